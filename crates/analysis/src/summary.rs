@@ -1,0 +1,164 @@
+//! A run of a study as numbers: what reports show and rules judge.
+
+use domain::outcome::Better;
+use domain::plan::CellId;
+use domain::study::Study;
+use domain::trial::{Run, Trial, TrialKey, Validity};
+use domain::units::Unit;
+use std::collections::BTreeMap;
+
+/// Everything that is known of one run: the input of every analysis.
+#[derive(Clone, Debug)]
+pub struct RunData {
+    /// The run.
+    pub run: Run,
+    /// Its study, read from the run's own copy of the file.
+    pub study: Study,
+    /// Its trials, in the order in which they were measured.
+    pub trials: Vec<Trial>,
+}
+
+/// An interval with the confidence that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+    /// Such as 0.95.
+    pub confidence: f64,
+}
+
+/// One valid trial's value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// Which trial.
+    pub key: TrialKey,
+    /// In the metric's base unit.
+    pub value: f64,
+}
+
+/// A trial that was not counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Excluded {
+    /// Which trial.
+    pub key: TrialKey,
+    /// Its value all the same, where it has one.
+    pub value: Option<f64>,
+    /// Why it does not count.
+    pub validity: Validity,
+}
+
+/// One cell by one metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CellSummary {
+    /// Which cell.
+    pub cell: CellId,
+    /// Its workload.
+    pub workload: String,
+    /// Factor name to level name.
+    pub levels: BTreeMap<String, String>,
+    /// The valid trials, in the order of measurement.
+    pub points: Vec<Point>,
+    /// The others.
+    pub excluded: Vec<Excluded>,
+    /// The median; `None` without a valid trial.
+    pub median: Option<f64>,
+    /// The order-statistic interval of the median; `None` where there are too few trials for its confidence.
+    pub interval: Option<Interval>,
+    /// Smallest and largest value.
+    pub range: Option<(f64, f64)>,
+    /// Robust spread: the interquartile range as a share of the median.
+    pub spread: Option<f64>,
+    /// The median relative to the best cell of the same workload, which is 1: 0.8 means "20% worse",
+    /// whichever way is good.
+    pub relative: Option<f64>,
+}
+
+/// What can be said of two groups of trials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// B is better than A: the interval clears both no difference and the practical threshold.
+    Better,
+    /// B is worse than A, likewise.
+    Worse,
+    /// The whole interval lies within the practical threshold: as good as equal.
+    Same,
+    /// No difference can be claimed, and none excluded: the interval is too wide.
+    Undecided,
+}
+
+/// B against A.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// What A is called.
+    pub a: String,
+    /// What B is called.
+    pub b: String,
+    /// The metric.
+    pub metric: String,
+    /// Its unit.
+    pub unit: Unit,
+    /// Which way is good.
+    pub better: Better,
+    /// Trials of A and of B.
+    pub trials: (usize, usize),
+    /// Median of A and of B.
+    pub medians: (f64, f64),
+    /// Ratio of the medians, B / A.
+    pub ratio: f64,
+    /// Its bootstrap interval; `None` where a side has too few trials.
+    pub interval: Option<Interval>,
+    /// The p-value of the permutation test; `None` likewise.
+    pub p: Option<f64>,
+    /// The practical threshold it was judged by.
+    pub threshold: f64,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The verdict in words, with its numbers.
+    pub sentence: String,
+}
+
+/// The levels of a factor held against each other, within one combination of everything else.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FactorEffect {
+    /// Which factor; `workload` for the workloads themselves is never compared.
+    pub factor: String,
+    /// The workload and the other factors' levels that were held fixed, as text: `seqread, block 64k`.
+    pub context: String,
+    /// Each other level against the factor's first.
+    pub comparisons: Vec<Comparison>,
+}
+
+/// How much of the variance of a workload's values one factor, or a pair of them, explains.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attribution {
+    /// Of which workload.
+    pub workload: String,
+    /// One factor's name, two joined by ` × `, or `residual`.
+    pub source: String,
+    /// Share of the variance of the logarithms, 0..=1.
+    pub share: f64,
+}
+
+/// A run as numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunSummary {
+    /// The metric that decides.
+    pub metric: String,
+    /// Its unit.
+    pub unit: Unit,
+    /// Which way is good.
+    pub better: Better,
+    /// In the order of the plan.
+    pub cells: Vec<CellSummary>,
+    /// Each factor's effect in each context.
+    pub effects: Vec<FactorEffect>,
+    /// Which factor explains how much; most first within a workload.
+    pub attribution: Vec<Attribution>,
+    /// The A/A floor: the difference, as a share, that identical trials of this run show among themselves
+    /// (95th percentile over random halves); `None` where there are too few trials.
+    pub aa_floor: Option<f64>,
+    /// The answer in one sentence.
+    pub verdict: String,
+}

@@ -1,0 +1,28 @@
+//! The words of Flyball, as types.
+//!
+//! A *study* varies *factors* over their *levels*; each combination with a workload is a *cell*; one run of a
+//! cell is a *trial*, one pass over all cells in random order a *block*. A trial has an *outcome* (what the
+//! workload's own tool reported), a *trace* (what was sampled meanwhile), the *settings* asked for and got.
+//! From trials come *findings*, each with evidence and a *remedy*.
+//!
+//! This crate touches nothing: no file, clock, environment or global random source. Every other crate
+//! depends on it, and it depends on none of them.
+
+pub mod bench;
+pub mod finding;
+pub mod inventory;
+pub mod outcome;
+pub mod plan;
+pub mod rng;
+pub mod setting;
+pub mod study;
+pub mod time;
+pub mod trace;
+pub mod trial;
+pub mod units;
+
+pub use bench::{Bench, BenchError, Sink};
+pub use outcome::{Better, Metric, Outcome};
+pub use study::Study;
+pub use time::{Nanos, Timestamp};
+pub use trial::Trial;

@@ -1,0 +1,225 @@
+//! A plan: the cells of a study, and the order of each block.
+
+use crate::rng::Seed;
+use crate::setting::SettingRequest;
+use crate::study::{Study, Target, Tool, Workload};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A cell's name within its study, stable over runs and safe as a file name: `randread_4k_performance`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CellId(String);
+
+impl CellId {
+    /// From the names it is made of. Characters that do not belong in a file name become `-`.
+    pub fn new<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
+        let clean = |c: char| if c.is_ascii_alphanumeric() || "-.".contains(c) { c } else { '-' };
+        let parts: Vec<String> = parts.into_iter().map(|p| p.chars().map(clean).collect()).collect();
+        Self(parts.join("_"))
+    }
+    /// From what [`CellId::as_str`] gave.
+    pub fn from_stored(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for CellId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One combination of levels with a workload, its options and settings resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// Its name.
+    pub id: CellId,
+    /// The workload, with the levels' options merged into its own.
+    pub workload: Workload,
+    /// Factor name to level name, of the factors that apply.
+    pub levels: BTreeMap<String, String>,
+    /// The study's settings and then the levels', later ones winning.
+    pub settings: Vec<SettingRequest>,
+}
+
+/// The cells of a study and the seed that orders them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// What is measured.
+    pub study: Study,
+    /// In the order of the file: workloads outermost, the last factor varying fastest.
+    pub cells: Vec<Cell>,
+    /// Decides the order of each block.
+    pub seed: Seed,
+}
+
+/// Why a study has no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// Two cells would carry one name.
+    #[error("two cells are both named `{0}`; give the levels names that differ in letters, digits or `-`")]
+    SameName(CellId),
+    /// More cells than anybody can mean.
+    #[error("the factors multiply to more than {limit} cells; take levels out, or split the study", limit = MOST_CELLS)]
+    TooMany,
+}
+
+/// A bound on the cells of one study: at a second each this is already three hours a block.
+pub const MOST_CELLS: usize = 10_000;
+
+impl Plan {
+    /// Expands a study into its cells.
+    ///
+    /// # Errors
+    /// Where two cells would have one name, or there would be more than [`MOST_CELLS`].
+    pub fn new(study: Study, seed: Seed) -> Result<Self, PlanError> {
+        let mut cells = Vec::new();
+        for workload in &study.workloads {
+            expand(&study, workload, &mut cells)?;
+        }
+        let mut names: Vec<&CellId> = cells.iter().map(|c| &c.id).collect();
+        names.sort();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(PlanError::SameName(pair[0].clone()));
+        }
+        Ok(Self { study, cells, seed })
+    }
+
+    /// The order of one block: every cell once, all orders equally likely, the same for the same seed.
+    pub fn block_order(&self, block: u32) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.cells.len()).collect();
+        self.seed.stream(&format!("block {block}")).shuffle(&mut order);
+        order
+    }
+
+    /// Whether any trial of this plan writes a setting.
+    pub fn writes_settings(&self) -> bool {
+        self.cells.iter().any(|c| !c.settings.is_empty())
+    }
+
+    /// Whether making the target needs root.
+    pub fn needs_root(&self) -> bool {
+        matches!(self.study.target, Target::Loop(_)) || self.writes_settings()
+    }
+}
+
+fn expand(study: &Study, workload: &Workload, cells: &mut Vec<Cell>) -> Result<(), PlanError> {
+    let applies = |names: &[String]| names.is_empty() || names.contains(&workload.name);
+    let factors: Vec<_> = study.factors.iter().filter(|f| applies(&f.workloads)).collect();
+    let count = factors.iter().try_fold(1_usize, |n, f| n.checked_mul(f.levels.len())).unwrap_or(usize::MAX);
+    if count.saturating_add(cells.len()) > MOST_CELLS {
+        return Err(PlanError::TooMany);
+    }
+    for index in 0..count {
+        let mut rest = index;
+        let mut picks = Vec::with_capacity(factors.len());
+        for factor in factors.iter().rev() {
+            picks.push((*factor, &factor.levels[rest % factor.levels.len()]));
+            rest /= factor.levels.len();
+        }
+        picks.reverse();
+        let names = std::iter::once(workload.name.as_str()).chain(picks.iter().map(|(_, l)| l.name.as_str()));
+        let mut cell = Cell {
+            id: CellId::new(names),
+            workload: workload.clone(),
+            levels: BTreeMap::new(),
+            settings: study.settings.clone(),
+        };
+        for (factor, level) in picks {
+            cell.levels.insert(factor.name.clone(), level.name.clone());
+            cell.workload.options.extend(level.options.clone());
+            for request in &level.settings {
+                cell.settings.retain(|s| s.setting != request.setting);
+                cell.settings.push(request.clone());
+            }
+        }
+        fill_placeholders(&mut cell);
+        cells.push(cell);
+    }
+    Ok(())
+}
+
+/// Puts the levels into a command's `{factor}` placeholders.
+fn fill_placeholders(cell: &mut Cell) {
+    let Tool::Command { argv, .. } = &mut cell.workload.tool else { return };
+    for argument in argv {
+        for (factor, level) in &cell.levels {
+            *argument = argument.replace(&format!("{{{factor}}}"), level);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::{Factor, Level, Measure};
+
+    fn factor(name: &str, levels: &[&str], workloads: &[&str]) -> Factor {
+        let level = |l: &&str| Level {
+            name: (*l).into(),
+            options: BTreeMap::from([(name.to_owned(), (*l).to_owned())]),
+            settings: vec![],
+        };
+        Factor {
+            name: name.into(),
+            levels: levels.iter().map(level).collect(),
+            workloads: workloads.iter().map(|w| (*w).into()).collect(),
+        }
+    }
+
+    fn study(factors: Vec<Factor>) -> Study {
+        let workload = |name: &str| Workload { name: name.into(), tool: Tool::Fio, options: BTreeMap::new() };
+        Study {
+            name: "s".into(),
+            question: String::new(),
+            target: Target::None,
+            workloads: vec![workload("a"), workload("b")],
+            factors,
+            settings: vec![],
+            measure: Measure::default(),
+        }
+    }
+
+    #[test]
+    fn cells_are_the_product_of_the_factors_that_apply() {
+        let plan = Plan::new(
+            study(vec![factor("bs", &["4k", "64k"], &[]), factor("depth", &["1", "8"], &["b"])]),
+            Seed(1),
+        )
+        .unwrap();
+        let names: Vec<_> = plan.cells.iter().map(|c| c.id.as_str()).collect();
+        assert_eq!(names, ["a_4k", "a_64k", "b_4k_1", "b_4k_8", "b_64k_1", "b_64k_8"]);
+        assert_eq!(plan.cells[5].workload.options["bs"], "64k");
+    }
+
+    #[test]
+    fn each_block_holds_each_cell_once_and_the_orders_differ() {
+        let plan = Plan::new(study(vec![factor("bs", &["1", "2", "3", "4", "5"], &[])]), Seed(3)).unwrap();
+        let orders: Vec<_> = (0..4).map(|b| plan.block_order(b)).collect();
+        for order in &orders {
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, (0..10).collect::<Vec<_>>());
+        }
+        assert!(orders.windows(2).any(|w| w[0] != w[1]));
+        assert_eq!(orders[2], plan.block_order(2));
+    }
+
+    #[test]
+    fn levels_that_would_share_a_file_name_are_refused() {
+        let error = Plan::new(study(vec![factor("bs", &["4/k", "4 k"], &[])]), Seed(1)).unwrap_err();
+        assert_eq!(error, PlanError::SameName(CellId::from_stored("a_4-k")));
+    }
+
+    #[test]
+    fn a_study_that_explodes_is_refused_without_being_built() {
+        let many: Vec<String> = (0..100).map(|i| i.to_string()).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let factors = (0..20).map(|i| factor(&format!("f{i}"), &many, &[])).collect();
+        assert_eq!(Plan::new(study(factors), Seed(1)).unwrap_err(), PlanError::TooMany);
+    }
+}

@@ -1,0 +1,163 @@
+//! A study: a question, the workloads that ask it, and the factors that it varies.
+//!
+//! This is what a study *means*; what was typed, and where, is known to `parse::study` alone.
+
+use crate::outcome::Better;
+use crate::setting::SettingRequest;
+use crate::time::Nanos;
+use crate::units::{Bytes, Unit};
+use std::collections::BTreeMap;
+
+/// The version of the study format that this program reads: `flyball = 1`.
+pub const FORMAT_VERSION: i64 = 1;
+
+/// A whole study, as one TOML file holds it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Study {
+    /// A short name: letters, digits, `-` and `_`.
+    pub name: String,
+    /// The question in the words of the person who asks it.
+    pub question: String,
+    /// What the workloads run on.
+    pub target: Target,
+    /// The workloads, in the order of the file; at least one. Two or more are a factor of their own.
+    pub workloads: Vec<Workload>,
+    /// What is varied, in the order of the file.
+    pub factors: Vec<Factor>,
+    /// Settings that are the same in every trial.
+    pub settings: Vec<SettingRequest>,
+    /// How it is measured.
+    pub measure: Measure,
+}
+
+/// What the workloads read and write. Everything here is Flyball's own: it is made before the first trial and
+/// removed after the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Nothing: the workload brings its own.
+    None,
+    /// A file of this size in the work folder, filled with incompressible bytes.
+    File(Bytes),
+    /// A loop device over such a file; needs root.
+    Loop(Bytes),
+}
+
+/// A program that does work, and reports how much.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// Its name in this study.
+    pub name: String,
+    /// Which program runs it.
+    pub tool: Tool,
+    /// The tool's own options, by the tool's own names: fio's job options, dd's operands. A value of `true`
+    /// for fio is `1`. Not used by [`Tool::Command`].
+    pub options: BTreeMap<String, String>,
+}
+
+/// The programs whose reports Flyball understands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tool {
+    /// fio, reported as json+.
+    Fio,
+    /// dd of the GNU coreutils.
+    Dd,
+    /// Any command; its metrics are taken from its output by pattern.
+    Command {
+        /// Program and arguments. `{target}` stands for the target's path, `{NAME}` for the level of the
+        /// factor NAME. No shell is involved.
+        argv: Vec<String>,
+        /// What to take from its standard output and error.
+        metrics: Vec<MetricPattern>,
+    },
+}
+
+impl Tool {
+    /// The tool's name in a study file.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Tool::Fio => "fio",
+            Tool::Dd => "dd",
+            Tool::Command { .. } => "command",
+        }
+    }
+}
+
+/// How a metric is found in a command's output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricPattern {
+    /// The metric's name.
+    pub name: String,
+    /// A regular expression whose first group, or a group named `value`, is the number. The last match counts.
+    pub pattern: String,
+    /// The unit of the number.
+    pub unit: Unit,
+    /// Which way is good.
+    pub better: Better,
+}
+
+/// Something that a study varies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Factor {
+    /// Its name in this study.
+    pub name: String,
+    /// Its levels, in the order of the file; at least two.
+    pub levels: Vec<Level>,
+    /// The workloads that it applies to; empty means all. A cell of another workload has no level of it.
+    pub workloads: Vec<String>,
+}
+
+/// One level of a factor: what it puts into the workload's options and into the machine's settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// As it is shown: `4k`, `performance`.
+    pub name: String,
+    /// Options that it adds to the workload or replaces there.
+    pub options: BTreeMap<String, String>,
+    /// Settings that it asks for.
+    pub settings: Vec<SettingRequest>,
+}
+
+/// How a study is measured; every value has a default ([`Measure::default`]) and a key in the file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measure {
+    /// The metric that decides: `throughput`, `iops`, `latency_mean`, or any that the workload reports.
+    pub metric: String,
+    /// Each cell is measured at least this often.
+    pub repeats_min: u32,
+    /// And at most this often.
+    pub repeats_max: u32,
+    /// Repeats go on until the interval of the median is no wider than ± this share of the median.
+    pub precision: f64,
+    /// The confidence of every interval, such as 0.95.
+    pub confidence: f64,
+    /// The practical threshold: a difference smaller than this share is not worth a claim.
+    pub threshold: f64,
+    /// Drop the page cache before each trial (root: `vm.drop_caches`; else `POSIX_FADV_DONTNEED` on the target).
+    pub drop_caches: bool,
+    /// How often the recorder samples.
+    pub interval: Nanos,
+    /// A trial that takes longer is killed and counts as failed.
+    pub timeout: Nanos,
+    /// How long to wait for the machine to become quiet before a trial, at the most.
+    pub settle: Nanos,
+    /// How often a disturbed trial is repeated, at the most.
+    pub retries: u32,
+}
+
+impl Default for Measure {
+    fn default() -> Self {
+        Self {
+            metric: "throughput".into(),
+            repeats_min: 5,
+            repeats_max: 15,
+            precision: 0.05,
+            confidence: 0.95,
+            threshold: 0.02,
+            drop_caches: true,
+            interval: Nanos::from_millis(10),
+            timeout: Nanos::from_secs(600),
+            settle: Nanos::from_secs(10),
+            retries: 1,
+        }
+    }
+}

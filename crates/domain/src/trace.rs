@@ -1,0 +1,230 @@
+//! A trace: what was sampled during a trial, as raw counters. Rates come from two samples, later.
+//!
+//! A trace is a table with one column a series and one row a sample. Columns are named `object.quantity`:
+//!
+//! | column | unit | from |
+//! |---|---|---|
+//! | `cpu0.user` `.nice` `.system` `.idle` `.iowait` `.irq` `.softirq` `.steal`; `cpu.…` is their sum | ticks of 10 ms | `/proc/stat` |
+//! | `disk.vda.read_ios` `.read_sectors` `.read_ms` `.write_ios` `.write_sectors` `.write_ms` `.in_flight` `.io_ms` `.weighted_ms` | ios, sectors of 512 B, ms | `/proc/diskstats` |
+//! | `freq.cpu0.khz` (gauge); `freq.policy0.time.2800000` (ticks of 10 ms); `freq.cpu0.aperf` `.mperf` `.tsc` | | cpufreq, `msr` events |
+//! | `idle.cpu0.state1.us` `.entries` | µs, count | cpuidle |
+//! | `psi.cpu.some_us` `psi.io.some_us` `.full_us` `psi.memory.…` | µs | `/proc/pressure` |
+//! | `rapl.package-0.uj` (wraps at `max_energy_range_uj`) | µJ | powercap |
+//! | `role.workload.ns` and so on, one for each [`Role`] | ns of CPU time | `/proc/PID/schedstat` |
+//! | `recorder.ns` | ns of CPU time | the recorder's own thread |
+
+use crate::time::{Nanos, Timestamp};
+use std::fmt;
+
+/// What a column counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeriesUnit {
+    /// Ticks of 10 ms (`USER_HZ` is 100 on every architecture Linux runs on today).
+    Ticks,
+    /// Nanoseconds.
+    Nanos,
+    /// Microseconds.
+    Micros,
+    /// Milliseconds.
+    Millis,
+    /// Sectors of 512 bytes.
+    Sectors,
+    /// Kilohertz.
+    Kilohertz,
+    /// Microjoules.
+    Microjoules,
+    /// Events, or things.
+    Count,
+}
+
+impl SeriesUnit {
+    /// A short name, as it is stored.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ticks => "ticks",
+            Self::Nanos => "ns",
+            Self::Micros => "us",
+            Self::Millis => "ms",
+            Self::Sectors => "sectors",
+            Self::Kilohertz => "khz",
+            Self::Microjoules => "uj",
+            Self::Count => "count",
+        }
+    }
+    /// The unit of such a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        use SeriesUnit::*;
+        [Ticks, Nanos, Micros, Millis, Sectors, Kilohertz, Microjoules, Count]
+            .into_iter()
+            .find(|u| u.name() == name)
+    }
+}
+
+/// How a column is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeriesKind {
+    /// Grows; only differences mean something. Where it wraps, at this value.
+    Counter {
+        /// The value at which it starts again from zero.
+        wraps_at: Option<u64>,
+    },
+    /// A value of its moment.
+    Gauge,
+}
+
+/// One column of a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Series {
+    /// `object.quantity`, as in the table above.
+    pub name: String,
+    /// What it counts.
+    pub unit: SeriesUnit,
+    /// Counter or gauge.
+    pub kind: SeriesKind,
+}
+
+/// Where frequencies came from, best first. Reading `scaling_cur_freq` can wake an idle CPU and may show a
+/// value that was never run at, so the trace says which it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrequencySource {
+    /// APERF, MPERF and TSC counters through perf `msr` events.
+    AperfMperf,
+    /// `cpufreq/stats/time_in_state`.
+    TimeInState,
+    /// `cpufreq/scaling_cur_freq`.
+    ScalingCurFreq,
+    /// The machine shows none.
+    None,
+}
+
+impl FrequencySource {
+    /// As it is stored and shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AperfMperf => "aperf/mperf",
+            Self::TimeInState => "time_in_state",
+            Self::ScalingCurFreq => "scaling_cur_freq",
+            Self::None => "none",
+        }
+    }
+    /// The source of such a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::AperfMperf, Self::TimeInState, Self::ScalingCurFreq, Self::None]
+            .into_iter()
+            .find(|s| s.name() == name)
+    }
+}
+
+/// What is known of a trace before its first row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceHead {
+    /// The columns.
+    pub series: Vec<Series>,
+    /// The interval that was asked for.
+    pub interval: Nanos,
+    /// When time zero of the rows was.
+    pub start: Timestamp,
+    /// Where frequencies came from.
+    pub frequency: FrequencySource,
+}
+
+/// A whole trace in memory, by column; for analysis and reports, which downsample first where it is long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// The columns' names and units.
+    pub head: TraceHead,
+    /// When each row was sampled, on a monotonic clock from the trace's start.
+    pub times: Vec<Nanos>,
+    /// One vector a series, as long as `times`; `None` where a sample has no such value.
+    pub columns: Vec<Vec<Option<u64>>>,
+}
+
+impl Trace {
+    /// A trace without rows.
+    pub fn new(head: TraceHead) -> Self {
+        let columns = vec![Vec::new(); head.series.len()];
+        Self { head, times: Vec::new(), columns }
+    }
+
+    /// The column of this name.
+    pub fn column(&self, name: &str) -> Option<&[Option<u64>]> {
+        let index = self.head.series.iter().position(|s| s.name == name)?;
+        Some(&self.columns[index])
+    }
+}
+
+/// Whose CPU time it is. The workload's own is told apart from that of the kernel threads that serve it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// The benchmark and all its descendants.
+    Workload,
+    /// An md array's thread and its group threads: `md127_raid10`, `md0_resync`.
+    Array,
+    /// `kcryptd`, `dmcrypt_write`.
+    Crypt,
+    /// `jbd2/*`, `xfsaild/*`, `btrfs-transaction`.
+    Journal,
+    /// `kworker/*+flush*`: writeback.
+    Writeback,
+    /// `loop*` threads.
+    Loop,
+    /// The block layer and drivers: `kworker/*kblockd*`, `nvme*`, `scsi_eh*`.
+    Block,
+    /// Other `kworker/*`.
+    Kworker,
+    /// `ksoftirqd/*`, `irq/*`.
+    Interrupt,
+    /// Every other kernel thread.
+    Kernel,
+    /// Flyball itself.
+    Flyball,
+    /// Every other user process.
+    Other,
+}
+
+impl Role {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Role; 12] = [
+        Role::Workload,
+        Role::Array,
+        Role::Crypt,
+        Role::Journal,
+        Role::Writeback,
+        Role::Loop,
+        Role::Block,
+        Role::Kworker,
+        Role::Interrupt,
+        Role::Kernel,
+        Role::Flyball,
+        Role::Other,
+    ];
+
+    /// As it is stored and shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Role::Workload => "workload",
+            Role::Array => "array",
+            Role::Crypt => "crypt",
+            Role::Journal => "journal",
+            Role::Writeback => "writeback",
+            Role::Loop => "loop",
+            Role::Block => "block",
+            Role::Kworker => "kworker",
+            Role::Interrupt => "interrupt",
+            Role::Kernel => "kernel",
+            Role::Flyball => "flyball",
+            Role::Other => "other",
+        }
+    }
+
+    /// The role of such a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|r| r.name() == name)
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,255 @@
+//! A trial: one run of one cell, with everything that is needed to judge and to repeat it.
+
+use crate::outcome::Outcome;
+use crate::plan::CellId;
+use crate::setting::SettingRecord;
+use crate::time::{Nanos, Timestamp};
+use crate::trace::{FrequencySource, Role};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Which run of a study: `quick-20261120-140502-7f3a`. A run is what one seed plans; it may take several
+/// starts of the program to finish.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(pub String);
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Which trial of a run: the cell, the block and the attempt. It is also the name of the trial's folder, so a
+/// trial is there once or not at all.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TrialKey {
+    /// From zero.
+    pub block: u32,
+    /// Which cell.
+    pub cell: CellId,
+    /// From zero; above it where earlier attempts were disturbed or failed.
+    pub attempt: u32,
+}
+
+impl TrialKey {
+    /// `b03.randread_4k.a0`.
+    pub fn folder(&self) -> String {
+        format!("b{:02}.{}.a{}", self.block, self.cell, self.attempt)
+    }
+
+    /// The key of such a folder.
+    pub fn from_folder(name: &str) -> Option<Self> {
+        let (block, rest) = name.strip_prefix('b')?.split_once('.')?;
+        let (cell, attempt) = rest.rsplit_once(".a")?;
+        let key = Self {
+            block: block.parse().ok()?,
+            cell: CellId::from_stored(cell),
+            attempt: attempt.parse().ok()?,
+        };
+        (key.folder() == name).then_some(key)
+    }
+}
+
+/// On what kind of machine a trial was measured. Nothing compares across provenances unless asked to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Provenance {
+    /// This machine.
+    Host,
+    /// A virtual machine of the lab.
+    Lab,
+    /// A model.
+    Simulation,
+    /// Another tool's result.
+    Imported,
+}
+
+impl Provenance {
+    /// As it is stored and shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Provenance::Host => "host",
+            Provenance::Lab => "lab",
+            Provenance::Simulation => "simulation",
+            Provenance::Imported => "imported",
+        }
+    }
+    /// The provenance of such a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Host, Self::Lab, Self::Simulation, Self::Imported].into_iter().find(|p| p.name() == name)
+    }
+}
+
+/// Something that happened during a trial and may have changed its result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disturbance {
+    /// A short stable name: `steal`, `other-load`, `resync`, `throttled`, `setting-changed`, `clock-step`.
+    pub kind: String,
+    /// The sentence for people, with the figure that led to it and its bound.
+    pub detail: String,
+}
+
+/// How far a trial can be believed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Validity {
+    /// Nothing is known against it.
+    Valid,
+    /// Measured, but something else was going on. It is kept, shown and repeated, and not counted.
+    Disturbed(Vec<Disturbance>),
+    /// The workload failed; the text says how.
+    Failed(String),
+}
+
+impl Validity {
+    /// Whether it counts.
+    pub const fn is_valid(&self) -> bool {
+        matches!(self, Self::Valid)
+    }
+}
+
+/// CPU time of one thread during a trial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadTime {
+    /// Its name, as `/proc/PID/comm` has it.
+    pub name: String,
+    /// Its thread id.
+    pub tid: u32,
+    /// Whose work it did.
+    pub role: Role,
+    /// CPU time during the trial.
+    pub cpu: Nanos,
+}
+
+/// What one block device did during a trial, by `/proc/diskstats`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskTotals {
+    /// `vda`, `md127`, `loop0`.
+    pub device: String,
+    /// Completed reads.
+    pub read_ios: u64,
+    /// Sectors of 512 B read.
+    pub read_sectors: u64,
+    /// Completed writes.
+    pub write_ios: u64,
+    /// Sectors of 512 B written.
+    pub write_sectors: u64,
+    /// Time during which it had requests in flight.
+    pub busy: Nanos,
+}
+
+/// What the recorder did, and what it cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecorderReport {
+    /// Rows taken.
+    pub samples: u64,
+    /// Wake-ups that came so late that a row is missing.
+    pub missed: u64,
+    /// The recorder's own CPU time, user and system.
+    pub cpu: Nanos,
+    /// From its first sample to its last.
+    pub span: Nanos,
+    /// Where frequencies came from.
+    pub frequency: FrequencySource,
+    /// What it could not sample, and why: `no cpufreq`, `no RAPL domain`.
+    pub absent: Vec<String>,
+}
+
+/// What was measured while a workload ran: what a [`crate::Bench`] returns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measurement {
+    /// What the tool reported.
+    pub outcome: Outcome,
+    /// Every command that was run, literally, in order.
+    pub commands: Vec<Vec<String>>,
+    /// How long the workload ran, on a monotonic clock.
+    pub duration: Nanos,
+    /// CPU time by role, all roles, zeros left out.
+    pub roles: BTreeMap<Role, Nanos>,
+    /// The threads that used most CPU time, most first; at most [`MOST_THREADS`].
+    pub threads: Vec<ThreadTime>,
+    /// Block devices that did anything, in the order of `/proc/diskstats`.
+    pub disks: Vec<DiskTotals>,
+    /// The recorder's own account; `None` where nothing was recorded.
+    pub recorder: Option<RecorderReport>,
+    /// What went on besides.
+    pub disturbances: Vec<Disturbance>,
+}
+
+/// How many threads a trial names.
+pub const MOST_THREADS: usize = 32;
+
+/// One run of one cell, as the notebook keeps it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trial {
+    /// Which run it belongs to.
+    pub run: RunId,
+    /// Which trial of it.
+    pub key: TrialKey,
+    /// The study's name.
+    pub study: String,
+    /// The workload's name.
+    pub workload: String,
+    /// Factor name to level name.
+    pub levels: BTreeMap<String, String>,
+    /// Where it was measured.
+    pub provenance: Provenance,
+    /// Which machine: a digest of what identifies it (see `machine::identity`).
+    pub machine: String,
+    /// When it began.
+    pub started: Timestamp,
+    /// The settings: asked, got, before and after.
+    pub settings: Vec<SettingRecord>,
+    /// What else decides the result, read at the trial's start: kernel, microcode, mitigations, HZ, mount
+    /// options, scheduler, read-ahead, … by short names.
+    pub environment: BTreeMap<String, String>,
+    /// How far it can be believed.
+    pub validity: Validity,
+    /// What was measured; `None` where the workload failed before it reported.
+    pub measurement: Option<Measurement>,
+}
+
+impl Trial {
+    /// The value of a metric, where the tool reported it.
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        Some(self.measurement.as_ref()?.outcome.metrics.get(name)?.value)
+    }
+}
+
+/// One run of a study: what was planned and where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// Its name.
+    pub id: RunId,
+    /// The study's name.
+    pub study: String,
+    /// The study file, verbatim.
+    pub study_text: String,
+    /// The seed of its plan.
+    pub seed: crate::rng::Seed,
+    /// When it was begun.
+    pub started: Timestamp,
+    /// When it was finished; `None` while trials are missing.
+    pub finished: Option<Timestamp>,
+    /// Where it is measured.
+    pub provenance: Provenance,
+    /// Which machine.
+    pub machine: String,
+    /// The version of this program.
+    pub flyball: String,
+    /// The git commit of the folder that holds the study file, with `+` where the tree was not clean.
+    pub revision: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_names_one_trial_and_a_foreign_one_none() {
+        let key = TrialKey { block: 3, cell: CellId::new(["rand.read", "4k"]), attempt: 1 };
+        assert_eq!(key.folder(), "b03.rand.read_4k.a1");
+        assert_eq!(TrialKey::from_folder(&key.folder()), Some(key));
+        for name in ["", "b3.x.a0", "b03.x.a00", "b03x.a0", "notes", "b03.x"] {
+            assert_eq!(TrialKey::from_folder(name), None, "{name}");
+        }
+    }
+}

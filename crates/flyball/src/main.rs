@@ -1,0 +1,2 @@
+//! The binary: arguments, commands, terminal.
+fn main() {}

@@ -1,0 +1,147 @@
+//! The seam to a machine's kernel files and commands.
+//!
+//! Three implementations: [`LocalMachine`], a recorded one (a folder of `/proc` and `/sys`), and a failing one
+//! for tests. A virtual machine, an ssh host and a cluster node are not further ones: they run this same
+//! binary there.
+
+use domain::Timestamp;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+/// What a command left behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandOutput {
+    /// Its exit code; `None` where a signal ended it.
+    pub code: Option<i32>,
+    /// Its standard output, at most [`MOST_OUTPUT`] bytes of it.
+    pub stdout: Vec<u8>,
+    /// Its standard error, likewise.
+    pub stderr: Vec<u8>,
+}
+
+/// A machine as its kernel shows it. Paths are absolute, as on the machine itself.
+pub trait Machine {
+    /// The whole of a file, at most [`MOST_OUTPUT`] bytes.
+    ///
+    /// # Errors
+    /// As the kernel gives them; `NotFound` where the machine does not have it.
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+
+    /// Writes an existing file in one `write` call; never creates or truncates one.
+    ///
+    /// # Errors
+    /// As the kernel gives them.
+    fn write(&self, path: &Path, value: &[u8]) -> io::Result<()>;
+
+    /// The names in a folder, sorted.
+    ///
+    /// # Errors
+    /// As the kernel gives them.
+    fn list(&self, folder: &Path) -> io::Result<Vec<String>>;
+
+    /// Where a symbolic link points, as it is written there.
+    ///
+    /// # Errors
+    /// As the kernel gives them.
+    fn link(&self, path: &Path) -> io::Result<PathBuf>;
+
+    /// Runs a program, without a shell or standard input, for `limit` at most.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no such program, `TimedOut` where it had to be killed.
+    fn run(&self, argv: &[&str], limit: Duration) -> io::Result<CommandOutput>;
+
+    /// The civil time there.
+    fn now(&self) -> Timestamp;
+
+    /// A file's text with the white space at its ends removed. `None` where the file does not exist, or is there
+    /// but the kernel says that it has no value (`ENODEV`, `EOPNOTSUPP`, `EINVAL`, `EIO`, `EBUSY`): many sysfs files do.
+    fn text(&self, path: &str) -> Option<String> {
+        let bytes = self.read(Path::new(path)).ok()?;
+        Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+    }
+}
+
+/// A bound on what is read from one file or command: the largest `/proc/stat` known is under 1 MiB.
+pub const MOST_OUTPUT: u64 = 16 << 20;
+
+/// How often a running command is looked at.
+const POLL: Duration = Duration::from_millis(2);
+
+/// The machine that this program runs on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LocalMachine;
+
+impl Machine for LocalMachine {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        fs::File::open(path)?.take(MOST_OUTPUT).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn write(&self, path: &Path, value: &[u8]) -> io::Result<()> {
+        let mut file = fs::OpenOptions::new().write(true).open(path)?;
+        let written = file.write(value)?;
+        if written == value.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
+        let entries =
+            fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        let mut names = entries.collect::<io::Result<Vec<_>>>()?;
+        names.sort();
+        Ok(names)
+    }
+
+    fn link(&self, path: &Path) -> io::Result<PathBuf> {
+        fs::read_link(path)
+    }
+
+    fn run(&self, argv: &[&str], limit: Duration) -> io::Result<CommandOutput> {
+        let (program, arguments) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let stdout = drain(child.stdout.take());
+        let stderr = drain(child.stderr.take());
+        let deadline = Instant::now() + limit;
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            if Instant::now() >= deadline {
+                child.kill()?;
+                child.wait()?;
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    format!("`{program}` ran longer than {limit:?}"),
+                ));
+            }
+            std::thread::sleep(POLL);
+        };
+        let collect = |reader: std::thread::JoinHandle<Vec<u8>>| reader.join().unwrap_or_default();
+        Ok(CommandOutput { code: status.code(), stdout: collect(stdout), stderr: collect(stderr) })
+    }
+
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_unix_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+    }
+}
+
+fn drain(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(pipe) = pipe {
+            // What was read before an error is still the best there is.
+            let _ = pipe.take(MOST_OUTPUT).read_to_end(&mut bytes);
+        }
+        bytes
+    })
+}

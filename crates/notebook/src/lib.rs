@@ -1,0 +1,1 @@
+//! The folder of trials and its index.

@@ -1,0 +1,1 @@
+//! Kernel files, tools' outputs and study files: text to values. Pure.

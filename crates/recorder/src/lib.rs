@@ -1,0 +1,1 @@
+//! A fixed-interval sampler over kept descriptors.

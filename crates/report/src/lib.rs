@@ -1,0 +1,1 @@
+//! HTML, SVG, Markdown, CSV and text from analysed results. Pure.

@@ -1,0 +1,1 @@
+//! From a planned trial to a measured one: tools, settling, guards.
