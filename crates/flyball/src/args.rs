@@ -1,0 +1,254 @@
+//! What was typed: the one definition of the arguments, from which help, man pages and completions come.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use domain::Nanos;
+use std::path::PathBuf;
+
+/// Finds out how fast a storage or database workload really runs here, how much of that the CPU's frequency
+/// policy and the storage layout decide, why, and what to change.
+#[derive(Debug, Parser)]
+#[command(name = "flyball", version, max_term_width = 100, after_help = AFTER_HELP)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Results go to standard output, talk and progress to standard error.
+
+Exit codes:
+  0    done
+  1    it failed; the message says on what, and what to do
+  2    the command line or the study is wrong; nothing was touched
+  3    done, but at least one cell has no valid trial
+  4    another Flyball is measuring on this machine, or holds this run
+  5    done, but something that Flyball changed was changed by somebody else since; it was left alone
+  130  interrupted; what was measured is kept, and everything is as before";
+
+/// Options of every command.
+#[derive(Args, Debug)]
+pub struct Global {
+    /// Where results are kept [default: $FLYBALL_NOTEBOOK, else `flyball` in the XDG data home]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub notebook: Option<PathBuf>,
+    /// Print JSON with a schema version instead of text
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// What this machine is, what it loses to frequency policy and storage layout, and why: about a minute
+    Check(Check),
+    /// Show the machine: CPUs, frequency policies, idle states, arrays, filesystems, devices
+    Inspect(Inspect),
+    /// Run a study on this host
+    Run(Run),
+    /// Record a trace of this machine, or of a command
+    Record(Record),
+    /// List what the notebook holds
+    List(List),
+    /// Show a run, or one of its trials
+    Show(Show),
+    /// Hold two runs, or the levels of a factor, against each other
+    Compare(Compare),
+    /// Findings of a run: evidence, reason, remedy
+    Explain(Explain),
+    /// Write a run as one HTML page, Markdown, text, CSV or JSON
+    Report(Report),
+    /// Write trials, or a trace, for other programs
+    Export(Export),
+    /// Show what Flyball has changed on this machine and not yet put back
+    Status,
+    /// Put back everything that Flyball changed
+    Restore,
+    /// Print a completion script for a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the man pages
+    Man {
+        /// The folder to write them to
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+    /// Watch over a worker, and put its changes back when it dies
+    #[command(hide = true)]
+    Supervise {
+        /// The state folder
+        state: PathBuf,
+    },
+}
+
+#[derive(Args, Debug)]
+pub struct Check {
+    /// Measure on a file in this folder; the folder is made, the file is removed afterwards
+    #[arg(long, value_name = "DIR", default_value = "flyball-check")]
+    pub dir: PathBuf,
+    /// The seed of everything that is random [default: from the clock, printed first]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+}
+
+#[derive(Args, Debug)]
+pub struct Inspect {
+    /// Inspect a recorded machine instead: a folder of /proc and /sys
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct Run {
+    /// The study file
+    #[arg(value_name = "STUDY")]
+    pub study: PathBuf,
+    /// Show the plan, its expected time, every command and every write; do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// The seed of the plan [default: from the clock, printed first]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Begin a new run even where the last one is unfinished
+    #[arg(long)]
+    pub new: bool,
+    /// Make the study's files in this folder [default: `work` in the notebook]
+    #[arg(long, value_name = "DIR")]
+    pub work: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct Record {
+    /// How often to sample
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = interval)]
+    pub interval: Nanos,
+    /// Where the recording goes [default: `recordings` in the notebook]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Stop after this long [default: when the command ends, or at Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub duration: Option<Nanos>,
+    /// The command to run and follow
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct List {
+    /// Only runs of this study
+    #[arg(value_name = "STUDY")]
+    pub study: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct Show {
+    /// A study (its last run), STUDY~1 (the one before), STUDY@REVISION, or a run
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// One of its trials
+    #[arg(value_name = "TRIAL")]
+    pub trial: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct Compare {
+    /// The first run: a study, STUDY~1, STUDY@REVISION, or a run
+    #[arg(value_name = "A")]
+    pub a: String,
+    /// The second [default: with one argument, A's last run against the one before]
+    #[arg(value_name = "B", conflicts_with = "factor")]
+    pub b: Option<String>,
+    /// Compare the levels of this factor within A instead
+    #[arg(long, value_name = "NAME")]
+    pub factor: Option<String>,
+    /// By this metric [default: the study's own]
+    #[arg(long, value_name = "NAME")]
+    pub metric: Option<String>,
+    /// Compare although one was measured on a host and the other in a lab or a simulation
+    #[arg(long)]
+    pub across: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Explain {
+    /// A study, STUDY~1, STUDY@REVISION, or a run
+    #[arg(value_name = "RUN")]
+    pub run: String,
+}
+
+#[derive(Args, Debug)]
+pub struct Report {
+    /// A study, STUDY~1, STUDY@REVISION, or a run
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// The form of the report
+    #[arg(long, value_enum, default_value_t = ReportFormat::Html)]
+    pub format: ReportFormat,
+    /// The file to write; `-` is standard output [default: RUN.html here; other forms to standard output]
+    #[arg(long, short, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// By this metric [default: the study's own]
+    #[arg(long, value_name = "NAME")]
+    pub metric: Option<String>,
+}
+
+/// The forms of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    Html,
+    Markdown,
+    Text,
+    Csv,
+    Json,
+}
+
+#[derive(Args, Debug)]
+pub struct Export {
+    /// A study, STUDY~1, STUDY@REVISION, or a run
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// The form
+    #[arg(long, value_enum, default_value_t = ExportFormat::Csv)]
+    pub format: ExportFormat,
+    /// The trace of this trial instead of the table of trials
+    #[arg(long, value_name = "TRIAL")]
+    pub trace: Option<String>,
+    /// The file to write [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// The forms of an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    Csv,
+    Json,
+    Parquet,
+}
+
+/// The recorder's interval: at 100 µs already its own wake-ups are the load.
+fn interval(text: &str) -> Result<Nanos, String> {
+    let interval = span(text)?;
+    if (Nanos::from_micros(100)..=Nanos::from_secs(60)).contains(&interval) {
+        Ok(interval)
+    } else {
+        Err("an interval lies between 100us and 60s".into())
+    }
+}
+
+fn span(text: &str) -> Result<Nanos, String> {
+    Nanos::parse(text).ok_or_else(|| "write a time with its unit: 10ms, 2s, 1m".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_of_the_arguments_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

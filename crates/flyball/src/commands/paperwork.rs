@@ -1,0 +1,25 @@
+//! `flyball completions`, `flyball man`: both from the one definition of the arguments.
+
+use crate::args::Cli;
+use crate::exit::End;
+use crate::put;
+use anyhow::{Context, Result};
+use clap::CommandFactory;
+use std::fs;
+use std::path::Path;
+
+/// Prints a completion script.
+pub fn completions(shell: clap_complete::Shell) -> Result<End> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "flyball", &mut script);
+    put(&String::from_utf8_lossy(&script))?;
+    Ok(End::Done)
+}
+
+/// Writes `flyball.1` and a page for each command.
+pub fn man(folder: &Path) -> Result<End> {
+    let cannot = || format!("cannot write the man pages to `{}`", folder.display());
+    fs::create_dir_all(folder).with_context(cannot)?;
+    clap_mangen::generate_to(Cli::command(), folder).with_context(cannot)?;
+    Ok(End::Done)
+}

@@ -1,0 +1,61 @@
+//! How the program ends: the exit codes that `flyball --help` lists.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// How a command ended that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Done.
+    Done,
+    /// Done, but at least one cell has no valid trial.
+    Incomplete,
+    /// Done, but something was changed by somebody else and left alone.
+    LeftAlone,
+    /// Somebody asked us to stop.
+    Interrupted,
+}
+
+impl From<End> for ExitCode {
+    fn from(end: End) -> Self {
+        Self::from(match end {
+            End::Done => 0,
+            End::Incomplete => 3,
+            End::LeftAlone => 5,
+            End::Interrupted => 130,
+        })
+    }
+}
+
+/// The command line or the study is wrong: exit code 2.
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Another Flyball has what we need: exit code 4.
+#[derive(Debug)]
+pub struct Busy(pub String);
+
+impl fmt::Display for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Busy {}
+
+/// The exit code of an error.
+pub fn code_of(error: &anyhow::Error) -> ExitCode {
+    ExitCode::from(match error {
+        e if e.is::<Usage>() => 2,
+        e if e.is::<Busy>() => 4,
+        _ => 1,
+    })
+}

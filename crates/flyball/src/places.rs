@@ -1,0 +1,51 @@
+//! Where things are: the notebook, the state folder, the work folder. The only reader of the environment.
+
+use crate::args::Global;
+use anyhow::{Context, Result};
+use std::env;
+use std::path::{Path, PathBuf};
+
+/// The notebook: `--notebook`, else `FLYBALL_NOTEBOOK`, else `flyball` in the XDG data home.
+pub fn notebook(global: &Global) -> Result<PathBuf> {
+    if let Some(folder) = &global.notebook {
+        return Ok(folder.clone());
+    }
+    match variable("FLYBALL_NOTEBOOK") {
+        Some(folder) => Ok(folder),
+        None => Ok(xdg("XDG_DATA_HOME", ".local/share")?.join("flyball")),
+    }
+}
+
+/// Where the ledger of changes is: `FLYBALL_STATE`, else `/var/lib/flyball` for root, else `flyball` in the XDG
+/// state home. Two users have two ledgers, for what one may change the other may not undo.
+pub fn state() -> Result<PathBuf> {
+    if let Some(folder) = variable("FLYBALL_STATE") {
+        return Ok(folder);
+    }
+    if is_root() {
+        return Ok("/var/lib/flyball".into());
+    }
+    Ok(xdg("XDG_STATE_HOME", ".local/state")?.join("flyball"))
+}
+
+/// Whether this is root.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// A path as the user could type it from anywhere.
+pub fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("cannot make `{}` absolute", path.display()))
+}
+
+fn xdg(name: &str, fallback: &str) -> Result<PathBuf> {
+    if let Some(folder) = variable(name).filter(|f| f.is_absolute()) {
+        return Ok(folder);
+    }
+    let home = variable("HOME").context("cannot find a folder for results: HOME is not set; name one with --notebook")?;
+    Ok(home.join(fallback))
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
+}

@@ -1,0 +1,91 @@
+//! What a careless or hostile user types: a clear error, the documented exit code, nothing touched.
+
+mod support;
+
+use support::{Place, SMALL};
+
+#[test]
+fn a_wrong_command_names_the_nearest_one() {
+    let error = Place::new().fails(2, &["inspekt"]);
+    assert!(error.contains("inspect"), "{error}");
+}
+
+#[test]
+fn a_study_that_does_not_exist_is_named() {
+    let place = Place::new();
+    let error = place.fails(2, &["run", "nothing.toml"]);
+    assert!(error.contains("nothing.toml"), "{error}");
+    assert!(!place.path("notebook").exists(), "a notebook was made for nothing");
+}
+
+#[test]
+fn an_unknown_key_is_shown_with_its_line_and_the_nearest_known_one() {
+    let place = Place::new();
+    let study = place.study("typo", &SMALL.replace("repeats", "repeat"));
+    let error = place.fails(2, &["run", &study]);
+    assert!(error.contains("repeats"), "{error}");
+    assert!(error.contains("typo.toml:22:1") || error.contains("typo.toml:23:1"), "{error}");
+    assert!(!place.path("notebook").exists(), "a notebook was made for nothing");
+}
+
+#[test]
+fn every_mistake_of_a_study_is_shown_at_once() {
+    let place = Place::new();
+    let study = place.study("typos", &SMALL.replace("repeats", "repeat").replace("tool = \"dd\"", "tool = \"ddd\""));
+    let error = place.fails(2, &["run", &study]);
+    assert!(error.contains("repeat") && error.contains("ddd"), "{error}");
+}
+
+#[test]
+fn an_option_that_would_write_elsewhere_is_refused() {
+    let place = Place::new();
+    let text = SMALL.replace("tool = \"dd\"", "tool = \"fio\"").replace(
+        "direction = \"read\"",
+        "rw = \"write\", filename = \"/dev/null\"",
+    );
+    let error = place.fails(2, &["run", &place.study("elsewhere", &text)]);
+    assert!(error.contains("filename"), "{error}");
+}
+
+#[test]
+fn a_workload_that_fails_is_kept_as_failed_and_the_rest_is_measured() {
+    let place = Place::new();
+    let text = SMALL.replace("[measure]", "[workload.broken]\ntool = \"fio\"\noptions = { rw = \"sideways\" }\n\n[measure]");
+    let output = place.output(&["run", &place.study("broken", &text)]);
+    assert_eq!(output.status.code(), Some(3), "{}", support::stderr(&output));
+    assert!(support::stderr(&output).contains("sideways"), "{}", support::stderr(&output));
+    assert_eq!(place.trials().iter().filter(|t| t.contains("read_") || t.contains("write_")).count(), 12);
+}
+
+#[test]
+fn a_run_that_nobody_measured_is_named_with_what_there_is() {
+    let place = Place::new();
+    place.ok(&["run", &place.study("small", SMALL)]);
+    let error = place.fails(1, &["show", "smell"]);
+    assert!(error.contains("smell") && error.contains("small"), "{error}");
+}
+
+#[test]
+fn a_folder_that_is_no_notebook_is_not_written_to() {
+    let place = Place::new();
+    let folder = place.path("mine");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("thesis.txt"), "years of work").unwrap();
+    let study = place.study("small", SMALL);
+    let error = place.fails(1, &["--notebook", folder.to_str().unwrap(), "run", &study]);
+    assert!(error.contains("notebook"), "{error}");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+}
+
+#[test]
+fn the_reader_of_a_pipe_may_leave() {
+    let place = Place::new();
+    place.ok(&["run", &place.study("small", SMALL)]);
+    let script = format!("'{}' export small --format json | head -c 10", env!("CARGO_BIN_EXE_flyball"));
+    let output = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .env("FLYBALL_NOTEBOOK", place.path("notebook"))
+        .output()
+        .unwrap();
+    assert!(output.stderr.is_empty(), "{}", support::stderr(&output));
+}

@@ -1,0 +1,124 @@
+//! A run from its start to its end, killed, interrupted, resumed, doubled, compared.
+
+mod support;
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::process::Child;
+use support::{Place, SMALL, wait_until};
+
+fn signal(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+/// The trials that `SMALL` plans: four cells in three blocks.
+fn all_of_small() -> Vec<String> {
+    let cells = ["read_256k", "read_4k", "write_256k", "write_4k"];
+    (0..3).flat_map(|block| cells.map(|cell| format!("b{block:02}.{cell}.a0"))).collect()
+}
+
+/// Trials of the first attempt; a machine under test may disturb some, which are then repeated.
+fn first_attempts(place: &Place) -> Vec<String> {
+    place.trials().into_iter().filter(|t| t.ends_with(".a0")).collect()
+}
+
+#[test]
+fn a_run_measures_every_cell_in_every_block_and_leaves_nothing() {
+    let place = Place::new();
+    let text = place.ok(&["run", &place.study("small", SMALL), "--seed", "7"]);
+    assert!(text.contains("block size"), "the question is not answered:\n{text}");
+    assert_eq!(first_attempts(&place), all_of_small());
+    assert_eq!(place.left_over(), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn a_dry_run_shows_commands_and_writes_and_does_nothing() {
+    let place = Place::new();
+    let text = place.ok(&["run", &place.study("small", SMALL), "--dry-run", "--seed", "7"]);
+    assert!(text.contains("dd ") && text.contains("bs=256k") && text.contains("seed 7"), "{text}");
+    assert!(!place.path("notebook").exists(), "a dry run made a notebook");
+    assert!(!place.path("state").exists(), "a dry run made a state folder");
+}
+
+#[test]
+fn kill_9_at_any_moment_loses_and_doubles_nothing() {
+    let place = Place::new();
+    let study = place.study("small", SMALL);
+    for wanted in [1, 4, 7] {
+        let mut child = place.spawn(&["run", &study]);
+        wait_until("some trials are there", || place.trials().len() >= wanted || child.try_wait().unwrap().is_some());
+        signal(&child, Signal::KILL);
+        child.wait().unwrap();
+    }
+    wait_until("the supervisor has cleaned up", || place.left_over().is_empty());
+    place.ok(&["run", &study]);
+    assert_eq!(first_attempts(&place), all_of_small());
+    assert_eq!(place.left_over(), Vec::<std::path::PathBuf>::new());
+    let status = place.ok(&["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["changed"].as_array().map(Vec::len), Some(0), "{status}");
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured_and_the_next_run_adds_only_what_is_missing() {
+    let place = Place::new();
+    let study = place.study("small", SMALL);
+    let mut child = place.spawn(&["run", &study]);
+    wait_until("two trials are there", || place.trials().len() >= 2 || child.try_wait().unwrap().is_some());
+    signal(&child, Signal::INT);
+    let status = child.wait().unwrap();
+    let before = place.trials();
+    assert!(status.code() == Some(130) || before.len() == 12, "{status}, {before:?}");
+    assert_eq!(place.left_over(), Vec::<std::path::PathBuf>::new());
+    place.ok(&["run", &study]);
+    assert_eq!(first_attempts(&place), all_of_small());
+    assert_eq!(std::fs::read_dir(place.path("notebook/runs")).unwrap().count(), 1, "a second run was begun");
+}
+
+#[test]
+fn a_finished_study_is_measured_anew_and_compares_as_the_same() {
+    let place = Place::new();
+    let study = place.study("small", SMALL);
+    place.ok(&["run", &study]);
+    place.ok(&["run", &study]);
+    assert_eq!(std::fs::read_dir(place.path("notebook/runs")).unwrap().count(), 2);
+    let text = place.ok(&["compare", "small~1", "small"]);
+    assert!(text.contains("read_256k") || text.contains("read"), "{text}");
+    let list = place.ok(&["list"]);
+    assert_eq!(list.matches("small-").count(), 2, "{list}");
+}
+
+#[test]
+fn two_flyballs_at_once_do_not_disturb_each_other() {
+    let place = Place::new();
+    let study = place.study("small", SMALL);
+    let mut first = place.spawn(&["run", &study]);
+    wait_until("the first one measures", || !place.trials().is_empty());
+    let second = place.output(&["run", &study]);
+    let first_is_done = first.try_wait().unwrap().is_some();
+    assert!(second.status.code() == Some(4) || first_is_done, "{}", support::stderr(&second));
+    if !first_is_done {
+        assert!(support::stderr(&second).contains(&first.id().to_string()), "{}", support::stderr(&second));
+    }
+    assert!(first.wait().unwrap().success());
+}
+
+#[test]
+fn every_form_of_a_run_can_be_written() {
+    let place = Place::new();
+    place.ok(&["run", &place.study("small", SMALL)]);
+    let page = place.path("page.html");
+    place.ok(&["report", "small", "--out", page.to_str().unwrap()]);
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.starts_with("<!doctype html>") || html.starts_with("<!DOCTYPE html>"), "{}", &html[..80]);
+    assert!(!html.contains("http://") && !html.contains("src=\"//"), "the page reaches for the network");
+    for format in ["markdown", "text", "csv", "json"] {
+        assert!(!place.ok(&["report", "small", "--format", format]).is_empty(), "{format}");
+    }
+    let rows = place.ok(&["export", "small", "--format", "csv"]);
+    assert!(rows.lines().count() > 12, "{rows}");
+    let json: serde_json::Value = serde_json::from_str(&place.ok(&["export", "small", "--format", "json"])).unwrap();
+    assert!(json.is_array() || json.is_object());
+    let trace = place.ok(&["export", "small", "--trace", "b00.read_4k.a0", "--format", "csv"]);
+    assert!(trace.starts_with("t_ns"), "{trace}");
+}

@@ -1,0 +1,137 @@
+//! A place of its own for each test: notebook, state and work folders, and the program started in them.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Folders that nobody else uses, removed at the end.
+pub struct Place {
+    pub folder: TempDir,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The program with these arguments, in this place.
+    pub fn flyball(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env("FLYBALL_NOTEBOOK", self.path("notebook"))
+            .env("FLYBALL_STATE", self.path("state"))
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn output(&self, arguments: &[&str]) -> Output {
+        self.flyball(arguments).output().unwrap()
+    }
+
+    /// Runs it and wants exit code 0; gives its standard output.
+    pub fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.output(arguments);
+        assert!(output.status.success(), "flyball {arguments:?}: {}\n{}", output.status, stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs it and wants this exit code; gives its standard error.
+    pub fn fails(&self, code: i32, arguments: &[&str]) -> String {
+        let output = self.output(arguments);
+        assert_eq!(output.status.code(), Some(code), "flyball {arguments:?}\n{}", stderr(&output));
+        stderr(&output)
+    }
+
+    pub fn spawn(&self, arguments: &[&str]) -> Child {
+        let mut command = self.flyball(arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Writes a study file and gives its name.
+    pub fn study(&self, name: &str, text: &str) -> String {
+        let path = self.path(&format!("{name}.toml"));
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// The names of all trial folders of the notebook, sorted.
+    pub fn trials(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for run in folders(&self.path("notebook/runs")) {
+            names.extend(folders(&run.join("trials")).iter().map(|t| name_of(t)));
+        }
+        names.sort();
+        names
+    }
+
+    /// Everything that lies in the work folder.
+    pub fn left_over(&self) -> Vec<PathBuf> {
+        files(&self.path("notebook/work")).into_iter().chain(files(&self.path("notebook/staging"))).collect()
+    }
+}
+
+/// A small study over dd: four cells of a few milliseconds each.
+pub const SMALL: &str = r#"
+flyball = 1
+name = "small"
+question = "Does the block size decide how fast a small file is read?"
+
+[target]
+file = "4MiB"
+
+[workload.read]
+tool = "dd"
+options = { direction = "read" }
+
+[workload.write]
+tool = "dd"
+options = { direction = "write" }
+
+[factor.block]
+option = "bs"
+levels = ["4k", "256k"]
+
+[measure]
+repeats = [3, 3]
+settle = "1s"
+"#;
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Waits for something to become true, ten seconds at the most.
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+pub fn is_root() -> bool {
+    // A file that only root may read.
+    std::fs::File::open("/proc/1/environ").is_ok() && std::env::var_os("FLYBALL_TEST_AS_USER").is_none()
+}
+
+fn folders(path: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(path).into_iter().flatten().map(|e| e.unwrap().path());
+    entries.filter(|p| p.is_dir()).collect()
+}
+
+fn files(path: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(path).into_iter().flatten().map(|e| e.unwrap().path()).collect()
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap().to_str().unwrap().to_owned()
+}
