@@ -207,7 +207,7 @@ pub struct Mount {
     pub options: Vec<String>,
     /// The block device, where it is on one that was found.
     pub device: Option<String>,
-    /// How ext3 and ext4 treat data; `None` for other filesystems, or where there is no journal.
+    /// How ext3 and ext4 treat data; `None` for other filesystems, and where nothing tells the default in force.
     pub journal: Option<JournalMode>,
 }
 
@@ -221,6 +221,8 @@ pub enum JournalMode {
     Journal,
     /// Data is not ordered against metadata.
     Writeback,
+    /// The filesystem has no journal.
+    Off,
 }
 
 impl JournalMode {
@@ -230,10 +232,11 @@ impl JournalMode {
             Self::Ordered => "ordered",
             Self::Journal => "journal",
             Self::Writeback => "writeback",
+            Self::Off => "off",
         }
     }
     /// The mode of such a name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Ordered, Self::Journal, Self::Writeback].into_iter().find(|m| m.name() == name)
+        [Self::Ordered, Self::Journal, Self::Writeback, Self::Off].into_iter().find(|m| m.name() == name)
     }
 }
