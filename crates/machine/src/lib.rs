@@ -3,5 +3,7 @@
 //! Invariant: nothing in this program writes to a machine except through the ledger of this crate.
 
 mod access;
+mod recorded;
 
 pub use access::{CommandOutput, LocalMachine, Machine};
+pub use recorded::{RecordedError, RecordedMachine};
