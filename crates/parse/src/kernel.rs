@@ -16,6 +16,9 @@ pub mod selection;
 pub mod stat;
 pub mod time_in_state;
 
+use domain::units::Hertz;
+use std::str::FromStr;
+
 /// Text that is not what its format says.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -40,8 +43,36 @@ impl Error {
     }
 }
 
-/// A whole number in decimal, without a sign.
-fn number<N: std::str::FromStr>(line: usize, text: &str) -> Result<N, Error> {
+/// A file that holds one decimal number.
+///
+/// # Errors
+/// Where it is none, or does not fit.
+pub fn number<N: FromStr>(text: &str) -> Result<N, Error> {
+    number_at(1, text)
+}
+
+/// A file that holds a frequency in kHz.
+///
+/// # Errors
+/// Where it is no number, or none that a frequency can have.
+pub fn khz(text: &str) -> Result<Hertz, Error> {
+    let khz: u32 = number(text)?;
+    Ok(Hertz::from_khz(khz.into()))
+}
+
+/// A file that holds a switch: `0` or `1`, `N` or `Y`.
+///
+/// # Errors
+/// Where it is anything else.
+pub fn flag(text: &str) -> Result<bool, Error> {
+    match text.trim() {
+        "1" | "Y" => Ok(true),
+        "0" | "N" => Ok(false),
+        other => Err(Error::value(1, other, "0 or 1")),
+    }
+}
+
+fn number_at<N: FromStr>(line: usize, text: &str) -> Result<N, Error> {
     text.trim().parse().map_err(|_| Error::value(line, text, "a number"))
 }
 
@@ -51,7 +82,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn feed_all(text: &str) {
-        let _ = cpu_list::parse(text);
+        let _ = (number::<u64>(text), khz(text), flag(text), cpu_list::parse(text));
         let _ = cpuinfo::parse(text);
         let _ = cmdline::value(&cmdline::parse(text), text);
         let config = config::Config::parse(text);

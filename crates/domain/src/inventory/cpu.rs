@@ -147,7 +147,7 @@ pub struct CpuModel {
     pub model: Option<u32>,
     /// Stepping.
     pub stepping: Option<u32>,
-    /// Microcode revision as the kernel writes it: `0x437`. The lowest, where CPUs differ.
+    /// Microcode revision as the kernel writes it: `0x437`.
     pub microcode: Option<String>,
 }
 

@@ -1,6 +1,6 @@
 //! `/proc/cpuinfo`: proc_cpuinfo(5), `arch/x86/kernel/cpu/proc.c`.
 
-use super::{Error, number};
+use super::{Error, number_at as number};
 
 /// One block of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

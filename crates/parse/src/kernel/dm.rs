@@ -1,7 +1,7 @@
 //! Device-mapper: what `dmsetup table` prints, and the UUIDs in sysfs. The key of a crypt target is measured
 //! and then forgotten: no value of this module holds it.
 
-use super::{Error, number};
+use super::{Error, number_at as number};
 use domain::inventory::Crypt;
 use domain::units::Bytes;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Files of an md array in `/sys/block/mdN/md`: `Documentation/admin-guide/md.rst`, `drivers/md/raid5.h`,
 //! `drivers/md/raid10.c: setup_geo`.
 
-use super::{Error, number};
+use super::{Error, number_at as number};
 use domain::units::Ratio;
 
 /// The layout word in mdadm's words; `None` for a level without layouts, and for a word that is not known.

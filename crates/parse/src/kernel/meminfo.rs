@@ -1,6 +1,6 @@
 //! `/proc/meminfo`: proc_meminfo(5).
 
-use super::{Error, number};
+use super::{Error, number_at as number};
 use domain::units::Bytes;
 
 /// The lines that Flyball uses.

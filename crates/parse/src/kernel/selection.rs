@@ -1,4 +1,4 @@
-//! Files that list all choices and mark the one in force: `none [mq-deadline] kyber`.
+//! Files that list all choices and mark the one in force: `none [mq-deadline] kyber`, `none (full)`.
 
 /// All choices, and which of them is in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,7 +13,8 @@ pub struct Selection {
 pub fn parse(text: &str) -> Selection {
     let mut selection = Selection::default();
     for word in text.split_whitespace() {
-        let chosen = word.strip_prefix('[').and_then(|w| w.strip_suffix(']'));
+        let within = |open, close| word.strip_prefix::<char>(open)?.strip_suffix::<char>(close);
+        let chosen = within('[', ']').or_else(|| within('(', ')'));
         if let Some(chosen) = chosen {
             selection.chosen = Some(chosen.to_owned());
         }
@@ -34,6 +35,7 @@ mod tests {
         let disk = parse("none [mq-deadline] kyber\n");
         assert_eq!(disk.chosen.as_deref(), Some("mq-deadline"));
         assert_eq!(disk.choices, ["none", "mq-deadline", "kyber"]);
+        assert_eq!(parse("none voluntary (full) lazy\n").chosen.as_deref(), Some("full"));
         assert_eq!(parse("none\n").chosen.as_deref(), Some("none"));
         assert_eq!(parse("a b"), Selection { chosen: None, choices: vec!["a".into(), "b".into()] });
     }

@@ -1,6 +1,6 @@
 //! `/proc/stat`: proc_stat(5). Only what an inventory asks of it.
 
-use super::{Error, number};
+use super::{Error, number_at as number};
 
 /// Time that other guests took from all CPUs since boot, in ticks of 10 ms; `None` before Linux 2.6.11.
 ///

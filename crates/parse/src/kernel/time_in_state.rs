@@ -1,6 +1,6 @@
 //! `cpufreq/policyN/stats/time_in_state`: `Documentation/cpu-freq/cpufreq-stats.rst`.
 
-use super::{Error, number};
+use super::{Error, number_at as number};
 use domain::inventory::TimeInState;
 use domain::time::Nanos;
 use domain::units::Hertz;
