@@ -1,0 +1,80 @@
+//! Taking the inventory of a machine, one file a part. Everything here only reads.
+//!
+//! A file that is not there is `None`; a file that holds what its format does not allow is an error, for a
+//! number that was guessed would be believed.
+
+mod absent;
+mod block;
+mod cpu;
+mod cpufreq;
+mod cpuidle;
+mod identity;
+mod kernel;
+mod md;
+mod memory;
+mod mounts;
+mod power;
+mod reader;
+mod rivals;
+mod virtualisation;
+
+pub use identity::identity;
+pub use rivals::{process_names, unit_names};
+
+use crate::Machine;
+use domain::inventory::{Inventory, SCHEMA};
+use reader::Reader;
+
+/// Why there is no inventory.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file does not hold what it should.
+    #[error("cannot take the inventory: `{path}`: {source}; please report this with the file's text")]
+    Parse {
+        /// Which file, or the command whose output it is.
+        path: String,
+        /// What is wrong with it.
+        source: parse::kernel::Error,
+    },
+    /// Nothing that every Linux has is there.
+    #[error(
+        "cannot take the inventory: neither `/sys/devices/system/cpu/online` nor `/proc/cpuinfo` can be read; \
+         is this the root of a machine, with /proc and /sys mounted?"
+    )]
+    NoCpus,
+}
+
+/// Looks at a machine.
+///
+/// # Errors
+/// See [`Error`]. What a machine lacks is no error, but stands in [`Inventory::absent`].
+pub fn take(machine: &dyn Machine) -> Result<Inventory, Error> {
+    let reader = Reader::new(machine);
+    let processors = reader.text("/proc/cpuinfo").unwrap_or_default();
+    let processors = reader::parsed("/proc/cpuinfo", &processors, parse::kernel::cpuinfo::parse)?;
+    let online = cpu::online(&reader, &processors)?;
+    let cpufreq = cpufreq::take(&reader, &online)?;
+    let kernel = kernel::take(&reader)?;
+    let mut devices = block::take(&reader)?;
+    let mounts = mounts::take(&reader, &devices)?;
+    block::put_loops_on_their_filesystems(&mut devices, &mounts);
+    let mut inventory = Inventory {
+        schema: SCHEMA,
+        host: reader.text("/proc/sys/kernel/hostname"),
+        os: reader.text("/etc/os-release").and_then(|text| parse::kernel::os_release::pretty_name(&text)),
+        cpus: cpu::take(&reader, online.clone(), &processors, cpufreq.as_ref())?,
+        frequency_sources: cpufreq::sources(&reader, cpufreq.as_ref()),
+        cpufreq,
+        cpuidle: cpuidle::take(&reader, &online)?,
+        kernel,
+        memory: memory::take(&reader)?,
+        devices,
+        mounts,
+        power: power::take(&reader)?,
+        virtualisation: virtualisation::take(&reader, &processors)?,
+        rivals: rivals::take(&reader),
+        absent: Vec::new(),
+    };
+    inventory.absent = absent::of(&inventory);
+    Ok(inventory)
+}
