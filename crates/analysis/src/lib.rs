@@ -3,4 +3,5 @@
 //! Invariant: every number that reaches a report is computed here, from trials, with its estimator's source
 //! in its docstring; nothing here knows how it will be shown.
 
+pub mod stats;
 pub mod summary;
