@@ -14,6 +14,7 @@
 //! | `recorder.ns` | ns of CPU time | the recorder's own thread |
 
 use crate::time::{Nanos, Timestamp};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What a column counts.
@@ -85,9 +86,11 @@ pub struct Series {
 
 /// Where frequencies came from, best first. Reading `scaling_cur_freq` can wake an idle CPU and may show a
 /// value that was never run at, so the trace says which it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FrequencySource {
     /// APERF, MPERF and TSC counters through perf `msr` events.
+    #[serde(rename = "aperf/mperf")]
     AperfMperf,
     /// `cpufreq/stats/time_in_state`.
     TimeInState,
