@@ -3,4 +3,13 @@
 //! Invariant: every number that reaches a report is computed here, from trials, with its estimator's source
 //! in its docstring; nothing here knows how it will be shown.
 
+mod answer;
+pub mod compare;
+pub mod compare_runs;
+pub mod schedule;
+pub mod stats;
+pub mod summarise;
 pub mod summary;
+#[cfg(test)]
+mod testing;
+pub mod words;

@@ -105,9 +105,10 @@ pub struct Comparison {
     pub trials: (usize, usize),
     /// Median of A and of B.
     pub medians: (f64, f64),
-    /// Ratio of the medians, B / A.
+    /// By what factor B differs from A: the Hodges–Lehmann estimate, which is the ratio of the medians where the
+    /// noise has one shape on both sides (see [`crate::stats::ratio`]).
     pub ratio: f64,
-    /// Its bootstrap interval; `None` where a side has too few trials.
+    /// Its interval; `None` where a side has too few trials.
     pub interval: Option<Interval>,
     /// The p-value of the permutation test; `None` likewise.
     pub p: Option<f64>,

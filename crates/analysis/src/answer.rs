@@ -1,0 +1,143 @@
+//! The answer to a study's question, in one sentence, as far as its data allow.
+
+use crate::summary::{CellSummary, Comparison, FactorEffect, RunData, RunSummary, Verdict};
+use crate::words::{counted, interval_words, listed, metric_words, percent, times};
+
+/// The verdict of a whole run.
+pub fn of_run(data: &RunData, summary: &RunSummary) -> String {
+    if summary.cells.iter().all(|cell| cell.points.is_empty()) {
+        return nothing_measured(data, &summary.metric);
+    }
+    let factors: Vec<Standing<'_>> =
+        data.study.factors.iter().filter_map(|factor| standing(&factor.name, &summary.effects)).collect();
+    if factors.is_empty() {
+        return medians(summary);
+    }
+    let mut sentence = of_factors(factors, data.study.measure.threshold);
+    let empty = summary.cells.iter().filter(|cell| cell.points.is_empty()).count();
+    if empty > 0 {
+        sentence += &format!("; {} without a valid trial", counted(empty, "cell"));
+    }
+    sentence
+}
+
+/// A factor by its most telling comparison.
+struct Standing<'a> {
+    factor: &'a str,
+    context: &'a str,
+    /// The largest difference that is claimed, else the largest there is.
+    comparison: &'a Comparison,
+    /// The worst that is known of any of its comparisons.
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// A difference is claimed.
+    Decides,
+    /// Every comparison is the same within the threshold.
+    Same,
+    /// Neither.
+    Undecided,
+}
+
+fn standing<'a>(factor: &'a str, effects: &'a [FactorEffect]) -> Option<Standing<'a>> {
+    let comparisons: Vec<(&str, &Comparison)> = effects
+        .iter()
+        .filter(|effect| effect.factor == factor)
+        .flat_map(|effect| effect.comparisons.iter().map(|c| (effect.context.as_str(), c)))
+        .collect();
+    let claimed = |c: &Comparison| matches!(c.verdict, Verdict::Better | Verdict::Worse);
+    let state = if comparisons.iter().any(|(_, c)| claimed(c)) {
+        State::Decides
+    } else if comparisons.iter().all(|(_, c)| c.verdict == Verdict::Same) {
+        State::Same
+    } else {
+        State::Undecided
+    };
+    let telling = comparisons.into_iter().filter(|(_, c)| state != State::Decides || claimed(c));
+    let (context, comparison) = telling.max_by(|(_, a), (_, b)| size(a).total_cmp(&size(b)))?;
+    Some(Standing { factor, context, comparison, state })
+}
+
+/// How far from "no difference" it is, whichever way.
+fn size(comparison: &Comparison) -> f64 {
+    comparison.ratio.ln().abs()
+}
+
+fn of_factors(mut factors: Vec<Standing<'_>>, threshold: f64) -> String {
+    factors.sort_by(|a, b| size(b.comparison).total_cmp(&size(a.comparison)));
+    let (deciding, rest): (Vec<_>, Vec<_>) = factors.into_iter().partition(|f| f.state == State::Decides);
+    let (same, open): (Vec<_>, Vec<_>) = rest.into_iter().partition(|f| f.state == State::Same);
+    let threshold = percent(threshold);
+    let mut parts = Vec::new();
+    if let Some((first, others)) = deciding.split_first() {
+        parts.push(decides(first));
+        parts.extend(others.iter().map(|f| format!("{} matters too: {}", f.factor, gives(f.comparison))));
+    }
+    let names =
+        |factors: &[Standing<'_>]| listed(&factors.iter().map(|f| f.factor.to_owned()).collect::<Vec<_>>());
+    if let Some(first) = same.first() {
+        parts.push(if deciding.is_empty() && open.is_empty() {
+            format!("no factor makes a difference above {threshold}: {}", largest(first))
+        } else {
+            format!("{} makes no difference above {threshold}", names(&same))
+        });
+    }
+    if let Some(first) = open.first() {
+        parts.push(format!(
+            "whether {} matters cannot be told yet: {}",
+            names(&open),
+            first.comparison.sentence.trim_start_matches("cannot tell yet: ")
+        ));
+    }
+    parts.join("; ")
+}
+
+fn decides(standing: &Standing<'_>) -> String {
+    format!("{} decides: {} in {}", standing.factor, gives(standing.comparison), standing.context)
+}
+
+/// `64k gives 3.90 times the throughput of 4k (95% interval 3.85 to 3.95)`.
+fn gives(comparison: &Comparison) -> String {
+    let interval =
+        comparison.interval.as_ref().map(|i| format!(" ({})", interval_words(i))).unwrap_or_default();
+    format!("{} gives {} of {}{interval}", comparison.b, times(comparison), comparison.a)
+}
+
+fn largest(standing: &Standing<'_>) -> String {
+    let Comparison { a, b, .. } = standing.comparison;
+    format!("at most, {b} gives {} of {a} in {}", times(standing.comparison), standing.context)
+}
+
+fn nothing_measured(data: &RunData, metric: &str) -> String {
+    let valid = data.trials.iter().find(|t| t.validity.is_valid()).and_then(|t| t.measurement.as_ref());
+    match valid {
+        Some(measurement) => {
+            let names: Vec<String> =
+                measurement.outcome.metrics.keys().map(|name| format!("`{name}`")).collect();
+            format!("no trial reports `{metric}`; what they report is {}", listed(&names))
+        }
+        None if data.trials.is_empty() => "nothing has been measured yet".to_owned(),
+        None => format!("nothing can be said: of {} none is valid", counted(data.trials.len(), "trial")),
+    }
+}
+
+/// Of a study that varies nothing: what each workload reached.
+fn medians(summary: &RunSummary) -> String {
+    let one = |cell: &CellSummary| {
+        let median = summary.unit.show(cell.median?);
+        let interval = cell.interval.map(|i| {
+            format!(
+                "{} interval {} to {}, ",
+                percent(i.confidence),
+                summary.unit.show(i.low),
+                summary.unit.show(i.high)
+            )
+        });
+        let interval = interval.unwrap_or_default();
+        Some(format!("{} {median} ({interval}{})", cell.workload, counted(cell.points.len(), "trial")))
+    };
+    let cells: Vec<String> = summary.cells.iter().filter_map(one).collect();
+    format!("median {}: {}", metric_words(&summary.metric), listed(&cells))
+}

@@ -1,0 +1,390 @@
+//! B against A: by what factor they differ, how sure that is, and what may be claimed.
+//!
+//! A difference is claimed where all of these hold: the interval of the ratio lies wholly beyond the practical
+//! threshold (so it clears "no difference", too), and the permutation test's p-value, adjusted for being one of
+//! several of its family (see [`crate::stats::multiplicity`]), is below 1 - confidence. Two groups are called
+//! the same where the whole interval lies within the threshold. All else is undecided, and says what would decide it.
+//!
+//! Trials of one run come in blocks, and blocks drift. Where both groups have [`FEWEST_PAIRS`] blocks in common
+//! and their values move together from block to block, they are compared within blocks; else as two
+//! independent groups, which under drift claims less, never more.
+
+use crate::stats::quantile::median;
+use crate::stats::ratio::RatioEstimate;
+use crate::stats::{multiplicity, permutation, ratio};
+use crate::summary::{Comparison, Point, Verdict};
+use crate::words::{interval_words, metric_words, p_words, percent, times};
+use domain::outcome::Better;
+use domain::units::Unit;
+use std::collections::BTreeMap;
+
+/// With fewer pairs than this the signed-rank test at 0.05 claims far less often than it may (6 pairs: 3.1%).
+pub const FEWEST_PAIRS: usize = 7;
+
+/// Values that correlate over blocks more than this are compared within blocks: from 0.5 on, what pairing saves
+/// in noise outweighs the halved number of values.
+const MOVE_TOGETHER: f64 = 0.5;
+
+/// A forecast of more trials than this says only that the difference lies at the threshold.
+const MOST_FORECAST: f64 = 500.0;
+
+/// One side of a comparison.
+#[derive(Clone, Copy, Debug)]
+pub struct Group<'a> {
+    /// What it is called in the sentence.
+    pub name: &'a str,
+    /// Its valid trials.
+    pub points: &'a [Point],
+}
+
+/// Whether two groups' blocks are the same passes over the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocks {
+    /// Both are of one run: block 3 of A ran beside block 3 of B.
+    Shared,
+    /// They are of different runs: equal block numbers mean nothing.
+    Unrelated,
+}
+
+/// By what measure groups are compared.
+#[derive(Clone, Debug)]
+pub struct Yardstick<'a> {
+    /// The metric.
+    pub metric: &'a str,
+    /// Its unit.
+    pub unit: Unit,
+    /// Which way is good.
+    pub better: Better,
+    /// Of the intervals, such as 0.95; tests claim at 1 minus this.
+    pub confidence: f64,
+    /// The practical threshold, as a share.
+    pub threshold: f64,
+    /// Whether blocks are shared.
+    pub blocks: Blocks,
+}
+
+/// One comparison on its own; `None` where a side has no trial.
+pub fn compare(a: Group<'_>, b: Group<'_>, by: &Yardstick<'_>) -> Option<Comparison> {
+    compare_family(&[(a, b)], by).pop().flatten()
+}
+
+/// Comparisons that are read together, so that each claim must stand up as one of several. In their order;
+/// `None` where a side has no trial.
+pub fn compare_family(pairs: &[(Group<'_>, Group<'_>)], by: &Yardstick<'_>) -> Vec<Option<Comparison>> {
+    let measured: Vec<Option<Measured>> =
+        pairs.iter().map(|(a, b)| measure(a.points, b.points, by)).collect();
+    let p_values: Vec<f64> = measured.iter().flatten().filter_map(|m| m.p).collect();
+    let mut adjusted = multiplicity::adjusted(&p_values).into_iter();
+    let family = p_values.len();
+    let judged = pairs.iter().zip(measured).map(|((a, b), measured)| {
+        let measured = measured?;
+        let adjusted_p = measured.p.and_then(|_| adjusted.next());
+        Some(judge(*a, *b, by, &measured, Chance { adjusted_p, family }))
+    });
+    judged.collect()
+}
+
+/// What two groups' values say.
+struct Measured {
+    medians: (f64, f64),
+    estimate: Option<RatioEstimate>,
+    p: Option<f64>,
+    /// How many blocks were compared within; `None` for independent groups.
+    pairs: Option<usize>,
+}
+
+/// How far chance explains a p-value among others.
+struct Chance {
+    adjusted_p: Option<f64>,
+    family: usize,
+}
+
+fn measure(a: &[Point], b: &[Point], by: &Yardstick<'_>) -> Option<Measured> {
+    let values = |points: &[Point]| points.iter().map(|p| p.value).collect::<Vec<_>>();
+    let (of_a, of_b) = (values(a), values(b));
+    let medians = (median(&of_a)?, median(&of_b)?);
+    if let Some(pairs) = pairs_that_move_together(a, b, by.blocks) {
+        let ratios: Vec<f64> = pairs.iter().map(|(a, b)| b / a).collect();
+        let logs: Vec<f64> = ratios.iter().map(|r| r.ln()).collect();
+        let estimate = ratio::pairs(&ratios, by.confidence);
+        return Some(Measured { medians, estimate, p: permutation::pairs(&logs), pairs: Some(pairs.len()) });
+    }
+    let estimate = ratio::two_groups(&of_a, &of_b, by.confidence);
+    Some(Measured { medians, estimate, p: permutation::two_groups(&of_a, &of_b), pairs: None })
+}
+
+/// The values of the blocks that both sides have, where comparing within blocks is worth it.
+fn pairs_that_move_together(a: &[Point], b: &[Point], blocks: Blocks) -> Option<Vec<(f64, f64)>> {
+    if blocks == Blocks::Unrelated || a.iter().chain(b).any(|p| p.value <= 0.0) {
+        return None;
+    }
+    let of_b: BTreeMap<u32, f64> = b.iter().map(|p| (p.key.block, p.value)).collect();
+    let pairs: Vec<(f64, f64)> = a.iter().filter_map(|p| Some((p.value, *of_b.get(&p.key.block)?))).collect();
+    let logs: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (a.ln(), b.ln())).collect();
+    (pairs.len() >= FEWEST_PAIRS && correlation(&logs)? > MOVE_TOGETHER).then_some(pairs)
+}
+
+/// Pearson's correlation; `None` where a side does not vary.
+fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
+    let n = pairs.len() as f64;
+    let (x, y) = pairs.iter().fold((0.0, 0.0), |(x, y), (a, b)| (x + a / n, y + b / n));
+    let sum = |f: fn(f64, f64) -> f64| pairs.iter().map(|(a, b)| f(a - x, b - y)).sum::<f64>();
+    let scale = (sum(|a, _| a * a) * sum(|_, b| b * b)).sqrt();
+    (scale > 0.0).then(|| sum(|a, b| a * b) / scale)
+}
+
+fn judge(a: Group<'_>, b: Group<'_>, by: &Yardstick<'_>, measured: &Measured, chance: Chance) -> Comparison {
+    let interval = measured.estimate.and_then(|e| e.interval);
+    let mut comparison = Comparison {
+        a: a.name.to_owned(),
+        b: b.name.to_owned(),
+        metric: by.metric.to_owned(),
+        unit: by.unit.clone(),
+        better: by.better,
+        trials: (a.points.len(), b.points.len()),
+        medians: measured.medians,
+        ratio: measured.estimate.map_or(measured.medians.1 / measured.medians.0, |e| e.ratio),
+        interval,
+        p: interval.and(measured.p),
+        threshold: by.threshold,
+        verdict: Verdict::Undecided,
+        sentence: String::new(),
+    };
+    comparison.verdict = verdict(&comparison, &chance);
+    comparison.sentence = sentence(&comparison, measured, &chance);
+    comparison
+}
+
+fn verdict(comparison: &Comparison, chance: &Chance) -> Verdict {
+    let (Some(interval), Some(p)) = (comparison.interval, chance.adjusted_p) else {
+        return Verdict::Undecided;
+    };
+    let beyond = 1.0 + comparison.threshold;
+    if interval.low >= 1.0 / beyond && interval.high <= beyond {
+        return Verdict::Same;
+    }
+    let larger = interval.low > beyond;
+    if p >= 1.0 - interval.confidence || !(larger || interval.high < 1.0 / beyond) {
+        return Verdict::Undecided;
+    }
+    if larger == (comparison.better == Better::Higher) { Verdict::Better } else { Verdict::Worse }
+}
+
+fn sentence(comparison: &Comparison, measured: &Measured, chance: &Chance) -> String {
+    let Comparison { a, b, .. } = comparison;
+    let threshold = percent(comparison.threshold);
+    let details = details(comparison, measured);
+    match comparison.verdict {
+        Verdict::Better => format!("{b} is better than {a}: {} ({details})", times(comparison)),
+        Verdict::Worse => format!("{b} is worse than {a}: {} ({details})", times(comparison)),
+        Verdict::Same => {
+            format!("no difference: {b} has {} of {a}, within {threshold} ({details})", times(comparison))
+        }
+        Verdict::Undecided => {
+            let times = times(comparison);
+            let lacking = what_would_tell(comparison, chance);
+            format!("cannot tell yet: {b} has {times} of {a} ({details}); {lacking}")
+        }
+    }
+}
+
+fn details(comparison: &Comparison, measured: &Measured) -> String {
+    let interval = comparison.interval.as_ref().map(interval_words);
+    let p = comparison.p.map(p_words);
+    let trials = match measured.pairs {
+        Some(pairs) => format!("{pairs} pairs in the same blocks"),
+        None => format!("{} against {} trials", comparison.trials.0, comparison.trials.1),
+    };
+    interval.into_iter().chain(p).chain([trials]).collect::<Vec<_>>().join(", ")
+}
+
+/// What an undecided comparison lacks.
+fn what_would_tell(comparison: &Comparison, chance: &Chance) -> String {
+    let Some(interval) = comparison.interval else { return what_an_interval_lacks(comparison) };
+    let threshold = percent(comparison.threshold);
+    let cleared = interval.low > 1.0 || interval.high < 1.0;
+    let by_chance = chance.adjusted_p.is_some_and(|p| p >= 1.0 - interval.confidence);
+    let doubt = if cleared && by_chance && chance.family > 1 {
+        format!("among {} comparisons chance alone may give that; ", chance.family)
+    } else if cleared {
+        format!("the difference may be below {threshold}; ")
+    } else {
+        String::new()
+    };
+    match more_trials(comparison) {
+        Some(more) => format!("{doubt}about {more} more trials a side would tell"),
+        None => format!("{doubt}it lies so close to {threshold} that more trials will hardly tell"),
+    }
+}
+
+fn what_an_interval_lacks(comparison: &Comparison) -> String {
+    if comparison.medians.0 <= 0.0 || comparison.medians.1 <= 0.0 {
+        return format!("a {} that is not above zero has no ratio", metric_words(&comparison.metric));
+    }
+    "an interval needs more trials, such as 4 on each side for 95%".to_owned()
+}
+
+/// How many more trials a side would narrow the interval enough for a verdict, if the estimate stays where it
+/// is: its width falls with the root of the number of trials. `None` beyond [`MOST_FORECAST`].
+fn more_trials(comparison: &Comparison) -> Option<usize> {
+    let interval = comparison.interval?;
+    let trials = comparison.trials.0.min(comparison.trials.1) as f64;
+    let half = (interval.high / interval.low).ln() / 2.0;
+    let margin = (comparison.ratio.ln().abs() - (1.0 + comparison.threshold).ln()).abs();
+    let more = (trials * ((half / margin).powi(2) - 1.0)).ceil().max(1.0);
+    (more <= MOST_FORECAST).then_some(more as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::plan::CellId;
+    use domain::trial::TrialKey;
+    use expect_test::{Expect, expect};
+    use proptest::prelude::*;
+
+    fn points(values: &[f64]) -> Vec<Point> {
+        let key = |block| TrialKey { block, cell: CellId::from_stored("c"), attempt: 0 };
+        values.iter().zip(0..).map(|(value, block)| Point { key: key(block), value: *value }).collect()
+    }
+
+    fn yardstick(better: Better) -> Yardstick<'static> {
+        let (metric, unit) = match better {
+            Better::Higher => ("throughput", Unit::BytesPerSecond),
+            Better::Lower => ("latency_mean", Unit::Seconds),
+        };
+        Yardstick { metric, unit, better, confidence: 0.95, threshold: 0.02, blocks: Blocks::Shared }
+    }
+
+    fn of(a: &[f64], b: &[f64], better: Better) -> Option<Comparison> {
+        let (a, b) = (points(a), points(b));
+        let group = |name, points| Group { name, points };
+        compare(group("ondemand", &a), group("performance", &b), &yardstick(better))
+    }
+
+    fn check(a: &[f64], b: &[f64], better: Better, verdict: Verdict, sentence: Expect) {
+        let got = of(a, b, better).unwrap();
+        assert_eq!(got.verdict, verdict, "{}", got.sentence);
+        sentence.assert_eq(&got.sentence);
+    }
+
+    const SLOW: [f64; 8] = [100.0, 101.0, 99.0, 102.0, 98.0, 100.5, 101.5, 99.5];
+
+    fn times(factor: f64) -> Vec<f64> {
+        // Turned round, so that values do not move together from block to block.
+        SLOW.iter().rev().map(|v| v * factor).collect()
+    }
+
+    #[test]
+    fn a_clear_gain_is_claimed_with_its_numbers() {
+        let expected = expect![
+            "performance is better than ondemand: 1.24 times the throughput (95% interval 1.22 to 1.26, p < 0.001, 8 against 8 trials)"
+        ];
+        check(&SLOW, &times(1.24), Better::Higher, Verdict::Better, expected);
+    }
+
+    #[test]
+    fn more_latency_is_worse() {
+        let expected = expect![
+            "performance is worse than ondemand: 1.24 times the mean latency (95% interval 1.22 to 1.26, p < 0.001, 8 against 8 trials)"
+        ];
+        check(&SLOW, &times(1.24), Better::Lower, Verdict::Worse, expected);
+    }
+
+    #[test]
+    fn equal_groups_are_the_same() {
+        let expected = expect![[
+            "no difference: performance has 1.000 times the throughput of ondemand, within 2% (95% interval 0.985 to 1.015, p = 1.000, 8 against 8 trials)"
+        ]];
+        check(&SLOW, &times(1.0), Better::Higher, Verdict::Same, expected);
+    }
+
+    #[test]
+    fn a_gain_that_may_be_below_the_threshold_is_not_claimed() {
+        let expected = expect![
+            "cannot tell yet: performance has 1.025 times the throughput of ondemand (95% interval 1.010 to 1.040, p = 0.007, 8 against 8 trials); the difference may be below 2%; about 67 more trials a side would tell"
+        ];
+        check(&SLOW, &times(1.025), Better::Higher, Verdict::Undecided, expected);
+    }
+
+    #[test]
+    fn too_few_trials_decide_nothing_however_far_apart() {
+        let expected = expect![[
+            "cannot tell yet: performance has 9.00 times the throughput of ondemand (3 against 3 trials); an interval needs more trials, such as 4 on each side for 95%"
+        ]];
+        check(&[1.0; 3], &[9.0; 3], Better::Higher, Verdict::Undecided, expected);
+    }
+
+    #[test]
+    fn a_value_of_zero_has_no_ratio_but_an_answer() {
+        let got = of(&[0.0; 6], &[9.0; 6], Better::Higher).unwrap();
+        assert_eq!((got.verdict, got.interval), (Verdict::Undecided, None));
+        assert!(
+            got.sentence.ends_with("a throughput that is not above zero has no ratio"),
+            "{}",
+            got.sentence
+        );
+    }
+
+    #[test]
+    fn an_empty_side_gives_no_comparison() {
+        assert_eq!(of(&[], &SLOW, Better::Higher), None);
+    }
+
+    #[test]
+    fn drift_that_hides_a_gain_is_taken_out_by_blocks() {
+        let drifting: Vec<f64> = (0..8).map(|b| 100.0 * 1.2_f64.powi(b)).collect();
+        let faster: Vec<f64> = drifting.iter().zip(SLOW).map(|(v, noise)| v * 1.1 * noise / 100.0).collect();
+        let expected = expect![
+            "performance is better than ondemand: 1.10 times the throughput (95% interval 1.089 to 1.115, p = 0.008, 8 pairs in the same blocks)"
+        ];
+        check(&drifting, &faster, Better::Higher, Verdict::Better, expected);
+    }
+
+    #[test]
+    fn one_small_p_value_among_many_comparisons_is_no_claim() {
+        let a = points(&SLOW[..5]);
+        let b = points(&times(1.3)[..5]);
+        let group = |points| Group { name: "x", points };
+        let mut family = vec![(group(&a), group(&b))];
+        let by = yardstick(Better::Higher);
+        assert_eq!(compare_family(&family, &by)[0].as_ref().unwrap().verdict, Verdict::Better);
+        family.extend(vec![(group(&a), group(&a)); 9]);
+        let alone = compare_family(&family, &by).swap_remove(0).unwrap();
+        assert_eq!(alone.verdict, Verdict::Undecided);
+        assert!(
+            alone.sentence.contains("among 10 comparisons chance alone may give that"),
+            "{}",
+            alone.sentence
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn turning_a_comparison_round_turns_its_verdict_round(
+            a in proptest::collection::vec(1.0..2.0_f64, 1..12),
+            b in proptest::collection::vec(1.0..2.0_f64, 1..12),
+        ) {
+            let forth = of(&a, &b, Better::Higher).unwrap();
+            let back = of(&b, &a, Better::Higher).unwrap();
+            let turned = match forth.verdict {
+                Verdict::Better => Verdict::Worse,
+                Verdict::Worse => Verdict::Better,
+                same => same,
+            };
+            prop_assert_eq!(back.verdict, turned);
+            prop_assert!((forth.ratio * back.ratio - 1.0).abs() < 1e-9);
+        }
+
+        #[test]
+        fn a_claim_always_clears_the_threshold_and_the_test(
+            a in proptest::collection::vec(1.0..1.3_f64, 4..10),
+            b in proptest::collection::vec(1.1..1.5_f64, 4..10),
+        ) {
+            let got = of(&a, &b, Better::Higher).unwrap();
+            if got.verdict == Verdict::Better {
+                prop_assert!(got.interval.unwrap().low > 1.02 && got.p.unwrap() < 0.05);
+            }
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! Which trial comes next, and how many are left.
+//!
+//! Blocks run one after another, each in the order that the plan's seed gives it. Every cell takes part in the
+//! first `repeats_min` blocks; in later ones, up to `repeats_max`, only cells whose median is not yet known to
+//! `±precision` by the valid trials of the blocks before. At 0.95 an interval needs six valid trials, so with
+//! `repeats_min = 5` each cell is measured six times at least. A trial that was disturbed or failed is retried
+//! up to `retries` times, and then missing from its block. A cell whose every attempt in its first two blocks
+//! failed is given up.
+//!
+//! All of it is decided from the trials that exist, and for each cell from its own earlier blocks alone: killed
+//! at any point and begun again, a run asks for the same trials.
+
+use crate::stats::median_interval::half_width;
+use domain::plan::Plan;
+use domain::trial::{Trial, TrialKey, Validity};
+use std::collections::BTreeMap;
+
+/// A cell that failed throughout this many blocks is given up: what fails twice in a row, retries included,
+/// is not chance, and may cost the whole timeout each time.
+const BLOCKS_TO_GIVE_UP: u32 = 2;
+
+/// The next trial to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// From zero.
+    pub block: u32,
+    /// Which of the plan's cells.
+    pub cell: usize,
+    /// From zero.
+    pub attempt: u32,
+}
+
+/// How many trials are left, retries not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remaining {
+    /// If every cell is precise as soon as it can be.
+    pub at_least: usize,
+    /// As many as the spread seen so far asks for: an interval narrows with the root of the number of trials.
+    pub likely: usize,
+    /// If no cell ever becomes precise.
+    pub at_most: usize,
+}
+
+/// Why a trial has no place in a schedule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScheduleError {
+    /// Its cell is none of the plan's.
+    #[error("cannot continue with trial `{}`: the study has no such cell; run the study as it was, or begin a new run", .0.folder())]
+    ForeignCell(TrialKey),
+    /// Its block is beyond the last.
+    #[error("cannot continue with trial `{}`: the study ends before that block; run the study as it was, or begin a new run", .0.folder())]
+    ForeignBlock(TrialKey),
+}
+
+/// What became of one cell in one block.
+#[derive(Clone, Debug, Default)]
+struct Slot {
+    /// Attempts made.
+    attempts: u32,
+    /// How many of them failed, rather than being disturbed.
+    failures: u32,
+    /// Whether one was valid.
+    valid: bool,
+    /// The deciding metric of the valid one, where the tool reported it.
+    value: Option<f64>,
+}
+
+/// Decides which trial of a run comes next.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    plan: Plan,
+    /// By cell and block.
+    slots: BTreeMap<(usize, u32), Slot>,
+    /// Cells that cannot run here.
+    skipped: Vec<bool>,
+    /// Where the search for the next trial begins: all before it is settled.
+    block: u32,
+    /// The order of that block.
+    order: Vec<usize>,
+}
+
+impl Schedule {
+    /// The schedule of a plan of which some trials exist already.
+    ///
+    /// # Errors
+    /// Where a trial does not belong to the plan.
+    pub fn new(plan: &Plan, existing: &[Trial]) -> Result<Self, ScheduleError> {
+        let skipped = vec![false; plan.cells.len()];
+        let order = plan.block_order(0);
+        let mut schedule = Self { plan: plan.clone(), slots: BTreeMap::new(), skipped, block: 0, order };
+        existing.iter().try_for_each(|trial| schedule.record(trial))?;
+        Ok(schedule)
+    }
+
+    /// The trial to run now; the same one until it is recorded. `None` where all is measured.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "what comes next depends on what is recorded in between"
+    )]
+    pub fn next(&mut self) -> Option<Next> {
+        while self.block < self.most_blocks() {
+            let block = self.block;
+            let open = self
+                .order
+                .iter()
+                .copied()
+                .find(|cell| self.is_open(*cell, block) && self.wants(*cell, block));
+            if let Some(cell) = open {
+                let attempt = self.slots.get(&(cell, block)).map_or(0, |slot| slot.attempts);
+                return Some(Next { block, cell, attempt });
+            }
+            self.block += 1;
+            self.order = self.plan.block_order(self.block);
+        }
+        None
+    }
+
+    /// The key of such a trial.
+    pub fn key(&self, next: Next) -> TrialKey {
+        TrialKey { block: next.block, cell: self.plan.cells[next.cell].id.clone(), attempt: next.attempt }
+    }
+
+    /// Takes note of a trial that was run.
+    ///
+    /// # Errors
+    /// Where it does not belong to the plan.
+    pub fn record(&mut self, trial: &Trial) -> Result<(), ScheduleError> {
+        let key = &trial.key;
+        let cell = self.plan.cells.iter().position(|cell| cell.id == key.cell);
+        let cell = cell.ok_or_else(|| ScheduleError::ForeignCell(key.clone()))?;
+        if key.block >= self.most_blocks() {
+            return Err(ScheduleError::ForeignBlock(key.clone()));
+        }
+        let slot = self.slots.entry((cell, key.block)).or_default();
+        slot.attempts = slot.attempts.max(key.attempt + 1);
+        match trial.validity {
+            Validity::Valid if !slot.valid => {
+                slot.valid = true;
+                slot.value = trial.metric(&self.plan.study.measure.metric);
+            }
+            Validity::Failed(_) => slot.failures += 1,
+            Validity::Valid | Validity::Disturbed(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Asks no more for a cell that cannot run here.
+    pub fn skip(&mut self, cell: usize) {
+        self.skipped[cell] = true;
+    }
+
+    /// The cells that were given up because every attempt failed, in the order of the plan.
+    pub fn given_up(&self) -> Vec<usize> {
+        (0..self.plan.cells.len()).filter(|cell| self.gave_up(*cell, BLOCKS_TO_GIVE_UP)).collect()
+    }
+
+    /// What is left, for an estimate of the time.
+    pub fn remaining(&self) -> Remaining {
+        let mut remaining = Remaining { at_least: 0, likely: 0, at_most: 0 };
+        for cell in 0..self.plan.cells.len() {
+            let done = self.blocks_done(cell);
+            let [least, likely, most] = self.blocks_wanted(cell, done);
+            remaining.at_least += least.saturating_sub(done) as usize;
+            remaining.likely += likely.saturating_sub(done) as usize;
+            remaining.at_most += most.saturating_sub(done) as usize;
+        }
+        remaining
+    }
+
+    fn least_blocks(&self) -> u32 {
+        self.plan.study.measure.repeats_min
+    }
+
+    fn most_blocks(&self) -> u32 {
+        self.plan.study.measure.repeats_max.max(self.least_blocks())
+    }
+
+    /// Whether a cell takes part in a block, by what its earlier blocks gave.
+    fn wants(&self, cell: usize, block: u32) -> bool {
+        if self.skipped[cell] || self.gave_up(cell, block) {
+            return false;
+        }
+        block < self.least_blocks() || !self.is_precise(cell, block)
+    }
+
+    /// Whether a block still lacks its trial of a cell, and may try once more.
+    fn is_open(&self, cell: usize, block: u32) -> bool {
+        let slot = self.slots.get(&(cell, block));
+        slot.is_none_or(|slot| !slot.valid && slot.attempts <= self.plan.study.measure.retries)
+    }
+
+    /// Whether every attempt of the first blocks, all before `block`, failed.
+    fn gave_up(&self, cell: usize, block: u32) -> bool {
+        let failed =
+            |slot: &Slot| slot.attempts > self.plan.study.measure.retries && slot.failures >= slot.attempts;
+        let all_failed = |block| self.slots.get(&(cell, block)).is_some_and(failed);
+        block >= BLOCKS_TO_GIVE_UP && (0..BLOCKS_TO_GIVE_UP).all(all_failed)
+    }
+
+    fn is_precise(&self, cell: usize, block: u32) -> bool {
+        let measure = &self.plan.study.measure;
+        let values: Vec<f64> = self.values(cell, block);
+        half_width(&values, measure.confidence).is_some_and(|half| half <= measure.precision)
+    }
+
+    /// The cell's valid values in the blocks before this one.
+    fn values(&self, cell: usize, block: u32) -> Vec<f64> {
+        self.slots.range((cell, 0)..(cell, block)).filter_map(|(_, slot)| slot.value).collect()
+    }
+
+    /// The number of blocks that the cell is through with.
+    fn blocks_done(&self, cell: usize) -> u32 {
+        (0..self.most_blocks()).find(|block| self.is_open(cell, *block)).unwrap_or(self.most_blocks())
+    }
+
+    /// How many blocks a cell will take part in: at least, likely, at most.
+    fn blocks_wanted(&self, cell: usize, done: u32) -> [u32; 3] {
+        if !self.wants(cell, done) {
+            return [done; 3];
+        }
+        let most = self.most_blocks();
+        let least = self.least_blocks().max(done + 1).min(most);
+        let measure = &self.plan.study.measure;
+        let likely = match half_width(&self.values(cell, done), measure.confidence) {
+            Some(half) => f64::from(done) * (half / measure.precision).powi(2),
+            // Nothing is known of its spread yet: half way is as good a guess as any.
+            None => f64::from(least + most) / 2.0,
+        };
+        [least, (likely.ceil() as u32).clamp(least, most), most]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{failed, plan_of, valid};
+    use domain::trial::Disturbance;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// What a scripted machine answers to each trial.
+    type Script<'a> = &'a dyn Fn(&TrialKey) -> Answer;
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Answer {
+        Value(f64),
+        Disturbed,
+        Failed,
+        NoMetric,
+    }
+
+    fn trial(key: TrialKey, answer: Answer) -> Trial {
+        match answer {
+            Answer::Value(value) => valid(key, &[("throughput", value)]),
+            Answer::NoMetric => valid(key, &[]),
+            Answer::Failed => failed(key),
+            Answer::Disturbed => {
+                let disturbance = Disturbance { kind: "steal".into(), detail: "3% steal".into() };
+                Trial {
+                    validity: Validity::Disturbed(vec![disturbance]),
+                    ..valid(key, &[("throughput", 1.0)])
+                }
+            }
+        }
+    }
+
+    /// Runs until the end, or for so many trials.
+    fn run(plan: &Plan, mut done: Vec<Trial>, script: Script<'_>, limit: usize) -> Vec<Trial> {
+        let mut schedule = Schedule::new(plan, &done).unwrap();
+        for _ in 0..limit {
+            let Some(next) = schedule.next() else { break };
+            assert_eq!(schedule.next(), Some(next));
+            let trial = trial(schedule.key(next), script(&schedule.key(next)));
+            schedule.record(&trial).unwrap();
+            done.push(trial);
+        }
+        done
+    }
+
+    fn blocks_of(trials: &[Trial], cell: &str) -> usize {
+        trials.iter().filter(|t| t.key.cell.as_str() == cell && t.validity.is_valid()).count()
+    }
+
+    #[test]
+    fn a_quiet_cell_stops_as_soon_as_its_interval_exists() {
+        let trials = run(&plan_of(&["a", "b"]), vec![], &|_| Answer::Value(100.0), 1000);
+        assert_eq!((blocks_of(&trials, "w_a"), blocks_of(&trials, "w_b")), (6, 6));
+    }
+
+    #[test]
+    fn only_the_noisy_cell_goes_on_and_stops_at_the_cap() {
+        let noisy = |key: &TrialKey| {
+            let noisy = key.cell.as_str() == "w_b";
+            Answer::Value(if noisy { [50.0, 100.0, 200.0][key.block as usize % 3] } else { 100.0 })
+        };
+        let trials = run(&plan_of(&["a", "b"]), vec![], &noisy, 1000);
+        assert_eq!((blocks_of(&trials, "w_a"), blocks_of(&trials, "w_b")), (6, 15));
+    }
+
+    #[test]
+    fn each_block_follows_the_plans_order() {
+        let plan = plan_of(&["a", "b", "c"]);
+        let trials = run(&plan, vec![], &|_| Answer::Value(1.0), 3);
+        let order: Vec<_> = plan.block_order(0).into_iter().map(|cell| plan.cells[cell].id.clone()).collect();
+        assert_eq!(trials.iter().map(|t| t.key.cell.clone()).collect::<Vec<_>>(), order);
+    }
+
+    #[test]
+    fn a_disturbed_trial_is_retried_at_once_and_then_missing_from_its_block() {
+        let always = |key: &TrialKey| if key.block == 0 { Answer::Disturbed } else { Answer::Value(1.0) };
+        let trials = run(&plan_of(&["a", "b"]), vec![], &always, 1000);
+        let first: Vec<_> = trials[..2].iter().map(|t| (t.key.cell.as_str(), t.key.attempt)).collect();
+        assert_eq!(first[0].0, first[1].0);
+        assert_eq!((first[0].1, first[1].1), (0, 1));
+        assert_eq!(blocks_of(&trials, "w_a"), 6);
+        assert_eq!(trials.iter().map(|t| t.key.block).max(), Some(6));
+    }
+
+    #[test]
+    fn a_cell_that_only_fails_is_given_up_after_two_blocks_and_named() {
+        let plan = plan_of(&["a", "b"]);
+        let fails =
+            |key: &TrialKey| if key.cell.as_str() == "w_b" { Answer::Failed } else { Answer::Value(1.0) };
+        let trials = run(&plan, vec![], &fails, 1000);
+        assert_eq!(trials.iter().filter(|t| t.key.cell.as_str() == "w_b").count(), 4);
+        assert_eq!(Schedule::new(&plan, &trials).unwrap().given_up(), [1]);
+    }
+
+    #[test]
+    fn a_skipped_cell_is_asked_for_no_more() {
+        let plan = plan_of(&["a"]);
+        let mut schedule = Schedule::new(&plan, &[]).unwrap();
+        schedule.skip(0);
+        assert_eq!((schedule.next(), schedule.remaining().at_most), (None, 0));
+    }
+
+    #[test]
+    fn a_trial_of_another_study_is_refused() {
+        let foreign =
+            valid(TrialKey { cell: domain::plan::CellId::from_stored("x"), block: 0, attempt: 0 }, &[]);
+        let error = Schedule::new(&plan_of(&["a"]), &[foreign]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot continue with trial `b00.x.a0`: the study has no such cell; run the study as it was, or begin a new run"
+        );
+    }
+
+    #[test]
+    fn what_is_left_is_bounded_from_both_sides_and_guessed_from_the_spread() {
+        let plan = plan_of(&["a", "b"]);
+        let fresh = Schedule::new(&plan, &[]).unwrap().remaining();
+        assert_eq!(fresh, Remaining { at_least: 10, likely: 20, at_most: 30 });
+        // Half the width of 94…106 is 6% of 100: 6 · (6 / 5)² = 8.64 blocks.
+        let spread =
+            |key: &TrialKey| Answer::Value([94.0, 106.0, 100.0, 100.0, 100.0, 100.0][key.block as usize]);
+        let later = Schedule::new(&plan, &run(&plan, vec![], &spread, 12)).unwrap().remaining();
+        assert_eq!(later, Remaining { at_least: 2, likely: 6, at_most: 18 });
+    }
+
+    fn answers() -> impl Strategy<Value = Vec<Answer>> {
+        let answer = prop_oneof![
+            6 => (90.0..110.0_f64).prop_map(Answer::Value),
+            1 => Just(Answer::Disturbed),
+            1 => Just(Answer::Failed),
+            1 => Just(Answer::NoMetric),
+        ];
+        proptest::collection::vec(answer, 97)
+    }
+
+    /// An answer for each trial, whenever it is asked.
+    fn answer(answers: &[Answer], key: &TrialKey) -> Answer {
+        let place =
+            key.folder().bytes().fold(7_usize, |h, b| h.wrapping_mul(31).wrapping_add(usize::from(b)));
+        answers[place % answers.len()]
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_happens_it_ends_with_at_most_one_valid_trial_a_block(answers in answers()) {
+            let plan = plan_of(&["a", "b", "c"]);
+            let trials = run(&plan, vec![], &|key| answer(&answers, key), 10_000);
+            prop_assert!(trials.len() <= 3 * 15 * 2);
+            let keys: BTreeSet<_> = trials.iter().map(|t| &t.key).collect();
+            prop_assert_eq!(keys.len(), trials.len());
+            let valid: Vec<_> = trials.iter().filter(|t| t.validity.is_valid()).collect();
+            let places: BTreeSet<_> = valid.iter().map(|t| (t.key.block, &t.key.cell)).collect();
+            prop_assert_eq!(places.len(), valid.len());
+        }
+
+        #[test]
+        fn killed_anywhere_and_begun_again_it_runs_the_same_trials(answers in answers(), killed_after in 0..90_usize) {
+            let plan = plan_of(&["a", "b", "c"]);
+            let script = |key: &TrialKey| answer(&answers, key);
+            let whole = run(&plan, vec![], &script, 10_000);
+            let resumed = run(&plan, run(&plan, vec![], &script, killed_after), &script, 10_000);
+            prop_assert_eq!(whole, resumed);
+        }
+
+        #[test]
+        fn what_is_left_never_exceeds_its_bounds(answers in answers(), after in 0..60_usize) {
+            let plan = plan_of(&["a", "b", "c"]);
+            let script = |key: &TrialKey| answer(&answers, key);
+            let some = run(&plan, vec![], &script, after);
+            let remaining = Schedule::new(&plan, &some).unwrap().remaining();
+            prop_assert!(remaining.at_least <= remaining.likely && remaining.likely <= remaining.at_most);
+            let whole = run(&plan, some.clone(), &script, 10_000);
+            let places = |trials: &[Trial]| trials.iter().map(|t| (t.key.block, t.key.cell.clone())).collect::<BTreeSet<_>>();
+            prop_assert!(places(&whole).difference(&places(&some)).count() <= remaining.at_most);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Numbers as sentences say them.
+
+use crate::summary::{Comparison, Interval};
+
+/// A metric's name in words: `latency_p99` is the 99th percentile latency.
+pub fn metric_words(metric: &str) -> String {
+    match metric {
+        "latency_mean" => "mean latency".into(),
+        "latency_p50" => "median latency".into(),
+        "latency_p99" => "99th percentile latency".into(),
+        "latency_p999" => "99.9th percentile latency".into(),
+        "elapsed" => "elapsed time".into(),
+        "iops" => "IOPS".into(),
+        "read_iops" => "read IOPS".into(),
+        "write_iops" => "write IOPS".into(),
+        other => other.replace('_', " "),
+    }
+}
+
+/// A ratio with as many digits as tell it from 1.
+pub fn ratio_words(ratio: f64) -> String {
+    format!("{ratio:.*}", digits(ratio))
+}
+
+fn digits(ratio: f64) -> usize {
+    match (ratio - 1.0).abs() {
+        d if d < 0.1 => 3,
+        d if d < 9.0 => 2,
+        _ => 1,
+    }
+}
+
+/// A share in percent: `2%`, `3.5%`.
+pub fn percent(share: f64) -> String {
+    let tenths = (share * 1000.0).round() / 10.0;
+    if tenths.fract() == 0.0 { format!("{tenths:.0}%") } else { format!("{tenths:.1}%") }
+}
+
+/// `95% interval 1.19 to 1.29`.
+pub fn interval_words(interval: &Interval) -> String {
+    let digits = digits(interval.low).max(digits(interval.high));
+    let Interval { low, high, confidence } = interval;
+    format!("{} interval {low:.digits$} to {high:.digits$}", percent(*confidence))
+}
+
+/// `p = 0.002`, `p < 0.001`.
+pub fn p_words(p: f64) -> String {
+    if p < 0.001 { "p < 0.001".into() } else { format!("p = {p:.3}") }
+}
+
+/// What a comparison found, without its verdict: `1.24 times the throughput`.
+pub fn times(comparison: &Comparison) -> String {
+    format!("{} times the {}", ratio_words(comparison.ratio), metric_words(&comparison.metric))
+}
+
+/// Parts of a list as a sentence joins them: `a, b and c`.
+pub fn listed(parts: &[String]) -> String {
+    match parts {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// `1 cell`, `3 cells`.
+pub fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_as_long_as_they_need_to_be() {
+        let shown: Vec<_> = [1.004, 0.95, 1.24, 3.9, 0.02, 12.34].map(ratio_words).into();
+        assert_eq!(shown, ["1.004", "0.950", "1.24", "3.90", "0.02", "12.3"]);
+        assert_eq!([0.02, 0.035, 0.95, 0.1234].map(percent), ["2%", "3.5%", "95%", "12.3%"]);
+        assert_eq!([0.0004, 0.0024, 1.0].map(p_words), ["p < 0.001", "p = 0.002", "p = 1.000"]);
+    }
+
+    #[test]
+    fn lists_end_in_and() {
+        let parts = ["a", "b", "c"].map(String::from);
+        assert_eq!([listed(&parts[..0]), listed(&parts[..1]), listed(&parts)], ["", "a", "a, b and c"]);
+    }
+}
