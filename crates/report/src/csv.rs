@@ -1,0 +1,84 @@
+//! One row a trial, for spreadsheets and data frames.
+//!
+//! Values are in their base units, which stand in the column's name: `metric.throughput (B/s)`. What is not
+//! known is an empty field. A name that two tools report in different units has two columns.
+
+use crate::Report;
+use crate::wording::{standing, why_not_counted};
+use domain::outcome::Metric;
+use domain::trial::Trial;
+use domain::units::Unit;
+use std::collections::BTreeSet;
+
+const FIXED: [&str; 12] = [
+    "run", "study", "provenance", "machine", "workload", "cell", "block", "attempt", "started", "duration (s)",
+    "validity", "why",
+];
+
+/// Every trial of a run, disturbed and failed ones too, in the order of measurement.
+pub fn csv(report: &Report) -> String {
+    let trials = &report.data.trials;
+    let factors: BTreeSet<&str> = trials.iter().flat_map(|t| t.levels.keys().map(String::as_str)).collect();
+    let metrics: BTreeSet<(&str, &Unit)> = trials.iter().flat_map(metrics_of).map(|(n, m)| (n, &m.unit)).collect();
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    let head = FIXED.iter().map(|name| (*name).to_owned());
+    let head = head.chain(factors.iter().map(|f| format!("factor.{f}")));
+    let head = head.chain(metrics.iter().map(|(name, unit)| column(name, unit)));
+    writer.write_record(head).expect(NEVER);
+    for trial in trials {
+        let levels = factors.iter().map(|f| trial.levels.get(*f).cloned().unwrap_or_default());
+        let values = metrics.iter().map(|(name, unit)| value(trial, name, unit));
+        writer.write_record(fixed(trial).into_iter().chain(levels).chain(values)).expect(NEVER);
+    }
+    let bytes = writer.into_inner().expect(NEVER);
+    String::from_utf8(bytes).expect("only text was written")
+}
+
+const NEVER: &str = "a Vec takes all that is written to it, and every record has one length";
+
+fn fixed(trial: &Trial) -> [String; FIXED.len()] {
+    let duration = trial.measurement.as_ref().map(|m| m.duration.secs().to_string());
+    [
+        trial.run.to_string(),
+        trial.study.clone(),
+        trial.provenance.name().to_owned(),
+        trial.machine.clone(),
+        trial.workload.clone(),
+        trial.key.cell.to_string(),
+        trial.key.block.to_string(),
+        trial.key.attempt.to_string(),
+        trial.started.iso(),
+        duration.unwrap_or_default(),
+        standing(&trial.validity).to_owned(),
+        why_not_counted(&trial.validity),
+    ]
+}
+
+fn metrics_of(trial: &Trial) -> impl Iterator<Item = (&str, &Metric)> {
+    trial.measurement.iter().flat_map(|m| &m.outcome.metrics).map(|(name, metric)| (name.as_str(), metric))
+}
+
+fn value(trial: &Trial, name: &str, unit: &Unit) -> String {
+    let metric = metrics_of(trial).find(|(n, m)| *n == name && m.unit == *unit);
+    metric.map(|(_, m)| m.value.to_string()).unwrap_or_default()
+}
+
+fn column(name: &str, unit: &Unit) -> String {
+    match base(unit) {
+        "" => format!("metric.{name}"),
+        unit => format!("metric.{name} ({unit})"),
+    }
+}
+
+fn base(unit: &Unit) -> &str {
+    match unit {
+        Unit::BytesPerSecond => "B/s",
+        Unit::PerSecond => "1/s",
+        Unit::Seconds => "s",
+        Unit::Joules => "J",
+        Unit::Watts => "W",
+        Unit::Share => "share of 1",
+        Unit::Count => "",
+        Unit::Other(name) => name,
+    }
+}

@@ -1,0 +1,101 @@
+//! The page: one self-contained file that loads nothing, works without its script, and prints.
+//!
+//! Templates are `maud`, so that every text is escaped unless it was built here, and tags always close.
+
+mod comparison;
+mod effects;
+mod environment;
+mod findings;
+mod head;
+mod processors;
+mod reproduce;
+mod results;
+mod traces;
+mod trials;
+
+pub use comparison::comparison_html;
+
+use crate::wording::{direction, machine, question, trial_count, verdict};
+use crate::{Report, svg};
+use maud::{DOCTYPE, Markup, html};
+
+/// A run as one HTML file.
+pub fn html(report: &Report) -> String {
+    let sections = [
+        section("results", "Results", results::body(report)),
+        section("effects", "What each factor changes", effects::body(report)),
+        section("attribution", "What decides", effects::attribution(report)),
+        section("findings", "Findings", findings::body(report)),
+        section("not-measured", "What could not be measured, and why", findings::not_measured(report)),
+        section("cpu", "Whose CPU time it was", processors::body(report)),
+        section("steadiness", "How steady the machine was", trials::steadiness(report)),
+        section("trials", "Trials", trials::body(report)),
+        section("traces", "Over time", traces::body(report)),
+        section("reproduce", "How to reproduce it", reproduce::body(report)),
+        section("environment", "Environment", environment::body(report)),
+    ];
+    let sections: Vec<Section> = sections.into_iter().flatten().collect();
+    page(question(report), &html! {
+        (masthead(report))
+        nav aria-label="Sections" {
+            @for s in &sections { a href={ "#" (s.id) } { (s.title) } " " }
+        }
+        main {
+            @for s in &sections {
+                section id=(s.id) aria-labelledby={ (s.id) "-title" } {
+                    h2 id={ (s.id) "-title" } { (s.title) }
+                    (s.body)
+                }
+            }
+        }
+    })
+}
+
+/// A part of the page; one without anything to say is left out, and so is its place in the contents.
+struct Section {
+    id: &'static str,
+    title: &'static str,
+    body: Markup,
+}
+
+fn section(id: &'static str, title: &'static str, body: Option<Markup>) -> Option<Section> {
+    body.map(|body| Section { id, title, body })
+}
+
+fn masthead(report: &Report) -> Markup {
+    let run = &report.data.run;
+    html! {
+        header {
+            p class="overline" { "Flyball report · study " (report.data.study.name) }
+            h1 { (question(report)) }
+            p class="verdict" { (verdict(report)) }
+            p class="machine" { (machine(report)) }
+            dl class="facts" {
+                dt { "Measured" } dd { (run.started.iso().replace('T', " ").replace('Z', " UTC")) @if run.finished.is_none() { strong { ", not finished" } } }
+                dt { "On" } dd { (run.provenance.name()) }
+                dt { "Trials" } dd { (trial_count(report)) }
+                dt { "Metric" } dd { (report.summary.metric) ", " (direction(report.summary.better)) }
+                dt { "Run" } dd { (run.id) }
+            }
+        }
+    }
+}
+
+/// Everything around the content of a page.
+fn page(title: &str, content: &Markup) -> String {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head::head(title))
+            body {
+                button id="theme" type="button" hidden { "Dark" }
+                (svg::definitions())
+                (content)
+                footer { p { "Written by Flyball. Dots are single trials, bars are intervals of the median, strokes are medians; what is crossed was measured and not counted." } }
+                div id="tip" role="tooltip" hidden {}
+                (head::script())
+            }
+        }
+    }
+    .into_string()
+}

@@ -1,0 +1,49 @@
+//! The page of a comparison.
+
+use super::{effects, page};
+use crate::ComparisonReport;
+use crate::wording::{direction, range};
+use analysis::summary::Comparison;
+use domain::units::Unit;
+use maud::{Markup, html};
+
+/// A comparison as one HTML file.
+pub fn comparison_html(report: &ComparisonReport) -> String {
+    page(report.title, &html! {
+        header {
+            p class="overline" { "Flyball comparison" }
+            h1 { (report.title) }
+            p class="verdict" { (report.sentence) }
+        }
+        main {
+            @if !report.notes.is_empty() {
+                section { h2 { "To know besides" } ul { @for note in report.notes { li { (note) } } } }
+            }
+            section {
+                h2 { "Ratios" }
+                p class="note" { "B over A. The shaded band is the practical threshold." }
+                (effects::table(&groups(report)))
+            }
+            section {
+                h2 { "In words" }
+                @for (context, c) in report.comparisons { (in_words(context, c)) }
+            }
+        }
+    })
+}
+
+fn groups(report: &ComparisonReport) -> Vec<(String, Vec<Comparison>)> {
+    report.comparisons.iter().map(|(context, c)| (context.clone(), vec![c.clone()])).collect()
+}
+
+fn in_words(context: &str, c: &Comparison) -> Markup {
+    html! {
+        p { strong { (context) } " " (c.sentence) " "
+            span class="note" { "Medians of " (c.metric) " " (both(&c.unit, c.medians)) ", " (direction(c.better)) "; " (c.trials.0) " and " (c.trials.1) " trials." } }
+    }
+}
+
+/// Two values in the order A, B.
+fn both(unit: &Unit, (a, b): (f64, f64)) -> String {
+    range(unit, a, b).replacen(" to ", " and ", 1)
+}

@@ -1,0 +1,71 @@
+//! The findings as cards, and what could not be found out.
+
+use crate::Report;
+use crate::wording::change;
+use domain::finding::{Finding, Gain, Remedy};
+use maud::{Markup, html};
+
+pub(super) fn body(report: &Report) -> Option<Markup> {
+    Some(html! {
+        @if report.findings.is_empty() {
+            p { "No rule found a cause in what was measured. That is not a proof that there is none." }
+        }
+        @for finding in report.findings { (card(finding)) }
+    })
+}
+
+fn card(finding: &Finding) -> Markup {
+    html! {
+        article class="finding" {
+            p class="overline" {
+                span class={ "confidence " (finding.confidence.name()) } { (finding.confidence.name()) }
+                " · rule " (finding.rule)
+            }
+            h3 { (finding.title) }
+            p { (finding.reason) }
+            (evidence(finding))
+            @if let Some(gain) = &finding.gain { (expected(gain)) }
+            @if let Some(remedy) = &finding.remedy { (what_to_do(remedy)) }
+            @if !finding.next.is_empty() {
+                p class="label" { "Next" }
+                pre class="command" { code { (finding.next) } }
+            }
+        }
+    }
+}
+
+fn evidence(finding: &Finding) -> Markup {
+    html! {
+        table class="evidence" {
+            thead { tr { th scope="col" { "Evidence" } th scope="col" { "Figure" } th scope="col" { "From" } } }
+            tbody { @for e in &finding.evidence { tr {
+                td { (e.what) } td class="figure" { (e.figure) } td class="source" { (e.source) }
+            } } }
+        }
+    }
+}
+
+fn expected(gain: &Gain) -> Markup {
+    html! {
+        p { span class="label" { "Expected" } " " (gain.metric) " " strong { (change(gain.ratio)) }
+            " (" (change(gain.low)) " to " (change(gain.high)) ")" }
+    }
+}
+
+fn what_to_do(remedy: &Remedy) -> Markup {
+    html! {
+        p { span class="label" { "Remedy" } " " (remedy.what) }
+        @if !remedy.settings.is_empty() {
+            ul class="settings" { @for s in &remedy.settings { li { code { (s) } } } }
+        }
+        p { span class="label" { "Undo" } " " (remedy.undo) }
+    }
+}
+
+pub(super) fn not_measured(report: &Report) -> Option<Markup> {
+    (!report.not_measured.is_empty()).then(|| html! {
+        dl class="reasons" {
+            @for n in report.not_measured { dt { (n.what) } dd { (n.why) } }
+        }
+    })
+}

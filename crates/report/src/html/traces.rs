@@ -1,0 +1,110 @@
+//! Any trial over time: frequency, CPU by role and by state, throughput of every layer, devices' busy share.
+
+use super::processors::{colour, legend};
+use crate::svg::series::{self, Quantity};
+use crate::trace_view::{Line, Lines};
+use crate::wording::{counted, trial_name};
+use crate::{MOST_TRACES, Report, TraceView};
+use domain::trace::FrequencySource;
+use domain::trial::TrialKey;
+use domain::units::Unit;
+use maud::{Markup, html};
+
+pub(super) fn body(report: &Report) -> Option<Markup> {
+    let shown = &report.traces[..report.traces.len().min(MOST_TRACES)];
+    let left_out = report.traces.len() - shown.len();
+    (!shown.is_empty()).then(|| html! {
+        label id="trace-choice" hidden { "Trial " select {} }
+        @for (i, (key, view)) in shown.iter().enumerate() {
+            details class="trace" open[i == 0] {
+                summary { (title(report, key)) }
+                (one(view))
+            }
+        }
+        @if left_out > 0 {
+            p class="note" { (counted(left_out, "more trace")) " in the notebook; " code { "flyball export " (report.data.run.id) " --trace TRIAL" } " writes any of them." }
+        }
+    })
+}
+
+fn title(report: &Report, key: &TrialKey) -> String {
+    let trial = report.data.trials.iter().find(|t| t.key == *key);
+    let value = trial.and_then(|t| t.metric(&report.summary.metric)).map(|v| report.summary.unit.show(v));
+    let head = format!("{}, {}", key.cell, trial_name(key));
+    value.map_or(head.clone(), |v| format!("{head}: {v}"))
+}
+
+fn one(view: &TraceView) -> Markup {
+    html! {
+        p class="note" {
+            (counted(view.samples, "sample")) " over " (view.span) ", every " (view.interval)
+            " as asked; a point of the plots is the mean over " (view.bucket) ", bands reach from the lowest to the highest sample."
+        }
+        (frequency(view))
+        (roles(view))
+        (states(view))
+        (rates("Throughput by device", &view.throughput, &Quantity::Of(Unit::BytesPerSecond), view, 0.0, "No block device did anything."))
+        (rates("Device busy", &view.busy, &Quantity::Of(Unit::Share), view, 1.0, "No block device was busy."))
+    }
+}
+
+fn frequency(view: &TraceView) -> Markup {
+    if view.frequency_source == FrequencySource::None {
+        return chart("Frequency", html! { p class="absent" { "This machine shows no frequency: neither APERF and MPERF counters nor cpufreq." } });
+    }
+    let title = format!("Frequency, from {}", view.frequency_source.name());
+    rates(&title, &view.frequency, &Quantity::Hertz, view, 0.0, "The source gave no value during this trial.")
+}
+
+fn roles(view: &TraceView) -> Markup {
+    let lines: Vec<(usize, &Line)> = view.roles.iter().map(|(role, line)| (colour(*role), line)).collect();
+    stack("CPU time by role, in cores", &lines, view, 1.0, "No thread's CPU time was recorded.")
+}
+
+/// The colours of the states: far apart, in the order of `TraceView::states`.
+const STATE_COLOURS: [(&str, usize); 5] = [("user", 0), ("system", 1), ("iowait", 3), ("interrupts", 8), ("steal", 10)];
+
+fn states(view: &TraceView) -> Markup {
+    let colour = |line: &Line| STATE_COLOURS.iter().find(|(n, _)| *n == line.name).map_or(11, |(_, c)| *c);
+    let lines: Vec<(usize, &Line)> = view.states.iter().map(|line| (colour(line), line)).collect();
+    let title = match view.cpus {
+        0 => "CPU time by state, in cores".to_owned(),
+        n => format!("CPU time by state, in cores of {n}; the rest is idle"),
+    };
+    stack(&title, &lines, view, view.cpus as f64, "The CPUs' states were not recorded.")
+}
+
+fn stack(title: &str, lines: &[(usize, &Line)], view: &TraceView, at_least: f64, absent: &str) -> Markup {
+    chart(title, html! {
+        @if lines.is_empty() { p class="absent" { (absent) } } @else {
+            (legend(lines.iter().map(|(c, l)| (*c, l.name.clone()))))
+            (series::stacked(lines, &Quantity::Of(Unit::Count), view.span, at_least, title))
+        }
+    })
+}
+
+fn rates(title: &str, lines: &Lines, quantity: &Quantity, view: &TraceView, at_least: f64, absent: &str) -> Markup {
+    let coloured: Vec<(usize, &Line)> = lines.lines.iter().enumerate().collect();
+    chart(title, html! {
+        @if coloured.is_empty() { p class="absent" { (absent) } } @else {
+            ul class="legend" {
+                @for (i, line) in &coloured { li { (key(*i)) (line.name) } }
+                @if lines.left_out > 0 { li { "and " (counted(lines.left_out, "lesser line")) " not drawn" } }
+            }
+            (series::lines(&coloured, quantity, view.span, at_least, title))
+        }
+    })
+}
+
+/// A piece of the line as it is drawn: colour and dashes.
+fn key(i: usize) -> Markup {
+    html! {
+        svg class="key" width="22" height="8" aria-hidden="true" {
+            line class={ "trace r" (i) " d" (i % 4) } x1="0" x2="22" y1="4" y2="4" {}
+        }
+    }
+}
+
+fn chart(title: &str, content: Markup) -> Markup {
+    html! { figure class="chart" { figcaption { (title) } (content) } }
+}

@@ -1,0 +1,75 @@
+//! Every trial: what was disturbed and why, the order of measurement, and the whole table.
+
+use crate::Report;
+use crate::svg::order::{Counts, Measured, plot};
+use crate::wording::{aa_floor, counted, standing, trial_name, value, why_not_counted};
+use domain::trial::Trial;
+use maud::{Markup, html};
+
+pub(super) fn steadiness(report: &Report) -> Option<Markup> {
+    let plot = plot(&in_order(report))?;
+    Some(html! {
+        p { (aa_floor(report)) }
+        p class="note" { "Each trial over its cell's median, in the order of measurement." }
+        (plot)
+    })
+}
+
+fn in_order(report: &Report) -> Vec<Measured> {
+    let metric = &report.summary.metric;
+    let measured = |trial: &Trial| {
+        let cell = report.summary.cells.iter().find(|c| c.cell == trial.key.cell)?;
+        let (value, median) = (trial.metric(metric)?, cell.median.filter(|m| *m > 0.0)?);
+        let counts = if trial.validity.is_valid() { Counts::Yes } else { Counts::No };
+        let title =
+            format!("{}, {}: {}", trial.key.cell, trial_name(&trial.key), report.summary.unit.show(value));
+        Some(Measured { ratio: value / median, counts, title })
+    };
+    report.data.trials.iter().filter_map(measured).collect()
+}
+
+pub(super) fn body(report: &Report) -> Option<Markup> {
+    let trials = &report.data.trials;
+    let left_out: Vec<(usize, &Trial)> = trials.iter().enumerate().filter(|(_, t)| !t.validity.is_valid()).collect();
+    Some(html! {
+        @match (trials.len(), left_out.len()) {
+            (0, _) => p { "No trial was measured." },
+            (n, 0) => p { "Nothing was disturbed and nothing failed: " (counted(n, "trial")) " of " (n) " count." },
+            (n, out) => {
+                p { (out) " of " (counted(n, "trial")) " " (if out == 1 { "is" } else { "are" }) " not counted:" }
+                (table(report, &left_out))
+            }
+        }
+        @if !trials.is_empty() {
+            details {
+                summary { "All " (counted(trials.len(), "trial")) ", in the order of measurement" }
+                (table(report, &trials.iter().enumerate().collect::<Vec<_>>()))
+            }
+        }
+    })
+}
+
+fn table(report: &Report, trials: &[(usize, &Trial)]) -> Markup {
+    let summary = report.summary;
+    html! {
+        div class="scroll" tabindex="0" role="group" aria-label="Trials" {
+            table class="trials" {
+                thead { tr {
+                    th scope="col" class="n" { "#" } th scope="col" { "Cell" } th scope="col" { "Trial" }
+                    th scope="col" class="n" { (summary.metric) } th scope="col" { "Standing" } th scope="col" { "Why, and what the tool warned of" }
+                } }
+                tbody { @for (index, t) in trials { tr class=(standing(&t.validity)) {
+                    td class="n" { (index + 1) } td class="long" { (t.key.cell) } td { (trial_name(&t.key)) }
+                    td class="n" { (value(&summary.unit, t.metric(&summary.metric))) }
+                    td { (standing(&t.validity)) } td class="long" { (remarks(t)) }
+                } } }
+            }
+        }
+    }
+}
+
+fn remarks(trial: &Trial) -> String {
+    let warnings = trial.measurement.iter().flat_map(|m| m.outcome.warnings.iter().cloned());
+    let why = Some(why_not_counted(&trial.validity)).filter(|w| !w.is_empty());
+    why.into_iter().chain(warnings).collect::<Vec<_>>().join("; ")
+}

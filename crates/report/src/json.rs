@@ -1,0 +1,304 @@
+//! A summary and its findings for other programs: a view of its own, so that our types may change while the
+//! schema does not. Values are in base units; what is not known is `null`.
+
+use crate::wording::{standing, verdict, verdict_word, why_not_counted};
+use crate::{ComparisonReport, Report};
+use analysis::summary::{CellSummary, Comparison, Excluded, Interval, Point};
+use domain::finding::{Finding, Gain, NotMeasured};
+use domain::outcome::Better;
+use domain::trial::{Run, TrialKey};
+use domain::units::Unit;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The version of these views. It grows when a field goes or changes its meaning, not when one is added.
+pub const SCHEMA: u32 = 1;
+
+/// A run as JSON, indented, with a newline at its end.
+pub fn json(report: &Report) -> String {
+    let s = report.summary;
+    let effects = s.effects.iter().map(|e| EffectView {
+        factor: &e.factor,
+        context: &e.context,
+        comparisons: e.comparisons.iter().map(comparison_view).collect(),
+    });
+    written(&RunView {
+        schema: SCHEMA,
+        kind: "run",
+        run: run_view(&report.data.run),
+        question: &report.data.study.question,
+        metric: &s.metric,
+        unit: &s.unit,
+        better: better(s.better),
+        verdict: verdict(report),
+        trials: report.data.trials.len(),
+        aa_floor: s.aa_floor,
+        cells: s.cells.iter().map(cell_view).collect(),
+        effects: effects.collect(),
+        attribution: (s.attribution.iter())
+            .map(|a| AttributionView { workload: &a.workload, source: &a.source, share: a.share })
+            .collect(),
+        findings: report.findings.iter().map(finding_view).collect(),
+        not_measured: report.not_measured.iter().map(not_measured_view).collect(),
+    })
+}
+
+/// A comparison as JSON, indented, with a newline at its end.
+pub fn comparison_json(report: &ComparisonReport) -> String {
+    let comparisons = report.comparisons.iter();
+    written(&ComparisonsView {
+        schema: SCHEMA,
+        kind: "comparison",
+        title: report.title,
+        verdict: report.sentence,
+        notes: report.notes,
+        comparisons: comparisons.map(|(context, c)| InContext { context, comparison: comparison_view(c) }).collect(),
+    })
+}
+
+fn written(view: &impl Serialize) -> String {
+    let mut text = serde_json::to_string_pretty(view).expect("views have text as keys and write to a String");
+    text.push('\n');
+    text
+}
+
+#[derive(Serialize)]
+struct RunView<'a> {
+    schema: u32,
+    kind: &'static str,
+    run: RunHeadView<'a>,
+    question: &'a str,
+    metric: &'a str,
+    unit: &'a Unit,
+    better: &'static str,
+    verdict: &'a str,
+    trials: usize,
+    aa_floor: Option<f64>,
+    cells: Vec<CellView<'a>>,
+    effects: Vec<EffectView<'a>>,
+    attribution: Vec<AttributionView<'a>>,
+    findings: Vec<FindingView<'a>>,
+    not_measured: Vec<NotMeasuredView<'a>>,
+}
+
+#[derive(Serialize)]
+struct RunHeadView<'a> {
+    id: &'a str,
+    study: &'a str,
+    seed: u64,
+    started: String,
+    finished: Option<String>,
+    provenance: &'static str,
+    machine: &'a str,
+    flyball: &'a str,
+    revision: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct CellView<'a> {
+    cell: &'a str,
+    workload: &'a str,
+    levels: &'a BTreeMap<String, String>,
+    median: Option<f64>,
+    interval: Option<IntervalView>,
+    range: Option<(f64, f64)>,
+    spread: Option<f64>,
+    relative: Option<f64>,
+    trials: Vec<TrialView>,
+}
+
+#[derive(Serialize)]
+struct TrialView {
+    trial: String,
+    block: u32,
+    attempt: u32,
+    value: Option<f64>,
+    validity: &'static str,
+    why: Option<String>,
+}
+
+#[derive(Serialize)]
+struct IntervalView {
+    low: f64,
+    high: f64,
+    confidence: f64,
+}
+
+#[derive(Serialize)]
+struct EffectView<'a> {
+    factor: &'a str,
+    context: &'a str,
+    comparisons: Vec<ComparisonView<'a>>,
+}
+
+#[derive(Serialize)]
+struct ComparisonView<'a> {
+    a: &'a str,
+    b: &'a str,
+    metric: &'a str,
+    unit: &'a Unit,
+    better: &'static str,
+    trials: (usize, usize),
+    medians: (f64, f64),
+    ratio: f64,
+    interval: Option<IntervalView>,
+    p: Option<f64>,
+    threshold: f64,
+    verdict: &'static str,
+    sentence: &'a str,
+}
+
+#[derive(Serialize)]
+struct AttributionView<'a> {
+    workload: &'a str,
+    source: &'a str,
+    share: f64,
+}
+
+#[derive(Serialize)]
+struct FindingView<'a> {
+    rule: &'a str,
+    title: &'a str,
+    reason: &'a str,
+    confidence: &'static str,
+    evidence: Vec<EvidenceView<'a>>,
+    gain: Option<GainView<'a>>,
+    remedy: Option<RemedyView<'a>>,
+    next: &'a str,
+}
+
+#[derive(Serialize)]
+struct EvidenceView<'a> {
+    what: &'a str,
+    figure: &'a str,
+    source: &'a str,
+}
+
+#[derive(Serialize)]
+struct GainView<'a> {
+    metric: &'a str,
+    low: f64,
+    ratio: f64,
+    high: f64,
+}
+
+#[derive(Serialize)]
+struct RemedyView<'a> {
+    what: &'a str,
+    settings: Vec<String>,
+    undo: &'a str,
+}
+
+#[derive(Serialize)]
+struct NotMeasuredView<'a> {
+    what: &'a str,
+    why: &'a str,
+}
+
+#[derive(Serialize)]
+struct ComparisonsView<'a> {
+    schema: u32,
+    kind: &'static str,
+    title: &'a str,
+    verdict: &'a str,
+    notes: &'a [String],
+    comparisons: Vec<InContext<'a>>,
+}
+
+#[derive(Serialize)]
+struct InContext<'a> {
+    context: &'a str,
+    #[serde(flatten)]
+    comparison: ComparisonView<'a>,
+}
+
+fn run_view(run: &Run) -> RunHeadView<'_> {
+    RunHeadView {
+        id: &run.id.0,
+        study: &run.study,
+        seed: run.seed.0,
+        started: run.started.iso(),
+        finished: run.finished.map(|t| t.iso()),
+        provenance: run.provenance.name(),
+        machine: &run.machine,
+        flyball: &run.flyball,
+        revision: run.revision.as_deref(),
+    }
+}
+
+fn cell_view(cell: &CellSummary) -> CellView<'_> {
+    let counted = |p: &Point| trial_view(&p.key, Some(p.value), "valid", None);
+    let left_out =
+        |e: &Excluded| trial_view(&e.key, e.value, standing(&e.validity), Some(why_not_counted(&e.validity)));
+    CellView {
+        cell: cell.cell.as_str(),
+        workload: &cell.workload,
+        levels: &cell.levels,
+        median: cell.median,
+        interval: cell.interval.as_ref().map(interval_view),
+        range: cell.range,
+        spread: cell.spread,
+        relative: cell.relative,
+        trials: cell.points.iter().map(counted).chain(cell.excluded.iter().map(left_out)).collect(),
+    }
+}
+
+fn trial_view(key: &TrialKey, value: Option<f64>, validity: &'static str, why: Option<String>) -> TrialView {
+    TrialView { trial: key.folder(), block: key.block, attempt: key.attempt, value, validity, why }
+}
+
+fn interval_view(interval: &Interval) -> IntervalView {
+    IntervalView { low: interval.low, high: interval.high, confidence: interval.confidence }
+}
+
+fn comparison_view(c: &Comparison) -> ComparisonView<'_> {
+    ComparisonView {
+        a: &c.a,
+        b: &c.b,
+        metric: &c.metric,
+        unit: &c.unit,
+        better: better(c.better),
+        trials: c.trials,
+        medians: c.medians,
+        ratio: c.ratio,
+        interval: c.interval.as_ref().map(interval_view),
+        p: c.p,
+        threshold: c.threshold,
+        verdict: verdict_word(c.verdict),
+        sentence: &c.sentence,
+    }
+}
+
+fn finding_view(finding: &Finding) -> FindingView<'_> {
+    FindingView {
+        rule: finding.rule,
+        title: &finding.title,
+        reason: &finding.reason,
+        confidence: finding.confidence.name(),
+        evidence: (finding.evidence.iter())
+            .map(|e| EvidenceView { what: &e.what, figure: &e.figure, source: &e.source })
+            .collect(),
+        gain: finding.gain.as_ref().map(gain_view),
+        remedy: finding.remedy.as_ref().map(|r| RemedyView {
+            what: &r.what,
+            settings: r.settings.iter().map(ToString::to_string).collect(),
+            undo: &r.undo,
+        }),
+        next: &finding.next,
+    }
+}
+
+fn gain_view(gain: &Gain) -> GainView<'_> {
+    GainView { metric: &gain.metric, low: gain.low, ratio: gain.ratio, high: gain.high }
+}
+
+fn not_measured_view(n: &NotMeasured) -> NotMeasuredView<'_> {
+    NotMeasuredView { what: &n.what, why: &n.why }
+}
+
+const fn better(better: Better) -> &'static str {
+    match better {
+        Better::Higher => "higher",
+        Better::Lower => "lower",
+    }
+}

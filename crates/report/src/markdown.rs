@@ -1,0 +1,194 @@
+//! Markdown (GitHub's) for an issue or a wiki: the same order as the page, tables without plots.
+
+use crate::wording::{
+    aa_floor, change, change_interval, counted, direction, interval, levels, machine, one_line, p_value, percent,
+    question, run_again, standing, tools, trial_count, trial_name, value, verdict, verdict_sign, verdict_word,
+    why_not_counted, workloads,
+};
+use crate::{ComparisonReport, Report};
+use analysis::summary::Comparison;
+use domain::finding::Finding;
+use std::fmt::Write;
+
+/// A run as Markdown.
+pub fn markdown(report: &Report) -> String {
+    let mut out = String::new();
+    let run = &report.data.run;
+    line(&mut out, &format!("# {}", plain(question(report))));
+    line(&mut out, &format!("**{}**", plain(verdict(report))));
+    line(&mut out, &plain(&machine(report)));
+    let facts = format!("{} on {}: {}, seed {}", run.id, run.provenance.name(), trial_count(report), run.seed);
+    line(&mut out, &plain(&facts));
+    results(report, &mut out);
+    effects(report, &mut out);
+    findings(report.findings, &mut out);
+    not_measured(report, &mut out);
+    not_counted(report, &mut out);
+    reproduce(report, &mut out);
+    out
+}
+
+/// A comparison as Markdown.
+pub fn comparison_markdown(report: &ComparisonReport) -> String {
+    let mut out = String::new();
+    line(&mut out, &format!("# {}", plain(report.title)));
+    line(&mut out, &format!("**{}**", plain(report.sentence)));
+    let rows = report.comparisons.iter().map(|(context, c)| comparison_row(context, c));
+    table(&mut out, &COMPARISON_HEAD, rows.collect());
+    list(&mut out, report.notes.iter().map(|n| plain(n)));
+    out
+}
+
+fn results(report: &Report, out: &mut String) {
+    let s = report.summary;
+    for workload in workloads(&s.cells) {
+        line(out, &format!("## {}: {}, {}", plain(workload), plain(&s.metric), direction(s.better)));
+        let cells = s.cells.iter().filter(|c| c.workload == workload);
+        let row = |c| -> Vec<String> {
+            let c: &analysis::summary::CellSummary = c;
+            let relative = c.relative.map_or_else(|| "–".to_owned(), |r| format!("{r:.2}"));
+            let counts = format!("{}{}", c.points.len(), if c.excluded.is_empty() { String::new() } else { format!(" (+{} not counted)", c.excluded.len()) });
+            vec![levels(report, c), counts, value(&s.unit, c.median), interval(&s.unit, c), relative, percent(c.spread)]
+        };
+        table(out, &["cell", "n", "median", "interval", "best = 1", "spread"], cells.map(row).collect());
+    }
+    if !s.cells.is_empty() {
+        line(out, &aa_floor(report));
+    }
+}
+
+const COMPARISON_HEAD: [&str; 6] = ["in", "against", "ratio", "interval", "p", "verdict"];
+
+fn comparison_row(context: &str, c: &Comparison) -> Vec<String> {
+    vec![
+        context.to_owned(),
+        format!("{} against {}", c.b, c.a),
+        change(c.ratio),
+        change_interval(c.interval.as_ref()),
+        p_value(c),
+        format!("{} {}", verdict_sign(c.verdict), verdict_word(c.verdict)),
+    ]
+}
+
+fn effects(report: &Report, out: &mut String) {
+    let effects = report.summary.effects.iter();
+    let rows: Vec<_> = effects
+        .flat_map(|e| {
+            let context = [e.factor.as_str(), e.context.as_str()].into_iter().filter(|t| !t.is_empty());
+            let context = context.collect::<Vec<_>>().join(", ");
+            e.comparisons.iter().map(move |c| comparison_row(&context, c))
+        })
+        .collect();
+    if !rows.is_empty() {
+        line(out, "## What each factor changes");
+        table(out, &COMPARISON_HEAD, rows);
+    }
+    let attribution = &report.summary.attribution;
+    if !attribution.is_empty() {
+        line(out, "## What decides");
+        let row = |a: &analysis::summary::Attribution| vec![a.workload.clone(), a.source.clone(), percent(Some(a.share))];
+        table(out, &["workload", "by", "share of the variance"], attribution.iter().map(row).collect());
+    }
+}
+
+fn findings(findings: &[Finding], out: &mut String) {
+    if !findings.is_empty() {
+        line(out, "## Findings");
+    }
+    for f in findings {
+        line(out, &format!("### {} ({})", plain(&f.title), f.confidence.name()));
+        line(out, &plain(&f.reason));
+        list(out, f.evidence.iter().map(|e| plain(&format!("{}: {} ({})", e.what, e.figure, e.source))));
+        if let Some(gain) = &f.gain {
+            let (ratio, low, high) = (change(gain.ratio), change(gain.low), change(gain.high));
+            line(out, &format!("Expected: {} {ratio} ({low} to {high})", plain(&gain.metric)));
+        }
+        if let Some(remedy) = &f.remedy {
+            line(out, &format!("Remedy: {}", plain(&remedy.what)));
+            list(out, remedy.settings.iter().map(|s| code(&s.to_string())));
+            line(out, &format!("Undo: {}", plain(&remedy.undo)));
+        }
+        if !f.next.is_empty() {
+            fenced(out, "sh", &f.next);
+        }
+    }
+}
+
+fn not_measured(report: &Report, out: &mut String) {
+    if !report.not_measured.is_empty() {
+        line(out, "## What could not be measured, and why");
+        list(out, report.not_measured.iter().map(|n| format!("{}: {}", plain(&n.what), plain(&n.why))));
+    }
+}
+
+fn not_counted(report: &Report, out: &mut String) {
+    let left_out: Vec<_> = report.data.trials.iter().filter(|t| !t.validity.is_valid()).collect();
+    if !left_out.is_empty() {
+        line(out, &format!("## {} not counted", counted(left_out.len(), "trial")));
+        let row = |t: &&domain::Trial| {
+            let name = format!("{}, {}", t.key.cell, trial_name(&t.key));
+            vec![name, standing(&t.validity).to_owned(), why_not_counted(&t.validity)]
+        };
+        table(out, &["trial", "standing", "why"], left_out.iter().map(row).collect());
+    }
+}
+
+fn reproduce(report: &Report, out: &mut String) {
+    let run = &report.data.run;
+    line(out, "## How to reproduce it");
+    let mut versions = vec![format!("Flyball {}", run.flyball)];
+    versions.extend(tools(report));
+    line(out, &plain(&versions.join(", ")));
+    fenced(out, "sh", &run_again(report));
+    fenced(out, "toml", &run.study_text);
+}
+
+fn line(out: &mut String, text: &str) {
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    writeln!(out, "{text}").expect(NEVER);
+}
+
+fn list(out: &mut String, items: impl Iterator<Item = String>) {
+    let items: Vec<String> = items.map(|item| format!("- {item}")).collect();
+    if !items.is_empty() {
+        line(out, &items.join("\n"));
+    }
+}
+
+fn table(out: &mut String, head: &[&str], rows: Vec<Vec<String>>) {
+    let row = |fields: &[String]| format!("| {} |", fields.iter().map(|f| plain(f)).collect::<Vec<_>>().join(" | "));
+    let head: Vec<String> = head.iter().map(|h| (*h).to_owned()).collect();
+    let mut lines = vec![row(&head), format!("|{}", "---|".repeat(head.len()))];
+    lines.extend(rows.iter().map(|r| row(r)));
+    line(out, &lines.join("\n"));
+}
+
+/// A block whose fence is longer than any that the text holds, so that the text cannot end it.
+fn fenced(out: &mut String, language: &str, text: &str) {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    line(out, &format!("{fence}{language}\n{}\n{fence}", text.trim_end()));
+}
+
+fn code(text: &str) -> String {
+    let text = one_line(text).replace('|', "\\|");
+    if text.contains('`') { plain(&text) } else { format!("`{text}`") }
+}
+
+/// Text that Markdown shows as it is, on one line.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in one_line(text).chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '&' => out.push_str("&amp;"),
+            '\\' | '`' | '~' | '*' | '[' | ']' | '|' | '#' => out.extend(['\\', c]),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+const NEVER: &str = "a String takes all that is written to it";

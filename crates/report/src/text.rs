@@ -1,0 +1,228 @@
+//! Plain text for a terminal: the verdict first, then what it rests on. No colours, no control characters;
+//! tables are as wide as their content, and long names wrap within them.
+
+use crate::cpu_share::cores_by_role;
+use crate::wording::{
+    aa_floor, change, change_interval, direction, factor_levels, factors, interval, machine, one_line, p_value,
+    percent, question, run_again, standing, trial_count, trial_name, value, verdict, verdict_sign, verdict_word,
+    why_not_counted, workloads,
+};
+use crate::{ComparisonReport, Report};
+use analysis::summary::{CellSummary, Comparison};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use domain::finding::Finding;
+use std::fmt::{Display, Write};
+
+/// Tables are no wider than this: a terminal of a hundred columns, which the documentation assumes too.
+const WIDTH: u16 = 100;
+
+/// A run as text.
+pub fn text(report: &Report) -> String {
+    let mut out = Text::default();
+    let run = &report.data.run;
+    out.line(question(report));
+    out.line(verdict(report));
+    out.blank();
+    out.line(machine(report));
+    out.line(format!("{} on {}: {}, seed {}", run.id, run.provenance.name(), trial_count(report), run.seed));
+    results(report, &mut out);
+    effects(report, &mut out);
+    processors(report, &mut out);
+    findings(report.findings, &mut out);
+    not_measured(report, &mut out);
+    not_counted(report, &mut out);
+    out.heading("Again");
+    out.line(run_again(report));
+    out.0
+}
+
+/// A comparison as text.
+pub fn comparison_text(report: &ComparisonReport) -> String {
+    let mut out = Text::default();
+    out.line(report.title);
+    out.line(report.sentence);
+    out.blank();
+    let rows: Vec<_> = report.comparisons.iter().map(|(context, c)| comparison_row(context, c)).collect();
+    out.table(&COMPARISON_HEAD, &[2, 3, 4], rows);
+    for note in report.notes {
+        out.line(note);
+    }
+    out.0
+}
+
+fn results(report: &Report, out: &mut Text) {
+    let summary = report.summary;
+    for workload in workloads(&summary.cells) {
+        let cells: Vec<&CellSummary> = summary.cells.iter().filter(|c| c.workload == workload).collect();
+        let names = factors(report, &cells);
+        out.heading(format!("{workload}: {}, {}", summary.metric, direction(summary.better)));
+        let labels: Vec<&str> = if names.is_empty() { vec!["cell"] } else { names.clone() };
+        let head: Vec<&str> = labels.iter().copied().chain(["n", "median", "interval", "best = 1", "spread"]).collect();
+        let numbers: Vec<usize> = (labels.len()..head.len()).collect();
+        out.table(&head, &numbers, cells.iter().map(|c| cell_row(report, c, &names)).collect());
+    }
+    if !summary.cells.is_empty() {
+        out.blank();
+        out.line(aa_floor(report));
+    }
+}
+
+fn cell_row(report: &Report, cell: &CellSummary, factors: &[&str]) -> Vec<String> {
+    let unit = &report.summary.unit;
+    let pairs = factor_levels(report, cell);
+    let level = |f: &&str| pairs.iter().find(|(name, _)| name == f).map_or("–", |(_, level)| level).to_owned();
+    let mut row: Vec<String> = factors.iter().map(level).collect();
+    if row.is_empty() {
+        row.push(cell.cell.to_string());
+    }
+    let count = match cell.excluded.len() {
+        0 => cell.points.len().to_string(),
+        out => format!("{} (+{out} not counted)", cell.points.len()),
+    };
+    row.extend([
+        count,
+        value(unit, cell.median),
+        interval(unit, cell),
+        cell.relative.map_or_else(|| "–".to_owned(), |r| format!("{r:.2}")),
+        percent(cell.spread),
+    ]);
+    row
+}
+
+const COMPARISON_HEAD: [&str; 6] = ["", "against", "ratio", "interval", "p", "verdict"];
+
+fn comparison_row(context: &str, c: &Comparison) -> Vec<String> {
+    vec![
+        context.to_owned(),
+        format!("{} against {}", c.b, c.a),
+        change(c.ratio),
+        change_interval(c.interval.as_ref()),
+        p_value(c),
+        format!("{} {}", verdict_sign(c.verdict), verdict_word(c.verdict)),
+    ]
+}
+
+fn effects(report: &Report, out: &mut Text) {
+    let effects = &report.summary.effects;
+    let rows: Vec<_> = (effects.iter())
+        .flat_map(|e| {
+            let context = if e.context.is_empty() { e.factor.clone() } else { format!("{} in {}", e.factor, e.context) };
+            e.comparisons.iter().map(move |c| comparison_row(&context, c))
+        })
+        .collect();
+    if !rows.is_empty() {
+        out.heading("What each factor changes");
+        out.table(&COMPARISON_HEAD, &[2, 3, 4], rows);
+    }
+    if !report.summary.attribution.is_empty() {
+        out.heading("What decides: share of the variance explained");
+        let shares = report.summary.attribution.iter();
+        let rows = shares.map(|a| vec![a.workload.clone(), a.source.clone(), percent(Some(a.share))]).collect();
+        out.table(&["workload", "by", "share"], &[2], rows);
+    }
+}
+
+fn processors(report: &Report, out: &mut Text) {
+    let row = |cell: &CellSummary| {
+        let roles = cores_by_role(report, cell)?;
+        let parts: Vec<String> = roles.iter().map(|(role, cores)| format!("{role} {cores:.2}")).collect();
+        Some(vec![cell.cell.to_string(), parts.join(", ")])
+    };
+    let rows: Vec<_> = report.summary.cells.iter().filter_map(row).collect();
+    if !rows.is_empty() {
+        out.heading("Whose CPU time it was, in cores");
+        out.table(&["cell", "roles"], &[], rows);
+    }
+}
+
+fn findings(findings: &[Finding], out: &mut Text) {
+    if findings.is_empty() {
+        return;
+    }
+    out.heading("Findings");
+    for (i, f) in findings.iter().enumerate() {
+        if i > 0 {
+            out.blank();
+        }
+        out.line(format!("{}. {} ({})", i + 1, f.title, f.confidence.name()));
+        for e in &f.evidence {
+            out.item(format!("{}: {} ({})", e.what, e.figure, e.source));
+        }
+        out.item(&f.reason);
+        if let Some(gain) = &f.gain {
+            let (ratio, low, high) = (change(gain.ratio), change(gain.low), change(gain.high));
+            out.item(format!("expected: {} {ratio} ({low} to {high})", gain.metric));
+        }
+        if let Some(remedy) = &f.remedy {
+            out.item(format!("remedy: {}", remedy.what));
+            for s in &remedy.settings {
+                out.item(format!("  {s}"));
+            }
+            out.item(format!("undo: {}", remedy.undo));
+        }
+        if !f.next.is_empty() {
+            out.item(format!("next: {}", f.next));
+        }
+    }
+}
+
+fn not_measured(report: &Report, out: &mut Text) {
+    if !report.not_measured.is_empty() {
+        out.heading("What could not be measured, and why");
+        for n in report.not_measured {
+            out.item(format!("{}: {}", n.what, n.why));
+        }
+    }
+}
+
+fn not_counted(report: &Report, out: &mut Text) {
+    let left_out: Vec<_> = report.data.trials.iter().filter(|t| !t.validity.is_valid()).collect();
+    if !left_out.is_empty() {
+        out.heading("Trials that are not counted");
+        for t in left_out {
+            let (name, standing) = (trial_name(&t.key), standing(&t.validity));
+            out.item(format!("{}, {name}: {standing}, {}", t.key.cell, why_not_counted(&t.validity)));
+        }
+    }
+}
+
+/// Text that grows; every piece is cleaned of control characters on its way in.
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn line(&mut self, text: impl Display) {
+        writeln!(self.0, "{}", one_line(&text.to_string())).expect(NEVER);
+    }
+
+    fn item(&mut self, text: impl Display) {
+        writeln!(self.0, "   {}", one_line(&text.to_string())).expect(NEVER);
+    }
+
+    fn blank(&mut self) {
+        self.0.push('\n');
+    }
+
+    fn heading(&mut self, text: impl Display) {
+        self.blank();
+        self.line(text);
+    }
+
+    /// Columns in `numbers` are set flush right.
+    fn table(&mut self, head: &[&str], numbers: &[usize], rows: Vec<Vec<String>>) {
+        let mut table = Table::new();
+        table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
+        table.set_header(head.iter().map(|h| one_line(h)));
+        table.add_rows(rows.iter().map(|row| row.iter().map(|field| one_line(field))));
+        for column in numbers {
+            if let Some(column) = table.column_mut(*column) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        for line in table.lines() {
+            writeln!(self.0, " {}", line.trim_end()).expect(NEVER);
+        }
+    }
+}
+
+const NEVER: &str = "a String takes all that is written to it";

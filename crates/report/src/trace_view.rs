@@ -1,0 +1,379 @@
+//! A trace made small enough to be drawn: at most [`MOST_BUCKETS`] points a line, however long it was.
+//!
+//! The trace's span is cut into buckets of equal width. Each step between two neighbouring samples gives a
+//! rate (difference of the counters / time between them), which counts in every bucket that it overlaps by the
+//! length of the overlap. A bucket keeps the mean, which is exact, and the lowest and highest rate, so that
+//! a peak of one sample is still seen. A bucket that no step covers stays empty: a gap is a gap.
+
+mod frequency;
+
+use domain::time::Nanos;
+use domain::trace::{FrequencySource, Role, SeriesKind, Trace};
+
+/// How many points a line has at the most: a plot is rarely wider in pixels.
+pub const MOST_BUCKETS: usize = 400;
+
+/// How many lines a plot has at the most: more cannot be told apart. The rest is counted and said.
+pub const MOST_LINES: usize = 6;
+
+/// What one bucket holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bucket {
+    /// The lowest value of a sample in it.
+    pub low: f64,
+    /// The mean over its time.
+    pub mean: f64,
+    /// The highest value of a sample in it.
+    pub high: f64,
+}
+
+/// One quantity over the trace's time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// What it is of: `vda read`, `policy0`.
+    pub name: String,
+    /// One entry a bucket; `None` where nothing is known.
+    pub buckets: Vec<Option<Bucket>>,
+}
+
+impl Line {
+    /// The highest value; zero where nothing is known.
+    pub fn highest(&self) -> f64 {
+        self.buckets.iter().flatten().map(|b| b.high).fold(0.0, f64::max)
+    }
+    /// The highest mean of a bucket; zero where nothing is known.
+    pub fn highest_mean(&self) -> f64 {
+        self.buckets.iter().flatten().map(|b| b.mean).fold(0.0, f64::max)
+    }
+    fn sum(&self) -> f64 {
+        self.buckets.iter().flatten().map(|b| b.mean).sum()
+    }
+    fn is_ever_above_zero(&self) -> bool {
+        self.buckets.iter().flatten().any(|b| b.high > 0.0)
+    }
+}
+
+/// Lines of one plot, and how many more there were.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lines {
+    /// At most [`MOST_LINES`].
+    pub lines: Vec<Line>,
+    /// How many lines of less were left out.
+    pub left_out: usize,
+}
+
+/// A trace as the page shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceView {
+    /// From the first sample to the last.
+    pub span: Nanos,
+    /// The interval that was asked for.
+    pub interval: Nanos,
+    /// How many samples were taken.
+    pub samples: usize,
+    /// The width of a bucket.
+    pub bucket: Nanos,
+    /// How many CPUs the trace saw; zero where it sampled none.
+    pub cpus: usize,
+    /// CPU time by role, in cores; roles that took none are left out.
+    pub roles: Vec<(Role, Line)>,
+    /// CPU time by state, in cores, without idle: user, system, iowait, interrupts, steal.
+    pub states: Vec<Line>,
+    /// Frequency in hertz, by CPU or policy. A bucket in which a CPU never ran is empty.
+    pub frequency: Lines,
+    /// Where the frequency came from.
+    pub frequency_source: FrequencySource,
+    /// Bytes a second of every block device that did anything, reads and writes apart.
+    pub throughput: Lines,
+    /// The share of its time in which a device had requests in flight.
+    pub busy: Lines,
+}
+
+impl TraceView {
+    /// Downsamples a trace. What it takes is bounded by [`MOST_BUCKETS`] and the number of series, not by the
+    /// trace's length.
+    pub fn from_trace(trace: &Trace) -> Self {
+        let grid = Grid::of(trace);
+        Self {
+            span: grid.span,
+            interval: trace.head.interval,
+            samples: trace.times.len(),
+            bucket: Nanos::new(grid.width_ns),
+            cpus: names_between(trace, "cpu", ".user").iter().filter(|n| !n.is_empty()).count(),
+            roles: roles(trace, &grid),
+            states: states(trace, &grid),
+            frequency: frequency::lines(trace, &grid),
+            frequency_source: trace.head.frequency,
+            throughput: throughput(trace, &grid),
+            busy: busy(trace, &grid),
+        }
+    }
+}
+
+/// The buckets of a trace.
+struct Grid {
+    start: Nanos,
+    span: Nanos,
+    width_ns: u64,
+    count: usize,
+}
+
+impl Grid {
+    fn of(trace: &Trace) -> Self {
+        let start = trace.times.first().copied().unwrap_or_default();
+        let span = trace.times.last().copied().unwrap_or_default().saturating_sub(start);
+        let count = trace.times.len().saturating_sub(1).clamp(1, MOST_BUCKETS);
+        let width_ns = span.get().div_ceil(count as u64).max(1);
+        Self { start, span, width_ns, count }
+    }
+
+    fn line(&self, name: impl Into<String>, steps: impl Iterator<Item = Step>) -> Line {
+        let mut sums = vec![Sum::EMPTY; self.count];
+        for step in steps {
+            self.add(&mut sums, step);
+        }
+        Line { name: name.into(), buckets: sums.into_iter().map(Sum::bucket).collect() }
+    }
+
+    /// Counts a step in every bucket that it overlaps.
+    fn add(&self, sums: &mut [Sum], step: Step) {
+        let from = step.from.saturating_sub(self.start).get();
+        let to = step.to.saturating_sub(self.start).get();
+        let first = (from / self.width_ns) as usize;
+        let last = (to.saturating_sub(1) / self.width_ns) as usize;
+        for (i, sum) in sums.iter_mut().enumerate().take(last + 1).skip(first) {
+            let left = from.max(i as u64 * self.width_ns);
+            let right = to.min((i as u64 + 1) * self.width_ns);
+            sum.add(step.value, right.saturating_sub(left) as f64);
+        }
+    }
+}
+
+/// A value that held from one time to another.
+#[derive(Clone, Copy)]
+struct Step {
+    from: Nanos,
+    to: Nanos,
+    value: f64,
+}
+
+#[derive(Clone, Copy)]
+struct Sum {
+    low: f64,
+    high: f64,
+    weighted: f64,
+    weight: f64,
+}
+
+impl Sum {
+    const EMPTY: Self = Self { low: f64::INFINITY, high: f64::NEG_INFINITY, weighted: 0.0, weight: 0.0 };
+
+    fn add(&mut self, value: f64, weight: f64) {
+        if weight > 0.0 {
+            self.low = self.low.min(value);
+            self.high = self.high.max(value);
+            self.weighted += value * weight;
+            self.weight += weight;
+        }
+    }
+
+    fn bucket(self) -> Option<Bucket> {
+        let mean = self.weighted / self.weight;
+        (self.weight > 0.0).then_some(Bucket { low: self.low, mean, high: self.high })
+    }
+}
+
+/// The rates of a counter in units a second, one for each pair of neighbouring samples that both have it.
+/// A counter that falls without a known wrap was reset: what it counted meanwhile is not known.
+fn rates<'a>(trace: &'a Trace, name: &str, scale: f64) -> impl Iterator<Item = Step> + 'a {
+    let index = trace.head.series.iter().position(|s| s.name == name);
+    let wraps_at = index.and_then(|i| match trace.head.series[i].kind {
+        SeriesKind::Counter { wraps_at } => wraps_at,
+        SeriesKind::Gauge => None,
+    });
+    let values = index.map_or(&[][..], |i| &trace.columns[i]);
+    let pairs = values.windows(2).zip(trace.times.windows(2));
+    pairs.filter_map(move |(value, time)| {
+        let grown = difference(value[0]?, value[1]?, wraps_at)?;
+        let span = time[1].saturating_sub(time[0]);
+        (span > Nanos::ZERO).then(|| Step { from: time[0], to: time[1], value: grown as f64 * scale / span.secs() })
+    })
+}
+
+fn difference(before: u64, after: u64, wraps_at: Option<u64>) -> Option<u64> {
+    match after.checked_sub(before) {
+        Some(grown) => Some(grown),
+        None => wraps_at?.checked_sub(before)?.checked_add(after),
+    }
+}
+
+/// The parts of series' names between a prefix and a suffix, in the trace's order.
+fn names_between<'a>(trace: &'a Trace, prefix: &str, suffix: &str) -> Vec<&'a str> {
+    let names = trace.head.series.iter().map(|s| s.name.as_str());
+    names.filter_map(|n| n.strip_prefix(prefix)?.strip_suffix(suffix)).collect()
+}
+
+/// The lines with the largest sums, in the order that they came in.
+fn largest(mut lines: Vec<Line>, most: usize) -> Lines {
+    lines.retain(Line::is_ever_above_zero);
+    let left_out = lines.len().saturating_sub(most);
+    while lines.len() > most {
+        let least = (0..lines.len()).min_by(|a, b| lines[*a].sum().total_cmp(&lines[*b].sum()));
+        lines.remove(least.expect("there are more lines than fit, so there is one"));
+    }
+    Lines { lines, left_out }
+}
+
+fn roles(trace: &Trace, grid: &Grid) -> Vec<(Role, Line)> {
+    let line = |role: Role| grid.line(role.name(), rates(trace, &format!("role.{}.ns", role.name()), 1e-9));
+    Role::ALL.map(|role| (role, line(role))).into_iter().filter(|(_, l)| l.is_ever_above_zero()).collect()
+}
+
+/// A tick of `/proc/stat` is 10 ms.
+const TICK_SECONDS: f64 = 0.01;
+
+const STATES: [(&str, &[&str]); 5] = [
+    ("user", &["user", "nice"]),
+    ("system", &["system"]),
+    ("iowait", &["iowait"]),
+    ("interrupts", &["irq", "softirq"]),
+    ("steal", &["steal"]),
+];
+
+fn states(trace: &Trace, grid: &Grid) -> Vec<Line> {
+    let lines = STATES.map(|(name, parts)| {
+        let parts: Vec<Line> =
+            parts.iter().map(|p| grid.line(name, rates(trace, &format!("cpu.{p}"), TICK_SECONDS))).collect();
+        added(name, &parts)
+    });
+    lines.into_iter().filter(Line::is_ever_above_zero).collect()
+}
+
+/// The sum of lines; a bucket that one of them lacks is not known.
+fn added(name: &str, parts: &[Line]) -> Line {
+    let count = parts.first().map_or(0, |p| p.buckets.len());
+    let bucket = |i: usize| {
+        parts.iter().try_fold(Bucket { low: 0.0, mean: 0.0, high: 0.0 }, |sum, part| {
+            let b = part.buckets[i]?;
+            Some(Bucket { low: sum.low + b.low, mean: sum.mean + b.mean, high: sum.high + b.high })
+        })
+    };
+    Line { name: name.to_owned(), buckets: (0..count).map(bucket).collect() }
+}
+
+/// A sector of `/proc/diskstats` is 512 bytes whatever the device's own block size is.
+const SECTOR_BYTES: f64 = 512.0;
+
+fn throughput(trace: &Trace, grid: &Grid) -> Lines {
+    let mut lines = Vec::new();
+    for device in names_between(trace, "disk.", ".read_sectors") {
+        for way in ["read", "write"] {
+            let column = format!("disk.{device}.{way}_sectors");
+            lines.push(grid.line(format!("{device} {way}"), rates(trace, &column, SECTOR_BYTES)));
+        }
+    }
+    largest(lines, MOST_LINES)
+}
+
+fn busy(trace: &Trace, grid: &Grid) -> Lines {
+    let devices = names_between(trace, "disk.", ".io_ms").into_iter();
+    let line = |d: &str| grid.line(d, rates(trace, &format!("disk.{d}.io_ms"), 1e-3));
+    largest(devices.map(line).collect(), MOST_LINES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::time::Timestamp;
+    use domain::trace::{Series, SeriesUnit, TraceHead};
+
+    fn trace(name: &str, kind: SeriesKind, rows: &[(u64, Option<u64>)]) -> Trace {
+        let series = vec![Series { name: name.into(), unit: SeriesUnit::Nanos, kind }];
+        let head = TraceHead {
+            series,
+            interval: Nanos::from_millis(10),
+            start: Timestamp::default(),
+            frequency: FrequencySource::None,
+        };
+        let times = rows.iter().map(|(ms, _)| Nanos::from_millis(*ms)).collect();
+        Trace { head, times, columns: vec![rows.iter().map(|(_, v)| *v).collect()] }
+    }
+
+    const COUNTER: SeriesKind = SeriesKind::Counter { wraps_at: None };
+
+    fn cores(trace: &Trace) -> Vec<Option<f64>> {
+        let view = TraceView::from_trace(trace);
+        view.roles.first().map_or(vec![], |(_, l)| l.buckets.iter().map(|b| b.map(|b| b.mean)).collect())
+    }
+
+    #[test]
+    fn a_rate_is_the_difference_over_the_time_between() {
+        let t = trace("role.array.ns", COUNTER, &[(0, Some(7)), (10, Some(5_000_007)), (20, Some(15_000_007))]);
+        assert_eq!(cores(&t), [Some(0.5), Some(1.0)]);
+    }
+
+    #[test]
+    fn a_missing_sample_leaves_a_gap() {
+        let ms = 1_000_000;
+        let t = trace(
+            "role.array.ns",
+            COUNTER,
+            &[(0, Some(0)), (10, Some(10 * ms)), (20, None), (30, Some(30 * ms)), (40, Some(40 * ms))],
+        );
+        assert_eq!(cores(&t), [Some(1.0), None, None, Some(1.0)]);
+    }
+
+    #[test]
+    fn a_counter_that_falls_is_unknown_unless_its_wrap_is_known() {
+        let rows = [(0, Some(90)), (10, Some(10)), (20, Some(20))];
+        assert_eq!(cores(&trace("role.array.ns", COUNTER, &rows)), [None, Some(1e-6)]);
+        let wraps = SeriesKind::Counter { wraps_at: Some(100) };
+        assert_eq!(cores(&trace("role.array.ns", wraps, &rows)), [Some(2e-6), Some(1e-6)]);
+    }
+
+    #[test]
+    fn a_peak_of_one_sample_survives_a_long_trace() {
+        let ms = 1_000_000_u64;
+        let mut sum = 0;
+        let mut row = |i: u64| {
+            sum += if i == 50_001 { 10 * ms } else { ms };
+            (i * 10, Some(sum))
+        };
+        let rows: Vec<_> = (0..100_000).map(&mut row).collect();
+        let view = TraceView::from_trace(&trace("role.array.ns", COUNTER, &rows));
+        let line = &view.roles[0].1;
+        assert_eq!(line.buckets.len(), MOST_BUCKETS);
+        assert!((line.highest() - 1.0).abs() < 1e-9);
+        assert!(line.highest_mean() < 0.11);
+    }
+
+    #[test]
+    fn a_late_sample_fills_the_time_that_it_speaks_for() {
+        let ms = 1_000_000;
+        let rows = [(0, Some(0)), (10, Some(10 * ms)), (40, Some(25 * ms))];
+        let view = TraceView::from_trace(&trace("role.array.ns", COUNTER, &rows));
+        let means: Vec<_> = view.roles[0].1.buckets.iter().map(|b| b.unwrap().mean).collect();
+        assert_eq!(means, [0.75, 0.5]);
+    }
+
+    #[test]
+    fn traces_without_rows_or_of_one_row_have_nothing_to_show() {
+        for rows in [&[][..], &[(0, Some(3))], &[(5, Some(3)), (5, Some(9))]] {
+            assert_eq!(cores(&trace("role.array.ns", COUNTER, rows)), []);
+        }
+    }
+
+    #[test]
+    fn devices_beyond_the_bound_are_counted() {
+        let mut t = trace("disk.d0.io_ms", COUNTER, &[(0, Some(0)), (10, Some(1))]);
+        for i in 1..9_u64 {
+            let mut series = t.head.series[0].clone();
+            series.name = format!("disk.d{i}.io_ms");
+            t.head.series.push(series);
+            t.columns.push(vec![Some(0), Some(i + 1)]);
+        }
+        let busy = TraceView::from_trace(&t).busy;
+        assert_eq!((busy.lines.len(), busy.left_out), (MOST_LINES, 3));
+        assert_eq!(busy.lines[0].name, "d3");
+    }
+}

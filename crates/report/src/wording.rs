@@ -1,0 +1,274 @@
+//! The fragments of text that all forms share, so that a thing is called the same everywhere.
+
+use crate::Report;
+use analysis::summary::{CellSummary, Comparison, Interval, Verdict};
+use domain::outcome::Better;
+use domain::trial::{TrialKey, Validity};
+use domain::units::{Unit, significant};
+use std::collections::BTreeSet;
+
+/// The question; the study's name where it asks none.
+pub(crate) fn question<'a>(report: &Report<'a>) -> &'a str {
+    let question = report.data.study.question.trim();
+    if question.is_empty() { &report.data.study.name } else { question }
+}
+
+/// The verdict; what its absence means where there is none.
+pub(crate) fn verdict<'a>(report: &Report<'a>) -> &'a str {
+    let verdict = report.summary.verdict.trim();
+    if verdict.is_empty() { "No verdict: nothing was measured that could carry one." } else { verdict }
+}
+
+/// `higher is better`.
+pub(crate) fn direction(better: Better) -> &'static str {
+    match better {
+        Better::Higher => "higher is better",
+        Better::Lower => "lower is better",
+    }
+}
+
+/// `24 trials of 6 cells, 2 of them not counted`.
+pub(crate) fn trial_count(report: &Report) -> String {
+    let trials = &report.data.trials;
+    let cells = report.summary.cells.len();
+    let left_out = trials.iter().filter(|t| !t.validity.is_valid()).count();
+    let head = format!("{} of {}", counted(trials.len(), "trial"), counted(cells, "cell"));
+    match left_out {
+        0 => head,
+        n => format!("{head}, {n} of them not counted"),
+    }
+}
+
+/// `1 trial`, `3 trials`.
+pub(crate) fn counted(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
+}
+
+/// The levels of a cell without the names of their factors: `4k · 128`; its name where it has none.
+pub(crate) fn levels(report: &Report, cell: &CellSummary) -> String {
+    let levels: Vec<&str> = factor_levels(report, cell).into_iter().map(|(_, level)| level).collect();
+    if levels.is_empty() { cell.cell.to_string() } else { levels.join(" · ") }
+}
+
+/// Factor and level of a cell, in the order in which the study lists its factors.
+pub(crate) fn factor_levels<'a>(report: &Report<'a>, cell: &'a CellSummary) -> Vec<(&'a str, &'a str)> {
+    let known = report.data.study.factors.iter().map(|f| f.name.as_str());
+    let mut pairs: Vec<(&str, &str)> = known
+        .filter_map(|name| cell.levels.get_key_value(name))
+        .map(|(factor, level)| (factor.as_str(), level.as_str()))
+        .collect();
+    for (factor, level) in &cell.levels {
+        if !pairs.iter().any(|(f, _)| f == factor) {
+            pairs.push((factor, level));
+        }
+    }
+    pairs
+}
+
+/// The workloads that the summary has cells of, in the order of the plan.
+pub(crate) fn workloads<'a>(cells: &'a [CellSummary]) -> Vec<&'a str> {
+    let mut seen = BTreeSet::new();
+    cells.iter().map(|c| c.workload.as_str()).filter(|w| seen.insert(*w)).collect()
+}
+
+/// The factors that the cells of a workload have, in the order of the study.
+pub(crate) fn factors<'a>(report: &Report<'a>, cells: &[&'a CellSummary]) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for cell in cells {
+        for (factor, _) in factor_levels(report, cell) {
+            if !names.contains(&factor) {
+                names.push(factor);
+            }
+        }
+    }
+    names
+}
+
+/// A value with its unit, or a dash that means "not measured".
+pub(crate) fn value(unit: &Unit, value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), |v| unit.show(v))
+}
+
+/// `55.0 to 58.9 MB/s`, both ends in one unit.
+pub(crate) fn range(unit: &Unit, low: f64, high: f64) -> String {
+    let (scale, name) = unit.axis(high.abs().max(low.abs()));
+    format!("{} to {} {name}", significant(low / scale), significant(high / scale)).trim_end().to_owned()
+}
+
+/// The interval of a median, or why there is none.
+pub(crate) fn interval(unit: &Unit, cell: &CellSummary) -> String {
+    match (&cell.interval, cell.points.len()) {
+        (Some(i), _) => range(unit, i.low, i.high),
+        (None, 0) => "no valid trial".to_owned(),
+        (None, n) => format!("{} are too few", counted(n, "trial")).replace("trial are", "trial is"),
+    }
+}
+
+/// A share in percent, as tables show it; a dash where it is unknown.
+pub(crate) fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "–".to_owned(), |s| format!("{}%", tidy(s * 100.0)))
+}
+
+/// One decimal below ten, none above.
+fn tidy(value: f64) -> String {
+    if value.abs() < 9.95 { format!("{value:.1}") } else { format!("{value:.0}") }
+}
+
+/// A ratio as a change: `+12.4%`, `×3.10` from twice on, `0%`.
+pub(crate) fn change(ratio: f64) -> String {
+    if !ratio.is_finite() {
+        return "–".to_owned();
+    }
+    if !(0.5..2.0).contains(&ratio) {
+        return format!("×{}", significant(ratio));
+    }
+    let percent = (ratio - 1.0) * 100.0;
+    match format!("{percent:+.1}").as_str() {
+        "+0.0" | "-0.0" => "±0.0%".to_owned(),
+        text => format!("{}%", text.replace('-', "−")),
+    }
+}
+
+/// A ratio's interval in the same words.
+pub(crate) fn change_interval(interval: Option<&Interval>) -> String {
+    interval
+        .map_or_else(|| "too few trials".to_owned(), |i| format!("{} to {}", change(i.low), change(i.high)))
+}
+
+/// A verdict as a word.
+pub(crate) const fn verdict_word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+        Verdict::Same => "no difference",
+        Verdict::Undecided => "undecided",
+    }
+}
+
+/// A verdict as a sign that needs no colour.
+pub(crate) const fn verdict_sign(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "▲",
+        Verdict::Worse => "▼",
+        Verdict::Same => "=",
+        Verdict::Undecided => "?",
+    }
+}
+
+/// `p = 0.012`, `p < 0.001`.
+pub(crate) fn p_value(comparison: &Comparison) -> String {
+    match comparison.p {
+        None => "–".to_owned(),
+        Some(p) if p < 0.001 => "< 0.001".to_owned(),
+        Some(p) => format!("{p:.3}"),
+    }
+}
+
+/// Why a trial is not counted; empty for one that is.
+pub(crate) fn why_not_counted(validity: &Validity) -> String {
+    match validity {
+        Validity::Valid => String::new(),
+        Validity::Disturbed(list) if list.is_empty() => "disturbed".to_owned(),
+        Validity::Disturbed(list) => {
+            list.iter().map(|d| format!("{}: {}", d.kind, d.detail)).collect::<Vec<_>>().join("; ")
+        }
+        Validity::Failed(how) => how.clone(),
+    }
+}
+
+/// A trial's standing as one word.
+pub(crate) const fn standing(validity: &Validity) -> &'static str {
+    match validity {
+        Validity::Valid => "valid",
+        Validity::Disturbed(_) => "disturbed",
+        Validity::Failed(_) => "failed",
+    }
+}
+
+/// `block 3`, `block 3, attempt 1`. Blocks and attempts count from zero, as the names of their folders do.
+pub(crate) fn trial_name(key: &TrialKey) -> String {
+    match key.attempt {
+        0 => format!("block {}", key.block),
+        n => format!("block {}, attempt {n}", key.block),
+    }
+}
+
+/// The sentence about the A/A floor.
+pub(crate) fn aa_floor(report: &Report) -> String {
+    match report.summary.aa_floor {
+        Some(floor) => format!(
+            "Identical trials of this run differ by up to {} among themselves (95th percentile over random halves); \
+             a smaller difference is noise.",
+            percent(Some(floor))
+        ),
+        None => "There are too few trials to tell how much identical ones differ among themselves.".to_owned(),
+    }
+}
+
+/// The machine in one line.
+pub(crate) fn machine(report: &Report) -> String {
+    match report.machine {
+        Some(line) => line.to_owned(),
+        None => format!("machine {}", report.data.run.machine),
+    }
+}
+
+/// Every tool that reported, with its version as it states it.
+pub(crate) fn tools(report: &Report) -> Vec<String> {
+    let outcomes = report.data.trials.iter().filter_map(|t| t.measurement.as_ref()).map(|m| &m.outcome.tool);
+    outcomes.filter(|t| !t.is_empty()).cloned().collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// The command that measures the same plan again.
+pub(crate) fn run_again(report: &Report) -> String {
+    let run = &report.data.run;
+    format!("flyball run {} --seed {}", quoted(&format!("{}.toml", run.study)), run.seed)
+}
+
+/// A command as a shell would read it.
+pub(crate) fn command_line(argv: &[String]) -> String {
+    argv.iter().map(|a| quoted(a)).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(argument: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !argument.is_empty() && argument.chars().all(plain) {
+        argument.to_owned()
+    } else {
+        format!("'{}'", argument.replace('\'', r"'\''"))
+    }
+}
+
+/// One line without control characters: a hostile name cannot steer a terminal or break a table.
+pub(crate) fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() || is_bidi(c) { ' ' } else { c }).collect::<String>().trim().to_owned()
+}
+
+/// Characters that reorder the text after them.
+const fn is_bidi(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_told_in_percent_near_one_and_as_a_factor_far_from_it() {
+        for (ratio, text) in
+            [(1.0, "±0.0%"), (1.124, "+12.4%"), (0.8, "−20.0%"), (3.1, "×3.10"), (0.1, "×0.100"), (f64::NAN, "–")]
+        {
+            assert_eq!(change(ratio), text);
+        }
+    }
+
+    #[test]
+    fn an_argument_with_a_quote_survives_the_shell() {
+        assert_eq!(command_line(&["dd".into(), "if=it's".into(), String::new()]), r"dd 'if=it'\''s' ''");
+    }
+
+    #[test]
+    fn control_and_reordering_characters_do_not_reach_a_terminal() {
+        assert_eq!(one_line("a\x1b[31m\nb\u{202e}c"), "a [31m b c");
+    }
+}
