@@ -1,1 +1,9 @@
 //! From a planned trial to a measured one: tools, settling, guards.
+//!
+//! Invariants: only files and loop devices of Flyball's own are written; a workload never outlives its trial; a
+//! setting that a trial changed is restored before the trial is returned.
+
+pub mod child;
+mod error;
+
+pub use error::Error;
