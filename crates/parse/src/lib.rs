@@ -1,1 +1,3 @@
 //! Kernel files, tools' outputs and study files: text to values. Pure.
+
+pub mod proc;

@@ -1,0 +1,67 @@
+//! `/proc/stat`: the CPU lines (proc_stat(5), kernel `fs/proc/stat.c`).
+//!
+//! Ticks of 10 ms, whatever the kernel's HZ. On kernels that account by tick, bursts between two ticks are
+//! invisible here. `guest` and `guest_nice` are not read: they are contained in `user` and `nice`.
+
+use super::Error;
+
+/// The names of the columns, in their order.
+pub const FIELDS: [&str; 8] = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
+
+/// One CPU line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuLine<'a> {
+    /// `cpu0`, or `cpu` for the sum.
+    pub name: &'a str,
+    /// Ticks, in the order of [`FIELDS`]; `None` where an old kernel has fewer columns.
+    pub ticks: [Option<u64>; FIELDS.len()],
+}
+
+/// The CPU lines, which come first; an offline CPU has none.
+///
+/// The items are errors where a column is not a number.
+pub fn cpu_lines(text: &str) -> impl Iterator<Item = Result<CpuLine<'_>, Error>> {
+    let cpus = text.lines().take_while(|line| line.starts_with("cpu"));
+    cpus.enumerate().map(|(index, line)| cpu_line(index + 1, line))
+}
+
+fn cpu_line(number: usize, line: &str) -> Result<CpuLine<'_>, Error> {
+    let mut words = line.split_ascii_whitespace();
+    let name = words.next().unwrap_or_default();
+    let mut ticks = [None; FIELDS.len()];
+    for (tick, word) in ticks.iter_mut().zip(words) {
+        let value = word.parse().map_err(|_| Error::new("/proc/stat", number, "ticks", line))?;
+        *tick = Some(value);
+    }
+    Ok(CpuLine { name, ticks })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = include_str!("../../fixtures/proc/vm-2cpu.stat");
+
+    #[test]
+    fn only_the_cpu_lines_are_read() {
+        let lines: Vec<_> = cpu_lines(TEXT).map(|line| line.unwrap()).collect();
+        assert_eq!(lines.iter().map(|l| l.name).collect::<Vec<_>>(), ["cpu", "cpu0", "cpu1"]);
+        assert_eq!(
+            lines[1].ticks,
+            [3241, 971, 1149, 204904, 180, 0, 117, 1].map(Some),
+            "in the order of the columns"
+        );
+    }
+
+    #[test]
+    fn columns_that_an_old_kernel_lacks_are_none() {
+        let line = cpu_lines("cpu  1 2 3 4\n").next().unwrap().unwrap();
+        assert_eq!(line.ticks, [Some(1), Some(2), Some(3), Some(4), None, None, None, None]);
+    }
+
+    #[test]
+    fn a_column_that_is_no_number_names_its_line() {
+        let error = cpu_lines("cpu 1\ncpu0 1 x\n").nth(1).unwrap().unwrap_err();
+        assert_eq!((error.line, error.text.as_str()), (2, "cpu0 1 x"));
+    }
+}
