@@ -5,5 +5,7 @@
 
 pub mod child;
 mod error;
+pub mod guards;
+pub mod snapshot;
 
 pub use error::Error;
