@@ -7,5 +7,6 @@ pub mod child;
 mod error;
 pub mod guards;
 pub mod snapshot;
+pub mod tools;
 
 pub use error::Error;
