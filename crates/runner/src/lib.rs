@@ -4,8 +4,10 @@
 //! setting that a trial changed is restored before the trial is returned.
 
 pub mod child;
+pub mod environment;
 mod error;
 pub mod guards;
+pub mod settle;
 pub mod snapshot;
 pub mod tools;
 
