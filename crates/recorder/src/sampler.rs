@@ -1,0 +1,173 @@
+//! The sampling thread: deadlines, and one sample at each.
+
+use crate::clock;
+use crate::recorder::{RecorderConfig, ThreadScope};
+use crate::spool::{Kind, Writer, Written};
+use crate::tasks::Tasks;
+use crate::texts::Sources;
+use domain::{Nanos, Timestamp};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+/// What the recorder tells its sampler; it is woken afterwards.
+#[derive(Debug, Default)]
+pub struct Orders {
+    /// Take a last sample and end.
+    pub stop: AtomicBool,
+    /// The workload's first process; 0 for none yet.
+    pub root: AtomicU32,
+}
+
+/// Everything that the loop uses.
+#[derive(Debug)]
+pub struct Sampler {
+    interval: Nanos,
+    spool: Writer,
+    sources: Sources,
+    tasks: Option<Tasks>,
+    root: u32,
+    origin: Instant,
+    ticks: u64,
+    missed: u64,
+}
+
+impl Sampler {
+    /// Opens everything, writes the head and takes the first sample.
+    ///
+    /// # Errors
+    /// Where there is no `/proc/stat`, or no spool can be made.
+    pub fn open(config: &RecorderConfig) -> crate::Result<Self> {
+        let mut sources = Sources::open(&config.roots, config.interval)?;
+        let mut spool = Writer::create(&config.spool, sources.sample_bytes())?;
+        let start = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let start = Timestamp::from_unix_nanos(i64::try_from(start.as_nanos()).unwrap_or(i64::MAX));
+        spool.frame(
+            Kind::Head,
+            0,
+            &[
+                &config.interval.get().to_le_bytes(),
+                &start.unix_nanos().to_le_bytes(),
+                sources.frequency.name().as_bytes(),
+            ],
+        );
+        sources.declare(&mut spool);
+        let tasks = match config.threads {
+            ThreadScope::None => None,
+            ThreadScope::All => match Tasks::open(&config.roots, config.interval, &mut spool) {
+                Ok(tasks) => Some(tasks),
+                Err(error) => {
+                    sources.absent.push(format!("no CPU time by role: {error}"));
+                    None
+                }
+            },
+        };
+        let mut sampler = Self {
+            interval: config.interval,
+            spool,
+            sources,
+            tasks,
+            root: 0,
+            origin: Instant::now(),
+            ticks: 0,
+            missed: 0,
+        };
+        sampler.sample_all();
+        Ok(sampler)
+    }
+
+    /// Samples at each deadline until it is told to stop.
+    ///
+    /// # Errors
+    /// Where the spool's thread panicked; what the disk refused is told by the inner result.
+    pub fn run(mut self, orders: &Orders) -> crate::Result<Written> {
+        let interval = Duration::from(self.interval);
+        let mut deadline = self.origin + interval;
+        loop {
+            let stop = wait_until(deadline, || self.obey(orders));
+            if stop {
+                break;
+            }
+            self.sample();
+            deadline += interval;
+            let late = Instant::now().saturating_duration_since(deadline);
+            if late >= interval {
+                let missed = late.as_nanos() / interval.as_nanos();
+                self.missed += missed as u64;
+                deadline += interval * u32::try_from(missed).unwrap_or(u32::MAX);
+            }
+        }
+        self.sample_all();
+        self.close()
+    }
+
+    /// Takes up what was ordered since the last look; whether to stop.
+    fn obey(&mut self, orders: &Orders) -> bool {
+        let root = orders.root.load(Ordering::Acquire);
+        if root != self.root {
+            self.root = root;
+            if let Some(tasks) = &mut self.tasks {
+                tasks.follow(root, &mut self.spool);
+            }
+        }
+        orders.stop.load(Ordering::Acquire)
+    }
+
+    fn sample(&mut self) {
+        let bytes = self.sources.sample_bytes() + self.tasks.as_ref().map_or(0, Tasks::sample_bytes);
+        if !self.spool.has_room(bytes) {
+            self.missed += 1;
+            return;
+        }
+        let now = self.tick(0);
+        self.sources.sample(self.ticks, &mut self.spool);
+        if let Some(tasks) = &mut self.tasks {
+            tasks.sample(self.ticks, now, &mut self.spool);
+        }
+        self.ticks += 1;
+    }
+
+    fn sample_all(&mut self) {
+        self.tick(1);
+        self.sources.sample_all(&mut self.spool);
+        if let Some(tasks) = &mut self.tasks {
+            tasks.sample_all(&mut self.spool);
+        }
+        self.ticks += 1;
+    }
+
+    fn tick(&mut self, complete: u8) -> Nanos {
+        let now = Nanos::new(self.origin.elapsed().as_nanos() as u64);
+        let (own, missed) = (clock::own_thread().get().to_le_bytes(), self.missed.to_le_bytes());
+        self.spool.frame(Kind::Tick, 0, &[&now.get().to_le_bytes(), &own, &missed, &[complete]]);
+        now
+    }
+
+    fn close(mut self) -> crate::Result<Written> {
+        if let Some(count) = self.tasks.as_ref().map(Tasks::unfollowed_threads).filter(|count| *count > 0) {
+            let note = format!(
+                "{count} threads are missing among the busiest: no descriptor was left for them; raise `ulimit -Hn`"
+            );
+            self.sources.absent.push(note);
+        }
+        for note in &self.sources.absent {
+            self.spool.frame(Kind::Absent, 0, &[note.as_bytes()]);
+        }
+        self.spool.frame(Kind::End, 0, &[&clock::own_thread().get().to_le_bytes()]);
+        self.spool.finish()
+    }
+}
+
+/// Sleeps until the deadline and asks at each wake-up whether to stop; whether it was told so. The deadline is
+/// absolute, so that no delay adds up; the sleep can be ended by `unpark`, which `clock_nanosleep` cannot.
+fn wait_until(deadline: Instant, mut stop: impl FnMut() -> bool) -> bool {
+    loop {
+        if stop() {
+            return true;
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        std::thread::park_timeout(left);
+    }
+}

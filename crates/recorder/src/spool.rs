@@ -1,0 +1,331 @@
+//! The spool file: frames of raw samples, and the thread that writes them.
+//!
+//! ```text
+//! magic, then frames: kind u8, 0 u8, source u16, length u32, then so many bytes
+//! ```
+//! Little-endian. A frame that is cut ends the file: what stands before it is used. Texts come whole once and
+//! then as patches ([`crate::patch`]); a source that did not change has no frame.
+
+use crate::{Error, Result, clock};
+use domain::Nanos;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+
+/// What every spool begins with; the last two bytes are the version.
+pub const MAGIC: &[u8; 8] = b"FLYSPL01";
+
+/// What a frame holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Interval u64 ns, start i64 ns since the epoch, frequency source as text.
+    Head = 1,
+    /// A source: read every so many samples u16, at this one of them u16, then its label.
+    Source = 2,
+    /// A sample begins: its time u64 ns, the sampler's CPU time u64 ns, rows missed so far u64, whether
+    /// everything is read u8.
+    Tick = 3,
+    /// The whole text of a source.
+    Whole = 4,
+    /// What changed in the text of a source.
+    Patch = 5,
+    /// A source cannot be read any more.
+    Gone = 6,
+    /// A process: see [`crate::task::Process`].
+    Process = 7,
+    /// A thread of a process that has several: see [`crate::task::Thread`].
+    Thread = 8,
+    /// A task has a new name: id u32, text.
+    Name = 9,
+    /// A process turned out to be somebody else's: id u32, owner u8.
+    Owner = 10,
+    /// Clocks of processes: id u32 and ns u64 each; `u64::MAX` where it has ended.
+    Clocks = 11,
+    /// Times of threads: id u32 and twenty bytes of `schedstat` each; spaces where it has ended.
+    ThreadTimes = 12,
+    /// Something that is not sampled, and why.
+    Absent = 13,
+    /// The recording was ended properly.
+    End = 14,
+}
+
+impl Kind {
+    const ALL: [Kind; 14] = [
+        Kind::Head,
+        Kind::Source,
+        Kind::Tick,
+        Kind::Whole,
+        Kind::Patch,
+        Kind::Gone,
+        Kind::Process,
+        Kind::Thread,
+        Kind::Name,
+        Kind::Owner,
+        Kind::Clocks,
+        Kind::ThreadTimes,
+        Kind::Absent,
+        Kind::End,
+    ];
+
+    fn from_byte(byte: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u8 == byte)
+    }
+}
+
+const HEADER: usize = 8;
+
+/// How many buffers there are: one is filled, the others wait to be written, so that the sampler survives a
+/// disk that stalls for three buffers' time (ten seconds and more at 100 Hz).
+const BUFFERS: usize = 4;
+
+/// The size of one: a hundred samples and more of a usual server.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// The longest frame that is believed: a sample of a very large machine is under 4 MiB.
+const LONGEST_FRAME: usize = 64 << 20;
+
+/// Collects frames in memory and hands full buffers to a thread that writes them.
+#[derive(Debug)]
+pub struct Writer {
+    buffer: Vec<u8>,
+    capacity: usize,
+    full: SyncSender<Vec<u8>>,
+    empty: Receiver<Vec<u8>>,
+    spare: Vec<Vec<u8>>,
+    thread: JoinHandle<Written>,
+}
+
+/// What came of the writing.
+#[derive(Debug)]
+pub struct Written {
+    /// CPU time of the writing thread.
+    pub cpu: Nanos,
+    /// Whether the disk took everything.
+    pub result: io::Result<()>,
+}
+
+impl Writer {
+    /// Creates the file, and buffers that hold at least one sample of `sample_bytes`.
+    ///
+    /// # Errors
+    /// Where the file or the thread cannot be made.
+    pub fn create(path: &Path, sample_bytes: usize) -> Result<Self> {
+        let error = |error| Error::Spool { action: "create", path: path.to_owned(), error };
+        let mut file = File::create(path).map_err(error)?;
+        file.write_all(MAGIC).map_err(error)?;
+        let capacity = BUFFER_BYTES.max(2 * sample_bytes);
+        let (full, to_write) = sync_channel::<Vec<u8>>(BUFFERS);
+        let (give_back, empty) = sync_channel(BUFFERS);
+        let thread = std::thread::Builder::new()
+            .name("flyball-spool".to_owned())
+            .spawn(move || write_all(&mut file, &to_write, &give_back))
+            .map_err(|error| Error::Thread(error.to_string()))?;
+        let spare = (1..BUFFERS).map(|_| Vec::with_capacity(capacity)).collect();
+        Ok(Self { buffer: Vec::with_capacity(capacity), capacity, full, empty, spare, thread })
+    }
+
+    /// Whether a sample of this size can be taken without waiting for the disk.
+    pub fn has_room(&mut self, sample_bytes: usize) -> bool {
+        self.spare.extend(self.empty.try_iter());
+        self.capacity - self.buffer.len() >= sample_bytes || !self.spare.is_empty()
+    }
+
+    /// Appends one frame, made of parts.
+    pub fn frame(&mut self, kind: Kind, source: u16, parts: &[&[u8]]) {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        if self.buffer.len() + HEADER + length > self.capacity {
+            self.hand_over();
+        }
+        self.buffer.extend([kind as u8, 0]);
+        self.buffer.extend(source.to_le_bytes());
+        self.buffer.extend((length as u32).to_le_bytes());
+        for part in parts {
+            self.buffer.extend(*part);
+        }
+    }
+
+    /// Gives the buffer to the writing thread and takes an empty one: waits only where all are full, which
+    /// [`Writer::has_room`] has excluded but for the first listing of very many threads.
+    fn hand_over(&mut self) {
+        if self.buffer.is_empty() {
+            return;
+        }
+        self.spare.extend(self.empty.try_iter());
+        let next = self.spare.pop().or_else(|| self.empty.recv().ok()).unwrap_or_default();
+        let full = std::mem::replace(&mut self.buffer, next);
+        match self.full.try_send(full) {
+            // The channel holds all buffers there are, and the thread ends only after the writer.
+            Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+        }
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    /// Where the thread panicked.
+    pub fn finish(mut self) -> Result<Written> {
+        self.hand_over();
+        drop(self.full);
+        self.thread.join().map_err(|_| Error::Thread("the spool's thread panicked".to_owned()))
+    }
+}
+
+/// Writes buffers until there are no more; after an error they are dropped, so that sampling goes on.
+fn write_all(file: &mut File, to_write: &Receiver<Vec<u8>>, give_back: &SyncSender<Vec<u8>>) -> Written {
+    let mut result = Ok(());
+    for mut buffer in to_write {
+        if result.is_ok() {
+            result = file.write_all(&buffer);
+        }
+        buffer.clear();
+        // The sampler may have ended meanwhile.
+        let _ = give_back.try_send(buffer);
+    }
+    Written { cpu: clock::own_thread(), result }
+}
+
+/// One frame, as it was read.
+#[derive(Debug)]
+pub struct Frame<'a> {
+    /// What it holds.
+    pub kind: Kind,
+    /// Of which source, where it is one's.
+    pub source: u16,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+}
+
+/// Reads frames, one at a time.
+#[derive(Debug)]
+pub struct Reader<R> {
+    input: R,
+    bytes: Vec<u8>,
+}
+
+impl<R: Read> Reader<R> {
+    /// From the first byte of a spool; `None` where it is not one.
+    ///
+    /// # Errors
+    /// As the input gives them.
+    pub fn new(mut input: R) -> io::Result<Option<Self>> {
+        let mut magic = [0; MAGIC.len()];
+        let whole = fill(&mut input, &mut magic)?;
+        Ok((whole && magic == *MAGIC).then(|| Self { input, bytes: Vec::new() }))
+    }
+
+    /// The next whole frame; `None` at the end, and where the rest is torn or not a frame.
+    ///
+    /// # Errors
+    /// As the input gives them.
+    pub fn next(&mut self) -> io::Result<Option<Frame<'_>>> {
+        let mut header = [0; HEADER];
+        if !fill(&mut self.input, &mut header)? {
+            return Ok(None);
+        }
+        let length = u32::from_le_bytes([header[4], header[5], header[6], header[7]]) as usize;
+        let Some(kind) = Kind::from_byte(header[0]) else { return Ok(None) };
+        if length > LONGEST_FRAME {
+            return Ok(None);
+        }
+        self.bytes.resize(length, 0);
+        if !fill(&mut self.input, &mut self.bytes)? {
+            return Ok(None);
+        }
+        Ok(Some(Frame { kind, source: u16::from_le_bytes([header[2], header[3]]), bytes: &self.bytes }))
+    }
+}
+
+/// Whether there was enough to fill it.
+fn fill(input: &mut impl Read, bytes: &mut [u8]) -> io::Result<bool> {
+    match input.read_exact(bytes) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        other => other.map(|()| true),
+    }
+}
+
+/// Takes numbers off the front of a frame.
+#[derive(Debug)]
+pub struct Fields<'a>(pub &'a [u8]);
+
+impl<'a> Fields<'a> {
+    /// The next bytes.
+    pub fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*first)
+    }
+    /// The next byte.
+    pub fn u8(&mut self) -> Option<u8> {
+        self.bytes::<1>().map(|[byte]| byte)
+    }
+    /// The next two.
+    pub fn u16(&mut self) -> Option<u16> {
+        self.bytes().map(u16::from_le_bytes)
+    }
+    /// The next four.
+    pub fn u32(&mut self) -> Option<u32> {
+        self.bytes().map(u32::from_le_bytes)
+    }
+    /// The next eight.
+    pub fn u64(&mut self) -> Option<u64> {
+        self.bytes().map(u64::from_le_bytes)
+    }
+    /// The rest, as text.
+    pub fn text(self) -> String {
+        String::from_utf8_lossy(self.0).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn frames(bytes: &[u8]) -> Vec<(Kind, u16, Vec<u8>)> {
+        let mut reader = Reader::new(bytes).unwrap().unwrap();
+        let mut all = Vec::new();
+        while let Some(frame) = reader.next().unwrap() {
+            all.push((frame.kind, frame.source, frame.bytes.to_vec()));
+        }
+        all
+    }
+
+    #[test]
+    fn more_than_all_buffers_hold_arrives_whole_and_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("spool");
+        let mut writer = Writer::create(&path, 0).unwrap();
+        let body = [7_u8; 1000];
+        for number in 0..3000 {
+            writer.frame(Kind::Whole, number, &[&body, b"!"]);
+        }
+        assert!(writer.finish().unwrap().result.is_ok());
+        let all = frames(&fs::read(&path).unwrap());
+        assert_eq!(all.iter().map(|f| f.1).collect::<Vec<_>>(), (0..3000).collect::<Vec<u16>>());
+        assert!(all.iter().all(|f| f.2.len() == 1001));
+    }
+
+    #[test]
+    fn a_torn_last_frame_is_dropped_wherever_it_is_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("spool");
+        let mut writer = Writer::create(&path, 0).unwrap();
+        writer.frame(Kind::Whole, 1, &[b"first"]);
+        writer.frame(Kind::Whole, 2, &[b"second"]);
+        writer.finish().unwrap().result.unwrap();
+        let bytes = fs::read(&path).unwrap();
+        for cut in MAGIC.len() + HEADER + 5..bytes.len() {
+            assert_eq!(frames(&bytes[..cut]).len(), 1, "cut at {cut}");
+        }
+        assert_eq!(frames(&bytes).len(), 2);
+    }
+
+    #[test]
+    fn a_foreign_file_is_no_spool() {
+        assert!(Reader::new(&b"PAR1PAR1PAR1"[..]).unwrap().is_none());
+        assert!(Reader::new(&b""[..]).unwrap().is_none());
+    }
+}

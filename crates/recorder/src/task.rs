@@ -1,0 +1,116 @@
+//! Processes and threads as the spool declares them.
+
+use crate::spool::Fields;
+use domain::trace::Role;
+use parse::proc::role::kernel_role;
+
+/// Whose a process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Owner {
+    /// The workload's root or a descendant of it.
+    Workload = 0,
+    /// Flyball or a descendant of it that is not the workload.
+    Flyball = 1,
+    /// The kernel's: the name tells the role.
+    Kernel = 2,
+    /// Anybody else's.
+    Other = 3,
+}
+
+impl Owner {
+    /// From its byte in a spool.
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        [Owner::Workload, Owner::Flyball, Owner::Kernel, Owner::Other]
+            .into_iter()
+            .find(|owner| *owner as u8 == byte)
+    }
+
+    /// The role of a process of this name.
+    pub fn role(self, name: &str) -> Role {
+        match self {
+            Owner::Workload => Role::Workload,
+            Owner::Flyball => Role::Flyball,
+            Owner::Kernel => kernel_role(name),
+            Owner::Other => Role::Other,
+        }
+    }
+}
+
+/// A process, when it is first seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its number in the spool; never used twice.
+    pub id: u32,
+    /// Its process id.
+    pub pid: u32,
+    /// Whose it is.
+    pub owner: Owner,
+    /// Its clock when the recording began, ns: zero for those that were born later.
+    pub base_ns: u64,
+    /// Its name.
+    pub name: String,
+}
+
+/// A thread of a process that has several, when it is first seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Its number in the spool; never used twice.
+    pub id: u32,
+    /// The number of its process.
+    pub process: u32,
+    /// Its thread id.
+    pub tid: u32,
+    /// Its time on a CPU when the recording began, ns.
+    pub base_ns: u64,
+    /// Its name.
+    pub name: String,
+}
+
+impl Process {
+    /// Its frame's bytes in front of the name.
+    pub fn fields(&self) -> [u8; 17] {
+        let mut bytes = [0; 17];
+        bytes[..4].copy_from_slice(&self.id.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.pid.to_le_bytes());
+        bytes[8] = self.owner as u8;
+        bytes[9..].copy_from_slice(&self.base_ns.to_le_bytes());
+        bytes
+    }
+
+    /// From a frame; `None` where it is too short.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        Some(Self {
+            id: fields.u32()?,
+            pid: fields.u32()?,
+            owner: Owner::from_byte(fields.u8()?)?,
+            base_ns: fields.u64()?,
+            name: fields.text(),
+        })
+    }
+}
+
+impl Thread {
+    /// Its frame's bytes in front of the name.
+    pub fn fields(&self) -> [u8; 20] {
+        let mut bytes = [0; 20];
+        bytes[..4].copy_from_slice(&self.id.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.process.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.tid.to_le_bytes());
+        bytes[12..].copy_from_slice(&self.base_ns.to_le_bytes());
+        bytes
+    }
+
+    /// From a frame; `None` where it is too short.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        Some(Self {
+            id: fields.u32()?,
+            process: fields.u32()?,
+            tid: fields.u32()?,
+            base_ns: fields.u64()?,
+            name: fields.text(),
+        })
+    }
+}

@@ -1,0 +1,516 @@
+//! Which processes there are, whose they are, and what their clocks show.
+
+use crate::clock;
+use crate::recorder::Roots;
+use crate::spool::{Kind, Writer};
+use crate::task::{Owner, Process, Thread};
+use domain::Nanos;
+use parse::proc::loadavg::loadavg;
+use parse::proc::pid_stat::{PidStat, pid_stat};
+use parse::proc::role::is_kworker;
+use parse::proc::schedstat::cpu_time;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// How often it is asked whether threads were made. Half a microsecond, and what lives shorter is missed.
+const DISCOVERY_PERIOD: Nanos = Nanos::from_millis(10);
+
+/// How often threads that have a descriptor are read: only their totals are used.
+const THREAD_PERIOD: Nanos = Nanos::from_millis(250);
+
+/// Where more threads than this were made since the last look, all of `/proc` is listed instead of trying
+/// each number.
+const MOST_CANDIDATES: u32 = 1024;
+
+/// The share of a core that listing all of `/proc` may take: after a listing that took t, the next is not
+/// before 100 t.
+const LISTING_COSTS: u64 = 100;
+
+/// A clock that has not moved for this many samples is read only every [`QUIET_PERIOD`], until it moves again:
+/// most of a server's threads sleep. The workload's are always read.
+const QUIET_AFTER: u16 = 32;
+
+/// How often a quiet clock is read: by so much can the first work of a thread that had slept be shown late.
+const QUIET_PERIOD: Nanos = Nanos::from_millis(100);
+
+/// Descriptors that are left to the rest of the program.
+const SPARED_DESCRIPTORS: usize = 256;
+
+/// A number of `schedstat` has at most 20 digits.
+const DIGITS: usize = 20;
+
+/// The longest name: a kworker's with its work queue (`TASK_COMM_LEN` of 64 in `fs/proc/array.c`).
+const NAME_BYTES: usize = 64;
+
+/// All processes of the machine, followed.
+#[derive(Debug)]
+pub struct Tasks {
+    proc: PathBuf,
+    loadavg: File,
+    last_tid: u32,
+    list_at: Option<u64>,
+    next_listing_ns: u64,
+    next_id: u32,
+    root: Option<u32>,
+    processes: Vec<Followed>,
+    by_pid: HashMap<u32, Known>,
+    threads: Vec<FollowedThread>,
+    tids: HashSet<u32>,
+    most_threads: usize,
+    unfollowed_threads: usize,
+    discover_every: u64,
+    threads_every: u64,
+    quiet_every: u64,
+    clocks: Vec<u8>,
+}
+
+/// What a process's descendants need to know of it.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    id: u32,
+    owner: Owner,
+    parent: u32,
+    group: u32,
+    session: u32,
+    base_ns: u64,
+}
+
+#[derive(Debug)]
+struct Followed {
+    id: u32,
+    pid: u32,
+    owner: Owner,
+    last_ns: u64,
+    quiet: u16,
+    moves: u32,
+    /// A kworker's `comm`, opened when it first works.
+    comm: Option<File>,
+    is_kworker: bool,
+    name: Name,
+}
+
+#[derive(Debug)]
+struct FollowedThread {
+    id: u32,
+    tid: u32,
+    schedstat: File,
+    last: [u8; DIGITS],
+}
+
+/// A name in place, so that comparing it allocates nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Name {
+    bytes: [u8; NAME_BYTES],
+    length: usize,
+}
+
+impl Tasks {
+    /// Lists all that live, and declares them.
+    ///
+    /// # Errors
+    /// Where `/proc` cannot be listed or processes have no clocks.
+    pub fn open(roots: &Roots, interval: Nanos, spool: &mut Writer) -> io::Result<Self> {
+        clock::process(std::process::id()).ok_or_else(io::Error::last_os_error)?;
+        let every = |period: Nanos| period.get().div_ceil(interval.get()).max(1);
+        let mut tasks = Self {
+            proc: roots.proc.clone(),
+            loadavg: File::open(roots.proc.join("loadavg"))?,
+            last_tid: 0,
+            list_at: None,
+            next_listing_ns: 0,
+            next_id: 0,
+            root: None,
+            processes: Vec::new(),
+            by_pid: HashMap::new(),
+            threads: Vec::new(),
+            tids: HashSet::new(),
+            most_threads: raise_descriptors().saturating_sub(SPARED_DESCRIPTORS),
+            unfollowed_threads: 0,
+            discover_every: every(DISCOVERY_PERIOD),
+            threads_every: every(THREAD_PERIOD),
+            quiet_every: every(QUIET_PERIOD),
+            clocks: Vec::new(),
+        };
+        tasks.last_tid = tasks.read_last_tid().unwrap_or(0);
+        tasks.list(Birth::Before, spool)?;
+        tasks.sample_threads(spool);
+        Ok(tasks)
+    }
+
+    /// The most that one sample takes in a spool.
+    pub fn sample_bytes(&self) -> usize {
+        self.processes.len() * (12 + NAME_BYTES) + self.threads.len() * (4 + DIGITS) + 4096
+    }
+
+    /// How many threads had no descriptor left.
+    pub fn unfollowed_threads(&self) -> usize {
+        self.unfollowed_threads
+    }
+
+    /// The workload's first process: it and its descendants are the workload from the recording's start on.
+    pub fn follow(&mut self, root: u32, spool: &mut Writer) {
+        self.discover(spool);
+        self.root = Some(root);
+        let workload = self.descendants(root);
+        for process in &mut self.processes {
+            if workload.contains(&process.pid) && process.owner != Owner::Workload {
+                process.owner = Owner::Workload;
+                spool.frame(Kind::Owner, 0, &[&process.id.to_le_bytes(), &[Owner::Workload as u8]]);
+                if let Some(known) = self.by_pid.get_mut(&process.pid) {
+                    known.owner = Owner::Workload;
+                }
+            }
+        }
+    }
+
+    /// Finds new processes and reads the clocks whose turn it is.
+    pub fn sample(&mut self, tick: u64, now: Nanos, spool: &mut Writer) {
+        if tick.is_multiple_of(self.discover_every) {
+            self.discover(spool);
+        }
+        if self.list_at.is_some_and(|at| now.get() >= at) {
+            self.list_again(now, spool);
+        }
+        self.sample_clocks(Some(tick), spool);
+        if tick.is_multiple_of(self.threads_every) {
+            self.sample_threads(spool);
+        }
+    }
+
+    /// Finds new processes and reads all clocks.
+    pub fn sample_all(&mut self, spool: &mut Writer) {
+        self.discover(spool);
+        if self.list_at.is_some() {
+            // At the end the cost no longer disturbs anybody; a process that cannot be listed is gone.
+            let _ = self.list(Birth::During, spool);
+        }
+        self.sample_clocks(None, spool);
+        self.sample_threads(spool);
+    }
+
+    fn sample_clocks(&mut self, tick: Option<u64>, spool: &mut Writer) {
+        self.clocks.clear();
+        let mut index = 0;
+        while index < self.processes.len() {
+            let process = &mut self.processes[index];
+            if tick.is_some_and(|tick| !process.is_due(tick, self.quiet_every)) {
+                index += 1;
+                continue;
+            }
+            match clock::process(process.pid) {
+                Some(ns) if ns == process.last_ns => process.quiet = process.quiet.saturating_add(1),
+                Some(ns) => {
+                    process.moved(ns, &self.proc, spool);
+                    self.clocks.extend(process.id.to_le_bytes());
+                    self.clocks.extend(ns.to_le_bytes());
+                }
+                None => {
+                    self.clocks.extend(process.id.to_le_bytes());
+                    self.clocks.extend(u64::MAX.to_le_bytes());
+                    self.by_pid.remove(&process.pid);
+                    self.processes.swap_remove(index);
+                    continue;
+                }
+            }
+            index += 1;
+        }
+        if !self.clocks.is_empty() {
+            spool.frame(Kind::Clocks, 0, &[&self.clocks]);
+        }
+    }
+
+    fn sample_threads(&mut self, spool: &mut Writer) {
+        self.clocks.clear();
+        let (clocks, tids) = (&mut self.clocks, &mut self.tids);
+        self.threads.retain_mut(|thread| {
+            let time = thread.read();
+            if time == Some(thread.last) {
+                return true;
+            }
+            thread.last = time.unwrap_or([b' '; DIGITS]);
+            clocks.extend(thread.id.to_le_bytes());
+            clocks.extend(thread.last);
+            if time.is_none() {
+                tids.remove(&thread.tid);
+            }
+            time.is_some()
+        });
+        if !clocks.is_empty() {
+            spool.frame(Kind::ThreadTimes, 0, &[clocks]);
+        }
+    }
+
+    fn read_last_tid(&self) -> Option<u32> {
+        let mut text = [0; 128];
+        let length = self.loadavg.read_at(&mut text, 0).ok()?;
+        Some(loadavg(std::str::from_utf8(&text[..length]).ok()?).ok()?.last_tid)
+    }
+
+    /// Looks at the thread ids that were given out since the last look.
+    fn discover(&mut self, spool: &mut Writer) {
+        let Some(last) = self.read_last_tid() else { return };
+        let before = std::mem::replace(&mut self.last_tid, last);
+        match last.checked_sub(before) {
+            Some(new) if new <= MOST_CANDIDATES => {
+                (before + 1..=last).for_each(|tid| self.add(tid, Birth::During, spool));
+            }
+            // Too many, or the numbers began again from low ones.
+            _ => self.list_at = Some(self.next_listing_ns),
+        }
+    }
+
+    fn list_again(&mut self, now: Nanos, spool: &mut Writer) {
+        let before = clock::own_thread();
+        // What cannot be listed is looked for next time.
+        let _ = self.list(Birth::During, spool);
+        let cost = clock::own_thread().saturating_sub(before);
+        self.list_at = None;
+        self.next_listing_ns = now.get() + cost.get() * LISTING_COSTS;
+    }
+
+    fn list(&mut self, birth: Birth, spool: &mut Writer) -> io::Result<()> {
+        for pid in numbers(&self.proc)? {
+            self.add(pid, birth, spool);
+        }
+        Ok(())
+    }
+
+    /// Follows a thread id that may be a process's, a thread's, or nobody's any more.
+    fn add(&mut self, tid: u32, birth: Birth, spool: &mut Writer) {
+        if self.by_pid.contains_key(&tid) {
+            if birth == Birth::During && self.list_at.is_some() {
+                self.add_threads_of(tid, birth, spool);
+            }
+            return;
+        }
+        match clock::process(tid) {
+            Some(ns) => self.add_process(tid, ns, birth, spool),
+            None => {
+                if let Some(process) = thread_group(&self.proc, tid) {
+                    self.add_thread_and_leader(process, tid, birth, spool);
+                }
+            }
+        }
+    }
+
+    fn add_process(&mut self, pid: u32, ns: u64, birth: Birth, spool: &mut Writer) {
+        let Ok(text) = fs::read(self.proc.join(pid.to_string()).join("stat")) else { return };
+        let text = String::from_utf8_lossy(&text);
+        let Ok(stat) = pid_stat(&text) else { return };
+        let base_ns = if birth == Birth::Before { ns } else { 0 };
+        let owner = self.owner(pid, &stat);
+        // The name in `stat` is the whole one only in newer kernels; `comm` has a kworker's queue in all.
+        let mut name = Name::new(stat.name.as_bytes());
+        if owner == Owner::Kernel
+            && let Ok(comm) = fs::read(self.proc.join(pid.to_string()).join("comm"))
+        {
+            name = Name::new(comm.trim_ascii_end());
+        }
+        let id = self.new_id();
+        let process = Process { id, pid, owner, base_ns, name: name.text() };
+        spool.frame(Kind::Process, 0, &[&process.fields(), process.name.as_bytes()]);
+        let is_kworker = owner == Owner::Kernel && is_kworker(&process.name);
+        let known =
+            Known { id, owner, parent: stat.parent, group: stat.group, session: stat.session, base_ns };
+        self.by_pid.insert(pid, known);
+        self.processes.push(Followed {
+            id,
+            pid,
+            owner,
+            last_ns: base_ns,
+            quiet: 0,
+            moves: 0,
+            comm: None,
+            is_kworker,
+            name,
+        });
+        if stat.threads > 1 {
+            self.add_threads_of(pid, birth, spool);
+        }
+    }
+
+    fn owner(&self, pid: u32, stat: &PidStat<'_>) -> Owner {
+        if stat.is_kernel() {
+            return Owner::Kernel;
+        }
+        if self.root.is_some_and(|root| [pid, stat.group, stat.session].contains(&root)) {
+            return Owner::Workload;
+        }
+        if pid == std::process::id() {
+            return Owner::Flyball;
+        }
+        match self.by_pid.get(&stat.parent).map(|known| known.owner) {
+            Some(owner @ (Owner::Workload | Owner::Flyball)) => owner,
+            _ => Owner::Other,
+        }
+    }
+
+    /// The root, what stems from it, and what is in its group or session.
+    fn descendants(&self, root: u32) -> BTreeSet<u32> {
+        let belongs = |pid: &u32, known: &Known| [*pid, known.group, known.session].contains(&root);
+        let first = self.by_pid.iter().filter(|(pid, known)| belongs(pid, known)).map(|(pid, _)| *pid);
+        let mut found: BTreeSet<u32> = first.collect();
+        loop {
+            let before = found.len();
+            let children = self.by_pid.iter().filter(|(_, known)| found.contains(&known.parent));
+            let children: Vec<u32> = children.map(|(pid, _)| *pid).collect();
+            found.extend(children);
+            if found.len() == before {
+                return found;
+            }
+        }
+    }
+
+    fn add_threads_of(&mut self, pid: u32, birth: Birth, spool: &mut Writer) {
+        let tids = numbers(&self.proc.join(pid.to_string()).join("task")).unwrap_or_default();
+        if tids.len() > 1 {
+            tids.into_iter().for_each(|tid| self.add_thread(pid, tid, birth, spool));
+        }
+    }
+
+    /// A process that had one thread has a second now: from here on its first is followed too.
+    fn add_thread_and_leader(&mut self, pid: u32, tid: u32, birth: Birth, spool: &mut Writer) {
+        if !self.by_pid.contains_key(&pid) {
+            return self.add(pid, birth, spool);
+        }
+        self.add_thread(pid, pid, birth, spool);
+        self.add_thread(pid, tid, birth, spool);
+    }
+
+    fn add_thread(&mut self, pid: u32, tid: u32, birth: Birth, spool: &mut Writer) {
+        if self.tids.contains(&tid) {
+            return;
+        }
+        if self.threads.len() >= self.most_threads {
+            self.unfollowed_threads += 1;
+            return;
+        }
+        let folder = self.proc.join(format!("{pid}/task/{tid}"));
+        let Ok(schedstat) = File::open(folder.join("schedstat")) else { return };
+        let Ok(name) = fs::read(folder.join("comm")) else { return };
+        let id = self.new_id();
+        let Some(known) = self.by_pid.get(&pid) else { return };
+        let mut thread = FollowedThread { id, tid, schedstat, last: [b' '; DIGITS] };
+        let base_ns = match birth {
+            Birth::Before => thread.now_ns().unwrap_or(0),
+            // What a lone thread had used when the recording began is what its process had.
+            Birth::During if tid == pid => known.base_ns,
+            Birth::During => 0,
+        };
+        // No reading looks so: the first is always stored.
+        thread.last = [0; DIGITS];
+        let name = Name::new(name.trim_ascii_end()).text();
+        let declared = Thread { id, process: known.id, tid, base_ns, name };
+        spool.frame(Kind::Thread, 0, &[&declared.fields(), declared.name.as_bytes()]);
+        self.tids.insert(tid);
+        self.threads.push(thread);
+    }
+
+    fn new_id(&mut self) -> u32 {
+        self.next_id += 1;
+        self.next_id
+    }
+}
+
+/// Whether a process was there before the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Birth {
+    Before,
+    During,
+}
+
+impl Followed {
+    fn is_due(&self, tick: u64, quiet_every: u64) -> bool {
+        self.quiet < QUIET_AFTER
+            || self.owner == Owner::Workload
+            || (tick + u64::from(self.id)).is_multiple_of(quiet_every)
+    }
+
+    /// Its clock has moved. A kworker's name says for which queue it worked, so it is read each time; another
+    /// process may have become another program, so its name is read after 1, 2, 4, 8, … moves.
+    fn moved(&mut self, ns: u64, proc: &Path, spool: &mut Writer) {
+        self.last_ns = ns;
+        self.quiet = 0;
+        self.moves = self.moves.saturating_add(1);
+        let name = match self.owner {
+            Owner::Kernel if self.is_kworker => self.queue_name(proc),
+            Owner::Kernel => None,
+            _ if self.moves.is_power_of_two() => read_name(&proc.join(self.pid.to_string()).join("comm")),
+            _ => None,
+        };
+        if let Some(name) = name.filter(|name| *name != self.name) {
+            self.name = name;
+            spool.frame(Kind::Name, 0, &[&self.id.to_le_bytes(), name.as_bytes()]);
+        }
+    }
+
+    fn queue_name(&mut self, proc: &Path) -> Option<Name> {
+        if self.comm.is_none() {
+            self.comm = File::open(proc.join(self.pid.to_string()).join("comm")).ok();
+        }
+        let mut bytes = [0; NAME_BYTES];
+        let length = self.comm.as_ref()?.read_at(&mut bytes, 0).ok()?;
+        Some(Name::new(bytes[..length].trim_ascii_end()))
+    }
+}
+
+impl FollowedThread {
+    fn read(&self) -> Option<[u8; DIGITS]> {
+        let mut text = [0; 64];
+        let length = self.schedstat.read_at(&mut text, 0).ok()?;
+        let end = text[..length].iter().position(|byte| *byte == b' ')?;
+        let mut digits = [b' '; DIGITS];
+        digits.get_mut(..end)?.copy_from_slice(&text[..end]);
+        Some(digits)
+    }
+
+    fn now_ns(&self) -> Option<u64> {
+        cpu_time(std::str::from_utf8(&self.read()?).ok()?).ok()
+    }
+}
+
+impl Name {
+    fn new(bytes: &[u8]) -> Self {
+        let length = bytes.len().min(NAME_BYTES);
+        let mut name = Self { bytes: [0; NAME_BYTES], length };
+        name.bytes[..length].copy_from_slice(&bytes[..length]);
+        name
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(self.as_bytes()).into_owned()
+    }
+}
+
+fn read_name(path: &Path) -> Option<Name> {
+    fs::read(path).ok().map(|name| Name::new(name.trim_ascii_end()))
+}
+
+/// The process that a thread id belongs to; `/proc/TID` is there for threads too, though not listed.
+fn thread_group(proc: &Path, tid: u32) -> Option<u32> {
+    let status = fs::read_to_string(proc.join(tid.to_string()).join("status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
+}
+
+/// The names in a folder that are numbers.
+fn numbers(folder: &Path) -> io::Result<Vec<u32>> {
+    let entries = fs::read_dir(folder)?.filter_map(Result::ok);
+    Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// Raises the soft limit on descriptors to the hard one, and says what it is then.
+fn raise_descriptors() -> usize {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    let before = limit.current;
+    limit.current = limit.maximum;
+    let now = if setrlimit(Resource::Nofile, limit).is_ok() { limit.current } else { before };
+    now.and_then(|now| usize::try_from(now).ok()).unwrap_or(usize::MAX)
+}
