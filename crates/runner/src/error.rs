@@ -1,5 +1,6 @@
 //! Why a trial could not be run, or gave no measurement.
 
+use domain::BenchError;
 use domain::units::Bytes;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -80,6 +81,12 @@ pub enum Error {
         /// What is missing.
         missing: Bytes,
     },
+    /// The work folder could be changed by others.
+    #[error(
+        "cannot use the work folder `{}`: it has to be a folder of this user that nobody else can write to; choose another",
+        .0.display()
+    )]
+    OpenFolder(PathBuf),
     /// The target is not what was made: replaced, shortened or gone.
     #[error("the target `{}` is not the one that was made: {why}; nothing more is run on it", path.display())]
     TargetChanged {
@@ -97,6 +104,20 @@ pub enum Error {
     /// The trace could not be stored.
     #[error(transparent)]
     Sink(#[from] domain::bench::SinkError),
+}
+
+impl From<Error> for BenchError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::MissingTool { .. }
+            | Error::Option { .. }
+            | Error::NoTarget { .. }
+            | Error::Unsupported(_) => Self::Unsupported(error.to_string()),
+            Error::Interrupted => Self::Interrupted,
+            Error::Sink(error) => Self::Sink(error),
+            _ => Self::Failed(error.to_string()),
+        }
+    }
 }
 
 impl Error {

@@ -6,9 +6,16 @@
 pub mod child;
 pub mod environment;
 mod error;
+pub mod fill;
 pub mod guards;
+pub mod host;
+pub mod reproduce;
 pub mod settle;
 pub mod snapshot;
+mod target;
 pub mod tools;
+pub mod trial;
 
 pub use error::Error;
+pub use host::HostBench;
+pub use target::Target;

@@ -130,8 +130,16 @@ pub fn failure(job: &Job<'_>, program: &str, ended: &Ended) -> Option<String> {
         }
         How::Interrupted => "was ended because flyball was asked to stop".into(),
     };
-    let said = driver(&job.workload.tool).complaints.iter().find_map(|name| complaint(&job.raw.join(name)));
-    let said = said.map(|text| format!("; it said: {text}")).unwrap_or_default();
+    let driver = driver(&job.workload.tool);
+    let said = driver.complaints.iter().find_map(|name| complaint(&job.raw.join(name)));
+    let said = match said {
+        Some(text) => format!("; it said: {text}"),
+        // fio may say nothing but an error number in its report.
+        None if matches!(ended.how, How::Exited(_)) => {
+            (driver.outcome)(job, "").err().map(|e| format!("; its report: {e}")).unwrap_or_default()
+        }
+        None => String::new(),
+    };
     Some(format!("workload `{}`: `{program}` {what}{said}", job.workload.name))
 }
 
