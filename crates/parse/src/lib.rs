@@ -3,3 +3,4 @@
 pub mod kernel;
 pub mod tools;
 pub mod proc;
+pub mod tools;

@@ -1,1 +1,21 @@
 //! From a planned trial to a measured one: tools, settling, guards.
+//!
+//! Invariants: only files and loop devices of Flyball's own are written; a workload never outlives its trial; a
+//! setting that a trial changed is restored before the trial is returned.
+
+pub mod child;
+pub mod environment;
+mod error;
+pub mod fill;
+pub mod guards;
+pub mod host;
+pub mod reproduce;
+pub mod settle;
+pub mod snapshot;
+mod target;
+pub mod tools;
+pub mod trial;
+
+pub use error::Error;
+pub use host::HostBench;
+pub use target::Target;

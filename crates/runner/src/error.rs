@@ -1,0 +1,147 @@
+//! Why a trial could not be run, or gave no measurement.
+
+use domain::BenchError;
+use domain::units::Bytes;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What this crate's functions fail with.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A tool is not installed.
+    #[error("cannot run `{tool}`: there is no such program in PATH; {hint}")]
+    MissingTool {
+        /// The program's name.
+        tool: String,
+        /// What to do: `install it with "apt install fio"`.
+        hint: String,
+    },
+    /// An option that a study gives to a tool is refused.
+    #[error("cannot give `{key} = {value}` to {tool}: {why}")]
+    Option {
+        /// The tool.
+        tool: &'static str,
+        /// The option's name.
+        key: String,
+        /// The option's value.
+        value: String,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// A workload that reads or writes a target is in a study that has none.
+    #[error(
+        "workload `{workload}` needs a target, and the study has none; add `[target]` with `file = \"256MiB\"`"
+    )]
+    NoTarget {
+        /// The workload's name.
+        workload: String,
+    },
+    /// The tool ran, and failed or gave nothing that can be used. The text says all.
+    #[error("{0}")]
+    Tool(String),
+    /// A child process could not be started, watched or ended.
+    #[error("cannot {attempt} `{program}`: {source}{hint}")]
+    Child {
+        /// `start`, `wait for`.
+        attempt: &'static str,
+        /// The program.
+        program: String,
+        /// As the kernel gave it.
+        source: io::Error,
+        /// What to do, after `; `, or nothing.
+        hint: &'static str,
+    },
+    /// A file or folder of our own could not be made, read or written.
+    #[error("cannot {attempt} `{}`: {source}{hint}", path.display())]
+    File {
+        /// `create`, `fill`, `read`.
+        attempt: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// As the kernel gave it.
+        source: io::Error,
+        /// What to do, after `; `, or nothing.
+        hint: &'static str,
+    },
+    /// There is not enough space for the target.
+    #[error(
+        "cannot make a target of {wanted} in `{}`: {free} are free there and {reserve} must stay free, so {missing} are missing; \
+         make room, choose a smaller target, or another work folder",
+        folder.display()
+    )]
+    NoSpace {
+        /// The work folder.
+        folder: PathBuf,
+        /// The target's size.
+        wanted: Bytes,
+        /// What is free for this user.
+        free: Bytes,
+        /// What has to remain.
+        reserve: Bytes,
+        /// What is missing.
+        missing: Bytes,
+    },
+    /// The work folder could be changed by others.
+    #[error(
+        "cannot use the work folder `{}`: it has to be a folder of this user that nobody else can write to; choose another",
+        .0.display()
+    )]
+    OpenFolder(PathBuf),
+    /// The target is not what was made: replaced, shortened or gone.
+    #[error("the target `{}` is not the one that was made: {why}; nothing more is run on it", path.display())]
+    TargetChanged {
+        /// Its path.
+        path: PathBuf,
+        /// What is different.
+        why: String,
+    },
+    /// Not possible on this machine; a cell that needs it is skipped.
+    #[error("{0}")]
+    Unsupported(String),
+    /// Somebody asked us to stop.
+    #[error("interrupted")]
+    Interrupted,
+    /// The trace could not be stored.
+    #[error(transparent)]
+    Sink(#[from] domain::bench::SinkError),
+}
+
+impl From<Error> for BenchError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::MissingTool { .. }
+            | Error::Option { .. }
+            | Error::NoTarget { .. }
+            | Error::Unsupported(_) => Self::Unsupported(error.to_string()),
+            Error::Interrupted => Self::Interrupted,
+            Error::Sink(error) => Self::Sink(error),
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl Error {
+    /// A failure on a file of our own, with what can be done about the usual reasons.
+    pub(crate) fn file(attempt: &'static str, path: &Path, source: io::Error) -> Self {
+        let hint = hint(&source);
+        Self::File { attempt, path: path.to_owned(), source, hint }
+    }
+
+    /// A failure on a child process.
+    pub(crate) fn child(attempt: &'static str, program: &str, source: io::Error) -> Self {
+        let hint = hint(&source);
+        Self::Child { attempt, program: program.to_owned(), source, hint }
+    }
+}
+
+/// What to do about the usual reasons.
+fn hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; make room there, or choose another folder"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => "; choose a folder on a filesystem that can be written",
+        io::ErrorKind::PermissionDenied => "; run as root, or choose a folder of your own",
+        _ => "",
+    }
+}

@@ -1,0 +1,357 @@
+//! [`HostBench`]: one run of a workload on this machine, recorded and guarded.
+
+use crate::child::{self, Ended, How, Task};
+use crate::guards;
+use crate::snapshot::Snapshot;
+use crate::tools::{self, Job};
+use crate::{Error, Target};
+use domain::bench::{Bench, BenchError, Sink};
+use domain::outcome::{Better, Metric, Outcome};
+use domain::plan::Cell;
+use domain::study::{Tool, Workload};
+use domain::time::Nanos;
+use domain::trace::Role;
+use domain::trial::{MOST_THREADS, Measurement};
+use domain::units::Unit;
+use machine::Machine;
+use recorder::{Recorder, RecorderConfig, Recording};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// The recorder's raw samples, in the trial's folder until they are decoded.
+const SPOOL: &str = "samples.spool";
+
+/// Runs a cell's workload on this machine. It changes no setting and waits for nothing: see [`crate::Host::trial`].
+pub struct HostBench<'a> {
+    /// Read before and after the workload.
+    pub machine: &'a dyn Machine,
+    /// What the workload runs on.
+    pub target: Option<&'a Target>,
+    /// The tool and its version, as [`tools::detect`] gave it.
+    pub version: &'a str,
+    /// The trial's folder for raw output; it exists, and its path is absolute.
+    pub raw: &'a Path,
+    /// How often the recorder samples.
+    pub interval: Nanos,
+    /// How long the workload may take.
+    pub timeout: Nanos,
+    /// Set by somebody else when the workload is to be ended.
+    pub interrupt: &'a AtomicBool,
+    /// Is told the workload's process group as soon as it runs, for whoever ends it should Flyball be killed.
+    pub announce: &'a mut dyn FnMut(u32),
+}
+
+impl Bench for HostBench<'_> {
+    fn run(&mut self, cell: &Cell, sink: &mut dyn Sink) -> Result<Measurement, BenchError> {
+        self.measure(&cell.workload, sink).map_err(BenchError::from)
+    }
+}
+
+impl HostBench<'_> {
+    fn measure(&mut self, workload: &Workload, sink: &mut dyn Sink) -> Result<Measurement, Error> {
+        if let Some(target) = self.target {
+            target.verify()?;
+        }
+        let job = Job { workload, target: self.target.map(|t| (t.path(), t.size())), raw: self.raw };
+        let invocation = tools::invocation(&job)?;
+        let task = Task {
+            argv: &invocation.argv,
+            folder: invocation.folder.as_deref(),
+            stdout: self.raw.join(tools::STDOUT),
+            stderr: self.raw.join(tools::STDERR),
+            timeout: self.timeout,
+            interrupt: self.interrupt,
+        };
+        let before = Snapshot::read(self.machine);
+        let spool = Spool::new(self.raw);
+        let recorder = spool.start(self.interval);
+        let ended = child::run(&task, &mut |pid| {
+            (self.announce)(pid);
+            if let Ok(recorder) = &recorder {
+                recorder.follow(pid);
+            }
+        });
+        let after = Snapshot::read(self.machine);
+        // The recording is ended first, whatever became of the workload.
+        let recording = recorder.and_then(Recorder::stop);
+        let ended = ended?;
+        if ended.how == How::Interrupted {
+            return Err(Error::Interrupted);
+        }
+        if let Some(text) = tools::failure(&job, &invocation.argv[0], &ended) {
+            return Err(Error::Tool(text));
+        }
+        if let Some(target) = self.target {
+            target.verify()?;
+        }
+        let mut outcome = tools::outcome(&job, self.version)?;
+        add_elapsed(&mut outcome, &workload.tool, &ended);
+        let mut measurement = bare(outcome, invocation.argv, &ended);
+        match recording {
+            Ok(recording) => add_recording(&mut measurement, recording, &ended, sink)?,
+            Err(error) => measurement.outcome.warnings.push(format!("nothing was recorded: {error}")),
+        }
+        let workload_cpu = measurement
+            .roles
+            .get(&Role::Workload)
+            .copied()
+            .unwrap_or(Nanos::ZERO)
+            .max(ended.user + ended.system);
+        measurement.disturbances = guards::judge(&before, &after, workload_cpu);
+        guards::name_culprits(&mut measurement.disturbances, &measurement.threads);
+        Ok(measurement)
+    }
+}
+
+/// The spool file, removed once it goes out of scope: its content is in the trace by then.
+struct Spool(std::path::PathBuf);
+
+impl Spool {
+    fn new(raw: &Path) -> Self {
+        Self(raw.join(SPOOL))
+    }
+
+    fn start(&self, interval: Nanos) -> recorder::Result<Recorder> {
+        Recorder::start(RecorderConfig::new(interval, self.0.clone()))
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        // It was never made where the recorder could not start.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A command that takes no time of its own is timed by us; fio and dd know better.
+fn add_elapsed(outcome: &mut Outcome, tool: &Tool, ended: &Ended) {
+    if matches!(tool, Tool::Command { .. }) {
+        let elapsed = Metric { value: ended.elapsed.secs(), unit: Unit::Seconds, better: Better::Lower };
+        outcome.metrics.entry("elapsed".into()).or_insert(elapsed);
+    }
+}
+
+fn bare(outcome: Outcome, argv: Vec<String>, ended: &Ended) -> Measurement {
+    Measurement {
+        outcome,
+        commands: vec![argv],
+        duration: ended.elapsed,
+        roles: [(Role::Workload, ended.user + ended.system)].into(),
+        threads: Vec::new(),
+        disks: Vec::new(),
+        recorder: None,
+        disturbances: Vec::new(),
+    }
+}
+
+fn add_recording(
+    measurement: &mut Measurement,
+    mut recording: Recording,
+    ended: &Ended,
+    sink: &mut dyn Sink,
+) -> Result<(), Error> {
+    recording.set_workload_cpu(ended.user + ended.system);
+    match recording.decode(sink) {
+        Ok(()) => {}
+        Err(recorder::Error::Sink(error)) => return Err(error.into()),
+        Err(error) => measurement.outcome.warnings.push(format!("the trace is incomplete: {error}")),
+    }
+    measurement.roles.extend(recording.roles());
+    measurement.roles.retain(|_, time| *time > Nanos::ZERO);
+    measurement.threads = recording.threads().iter().take(MOST_THREADS).cloned().collect();
+    measurement.disks = recording.disks().to_vec();
+    measurement.recorder = Some(recording.report().clone());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::bench::SinkError;
+    use domain::plan::CellId;
+    use domain::rng::Seed;
+    use domain::study::MetricPattern;
+    use domain::trace::TraceHead;
+    use domain::units::Bytes;
+    use machine::LocalMachine;
+    use std::fs::File;
+    use std::path::PathBuf;
+
+    /// Counts rows, or refuses them.
+    #[derive(Default)]
+    struct Rows {
+        columns: usize,
+        rows: usize,
+        full: bool,
+    }
+
+    impl Sink for Rows {
+        fn begin(&mut self, head: &TraceHead) -> Result<(), SinkError> {
+            self.columns = head.series.len();
+            Ok(())
+        }
+        fn row(&mut self, _: Nanos, values: &[Option<u64>]) -> Result<(), SinkError> {
+            assert_eq!(values.len(), self.columns);
+            self.rows += 1;
+            if self.full { Err(SinkError("no space left on device".into())) } else { Ok(()) }
+        }
+    }
+
+    struct Bed {
+        folder: tempfile::TempDir,
+        target: Target,
+        rows: Rows,
+        timeout: Nanos,
+        groups: Vec<u32>,
+    }
+
+    impl Bed {
+        fn new() -> Self {
+            // Not in /tmp, which may be a tmpfs without direct I/O.
+            let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+            let path = folder.path().join("target");
+            let size = Bytes::from_mib(8);
+            let mut file = File::create(&path).unwrap();
+            crate::fill::fill(&mut file, &path, size, Seed(1), &AtomicBool::new(false)).unwrap();
+            let target = Target::over(path, size, None).unwrap();
+            Self { folder, target, rows: Rows::default(), timeout: Nanos::from_secs(60), groups: Vec::new() }
+        }
+
+        fn raw(&self) -> PathBuf {
+            self.folder.path().join("raw")
+        }
+
+        fn run(&mut self, workload: Workload) -> Result<Measurement, BenchError> {
+            std::fs::create_dir_all(self.raw()).unwrap();
+            let version = tools::detect(&LocalMachine, &workload.tool).unwrap();
+            let cell =
+                Cell { id: CellId::new(["x"]), workload, levels: Default::default(), settings: Vec::new() };
+            let raw = self.raw();
+            let mut bench = HostBench {
+                machine: &LocalMachine,
+                target: Some(&self.target),
+                version: &version,
+                raw: &raw,
+                interval: Nanos::from_millis(10),
+                timeout: self.timeout,
+                interrupt: &AtomicBool::new(false),
+                announce: &mut |group| self.groups.push(group),
+            };
+            let result = bench.run(&cell, &mut self.rows);
+            assert!(!raw.join(SPOOL).exists());
+            result
+        }
+    }
+
+    fn workload(tool: Tool, options: &[(&str, &str)]) -> Workload {
+        let options = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Workload { name: "w".into(), tool, options }
+    }
+
+    fn command(argv: &[&str]) -> Workload {
+        let metric = MetricPattern {
+            name: "answer".into(),
+            pattern: "answer (.*)".into(),
+            unit: Unit::Count,
+            better: Better::Higher,
+        };
+        let argv = argv.iter().map(|a| (*a).to_owned()).collect();
+        workload(Tool::Command { argv, metrics: vec![metric] }, &[])
+    }
+
+    #[test]
+    fn fio_is_measured_and_recorded() {
+        let mut bed = Bed::new();
+        let options = [("rw", "randread"), ("bs", "4k"), ("runtime", "300ms"), ("time_based", "1")];
+        let measurement = bed.run(workload(Tool::Fio, &options)).unwrap();
+        assert!(measurement.outcome.metrics["throughput"].value > 0.0);
+        assert!(measurement.outcome.tool.starts_with("fio-"), "{}", measurement.outcome.tool);
+        assert!(measurement.roles[&Role::Workload] > Nanos::ZERO);
+        assert_eq!(measurement.outcome.warnings, [""; 0]);
+        assert!(measurement.recorder.unwrap().samples > 10);
+        assert!(bed.rows.rows > 10 && bed.groups.len() == 1);
+        assert!(bed.raw().join("fio.json").exists());
+    }
+
+    #[test]
+    fn dd_writes_in_place() {
+        let mut bed = Bed::new();
+        let measurement = bed.run(workload(Tool::Dd, &[("direction", "write"), ("bs", "1M")])).unwrap();
+        assert!(measurement.outcome.metrics["throughput"].value > 0.0);
+        assert!(measurement.outcome.tool.starts_with("dd (coreutils)"));
+        bed.target.verify().unwrap();
+    }
+
+    #[test]
+    fn a_commands_metric_and_its_elapsed_time_are_taken() {
+        let measurement = Bed::new().run(command(&["echo", "answer 42"])).unwrap();
+        assert_eq!(measurement.outcome.metrics["answer"].value, 42.0);
+        assert!(measurement.outcome.metrics["elapsed"].value > 0.0);
+    }
+
+    fn failure(bed: &mut Bed, workload: Workload) -> String {
+        match bed.run(workload) {
+            Err(BenchError::Failed(text)) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn failures_quote_the_tool() {
+        let mut bed = Bed::new();
+        let text = failure(&mut bed, workload(Tool::Fio, &[("rw", "sideways")]));
+        assert_eq!(
+            text,
+            "workload `w`: `fio` failed with exit code 1; it said: fio: failed parsing rw=sideways"
+        );
+        let text = failure(&mut bed, command(&["sh", "-c", "echo no luck >&2; exit 7"]));
+        assert_eq!(text, "workload `w`: `sh` failed with exit code 7; it said: no luck");
+    }
+
+    #[test]
+    fn garbage_a_kill_and_a_hang_are_told_apart() {
+        let mut bed = Bed::new();
+        let text = failure(&mut bed, command(&["head", "-c", "10000", "/dev/urandom"]));
+        assert!(text.starts_with("workload `w`: ") && text.contains("answer"), "{text}");
+        let text = failure(&mut bed, command(&["sh", "-c", "kill -9 $$"]));
+        assert_eq!(text, "workload `w`: `sh` was killed by SIGKILL (signal 9), and not by flyball");
+        bed.timeout = Nanos::from_millis(300);
+        let text = failure(&mut bed, command(&["sleep", "1000"]));
+        assert!(text.contains("was still running after") && text.contains("raise `timeout`"), "{text}");
+    }
+
+    #[test]
+    fn a_target_that_vanishes_under_the_workload_is_told() {
+        let mut bed = Bed::new();
+        let text = failure(&mut bed, command(&["sh", "-c", "rm {target}; echo answer 1"]));
+        assert!(text.contains("is not the one that was made: it cannot be looked at"), "{text}");
+        let text = failure(&mut bed, workload(Tool::Fio, &[("rw", "read")]));
+        assert!(text.contains("is not the one that was made"), "{text}");
+    }
+
+    #[test]
+    fn a_target_that_became_a_link_is_not_written() {
+        let mut bed = Bed::new();
+        let victim = bed.folder.path().join("victim");
+        std::fs::write(&victim, "precious").unwrap();
+        std::fs::remove_file(bed.target.path()).unwrap();
+        std::os::unix::fs::symlink(&victim, bed.target.path()).unwrap();
+        let text = failure(&mut bed, workload(Tool::Dd, &[("direction", "write")]));
+        assert!(text.contains("it is no plain file any more"), "{text}");
+        assert_eq!(std::fs::read_to_string(victim).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_trace_that_cannot_be_stored_is_no_measurement() {
+        let mut bed = Bed::new();
+        bed.rows.full = true;
+        let result = bed.run(command(&["echo", "answer 42"]));
+        assert!(matches!(result, Err(BenchError::Sink(_))), "{result:?}");
+    }
+
+    #[test]
+    fn what_a_study_must_not_ask_for_is_unsupported() {
+        let result = Bed::new().run(workload(Tool::Fio, &[("filename", "/dev/sda")]));
+        assert!(matches!(result, Err(BenchError::Unsupported(_))), "{result:?}");
+    }
+}

@@ -1,0 +1,289 @@
+//! `reproduce.sh`: a trial as a script of literal commands, for people without Flyball.
+//!
+//! It makes its own target in a new folder and refuses to run where that folder exists; settings are written after
+//! the old value was kept, and put back at its end, whichever way it ends.
+
+use domain::setting::SettingRecord;
+use domain::study::Target;
+use domain::trial::Trial;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Where the trial's files were; these paths become variables of the script.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    /// The target that the commands name.
+    pub target: Option<&'a Path>,
+    /// The loop device's name, where the target is one: `loop3`.
+    pub device: Option<&'a str>,
+    /// The folder that took the tools' raw output.
+    pub raw: &'a Path,
+}
+
+/// The script of a trial. `commands` are what it ran, also where it failed and has no measurement.
+pub fn script(trial: &Trial, target: Target, commands: &[Vec<String>], places: &Places<'_>) -> String {
+    let mut text = head(trial);
+    make_target(&mut text, target);
+    drop_caches(&mut text, trial);
+    write_settings(&mut text, &trial.settings, places);
+    text.push_str("\n# What was run.\n");
+    for argv in commands {
+        let words: Vec<String> = argv.iter().map(|word| argument(word, places)).collect();
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "LC_ALL=C {}", words.join(" "));
+    }
+    text
+}
+
+fn head(trial: &Trial) -> String {
+    let comment = |text: &str| text.replace(|c: char| c.is_control(), " ");
+    let mut text = String::from("#!/bin/sh\n");
+    let _ = writeln!(text, "# Trial {} of {}", comment(&trial.key.folder()), comment(&trial.run.0));
+    let _ = writeln!(text, "# Study {}, workload {}", comment(&trial.study), comment(&trial.workload));
+    let _ = writeln!(text, "# Measured {}", trial.started.iso());
+    for (name, value) in &trial.environment {
+        let _ = writeln!(text, "#   {}: {}", comment(name), comment(value));
+    }
+    text.push_str(
+        r#"#
+# usage: sh reproduce.sh NEW-FOLDER    makes the folder, its target in it, and leaves the results there.
+set -eu
+WORK=${1:?"name a new folder to work in"}
+if [ -e "$WORK" ] || [ -L "$WORK" ]; then
+    echo "cannot make \`$WORK\`: it exists; name a folder that does not" >&2
+    exit 1
+fi
+mkdir -m 700 "$WORK"
+WORK=$(cd "$WORK" && pwd)
+RAW=$WORK/raw
+mkdir "$RAW"
+LOOP=
+put_back() {
+    # Last written, first put back.
+    while IFS=' ' read -r file value; do
+        echo "$value" > "$file"
+    done < "$WORK/settings.old"
+    if [ -n "$LOOP" ]; then losetup --detach "$LOOP"; fi
+    rm -f "$WORK/target"
+}
+: > "$WORK/settings.old"
+trap put_back EXIT
+trap 'exit 130' INT TERM HUP
+"#,
+    );
+    text
+}
+
+fn make_target(text: &mut String, target: Target) {
+    let size = match target {
+        Target::None => return,
+        Target::File(size) | Target::Loop(size) => size,
+    };
+    let _ =
+        writeln!(text, "\n# A target of {size}; Flyball filled it from a seed, which is as incompressible.");
+    let _ = writeln!(text, "TARGET=$WORK/target");
+    let _ = writeln!(text, "head -c {} /dev/urandom > \"$TARGET\"", size.get());
+    if matches!(target, Target::Loop(_)) {
+        text.push_str("LOOP=$(losetup --find --show \"$TARGET\")\nTARGET=$LOOP\n");
+    }
+    text.push_str("sync\n");
+}
+
+fn drop_caches(text: &mut String, trial: &Trial) {
+    match trial.environment.get("caches").map(String::as_str) {
+        Some(crate::trial::DROPPED_ALL) => {
+            text.push_str("\n# The page cache was dropped.\nsync\necho 3 > /proc/sys/vm/drop_caches\n");
+        }
+        Some(crate::trial::DROPPED_TARGET) => text.push_str(
+            "\n# The target's cached pages were dropped.\ndd if=\"$TARGET\" iflag=nocache count=0 status=none\n",
+        ),
+        _ => {}
+    }
+}
+
+fn write_settings(text: &mut String, records: &[SettingRecord], places: &Places<'_>) {
+    if records.is_empty() {
+        return;
+    }
+    text.push_str(
+        r#"
+# The settings; each old value is kept first. A choice such as `none [mq-deadline]` is kept as its chosen word.
+setting() {
+    old=$(sed 's/.*\[\(.*\)\].*/\1/' "$1")
+    { echo "$1 $old"; cat "$WORK/settings.old"; } > "$WORK/settings.new"
+    mv "$WORK/settings.new" "$WORK/settings.old"
+    echo "$2" > "$1"
+}
+"#,
+    );
+    for record in records {
+        let _ = writeln!(
+            text,
+            "# {}: was {}, asked {}, got {}",
+            one_line(&record.setting.to_string()),
+            one_line(&record.before),
+            one_line(&record.asked),
+            one_line(&record.got)
+        );
+        let _ = writeln!(text, "setting {} {}", device_path(&record.path, places), quoted(&record.got));
+    }
+}
+
+/// The path of a setting; that of the target's own loop device goes by the device that the script makes.
+fn device_path(path: &str, places: &Places<'_>) -> String {
+    let device = places.device.map(|name| format!("/sys/block/{name}/"));
+    match device.and_then(|folder| path.strip_prefix(&folder).map(str::to_owned)) {
+        Some(rest) => format!("\"/sys/block/${{LOOP##*/}}/\"{}", quoted(&rest)),
+        None => quoted(path),
+    }
+}
+
+/// One argument, with the trial's own paths turned into the script's variables.
+fn argument(word: &str, places: &Places<'_>) -> String {
+    let mut own = vec![(places.raw.to_string_lossy().into_owned(), "\"$RAW\"")];
+    own.extend(places.target.map(|path| (path.to_string_lossy().into_owned(), "\"$TARGET\"")));
+    // fio's file names have their colons escaped.
+    own.extend(places.target.map(|path| (path.to_string_lossy().replace(':', "\\:"), "\"$TARGET\"")));
+    let found = own.iter().find_map(|(path, variable)| Some((word.split_once(path.as_str())?, *variable)));
+    match found {
+        Some(((before, after), variable)) => {
+            format!("{}{variable}{}", quoted_part(before), quoted_part(after))
+        }
+        None => quoted(word),
+    }
+}
+
+fn quoted_part(text: &str) -> String {
+    if text.is_empty() { String::new() } else { quoted(text) }
+}
+
+/// As sh reads it back, whatever it holds.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+%@".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+fn one_line(text: &str) -> String {
+    text.replace(|c: char| c.is_control(), " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::plan::CellId;
+    use domain::setting::SettingName;
+    use domain::time::Timestamp;
+    use domain::trial::{Provenance, RunId, TrialKey, Validity};
+    use domain::units::Bytes;
+    use proptest::prelude::*;
+    use std::process::Command;
+
+    fn trial() -> Trial {
+        let record = |name: &str, path: &str, got: &str| SettingRecord {
+            setting: SettingName::parse(name),
+            path: path.into(),
+            before: "128".into(),
+            asked: got.into(),
+            got: got.into(),
+            after: None,
+        };
+        Trial {
+            run: RunId("quick-1".into()),
+            key: TrialKey { block: 0, cell: CellId::new(["read", "4k"]), attempt: 0 },
+            study: "quick".into(),
+            workload: "read".into(),
+            levels: Default::default(),
+            provenance: Provenance::Host,
+            machine: "m".into(),
+            started: Timestamp::from_unix_nanos(0),
+            settings: vec![
+                record("read_ahead_kb@loop3", "/sys/block/loop3/queue/read_ahead_kb", "16"),
+                record("vm.dirty_ratio", "/proc/sys/vm/dirty_ratio", "20"),
+            ],
+            environment: [("kernel".into(), "6.1\nrm -rf /".into()), ("caches".into(), "dropped all".into())]
+                .into(),
+            validity: Validity::Valid,
+            measurement: None,
+        }
+    }
+
+    fn places() -> Places<'static> {
+        Places { target: None, device: None, raw: Path::new("/n/raw") }
+    }
+
+    fn sh_accepts(script: &str) -> bool {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("reproduce.sh");
+        std::fs::write(&path, script).unwrap();
+        Command::new("sh").arg("-n").arg(path).status().unwrap().success()
+    }
+
+    #[test]
+    fn a_whole_script_is_clean_and_holds_no_path_of_ours() {
+        let places =
+            Places { target: Some(Path::new("/dev/loop3")), device: Some("loop3"), raw: Path::new("/n/raw") };
+        let argv = ["fio", "--output=/n/raw/fio.json", "--filename=/dev/loop3", "--description=it's"];
+        let commands = [argv.map(str::to_owned).to_vec()];
+        let text = script(&trial(), Target::Loop(Bytes::from_mib(1)), &commands, &places);
+        assert!(sh_accepts(&text), "{text}");
+        assert!(
+            text.ends_with(
+                "LC_ALL=C fio --output=\"$RAW\"/fio.json --filename=\"$TARGET\" '--description=it'\\''s'\n"
+            ),
+            "{text}"
+        );
+        assert!(text.contains("setting \"/sys/block/${LOOP##*/}/\"queue/read_ahead_kb 16\n"), "{text}");
+        assert!(!text.contains("\nrm -rf"), "{text}");
+    }
+
+    #[test]
+    fn it_runs_and_refuses_a_folder_that_exists() {
+        let mut trial = trial();
+        trial.settings.clear();
+        trial.environment.clear();
+        let places = Places { target: Some(Path::new("/w/target")), ..places() };
+        let commands = [vec!["cksum".to_owned(), "/w/target".into()]];
+        let text = script(&trial, Target::File(Bytes::from_kib(64)), &commands, &places);
+        let folder = tempfile::tempdir().unwrap();
+        let run = |work: &Path| Command::new("sh").args(["-c", &text, "sh"]).arg(work).output().unwrap();
+        let output = run(&folder.path().join("new"));
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && stdout.contains(" 65536 "), "{stdout}");
+        assert!(!folder.path().join("new/target").exists());
+        let refused = run(folder.path());
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(String::from_utf8(refused.stderr).unwrap().contains("it exists"));
+    }
+
+    #[test]
+    fn settings_are_put_back_in_reverse() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("scheduler");
+        std::fs::write(&file, "none [mq-deadline] kyber\n").unwrap();
+        let mut trial = trial();
+        trial.environment.clear();
+        let path = file.display().to_string();
+        trial.settings.iter_mut().zip(["none", "kyber"]).for_each(|(record, value)| {
+            record.path.clone_from(&path);
+            record.got = value.into();
+        });
+        let commands = [vec!["cat".to_owned(), path]];
+        let text = script(&trial, Target::None, &commands, &places());
+        let output =
+            Command::new("sh").args(["-c", &text, "sh"]).arg(folder.path().join("new")).output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "kyber\n");
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "mq-deadline\n");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn any_argument_comes_back_as_it_was(word in "[^\0]{0,20}") {
+            let output = Command::new("sh").args(["-c", &format!("printf %s {}", argument(&word, &places()))]).output().unwrap();
+            prop_assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
+        }
+    }
+}

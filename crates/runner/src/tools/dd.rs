@@ -1,0 +1,192 @@
+//! dd of the GNU coreutils (dd(1)).
+//!
+//! Options are dd's operands, and two of Flyball's own: `direction`, `read` (the default: from the target to
+//! `/dev/null`) or `write` (to the target, in place); and `source`, what is written: `zero` (the default, though a
+//! device or filesystem that compresses makes a shortcut of it) or `random` (which is no faster than the kernel's
+//! generator, some 400 MB/s a core).
+
+use super::{Driver, Invocation, Job};
+use crate::Error;
+use domain::outcome::Outcome;
+use domain::units::Bytes;
+
+pub(super) const DRIVER: Driver =
+    Driver { program: Some(("dd", "coreutils")), invocation, outcome, complaints: &[super::STDERR] };
+
+/// The block size of dd where none is given.
+const DEFAULT_BS: Bytes = Bytes::new(512);
+
+const OPERANDS: &str = "bs count skip seek iflag oflag conv direction source";
+const FLAGS: &str = "direct dsync sync fullblock noatime nocache nofollow";
+const CONVERSIONS: &str = "notrunc nocreat fdatasync fsync noerror swab";
+
+fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
+    let (target, size) = super::needed_target(job)?;
+    let options = &job.workload.options;
+    for (key, value) in options {
+        check(key, value)?;
+    }
+    let bs = match options.get("bs") {
+        Some(text) => block_size(text)?,
+        None => DEFAULT_BS,
+    };
+    let target = super::text(target);
+    let writes = options.get("direction").is_some_and(|d| d == "write");
+    let mut argv = vec!["dd".to_owned()];
+    if writes {
+        let source = if options.get("source").is_some_and(|s| s == "random") { "urandom" } else { "zero" };
+        argv.extend([format!("if=/dev/{source}"), format!("of={target}")]);
+    } else {
+        argv.extend([format!("if={target}"), "of=/dev/null".to_owned()]);
+    }
+    argv.push(format!("bs={}", bs.get()));
+    for key in ["skip", "seek", "iflag", "oflag"] {
+        argv.extend(options.get(key).map(|value| format!("{key}={value}")));
+    }
+    let asked = options.get("conv").map(String::as_str);
+    if writes {
+        argv.push(format!("count={}", blocks_to_write(job, bs, size)?));
+        argv.push(format!("conv={}", conversions(asked)));
+    } else {
+        argv.extend(options.get("count").map(|value| format!("count={value}")));
+        argv.extend(asked.map(|value| format!("conv={value}")));
+    }
+    Ok(Invocation { argv, folder: Some(job.raw.to_owned()) })
+}
+
+fn outcome(job: &Job<'_>, version: &str) -> Result<Outcome, Error> {
+    let text = super::read_end(&job.raw.join(super::STDERR), super::MOST_TEXT)?;
+    let outcome = parse::tools::dd::parse(&text).map_err(|e| super::unusable(job, &e))?;
+    Ok(Outcome { tool: version.to_owned(), ..outcome })
+}
+
+fn check(key: &str, value: &str) -> Result<(), Error> {
+    let one_of = |known: &str| -> Result<(), Error> {
+        let stranger = value.split(',').find(|word| !known.split(' ').any(|k| k == *word));
+        stranger.map_or(Ok(()), |word| Err(refuse(key, value, &format!("`{word}` is none of: {known}"))))
+    };
+    match key {
+        "bs" => block_size(value).map(|_| ()),
+        "count" | "skip" | "seek" if value.parse::<u64>().is_ok() => Ok(()),
+        "count" | "skip" | "seek" => Err(refuse(key, value, "it must be a plain number of blocks")),
+        "iflag" | "oflag" => one_of(FLAGS),
+        "conv" => one_of(CONVERSIONS),
+        "direction" => one_of("read write"),
+        "source" => one_of("zero random"),
+        "if" | "of" => Err(refuse(key, value, "flyball sets what is read and written; say `direction`")),
+        _ => Err(refuse(key, value, &format!("the operands that flyball passes on are: {OPERANDS}"))),
+    }
+}
+
+fn block_size(text: &str) -> Result<Bytes, Error> {
+    let refuse = |why| Err(refuse("bs", text, why));
+    match Bytes::parse(text) {
+        // dd means blocks of 512 by it, and everybody else bytes.
+        _ if text.ends_with('b') && !text.to_ascii_lowercase().ends_with("ib") => {
+            refuse("a `b` at the end means blocks to dd; write bytes as a number, or k, M, KiB")
+        }
+        Some(bs) if (1..=1 << 30).contains(&bs.get()) => Ok(bs),
+        _ => refuse("a block is a size from 1 byte to 1 GiB, such as 64k or 1M"),
+    }
+}
+
+/// How many blocks a write does: as asked, or to the target's end; never beyond it.
+fn blocks_to_write(job: &Job<'_>, bs: Bytes, target: Bytes) -> Result<u64, Error> {
+    let number = |key: &str| job.workload.options.get(key).and_then(|v| v.parse::<u64>().ok());
+    let fit = (target.get() / bs.get()).saturating_sub(number("seek").unwrap_or(0));
+    let count = number("count").unwrap_or(fit);
+    if count == 0 || count > fit {
+        let why = format!(
+            "{fit} blocks of {bs} fit into the target of {target} after `seek`; make the target larger"
+        );
+        return Err(refuse("count", &count.to_string(), &why));
+    }
+    Ok(count)
+}
+
+/// A write stays within the target that is there, and is over only when it is on the device.
+fn conversions(asked: Option<&str>) -> String {
+    let mut all = vec!["notrunc", "nocreat"];
+    all.extend(asked.unwrap_or_default().split(',').filter(|c| !["", "notrunc", "nocreat"].contains(c)));
+    if !all.iter().any(|c| ["fsync", "fdatasync"].contains(c)) {
+        all.push("fdatasync");
+    }
+    all.join(",")
+}
+
+fn refuse(key: &str, value: &str, why: &str) -> Error {
+    Error::Option { tool: "dd", key: key.into(), value: value.into(), why: why.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::study::{Tool, Workload};
+    use expect_test::{Expect, expect};
+    use std::path::Path;
+
+    fn made(options: &[(&str, &str)]) -> String {
+        let options = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let workload = Workload { name: "copy".into(), tool: Tool::Dd, options };
+        let job = Job {
+            workload: &workload,
+            target: Some((Path::new("/w/target"), Bytes::from_mib(64))),
+            raw: Path::new("/n/raw"),
+        };
+        invocation(&job).map_or_else(|e| e.to_string(), |i| i.argv.join(" "))
+    }
+
+    fn check_made(options: &[(&str, &str)], expected: Expect) {
+        expected.assert_eq(&made(options));
+    }
+
+    #[test]
+    fn a_read_goes_nowhere_and_a_write_stays_in_the_target() {
+        check_made(&[], expect!["dd if=/w/target of=/dev/null bs=512"]);
+        check_made(
+            &[("bs", "64k"), ("iflag", "direct"), ("count", "10")],
+            expect!["dd if=/w/target of=/dev/null bs=65536 iflag=direct count=10"],
+        );
+        check_made(
+            &[("direction", "write"), ("bs", "1M"), ("oflag", "direct")],
+            expect![
+                "dd if=/dev/zero of=/w/target bs=1048576 oflag=direct count=64 conv=notrunc,nocreat,fdatasync"
+            ],
+        );
+        check_made(
+            &[("direction", "write"), ("bs", "1M"), ("source", "random"), ("conv", "fsync"), ("seek", "60")],
+            expect!["dd if=/dev/urandom of=/w/target bs=1048576 seek=60 count=4 conv=notrunc,nocreat,fsync"],
+        );
+    }
+
+    #[test]
+    fn a_write_beyond_the_target_is_refused() {
+        check_made(
+            &[("direction", "write"), ("bs", "1M"), ("count", "65")],
+            expect![
+                "cannot give `count = 65` to dd: 64 blocks of 1 MiB fit into the target of 64 MiB after `seek`; make the target larger"
+            ],
+        );
+        assert!(made(&[("direction", "write"), ("bs", "1M"), ("seek", "64")]).starts_with("cannot"));
+    }
+
+    #[test]
+    fn other_files_and_odd_operands_are_refused() {
+        for (key, value) in [
+            ("of", "/dev/sda"),
+            ("if", "/dev/sda"),
+            ("conv", "excl"),
+            ("conv", "sparse"),
+            ("oflag", "append"),
+            ("oflag", "seek_bytes"),
+            ("count", "1M"),
+            ("bs", "4b"),
+            ("bs", "0"),
+            ("status", "none"),
+            ("direction", "sideways"),
+        ] {
+            let text = made(&[(key, value)]);
+            assert!(text.starts_with(&format!("cannot give `{key} = {value}` to dd: ")), "{text}");
+        }
+    }
+}

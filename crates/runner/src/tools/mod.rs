@@ -1,0 +1,197 @@
+//! The programs that do the work: one file a tool, one list ([`driver`]).
+//!
+//! A driver turns a workload into a literal command and reads the tool's report. It refuses every option that
+//! would write anywhere but to the target and the trial's own folder, or run another program: a study file is
+//! somebody's text, and it runs as root.
+
+mod command;
+mod dd;
+mod fio;
+
+use crate::Error;
+use crate::child::{Ended, How};
+use domain::outcome::Outcome;
+use domain::study::{Tool, Workload};
+use domain::units::Bytes;
+use machine::Machine;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What a workload runs on and where its report goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// What to run.
+    pub workload: &'a Workload,
+    /// The target and its size, where the study has one.
+    pub target: Option<(&'a Path, Bytes)>,
+    /// The trial's own folder for raw output; absolute.
+    pub raw: &'a Path,
+}
+
+/// A literal command, and where it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invocation {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// The folder it runs in; `None` for that of Flyball.
+    pub folder: Option<PathBuf>,
+}
+
+/// What one tool's file offers.
+struct Driver {
+    /// The program to ask for its version, and Debian's package that has it.
+    program: Option<(&'static str, &'static str)>,
+    invocation: fn(&Job<'_>) -> Result<Invocation, Error>,
+    outcome: fn(&Job<'_>, version: &str) -> Result<Outcome, Error>,
+    /// The files of the trial's folder in which the tool says why it failed, the most telling first.
+    complaints: &'static [&'static str],
+}
+
+/// The list of tools.
+fn driver(tool: &Tool) -> &'static Driver {
+    match tool {
+        Tool::Fio => &fio::DRIVER,
+        Tool::Dd => &dd::DRIVER,
+        Tool::Command { .. } => &command::DRIVER,
+    }
+}
+
+/// How long a tool may take to say its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(10);
+
+/// The name of the file that holds a tool's standard output.
+pub const STDOUT: &str = "stdout.txt";
+/// The name of the file that holds a tool's standard error.
+pub const STDERR: &str = "stderr.txt";
+
+/// A bound on the text that patterns are looked for in, of each of standard output and error: the end of it.
+const MOST_TEXT: u64 = 4 << 20;
+
+/// How much of a tool's complaint is quoted.
+const QUOTED: usize = 600;
+
+/// The version that a workload's tool states: `fio-3.33`, `dd (coreutils) 9.1`; the program's name for a command,
+/// which has no way to ask that is the same for all.
+///
+/// # Errors
+/// [`Error::MissingTool`], with Debian's package; [`Error::Tool`] where it does not say.
+pub fn detect(machine: &dyn Machine, tool: &Tool) -> Result<String, Error> {
+    let Some((program, package)) = driver(tool).program else {
+        let Tool::Command { argv, .. } = tool else { unreachable!("only commands have no fixed program") };
+        return Ok(argv.first().cloned().unwrap_or_default());
+    };
+    let output = machine.run(&[program, "--version"], VERSION_LIMIT).map_err(|e| {
+        if e.kind() != std::io::ErrorKind::NotFound {
+            return Error::child("start", program, e);
+        }
+        Error::MissingTool {
+            tool: program.into(),
+            hint: format!("on Debian, install it with `apt install {package}`"),
+        }
+    })?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    match text.lines().next() {
+        Some(line) if output.code == Some(0) && !line.trim().is_empty() => Ok(line.trim().to_owned()),
+        _ => Err(Error::Tool(format!(
+            "`{program} --version` does not state a version; is it the real {program}?"
+        ))),
+    }
+}
+
+/// The literal command of a workload.
+///
+/// # Errors
+/// [`Error::Option`] for an option that is refused, [`Error::NoTarget`] where one is needed.
+pub fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
+    (driver(&job.workload.tool).invocation)(job)
+}
+
+/// What the tool reported, once it has ended by itself with success.
+///
+/// # Errors
+/// [`Error::Tool`] where the report is missing or cannot be understood.
+pub fn outcome(job: &Job<'_>, version: &str) -> Result<Outcome, Error> {
+    (driver(&job.workload.tool).outcome)(job, version)
+}
+
+/// Why a run that ended like this is a failure; `None` for success.
+pub fn failure(job: &Job<'_>, program: &str, ended: &Ended) -> Option<String> {
+    let what = match ended.how {
+        How::Exited(0) => return None,
+        How::Exited(code) => format!("failed with exit code {code}"),
+        How::Killed(signal) => format!("was killed by {}, and not by flyball", signal_name(signal)),
+        How::TimedOut => {
+            format!("was still running after {} and was ended; raise `timeout` in [measure]", ended.elapsed)
+        }
+        How::PrintedTooMuch => {
+            format!("printed more than {} and was ended", crate::child::MOST_PRINTED)
+        }
+        How::Interrupted => "was ended because flyball was asked to stop".into(),
+    };
+    let driver = driver(&job.workload.tool);
+    let said = driver.complaints.iter().find_map(|name| complaint(&job.raw.join(name)));
+    let said = match said {
+        Some(text) => format!("; it said: {text}"),
+        // fio may say nothing but an error number in its report.
+        None if matches!(ended.how, How::Exited(_)) => {
+            (driver.outcome)(job, "").err().map(|e| format!("; its report: {e}")).unwrap_or_default()
+        }
+        None => String::new(),
+    };
+    Some(format!("workload `{}`: `{program}` {what}{said}", job.workload.name))
+}
+
+/// The last words in a file, on one line.
+fn complaint(path: &Path) -> Option<String> {
+    let text = read_end(path, 64 << 10).ok()?;
+    let text = text.split('{').next().expect("a split has a first part");
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    let line = lines.join(" | ").replace(|c: char| c.is_control(), "?");
+    let start = line.char_indices().rev().take(QUOTED).last()?.0;
+    Some(line[start..].to_owned())
+}
+
+/// The end of a file as text, at most `most` bytes.
+fn read_end(path: &Path, most: u64) -> Result<String, Error> {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
+        let mut bytes = Vec::new();
+        file.take(most).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().map_err(|e| Error::file("read", path, e))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGINT => "SIGINT",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGHUP => "SIGHUP",
+        _ => return format!("signal {signal}"),
+    };
+    format!("{name} (signal {signal})")
+}
+
+/// The target, where the workload needs one.
+fn needed_target<'a>(job: &Job<'a>) -> Result<(&'a Path, Bytes), Error> {
+    job.target.ok_or_else(|| Error::NoTarget { workload: job.workload.name.clone() })
+}
+
+/// A report that its parser could not use.
+fn unusable(job: &Job<'_>, error: &parse::tools::ToolError) -> Error {
+    Error::Tool(format!("workload `{}`: {error}", job.workload.name))
+}
+
+/// A path as an argument; ours are text, for they are made of it.
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
