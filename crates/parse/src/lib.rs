@@ -3,4 +3,3 @@
 pub mod kernel;
 pub mod tools;
 pub mod proc;
-pub mod tools;
