@@ -25,7 +25,8 @@ Exit codes:
   3    done, but at least one cell has no valid trial
   4    another Flyball is measuring on this machine, or holds this run
   5    done, but something that Flyball changed was changed by somebody else since; it was left alone
-  130  interrupted; what was measured is kept, and everything is as before";
+  130  interrupted; what was measured is kept, and everything is as before
+`flyball record -- COMMAND` passes the command's own code on.";
 
 /// Options of every command.
 #[derive(Args, Debug)]

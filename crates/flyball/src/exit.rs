@@ -14,6 +14,8 @@ pub enum End {
     LeftAlone,
     /// Somebody asked us to stop.
     Interrupted,
+    /// The recorded command ended with this code, which is passed on.
+    Child(i32),
 }
 
 impl From<End> for ExitCode {
@@ -23,6 +25,7 @@ impl From<End> for ExitCode {
             End::Incomplete => 3,
             End::LeftAlone => 5,
             End::Interrupted => 130,
+            End::Child(code) => u8::try_from(code).unwrap_or(1),
         })
     }
 }

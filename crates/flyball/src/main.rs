@@ -9,6 +9,8 @@ mod exit;
 mod interrupt;
 mod places;
 mod progress;
+mod results;
+mod session;
 
 use clap::Parser;
 use std::io::{self, Write};

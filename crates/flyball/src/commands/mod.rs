@@ -1,6 +1,16 @@
 //! One file a command. Each gathers what it needs, calls the crate that knows, and prints.
 
+mod check;
+mod compare;
+mod dry_run;
+mod export;
+mod inspect;
+mod list;
 mod paperwork;
+mod read;
+mod record;
+mod run;
+mod undo;
 
 use crate::args::{Cli, Command};
 use crate::exit::End;
@@ -9,9 +19,21 @@ use anyhow::Result;
 /// Carries out what was typed.
 pub fn dispatch(cli: Cli) -> Result<End> {
     let global = &cli.global;
-    match cli.command {
-        Command::Completions { shell } => paperwork::completions(shell),
-        Command::Man { folder } => paperwork::man(&folder),
-        _ => unreachable!("the commands come with the crates that serve them"),
+    match &cli.command {
+        Command::Check(arguments) => check::check(global, arguments),
+        Command::Inspect(arguments) => inspect::inspect(global, arguments),
+        Command::Run(arguments) => run::run(global, arguments),
+        Command::Record(arguments) => record::record(global, arguments),
+        Command::List(arguments) => list::list(global, arguments),
+        Command::Show(arguments) => read::show(global, arguments),
+        Command::Compare(arguments) => compare::compare(global, arguments),
+        Command::Explain(arguments) => read::explain(global, arguments),
+        Command::Report(arguments) => read::report(global, arguments),
+        Command::Export(arguments) => export::export(global, arguments),
+        Command::Status => undo::status(global),
+        Command::Restore => undo::restore(),
+        Command::Completions { shell } => paperwork::completions(*shell),
+        Command::Man { folder } => paperwork::man(folder),
+        Command::Supervise { state } => undo::supervise(state),
     }
 }

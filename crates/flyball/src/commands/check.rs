@@ -1,0 +1,67 @@
+//! `flyball check`: what this machine is, what it gives, what holds it back.
+
+use crate::args::{Check, Global};
+use crate::commands::run::end;
+use crate::exit::{End, Usage};
+use crate::results::Results;
+use crate::session::{self, Begin, Order};
+use crate::{places, put};
+use anyhow::{Context, Result};
+use domain::inventory::Inventory;
+use machine::LocalMachine;
+use report::inventory::{Style, text as inventory_text};
+
+/// The study behind it.
+const STUDY: &str = include_str!("../../../../studies/check.toml");
+
+/// What is added where the frequency policy can be written: the same depth-1 reads as the machine stands, and under
+/// `performance`.
+const POLICY_FACTOR: &str = "
+[factor.policy]
+workloads = [\"randread\"]
+[[factor.policy.level]]
+name = \"as-it-is\"
+[[factor.policy.level]]
+name = \"performance\"
+settings = { governor = \"performance\" }
+";
+
+/// Measures on a file in the given folder, and writes the page there.
+pub fn check(global: &Global, arguments: &Check) -> Result<End> {
+    let folder = places::absolute(&arguments.dir)?;
+    let inventory = machine::inventory::take(&LocalMachine)?;
+    if !global.json {
+        put(&inventory_text(&inventory, Style::Brief))?;
+    }
+    let text = if can_vary_policy(&inventory) { format!("{STUDY}{POLICY_FACTOR}") } else { STUDY.to_owned() };
+    let study = parse::study::parse(&text).map_err(|e| Usage(format!("the study of `flyball check` is wrong:\n{e}")))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+    let order = Order {
+        study,
+        text,
+        home: None,
+        notebook: places::absolute(&places::notebook(global)?)?,
+        state: places::state()?,
+        work: folder.join("work"),
+        seed: arguments.seed,
+        begin: Begin::Anew,
+    };
+    let measured = session::measure(order)?;
+    let results = Results::load(&measured.notebook, &measured.run, None)?.with_traces(&measured.notebook)?;
+    let report = results.report();
+    put(&if global.json { report::json(&report) } else { report::text(&report) })?;
+    let page = folder.join("report.html");
+    std::fs::write(&page, report::html(&report)).with_context(|| format!("cannot write `{}`", page.display()))?;
+    eprintln!("\nThe report: {}", page.display());
+    Ok(end(&measured, &results))
+}
+
+/// Whether there is a policy that could be set to `performance` and is not.
+fn can_vary_policy(inventory: &Inventory) -> bool {
+    let policies = inventory.cpufreq.iter().flat_map(|cpufreq| &cpufreq.policies);
+    places::is_root()
+        && policies.into_iter().any(|policy| {
+            let offered = policy.available_governors.iter().any(|governor| governor == "performance");
+            offered && policy.governor.as_deref() != Some("performance")
+        })
+}

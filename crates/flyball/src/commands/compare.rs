@@ -1,0 +1,82 @@
+//! `flyball compare`: two runs, or the levels of a factor.
+
+use crate::args::{Compare, Global};
+use crate::exit::{End, Usage};
+use crate::results::{self, Results};
+use crate::{places, put};
+use analysis::compare_runs::{AcrossProvenances, Difference, RunComparison, compare_runs};
+use analysis::summarise::compare_levels;
+use analysis::summary::Comparison;
+use anyhow::Result;
+use notebook::Notebook;
+use report::ComparisonReport;
+
+/// Holds two runs, or a factor's levels, against each other.
+pub fn compare(global: &Global, arguments: &Compare) -> Result<End> {
+    let notebook = Notebook::open(&places::notebook(global)?)?;
+    match &arguments.factor {
+        Some(factor) => levels(global, arguments, &notebook, factor),
+        None => runs(global, arguments, &notebook),
+    }
+}
+
+fn runs(global: &Global, arguments: &Compare, notebook: &Notebook) -> Result<End> {
+    // With one argument: its last run against the one before.
+    let (a, b) = match &arguments.b {
+        Some(b) => (arguments.a.clone(), b.clone()),
+        None => (format!("{}~1", arguments.a), arguments.a.clone()),
+    };
+    let (a, b) = (notebook.find(&a)?, notebook.find(&b)?);
+    if a == b {
+        return Err(Usage(format!("cannot compare `{a}` with itself; name another run, or levels with --factor")).into());
+    }
+    let (a, b) = (results::data(notebook, &a)?, results::data(notebook, &b)?);
+    let across = if arguments.across { AcrossProvenances::Allow } else { AcrossProvenances::Refuse };
+    let found = compare_runs(&a, &b, arguments.metric.as_deref(), across)?;
+    let comparisons: Vec<(String, Comparison)> =
+        found.cells.iter().map(|c| (c.cell.to_string(), c.comparison.clone())).collect();
+    let title = format!("{} against {}", found.b, found.a);
+    show(global, &ComparisonReport {
+        title: &title,
+        sentence: &found.verdict,
+        comparisons: &comparisons,
+        notes: &notes(&found),
+    })
+}
+
+fn levels(global: &Global, arguments: &Compare, notebook: &Notebook, factor: &str) -> Result<End> {
+    let id = notebook.find(&arguments.a)?;
+    let results = Results::load(notebook, &id, arguments.metric.as_deref())?;
+    let known: Vec<&str> = results.data.study.factors.iter().map(|f| f.name.as_str()).collect();
+    if !known.contains(&factor) {
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        return Err(Usage(format!("the study of `{id}` has no factor `{factor}`; it has {known}")).into());
+    }
+    let effects = compare_levels(&results.data, factor, arguments.metric.as_deref());
+    let comparisons: Vec<(String, Comparison)> = effects
+        .iter()
+        .flat_map(|effect| effect.comparisons.iter().map(|c| (effect.context.clone(), c.clone())))
+        .collect();
+    let title = format!("the levels of {factor} in {id}");
+    let sentence = analysis::compare::sentence_of_levels(factor, &comparisons);
+    show(global, &ComparisonReport { title: &title, sentence: &sentence, comparisons: &comparisons, notes: &[] })
+}
+
+fn show(global: &Global, comparison: &ComparisonReport<'_>) -> Result<End> {
+    put(&if global.json { report::comparison_json(comparison) } else { report::comparison_text(comparison) })?;
+    Ok(End::Done)
+}
+
+/// What the reader has to know besides the figures.
+fn notes(found: &RunComparison) -> Vec<String> {
+    let only = |cells: &[domain::plan::CellId], run: &domain::trial::RunId| {
+        let names: Vec<&str> = cells.iter().map(domain::plan::CellId::as_str).collect();
+        (!names.is_empty()).then(|| format!("only {run} has {}", names.join(", ")))
+    };
+    let differs = |d: &Difference| {
+        let side = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
+        format!("{} differs: {} and {}", d.what, side(&d.a), side(&d.b))
+    };
+    let cells = [only(&found.only_a, &found.a), only(&found.only_b, &found.b)];
+    cells.into_iter().flatten().chain(found.differences.iter().map(differs)).collect()
+}

@@ -1,0 +1,200 @@
+//! `flyball run STUDY --dry-run`: every command and every write, before anything happens.
+
+use crate::args::Global;
+use crate::exit::End;
+use crate::{places, put, session};
+use anyhow::Result;
+use domain::plan::{Cell, Plan};
+use domain::rng::Seed;
+use domain::setting::SettingRequest;
+use domain::study::{Study, Target};
+use domain::units::Bytes;
+use domain::Nanos;
+use machine::ledger::preview;
+use machine::settings::Error as SettingError;
+use machine::{LocalMachine, Machine};
+use runner::tools::{self, Job};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// The version of the JSON form of a plan.
+const SCHEMA: u32 = 1;
+
+/// What a trial takes besides its workload's own time: settling, starting, writing. As seen on a small server.
+const OVERHEAD: Nanos = Nanos::from_millis(500);
+
+/// Stands for the loop device that will be made: its number is known only then.
+const LOOP: &str = "loopN";
+
+/// Prints the plan. Nothing is made, written or locked.
+pub fn show(global: &Global, study: Study, seed: Option<u64>, work: &Path) -> Result<End> {
+    let seed = Seed(seed.unwrap_or_else(|| session::fresh_seed(LocalMachine.now())));
+    let plan = Plan::new(study, seed)?;
+    let target = target(plan.study.target, work);
+    let cells: Vec<CellPlan> = plan.cells.iter().map(|cell| CellPlan::of(cell, target.as_ref())).collect();
+    put(&if global.json { as_json(&plan, &cells, target.as_ref()) } else { as_text(&plan, &cells, target.as_ref()) })?;
+    Ok(End::Done)
+}
+
+/// What one cell would do.
+struct CellPlan {
+    /// Its command, or why there is none.
+    command: Result<Vec<String>, String>,
+    /// Its writes, or why they are not possible here.
+    writes: Vec<Result<SettingWrite, String>>,
+    /// How long its workload says that it takes.
+    takes: Option<Nanos>,
+}
+
+/// One write to a setting.
+struct SettingWrite {
+    setting: String,
+    path: String,
+    now: Option<String>,
+    new: String,
+}
+
+impl CellPlan {
+    fn of(cell: &Cell, target: Option<&(PathBuf, Bytes)>) -> Self {
+        let job = Job {
+            workload: &cell.workload,
+            target: target.map(|(path, size)| (path.as_path(), *size)),
+            raw: Path::new("RAW"),
+        };
+        Self {
+            command: tools::invocation(&job).map(|i| i.argv).map_err(|e| e.to_string()),
+            writes: cell.settings.iter().flat_map(writes).collect(),
+            takes: takes(cell),
+        }
+    }
+}
+
+/// Where the target would be.
+fn target(kind: Target, work: &Path) -> Option<(PathBuf, Bytes)> {
+    match kind {
+        Target::None => None,
+        Target::File(size) => Some((work.join("target"), size)),
+        Target::Loop(size) => Some((Path::new("/dev").join(LOOP), size)),
+    }
+}
+
+fn writes(request: &SettingRequest) -> Vec<Result<SettingWrite, String>> {
+    match preview(&LocalMachine, std::slice::from_ref(request), None) {
+        Ok(planned) => planned
+            .into_iter()
+            .map(|p| Ok(SettingWrite { setting: p.setting, path: p.path, now: p.now, new: p.new }))
+            .collect(),
+        // The target's own device does not exist yet.
+        Err(SettingError::NeedsDevice { .. }) => vec![Ok(SettingWrite {
+            setting: format!("{}@{LOOP}", request.setting),
+            path: format!("/sys/block/{LOOP}/queue/{}", request.setting.name),
+            now: None,
+            new: request.value.clone(),
+        })],
+        Err(error) => vec![Err(error.to_string())],
+    }
+}
+
+/// The time that fio is told to take; what has no such option takes as long as it takes.
+fn takes(cell: &Cell) -> Option<Nanos> {
+    let option = |name: &str| {
+        let text = cell.workload.options.get(name)?;
+        Nanos::parse(text).or_else(|| text.parse().ok().map(Nanos::from_secs))
+    };
+    let extra = option("ramp_time").unwrap_or_default() + option("startdelay").unwrap_or_default();
+    option("runtime").map(|runtime| runtime + extra)
+}
+
+/// The least and the most time, of the trials whose time is known, and how many cells' is not.
+fn expected(plan: &Plan, cells: &[CellPlan]) -> (Nanos, Nanos, usize) {
+    let known: u64 = cells.iter().map(|c| c.takes.unwrap_or_default().get() + OVERHEAD.get()).sum();
+    let measure = &plan.study.measure;
+    let times = |repeats: u32| Nanos::new(known.saturating_mul(u64::from(repeats)));
+    let unknown = cells.iter().filter(|c| c.takes.is_none()).count();
+    (times(measure.repeats_min), times(measure.repeats_max), unknown)
+}
+
+fn as_text(plan: &Plan, cells: &[CellPlan], target: Option<&(PathBuf, Bytes)>) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = describe(&mut text, plan, cells, target);
+    text
+}
+
+fn describe(
+    text: &mut String,
+    plan: &Plan,
+    cells: &[CellPlan],
+    target: Option<&(PathBuf, Bytes)>,
+) -> std::fmt::Result {
+    let measure = &plan.study.measure;
+    let (least, most, unknown) = expected(plan, cells);
+    writeln!(text, "{}\n", plan.study.question)?;
+    writeln!(text, "seed {}", plan.seed)?;
+    writeln!(text, "{} cells, each {} to {} times", cells.len(), measure.repeats_min, measure.repeats_max)?;
+    write!(text, "expected time {least} to {most}")?;
+    match unknown {
+        0 => writeln!(text)?,
+        n => writeln!(text, ", and what the workloads of {n} cells take that state no time")?,
+    }
+    if let Some((path, size)) = target {
+        writeln!(text, "makes {} of {size}, and removes it at the end", path.display())?;
+    }
+    if plan.needs_root() && !places::is_root() {
+        writeln!(text, "needs root, which you are not")?;
+    }
+    for (cell, does) in plan.cells.iter().zip(cells) {
+        writeln!(text, "\n{}", cell.id)?;
+        for write in &does.writes {
+            match write {
+                Ok(w) => writeln!(text, "  write  {} = {}{}  {}", w.setting, w.new, was(w), w.path)?,
+                Err(reason) => writeln!(text, "  cannot {reason}")?,
+            }
+        }
+        match &does.command {
+            Ok(argv) => writeln!(text, "  run    {}", argv.join(" "))?,
+            Err(reason) => writeln!(text, "  cannot {reason}")?,
+        }
+    }
+    writeln!(text, "\nthe first block runs in this order:")?;
+    for index in plan.block_order(0) {
+        writeln!(text, "  {}", plan.cells[index].id)?;
+    }
+    Ok(())
+}
+
+fn was(write: &SettingWrite) -> String {
+    write.now.as_ref().map_or(String::new(), |now| format!(" (now {now})"))
+}
+
+fn as_json(plan: &Plan, cells: &[CellPlan], target: Option<&(PathBuf, Bytes)>) -> String {
+    let (least, most, unknown) = expected(plan, cells);
+    let write = |write: &Result<SettingWrite, String>| match write {
+        Ok(w) => json!({ "setting": w.setting, "path": w.path, "now": w.now, "new": w.new }),
+        Err(reason) => json!({ "error": reason }),
+    };
+    let cell = |(cell, does): (&Cell, &CellPlan)| {
+        json!({
+            "cell": cell.id.as_str(),
+            "levels": cell.levels,
+            "writes": does.writes.iter().map(write).collect::<Vec<Value>>(),
+            "command": does.command.as_ref().ok(),
+            "error": does.command.as_ref().err(),
+        })
+    };
+    let order = |block: u32| plan.block_order(block).into_iter().map(|i| plan.cells[i].id.as_str().to_owned());
+    let value = json!({
+        "schema": SCHEMA,
+        "study": plan.study.name,
+        "question": plan.study.question,
+        "seed": plan.seed.0,
+        "repeats": [plan.study.measure.repeats_min, plan.study.measure.repeats_max],
+        "expected_seconds": [least.secs(), most.secs()],
+        "cells_of_unknown_time": unknown,
+        "target": target.map(|(path, size)| json!({ "path": path, "bytes": size.get() })),
+        "cells": plan.cells.iter().zip(cells).map(cell).collect::<Vec<Value>>(),
+        "first_block": order(0).collect::<Vec<String>>(),
+    });
+    format!("{value:#}")
+}

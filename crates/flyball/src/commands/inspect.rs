@@ -1,0 +1,22 @@
+//! `flyball inspect`.
+
+use crate::args::{Global, Inspect};
+use crate::exit::End;
+use crate::put;
+use anyhow::{Context, Result};
+use machine::{LocalMachine, RecordedMachine};
+use report::inventory::{Style, text};
+
+/// Shows this machine, or a recorded one.
+pub fn inspect(global: &Global, arguments: &Inspect) -> Result<End> {
+    let inventory = match &arguments.root {
+        Some(folder) => machine::inventory::take(&RecordedMachine::open(folder)?)?,
+        None => machine::inventory::take(&LocalMachine)?,
+    };
+    if global.json {
+        put(&serde_json::to_string_pretty(&inventory).context("cannot write the inventory as JSON")?)?;
+    } else {
+        put(&text(&inventory, Style::Full))?;
+    }
+    Ok(End::Done)
+}

@@ -1,0 +1,65 @@
+//! `flyball list`.
+
+use crate::args::{Global, List};
+use crate::exit::End;
+use crate::{places, put, results};
+use anyhow::Result;
+use notebook::{Notebook, RunEntry};
+use serde_json::json;
+
+/// The version of the JSON form of a list.
+const SCHEMA: u32 = 1;
+
+/// Lists the runs of the notebook, the newest first.
+pub fn list(global: &Global, arguments: &List) -> Result<End> {
+    let folder = places::notebook(global)?;
+    if !folder.exists() {
+        eprintln!("there is no notebook in `{}` yet; `flyball run` and `flyball check` begin one", folder.display());
+        put(&if global.json { as_json(&[]) } else { String::new() })?;
+        return Ok(End::Done);
+    }
+    let (runs, problems) = Notebook::open(&folder)?.runs()?;
+    results::tell(&problems);
+    let wanted = |entry: &RunEntry| arguments.study.as_ref().is_none_or(|study| entry.run.study == *study);
+    let runs: Vec<RunEntry> = runs.into_iter().filter(wanted).collect();
+    put(&if global.json { as_json(&runs) } else { as_text(&runs) })?;
+    Ok(End::Done)
+}
+
+fn as_text(runs: &[RunEntry]) -> String {
+    let width = runs.iter().map(|entry| entry.run.id.0.len()).max().unwrap_or(0);
+    let lines = runs.iter().map(|entry| {
+        let run = &entry.run;
+        let state = if run.finished.is_some() { "finished" } else { "unfinished" };
+        let revision = run.revision.as_deref().unwrap_or("-");
+        format!(
+            "{:width$}  {}  {:10}  {:10}  {:4} trials, {} not counted  {revision}",
+            run.id.0,
+            run.started.iso(),
+            run.provenance.name(),
+            state,
+            entry.trials.total(),
+            entry.trials.total() - entry.trials.valid,
+        )
+    });
+    lines.collect::<Vec<String>>().join("\n")
+}
+
+fn as_json(runs: &[RunEntry]) -> String {
+    let run = |entry: &RunEntry| {
+        let run = &entry.run;
+        json!({
+            "run": run.id.0,
+            "study": run.study,
+            "started": run.started.iso(),
+            "finished": run.finished.map(domain::Timestamp::iso),
+            "provenance": run.provenance.name(),
+            "machine": run.machine,
+            "seed": run.seed.0,
+            "revision": run.revision,
+            "trials": entry.trials.total(),
+            "valid": entry.trials.valid,
+        })
+    };
+    format!("{:#}", json!({ "schema": SCHEMA, "runs": runs.iter().map(run).collect::<Vec<_>>() }))
+}

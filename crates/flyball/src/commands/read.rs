@@ -1,0 +1,78 @@
+//! `flyball show`, `explain`, `report`: a run of the notebook, read again.
+
+use crate::args::{Explain, Global, Report, ReportFormat, Show};
+use crate::exit::{End, Usage};
+use crate::results::Results;
+use crate::{places, put};
+use anyhow::{Context, Result};
+use domain::trial::TrialKey;
+use notebook::Notebook;
+use std::path::{Path, PathBuf};
+
+/// Shows a run, or one of its trials.
+pub fn show(global: &Global, arguments: &Show) -> Result<End> {
+    let notebook = Notebook::open(&places::notebook(global)?)?;
+    let id = notebook.find(&arguments.run)?;
+    if let Some(name) = &arguments.trial {
+        let key = key(name)?;
+        let trial = notebook.trial(&id, &key)?;
+        let folder = notebook.trial_folder(&id, &key);
+        put(&if global.json { report::trial_json(&trial) } else { report::trial_text(&trial) })?;
+        eprintln!("all of it: {}", folder.display());
+        return Ok(End::Done);
+    }
+    let results = Results::load(&notebook, &id, None)?;
+    put(&if global.json { report::json(&results.report()) } else { report::text(&results.report()) })?;
+    Ok(End::Done)
+}
+
+/// Shows the findings of a run alone.
+pub fn explain(global: &Global, arguments: &Explain) -> Result<End> {
+    let notebook = Notebook::open(&places::notebook(global)?)?;
+    let results = Results::load(&notebook, &notebook.find(&arguments.run)?, None)?;
+    put(&if global.json { report::json(&results.report()) } else { report::findings_text(&results.report()) })?;
+    Ok(End::Done)
+}
+
+/// Writes a run as a page, or in another form.
+pub fn report(global: &Global, arguments: &Report) -> Result<End> {
+    let notebook = Notebook::open(&places::notebook(global)?)?;
+    let id = notebook.find(&arguments.run)?;
+    let results = Results::load(&notebook, &id, arguments.metric.as_deref())?;
+    let format = if global.json { ReportFormat::Json } else { arguments.format };
+    let text = match format {
+        ReportFormat::Html => {
+            let results = results.with_traces(&notebook)?;
+            let out = arguments.out.clone().unwrap_or_else(|| PathBuf::from(format!("{id}.html")));
+            return write(&out, &report::html(&results.report()));
+        }
+        ReportFormat::Markdown => report::markdown(&results.report()),
+        ReportFormat::Text => report::text(&results.report()),
+        ReportFormat::Csv => report::csv(&results.report()),
+        ReportFormat::Json => report::json(&results.report()),
+    };
+    match &arguments.out {
+        Some(out) => write(out, &text),
+        None => {
+            put(&text)?;
+            Ok(End::Done)
+        }
+    }
+}
+
+/// Writes a file, or standard output where it is `-`, and names the file.
+pub fn write(out: &Path, text: &str) -> Result<End> {
+    if out == Path::new("-") {
+        put(text)?;
+        return Ok(End::Done);
+    }
+    std::fs::write(out, text).with_context(|| format!("cannot write the report `{}`", out.display()))?;
+    put(&out.display().to_string())?;
+    Ok(End::Done)
+}
+
+/// A trial by its name.
+pub fn key(name: &str) -> Result<TrialKey> {
+    let wrong = || Usage(format!("`{name}` is no trial's name; they look like `b00.randread_4k.a0`, and `flyball show RUN` lists them"));
+    Ok(TrialKey::from_folder(name).ok_or_else(wrong)?)
+}

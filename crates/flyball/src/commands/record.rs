@@ -1,0 +1,168 @@
+//! `flyball record`: a trace of this machine, or of a command, without a study.
+
+use crate::args::{Global, Record};
+use crate::exit::{End, Usage};
+use crate::interrupt::Interrupt;
+use crate::{places, put};
+use anyhow::{Context, Result};
+use domain::trace::Role;
+use domain::units::Bytes;
+use domain::{Nanos, Timestamp};
+use machine::{LocalMachine, Machine};
+use notebook::{Notebook, Recording, RecordingFolder};
+use recorder::{Recorder, RecorderConfig};
+use runner::child;
+use serde_json::json;
+use std::fmt::Write;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// The version of the JSON form of a recording.
+const SCHEMA: u32 = 1;
+
+/// How often the end of the command is looked for: ten wake-ups a second are below what an idle kernel does.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long an interrupted command may take to end before it is killed.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Records until the command ends, the time is over, or somebody asks us to stop.
+pub fn record(global: &Global, arguments: &Record) -> Result<End> {
+    let interrupt = Interrupt::catch()?;
+    let now = LocalMachine.now();
+    let name = name(now);
+    let mut folder = match &arguments.out {
+        Some(folder) => RecordingFolder::at(folder)?,
+        None => Notebook::create(&places::notebook(global)?)?.begin_recording(&name)?,
+    };
+    let inventory = machine::inventory::take(&LocalMachine)?;
+    let spool = folder.raw_dir().join("samples.spool");
+    let recorder = Recorder::start(RecorderConfig::new(arguments.interval, spool.clone()))?;
+    let begun = Instant::now();
+    let status = follow(arguments, &recorder, &interrupt);
+    let duration = Nanos::new(begun.elapsed().as_nanos() as u64);
+    let mut recorded = recorder.stop()?;
+    let status = status?;
+    recorded.set_workload_cpu(child::children_cpu());
+    recorded.decode(folder.sink())?;
+    std::fs::remove_file(&spool).with_context(|| format!("cannot remove `{}`", spool.display()))?;
+    let recording = Recording {
+        name,
+        machine: machine::inventory::identity(&inventory),
+        started: now,
+        command: (!arguments.command.is_empty()).then(|| arguments.command.clone()),
+        exit_code: status.and_then(|s| s.code()),
+        environment: runner::environment::fixed(&LocalMachine),
+        duration,
+        roles: recorded.roles().clone(),
+        threads: recorded.threads().to_vec(),
+        disks: recorded.disks().to_vec(),
+        recorder: recorded.report().clone(),
+    };
+    let kept = folder.commit(&recording)?;
+    put(&if global.json { as_json(&recording, &kept) } else { as_text(&recording, &kept) })?;
+    match status {
+        Some(status) if !status.success() => Ok(End::Child(status.code().unwrap_or(1))),
+        _ => Ok(End::Done),
+    }
+}
+
+/// Runs the command, or waits; `None` where there was no command.
+fn follow(arguments: &Record, recorder: &Recorder, interrupt: &Interrupt) -> Result<Option<ExitStatus>> {
+    let deadline = arguments.duration.map(|d| Instant::now() + Duration::from(d));
+    let over = || interrupt.came() || deadline.is_some_and(|d| Instant::now() >= d);
+    let Some((program, rest)) = arguments.command.split_first() else {
+        while !over() {
+            std::thread::sleep(LOOK.min(left(deadline)));
+        }
+        return Ok(None);
+    };
+    let mut child = Command::new(program)
+        .args(rest)
+        .spawn()
+        .map_err(|e| Usage(format!("cannot run `{program}`: {e}; nothing was recorded")))?;
+    recorder.follow(child.id());
+    while !over() {
+        if child::wait_within(&mut child, LOOK.min(left(deadline)))? {
+            return Ok(Some(child.wait()?));
+        }
+    }
+    Ok(Some(stop(&mut child)?))
+}
+
+/// Asks a command to end, and kills it where it does not.
+fn stop(child: &mut Child) -> Result<ExitStatus> {
+    child::terminate(child);
+    if !child::wait_within(child, GRACE)? {
+        child.kill()?;
+    }
+    Ok(child.wait()?)
+}
+
+fn left(deadline: Option<Instant>) -> Duration {
+    deadline.map_or(Duration::MAX, |d| d.saturating_duration_since(Instant::now()))
+}
+
+/// `20261120-140502-7f3a`.
+fn name(now: Timestamp) -> String {
+    let digits: String = now.iso().chars().filter(char::is_ascii_digit).collect();
+    format!("{}-{}-{:04x}", &digits[..8], &digits[8..], now.unix_nanos() & 0xffff)
+}
+
+fn as_text(recording: &Recording, kept: &Path) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = describe(&mut text, recording, kept);
+    text
+}
+
+fn describe(text: &mut String, recording: &Recording, kept: &Path) -> std::fmt::Result {
+    let Recording { duration, recorder, .. } = recording;
+    writeln!(text, "recorded {duration}: {} samples, {} missed", recorder.samples, recorder.missed)?;
+    let each = recorder.cpu.get() as f64 / recorder.samples.max(1) as f64 / 1e3;
+    writeln!(text, "the recorder itself used {} of CPU time, {each:.0} µs a sample", recorder.cpu)?;
+    writeln!(text, "frequency from: {}", recorder.frequency.name())?;
+    for reason in &recorder.absent {
+        writeln!(text, "not recorded: {reason}")?;
+    }
+    writeln!(text, "\nCPU time by role")?;
+    for role in Role::ALL {
+        if let Some(cpu) = recording.roles.get(&role) {
+            let share = cpu.get() as f64 / duration.get().max(1) as f64;
+            writeln!(text, "  {:10} {:>9}  {share:.2} CPUs", role.name(), cpu.to_string())?;
+        }
+    }
+    writeln!(text, "\nbusiest threads")?;
+    for thread in recording.threads.iter().take(8) {
+        writeln!(text, "  {:20} {:>9}  {} ({})", thread.name, thread.cpu.to_string(), thread.role, thread.tid)?;
+    }
+    if !recording.disks.is_empty() {
+        writeln!(text, "\ndisks")?;
+    }
+    for disk in &recording.disks {
+        let (read, written) = (Bytes::from_sectors(disk.read_sectors), Bytes::from_sectors(disk.write_sectors));
+        writeln!(text, "  {:10} read {read} in {}, wrote {written} in {}, busy {}", disk.device, disk.read_ios, disk.write_ios, disk.busy)?;
+    }
+    writeln!(text, "\n{}", kept.display())
+}
+
+fn as_json(recording: &Recording, kept: &Path) -> String {
+    let roles: serde_json::Map<_, _> =
+        recording.roles.iter().map(|(role, cpu)| (role.name().to_owned(), json!(cpu.get()))).collect();
+    let value = json!({
+        "schema": SCHEMA,
+        "folder": kept,
+        "started": recording.started.iso(),
+        "duration_ns": recording.duration.get(),
+        "command": recording.command,
+        "exit_code": recording.exit_code,
+        "samples": recording.recorder.samples,
+        "missed": recording.recorder.missed,
+        "recorder_cpu_ns": recording.recorder.cpu.get(),
+        "frequency_source": recording.recorder.frequency.name(),
+        "absent": recording.recorder.absent,
+        "role_cpu_ns": roles,
+    });
+    format!("{value:#}")
+}

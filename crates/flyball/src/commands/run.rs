@@ -1,0 +1,68 @@
+//! `flyball run STUDY`.
+
+use crate::args::{Global, Run};
+use crate::exit::{End, Usage};
+use crate::results::Results;
+use crate::session::{self, Begin, Measured, Order};
+use crate::{places, put};
+use anyhow::Result;
+use domain::Study;
+use std::path::Path;
+
+/// Runs a study, or shows what running it would do.
+pub fn run(global: &Global, arguments: &Run) -> Result<End> {
+    let (study, text) = read(&arguments.study)?;
+    let notebook = places::absolute(&places::notebook(global)?)?;
+    let work = match &arguments.work {
+        Some(folder) => places::absolute(folder)?,
+        None => notebook.join("work"),
+    };
+    if arguments.dry_run {
+        return super::dry_run::show(global, study, arguments.seed, &work);
+    }
+    let file = places::absolute(&arguments.study)?;
+    let order = Order {
+        study,
+        text,
+        home: file.parent(),
+        notebook,
+        state: places::state()?,
+        work,
+        seed: arguments.seed,
+        begin: if arguments.new { Begin::Anew } else { Begin::Resume },
+    };
+    let measured = session::measure(order)?;
+    let results = Results::load(&measured.notebook, &measured.run, None)?;
+    let text = if global.json { report::json(&results.report()) } else { report::text(&results.report()) };
+    put(&text)?;
+    eprintln!("`flyball report {}` writes the page", measured.run);
+    Ok(end(&measured, &results))
+}
+
+/// How a command that measured ends.
+pub fn end(measured: &Measured, results: &Results) -> End {
+    if measured.interrupted {
+        eprintln!("interrupted; everything is as before, and the next run measures what is missing");
+        End::Interrupted
+    } else if measured.left_alone {
+        End::LeftAlone
+    } else if results.is_incomplete() {
+        End::Incomplete
+    } else {
+        End::Done
+    }
+}
+
+fn read(path: &Path) -> Result<(Study, String)> {
+    let shown = path.display();
+    let bytes = std::fs::read(path).map_err(|e| Usage(format!("cannot read the study `{shown}`: {e}")))?;
+    let text = String::from_utf8(bytes)
+        .map_err(|e| Usage(format!("cannot read the study `{shown}`: byte {} is not UTF-8", e.utf8_error().valid_up_to())))?;
+    match parse::study::parse(&text) {
+        Ok(study) => Ok((study, text)),
+        Err(errors) => {
+            let lines = errors.show(&shown.to_string());
+            Err(Usage(format!("the study `{shown}` is wrong; nothing was run\n{}", lines.trim_end())).into())
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! A run from the notebook with everything that is computed from it: what `show`, `explain`, `report` and the end
+//! of `run` have in common.
+
+use analysis::explain::{Case, explain, not_measured};
+use analysis::summarise::summarise;
+use analysis::summary::{RunData, RunSummary};
+use anyhow::{Context, Result, bail};
+use domain::finding::{Finding, NotMeasured};
+use domain::inventory::Inventory;
+use domain::trial::{RunId, TrialKey};
+use notebook::{Notebook, Problem};
+use report::inventory::{Style, one_line, text as inventory_text};
+use report::{Report, TraceView};
+use std::collections::BTreeSet;
+
+/// How many rows of a trace are read for a picture of a few hundred points.
+const TRACE_ROWS: usize = 4_000;
+
+/// A run, read and judged.
+pub struct Results {
+    pub data: RunData,
+    pub summary: RunSummary,
+    pub findings: Vec<Finding>,
+    pub not_measured: Vec<NotMeasured>,
+    machine: Option<String>,
+    inventory: Option<String>,
+    traces: Vec<(TrialKey, TraceView)>,
+}
+
+impl Results {
+    /// Reads a run and judges it by one metric: the one asked for, else the study's.
+    pub fn load(notebook: &Notebook, id: &RunId, metric: Option<&str>) -> Result<Self> {
+        let data = data(notebook, id)?;
+        if let Some(metric) = metric {
+            check_metric(&data, metric)?;
+        }
+        let summary = summarise(&data, metric);
+        let inventory = inventory(notebook, id);
+        let device = data.trials.iter().find_map(|t| t.environment.get("device"));
+        let case = Case {
+            data: &data,
+            summary: &summary,
+            inventory: inventory.as_ref(),
+            target_device: device.map(String::as_str),
+        };
+        Ok(Self {
+            findings: explain(&case),
+            not_measured: not_measured(&case),
+            machine: inventory.as_ref().map(one_line),
+            inventory: inventory.as_ref().map(|i| inventory_text(i, Style::Full)),
+            traces: Vec::new(),
+            data,
+            summary,
+        })
+    }
+
+    /// Adds the traces that a page draws: of each cell the first valid trial, then the others in their order.
+    pub fn with_traces(mut self, notebook: &Notebook) -> Result<Self> {
+        for key in keys_to_draw(&self.data) {
+            let reader = notebook.trace(&self.data.run.id, &key);
+            let Some(mut reader) = reader.with_context(|| format!("trial `{}`", key.folder()))? else { continue };
+            let trace = reader.read(TRACE_ROWS, |_| true)?;
+            self.traces.push((key, TraceView::from_trace(&trace)));
+        }
+        Ok(self)
+    }
+
+    /// As the report crate takes it.
+    pub fn report(&self) -> Report<'_> {
+        Report {
+            data: &self.data,
+            summary: &self.summary,
+            findings: &self.findings,
+            not_measured: &self.not_measured,
+            machine: self.machine.as_deref(),
+            inventory_text: self.inventory.as_deref(),
+            traces: &self.traces,
+        }
+    }
+
+    /// Whether any cell of the plan has no valid trial.
+    pub fn is_incomplete(&self) -> bool {
+        self.summary.cells.iter().any(|cell| cell.points.is_empty())
+    }
+}
+
+/// A run with its study and trials. What cannot be read is told, and does not count.
+pub fn data(notebook: &Notebook, id: &RunId) -> Result<RunData> {
+    let run = notebook.run(id)?;
+    let study = parse::study::parse(&run.study_text)
+        .map_err(|e| anyhow::anyhow!("cannot read the study of `{id}` as this version of Flyball reads it:\n{e}"))?;
+    let (trials, problems) = notebook.trials(id)?;
+    tell(&problems);
+    Ok(RunData { run, study, trials })
+}
+
+/// Names on standard error what a notebook holds that cannot be read.
+pub fn tell(problems: &[Problem]) {
+    for problem in problems {
+        eprintln!("warning: passed over `{}`: {}", problem.path.display(), problem.reason);
+    }
+}
+
+fn inventory(notebook: &Notebook, id: &RunId) -> Option<Inventory> {
+    let read = || -> Result<Inventory> { Ok(serde_json::from_str(&notebook.machine_json(id)?)?) };
+    match read() {
+        Ok(inventory) => Some(inventory),
+        Err(error) => {
+            eprintln!("warning: the machine of `{id}` cannot be read: {error}");
+            None
+        }
+    }
+}
+
+fn check_metric(data: &RunData, metric: &str) -> Result<()> {
+    let measurements = data.trials.iter().filter_map(|t| t.measurement.as_ref());
+    let known: BTreeSet<&str> =
+        measurements.flat_map(|m| m.outcome.metrics.keys().map(String::as_str)).collect();
+    if known.contains(metric) {
+        return Ok(());
+    }
+    let known: Vec<&str> = known.into_iter().collect();
+    bail!("no trial of `{}` reports the metric `{metric}`; there are {}", data.run.id, known.join(", "))
+}
+
+fn keys_to_draw(data: &RunData) -> Vec<TrialKey> {
+    let mut cells = BTreeSet::new();
+    let valid = data.trials.iter().filter(|t| t.validity.is_valid());
+    let (first, later): (Vec<_>, Vec<_>) = valid.partition(|t| cells.insert(t.key.cell.clone()));
+    first.into_iter().chain(later).map(|t| t.key.clone()).take(report::MOST_TRACES).collect()
+}
