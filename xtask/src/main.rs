@@ -1,2 +1,38 @@
-//! Chores of this repository.
-fn main() {}
+//! Chores of this repository: `cargo xtask tidy`, `cargo xtask licences`.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod licences;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask COMMAND
+
+  tidy       the arrows between crates, the purity of the pure ones, the documents' code map
+  licences   every dependency's licence is one that this project may ship with
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let problems = match words.as_slice() {
+        ["tidy"] => tidy::check(),
+        ["licences"] => licences::check(),
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match problems {
+        Ok(problems) if problems.is_empty() => ExitCode::SUCCESS,
+        Ok(problems) => {
+            problems.iter().for_each(|p| eprintln!("{p}"));
+            eprintln!("{} to mend", problems.len());
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,34 @@
+# Flyball: what people type. Each target does all of its own set-up.
+
+CARGO ?= cargo
+CHECK_FOLDER ?= $(CURDIR)/flyball-demo
+
+.PHONY: help build demo test bench clean
+
+help:
+	@echo 'make demo    install what is missing, build, measure this machine for a minute and a half, name the report'
+	@echo 'make build   target/release/flyball'
+	@echo 'make test    install what the tests need, then run everything that is checked'
+	@echo 'make bench   the side-by-side benchmarks in benches/'
+	@echo 'make clean   remove what was built and what the demo left'
+
+build:
+	@scripts/setup build
+	@. scripts/rust-env && $(CARGO) build --release --locked
+
+demo:
+	@scripts/setup demo
+	@. scripts/rust-env && $(CARGO) build --release --locked
+	@target/release/flyball check --dir '$(CHECK_FOLDER)'
+
+test:
+	@scripts/setup test
+	@scripts/test
+
+bench:
+	@scripts/setup test
+	@. scripts/rust-env && benches/recorder/run
+
+clean:
+	@. scripts/rust-env && $(CARGO) clean
+	rm -rf '$(CHECK_FOLDER)'

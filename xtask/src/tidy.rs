@@ -1,0 +1,158 @@
+//! The shape of the house, asserted: which crate may know which, what the pure ones must not touch, and that
+//! the code map in ARCHITECTURE.md names every crate.
+//!
+//! Not a goal: style that rustfmt and clippy already see to.
+
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The arrows that the design allows: a crate, and all crates of this workspace that it may depend on.
+const ARROWS: [(&str, &[&str]); 10] = [
+    ("domain", &[]),
+    ("parse", &["domain"]),
+    ("analysis", &["domain"]),
+    ("report", &["domain", "analysis"]),
+    ("machine", &["domain", "parse"]),
+    ("recorder", &["domain", "parse"]),
+    ("runner", &["domain", "parse", "machine", "recorder"]),
+    ("notebook", &["domain"]),
+    ("flyball", &["domain", "parse", "analysis", "report", "machine", "recorder", "runner", "notebook"]),
+    ("xtask", &["domain", "parse", "machine"]),
+];
+
+/// Crates that take values and return values, and touch nothing.
+const PURE: [&str; 4] = ["domain", "parse", "analysis", "report"];
+
+/// What a pure crate must not name outside its tests.
+const IMPURE: [&str; 10] = [
+    "std::fs",
+    "std::process",
+    "std::env",
+    "std::net",
+    "std::thread",
+    "Instant::now",
+    "SystemTime",
+    "println!",
+    "eprintln!",
+    "thread_rng",
+];
+
+/// All that is out of shape, as lines for people.
+pub fn check() -> Result<Vec<String>, Box<dyn Error>> {
+    let metadata = MetadataCommand::new().no_deps().other_options(vec!["--offline".into()]).exec()?;
+    let root = metadata.workspace_root.as_std_path();
+    let mut problems = arrows(&metadata);
+    for package in metadata.workspace_packages() {
+        if PURE.contains(&package.name.as_str()) {
+            problems.extend(impurities(package, root)?);
+        }
+    }
+    problems.extend(unmapped(&metadata, &fs::read_to_string(root.join("ARCHITECTURE.md"))?));
+    Ok(problems)
+}
+
+fn arrows(metadata: &Metadata) -> Vec<String> {
+    let packages = metadata.workspace_packages();
+    let ours: Vec<&str> = packages.iter().map(|p| p.name.as_str()).collect();
+    let mut problems = Vec::new();
+    for package in &packages {
+        let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == package.name.as_str()) else {
+            problems.push(format!(
+                "{}: a crate without a place in the arrows of xtask/src/tidy.rs",
+                package.name
+            ));
+            continue;
+        };
+        let dependencies = package.dependencies.iter().filter(|d| d.kind != DependencyKind::Development);
+        let forbidden =
+            dependencies.filter(|d| ours.contains(&d.name.as_str()) && !allowed.contains(&d.name.as_str()));
+        problems.extend(forbidden.map(|d| format!("{}: must not depend on {}", package.name, d.name)));
+    }
+    problems
+}
+
+fn impurities(package: &Package, root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+    let folder = package.manifest_path.parent().ok_or("a manifest without a folder")?.join("src");
+    let mut problems = Vec::new();
+    for file in rust_files(folder.as_std_path())? {
+        let text = fs::read_to_string(&file)?;
+        let shown = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+        problems.extend(
+            impure_lines(&text).map(|(line, what)| format!("{shown}:{line}: a pure crate names `{what}`")),
+        );
+    }
+    Ok(problems)
+}
+
+/// Lines outside comments and before the file's tests that name something impure.
+fn impure_lines(text: &str) -> impl Iterator<Item = (usize, &'static str)> + '_ {
+    let code = text.lines().enumerate().take_while(|(_, line)| line.trim() != "#[cfg(test)]");
+    code.filter(|(_, line)| !line.trim_start().starts_with("//")).filter_map(|(index, line)| {
+        let named = IMPURE.iter().find(|what| line.contains(*what) || through_a_group(line, what))?;
+        Some((index + 1, *named))
+    })
+}
+
+/// Whether `use std::{fs, …}` brings in what `std::fs` names.
+fn through_a_group(line: &str, what: &str) -> bool {
+    let (Some(list), Some(module)) = (line.trim().strip_prefix("use std::{"), what.strip_prefix("std::"))
+    else {
+        return false;
+    };
+    list.split([',', '}', ';']).any(|item| item.trim().split("::").next() == Some(module))
+}
+
+fn rust_files(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            files.extend(rust_files(&path)?);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn unmapped(metadata: &Metadata, map: &str) -> Vec<String> {
+    let missing = |p: &&&Package| !map.contains(&format!("`{}`", p.name));
+    let packages = metadata.workspace_packages();
+    packages
+        .iter()
+        .filter(missing)
+        .map(|p| format!("ARCHITECTURE.md: says nothing of the crate `{}`", p.name))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_house_is_in_shape() {
+        let problems = check().unwrap();
+        assert!(problems.is_empty(), "{}", problems.join("\n"));
+    }
+
+    #[test]
+    fn impure_names_are_found_outside_comments_and_tests() {
+        let text = "//! std::fs is not used\nuse std::fs;\nuse std::{collections::BTreeMap, env};\n#[cfg(test)]\nuse std::net;\n";
+        let found: Vec<_> = impure_lines(text).collect();
+        assert_eq!(found, [(2, "std::fs"), (3, "std::env")]);
+    }
+
+    #[test]
+    fn no_allowed_arrow_runs_in_a_circle() {
+        // Each crate may only depend on crates that stand above it in the table.
+        for (index, (name, allowed)) in ARROWS.iter().enumerate() {
+            for target in *allowed {
+                let place = ARROWS.iter().position(|(n, _)| n == target);
+                assert!(place.is_some_and(|p| p < index), "{name} -> {target}");
+            }
+        }
+    }
+}
