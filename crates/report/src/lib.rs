@@ -58,3 +58,6 @@ pub struct Report<'a> {
 /// How many traces a page draws: at about 25 kB each the page stays below 2 MB, which a phone still opens at
 /// once. The notebook keeps all of them.
 pub const MOST_TRACES: usize = 60;
+//! HTML, SVG, Markdown, CSV and text from analysed results. Pure.
+
+pub mod inventory;

@@ -81,9 +81,11 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The highest frequency that is allowed, as a share of what the hardware can.
-    pub fn allowed_share(&self) -> Option<Ratio> {
-        Ratio::of(self.max?.hz(), self.hardware_max?.hz())
+    /// Whether a limit in force keeps the CPUs below what they can. A driver with a table of steps
+    /// (acpi-cpufreq) reaches its boost frequencies from the highest step, though they lie above it.
+    pub fn is_capped(&self) -> Option<bool> {
+        let most = self.hardware_max?.min(*self.available.last().unwrap_or(&self.hardware_max?));
+        Some(self.max? < most || self.bios_limit.is_some_and(|limit| limit < most))
     }
 }
 

@@ -75,7 +75,8 @@ fn models(inventory: &Inventory) -> Option<Absent> {
         return None;
     }
     let means = format!(
-        "{} does not say what it is: what lies below, and who else uses it, can only be told from measurements",
+        "nothing says what is behind {}: whether it spins, what caches it and who else uses it can only be told \
+         from measurements",
         names.join(", ")
     );
     absent("disk model", means)

@@ -1,0 +1,39 @@
+//! A machine as text for people: sections with their name at the left, 100 columns, no colours.
+//!
+//! What is the same on many CPUs is said once, with their list. What the machine lacks stands at the end, with
+//! what that means.
+
+mod cpu;
+mod frequency;
+mod idle;
+mod page;
+mod storage;
+mod system;
+
+use domain::inventory::Inventory;
+use page::Page;
+
+/// How much is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// What decides speed, as it is set now.
+    Brief,
+    /// Also what could be chosen instead, memory nodes, each mitigation, the command line and mount options.
+    Full,
+}
+
+/// A machine as text, with a newline at its end.
+pub fn text(inventory: &Inventory, style: Style) -> String {
+    let mut page = Page::default();
+    system::machine(inventory, &mut page);
+    cpu::show(&inventory.cpus, style, &mut page);
+    frequency::show(inventory, style, &mut page);
+    idle::show(inventory, style, &mut page);
+    system::kernel(&inventory.kernel, style, &mut page);
+    system::memory(&inventory.memory, &mut page);
+    storage::show(inventory, style, &mut page);
+    system::power(&inventory.power, &mut page);
+    system::rivals(&inventory.rivals, &mut page);
+    system::absent(&inventory.absent, &mut page);
+    page.finish()
+}

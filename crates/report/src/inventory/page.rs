@@ -1,0 +1,129 @@
+//! The page: sections with a name at the left, and lines that are broken at words.
+
+use std::fmt::Write;
+
+/// Where a terminal that nobody made wider ends comfortably.
+const WIDTH: usize = 100;
+
+/// Where text begins; the names of all sections are shorter.
+const INDENT: usize = 13;
+
+/// How far a broken line goes in.
+const HANGING: usize = 2;
+
+#[derive(Default)]
+pub(super) struct Page {
+    text: String,
+    section: &'static str,
+}
+
+impl Page {
+    /// Begins a section; it is there once a line follows.
+    pub(super) fn section(&mut self, name: &'static str) {
+        self.section = name;
+    }
+
+    /// A line, broken where it is too long.
+    pub(super) fn line(&mut self, line: impl AsRef<str>) {
+        self.hanging(HANGING, line);
+    }
+
+    /// A line whose following ones, where it is too long, go in as far as said: under the text of a table's
+    /// last column.
+    pub(super) fn hanging(&mut self, inward: usize, line: impl AsRef<str>) {
+        let line = line.as_ref();
+        let own = line.len() - line.trim_start().len();
+        let mut column = 0;
+        self.begin(own);
+        for (index, word) in words(line.trim_start()).enumerate() {
+            let length = word.chars().count();
+            if index > 0 && INDENT + own + column + word.trim_end().chars().count() > WIDTH {
+                self.text.truncate(self.text.trim_end_matches(' ').len());
+                self.text.push('\n');
+                self.begin(own + inward);
+                column = inward;
+            }
+            self.text.push_str(&word.replace(TIED, " "));
+            column += length;
+        }
+        self.text.truncate(self.text.trim_end_matches(' ').len());
+        self.text.push('\n');
+    }
+
+    /// A line of parts with commas between; nothing where there are no parts.
+    pub(super) fn parts(&mut self, parts: impl IntoIterator<Item = Option<String>>) {
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        if !parts.is_empty() {
+            self.line(list_of(parts));
+        }
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.text
+    }
+
+    /// The margin: the section's name on its first line, blank afterwards.
+    fn begin(&mut self, inward: usize) {
+        let name = std::mem::take(&mut self.section);
+        if !name.is_empty() && !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        write!(self.text, "{name:INDENT$}{:inward$}", "").expect("a string takes everything");
+    }
+}
+
+/// A blank at which no line is broken.
+const TIED: char = '\u{a0}';
+
+/// From this length a part of a list may be broken.
+const LONG_PART: usize = 40;
+
+/// Where a line may be broken: after blanks, and after the commas of a word that would leave half a line empty.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    let long = |word: &&str| word.chars().count() > WIDTH / 2;
+    line.split_inclusive(' ').flat_map(move |word| {
+        let at: &[char] = if long(&word) { &[','] } else { &[] };
+        word.split_inclusive(at)
+    })
+}
+
+/// Parts with commas between, each kept together where it is short.
+pub(super) fn list_of(parts: impl IntoIterator<Item = String>) -> String {
+    let keep = |part: String| match part.chars().count() {
+        0..LONG_PART => part.replace(' ', &TIED.to_string()),
+        _ => part,
+    };
+    parts.into_iter().map(keep).collect::<Vec<_>>().join(", ")
+}
+
+/// `one policy`, `3 policies`.
+pub(super) fn count(number: u64, one: &str, many: &str) -> String {
+    match number {
+        1 => format!("1 {one}"),
+        _ => format!("{number} {many}"),
+    }
+}
+
+/// `on` or `off`.
+pub(super) fn on_off(state: bool) -> &'static str {
+    if state { "on" } else { "off" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_broken_at_words_and_go_in() {
+        let mut page = Page::default();
+        page.section("CPU");
+        page.line("word ".repeat(30).trim_end());
+        page.line("short");
+        let text = page.finish();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines.iter().all(|l| l.chars().count() <= WIDTH));
+        assert!(lines[0].starts_with("CPU          word"));
+        assert!(lines[1].starts_with("               word"));
+        assert_eq!(lines[2], "             short");
+    }
+}
