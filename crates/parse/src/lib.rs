@@ -1,3 +1,4 @@
 //! Kernel files, tools' outputs and study files: text to values. Pure.
 
+pub mod study;
 pub mod tools;
