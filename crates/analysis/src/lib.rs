@@ -6,6 +6,7 @@
 mod answer;
 pub mod compare;
 pub mod compare_runs;
+pub mod explain;
 pub mod schedule;
 pub mod stats;
 pub mod summarise;

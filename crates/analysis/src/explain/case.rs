@@ -1,0 +1,202 @@
+//! What a rule may look at, and the few questions that many rules ask of it.
+
+use crate::compare::{Blocks, Group, Yardstick, compare};
+use crate::stats::quantile::median;
+use crate::summarise::{keys, metric_kind};
+use crate::summary::{CellSummary, Comparison, Point, RunData, RunSummary, Verdict};
+use domain::finding::{Evidence, Gain};
+use domain::inventory::{BlockDevice, Inventory};
+use domain::outcome::Better;
+use domain::plan::{Cell, Plan};
+use domain::study::{Tool, Workload};
+use domain::trial::{Measurement, Trial};
+use domain::units::Bytes;
+
+/// A measured run, and what is known of the machine that it ran on.
+#[derive(Clone, Copy, Debug)]
+pub struct Case<'a> {
+    /// The run.
+    pub data: &'a RunData,
+    /// The same as numbers.
+    pub summary: &'a RunSummary,
+    /// The machine, where it was inspected.
+    pub inventory: Option<&'a Inventory>,
+    /// The block device below the workloads' target: `vda`, `loop0`; `None` where there is none or it is not known.
+    pub target_device: Option<&'a str>,
+}
+
+impl<'a> Case<'a> {
+    /// A run without its machine.
+    pub fn new(data: &'a RunData, summary: &'a RunSummary) -> Self {
+        Self { data, summary, inventory: None, target_device: None }
+    }
+
+    /// The cells that have a valid trial, with the options that they ran with.
+    pub(super) fn cells(&self) -> Vec<CaseCell<'a>> {
+        let plan = Plan::new(self.data.study.clone(), self.data.run.seed);
+        let cells = plan.map(|plan| plan.cells).unwrap_or_default().into_iter();
+        let with_trials = cells.map(|cell| {
+            let summary = self.summary.cells.iter().find(|s| s.cell == cell.id);
+            let own =
+                self.data.trials.iter().filter(|t| t.key.cell == cell.id && t.validity.is_valid()).collect();
+            CaseCell { cell, summary, trials: own }
+        });
+        with_trials.filter(|cell| !cell.trials.is_empty()).collect()
+    }
+
+    /// Cell B against cell A by the summary's metric.
+    pub(super) fn compare(&self, a: (&str, &CaseCell<'_>), b: (&str, &CaseCell<'_>)) -> Option<Comparison> {
+        let kind = metric_kind(self.data, &self.summary.metric);
+        let measure = &self.data.study.measure;
+        let by = Yardstick {
+            metric: &kind.name,
+            unit: kind.unit.clone(),
+            better: kind.better,
+            confidence: measure.confidence,
+            threshold: measure.threshold,
+            blocks: Blocks::Shared,
+        };
+        compare(Group { name: a.0, points: a.1.points() }, Group { name: b.0, points: b.1.points() }, &by)
+    }
+
+    /// The device below the target, as the inventory has it.
+    pub(super) fn device(&self) -> Option<&'a BlockDevice> {
+        self.inventory?.device(self.target_device?)
+    }
+}
+
+/// A cell with its valid trials.
+#[derive(Clone, Debug)]
+pub(super) struct CaseCell<'a> {
+    pub cell: Cell,
+    pub summary: Option<&'a CellSummary>,
+    pub trials: Vec<&'a Trial>,
+}
+
+impl<'a> CaseCell<'a> {
+    pub(super) fn points(&self) -> &'a [Point] {
+        self.summary.map_or(&[], |summary| summary.points.as_slice())
+    }
+
+    pub(super) fn workload(&self) -> &Workload {
+        &self.cell.workload
+    }
+
+    /// The value of the first of these options that is set; a name and its aliases.
+    pub(super) fn option(&self, names: &[&str]) -> Option<&str> {
+        names.iter().find_map(|name| self.cell.workload.options.get(*name)).map(String::as_str)
+    }
+
+    pub(super) fn is_fio(&self) -> bool {
+        self.cell.workload.tool == Tool::Fio
+    }
+
+    /// Whether the page cache is passed by: `direct=1`, `buffered=0` of fio; `iflag=direct`, `oflag=direct` of dd.
+    pub(super) fn is_direct(&self) -> bool {
+        let set = |names: &[&str], value: bool| self.option(names).is_some_and(|text| is_on(text) == value);
+        match self.cell.workload.tool {
+            Tool::Fio => set(&["direct"], true) || set(&["buffered"], false),
+            Tool::Dd => {
+                ["iflag", "oflag"].iter().any(|f| self.option(&[f]).is_some_and(|v| v.contains("direct")))
+            }
+            Tool::Command { .. } => false,
+        }
+    }
+
+    /// What fio does: `randread`, `write`, …; it reads where nothing is said (fio(1), `readwrite`). `None` for other tools.
+    pub(super) fn access(&self) -> Option<&str> {
+        self.is_fio().then(|| self.option(&["rw", "readwrite"]).unwrap_or("read"))
+    }
+
+    /// Whether it reads one byte after another, and nothing else.
+    pub(super) fn reads_sequentially(&self) -> bool {
+        match self.cell.workload.tool {
+            Tool::Fio => self.access() == Some("read"),
+            Tool::Dd => self.option(&["if"]).is_some(),
+            Tool::Command { .. } => false,
+        }
+    }
+
+    /// Whether it is known to write.
+    pub(super) fn writes(&self) -> bool {
+        match self.cell.workload.tool {
+            Tool::Fio => {
+                self.access().is_some_and(|access| access.contains("write") || access.contains("rw"))
+            }
+            Tool::Dd => self.option(&["of"]).is_some(),
+            Tool::Command { .. } => false,
+        }
+    }
+
+    /// How many requests it keeps in flight: fio's `iodepth` where its engine is asynchronous, else 1, times
+    /// `numjobs`. `None` where the tool is not known to that extent, or the option cannot be read.
+    pub(super) fn depth(&self) -> Option<u32> {
+        match self.cell.workload.tool {
+            Tool::Dd => Some(1),
+            Tool::Command { .. } => None,
+            Tool::Fio => {
+                let number =
+                    |names: &[&str]| self.option(names).map_or(Some(1), |text| text.parse::<u32>().ok());
+                let jobs = number(&["numjobs"])?;
+                let depth = if self.is_asynchronous() { number(&["iodepth"])? } else { 1 };
+                jobs.checked_mul(depth)
+            }
+        }
+    }
+
+    pub(super) fn is_asynchronous(&self) -> bool {
+        matches!(self.option(&["ioengine"]), Some("libaio" | "io_uring" | "posixaio"))
+    }
+
+    /// The size of a request, where the tool was told one.
+    pub(super) fn block_size(&self) -> Option<Bytes> {
+        Bytes::parse(self.option(&["bs", "blocksize"])?)
+    }
+
+    /// The median over the valid trials of something that each may have.
+    pub(super) fn median_of(&self, figure: impl Fn(&Measurement) -> Option<f64>) -> Option<f64> {
+        let values: Vec<f64> = self.trials.iter().filter_map(|t| figure(t.measurement.as_ref()?)).collect();
+        median(&values)
+    }
+
+    /// The median of a metric.
+    pub(super) fn metric(&self, name: &str) -> Option<f64> {
+        self.median_of(|m| m.outcome.metrics.get(name).map(|metric| metric.value))
+    }
+
+    /// Where its figures were measured.
+    pub(super) fn source(&self) -> String {
+        self.summary.map_or_else(|| format!("cell {}", self.cell.id), keys)
+    }
+}
+
+/// fio's and the kernel's ways to say yes.
+pub(super) fn is_on(text: &str) -> bool {
+    matches!(text.trim(), "1" | "true" | "yes" | "on")
+}
+
+/// A figure with its source.
+pub(super) fn evidence(
+    what: impl Into<String>,
+    figure: impl Into<String>,
+    source: impl Into<String>,
+) -> Evidence {
+    Evidence { what: what.into(), figure: figure.into(), source: source.into() }
+}
+
+/// What B would give instead of A, where that is claimed to be better.
+pub(super) fn gain(comparison: &Comparison) -> Option<Gain> {
+    let interval = comparison.interval.filter(|_| comparison.verdict == Verdict::Better)?;
+    let Comparison { metric, ratio, .. } = comparison;
+    Some(Gain { metric: metric.clone(), low: interval.low, ratio: *ratio, high: interval.high })
+}
+
+/// How good the ratio is, whichever way is good: above 1 is a gain.
+pub(super) fn goodness(comparison: &Comparison) -> f64 {
+    if comparison.better == Better::Higher { comparison.ratio } else { 1.0 / comparison.ratio }
+}
+
+/// A file under /sys, written by hand.
+pub(super) fn write_command(value: &str, path: &str) -> String {
+    format!("echo {value} | sudo tee {path}")
+}

@@ -1,0 +1,169 @@
+//! The frequency governor, or the energy preference where the hardware chooses: shown where a study varied it,
+//! else named as possible where it is one that saves energy.
+//!
+//! Sources: `Documentation/admin-guide/pm/cpufreq.rst` and `intel_pstate.rst`; drivers/cpufreq/cpufreq_ondemand.c.
+
+use super::Rule;
+use super::case::{Case, evidence, write_command};
+use super::varied_setting::{self, Words};
+use domain::finding::{Confidence, Evidence, Finding, Remedy};
+use domain::inventory::{Cpufreq, Policy};
+use domain::setting::{SettingName, SettingRequest};
+
+pub(super) const RULE: Rule = Rule {
+    name: "governor",
+    doc: "The frequency governor or energy preference keeps CPUs slow while storage waits for them.",
+    run,
+};
+
+const REASON: &str = "A storage workload works in short bursts between waits, often on several CPUs in turn, so that each \
+CPU looks idle for most of a sampling window; a governor that goes by utilisation then keeps the frequency low, and \
+the work on the path of each request (submission, checksums, encryption, completion) takes longer.";
+
+const WORDS: Words =
+    Words { rule: "governor", settings: &["governor", "epp"], what: "the frequency policy", reason: REASON };
+
+/// Governors that lower the frequency by utilisation, or always.
+const SAVING: &[&str] = &["ondemand", "conservative", "powersave", "schedutil"];
+
+/// Energy preferences that lean to saving: `Documentation/admin-guide/pm/intel_pstate.rst`.
+const SAVING_EPP: &[&str] = &["power", "balance_power"];
+
+fn run(case: &Case<'_>) -> Vec<Finding> {
+    let varies = |case: &Case<'_>| {
+        let settings = case.data.study.factors.iter().flat_map(|f| &f.levels).flat_map(|l| &l.settings);
+        settings.into_iter().any(|s| WORDS.settings.contains(&s.setting.name.as_str()))
+    };
+    if varies(case) {
+        return varied_setting::findings(case, &WORDS);
+    }
+    case.inventory.and_then(|inventory| inventory.cpufreq.as_ref()).and_then(configured).into_iter().collect()
+}
+
+/// What the configuration alone suggests.
+fn configured(cpufreq: &Cpufreq) -> Option<Finding> {
+    let (policy, (setting, value, wanted)) =
+        cpufreq.policies.iter().find_map(|policy| Some((policy, saving(policy)?)))?;
+    let file = if setting == "epp" { "energy_performance_preference" } else { "scaling_governor" };
+    let path = format!("/sys/devices/system/cpu/cpufreq/policy*/{file}");
+    let request = SettingRequest { setting: SettingName::parse(setting), value: wanted.into() };
+    Some(Finding {
+        rule: RULE.name,
+        title: format!(
+            "the CPUs run with {setting} `{value}`, which may cost throughput; it was not measured here"
+        ),
+        reason: REASON.to_owned(),
+        evidence: figures(cpufreq, policy, setting, &value),
+        confidence: Confidence::Possible,
+        gain: None,
+        remedy: Some(Remedy {
+            what: format!(
+                "measure with {setting} `{wanted}`, and keep it where it gains enough for its energy"
+            ),
+            settings: vec![request],
+            undo: write_command(&value, &path),
+        }),
+        next: write_command(wanted, &path),
+    })
+}
+
+/// The setting of a policy that saves energy, its value, and the one to try.
+fn saving(policy: &Policy) -> Option<(&'static str, String, &'static str)> {
+    let governor = policy.governor.as_deref()?;
+    // In active mode `powersave` is the driver's own algorithm, and the preference is what counts.
+    let hardware = matches!(policy.driver.as_deref(), Some("intel_pstate" | "amd-pstate-epp"));
+    match &policy.epp {
+        Some(epp) if hardware && governor != "performance" => {
+            SAVING_EPP.contains(&epp.as_str()).then(|| ("epp", epp.clone(), "performance"))
+        }
+        _ if hardware => None,
+        _ => SAVING.contains(&governor).then(|| ("governor", governor.to_owned(), "performance")),
+    }
+}
+
+fn figures(cpufreq: &Cpufreq, policy: &Policy, setting: &str, value: &str) -> Vec<Evidence> {
+    let alike = cpufreq.policies.iter().filter(|p| saving(p).is_some()).count();
+    let source = format!("/sys/devices/system/cpu/cpufreq/policy{}", policy.id);
+    let mut figures = vec![evidence(
+        setting,
+        format!("`{value}` on {alike} of {} policies", cpufreq.policies.len()),
+        source.clone(),
+    )];
+    if let (Some(min), Some(max)) = (policy.hardware_min, policy.hardware_max) {
+        figures.push(evidence("frequencies it may choose from", format!("{min} to {max}"), source));
+    }
+    figures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{about, bare_machine, findings, fio_run, machine_with, setting_run};
+    use super::*;
+    use domain::units::Hertz;
+
+    fn policy(driver: &str, governor: &str, epp: Option<&str>) -> Policy {
+        Policy {
+            driver: Some(driver.into()),
+            governor: Some(governor.into()),
+            epp: epp.map(str::to_owned),
+            hardware_min: Some(Hertz::from_mhz(800)),
+            hardware_max: Some(Hertz::from_mhz(3500)),
+            ..Policy::default()
+        }
+    }
+
+    fn quiet() -> crate::summary::RunData {
+        fio_run(&["rw=read"], |cell, block| vec![("throughput", about(1e8, cell, block))])
+    }
+
+    #[test]
+    fn a_governor_that_was_varied_and_decides_is_shown_with_its_gain() {
+        let data = setting_run("governor", &["ondemand", "performance"], |level, block| {
+            about([1.0e8, 1.24e8][level], level, block)
+        });
+        let found = findings(RULE, &data, None, None).swap_remove(0);
+        assert_eq!(found.confidence, Confidence::Shown);
+        assert!((found.gain.unwrap().ratio - 1.24).abs() < 0.02);
+        assert_eq!(found.remedy.unwrap().settings[0].to_string(), "governor = performance");
+        assert!(
+            found.title.contains("performance gives 1.24 times the throughput of ondemand"),
+            "{}",
+            found.title
+        );
+    }
+
+    #[test]
+    fn a_governor_that_was_varied_without_effect_is_no_finding_whatever_it_is_called() {
+        let data =
+            setting_run("governor", &["ondemand", "performance"], |level, block| about(1e8, level, block));
+        let machine = machine_with(policy("acpi-cpufreq", "ondemand", None));
+        assert!(findings(RULE, &data, Some(&machine), None).is_empty());
+    }
+
+    #[test]
+    fn ondemand_that_was_not_measured_is_possible() {
+        let machine = machine_with(policy("acpi-cpufreq", "ondemand", None));
+        let found = findings(RULE, &quiet(), Some(&machine), None).swap_remove(0);
+        assert_eq!((found.confidence, found.gain), (Confidence::Possible, None));
+        assert_eq!(
+            found.next,
+            "echo performance | sudo tee /sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
+        );
+    }
+
+    #[test]
+    fn powersave_of_intel_pstate_is_judged_by_its_energy_preference() {
+        for (epp, expected) in [("balance_power", 1), ("balance_performance", 0)] {
+            let machine = machine_with(policy("intel_pstate", "powersave", Some(epp)));
+            assert_eq!(findings(RULE, &quiet(), Some(&machine), None).len(), expected, "{epp}");
+        }
+    }
+
+    #[test]
+    fn performance_or_no_cpufreq_is_no_finding() {
+        let machine = machine_with(policy("acpi-cpufreq", "performance", None));
+        assert!(findings(RULE, &quiet(), Some(&machine), None).is_empty());
+        assert!(findings(RULE, &quiet(), Some(&bare_machine()), None).is_empty());
+        assert!(findings(RULE, &quiet(), None, None).is_empty());
+    }
+}

@@ -1,0 +1,129 @@
+//! Deep idle states: a CPU that sleeps while it waits for a single request needs time to wake up, and that time is
+//! part of each request's latency.
+//!
+//! Source: `Documentation/admin-guide/pm/cpuidle.rst` (`latency`, `disable`).
+
+use super::Rule;
+use super::case::{Case, CaseCell, evidence};
+use crate::words::percent;
+use domain::finding::{Confidence, Finding, Remedy};
+use domain::inventory::IdleState;
+use domain::setting::{SettingName, SettingRequest};
+use domain::time::Nanos;
+use domain::units::Unit;
+
+pub(super) const RULE: Rule = Rule {
+    name: "idle-exit-latency",
+    doc: "Waking up from a deep idle state is a good part of the latency of a single request.",
+    run,
+};
+
+/// Exit latencies below this share of the measured latency are lost in it.
+const LEAST_SHARE: f64 = 0.1;
+
+fn run(case: &Case<'_>) -> Vec<Finding> {
+    let states =
+        case.inventory.and_then(|i| i.cpuidle.as_ref()).map_or(&[][..], |idle| idle.states.as_slice());
+    let Some((deepest, exit)) = deepest(states) else { return Vec::new() };
+    let cells = case.cells();
+    let single = cells.iter().filter(|cell| cell.depth() == Some(1));
+    let latencies = single
+        .filter_map(|cell| Some((cell, cell.metric("latency_p50").or_else(|| cell.metric("latency_mean"))?)));
+    // Of several, the one where waking up counts most.
+    let shortest = latencies.min_by(|(_, a), (_, b)| a.total_cmp(b));
+    shortest.and_then(|(cell, latency)| finding(deepest, exit, cell, latency)).into_iter().collect()
+}
+
+/// The state with the longest exit latency that is switched off on not all of its CPUs.
+fn deepest(states: &[IdleState]) -> Option<(&IdleState, Nanos)> {
+    let enabled = states.iter().filter(|state| state.disabled.len() < state.cpus.len());
+    enabled.filter_map(|state| Some((state, state.latency?))).max_by_key(|(_, latency)| *latency)
+}
+
+fn finding(state: &IdleState, exit: Nanos, cell: &CaseCell<'_>, latency: f64) -> Option<Finding> {
+    let share = exit.secs() / latency;
+    // A CPU that sleeps no longer than it takes to wake up does not choose that state.
+    let entered = state.residency.is_none_or(|residency| residency.secs() <= latency);
+    if share < LEAST_SHARE || !entered {
+        return None;
+    }
+    let name = &state.name;
+    let disable = format!("/sys/devices/system/cpu/cpu*/cpuidle/state{}/disable", state.index);
+    let shown = Unit::Seconds.show(latency);
+    Some(Finding {
+        rule: RULE.name,
+        title: format!(
+            "waking up from idle state {name} may take {exit} of the {shown} that a request takes in {}; it was not measured with and without",
+            cell.cell.id
+        ),
+        reason: "With one request in flight the CPU has nothing to do until it completes, enters an idle state, and must leave it \
+before the completion is handled. Deep states save energy and take longer to leave; the kernel chooses by how long it \
+expects to wait, and does not know that somebody waits for it."
+            .into(),
+        evidence: vec![
+            evidence(
+                format!("exit latency of {name}, at worst"),
+                exit.to_string(),
+                format!("/sys/devices/system/cpu/cpu0/cpuidle/state{}/latency", state.index),
+            ),
+            evidence("latency of a request at depth 1, median", shown, cell.source()),
+            evidence("share of it, at most", percent(share.min(1.0)), "the quotient of these"),
+        ],
+        confidence: Confidence::Possible,
+        gain: None,
+        remedy: Some(Remedy {
+            what: format!("switch {name} off while latency counts, and measure what it gains and costs in energy"),
+            settings: vec![SettingRequest { setting: SettingName::parse(&format!("idle.{name}.disable")), value: "1".into() }],
+            undo: format!("echo 0 | sudo tee {disable}"),
+        }),
+        next: format!("echo 1 | sudo tee {disable}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{about, bare_machine, findings, fio_run, with_depth};
+    use super::*;
+    use domain::inventory::{CpuList, Cpuidle, Inventory};
+
+    fn machine(latency_us: u64, disabled: &str) -> Inventory {
+        let state = IdleState {
+            index: 3,
+            name: "C6".into(),
+            description: None,
+            latency: Some(Nanos::from_micros(latency_us)),
+            residency: None,
+            cpus: CpuList::parse("0-1").unwrap(),
+            disabled: CpuList::parse(disabled).unwrap(),
+        };
+        let idle = Cpuidle { driver: None, governor: None, available_governors: vec![], states: vec![state] };
+        Inventory { cpuidle: Some(idle), ..bare_machine() }
+    }
+
+    fn latency(depth: &str, seconds: f64) -> crate::summary::RunData {
+        fio_run(&[&with_depth(depth)], move |cell, block| vec![("latency_mean", about(seconds, cell, block))])
+    }
+
+    #[test]
+    fn an_exit_latency_like_the_requests_own_is_found() {
+        let found = findings(RULE, &latency("1", 250e-6), Some(&machine(133, "")), None).swap_remove(0);
+        assert_eq!(found.confidence, Confidence::Possible);
+        assert_eq!(found.remedy.unwrap().settings[0].to_string(), "idle.C6.disable = 1");
+        assert_eq!(found.next, "echo 1 | sudo tee /sys/devices/system/cpu/cpu*/cpuidle/state3/disable");
+    }
+
+    #[test]
+    fn a_slow_device_a_deep_queue_or_a_disabled_state_is_no_finding() {
+        assert!(findings(RULE, &latency("1", 8e-3), Some(&machine(133, "")), None).is_empty());
+        assert!(findings(RULE, &latency("32", 250e-6), Some(&machine(133, "")), None).is_empty());
+        assert!(findings(RULE, &latency("1", 250e-6), Some(&machine(133, "0-1")), None).is_empty());
+    }
+
+    #[test]
+    fn without_idle_states_or_a_latency_nothing_is_said() {
+        assert!(findings(RULE, &latency("1", 250e-6), Some(&bare_machine()), None).is_empty());
+        assert!(findings(RULE, &latency("1", 250e-6), None, None).is_empty());
+        let none = fio_run(&[&with_depth("1")], |cell, block| vec![("throughput", about(1e8, cell, block))]);
+        assert!(findings(RULE, &none, Some(&machine(133, "")), None).is_empty());
+    }
+}

@@ -1,0 +1,87 @@
+//! Why it is as fast as it is: rules that turn a measured run into findings with evidence.
+//!
+//! A rule is one file: its documentation, its function and its tests; adding one touches that file and
+//! [`RULES`]. A rule is a pure function of a [`Case`] and gives no finding without evidence: where what it
+//! needs was not measured, it is silent, and [`not_measured`] says what is missing.
+
+mod case;
+mod frequency_capped;
+mod governor;
+mod idle_exit_latency;
+mod misleading_options;
+mod noise;
+mod not_measured;
+mod one_thread_at_limit;
+mod page_cache;
+mod queue_depth;
+mod read_ahead;
+mod scheduler;
+mod varied_setting;
+
+#[cfg(test)]
+mod testing;
+
+pub use case::Case;
+pub use not_measured::not_measured;
+
+use domain::finding::Finding;
+
+/// A rule.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// Its name, as findings carry it: `queue-depth`.
+    pub name: &'static str,
+    /// What it finds, in a sentence.
+    pub doc: &'static str,
+    /// Judges a case.
+    pub run: fn(&Case<'_>) -> Vec<Finding>,
+}
+
+/// All rules, in the order in which findings of equal confidence are shown.
+pub const RULES: &[Rule] = &[
+    governor::RULE,
+    frequency_capped::RULE,
+    queue_depth::RULE,
+    read_ahead::RULE,
+    scheduler::RULE,
+    one_thread_at_limit::RULE,
+    idle_exit_latency::RULE,
+    page_cache::RULE,
+    misleading_options::RULE,
+    noise::RULE,
+];
+
+/// Every finding of every rule: the surest first, and among equals those with the larger gain.
+pub fn explain(case: &Case<'_>) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| (rule.run)(case)).collect();
+    let size = |f: &Finding| f.gain.as_ref().map_or(0.0, |gain| gain.ratio.ln().abs());
+    findings.sort_by(|a, b| b.confidence.cmp(&a.confidence).then(size(b).total_cmp(&size(a))));
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{fio_run, with_depth};
+    use super::*;
+    use domain::finding::Confidence;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_rule_has_a_name_of_its_own_and_a_sentence() {
+        let names: BTreeSet<_> = RULES.iter().map(|rule| rule.name).collect();
+        assert_eq!(names.len(), RULES.len());
+        assert!(RULES.iter().all(|rule| rule.doc.ends_with('.')));
+    }
+
+    #[test]
+    fn findings_carry_their_rules_name_and_evidence_and_the_surest_come_first() {
+        let data = fio_run(&[&with_depth("1"), &with_depth("32")], |cell, block| {
+            vec![("throughput", if cell == 0 { 1e7 } else { 9e7 } * (1.0 + f64::from(block) / 500.0))]
+        });
+        let findings = explain(&Case::new(&data, &crate::summarise::summarise(&data, None)));
+        assert_eq!(findings[0].rule, "queue-depth");
+        assert_eq!(findings[0].confidence, Confidence::Shown);
+        assert!(findings.iter().all(|f| !f.evidence.is_empty() && !f.next.is_empty()));
+        assert!(findings.windows(2).all(|w| w[0].confidence >= w[1].confidence));
+    }
+}

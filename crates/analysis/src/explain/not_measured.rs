@@ -1,0 +1,201 @@
+//! What could not be answered here, why, and what it would need.
+
+use super::case::Case;
+use domain::finding::NotMeasured;
+use domain::inventory::Inventory;
+use domain::trace::FrequencySource;
+use std::collections::BTreeSet;
+
+/// Every question that this run leaves open for want of something the machine or the recorder did not have. What the
+/// inventory and the recorder both lack is said once.
+pub fn not_measured(case: &Case<'_>) -> Vec<NotMeasured> {
+    let mut open = Vec::new();
+    match case.inventory {
+        Some(inventory) => open.extend(of_machine(inventory)),
+        None => open.push(NotMeasured {
+            what: "what the machine's configuration costs".into(),
+            why: "the machine was not inspected with this run; `flyball inspect` shows it".into(),
+        }),
+    }
+    open.extend(of_device(case));
+    open.extend(of_recorder(case));
+    open.extend(of_trials(case));
+    open
+}
+
+fn of_machine(inventory: &Inventory) -> Vec<NotMeasured> {
+    let is_virtual = inventory.is_virtual() == Some(true);
+    let hidden = |what: &str| {
+        if is_virtual {
+            format!(
+                "{what}: the hypervisor keeps it for itself; run on the host, or in the lab with virtual P-states"
+            )
+        } else {
+            format!(
+                "{what}: no driver for it is loaded; see the firmware's settings and the kernel's command line"
+            )
+        }
+    };
+    let mut open = Vec::new();
+    let mut add = |what: &str, why: String| open.push(NotMeasured { what: what.into(), why });
+    if inventory.cpufreq.is_none() {
+        add("what the CPU frequency policy costs", hidden("this kernel has no cpufreq policy"));
+    }
+    if inventory.cpuidle.as_ref().is_none_or(|idle| idle.states.is_empty()) {
+        add("what leaving idle states costs", hidden("this kernel shows no idle states"));
+    }
+    if inventory.frequency_sources.is_empty() {
+        add("at which frequency the CPUs ran", hidden("nothing here shows a frequency"));
+    }
+    if !inventory.power.is_measurable() {
+        let unreadable = !inventory.power.rapl.is_empty();
+        let why = if unreadable {
+            "the energy counters (RAPL) are readable by root alone; run as root".to_owned()
+        } else {
+            hidden("there is no energy counter (RAPL)")
+        };
+        add("power and energy", why);
+    }
+    if is_virtual {
+        add("what other guests did meanwhile", "the hypervisor shows no more of it than steal time".into());
+    }
+    open
+}
+
+fn of_device(case: &Case<'_>) -> Option<NotMeasured> {
+    let why = match (case.target_device, case.inventory) {
+        (None, _) => {
+            "the target lies on no block device that was found (tmpfs, a network filesystem, or hidden by a container)"
+        }
+        (Some(device), Some(inventory)) if inventory.device(device).is_none() => {
+            "the device below the target is not in the inventory"
+        }
+        _ => return None,
+    };
+    Some(NotMeasured { what: "how busy the device below the target was".into(), why: why.into() })
+}
+
+/// What the recorder says that it could not sample, and trials that ran without it.
+fn of_recorder(case: &Case<'_>) -> Vec<NotMeasured> {
+    let measurements = || case.data.trials.iter().filter_map(|t| t.measurement.as_ref());
+    let absent: BTreeSet<&String> =
+        measurements().filter_map(|m| m.recorder.as_ref()).flat_map(|r| &r.absent).collect();
+    let known = |text: &str| {
+        case.inventory.is_some() && ["cpufreq", "RAPL", "cpuidle"].iter().any(|name| text.contains(name))
+    };
+    let mut open: Vec<NotMeasured> = absent
+        .into_iter()
+        .filter(|text| !known(text))
+        .map(|text| NotMeasured {
+            what: "a series of the trace".into(),
+            why: format!("the recorder says: {text}"),
+        })
+        .collect();
+    let requested_only = |m: &domain::trial::Measurement| {
+        m.recorder.as_ref().is_some_and(|r| r.frequency == FrequencySource::ScalingCurFreq)
+    };
+    if measurements().any(requested_only) {
+        open.push(NotMeasured {
+            what: "the frequency that the CPUs really ran at".into(),
+            why: "only scaling_cur_freq could be read, which may be what was asked for; counters (perf msr events) need root".into(),
+        });
+    }
+    if measurements().next().is_some() && measurements().all(|m| m.recorder.is_none()) {
+        open.push(NotMeasured {
+            what: "CPU time, disks and frequency during the trials".into(),
+            why: "nothing was recorded".into(),
+        });
+    }
+    open
+}
+
+/// Cells without a valid trial.
+fn of_trials(case: &Case<'_>) -> Vec<NotMeasured> {
+    let empty = case.summary.cells.iter().filter(|cell| cell.points.is_empty());
+    empty
+        .map(|cell| {
+            let why = cell.excluded.last().map_or_else(
+                || format!("no trial of it reports `{}`", case.summary.metric),
+                |last| match &last.validity {
+                    domain::trial::Validity::Failed(text) => format!("its last trial failed: {text}"),
+                    _ => "all of its trials were disturbed".to_owned(),
+                },
+            );
+            NotMeasured { what: format!("cell {}", cell.cell), why }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{about, bare_machine, fio_run};
+    use super::*;
+    use crate::summarise::summarise;
+    use domain::inventory::{RaplDomain, Virtualisation};
+
+    fn open(
+        data: &crate::summary::RunData,
+        inventory: Option<&Inventory>,
+        target_device: Option<&str>,
+    ) -> Vec<NotMeasured> {
+        let summary = summarise(data, None);
+        not_measured(&Case { inventory, target_device, ..Case::new(data, &summary) })
+    }
+
+    fn quiet() -> crate::summary::RunData {
+        fio_run(&["rw=read"], |cell, block| vec![("throughput", about(1e8, cell, block))])
+    }
+
+    fn why(open: &[NotMeasured], what: &str) -> Option<String> {
+        open.iter().find(|n| n.what == what).map(|n| n.why.clone())
+    }
+
+    #[test]
+    fn a_virtual_machine_without_cpufreq_says_what_that_hides_and_where_to_find_it() {
+        let virtualisation = Virtualisation { hypervisor_flag: Some(true), ..Virtualisation::default() };
+        let machine = Inventory { virtualisation, ..bare_machine() };
+        let open = open(&quiet(), Some(&machine), Some("vda"));
+        assert!(
+            why(&open, "what the CPU frequency policy costs")
+                .unwrap()
+                .contains("in the lab with virtual P-states")
+        );
+        assert!(why(&open, "what other guests did meanwhile").is_some());
+        assert!(why(&open, "how busy the device below the target was").is_none());
+    }
+
+    #[test]
+    fn energy_that_only_root_may_read_is_told_apart_from_none() {
+        let mut machine = bare_machine();
+        machine.power.rapl = vec![RaplDomain {
+            name: "package-0".into(),
+            zone: "intel-rapl:0".into(),
+            max_energy: None,
+            readable: false,
+        }];
+        assert!(
+            why(&open(&quiet(), Some(&machine), None), "power and energy").unwrap().ends_with("run as root")
+        );
+    }
+
+    #[test]
+    fn a_machine_that_has_it_all_leaves_nothing_of_it_open() {
+        let mut machine = super::super::testing::machine_with(domain::inventory::Policy::default());
+        machine.frequency_sources = vec![FrequencySource::AperfMperf];
+        machine.power.perf_events = vec!["energy-pkg".into()];
+        let open = open(&quiet(), Some(&machine), Some("vda"));
+        assert_eq!(why(&open, "what the CPU frequency policy costs"), None);
+        assert_eq!(why(&open, "power and energy"), None);
+        assert_eq!(why(&open, "at which frequency the CPUs ran"), None);
+    }
+
+    #[test]
+    fn a_cell_without_a_valid_trial_is_named_with_its_reason() {
+        let mut data = quiet();
+        data.trials = data.trials.into_iter().map(|t| crate::testing::failed(t.key)).collect();
+        assert_eq!(
+            why(&open(&data, None, None), "cell w0").unwrap(),
+            "its last trial failed: fio ended with code 1"
+        );
+    }
+}

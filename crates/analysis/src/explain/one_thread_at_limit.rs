@@ -1,0 +1,139 @@
+//! One kernel thread is at its core's limit: the array, the encryption, the journal or the loop device cannot go
+//! faster than one core does, however many there are.
+//!
+//! Sources: drivers/md/raid5.c (`raid5d`), raid10.c (`raid10d`); drivers/md/dm-crypt.c (`dmcrypt_write`);
+//! fs/jbd2/commit.c; drivers/block/loop.c.
+
+use super::Rule;
+use super::case::{Case, CaseCell, evidence};
+use crate::words::percent;
+use domain::finding::{Confidence, Finding, Remedy};
+use domain::setting::{SettingName, SettingRequest};
+use domain::trace::Role;
+
+pub(super) const RULE: Rule = Rule {
+    name: "one-thread-at-limit",
+    doc: "A single kernel thread (array, encryption, journal, loop) is at its core's limit.",
+    run,
+};
+
+/// A thread this busy waits for nothing but the CPU; the rest is start, end and the scheduler's own work.
+const AT_LIMIT: f64 = 0.9;
+
+/// Threads of which one does the work of a whole layer.
+const ROLES: [Role; 4] = [Role::Array, Role::Crypt, Role::Journal, Role::Loop];
+
+fn run(case: &Case<'_>) -> Vec<Finding> {
+    case.cells().iter().filter_map(|cell| finding(case, cell)).collect()
+}
+
+fn finding(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
+    let (name, role, share) = busiest(cell).filter(|(.., share)| *share >= AT_LIMIT)?;
+    let (what, settings, undo) = remedy(case, role);
+    Some(Finding {
+        rule: RULE.name,
+        title: format!(
+            "{} is held back by one kernel thread: `{name}` used {} of one core",
+            cell.cell.id,
+            percent(share)
+        ),
+        reason: format!(
+            "All requests of this layer ({role}) pass through one thread, and a thread runs on one core at a time. More cores \
+do not help; a higher frequency of that core does, in proportion, and so does anything that spreads the work."
+        ),
+        evidence: vec![evidence(
+            format!("CPU time of `{name}` as a share of a trial's time, median"),
+            percent(share),
+            cell.source(),
+        )],
+        confidence: Confidence::Likely,
+        gain: None,
+        remedy: Some(Remedy { what: what.into(), settings, undo: undo.into() }),
+        next: "flyball inspect".into(),
+    })
+}
+
+/// The thread of these roles with the largest median share of a core over the cell's trials.
+fn busiest(cell: &CaseCell<'_>) -> Option<(String, Role, f64)> {
+    let threads = cell.trials.iter().filter_map(|t| t.measurement.as_ref()).flat_map(|m| &m.threads);
+    let mut names: Vec<(&str, Role)> =
+        threads.filter(|t| ROLES.contains(&t.role)).map(|t| (t.name.as_str(), t.role)).collect();
+    names.sort_unstable();
+    names.dedup();
+    let shares = names.into_iter().filter_map(|(name, role)| {
+        let share = cell.median_of(|m| {
+            let busiest = m.threads.iter().filter(|t| t.name == name && t.role == role).map(|t| t.cpu).max();
+            let cpu_s = busiest.map_or(0.0, |cpu| cpu.secs());
+            (m.duration.get() > 0).then(|| cpu_s / m.duration.secs())
+        })?;
+        Some((name.to_owned(), role, share))
+    });
+    shares.max_by(|(.., a), (.., b)| a.total_cmp(b))
+}
+
+/// What spreads the work of such a layer, and how it is undone.
+fn remedy(case: &Case<'_>, role: Role) -> (&'static str, Vec<SettingRequest>, &'static str) {
+    let object = case.target_device.map(str::to_owned);
+    match role {
+        Role::Array => (
+            "for RAID 4, 5 and 6, let several threads work on stripes (group_thread_cnt); for others, raise the core's frequency",
+            vec![SettingRequest {
+                setting: SettingName { name: "group_thread_cnt".into(), object },
+                value: "4".into(),
+            }],
+            "write 0 back to md/group_thread_cnt",
+        ),
+        Role::Crypt => (
+            "encrypt in the caller's own context: `cryptsetup refresh --perf-no_read_workqueue --perf-no_write_workqueue NAME`",
+            vec![],
+            "`cryptsetup refresh NAME` without these flags",
+        ),
+        Role::Loop => (
+            "let the loop device pass the page cache by, which makes it asynchronous: `losetup --direct-io=on /dev/loopN`",
+            vec![],
+            "`losetup --direct-io=off /dev/loopN`",
+        ),
+        _ => (
+            "commit less often or elsewhere: an external journal, fewer fsync calls, `data=ordered` instead of `data=journal`",
+            vec![],
+            "mount with the options that were in force before",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{about, findings, fio_run};
+    use super::*;
+    use domain::Nanos;
+    use domain::trial::ThreadTime;
+
+    /// A run of one-second trials in which a thread of this role used so many milliseconds.
+    fn with_thread(role: Role, used: u64) -> crate::summary::RunData {
+        let mut data = fio_run(&["rw=write"], |cell, block| vec![("throughput", about(1e8, cell, block))]);
+        for trial in &mut data.trials {
+            let thread = ThreadTime { name: "md0_raid5".into(), tid: 7, role, cpu: Nanos::from_millis(used) };
+            trial.measurement.as_mut().unwrap().threads = vec![thread];
+        }
+        data
+    }
+
+    #[test]
+    fn an_array_thread_that_fills_its_core_is_found() {
+        let found = findings(RULE, &with_thread(Role::Array, 970), None, Some("md0")).swap_remove(0);
+        assert_eq!(found.title, "w0 is held back by one kernel thread: `md0_raid5` used 97% of one core");
+        assert_eq!(found.remedy.unwrap().settings[0].to_string(), "group_thread_cnt@md0 = 4");
+    }
+
+    #[test]
+    fn a_half_busy_thread_or_the_workload_itself_is_no_finding() {
+        assert!(findings(RULE, &with_thread(Role::Array, 500), None, None).is_empty());
+        assert!(findings(RULE, &with_thread(Role::Workload, 990), None, None).is_empty());
+    }
+
+    #[test]
+    fn without_threads_nothing_is_said() {
+        let data = fio_run(&["rw=write"], |cell, block| vec![("throughput", about(1e8, cell, block))]);
+        assert!(findings(RULE, &data, None, None).is_empty());
+    }
+}

@@ -1,0 +1,113 @@
+//! The page cache served the reads: the device read far less than the tool did, so that memory was measured.
+
+use super::Rule;
+use super::case::{Case, CaseCell, evidence};
+use crate::words::percent;
+use domain::finding::{Confidence, Finding, Remedy};
+use domain::trial::Measurement;
+use domain::units::Bytes;
+
+pub(super) const RULE: Rule =
+    Rule { name: "page-cache", doc: "Reads came from memory, not from the device.", run };
+
+/// Where the device read less than this share of what the tool read, the rate is that of memory. Start-up and
+/// counters that lag by a sample stay far above it.
+const LEAST_SHARE: f64 = 0.5;
+
+fn run(case: &Case<'_>) -> Vec<Finding> {
+    case.cells().iter().filter_map(|cell| finding(case, cell)).collect()
+}
+
+fn finding(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
+    let tool = cell.median_of(|m| read_by_tool(m, cell))?;
+    let device = cell.median_of(|m| read_by_device(m, case.target_device))?;
+    let share = device / tool;
+    if share >= LEAST_SHARE {
+        return None;
+    }
+    let bytes = |value: f64| Bytes::new(value as u64).to_string();
+    let name = case.target_device.unwrap_or("all block devices");
+    Some(Finding {
+        rule: RULE.name,
+        title: format!("{} measured memory: the page cache served {} of its reads", cell.cell.id, percent(1.0 - share)),
+        reason: "What was read or written lately stays in memory, and a read of it never reaches the device. A file that fits \
+into memory is read from there from the second time on, or from the first where it was just written."
+            .into(),
+        evidence: vec![
+            evidence("read by the tool in a trial, median", bytes(tool), cell.source()),
+            evidence(format!("read from {name} meanwhile"), bytes(device), "/proc/diskstats"),
+        ],
+        confidence: Confidence::Likely,
+        gain: None,
+        remedy: Some(Remedy {
+            what: "to measure the device, read past the cache (`direct = 1`), or drop it before each trial \
+(`drop_caches = true`), or use a file larger than memory"
+                .into(),
+            settings: vec![],
+            undo: "nothing to undo: this is about the measurement, not the machine".into(),
+        }),
+        next: "sync && echo 3 | sudo tee /proc/sys/vm/drop_caches".into(),
+    })
+}
+
+/// The bytes that the tool says it read. `None` for a tool that does not say what of its throughput was reads.
+fn read_by_tool(measurement: &Measurement, cell: &CaseCell<'_>) -> Option<f64> {
+    let metric = |name: &str| measurement.outcome.metrics.get(name).map(|m| m.value);
+    let all_reads = || metric("throughput").filter(|_| cell.reads_sequentially() && !cell.writes());
+    let rate = metric("read_throughput").or_else(all_reads)?;
+    let seconds = metric("elapsed").unwrap_or(measurement.duration.secs());
+    Some(rate * seconds).filter(|bytes| *bytes > 0.0)
+}
+
+/// The bytes that were read from the target's device, or from the device that read most. `None` where disks
+/// were not recorded.
+fn read_by_device(measurement: &Measurement, target: Option<&str>) -> Option<f64> {
+    measurement.recorder.as_ref().map(|_| ()).or((!measurement.disks.is_empty()).then_some(()))?;
+    let own = measurement.disks.iter().filter(|disk| target.is_none_or(|target| disk.device == target));
+    let sectors = own.map(|disk| disk.read_sectors).max().unwrap_or(0);
+    Some(Bytes::from_sectors(sectors).get() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{about, findings, fio_run, with_device_reads};
+    use super::*;
+    use domain::Nanos;
+
+    /// A run that reads 100 MB a trial by the tool's account, and so much by the device's.
+    fn reading(from_device: u64) -> crate::summary::RunData {
+        let mut data =
+            fio_run(&["rw=read bs=128k"], |cell, block| vec![("read_throughput", about(1e8, cell, block))]);
+        with_device_reads(&mut data, "vda", from_device, Nanos::from_millis(500));
+        data
+    }
+
+    #[test]
+    fn reads_that_never_reached_the_device_are_found() {
+        let found = findings(RULE, &reading(5_000_000), None, Some("vda")).swap_remove(0);
+        assert!(
+            found.title.starts_with("w0 measured memory: the page cache served 95% of its reads"),
+            "{}",
+            found.title
+        );
+        assert_eq!(found.confidence, Confidence::Likely);
+    }
+
+    #[test]
+    fn a_device_that_did_nothing_at_all_is_the_strongest_case() {
+        assert_eq!(findings(RULE, &reading(5_000_000), None, Some("vdb")).len(), 1);
+    }
+
+    #[test]
+    fn reads_that_reached_the_device_are_no_finding() {
+        assert!(findings(RULE, &reading(100_000_000), None, Some("vda")).is_empty());
+        assert!(findings(RULE, &reading(100_000_000), None, None).is_empty());
+    }
+
+    #[test]
+    fn without_a_record_of_disks_nothing_is_said() {
+        let mut data = reading(0);
+        data.trials.iter_mut().for_each(|t| t.measurement.as_mut().unwrap().disks.clear());
+        assert!(findings(RULE, &data, None, Some("vda")).is_empty());
+    }
+}

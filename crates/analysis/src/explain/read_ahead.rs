@@ -1,0 +1,156 @@
+//! Read-ahead: shown where a study varied it; else likely where sequential reads through the page cache are slower
+//! than large direct ones, and the window is small.
+//!
+//! Source: `Documentation/ABI/stable/sysfs-block` (`read_ahead_kb`), mm/readahead.c.
+
+use super::Rule;
+use super::case::{Case, CaseCell, evidence, write_command};
+use super::varied_setting::{self, Words};
+use crate::summary::{Comparison, Verdict};
+use crate::words::{interval_words, times};
+use domain::finding::{Confidence, Finding, Gain, Remedy};
+use domain::setting::{SettingName, SettingRequest};
+use domain::units::Bytes;
+
+pub(super) const RULE: Rule =
+    Rule { name: "read-ahead", doc: "Sequential reads are limited by how far the kernel reads ahead.", run };
+
+const REASON: &str = "A sequential reader waits for each piece unless the kernel has already asked for it. It asks for no \
+more than the read-ahead window at once, so that on an array, a network or any device with latency the window \
+divided by that latency bounds the throughput.";
+
+const WORDS: Words =
+    Words { rule: "read-ahead", settings: &["read_ahead_kb"], what: "read-ahead", reason: REASON };
+
+/// The kernel's default window, VM_READAHEAD_PAGES; a larger one was chosen by somebody, or by the array's geometry.
+const DEFAULT_WINDOW: Bytes = Bytes::from_kib(128);
+
+/// Direct requests at least this large show what the device gives a reader that asks for much at once.
+const LARGE: Bytes = Bytes::from_mib(1);
+
+/// The window to try: it covers a 10 ms latency at 400 MB/s.
+const WINDOW_TO_TRY_KIB: u64 = 4096;
+
+/// Direct reads must be faster by this much: the copy out of the cache alone costs a fast device some of it.
+const LEAST_GAIN: f64 = 1.25;
+
+fn run(case: &Case<'_>) -> Vec<Finding> {
+    let shown = varied_setting::findings(case, &WORDS);
+    if !shown.is_empty() {
+        return shown;
+    }
+    by_direct_reads(case).into_iter().collect()
+}
+
+fn by_direct_reads(case: &Case<'_>) -> Option<Finding> {
+    let window = case.device()?.queue.as_ref()?.read_ahead.filter(|window| *window <= DEFAULT_WINDOW)?;
+    let cells = case.cells();
+    let sequential: Vec<&CaseCell<'_>> = cells.iter().filter(|cell| cell.reads_sequentially()).collect();
+    let buffered = sequential.iter().find(|cell| !cell.is_direct())?;
+    let direct = sequential
+        .iter()
+        .find(|cell| cell.is_direct() && cell.block_size().is_some_and(|size| size >= LARGE))?;
+    let comparison = case.compare(("buffered reads", buffered), ("large direct reads", direct))?;
+    let interval = comparison.interval.filter(|interval| interval.low >= LEAST_GAIN)?;
+    if comparison.verdict != Verdict::Better {
+        return None;
+    }
+    let device = case.target_device?;
+    let path = format!("/sys/block/{device}/queue/read_ahead_kb");
+    let window_kib = window.get() >> 10;
+    Some(Finding {
+        rule: RULE.name,
+        title: format!(
+            "a read-ahead window of {window} may hold sequential reads back: large direct reads give {} of buffered ones",
+            times(&comparison)
+        ),
+        reason: REASON.into(),
+        evidence: figures(&comparison, buffered, direct, (window, &path)),
+        confidence: Confidence::Likely,
+        // Read-ahead can at best reach what direct reads do, and at worst change nothing.
+        gain: Some(Gain {
+            metric: comparison.metric.clone(),
+            low: 1.0,
+            ratio: comparison.ratio,
+            high: interval.high,
+        }),
+        remedy: Some(Remedy {
+            what: format!("try a window of {WINDOW_TO_TRY_KIB} KiB"),
+            settings: vec![SettingRequest {
+                setting: SettingName { name: "read_ahead_kb".into(), object: Some(device.into()) },
+                value: WINDOW_TO_TRY_KIB.to_string(),
+            }],
+            undo: write_command(&window_kib.to_string(), &path),
+        }),
+        next: write_command(&WINDOW_TO_TRY_KIB.to_string(), &path),
+    })
+}
+
+fn figures(
+    comparison: &Comparison,
+    buffered: &CaseCell<'_>,
+    direct: &CaseCell<'_>,
+    (window, path): (Bytes, &str),
+) -> Vec<domain::finding::Evidence> {
+    let Comparison { medians, unit, .. } = comparison;
+    let certainty = comparison.interval.as_ref().map(interval_words).unwrap_or_default();
+    vec![
+        evidence(
+            "direct against buffered",
+            format!("{} ({certainty})", times(comparison)),
+            "measured in the same blocks",
+        ),
+        evidence("median of buffered reads", unit.show(medians.0), buffered.source()),
+        evidence("median of large direct reads", unit.show(medians.1), direct.source()),
+        evidence("read-ahead window", window.to_string(), path),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{about, bare_machine, findings, fio_run, setting_run};
+    use super::*;
+
+    const BUFFERED: &str = "rw=read bs=128k";
+    const DIRECT: &str = "rw=read bs=1m direct=1";
+
+    fn direct_times(factor: f64) -> crate::summary::RunData {
+        fio_run(&[BUFFERED, DIRECT], move |cell, block| {
+            vec![("throughput", about([1e8, 1e8 * factor][cell], cell, block))]
+        })
+    }
+
+    #[test]
+    fn a_window_that_was_varied_and_matters_is_shown() {
+        let data = setting_run("read_ahead_kb", &["0", "128", "4096"], |level, block| {
+            about([0.2e8, 1e8, 1.9e8][level], level, block)
+        });
+        let found = findings(RULE, &data, None, None);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].confidence, Confidence::Shown);
+        assert!((found[0].gain.as_ref().unwrap().ratio - 9.5).abs() < 0.1);
+        assert_eq!(found[0].remedy.as_ref().unwrap().settings[0].value, "4096");
+    }
+
+    #[test]
+    fn buffered_reads_far_below_direct_ones_make_a_small_window_likely() {
+        let found = findings(RULE, &direct_times(2.0), Some(&bare_machine()), Some("vda")).swap_remove(0);
+        assert_eq!(found.confidence, Confidence::Likely);
+        assert_eq!(found.next, "echo 4096 | sudo tee /sys/block/vda/queue/read_ahead_kb");
+        assert_eq!(found.remedy.unwrap().undo, "echo 128 | sudo tee /sys/block/vda/queue/read_ahead_kb");
+    }
+
+    #[test]
+    fn buffered_reads_near_direct_ones_or_a_large_window_are_no_finding() {
+        assert!(findings(RULE, &direct_times(1.1), Some(&bare_machine()), Some("vda")).is_empty());
+        let mut machine = bare_machine();
+        machine.devices[0].queue.as_mut().unwrap().read_ahead = Some(Bytes::from_mib(4));
+        assert!(findings(RULE, &direct_times(2.0), Some(&machine), Some("vda")).is_empty());
+    }
+
+    #[test]
+    fn without_the_device_nothing_is_said() {
+        assert!(findings(RULE, &direct_times(2.0), None, Some("vda")).is_empty());
+        assert!(findings(RULE, &direct_times(2.0), Some(&bare_machine()), None).is_empty());
+    }
+}

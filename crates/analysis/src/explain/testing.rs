@@ -1,0 +1,150 @@
+//! Runs of fio for the tests of rules: each cell a workload with its own options.
+
+use super::case::Case;
+use crate::summarise::summarise;
+use crate::summary::RunData;
+use crate::testing::{run, study};
+use domain::Nanos;
+use domain::finding::Finding;
+use domain::inventory::*;
+use domain::setting::{SettingName, SettingRequest};
+use domain::study::{Factor, Level, Tool, Workload};
+use domain::trial::DiskTotals;
+use domain::units::Bytes;
+use std::collections::BTreeMap;
+
+/// fio's options, as `key=value` words.
+pub fn options(words: &str) -> BTreeMap<String, String> {
+    words.split_whitespace().filter_map(|w| w.split_once('=')).map(|(k, v)| (k.into(), v.into())).collect()
+}
+
+/// Direct random reads of 4 KiB at this depth.
+pub fn with_depth(depth: &str) -> String {
+    format!("rw=randread bs=4k direct=1 ioengine=libaio iodepth={depth}")
+}
+
+/// A run of fio workloads `w0`, `w1`, … with these options, eight blocks each.
+pub fn fio_run(workloads: &[&str], outcome: impl Fn(usize, u32) -> Vec<(&'static str, f64)>) -> RunData {
+    let mut study = study(&[("only", &["one"])]);
+    study.factors.clear();
+    let workload = |(index, words): (usize, &&str)| Workload {
+        name: format!("w{index}"),
+        tool: Tool::Fio,
+        options: options(words),
+    };
+    study.workloads = workloads.iter().enumerate().map(workload).collect();
+    let mut data = run(study, 8, |_, _| vec![]);
+    for trial in &mut data.trials {
+        let index: usize = trial.workload[1..].parse().unwrap();
+        let filled = crate::testing::valid(trial.key.clone(), &outcome(index, trial.key.block));
+        trial.measurement = filled.measurement;
+    }
+    data
+}
+
+/// A run of one fio workload and a factor `f` whose levels set one setting.
+pub fn setting_run(setting: &str, values: &[&str], outcome: impl Fn(usize, u32) -> f64) -> RunData {
+    let mut study = study(&[]);
+    study.workloads[0].options = options("rw=read bs=128k");
+    let level = |value: &&str| Level {
+        name: (*value).into(),
+        options: BTreeMap::new(),
+        settings: vec![SettingRequest { setting: SettingName::parse(setting), value: (*value).into() }],
+    };
+    study.factors =
+        vec![Factor { name: "f".into(), levels: values.iter().map(level).collect(), workloads: vec![] }];
+    run(study, 8, |levels, block| {
+        let index = values.iter().position(|v| *v == levels["f"]).unwrap();
+        vec![("throughput", outcome(index, block))]
+    })
+}
+
+/// A value with a noise of about one percent that differs from cell to cell.
+pub fn about(value: f64, cell: usize, block: u32) -> f64 {
+    value * (1.0 + f64::from((block * 7 + cell as u32 * 5) % 11) / 1000.0)
+}
+
+/// What each trial read from the device.
+pub fn with_device_reads(data: &mut RunData, device: &str, bytes: u64, busy: Nanos) {
+    for trial in &mut data.trials {
+        let totals = DiskTotals {
+            device: device.into(),
+            read_ios: bytes / 4096,
+            read_sectors: bytes / 512,
+            write_ios: 0,
+            write_sectors: 0,
+            busy,
+        };
+        trial.measurement.as_mut().unwrap().disks = vec![totals];
+    }
+}
+
+/// The findings of one rule for a run, its machine known or not.
+pub fn findings(
+    rule: super::Rule,
+    data: &RunData,
+    inventory: Option<&Inventory>,
+    target_device: Option<&str>,
+) -> Vec<Finding> {
+    let summary = summarise(data, None);
+    (rule.run)(&Case { inventory, target_device, ..Case::new(data, &summary) })
+}
+
+/// A machine of two CPUs with a disk `vda`, and nothing else.
+pub fn bare_machine() -> Inventory {
+    let vda = BlockDevice {
+        name: "vda".into(),
+        kind: BlockKind::Disk,
+        built_of: vec![],
+        number: None,
+        size: Some(Bytes::from_mib(20 << 10)),
+        read_only: None,
+        removable: None,
+        transport: None,
+        model: None,
+        serial: None,
+        wwn: None,
+        queue: Some(Queue { read_ahead: Some(Bytes::from_kib(128)), ..Queue::default() }),
+    };
+    Inventory {
+        schema: SCHEMA,
+        host: None,
+        os: None,
+        cpus: Cpus {
+            online: CpuList::parse("0-1").unwrap(),
+            present: None,
+            cores: Some(2),
+            packages: Some(1),
+            threads_per_core: Some(1),
+            smt_control: None,
+            model: CpuModel::default(),
+            core_types: vec![],
+            nodes: vec![],
+            base: None,
+            max: None,
+        },
+        cpufreq: None,
+        frequency_sources: vec![],
+        cpuidle: None,
+        kernel: Kernel::default(),
+        memory: Memory { total: Some(Bytes::from_mib(4 << 10)), ..Memory::default() },
+        devices: vec![vda],
+        mounts: vec![],
+        power: Power::default(),
+        virtualisation: Virtualisation::default(),
+        rivals: vec![],
+        absent: vec![],
+    }
+}
+
+/// The same with one frequency policy.
+pub fn machine_with(policy: Policy) -> Inventory {
+    let cpufreq = Cpufreq {
+        policies: vec![policy],
+        intel_pstate: None,
+        amd_pstate: None,
+        boost: None,
+        tunables: BTreeMap::new(),
+    };
+    Inventory { cpufreq: Some(cpufreq), ..bare_machine() }
+}
