@@ -303,6 +303,8 @@ impl TaskTable {
         let name = fields.text();
         if let Some(work) = self.processes.get_mut(&id) {
             work.rename(name);
+        } else if let Some(thread) = self.threads.get_mut(&id) {
+            thread.name = name;
         }
         Some(())
     }
@@ -313,9 +315,11 @@ impl TaskTable {
         let Some(work) = self.processes.get_mut(&id) else { return Some(()) };
         work.owner = owner;
         for part in &mut work.parts {
-            self.roles[index(part.role)] -= part.ns;
+            let before = &mut self.roles[index(part.role)];
+            *before = before.saturating_sub(part.ns);
             part.role = owner.role(&part.name);
-            self.roles[index(part.role)] += part.ns;
+            let after = &mut self.roles[index(part.role)];
+            *after = after.saturating_add(part.ns);
         }
         let role = work.parts[work.now].role;
         for thread in self.threads.values_mut().filter(|thread| thread.process == id) {
@@ -334,8 +338,10 @@ impl TaskTable {
                     // A clock never goes back; where it did, another process has taken the number.
                     let part = &mut work.parts[work.now];
                     let spent = ns.saturating_sub(work.last_ns);
-                    part.ns += spent;
-                    self.roles[index(part.role)] += spent;
+                    // Saturating, for a damaged spool may hold any number.
+                    part.ns = part.ns.saturating_add(spent);
+                    let role = &mut self.roles[index(part.role)];
+                    *role = role.saturating_add(spent);
                     work.last_ns = ns;
                 }
                 None => {}
