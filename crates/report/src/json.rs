@@ -52,7 +52,9 @@ pub fn comparison_json(report: &ComparisonReport) -> String {
         title: report.title,
         verdict: report.sentence,
         notes: report.notes,
-        comparisons: comparisons.map(|(context, c)| InContext { context, comparison: comparison_view(c) }).collect(),
+        comparisons: comparisons
+            .map(|(context, c)| InContext { context, comparison: comparison_view(c) })
+            .collect(),
     })
 }
 
