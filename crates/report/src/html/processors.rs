@@ -2,9 +2,12 @@
 
 use crate::Report;
 use crate::cpu_share::{cores_by_role, shown};
-use crate::wording::levels;
+use crate::wording::{counted, levels};
 use domain::trace::Role;
 use maud::{Markup, html};
+
+/// Cells that are shown at once; the others are folded.
+const OPEN_CELLS: usize = 16;
 
 pub(super) fn body(report: &Report) -> Option<Markup> {
     let rows: Vec<(String, Vec<(Role, f64)>)> = (report.summary.cells.iter())
@@ -23,8 +26,18 @@ pub(super) fn body(report: &Report) -> Option<Markup> {
     (most > 0.0).then(|| html! {
         p class="note" { "Mean cores in use over the valid trials of each cell. 1 core is one CPU busy all the time." }
         (legend(seen.map(|r| (colour(r), r.name().to_owned()))))
+        @let (open, folded) = rows.split_at(rows.len().min(OPEN_CELLS));
+        (bars(open, most))
+        @if !folded.is_empty() {
+            details { summary { (counted(folded.len(), "more cell")) } (bars(folded, most)) }
+        }
+    })
+}
+
+fn bars(rows: &[(String, Vec<(Role, f64)>)], most: f64) -> Markup {
+    html! {
         div class="bars roles" {
-            @for (name, roles) in &rows {
+            @for (name, roles) in rows {
                 div class="bar" {
                     span class="what" { (name) }
                     span class="rail" aria-hidden="true" {
@@ -38,7 +51,7 @@ pub(super) fn body(report: &Report) -> Option<Markup> {
                 }
             }
         }
-    })
+    }
 }
 
 /// The same figures in words, largest first, so that no colour has to be matched.

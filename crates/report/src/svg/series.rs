@@ -27,6 +27,12 @@ impl Quantity {
             Self::Hertz => (1e6, "MHz".to_owned()),
         }
     }
+
+    /// Where the axis ends. A share ends at all of it: the kernel books busy time in whole ticks, so that single
+    /// samples seem to exceed their own span.
+    fn end(&self, largest: f64) -> f64 {
+        if *self == Self::Of(Unit::Share) { 1.0 } else { largest }
+    }
 }
 
 const HEIGHT: u32 = 132;
@@ -76,7 +82,7 @@ pub(crate) fn lines(
 ) -> Markup {
     let count = lines.first().map_or(0, |(_, l)| l.buckets.len());
     let most = lines.iter().map(|(_, l)| l.highest()).fold(at_least, f64::max);
-    let scale = Scale::from_zero(most);
+    let scale = Scale::from_zero(quantity.end(most));
     framed(
         &scale,
         quantity,
