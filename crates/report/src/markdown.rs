@@ -1,9 +1,9 @@
 //! Markdown (GitHub's) for an issue or a wiki: the same order as the page, tables without plots.
 
 use crate::wording::{
-    aa_floor, change, change_interval, counted, direction, interval, levels, machine, one_line, p_value,
-    percent, question, relative, run_again, standing, tools, trial_count, trial_name, value, verdict,
-    verdict_sign, verdict_word, why_not_counted, workloads,
+    aa_floor, change, change_interval, counted, direction, interval, joined, levels, machine, one_line,
+    p_value, percent, question, relative, run_again, standing, tools, trial_count, trial_name, value,
+    verdict, verdict_sign, verdict_word, why_not_counted, workloads,
 };
 use crate::{ComparisonReport, Report};
 use analysis::summary::Comparison;
@@ -32,8 +32,8 @@ pub fn markdown(report: &Report) -> String {
 /// A comparison as Markdown.
 pub fn comparison_markdown(report: &ComparisonReport) -> String {
     let mut out = String::new();
-    line(&mut out, &format!("# {}", plain(report.title)));
-    line(&mut out, &format!("**{}**", plain(report.sentence)));
+    line(&mut out, &format!("# {}", plain(&report.title)));
+    line(&mut out, &format!("**{}**", plain(&report.sentence)));
     let rows = report.comparisons.iter().map(|(context, c)| comparison_row(context, c));
     table(&mut out, &COMPARISON_HEAD, rows.collect());
     list(&mut out, report.notes.iter().map(|n| plain(n)));
@@ -89,8 +89,7 @@ fn effects(report: &Report, out: &mut String) {
     let effects = report.summary.effects.iter();
     let rows: Vec<_> = effects
         .flat_map(|e| {
-            let context = [e.factor.as_str(), e.context.as_str()].into_iter().filter(|t| !t.is_empty());
-            let context = context.collect::<Vec<_>>().join(", ");
+            let context = joined([e.factor.as_str(), &e.context]);
             e.comparisons.iter().map(move |c| comparison_row(&context, c))
         })
         .collect();

@@ -39,12 +39,12 @@ pub fn text(report: &Report) -> String {
 /// A comparison as text.
 pub fn comparison_text(report: &ComparisonReport) -> String {
     let mut out = Text::default();
-    out.line(report.title);
-    out.line(report.sentence);
+    out.line(&report.title);
+    out.line(&report.sentence);
     out.blank();
     let rows: Vec<_> = report.comparisons.iter().map(|(context, c)| comparison_row(context, c)).collect();
     out.table(&COMPARISON_HEAD, &[2, 3, 4], rows);
-    for note in report.notes {
+    for note in &report.notes {
         out.line(note);
     }
     out.0

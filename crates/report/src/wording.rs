@@ -84,6 +84,11 @@ pub(crate) fn factors<'a>(report: &Report<'a>, cells: &[&'a CellSummary]) -> Vec
     names
 }
 
+/// The parts that say something, with commas between.
+pub(crate) fn joined<const N: usize>(parts: [&str; N]) -> String {
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
 /// A value with its unit, or a dash that means "not measured".
 pub(crate) fn value(unit: &Unit, value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), |v| unit.show(v))

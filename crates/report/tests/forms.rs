@@ -68,7 +68,7 @@ fn a_comparison_as_text() {
           seqwrite            9f8e7d against 1a2b3c   +7.0%    too few trials        –  ? undecided
         The kernel differs: 6.12.3 against 6.18.5.
         `randwrite` exists in B only.
-    "#]].assert_eq(&report::comparison_text(&compared().report()));
+    "#]].assert_eq(&report::comparison_text(&compared()));
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_comparison_as_markdown() {
 
         - The kernel differs: 6.12.3 against 6.18.5.
         - \`randwrite\` exists in B only.
-    "#]].assert_eq(&report::comparison_markdown(&compared().report()));
+    "#]].assert_eq(&report::comparison_markdown(&compared()));
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn json_is_read_back_with_its_schema() {
     for text in [
         report::json(&sixty().report()),
         report::json(&hostile().report()),
-        report::comparison_json(&compared().report()),
+        report::comparison_json(&compared()),
     ] {
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["schema"], report::SCHEMA);

@@ -17,7 +17,7 @@ fn all() -> Vec<(&'static str, String)> {
         ("zeros", page(zeros())),
         ("hostile", page(hostile())),
         ("long names", page(long_names())),
-        ("comparison", report::comparison_html(&compared().report())),
+        ("comparison", report::comparison_html(&compared())),
     ]
 }
 

@@ -10,7 +10,7 @@ use maud::{Markup, html};
 /// A comparison as one HTML file.
 pub fn comparison_html(report: &ComparisonReport) -> String {
     page(
-        report.title,
+        &report.title,
         &html! {
             header {
                 p class="overline" { "Flyball comparison" }
@@ -25,10 +25,10 @@ pub fn comparison_html(report: &ComparisonReport) -> String {
                 }
                 section {
                     h2 { "In words" }
-                    @for (context, c) in report.comparisons { (in_words(context, c)) }
+                    @for (context, c) in &report.comparisons { (in_words(context, c)) }
                 }
                 @if !report.notes.is_empty() {
-                    section { h2 { "To know besides" } ul { @for note in report.notes { li { (prose(note)) } } } }
+                    section { h2 { "To know besides" } ul { @for note in &report.notes { li { (prose(note)) } } } }
                 }
             }
         },

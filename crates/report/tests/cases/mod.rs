@@ -17,7 +17,7 @@ use domain::time::{Nanos, Timestamp};
 use domain::trace::*;
 use domain::trial::*;
 use domain::units::{Bytes, Unit};
-use report::{Report, TraceView};
+use report::{ComparisonReport, Report, TraceView};
 use std::collections::BTreeMap;
 
 /// Everything a report borrows.
@@ -561,30 +561,15 @@ pub fn zeros() -> Case {
     bare(study, &plan, trials, "No difference can be told.")
 }
 
-/// Everything a comparison borrows.
-pub struct Compared {
-    pub comparisons: Vec<(String, Comparison)>,
-    pub notes: Vec<String>,
-}
-
-impl Compared {
-    pub fn report(&self) -> report::ComparisonReport<'_> {
-        report::ComparisonReport {
-            title: "readahead@1a2b3c against readahead@9f8e7d",
-            sentence: "B is better in 1 of 4 cells and worse in 1; in the others no difference was found or none could be told.",
-            comparisons: &self.comparisons,
-            notes: &self.notes,
-        }
-    }
-}
-
 /// Two runs, cell by cell, with each verdict once and a cell that has too few trials.
-pub fn compared() -> Compared {
+pub fn compared() -> ComparisonReport {
     use Verdict::*;
     let side = |ratio, half, verdict| comparison("1a2b3c", "9f8e7d", ratio, half, verdict);
     let mut few = side(1.07, 0.0, Undecided);
     (few.interval, few.p, few.trials) = (None, None, (1, 2));
-    Compared {
+    ComparisonReport {
+        title: "readahead@1a2b3c against readahead@9f8e7d".into(),
+        sentence: "B is better in 1 of 4 cells and worse in 1; in the others no difference was found or none could be told.".into(),
         comparisons: vec![
             ("seqread, block 4k".into(), side(1.124, 0.021, Better)),
             ("seqread, block 64k".into(), side(0.93, 0.017, Worse)),
