@@ -71,7 +71,7 @@ fn masthead(report: &Report) -> Markup {
         header {
             p class="overline" { "Flyball report · study " (report.data.study.name) }
             h1 { (question(report)) }
-            p class="verdict" { (verdict(report)) }
+            p class="verdict" { (prose(verdict(report))) }
             p class="machine" { (machine(report)) }
             dl class="facts" {
                 dt { "Measured" } dd { (run.started.iso().replace('T', " ").replace('Z', " UTC")) @if run.finished.is_none() { strong { ", not finished" } } }

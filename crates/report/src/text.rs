@@ -16,6 +16,8 @@ use std::fmt::{Display, Write};
 /// Tables are no wider than this: a terminal of a hundred columns, which the documentation assumes too.
 const WIDTH: u16 = 100;
 
+const INDENT: &str = "   ";
+
 /// A run as text.
 pub fn text(report: &Report) -> String {
     let mut out = Text::default();
@@ -32,7 +34,7 @@ pub fn text(report: &Report) -> String {
     not_measured(report, &mut out);
     not_counted(report, &mut out);
     out.heading("Again");
-    out.line(run_again(report));
+    out.command("", &run_again(report));
     out.0
 }
 
@@ -169,7 +171,7 @@ fn findings(findings: &[Finding], out: &mut Text) {
             out.item(format!("undo: {}", remedy.undo));
         }
         if !f.next.is_empty() {
-            out.item(format!("next: {}", f.next));
+            out.command("next: ", &f.next);
         }
     }
 }
@@ -200,11 +202,33 @@ struct Text(String);
 
 impl Text {
     fn line(&mut self, text: impl Display) {
-        writeln!(self.0, "{}", one_line(&text.to_string())).expect(NEVER);
+        self.wrapped("", &one_line(&text.to_string()));
     }
 
     fn item(&mut self, text: impl Display) {
-        writeln!(self.0, "   {}", one_line(&text.to_string())).expect(NEVER);
+        self.wrapped(INDENT, &one_line(&text.to_string()));
+    }
+
+    /// What is to be copied stays on one line.
+    fn command(&mut self, label: &str, command: &str) {
+        writeln!(self.0, "{INDENT}{label}{}", one_line(command)).expect(NEVER);
+    }
+
+    /// Breaks between words; a word that is too long stands on a line of its own.
+    fn wrapped(&mut self, indent: &str, text: &str) {
+        let mut line = String::new();
+        for word in text.split(' ') {
+            let length = indent.len() + line.chars().count() + 1 + word.chars().count();
+            if !line.is_empty() && length > usize::from(WIDTH) {
+                writeln!(self.0, "{indent}{line}").expect(NEVER);
+                line.clear();
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        writeln!(self.0, "{indent}{line}").expect(NEVER);
     }
 
     fn blank(&mut self) {

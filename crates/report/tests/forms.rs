@@ -50,7 +50,7 @@ fn a_run_without_trials_as_text() {
         There are too few trials to tell how much identical ones differ among themselves.
 
         Again
-        flyball run none.toml --seed 20261120
+           flyball run none.toml --seed 20261120
     "#]]
     .assert_eq(&report::text(&empty().report()));
 }
@@ -59,7 +59,8 @@ fn a_run_without_trials_as_text() {
 fn a_comparison_as_text() {
     expect![[r#"
         readahead@1a2b3c against readahead@9f8e7d
-        B is better in 1 of 4 cells and worse in 1; in the others no difference was found or none could be told.
+        B is better in 1 of 4 cells and worse in 1; in the others no difference was found or none could be
+        told.
 
                               against                 ratio          interval        p  verdict
           seqread, block 4k   9f8e7d against 1a2b3c  +12.4%  +10.3% to +14.5%  < 0.001  ▲ better
@@ -68,7 +69,8 @@ fn a_comparison_as_text() {
           seqwrite            9f8e7d against 1a2b3c   +7.0%    too few trials        –  ? undecided
         The kernel differs: 6.12.3 against 6.18.5.
         `randwrite` exists in B only.
-    "#]].assert_eq(&report::comparison_text(&compared()));
+    "#]]
+    .assert_eq(&report::comparison_text(&compared()));
 }
 
 #[test]

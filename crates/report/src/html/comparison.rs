@@ -15,7 +15,7 @@ pub fn comparison_html(report: &ComparisonReport) -> String {
             header {
                 p class="overline" { "Flyball comparison" }
                 h1 { (report.title) }
-                p class="verdict" { (report.sentence) }
+                p class="verdict" { (prose(&report.sentence)) }
             }
             main {
                 section {

@@ -22,7 +22,7 @@ fn card(finding: &Finding) -> Markup {
                 span class={ "confidence " (finding.confidence.name()) } { (finding.confidence.name()) }
                 " · rule " (finding.rule)
             }
-            h3 { (finding.title) }
+            h3 { (prose(&finding.title)) }
             p { (prose(&finding.reason)) }
             (evidence(finding))
             dl class="steps" {
@@ -42,7 +42,7 @@ fn evidence(finding: &Finding) -> Markup {
         table class="evidence" {
             thead { tr { th scope="col" { "Evidence" } th scope="col" { "Figure" } th scope="col" { "From" } } }
             tbody { @for e in &finding.evidence { tr {
-                td { (e.what) } td class="figure" { (e.figure) } td class="source" { (e.source) }
+                td { (prose(&e.what)) } td class="figure" { (prose(&e.figure)) } td class="source" { (prose(&e.source)) }
             } } }
         }
     }
@@ -71,7 +71,7 @@ pub(super) fn not_measured(report: &Report) -> Option<Markup> {
     (!report.not_measured.is_empty()).then(|| {
         html! {
             dl class="reasons" {
-                @for n in report.not_measured { dt { (n.what) } dd { (prose(&n.why)) } }
+                @for n in report.not_measured { dt { (prose(&n.what)) } dd { (prose(&n.why)) } }
             }
         }
     })
