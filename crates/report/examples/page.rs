@@ -31,8 +31,7 @@ fn main() -> std::io::Result<()> {
             std::fs::write(Path::new(&folder).join(format!("{name}.{ending}")), text)?;
         }
     }
-    let comparisons = cases::compared();
-    let c = comparisons.report();
+    let c = cases::compared();
     std::fs::write(Path::new(&folder).join("comparison.html"), report::comparison_html(&c))?;
     println!("{folder}");
     Ok(())

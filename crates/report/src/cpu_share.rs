@@ -5,6 +5,7 @@ use analysis::summary::CellSummary;
 use domain::time::Nanos;
 use domain::trace::Role;
 use domain::trial::Trial;
+use domain::units::significant;
 use std::collections::BTreeMap;
 
 /// The mean number of cores that each role kept busy over the valid trials of a cell, in the order of
@@ -23,4 +24,13 @@ pub(crate) fn cores_by_role(report: &Report, cell: &CellSummary) -> Option<Vec<(
     }
     let known = span > Nanos::ZERO;
     known.then(|| sums.into_iter().map(|(role, cpu)| (role, cpu.secs() / span.secs())).collect())
+}
+
+/// Cores to a hundredth; what is less is still not nothing.
+pub(crate) fn shown(cores: f64) -> String {
+    match cores {
+        c if c > 0.0 && c < 0.005 => "< 0.01".to_owned(),
+        c if c < 10.0 => format!("{c:.2}"),
+        c => significant(c),
+    }
 }

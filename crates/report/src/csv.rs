@@ -11,15 +11,26 @@ use domain::units::Unit;
 use std::collections::BTreeSet;
 
 const FIXED: [&str; 12] = [
-    "run", "study", "provenance", "machine", "workload", "cell", "block", "attempt", "started", "duration (s)",
-    "validity", "why",
+    "run",
+    "study",
+    "provenance",
+    "machine",
+    "workload",
+    "cell",
+    "block",
+    "attempt",
+    "started",
+    "duration (s)",
+    "validity",
+    "why",
 ];
 
 /// Every trial of a run, disturbed and failed ones too, in the order of measurement.
 pub fn csv(report: &Report) -> String {
     let trials = &report.data.trials;
     let factors: BTreeSet<&str> = trials.iter().flat_map(|t| t.levels.keys().map(String::as_str)).collect();
-    let metrics: BTreeSet<(&str, &Unit)> = trials.iter().flat_map(metrics_of).map(|(n, m)| (n, &m.unit)).collect();
+    let metrics: BTreeSet<(&str, &Unit)> =
+        trials.iter().flat_map(metrics_of).map(|(n, m)| (n, &m.unit)).collect();
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     let head = FIXED.iter().map(|name| (*name).to_owned());
     let head = head.chain(factors.iter().map(|f| format!("factor.{f}")));

@@ -35,20 +35,23 @@ pub fn html(report: &Report) -> String {
         section("environment", "Environment", environment::body(report)),
     ];
     let sections: Vec<Section> = sections.into_iter().flatten().collect();
-    page(question(report), &html! {
-        (masthead(report))
-        nav aria-label="Sections" {
-            @for s in &sections { a href={ "#" (s.id) } { (s.title) } " " }
-        }
-        main {
-            @for s in &sections {
-                section id=(s.id) aria-labelledby={ (s.id) "-title" } {
-                    h2 id={ (s.id) "-title" } { (s.title) }
-                    (s.body)
+    page(
+        question(report),
+        &html! {
+            (masthead(report))
+            nav aria-label="Sections" {
+                @for s in &sections { a href={ "#" (s.id) } { (s.title) } " " }
+            }
+            main {
+                @for s in &sections {
+                    section id=(s.id) aria-labelledby={ (s.id) "-title" } {
+                        h2 id={ (s.id) "-title" } { (s.title) }
+                        (s.body)
+                    }
                 }
             }
-        }
-    })
+        },
+    )
 }
 
 /// A part of the page; one without anything to say is left out, and so is its place in the contents.
@@ -68,7 +71,7 @@ fn masthead(report: &Report) -> Markup {
         header {
             p class="overline" { "Flyball report · study " (report.data.study.name) }
             h1 { (question(report)) }
-            p class="verdict" { (verdict(report)) }
+            p class="verdict" { (prose(verdict(report))) }
             p class="machine" { (machine(report)) }
             dl class="facts" {
                 dt { "Measured" } dd { (run.started.iso().replace('T', " ").replace('Z', " UTC")) @if run.finished.is_none() { strong { ", not finished" } } }
@@ -98,4 +101,17 @@ fn page(title: &str, content: &Markup) -> String {
         }
     }
     .into_string()
+}
+
+/// A text in which backticks mark what is typed or read, as code.
+fn prose(text: &str) -> Markup {
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return html! { (text) };
+    }
+    html! {
+        @for (i, part) in parts.iter().enumerate() {
+            @if i % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
 }

@@ -49,10 +49,12 @@ pub fn comparison_json(report: &ComparisonReport) -> String {
     written(&ComparisonsView {
         schema: SCHEMA,
         kind: "comparison",
-        title: report.title,
-        verdict: report.sentence,
-        notes: report.notes,
-        comparisons: comparisons.map(|(context, c)| InContext { context, comparison: comparison_view(c) }).collect(),
+        title: &report.title,
+        verdict: &report.sentence,
+        notes: &report.notes,
+        comparisons: comparisons
+            .map(|(context, c)| InContext { context, comparison: comparison_view(c) })
+            .collect(),
     })
 }
 

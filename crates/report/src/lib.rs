@@ -12,8 +12,8 @@
 //! unescaped or a terminal with its control characters; the page loads nothing from anywhere.
 
 mod comparison;
-mod csv;
 mod cpu_share;
+mod csv;
 mod html;
 mod json;
 mod markdown;
@@ -55,9 +55,10 @@ pub struct Report<'a> {
     pub traces: &'a [(TrialKey, TraceView)],
 }
 
-/// How many traces a page draws: at about 25 kB each the page stays below 2 MB, which a phone still opens at
+/// How many traces a page draws: at about 50 kB each the page stays near 2 MB, which a phone still opens at
 /// once. The notebook keeps all of them.
 pub const MOST_TRACES: usize = 60;
 //! HTML, SVG, Markdown, CSV and text from analysed results. Pure.
 
 pub mod inventory;
+pub const MOST_TRACES: usize = 40;

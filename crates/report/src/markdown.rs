@@ -1,9 +1,9 @@
 //! Markdown (GitHub's) for an issue or a wiki: the same order as the page, tables without plots.
 
 use crate::wording::{
-    aa_floor, change, change_interval, counted, direction, interval, levels, machine, one_line, p_value, percent,
-    question, run_again, standing, tools, trial_count, trial_name, value, verdict, verdict_sign, verdict_word,
-    why_not_counted, workloads,
+    aa_floor, change, change_interval, counted, direction, interval, joined, levels, machine, one_line,
+    p_value, percent, question, relative, run_again, standing, tools, trial_count, trial_name, value,
+    verdict, verdict_sign, verdict_word, why_not_counted, workloads,
 };
 use crate::{ComparisonReport, Report};
 use analysis::summary::Comparison;
@@ -17,7 +17,8 @@ pub fn markdown(report: &Report) -> String {
     line(&mut out, &format!("# {}", plain(question(report))));
     line(&mut out, &format!("**{}**", plain(verdict(report))));
     line(&mut out, &plain(&machine(report)));
-    let facts = format!("{} on {}: {}, seed {}", run.id, run.provenance.name(), trial_count(report), run.seed);
+    let facts =
+        format!("{} on {}: {}, seed {}", run.id, run.provenance.name(), trial_count(report), run.seed);
     line(&mut out, &plain(&facts));
     results(report, &mut out);
     effects(report, &mut out);
@@ -31,8 +32,8 @@ pub fn markdown(report: &Report) -> String {
 /// A comparison as Markdown.
 pub fn comparison_markdown(report: &ComparisonReport) -> String {
     let mut out = String::new();
-    line(&mut out, &format!("# {}", plain(report.title)));
-    line(&mut out, &format!("**{}**", plain(report.sentence)));
+    line(&mut out, &format!("# {}", plain(&report.title)));
+    line(&mut out, &format!("**{}**", plain(&report.sentence)));
     let rows = report.comparisons.iter().map(|(context, c)| comparison_row(context, c));
     table(&mut out, &COMPARISON_HEAD, rows.collect());
     list(&mut out, report.notes.iter().map(|n| plain(n)));
@@ -46,11 +47,25 @@ fn results(report: &Report, out: &mut String) {
         let cells = s.cells.iter().filter(|c| c.workload == workload);
         let row = |c| -> Vec<String> {
             let c: &analysis::summary::CellSummary = c;
-            let relative = c.relative.map_or_else(|| "–".to_owned(), |r| format!("{r:.2}"));
-            let counts = format!("{}{}", c.points.len(), if c.excluded.is_empty() { String::new() } else { format!(" (+{} not counted)", c.excluded.len()) });
-            vec![levels(report, c), counts, value(&s.unit, c.median), interval(&s.unit, c), relative, percent(c.spread)]
+            let counts = format!(
+                "{}{}",
+                c.points.len(),
+                if c.excluded.is_empty() {
+                    String::new()
+                } else {
+                    format!(" (+{} not counted)", c.excluded.len())
+                }
+            );
+            vec![
+                levels(report, c),
+                counts,
+                value(&s.unit, c.median),
+                interval(&s.unit, c),
+                relative(c.relative),
+                percent(c.spread),
+            ]
         };
-        table(out, &["cell", "n", "median", "interval", "best = 1", "spread"], cells.map(row).collect());
+        table(out, &["cell", "n", "median", "interval", "of best", "spread"], cells.map(row).collect());
     }
     if !s.cells.is_empty() {
         line(out, &aa_floor(report));
@@ -74,8 +89,7 @@ fn effects(report: &Report, out: &mut String) {
     let effects = report.summary.effects.iter();
     let rows: Vec<_> = effects
         .flat_map(|e| {
-            let context = [e.factor.as_str(), e.context.as_str()].into_iter().filter(|t| !t.is_empty());
-            let context = context.collect::<Vec<_>>().join(", ");
+            let context = joined([e.factor.as_str(), &e.context]);
             e.comparisons.iter().map(move |c| comparison_row(&context, c))
         })
         .collect();
@@ -86,7 +100,9 @@ fn effects(report: &Report, out: &mut String) {
     let attribution = &report.summary.attribution;
     if !attribution.is_empty() {
         line(out, "## What decides");
-        let row = |a: &analysis::summary::Attribution| vec![a.workload.clone(), a.source.clone(), percent(Some(a.share))];
+        let row = |a: &analysis::summary::Attribution| {
+            vec![a.workload.clone(), a.source.clone(), percent(Some(a.share))]
+        };
         table(out, &["workload", "by", "share of the variance"], attribution.iter().map(row).collect());
     }
 }
@@ -158,7 +174,9 @@ fn list(out: &mut String, items: impl Iterator<Item = String>) {
 }
 
 fn table(out: &mut String, head: &[&str], rows: Vec<Vec<String>>) {
-    let row = |fields: &[String]| format!("| {} |", fields.iter().map(|f| plain(f)).collect::<Vec<_>>().join(" | "));
+    let row = |fields: &[String]| {
+        format!("| {} |", fields.iter().map(|f| plain(f)).collect::<Vec<_>>().join(" | "))
+    };
     let head: Vec<String> = head.iter().map(|h| (*h).to_owned()).collect();
     let mut lines = vec![row(&head), format!("|{}", "---|".repeat(head.len()))];
     lines.extend(rows.iter().map(|r| row(r)));

@@ -69,33 +69,28 @@ pub(crate) fn grid(scale: &Scale, height: u32) -> Markup {
     }
 }
 
-/// The labels below a group of rows, in the unit that suits the largest tick.
+/// The labels below a group of rows, in the unit that [`shown_in`] names.
 pub(crate) fn axis(scale: &Scale, unit: &Unit) -> Markup {
-    let ticks = scale.ticks();
-    let (factor, name) = unit.axis(ticks.iter().fold(0.0, |most, t| t.abs().max(most)));
-    let labels = ticks.iter().map(|t| (*t, tick_label(t / factor)));
-    axis_of(scale, labels.collect(), &name)
+    let (factor, _) = shown_in(scale, unit);
+    axis_of(scale, scale.ticks().into_iter().map(|t| (t, tick_label(t / factor))).collect(), 0)
 }
 
-/// Labels below a group of rows; the name of the unit goes with the last one.
-pub(crate) fn axis_of(scale: &Scale, labels: Vec<(f64, String)>, unit: &str) -> Markup {
-    let last = labels.len().saturating_sub(1);
+/// How an axis shows a unit: `shown = value / scale`, and the name of the unit, to suit the largest tick.
+pub(crate) fn shown_in(scale: &Scale, unit: &Unit) -> (f64, String) {
+    unit.axis(scale.ticks().iter().fold(0.0, |most, t| t.abs().max(most)))
+}
+
+/// More labels than this touch each other on a phone.
+const MOST_LABELS: usize = 6;
+
+/// Labels below a group of rows, as many as fit; the one at the index `keep` is among them.
+pub(crate) fn axis_of(scale: &Scale, labels: Vec<(f64, String)>, keep: usize) -> Markup {
+    let stride = labels.len().div_ceil(MOST_LABELS).max(1);
     html! {
         svg class="axis" width="100%" height="20" aria-hidden="true" {
-            @for (i, (tick, label)) in labels.iter().enumerate() {
-                text x=(percent(scale.place(*tick))) y="14" text-anchor=(anchor(scale.place(*tick))) {
-                    (label) @if i == last && !unit.is_empty() { " " (unit) }
-                }
+            @for (tick, label) in labels.iter().skip(keep % stride).step_by(stride) {
+                text x=(percent(scale.place(*tick))) y="14" text-anchor="middle" { (label) }
             }
         }
-    }
-}
-
-/// Labels at the very ends stay inside the plot.
-fn anchor(share: f64) -> &'static str {
-    match share {
-        s if s < 0.04 => "start",
-        s if s > 0.93 => "end",
-        _ => "middle",
     }
 }

@@ -1,11 +1,11 @@
 //! Plain text for a terminal: the verdict first, then what it rests on. No colours, no control characters;
 //! tables are as wide as their content, and long names wrap within them.
 
-use crate::cpu_share::cores_by_role;
+use crate::cpu_share::{cores_by_role, shown};
 use crate::wording::{
-    aa_floor, change, change_interval, direction, factor_levels, factors, interval, machine, one_line, p_value,
-    percent, question, run_again, standing, trial_count, trial_name, value, verdict, verdict_sign, verdict_word,
-    why_not_counted, workloads,
+    aa_floor, change, change_interval, direction, factor_levels, factors, interval, machine, one_line,
+    p_value, percent, question, relative, run_again, standing, trial_count, trial_name, value, verdict,
+    verdict_sign, verdict_word, why_not_counted, workloads,
 };
 use crate::{ComparisonReport, Report};
 use analysis::summary::{CellSummary, Comparison};
@@ -15,6 +15,8 @@ use std::fmt::{Display, Write};
 
 /// Tables are no wider than this: a terminal of a hundred columns, which the documentation assumes too.
 const WIDTH: u16 = 100;
+
+const INDENT: &str = "   ";
 
 /// A run as text.
 pub fn text(report: &Report) -> String {
@@ -32,19 +34,19 @@ pub fn text(report: &Report) -> String {
     not_measured(report, &mut out);
     not_counted(report, &mut out);
     out.heading("Again");
-    out.line(run_again(report));
+    out.command("", &run_again(report));
     out.0
 }
 
 /// A comparison as text.
 pub fn comparison_text(report: &ComparisonReport) -> String {
     let mut out = Text::default();
-    out.line(report.title);
-    out.line(report.sentence);
+    out.line(&report.title);
+    out.line(&report.sentence);
     out.blank();
     let rows: Vec<_> = report.comparisons.iter().map(|(context, c)| comparison_row(context, c)).collect();
     out.table(&COMPARISON_HEAD, &[2, 3, 4], rows);
-    for note in report.notes {
+    for note in &report.notes {
         out.line(note);
     }
     out.0
@@ -57,7 +59,8 @@ fn results(report: &Report, out: &mut Text) {
         let names = factors(report, &cells);
         out.heading(format!("{workload}: {}, {}", summary.metric, direction(summary.better)));
         let labels: Vec<&str> = if names.is_empty() { vec!["cell"] } else { names.clone() };
-        let head: Vec<&str> = labels.iter().copied().chain(["n", "median", "interval", "best = 1", "spread"]).collect();
+        let head: Vec<&str> =
+            labels.iter().copied().chain(["n", "median", "interval", "of best", "spread"]).collect();
         let numbers: Vec<usize> = (labels.len()..head.len()).collect();
         out.table(&head, &numbers, cells.iter().map(|c| cell_row(report, c, &names)).collect());
     }
@@ -70,7 +73,8 @@ fn results(report: &Report, out: &mut Text) {
 fn cell_row(report: &Report, cell: &CellSummary, factors: &[&str]) -> Vec<String> {
     let unit = &report.summary.unit;
     let pairs = factor_levels(report, cell);
-    let level = |f: &&str| pairs.iter().find(|(name, _)| name == f).map_or("–", |(_, level)| level).to_owned();
+    let level =
+        |f: &&str| pairs.iter().find(|(name, _)| name == f).map_or("–", |(_, level)| level).to_owned();
     let mut row: Vec<String> = factors.iter().map(level).collect();
     if row.is_empty() {
         row.push(cell.cell.to_string());
@@ -83,7 +87,7 @@ fn cell_row(report: &Report, cell: &CellSummary, factors: &[&str]) -> Vec<String
         count,
         value(unit, cell.median),
         interval(unit, cell),
-        cell.relative.map_or_else(|| "–".to_owned(), |r| format!("{r:.2}")),
+        relative(cell.relative),
         percent(cell.spread),
     ]);
     row
@@ -106,7 +110,11 @@ fn effects(report: &Report, out: &mut Text) {
     let effects = &report.summary.effects;
     let rows: Vec<_> = (effects.iter())
         .flat_map(|e| {
-            let context = if e.context.is_empty() { e.factor.clone() } else { format!("{} in {}", e.factor, e.context) };
+            let context = if e.context.is_empty() {
+                e.factor.clone()
+            } else {
+                format!("{} in {}", e.factor, e.context)
+            };
             e.comparisons.iter().map(move |c| comparison_row(&context, c))
         })
         .collect();
@@ -117,7 +125,8 @@ fn effects(report: &Report, out: &mut Text) {
     if !report.summary.attribution.is_empty() {
         out.heading("What decides: share of the variance explained");
         let shares = report.summary.attribution.iter();
-        let rows = shares.map(|a| vec![a.workload.clone(), a.source.clone(), percent(Some(a.share))]).collect();
+        let rows =
+            shares.map(|a| vec![a.workload.clone(), a.source.clone(), percent(Some(a.share))]).collect();
         out.table(&["workload", "by", "share"], &[2], rows);
     }
 }
@@ -125,7 +134,8 @@ fn effects(report: &Report, out: &mut Text) {
 fn processors(report: &Report, out: &mut Text) {
     let row = |cell: &CellSummary| {
         let roles = cores_by_role(report, cell)?;
-        let parts: Vec<String> = roles.iter().map(|(role, cores)| format!("{role} {cores:.2}")).collect();
+        let parts: Vec<String> =
+            roles.iter().map(|(role, cores)| format!("{role} {}", shown(*cores))).collect();
         Some(vec![cell.cell.to_string(), parts.join(", ")])
     };
     let rows: Vec<_> = report.summary.cells.iter().filter_map(row).collect();
@@ -161,7 +171,7 @@ fn findings(findings: &[Finding], out: &mut Text) {
             out.item(format!("undo: {}", remedy.undo));
         }
         if !f.next.is_empty() {
-            out.item(format!("next: {}", f.next));
+            out.command("next: ", &f.next);
         }
     }
 }
@@ -192,11 +202,33 @@ struct Text(String);
 
 impl Text {
     fn line(&mut self, text: impl Display) {
-        writeln!(self.0, "{}", one_line(&text.to_string())).expect(NEVER);
+        self.wrapped("", &one_line(&text.to_string()));
     }
 
     fn item(&mut self, text: impl Display) {
-        writeln!(self.0, "   {}", one_line(&text.to_string())).expect(NEVER);
+        self.wrapped(INDENT, &one_line(&text.to_string()));
+    }
+
+    /// What is to be copied stays on one line.
+    fn command(&mut self, label: &str, command: &str) {
+        writeln!(self.0, "{INDENT}{label}{}", one_line(command)).expect(NEVER);
+    }
+
+    /// Breaks between words; a word that is too long stands on a line of its own.
+    fn wrapped(&mut self, indent: &str, text: &str) {
+        let mut line = String::new();
+        for word in text.split(' ') {
+            let length = indent.len() + line.chars().count() + 1 + word.chars().count();
+            if !line.is_empty() && length > usize::from(WIDTH) {
+                writeln!(self.0, "{indent}{line}").expect(NEVER);
+                line.clear();
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        writeln!(self.0, "{indent}{line}").expect(NEVER);
     }
 
     fn blank(&mut self) {
@@ -211,7 +243,10 @@ impl Text {
     /// Columns in `numbers` are set flush right.
     fn table(&mut self, head: &[&str], numbers: &[usize], rows: Vec<Vec<String>>) {
         let mut table = Table::new();
-        table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
+        table
+            .load_preset(presets::NOTHING)
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(WIDTH);
         table.set_header(head.iter().map(|h| one_line(h)));
         table.add_rows(rows.iter().map(|row| row.iter().map(|field| one_line(field))));
         for column in numbers {

@@ -66,7 +66,7 @@ pub(crate) fn factor_levels<'a>(report: &Report<'a>, cell: &'a CellSummary) -> V
 }
 
 /// The workloads that the summary has cells of, in the order of the plan.
-pub(crate) fn workloads<'a>(cells: &'a [CellSummary]) -> Vec<&'a str> {
+pub(crate) fn workloads(cells: &[CellSummary]) -> Vec<&str> {
     let mut seen = BTreeSet::new();
     cells.iter().map(|c| c.workload.as_str()).filter(|w| seen.insert(*w)).collect()
 }
@@ -82,6 +82,11 @@ pub(crate) fn factors<'a>(report: &Report<'a>, cells: &[&'a CellSummary]) -> Vec
         }
     }
     names
+}
+
+/// The parts that say something, with commas between.
+pub(crate) fn joined<const N: usize>(parts: [&str; N]) -> String {
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 /// A value with its unit, or a dash that means "not measured".
@@ -107,6 +112,16 @@ pub(crate) fn interval(unit: &Unit, cell: &CellSummary) -> String {
 /// A share in percent, as tables show it; a dash where it is unknown.
 pub(crate) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "–".to_owned(), |s| format!("{}%", tidy(s * 100.0)))
+}
+
+/// The median relative to the best cell; two significant figures where two decimals would show none.
+pub(crate) fn relative(share: Option<f64>) -> String {
+    match share {
+        None => "–".to_owned(),
+        Some(s) if s > 0.0 && s < 0.01 => format!("{s:.4}"),
+        Some(s) if s > 0.0 && s < 0.1 => format!("{s:.3}"),
+        Some(s) => format!("{s:.2}"),
+    }
 }
 
 /// One decimal below ten, none above.
@@ -201,7 +216,9 @@ pub(crate) fn aa_floor(report: &Report) -> String {
              a smaller difference is noise.",
             percent(Some(floor))
         ),
-        None => "There are too few trials to tell how much identical ones differ among themselves.".to_owned(),
+        None => {
+            "There are too few trials to tell how much identical ones differ among themselves.".to_owned()
+        }
     }
 }
 
@@ -241,7 +258,11 @@ fn quoted(argument: &str) -> String {
 
 /// One line without control characters: a hostile name cannot steer a terminal or break a table.
 pub(crate) fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() || is_bidi(c) { ' ' } else { c }).collect::<String>().trim().to_owned()
+    text.chars()
+        .map(|c| if c.is_control() || is_bidi(c) { ' ' } else { c })
+        .collect::<String>()
+        .trim()
+        .to_owned()
 }
 
 /// Characters that reorder the text after them.
@@ -255,9 +276,14 @@ mod tests {
 
     #[test]
     fn a_change_is_told_in_percent_near_one_and_as_a_factor_far_from_it() {
-        for (ratio, text) in
-            [(1.0, "±0.0%"), (1.124, "+12.4%"), (0.8, "−20.0%"), (3.1, "×3.10"), (0.1, "×0.100"), (f64::NAN, "–")]
-        {
+        for (ratio, text) in [
+            (1.0, "±0.0%"),
+            (1.124, "+12.4%"),
+            (0.8, "−20.0%"),
+            (3.1, "×3.10"),
+            (0.1, "×0.100"),
+            (f64::NAN, "–"),
+        ] {
             assert_eq!(change(ratio), text);
         }
     }

@@ -1,6 +1,6 @@
 //! The page of a comparison.
 
-use super::{effects, page};
+use super::{effects, page, prose};
 use crate::ComparisonReport;
 use crate::wording::{direction, range};
 use analysis::summary::Comparison;
@@ -9,27 +9,30 @@ use maud::{Markup, html};
 
 /// A comparison as one HTML file.
 pub fn comparison_html(report: &ComparisonReport) -> String {
-    page(report.title, &html! {
-        header {
-            p class="overline" { "Flyball comparison" }
-            h1 { (report.title) }
-            p class="verdict" { (report.sentence) }
-        }
-        main {
-            @if !report.notes.is_empty() {
-                section { h2 { "To know besides" } ul { @for note in report.notes { li { (note) } } } }
+    page(
+        &report.title,
+        &html! {
+            header {
+                p class="overline" { "Flyball comparison" }
+                h1 { (report.title) }
+                p class="verdict" { (prose(&report.sentence)) }
             }
-            section {
-                h2 { "Ratios" }
-                p class="note" { "B over A. The shaded band is the practical threshold." }
-                (effects::table(&groups(report)))
+            main {
+                section {
+                    h2 { "Ratios" }
+                    p class="note" { "B over A. The shaded band is the practical threshold: a difference within it is not worth a claim." }
+                    (effects::table(&groups(report)))
+                }
+                section {
+                    h2 { "In words" }
+                    @for (context, c) in &report.comparisons { (in_words(context, c)) }
+                }
+                @if !report.notes.is_empty() {
+                    section { h2 { "To know besides" } ul { @for note in &report.notes { li { (prose(note)) } } } }
+                }
             }
-            section {
-                h2 { "In words" }
-                @for (context, c) in report.comparisons { (in_words(context, c)) }
-            }
-        }
-    })
+        },
+    )
 }
 
 fn groups(report: &ComparisonReport) -> Vec<(String, Vec<Comparison>)> {
@@ -38,7 +41,7 @@ fn groups(report: &ComparisonReport) -> Vec<(String, Vec<Comparison>)> {
 
 fn in_words(context: &str, c: &Comparison) -> Markup {
     html! {
-        p { strong { (context) } " " (c.sentence) " "
+        p { strong { (context) } br; (prose(&c.sentence)) br;
             span class="note" { "Medians of " (c.metric) " " (both(&c.unit, c.medians)) ", " (direction(c.better)) "; " (c.trials.0) " and " (c.trials.1) " trials." } }
     }
 }

@@ -10,7 +10,8 @@ use maud::{Markup, html};
 const OPEN_CONTEXTS: usize = 6;
 
 pub(super) fn body(report: &Report) -> Option<Markup> {
-    let effects: Vec<&FactorEffect> = report.summary.effects.iter().filter(|e| !e.comparisons.is_empty()).collect();
+    let effects: Vec<&FactorEffect> =
+        report.summary.effects.iter().filter(|e| !e.comparisons.is_empty()).collect();
     let mut factors: Vec<&str> = Vec::new();
     for effect in &effects {
         if !factors.contains(&effect.factor.as_str()) {
@@ -46,6 +47,7 @@ fn of_factor(effects: &[&FactorEffect]) -> Markup {
 /// Comparisons in groups, on one axis.
 pub(super) fn table(groups: &[(String, Vec<Comparison>)]) -> Markup {
     let scale = forest::scale(groups.iter().flat_map(|(_, comparisons)| comparisons));
+    let flat = groups.iter().all(|(context, comparisons)| !context.is_empty() && comparisons.len() == 1);
     html! {
         table class="cells ratios" {
             thead { tr {
@@ -54,9 +56,9 @@ pub(super) fn table(groups: &[(String, Vec<Comparison>)]) -> Markup {
             } }
             @for (context, comparisons) in groups {
                 tbody {
-                    @if !context.is_empty() { tr class="group" { th colspan="6" scope="rowgroup" { (context) } } }
+                    @if !flat && !context.is_empty() { tr class="group" { th colspan="6" scope="rowgroup" { (context) } } }
                     @for c in comparisons { tr title=(c.sentence) {
-                        th scope="row" class="name" { span { (c.b) span class="against" { " against " (c.a) } } }
+                        th scope="row" class="name" { (name(c, flat.then_some(context))) }
                         td class="track" { (forest::row(c, &scale)) }
                         td class="n median" { (change(c.ratio)) }
                         td class="n range" { (change_interval(c.interval.as_ref())) }
@@ -66,6 +68,16 @@ pub(super) fn table(groups: &[(String, Vec<Comparison>)]) -> Markup {
                 }
             }
             tbody class="axis-row" { tr { td {} td class="track" { (forest::axis(&scale)) } td colspan="4" {} } }
+        }
+    }
+}
+
+/// Where each context has one comparison, the context stands in the row instead of above it.
+fn name(c: &Comparison, context: Option<&String>) -> Markup {
+    html! {
+        @match context {
+            Some(context) => { span { (context) } br; span class="against small" { (c.b) " against " (c.a) } }
+            None => { span { (c.b) span class="against" { " against " (c.a) } } }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The findings as cards, and what could not be found out.
 
+use super::prose;
 use crate::Report;
 use crate::wording::change;
 use domain::finding::{Finding, Gain, Remedy};
@@ -21,14 +22,16 @@ fn card(finding: &Finding) -> Markup {
                 span class={ "confidence " (finding.confidence.name()) } { (finding.confidence.name()) }
                 " · rule " (finding.rule)
             }
-            h3 { (finding.title) }
-            p { (finding.reason) }
+            h3 { (prose(&finding.title)) }
+            p { (prose(&finding.reason)) }
             (evidence(finding))
-            @if let Some(gain) = &finding.gain { (expected(gain)) }
-            @if let Some(remedy) = &finding.remedy { (what_to_do(remedy)) }
-            @if !finding.next.is_empty() {
-                p class="label" { "Next" }
-                pre class="command" { code { (finding.next) } }
+            dl class="steps" {
+                @if let Some(gain) = &finding.gain { (expected(gain)) }
+                @if let Some(remedy) = &finding.remedy { (what_to_do(remedy)) }
+                @if !finding.next.is_empty() {
+                    dt { "Next" }
+                    dd { pre class="command" { code { (finding.next) } } }
+                }
             }
         }
     }
@@ -39,7 +42,7 @@ fn evidence(finding: &Finding) -> Markup {
         table class="evidence" {
             thead { tr { th scope="col" { "Evidence" } th scope="col" { "Figure" } th scope="col" { "From" } } }
             tbody { @for e in &finding.evidence { tr {
-                td { (e.what) } td class="figure" { (e.figure) } td class="source" { (e.source) }
+                td { (prose(&e.what)) } td class="figure" { (prose(&e.figure)) } td class="source" { (prose(&e.source)) }
             } } }
         }
     }
@@ -47,25 +50,29 @@ fn evidence(finding: &Finding) -> Markup {
 
 fn expected(gain: &Gain) -> Markup {
     html! {
-        p { span class="label" { "Expected" } " " (gain.metric) " " strong { (change(gain.ratio)) }
-            " (" (change(gain.low)) " to " (change(gain.high)) ")" }
+        dt { "Expected" }
+        dd { (gain.metric) " " strong { (change(gain.ratio)) } " (" (change(gain.low)) " to " (change(gain.high)) ")" }
     }
 }
 
 fn what_to_do(remedy: &Remedy) -> Markup {
     html! {
-        p { span class="label" { "Remedy" } " " (remedy.what) }
-        @if !remedy.settings.is_empty() {
-            ul class="settings" { @for s in &remedy.settings { li { code { (s) } } } }
+        dt { "Remedy" }
+        dd {
+            (prose(&remedy.what))
+            @for setting in &remedy.settings { br; code { (setting) } }
         }
-        p { span class="label" { "Undo" } " " (remedy.undo) }
+        dt { "Undo" }
+        dd { (prose(&remedy.undo)) }
     }
 }
 
 pub(super) fn not_measured(report: &Report) -> Option<Markup> {
-    (!report.not_measured.is_empty()).then(|| html! {
-        dl class="reasons" {
-            @for n in report.not_measured { dt { (n.what) } dd { (n.why) } }
+    (!report.not_measured.is_empty()).then(|| {
+        html! {
+            dl class="reasons" {
+                @for n in report.not_measured { dt { (prose(&n.what)) } dd { (prose(&n.why)) } }
+            }
         }
     })
 }

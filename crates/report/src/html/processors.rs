@@ -1,26 +1,43 @@
 //! Whose CPU time each cell took: the workload's own apart from that of the threads that serve it.
 
 use crate::Report;
-use crate::cpu_share::cores_by_role;
-use crate::wording::levels;
+use crate::cpu_share::{cores_by_role, shown};
+use crate::wording::{counted, levels};
 use domain::trace::Role;
-use domain::units::significant;
 use maud::{Markup, html};
+
+/// Cells that are shown at once; the others are folded.
+const OPEN_CELLS: usize = 16;
 
 pub(super) fn body(report: &Report) -> Option<Markup> {
     let rows: Vec<(String, Vec<(Role, f64)>)> = (report.summary.cells.iter())
         .filter_map(|c| {
-            let name = if c.levels.is_empty() { c.workload.clone() } else { format!("{} · {}", c.workload, levels(report, c)) };
+            let name = if c.levels.is_empty() {
+                c.workload.clone()
+            } else {
+                format!("{} · {}", c.workload, levels(report, c))
+            };
             Some((name, cores_by_role(report, c)?))
         })
         .collect();
     let most = rows.iter().map(|(_, r)| total(r)).fold(0.0, f64::max);
-    let seen = Role::ALL.into_iter().filter(|role| rows.iter().any(|(_, r)| r.iter().any(|(x, _)| x == role)));
+    let seen =
+        Role::ALL.into_iter().filter(|role| rows.iter().any(|(_, r)| r.iter().any(|(x, _)| x == role)));
     (most > 0.0).then(|| html! {
         p class="note" { "Mean cores in use over the valid trials of each cell. 1 core is one CPU busy all the time." }
         (legend(seen.map(|r| (colour(r), r.name().to_owned()))))
+        @let (open, folded) = rows.split_at(rows.len().min(OPEN_CELLS));
+        (bars(open, most))
+        @if !folded.is_empty() {
+            details { summary { (counted(folded.len(), "more cell")) } (bars(folded, most)) }
+        }
+    })
+}
+
+fn bars(rows: &[(String, Vec<(Role, f64)>)], most: f64) -> Markup {
+    html! {
         div class="bars roles" {
-            @for (name, roles) in &rows {
+            @for (name, roles) in rows {
                 div class="bar" {
                     span class="what" { (name) }
                     span class="rail" aria-hidden="true" {
@@ -34,7 +51,7 @@ pub(super) fn body(report: &Report) -> Option<Markup> {
                 }
             }
         }
-    })
+    }
 }
 
 /// The same figures in words, largest first, so that no colour has to be matched.
@@ -46,15 +63,6 @@ fn parts(roles: &[(Role, f64)]) -> String {
 
 fn total(roles: &[(Role, f64)]) -> f64 {
     roles.iter().map(|(_, cores)| cores).sum()
-}
-
-/// Cores to a hundredth; what is less is still not nothing.
-fn shown(cores: f64) -> String {
-    match cores {
-        c if c > 0.0 && c < 0.005 => "< 0.01".to_owned(),
-        c if c < 10.0 => format!("{c:.2}"),
-        c => significant(c),
-    }
 }
 
 /// A role keeps its colour on the whole page.

@@ -24,7 +24,8 @@ pub(super) fn body(report: &Report) -> Option<Markup> {
 
 /// The commands of one trial of each cell; those of the others differ in nothing but their trial.
 fn commands(report: &Report) -> Markup {
-    let of_cell = |id: &CellId| report.data.trials.iter().find(|t| t.key.cell == *id && t.measurement.is_some());
+    let of_cell =
+        |id: &CellId| report.data.trials.iter().find(|t| t.key.cell == *id && t.measurement.is_some());
     let trials: Vec<&Trial> = report.summary.cells.iter().filter_map(|c| of_cell(&c.cell)).collect();
     html! {
         @if !trials.is_empty() {

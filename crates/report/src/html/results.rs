@@ -1,20 +1,24 @@
 //! Every cell: its trials, median, interval, what it is relative to the best, and its spread.
 
 use crate::Report;
-use crate::svg::{MARKS, Scale, axis, strip};
-use crate::wording::{direction, factor_levels, factors, interval, levels, percent, value, workloads};
+use crate::svg::{MARKS, Scale, axis, shown_in, strip};
+use crate::wording::{
+    direction, factor_levels, factors, interval, levels, percent, relative, value, workloads,
+};
 use analysis::summary::CellSummary;
-use domain::units::significant;
+use domain::units::{Unit, significant};
 use maud::{Markup, html};
 
 pub(super) fn body(report: &Report) -> Option<Markup> {
     let cells = &report.summary.cells;
-    (!cells.is_empty()).then(|| html! {
-        @for workload in workloads(cells) {
-            @let mine: Vec<&CellSummary> = cells.iter().filter(|c| c.workload == workload).collect();
-            h3 { (workload) }
-            (table(report, &mine))
-            (heat(report, &mine))
+    (!cells.is_empty()).then(|| {
+        html! {
+            @for workload in workloads(cells) {
+                @let mine: Vec<&CellSummary> = cells.iter().filter(|c| c.workload == workload).collect();
+                h3 { (workload) }
+                (table(report, &mine))
+                (heat(report, &mine))
+            }
         }
     })
 }
@@ -27,7 +31,7 @@ fn table(report: &Report, cells: &[&CellSummary]) -> Markup {
     let note = scale.as_ref().and_then(Scale::note);
     html! {
         p class="note" {
-            (report.summary.metric) ", " (direction(report.summary.better))
+            (report.summary.metric) @if let Some(scale) = &scale { (unit_of(scale, unit)) } ", " (direction(report.summary.better))
             @if let Some(note) = note { "; " (note) }
             @if let Some((last, rest)) = names.split_last() {
                 "; rows by " (last) @if !rest.is_empty() { " within " (rest.join(", ")) }
@@ -37,8 +41,9 @@ fn table(report: &Report, cells: &[&CellSummary]) -> Markup {
             thead { tr {
                 th scope="col" { (names.last().copied().unwrap_or("cell")) } th scope="col" { "trials" }
                 th scope="col" class="n" { "median" } th scope="col" class="n" { (confidence(cells)) " interval" }
-                th scope="col" class="n" { "best = 1" } th scope="col" class="n" { "spread" }
+                th scope="col" class="n" { "of best" } th scope="col" class="n" { "spread" }
             } }
+            @if cells.len() > LONG_TABLE { (axis_row(scale.as_ref(), unit)) }
             @for group in groups(report, cells) {
                 tbody {
                     @if let Some(title) = &group.title { tr class="group" { th colspan="6" scope="rowgroup" { (title) } } }
@@ -50,17 +55,32 @@ fn table(report: &Report, cells: &[&CellSummary]) -> Markup {
                             }
                             td class="n median" { (value(unit, cell.median)) }
                             td class="n range" { (interval(unit, cell)) }
-                            td class="n best" data-label="best = 1" { (relative(cell.relative)) }
+                            td class="n best" { (of_best(cell.relative)) }
                             td class="n spread" data-label="spread" { (spread(cell.spread, widest)) }
                         }
                     }
                 }
             }
-            @if let Some(scale) = &scale {
-                tbody class="axis-row" { tr { td {} td class="track" { (axis(scale, unit)) } td colspan="4" {} } }
-            }
+            (axis_row(scale.as_ref(), unit))
         }
     }
+}
+
+/// From this many rows on the lower axis is out of sight at the first of them, so it stands above them too.
+const LONG_TABLE: usize = 12;
+
+fn axis_row(scale: Option<&Scale>, unit: &Unit) -> Markup {
+    html! {
+        @if let Some(scale) = scale {
+            tbody class="axis-row" { tr { td {} td class="track" { (axis(scale, unit)) } td colspan="4" {} } }
+        }
+    }
+}
+
+/// ` in MB/s`, or nothing for a plain count.
+fn unit_of(scale: &Scale, unit: &Unit) -> String {
+    let (_, name) = shown_in(scale, unit);
+    if name.is_empty() { name } else { format!(" in {name}") }
 }
 
 /// Cells that share all levels but that of the last factor.
@@ -105,11 +125,9 @@ fn swatch(series: usize) -> Markup {
     }
 }
 
-fn relative(share: Option<f64>) -> Markup {
-    match share {
-        None => html! { "–" },
-        Some(share) => html! { (meter(share)) span class=[(share == 1.0).then_some("top")] { (format!("{share:.2}")) } },
-    }
+fn of_best(share: Option<f64>) -> Markup {
+    let class = (share == Some(1.0)).then_some("top");
+    html! { @if let Some(share) = share { (meter(share)) } span class=[class] { (relative(share)) } }
 }
 
 fn spread(share: Option<f64>, widest: f64) -> Markup {
@@ -145,14 +163,16 @@ fn heat(report: &Report, cells: &[&CellSummary]) -> Markup {
         found
     };
     let at = |d: &str, a: &str| {
-        let here = |c: &&&CellSummary| c.levels.get(*down).is_some_and(|l| l == d) && c.levels.get(*across).is_some_and(|l| l == a);
+        let here = |c: &&&CellSummary| {
+            c.levels.get(*down).is_some_and(|l| l == d) && c.levels.get(*across).is_some_and(|l| l == a)
+        };
         cells.iter().find(here)
     };
     let columns = levels_of(across);
     html! {
+        p class="note" { "Medians, " (down) " down, " (across) " across; the stronger the shade, the nearer to the best:" }
         div class="scroll" tabindex="0" role="group" aria-label={ (down) " by " (across) } {
             table class="heat" {
-                caption { "Medians, " (down) " down, " (across) " across; darker is nearer to the best" }
                 thead { tr { th {} @for a in &columns { th scope="col" { (a) } } } }
                 tbody { @for d in levels_of(down) { tr {
                     th scope="row" { (d) }

@@ -60,6 +60,11 @@
     }
   }
 
+  // On paper nothing can be unfolded: what is needed to do it again is printed.
+  addEventListener("beforeprint", () => {
+    for (const folded of document.querySelectorAll("#reproduce details")) folded.open = true;
+  });
+
   // One trace at a time, chosen from a list.
   const traces = [...document.querySelectorAll("details.trace")];
   const choice = document.getElementById("trace-choice");

@@ -50,7 +50,10 @@ fn one(view: &TraceView) -> Markup {
 
 fn frequency(view: &TraceView) -> Markup {
     if view.frequency_source == FrequencySource::None {
-        return chart("Frequency", html! { p class="absent" { "This machine shows no frequency: neither APERF and MPERF counters nor cpufreq." } });
+        return chart(
+            "Frequency",
+            html! { p class="absent" { "This machine shows no frequency: neither APERF and MPERF counters nor cpufreq." } },
+        );
     }
     let title = format!("Frequency, from {}", view.frequency_source.name());
     rates(&title, &view.frequency, &Quantity::Hertz, view, 0.0, "The source gave no value during this trial.")
@@ -62,7 +65,8 @@ fn roles(view: &TraceView) -> Markup {
 }
 
 /// The colours of the states: far apart, in the order of `TraceView::states`.
-const STATE_COLOURS: [(&str, usize); 5] = [("user", 0), ("system", 1), ("iowait", 3), ("interrupts", 8), ("steal", 10)];
+const STATE_COLOURS: [(&str, usize); 5] =
+    [("user", 0), ("system", 1), ("iowait", 3), ("interrupts", 8), ("steal", 10)];
 
 fn states(view: &TraceView) -> Markup {
     let colour = |line: &Line| STATE_COLOURS.iter().find(|(n, _)| *n == line.name).map_or(11, |(_, c)| *c);
@@ -75,32 +79,45 @@ fn states(view: &TraceView) -> Markup {
 }
 
 fn stack(title: &str, lines: &[(usize, &Line)], view: &TraceView, at_least: f64, absent: &str) -> Markup {
-    chart(title, html! {
-        @if lines.is_empty() { p class="absent" { (absent) } } @else {
-            (legend(lines.iter().map(|(c, l)| (*c, l.name.clone()))))
-            (series::stacked(lines, &Quantity::Of(Unit::Count), view.span, at_least, title))
-        }
-    })
+    chart(
+        title,
+        html! {
+            @if lines.is_empty() { p class="absent" { (absent) } } @else {
+                (legend(lines.iter().map(|(c, l)| (*c, l.name.clone()))))
+                (series::stacked(lines, &Quantity::Of(Unit::Count), view.span, at_least, title))
+            }
+        },
+    )
 }
 
-fn rates(title: &str, lines: &Lines, quantity: &Quantity, view: &TraceView, at_least: f64, absent: &str) -> Markup {
+fn rates(
+    title: &str,
+    lines: &Lines,
+    quantity: &Quantity,
+    view: &TraceView,
+    at_least: f64,
+    absent: &str,
+) -> Markup {
     let coloured: Vec<(usize, &Line)> = lines.lines.iter().enumerate().collect();
-    chart(title, html! {
-        @if coloured.is_empty() { p class="absent" { (absent) } } @else {
-            ul class="legend" {
-                @for (i, line) in &coloured { li { (key(*i)) (line.name) } }
-                @if lines.left_out > 0 { li { "and " (counted(lines.left_out, "lesser line")) " not drawn" } }
+    chart(
+        title,
+        html! {
+            @if coloured.is_empty() { p class="absent" { (absent) } } @else {
+                ul class="legend" {
+                    @for (i, line) in &coloured { li { (key(*i)) (line.name) } }
+                    @if lines.left_out > 0 { li { "and " (counted(lines.left_out, "lesser line")) " not drawn" } }
+                }
+                (series::lines(&coloured, quantity, view.span, at_least, title))
             }
-            (series::lines(&coloured, quantity, view.span, at_least, title))
-        }
-    })
+        },
+    )
 }
 
 /// A piece of the line as it is drawn: colour and dashes.
 fn key(i: usize) -> Markup {
     html! {
         svg class="key" width="22" height="8" aria-hidden="true" {
-            line class={ "trace r" (i) " d" (i % 4) } x1="0" x2="22" y1="4" y2="4" {}
+            line class={ "stroke r" (i) " d" (i % 4) } x1="0" x2="22" y1="4" y2="4" {}
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Every trial: what was disturbed and why, the order of measurement, and the whole table.
 
+use super::prose;
 use crate::Report;
 use crate::svg::order::{Counts, Measured, plot};
 use crate::wording::{aa_floor, counted, standing, trial_name, value, why_not_counted};
@@ -30,7 +31,8 @@ fn in_order(report: &Report) -> Vec<Measured> {
 
 pub(super) fn body(report: &Report) -> Option<Markup> {
     let trials = &report.data.trials;
-    let left_out: Vec<(usize, &Trial)> = trials.iter().enumerate().filter(|(_, t)| !t.validity.is_valid()).collect();
+    let left_out: Vec<(usize, &Trial)> =
+        trials.iter().enumerate().filter(|(_, t)| !t.validity.is_valid()).collect();
     Some(html! {
         @match (trials.len(), left_out.len()) {
             (0, _) => p { "No trial was measured." },
@@ -61,7 +63,7 @@ fn table(report: &Report, trials: &[(usize, &Trial)]) -> Markup {
                 tbody { @for (index, t) in trials { tr class=(standing(&t.validity)) {
                     td class="n" { (index + 1) } td class="long" { (t.key.cell) } td { (trial_name(&t.key)) }
                     td class="n" { (value(&summary.unit, t.metric(&summary.metric))) }
-                    td { (standing(&t.validity)) } td class="long" { (remarks(t)) }
+                    td { (standing(&t.validity)) } td class="long" { (prose(&remarks(t))) }
                 } } }
             }
         }

@@ -1,10 +1,9 @@
 //! Ratios with their intervals around "no difference", one row a comparison.
 
 use super::scale::{Scale, tick_label};
-use super::{axis_of, percent};
+use super::{axis_of, grid, percent};
 use crate::wording::{change, change_interval, verdict_word};
 use analysis::summary::{Comparison, Verdict};
-use domain::units::significant;
 use maud::{Markup, html};
 
 const HEIGHT: u32 = 30;
@@ -31,10 +30,15 @@ pub(crate) fn row(comparison: &Comparison, scale: &Scale) -> Markup {
     };
     let described = format!(
         "{} against {}: {}, interval {}, {}",
-        c.b, c.a, change(c.ratio), change_interval(c.interval.as_ref()), verdict_word(c.verdict)
+        c.b,
+        c.a,
+        change(c.ratio),
+        change_interval(c.interval.as_ref()),
+        verdict_word(c.verdict)
     );
     html! {
         svg class="forest" width="100%" height=(HEIGHT) role="img" aria-label=(described) {
+            (grid(scale, HEIGHT))
             rect class="threshold" x=(percent(from)) width=(percent(to - from)) y="0" height=(HEIGHT) {}
             line class="one" x1=(one) x2=(one) y1="0" y2=(HEIGHT) {}
             g class=(class) {
@@ -66,13 +70,14 @@ const fn shape(verdict: Verdict) -> &'static str {
 /// The axis below: percent near one, factors far from it.
 pub(crate) fn axis(scale: &Scale) -> Markup {
     let label = |t: f64| match scale {
-        Scale::Log { .. } => format!("×{}", significant(t).trim_end_matches('0').trim_end_matches('.')),
+        Scale::Log { .. } => format!("×{}", tick_label(t)),
         Scale::Linear { .. } => match tick_label(((t - 1.0) * 1e4).round() / 100.0).as_str() {
             "0" => "equal".to_owned(),
             percent if percent.starts_with('−') => format!("{percent}%"),
             percent => format!("+{percent}%"),
         },
     };
-    let labels = scale.ticks().into_iter().map(|t| (t, label(t))).collect();
-    axis_of(scale, labels, "")
+    let labels: Vec<(f64, String)> = scale.ticks().into_iter().map(|t| (t, label(t))).collect();
+    let equal = labels.iter().position(|(t, _)| (t - 1.0).abs() < 1e-9).unwrap_or(0);
+    axis_of(scale, labels, equal)
 }

@@ -1,8 +1,8 @@
 //! All trials in the order in which they were measured, each relative to its own cell's median: a drift, a
 //! jump or a noisy stretch of the machine shows here whatever the cells are.
 
-use super::scale::{Scale, tick_label};
 use super::mark;
+use super::scale::{Scale, tick_label};
 use maud::{Markup, html};
 
 const HEIGHT: u32 = 120;

@@ -12,6 +12,8 @@ pub enum Scale {
         low: f64,
         /// At the other end.
         high: f64,
+        /// Between two ticks; both ends are ticks.
+        step: f64,
     },
     /// Equal distances are equal ratios; both ends are above zero.
     Log {
@@ -31,13 +33,19 @@ const CUT_ABOVE: f64 = 0.6;
 /// About as many ticks as an axis carries on a phone without its labels touching.
 const TICKS: f64 = 4.0;
 
+/// No axis is narrower, so that a step is never too small to be added to its ends.
+const NARROWEST: f64 = 1e-100;
+
+/// No value beyond this is drawn: its axis would end in infinity.
+const LARGEST: f64 = 1e100;
+
 impl Scale {
-    /// An axis that shows all finite values. It begins at zero where they do not lie close together, and is
+    /// An axis that shows all values that are finite, if not absurd. It begins at zero where they do not lie close together, and is
     /// logarithmic where they differ by more than [`LOG_FROM`]. `None` without any finite value.
     pub fn covering(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let (least, most) = extent(values)?;
         if least > 0.0 && most / least > LOG_FROM {
-            return Some(Self::Log { low: round_down(least), high: round_up(most) });
+            return Some(Self::log(least, most));
         }
         let cut = least > 0.0 && least > CUT_ABOVE * most;
         let room = if cut { (most - least).max(most * 0.02) * 0.08 } else { 0.0 };
@@ -47,7 +55,7 @@ impl Scale {
 
     /// An axis from zero to at least `most`.
     pub fn from_zero(most: f64) -> Self {
-        Self::linear(0.0, if most.is_finite() { most } else { 1.0 })
+        Self::linear(0.0, if most <= LARGEST { most } else { 1.0 })
     }
 
     /// An axis for ratios that always shows 1, and is logarithmic where they leave 0.5 to 2.
@@ -56,23 +64,28 @@ impl Scale {
         let (least, most) = extent(positive).unwrap_or((1.0, 1.0));
         let (least, most) = (least.min(0.98), most.max(1.02));
         if least < 0.5 || most > 2.0 {
-            return Self::Log { low: round_down(least), high: round_up(most) };
+            return Self::log(least, most);
         }
         let room = (most - least) * 0.04;
         Self::linear(least - room, most + room)
     }
 
     fn linear(low: f64, high: f64) -> Self {
-        let width = if high > low { high - low } else { high.abs().max(1.0) };
+        let width = if high > low { (high - low).max(NARROWEST) } else { high.abs().max(1.0) };
         let step = nice_step(width / TICKS);
         let high = ((low + width) / step - 1e-9).ceil() * step;
-        Self::Linear { low: (low / step + 1e-9).floor() * step, high }
+        Self::Linear { low: (low / step + 1e-9).floor() * step, high, step }
+    }
+
+    fn log(least: f64, most: f64) -> Self {
+        let room = (most / least).powf(0.04);
+        Self::Log { low: least / room, high: most * room }
     }
 
     /// Where a value lies, from 0 to 1; values beyond the ends are put there.
     pub fn place(&self, value: f64) -> f64 {
         let share = match *self {
-            Self::Linear { low, high } => (value - low) / (high - low),
+            Self::Linear { low, high, .. } => (value - low) / (high - low),
             Self::Log { low, high } => (value.max(f64::MIN_POSITIVE) / low).ln() / (high / low).ln(),
         };
         share.clamp(0.0, 1.0)
@@ -81,8 +94,7 @@ impl Scale {
     /// Round values along the axis, from its lower end on.
     pub fn ticks(&self) -> Vec<f64> {
         match *self {
-            Self::Linear { low, high } => {
-                let step = nice_step((high - low) / TICKS);
+            Self::Linear { low, high, step } => {
                 let first = (low / step - 1e-9).ceil();
                 let count = ((high - low) / step + 1e-9).floor() as u32;
                 (0..=count).map(|i| (first + f64::from(i)) * step).collect()
@@ -102,39 +114,29 @@ impl Scale {
 }
 
 fn extent(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
-    let finite = values.into_iter().filter(|v| v.is_finite());
+    let finite = values.into_iter().filter(|v| v.abs() <= LARGEST);
     finite.fold(None, |so_far, v| match so_far {
         None => Some((v, v)),
         Some((least, most)) => Some((v.min(least), v.max(most))),
     })
 }
 
-/// The round number nearest to a wished step.
+/// The next round number from a wished step on.
 fn nice_step(wished: f64) -> f64 {
     if !wished.is_normal() {
         return 1.0;
     }
     let power = 10_f64.powf(wished.log10().floor());
     let round = match wished / power {
-        f if f < 1.5 => 1.0,
-        f if f < 3.5 => 2.0,
-        f if f < 7.5 => 5.0,
+        f if f <= 1.0 + 1e-9 => 1.0,
+        f if f <= 2.0 + 1e-9 => 2.0,
+        f if f <= 5.0 + 1e-9 => 5.0,
         _ => 10.0,
     };
     round * power
 }
 
 const LOG_STEPS: [f64; 3] = [1.0, 2.0, 5.0];
-
-fn round_down(value: f64) -> f64 {
-    let power = 10_f64.powf(value.log10().floor());
-    LOG_STEPS.iter().rev().map(|s| s * power).find(|v| *v <= value * (1.0 + 1e-9)).unwrap_or(power)
-}
-
-fn round_up(value: f64) -> f64 {
-    let power = 10_f64.powf(value.log10().floor());
-    LOG_STEPS.iter().map(|s| s * power).find(|v| *v >= value * (1.0 - 1e-9)).unwrap_or(10.0 * power)
-}
 
 fn log_ticks(low: f64, high: f64) -> Vec<f64> {
     let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
@@ -163,26 +165,29 @@ mod tests {
     #[test]
     fn ticks_are_round_and_span_the_axis() {
         assert_eq!(labels(Scale::covering([0.0, 57.3]).unwrap()), ["0", "20", "40", "60"]);
-        assert_eq!(labels(Scale::covering([101.0, 99.0]).unwrap()), ["98.5", "99", "99.5", "100", "100.5", "101", "101.5"]);
-        assert_eq!(labels(Scale::covering([0.000_02, 0.000_17]).unwrap()), ["0", "0.00005", "0.0001", "0.00015", "0.0002"]);
+        assert_eq!(labels(Scale::covering([101.0, 99.0]).unwrap()), ["98", "99", "100", "101", "102"]);
+        assert_eq!(
+            labels(Scale::covering([0.000_02, 0.000_17]).unwrap()),
+            ["0", "0.00005", "0.0001", "0.00015", "0.0002"]
+        );
     }
 
     #[test]
     fn values_far_apart_get_a_logarithmic_axis_and_it_says_so() {
         let scale = Scale::covering([3.0, 900.0]).unwrap();
-        assert_eq!(scale, Scale::Log { low: 2.0, high: 1000.0 });
+        assert_eq!(labels(scale), ["10", "100", "1000"]);
         assert_eq!(scale.note(), Some("logarithmic axis"));
-        assert!((scale.place(2000.0_f64.sqrt()) - 0.5).abs() < 1e-9);
+        assert!((scale.place(2700.0_f64.sqrt()) - 0.5).abs() < 1e-9);
     }
 
     #[test]
     fn one_value_no_value_and_nothing_but_zeros_have_axes_too() {
-        for values in [vec![5.0], vec![0.0, 0.0], vec![-3.0], vec![f64::MAX], vec![f64::MIN_POSITIVE]] {
+        for values in [vec![5.0], vec![0.0, 0.0], vec![-3.0], vec![1e99], vec![f64::MIN_POSITIVE]] {
             let scale = Scale::covering(values.clone()).unwrap();
             assert!(scale.ticks().len() >= 2, "{values:?}: {scale:?}");
             assert!(scale.place(values[0]).is_finite(), "{values:?}: {scale:?}");
         }
-        assert_eq!(Scale::covering([f64::NAN, f64::INFINITY]), None);
+        assert_eq!(Scale::covering([f64::NAN, f64::INFINITY, f64::MAX]), None);
     }
 
     #[test]

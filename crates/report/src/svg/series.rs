@@ -7,6 +7,7 @@ use domain::time::Nanos;
 use domain::units::Unit;
 use maud::{Markup, html};
 use std::fmt::Write;
+use std::ops::Range;
 
 /// What a line's values are, for its axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,44 +27,84 @@ impl Quantity {
             Self::Hertz => (1e6, "MHz".to_owned()),
         }
     }
+
+    /// Where the axis ends. A share ends at all of it: the kernel books busy time in whole ticks, so that single
+    /// samples seem to exceed their own span.
+    fn end(&self, largest: f64) -> f64 {
+        if *self == Self::Of(Unit::Share) { 1.0 } else { largest }
+    }
 }
 
 const HEIGHT: u32 = 132;
-const WIDTH: f64 = 1000.0;
 
-/// Lines above each other, from zero: what they add up to is read at the top.
-pub(crate) fn stacked(lines: &[(usize, &Line)], quantity: &Quantity, span: Nanos, at_least: f64, label: &str) -> Markup {
+/// Paths have this many steps a pixel upwards, and two a bucket along, so that whole numbers are fine enough.
+const FINE: u32 = 4;
+
+/// Lines above each other, from zero: what they add up to is read at the top. Drawn from the top down, so that
+/// each covers the one above it but for its own part.
+pub(crate) fn stacked(
+    lines: &[(usize, &Line)],
+    quantity: &Quantity,
+    span: Nanos,
+    at_least: f64,
+    label: &str,
+) -> Markup {
     let count = lines.first().map_or(0, |(_, l)| l.buckets.len());
-    let total = |i: usize| lines.iter().filter_map(|(_, l)| l.buckets[i]).map(|b| b.mean).sum::<f64>();
-    let most = (0..count).map(total).fold(at_least, f64::max);
-    let scale = Scale::from_zero(most);
-    let mut base = vec![0.0; count];
-    let mut areas = Vec::new();
+    let mut sums = vec![Some(0.0); count];
+    let mut tops = Vec::new();
     for (colour, line) in lines {
-        let top: Vec<Option<f64>> =
-            line.buckets.iter().zip(&base).map(|(b, base)| b.map(|b| base + b.mean)).collect();
-        areas.push((colour, area(&scale, &base, &top)));
-        for (base, top) in base.iter_mut().zip(top) {
-            *base = top.unwrap_or(*base);
+        for (sum, bucket) in sums.iter_mut().zip(&line.buckets) {
+            *sum = sum.and_then(|s| Some(s + bucket.as_ref()?.mean));
         }
+        tops.push((colour, sums.clone()));
     }
-    framed(&scale, quantity, span, label, html! {
-        @for (colour, d) in &areas { path class={ "area r" (colour) } d=(d) {} }
-    })
+    let most = sums.iter().flatten().copied().fold(at_least, f64::max);
+    let scale = Scale::from_zero(most);
+    framed(
+        &scale,
+        quantity,
+        span,
+        count,
+        label,
+        html! {
+            @for (colour, top) in tops.iter().rev() { path class={ "area r" (colour) } d=(area(&scale, top)) {} }
+        },
+    )
 }
 
 /// Lines over each other; a band from the lowest to the highest sample lies behind each.
-pub(crate) fn lines(lines: &[(usize, &Line)], quantity: &Quantity, span: Nanos, at_least: f64, label: &str) -> Markup {
+pub(crate) fn lines(
+    lines: &[(usize, &Line)],
+    quantity: &Quantity,
+    span: Nanos,
+    at_least: f64,
+    label: &str,
+) -> Markup {
+    let count = lines.first().map_or(0, |(_, l)| l.buckets.len());
     let most = lines.iter().map(|(_, l)| l.highest()).fold(at_least, f64::max);
-    let scale = Scale::from_zero(most);
-    framed(&scale, quantity, span, label, html! {
-        @for (colour, line) in lines { path class={ "band r" (colour) } d=(band(&scale, line)) {} }
-        @for (colour, line) in lines { path class={ "trace r" (colour) " d" (colour % 4) } d=(stroke(&scale, line)) {} }
-    })
+    let scale = Scale::from_zero(quantity.end(most));
+    framed(
+        &scale,
+        quantity,
+        span,
+        count,
+        label,
+        html! {
+            @for (colour, line) in lines { path class={ "band r" (colour) } d=(band(&scale, line)) {} }
+            @for (colour, line) in lines { path class={ "stroke r" (colour) " d" (colour % 4) } d=(stroke(&scale, line)) {} }
+        },
+    )
 }
 
 /// The gutter with the vertical labels, the stretched box with the paths, and the time below.
-fn framed(scale: &Scale, quantity: &Quantity, span: Nanos, label: &str, paths: Markup) -> Markup {
+fn framed(
+    scale: &Scale,
+    quantity: &Quantity,
+    span: Nanos,
+    count: usize,
+    label: &str,
+    paths: Markup,
+) -> Markup {
     let ticks = scale.ticks();
     let (factor, name) = quantity.axis(ticks.iter().fold(0.0, |most, t| t.abs().max(most)));
     let text_y = |t: f64| (y(scale, t) + 4.0).clamp(10.0, f64::from(HEIGHT) - 1.0);
@@ -76,7 +117,7 @@ fn framed(scale: &Scale, quantity: &Quantity, span: Nanos, label: &str, paths: M
                 @for tick in &ticks {
                     line class="grid" x1="0" x2="100%" y1=(tenths(y(scale, *tick))) y2=(tenths(y(scale, *tick))) {}
                 }
-                svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } width="100%" height=(HEIGHT) preserveAspectRatio="none" { (paths) }
+                svg viewBox={ "0 0 " (count.max(1) * 2) " " (HEIGHT * FINE) } width="100%" height=(HEIGHT) preserveAspectRatio="none" { (paths) }
             }
             span class="unit" { (name) }
             div class="ends" { span { "0 s" } span { (span) } }
@@ -89,12 +130,8 @@ fn y(scale: &Scale, value: f64) -> f64 {
     2.0 + (1.0 - scale.place(value)) * f64::from(HEIGHT - 4)
 }
 
-fn x(i: usize, count: usize) -> f64 {
-    (i as f64 + 0.5) / count.max(1) as f64 * WIDTH
-}
-
 /// The stretches of buckets that are known, as ranges of indices.
-fn stretches<T>(values: &[Option<T>]) -> Vec<std::ops::Range<usize>> {
+fn stretches<T>(values: &[Option<T>]) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut start = 0;
     for i in 0..=values.len() {
@@ -108,66 +145,94 @@ fn stretches<T>(values: &[Option<T>]) -> Vec<std::ops::Range<usize>> {
     found
 }
 
-fn area(scale: &Scale, base: &[f64], top: &[Option<f64>]) -> String {
-    let mut d = String::new();
+fn area(scale: &Scale, top: &[Option<f64>]) -> String {
+    let mut path = Path::new(scale);
     for range in stretches(top) {
-        let there = range.clone().filter_map(|i| Some((i, top[i]?)));
-        outline(&mut d, scale, top.len(), there, range.rev().map(|i| (i, base[i])));
+        let (left, right) = ends(&range);
+        path.begin(left, 0.0);
+        along(&mut path, range, |i| top[i]);
+        path.to(right, 0.0);
+        path.close();
     }
-    d
+    path.d
 }
 
 fn band(scale: &Scale, line: &Line) -> String {
-    let mut d = String::new();
-    let known = |of: fn(&Bucket) -> f64| move |i: usize| Some((i, of(line.buckets[i].as_ref()?)));
+    let mut path = Path::new(scale);
+    let of = |i: usize, end: fn(&Bucket) -> f64| line.buckets[i].as_ref().map(end);
     for range in stretches(&line.buckets) {
-        let there = range.clone().filter_map(known(|b| b.high));
-        outline(&mut d, scale, line.buckets.len(), there, range.rev().filter_map(known(|b| b.low)));
+        let (left, _) = ends(&range);
+        path.begin(left, of(range.start, |b| b.low).unwrap_or(0.0));
+        along(&mut path, range.clone(), |i| of(i, |b| b.high));
+        for i in range.rev() {
+            path.to(2 * i as i64 + 1, of(i, |b| b.low).unwrap_or(0.0));
+        }
+        path.close();
     }
-    d
-}
-
-/// Along the upper edge and back along the lower one. A stretch of a single bucket is drawn at its full width.
-fn outline(
-    d: &mut String,
-    scale: &Scale,
-    count: usize,
-    there: impl Iterator<Item = (usize, f64)>,
-    back: impl Iterator<Item = (usize, f64)>,
-) {
-    let half = WIDTH / count.max(1) as f64 / 2.0;
-    let (there, back): (Vec<_>, Vec<_>) = (there.collect(), back.collect());
-    let (Some(first), Some(last)) = (there.first(), there.last()) else { return };
-    let (left, right) = (x(first.0, count) - half, x(last.0, count) + half);
-    let mut at = |c: char, x: f64, v: f64| write_point(d, c, x, y(scale, v));
-    at('M', left, first.1);
-    there.iter().for_each(|(i, v)| at('L', x(*i, count), *v));
-    at('L', right, last.1);
-    if let (Some(right_base), Some(left_base)) = (back.first(), back.last()) {
-        at('L', right, right_base.1);
-        back.iter().for_each(|(i, v)| at('L', x(*i, count), *v));
-        at('L', left, left_base.1);
-    }
-    d.push('Z');
+    path.d
 }
 
 fn stroke(scale: &Scale, line: &Line) -> String {
-    let count = line.buckets.len();
-    let half = WIDTH / count.max(1) as f64 / 2.0;
-    let mut d = String::new();
+    let mut path = Path::new(scale);
     for range in stretches(&line.buckets) {
-        let means: Vec<(usize, f64)> = range.filter_map(|i| Some((i, line.buckets[i]?.mean))).collect();
-        let (Some(first), Some(last)) = (means.first(), means.last()) else { continue };
-        write_point(&mut d, 'M', x(first.0, count) - half, y(scale, first.1));
-        means.iter().for_each(|(i, v)| write_point(&mut d, 'L', x(*i, count), y(scale, *v)));
-        write_point(&mut d, 'L', x(last.0, count) + half, y(scale, last.1));
+        let mean = |i: usize| line.buckets[i].map(|b| b.mean);
+        path.begin(ends(&range).0, mean(range.start).unwrap_or(0.0));
+        along(&mut path, range, mean);
     }
-    d
+    path.d
 }
 
-fn write_point(d: &mut String, command: char, x: f64, y: f64) {
-    write!(d, "{command}{} {}", tenths(x), tenths(y)).expect("a String takes all that is written to it");
+/// Through the middle of each bucket of a stretch, and level to its two ends, so that a single one shows too.
+fn along(path: &mut Path, range: Range<usize>, value: impl Fn(usize) -> Option<f64>) {
+    let (left, right) = ends(&range);
+    let known: Vec<(i64, f64)> = range.filter_map(|i| Some((2 * i as i64 + 1, value(i)?))).collect();
+    let (Some(first), Some(last)) = (known.first(), known.last()) else { return };
+    path.to(left, first.1);
+    known.iter().for_each(|(x, v)| path.to(*x, *v));
+    path.to(right, last.1);
 }
+
+fn ends(range: &Range<usize>) -> (i64, i64) {
+    (2 * range.start as i64, 2 * range.end as i64)
+}
+
+/// A path in whole numbers, each point relative to the one before: a third of what absolute ones take.
+struct Path<'a> {
+    scale: &'a Scale,
+    d: String,
+    at: (i64, i64),
+}
+
+impl<'a> Path<'a> {
+    fn new(scale: &'a Scale) -> Self {
+        Self { scale, d: String::new(), at: (0, 0) }
+    }
+
+    fn begin(&mut self, x: i64, value: f64) {
+        self.at = (x, self.height(value));
+        write!(self.d, "M{} {}l", self.at.0, self.at.1).expect(NEVER);
+    }
+
+    fn to(&mut self, x: i64, value: f64) {
+        let next = (x, self.height(value));
+        let (along, down) = (next.0 - self.at.0, next.1 - self.at.1);
+        if (along, down) != (0, 0) {
+            let between = if self.d.ends_with('l') || along < 0 { "" } else { " " };
+            write!(self.d, "{between}{along}{}{down}", if down < 0 { "" } else { " " }).expect(NEVER);
+            self.at = next;
+        }
+    }
+
+    fn close(&mut self) {
+        self.d.push('z');
+    }
+
+    fn height(&self, value: f64) -> i64 {
+        (y(self.scale, value) * f64::from(FINE)).round() as i64
+    }
+}
+
+const NEVER: &str = "a String takes all that is written to it";
 
 #[cfg(test)]
 mod tests {
@@ -184,6 +249,6 @@ mod tests {
     fn a_single_bucket_between_gaps_is_still_drawn() {
         let bucket = Bucket { low: 1.0, mean: 1.0, high: 1.0 };
         let line = Line { name: String::new(), buckets: vec![None, Some(bucket), None, None] };
-        assert_eq!(stroke(&Scale::from_zero(1.0), &line), "M250 2L375 2L500 2");
+        assert_eq!(stroke(&Scale::from_zero(1.0), &line), "M2 8l1 0 1 0");
     }
 }

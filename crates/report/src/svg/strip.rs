@@ -65,5 +65,9 @@ fn described(cell: &CellSummary, name: &str, unit: &Unit) -> String {
         n => format!(", {n} not counted"),
     };
     let trials = cell.points.len();
-    format!("{name}: median {}, interval {}, {trials} valid trials{out}", value(unit, cell.median), interval(unit, cell))
+    format!(
+        "{name}: median {}, interval {}, {trials} valid trials{out}",
+        value(unit, cell.median),
+        interval(unit, cell)
+    )
 }

@@ -31,7 +31,8 @@ fn by_object(trace: &Trace, grid: &Grid, suffix: &str, steps: fn(&Trace, &str) -
 fn running_frequency(trace: &Trace, cpu: &str) -> Vec<Step> {
     let column = |quantity: &str| trace.column(&format!("freq.{cpu}.{quantity}")).unwrap_or(&[]);
     let (aperf, mperf, tsc) = (column("aperf"), column("mperf"), column("tsc"));
-    let grown = |values: &[Option<u64>], i: usize| difference((*values.get(i)?)?, (*values.get(i + 1)?)?, None);
+    let grown =
+        |values: &[Option<u64>], i: usize| difference((*values.get(i)?)?, (*values.get(i + 1)?)?, None);
     let step = |(i, time): (usize, &[Nanos])| {
         let (ran, at_tsc, all) = (grown(aperf, i)?, grown(mperf, i)?, grown(tsc, i)?);
         let span = time[1].saturating_sub(time[0]);
@@ -53,10 +54,10 @@ fn current_frequency(trace: &Trace, object: &str) -> Vec<Step> {
 fn policies(trace: &Trace, grid: &Grid) -> Vec<Line> {
     let mut names: Vec<&str> = Vec::new();
     for rest in names_between(trace, "freq.", "") {
-        if let Some((policy, _)) = rest.split_once(".time.") {
-            if !names.contains(&policy) {
-                names.push(policy);
-            }
+        if let Some((policy, _)) = rest.split_once(".time.")
+            && !names.contains(&policy)
+        {
+            names.push(policy);
         }
     }
     names.into_iter().map(|name| grid.line(name, time_in_state(trace, name).into_iter())).collect()

@@ -11,7 +11,8 @@ pub fn hostile() -> Case {
     let plan = Plan::new(study.clone(), Seed(1)).unwrap();
     let mut trials = measured(&plan, 6, 0.01, |_| 1e8);
     trials[0].validity = Validity::Failed(HOSTILE.into());
-    trials[1].validity = Validity::Disturbed(vec![Disturbance { kind: HOSTILE.into(), detail: HOSTILE.into() }]);
+    trials[1].validity =
+        Validity::Disturbed(vec![Disturbance { kind: HOSTILE.into(), detail: HOSTILE.into() }]);
     for t in &mut trials {
         t.environment.insert(HOSTILE.into(), HOSTILE.into());
         let m = t.measurement.as_mut().unwrap();
@@ -21,7 +22,8 @@ pub fn hostile() -> Case {
     }
     let mut summary = summary(&plan, &trials, HOSTILE);
     summary.metric = "throughput".into();
-    summary.effects = vec![effect(HOSTILE, HOSTILE, vec![comparison(HOSTILE, HOSTILE, 1.2, 0.1, Verdict::Better)])];
+    summary.effects =
+        vec![effect(HOSTILE, HOSTILE, vec![comparison(HOSTILE, HOSTILE, 1.2, 0.1, Verdict::Better)])];
     summary.effects[0].comparisons[0].sentence = HOSTILE.into();
     summary.attribution = vec![Attribution { workload: HOSTILE.into(), source: HOSTILE.into(), share: 1.0 }];
     let mut findings = findings();
@@ -45,7 +47,10 @@ pub fn long_names() -> Case {
         "long",
         "How long may a name be before the page breaks, and does a question that goes on and on still read well?",
         &["mixed_random_read_write_70_30_with_fsync_every_64_writes"],
-        vec![factor("a_factor_with_a_long_name_of_its_own", &[long, "short"], &[]), factor("mode", &["data=journal", "data=ordered"], &[])],
+        vec![
+            factor("a_factor_with_a_long_name_of_its_own", &[long, "short"], &[]),
+            factor("mode", &["data=journal", "data=ordered"], &[]),
+        ],
     );
     let plan = Plan::new(study.clone(), Seed(1)).unwrap();
     let trials = measured(&plan, 7, 0.05, |c| if c.levels["mode"] == "data=journal" { 3.1e7 } else { 5.2e7 });

@@ -2,7 +2,7 @@
 //!
 //! The figures are of the size that a small virtual machine gives; none was measured. The summary's medians
 //! and intervals are computed here in the plainest way, since `analysis` is not what is tested.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 pub mod long;
 
@@ -17,7 +17,7 @@ use domain::time::{Nanos, Timestamp};
 use domain::trace::*;
 use domain::trial::*;
 use domain::units::{Bytes, Unit};
-use report::{Report, TraceView};
+use report::{ComparisonReport, Report, TraceView};
 use std::collections::BTreeMap;
 
 /// Everything a report borrows.
@@ -119,7 +119,7 @@ pub fn trial(study: &Study, cell: &Cell, block: u32, throughput: f64) -> Trial {
     let metrics = BTreeMap::from([
         ("throughput".to_owned(), metric(throughput, Unit::BytesPerSecond, Better::Higher)),
         ("iops".to_owned(), metric(throughput / 4096.0, Unit::PerSecond, Better::Higher)),
-        ("latency_p99".to_owned(), metric(4096.0 / throughput * 3.1, Unit::Seconds, Better::Lower)),
+        ("latency_p99".to_owned(), metric(4096.0 / throughput.max(1e6) * 3.1, Unit::Seconds, Better::Lower)),
     ]);
     let commands = vec![vec![
         "fio".to_owned(),
@@ -149,7 +149,10 @@ pub fn trial(study: &Study, cell: &Cell, block: u32, throughput: f64) -> Trial {
             .collect(),
         environment: BTreeMap::from([
             ("kernel".to_owned(), "6.18.5".to_owned()),
-            ("mitigations".to_owned(), "retbleed: Mitigation: Enhanced IBRS; spectre_v2: Mitigation".to_owned()),
+            (
+                "mitigations".to_owned(),
+                "retbleed: Mitigation: Enhanced IBRS; spectre_v2: Mitigation".to_owned(),
+            ),
             ("scheduler".to_owned(), "none".to_owned()),
             ("filesystem".to_owned(), "ext4 rw,relatime,data=ordered".to_owned()),
             ("load before".to_owned(), if block == 2 { "0.41".to_owned() } else { "0.08".to_owned() }),
@@ -230,7 +233,9 @@ fn cell_summary(cell: &Cell, trials: &[Trial]) -> CellSummary {
         levels: cell.levels.clone(),
         interval: (n >= 6).then(|| Interval { low: sorted[0], high: sorted[n - 1], confidence: 0.95 }),
         range: (n > 0).then(|| (sorted[0], sorted[n - 1])),
-        spread: median.filter(|m| n > 1 && *m > 0.0).map(|m| (sorted[3 * (n - 1) / 4] - sorted[(n - 1) / 4]) / m),
+        spread: median
+            .filter(|m| n > 1 && *m > 0.0)
+            .map(|m| (sorted[3 * (n - 1) / 4] - sorted[(n - 1) / 4]) / m),
         relative: None,
         median,
         points,
@@ -274,11 +279,12 @@ pub fn ordinary() -> Case {
             return 5.7e7;
         }
         let block = if cell.levels["block"] == "4k" { 1.0 } else { 1.18 };
-        block * match cell.levels["readahead"].as_str() {
-            "16" => 4.2e8,
-            "128" => 9.1e8,
-            _ => 1.13e9,
-        }
+        block
+            * match cell.levels["readahead"].as_str() {
+                "16" => 4.2e8,
+                "128" => 9.1e8,
+                _ => 1.13e9,
+            }
     });
     disturb(&mut trials);
     let mut summary = summary(
@@ -307,7 +313,11 @@ pub fn ordinary() -> Case {
             vec![comparison("16", "128", 1.004, 0.013, Same), comparison("16", "4096", 0.94, 0.02, Worse)],
         ),
     ];
-    let part = |workload: &str, source: &str, share| Attribution { workload: workload.into(), source: source.into(), share };
+    let part = |workload: &str, source: &str, share| Attribution {
+        workload: workload.into(),
+        source: source.into(),
+        share,
+    };
     summary.attribution = vec![
         part("seqread", "readahead", 0.894),
         part("seqread", "block", 0.071),
@@ -317,9 +327,17 @@ pub fn ordinary() -> Case {
         part("randread", "residual", 0.814),
     ];
     summary.aa_floor = Some(0.0163);
-    let traces = trials.iter().step_by(7).take(6).enumerate().map(|(i, t)| (t.key.clone(), view(i as u64))).collect();
+    let traces =
+        trials.iter().step_by(7).take(6).enumerate().map(|(i, t)| (t.key.clone(), view(i as u64))).collect();
     let data = RunData { run: run(&study, STUDY_TEXT), study, trials };
-    Case { data, summary, findings: findings(), not_measured: not_measured(), inventory: Some(INVENTORY.into()), traces }
+    Case {
+        data,
+        summary,
+        findings: findings(),
+        not_measured: not_measured(),
+        inventory: Some(INVENTORY.into()),
+        traces,
+    }
 }
 
 const INVENTORY: &str = "CPU        2 × Intel Xeon Processor at 2.5 GHz, 1 package\ncpufreq    absent: the hypervisor shows no P-states, so no governor can be chosen here\nvda        64 GB virtio, scheduler none, read-ahead 128 kB\n└─ ext4    / rw,relatime\n";
@@ -337,15 +355,24 @@ fn disturb(trials: &mut [Trial]) {
     }]);
     at(29, trials, 0.9);
     trials[29].validity = Validity::Disturbed(vec![
-        Disturbance { kind: "other-load".into(), detail: "other processes used 0.61 cores, more than 0.1".into() },
+        Disturbance {
+            kind: "other-load".into(),
+            detail: "other processes used 0.61 cores, more than 0.1".into(),
+        },
         Disturbance { kind: "clock-step".into(), detail: "the civil clock stepped by 1.2 s".into() },
     ]);
-    trials[40].validity = Validity::Failed("fio ended with status 1: `fio: io_u error on file /dev/loop0: Input/output error`".into());
+    trials[40].validity = Validity::Failed(
+        "fio ended with status 1: `fio: io_u error on file /dev/loop0: Input/output error`".into(),
+    );
     trials[40].measurement = None;
 }
 
 pub fn findings() -> Vec<Finding> {
-    let evidence = |what: &str, figure: &str, source: &str| Evidence { what: what.into(), figure: figure.into(), source: source.into() };
+    let evidence = |what: &str, figure: &str, source: &str| Evidence {
+        what: what.into(),
+        figure: figure.into(),
+        source: source.into(),
+    };
     vec![
         Finding {
             rule: "read-ahead",
@@ -382,7 +409,10 @@ pub fn findings() -> Vec<Finding> {
 pub fn not_measured() -> Vec<NotMeasured> {
     let n = |what: &str, why: &str| NotMeasured { what: what.into(), why: why.into() };
     vec![
-        n("Frequency and governor", "this machine has no cpufreq: the hypervisor decides the frequency; measure on the host itself"),
+        n(
+            "Frequency and governor",
+            "this machine has no cpufreq: the hypervisor decides the frequency; measure on the host itself",
+        ),
         n("Energy", "no RAPL domain is shown to this guest"),
     ]
 }
@@ -425,7 +455,8 @@ pub fn trace(seed: u64, rows: usize, frequency: FrequencySource) -> Trace {
         let load = if row < rows / 10 { 0.05 } else { 0.8 + 0.15 * ((row as f64) / 90.0).sin() };
         for (i, series) in trace.head.series.iter().enumerate() {
             sums[i] += step(&series.name, load, &mut rng);
-            let value = if series.name.ends_with("khz") { step(&series.name, load, &mut rng) } else { sums[i] };
+            let value =
+                if series.name.ends_with("khz") { step(&series.name, load, &mut rng) } else { sums[i] };
             trace.columns[i].push((!gap).then_some(value as u64));
         }
     }
@@ -474,20 +505,28 @@ pub fn sixty() -> Case {
     let plan = Plan::new(study.clone(), Seed(5)).unwrap();
     let trials = measured(&plan, 6, 0.04, |c| {
         let depth: f64 = c.levels["depth"].parse().unwrap();
-        let block = match c.levels["block"].as_str() { "4k" => 1.0, "64k" => 9.0, _ => 40.0 };
+        let block = match c.levels["block"].as_str() {
+            "4k" => 1.0,
+            "64k" => 9.0,
+            _ => 40.0,
+        };
         2e6 * block * depth.powf(0.7) * if c.levels["governor"] == "powersave" { 0.7 } else { 1.0 }
     });
     let mut case = bare(study, &plan, trials, "Block size and depth decide; powersave costs 30%.");
-    case.traces = (0..4).map(|i| {
-        let view = TraceView::from_trace(&trace(i, 900, FrequencySource::ScalingCurFreq));
-        (case.data.trials[i as usize].key.clone(), view)
-    }).collect();
+    case.traces = (0..4)
+        .map(|i| {
+            let view = TraceView::from_trace(&trace(i, 900, FrequencySource::ScalingCurFreq));
+            (case.data.trials[i as usize].key.clone(), view)
+        })
+        .collect();
     for block in ["4k", "64k", "1M"] {
         for depth in ["1", "4", "16", "64"] {
             let c = |b: &str, r, v| comparison("performance", b, r, 0.04, v);
-            case.summary.effects.push(effect("governor", &format!("randread, block {block}, depth {depth}"), vec![
-                c("powersave", 0.7, Verdict::Worse), c("ondemand", 1.01, Verdict::Undecided),
-            ]));
+            case.summary.effects.push(effect(
+                "governor",
+                &format!("randread, block {block}, depth {depth}"),
+                vec![c("powersave", 0.7, Verdict::Worse), c("ondemand", 1.01, Verdict::Undecided)],
+            ));
         }
     }
     case
@@ -522,36 +561,24 @@ pub fn zeros() -> Case {
     bare(study, &plan, trials, "No difference can be told.")
 }
 
-/// Everything a comparison borrows.
-pub struct Compared {
-    pub comparisons: Vec<(String, Comparison)>,
-    pub notes: Vec<String>,
-}
-
-impl Compared {
-    pub fn report(&self) -> report::ComparisonReport<'_> {
-        report::ComparisonReport {
-            title: "readahead@1a2b3c against readahead@9f8e7d",
-            sentence: "B is better in 1 of 4 cells and worse in 1; in the others no difference was found or none could be told.",
-            comparisons: &self.comparisons,
-            notes: &self.notes,
-        }
-    }
-}
-
 /// Two runs, cell by cell, with each verdict once and a cell that has too few trials.
-pub fn compared() -> Compared {
+pub fn compared() -> ComparisonReport {
     use Verdict::*;
     let side = |ratio, half, verdict| comparison("1a2b3c", "9f8e7d", ratio, half, verdict);
     let mut few = side(1.07, 0.0, Undecided);
     (few.interval, few.p, few.trials) = (None, None, (1, 2));
-    Compared {
+    ComparisonReport {
+        title: "readahead@1a2b3c against readahead@9f8e7d".into(),
+        sentence: "B is better in 1 of 4 cells and worse in 1; in the others no difference was found or none could be told.".into(),
         comparisons: vec![
             ("seqread, block 4k".into(), side(1.124, 0.021, Better)),
             ("seqread, block 64k".into(), side(0.93, 0.017, Worse)),
             ("randread".into(), side(1.003, 0.009, Same)),
             ("seqwrite".into(), few),
         ],
-        notes: vec!["The kernel differs: 6.12.3 against 6.18.5.".into(), "`randwrite` exists in B only.".into()],
+        notes: vec![
+            "The kernel differs: 6.12.3 against 6.18.5.".into(),
+            "`randwrite` exists in B only.".into(),
+        ],
     }
 }

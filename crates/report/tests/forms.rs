@@ -1,0 +1,163 @@
+//! Text, Markdown, CSV and JSON, held against what they were when somebody last looked at them. To accept a
+//! change: `UPDATE_EXPECT=1 cargo test -p report`.
+#![allow(clippy::unwrap_used)]
+
+mod cases;
+
+use cases::long::hostile;
+use cases::{compared, empty, lonely, ordinary, sixty, zeros};
+use expect_test::{expect, expect_file};
+
+#[test]
+fn the_ordinary_run_as_text() {
+    expect_file!["snapshots/ordinary.txt"].assert_eq(&report::text(&ordinary().report()));
+}
+
+#[test]
+fn the_ordinary_run_as_markdown() {
+    expect_file!["snapshots/ordinary.md"].assert_eq(&report::markdown(&ordinary().report()));
+}
+
+#[test]
+fn a_run_of_zeros_and_failures_as_csv() {
+    expect_file!["snapshots/zeros.csv"].assert_eq(&report::csv(&zeros().report()));
+}
+
+#[test]
+fn a_run_of_zeros_and_failures_as_text() {
+    expect_file!["snapshots/zeros.txt"].assert_eq(&report::text(&zeros().report()));
+}
+
+#[test]
+fn one_trial_as_json() {
+    expect_file!["snapshots/lonely.json"].assert_eq(&report::json(&lonely().report()));
+}
+
+#[test]
+fn a_run_without_trials_as_text() {
+    expect![[r#"
+        Is anything here?
+        No verdict: nothing was measured that could carry one.
+
+        2 × Intel Xeon at 2.5 GHz, 24 GB, Linux 6.18.5, KVM guest, ext4 on vda
+        none-20261120-140502-7f3a on host: 0 trials of 2 cells, seed 20261120
+
+        seqread: throughput, higher is better
+          block  n  median        interval  of best  spread
+          4k     0       –  no valid trial        –       –
+          64k    0       –  no valid trial        –       –
+
+        There are too few trials to tell how much identical ones differ among themselves.
+
+        Again
+           flyball run none.toml --seed 20261120
+    "#]]
+    .assert_eq(&report::text(&empty().report()));
+}
+
+#[test]
+fn a_comparison_as_text() {
+    expect![[r#"
+        readahead@1a2b3c against readahead@9f8e7d
+        B is better in 1 of 4 cells and worse in 1; in the others no difference was found or none could be
+        told.
+
+                              against                 ratio          interval        p  verdict
+          seqread, block 4k   9f8e7d against 1a2b3c  +12.4%  +10.3% to +14.5%  < 0.001  ▲ better
+          seqread, block 64k  9f8e7d against 1a2b3c   −7.0%    −8.7% to −5.3%  < 0.001  ▼ worse
+          randread            9f8e7d against 1a2b3c   +0.3%    −0.6% to +1.2%    0.410  = no difference
+          seqwrite            9f8e7d against 1a2b3c   +7.0%    too few trials        –  ? undecided
+        The kernel differs: 6.12.3 against 6.18.5.
+        `randwrite` exists in B only.
+    "#]]
+    .assert_eq(&report::comparison_text(&compared()));
+}
+
+#[test]
+fn a_comparison_as_markdown() {
+    expect![[r#"
+        # readahead@1a2b3c against readahead@9f8e7d
+
+        **B is better in 1 of 4 cells and worse in 1; in the others no difference was found or none could be told.**
+
+        | in | against | ratio | interval | p | verdict |
+        |---|---|---|---|---|---|
+        | seqread, block 4k | 9f8e7d against 1a2b3c | +12.4% | +10.3% to +14.5% | &lt; 0.001 | ▲ better |
+        | seqread, block 64k | 9f8e7d against 1a2b3c | −7.0% | −8.7% to −5.3% | &lt; 0.001 | ▼ worse |
+        | randread | 9f8e7d against 1a2b3c | +0.3% | −0.6% to +1.2% | 0.410 | = no difference |
+        | seqwrite | 9f8e7d against 1a2b3c | +7.0% | too few trials | – | ? undecided |
+
+        - The kernel differs: 6.12.3 against 6.18.5.
+        - \`randwrite\` exists in B only.
+    "#]].assert_eq(&report::comparison_markdown(&compared()));
+}
+
+#[test]
+fn json_is_read_back_with_its_schema() {
+    for text in [
+        report::json(&sixty().report()),
+        report::json(&hostile().report()),
+        report::comparison_json(&compared()),
+    ] {
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["schema"], report::SCHEMA);
+    }
+}
+
+#[test]
+fn csv_has_one_row_a_trial_and_survives_hostile_names() {
+    for case in [ordinary(), sixty(), hostile(), empty()] {
+        let text = report::csv(&case.report());
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let width = reader.headers().unwrap().len();
+        let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
+        assert_eq!(rows.len(), case.data.trials.len());
+        assert!(rows.iter().all(|r| r.len() == width));
+    }
+}
+
+#[test]
+fn what_was_not_measured_is_an_empty_field_and_not_a_zero() {
+    let case = zeros();
+    let text = report::csv(&case.report());
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let column = reader.headers().unwrap().iter().position(|h| h == "metric.throughput (B/s)").unwrap();
+    let validity = reader.headers().unwrap().iter().position(|h| h == "validity").unwrap();
+    for row in reader.records().map(Result::unwrap) {
+        let expected = if &row[validity] == "valid" { "0" } else { "" };
+        assert_eq!(&row[column], expected);
+    }
+}
+
+#[test]
+fn no_control_character_reaches_a_terminal() {
+    let text = report::text(&hostile().report());
+    let bad: Vec<char> = text.chars().filter(|c| c.is_control() && *c != '\n').collect();
+    assert!(bad.is_empty(), "{bad:?}");
+}
+
+#[test]
+fn a_hostile_name_breaks_no_markdown_table() {
+    let text = report::markdown(&hostile().report());
+    let prose = text.split("```").step_by(2).collect::<String>();
+    assert!(!prose.contains("<script>"));
+    let mut columns = 0;
+    for line in text.lines() {
+        let bars = line.replace("\\|", "").matches('|').count();
+        if line.starts_with('|') {
+            columns = if columns == 0 { bars } else { columns };
+            assert_eq!(bars, columns, "{line}");
+        } else {
+            columns = 0;
+        }
+    }
+}
+
+#[test]
+fn every_form_is_the_same_for_the_same_run() {
+    let (a, b) = (ordinary(), ordinary());
+    assert_eq!(report::text(&a.report()), report::text(&b.report()));
+    assert_eq!(report::markdown(&a.report()), report::markdown(&b.report()));
+    assert_eq!(report::json(&a.report()), report::json(&b.report()));
+    assert_eq!(report::csv(&a.report()), report::csv(&b.report()));
+}

@@ -1,0 +1,192 @@
+//! The page as a structure: what has to hold whatever the run is.
+#![allow(clippy::unwrap_used)]
+
+mod cases;
+
+use cases::long::{HOSTILE, hostile, long_names};
+use cases::{Case, compared, empty, lonely, ordinary, sixty, zeros};
+use std::collections::BTreeSet;
+
+fn all() -> Vec<(&'static str, String)> {
+    let page = |case: Case| report::html(&case.report());
+    vec![
+        ("ordinary", page(ordinary())),
+        ("sixty", page(sixty())),
+        ("lonely", page(lonely())),
+        ("empty", page(empty())),
+        ("zeros", page(zeros())),
+        ("hostile", page(hostile())),
+        ("long names", page(long_names())),
+        ("comparison", report::comparison_html(&compared())),
+    ]
+}
+
+/// The tags of a page, script and style without their content: `("div", "class=\"x\"")`, `("/div", "")`.
+fn tags(page: &str) -> Vec<(&str, &str)> {
+    let mut found = Vec::new();
+    let mut rest = page;
+    while let Some(start) = rest.find('<') {
+        let end = start + rest[start..].find('>').expect("a tag is never closed");
+        let (name, attributes) = rest[start + 1..end].split_once(' ').unwrap_or((&rest[start + 1..end], ""));
+        found.push((name, attributes));
+        rest = &rest[end + 1..];
+        if ["script", "style"].contains(&name) {
+            rest = &rest[rest.find(&format!("</{name}>")).expect("script and style end")..];
+        }
+    }
+    found
+}
+
+fn attribute<'a>(attributes: &'a str, name: &str) -> Option<&'a str> {
+    let at = format!(" {attributes}").find(&format!(" {name}=\""))?;
+    let value = &attributes[at + name.len() + 2..];
+    value.split('"').next()
+}
+
+#[test]
+fn every_tag_is_closed_in_its_place() {
+    for (name, page) in all() {
+        let mut open = Vec::new();
+        for (tag, _) in tags(&page) {
+            match tag.strip_prefix('/') {
+                Some(closed) => assert_eq!(open.pop(), Some(closed), "{name}"),
+                None if ["!DOCTYPE", "meta", "br"].contains(&tag) => {}
+                None => open.push(tag),
+            }
+        }
+        assert!(open.is_empty(), "{name}: {open:?}");
+    }
+}
+
+#[test]
+fn ids_are_unique_and_every_link_leads_somewhere() {
+    for (name, page) in all() {
+        let mut ids = BTreeSet::new();
+        for (_, attributes) in tags(&page) {
+            if let Some(id) = attribute(attributes, "id") {
+                assert!(ids.insert(id.to_owned()), "{name}: two elements are #{id}");
+            }
+        }
+        for (_, attributes) in tags(&page) {
+            if let Some(target) = attribute(attributes, "href") {
+                let id =
+                    target.strip_prefix('#').unwrap_or_else(|| panic!("{name}: {target} leaves the page"));
+                assert!(ids.contains(id), "{name}: nothing is {target}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_loaded_from_anywhere() {
+    for (name, page) in all() {
+        for (tag, attributes) in tags(&page) {
+            assert!(!["link", "img", "iframe", "object", "base", "image"].contains(&tag), "{name}: {tag}");
+            assert_eq!(attribute(attributes, "src"), None, "{name}: {tag}");
+        }
+        for word in ["http:", "https:", "@import", "url("] {
+            assert!(!page.contains(word), "{name}: {word}");
+        }
+    }
+}
+
+#[test]
+fn a_hostile_name_stays_text() {
+    let page = report::html(&hostile().report());
+    assert!(!page.contains(HOSTILE));
+    assert!(!page.contains("<script>alert"));
+    assert_eq!(page.matches("</style>").count(), 1);
+    assert_eq!(page.matches("</script>").count(), 1);
+    assert!(page.contains("&lt;/style&gt;&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;"));
+}
+
+#[test]
+fn every_trial_with_a_value_is_a_mark() {
+    for case in [ordinary(), sixty(), lonely(), zeros()] {
+        let page = report::html(&case.report());
+        let rows = page.split("<svg class=\"strip\"").skip(1).map(|row| row.split("</svg>").next().unwrap());
+        let (mut counted, mut crossed) = (0, 0);
+        for row in rows {
+            counted += row.matches("class=\"dot s").count();
+            crossed += row.matches("class=\"dot out\"").count();
+        }
+        let cells = &case.summary.cells;
+        assert_eq!(counted, cells.iter().map(|c| c.points.len()).sum::<usize>());
+        let left_out = cells.iter().flat_map(|c| &c.excluded).filter(|e| e.value.is_some()).count();
+        assert_eq!(crossed, left_out);
+    }
+}
+
+#[test]
+fn no_figure_is_a_nan_or_an_infinity() {
+    for (name, page) in all() {
+        let body = page.split("<body>").nth(1).unwrap().split("<script>").next().unwrap();
+        for word in ["NaN", "inf", "-inf"] {
+            let said = body.split(|c: char| !c.is_alphanumeric() && c != '-').any(|w| w == word);
+            assert!(!said, "{name}: {word}");
+        }
+    }
+}
+
+#[test]
+fn traces_beyond_the_bound_are_counted_and_not_drawn() {
+    let mut case = sixty();
+    let view = case.traces[0].1.clone();
+    case.traces = case.data.trials.iter().map(|t| (t.key.clone(), view.clone())).collect();
+    let page = report::html(&case.report());
+    assert_eq!(page.matches("<details class=\"trace\"").count(), report::MOST_TRACES);
+    assert!(page.contains(&format!("{} more traces in the notebook", 360 - report::MOST_TRACES)));
+    assert!(page.len() < 4_000_000, "{} bytes", page.len());
+}
+
+#[test]
+fn the_same_run_gives_the_same_bytes() {
+    assert_eq!(report::html(&ordinary().report()), report::html(&ordinary().report()));
+}
+
+#[test]
+fn a_run_without_trials_says_so_and_shows_no_zero() {
+    let page = report::html(&empty().report());
+    assert!(page.contains("No trial was measured."));
+    assert!(page.contains("No verdict: nothing was measured that could carry one."));
+    assert!(page.contains(", not finished"));
+    assert!(!page.contains("0 B/s"));
+}
+
+/// Relative luminance and contrast as WCAG 2.1 defines them.
+fn luminance(colour: &str) -> f64 {
+    let channel = |i: usize| {
+        let c = f64::from(u8::from_str_radix(&colour[i..i + 2], 16).unwrap()) / 255.0;
+        if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
+    };
+    0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
+}
+
+fn contrast(a: &str, b: &str) -> f64 {
+    let (a, b) = (luminance(a), luminance(b));
+    (a.max(b) + 0.05) / (a.min(b) + 0.05)
+}
+
+#[test]
+fn text_and_marks_have_enough_contrast_in_light_and_dark() {
+    let page = report::html(&lonely().report());
+    let rules = page.split('}').filter_map(|rule| rule.split('{').next_back());
+    let themes: Vec<&str> = rules.filter(|rule| rule.contains("--ground:#")).collect();
+    assert_eq!(themes.len(), 3, "light, dark by the system, dark by choice");
+    for theme in themes {
+        let colour = |name: &str| {
+            let value = theme.split(&format!("--{name}:")).nth(1).unwrap_or_else(|| panic!("no --{name}"));
+            value.split(';').next().unwrap().to_owned()
+        };
+        for text in ["ink", "muted", "link"] {
+            for ground in ["ground", "raised"] {
+                let c = contrast(&colour(text), &colour(ground));
+                assert!(c >= 4.5, "{text} on {ground}: {c:.2}");
+            }
+        }
+        for series in 0..7 {
+            let c = contrast(&colour(&format!("s{series}")), &colour("ground"));
+            assert!(c >= 3.0, "s{series}: {c:.2}");
+        }
+    }
+}
