@@ -9,3 +9,14 @@ mod recorded;
 pub use access::{CommandOutput, LocalMachine, Machine};
 pub use inventory::identity;
 pub use recorded::{RecordedError, RecordedMachine};
+pub mod failing;
+pub mod ledger;
+mod lock;
+mod loopdev;
+pub mod settings;
+pub mod supervise;
+
+pub use access::{CommandOutput, LocalMachine, Machine};
+pub use ledger::Ledger;
+pub use lock::Holder;
+pub use loopdev::LoopIo;
