@@ -3,5 +3,14 @@
 //! Invariant: nothing in this program writes to a machine except through the ledger of this crate.
 
 mod access;
+pub mod failing;
+pub mod ledger;
+mod lock;
+mod loopdev;
+pub mod settings;
+pub mod supervise;
 
 pub use access::{CommandOutput, LocalMachine, Machine};
+pub use ledger::Ledger;
+pub use lock::Holder;
+pub use loopdev::LoopIo;

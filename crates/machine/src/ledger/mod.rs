@@ -1,0 +1,181 @@
+//! Changing a machine so that it can be undone.
+//!
+//! Each change is written down, with what was there before, and is on the disk before it is made; it is read back
+//! and verified; it is undone in reverse order. Kill the program at any point: what is left in the ledger is
+//! undone when a ledger is opened next, by the [supervisor](crate::supervise) or by the next Flyball. A value that
+//! somebody else has written since is left alone and reported. Settings do not outlive a restart of the machine,
+//! so that their records are void after one; files of our own are removed all the same.
+//!
+//! Dropping a [`Ledger`] undoes nothing: an error could not be told. Call [`Ledger::restore`] after each trial and
+//! [`Ledger::finish`] at the end.
+
+mod apply;
+mod journal;
+mod objects;
+mod record;
+mod report;
+mod status;
+mod undo;
+
+pub use apply::{PlannedWrite, preview};
+pub use objects::{LoopDevice, OwnFile};
+pub use report::{Fate, RestoreReport, Undone};
+pub use status::{PendingChange, Status, status};
+
+use crate::Machine;
+use crate::lock::Lock;
+use crate::settings::Error;
+use domain::setting::{SettingName, SettingRecord};
+use journal::Journal;
+use record::{Pending, Record};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::time::Duration;
+use undo::Scope;
+
+/// How long a second Flyball waits for the first: long enough for a supervisor to end its work, short enough to be
+/// told at once that another run is on.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The ledger of this machine, held by this process alone.
+#[derive(Debug)]
+pub struct Ledger<'m> {
+    machine: &'m dyn Machine,
+    journal: Journal,
+    pending: Vec<Pending>,
+    boot: String,
+    last_id: u64,
+    _lock: Lock,
+}
+
+impl std::fmt::Debug for dyn Machine + '_ {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Machine")
+    }
+}
+
+impl<'m> Ledger<'m> {
+    /// Opens the ledger in this folder, which is made where it is missing, and undoes what an earlier process left
+    /// changed. What cannot be undone stays in the ledger, and is in the report.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] where another Flyball has it; [`Error::State`] where the folder cannot be used.
+    pub fn open(state: &Path, machine: &'m dyn Machine) -> Result<(Self, RestoreReport), Error> {
+        Self::open_within(PATIENCE, state, machine)
+    }
+
+    /// The same, waiting longer or shorter for another Flyball to end.
+    ///
+    /// # Errors
+    /// As [`Ledger::open`].
+    pub fn open_within(
+        patience: Duration,
+        state: &Path,
+        machine: &'m dyn Machine,
+    ) -> Result<(Self, RestoreReport), Error> {
+        let boot = boot_id(machine)?;
+        make_folder(state)?;
+        let lock = Lock::take(state, machine, patience)?;
+        let loaded = journal::load(state)?;
+        let journal = Journal::open(state)?;
+        let last_id = loaded.records.iter().map(Record::id).max().unwrap_or(0);
+        let pending = record::pending(loaded.records);
+        let mut ledger = Self { machine, journal, pending, boot, last_id, _lock: lock };
+        let mut report = ledger.undo(0, Scope::Everything);
+        if loaded.torn {
+            report
+                .notes
+                .push("the last line of the ledger was cut off: what it announces never happened".into());
+        }
+        if !loaded.damaged.is_empty() {
+            report.notes.push(ledger.set_aside(&loaded.damaged));
+        }
+        ledger.journal.retire(&ledger.pending)?;
+        Ok((ledger, report))
+    }
+
+    /// Puts every setting back, in reverse order. Files and loop devices of our own stay.
+    pub fn restore(&mut self) -> RestoreReport {
+        self.undo_and_retire(0, Scope::Settings)
+    }
+
+    /// Puts every setting back, removes our loop devices and files, and gives the machine free for others.
+    pub fn finish(mut self) -> RestoreReport {
+        self.undo_and_retire(0, Scope::Everything)
+    }
+
+    /// Reads each setting again, into `after`, and says which ones differ from what they were right after the
+    /// write: somebody else wrote, or they cannot be read (`after` is `None` then).
+    pub fn reread(&self, records: &mut [SettingRecord]) -> Vec<SettingName> {
+        let mut changed = Vec::new();
+        for record in records {
+            record.after = crate::settings::read(self.machine, &record.path).ok().flatten();
+            let as_it_was =
+                record.after.as_deref().is_some_and(|after| crate::settings::same(after, &record.got));
+            if !as_it_was {
+                changed.push(record.setting.clone());
+            }
+        }
+        changed
+    }
+
+    fn undo(&mut self, from: usize, scope: Scope) -> RestoreReport {
+        undo::undo(self.machine, &mut self.journal, &mut self.pending, from, scope)
+    }
+
+    fn undo_and_retire(&mut self, from: usize, scope: Scope) -> RestoreReport {
+        let mut report = self.undo(from, scope);
+        if let Err(error) = self.journal.retire(&self.pending) {
+            // What is undone is marked so, or will be found to be undone.
+            report.notes.push(error.to_string());
+        }
+        report
+    }
+
+    /// Undoes the change that was announced last, because making it has failed.
+    fn undo_last(&mut self) {
+        // Where this fails, it stays pending and is tried again at the end.
+        let _ = self.undo(self.pending.len() - 1, Scope::Everything);
+    }
+
+    fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    fn announce(&mut self, entry: Pending) -> Result<(), Error> {
+        self.journal.announce(&entry.records())?;
+        self.pending.push(entry);
+        Ok(())
+    }
+
+    fn set_aside(&self, damaged: &[usize]) -> String {
+        let stamp = self.machine.now().unix_nanos();
+        let kept = match self.journal.set_aside(stamp) {
+            Ok(copy) => format!("a copy is kept as `{}`", copy.display()),
+            Err(error) => format!("no copy could be kept: {error}"),
+        };
+        format!("lines {damaged:?} of the ledger cannot be read, so that a change may be left; {kept}")
+    }
+}
+
+/// The text that is written for a value. An empty one needs the newline, for writing nothing does nothing.
+fn bytes(value: &str) -> Vec<u8> {
+    if value.is_empty() { b"\n".to_vec() } else { value.as_bytes().to_vec() }
+}
+
+fn boot_id(machine: &dyn Machine) -> Result<String, Error> {
+    const PATH: &str = "/proc/sys/kernel/random/boot_id";
+    let bytes = machine.read(Path::new(PATH)).map_err(|source| Error::State {
+        what: "read which start of the machine this is from",
+        path: PATH.into(),
+        source,
+    })?;
+    Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+}
+
+fn make_folder(state: &Path) -> Result<(), Error> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(state);
+    made.map_err(|source| Error::State { what: "make the folder", path: state.to_owned(), source })
+}

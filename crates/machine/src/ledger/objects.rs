@@ -1,0 +1,240 @@
+//! Files and loop devices of our own: written down before they appear, and removed only where they are ours.
+
+use super::record::{Act, FileRecord, Inode, LoopRecord, Pending, Record};
+use super::report::Fate;
+use super::{Ledger, boot_id};
+use crate::loopdev::{self, LoopIo};
+use crate::settings::Error;
+use domain::units::Bytes;
+use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, fallocate, linkat, open};
+use rustix::io::Errno;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+/// A file that the ledger made, open for reading and writing. It is removed when the ledger is finished.
+#[derive(Debug)]
+pub struct OwnFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The file itself.
+    pub file: File,
+}
+
+/// A loop device that the ledger made. It is detached and removed when the ledger is finished.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoopDevice {
+    /// `loop8`.
+    pub name: String,
+    /// `/dev/loop8`.
+    pub path: PathBuf,
+}
+
+/// How many loop devices there may be before ours: each number that is taken is tried once.
+const MOST_LOOPS: u32 = 1024;
+
+impl Ledger<'_> {
+    /// Makes a file of this size, readable by nobody else, with its space reserved where the file system can.
+    /// Nothing that exists is touched.
+    ///
+    /// # Errors
+    /// [`Error::Own`]: the path exists, its folder does not, or there is no room; [`Error::State`].
+    pub fn create_file(&mut self, path: &Path, size: Bytes) -> Result<OwnFile, Error> {
+        let failed = |what: &'static str, hint: &'static str| {
+            let path = path.to_owned();
+            move |source: io::Error| Error::Own { what, path, source, hint }
+        };
+        let path = plain_path(path).map_err(failed("find the folder of", "; make it first"))?;
+        let text = path.to_str().ok_or(io::ErrorKind::InvalidFilename.into());
+        let text = text.map_err(failed("name the file", "; use a path in UTF-8"))?.to_owned();
+        if fs::symlink_metadata(&path).is_ok() {
+            let exists = io::ErrorKind::AlreadyExists.into();
+            return Err(failed("make the file", "; name one that does not exist")(exists));
+        }
+        let record = FileRecord { id: self.next_id(), boot: self.boot.clone(), path: text, inode: None };
+        let file = match nameless(&path).map_err(failed("make the file", ""))? {
+            Some(file) => {
+                // The identity is on the disk before the file can be seen.
+                reserve(&file, size)
+                    .map_err(failed("reserve the space of", "; free some, or use a smaller file"))?;
+                let inode = inode_of(&file.metadata().map_err(failed("look at", ""))?);
+                self.announce(Pending::new(Act::File(FileRecord { inode: Some(inode), ..record })))?;
+                give_name(&file, &path).map_err(failed("name the file", "; name one that does not exist"))?;
+                file
+            }
+            None => {
+                self.announce(Pending::new(Act::File(record.clone())))?;
+                let file = empty_file(&path).map_err(failed("make the file", ""))?;
+                let inode = inode_of(&file.metadata().map_err(failed("look at", ""))?);
+                self.identify_file(FileRecord { inode: Some(inode), ..record })?;
+                reserve(&file, size)
+                    .map_err(failed("reserve the space of", "; free some, or use a smaller file"))?;
+                file
+            }
+        };
+        Ok(OwnFile { path, file })
+    }
+
+    /// Makes a loop device over a file of our own, under a number that was free.
+    ///
+    /// # Errors
+    /// [`Error::Own`]: no root, no loop devices in this kernel, or all of their numbers are taken;
+    /// [`Error::State`].
+    pub fn attach_loop(&mut self, file: &OwnFile, way: LoopIo) -> Result<LoopDevice, Error> {
+        let failed = |what, path: PathBuf, hint| move |source| Error::Own { what, path, source, hint };
+        let metadata = file.file.metadata().map_err(failed("look at", file.path.clone(), ""))?;
+        let text = file.path.to_str().expect("create_file has checked it").to_owned();
+        for number in 0..MOST_LOOPS {
+            if loopdev::exists(number) {
+                continue;
+            }
+            let (id, boot) = (self.next_id(), self.boot.clone());
+            let record = LoopRecord { id, boot, number, file: text.clone(), inode: inode_of(&metadata) };
+            self.announce(Pending::new(Act::Loop(record)))?;
+            let made = loopdev::add(number).and_then(|()| loopdev::bind(number, &file.file, &text, way));
+            match made {
+                Ok(()) => {
+                    let path = loopdev::node(number);
+                    return Ok(LoopDevice { name: format!("loop{number}"), path });
+                }
+                Err(error) => {
+                    let taken =
+                        matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::ResourceBusy);
+                    self.undo_last();
+                    if !taken {
+                        let hint = "; making loop devices needs root and the kernel's module `loop`";
+                        return Err(failed("make the loop device", loopdev::node(number), hint)(error));
+                    }
+                }
+            }
+        }
+        let none = io::Error::other("every number is taken");
+        Err(failed("make a loop device over", file.path.clone(), "; detach some: `losetup -l`")(none))
+    }
+
+    /// A second record of a file adds which one it is.
+    fn identify_file(&mut self, record: FileRecord) -> Result<(), Error> {
+        self.journal.announce(&[Record::File(record.clone())])?;
+        let last = self.pending.last_mut().expect("the file was announced just now");
+        last.act = Act::File(record);
+        Ok(())
+    }
+}
+
+/// The path with its folder's links resolved, so that it means the same from every folder and to the end.
+fn plain_path(path: &Path) -> io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidFilename.into());
+    };
+    Ok(fs::canonicalize(folder)?.join(name))
+}
+
+/// A file without a name (`O_TMPFILE`, open(2)); `None` where the file system has none such.
+fn nameless(path: &Path) -> io::Result<Option<File>> {
+    let folder = path.parent().expect("plain_path gave one");
+    match open(folder, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR) {
+        Ok(file) => Ok(Some(file.into())),
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Fails where the name exists.
+fn give_name(file: &File, path: &Path) -> io::Result<()> {
+    let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+fn empty_file(path: &Path) -> io::Result<File> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
+}
+
+fn reserve(file: &File, size: Bytes) -> io::Result<()> {
+    if size.get() == 0 {
+        return Ok(());
+    }
+    match fallocate(file, FallocateFlags::empty(), 0, size.get()) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.set_len(size.get()),
+        result => Ok(result?),
+    }
+}
+
+fn inode_of(metadata: &fs::Metadata) -> Inode {
+    let born = metadata.created().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
+    let born = born.and_then(|since| i64::try_from(since.as_nanos()).ok());
+    Inode { device: metadata.dev(), number: metadata.ino(), born }
+}
+
+/// Removes a file of ours: only the very one that was made.
+pub(super) fn remove_file(record: &FileRecord, same_boot: bool) -> Fate {
+    let metadata = match fs::symlink_metadata(&record.path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Fate::Untouched,
+        Err(error) => return Fate::Failed(format!("cannot look at it: {error}")),
+    };
+    if !is_ours(record, &metadata, same_boot) {
+        let now = "a file that is not ours".to_owned();
+        return Fate::Foreign { now, before: "no file".to_owned() };
+    }
+    match fs::remove_file(&record.path) {
+        Ok(()) => Fate::Removed,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Fate::Untouched,
+        Err(error) => Fate::Failed(format!("cannot remove it: {error}; remove it by hand")),
+    }
+}
+
+fn is_ours(record: &FileRecord, metadata: &fs::Metadata, same_boot: bool) -> bool {
+    let now = inode_of(metadata);
+    match &record.inode {
+        // We died between making it and looking at it; nobody has put anything into it.
+        None => metadata.is_file() && metadata.len() == 0,
+        Some(inode) if same_boot => *inode == now,
+        // Device numbers may be dealt out anew at each start, so that the birth time has to stand for them.
+        Some(inode) => {
+            inode.number == now.number
+                && inode.born == now.born
+                && (inode.born.is_some() || inode.device == now.device)
+        }
+    }
+}
+
+/// Detaches and removes a loop device of ours: only while it is bound to our file, or to none.
+pub(super) fn remove_loop(record: &LoopRecord) -> Fate {
+    if !loopdev::exists(record.number) {
+        return Fate::Untouched;
+    }
+    let ours = (record.inode.device, record.inode.number);
+    let detached = match loopdev::bound_to(record.number) {
+        Ok(Some(id)) if id == ours => loopdev::detach(record.number, ours),
+        Ok(Some(_)) => {
+            let now = "bound to a file that is not ours".to_owned();
+            return Fate::Foreign { now, before: "no device".to_owned() };
+        }
+        Ok(None) => Ok(()),
+        Err(error) => Err(error),
+    };
+    match detached.and_then(|()| loopdev::remove(record.number)) {
+        Ok(()) => Fate::Removed,
+        Err(error) => Fate::Failed(format!("cannot detach it: {error}; end what uses it")),
+    }
+}
+
+/// What removing would do, for people.
+pub(super) fn foresee(entry: &Pending, machine: &dyn crate::Machine) -> Fate {
+    let same_boot = boot_id(machine).is_ok_and(|boot| boot == entry.boot());
+    match &entry.act {
+        Act::File(file) => match fs::symlink_metadata(&file.path) {
+            Ok(metadata) if is_ours(file, &metadata, same_boot) => Fate::Removed,
+            Ok(_) => Fate::Foreign { now: "a file that is not ours".into(), before: "no file".into() },
+            Err(_) => Fate::Untouched,
+        },
+        Act::Loop(_) if !same_boot => Fate::Rebooted,
+        Act::Loop(device) if loopdev::exists(device.number) => Fate::Removed,
+        Act::Loop(_) | Act::Setting(_) => Fate::Untouched,
+    }
+}

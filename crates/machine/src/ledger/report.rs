@@ -1,0 +1,100 @@
+//! What became of each change when it was undone.
+
+use std::fmt;
+
+/// What became of one change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Put back.
+    Restored {
+        /// What was there.
+        from: String,
+        /// What is there now.
+        to: String,
+    },
+    /// Nothing to do: it is as it was before, or was never done.
+    Untouched,
+    /// Our file or loop device was removed.
+    Removed,
+    /// Somebody else changed it since; it was left as it is.
+    Foreign {
+        /// What is there now.
+        now: String,
+        /// What was there before us.
+        before: String,
+    },
+    /// What it belonged to is not there any more.
+    Gone(String),
+    /// It was lost with a restart of the machine.
+    Rebooted,
+    /// It could not be undone, and stays in the ledger.
+    Failed(String),
+}
+
+/// One change and its fate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undone {
+    /// The setting with its object, or the file or device.
+    pub what: String,
+    /// The file that was written or made.
+    pub path: String,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+impl fmt::Display for Undone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, path, fate } = self;
+        match fate {
+            Fate::Restored { from, to } => write!(f, "{what}: put back from `{from}` to `{to}`"),
+            Fate::Untouched => write!(f, "{what}: as it was"),
+            Fate::Removed => write!(f, "{what}: removed"),
+            Fate::Foreign { now, before } => write!(
+                f,
+                "{what}: left alone, somebody else changed it: `{path}` is `{now}` now, before us it was `{before}`"
+            ),
+            Fate::Gone(reason) => write!(f, "{what}: nothing to put back: {reason}"),
+            Fate::Rebooted => write!(f, "{what}: lost with a restart of the machine"),
+            Fate::Failed(reason) => write!(f, "{what}: still changed: {reason}"),
+        }
+    }
+}
+
+/// What undoing everything came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RestoreReport {
+    /// Every change that there was, the last one first.
+    pub undone: Vec<Undone>,
+    /// What was noticed about the ledger itself.
+    pub notes: Vec<String>,
+}
+
+impl RestoreReport {
+    /// What somebody else changed, and was left.
+    pub fn foreign(&self) -> impl Iterator<Item = &Undone> {
+        self.undone.iter().filter(|u| matches!(u.fate, Fate::Foreign { .. }))
+    }
+
+    /// What is still changed.
+    pub fn failed(&self) -> impl Iterator<Item = &Undone> {
+        self.undone.iter().filter(|u| matches!(u.fate, Fate::Failed(_)))
+    }
+
+    /// What was put back or removed.
+    pub fn restored(&self) -> impl Iterator<Item = &Undone> {
+        self.undone.iter().filter(|u| matches!(u.fate, Fate::Restored { .. } | Fate::Removed))
+    }
+
+    /// Whether everything is as it was before us, and nobody else was there.
+    pub fn is_clean(&self) -> bool {
+        self.foreign().next().is_none() && self.failed().next().is_none() && self.notes.is_empty()
+    }
+
+    /// Adds a change, unless the same is said already: two changes of one file share a stranger's value.
+    pub(super) fn push(&mut self, undone: Undone) {
+        let told = |u: &Undone| u.path == undone.path && matches!(u.fate, Fate::Foreign { .. });
+        if !(matches!(undone.fate, Fate::Foreign { .. }) && self.undone.iter().any(told)) {
+            self.undone.push(undone);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What is changed now, and what undoing it would do: read only, without the lock.
+
+use super::record::{self, Act, Pending};
+use super::report::Fate;
+use super::{boot_id, journal, objects, undo};
+use crate::Machine;
+use crate::lock::{self, Holder};
+use crate::settings::Error;
+use std::path::Path;
+
+/// What the ledger of a machine says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Who has the ledger, or had it last. Alive: a run is on, and what is changed now is meant to be.
+    pub holder: Option<Holder>,
+    /// What is not undone yet, in the order in which it was done.
+    pub changes: Vec<PendingChange>,
+    /// What was noticed about the ledger itself.
+    pub notes: Vec<String>,
+}
+
+/// A change that is not undone yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingChange {
+    /// The setting with its object, or the file or device.
+    pub what: String,
+    /// The file.
+    pub path: String,
+    /// What a setting was before; `None` for files and devices of our own.
+    pub before: Option<String>,
+    /// What was written; `None` likewise.
+    pub asked: Option<String>,
+    /// What `flyball restore` would do now.
+    pub fate: Fate,
+}
+
+/// Reads the ledger in this folder. Nothing is changed, and nobody has to wait.
+///
+/// # Errors
+/// [`Error::State`] where it cannot be read.
+pub fn status(state: &Path, machine: &dyn Machine) -> Result<Status, Error> {
+    let loaded = journal::load(state)?;
+    let boot = boot_id(machine)?;
+    let pending = record::pending(loaded.records);
+    let mut notes = Vec::new();
+    if !loaded.damaged.is_empty() {
+        notes.push(format!("lines {:?} of the ledger cannot be read", loaded.damaged));
+    }
+    let changes = pending.iter().map(|entry| look(entry, machine, &boot)).collect();
+    Ok(Status { holder: lock::holder(state, machine), changes, notes })
+}
+
+fn look(entry: &Pending, machine: &dyn Machine, boot: &str) -> PendingChange {
+    let own = |path: String| PendingChange {
+        what: path.clone(),
+        path,
+        before: None,
+        asked: None,
+        fate: objects::foresee(entry, machine),
+    };
+    match &entry.act {
+        Act::Setting(change) => PendingChange {
+            what: change.setting.clone(),
+            path: change.path.clone(),
+            before: Some(change.old.clone()),
+            asked: Some(change.new.clone()),
+            fate: undo::foresee(machine, change, entry, boot),
+        },
+        Act::File(file) => own(file.path.clone()),
+        Act::Loop(device) => own(crate::loopdev::node(device.number).display().to_string()),
+    }
+}

@@ -1,0 +1,135 @@
+//! Why a setting, or the ledger that guards it, said no.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Everything that can go wrong while a machine is changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No setting has this name.
+    #[error("there is no setting `{name}`{}; see the list of settings, or give the whole path under /sys or /proc/sys", nearest.as_ref().map(|n| format!(", did you mean `{n}`?")).unwrap_or_default())]
+    UnknownSetting {
+        /// As it was typed.
+        name: String,
+        /// The known name that is written most like it, where one is near.
+        nearest: Option<String>,
+    },
+    /// The setting exists, but not on this machine, or not now.
+    #[error("cannot use the setting `{setting}` here: {reason}")]
+    Unsupported {
+        /// The setting, with its object.
+        setting: String,
+        /// What is missing.
+        reason: String,
+    },
+    /// A block device's setting without a block device.
+    #[error(
+        "the setting `{setting}` belongs to a block device, and this study has none; name one: `{setting}@sda`"
+    )]
+    NeedsDevice {
+        /// The setting.
+        setting: String,
+    },
+    /// A value that the setting cannot mean.
+    #[error("cannot set `{setting}` to `{value}`: {reason}")]
+    BadValue {
+        /// The setting.
+        setting: String,
+        /// As it was typed.
+        value: String,
+        /// What it takes.
+        reason: String,
+    },
+    /// Writing there is an act that cannot be taken back.
+    #[error("`{path}` is not a setting: {reason}; Flyball writes only what it can put back")]
+    NotASetting {
+        /// The file.
+        path: String,
+        /// What writing it does.
+        reason: String,
+    },
+    /// A value could not be read, so it could not be put back either.
+    #[error("cannot read `{setting}` before changing it: `{path}`: {source}; nothing was written")]
+    Read {
+        /// The setting, with its object.
+        setting: String,
+        /// The file.
+        path: String,
+        /// As the kernel gave it.
+        source: io::Error,
+    },
+    /// The kernel refused a value.
+    #[error("cannot set `{setting}` to `{value}`: `{path}`: {source}{hint}")]
+    Write {
+        /// The setting, with its object.
+        setting: String,
+        /// The value as it was written.
+        value: String,
+        /// The file.
+        path: String,
+        /// As the kernel gave it.
+        source: io::Error,
+        /// What to do next, beginning with `; `; empty where nothing is known.
+        hint: String,
+    },
+    /// The kernel accepted a value and then showed another.
+    #[error(
+        "`{setting}` did not take `{asked}`: `{path}` reads `{got}`; it was put back, ask for a value that this machine has"
+    )]
+    NotTaken {
+        /// The setting, with its object.
+        setting: String,
+        /// The file.
+        path: String,
+        /// What was written.
+        asked: String,
+        /// What it read back as.
+        got: String,
+    },
+    /// A change failed, and not everything before it could be put back.
+    #[error("{cause}; and not everything could be put back: {left}; run `flyball restore`")]
+    NotUndone {
+        /// Why the change failed.
+        cause: Box<Error>,
+        /// What is still changed, and why.
+        left: String,
+    },
+    /// Another Flyball is changing this machine.
+    #[error("another Flyball{} is changing this machine (it holds `{}`); wait for it to end, or see `flyball status`", pid.map(|p| format!(", process {p},")).unwrap_or_default(), path.display())]
+    Busy {
+        /// The lock.
+        path: PathBuf,
+        /// Who holds it, where it has written that down.
+        pid: Option<u32>,
+    },
+    /// The ledger's own folder or file.
+    #[error("cannot {what} `{}`: {source}; nothing on this machine is changed without it", path.display())]
+    State {
+        /// What was attempted.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A file or loop device of our own.
+    #[error("cannot {what} `{}`: {source}{hint}", path.display())]
+    Own {
+        /// What was attempted.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+        /// What to do next, beginning with `; `.
+        hint: &'static str,
+    },
+    /// The process that watches over this one.
+    #[error("cannot start the supervisor `{}`: {source}; without it a killed run would leave its settings changed until the next start", program.display())]
+    Supervisor {
+        /// The program that was started.
+        program: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
