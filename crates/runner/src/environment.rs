@@ -68,15 +68,17 @@ pub fn now(machine: &dyn Machine) -> Environment {
     all
 }
 
-/// What lies below a file or block device: filesystem, mount options, devices and their queues.
-pub fn below(machine: &dyn Machine, path: &Path) -> Environment {
+/// What lies below a target: filesystem, mount options, devices and their queues. `device` is the loop device over
+/// `file`, where there is one.
+pub fn below(machine: &dyn Machine, file: &Path, device: Option<&str>) -> Environment {
     let mut all = Environment::new();
-    if let Some(mount) = mount_of(machine, path) {
+    if let Some(mount) = mount_of(machine, file) {
         all.insert("filesystem".into(), mount.filesystem);
         all.insert("mount_options".into(), mount.options);
         all.insert("mount_device".into(), mount.device);
     }
-    let devices = devices_below(machine, path);
+    let mut devices: Vec<String> = device.map(str::to_owned).into_iter().collect();
+    devices.extend(devices_below(machine, file));
     if devices.is_empty() {
         return all;
     }

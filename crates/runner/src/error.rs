@@ -98,6 +98,9 @@ pub enum Error {
     /// Not possible on this machine; a cell that needs it is skipped.
     #[error("{0}")]
     Unsupported(String),
+    /// A setting, the target or the ledger itself.
+    #[error(transparent)]
+    Ledger(#[from] machine::settings::Error),
     /// Somebody asked us to stop.
     #[error("interrupted")]
     Interrupted,
@@ -115,6 +118,7 @@ impl From<Error> for BenchError {
             | Error::Unsupported(_) => Self::Unsupported(error.to_string()),
             Error::Interrupted => Self::Interrupted,
             Error::Sink(error) => Self::Sink(error),
+            Error::Ledger(error) if is_not_here(&error) => Self::Unsupported(error.to_string()),
             _ => Self::Failed(error.to_string()),
         }
     }
@@ -132,6 +136,19 @@ impl Error {
         let hint = hint(&source);
         Self::Child { attempt, program: program.to_owned(), source, hint }
     }
+}
+
+/// Whether a setting is not possible on this machine, as a study means it, whenever it is tried.
+fn is_not_here(error: &machine::settings::Error) -> bool {
+    use machine::settings::Error::{BadValue, NeedsDevice, NotASetting, UnknownSetting, Unsupported};
+    matches!(
+        error,
+        UnknownSetting { .. }
+            | Unsupported { .. }
+            | NeedsDevice { .. }
+            | BadValue { .. }
+            | NotASetting { .. }
+    )
 }
 
 /// What to do about the usual reasons.

@@ -4,7 +4,7 @@
 //! moves a result by more than the practical threshold of 2%.
 
 use crate::snapshot::Snapshot;
-use domain::setting::SettingRecord;
+use domain::setting::{SettingName, SettingRecord};
 use domain::time::Nanos;
 use domain::trace::Role;
 use domain::trial::{Disturbance, ThreadTime};
@@ -51,18 +51,18 @@ pub fn judge(before: &Snapshot, after: &Snapshot, workload: Nanos) -> Vec<Distur
     checks.into_iter().flatten().collect()
 }
 
-/// Settings that do not read back after the workload as they did before it.
-pub fn judge_settings(records: &[SettingRecord]) -> Vec<Disturbance> {
-    let changed = |record: &&SettingRecord| record.after.as_ref().is_some_and(|after| *after != record.got);
+/// Settings that do not read back after the workload as they did before it; `changed` is what
+/// [`machine::Ledger::reread`] gave for these records.
+pub fn judge_settings(records: &[SettingRecord], changed: &[SettingName]) -> Vec<Disturbance> {
     let describe = |record: &SettingRecord| {
-        let after = record.after.as_deref().unwrap_or_default();
+        let after = record.after.as_ref().map_or("not readable".into(), |after| format!("`{after}`"));
         let text = format!(
-            "`{}` was `{}` before the workload and `{after}` after it: somebody else wrote `{}`",
+            "`{}` was `{}` before the workload and is {after} after it: somebody else changed `{}`",
             record.setting, record.got, record.path
         );
         disturbance("setting-changed", text)
     };
-    records.iter().filter(changed).map(describe).collect()
+    records.iter().filter(|record| changed.contains(&record.setting)).map(describe).collect()
 }
 
 /// Names the threads behind an `other-load`, where a recording knows them.
@@ -185,7 +185,6 @@ fn disturbance(kind: &str, detail: String) -> Disturbance {
 mod tests {
     use super::*;
     use crate::snapshot::CpuTotals;
-    use domain::setting::SettingName;
     use domain::time::Timestamp;
     use expect_test::{Expect, expect};
 
@@ -294,11 +293,13 @@ mod tests {
             got: "16".into(),
             after: after.map(str::to_owned),
         };
-        assert_eq!(judge_settings(&[record(Some("16")), record(None)]), []);
-        let told = judge_settings(&[record(Some("64"))]);
-        assert_eq!(
-            told[0].detail,
-            "`read_ahead_kb@loop3` was `16` before the workload and `64` after it: somebody else wrote `/sys/block/loop3/queue/read_ahead_kb`"
-        );
+        let changed = [SettingName::parse("read_ahead_kb@loop3")];
+        assert_eq!(judge_settings(&[record(Some("16"))], &[]), []);
+        let told: Vec<_> =
+            [Some("64"), None].map(|after| judge_settings(&[record(after)], &changed)).concat();
+        expect![[r#"
+            `read_ahead_kb@loop3` was `16` before the workload and is `64` after it: somebody else changed `/sys/block/loop3/queue/read_ahead_kb`
+            `read_ahead_kb@loop3` was `16` before the workload and is not readable after it: somebody else changed `/sys/block/loop3/queue/read_ahead_kb`"#]]
+        .assert_eq(&told.iter().map(|d| d.detail.as_str()).collect::<Vec<_>>().join("\n"));
     }
 }

@@ -213,7 +213,7 @@ mod tests {
             let size = Bytes::from_mib(8);
             let mut file = File::create(&path).unwrap();
             crate::fill::fill(&mut file, &path, size, Seed(1), &AtomicBool::new(false)).unwrap();
-            let target = Target::over(path, size, None).unwrap();
+            let target = Target::over(&file, path, size, None).unwrap();
             Self { folder, target, rows: Rows::default(), timeout: Nanos::from_secs(60), groups: Vec::new() }
         }
 
@@ -339,6 +339,17 @@ mod tests {
         let text = failure(&mut bed, workload(Tool::Dd, &[("direction", "write")]));
         assert!(text.contains("it is no plain file any more"), "{text}");
         assert_eq!(std::fs::read_to_string(victim).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_busy_loop_beside_the_workload_is_told_by_name() {
+        let mut hog = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let measurement = Bed::new().run(command(&["sh", "-c", "sleep 1; echo answer 1"]));
+        hog.kill().unwrap();
+        hog.wait().unwrap();
+        let told = measurement.unwrap().disturbances;
+        let load = told.iter().find(|d| d.kind == "other-load").unwrap_or_else(|| panic!("{told:?}"));
+        assert!(load.detail.contains("; most by `"), "{}", load.detail);
     }
 
     #[test]

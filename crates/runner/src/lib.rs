@@ -13,9 +13,11 @@ pub mod reproduce;
 pub mod settle;
 pub mod snapshot;
 mod target;
+pub mod testing;
 pub mod tools;
-pub mod trial;
+mod trial;
 
 pub use error::Error;
 pub use host::HostBench;
 pub use target::Target;
+pub use trial::{DROPPED_ALL, DROPPED_TARGET, Done, Host, Site, Stop};

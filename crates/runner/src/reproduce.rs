@@ -91,10 +91,10 @@ fn make_target(text: &mut String, target: Target) {
 
 fn drop_caches(text: &mut String, trial: &Trial) {
     match trial.environment.get("caches").map(String::as_str) {
-        Some(crate::trial::DROPPED_ALL) => {
+        Some(crate::DROPPED_ALL) => {
             text.push_str("\n# The page cache was dropped.\nsync\necho 3 > /proc/sys/vm/drop_caches\n");
         }
-        Some(crate::trial::DROPPED_TARGET) => text.push_str(
+        Some(crate::DROPPED_TARGET) => text.push_str(
             "\n# The target's cached pages were dropped.\ndd if=\"$TARGET\" iflag=nocache count=0 status=none\n",
         ),
         _ => {}

@@ -1,10 +1,16 @@
 //! The study's target: a file of Flyball's own, or a loop device over one, and nothing else.
+//!
+//! It is made through the ledger, which removes it when it is finished, and when it is opened after a crash.
 
-use crate::Error;
+use crate::{Error, fill};
+use domain::rng::Seed;
+use domain::study;
 use domain::units::Bytes;
-use std::fs::{self, DirBuilder};
+use machine::{Ledger, LoopIo};
+use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 /// The name of the target's file in the work folder.
 const FILE: &str = "target";
@@ -18,11 +24,56 @@ pub struct Target {
     size: Bytes,
     /// Device and inode number of the file.
     identity: (u64, u64),
-    /// The loop device's name, where there is one: `loop3`.
-    device: Option<String>,
+    /// The loop device, where there is one.
+    device: Option<Loop>,
+}
+
+/// A loop device over the target's file, and how it is told from another that takes its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Loop {
+    /// `loop3`.
+    name: String,
+    /// What sysfs shows of it: its file and its sequence number, which no other binding has.
+    shown: [Option<String>; 2],
+}
+
+impl Loop {
+    fn look(name: &str) -> Self {
+        let show = |file| fs::read_to_string(format!("/sys/block/{name}/{file}")).ok();
+        Self { name: name.to_owned(), shown: ["loop/backing_file", "diskseq"].map(show) }
+    }
 }
 
 impl Target {
+    /// Makes what a study asks for, in a folder that only this user can write to: a file of incompressible bytes,
+    /// and where the study wants one, a loop device over it. `None` where the study has no target. Whatever was
+    /// made before an error is removed when the ledger is finished.
+    ///
+    /// A loop device reads and writes its file past the page cache, so that what is measured is not memory.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`]; [`Error::OpenFolder`]; [`Error::Ledger`] where the file exists already, or this user
+    /// cannot make loop devices; [`Error::File`]; [`Error::Interrupted`].
+    pub fn make(
+        ledger: &mut Ledger<'_>,
+        folder: &Path,
+        kind: study::Target,
+        seed: Seed,
+        interrupt: &AtomicBool,
+    ) -> Result<Option<Self>, Error> {
+        let (size, looped) = match kind {
+            study::Target::None => return Ok(None),
+            study::Target::File(size) => (size, false),
+            study::Target::Loop(size) => (size, true),
+        };
+        let folder = own_folder(folder)?;
+        fill::check_space(&folder, size)?;
+        let mut own = ledger.create_file(&folder.join(FILE), size)?;
+        fill::fill(&mut own.file, &own.path, size, seed, interrupt)?;
+        let device = if looped { Some(ledger.attach_loop(&own, LoopIo::Direct)?) } else { None };
+        Self::over(&own.file, own.path, size, device.as_ref().map(|d| d.name.as_str())).map(Some)
+    }
+
     /// What workloads are given: the file, or the loop device's node.
     pub fn path(&self) -> &Path {
         &self.path
@@ -35,7 +86,12 @@ impl Target {
 
     /// The loop device's name, where the target is one: what a block device's settings mean without an object.
     pub fn device(&self) -> Option<&str> {
-        self.device.as_deref()
+        self.device.as_ref().map(|device| device.name.as_str())
+    }
+
+    /// The file, also where a loop device lies over it.
+    pub fn file(&self) -> &Path {
+        &self.file
     }
 
     /// Whether it is still the one that was made: same file, same size, same device.
@@ -62,24 +118,18 @@ impl Target {
             ));
         }
         match &self.device {
-            Some(name) => self.verify_loop(name),
-            None => Ok(()),
+            Some(device) if Loop::look(&device.name) != *device => {
+                changed(format!("`{}` is not the loop device over it any more", device.name))
+            }
+            _ => Ok(()),
         }
     }
 
-    fn verify_loop(&self, name: &str) -> Result<(), Error> {
-        let backing = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).unwrap_or_default();
-        if Path::new(backing.trim_end()) == self.file {
-            return Ok(());
-        }
-        let why = format!("`{name}` lies over `{}` now", backing.trim_end());
-        Err(Error::TargetChanged { path: self.file.clone(), why })
-    }
-
-    /// The target over a file that was just made.
-    pub(crate) fn over(file: PathBuf, size: Bytes, device: Option<String>) -> Result<Self, Error> {
-        let metadata = fs::symlink_metadata(&file).map_err(|e| Error::file("look at", &file, e))?;
-        let path = device.as_ref().map_or_else(|| file.clone(), |name| Path::new("/dev").join(name));
+    /// The target over a file that was just made, and is still open.
+    pub(crate) fn over(open: &File, file: PathBuf, size: Bytes, device: Option<&str>) -> Result<Self, Error> {
+        let metadata = open.metadata().map_err(|e| Error::file("look at", &file, e))?;
+        let path = device.map_or_else(|| file.clone(), |name| Path::new("/dev").join(name));
+        let device = device.map(Loop::look);
         Ok(Self { identity: (metadata.dev(), metadata.ino()), file, path, size, device })
     }
 }

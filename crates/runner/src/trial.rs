@@ -1,6 +1,297 @@
-//! One whole trial.
+//! One whole trial: settings written, machine quiet, workload run, settings read again and put back.
+
+use crate::settle::{self, Settled};
+use crate::tools::{self, Job};
+use crate::{Error, HostBench, Target, environment, guards};
+use domain::bench::{Bench, BenchError, Sink, SinkError};
+use domain::plan::Cell;
+use domain::setting::SettingRecord;
+use domain::study::{Measure, Tool};
+use domain::time::Timestamp;
+use domain::trial::{Disturbance, Measurement, Provenance, RunId, Trial, TrialKey, Validity};
+use environment::Environment;
+use machine::ledger::RestoreReport;
+use machine::{Ledger, Machine};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 /// The value of `caches` in a trial's environment where the whole page cache was dropped.
 pub const DROPPED_ALL: &str = "dropped all";
 /// The same where only the target's pages were, for want of root.
 pub const DROPPED_TARGET: &str = "dropped the target's";
+
+/// Why there is no trial. Settings are put back all the same.
+#[derive(Debug, thiserror::Error)]
+pub enum Stop {
+    /// Somebody asked us to stop; what was measured of this trial is dropped.
+    #[error("interrupted")]
+    Interrupted,
+    /// Not possible on this machine; every trial of this cell would be so.
+    #[error("not possible here: {0}")]
+    Unsupported(String),
+    /// The trace could not be stored; the next one could not either.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+    /// The ledger does not work, or a setting could not be put back: nothing more may be changed.
+    #[error("{0}")]
+    Ledger(String),
+}
+
+/// A trial that took place.
+#[derive(Debug)]
+pub struct Done {
+    /// What is kept of it.
+    pub trial: Trial,
+    /// What putting the settings back came to. Where anything failed or was left to somebody else, the run has to
+    /// end after this trial was stored.
+    pub restored: RestoreReport,
+    /// Every command that was run, also where the workload failed.
+    pub commands: Vec<Vec<String>>,
+}
+
+/// Where trials take place, whichever bench runs them.
+pub struct Site<'a, 'm> {
+    /// The machine.
+    pub machine: &'a dyn Machine,
+    /// Writes the settings, and puts them back.
+    pub ledger: &'a mut Ledger<'m>,
+    /// What workloads run on, where the study has it.
+    pub target: Option<&'a Target>,
+    /// How the study is measured.
+    pub measure: &'a Measure,
+    /// What does not change while the machine runs: [`environment::fixed`].
+    pub fixed: &'a Environment,
+    /// Set by somebody else when everything is to end.
+    pub interrupt: &'a AtomicBool,
+    /// Which run it is.
+    pub run: &'a RunId,
+    /// The study's name.
+    pub study: &'a str,
+    /// Which kind of machine this is.
+    pub provenance: Provenance,
+    /// Which machine this is.
+    pub identity: &'a str,
+}
+
+/// Runs trials on this machine.
+pub struct Host<'a, 'm> {
+    site: Site<'a, 'm>,
+    announce: &'a mut dyn FnMut(u32),
+    versions: BTreeMap<&'static str, String>,
+}
+
+impl<'a, 'm> Host<'a, 'm> {
+    /// `announce` is told each workload's process group as soon as it runs.
+    pub fn new(site: Site<'a, 'm>, announce: &'a mut dyn FnMut(u32)) -> Self {
+        Self { site, announce, versions: BTreeMap::new() }
+    }
+
+    /// Makes one trial. Raw output goes to the folder `raw`, which exists; the trace goes to `sink`.
+    ///
+    /// # Errors
+    /// [`Stop`]. A workload that fails is no error, but a trial that says so.
+    pub fn trial(
+        &mut self,
+        cell: &Cell,
+        key: &TrialKey,
+        raw: &Path,
+        sink: &mut dyn Sink,
+    ) -> Result<Done, Stop> {
+        let raw = std::path::absolute(raw).map_err(|e| failed_early(Error::file("find", raw, e)))?;
+        let version = self.version(&cell.workload.tool).map_err(failed_early)?;
+        let target = self.site.target.map(|t| (t.path(), t.size()));
+        let job = Job { workload: &cell.workload, target, raw: &raw };
+        // What is refused is refused before anything is changed.
+        let commands = vec![tools::invocation(&job).map_err(failed_early)?.argv];
+        let mut bench = HostBench {
+            machine: self.site.machine,
+            target: self.site.target,
+            version: &version,
+            raw: &raw,
+            interval: self.site.measure.interval,
+            timeout: self.site.measure.timeout,
+            interrupt: self.site.interrupt,
+            announce: self.announce,
+        };
+        let mut done = self.site.trial(&mut bench, cell, key, sink)?;
+        done.trial.environment.insert("tool".into(), version);
+        done.commands = commands;
+        Ok(done)
+    }
+
+    fn version(&mut self, tool: &Tool) -> Result<String, Error> {
+        if matches!(tool, Tool::Command { .. }) {
+            return tools::detect(self.site.machine, tool);
+        }
+        if let Some(known) = self.versions.get(tool.name()) {
+            return Ok(known.clone());
+        }
+        let version = tools::detect(self.site.machine, tool)?;
+        self.versions.insert(tool.name(), version.clone());
+        Ok(version)
+    }
+}
+
+impl Site<'_, '_> {
+    /// Makes one trial with any bench.
+    ///
+    /// # Errors
+    /// [`Stop`].
+    pub fn trial(
+        &mut self,
+        bench: &mut dyn Bench,
+        cell: &Cell,
+        key: &TrialKey,
+        sink: &mut dyn Sink,
+    ) -> Result<Done, Stop> {
+        let started = self.machine.now();
+        let device = self.target.and_then(Target::device);
+        let (settings, measured) = match self.ledger.apply(&cell.settings, device) {
+            Ok(mut settings) => {
+                let measured = self.measure(bench, cell, sink, &mut settings);
+                (settings, measured)
+            }
+            Err(error) => (Vec::new(), Err(setting_error(error)?)),
+        };
+        let restored = self.ledger.restore();
+        let (measured, environment) = match measured {
+            Ok((measurement, environment)) => (Ok(measurement), environment),
+            Err(Failure::Workload(text, environment)) => (Err(text), environment),
+            Err(Failure::Stop(stop)) => return Err(worst(stop, &restored)),
+        };
+        let trial = self.described(cell, key, started, settings, environment, measured);
+        Ok(Done { trial, restored, commands: Vec::new() })
+    }
+
+    /// Everything between the writing of the settings and their return.
+    fn measure(
+        &self,
+        bench: &mut dyn Bench,
+        cell: &Cell,
+        sink: &mut dyn Sink,
+        settings: &mut [SettingRecord],
+    ) -> Result<(Measurement, Environment), Failure> {
+        let mut disturbances = Vec::new();
+        let caches = self.empty_caches(&mut disturbances);
+        let settled = settle::settle(self.machine, self.measure.settle, self.interrupt)
+            .map_err(|e| Failure::from_bench(e.into(), Environment::new()))?;
+        let environment = self.environment(caches, &settled);
+        disturbances.extend(settled.remaining);
+        let mut measurement =
+            bench.run(cell, sink).map_err(|e| Failure::from_bench(e, environment.clone()))?;
+        let changed = self.ledger.reread(settings);
+        disturbances.append(&mut measurement.disturbances);
+        disturbances.extend(guards::judge_settings(settings, &changed));
+        measurement.disturbances = disturbances;
+        Ok((measurement, environment))
+    }
+
+    /// Writes out what is dirty, and drops cached pages where the study asks for it; says which.
+    fn empty_caches(&self, disturbances: &mut Vec<Disturbance>) -> Option<String> {
+        let mut tell = |kind: &str, detail| disturbances.push(Disturbance { kind: kind.into(), detail });
+        match settle::write_out(self.measure.settle) {
+            Ok(true) => {}
+            Ok(false) => tell("unsettled", format!("writing out took longer than {}", self.measure.settle)),
+            Err(error) => tell("unsettled", error.to_string()),
+        }
+        if !self.measure.drop_caches {
+            return None;
+        }
+        if machine::settings::drop_caches(self.machine).is_ok() {
+            return Some(DROPPED_ALL.into());
+        }
+        match self.target.map(|target| settle::forget_cached(target.path())) {
+            Some(Ok(())) => Some(DROPPED_TARGET.into()),
+            None => Some("kept: dropping all needs root, and there is no target".into()),
+            Some(Err(error)) => {
+                tell("caches-kept", error.to_string());
+                Some("kept".into())
+            }
+        }
+    }
+
+    fn environment(&self, caches: Option<String>, settled: &Settled) -> Environment {
+        let mut all = self.fixed.clone();
+        all.extend(environment::now(self.machine));
+        if let Some(target) = self.target {
+            all.extend(environment::below(self.machine, target.file(), target.device()));
+        }
+        all.insert("caches".into(), caches.unwrap_or_else(|| "kept, as the study asks".into()));
+        all.insert("settled".into(), settled.summary());
+        all
+    }
+
+    fn described(
+        &self,
+        cell: &Cell,
+        key: &TrialKey,
+        started: Timestamp,
+        settings: Vec<SettingRecord>,
+        environment: Environment,
+        measured: Result<Measurement, String>,
+    ) -> Trial {
+        let (validity, measurement) = match measured {
+            Err(text) => (Validity::Failed(text), None),
+            Ok(m) if m.disturbances.is_empty() => (Validity::Valid, Some(m)),
+            Ok(m) => (Validity::Disturbed(m.disturbances.clone()), Some(m)),
+        };
+        Trial {
+            run: self.run.clone(),
+            key: key.clone(),
+            study: self.study.to_owned(),
+            workload: cell.workload.name.clone(),
+            levels: cell.levels.clone(),
+            provenance: self.provenance,
+            machine: self.identity.to_owned(),
+            started,
+            settings,
+            environment,
+            validity,
+            measurement,
+        }
+    }
+}
+
+/// Why there is no measurement.
+enum Failure {
+    /// A failed trial: how, and what the machine was like.
+    Workload(String, Environment),
+    /// No trial at all.
+    Stop(Stop),
+}
+
+impl Failure {
+    fn from_bench(error: BenchError, environment: Environment) -> Self {
+        match error {
+            BenchError::Failed(text) => Self::Workload(text, environment),
+            BenchError::Unsupported(text) => Self::Stop(Stop::Unsupported(text)),
+            BenchError::Interrupted => Self::Stop(Stop::Interrupted),
+            BenchError::Sink(error) => Self::Stop(Stop::Sink(error)),
+        }
+    }
+}
+
+/// What a setting that could not be written means for the trial. The ledger has put back what it wrote before.
+fn setting_error(error: machine::settings::Error) -> Result<Failure, Stop> {
+    use machine::settings::Error as E;
+    match error {
+        E::NotUndone { .. } | E::State { .. } | E::Busy { .. } => Err(Stop::Ledger(error.to_string())),
+        _ => Ok(Failure::from_bench(Error::from(error).into(), Environment::new())),
+    }
+}
+
+/// A setting that could not be put back matters more than why the trial stopped.
+fn worst(stop: Stop, restored: &RestoreReport) -> Stop {
+    let failed: Vec<String> = restored.failed().map(ToString::to_string).collect();
+    if failed.is_empty() { stop } else { Stop::Ledger(failed.join("; ")) }
+}
+
+/// An error before anything was changed.
+fn failed_early(error: Error) -> Stop {
+    match BenchError::from(error) {
+        BenchError::Interrupted => Stop::Interrupted,
+        BenchError::Sink(error) => Stop::Sink(error),
+        BenchError::Unsupported(text) | BenchError::Failed(text) => Stop::Unsupported(text),
+    }
+}

@@ -1,0 +1,258 @@
+//! Whole trials on this machine: real fio, real loop devices, a real ledger, and everything that can go wrong.
+//!
+//! What needs root is skipped without it, with a line that says so.
+
+mod bed;
+
+use bed::{Bed, FILE, LOOP, SMALL, Tmpfs, cell, command, failed, is_root};
+use domain::bench::{BenchError, SinkError};
+use domain::rng::Seed;
+use domain::study::Tool;
+use domain::time::Nanos;
+use domain::trial::{Measurement, Validity};
+use machine::{Ledger, LocalMachine};
+use runner::testing::ScriptedBench;
+use runner::{Done, Error, Stop, Target};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+#[test]
+fn a_fio_trial_on_a_file_is_whole_and_leaves_nothing() {
+    let bed = Bed::new();
+    let options = [("rw", "randread"), ("bs", "4k"), ("runtime", "200ms"), ("time_based", "1")];
+    let Done { trial, commands, .. } = bed.trial(FILE, &cell(Tool::Fio, &options, &[])).unwrap();
+    let measurement = trial.measurement.as_ref().unwrap();
+    assert!(trial.metric("iops").unwrap() > 0.0);
+    assert_eq!(measurement.commands, commands);
+    for name in ["caches", "settled", "filesystem", "mount_options", "tool", "cpus_online"] {
+        assert!(trial.environment.contains_key(name), "{name}: {:?}", trial.environment);
+    }
+}
+
+#[test]
+fn the_target_is_ours_alone() {
+    let bed = Bed::new();
+    let mut ledger = bed.ledger();
+    let target = bed.target(&mut ledger, FILE).unwrap().unwrap();
+    assert_eq!(fs::metadata(bed.path("work")).unwrap().mode() & 0o777, 0o700);
+    assert_eq!(fs::metadata(target.path()).unwrap().mode() & 0o077, 0);
+    assert_eq!(fs::metadata(target.path()).unwrap().len(), SMALL.get());
+    let again = bed.target(&mut ledger, FILE).unwrap_err().to_string();
+    assert!(again.contains("exists"), "{again}");
+    ledger.finish();
+    assert!(!target.path().exists());
+}
+
+#[test]
+fn a_setting_of_the_loop_device_holds_for_its_trial_and_no_longer() {
+    if !is_root("a_setting_of_the_loop_device_holds_for_its_trial_and_no_longer") {
+        return;
+    }
+    let bed = Bed::new();
+    let mut ledger = bed.ledger();
+    let target = bed.target(&mut ledger, LOOP).unwrap().unwrap();
+    let device = target.device().unwrap().to_owned();
+    let file = format!("/sys/block/{device}/queue/read_ahead_kb");
+    let before = fs::read_to_string(&file).unwrap();
+    let cell = cell(command(&format!("echo answer $(cat {file})")), &[], &[("read_ahead_kb", "52")]);
+    let done = bed.trial_on(&mut ledger, Some(&target), &cell, None).unwrap();
+    assert_eq!(done.trial.metric("answer"), Some(52.0));
+    assert_eq!(done.trial.settings[0].got, "52");
+    assert_eq!(done.trial.settings[0].after.as_deref(), Some("52"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), before);
+    assert!(done.trial.environment["devices"].starts_with(&format!("{device} > ")));
+    ledger.finish();
+    assert!(!Path::new(&format!("/sys/block/{device}")).exists());
+}
+
+#[test]
+fn a_setting_that_somebody_else_writes_meanwhile_disturbs_the_trial() {
+    if !is_root("a_setting_that_somebody_else_writes_meanwhile_disturbs_the_trial") {
+        return;
+    }
+    let bed = Bed::new();
+    let mut ledger = bed.ledger();
+    let target = bed.target(&mut ledger, LOOP).unwrap().unwrap();
+    let file = format!("/sys/block/{}/queue/read_ahead_kb", target.device().unwrap());
+    let cell = cell(command(&format!("echo 64 > {file}; echo answer 1")), &[], &[("read_ahead_kb", "52")]);
+    let done = bed.trial_on(&mut ledger, Some(&target), &cell, None).unwrap();
+    let Validity::Disturbed(told) = &done.trial.validity else { panic!("{:?}", done.trial.validity) };
+    assert!(told.iter().any(|d| d.kind == "setting-changed" && d.detail.contains("`64`")), "{told:?}");
+    assert_eq!(done.restored.foreign().count(), 1);
+    ledger.finish();
+}
+
+#[test]
+fn settings_are_back_whatever_the_bench_says() {
+    if !is_root("settings_are_back_whatever_the_bench_says") {
+        return;
+    }
+    let bed = Bed::new();
+    let mut ledger = bed.ledger();
+    let target = bed.target(&mut ledger, LOOP).unwrap().unwrap();
+    let file = format!("/sys/block/{}/queue/read_ahead_kb", target.device().unwrap());
+    let before = fs::read_to_string(&file).unwrap();
+    let cell = cell(Tool::Fio, &[], &[("read_ahead_kb", "52")]);
+    let empty = Measurement {
+        outcome: Default::default(),
+        commands: vec![],
+        duration: Nanos::from_secs(1),
+        roles: BTreeMap::new(),
+        threads: vec![],
+        disks: vec![],
+        recorder: None,
+        disturbances: vec![],
+    };
+    let mut bench = ScriptedBench::new([
+        Ok(empty),
+        Err(BenchError::Failed("it broke".into())),
+        Err(BenchError::Unsupported("no such thing".into())),
+        Err(BenchError::Interrupted),
+        Err(BenchError::Sink(SinkError("full".into()))),
+    ]);
+    let mut run = || {
+        let result = bed.trial_on(&mut ledger, Some(&target), &cell, Some(&mut bench));
+        assert_eq!(fs::read_to_string(&file).unwrap(), before);
+        result
+    };
+    assert!(run().unwrap().trial.measurement.is_some());
+    assert_eq!(failed(run()), "it broke");
+    assert!(matches!(run(), Err(Stop::Unsupported(text)) if text == "no such thing"));
+    assert!(matches!(run(), Err(Stop::Interrupted)));
+    assert!(matches!(run(), Err(Stop::Sink(_))));
+    assert_eq!(bench.ran.len(), 5);
+    ledger.finish();
+}
+
+#[test]
+fn an_unknown_setting_a_refused_option_and_a_missing_program_skip_the_cell() {
+    let bed = Bed::new();
+    let result = bed.trial(FILE, &cell(Tool::Dd, &[], &[("read_ahead_kib", "52")]));
+    assert!(matches!(&result, Err(Stop::Unsupported(text)) if text.contains("read_ahead_kb")), "{result:?}");
+    let result = bed.trial(FILE, &cell(Tool::Fio, &[("filename", "/dev/sda")], &[]));
+    assert!(matches!(&result, Err(Stop::Unsupported(_))), "{result:?}");
+    let missing = Tool::Command { argv: vec!["no-such-program".into()], metrics: vec![] };
+    let result = bed.trial(FILE, &cell(missing, &[], &[]));
+    assert!(
+        matches!(&result, Err(Stop::Unsupported(text)) if text.contains("no such program")),
+        "{result:?}"
+    );
+}
+
+#[test]
+fn an_interruption_in_the_middle_ends_the_workload() {
+    let bed = Bed::new();
+    let result = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(900));
+            bed.interrupt.store(true, Ordering::Relaxed);
+        });
+        bed.trial(FILE, &cell(command("sleep 1000"), &[], &[]))
+    });
+    assert!(matches!(result, Err(Stop::Interrupted)), "{result:?}");
+}
+
+#[test]
+fn a_disk_that_is_too_small_is_told_before_anything_is_written() {
+    if !is_root("a_disk_that_is_too_small_is_told_before_anything_is_written") {
+        return;
+    }
+    let bed = Bed::new();
+    let work = bed.path("work");
+    let _small = Tmpfs::mount(&work, "size=16m,mode=700");
+    let mut ledger = bed.ledger();
+    let error = bed.target(&mut ledger, FILE).unwrap_err().to_string();
+    assert!(error.contains("16 MiB are free there") && error.contains("56 MiB are missing"), "{error}");
+    assert_eq!(fs::read_dir(&work).unwrap().count(), 0);
+    ledger.finish();
+}
+
+#[test]
+fn a_read_only_work_folder_is_told() {
+    if !is_root("a_read_only_work_folder_is_told") {
+        return;
+    }
+    let bed = Bed::new();
+    let work = bed.path("work");
+    let _frozen = Tmpfs::mount(&work, "ro,size=128m,mode=700");
+    let mut ledger = bed.ledger();
+    let error = bed.target(&mut ledger, FILE).unwrap_err().to_string();
+    assert!(error.to_lowercase().contains("read-only file"), "{error}");
+    ledger.finish();
+}
+
+#[test]
+fn a_work_folder_that_others_can_write_to_is_refused() {
+    let bed = Bed::new();
+    let work = bed.path("work");
+    fs::create_dir(&work).unwrap();
+    fs::set_permissions(&work, fs::Permissions::from_mode(0o777)).unwrap();
+    let error = bed.target(&mut bed.ledger(), FILE).unwrap_err();
+    assert!(matches!(error, Error::OpenFolder(_)), "{error}");
+}
+
+#[test]
+fn a_full_disk_under_the_raw_output_fails_the_trial_with_a_reason() {
+    if !is_root("a_full_disk_under_the_raw_output_fails_the_trial_with_a_reason") {
+        return;
+    }
+    let bed = Bed::new();
+    let raw = bed.path("raw");
+    let _small = Tmpfs::mount(&raw, "size=16k");
+    fs::write(raw.join("filler"), vec![0; 16384]).unwrap();
+    let text = failed(bed.trial(FILE, &cell(Tool::Fio, &[("rw", "read")], &[])));
+    assert!(text.starts_with("workload `w`: ") && text.contains("fio"), "{text}");
+}
+
+/// How long the workload of the killed run sleeps, and by what it is found.
+const SLEEP: &str = "987654";
+
+/// Not a test by itself: the process that is killed by the one below.
+#[test]
+fn a_run_to_be_killed() {
+    let Some(folder) = std::env::var_os("FLYBALL_KILLED_RUN").map(PathBuf::from) else { return };
+    let bed = Bed::within(&folder);
+    let mut ledger = Ledger::open(&folder.join("state"), &LocalMachine).unwrap().0;
+    let root = is_root("the loop device of a_run_to_be_killed");
+    let (kind, settings) = if root { (LOOP, &[("read_ahead_kb", "52")][..]) } else { (FILE, &[][..]) };
+    let target = Target::make(&mut ledger, &folder.join("work"), kind, Seed(1), &bed.interrupt).unwrap();
+    let sleep = Tool::Command { argv: vec!["sleep".into(), SLEEP.into()], metrics: vec![] };
+    let _ = bed.trial_on(&mut ledger, target.as_ref(), &cell(sleep, &[], settings), None);
+}
+
+#[test]
+fn a_killed_run_leaves_no_workload_and_the_next_start_cleans_up() {
+    let bed = Bed::new();
+    let mut worker = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_run_to_be_killed"])
+        .env("FLYBALL_KILLED_RUN", bed.folder.path())
+        .spawn()
+        .unwrap();
+    let wait_for = |count: usize| {
+        (0..1000).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            sleeping() == count
+        })
+    };
+    assert!(wait_for(1), "the workload never ran");
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    assert!(wait_for(0), "the workload outlived the run");
+    assert!(bed.path("work/target").exists());
+    let (ledger, report) = Ledger::open(&bed.path("state"), &LocalMachine).unwrap();
+    assert!(report.failed().next().is_none(), "{report:?}");
+    assert!(!bed.path("work/target").exists());
+    ledger.finish();
+}
+
+/// How many of our sleepers there are.
+fn sleeping() -> usize {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|p| fs::read(p.path().join("cmdline")).ok());
+    lines.filter(|line| *line == format!("sleep\0{SLEEP}\0").into_bytes()).count()
+}
