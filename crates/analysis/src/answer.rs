@@ -21,6 +21,14 @@ pub fn of_run(data: &RunData, summary: &RunSummary) -> String {
     sentence
 }
 
+/// What one factor does, by its effects.
+pub fn of_factor(factor: &str, effects: &[FactorEffect], threshold: f64) -> String {
+    match standing(factor, effects) {
+        Some(standing) => of_factors(vec![standing], threshold),
+        None => format!("{factor}: no two of its levels were measured"),
+    }
+}
+
 /// A factor by its most telling comparison.
 struct Standing<'a> {
     factor: &'a str,

@@ -3,7 +3,7 @@
 //! Invariant: every number that reaches a report is computed here, from trials, with its estimator's source
 //! in its docstring; nothing here knows how it will be shown.
 
-mod answer;
+pub mod answer;
 pub mod compare;
 pub mod compare_runs;
 pub mod explain;

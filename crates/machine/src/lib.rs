@@ -3,20 +3,18 @@
 //! Invariant: nothing in this program writes to a machine except through the ledger of this crate.
 
 mod access;
-pub mod inventory;
-mod recorded;
-
-pub use access::{CommandOutput, LocalMachine, Machine};
-pub use inventory::identity;
-pub use recorded::{RecordedError, RecordedMachine};
 pub mod failing;
+pub mod inventory;
 pub mod ledger;
 mod lock;
 mod loopdev;
+mod recorded;
 pub mod settings;
 pub mod supervise;
 
 pub use access::{CommandOutput, LocalMachine, Machine};
+pub use inventory::identity;
 pub use ledger::Ledger;
 pub use lock::Holder;
 pub use loopdev::LoopIo;
+pub use recorded::{RecordedError, RecordedMachine};

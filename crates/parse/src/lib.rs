@@ -1,6 +1,8 @@
 //! Kernel files, tools' outputs and study files: text to values. Pure.
+//!
+//! Invariant: no text, whatever its bytes, makes anything here panic; an error names the place and the value.
 
 pub mod kernel;
+pub mod proc;
 pub mod study;
 pub mod tools;
-pub mod proc;

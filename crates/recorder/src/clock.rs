@@ -24,6 +24,19 @@ pub fn process(pid: u32) -> Option<u64> {
     (result == 0).then(|| nanos(time.tv_sec, time.tv_nsec).get())
 }
 
+/// CPU time of the calling process's children that have ended and were waited for, and of theirs
+/// (`getrusage(2)`, `RUSAGE_CHILDREN`).
+pub fn children() -> Nanos {
+    // SAFETY: an all-zero rusage is a valid one, and the kernel fills it; the call fails for bad arguments alone.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
+        usage
+    };
+    let time = |t: libc::timeval| nanos(t.tv_sec, t.tv_usec * 1_000);
+    time(usage.ru_utime) + time(usage.ru_stime)
+}
+
 fn nanos(secs: i64, nanos: i64) -> Nanos {
     Nanos::new(secs.unsigned_abs() * 1_000_000_000 + nanos.unsigned_abs())
 }
@@ -42,6 +55,14 @@ mod tests {
         busy.join().unwrap();
         let spent = process(std::process::id()).unwrap() - before;
         assert!(spent >= 20_000_000, "{spent} ns");
+    }
+
+    #[test]
+    fn children_count_once_they_were_waited_for() {
+        let before = children();
+        let busy = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+        std::process::Command::new("sh").args(["-c", busy]).status().unwrap();
+        assert!(children() > before);
     }
 
     #[test]

@@ -42,6 +42,7 @@ mod tasks;
 mod texts;
 mod threads;
 
+pub use clock::children as children_cpu;
 pub use recorder::{MAX_INTERVAL, MIN_INTERVAL, Recorder, RecorderConfig, Roots, ThreadScope};
 pub use recording::Recording;
 

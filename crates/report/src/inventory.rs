@@ -22,6 +22,21 @@ pub enum Style {
     Full,
 }
 
+/// A machine in one line: `2 × Intel Xeon, Linux 6.1.0-18-amd64, a virtual machine (kvm), 23.5 GiB`.
+pub fn one_line(inventory: &Inventory) -> String {
+    let cpus = inventory.cpus.online.len();
+    let model = inventory.cpus.model.name.as_deref().unwrap_or("CPU of unknown model");
+    let release = inventory.kernel.release.as_ref();
+    let guest = inventory.virtualisation.hypervisor.as_ref();
+    let parts = [
+        Some(format!("{cpus} × {model}")),
+        release.map(|release| format!("Linux {release}")),
+        guest.map(|name| format!("a virtual machine ({name})")),
+        inventory.memory.total.map(|total| total.to_string()),
+    ];
+    parts.into_iter().flatten().collect::<Vec<String>>().join(", ")
+}
+
 /// A machine as text, with a newline at its end.
 pub fn text(inventory: &Inventory, style: Style) -> String {
     let mut page = Page::default();

@@ -15,6 +15,7 @@ mod comparison;
 mod cpu_share;
 mod csv;
 mod html;
+pub mod inventory;
 mod json;
 mod markdown;
 pub mod svg;
@@ -27,7 +28,7 @@ pub use csv::csv;
 pub use html::{comparison_html, html};
 pub use json::{SCHEMA, comparison_json, json};
 pub use markdown::{comparison_markdown, markdown};
-pub use text::{comparison_text, text};
+pub use text::{comparison_text, findings_text, text, trial_text};
 pub use trace_view::TraceView;
 
 use analysis::summary::{RunData, RunSummary};
@@ -57,8 +58,4 @@ pub struct Report<'a> {
 
 /// How many traces a page draws: at about 50 kB each the page stays near 2 MB, which a phone still opens at
 /// once. The notebook keeps all of them.
-pub const MOST_TRACES: usize = 60;
-//! HTML, SVG, Markdown, CSV and text from analysed results. Pure.
-
-pub mod inventory;
 pub const MOST_TRACES: usize = 40;

@@ -10,7 +10,11 @@ use crate::wording::{
 use crate::{ComparisonReport, Report};
 use analysis::summary::{CellSummary, Comparison};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use domain::Nanos;
 use domain::finding::Finding;
+use domain::setting::SettingRecord;
+use domain::trace::Role;
+use domain::trial::{Measurement, Trial};
 use std::fmt::{Display, Write};
 
 /// Tables are no wider than this: a terminal of a hundred columns, which the documentation assumes too.
@@ -36,6 +40,74 @@ pub fn text(report: &Report) -> String {
     out.heading("Again");
     out.command("", &run_again(report));
     out.0
+}
+
+/// The findings of a run, and what could not be measured, alone.
+pub fn findings_text(report: &Report) -> String {
+    let mut out = Text::default();
+    out.line(question(report));
+    out.line(verdict(report));
+    if report.findings.is_empty() {
+        out.blank();
+        out.line("No rule found anything that the evidence allows to say.");
+    }
+    findings(report.findings, &mut out);
+    not_measured(report, &mut out);
+    out.0
+}
+
+/// One trial as text.
+pub fn trial_text(trial: &Trial) -> String {
+    let mut out = Text::default();
+    out.line(format!("{} of {}: {}", trial.key.folder(), trial.run, standing(&trial.validity)));
+    if !trial.validity.is_valid() {
+        out.item(why_not_counted(&trial.validity));
+    }
+    out.line(format!("measured {} on {}", trial.started.iso(), trial.provenance.name()));
+    if !trial.levels.is_empty() {
+        let levels: Vec<String> = trial.levels.iter().map(|(f, l)| format!("{f} {l}")).collect();
+        out.line(levels.join(", "));
+    }
+    if let Some(measurement) = &trial.measurement {
+        measured(measurement, &mut out);
+    }
+    if !trial.settings.is_empty() {
+        out.heading("Settings");
+        let after = |s: &SettingRecord| s.after.clone().unwrap_or_else(|| "–".into());
+        let row =
+            |s: &SettingRecord| vec![s.setting.to_string(), s.before.clone(), s.asked.clone(), s.got.clone(), after(s)];
+        out.table(&["setting", "before", "asked", "got", "after"], &[], trial.settings.iter().map(row).collect());
+    }
+    out.heading("Environment");
+    for (name, value) in &trial.environment {
+        out.item(format!("{name}: {value}"));
+    }
+    out.0
+}
+
+fn measured(measurement: &Measurement, out: &mut Text) {
+    out.heading("Outcome");
+    let metrics = measurement.outcome.metrics.iter();
+    out.table(&["metric", "value"], &[1], metrics.map(|(name, m)| vec![name.clone(), m.unit.show(m.value)]).collect());
+    for warning in &measurement.outcome.warnings {
+        out.item(format!("the tool warns: {warning}"));
+    }
+    if !measurement.roles.is_empty() {
+        out.heading("CPU time by role");
+        let row = |(role, cpu): (&Role, &Nanos)| vec![role.to_string(), cpu.to_string()];
+        out.table(&["role", "CPU time"], &[1], measurement.roles.iter().map(row).collect());
+    }
+    if let Some(recorder) = &measurement.recorder {
+        out.blank();
+        let frequency = recorder.frequency.name();
+        out.line(format!(
+            "recorded {} samples ({} missed) for {} of CPU time; frequency from: {frequency}",
+            recorder.samples, recorder.missed, recorder.cpu
+        ));
+        recorder.absent.iter().for_each(|reason| out.item(format!("not recorded: {reason}")));
+    }
+    out.heading("Commands");
+    measurement.commands.iter().for_each(|argv| out.command("", &argv.join(" ")));
 }
 
 /// A comparison as text.

@@ -78,7 +78,7 @@ fn caps(cpufreq: &Cpufreq) -> Vec<Cap> {
 }
 
 fn policy_limit(policy: &Policy) -> Option<(Hertz, &Policy)> {
-    let capped = policy.allowed_share()?.get() < ROUNDING;
+    let capped = (policy.max?.hz() as f64) < policy.highest_request()?.hz() as f64 * ROUNDING;
     // With boost off, a limit at the base frequency is the consequence of that, and said there.
     let of_boost = policy.boost == Some(false) && policy.max == policy.base;
     Some((policy.max?, policy)).filter(|_| capped && !of_boost)

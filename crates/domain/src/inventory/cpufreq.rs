@@ -81,10 +81,16 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Whether a limit in force keeps the CPUs below what they can. A driver with a table of steps
-    /// (acpi-cpufreq) reaches its boost frequencies from the highest step, though they lie above it.
+    /// The highest frequency that can be asked for. A driver with a table of steps (acpi-cpufreq) reaches its boost
+    /// frequencies from the highest step, though they lie above it.
+    pub fn highest_request(&self) -> Option<Hertz> {
+        let most = self.hardware_max?;
+        Some(self.available.last().map_or(most, |step| most.min(*step)))
+    }
+
+    /// Whether a limit in force keeps the CPUs below what they can.
     pub fn is_capped(&self) -> Option<bool> {
-        let most = self.hardware_max?.min(*self.available.last().unwrap_or(&self.hardware_max?));
+        let most = self.highest_request()?;
         Some(self.max? < most || self.bios_limit.is_some_and(|limit| limit < most))
     }
 }

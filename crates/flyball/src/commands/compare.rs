@@ -36,12 +36,8 @@ fn runs(global: &Global, arguments: &Compare, notebook: &Notebook) -> Result<End
     let comparisons: Vec<(String, Comparison)> =
         found.cells.iter().map(|c| (c.cell.to_string(), c.comparison.clone())).collect();
     let title = format!("{} against {}", found.b, found.a);
-    show(global, &ComparisonReport {
-        title: &title,
-        sentence: &found.verdict,
-        comparisons: &comparisons,
-        notes: &notes(&found),
-    })
+    let notes = notes(&found);
+    show(global, &ComparisonReport { title, sentence: found.verdict, comparisons, notes })
 }
 
 fn levels(global: &Global, arguments: &Compare, notebook: &Notebook, factor: &str) -> Result<End> {
@@ -53,16 +49,12 @@ fn levels(global: &Global, arguments: &Compare, notebook: &Notebook, factor: &st
         return Err(Usage(format!("the study of `{id}` has no factor `{factor}`; it has {known}")).into());
     }
     let effects = compare_levels(&results.data, factor, arguments.metric.as_deref());
-    let comparisons: Vec<(String, Comparison)> = effects
-        .iter()
-        .flat_map(|effect| effect.comparisons.iter().map(|c| (effect.context.clone(), c.clone())))
-        .collect();
     let title = format!("the levels of {factor} in {id}");
-    let sentence = analysis::compare::sentence_of_levels(factor, &comparisons);
-    show(global, &ComparisonReport { title: &title, sentence: &sentence, comparisons: &comparisons, notes: &[] })
+    let sentence = analysis::answer::of_factor(factor, &effects, results.data.study.measure.threshold);
+    show(global, &ComparisonReport::of_effects(title, sentence, &effects))
 }
 
-fn show(global: &Global, comparison: &ComparisonReport<'_>) -> Result<End> {
+fn show(global: &Global, comparison: &ComparisonReport) -> Result<End> {
     put(&if global.json { report::comparison_json(comparison) } else { report::comparison_text(comparison) })?;
     Ok(End::Done)
 }

@@ -17,8 +17,13 @@ pub fn show(global: &Global, arguments: &Show) -> Result<End> {
         let key = key(name)?;
         let trial = notebook.trial(&id, &key)?;
         let folder = notebook.trial_folder(&id, &key);
-        put(&if global.json { report::trial_json(&trial) } else { report::trial_text(&trial) })?;
-        eprintln!("all of it: {}", folder.display());
+        if global.json {
+            let stored = folder.join("trial.json");
+            put(&std::fs::read_to_string(&stored).with_context(|| format!("cannot read `{}`", stored.display()))?)?;
+        } else {
+            put(&report::trial_text(&trial))?;
+            eprintln!("all of it: {}", folder.display());
+        }
         return Ok(End::Done);
     }
     let results = Results::load(&notebook, &id, None)?;

@@ -11,7 +11,8 @@ use domain::{Nanos, Timestamp};
 use machine::{LocalMachine, Machine};
 use notebook::{Notebook, Recording, RecordingFolder};
 use recorder::{Recorder, RecorderConfig};
-use runner::child;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde_json::json;
 use std::fmt::Write;
 use std::path::Path;
@@ -39,12 +40,13 @@ pub fn record(global: &Global, arguments: &Record) -> Result<End> {
     let inventory = machine::inventory::take(&LocalMachine)?;
     let spool = folder.raw_dir().join("samples.spool");
     let recorder = Recorder::start(RecorderConfig::new(arguments.interval, spool.clone()))?;
+    let children_before = recorder::children_cpu();
     let begun = Instant::now();
     let status = follow(arguments, &recorder, &interrupt);
     let duration = Nanos::new(begun.elapsed().as_nanos() as u64);
     let mut recorded = recorder.stop()?;
     let status = status?;
-    recorded.set_workload_cpu(child::children_cpu());
+    recorded.set_workload_cpu(recorder::children_cpu() - children_before);
     recorded.decode(folder.sink())?;
     std::fs::remove_file(&spool).with_context(|| format!("cannot remove `{}`", spool.display()))?;
     let recording = Recording {
@@ -84,7 +86,7 @@ fn follow(arguments: &Record, recorder: &Recorder, interrupt: &Interrupt) -> Res
         .map_err(|e| Usage(format!("cannot run `{program}`: {e}; nothing was recorded")))?;
     recorder.follow(child.id());
     while !over() {
-        if child::wait_within(&mut child, LOOK.min(left(deadline)))? {
+        if ends_within(&child, LOOK.min(left(deadline)))? {
             return Ok(Some(child.wait()?));
         }
     }
@@ -93,11 +95,23 @@ fn follow(arguments: &Record, recorder: &Recorder, interrupt: &Interrupt) -> Res
 
 /// Asks a command to end, and kills it where it does not.
 fn stop(child: &mut Child) -> Result<ExitStatus> {
-    child::terminate(child);
-    if !child::wait_within(child, GRACE)? {
+    kill_process(Pid::from_child(child), Signal::TERM).context("cannot end the command")?;
+    if !ends_within(child, GRACE)? {
         child.kill()?;
     }
     Ok(child.wait()?)
+}
+
+/// Waits for the end of a child, without a wake-up until it comes or the span is over.
+fn ends_within(child: &Child, span: Duration) -> Result<bool> {
+    let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).context("cannot watch the command")?;
+    let timeout = Timespec::try_from(span).expect("spans are seconds");
+    match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout)) {
+        Ok(ready) => Ok(ready > 0),
+        // A signal to us: the caller looks whether it was the interruption.
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error).context("cannot wait for the command"),
+    }
 }
 
 fn left(deadline: Option<Instant>) -> Duration {
