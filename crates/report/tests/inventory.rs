@@ -53,7 +53,10 @@ fn three_hundred_and_twenty_equal_cpus_take_one_screen() {
 
 #[test]
 fn a_hybrid_laptop() {
-    check(&inventory("adl0"), Style::Brief, expect![[r#"
+    check(
+        &inventory("adl0"),
+        Style::Brief,
+        expect![[r#"
         Machine      no hypervisor to be seen
 
         CPU          12th Gen Intel(R) Core(TM) i7-1260P
@@ -90,12 +93,16 @@ fn a_hybrid_laptop() {
                      block devices: nothing is known of disks, arrays and their settings here
                      kernel configuration: HZ and the tickless mode are unknown: neither /boot/config-* nor
                        /proc/config.gz can be read
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_server_with_steps_and_boost() {
-    check(&inventory("milan0"), Style::Full, expect![[r#"
+    check(
+        &inventory("milan0"),
+        Style::Full,
+        expect![[r#"
         Machine      no hypervisor to be seen
 
         CPU          AMD EPYC 7543 32-Core Processor
@@ -136,12 +143,16 @@ fn a_server_with_steps_and_boost() {
                      block devices: nothing is known of disks, arrays and their settings here
                      kernel configuration: HZ and the tickless mode are unknown: neither /boot/config-* nor
                        /proc/config.gz can be read
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_virtual_machine_without_cpufreq() {
-    check(&inventory("vm-2cpu"), Style::Full, expect![[r#"
+    check(
+        &inventory("vm-2cpu"),
+        Style::Full,
+        expect![[r#"
         Machine      Debian GNU/Linux 12 (bookworm)
                      a virtual machine (kvm), inside a container (docker), other guests have taken CPU time
                        since boot (steal)
@@ -179,7 +190,8 @@ fn a_virtual_machine_without_cpufreq() {
                      energy counters: power and energy cannot be measured here
                      disk model: nothing says what is behind vda: whether it spins, what caches it and who
                        else uses it can only be told from measurements
-    "#]]);
+    "#]],
+    );
 }
 
 fn device(name: &str, kind: BlockKind, built_of: &[&str]) -> BlockDevice {
@@ -241,7 +253,10 @@ fn a_degraded_array_stands_below_each_of_its_disks_but_is_told_once() {
     }];
     machine.absent.clear();
     machine.kernel = Default::default();
-    check(&machine, Style::Brief, expect![[r#"
+    check(
+        &machine,
+        Style::Brief,
+        expect![[r#"
         Machine      Debian GNU/Linux 12 (bookworm)
                      a virtual machine (kvm), inside a container (docker), other guests have taken CPU time
                        since boot (steal)
@@ -261,5 +276,6 @@ fn a_degraded_array_stands_below_each_of_its_disks_but_is_told_once() {
                        md127 (above)
 
         Rivals       tuned runs now with profile throughput-performance; it changes governor
-    "#]]);
+    "#]],
+    );
 }
