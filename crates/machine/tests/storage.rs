@@ -79,7 +79,7 @@ fn inventory() -> Inventory {
     put("sys/inlinefiles.txt", FILES);
     put("sys/links.txt", LINKS);
     put("commands/0.txt", TABLE);
-    put("proc/mounts", "/dev/root / ext4 rw 0 0\n/dev/mapper/luks-data /srv ext4 rw,data=journal 0 0\n");
+    put("proc/mounts", "/dev/mapper/luks-data /srv ext4 rw,data=journal 0 0\n/dev/root / ext4 rw 0 0\n");
     put(
         "proc/self/mountinfo",
         "1 0 8:1 / / rw - ext4 /dev/root rw\n2 1 253:0 / /srv rw - ext4 /dev/dm-0 rw\n",
@@ -168,6 +168,6 @@ fn mounts_are_found_by_device_number_and_know_their_journal() {
     let mounts: Vec<_> = inventory.mounts.iter().map(|m| (m.device.as_deref(), m.journal)).collect();
     assert_eq!(
         mounts,
-        [(Some("sda1"), Some(JournalMode::Ordered)), (Some("dm-0"), Some(JournalMode::Journal))]
+        [(Some("dm-0"), Some(JournalMode::Journal)), (Some("sda1"), Some(JournalMode::Ordered))]
     );
 }
