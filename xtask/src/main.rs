@@ -1,15 +1,19 @@
-//! Chores of this repository: `cargo xtask tidy`, `cargo xtask licences`.
+//! Chores of this repository: `cargo xtask tidy`, `cargo xtask licences`, `cargo xtask record-machine`.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod licences;
+mod record;
 mod tidy;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask COMMAND
 
   tidy       the arrows between crates, the purity of the pure ones, the documents' code map
   licences   every dependency's licence is one that this project may ship with
+  record-machine DIR
+             this machine as a folder for `flyball inspect --root DIR`, without serial numbers
 ";
 
 fn main() -> ExitCode {
@@ -18,6 +22,9 @@ fn main() -> ExitCode {
     let problems = match words.as_slice() {
         ["tidy"] => tidy::check(),
         ["licences"] => licences::check(),
+        ["record-machine", out] => {
+            record::record_machine(Path::new("/"), Path::new(out)).map(|()| Vec::new())
+        }
         _ => {
             eprint!("{USAGE}");
             return ExitCode::from(2);

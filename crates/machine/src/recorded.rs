@@ -49,10 +49,14 @@ struct File {
 /// Why a folder is no recorded machine.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordedError {
-    /// A file that must be there cannot be read.
+    /// The folder holds neither of what every recording has.
     #[error(
-        "cannot open the recorded machine: `{path}`: {source}; it needs at least sys/inlinefiles.txt or proc/"
+        "cannot open the recorded machine: `{0}` holds neither `sys/inlinefiles.txt` nor `proc/`; \
+         name a folder that `cargo xtask record-machine` made"
     )]
+    NotRecorded(PathBuf),
+    /// A file of the recording cannot be read.
+    #[error("cannot open the recorded machine: `{path}`: {source}")]
     Read {
         /// Which.
         path: PathBuf,
@@ -79,10 +83,10 @@ impl RecordedMachine {
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self, RecordedError> {
         let folder = folder.into();
         let list = folder.join("sys/inlinefiles.txt");
-        let files = match read_list(&list) {
-            Ok(text) => parse_files(&list, &text)?,
-            Err(e) if e.kind() == io::ErrorKind::NotFound && folder.join("proc").is_dir() => BTreeMap::new(),
-            Err(source) => return Err(RecordedError::Read { path: list, source }),
+        let files = match optional(&list)? {
+            Some(text) => parse_files(&list, &text)?,
+            None if folder.join("proc").is_dir() => BTreeMap::new(),
+            None => return Err(RecordedError::NotRecorded(folder)),
         };
         let links = folder.join("sys/links.txt");
         let links = match optional(&links)? {

@@ -18,7 +18,10 @@ pub fn identity(inventory: &Inventory) -> String {
             model.vendor, model.name, model.family, model.model, model.stepping
         ),
         format!("cpus {cpus}"),
-        format!("memory {:?} GiB", inventory.memory.total.map(|bytes| (bytes.get() + (1 << 29)) >> 30)),
+        format!(
+            "memory {:?} GiB",
+            inventory.memory.total.map(|bytes| bytes.get().saturating_add(1 << 29) >> 30)
+        ),
         format!("id {:?}", inventory.virtualisation.machine_id_digest),
     ];
     if let Some(dmi) = &inventory.virtualisation.dmi {

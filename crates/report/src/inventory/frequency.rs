@@ -83,9 +83,10 @@ impl<'a> Group<'a> {
     fn time_in_state(&self) -> Option<String> {
         let mut times: BTreeMap<Hertz, u64> = BTreeMap::new();
         for state in self.policies.iter().flat_map(|p| &p.time_in_state) {
-            *times.entry(state.frequency).or_default() += state.time.get();
+            let time = times.entry(state.frequency).or_default();
+            *time = time.saturating_add(state.time.get());
         }
-        let all: u64 = times.values().sum();
+        let all = times.values().fold(0_u64, |sum, time| sum.saturating_add(*time));
         let share =
             |(frequency, time): (&Hertz, &u64)| Some(format!("{frequency} {}", Ratio::of(*time, all)?));
         let shares: Vec<String> = times.iter().filter_map(share).collect();

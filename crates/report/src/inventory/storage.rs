@@ -69,8 +69,7 @@ fn heading(device: &BlockDevice) -> String {
         device.read_only.filter(|ro| *ro).map(|_| "read-only".to_owned()),
         device.removable.filter(|removable| *removable).map(|_| "removable".to_owned()),
     ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    format!("{}: {}", device.name, parts.join(", "))
+    format!("{}: {}", device.name, list_of(parts.into_iter().flatten()))
 }
 
 fn kind(device: &BlockDevice) -> Option<String> {
