@@ -17,7 +17,7 @@ const FIO_OPTIONS: &str = include_str!("fio_options.txt");
 const MOST_OPTIONS: usize = 300;
 
 /// dd's operands, and `direction`, which says whether the target is read (the default) or written.
-const DD_OPTIONS: [&str; 13] = [
+pub(super) const DD_OPTIONS: [&str; 13] = [
     "bs",
     "cbs",
     "conv",
@@ -42,7 +42,7 @@ const REPLAYS: &str = "it names files of its own, and may write to any of them";
 const CHANGES: &str = "it changes the machine, and nobody changes it back";
 
 /// What a study may not set for fio, and why.
-const FIO_REFUSED: [(&str, &str); 36] = [
+pub(super) const FIO_REFUSED: [(&str, &str); 36] = [
     ("filename", TARGET),
     ("filename_format", TARGET),
     ("directory", TARGET),

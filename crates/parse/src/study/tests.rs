@@ -613,6 +613,54 @@ fn each_study_that_is_shipped_is_read() {
     }
 }
 
+/// The TOML examples of the reference; a part of a study is completed to one.
+fn examples() -> Vec<String> {
+    let reference = include_str!("../../../../docs/STUDY-FORMAT.md");
+    let blocks = reference.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let complete = |block: &str| match (block.starts_with("flyball"), block.contains("[workload.")) {
+        (true, _) => block.to_owned(),
+        (false, true) => format!("{HEAD}{block}"),
+        (false, false) => format!("{HEAD}{FIO}{block}"),
+    };
+    blocks.map(complete).collect()
+}
+
+#[test]
+fn each_example_of_the_reference_is_read() {
+    let examples = examples();
+    assert_eq!(examples.len(), 4);
+    for text in examples {
+        parse(&text).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
+    }
+}
+
+#[test]
+fn the_reference_states_the_defaults_as_they_are() {
+    let last = examples().pop().unwrap();
+    assert_eq!(parse(&last).unwrap().measure, Measure::default());
+}
+
+#[test]
+fn the_reference_names_each_shared_metric_and_refused_option() {
+    let reference = include_str!("../../../../docs/STUDY-FORMAT.md");
+    let metrics = crate::tools::SHARED_METRICS.iter().map(|(name, ..)| *name);
+    let by_their_like = [
+        "eta",
+        "minimal",
+        "daemonize",
+        "parse-only",
+        "showcmd",
+        "readonly",
+        "trigger-remote",
+        "trigger-file",
+    ];
+    let refused =
+        options::FIO_REFUSED.iter().map(|(name, _)| *name).filter(|name| !by_their_like.contains(name));
+    for name in metrics.chain(refused).chain(options::DD_OPTIONS) {
+        assert!(reference.contains(&format!("`{name}`")), "{name}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_text_makes_it_panic(text in "\\PC{0,200}") {
