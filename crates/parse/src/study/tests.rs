@@ -1,5 +1,7 @@
 use super::*;
 use domain::outcome::Better;
+use domain::plan::Plan;
+use domain::rng::Seed;
 use domain::study::{Measure, Tool};
 use domain::time::Nanos;
 use domain::units::Unit;
@@ -611,6 +613,23 @@ fn each_study_that_is_shipped_is_read() {
     ] {
         parse(text).unwrap_or_else(|errors| panic!("{errors}"));
     }
+}
+
+#[test]
+fn the_quick_study_needs_no_root_and_has_eight_trials_at_least() {
+    let study = parse(include_str!("../../../../studies/quick.toml")).unwrap();
+    let (repeats, factors) = (study.measure.repeats_min as usize, study.factors.len());
+    let plan = Plan::new(study, Seed(1)).unwrap();
+    assert!(!plan.needs_root());
+    assert_eq!(factors, 2);
+    assert!(plan.cells.len() * repeats >= 8);
+}
+
+#[test]
+fn the_check_stays_within_its_file_and_needs_no_root() {
+    let study = parse(include_str!("../../../../studies/check.toml")).unwrap();
+    assert_eq!(study.target, Target::File(Bytes::from_mib(512)));
+    assert!(!Plan::new(study, Seed(1)).unwrap().needs_root());
 }
 
 /// The TOML examples of the reference; a part of a study is completed to one.
