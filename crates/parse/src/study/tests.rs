@@ -304,10 +304,10 @@ fn options_that_flyball_sets_or_nobody_should_are_refused_with_the_reason() {
             line 7, column 13: `workload.w.options.filename`: cannot be set here: Flyball runs fio on the study's target and on nothing else
             line 7, column 36: `workload.w.options.output-format`: cannot be set here: Flyball sets it, to read fio's report
             line 7, column 61: `workload.w.options.exec_prerun`: cannot be set here: it runs another program; make that a workload of its own with `tool = "command"`
-            line 7, column 81: `workload.w.options.unlink`: cannot be set here: it removes or resizes the target, which the next trial needs
+            line 7, column 81: `workload.w.options.unlink`: cannot be set here: it removes the target, which the next trial needs
             line 7, column 96: `workload.w.options.ioscheduler`: cannot be set here: it changes the machine; use the setting `scheduler`, which is put back
-            line 7, column 118: `workload.w.options.ioengine`: fio's engine `external` cannot be used here: it runs another program; make that a workload of its own with `tool = "command"`
-            line 7, column 146: `workload.w.options.write_bw_log`: fio's logs go to the trial's folder; give a name without `/`
+            line 7, column 118: `workload.w.options.ioengine`: is `external:x.so`, which is none of fio's engines that stay on the target: `cpuio`, `io_uring`, `libaio`, `mmap`, `null`, `posixaio`, `psync`, `pvsync`, `pvsync2`, `splice`, `sync`, `vsync`
+            line 7, column 146: `workload.w.options.write_bw_log`: names a path; logs are given a plain name, and go to the trial's folder
             line 10, column 13: `workload.v.options.of`: cannot be set here: Flyball runs dd on the study's target and on nothing else; write `direction = "read"` or `"write"`
             line 10, column 30: `workload.v.options.status`: cannot be set here: Flyball sets it, to read dd's report
             line 10, column 47: `workload.v.options.direction`: is `out`; write `read` or `write`
@@ -320,10 +320,10 @@ fn the_beginning_of_an_option_is_not_the_option() {
     check_after_head(
         "[workload.w]\ntool = \"fio\"\noptions = { filen = \"/dev/sda\", iodeph = 4, fast = true }\n[workload.v]\ntool = \"dd\"\noptions = { cuont = 3 }\n",
         expect![[r#"
-            line 7, column 13: `workload.w.options.filen`: fio has no such option; see `man fio`
-            line 7, column 33: `workload.w.options.iodeph`: fio has no such option; did you mean `iodepth`?
-            line 7, column 45: `workload.w.options.fast`: fio has no such option; see `man fio`
-            line 10, column 13: `workload.v.options.cuont`: dd has no such option; did you mean `count`?
+            line 7, column 13: `workload.w.options.filen`: is no option of fio that a study can set; see docs/STUDY-FORMAT.md and `man fio`
+            line 7, column 33: `workload.w.options.iodeph`: is no option of fio that a study can set; did you mean `iodepth`?
+            line 7, column 45: `workload.w.options.fast`: is no option of fio that a study can set; see docs/STUDY-FORMAT.md and `man fio`
+            line 10, column 13: `workload.v.options.cuont`: is no option of dd that a study can set; did you mean `count`?
         "#]],
     );
 }
@@ -484,9 +484,9 @@ fn an_option_of_a_factor_exists_in_each_tool() {
             "{FIO}[workload.d]\ntool = \"dd\"\n[factor.depth]\noption = \"iodepth\"\nlevels = [1, 2]\n[factor.bundle]\n[[factor.bundle.level]]\nname = \"a\"\noptions = {{ filename = \"x\" }}\n[[factor.bundle.level]]\nname = \"b\"\n"
         ),
         expect![[r#"
-            line 11, column 10: `factor.depth.option`: `iodepth` for the workload `d`: dd has no such option; see `man dd`
-            line 16, column 24: `factor.bundle.level[1].options.filename`: `filename` for the workload `w`: cannot be set here: Flyball runs fio on the study's target and on nothing else
-            line 16, column 24: `factor.bundle.level[1].options.filename`: `filename` for the workload `d`: dd has no such option; see `man dd`
+            line 11, column 10: `factor.depth.option`: for the workload `d`, `iodepth` is no option of dd that a study can set; see docs/STUDY-FORMAT.md and `man dd`
+            line 16, column 24: `factor.bundle.level[1].options.filename`: for the workload `w`, `filename` cannot be set here: Flyball runs fio on the study's target and on nothing else
+            line 16, column 24: `factor.bundle.level[1].options.filename`: for the workload `d`, `filename` is no option of dd that a study can set; see docs/STUDY-FORMAT.md and `man dd`
         "#]],
     );
 }
@@ -496,11 +496,17 @@ fn no_cell_reaches_beyond_the_target() {
     check_after_head(
         "[workload.w]\ntool = \"fio\"\noptions = { size = \"512k\", offset = \"768k\" }\n[workload.v]\ntool = \"dd\"\noptions = { direction = \"write\" }\n[workload.u]\ntool = \"dd\"\noptions = { direction = \"write\", count = 3 }\n[factor.block]\noption = \"bs\"\nlevels = [\"64k\", \"512k\"]\nworkloads = [\"u\"]\n",
         expect![[r#"
-            line 7, column 1: `workload.w.options`: in the cell `w`, fio would go up to 1.2 MiB, beyond the target's 1 MiB; make `size` smaller, or the target larger
-            line 10, column 1: `workload.v.options`: in the cell `v`, dd would write without end; give it `count`
-            line 13, column 1: `workload.u.options`: in the cell `u_512k`, dd would write up to 1.5 MiB, beyond the target's 1 MiB; make `count` or `bs` smaller, or the target larger
+            line 7, column 1: `workload.w.options`: in the cell `w`, fio would go up to 1.2 MiB, beyond the target's 1 MiB; make `size` or `offset` smaller, or the target larger
+            line 13, column 1: `workload.u.options`: in the cell `u_512k`, dd would write up to 1.5 MiB, beyond the target's 1 MiB; make `count`, `seek` or `bs` smaller, or the target larger
         "#]],
     );
+}
+
+#[test]
+fn no_option_is_both_known_and_refused() {
+    for (name, _) in options::FIO_REFUSED {
+        assert!(!options::FIO_OPTIONS.lines().any(|known| known == name), "{name}");
+    }
 }
 
 #[test]
@@ -561,8 +567,8 @@ fn columns_count_characters() {
     check_after_head(
         "[workload.w]\ntool = \"fio\"\noptions = { \"ü\" = \"éé\", x = 1 }\n",
         expect![[r#"
-            line 7, column 13: `workload.w.options."ü"`: fio has no such option; see `man fio`
-            line 7, column 25: `workload.w.options.x`: fio has no such option; see `man fio`
+            line 7, column 13: `workload.w.options."ü"`: is no option of fio that a study can set; see docs/STUDY-FORMAT.md and `man fio`
+            line 7, column 25: `workload.w.options.x`: is no option of fio that a study can set; see docs/STUDY-FORMAT.md and `man fio`
         "#]],
     );
 }
@@ -673,9 +679,8 @@ fn the_reference_names_each_shared_metric_and_refused_option() {
         "trigger-remote",
         "trigger-file",
     ];
-    let refused =
-        options::FIO_REFUSED.iter().map(|(name, _)| *name).filter(|name| !by_their_like.contains(name));
-    for name in metrics.chain(refused).chain(options::DD_OPTIONS) {
+    let refused = options::FIO_REFUSED.iter().map(|(name, _)| *name).filter(|n| !by_their_like.contains(n));
+    for name in metrics.chain(refused).chain(options::DD_OPTIONS).chain(options::FIO_ENGINES) {
         assert!(reference.contains(&format!("`{name}`")), "{name}");
     }
 }
