@@ -12,6 +12,9 @@ use domain::study::{Factor, Target, Tool, Workload};
 use domain::units::{Bytes, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The block of dd where none is given.
+const DD_BLOCK: Bytes = Bytes::new(512);
+
 /// Notes every problem that no part of the study has alone.
 pub(super) fn check(study: &Study, root: &Section) {
     for workload in &study.workloads {
@@ -196,7 +199,7 @@ fn factor_options_exist(study: &Study, factor: &Factor, root: &Section) {
         for (index, level) in factor.levels.iter().enumerate() {
             for (option, value) in &level.options {
                 let Some(problem) = options::refusal(&workload.tool, option, value) else { continue };
-                let problem = format!("`{option}` for the workload `{}`: {problem}", workload.name);
+                let problem = format!("for the workload `{}`, `{option}` {problem}", workload.name);
                 let place = match bundles.get(index) {
                     Some(bundle) => below(bundle.clone(), &["options", option]),
                     None => below(node.clone(), &["option"]),
@@ -260,40 +263,42 @@ fn cells_are_possible(study: &Study, root: &Section) {
     }
 }
 
-fn size(cell: &Cell, options: &[&str]) -> Option<Bytes> {
-    options.iter().find_map(|option| Bytes::parse(cell.workload.options.get(*option)?))
-}
-
-/// fio makes a file as long as its `size` says.
+/// fio makes a file longer that is too short for its job. A size that is not read here, such as a percentage, is
+/// left to the runner.
 fn fio_reaches_beyond(cell: &Cell, target: Bytes) -> Option<String> {
-    let length = size(cell, &["size", "filesize"])?.get();
-    let offset = size(cell, &["offset", "fileoffset"]).unwrap_or_default().get();
-    let step = size(cell, &["offset_increment"]).unwrap_or_default().get();
-    let jobs = cell.workload.options.get("numjobs").and_then(|n| n.parse::<u64>().ok()).unwrap_or(1);
-    let end = length.saturating_add(offset).saturating_add(step.saturating_mul(jobs.saturating_sub(1)));
+    let options = &cell.workload.options;
+    let size = |names: &[&str]| names.iter().find_map(|name| fio_size(options.get(*name)?)).unwrap_or(0);
+    let jobs = options.get("numjobs").and_then(|n| n.parse::<u64>().ok()).unwrap_or(1);
+    let shift = size(&["offset_increment"]).saturating_mul(jobs.saturating_sub(1));
+    let end = size(&["size"]).saturating_add(size(&["offset", "fileoffset"])).saturating_add(shift);
     (end > target.get()).then(|| {
         format!(
-            "fio would go up to {}, beyond the target's {target}; make `size` smaller, or the target larger",
+            "fio would go up to {}, beyond the target's {target}; make `size` or `offset` smaller, or the target larger",
             Bytes::new(end)
         )
     })
 }
 
-/// Without `count`, dd writes until the disk is full.
+/// To fio `kb` is `k`, 1024 bytes (fio(1), `kb_base`).
+fn fio_size(text: &str) -> Option<u64> {
+    let lower = text.to_ascii_lowercase();
+    let text = if lower.ends_with("ib") { &lower[..] } else { lower.trim_end_matches('b') };
+    Bytes::parse(text).map(Bytes::get)
+}
+
+/// dd would make the target longer.
 fn dd_reaches_beyond(cell: &Cell, target: Bytes) -> Option<String> {
     let options = &cell.workload.options;
     if options.get("direction").map(String::as_str) != Some("write") {
         return None;
     }
-    let number = |names: &[&str]| names.iter().find_map(|name| Bytes::parse(options.get(*name)?));
-    let Some(count) = number(&["count"]) else {
-        return Some("dd would write without end; give it `count`".to_owned());
-    };
-    let block = number(&["bs", "ibs"]).unwrap_or(Bytes::new(512)).get();
-    let out_block = number(&["bs", "obs"]).unwrap_or(Bytes::new(512)).get();
-    let skipped = number(&["seek", "oseek"]).unwrap_or_default().get().saturating_mul(out_block);
-    let end = count.get().saturating_mul(block).saturating_add(skipped);
+    let block = options.get("bs").map_or(Some(DD_BLOCK), |bs| Bytes::parse(bs))?;
+    let blocks = |name: &str| options.get(name).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+    let end = blocks("count").saturating_add(blocks("seek")).saturating_mul(block.get());
     (end > target.get()).then(|| {
-        format!("dd would write up to {}, beyond the target's {target}; make `count` or `bs` smaller, or the target larger", Bytes::new(end))
+        format!(
+            "dd would write up to {}, beyond the target's {target}; make `count`, `seek` or `bs` smaller, or the target larger",
+            Bytes::new(end)
+        )
     })
 }

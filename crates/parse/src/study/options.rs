@@ -1,48 +1,47 @@
-//! Options of fio and operands of dd: which there are, and which are Flyball's own business.
+//! Options of fio and operands of dd: which a study may set, and which are Flyball's own business.
 //!
 //! fio's names are a list, not left to fio, for two reasons: a mistyped one is found before anything runs, and
 //! fio takes any unambiguous beginning of an option's name, so that `filen = "/dev/sda"` would be its `filename`.
+//! The runner's drivers stand guard over the same lists once more when a command is made; here the user is told early,
+//! and where.
 
-use super::node::{Node, nearest};
+use super::node::{Node, listed, nearest};
 use domain::study::Tool;
 use std::collections::BTreeMap;
 
 /// Options by name, as the tool takes them.
 pub(super) type Options = BTreeMap<String, String>;
 
-/// The job options of fio 3.42 with their other names, and those of its engines for files and block devices.
-const FIO_OPTIONS: &str = include_str!("fio_options.txt");
+/// The job options of fio 3 that touch nothing but the target and the trial's folder, with their other names.
+pub(super) const FIO_OPTIONS: &str = include_str!("fio_options.txt");
+
+/// fio's engines that do I/O to a file or block device, or none.
+pub(super) const FIO_ENGINES: [&str; 12] = [
+    "cpuio", "io_uring", "libaio", "mmap", "null", "posixaio", "psync", "pvsync", "pvsync2", "splice",
+    "sync", "vsync",
+];
+
+/// fio's options whose values may hold a slash that belongs to no path.
+const FIO_SLASHED: [&str; 4] = ["bssplit", "cmdprio_bssplit", "description", "random_distribution"];
 
 /// A bound on the options of one table: there are fewer of them in all.
 const MOST_OPTIONS: usize = 300;
 
-/// dd's operands, and `direction`, which says whether the target is read (the default) or written.
-const DD_OPTIONS: [&str; 13] = [
-    "bs",
-    "cbs",
-    "conv",
-    "count",
-    "direction",
-    "ibs",
-    "iflag",
-    "iseek",
-    "obs",
-    "oflag",
-    "oseek",
-    "seek",
-    "skip",
-];
+/// dd's operands, and two of Flyball's own: `direction` (`read`, the default, or `write`) and `source`, what is
+/// written (`zero`, the default, or `random`).
+pub(super) const DD_OPTIONS: [&str; 9] =
+    ["bs", "conv", "count", "direction", "iflag", "oflag", "seek", "skip", "source"];
 
 const TARGET: &str = "Flyball runs fio on the study's target and on nothing else";
 const REPORT: &str = "Flyball sets it, to read fio's report";
 const RUNS: &str = "it runs another program; make that a workload of its own with `tool = \"command\"`";
-const LOSES: &str = "it removes or resizes the target, which the next trial needs";
-const FILLS: &str = "it writes past the target, until the disk is full";
-const REPLAYS: &str = "it names files of its own, and may write to any of them";
-const CHANGES: &str = "it changes the machine, and nobody changes it back";
+const LOSES: &str = "it removes the target, which the next trial needs";
+const FILES: &str = "it changes which files there are, and the target is one file of a fixed size";
+const OTHERS: &str = "it names other files, to read or to write";
+const CHANGES: &str = "it changes more of the machine than the target";
 
-/// What a study may not set for fio, and why.
-const FIO_REFUSED: [(&str, &str); 36] = [
+/// What a study may not set for fio, and why. What is neither here nor known is refused as unknown.
+pub(super) const FIO_REFUSED: [(&str, &str); 44] = [
     ("filename", TARGET),
     ("filename_format", TARGET),
     ("directory", TARGET),
@@ -69,28 +68,24 @@ const FIO_REFUSED: [(&str, &str); 36] = [
     ("trigger-file", RUNS),
     ("unlink", LOSES),
     ("unlink_each_loop", LOSES),
-    ("file_append", FILLS),
-    ("fill_device", FILLS),
-    ("fill_fs", FILLS),
-    ("read_iolog", REPLAYS),
-    ("write_iolog", REPLAYS),
-    ("replay_redirect", REPLAYS),
-    ("merge_blktrace_file", REPLAYS),
+    ("nrfiles", FILES),
+    ("filesize", FILES),
+    ("fill_device", FILES),
+    ("fill_fs", FILES),
+    ("file_append", FILES),
+    ("allow_file_create", FILES),
+    ("create_only", FILES),
+    ("fallocate", FILES),
+    ("read_iolog", OTHERS),
+    ("replay_redirect", OTHERS),
+    ("merge_blktrace_file", OTHERS),
+    ("verify_state_load", OTHERS),
+    ("verify_state_save", OTHERS),
+    ("profile", OTHERS),
     ("cgroup", CHANGES),
-    ("cgroup_nodelete", CHANGES),
+    ("uid", CHANGES),
+    ("gid", CHANGES),
     ("ioscheduler", "it changes the machine; use the setting `scheduler`, which is put back"),
-];
-
-/// Engines of fio that do not stay on the target.
-const FIO_ENGINES_REFUSED: [(&str, &str); 8] = [
-    ("exec", RUNS),
-    ("external", RUNS),
-    ("filecreate", LOSES),
-    ("filedelete", LOSES),
-    ("dircreate", LOSES),
-    ("dirdelete", LOSES),
-    ("ftruncate", LOSES),
-    ("e4defrag", LOSES),
 ];
 
 /// Reads a table of options, whatever the tool.
@@ -119,26 +114,32 @@ fn fio_refusal(option: &str, value: &str) -> Option<String> {
         return Some(format!("cannot be set here: {why}"));
     }
     if !FIO_OPTIONS.lines().any(|known| known == option) {
-        let allowed = |known: &&str| FIO_REFUSED.iter().all(|(refused, _)| refused != known);
-        return Some(unknown("fio", option, FIO_OPTIONS.lines().filter(allowed)));
+        return Some(unknown("fio", option, FIO_OPTIONS.lines()));
     }
-    if option == "ioengine" {
-        let engine = value.split(':').next().unwrap_or_default();
-        let refused = FIO_ENGINES_REFUSED.iter().find(|(name, _)| *name == engine);
-        return refused.map(|(name, why)| format!("fio's engine `{name}` cannot be used here: {why}"));
+    if option == "ioengine" && !FIO_ENGINES.contains(&value) {
+        return Some(format!(
+            "is `{value}`, which is none of fio's engines that stay on the target: {}",
+            listed(&FIO_ENGINES)
+        ));
     }
-    let is_log = option.starts_with("write_") && option.ends_with("_log");
-    (is_log && value.contains('/'))
-        .then(|| "fio's logs go to the trial's folder; give a name without `/`".into())
+    (value.contains('/') && !FIO_SLASHED.contains(&option))
+        .then(|| "names a path; logs are given a plain name, and go to the trial's folder".into())
 }
 
 fn dd_refusal(option: &str, value: &str) -> Option<String> {
+    let one_of = |known: [&str; 2]| {
+        (!known.contains(&value)).then(|| format!("is `{value}`; write `{}` or `{}`", known[0], known[1]))
+    };
     match option {
         "if" | "of" => Some(
             "cannot be set here: Flyball runs dd on the study's target and on nothing else; write `direction = \"read\"` or `\"write\"`".into(),
         ),
         "status" => Some("cannot be set here: Flyball sets it, to read dd's report".into()),
-        "direction" if value != "read" && value != "write" => Some(format!("is `{value}`; write `read` or `write`")),
+        "direction" => one_of(["read", "write"]),
+        "source" => one_of(["zero", "random"]),
+        "count" | "skip" | "seek" if value.parse::<u64>().is_err() => {
+            Some(format!("is `{value}`; write a plain number of blocks"))
+        }
         _ if DD_OPTIONS.contains(&option) => None,
         _ => Some(unknown("dd", option, DD_OPTIONS)),
     }
@@ -146,7 +147,9 @@ fn dd_refusal(option: &str, value: &str) -> Option<String> {
 
 fn unknown<'k>(tool: &str, option: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     match nearest(option, known) {
-        Some(near) => format!("{tool} has no such option; did you mean `{near}`?"),
-        None => format!("{tool} has no such option; see `man {tool}`"),
+        Some(near) => format!("is no option of {tool} that a study can set; did you mean `{near}`?"),
+        None => {
+            format!("is no option of {tool} that a study can set; see docs/STUDY-FORMAT.md and `man {tool}`")
+        }
     }
 }

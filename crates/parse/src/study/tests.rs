@@ -1,5 +1,7 @@
 use super::*;
 use domain::outcome::Better;
+use domain::plan::Plan;
+use domain::rng::Seed;
 use domain::study::{Measure, Tool};
 use domain::time::Nanos;
 use domain::units::Unit;
@@ -302,10 +304,10 @@ fn options_that_flyball_sets_or_nobody_should_are_refused_with_the_reason() {
             line 7, column 13: `workload.w.options.filename`: cannot be set here: Flyball runs fio on the study's target and on nothing else
             line 7, column 36: `workload.w.options.output-format`: cannot be set here: Flyball sets it, to read fio's report
             line 7, column 61: `workload.w.options.exec_prerun`: cannot be set here: it runs another program; make that a workload of its own with `tool = "command"`
-            line 7, column 81: `workload.w.options.unlink`: cannot be set here: it removes or resizes the target, which the next trial needs
+            line 7, column 81: `workload.w.options.unlink`: cannot be set here: it removes the target, which the next trial needs
             line 7, column 96: `workload.w.options.ioscheduler`: cannot be set here: it changes the machine; use the setting `scheduler`, which is put back
-            line 7, column 118: `workload.w.options.ioengine`: fio's engine `external` cannot be used here: it runs another program; make that a workload of its own with `tool = "command"`
-            line 7, column 146: `workload.w.options.write_bw_log`: fio's logs go to the trial's folder; give a name without `/`
+            line 7, column 118: `workload.w.options.ioengine`: is `external:x.so`, which is none of fio's engines that stay on the target: `cpuio`, `io_uring`, `libaio`, `mmap`, `null`, `posixaio`, `psync`, `pvsync`, `pvsync2`, `splice`, `sync`, `vsync`
+            line 7, column 146: `workload.w.options.write_bw_log`: names a path; logs are given a plain name, and go to the trial's folder
             line 10, column 13: `workload.v.options.of`: cannot be set here: Flyball runs dd on the study's target and on nothing else; write `direction = "read"` or `"write"`
             line 10, column 30: `workload.v.options.status`: cannot be set here: Flyball sets it, to read dd's report
             line 10, column 47: `workload.v.options.direction`: is `out`; write `read` or `write`
@@ -318,10 +320,10 @@ fn the_beginning_of_an_option_is_not_the_option() {
     check_after_head(
         "[workload.w]\ntool = \"fio\"\noptions = { filen = \"/dev/sda\", iodeph = 4, fast = true }\n[workload.v]\ntool = \"dd\"\noptions = { cuont = 3 }\n",
         expect![[r#"
-            line 7, column 13: `workload.w.options.filen`: fio has no such option; see `man fio`
-            line 7, column 33: `workload.w.options.iodeph`: fio has no such option; did you mean `iodepth`?
-            line 7, column 45: `workload.w.options.fast`: fio has no such option; see `man fio`
-            line 10, column 13: `workload.v.options.cuont`: dd has no such option; did you mean `count`?
+            line 7, column 13: `workload.w.options.filen`: is no option of fio that a study can set; see docs/STUDY-FORMAT.md and `man fio`
+            line 7, column 33: `workload.w.options.iodeph`: is no option of fio that a study can set; did you mean `iodepth`?
+            line 7, column 45: `workload.w.options.fast`: is no option of fio that a study can set; see docs/STUDY-FORMAT.md and `man fio`
+            line 10, column 13: `workload.v.options.cuont`: is no option of dd that a study can set; did you mean `count`?
         "#]],
     );
 }
@@ -482,9 +484,9 @@ fn an_option_of_a_factor_exists_in_each_tool() {
             "{FIO}[workload.d]\ntool = \"dd\"\n[factor.depth]\noption = \"iodepth\"\nlevels = [1, 2]\n[factor.bundle]\n[[factor.bundle.level]]\nname = \"a\"\noptions = {{ filename = \"x\" }}\n[[factor.bundle.level]]\nname = \"b\"\n"
         ),
         expect![[r#"
-            line 11, column 10: `factor.depth.option`: `iodepth` for the workload `d`: dd has no such option; see `man dd`
-            line 16, column 24: `factor.bundle.level[1].options.filename`: `filename` for the workload `w`: cannot be set here: Flyball runs fio on the study's target and on nothing else
-            line 16, column 24: `factor.bundle.level[1].options.filename`: `filename` for the workload `d`: dd has no such option; see `man dd`
+            line 11, column 10: `factor.depth.option`: for the workload `d`, `iodepth` is no option of dd that a study can set; see docs/STUDY-FORMAT.md and `man dd`
+            line 16, column 24: `factor.bundle.level[1].options.filename`: for the workload `w`, `filename` cannot be set here: Flyball runs fio on the study's target and on nothing else
+            line 16, column 24: `factor.bundle.level[1].options.filename`: for the workload `d`, `filename` is no option of dd that a study can set; see docs/STUDY-FORMAT.md and `man dd`
         "#]],
     );
 }
@@ -494,11 +496,17 @@ fn no_cell_reaches_beyond_the_target() {
     check_after_head(
         "[workload.w]\ntool = \"fio\"\noptions = { size = \"512k\", offset = \"768k\" }\n[workload.v]\ntool = \"dd\"\noptions = { direction = \"write\" }\n[workload.u]\ntool = \"dd\"\noptions = { direction = \"write\", count = 3 }\n[factor.block]\noption = \"bs\"\nlevels = [\"64k\", \"512k\"]\nworkloads = [\"u\"]\n",
         expect![[r#"
-            line 7, column 1: `workload.w.options`: in the cell `w`, fio would go up to 1.2 MiB, beyond the target's 1 MiB; make `size` smaller, or the target larger
-            line 10, column 1: `workload.v.options`: in the cell `v`, dd would write without end; give it `count`
-            line 13, column 1: `workload.u.options`: in the cell `u_512k`, dd would write up to 1.5 MiB, beyond the target's 1 MiB; make `count` or `bs` smaller, or the target larger
+            line 7, column 1: `workload.w.options`: in the cell `w`, fio would go up to 1.2 MiB, beyond the target's 1 MiB; make `size` or `offset` smaller, or the target larger
+            line 13, column 1: `workload.u.options`: in the cell `u_512k`, dd would write up to 1.5 MiB, beyond the target's 1 MiB; make `count`, `seek` or `bs` smaller, or the target larger
         "#]],
     );
+}
+
+#[test]
+fn no_option_is_both_known_and_refused() {
+    for (name, _) in options::FIO_REFUSED {
+        assert!(!options::FIO_OPTIONS.lines().any(|known| known == name), "{name}");
+    }
 }
 
 #[test]
@@ -559,8 +567,8 @@ fn columns_count_characters() {
     check_after_head(
         "[workload.w]\ntool = \"fio\"\noptions = { \"ü\" = \"éé\", x = 1 }\n",
         expect![[r#"
-            line 7, column 13: `workload.w.options."ü"`: fio has no such option; see `man fio`
-            line 7, column 25: `workload.w.options.x`: fio has no such option; see `man fio`
+            line 7, column 13: `workload.w.options."ü"`: is no option of fio that a study can set; see docs/STUDY-FORMAT.md and `man fio`
+            line 7, column 25: `workload.w.options.x`: is no option of fio that a study can set; see docs/STUDY-FORMAT.md and `man fio`
         "#]],
     );
 }
@@ -610,6 +618,70 @@ fn each_study_that_is_shipped_is_read() {
         include_str!("../../../../studies/check.toml"),
     ] {
         parse(text).unwrap_or_else(|errors| panic!("{errors}"));
+    }
+}
+
+#[test]
+fn the_quick_study_needs_no_root_and_has_eight_trials_at_least() {
+    let study = parse(include_str!("../../../../studies/quick.toml")).unwrap();
+    let (repeats, factors) = (study.measure.repeats_min as usize, study.factors.len());
+    let plan = Plan::new(study, Seed(1)).unwrap();
+    assert!(!plan.needs_root());
+    assert_eq!(factors, 2);
+    assert!(plan.cells.len() * repeats >= 8);
+}
+
+#[test]
+fn the_check_stays_within_its_file_and_needs_no_root() {
+    let study = parse(include_str!("../../../../studies/check.toml")).unwrap();
+    assert_eq!(study.target, Target::File(Bytes::from_mib(512)));
+    assert!(!Plan::new(study, Seed(1)).unwrap().needs_root());
+}
+
+/// The TOML examples of the reference; a part of a study is completed to one.
+fn examples() -> Vec<String> {
+    let reference = include_str!("../../../../docs/STUDY-FORMAT.md");
+    let blocks = reference.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let complete = |block: &str| match (block.starts_with("flyball"), block.contains("[workload.")) {
+        (true, _) => block.to_owned(),
+        (false, true) => format!("{HEAD}{block}"),
+        (false, false) => format!("{HEAD}{FIO}{block}"),
+    };
+    blocks.map(complete).collect()
+}
+
+#[test]
+fn each_example_of_the_reference_is_read() {
+    let examples = examples();
+    assert_eq!(examples.len(), 4);
+    for text in examples {
+        parse(&text).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
+    }
+}
+
+#[test]
+fn the_reference_states_the_defaults_as_they_are() {
+    let last = examples().pop().unwrap();
+    assert_eq!(parse(&last).unwrap().measure, Measure::default());
+}
+
+#[test]
+fn the_reference_names_each_shared_metric_and_refused_option() {
+    let reference = include_str!("../../../../docs/STUDY-FORMAT.md");
+    let metrics = crate::tools::SHARED_METRICS.iter().map(|(name, ..)| *name);
+    let by_their_like = [
+        "eta",
+        "minimal",
+        "daemonize",
+        "parse-only",
+        "showcmd",
+        "readonly",
+        "trigger-remote",
+        "trigger-file",
+    ];
+    let refused = options::FIO_REFUSED.iter().map(|(name, _)| *name).filter(|n| !by_their_like.contains(n));
+    for name in metrics.chain(refused).chain(options::DD_OPTIONS).chain(options::FIO_ENGINES) {
+        assert!(reference.contains(&format!("`{name}`")), "{name}");
     }
 }
 
