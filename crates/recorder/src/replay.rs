@@ -427,4 +427,53 @@ mod tests {
             assert_eq!(index(role), number);
         }
     }
+
+    fn table(name: &str, owner: Owner) -> TaskTable {
+        let mut table = TaskTable::default();
+        table.add_process(Process { id: 1, pid: 35, owner, base_ns: 1000, name: name.to_owned() });
+        table
+    }
+
+    fn clock(table: &mut TaskTable, ns: u64) {
+        let frame = [&1_u32.to_le_bytes()[..], &ns.to_le_bytes()].concat();
+        table.clocks(&frame).unwrap();
+    }
+
+    fn rename(table: &mut TaskTable, name: &str) {
+        let frame = [&1_u32.to_le_bytes()[..], name.as_bytes()].concat();
+        table.rename(Fields(&frame)).unwrap();
+    }
+
+    #[test]
+    fn a_kworkers_time_goes_to_the_queue_that_it_worked_for() {
+        let mut table = table("kworker/u8:2-events", Owner::Kernel);
+        for (name, ns) in [("kcryptd/253:0", 1700), ("flush-254:0", 1900), ("kcryptd/253:1", 2000)] {
+            rename(&mut table, &format!("kworker/u8:2+{name}"));
+            clock(&mut table, ns);
+        }
+        assert_eq!(table.roles()[Role::Crypt as usize], 800);
+        assert_eq!(table.roles()[Role::Writeback as usize], 200);
+        let busiest = table.busiest();
+        let shown: Vec<_> = busiest.iter().map(|t| (t.name.as_str(), t.role, t.cpu.get())).collect();
+        let crypt = ("kworker/u8:2+kcryptd/253:1", Role::Crypt, 800);
+        assert_eq!(shown, [crypt, ("kworker/u8:2+flush-254:0", Role::Writeback, 200)]);
+    }
+
+    #[test]
+    fn a_process_that_ended_keeps_its_time_in_the_role() {
+        let mut table = table("fio", Owner::Workload);
+        clock(&mut table, 5000);
+        clock(&mut table, u64::MAX);
+        assert_eq!(table.roles()[Role::Workload as usize], 4000);
+        assert_eq!(table.busiest()[0].cpu, Nanos::new(4000));
+    }
+
+    #[test]
+    fn a_clock_that_fell_belongs_to_another_process_and_takes_nothing_away() {
+        let mut table = table("fio", Owner::Workload);
+        for ns in [5000, 10, 30] {
+            clock(&mut table, ns);
+        }
+        assert_eq!(table.roles()[Role::Workload as usize], 4020);
+    }
 }

@@ -120,6 +120,13 @@ impl Thread {
     }
 }
 
+/// Whether a name is worth reading again after so many moves of its clock: after 1, 8, 64, … A process may
+/// become another program and a thread is mostly named after it began, both early in their lives; reading a
+/// name costs ten times as much as reading a clock. Those that still live at the end are read once more.
+pub fn is_renaming_time(moves: u32) -> bool {
+    moves.is_power_of_two() && moves.trailing_zeros().is_multiple_of(3)
+}
+
 /// A name in place, so that comparing it allocates nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name {

@@ -3,7 +3,7 @@
 use crate::clock;
 use crate::recorder::Roots;
 use crate::spool::{Kind, Writer};
-use crate::task::{NAME_BYTES, Name, Owner, Process};
+use crate::task::{NAME_BYTES, Name, Owner, Process, is_renaming_time};
 use crate::threads::{Base, Member, Threads};
 use domain::Nanos;
 use parse::proc::loadavg::loadavg;
@@ -161,7 +161,11 @@ impl Tasks {
             let _ = self.list(Birth::During, spool);
         }
         self.sample_clocks(None, spool);
+        for process in &mut self.processes {
+            process.name_at_end(&self.proc, spool);
+        }
         self.threads.sample(spool);
+        self.threads.name_at_end(spool);
     }
 
     fn sample_clocks(&mut self, tick: Option<u64>, spool: &mut Writer) {
@@ -363,7 +367,7 @@ impl Followed {
     }
 
     /// Its clock has moved. A kworker's name says for which queue it worked, so it is read each time; another
-    /// process may have become another program, so its name is read after 1, 2, 4, 8, … moves.
+    /// process may have become another program.
     fn moved(&mut self, ns: u64, proc: &Path, spool: &mut Writer) {
         self.last_ns = ns;
         self.quiet = 0;
@@ -371,10 +375,24 @@ impl Followed {
         let name = match self.owner {
             Owner::Kernel if self.is_kworker => self.queue_name(proc),
             Owner::Kernel => None,
-            _ if self.moves.is_power_of_two() => Name::read(proc, self.pid),
+            _ if is_renaming_time(self.moves) => Name::read(proc, self.pid),
             _ => None,
         };
-        if let Some(name) = name.filter(|name| *name != self.name) {
+        if let Some(name) = name {
+            self.rename(name, spool);
+        }
+    }
+
+    /// The name of one that has moved since its name was read.
+    fn name_at_end(&mut self, proc: &Path, spool: &mut Writer) {
+        let is_stale = self.owner != Owner::Kernel && self.moves > 0 && !is_renaming_time(self.moves);
+        if let Some(name) = is_stale.then(|| Name::read(proc, self.pid)).flatten() {
+            self.rename(name, spool);
+        }
+    }
+
+    fn rename(&mut self, name: Name, spool: &mut Writer) {
+        if name != self.name {
             self.name = name;
             spool.frame(Kind::Name, 0, &[&self.id.to_le_bytes(), name.as_bytes()]);
         }

@@ -5,7 +5,7 @@
 //! ends is in the sum, and not in its own figure.
 
 use crate::spool::{Kind, Writer};
-use crate::task::{Name, Thread};
+use crate::task::{Name, Thread, is_renaming_time};
 use parse::proc::schedstat::cpu_time;
 use std::collections::HashSet;
 use std::fs::File;
@@ -126,16 +126,26 @@ impl Threads {
             spool.frame(Kind::ThreadTimes, 0, &[times]);
         }
     }
+
+    /// Reads the names of those that have worked since theirs were read.
+    pub fn name_at_end(&mut self, spool: &mut Writer) {
+        for thread in self.list.iter_mut().filter(|thread| !is_renaming_time(thread.moves)) {
+            thread.read_name(&self.proc, spool);
+        }
+    }
 }
 
 impl Followed {
-    /// It has worked. A thread is mostly named after it began, so its name is read after 1, 2, 4, 8, … moves.
+    /// It has worked.
     fn moved(&mut self, time: [u8; DIGITS], proc: &Path, spool: &mut Writer) {
         self.last = time;
         self.moves = self.moves.saturating_add(1);
-        if !self.moves.is_power_of_two() {
-            return;
+        if is_renaming_time(self.moves) {
+            self.read_name(proc, spool);
         }
+    }
+
+    fn read_name(&mut self, proc: &Path, spool: &mut Writer) {
         if let Some(name) = Name::read(proc, self.tid).filter(|name| *name != self.name) {
             self.name = name;
             spool.frame(Kind::Name, 0, &[&self.id.to_le_bytes(), name.as_bytes()]);

@@ -143,14 +143,16 @@ fn threads_that_ended_count_and_those_that_live_are_named() {
     let (recorder, _folder) = start();
     std::thread::spawn(|| work(Nanos::from_millis(60))).join().unwrap();
     let (stop, is_stopped) = std::sync::mpsc::channel::<()>();
+    let (done, is_done) = std::sync::mpsc::channel();
     let living = std::thread::spawn(move || {
         work(Nanos::from_millis(20));
         // Most threads are named after they began.
         std::fs::write("/proc/thread-self/comm", "still-here").unwrap();
         work(Nanos::from_millis(40));
+        done.send(()).unwrap();
         let _ = is_stopped.recv();
     });
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    is_done.recv().unwrap();
     let recording = recorder.stop().unwrap();
     drop(stop);
     living.join().unwrap();
