@@ -17,7 +17,7 @@ mod csv;
 mod html;
 mod json;
 mod markdown;
-pub mod svg;
+mod svg;
 mod text;
 pub mod trace_view;
 mod wording;

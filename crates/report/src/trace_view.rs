@@ -3,12 +3,14 @@
 //! The trace's span is cut into buckets of equal width. Each step between two neighbouring samples gives a
 //! rate (difference of the counters / time between them), which counts in every bucket that it overlaps by the
 //! length of the overlap. A bucket keeps the mean, which is exact, and the lowest and highest rate, so that
-//! a peak of one sample is still seen. A bucket that no step covers stays empty: a gap is a gap.
+//! a peak of one sample is still seen. Sources that are read less often than others are followed at their own pace
+//! (see `neighbours`). A bucket that no step covers stays empty: a gap is a gap.
 
 mod frequency;
 
 use domain::time::Nanos;
 use domain::trace::{FrequencySource, Role, SeriesKind, Trace};
+use std::collections::BTreeMap;
 
 /// How many points a line has at the most: a plot is rarely wider in pixels.
 pub const MOST_BUCKETS: usize = 400;
@@ -90,7 +92,7 @@ pub struct TraceView {
 }
 
 impl TraceView {
-    /// Downsamples a trace. What it takes is bounded by [`MOST_BUCKETS`] and the number of series, not by the
+    /// Downsamples a trace. The size of what it gives is bounded by [`MOST_BUCKETS`] and the number of series, not by the
     /// trace's length.
     pub fn from_trace(trace: &Trace) -> Self {
         let grid = Grid::of(trace);
@@ -183,8 +185,8 @@ impl Sum {
     }
 }
 
-/// The rates of a counter in units a second, one for each pair of neighbouring samples that both have it.
-/// A counter that falls without a known wrap was reset: what it counted meanwhile is not known.
+/// The rates of a counter in units a second, one for each pair of neighbouring samples. A counter that falls
+/// without a known wrap was reset: what it counted meanwhile is not known.
 fn rates<'a>(trace: &'a Trace, name: &str, scale: f64) -> impl Iterator<Item = Step> + 'a {
     let index = trace.head.series.iter().position(|s| s.name == name);
     let wraps_at = index.and_then(|i| match trace.head.series[i].kind {
@@ -192,16 +194,34 @@ fn rates<'a>(trace: &'a Trace, name: &str, scale: f64) -> impl Iterator<Item = S
         SeriesKind::Gauge => None,
     });
     let values = index.map_or(&[][..], |i| &trace.columns[i]);
-    let pairs = values.windows(2).zip(trace.times.windows(2));
-    pairs.filter_map(move |(value, time)| {
-        let grown = difference(value[0]?, value[1]?, wraps_at)?;
-        let span = time[1].saturating_sub(time[0]);
-        (span > Nanos::ZERO).then(|| Step {
-            from: time[0],
-            to: time[1],
-            value: grown as f64 * scale / span.secs(),
-        })
+    neighbours(values).filter_map(move |(before, after)| {
+        let grown = difference(values[before]?, values[after]?, wraps_at)?;
+        let (from, to) = (trace.times[before], trace.times[after]);
+        let span = to.saturating_sub(from);
+        (span > Nanos::ZERO).then(|| Step { from, to, value: grown as f64 * scale / span.secs() })
     })
+}
+
+/// Rows of a column that follow each other as its samples usually do. A source that is read at every ninth
+/// sample has its values nine rows apart; values that lie further apart than usual have a gap between them.
+fn neighbours(column: &[Option<u64>]) -> impl Iterator<Item = (usize, usize)> {
+    let usual = usual_distance(column);
+    known_pairs(column).filter(move |(before, after)| after - before <= usual)
+}
+
+/// Each row that has a value, with the next one that has.
+fn known_pairs(column: &[Option<u64>]) -> impl Iterator<Item = (usize, usize)> {
+    let known = || column.iter().enumerate().filter(|(_, value)| value.is_some()).map(|(row, _)| row);
+    known().zip(known().skip(1))
+}
+
+/// How many rows lie between two values most often; the smaller where two distances are equally frequent.
+fn usual_distance(column: &[Option<u64>]) -> usize {
+    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+    for (before, after) in known_pairs(column) {
+        *counts.entry(after - before).or_default() += 1;
+    }
+    counts.into_iter().rev().max_by_key(|(_, count)| *count).map_or(1, |(distance, _)| distance)
 }
 
 fn difference(before: u64, after: u64, wraps_at: Option<u64>) -> Option<u64> {
@@ -326,6 +346,15 @@ mod tests {
             &[(0, Some(0)), (10, Some(10 * ms)), (20, None), (30, Some(30 * ms)), (40, Some(40 * ms))],
         );
         assert_eq!(cores(&t), [Some(1.0), None, None, Some(1.0)]);
+    }
+
+    #[test]
+    fn a_source_that_is_read_less_often_has_no_gaps_but_those_of_its_own() {
+        let value = |row: u64| (row.is_multiple_of(3) && row != 12).then_some(row * 10_000_000);
+        let rows: Vec<_> = (0..=21).map(|row| (row * 10, value(row))).collect();
+        let known: Vec<bool> =
+            cores(&trace("role.array.ns", COUNTER, &rows)).iter().map(Option::is_some).collect();
+        assert_eq!(known, [vec![true; 9], vec![false; 6], vec![true; 6]].concat());
     }
 
     #[test]
