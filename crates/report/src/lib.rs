@@ -18,7 +18,7 @@ mod html;
 pub mod inventory;
 mod json;
 mod markdown;
-pub mod svg;
+mod svg;
 mod text;
 pub mod trace_view;
 mod wording;

@@ -36,6 +36,13 @@ pub fn comparison_markdown(report: &ComparisonReport) -> String {
     line(&mut out, &format!("**{}**", plain(&report.sentence)));
     let rows = report.comparisons.iter().map(|(context, c)| comparison_row(context, c));
     table(&mut out, &COMPARISON_HEAD, rows.collect());
+    list(
+        &mut out,
+        report.comparisons.iter().map(|(context, c)| plain(&format!("{context}: {}", c.sentence))),
+    );
+    if !report.notes.is_empty() {
+        line(&mut out, "## To know besides");
+    }
     list(&mut out, report.notes.iter().map(|n| plain(n)));
     out
 }

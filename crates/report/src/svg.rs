@@ -6,14 +6,14 @@
 //!
 //! Colour never stands alone: a series has a mark of its own shape or a label at its side.
 
-pub mod scale;
+pub(crate) mod scale;
 
 pub(crate) mod forest;
 pub(crate) mod order;
 pub(crate) mod series;
 pub(crate) mod strip;
 
-pub use scale::Scale;
+pub(crate) use scale::Scale;
 
 use domain::units::Unit;
 use maud::{Markup, html};

@@ -118,8 +118,15 @@ pub fn comparison_text(report: &ComparisonReport) -> String {
     out.blank();
     let rows: Vec<_> = report.comparisons.iter().map(|(context, c)| comparison_row(context, c)).collect();
     out.table(&COMPARISON_HEAD, &[2, 3, 4], rows);
+    out.heading("In words");
+    for (context, c) in &report.comparisons {
+        out.item(format!("{context}: {}", c.sentence));
+    }
+    if !report.notes.is_empty() {
+        out.heading("To know besides");
+    }
     for note in &report.notes {
-        out.line(note);
+        out.item(note);
     }
     out.0
 }

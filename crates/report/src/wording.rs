@@ -15,8 +15,12 @@ pub(crate) fn question<'a>(report: &Report<'a>) -> &'a str {
 
 /// The verdict; what its absence means where there is none.
 pub(crate) fn verdict<'a>(report: &Report<'a>) -> &'a str {
-    let verdict = report.summary.verdict.trim();
-    if verdict.is_empty() { "No verdict: nothing was measured that could carry one." } else { verdict }
+    let measured = report.summary.cells.iter().any(|c| !c.points.is_empty());
+    match (report.summary.verdict.trim(), measured) {
+        ("", true) => "No verdict was drawn from these trials.",
+        ("", false) => "No verdict: no trial was measured that counts.",
+        (verdict, _) => verdict,
+    }
 }
 
 /// `higher is better`.

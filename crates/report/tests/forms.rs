@@ -37,7 +37,7 @@ fn one_trial_as_json() {
 fn a_run_without_trials_as_text() {
     expect![[r#"
         Is anything here?
-        No verdict: nothing was measured that could carry one.
+        No verdict: no trial was measured that counts.
 
         2 × Intel Xeon at 2.5 GHz, 24 GB, Linux 6.18.5, KVM guest, ext4 on vda
         none-20261120-140502-7f3a on host: 0 trials of 2 cells, seed 20261120
@@ -67,8 +67,16 @@ fn a_comparison_as_text() {
           seqread, block 64k  9f8e7d against 1a2b3c   −7.0%    −8.7% to −5.3%  < 0.001  ▼ worse
           randread            9f8e7d against 1a2b3c   +0.3%    −0.6% to +1.2%    0.410  = no difference
           seqwrite            9f8e7d against 1a2b3c   +7.0%    too few trials        –  ? undecided
-        The kernel differs: 6.12.3 against 6.18.5.
-        `randwrite` exists in B only.
+
+        In words
+           seqread, block 4k: 9f8e7d is 1.12 times as fast as 1a2b3c (8 against 8 trials)
+           seqread, block 64k: 9f8e7d is 0.93 times as fast as 1a2b3c (8 against 8 trials)
+           randread: 9f8e7d is 1.00 times as fast as 1a2b3c (8 against 8 trials)
+           seqwrite: 9f8e7d is 1.07 times as fast as 1a2b3c (8 against 8 trials)
+
+        To know besides
+           The kernel differs: 6.12.3 against 6.18.5.
+           `randwrite` exists in B only.
     "#]]
     .assert_eq(&report::comparison_text(&compared()));
 }
@@ -86,6 +94,13 @@ fn a_comparison_as_markdown() {
         | seqread, block 64k | 9f8e7d against 1a2b3c | −7.0% | −8.7% to −5.3% | &lt; 0.001 | ▼ worse |
         | randread | 9f8e7d against 1a2b3c | +0.3% | −0.6% to +1.2% | 0.410 | = no difference |
         | seqwrite | 9f8e7d against 1a2b3c | +7.0% | too few trials | – | ? undecided |
+
+        - seqread, block 4k: 9f8e7d is 1.12 times as fast as 1a2b3c (8 against 8 trials)
+        - seqread, block 64k: 9f8e7d is 0.93 times as fast as 1a2b3c (8 against 8 trials)
+        - randread: 9f8e7d is 1.00 times as fast as 1a2b3c (8 against 8 trials)
+        - seqwrite: 9f8e7d is 1.07 times as fast as 1a2b3c (8 against 8 trials)
+
+        ## To know besides
 
         - The kernel differs: 6.12.3 against 6.18.5.
         - \`randwrite\` exists in B only.

@@ -2,7 +2,7 @@
 
 use super::processors::{colour, legend};
 use crate::svg::series::{self, Quantity};
-use crate::trace_view::{Line, Lines};
+use crate::trace_view::{COARSEST_TICKS, Line, Lines};
 use crate::wording::{counted, trial_name};
 use crate::{MOST_TRACES, Report, TraceView};
 use domain::trace::FrequencySource;
@@ -38,7 +38,8 @@ fn one(view: &TraceView) -> Markup {
     html! {
         p class="note" {
             (counted(view.samples, "sample")) " over " (view.span) ", every " (view.interval)
-            " as asked; a point of the plots is the mean over " (view.bucket) ", bands reach from the lowest to the highest sample."
+            " as asked; a point of the plots is the mean over " (view.bucket) ", bands reach from the lowest to the highest sample. "
+            "The kernel books the states and the busy share in whole ticks; their points are means over at least " (COARSEST_TICKS) "."
         }
         (frequency(view))
         (roles(view))

@@ -5,7 +5,7 @@
 
 /// An axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Scale {
+pub(crate) enum Scale {
     /// Equal distances are equal differences.
     Linear {
         /// At the left or lower end.
@@ -42,7 +42,7 @@ const LARGEST: f64 = 1e100;
 impl Scale {
     /// An axis that shows all values that are finite, if not absurd. It begins at zero where they do not lie close together, and is
     /// logarithmic where they differ by more than [`LOG_FROM`]. `None` without any finite value.
-    pub fn covering(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+    pub(crate) fn covering(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let (least, most) = extent(values)?;
         if least > 0.0 && most / least > LOG_FROM {
             return Some(Self::log(least, most));
@@ -54,12 +54,12 @@ impl Scale {
     }
 
     /// An axis from zero to at least `most`.
-    pub fn from_zero(most: f64) -> Self {
+    pub(crate) fn from_zero(most: f64) -> Self {
         Self::linear(0.0, if most <= LARGEST { most } else { 1.0 })
     }
 
     /// An axis for ratios that always shows 1, and is logarithmic where they leave 0.5 to 2.
-    pub fn of_ratios(values: impl IntoIterator<Item = f64>) -> Self {
+    pub(crate) fn of_ratios(values: impl IntoIterator<Item = f64>) -> Self {
         let positive = values.into_iter().filter(|v| *v > 0.0);
         let (least, most) = extent(positive).unwrap_or((1.0, 1.0));
         let (least, most) = (least.min(0.98), most.max(1.02));
@@ -83,7 +83,7 @@ impl Scale {
     }
 
     /// Where a value lies, from 0 to 1; values beyond the ends are put there.
-    pub fn place(&self, value: f64) -> f64 {
+    pub(crate) fn place(&self, value: f64) -> f64 {
         let share = match *self {
             Self::Linear { low, high, .. } => (value - low) / (high - low),
             Self::Log { low, high } => (value.max(f64::MIN_POSITIVE) / low).ln() / (high / low).ln(),
@@ -92,7 +92,7 @@ impl Scale {
     }
 
     /// Round values along the axis, from its lower end on.
-    pub fn ticks(&self) -> Vec<f64> {
+    pub(crate) fn ticks(&self) -> Vec<f64> {
         match *self {
             Self::Linear { low, high, step } => {
                 let first = (low / step - 1e-9).ceil();
@@ -104,7 +104,7 @@ impl Scale {
     }
 
     /// What a reader has to know to read lengths rightly.
-    pub fn note(&self) -> Option<&'static str> {
+    pub(crate) fn note(&self) -> Option<&'static str> {
         match self {
             Self::Log { .. } => Some("logarithmic axis"),
             Self::Linear { low, .. } if *low > 0.0 => Some("axis does not begin at zero"),
@@ -148,7 +148,7 @@ fn log_ticks(low: f64, high: f64) -> Vec<f64> {
 }
 
 /// A tick's label: as few digits as tell it apart.
-pub fn tick_label(value: f64) -> String {
+pub(crate) fn tick_label(value: f64) -> String {
     let text = format!("{:.*}", if value.abs() >= 1e-4 { 6 } else { 12 }, value);
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     if text == "-0" { "0".to_owned() } else { text.replace('-', "−") }

@@ -1,6 +1,8 @@
 //! Frequency over time, from whichever source the trace has.
 
-use super::{Grid, Line, Lines, MOST_LINES, Step, difference, names_between};
+use super::{
+    Grid, Line, Lines, MOST_LINES, Step, difference, known_pairs, names_between, neighbours, usual_distance,
+};
 use domain::time::Nanos;
 use domain::trace::{FrequencySource, Trace};
 
@@ -31,22 +33,27 @@ fn by_object(trace: &Trace, grid: &Grid, suffix: &str, steps: fn(&Trace, &str) -
 fn running_frequency(trace: &Trace, cpu: &str) -> Vec<Step> {
     let column = |quantity: &str| trace.column(&format!("freq.{cpu}.{quantity}")).unwrap_or(&[]);
     let (aperf, mperf, tsc) = (column("aperf"), column("mperf"), column("tsc"));
-    let grown =
-        |values: &[Option<u64>], i: usize| difference((*values.get(i)?)?, (*values.get(i + 1)?)?, None);
-    let step = |(i, time): (usize, &[Nanos])| {
-        let (ran, at_tsc, all) = (grown(aperf, i)?, grown(mperf, i)?, grown(tsc, i)?);
-        let span = time[1].saturating_sub(time[0]);
+    let step = |(before, after): (usize, usize)| {
+        let grown =
+            |values: &[Option<u64>]| difference((*values.get(before)?)?, (*values.get(after)?)?, None);
+        let (ran, at_tsc, all) = (grown(aperf)?, grown(mperf)?, grown(tsc)?);
+        let (from, to) = (trace.times[before], trace.times[after]);
+        let span = to.saturating_sub(from);
         let value = all as f64 / span.secs() * ran as f64 / at_tsc as f64;
-        (at_tsc > 0 && span > Nanos::ZERO).then_some(Step { from: time[0], to: time[1], value })
+        (at_tsc > 0 && span > Nanos::ZERO).then_some(Step { from, to, value })
     };
-    trace.times.windows(2).enumerate().filter_map(step).collect()
+    neighbours(aperf).filter_map(step).collect()
 }
 
-/// What `scaling_cur_freq` said at a sample is shown until the next one.
+/// What `scaling_cur_freq` said at a sample is shown until the next one, or until that should have come.
 fn current_frequency(trace: &Trace, object: &str) -> Vec<Step> {
     let values = trace.column(&format!("freq.{object}.khz")).unwrap_or(&[]);
-    let pairs = values.iter().zip(trace.times.windows(2));
-    pairs.filter_map(|(khz, t)| Some(Step { from: t[0], to: t[1], value: (*khz)? as f64 * 1e3 })).collect()
+    let usual = usual_distance(values);
+    let step = |(row, next): (usize, usize)| {
+        let until = next.min(row + usual);
+        Some(Step { from: trace.times[row], to: trace.times[until], value: values[row]? as f64 * 1e3 })
+    };
+    known_pairs(values).filter_map(step).collect()
 }
 
 /// The mean over the time that a policy spent in each state. A tick is 10 ms, so a step grows until at least
@@ -69,14 +76,18 @@ fn time_in_state(trace: &Trace, policy: &str) -> Vec<Step> {
         .filter_map(|(s, c)| Some((s.name.strip_prefix(&prefix)?.parse::<f64>().ok()? * 1e3, c.as_slice())))
         .collect();
     let mut steps = Vec::new();
-    let mut since = 0;
-    for row in 1..trace.times.len() {
-        match mean_of_states(&states, since, row) {
-            Passed::Unknown => since = row,
+    let (mut since, mut last) = (0, 0);
+    for (before, after) in states.first().into_iter().flat_map(|(_, column)| neighbours(column)) {
+        if before != last {
+            since = before;
+        }
+        last = after;
+        match mean_of_states(&states, since, after) {
+            Passed::Unknown => since = after,
             Passed::Nothing => {}
             Passed::Mean(value) => {
-                steps.push(Step { from: trace.times[since], to: trace.times[row], value });
-                since = row;
+                steps.push(Step { from: trace.times[since], to: trace.times[after], value });
+                since = after;
             }
         }
     }
