@@ -173,9 +173,9 @@ impl Site<'_, '_> {
         settings: &mut [SettingRecord],
     ) -> Result<(Measurement, Environment), Failure> {
         let mut disturbances = Vec::new();
-        let caches = self.empty_caches(&mut disturbances);
-        let settled = settle::settle(self.machine, self.measure.settle, self.interrupt)
-            .map_err(|e| Failure::from_bench(e.into(), Environment::new()))?;
+        let early = |error: Error| Failure::from_bench(error.into(), Environment::new());
+        let caches = self.empty_caches(&mut disturbances).map_err(early)?;
+        let settled = settle::settle(self.machine, self.measure.settle, self.interrupt).map_err(early)?;
         let environment = self.environment(caches, &settled);
         disturbances.extend(settled.remaining);
         let mut measurement =
@@ -188,36 +188,34 @@ impl Site<'_, '_> {
     }
 
     /// Writes out what is dirty, and drops cached pages where the study asks for it; says which.
-    fn empty_caches(&self, disturbances: &mut Vec<Disturbance>) -> Option<String> {
+    fn empty_caches(&self, disturbances: &mut Vec<Disturbance>) -> Result<String, Error> {
         let mut tell = |kind: &str, detail| disturbances.push(Disturbance { kind: kind.into(), detail });
-        match settle::write_out(self.measure.settle) {
-            Ok(true) => {}
-            Ok(false) => tell("unsettled", format!("writing out took longer than {}", self.measure.settle)),
-            Err(error) => tell("unsettled", error.to_string()),
+        if !settle::write_out(self.measure.settle, self.interrupt)? {
+            tell("unsettled", format!("writing out dirty data took longer than {}", self.measure.settle));
         }
         if !self.measure.drop_caches {
-            return None;
+            return Ok("kept, as the study asks".into());
         }
         if machine::settings::drop_caches(self.machine).is_ok() {
-            return Some(DROPPED_ALL.into());
+            return Ok(DROPPED_ALL.into());
         }
         match self.target.map(|target| settle::forget_cached(target.path())) {
-            Some(Ok(())) => Some(DROPPED_TARGET.into()),
-            None => Some("kept: dropping all needs root, and there is no target".into()),
+            Some(Ok(())) => Ok(DROPPED_TARGET.into()),
+            None => Ok("kept: dropping all needs root, and there is no target".into()),
             Some(Err(error)) => {
                 tell("caches-kept", error.to_string());
-                Some("kept".into())
+                Ok("kept".into())
             }
         }
     }
 
-    fn environment(&self, caches: Option<String>, settled: &Settled) -> Environment {
+    fn environment(&self, caches: String, settled: &Settled) -> Environment {
         let mut all = self.fixed.clone();
         all.extend(environment::now(self.machine));
         if let Some(target) = self.target {
             all.extend(environment::below(self.machine, target.file(), target.device()));
         }
-        all.insert("caches".into(), caches.unwrap_or_else(|| "kept, as the study asks".into()));
+        all.insert("caches".into(), caches);
         all.insert("settled".into(), settled.summary());
         all
     }

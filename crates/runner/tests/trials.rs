@@ -2,6 +2,12 @@
 //!
 //! What needs root is skipped without it, with a line that says so.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that panics says where, and one that is skipped, why"
+)]
+
 mod bed;
 
 use bed::{Bed, FILE, LOOP, SMALL, Tmpfs, cell, command, failed, is_root};
