@@ -15,6 +15,7 @@ use domain::trial::{MOST_THREADS, Measurement};
 use domain::units::Unit;
 use machine::Machine;
 use recorder::{Recorder, RecorderConfig, Recording};
+use rustix::process::Rlimit;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -33,6 +34,8 @@ pub struct HostBench<'a> {
     pub raw: &'a Path,
     /// How often the recorder samples.
     pub interval: Nanos,
+    /// The workload's limit on open files: that of Flyball before its first recording.
+    pub descriptors: Rlimit,
     /// How long the workload may take.
     pub timeout: Nanos,
     /// Set by somebody else when the workload is to be ended.
@@ -59,6 +62,7 @@ impl HostBench<'_> {
             folder: invocation.folder.as_deref(),
             stdout: self.raw.join(tools::STDOUT),
             stderr: self.raw.join(tools::STDERR),
+            descriptors: self.descriptors,
             timeout: self.timeout,
             interrupt: self.interrupt,
         };
@@ -237,6 +241,7 @@ mod tests {
                 version: &version,
                 raw: &raw,
                 interval: Nanos::from_millis(10),
+                descriptors: rustix::process::getrlimit(rustix::process::Resource::Nofile),
                 timeout: self.timeout,
                 interrupt: &AtomicBool::new(false),
                 announce: &mut |group| self.groups.push(group),

@@ -12,6 +12,7 @@ use domain::trial::{Disturbance, Measurement, Provenance, RunId, Trial, TrialKey
 use environment::Environment;
 use machine::ledger::RestoreReport;
 use machine::{Ledger, Machine};
+use rustix::process::{Resource, Rlimit, getrlimit};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -79,12 +80,15 @@ pub struct Host<'a, 'm> {
     site: Site<'a, 'm>,
     announce: &'a mut dyn FnMut(u32),
     versions: BTreeMap<&'static str, String>,
+    descriptors: Rlimit,
 }
 
 impl<'a, 'm> Host<'a, 'm> {
-    /// `announce` is told each workload's process group as soon as it runs.
+    /// `announce` is told each workload's process group as soon as it runs. Made once a run, before anything is
+    /// recorded.
     pub fn new(site: Site<'a, 'm>, announce: &'a mut dyn FnMut(u32)) -> Self {
-        Self { site, announce, versions: BTreeMap::new() }
+        let descriptors = getrlimit(Resource::Nofile);
+        Self { site, announce, versions: BTreeMap::new(), descriptors }
     }
 
     /// Makes one trial. Raw output goes to the folder `raw`, which exists; the trace goes to `sink`.
@@ -110,6 +114,7 @@ impl<'a, 'm> Host<'a, 'm> {
             version: &version,
             raw: &raw,
             interval: self.site.measure.interval,
+            descriptors: self.descriptors,
             timeout: self.site.measure.timeout,
             interrupt: self.site.interrupt,
             announce: self.announce,

@@ -80,7 +80,7 @@ const QUOTED: usize = 600;
 pub fn detect(machine: &dyn Machine, tool: &Tool) -> Result<String, Error> {
     let Some((program, package)) = driver(tool).program else {
         let Tool::Command { argv, .. } = tool else { unreachable!("only commands have no fixed program") };
-        return Ok(argv.first().cloned().unwrap_or_default());
+        return command::found(argv.first().map_or("", String::as_str));
     };
     let output = machine.run(&[program, "--version"], VERSION_LIMIT).map_err(|e| {
         if e.kind() != std::io::ErrorKind::NotFound {
