@@ -277,6 +277,8 @@ mod tests {
         assert!(measurement.outcome.tool.starts_with("fio-"), "{}", measurement.outcome.tool);
         assert!(measurement.roles[&Role::Workload] > Nanos::ZERO);
         assert_eq!(measurement.outcome.warnings, [""; 0]);
+        let fio = measurement.threads.iter().find(|thread| thread.name == "fio");
+        assert_eq!(fio.map(|thread| thread.role), Some(Role::Workload));
         assert!(measurement.recorder.unwrap().samples > 10);
         assert!(bed.rows.rows > 10 && bed.groups.len() == 1);
         assert!(bed.raw().join("fio.json").exists());
