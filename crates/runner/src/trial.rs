@@ -75,7 +75,8 @@ pub struct Site<'a, 'm> {
     pub identity: &'a str,
 }
 
-/// Runs trials on this machine.
+/// Runs trials on this machine. A workload dies with the thread that runs it (see [`crate::child`]), so that has to be
+/// one that lasts as long as the program.
 pub struct Host<'a, 'm> {
     site: Site<'a, 'm>,
     announce: &'a mut dyn FnMut(u32),
