@@ -10,7 +10,7 @@
 //! | `idle.cpu0.state1.us` `.entries` | µs, count | cpuidle |
 //! | `psi.cpu.some_us` `psi.io.some_us` `.full_us` `psi.memory.…` | µs | `/proc/pressure` |
 //! | `rapl.package-0.uj` (wraps at `max_energy_range_uj`) | µJ | powercap |
-//! | `role.workload.ns` and so on, one for each [`Role`] | ns of CPU time | `/proc/PID/schedstat` |
+//! | `role.workload.ns` and so on, one for each [`Role`] | ns of CPU time | clocks of processes (`clock_getcpuclockid(3)`) |
 //! | `recorder.ns` | ns of CPU time | the recorder's own thread |
 
 use crate::time::{Nanos, Timestamp};

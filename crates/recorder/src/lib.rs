@@ -40,6 +40,7 @@ mod survey;
 mod task;
 mod tasks;
 mod texts;
+mod threads;
 
 pub use recorder::{MAX_INTERVAL, MIN_INTERVAL, Recorder, RecorderConfig, Roots, ThreadScope};
 pub use recording::Recording;

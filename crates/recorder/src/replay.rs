@@ -303,6 +303,8 @@ impl TaskTable {
         let name = fields.text();
         if let Some(work) = self.processes.get_mut(&id) {
             work.rename(name);
+        } else if let Some(thread) = self.threads.get_mut(&id) {
+            thread.name = name;
         }
         Some(())
     }
@@ -313,9 +315,11 @@ impl TaskTable {
         let Some(work) = self.processes.get_mut(&id) else { return Some(()) };
         work.owner = owner;
         for part in &mut work.parts {
-            self.roles[index(part.role)] -= part.ns;
+            let before = &mut self.roles[index(part.role)];
+            *before = before.saturating_sub(part.ns);
             part.role = owner.role(&part.name);
-            self.roles[index(part.role)] += part.ns;
+            let after = &mut self.roles[index(part.role)];
+            *after = after.saturating_add(part.ns);
         }
         let role = work.parts[work.now].role;
         for thread in self.threads.values_mut().filter(|thread| thread.process == id) {
@@ -334,8 +338,10 @@ impl TaskTable {
                     // A clock never goes back; where it did, another process has taken the number.
                     let part = &mut work.parts[work.now];
                     let spent = ns.saturating_sub(work.last_ns);
-                    part.ns += spent;
-                    self.roles[index(part.role)] += spent;
+                    // Saturating, for a damaged spool may hold any number.
+                    part.ns = part.ns.saturating_add(spent);
+                    let role = &mut self.roles[index(part.role)];
+                    *role = role.saturating_add(spent);
                     work.last_ns = ns;
                 }
                 None => {}
@@ -420,5 +426,54 @@ mod tests {
         for (number, role) in Role::ALL.into_iter().enumerate() {
             assert_eq!(index(role), number);
         }
+    }
+
+    fn table(name: &str, owner: Owner) -> TaskTable {
+        let mut table = TaskTable::default();
+        table.add_process(Process { id: 1, pid: 35, owner, base_ns: 1000, name: name.to_owned() });
+        table
+    }
+
+    fn clock(table: &mut TaskTable, ns: u64) {
+        let frame = [&1_u32.to_le_bytes()[..], &ns.to_le_bytes()].concat();
+        table.clocks(&frame).unwrap();
+    }
+
+    fn rename(table: &mut TaskTable, name: &str) {
+        let frame = [&1_u32.to_le_bytes()[..], name.as_bytes()].concat();
+        table.rename(Fields(&frame)).unwrap();
+    }
+
+    #[test]
+    fn a_kworkers_time_goes_to_the_queue_that_it_worked_for() {
+        let mut table = table("kworker/u8:2-events", Owner::Kernel);
+        for (name, ns) in [("kcryptd/253:0", 1700), ("flush-254:0", 1900), ("kcryptd/253:1", 2000)] {
+            rename(&mut table, &format!("kworker/u8:2+{name}"));
+            clock(&mut table, ns);
+        }
+        assert_eq!(table.roles()[Role::Crypt as usize], 800);
+        assert_eq!(table.roles()[Role::Writeback as usize], 200);
+        let busiest = table.busiest();
+        let shown: Vec<_> = busiest.iter().map(|t| (t.name.as_str(), t.role, t.cpu.get())).collect();
+        let crypt = ("kworker/u8:2+kcryptd/253:1", Role::Crypt, 800);
+        assert_eq!(shown, [crypt, ("kworker/u8:2+flush-254:0", Role::Writeback, 200)]);
+    }
+
+    #[test]
+    fn a_process_that_ended_keeps_its_time_in_the_role() {
+        let mut table = table("fio", Owner::Workload);
+        clock(&mut table, 5000);
+        clock(&mut table, u64::MAX);
+        assert_eq!(table.roles()[Role::Workload as usize], 4000);
+        assert_eq!(table.busiest()[0].cpu, Nanos::new(4000));
+    }
+
+    #[test]
+    fn a_clock_that_fell_belongs_to_another_process_and_takes_nothing_away() {
+        let mut table = table("fio", Owner::Workload);
+        for ns in [5000, 10, 30] {
+            clock(&mut table, ns);
+        }
+        assert_eq!(table.roles()[Role::Workload as usize], 4020);
     }
 }

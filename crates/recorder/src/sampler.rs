@@ -61,6 +61,10 @@ impl Sampler {
                 }
             },
         };
+        // First, so that a recording that ends early has them too.
+        for note in &sources.absent {
+            spool.frame(Kind::Absent, 0, &[note.as_bytes()]);
+        }
         let mut sampler = Self {
             interval: config.interval,
             spool,
@@ -147,9 +151,6 @@ impl Sampler {
             let note = format!(
                 "{count} threads are missing among the busiest: no descriptor was left for them; raise `ulimit -Hn`"
             );
-            self.sources.absent.push(note);
-        }
-        for note in &self.sources.absent {
             self.spool.frame(Kind::Absent, 0, &[note.as_bytes()]);
         }
         self.spool.frame(Kind::End, 0, &[&clock::own_thread().get().to_le_bytes()]);

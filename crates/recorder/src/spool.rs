@@ -85,7 +85,7 @@ const BUFFERS: usize = 4;
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// The longest frame that is believed: a sample of a very large machine is under 4 MiB.
-const LONGEST_FRAME: usize = 64 << 20;
+const LONGEST_FRAME: usize = 16 << 20;
 
 /// Collects frames in memory and hands full buffers to a thread that writes them.
 #[derive(Debug)]

@@ -225,7 +225,9 @@ impl DiskTally {
             tally.last = [0; diskstats::FIELDS.len()];
         }
         tally.seen = self.sample;
-        tally.sum[field] += spent(diskstats::FIELDS[field], tally.last[field], value);
+        let grown = spent(diskstats::FIELDS[field], tally.last[field], value);
+        // Saturating, for a damaged spool may hold any number.
+        tally.sum[field] = tally.sum[field].saturating_add(grown);
         tally.last[field] = value;
     }
 
@@ -233,7 +235,7 @@ impl DiskTally {
     fn totals(self) -> Vec<DiskTotals> {
         let total = |tally: Tally| {
             let [read_ios, read_sectors, _, write_ios, write_sectors, _, _, io_ms, _] = tally.sum;
-            let busy = Nanos::from_millis(io_ms);
+            let busy = Nanos::new(io_ms.saturating_mul(1_000_000));
             DiskTotals { device: tally.device, read_ios, read_sectors, write_ios, write_sectors, busy }
         };
         let active = |disk: &DiskTotals| disk.read_ios + disk.write_ios > 0 || disk.busy > Nanos::ZERO;
@@ -245,7 +247,9 @@ impl DiskTally {
 fn spent(field: &str, before: u64, now: u64) -> u64 {
     match now.checked_sub(before) {
         Some(grown) => grown,
-        None if field.ends_with("_ms") => now + diskstats::MILLIS_WRAP_AT.saturating_sub(before),
+        None if field.ends_with("_ms") => {
+            now.saturating_add(diskstats::MILLIS_WRAP_AT.saturating_sub(before))
+        }
         None => now,
     }
 }

@@ -3,6 +3,11 @@
 use crate::spool::Fields;
 use domain::trace::Role;
 use parse::proc::role::kernel_role;
+use std::fs;
+use std::path::Path;
+
+/// The longest name: a kworker's with its work queue (`TASK_COMM_LEN` of 64 in `fs/proc/array.c`).
+pub const NAME_BYTES: usize = 64;
 
 /// Whose a process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,5 +117,45 @@ impl Thread {
             base_ns: fields.u64()?,
             name: fields.text(),
         })
+    }
+}
+
+/// Whether a name is worth reading again after so many moves of its clock: after 1, 8, 64, … A process may
+/// become another program and a thread is mostly named after it began, both early in their lives; reading a
+/// name costs ten times as much as reading a clock. Those that still live at the end are read once more.
+pub fn is_renaming_time(moves: u32) -> bool {
+    moves.is_power_of_two() && moves.trailing_zeros().is_multiple_of(3)
+}
+
+/// A name in place, so that comparing it allocates nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name {
+    bytes: [u8; NAME_BYTES],
+    length: usize,
+}
+
+impl Name {
+    /// From the kernel's bytes, without the line's end.
+    pub fn new(bytes: &[u8]) -> Self {
+        let length = bytes.len().min(NAME_BYTES);
+        let mut name = Self { bytes: [0; NAME_BYTES], length };
+        name.bytes[..length].copy_from_slice(&bytes[..length]);
+        name
+    }
+
+    /// As the kernel has it.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    /// As text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(self.as_bytes()).into_owned()
+    }
+
+    /// The name of a process or thread as it is now; `/proc/TID` is there for threads too, though not listed.
+    pub fn read(proc: &Path, tid: u32) -> Option<Self> {
+        let name = fs::read(proc.join(tid.to_string()).join("comm")).ok()?;
+        Some(Self::new(name.trim_ascii_end()))
     }
 }

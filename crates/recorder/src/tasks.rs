@@ -3,13 +3,13 @@
 use crate::clock;
 use crate::recorder::Roots;
 use crate::spool::{Kind, Writer};
-use crate::task::{Owner, Process, Thread};
+use crate::task::{NAME_BYTES, Name, Owner, Process, is_renaming_time};
+use crate::threads::{Base, Member, Threads};
 use domain::Nanos;
 use parse::proc::loadavg::loadavg;
 use parse::proc::pid_stat::{PidStat, pid_stat};
 use parse::proc::role::is_kworker;
-use parse::proc::schedstat::cpu_time;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -36,14 +36,8 @@ const QUIET_AFTER: u16 = 32;
 /// How often a quiet clock is read: by so much can the first work of a thread that had slept be shown late.
 const QUIET_PERIOD: Nanos = Nanos::from_millis(100);
 
-/// Descriptors that are left to the rest of the program.
-const SPARED_DESCRIPTORS: usize = 256;
-
-/// A number of `schedstat` has at most 20 digits.
-const DIGITS: usize = 20;
-
-/// The longest name: a kworker's with its work queue (`TASK_COMM_LEN` of 64 in `fs/proc/array.c`).
-const NAME_BYTES: usize = 64;
+/// What is kept free for processes that appear within one sample.
+const GROWTH: usize = 4096;
 
 /// All processes of the machine, followed.
 #[derive(Debug)]
@@ -57,10 +51,7 @@ pub struct Tasks {
     root: Option<u32>,
     processes: Vec<Followed>,
     by_pid: HashMap<u32, Known>,
-    threads: Vec<FollowedThread>,
-    tids: HashSet<u32>,
-    most_threads: usize,
-    unfollowed_threads: usize,
+    threads: Threads,
     discover_every: u64,
     threads_every: u64,
     quiet_every: u64,
@@ -92,21 +83,6 @@ struct Followed {
     name: Name,
 }
 
-#[derive(Debug)]
-struct FollowedThread {
-    id: u32,
-    tid: u32,
-    schedstat: File,
-    last: [u8; DIGITS],
-}
-
-/// A name in place, so that comparing it allocates nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Name {
-    bytes: [u8; NAME_BYTES],
-    length: usize,
-}
-
 impl Tasks {
     /// Lists all that live, and declares them.
     ///
@@ -125,10 +101,7 @@ impl Tasks {
             root: None,
             processes: Vec::new(),
             by_pid: HashMap::new(),
-            threads: Vec::new(),
-            tids: HashSet::new(),
-            most_threads: raise_descriptors().saturating_sub(SPARED_DESCRIPTORS),
-            unfollowed_threads: 0,
+            threads: Threads::new(&roots.proc),
             discover_every: every(DISCOVERY_PERIOD),
             threads_every: every(THREAD_PERIOD),
             quiet_every: every(QUIET_PERIOD),
@@ -136,18 +109,18 @@ impl Tasks {
         };
         tasks.last_tid = tasks.read_last_tid().unwrap_or(0);
         tasks.list(Birth::Before, spool)?;
-        tasks.sample_threads(spool);
+        tasks.threads.sample(spool);
         Ok(tasks)
     }
 
     /// The most that one sample takes in a spool.
     pub fn sample_bytes(&self) -> usize {
-        self.processes.len() * (12 + NAME_BYTES) + self.threads.len() * (4 + DIGITS) + 4096
+        self.processes.len() * (12 + NAME_BYTES) + self.threads.sample_bytes() + GROWTH
     }
 
     /// How many threads had no descriptor left.
     pub fn unfollowed_threads(&self) -> usize {
-        self.unfollowed_threads
+        self.threads.unfollowed
     }
 
     /// The workload's first process: it and its descendants are the workload from the recording's start on.
@@ -176,7 +149,7 @@ impl Tasks {
         }
         self.sample_clocks(Some(tick), spool);
         if tick.is_multiple_of(self.threads_every) {
-            self.sample_threads(spool);
+            self.threads.sample(spool);
         }
     }
 
@@ -188,7 +161,11 @@ impl Tasks {
             let _ = self.list(Birth::During, spool);
         }
         self.sample_clocks(None, spool);
-        self.sample_threads(spool);
+        for process in &mut self.processes {
+            process.name_at_end(&self.proc, spool);
+        }
+        self.threads.sample(spool);
+        self.threads.name_at_end(spool);
     }
 
     fn sample_clocks(&mut self, tick: Option<u64>, spool: &mut Writer) {
@@ -219,27 +196,6 @@ impl Tasks {
         }
         if !self.clocks.is_empty() {
             spool.frame(Kind::Clocks, 0, &[&self.clocks]);
-        }
-    }
-
-    fn sample_threads(&mut self, spool: &mut Writer) {
-        self.clocks.clear();
-        let (clocks, tids) = (&mut self.clocks, &mut self.tids);
-        self.threads.retain_mut(|thread| {
-            let time = thread.read();
-            if time == Some(thread.last) {
-                return true;
-            }
-            thread.last = time.unwrap_or([b' '; DIGITS]);
-            clocks.extend(thread.id.to_le_bytes());
-            clocks.extend(thread.last);
-            if time.is_none() {
-                tids.remove(&thread.tid);
-            }
-            time.is_some()
-        });
-        if !clocks.is_empty() {
-            spool.frame(Kind::ThreadTimes, 0, &[clocks]);
         }
     }
 
@@ -304,10 +260,8 @@ impl Tasks {
         let owner = self.owner(pid, &stat);
         // The name in `stat` is the whole one only in newer kernels; `comm` has a kworker's queue in all.
         let mut name = Name::new(stat.name.as_bytes());
-        if owner == Owner::Kernel
-            && let Ok(comm) = fs::read(self.proc.join(pid.to_string()).join("comm"))
-        {
-            name = Name::new(comm.trim_ascii_end());
+        if owner == Owner::Kernel {
+            name = Name::read(&self.proc, pid).unwrap_or(name);
         }
         let id = self.new_id();
         let process = Process { id, pid, owner, base_ns, name: name.text() };
@@ -381,32 +335,15 @@ impl Tasks {
     }
 
     fn add_thread(&mut self, pid: u32, tid: u32, birth: Birth, spool: &mut Writer) {
-        if self.tids.contains(&tid) {
-            return;
-        }
-        if self.threads.len() >= self.most_threads {
-            self.unfollowed_threads += 1;
-            return;
-        }
-        let folder = self.proc.join(format!("{pid}/task/{tid}"));
-        let Ok(schedstat) = File::open(folder.join("schedstat")) else { return };
-        let Ok(name) = fs::read(folder.join("comm")) else { return };
-        let id = self.new_id();
-        let Some(known) = self.by_pid.get(&pid) else { return };
-        let mut thread = FollowedThread { id, tid, schedstat, last: [b' '; DIGITS] };
-        let base_ns = match birth {
-            Birth::Before => thread.now_ns().unwrap_or(0),
+        let Some(process) = self.by_pid.get(&pid).copied() else { return };
+        let base = match birth {
+            Birth::Before => Base::Now,
             // What a lone thread had used when the recording began is what its process had.
-            Birth::During if tid == pid => known.base_ns,
-            Birth::During => 0,
+            Birth::During if tid == pid => Base::Ns(process.base_ns),
+            Birth::During => Base::Ns(0),
         };
-        // No reading looks so: the first is always stored.
-        thread.last = [0; DIGITS];
-        let name = Name::new(name.trim_ascii_end()).text();
-        let declared = Thread { id, process: known.id, tid, base_ns, name };
-        spool.frame(Kind::Thread, 0, &[&declared.fields(), declared.name.as_bytes()]);
-        self.tids.insert(tid);
-        self.threads.push(thread);
+        let id = self.new_id();
+        self.threads.add(Member { id, process: process.id, pid, tid, base }, spool);
     }
 
     fn new_id(&mut self) -> u32 {
@@ -430,7 +367,7 @@ impl Followed {
     }
 
     /// Its clock has moved. A kworker's name says for which queue it worked, so it is read each time; another
-    /// process may have become another program, so its name is read after 1, 2, 4, 8, … moves.
+    /// process may have become another program.
     fn moved(&mut self, ns: u64, proc: &Path, spool: &mut Writer) {
         self.last_ns = ns;
         self.quiet = 0;
@@ -438,10 +375,24 @@ impl Followed {
         let name = match self.owner {
             Owner::Kernel if self.is_kworker => self.queue_name(proc),
             Owner::Kernel => None,
-            _ if self.moves.is_power_of_two() => read_name(&proc.join(self.pid.to_string()).join("comm")),
+            _ if is_renaming_time(self.moves) => Name::read(proc, self.pid),
             _ => None,
         };
-        if let Some(name) = name.filter(|name| *name != self.name) {
+        if let Some(name) = name {
+            self.rename(name, spool);
+        }
+    }
+
+    /// The name of one that has moved since its name was read.
+    fn name_at_end(&mut self, proc: &Path, spool: &mut Writer) {
+        let is_stale = self.owner != Owner::Kernel && self.moves > 0 && !is_renaming_time(self.moves);
+        if let Some(name) = is_stale.then(|| Name::read(proc, self.pid)).flatten() {
+            self.rename(name, spool);
+        }
+    }
+
+    fn rename(&mut self, name: Name, spool: &mut Writer) {
+        if name != self.name {
             self.name = name;
             spool.frame(Kind::Name, 0, &[&self.id.to_le_bytes(), name.as_bytes()]);
         }
@@ -457,42 +408,6 @@ impl Followed {
     }
 }
 
-impl FollowedThread {
-    fn read(&self) -> Option<[u8; DIGITS]> {
-        let mut text = [0; 64];
-        let length = self.schedstat.read_at(&mut text, 0).ok()?;
-        let end = text[..length].iter().position(|byte| *byte == b' ')?;
-        let mut digits = [b' '; DIGITS];
-        digits.get_mut(..end)?.copy_from_slice(&text[..end]);
-        Some(digits)
-    }
-
-    fn now_ns(&self) -> Option<u64> {
-        cpu_time(std::str::from_utf8(&self.read()?).ok()?).ok()
-    }
-}
-
-impl Name {
-    fn new(bytes: &[u8]) -> Self {
-        let length = bytes.len().min(NAME_BYTES);
-        let mut name = Self { bytes: [0; NAME_BYTES], length };
-        name.bytes[..length].copy_from_slice(&bytes[..length]);
-        name
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.length]
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(self.as_bytes()).into_owned()
-    }
-}
-
-fn read_name(path: &Path) -> Option<Name> {
-    fs::read(path).ok().map(|name| Name::new(name.trim_ascii_end()))
-}
-
 /// The process that a thread id belongs to; `/proc/TID` is there for threads too, though not listed.
 fn thread_group(proc: &Path, tid: u32) -> Option<u32> {
     let status = fs::read_to_string(proc.join(tid.to_string()).join("status")).ok()?;
@@ -503,14 +418,4 @@ fn thread_group(proc: &Path, tid: u32) -> Option<u32> {
 fn numbers(folder: &Path) -> io::Result<Vec<u32>> {
     let entries = fs::read_dir(folder)?.filter_map(Result::ok);
     Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
-}
-
-/// Raises the soft limit on descriptors to the hard one, and says what it is then.
-fn raise_descriptors() -> usize {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    let before = limit.current;
-    limit.current = limit.maximum;
-    let now = if setrlimit(Resource::Nofile, limit).is_ok() { limit.current } else { before };
-    now.and_then(|now| usize::try_from(now).ok()).unwrap_or(usize::MAX)
 }

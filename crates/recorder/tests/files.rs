@@ -1,0 +1,335 @@
+//! Recordings of folders that hold what other machines' kernels wrote.
+
+#![allow(clippy::unwrap_used, reason = "it is a test")]
+
+use domain::bench::SinkError;
+use domain::trace::{FrequencySource, SeriesKind, Trace, TraceHead};
+use domain::{Nanos, Sink};
+use expect_test::expect;
+use recorder::{MAX_INTERVAL, Recorder, RecorderConfig, Recording, Roots, ThreadScope};
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+const STAT: &str = include_str!("../fixtures/vm-2cpu.stat");
+const DISKSTATS: &str = include_str!("../fixtures/vm-2cpu.diskstats");
+const PRESSURE: &str = include_str!("../fixtures/vm-2cpu.pressure-io");
+const MILAN: &str = include_str!("../fixtures/milan0-sys.txt");
+
+/// A machine in a folder, recorded with two samples: as it was, and as it became.
+struct Machine(TempDir);
+
+impl Machine {
+    fn new() -> Self {
+        let machine = Self(tempfile::tempdir().unwrap());
+        machine.write("proc/stat", STAT);
+        machine.write("proc/diskstats", DISKSTATS);
+        for resource in ["cpu", "io", "memory"] {
+            machine.write(&format!("proc/pressure/{resource}"), PRESSURE);
+        }
+        machine
+    }
+
+    /// With the frequencies and idle states of an EPYC.
+    fn milan() -> Self {
+        let machine = Self::new();
+        for line in MILAN.lines() {
+            let words: Vec<_> = line.splitn(3, '|').collect();
+            let path = machine.0.path().join(words[1].trim_start_matches('/'));
+            let before = fs::read_to_string(&path).unwrap_or_default();
+            machine.write(words[1].trim_start_matches('/'), &format!("{before}{}\n", words[2]));
+        }
+        machine
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.0.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn record(&self, become_other: impl FnOnce()) -> Recording {
+        let path = |name: &str| self.0.path().join(name);
+        let recorder = Recorder::start(RecorderConfig {
+            interval: MAX_INTERVAL,
+            spool: path("spool"),
+            threads: ThreadScope::None,
+            roots: Roots { proc: path("proc"), sys: path("sys") },
+        })
+        .unwrap();
+        become_other();
+        recorder.stop().unwrap()
+    }
+}
+
+/// A trace in memory.
+#[derive(Default)]
+struct Memory(Option<Trace>);
+
+impl Sink for Memory {
+    fn begin(&mut self, head: &TraceHead) -> Result<(), SinkError> {
+        self.0 = Some(Trace::new(head.clone()));
+        Ok(())
+    }
+    fn row(&mut self, time: Nanos, values: &[Option<u64>]) -> Result<(), SinkError> {
+        let trace = self.0.as_mut().unwrap();
+        trace.times.push(time);
+        trace.columns.iter_mut().zip(values).for_each(|(column, value)| column.push(*value));
+        Ok(())
+    }
+}
+
+fn trace(recording: &Recording) -> Trace {
+    let mut memory = Memory::default();
+    recording.decode(&mut memory).unwrap();
+    memory.0.unwrap()
+}
+
+#[test]
+fn a_machines_files_become_the_documented_columns() {
+    let machine = Machine::milan();
+    let recording = machine.record(|| {});
+    let trace = trace(&recording);
+    let shown: Vec<String> = trace
+        .head
+        .series
+        .iter()
+        .zip(&trace.columns)
+        .filter(|(series, _)| !series.name.starts_with("disk.loop") && series.name != "recorder.ns")
+        .map(|(series, column)| format!("{} {} {:?}", series.name, series.unit.name(), column[1].unwrap()))
+        .collect();
+    expect![[r#"
+        cpu.user ticks 10399
+        cpu.nice ticks 1724
+        cpu.system ticks 3102
+        cpu.idle ticks 403789
+        cpu.iowait ticks 1855
+        cpu.irq ticks 0
+        cpu.softirq ticks 264
+        cpu.steal ticks 4
+        cpu0.user ticks 3241
+        cpu0.nice ticks 971
+        cpu0.system ticks 1149
+        cpu0.idle ticks 204904
+        cpu0.iowait ticks 180
+        cpu0.irq ticks 0
+        cpu0.softirq ticks 117
+        cpu0.steal ticks 1
+        cpu1.user ticks 7158
+        cpu1.nice ticks 753
+        cpu1.system ticks 1952
+        cpu1.idle ticks 198885
+        cpu1.iowait ticks 1674
+        cpu1.irq ticks 0
+        cpu1.softirq ticks 146
+        cpu1.steal ticks 2
+        disk.vda.read_ios count 56196
+        disk.vda.read_sectors sectors 5594602
+        disk.vda.read_ms ms 18870
+        disk.vda.write_ios count 26906
+        disk.vda.write_sectors sectors 3307856
+        disk.vda.write_ms ms 5344
+        disk.vda.in_flight count 0
+        disk.vda.io_ms ms 9948
+        disk.vda.weighted_ms ms 25094
+        disk.zram0.read_ios count 0
+        disk.zram0.read_sectors sectors 0
+        disk.zram0.read_ms ms 0
+        disk.zram0.write_ios count 0
+        disk.zram0.write_sectors sectors 0
+        disk.zram0.write_ms ms 0
+        disk.zram0.in_flight count 0
+        disk.zram0.io_ms ms 0
+        disk.zram0.weighted_ms ms 0
+        psi.cpu.some_us us 7067111
+        psi.io.some_us us 7067111
+        psi.io.full_us us 6888683
+        psi.memory.some_us us 7067111
+        psi.memory.full_us us 6888683
+        freq.policy0.time.2800000 ticks 247
+        freq.policy0.time.2100000 ticks 354
+        freq.policy0.time.1500000 ticks 192543
+        freq.policy1.time.2800000 ticks 42
+        freq.policy1.time.2100000 ticks 203
+        freq.policy1.time.1500000 ticks 192900
+        idle.cpu0.state0.us us 289
+        idle.cpu0.state0.entries count 17
+        idle.cpu0.state1.us us 184261
+        idle.cpu0.state1.entries count 7814
+        idle.cpu0.state2.us us 1934386831
+        idle.cpu0.state2.entries count 14284
+        idle.cpu1.state0.us us 98
+        idle.cpu1.state0.entries count 7
+        idle.cpu1.state1.us us 178937
+        idle.cpu1.state1.entries count 7152
+        idle.cpu1.state2.us us 1932958777
+        idle.cpu1.state2.entries count 6983"#]]
+    .assert_eq(&shown.join("\n"));
+    assert_eq!(recording.report().samples, 2);
+}
+
+#[test]
+fn frequencies_come_from_time_in_state_and_else_from_scaling_cur_freq() {
+    let machine = Machine::milan();
+    assert_eq!(machine.record(|| {}).report().frequency, FrequencySource::TimeInState);
+    let machine = Machine::new();
+    machine.write("sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "1500000\n");
+    let recording = machine.record(|| {});
+    assert_eq!(recording.report().frequency, FrequencySource::ScalingCurFreq);
+    assert_eq!(trace(&recording).column("freq.cpu0.khz"), Some(&[Some(1_500_000); 2][..]));
+}
+
+#[test]
+fn what_a_machine_does_not_have_is_named() {
+    let machine = Machine::new();
+    fs::remove_dir_all(machine.0.path().join("proc/pressure")).unwrap();
+    let report = machine.record(|| {}).report().clone();
+    assert_eq!(report.frequency, FrequencySource::None);
+    let absent = report.absent.join("\n");
+    for what in ["no pressure", "no aperf/mperf", "no cpuidle driver", "no RAPL domain"] {
+        assert!(absent.contains(what), "{what} in {absent}");
+    }
+}
+
+#[test]
+fn a_cpu_and_a_disk_that_vanish_become_none_and_not_zero() {
+    let machine = Machine::new();
+    let recording = machine.record(|| {
+        machine.write("proc/stat", &without(STAT, "cpu1 "));
+        machine.write("proc/diskstats", &without(DISKSTATS, " loop7 "));
+    });
+    let trace = trace(&recording);
+    for name in ["cpu1.user", "cpu1.steal", "disk.loop7.read_ios", "disk.loop7.weighted_ms"] {
+        let column = trace.column(name).unwrap();
+        assert!(column[0].is_some() && column[1].is_none(), "{name}: {column:?}");
+    }
+    assert!(trace.column("cpu0.user").unwrap()[1].is_some());
+}
+
+#[test]
+fn a_disk_that_appears_has_done_what_it_counts() {
+    let machine = Machine::new();
+    let recording = machine.record(|| {
+        let new = "   9     127 md127 10 0 80 5 20 0 160 5 0 7 10\n";
+        machine.write("proc/diskstats", &format!("{DISKSTATS}{new}"));
+    });
+    let trace = trace(&recording);
+    assert_eq!(trace.column("disk.md127.read_ios"), Some(&[None, Some(10)][..]));
+    let disks = recording.disks();
+    assert_eq!(disks.len(), 1, "vda did nothing: {disks:?}");
+    assert_eq!((disks[0].device.as_str(), disks[0].read_ios, disks[0].write_sectors), ("md127", 10, 160));
+}
+
+#[test]
+fn a_millisecond_counter_that_wraps_goes_on() {
+    let machine = Machine::new();
+    machine.write("proc/diskstats", "254 0 vda 1 0 8 0 0 0 0 0 0 4294967290 0\n");
+    let recording = machine.record(|| machine.write("proc/diskstats", "254 0 vda 2 0 16 0 0 0 0 0 0 4 0\n"));
+    assert_eq!(recording.disks()[0].busy, Nanos::from_millis(10));
+    let head = recording.head();
+    let series = head.series.iter().find(|s| s.name == "disk.vda.io_ms").unwrap();
+    assert_eq!(series.kind, SeriesKind::Counter { wraps_at: Some(1 << 32) });
+}
+
+#[test]
+fn energy_says_where_it_wraps() {
+    let machine = Machine::new();
+    let zone = "sys/class/powercap/intel-rapl:0";
+    machine.write(&format!("{zone}/name"), "package-0\n");
+    machine.write(&format!("{zone}/max_energy_range_uj"), "262143328850\n");
+    machine.write(&format!("{zone}/energy_uj"), "262143328000\n");
+    let recording = machine.record(|| machine.write(&format!("{zone}/energy_uj"), "150\n"));
+    let trace = trace(&recording);
+    assert_eq!(trace.column("rapl.package-0.uj"), Some(&[Some(262_143_328_000), Some(150)][..]));
+    let series = trace.head.series.iter().find(|s| s.name == "rapl.package-0.uj").unwrap();
+    assert_eq!(series.kind, SeriesKind::Counter { wraps_at: Some(262_143_328_850) });
+}
+
+#[test]
+fn a_text_that_is_not_what_the_kernel_writes_is_an_error_with_its_line() {
+    let machine = Machine::new();
+    let path = |name: &str| machine.0.path().join(name);
+    machine.write("proc/stat", "cpu  1 2 3\ncpu0 1 two 3\n");
+    let recorder = Recorder::start(RecorderConfig {
+        interval: MAX_INTERVAL,
+        spool: path("spool"),
+        threads: ThreadScope::None,
+        roots: Roots { proc: path("proc"), sys: path("sys") },
+    })
+    .unwrap();
+    let error = recorder.stop().unwrap_err().to_string();
+    assert!(error.contains("ticks in line 2 of /proc/stat: `cpu0 1 two 3`"), "{error}");
+}
+
+#[test]
+fn a_torn_recording_gives_the_rows_before_the_tear() {
+    let machine = Machine::milan();
+    let whole = trace(&machine.record(|| machine.write("proc/diskstats", &without(DISKSTATS, "vda"))));
+    let bytes = fs::read(machine.0.path().join("spool")).unwrap();
+    let torn = machine.0.path().join("torn");
+    let mut seen = [0; 3];
+    for cut in 0..bytes.len() {
+        fs::write(&torn, &bytes[..cut]).unwrap();
+        let Ok(recording) = Recording::open(torn.clone()) else { continue };
+        let part = trace(&recording);
+        assert!(part.times.len() < 2, "cut at {cut}: the last row is not known to be whole");
+        if !part.times.is_empty() {
+            assert!(recording.report().absent.iter().any(|note| note.contains("no RAPL domain")));
+        }
+        assert!(recording.report().absent.iter().any(|note| note.contains("not ended properly")));
+        assert_eq!(part.times, whole.times[..part.times.len()]);
+        for (series, column) in part.head.series.iter().zip(&part.columns) {
+            assert_eq!(column, &whole.column(&series.name).unwrap()[..column.len()], "{}", series.name);
+        }
+        seen[part.times.len()] += 1;
+    }
+    assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
+}
+
+#[test]
+fn damage_anywhere_never_panics() {
+    let machine = Machine::milan();
+    machine.record(|| machine.write("proc/stat", &without(STAT, "cpu1 ")));
+    let bytes = fs::read(machine.0.path().join("spool")).unwrap();
+    let damaged = machine.0.path().join("damaged");
+    for at in 0..bytes.len() {
+        let mut copy = bytes.clone();
+        copy[at] ^= 1 << (at % 8);
+        fs::write(&damaged, &copy).unwrap();
+        if let Ok(recording) = Recording::open(damaged.clone()) {
+            let _ = recording.decode(&mut Memory::default());
+        }
+    }
+}
+
+#[test]
+fn a_foreign_file_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notes.txt");
+    fs::write(&path, "not a recording").unwrap();
+    let error = Recording::open(path).unwrap_err().to_string();
+    assert!(error.contains("notes.txt") && error.contains("not a recording of this version"), "{error}");
+}
+
+#[test]
+fn a_machine_without_proc_and_an_interval_out_of_bounds_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = RecorderConfig::new(MAX_INTERVAL, folder.path().join("spool"));
+    config.roots.proc = folder.path().join("nowhere");
+    let error = Recorder::start(config.clone()).unwrap_err().to_string();
+    assert!(error.contains("nowhere/stat"), "{error}");
+    config.interval = Nanos::from_micros(1);
+    let error = Recorder::start(config).unwrap_err().to_string();
+    assert!(error.starts_with("cannot record every 1 µs: the interval has to be between"), "{error}");
+}
+
+fn without(text: &str, word: &str) -> String {
+    text.lines().filter(|line| !line.contains(word)).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn a_spool_that_cannot_be_made_names_its_path() {
+    let spool = Path::new("/nonexistent/spool").to_owned();
+    let error = Recorder::start(RecorderConfig::new(MAX_INTERVAL, spool)).unwrap_err().to_string();
+    assert!(error.contains("cannot create the recording `/nonexistent/spool`"), "{error}");
+}
