@@ -12,6 +12,9 @@ use std::sync::LazyLock;
 
 const TOOL: &str = "dd";
 
+/// The metrics that dd gives.
+pub const METRICS: [&str; 3] = ["throughput", "iops", "elapsed"];
+
 /// The summary; with `status=progress` also what comes before it.
 static SUMMARY: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = r"(?<bytes>\d+) bytes?(?: \([^)]*\))? copied, (?<seconds>[\d.]+(?:e[-+]?\d+)?) s";

@@ -1,0 +1,304 @@
+//! What the parts of a study have to do with each other.
+
+use super::is_name;
+use super::node::{Node, Section, listed, nearest};
+use super::options;
+use crate::tools::{SHARED_METRICS, dd, shared_metric};
+use domain::Study;
+use domain::outcome::Better;
+use domain::plan::{Cell, Plan};
+use domain::rng::Seed;
+use domain::study::{Factor, Target, Tool, Workload};
+use domain::units::{Bytes, Unit};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The block of dd where none is given.
+const DD_BLOCK: Bytes = Bytes::new(512);
+
+/// Notes every problem that no part of the study has alone.
+pub(super) fn check(study: &Study, root: &Section) {
+    for workload in &study.workloads {
+        has_its_target(study, workload, root);
+        has_its_options(workload, root);
+        has_its_placeholders(study, workload, root);
+        reports_the_metric(study, workload, root);
+    }
+    metrics_mean_the_same(study, root);
+    for factor in &study.factors {
+        names_known_workloads(study, factor, root);
+        changes_its_workloads(study, factor, root);
+        factor_options_exist(study, factor, root);
+    }
+    factors_do_not_collide(study, root);
+    if root.is_sound() {
+        cells_are_possible(study, root);
+    }
+}
+
+fn workload_node<'a>(root: &Section<'a>, name: &str) -> Node<'a> {
+    child(root, "workload", name).expect("a workload that was read stands in the file")
+}
+
+fn factor_node<'a>(root: &Section<'a>, name: &str) -> Node<'a> {
+    child(root, "factor", name).expect("a factor that was read stands in the file")
+}
+
+fn child<'a>(root: &Section<'a>, table: &str, name: &str) -> Option<Node<'a>> {
+    root.get(table)?.section()?.get(name)
+}
+
+/// The node below, or the node itself where it is not there.
+fn below<'a>(node: Node<'a>, path: &[&str]) -> Node<'a> {
+    path.iter().fold(node, |node, key| {
+        let child = node.section_if_any().and_then(|section| section.get(key));
+        child.unwrap_or(node)
+    })
+}
+
+fn applies(factor: &Factor, workload: &Workload) -> bool {
+    factor.workloads.is_empty() || factor.workloads.contains(&workload.name)
+}
+
+fn has_its_target(study: &Study, workload: &Workload, root: &Section) {
+    let tool = workload.tool.name();
+    if study.target == Target::None && !matches!(workload.tool, Tool::Command { .. }) {
+        let node = workload_node(root, &workload.name);
+        node.refuse_key(format!(
+            "{tool} needs something to read or write; add `[target]` with `file = \"256MiB\"`"
+        ));
+    }
+}
+
+fn has_its_options(workload: &Workload, root: &Section) {
+    for (option, value) in &workload.options {
+        if let Some(problem) = options::refusal(&workload.tool, option, value) {
+            below(workload_node(root, &workload.name), &["options", option]).refuse_key(problem);
+        }
+    }
+}
+
+fn has_its_placeholders(study: &Study, workload: &Workload, root: &Section) {
+    let Tool::Command { argv, .. } = &workload.tool else { return };
+    let factors: Vec<&str> =
+        study.factors.iter().filter(|f| applies(f, workload)).map(|f| f.name.as_str()).collect();
+    let items = below(workload_node(root, &workload.name), &["argv"]).items().unwrap_or_default();
+    for (item, argument) in items.iter().zip(argv) {
+        for name in placeholders(argument) {
+            if name == "target" && study.target == Target::None {
+                item.refuse("`{target}` stands for the target, and this study has none; add `[target]`");
+            } else if name != "target" && !factors.contains(&name) {
+                let help = match nearest(name, factors.iter().copied().chain(["target"])) {
+                    Some(near) => format!("did you mean `{{{near}}}`?"),
+                    None => format!(
+                        "add `[factor.{name}]`, or put a space after the brace if it is meant as it stands"
+                    ),
+                };
+                item.refuse(format!("`{{{name}}}` names no factor of this workload; {help}"));
+            }
+        }
+    }
+}
+
+/// The names in braces, as in `-j{jobs}`; other braces belong to the command.
+fn placeholders(argument: &str) -> Vec<&str> {
+    let names = argument.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
+    names.map(|(name, _)| name).filter(|name| is_name(name)).collect()
+}
+
+fn reports_the_metric(study: &Study, workload: &Workload, root: &Section) {
+    let metric = study.measure.metric.as_str();
+    let reported: Vec<&str> = match &workload.tool {
+        Tool::Fio => SHARED_METRICS.iter().map(|(name, ..)| *name).collect(),
+        Tool::Dd => dd::METRICS.to_vec(),
+        // Of every command it is known how long it ran.
+        Tool::Command { metrics, .. } => metrics
+            .iter()
+            .map(|m| m.name.as_str())
+            .filter(|name| *name != "elapsed")
+            .chain(["elapsed"])
+            .collect(),
+    };
+    if reported.contains(&metric) {
+        return;
+    }
+    let problem = format!(
+        "`{metric}` is not reported by the workload `{}`, which has {}",
+        workload.name,
+        listed(&reported)
+    );
+    match root.get("measure").and_then(|node| node.section()?.get("metric")) {
+        Some(node) => node.refuse(problem),
+        None => workload_node(root, &workload.name).refuse_key(format!(
+            "the metric that decides, {problem}; choose one with `metric = \"…\"` under `[measure]`"
+        )),
+    }
+}
+
+fn metrics_mean_the_same(study: &Study, root: &Section) {
+    let mut meanings: BTreeMap<&str, (Unit, Better)> = BTreeMap::new();
+    for workload in &study.workloads {
+        let Tool::Command { metrics, .. } = &workload.tool else { continue };
+        for metric in metrics {
+            let meaning = (metric.unit.clone(), metric.better);
+            let name = metric.name.as_str();
+            let first = shared_metric(name).or_else(|| meanings.get(name).cloned());
+            if first.is_some_and(|first| first != meaning) {
+                below(workload_node(root, &workload.name), &["metric"]).refuse(format!(
+                    "`{name}` has another unit or direction here than elsewhere, so that the two cannot stand in one table; rename it"
+                ));
+            }
+            meanings.entry(name).or_insert(meaning);
+        }
+    }
+}
+
+fn names_known_workloads(study: &Study, factor: &Factor, root: &Section) {
+    let known: Vec<&str> = study.workloads.iter().map(|w| w.name.as_str()).collect();
+    let items = below(factor_node(root, &factor.name), &["workloads"]).items_if_any();
+    for (item, name) in items.iter().zip(&factor.workloads) {
+        if !known.contains(&name.as_str()) {
+            let help = match nearest(name, known.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are {}", listed(&known)),
+            };
+            item.refuse(format!("there is no workload `{name}`; {help}"));
+        }
+    }
+}
+
+fn changes_its_workloads(study: &Study, factor: &Factor, root: &Section) {
+    let sets_settings = factor.levels.iter().any(|level| !level.settings.is_empty());
+    let sets_options = factor.levels.iter().any(|level| !level.options.is_empty());
+    for workload in study.workloads.iter().filter(|w| applies(factor, w)) {
+        let changes = match &workload.tool {
+            Tool::Command { argv, .. } => {
+                argv.iter().any(|a| placeholders(a).contains(&factor.name.as_str()))
+            }
+            Tool::Fio | Tool::Dd => sets_options,
+        };
+        if sets_settings || changes {
+            continue;
+        }
+        let help = match &workload.tool {
+            Tool::Command { .. } => format!("put `{{{}}}` into its `argv`", factor.name),
+            Tool::Fio | Tool::Dd => "give the factor an `option` or a `setting`".to_owned(),
+        };
+        factor_node(root, &factor.name).refuse_key(format!(
+            "changes nothing in the workload `{}`; {help}, or name the workloads that it applies to with `workloads = […]`",
+            workload.name
+        ));
+    }
+}
+
+fn factor_options_exist(study: &Study, factor: &Factor, root: &Section) {
+    let node = factor_node(root, &factor.name);
+    let bundles = below(node.clone(), &["level"]).items_if_any();
+    // All levels of `option = "…"` share one place, and one sentence there is enough.
+    let mut said = BTreeSet::new();
+    for workload in study.workloads.iter().filter(|w| applies(factor, w)) {
+        for (index, level) in factor.levels.iter().enumerate() {
+            for (option, value) in &level.options {
+                let Some(problem) = options::refusal(&workload.tool, option, value) else { continue };
+                let problem = format!("for the workload `{}`, `{option}` {problem}", workload.name);
+                let place = match bundles.get(index) {
+                    Some(bundle) => below(bundle.clone(), &["options", option]),
+                    None => below(node.clone(), &["option"]),
+                };
+                if said.insert((place.path.clone(), problem.clone())) {
+                    place.refuse(problem);
+                }
+            }
+        }
+    }
+}
+
+/// Two factors that set one thing would leave one of them without effect, and look measured all the same.
+fn factors_do_not_collide(study: &Study, root: &Section) {
+    for workload in &study.workloads {
+        let mut setters: BTreeMap<String, &str> = BTreeMap::new();
+        for factor in study.factors.iter().filter(|f| applies(f, workload)) {
+            let options =
+                factor.levels.iter().flat_map(|level| level.options.keys().map(|o| format!("option `{o}`")));
+            let settings = factor
+                .levels
+                .iter()
+                .flat_map(|level| level.settings.iter().map(|s| format!("setting `{}`", s.setting)));
+            for what in options.chain(settings) {
+                let first = *setters.entry(what.clone()).or_insert(&factor.name);
+                if first != factor.name {
+                    factor_node(root, &factor.name).refuse_key(format!(
+                        "sets the {what} of the workload `{}`, as the factor `{first}` does; only one of them can",
+                        workload.name
+                    ));
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn cells_are_possible(study: &Study, root: &Section) {
+    let plan = match Plan::new(study.clone(), Seed(0)) {
+        Ok(plan) => plan,
+        Err(error) => {
+            return root
+                .get("factor")
+                .unwrap_or_else(|| root.entries()[0].clone())
+                .refuse_key(error.to_string());
+        }
+    };
+    let (Target::File(target) | Target::Loop(target)) = study.target else { return };
+    let mut refused = Vec::new();
+    for cell in &plan.cells {
+        let problem = match cell.workload.tool {
+            Tool::Fio => fio_reaches_beyond(cell, target),
+            Tool::Dd => dd_reaches_beyond(cell, target),
+            Tool::Command { .. } => None,
+        };
+        if let Some(problem) = problem.filter(|_| !refused.contains(&&cell.workload.name)) {
+            refused.push(&cell.workload.name);
+            let node = below(workload_node(root, &cell.workload.name), &["options"]);
+            node.refuse_key(format!("in the cell `{}`, {problem}", cell.id));
+        }
+    }
+}
+
+/// fio makes a file longer that is too short for its job. A size that is not read here, such as a percentage, is
+/// left to the runner.
+fn fio_reaches_beyond(cell: &Cell, target: Bytes) -> Option<String> {
+    let options = &cell.workload.options;
+    let size = |names: &[&str]| names.iter().find_map(|name| fio_size(options.get(*name)?)).unwrap_or(0);
+    let jobs = options.get("numjobs").and_then(|n| n.parse::<u64>().ok()).unwrap_or(1);
+    let shift = size(&["offset_increment"]).saturating_mul(jobs.saturating_sub(1));
+    let end = size(&["size"]).saturating_add(size(&["offset", "fileoffset"])).saturating_add(shift);
+    (end > target.get()).then(|| {
+        format!(
+            "fio would go up to {}, beyond the target's {target}; make `size` or `offset` smaller, or the target larger",
+            Bytes::new(end)
+        )
+    })
+}
+
+/// To fio `kb` is `k`, 1024 bytes (fio(1), `kb_base`).
+fn fio_size(text: &str) -> Option<u64> {
+    let lower = text.to_ascii_lowercase();
+    let text = if lower.ends_with("ib") { &lower[..] } else { lower.trim_end_matches('b') };
+    Bytes::parse(text).map(Bytes::get)
+}
+
+/// dd would make the target longer.
+fn dd_reaches_beyond(cell: &Cell, target: Bytes) -> Option<String> {
+    let options = &cell.workload.options;
+    if options.get("direction").map(String::as_str) != Some("write") {
+        return None;
+    }
+    let block = options.get("bs").map_or(Some(DD_BLOCK), |bs| Bytes::parse(bs))?;
+    let blocks = |name: &str| options.get(name).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+    let end = blocks("count").saturating_add(blocks("seek")).saturating_mul(block.get());
+    (end > target.get()).then(|| {
+        format!(
+            "dd would write up to {}, beyond the target's {target}; make `count`, `seek` or `bs` smaller, or the target larger",
+            Bytes::new(end)
+        )
+    })
+}

@@ -1,0 +1,142 @@
+//! What is wrong with a study file: all of it, each with its place.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+
+/// How many errors are kept: more than anybody corrects before the next try.
+const MOST_ERRORS: usize = 50;
+
+/// How much of a text is shown: a mistake may be a megabyte long, its message not.
+const MOST_SHOWN_CHARS: usize = 800;
+
+/// One thing that is wrong, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StudyError {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// The path of the key, such as `workload.seqread.options.bs`; empty where the text is not TOML there.
+    pub key: String,
+    /// What is wrong, and what to do.
+    pub problem: String,
+}
+
+impl fmt::Display for StudyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, column, key, problem } = self;
+        match key.as_str() {
+            "" => write!(f, "line {line}, column {column}: {problem}"),
+            key => write!(f, "line {line}, column {column}: `{key}`: {problem}"),
+        }
+    }
+}
+
+/// Everything that is wrong with a study file, in the order of the file; never empty.
+///
+/// Where the text is not TOML these are the places where it is not; what the study means is looked at once it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StudyErrors {
+    errors: Vec<StudyError>,
+    left_out: usize,
+}
+
+impl StudyErrors {
+    /// The errors, at most 50 of them.
+    pub fn list(&self) -> &[StudyError] {
+        &self.errors
+    }
+
+    /// One line an error, as compilers write them: `studies/quick.toml:12:3: …`, so that editors can follow.
+    pub fn show(&self, file: &str) -> String {
+        let line = |e: &StudyError| match e.key.as_str() {
+            "" => format!("{file}:{}:{}: {}\n", e.line, e.column, e.problem),
+            key => format!("{file}:{}:{}: `{key}`: {}\n", e.line, e.column, e.problem),
+        };
+        let mut text: String = self.errors.iter().map(line).collect();
+        if self.left_out > 0 {
+            text += &format!("{file}: and {} more errors; correct these first\n", self.left_out);
+        }
+        text
+    }
+}
+
+impl fmt::Display for StudyErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.errors.iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))?;
+        match self.left_out {
+            0 => Ok(()),
+            more => write!(f, "\nand {more} more errors; correct these first"),
+        }
+    }
+}
+
+impl std::error::Error for StudyErrors {}
+
+/// Collects errors while a study is read. Readers share it, so that each can go on after an error.
+pub(super) struct Problems<'t> {
+    text: &'t str,
+    found: RefCell<Vec<(usize, String, String)>>,
+    left_out: Cell<usize>,
+}
+
+impl<'t> Problems<'t> {
+    pub(super) fn of(text: &'t str) -> Self {
+        Self { text, found: RefCell::default(), left_out: Cell::default() }
+    }
+
+    /// Notes a problem at a byte of the text.
+    pub(super) fn add(&self, offset: usize, key: impl Into<String>, problem: impl Into<String>) {
+        let mut found = self.found.borrow_mut();
+        if found.len() < MOST_ERRORS {
+            found.push((offset, shortened(key.into()), shortened(problem.into())));
+        } else {
+            self.left_out.set(self.left_out.get() + 1);
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.borrow().is_empty()
+    }
+
+    /// Whether there is no line break between two bytes.
+    pub(super) fn share_a_line(&self, one: usize, other: usize) -> bool {
+        let between = self.text.as_bytes().get(one.min(other)..one.max(other));
+        between.is_some_and(|bytes| !bytes.contains(&b'\n'))
+    }
+
+    /// What was read, or everything that is wrong with it.
+    ///
+    /// A reader that gives nothing has said why; otherwise it is at fault itself.
+    pub(super) fn settle<T>(self, read: Option<T>) -> Result<T, StudyErrors> {
+        if let (true, Some(value)) = (self.is_empty(), read) {
+            return Ok(value);
+        }
+        assert!(!self.is_empty(), "a part of the study was not read, and nobody said why");
+        let mut found = self.found.take();
+        found.sort_by_key(|(offset, ..)| *offset);
+        let error = |(offset, key, problem): (usize, String, String)| {
+            let (line, column) = self.place(offset);
+            StudyError { line, column, key, problem }
+        };
+        let errors = found.into_iter().map(error).collect();
+        Err(StudyErrors { errors, left_out: self.left_out.get() })
+    }
+
+    /// Line and column of a byte, both from 1; the column counts characters.
+    fn place(&self, offset: usize) -> (usize, usize) {
+        let boundary = (0..=offset.min(self.text.len())).rev().find(|at| self.text.is_char_boundary(*at));
+        let before = &self.text[..boundary.unwrap_or(0)];
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        let column = before[line_start..].trim_start_matches('\u{feff}').chars().count() + 1;
+        (before.bytes().filter(|byte| *byte == b'\n').count() + 1, column)
+    }
+}
+
+fn shortened(text: String) -> String {
+    match text.char_indices().nth(MOST_SHOWN_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}

@@ -1,0 +1,137 @@
+//! `[factor.NAME]`: what is varied.
+
+use super::node::{Node, Scalar, Section};
+use super::options::{self, Options};
+use super::{MOST_NAME_CHARS, key_name, settings};
+use domain::plan::CellId;
+use domain::setting::SettingRequest;
+use domain::study::{Factor, Level};
+
+/// Names that have a meaning already: the placeholder `{target}`, and the column that names the workload.
+const TAKEN: [&str; 2] = ["target", "workload"];
+
+/// A bound on the levels of one factor; a plan of several is bounded by its cells.
+const MOST_LEVELS: usize = 100;
+
+pub(super) fn read(node: &Node) -> Option<Factor> {
+    let name = key_name(node).filter(|name| {
+        let taken = TAKEN.contains(&name.as_str());
+        if taken {
+            node.refuse_key(format!("`{name}` has a meaning already; choose another name"));
+        }
+        !taken
+    });
+    let section = node.section()?;
+    section.only(&["option", "setting", "levels", "level", "workloads"]);
+    let levels = levels(&section);
+    let workloads = section.get("workloads").map_or(Some(vec![]), |node| workloads(&node));
+    Some(Factor { name: name?, levels: levels?, workloads: workloads? })
+}
+
+fn levels(section: &Section) -> Option<Vec<Level>> {
+    let (option, setting) = (section.get("option"), section.get("setting"));
+    if let Some(bundles) = section.get("level") {
+        for other in [option, setting, section.get("levels")].into_iter().flatten() {
+            other.refuse_key("cannot stand beside `level`, whose entries say themselves what they change");
+        }
+        return distinct(&bundles, bundles.items()?, bundle);
+    }
+    let list = section.require("levels", "levels = [\"4k\", \"64k\"]")?;
+    let items = list.items()?;
+    match (option, setting) {
+        (Some(_), Some(setting)) => {
+            setting.refuse_key("a factor sets an option or a setting, not both; write `[[factor.NAME.level]]` tables for levels that do");
+            None
+        }
+        (Some(option), None) => {
+            let option = option.text()?;
+            distinct(&list, items, |item| {
+                let Scalar { shown, value } = item.scalar()?;
+                Some(Level {
+                    name: shown,
+                    options: Options::from([(option.to_owned(), value)]),
+                    settings: vec![],
+                })
+            })
+        }
+        (None, Some(setting)) => {
+            let setting = settings::name(setting.text()?, &setting)?;
+            distinct(&list, items, |item| {
+                let Scalar { shown, value } = item.scalar()?;
+                let request = SettingRequest { setting: setting.clone(), value };
+                Some(Level { name: shown, options: Options::new(), settings: vec![request] })
+            })
+        }
+        // For the placeholders of commands; whether one uses it is checked once all workloads are known.
+        (None, None) => distinct(&list, items, |item| {
+            Some(Level { name: item.scalar()?.shown, options: Options::new(), settings: vec![] })
+        }),
+    }
+}
+
+fn bundle(node: &Node) -> Option<Level> {
+    let section = node.section()?;
+    section.only(&["name", "options", "settings"]);
+    let name = section.require("name", "name = \"fast\"").and_then(|node| Some(node.scalar()?.shown));
+    let options = section.get("options").map_or_else(|| Some(Options::new()), |node| options::read(&node));
+    let settings = section.get("settings").map_or(Some(vec![]), |node| settings::read(&node));
+    Some(Level { name: name?, options: options?, settings: settings? })
+}
+
+/// Reads the levels, and sees to it that there are two at least and that their names differ, in file names too.
+fn distinct<'a>(
+    node: &Node<'a>,
+    items: Vec<Node<'a>>,
+    read: impl Fn(&Node<'a>) -> Option<Level>,
+) -> Option<Vec<Level>> {
+    if !(2..=MOST_LEVELS).contains(&items.len()) {
+        node.refuse(format!(
+            "a factor has from 2 to {MOST_LEVELS} levels, this one has {}; what does not vary goes to the workload's options or to `[settings]`",
+            items.len()
+        ));
+        return None;
+    }
+    let mut levels: Vec<Level> = Vec::new();
+    let mut complete = true;
+    for item in items {
+        let Some(level) = read(&item) else {
+            complete = false;
+            continue;
+        };
+        if let Some(problem) = name_problem(&level, &levels) {
+            item.refuse(problem);
+            complete = false;
+        }
+        levels.push(level);
+    }
+    complete.then_some(levels)
+}
+
+fn name_problem(level: &Level, earlier: &[Level]) -> Option<String> {
+    let name = &level.name;
+    if name.trim().is_empty() || name.chars().count() > MOST_NAME_CHARS {
+        return Some(format!(
+            "a level's name has from 1 to {MOST_NAME_CHARS} characters; name it in a `[[factor.NAME.level]]` table"
+        ));
+    }
+    let in_file_names = |level: &Level| CellId::new([level.name.as_str()]);
+    let same = earlier.iter().find(|other| in_file_names(other) == in_file_names(level))?;
+    Some(if same.name == *name {
+        format!("the level `{name}` is there twice; take one out")
+    } else {
+        format!(
+            "the levels `{}` and `{name}` would share a file name; let them differ in letters, digits or `-`",
+            same.name
+        )
+    })
+}
+
+fn workloads(node: &Node) -> Option<Vec<String>> {
+    let items = node.items()?;
+    if items.is_empty() {
+        node.refuse("is empty; name the workloads that this factor applies to, or take the key out for all");
+        return None;
+    }
+    let names: Vec<Option<String>> = items.iter().map(|item| item.text().map(str::to_owned)).collect();
+    names.into_iter().collect()
+}

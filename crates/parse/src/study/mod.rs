@@ -1,0 +1,211 @@
+//! Study files: TOML to a [`Study`], strictly.
+//!
+//! Everything that can be known without the machine is checked here, and everything that is wrong is said at
+//! once, with line, column and what to do: a study may run for hours, and must not fail in its last cell for a
+//! spelling mistake. docs/STUDY-FORMAT.md is the reference of the format.
+//!
+//! Not a goal: whether the machine has a setting, a tool or the room; the runner says that.
+
+mod check;
+mod error;
+mod factor;
+mod measure;
+mod node;
+mod options;
+mod settings;
+mod workload;
+
+pub use error::{StudyError, StudyErrors};
+
+use domain::Study;
+use domain::study::{FORMAT_VERSION, Target};
+use domain::units::Bytes;
+use error::Problems;
+use node::{Node, Section};
+use toml::de::DeTable;
+
+/// A bound on a study file. A long one has some kilobytes.
+const MOST_STUDY: Bytes = Bytes::from_mib(1);
+
+/// A bound on the target: larger files take hours to fill.
+const MOST_TARGET: Bytes = Bytes::from_mib(1 << 20);
+
+/// A bound on workloads and on factors: already few of them multiply to more cells than anybody measures.
+const MOST_CHILDREN: usize = 64;
+
+/// A loop device drops what does not fill its last page.
+const LOOP_MULTIPLE: Bytes = Bytes::from_kib(4);
+
+/// A bound on names, which become parts of file names and columns of tables.
+const MOST_NAME_CHARS: usize = 64;
+
+/// Reads a study file.
+///
+/// # Errors
+/// Everything that is wrong with it; see [`StudyErrors`].
+pub fn parse(text: &str) -> Result<Study, StudyErrors> {
+    let problems = Problems::of(text);
+    if text.len() as u64 > MOST_STUDY.get() {
+        let size = Bytes::new(text.len() as u64);
+        problems.add(
+            0,
+            "",
+            format!("this file has {size}, a study at most {MOST_STUDY}; is it the right file?"),
+        );
+        return problems.settle(None);
+    }
+    let (document, syntax_errors) = DeTable::parse_recoverable(text);
+    if !syntax_errors.is_empty() {
+        add_syntax_errors(&problems, &syntax_errors);
+        return problems.settle(None);
+    }
+    let study = read(&Section::root(document.get_ref(), &problems));
+    problems.settle(study)
+}
+
+/// One error a line: what follows on a line is mostly the echo of its first.
+fn add_syntax_errors(problems: &Problems, errors: &[toml::de::Error]) {
+    let mut last: Option<usize> = None;
+    for error in errors {
+        let offset = error.span().map_or(0, |span| span.start);
+        if !last.is_some_and(|last| problems.share_a_line(last, offset)) {
+            problems.add(
+                offset,
+                "",
+                format!("{}; see https://toml.io for the syntax", reason(error.message())),
+            );
+        }
+        last = Some(offset);
+    }
+}
+
+/// The parser takes a bare word that begins with `t` or `f` for a boolean, which `tool = fio` is not.
+fn reason(message: &str) -> &str {
+    match message.strip_prefix("invalid boolean") {
+        Some(_) => "this is neither a string, which is quoted, nor `true` or `false`",
+        None => message,
+    }
+}
+
+fn read(root: &Section) -> Option<Study> {
+    version(root)?;
+    root.only(&["flyball", "name", "question", "target", "workload", "factor", "settings", "measure"]);
+    let name = root.require("name", "name = \"my-study\"").and_then(|node| name(&node));
+    let question = root.require("question", "question = \"Does … decide …?\"").and_then(|node| node.text());
+    let target = root.get("target").map_or(Some(Target::None), |node| target(&node));
+    let settings = root.get("settings").map_or(Some(vec![]), |node| settings::read(&node));
+    let workloads = children(root, "workload", "[workload.NAME]", workload::read);
+    let factors = match root.get("factor") {
+        Some(_) => children(root, "factor", "[factor.NAME]", factor::read),
+        None => Some(vec![]),
+    };
+    let measure =
+        root.get("measure").map_or_else(|| Some(domain::study::Measure::default()), |n| measure::read(&n));
+    let study = Study {
+        name: name?,
+        question: question?.to_owned(),
+        target: target?,
+        workloads: workloads?,
+        factors: factors?,
+        settings: settings?,
+        measure: measure?,
+    };
+    check::check(&study, root);
+    Some(study)
+}
+
+/// `flyball = 1`, before anything else: a later version may mean anything by its other keys.
+fn version(root: &Section) -> Option<()> {
+    let node = root.require("flyball", "flyball = 1")?;
+    if node.integer() != Some(FORMAT_VERSION) {
+        node.refuse(format!("this program reads version {FORMAT_VERSION} of the study format; write `flyball = {FORMAT_VERSION}`, or get the flyball that reads this file"));
+        return None;
+    }
+    if root.entries().first().is_some_and(|first| first.key != "flyball") {
+        node.refuse_key("has to be the first key of the file, so that it can be told what the others mean");
+    }
+    Some(())
+}
+
+/// Reads the named tables below a key, such as `[workload.NAME]`; at least one has to be there.
+fn children<'a, T>(
+    root: &Section<'a>,
+    key: &str,
+    form: &str,
+    read: impl Fn(&Node<'a>) -> Option<T>,
+) -> Option<Vec<T>> {
+    let section = root.require(key, form)?.section()?;
+    let nodes = section.entries();
+    if nodes.is_empty() {
+        section.refuse(format!("is empty; write `{form}`"));
+        return None;
+    }
+    if nodes.len() > MOST_CHILDREN {
+        section.refuse(format!(
+            "has {} tables, and {MOST_CHILDREN} at most make sense; split the study",
+            nodes.len()
+        ));
+        return None;
+    }
+    // Each is read before any is given up, so that all their problems are seen.
+    let read_all: Vec<Option<T>> = nodes.iter().map(read).collect();
+    read_all.into_iter().collect()
+}
+
+fn target(node: &Node) -> Option<Target> {
+    let section = node.section()?;
+    section.only(&["file", "loop"]);
+    match (section.get("file"), section.get("loop")) {
+        (Some(size), None) => size.size(Bytes::new(1)..=MOST_TARGET).map(Target::File),
+        (None, Some(size)) => {
+            let bytes = size.size(LOOP_MULTIPLE..=MOST_TARGET)?;
+            if !bytes.get().is_multiple_of(LOOP_MULTIPLE.get()) {
+                size.refuse(format!(
+                    "has to be a multiple of {LOOP_MULTIPLE}, which a loop device is made of"
+                ));
+                return None;
+            }
+            Some(Target::Loop(bytes))
+        }
+        (Some(_), Some(second)) => {
+            second.refuse_key("a study has one target; take out `file` or `loop`");
+            None
+        }
+        // An unknown key has been said to be one.
+        (None, None) if !section.entries().is_empty() => None,
+        (None, None) => {
+            section
+                .refuse("is empty; write `file = \"256MiB\"` or `loop = \"256MiB\"`, or take the table out");
+            None
+        }
+    }
+}
+
+/// A name of letters, digits, `-` and `_`.
+fn name(node: &Node) -> Option<String> {
+    let text = node.text()?;
+    if is_name(text) {
+        return Some(text.to_owned());
+    }
+    node.refuse(NAME_RULE.replace("{}", text));
+    None
+}
+
+/// The same for a name that is a key.
+fn key_name(node: &Node) -> Option<String> {
+    if is_name(node.key) {
+        return Some(node.key.to_owned());
+    }
+    node.refuse_key(NAME_RULE.replace("{}", &node.key.escape_debug().to_string()));
+    None
+}
+
+const NAME_RULE: &str = "`{}` is not a name; use 1 to 64 letters, digits, `-` and `_`";
+
+fn is_name(text: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    (1..=MOST_NAME_CHARS).contains(&text.len()) && text.chars().all(allowed)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,723 @@
+use super::*;
+use domain::outcome::Better;
+use domain::plan::Plan;
+use domain::rng::Seed;
+use domain::study::{Measure, Tool};
+use domain::time::Nanos;
+use domain::units::Unit;
+use expect_test::{Expect, expect};
+use proptest::prelude::*;
+
+/// The least that is a study; line 5 is where a test goes on.
+const HEAD: &str = "flyball = 1\nname = \"s\"\nquestion = \"q\"\ntarget.file = \"1MiB\"\n";
+const FIO: &str = "[workload.w]\ntool = \"fio\"\noptions = { rw = \"read\" }\n";
+
+fn check(text: &str, expected: Expect) {
+    let errors = parse(text).expect_err("this study is wrong");
+    expected.assert_eq(&format!("{errors}\n"));
+}
+
+fn check_after_head(text: &str, expected: Expect) {
+    check(&format!("{HEAD}{text}"), expected);
+}
+
+fn study(text: &str) -> Study {
+    parse(&format!("{HEAD}{text}")).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+#[test]
+fn the_least_study_takes_every_default() {
+    let study = study(FIO);
+    assert_eq!(study.measure, Measure::default());
+    assert_eq!(study.target, Target::File(Bytes::from_mib(1)));
+    assert_eq!((study.workloads.len(), study.factors.len(), study.settings.len()), (1, 0, 0));
+}
+
+#[test]
+fn workloads_and_factors_keep_the_order_of_the_file() {
+    let study = study(
+        "[factor.z]\noption = \"bs\"\nlevels = [\"64k\", 4096]\n[workload.b]\ntool = \"fio\"\n[workload.a]\ntool = \"dd\"\n[factor.a]\nsetting = \"vm.dirty_ratio\"\nlevels = [20, 5]\n",
+    );
+    let names: Vec<&str> = study.workloads.iter().map(|w| w.name.as_str()).collect();
+    assert_eq!(names, ["b", "a"]);
+    let factors: Vec<&str> = study.factors.iter().map(|f| f.name.as_str()).collect();
+    assert_eq!(factors, ["z", "a"]);
+    assert_eq!(study.factors[0].levels[1].options["bs"], "4096");
+    assert_eq!(study.factors[1].levels[0].settings[0].to_string(), "vm.dirty_ratio = 20");
+}
+
+#[test]
+fn a_boolean_is_one_or_zero_to_tools_and_a_word_to_people() {
+    let study = study(&format!("{FIO}[factor.direct]\noption = \"direct\"\nlevels = [false, true]\n"));
+    let level = &study.factors[0].levels[1];
+    assert_eq!((level.name.as_str(), level.options["direct"].as_str()), ("true", "1"));
+}
+
+#[test]
+fn a_bundle_changes_options_and_settings_together() {
+    let study = study(&format!(
+        "{FIO}[factor.policy]\n[[factor.policy.level]]\nname = \"fast\"\nsettings = {{ governor = \"performance\", \"turbo\" = true }}\n[[factor.policy.level]]\nname = \"slow\"\noptions = {{ iodepth = 1 }}\n"
+    ));
+    let [fast, slow] = &study.factors[0].levels[..] else { panic!("two levels") };
+    let settings: Vec<String> = fast.settings.iter().map(ToString::to_string).collect();
+    assert_eq!(settings, ["governor = performance", "turbo = 1"]);
+    assert_eq!(slow.options["iodepth"], "1");
+}
+
+#[test]
+fn a_command_has_its_metrics_and_placeholders() {
+    let study = study(
+        "[workload.build]\ntool = \"command\"\nargv = [\"make\", \"-j{jobs}\", \"-C\", \"{target}\", \"awk '{ print $1 }'\", \"{}\"]\n[[workload.build.metric]]\nname = \"rate\"\npattern = 'rate (\\d+)'\nunit = \"MB/s\"\nbetter = \"higher\"\n[factor.jobs]\nlevels = [1, 2]\n[measure]\nmetric = \"rate\"\n",
+    );
+    let Tool::Command { metrics, .. } = &study.workloads[0].tool else { panic!("a command") };
+    assert_eq!((&metrics[0].unit, metrics[0].better), (&Unit::Other("MB/s".into()), Better::Higher));
+    assert!(study.factors[0].levels[0].options.is_empty());
+}
+
+#[test]
+fn settings_are_the_same_with_and_without_quotes() {
+    let study = study(&format!(
+        "{FIO}[settings]\n\"vm.dirty_ratio\" = 20\nvm.swappiness = 0x0a\n\"read_ahead_kb@loop3\" = 128\n"
+    ));
+    let settings: Vec<String> = study.settings.iter().map(ToString::to_string).collect();
+    assert_eq!(settings, ["vm.dirty_ratio = 20", "vm.swappiness = 10", "read_ahead_kb@loop3 = 128"]);
+}
+
+#[test]
+fn every_key_of_measure_is_read() {
+    let study = study(&format!(
+        "{FIO}[measure]\nmetric = \"iops\"\nrepeats = 8\nprecision = 0.1\nconfidence = \"99%\"\nthreshold = 0\ndrop_caches = false\ninterval = \"100ms\"\ntimeout = \"1min\"\nsettle = \"0s\"\nretries = 3\n"
+    ));
+    let expected = Measure {
+        metric: "iops".into(),
+        repeats_min: 8,
+        repeats_max: 8,
+        precision: 0.1,
+        confidence: 0.99,
+        threshold: 0.0,
+        drop_caches: false,
+        interval: Nanos::from_millis(100),
+        timeout: Nanos::from_secs(60),
+        settle: Nanos::ZERO,
+        retries: 3,
+    };
+    assert_eq!(study.measure, expected);
+}
+
+#[test]
+fn an_empty_file_lacks_its_version() {
+    check(
+        "",
+        expect![[r#"
+        line 1, column 1: `flyball`: missing; write `flyball = 1`
+    "#]],
+    );
+}
+
+#[test]
+fn a_later_version_is_the_only_thing_said_of_a_file() {
+    check(
+        "flyball = 2\nshape = \"new\"\n",
+        expect![[r#"
+        line 1, column 11: `flyball`: this program reads version 1 of the study format; write `flyball = 1`, or get the flyball that reads this file
+    "#]],
+    );
+}
+
+#[test]
+fn the_version_comes_first() {
+    check(
+        &format!("name = \"s\"\nflyball = 1\nquestion = \"q\"\ntarget.file = \"1MiB\"\n{FIO}"),
+        expect![[r#"
+            line 2, column 1: `flyball`: has to be the first key of the file, so that it can be told what the others mean
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_not_toml_is_said_for_each_line() {
+    check_after_head(
+        "[workload.w]\ntool = fio\noptions = { bs = 4k, rw = read }\nname = \"a\n",
+        expect![[r#"
+            line 6, column 8: this is neither a string, which is quoted, nor `true` or `false`; see https://toml.io for the syntax
+            line 7, column 18: string values must be quoted, expected literal string; see https://toml.io for the syntax
+            line 8, column 10: invalid basic string, expected `"`; see https://toml.io for the syntax
+        "#]],
+    );
+}
+
+#[test]
+fn an_unknown_key_names_the_nearest_and_only_a_near_one() {
+    check_after_head(
+        "[workload.w]\ntool = \"fio\"\noptoins = { rw = \"read\" }\n[mesure]\n[measure]\nrepeat = 3\ncolour = \"red\"\n",
+        expect![[r#"
+            line 7, column 1: `workload.w.optoins`: unknown key; did you mean `options`?
+            line 8, column 2: `mesure`: unknown key; did you mean `measure`?
+            line 10, column 1: `measure.repeat`: unknown key; did you mean `repeats`?
+            line 11, column 1: `measure.colour`: unknown key; known here: `metric`, `repeats`, `precision`, `confidence`, `threshold`, `drop_caches`, `interval`, `timeout`, `settle`, `retries`
+        "#]],
+    );
+}
+
+#[test]
+fn every_wrong_value_of_measure_is_said_at_once() {
+    check_after_head(
+        &format!(
+            "{FIO}[measure]\nmetric = \"speed\"\nrepeats = [15, 5]\nprecision = 5\nconfidence = 1.0\nthreshold = \"two\"\ndrop_caches = \"yes\"\ninterval = \"1us\"\ntimeout = 10\nsettle = \"2 fortnights\"\nretries = -1\n"
+        ),
+        expect![[r#"
+            line 10, column 11: `measure.repeats`: the least, 15, is above the most, 5; write `[5, 15]`
+            line 11, column 13: `measure.precision`: is not a share; write it as `"5%"` or `0.05`
+            line 12, column 14: `measure.confidence`: has to be at least 0.5 and below 1, such as `0.95`
+            line 13, column 13: `measure.threshold`: is not a share; write it as `"5%"` or `0.05`
+            line 14, column 15: `measure.drop_caches`: has to be `true` or `false`; this is a string
+            line 15, column 12: `measure.interval`: is 1 µs; it has to be from 1 ms to 10.0 s
+            line 16, column 11: `measure.timeout`: is not a span of time; write a number and its unit, `us`, `ms`, `s`, `min` or `h`: `"10ms"`
+            line 17, column 10: `measure.settle`: is not a span of time; write a number and its unit, `us`, `ms`, `s`, `min` or `h`: `"10ms"`
+            line 18, column 11: `measure.retries`: has to be from 0 to 100
+        "#]],
+    );
+}
+
+#[test]
+fn repeats_are_bounded_in_number_and_form() {
+    check_after_head(
+        &format!("{FIO}[measure]\nrepeats = [0, 1001]\n"),
+        expect![[r#"
+        line 9, column 12: `measure.repeats[1]`: has to be from 1 to 1000
+        line 9, column 15: `measure.repeats[2]`: has to be from 1 to 1000
+    "#]],
+    );
+    check_after_head(
+        &format!("{FIO}[measure]\nrepeats = [1, 2, 3]\n"),
+        expect![[r#"
+        line 9, column 11: `measure.repeats`: has to be `[LEAST, MOST]`, such as `[5, 15]`, or one number
+    "#]],
+    );
+    check_after_head(
+        &format!("{FIO}[measure]\nrepeats = 99999999999999999999\n"),
+        expect![[r#"
+        line 9, column 11: `measure.repeats`: has to be from 1 to 1000
+    "#]],
+    );
+}
+
+#[test]
+fn a_target_is_one_size_within_bounds() {
+    let with =
+        |target: &str| format!("flyball = 1\nname = \"s\"\nquestion = \"q\"\n[target]\n{target}\n{FIO}");
+    check(
+        &with(""),
+        expect![[r#"
+        line 4, column 2: `target`: is empty; write `file = "256MiB"` or `loop = "256MiB"`, or take the table out
+    "#]],
+    );
+    check(
+        &with("file = \"1M\"\nloop = \"1M\""),
+        expect![[r#"
+        line 6, column 1: `target.loop`: a study has one target; take out `file` or `loop`
+    "#]],
+    );
+    check(
+        &with("file = \"0\""),
+        expect![[r#"
+        line 5, column 8: `target.file`: is 0 B; it has to be from 1 B to 1 TiB
+    "#]],
+    );
+    check(
+        &with("file = \"2TiB\""),
+        expect![[r#"
+        line 5, column 8: `target.file`: is 2 TiB; it has to be from 1 B to 1 TiB
+    "#]],
+    );
+    check(
+        &with("loop = \"10000\""),
+        expect![[r#"
+        line 5, column 8: `target.loop`: has to be a multiple of 4 KiB, which a loop device is made of
+    "#]],
+    );
+    check(
+        &with("file = \"big\""),
+        expect![[r#"
+        line 5, column 8: `target.file`: is not a size; write a number and its unit, as in `"256MiB"` or `"4k"`
+    "#]],
+    );
+    check(
+        &with("file = 4096"),
+        expect![[r#"
+        line 5, column 8: `target.file`: is not a size; write a number and its unit, as in `"256MiB"` or `"4k"`
+    "#]],
+    );
+    check(
+        &with("disk = \"/dev/sda\""),
+        expect![[r#"
+            line 5, column 1: `target.disk`: unknown key; known here: `file`, `loop`
+        "#]],
+    );
+}
+
+#[test]
+fn fio_and_dd_need_a_target() {
+    check(
+        &format!("flyball = 1\nname = \"s\"\nquestion = \"q\"\n{FIO}"),
+        expect![[r#"
+        line 4, column 11: `workload.w`: fio needs something to read or write; add `[target]` with `file = "256MiB"`
+    "#]],
+    );
+}
+
+#[test]
+fn there_is_a_workload_and_a_tool() {
+    check_after_head(
+        "",
+        expect![[r#"
+        line 1, column 1: `workload`: missing; write `[workload.NAME]`
+    "#]],
+    );
+    check_after_head(
+        "[workload]\n",
+        expect![[r#"
+        line 5, column 2: `workload`: is empty; write `[workload.NAME]`
+    "#]],
+    );
+    check_after_head(
+        "[workload.w]\n[workload.v]\ntool = \"bonnie\"\n[workload.\"a b\"]\ntool = \"dd\"\n",
+        expect![[r#"
+            line 5, column 11: `workload.w.tool`: missing; write `tool = "fio"`
+            line 7, column 8: `workload.v.tool`: there is no tool `bonnie`; write `fio`, `dd` or `command`
+            line 8, column 11: `workload."a b"`: `a b` is not a name; use 1 to 64 letters, digits, `-` and `_`
+        "#]],
+    );
+    check_after_head(
+        "workload = 3\n",
+        expect![[r#"
+        line 5, column 12: `workload`: has to be a table, `[workload]`; this is an integer
+    "#]],
+    );
+}
+
+#[test]
+fn options_that_flyball_sets_or_nobody_should_are_refused_with_the_reason() {
+    check_after_head(
+        "[workload.w]\ntool = \"fio\"\noptions = { filename = \"/dev/sda\", output-format = \"terse\", exec_prerun = \"rm\", unlink = true, ioscheduler = \"none\", ioengine = \"external:x.so\", write_bw_log = \"../x\" }\n[workload.v]\ntool = \"dd\"\noptions = { of = \"/dev/sda\", status = \"none\", direction = \"out\" }\n",
+        expect![[r#"
+            line 7, column 13: `workload.w.options.filename`: cannot be set here: Flyball runs fio on the study's target and on nothing else
+            line 7, column 36: `workload.w.options.output-format`: cannot be set here: Flyball sets it, to read fio's report
+            line 7, column 61: `workload.w.options.exec_prerun`: cannot be set here: it runs another program; make that a workload of its own with `tool = "command"`
+            line 7, column 81: `workload.w.options.unlink`: cannot be set here: it removes the target, which the next trial needs
+            line 7, column 96: `workload.w.options.ioscheduler`: cannot be set here: it changes the machine; use the setting `scheduler`, which is put back
+            line 7, column 118: `workload.w.options.ioengine`: is `external:x.so`, which is none of fio's engines that stay on the target: `cpuio`, `io_uring`, `libaio`, `mmap`, `null`, `posixaio`, `psync`, `pvsync`, `pvsync2`, `splice`, `sync`, `vsync`
+            line 7, column 146: `workload.w.options.write_bw_log`: names a path; logs are given a plain name, and go to the trial's folder
+            line 10, column 13: `workload.v.options.of`: cannot be set here: Flyball runs dd on the study's target and on nothing else; write `direction = "read"` or `"write"`
+            line 10, column 30: `workload.v.options.status`: cannot be set here: Flyball sets it, to read dd's report
+            line 10, column 47: `workload.v.options.direction`: is `out`; write `read` or `write`
+        "#]],
+    );
+}
+
+#[test]
+fn the_beginning_of_an_option_is_not_the_option() {
+    check_after_head(
+        "[workload.w]\ntool = \"fio\"\noptions = { filen = \"/dev/sda\", iodeph = 4, fast = true }\n[workload.v]\ntool = \"dd\"\noptions = { cuont = 3 }\n",
+        expect![[r#"
+            line 7, column 13: `workload.w.options.filen`: is no option of fio that a study can set; see docs/STUDY-FORMAT.md and `man fio`
+            line 7, column 33: `workload.w.options.iodeph`: is no option of fio that a study can set; did you mean `iodepth`?
+            line 7, column 45: `workload.w.options.fast`: is no option of fio that a study can set; see docs/STUDY-FORMAT.md and `man fio`
+            line 10, column 13: `workload.v.options.cuont`: is no option of dd that a study can set; did you mean `count`?
+        "#]],
+    );
+}
+
+#[test]
+fn keys_of_another_tool_are_told_from_unknown_ones() {
+    check_after_head(
+        "[workload.w]\ntool = \"fio\"\nargv = [\"fio\"]\n[workload.v]\ntool = \"command\"\nargv = [\"true\"]\noptions = {}\n[measure]\nmetric = \"elapsed\"\n",
+        expect![[r#"
+            line 7, column 1: `workload.w.argv`: belongs to other tools than fio; take it out
+            line 11, column 1: `workload.v.options`: belongs to other tools than command; take it out
+        "#]],
+    );
+}
+
+#[test]
+fn a_command_is_checked_in_all_its_parts() {
+    check_after_head(
+        "[workload.w]\ntool = \"command\"\nargv = []\n[workload.v]\ntool = \"command\"\nargv = [\"\"]\n[workload.u]\ntool = \"command\"\nargv = [\"x\", 3]\n[[workload.u.metric]]\nname = \"a\"\npattern = \"no group\"\nunit = \"s\"\nbetter = \"more\"\n[[workload.u.metric]]\nname = \"b\"\n",
+        expect![[r#"
+            line 7, column 8: `workload.w.argv`: is empty; its first item is the program
+            line 10, column 9: `workload.v.argv[1]`: names no program
+            line 13, column 14: `workload.u.argv[2]`: has to be a string, `"…"`; this is an integer
+            line 16, column 11: `workload.u.metric[1].pattern`: cannot be used: it has no group to take the number from; put it in parentheses, as in `took (?<value>[0-9.]+) s`
+            line 18, column 10: `workload.u.metric[1].better`: `more` is neither `higher` nor `lower`; say which is good
+            line 19, column 1: `workload.u.metric[2].pattern`: missing; write `pattern = 'took (?<value>[0-9.]+) s'`
+            line 19, column 1: `workload.u.metric[2].unit`: missing; write `unit = "s"`
+            line 19, column 1: `workload.u.metric[2].better`: missing; write `better = "lower"`
+        "#]],
+    );
+}
+
+#[test]
+fn metrics_of_one_name_mean_one_thing() {
+    let metric = |name: &str, unit: &str| {
+        format!(
+            "[[workload.w.metric]]\nname = \"{name}\"\npattern = '(\\d+)'\nunit = \"{unit}\"\nbetter = \"lower\"\n"
+        )
+    };
+    let command = "[measure]\nmetric = \"elapsed\"\n[workload.w]\ntool = \"command\"\nargv = [\"x\"]\n";
+    check_after_head(
+        &format!("{command}{}{}", metric("m", "s"), metric("m", "s")),
+        expect![[r#"
+        line 15, column 1: `workload.w.metric[2]`: the metric `m` is there twice; rename one
+    "#]],
+    );
+    check_after_head(
+        &format!("{command}{}", metric("throughput", "MB/s")),
+        expect![[r#"
+        line 10, column 1: `workload.w.metric`: `throughput` has another unit or direction here than elsewhere, so that the two cannot stand in one table; rename it
+    "#]],
+    );
+}
+
+#[test]
+fn a_placeholder_names_a_factor_that_applies() {
+    check(
+        "flyball = 1\nname = \"s\"\nquestion = \"q\"\n[workload.w]\ntool = \"command\"\nargv = [\"x\", \"-j{job}\", \"{target}\", \"{colour}\"]\n[factor.jobs]\nlevels = [1, 2]\n[measure]\nmetric = \"elapsed\"\n",
+        expect![[r#"
+            line 6, column 14: `workload.w.argv[2]`: `{job}` names no factor of this workload; did you mean `{jobs}`?
+            line 6, column 25: `workload.w.argv[3]`: `{target}` stands for the target, and this study has none; add `[target]`
+            line 6, column 37: `workload.w.argv[4]`: `{colour}` names no factor of this workload; add `[factor.colour]`, or put a space after the brace if it is meant as it stands
+            line 7, column 9: `factor.jobs`: changes nothing in the workload `w`; put `{jobs}` into its `argv`, or name the workloads that it applies to with `workloads = […]`
+        "#]],
+    );
+}
+
+#[test]
+fn a_factor_changes_each_of_its_workloads() {
+    check_after_head(
+        &format!(
+            "{FIO}[workload.c]\ntool = \"command\"\nargv = [\"x\"]\n[factor.block]\noption = \"bs\"\nlevels = [\"4k\", \"8k\"]\n[factor.empty]\nlevels = [1, 2]\nworkloads = [\"w\", \"v\"]\n[measure]\nmetric = \"elapsed\"\n"
+        ),
+        expect![[r#"
+            line 11, column 9: `factor.block`: changes nothing in the workload `c`; put `{block}` into its `argv`, or name the workloads that it applies to with `workloads = […]`
+            line 14, column 9: `factor.empty`: changes nothing in the workload `w`; give the factor an `option` or a `setting`, or name the workloads that it applies to with `workloads = […]`
+            line 16, column 19: `factor.empty.workloads[2]`: there is no workload `v`; did you mean `w`?
+        "#]],
+    );
+}
+
+#[test]
+fn levels_are_two_at_least_and_differ() {
+    let with = |levels: &str| format!("{FIO}[factor.f]\noption = \"bs\"\nlevels = {levels}\n");
+    check_after_head(
+        &with("[]"),
+        expect![[r#"
+            line 10, column 10: `factor.f.levels`: a factor has from 2 to 100 levels, this one has 0; what does not vary goes to the workload's options or to `[settings]`
+        "#]],
+    );
+    check_after_head(
+        &with("[\"4k\"]"),
+        expect![[r#"
+            line 10, column 10: `factor.f.levels`: a factor has from 2 to 100 levels, this one has 1; what does not vary goes to the workload's options or to `[settings]`
+        "#]],
+    );
+    check_after_head(
+        &with("[\"4k\", \"4k\"]"),
+        expect![[r#"
+        line 10, column 17: `factor.f.levels[2]`: the level `4k` is there twice; take one out
+    "#]],
+    );
+    check_after_head(
+        &with("[\"4/k\", \"4 k\"]"),
+        expect![[r#"
+        line 10, column 18: `factor.f.levels[2]`: the levels `4/k` and `4 k` would share a file name; let them differ in letters, digits or `-`
+    "#]],
+    );
+    check_after_head(
+        &with("[\"4k\", [1], 2020-01-01, nan, \"\"]"),
+        expect![[r#"
+        line 10, column 17: `factor.f.levels[2]`: has to be a string, a number, `true` or `false`; this is an array
+        line 10, column 22: `factor.f.levels[3]`: has to be a string, a number, `true` or `false`; this is a datetime
+        line 10, column 34: `factor.f.levels[4]`: has to be a string, a number, `true` or `false`; this is a float
+        line 10, column 39: `factor.f.levels[5]`: a level's name has from 1 to 64 characters; name it in a `[[factor.NAME.level]]` table
+    "#]],
+    );
+    check_after_head(
+        &with("\"4k\""),
+        expect![[r#"
+        line 10, column 10: `factor.f.levels`: has to be a list, `[…, …]`; this is a string
+    "#]],
+    );
+}
+
+#[test]
+fn a_factor_has_one_way_to_change_things() {
+    check_after_head(
+        &format!(
+            "{FIO}[factor.a]\noption = \"bs\"\nsetting = \"governor\"\nlevels = [1, 2]\n[factor.b]\noption = \"bs\"\nlevel = [{{ name = \"x\" }}, {{ options = {{}} }}]\n[factor.target]\noption = \"bs\"\nlevels = [1, 2]\n[factor.c]\noption = \"bs\"\n"
+        ),
+        expect![[r#"
+            line 10, column 1: `factor.a.setting`: a factor sets an option or a setting, not both; write `[[factor.NAME.level]]` tables for levels that do
+            line 13, column 1: `factor.b.option`: cannot stand beside `level`, whose entries say themselves what they change
+            line 14, column 26: `factor.b.level[2].name`: missing; write `name = "fast"`
+            line 15, column 9: `factor.target`: `target` has a meaning already; choose another name
+            line 18, column 9: `factor.c.levels`: missing; write `levels = ["4k", "64k"]`
+        "#]],
+    );
+}
+
+#[test]
+fn factors_do_not_set_the_same_thing() {
+    check_after_head(
+        &format!(
+            "{FIO}[factor.a]\noption = \"bs\"\nlevels = [1, 2]\n[factor.b]\noption = \"bs\"\nlevels = [1, 2]\n"
+        ),
+        expect![[r#"
+            line 11, column 9: `factor.b`: sets the option `bs` of the workload `w`, as the factor `a` does; only one of them can
+        "#]],
+    );
+}
+
+#[test]
+fn an_option_of_a_factor_exists_in_each_tool() {
+    check_after_head(
+        &format!(
+            "{FIO}[workload.d]\ntool = \"dd\"\n[factor.depth]\noption = \"iodepth\"\nlevels = [1, 2]\n[factor.bundle]\n[[factor.bundle.level]]\nname = \"a\"\noptions = {{ filename = \"x\" }}\n[[factor.bundle.level]]\nname = \"b\"\n"
+        ),
+        expect![[r#"
+            line 11, column 10: `factor.depth.option`: for the workload `d`, `iodepth` is no option of dd that a study can set; see docs/STUDY-FORMAT.md and `man dd`
+            line 16, column 24: `factor.bundle.level[1].options.filename`: for the workload `w`, `filename` cannot be set here: Flyball runs fio on the study's target and on nothing else
+            line 16, column 24: `factor.bundle.level[1].options.filename`: for the workload `d`, `filename` is no option of dd that a study can set; see docs/STUDY-FORMAT.md and `man dd`
+        "#]],
+    );
+}
+
+#[test]
+fn no_cell_reaches_beyond_the_target() {
+    check_after_head(
+        "[workload.w]\ntool = \"fio\"\noptions = { size = \"512k\", offset = \"768k\" }\n[workload.v]\ntool = \"dd\"\noptions = { direction = \"write\" }\n[workload.u]\ntool = \"dd\"\noptions = { direction = \"write\", count = 3 }\n[factor.block]\noption = \"bs\"\nlevels = [\"64k\", \"512k\"]\nworkloads = [\"u\"]\n",
+        expect![[r#"
+            line 7, column 1: `workload.w.options`: in the cell `w`, fio would go up to 1.2 MiB, beyond the target's 1 MiB; make `size` or `offset` smaller, or the target larger
+            line 13, column 1: `workload.u.options`: in the cell `u_512k`, dd would write up to 1.5 MiB, beyond the target's 1 MiB; make `count`, `seek` or `bs` smaller, or the target larger
+        "#]],
+    );
+}
+
+#[test]
+fn no_option_is_both_known_and_refused() {
+    for (name, _) in options::FIO_REFUSED {
+        assert!(!options::FIO_OPTIONS.lines().any(|known| known == name), "{name}");
+    }
+}
+
+#[test]
+fn a_study_that_explodes_is_refused() {
+    let factor = |n: usize| {
+        let levels: Vec<String> = (0..100).map(|level| level.to_string()).collect();
+        format!("[factor.f{n}]\nsetting = \"vm.s{n}\"\nlevels = [{}]\n", levels.join(", "))
+    };
+    check_after_head(
+        &format!("{FIO}{}{}{}", factor(1), factor(2), factor(3)),
+        expect![[r#"
+        line 8, column 2: `factor`: the factors multiply to more than 10000 cells; take levels out, or split the study
+    "#]],
+    );
+}
+
+#[test]
+fn names_of_settings_are_checked_for_their_form() {
+    check_after_head(
+        &format!("{FIO}[settings]\n\"a b\" = 1\n\"x@\" = 1\ngovernor = [1]\nvm.a = 1\n\"vm.a\" = 2\n"),
+        expect![[r#"
+            line 9, column 1: `settings."a b"`: `a b` is not the name of a setting; write `governor`, `vm.dirty_ratio` or `read_ahead_kb@loop3`
+            line 10, column 1: `settings."x@"`: `x@` is not the name of a setting; write `governor`, `vm.dirty_ratio` or `read_ahead_kb@loop3`
+            line 11, column 12: `settings.governor`: has to be a string, a number, `true` or `false`; this is an array
+            line 13, column 1: `settings."vm.a"`: this setting stands here twice; take one out
+        "#]],
+    );
+}
+
+#[test]
+fn control_characters_are_found_where_they_hide() {
+    check_after_head(
+        &format!(
+            "{FIO}[settings]\ngovernor = \"a\\nb\"\n[factor.\"x\\u0000\"]\noption = \"bs\"\nlevels = [\"1\\u0000\", \"2\"]\n"
+        ),
+        expect![[r#"
+            line 9, column 12: `settings.governor`: holds a line break or another control character; take it out
+            line 10, column 9: `factor."x\0"`: `x\0` is not a name; use 1 to 64 letters, digits, `-` and `_`
+            line 12, column 11: `factor."x\0".levels[1]`: holds a line break or another control character; take it out
+        "#]],
+    );
+}
+
+#[test]
+fn line_ends_and_a_byte_order_mark_of_other_systems_are_read() {
+    let text = format!("\u{feff}{HEAD}{FIO}").replace('\n', "\r\n");
+    assert!(parse(&text).is_ok());
+    check(
+        &text.replace("flyball", "flybal"),
+        expect![[r#"
+        line 1, column 1: `flyball`: missing; write `flyball = 1`
+    "#]],
+    );
+}
+
+#[test]
+fn columns_count_characters() {
+    check_after_head(
+        "[workload.w]\ntool = \"fio\"\noptions = { \"ü\" = \"éé\", x = 1 }\n",
+        expect![[r#"
+            line 7, column 13: `workload.w.options."ü"`: is no option of fio that a study can set; see docs/STUDY-FORMAT.md and `man fio`
+            line 7, column 25: `workload.w.options.x`: is no option of fio that a study can set; see docs/STUDY-FORMAT.md and `man fio`
+        "#]],
+    );
+}
+
+#[test]
+fn a_huge_file_is_refused_unread() {
+    check(
+        &"x = 1\n".repeat(2_000_000),
+        expect![[r#"
+        line 1, column 1: this file has 11.4 MiB, a study at most 1 MiB; is it the right file?
+    "#]],
+    );
+}
+
+#[test]
+fn more_errors_than_anybody_reads_are_counted() {
+    let text =
+        format!("{HEAD}{FIO}[measure]\n{}", (0..1000).map(|n| format!("k{n} = 1\n")).collect::<String>());
+    let errors = parse(&text).unwrap_err();
+    assert_eq!(errors.list().len(), 50);
+    assert!(errors.to_string().ends_with("\nand 950 more errors; correct these first"));
+}
+
+#[test]
+fn errors_are_shown_as_compilers_show_them() {
+    let errors = parse(&format!("{HEAD}{FIO}[measur]\n")).unwrap_err();
+    expect![[r#"
+        studies/s.toml:8:2: `measur`: unknown key; did you mean `measure`?
+    "#]]
+    .assert_eq(&errors.show("studies/s.toml"));
+}
+
+#[test]
+fn deep_nesting_is_an_error() {
+    for open in ["[", "{a=", "{a.a.a.a="] {
+        let text = format!("{HEAD}x = {}", open.repeat(20_000));
+        assert!(parse(&text).is_err());
+    }
+    assert!(parse(&format!("{HEAD}[{}a]", "a.".repeat(100_000))).is_err());
+}
+
+#[test]
+fn each_study_that_is_shipped_is_read() {
+    for text in [
+        include_str!("../../../../studies/quick.toml"),
+        include_str!("../../../../studies/readahead.toml"),
+        include_str!("../../../../studies/check.toml"),
+    ] {
+        parse(text).unwrap_or_else(|errors| panic!("{errors}"));
+    }
+}
+
+#[test]
+fn the_quick_study_needs_no_root_and_has_eight_trials_at_least() {
+    let study = parse(include_str!("../../../../studies/quick.toml")).unwrap();
+    let (repeats, factors) = (study.measure.repeats_min as usize, study.factors.len());
+    let plan = Plan::new(study, Seed(1)).unwrap();
+    assert!(!plan.needs_root());
+    assert_eq!(factors, 2);
+    assert!(plan.cells.len() * repeats >= 8);
+}
+
+#[test]
+fn the_check_stays_within_its_file_and_needs_no_root() {
+    let study = parse(include_str!("../../../../studies/check.toml")).unwrap();
+    assert_eq!(study.target, Target::File(Bytes::from_mib(512)));
+    assert!(!Plan::new(study, Seed(1)).unwrap().needs_root());
+}
+
+/// The TOML examples of the reference; a part of a study is completed to one.
+fn examples() -> Vec<String> {
+    let reference = include_str!("../../../../docs/STUDY-FORMAT.md");
+    let blocks = reference.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let complete = |block: &str| match (block.starts_with("flyball"), block.contains("[workload.")) {
+        (true, _) => block.to_owned(),
+        (false, true) => format!("{HEAD}{block}"),
+        (false, false) => format!("{HEAD}{FIO}{block}"),
+    };
+    blocks.map(complete).collect()
+}
+
+#[test]
+fn each_example_of_the_reference_is_read() {
+    let examples = examples();
+    assert_eq!(examples.len(), 4);
+    for text in examples {
+        parse(&text).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
+    }
+}
+
+#[test]
+fn the_reference_states_the_defaults_as_they_are() {
+    let last = examples().pop().unwrap();
+    assert_eq!(parse(&last).unwrap().measure, Measure::default());
+}
+
+#[test]
+fn the_reference_names_each_shared_metric_and_refused_option() {
+    let reference = include_str!("../../../../docs/STUDY-FORMAT.md");
+    let metrics = crate::tools::SHARED_METRICS.iter().map(|(name, ..)| *name);
+    let by_their_like = [
+        "eta",
+        "minimal",
+        "daemonize",
+        "parse-only",
+        "showcmd",
+        "readonly",
+        "trigger-remote",
+        "trigger-file",
+    ];
+    let refused = options::FIO_REFUSED.iter().map(|(name, _)| *name).filter(|n| !by_their_like.contains(n));
+    for name in metrics.chain(refused).chain(options::DD_OPTIONS).chain(options::FIO_ENGINES) {
+        assert!(reference.contains(&format!("`{name}`")), "{name}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text in "\\PC{0,200}") {
+        let _ = parse(&text);
+    }
+
+    #[test]
+    fn no_damage_to_a_study_makes_it_panic(
+        at in 0_usize..10_000,
+        length in 0_usize..40,
+        insert in "[\\x00-\\x7f\u{feff}é]{0,12}",
+    ) {
+        let mut text = include_str!("../../../../studies/readahead.toml").to_owned();
+        let boundary = |at: usize| (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap();
+        let (from, to) = (boundary(at % text.len()), boundary(at % text.len() + length));
+        text.replace_range(from..to, &insert);
+        if let Err(errors) = parse(&text) {
+            let lines = text.lines().count() + 1;
+            prop_assert!(!errors.list().is_empty());
+            prop_assert!(errors.list().iter().all(|e| (1..=lines).contains(&e.line) && e.column >= 1));
+        }
+    }
+
+    #[test]
+    fn no_arrangement_of_known_keys_makes_it_panic(lines in proptest::collection::vec(0_usize..24, 0..24)) {
+        const LINES: [&str; 24] = [
+            "[target]", "file = \"1M\"", "loop = 3", "[workload.a]", "[workload.b]", "tool = \"fio\"", "tool = \"dd\"",
+            "tool = \"command\"", "argv = [\"{f}\", \"{target}\"]", "options = { bs = 1, size = \"9P\" }",
+            "[factor.f]", "option = \"bs\"", "setting = \"a.b\"", "levels = [1, 2]", "[[factor.f.level]]", "name = \"x\"",
+            "workloads = [\"a\"]", "[settings]", "a.b = 3", "[measure]", "metric = \"iops\"", "repeats = [1, 2]",
+            "[[workload.a.metric]]", "pattern = '('",
+        ];
+        let body: Vec<&str> = lines.into_iter().map(|n| LINES[n]).collect();
+        let _ = parse(&format!("flyball = 1\nname = \"s\"\nquestion = \"q\"\n{}\n", body.join("\n")));
+    }
+}

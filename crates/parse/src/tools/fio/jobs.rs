@@ -1,0 +1,205 @@
+//! The JSON of a report, its jobs summed while they are read.
+
+use serde::Deserialize;
+use serde::de::{Deserializer, SeqAccess, Visitor};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The report, with its jobs already summed.
+#[derive(Deserialize)]
+pub(super) struct Report {
+    #[serde(rename = "fio version")]
+    pub(super) version: String,
+    pub(super) jobs: Totals,
+}
+
+/// The sum over all jobs.
+#[derive(Default)]
+pub(super) struct Totals {
+    pub(super) read: Flow,
+    pub(super) write: Flow,
+    /// Reads and writes together, with `unified_rw_reporting`.
+    pub(super) mixed: Flow,
+    pub(super) user_ms: f64,
+    pub(super) system_ms: f64,
+    pub(super) context_switches: u64,
+    /// The first job that failed, and its errno.
+    pub(super) failed: Option<(String, i32)>,
+    /// How many I/O errors `continue_on_error` let pass.
+    pub(super) passed_over: u64,
+}
+
+/// What went one way.
+#[derive(Clone, Default)]
+pub(super) struct Flow {
+    pub(super) bytes: u64,
+    pub(super) ios: u64,
+    pub(super) longest_ms: u64,
+    pub(super) latency: Latencies,
+}
+
+/// Completion latencies of several jobs.
+#[derive(Clone, Default)]
+pub(super) struct Latencies {
+    sum_ns: f64,
+    samples: u64,
+    /// Middle of the bin in nanoseconds, to the number of samples in it.
+    bins: BTreeMap<u64, u64>,
+    /// Whether each job that has samples also has bins.
+    lacks_bins: bool,
+    /// How many jobs and directions have samples.
+    sources: usize,
+    /// fio's own percentiles of the last of them.
+    reported: BTreeMap<String, u64>,
+}
+
+#[derive(Deserialize)]
+struct Job {
+    jobname: String,
+    error: i32,
+    job_runtime: u64,
+    usr_cpu: f64,
+    sys_cpu: f64,
+    ctx: u64,
+    read: Option<Direction>,
+    write: Option<Direction>,
+    mixed: Option<Direction>,
+    total_err: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Direction {
+    io_bytes: u64,
+    total_ios: u64,
+    /// In milliseconds.
+    runtime: u64,
+    clat_ns: Latency,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Latency {
+    mean: f64,
+    #[serde(rename = "N")]
+    samples: u64,
+    #[serde(default)]
+    pub(super) percentile: BTreeMap<String, u64>,
+    #[serde(default)]
+    bins: BTreeMap<u64, u64>,
+}
+
+impl<'de> Deserialize<'de> for Totals {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(JobsVisitor)
+    }
+}
+
+/// Sums the jobs up one by one, so that they are never all in memory.
+struct JobsVisitor;
+
+impl<'de> Visitor<'de> for JobsVisitor {
+    type Value = Totals;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the jobs of a fio report")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut jobs: A) -> Result<Totals, A::Error> {
+        let mut totals = Totals::default();
+        while let Some(job) = jobs.next_element::<Job>()? {
+            totals.add(job);
+        }
+        Ok(totals)
+    }
+}
+
+impl Totals {
+    fn add(&mut self, job: Job) {
+        // With `unified_rw_reporting=both`, `mixed` repeats what `read` and `write` say.
+        let mixed = if job.read.is_none() && job.write.is_none() { job.mixed } else { None };
+        for (flow, direction) in
+            [(&mut self.read, job.read), (&mut self.write, job.write), (&mut self.mixed, mixed)]
+        {
+            if let Some(direction) = direction {
+                flow.add(direction);
+            }
+        }
+        self.user_ms += job.usr_cpu / 100.0 * job.job_runtime as f64;
+        self.system_ms += job.sys_cpu / 100.0 * job.job_runtime as f64;
+        self.context_switches = self.context_switches.saturating_add(job.ctx);
+        self.passed_over = self.passed_over.saturating_add(job.total_err.unwrap_or(0));
+        if job.error != 0 && self.failed.is_none() {
+            self.failed = Some((job.jobname, job.error));
+        }
+    }
+}
+
+impl Flow {
+    fn add(&mut self, direction: Direction) {
+        self.bytes = self.bytes.saturating_add(direction.io_bytes);
+        self.ios = self.ios.saturating_add(direction.total_ios);
+        self.longest_ms = self.longest_ms.max(direction.runtime);
+        self.latency.add(direction.clat_ns);
+    }
+
+    pub(super) fn merged(&self, other: &Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(other.bytes),
+            ios: self.ios.saturating_add(other.ios),
+            longest_ms: self.longest_ms.max(other.longest_ms),
+            latency: self.latency.merged(&other.latency),
+        }
+    }
+}
+
+impl Latencies {
+    pub(super) fn add(&mut self, latency: Latency) {
+        if latency.samples == 0 {
+            return;
+        }
+        self.sum_ns += latency.mean * latency.samples as f64;
+        self.samples = self.samples.saturating_add(latency.samples);
+        self.lacks_bins |= latency.bins.is_empty();
+        self.sources += 1;
+        self.reported = latency.percentile;
+        self.add_bins(&latency.bins);
+    }
+
+    fn add_bins(&mut self, bins: &BTreeMap<u64, u64>) {
+        for (middle_ns, count) in bins {
+            let sum = self.bins.entry(*middle_ns).or_default();
+            *sum = sum.saturating_add(*count);
+        }
+    }
+
+    fn merged(&self, other: &Self) -> Self {
+        let mut merged = self.clone();
+        merged.sum_ns += other.sum_ns;
+        merged.samples = merged.samples.saturating_add(other.samples);
+        merged.lacks_bins |= other.lacks_bins;
+        merged.sources += other.sources;
+        if self.sources == 0 {
+            merged.reported = other.reported.clone();
+        }
+        merged.add_bins(&other.bins);
+        merged
+    }
+
+    pub(super) fn mean_ns(&self) -> Option<f64> {
+        (self.samples > 0).then(|| self.sum_ns / self.samples as f64)
+    }
+
+    pub(super) fn percentile_ns(&self, percent: f64) -> Option<u64> {
+        if self.lacks_bins {
+            let own = self.reported.get(&format!("{percent:.6}")).copied();
+            return own.filter(|_| self.sources == 1);
+        }
+        let total: u64 = self.bins.values().fold(0, |sum, n| sum.saturating_add(*n));
+        let wanted = percent / 100.0 * total as f64;
+        let mut sum = 0_u64;
+        let reaches = |(_, count): &(&u64, &u64)| {
+            sum = sum.saturating_add(**count);
+            sum as f64 >= wanted
+        };
+        self.bins.iter().find(reaches).map(|(middle_ns, _)| *middle_ns)
+    }
+}

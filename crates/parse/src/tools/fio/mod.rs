@@ -1,0 +1,186 @@
+//! fio's report: `--output-format=json+` or `json`, alone or beside `normal`, of fio 3.
+//!
+//! Rates are computed from fio's counts as fio's own "Run status" lines do it: the bytes of all jobs over the
+//! longest job's time (`show_run_stats` in fio's stat.c). So it does not matter whether jobs were reported one
+//! by one or with `group_reporting`; `job_runtime`, which that option sums over the jobs, is used for CPU time alone.
+//!
+//! Latencies are fio's completion latencies (`clat`), reads and writes together. Percentiles come from the merged
+//! bins of json+, by fio's own rule (`calc_clat_percentiles`: the first bin at which the running sum reaches
+//! the share), so for one job they equal the ones that fio prints. Plain `json` has no bins: there fio's own
+//! figures are taken where one job in one direction reported, and several jobs have no percentile.
+//!
+//! Not a goal: trims, syncs, per-priority statistics, fio's interval logs.
+
+mod jobs;
+
+use super::{Metrics, ToolError, tail};
+use domain::Outcome;
+use jobs::{Report, Totals};
+use serde::Deserialize;
+use serde_json::de::{IoRead, Read as JsonRead, SliceRead};
+use serde_json::error::Category;
+use std::cell::Cell;
+use std::io::{self, BufRead, Read};
+
+const TOOL: &str = "fio";
+
+/// A bound on the text before the JSON. Warnings take some kilobytes; more is not a report of fio.
+const MOST_PREAMBLE: usize = 1 << 20;
+
+/// Reads a report that is in memory; see [`read`] for one that is not.
+///
+/// # Errors
+/// Where there is no report, it is cut short, fio says that it failed, or nothing was read or written.
+pub fn parse(report: &[u8]) -> Result<Outcome, ToolError> {
+    let start = json_start(report).ok_or_else(|| no_report(report))?;
+    let (preamble, json) = report.split_at(start);
+    let report = deserialize(SliceRead::new(json)).map_err(|error| {
+        let lines_before = error.line().saturating_sub(1);
+        let line_starts = json.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+        let line_start = std::iter::once(0).chain(line_starts).nth(lines_before).unwrap_or(json.len());
+        let offset = line_start + error.column();
+        malformed(&error, Stop { offset: start + offset, at_end: offset >= json.len() })
+    })?;
+    outcome(report, &String::from_utf8_lossy(preamble))
+}
+
+/// Reads a report as it comes: memory does not grow with the number of jobs.
+///
+/// # Errors
+/// As [`parse`], and where reading fails.
+pub fn read(mut report: impl BufRead) -> Result<Outcome, ToolError> {
+    let failed = |source| ToolError::Read { tool: TOOL, source };
+    let mut preamble = Vec::new();
+    let start = loop {
+        let before = preamble.len();
+        let room = (MOST_PREAMBLE - before) as u64;
+        report.by_ref().take(room).read_until(b'\n', &mut preamble).map_err(failed)?;
+        if preamble[before..].starts_with(b"{") {
+            break before;
+        }
+        if preamble.len() == before {
+            return Err(no_report(&preamble));
+        }
+    };
+    let first_line = preamble.split_off(start);
+    let (read_bytes, at_end) = (Cell::new(start), Cell::new(false));
+    let json = Counted { inner: (&first_line[..]).chain(report), bytes: &read_bytes, at_end: &at_end };
+    let report = deserialize(IoRead::new(json))
+        .map_err(|error| malformed(&error, Stop { offset: read_bytes.get(), at_end: at_end.get() }))?;
+    outcome(report, &String::from_utf8_lossy(&preamble))
+}
+
+/// Where the JSON begins: at the first line that opens with a brace.
+fn json_start(report: &[u8]) -> Option<usize> {
+    if report.starts_with(b"{") {
+        return Some(0);
+    }
+    let searched = &report[..report.len().min(MOST_PREAMBLE)];
+    searched.windows(2).position(|pair| pair == b"\n{").map(|at| at + 1)
+}
+
+fn no_report(text: &[u8]) -> ToolError {
+    if text.trim_ascii().is_empty() {
+        return ToolError::Empty { tool: TOOL };
+    }
+    ToolError::NoReport { tool: TOOL, wanted: "JSON", tail: tail(&String::from_utf8_lossy(text)) }
+}
+
+/// Text after the JSON is left alone: `--output-format=json,normal` puts the other form there.
+fn deserialize<'de>(input: impl JsonRead<'de>) -> Result<Report, serde_json::Error> {
+    Report::deserialize(&mut serde_json::Deserializer::new(input))
+}
+
+/// Where reading stopped.
+struct Stop {
+    offset: usize,
+    at_end: bool,
+}
+
+fn malformed(error: &serde_json::Error, stop: Stop) -> ToolError {
+    let text = error.to_string();
+    let reason = match error.classify() {
+        Category::Io => return ToolError::Read { tool: TOOL, source: io::Error::other(text) },
+        Category::Eof | Category::Syntax if stop.at_end => "it ends here, unfinished",
+        _ => text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason),
+    };
+    let (line, column, reason) = (error.line(), error.column(), reason.to_owned());
+    ToolError::Malformed { tool: TOOL, offset: stop.offset as u64, line, column, reason }
+}
+
+fn outcome(report: Report, preamble: &str) -> Result<Outcome, ToolError> {
+    let jobs = report.jobs;
+    let notes: Vec<&str> =
+        preamble.lines().map(str::trim).filter(|line| !line.is_empty() && !is_banner(line)).collect();
+    if let Some((job, errno)) = &jobs.failed {
+        let own_words = notes.iter().find(|line| line.contains("error="));
+        let reason = own_words.map_or_else(
+            || io::Error::from_raw_os_error(*errno).to_string(),
+            |line| line.trim_start_matches("fio: ").to_owned(),
+        );
+        return Err(ToolError::Failed { tool: TOOL, message: format!("job `{job}`: {reason}") });
+    }
+    let mut warnings: Vec<String> = notes.into_iter().map(str::to_owned).collect();
+    if jobs.passed_over > 0 {
+        warnings.push(format!("{} I/O errors were passed over", jobs.passed_over));
+    }
+    Ok(Outcome { metrics: metrics(&jobs)?.0, tool: report.version, warnings })
+}
+
+/// What the `normal` format says of jobs and versions before it starts; nobody is warned by it.
+fn is_banner(line: &str) -> bool {
+    line.contains(": (g=") || line.starts_with("fio-") || line.starts_with("Starting ") || line == "..."
+}
+
+fn metrics(jobs: &Totals) -> Result<Metrics, ToolError> {
+    let all = jobs.read.merged(&jobs.write).merged(&jobs.mixed);
+    if all.bytes == 0 {
+        return Err(ToolError::NothingDone { tool: TOOL });
+    }
+    if all.longest_ms == 0 {
+        return Err(ToolError::TooShort { tool: TOOL });
+    }
+    let mut metrics = Metrics::default();
+    metrics.put("elapsed", all.longest_ms as f64 / 1e3);
+    for (flow, throughput, iops) in [
+        (&all, "throughput", "iops"),
+        (&jobs.read, "read_throughput", "read_iops"),
+        (&jobs.write, "write_throughput", "write_iops"),
+    ] {
+        if flow.bytes > 0 && flow.longest_ms > 0 {
+            metrics.put(throughput, flow.bytes as f64 * 1e3 / flow.longest_ms as f64);
+            metrics.put(iops, flow.ios as f64 * 1e3 / flow.longest_ms as f64);
+        }
+    }
+    if let Some(mean_ns) = all.latency.mean_ns() {
+        metrics.put("latency_mean", mean_ns / 1e9);
+    }
+    for (name, percent) in [("latency_p50", 50.0), ("latency_p99", 99.0), ("latency_p999", 99.9)] {
+        if let Some(ns) = all.latency.percentile_ns(percent) {
+            metrics.put(name, ns as f64 / 1e9);
+        }
+    }
+    metrics.put("cpu_user", jobs.user_ms / all.longest_ms as f64);
+    metrics.put("cpu_system", jobs.system_ms / all.longest_ms as f64);
+    metrics.put("context_switches", jobs.context_switches as f64 * 1e3 / all.longest_ms as f64);
+    Ok(metrics)
+}
+
+/// Counts what passes, for the offset of an error.
+struct Counted<'a, R> {
+    inner: R,
+    bytes: &'a Cell<usize>,
+    at_end: &'a Cell<bool>,
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.bytes.set(self.bytes.get() + count);
+        self.at_end.set(count == 0);
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests;
