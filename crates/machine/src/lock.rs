@@ -58,7 +58,7 @@ impl Lock {
             }
         }
         let pid = std::process::id();
-        let started = started(machine, pid).unwrap_or(0);
+        let started = process(machine, pid).map_or(0, |p| p.started);
         write_holder(&mut file, pid, started).map_err(state("write to the lock"))?;
         Ok(Self { _file: file })
     }
@@ -74,15 +74,38 @@ fn write_holder(file: &mut File, pid: u32, started: u64) -> io::Result<()> {
 pub(crate) fn holder(folder: &Path, machine: &dyn Machine) -> Option<Holder> {
     let text = fs::read_to_string(file_in(folder)).ok()?;
     let (pid, start) = text.trim().split_once(' ')?;
-    let (pid, start) = (pid.parse().ok()?, start.parse().ok()?);
-    Some(Holder { pid, alive: started(machine, pid) == Some(start) })
+    let (pid, start): (u32, u64) = (pid.parse().ok()?, start.parse().ok()?);
+    let process = process(machine, pid);
+    Some(Holder { pid, alive: process.is_some_and(|p| p.started == start && !p.is_zombie()) })
 }
 
-/// When a process was started, in clock ticks since boot: with its id this names one process and no other.
-/// `None` where there is no such process (field 22 of `/proc/PID/stat`, proc_pid_stat(5)).
-pub(crate) fn started(machine: &dyn Machine, pid: u32) -> Option<u64> {
+/// What `/proc/PID/stat` says of a process (proc_pid_stat(5)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    /// `R`, `S`, `D`, `Z`, …
+    state: char,
+    /// The process group.
+    pub group: u32,
+    /// When it was started, in clock ticks since boot: with its id this names one process and no other.
+    pub started: u64,
+}
+
+impl Process {
+    /// Dead, and not yet asked about by its parent: it holds no file, lock or device any more. Where nobody asks (a
+    /// container without an init) it stays like this for ever.
+    pub fn is_zombie(self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+}
+
+/// `None` where there is no such process.
+pub(crate) fn process(machine: &dyn Machine, pid: u32) -> Option<Process> {
     let stat = machine.text(&format!("/proc/{pid}/stat"))?;
     // The name in parentheses may hold anything, even a parenthesis; the field after it is the third.
-    let fields = stat.rsplit_once(')')?.1;
-    fields.split_whitespace().nth(19)?.parse().ok()
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    Some(Process {
+        state: fields.first()?.chars().next()?,
+        group: fields.get(2)?.parse().ok()?,
+        started: fields.get(19)?.parse().ok()?,
+    })
 }

@@ -6,9 +6,9 @@
 //! word, the worker is dead: its groups are killed, its lock falls free, and its ledger is undone.
 
 use crate::ledger::{Ledger, RestoreReport};
-use crate::settings::Error;
+use crate::settings::{Error, numbered};
 use crate::{LocalMachine, Machine, lock};
-use rustix::process::{Pid, Signal, kill_process_group, setsid, test_kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, setsid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -70,8 +70,8 @@ impl Supervisor {
     /// # Errors
     /// [`Error::Supervisor`] where the supervisor is gone.
     pub fn group(&mut self, pgid: u32) -> Result<(), Error> {
-        match lock::started(&LocalMachine, pgid) {
-            Some(start) => self.say(&format!("group {pgid} {start}\n")),
+        match lock::process(&LocalMachine, pgid) {
+            Some(leader) => self.say(&format!("group {pgid} {}\n", leader.started)),
             // It has ended already.
             None => Ok(()),
         }
@@ -154,7 +154,8 @@ pub fn supervise_main(
 ) -> Result<Ending, Error> {
     let failed = |what| move |source| Error::State { what, path: state.to_owned(), source };
     outlive_the_terminal().map_err(failed("leave the terminal while watching over"))?;
-    ready.write_all(READY.as_bytes()).and_then(|()| ready.flush()).map_err(failed("begin to watch over"))?;
+    // A worker that is dead before it could hear this has closed `input` as well.
+    let _ = ready.write_all(READY.as_bytes()).and_then(|()| ready.flush());
     drop(ready);
     let groups = match listen(input) {
         Heard::Done => return Ok(Ending::Done),
@@ -213,18 +214,30 @@ fn listen(mut input: impl BufRead) -> Heard {
 fn kill_groups(groups: &BTreeMap<u32, u64>, machine: &dyn Machine) -> Vec<u32> {
     // While any process is in a group, no new process gets its number. So a leader that was started at another
     // time means that the group is gone; a leader that is missing may have left processes behind.
-    let ours = |(pgid, start): &(&u32, &u64)| lock::started(machine, **pgid).is_none_or(|now| now == **start);
+    let ours = |(pgid, start): &(&u32, &u64)| {
+        lock::process(machine, **pgid).is_none_or(|leader| leader.started == **start)
+    };
     let as_pid = |pgid: u32| i32::try_from(pgid).ok().and_then(Pid::from_raw).filter(|p| !p.is_init());
     let kill = |(pgid, _): (&u32, &u64)| {
         let pid = as_pid(*pgid)?;
-        kill_process_group(pid, Signal::KILL).ok().map(|()| pid)
+        kill_process_group(pid, Signal::KILL).ok().map(|()| *pgid)
     };
-    let killed: Vec<Pid> = groups.iter().filter(ours).filter_map(kill).collect();
+    let killed: Vec<u32> = groups.iter().filter(ours).filter_map(kill).collect();
     let deadline = Instant::now() + DEATH;
-    while killed.iter().any(|pid| test_kill_process_group(*pid).is_ok()) && Instant::now() < deadline {
+    while any_alive(&killed, machine) && Instant::now() < deadline {
         std::thread::sleep(POLL);
     }
-    killed.iter().map(|pid| pid.as_raw_nonzero().get().unsigned_abs()).collect()
+    killed
+}
+
+/// Whether a process of these groups still runs. Asking by a signal would count zombies as well.
+fn any_alive(groups: &[u32], machine: &dyn Machine) -> bool {
+    if groups.is_empty() {
+        return false;
+    }
+    let pids = numbered(machine, "/proc", "").into_iter().filter_map(|pid| pid.parse().ok());
+    let mut processes = pids.filter_map(|pid| lock::process(machine, pid));
+    processes.any(|process| groups.contains(&process.group) && !process.is_zombie())
 }
 
 #[cfg(test)]

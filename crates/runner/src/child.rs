@@ -13,7 +13,7 @@ use crate::Error;
 use domain::Nanos;
 use domain::units::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process_group, pidfd_open};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -49,6 +49,8 @@ pub struct Task<'a> {
     pub stdout: PathBuf,
     /// Where its standard error goes.
     pub stderr: PathBuf,
+    /// Its limit on open files: the recorder raises that of Flyball, and a workload must run as it does by itself.
+    pub descriptors: Rlimit,
     /// How long it may take.
     pub timeout: Nanos,
     /// Set by somebody else when it is to be ended.
@@ -101,7 +103,7 @@ pub fn run(task: &Task<'_>, started: &mut dyn FnMut(u32)) -> Result<Ended, Error
     if let Some(folder) = task.folder {
         command.current_dir(folder);
     }
-    die_with_us(&mut command);
+    prepare(&mut command, task.descriptors);
 
     let begin = Instant::now();
     let child = command.spawn().map_err(|e| spawn_error(program, e))?;
@@ -222,9 +224,10 @@ impl Running<'_> {
     }
 }
 
-fn die_with_us(command: &mut Command) {
+fn prepare(command: &mut Command, descriptors: Rlimit) {
     let parent = rustix::process::getpid();
     let prepare = move || {
+        rustix::process::setrlimit(Resource::Nofile, descriptors)?;
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         // We may have died before the line above took effect.
         if rustix::process::getppid() == Some(parent) {
@@ -233,16 +236,13 @@ fn die_with_us(command: &mut Command) {
             Err(io::ErrorKind::BrokenPipe.into())
         }
     };
-    // SAFETY: between fork and exec only two system calls are made, which is safe in any program.
+    // SAFETY: between fork and exec only system calls are made, which is safe in any program.
     unsafe { command.pre_exec(prepare) };
 }
 
 fn spawn_error(program: &str, error: io::Error) -> Error {
     if error.kind() == io::ErrorKind::NotFound {
-        return Error::MissingTool {
-            tool: program.to_owned(),
-            hint: "install it, or give its whole path in the study".into(),
-        };
+        return Error::missing(program);
     }
     Error::child("start", program, error)
 }
@@ -282,6 +282,7 @@ mod tests {
             folder: Some(folder.path()),
             stdout: stdout.clone(),
             stderr: folder.path().join("stderr"),
+            descriptors: Rlimit { current: Some(77), maximum: Some(77) },
             timeout,
             interrupt,
         };
@@ -310,11 +311,11 @@ mod tests {
     const LONG: Nanos = Nanos::from_secs(30);
 
     #[test]
-    fn output_exit_code_and_cpu_time_come_back() {
-        let script = "echo $LC_ALL; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 3";
+    fn output_exit_code_and_cpu_time_come_back_from_the_environment_that_was_asked_for() {
+        let script = "echo $LC_ALL $(ulimit -n); i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 3";
         let (ended, stdout, _) = run_here(&["sh", "-c", script], LONG, &AtomicBool::new(false));
         let ended = ended.unwrap();
-        assert_eq!((ended.how, stdout.as_str()), (How::Exited(3), "C\n"));
+        assert_eq!((ended.how, stdout.as_str()), (How::Exited(3), "C 77\n"));
         assert!(ended.user + ended.system > Nanos::ZERO);
         assert!(ended.user + ended.system <= ended.elapsed + Nanos::from_millis(20), "{ended:?}");
     }

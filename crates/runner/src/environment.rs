@@ -26,7 +26,6 @@ pub fn fixed(machine: &dyn Machine) -> Environment {
     let cpuinfo = machine.text("/proc/cpuinfo").unwrap_or_default();
     put(&mut all, "kernel", machine.text("/proc/sys/kernel/osrelease"));
     put(&mut all, "kernel_version", machine.text("/proc/sys/kernel/version"));
-    put(&mut all, "cmdline", machine.text("/proc/cmdline"));
     put(&mut all, "cpu_model", field(&cpuinfo, "model name"));
     put(&mut all, "microcode", field(&cpuinfo, "microcode"));
     put(&mut all, "memory", machine.text("/proc/meminfo").and_then(|text| memory(&text)));

@@ -131,9 +131,18 @@ impl Error {
         Self::File { attempt, path: path.to_owned(), source, hint }
     }
 
+    /// A command of a study that is not there.
+    pub(crate) fn missing(program: &str) -> Self {
+        let hint = "install it, or give its whole path in the study".into();
+        Self::MissingTool { tool: program.to_owned(), hint }
+    }
+
     /// A failure on a child process.
     pub(crate) fn child(attempt: &'static str, program: &str, source: io::Error) -> Self {
-        let hint = hint(&source);
+        let hint = match source.kind() {
+            io::ErrorKind::PermissionDenied => "; this user has to be allowed to execute it",
+            _ => "",
+        };
         Self::Child { attempt, program: program.to_owned(), source, hint }
     }
 }

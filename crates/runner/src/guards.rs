@@ -75,8 +75,12 @@ pub fn name_culprits(disturbances: &mut [Disturbance], threads: &[ThreadTime]) {
     }
 }
 
-/// CPU time of processes that are neither the workload, nor Flyball, nor the kernel's own threads.
+/// CPU time of processes that are neither the workload, nor Flyball, nor the kernel's own threads. `None` where the
+/// kernel's threads cannot be seen, as in a container: their work would pass for somebody else's.
 pub(crate) fn other_time(before: &Snapshot, after: &Snapshot, workload: Nanos) -> Option<Nanos> {
+    if after.kernel_threads.is_empty() {
+        return None;
+    }
     let all = after.cpu?.threads.saturating_sub(before.cpu?.threads);
     let kernel = after.kernel_threads.iter().map(|(tid, time)| {
         let earlier = before.kernel_threads.get(tid).copied().unwrap_or(Nanos::ZERO);
@@ -249,6 +253,17 @@ mod tests {
         check(|after| after.cpu.as_mut().unwrap().steal = Nanos::from_millis(1_000_060), expect![""]);
         check(
             |after| after.civil = Timestamp::from_unix_nanos(after.civil.unix_nanos() + 1_000_000),
+            expect![""],
+        );
+    }
+
+    #[test]
+    fn load_is_not_judged_where_kernel_threads_are_hidden() {
+        check(
+            |after| {
+                after.kernel_threads.clear();
+                after.cpu.as_mut().unwrap().threads = Nanos::from_millis(103_500);
+            },
             expect![""],
         );
     }

@@ -15,6 +15,7 @@ use domain::trial::{MOST_THREADS, Measurement};
 use domain::units::Unit;
 use machine::Machine;
 use recorder::{Recorder, RecorderConfig, Recording};
+use rustix::process::Rlimit;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -33,6 +34,8 @@ pub struct HostBench<'a> {
     pub raw: &'a Path,
     /// How often the recorder samples.
     pub interval: Nanos,
+    /// The workload's limit on open files: that of Flyball before its first recording.
+    pub descriptors: Rlimit,
     /// How long the workload may take.
     pub timeout: Nanos,
     /// Set by somebody else when the workload is to be ended.
@@ -59,6 +62,7 @@ impl HostBench<'_> {
             folder: invocation.folder.as_deref(),
             stdout: self.raw.join(tools::STDOUT),
             stderr: self.raw.join(tools::STDERR),
+            descriptors: self.descriptors,
             timeout: self.timeout,
             interrupt: self.interrupt,
         };
@@ -176,6 +180,7 @@ mod tests {
     use machine::LocalMachine;
     use std::fs::File;
     use std::path::PathBuf;
+    use std::sync::{Mutex, PoisonError};
 
     /// Counts rows, or refuses them.
     #[derive(Default)]
@@ -197,6 +202,9 @@ mod tests {
         }
     }
 
+    /// A recorder takes nearly all descriptors that its process may have, and there is one a process in real runs.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
     struct Bed {
         folder: tempfile::TempDir,
         target: Target,
@@ -207,8 +215,7 @@ mod tests {
 
     impl Bed {
         fn new() -> Self {
-            // Not in /tmp, which may be a tmpfs without direct I/O.
-            let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+            let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("target");
             let size = Bytes::from_mib(8);
             let mut file = File::create(&path).unwrap();
@@ -222,6 +229,7 @@ mod tests {
         }
 
         fn run(&mut self, workload: Workload) -> Result<Measurement, BenchError> {
+            let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
             std::fs::create_dir_all(self.raw()).unwrap();
             let version = tools::detect(&LocalMachine, &workload.tool).unwrap();
             let cell =
@@ -233,6 +241,7 @@ mod tests {
                 version: &version,
                 raw: &raw,
                 interval: Nanos::from_millis(10),
+                descriptors: rustix::process::getrlimit(rustix::process::Resource::Nofile),
                 timeout: self.timeout,
                 interrupt: &AtomicBool::new(false),
                 announce: &mut |group| self.groups.push(group),
@@ -268,6 +277,8 @@ mod tests {
         assert!(measurement.outcome.tool.starts_with("fio-"), "{}", measurement.outcome.tool);
         assert!(measurement.roles[&Role::Workload] > Nanos::ZERO);
         assert_eq!(measurement.outcome.warnings, [""; 0]);
+        let fio = measurement.threads.iter().find(|thread| thread.name == "fio");
+        assert_eq!(fio.map(|thread| thread.role), Some(Role::Workload));
         assert!(measurement.recorder.unwrap().samples > 10);
         assert!(bed.rows.rows > 10 && bed.groups.len() == 1);
         assert!(bed.raw().join("fio.json").exists());

@@ -24,8 +24,8 @@ pub struct Places<'a> {
 pub fn script(trial: &Trial, target: Target, commands: &[Vec<String>], places: &Places<'_>) -> String {
     let mut text = head(trial);
     make_target(&mut text, target);
-    drop_caches(&mut text, trial);
     write_settings(&mut text, &trial.settings, places);
+    drop_caches(&mut text, trial);
     text.push_str("\n# What was run.\n");
     for argv in commands {
         let words: Vec<String> = argv.iter().map(|word| argument(word, places)).collect();
@@ -84,7 +84,7 @@ fn make_target(text: &mut String, target: Target) {
     let _ = writeln!(text, "TARGET=$WORK/target");
     let _ = writeln!(text, "head -c {} /dev/urandom > \"$TARGET\"", size.get());
     if matches!(target, Target::Loop(_)) {
-        text.push_str("LOOP=$(losetup --find --show \"$TARGET\")\nTARGET=$LOOP\n");
+        text.push_str("LOOP=$(losetup --find --show --direct-io=on \"$TARGET\")\nTARGET=$LOOP\n");
     }
     text.push_str("sync\n");
 }

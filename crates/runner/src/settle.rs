@@ -157,8 +157,8 @@ fn unrest(earlier: &Look, now: &Look) -> Vec<(Cause, Disturbance)> {
 /// kernel goes on with it by itself.
 ///
 /// # Errors
-/// Where no thread can be started.
-pub fn write_out(limit: Nanos) -> Result<bool, Error> {
+/// Where no thread can be started; [`Error::Interrupted`] once `interrupt` is set.
+pub fn write_out(limit: Nanos, interrupt: &AtomicBool) -> Result<bool, Error> {
     let (done, wait) = mpsc::sync_channel(1);
     // sync(2) cannot be interrupted, and a filesystem whose server is gone would hold it for ever.
     let thread = std::thread::Builder::new().name("flyball-sync".into()).spawn(move || {
@@ -167,7 +167,18 @@ pub fn write_out(limit: Nanos) -> Result<bool, Error> {
         let _ = done.send(());
     });
     thread.map_err(|e| Error::child("start a thread for", "sync", e))?;
-    Ok(wait.recv_timeout(limit.into()).is_ok())
+    let begin = Instant::now();
+    loop {
+        if wait.recv_timeout(LOOK).is_ok() {
+            return Ok(true);
+        }
+        if interrupt.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        if begin.elapsed() >= limit.into() {
+            return Ok(false);
+        }
+    }
 }
 
 /// Asks the kernel to forget the cached pages of one file; needs no root. Pages that are dirty or mapped stay.

@@ -12,6 +12,7 @@ use domain::trial::{Disturbance, Measurement, Provenance, RunId, Trial, TrialKey
 use environment::Environment;
 use machine::ledger::RestoreReport;
 use machine::{Ledger, Machine};
+use rustix::process::{Resource, Rlimit, getrlimit};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -74,17 +75,21 @@ pub struct Site<'a, 'm> {
     pub identity: &'a str,
 }
 
-/// Runs trials on this machine.
+/// Runs trials on this machine. A workload dies with the thread that runs it (see [`crate::child`]), so that has to be
+/// one that lasts as long as the program.
 pub struct Host<'a, 'm> {
     site: Site<'a, 'm>,
     announce: &'a mut dyn FnMut(u32),
     versions: BTreeMap<&'static str, String>,
+    descriptors: Rlimit,
 }
 
 impl<'a, 'm> Host<'a, 'm> {
-    /// `announce` is told each workload's process group as soon as it runs.
+    /// `announce` is told each workload's process group as soon as it runs. Made once a run, before anything is
+    /// recorded.
     pub fn new(site: Site<'a, 'm>, announce: &'a mut dyn FnMut(u32)) -> Self {
-        Self { site, announce, versions: BTreeMap::new() }
+        let descriptors = getrlimit(Resource::Nofile);
+        Self { site, announce, versions: BTreeMap::new(), descriptors }
     }
 
     /// Makes one trial. Raw output goes to the folder `raw`, which exists; the trace goes to `sink`.
@@ -110,6 +115,7 @@ impl<'a, 'm> Host<'a, 'm> {
             version: &version,
             raw: &raw,
             interval: self.site.measure.interval,
+            descriptors: self.descriptors,
             timeout: self.site.measure.timeout,
             interrupt: self.site.interrupt,
             announce: self.announce,
@@ -173,9 +179,9 @@ impl Site<'_, '_> {
         settings: &mut [SettingRecord],
     ) -> Result<(Measurement, Environment), Failure> {
         let mut disturbances = Vec::new();
-        let caches = self.empty_caches(&mut disturbances);
-        let settled = settle::settle(self.machine, self.measure.settle, self.interrupt)
-            .map_err(|e| Failure::from_bench(e.into(), Environment::new()))?;
+        let early = |error: Error| Failure::from_bench(error.into(), Environment::new());
+        let caches = self.empty_caches(&mut disturbances).map_err(early)?;
+        let settled = settle::settle(self.machine, self.measure.settle, self.interrupt).map_err(early)?;
         let environment = self.environment(caches, &settled);
         disturbances.extend(settled.remaining);
         let mut measurement =
@@ -188,36 +194,34 @@ impl Site<'_, '_> {
     }
 
     /// Writes out what is dirty, and drops cached pages where the study asks for it; says which.
-    fn empty_caches(&self, disturbances: &mut Vec<Disturbance>) -> Option<String> {
+    fn empty_caches(&self, disturbances: &mut Vec<Disturbance>) -> Result<String, Error> {
         let mut tell = |kind: &str, detail| disturbances.push(Disturbance { kind: kind.into(), detail });
-        match settle::write_out(self.measure.settle) {
-            Ok(true) => {}
-            Ok(false) => tell("unsettled", format!("writing out took longer than {}", self.measure.settle)),
-            Err(error) => tell("unsettled", error.to_string()),
+        if !settle::write_out(self.measure.settle, self.interrupt)? {
+            tell("unsettled", format!("writing out dirty data took longer than {}", self.measure.settle));
         }
         if !self.measure.drop_caches {
-            return None;
+            return Ok("kept, as the study asks".into());
         }
         if machine::settings::drop_caches(self.machine).is_ok() {
-            return Some(DROPPED_ALL.into());
+            return Ok(DROPPED_ALL.into());
         }
         match self.target.map(|target| settle::forget_cached(target.path())) {
-            Some(Ok(())) => Some(DROPPED_TARGET.into()),
-            None => Some("kept: dropping all needs root, and there is no target".into()),
+            Some(Ok(())) => Ok(DROPPED_TARGET.into()),
+            None => Ok("kept: dropping all needs root, and there is no target".into()),
             Some(Err(error)) => {
                 tell("caches-kept", error.to_string());
-                Some("kept".into())
+                Ok("kept".into())
             }
         }
     }
 
-    fn environment(&self, caches: Option<String>, settled: &Settled) -> Environment {
+    fn environment(&self, caches: String, settled: &Settled) -> Environment {
         let mut all = self.fixed.clone();
         all.extend(environment::now(self.machine));
         if let Some(target) = self.target {
             all.extend(environment::below(self.machine, target.file(), target.device()));
         }
-        all.insert("caches".into(), caches.unwrap_or_else(|| "kept, as the study asks".into()));
+        all.insert("caches".into(), caches);
         all.insert("settled".into(), settled.summary());
         all
     }

@@ -2,6 +2,12 @@
 //!
 //! What needs root is skipped without it, with a line that says so.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that panics says where, and one that is skipped, why"
+)]
+
 mod bed;
 
 use bed::{Bed, FILE, LOOP, SMALL, Tmpfs, cell, command, failed, is_root};
@@ -209,9 +215,6 @@ fn a_full_disk_under_the_raw_output_fails_the_trial_with_a_reason() {
     assert!(text.starts_with("workload `w`: ") && text.contains("fio"), "{text}");
 }
 
-/// How long the workload of the killed run sleeps, and by what it is found.
-const SLEEP: &str = "987654";
-
 /// Not a test by itself: the process that is killed by the one below.
 #[test]
 fn a_run_to_be_killed() {
@@ -221,22 +224,26 @@ fn a_run_to_be_killed() {
     let root = is_root("the loop device of a_run_to_be_killed");
     let (kind, settings) = if root { (LOOP, &[("read_ahead_kb", "52")][..]) } else { (FILE, &[][..]) };
     let target = Target::make(&mut ledger, &folder.join("work"), kind, Seed(1), &bed.interrupt).unwrap();
-    let sleep = Tool::Command { argv: vec!["sleep".into(), SLEEP.into()], metrics: vec![] };
+    let seconds = std::env::var("FLYBALL_KILLED_SLEEP").unwrap();
+    let sleep = Tool::Command { argv: vec!["sleep".into(), seconds], metrics: vec![] };
     let _ = bed.trial_on(&mut ledger, target.as_ref(), &cell(sleep, &[], settings), None);
 }
 
 #[test]
 fn a_killed_run_leaves_no_workload_and_the_next_start_cleans_up() {
     let bed = Bed::new();
+    // By this its workload is found.
+    let seconds = (1_000_000 + std::process::id()).to_string();
     let mut worker = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "a_run_to_be_killed"])
         .env("FLYBALL_KILLED_RUN", bed.folder.path())
+        .env("FLYBALL_KILLED_SLEEP", &seconds)
         .spawn()
         .unwrap();
     let wait_for = |count: usize| {
         (0..1000).any(|_| {
             std::thread::sleep(Duration::from_millis(10));
-            sleeping() == count
+            sleeping(&seconds) == count
         })
     };
     assert!(wait_for(1), "the workload never ran");
@@ -250,9 +257,9 @@ fn a_killed_run_leaves_no_workload_and_the_next_start_cleans_up() {
     ledger.finish();
 }
 
-/// How many of our sleepers there are.
-fn sleeping() -> usize {
+/// How many processes sleep for this long.
+fn sleeping(seconds: &str) -> usize {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let lines = processes.filter_map(|p| fs::read(p.path().join("cmdline")).ok());
-    lines.filter(|line| *line == format!("sleep\0{SLEEP}\0").into_bytes()).count()
+    lines.filter(|line| *line == format!("sleep\0{seconds}\0").into_bytes()).count()
 }

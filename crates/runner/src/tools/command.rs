@@ -7,6 +7,7 @@ use super::{Driver, Invocation, Job};
 use crate::Error;
 use domain::outcome::Outcome;
 use domain::study::Tool;
+use std::path::Path;
 
 pub(super) const DRIVER: Driver =
     Driver { program: None, invocation, outcome, complaints: &[super::STDERR, super::STDOUT] };
@@ -28,6 +29,19 @@ fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
     Ok(Invocation { argv: argv.iter().map(|word| word.replace(TARGET, &target)).collect(), folder: None })
 }
 
+/// The program's name, if it is there. execvp(3) by itself would tell "permission denied" where one folder of PATH
+/// cannot be looked into.
+pub(super) fn found(program: &str) -> Result<String, Error> {
+    let there = |path: &Path| path.is_file();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = match program {
+        "" => false,
+        _ if program.contains('/') => there(Path::new(program)),
+        _ => std::env::split_paths(&path).any(|folder| there(&folder.join(program))),
+    };
+    if found { Ok(program.to_owned()) } else { Err(Error::missing(program)) }
+}
+
 fn outcome(job: &Job<'_>, version: &str) -> Result<Outcome, Error> {
     let Tool::Command { metrics, .. } = &job.workload.tool else {
         unreachable!("this is the driver of commands")
@@ -44,7 +58,6 @@ mod tests {
     use super::*;
     use domain::study::Workload;
     use domain::units::Bytes;
-    use std::path::Path;
 
     fn made(argv: &[&str], target: Option<&str>) -> Result<Vec<String>, String> {
         let argv = argv.iter().map(|a| (*a).to_owned()).collect();

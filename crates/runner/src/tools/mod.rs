@@ -80,7 +80,7 @@ const QUOTED: usize = 600;
 pub fn detect(machine: &dyn Machine, tool: &Tool) -> Result<String, Error> {
     let Some((program, package)) = driver(tool).program else {
         let Tool::Command { argv, .. } = tool else { unreachable!("only commands have no fixed program") };
-        return Ok(argv.first().cloned().unwrap_or_default());
+        return command::found(argv.first().map_or("", String::as_str));
     };
     let output = machine.run(&[program, "--version"], VERSION_LIMIT).map_err(|e| {
         if e.kind() != std::io::ErrorKind::NotFound {
@@ -194,4 +194,66 @@ fn unusable(job: &Job<'_>, error: &parse::tools::ToolError) -> Error {
 /// A path as an argument; ours are text, for they are made of it.
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::Timestamp;
+    use machine::CommandOutput;
+    use std::io;
+
+    /// A machine on which every program prints this, or on which there is none.
+    struct Prints(Option<&'static str>);
+
+    impl Machine for Prints {
+        fn read(&self, _: &Path) -> io::Result<Vec<u8>> {
+            Err(io::ErrorKind::NotFound.into())
+        }
+        fn write(&self, _: &Path, _: &[u8]) -> io::Result<()> {
+            Err(io::ErrorKind::NotFound.into())
+        }
+        fn list(&self, _: &Path) -> io::Result<Vec<String>> {
+            Err(io::ErrorKind::NotFound.into())
+        }
+        fn link(&self, _: &Path) -> io::Result<PathBuf> {
+            Err(io::ErrorKind::NotFound.into())
+        }
+        fn run(&self, _: &[&str], _: Duration) -> io::Result<CommandOutput> {
+            let stdout = self.0.ok_or(io::ErrorKind::NotFound)?.into();
+            Ok(CommandOutput { code: Some(0), stdout, stderr: Vec::new() })
+        }
+        fn now(&self) -> Timestamp {
+            Timestamp::default()
+        }
+    }
+
+    #[test]
+    fn a_missing_tool_is_named_with_its_package() {
+        let error = |tool| detect(&Prints(None), &tool).unwrap_err().to_string();
+        assert_eq!(
+            error(Tool::Fio),
+            "cannot run `fio`: there is no such program in PATH; on Debian, install it with `apt install fio`"
+        );
+        assert!(error(Tool::Dd).ends_with("`apt install coreutils`"));
+    }
+
+    #[test]
+    fn a_tool_states_its_version_in_its_first_line() {
+        let printed = "dd (coreutils) 9.1\nCopyright (C) 2022 Free Software Foundation, Inc.\n";
+        assert_eq!(detect(&Prints(Some(printed)), &Tool::Dd).unwrap(), "dd (coreutils) 9.1");
+        let error = detect(&Prints(Some("\n")), &Tool::Fio).unwrap_err().to_string();
+        assert_eq!(error, "`fio --version` does not state a version; is it the real fio?");
+    }
+
+    #[test]
+    fn a_complaint_is_one_short_line_without_control_characters() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("stderr.txt");
+        std::fs::write(&path, format!("first\x1b[31m\n\n{}\n{{json", "é".repeat(1000))).unwrap();
+        let text = complaint(&path).unwrap();
+        assert_eq!(text, "é".repeat(QUOTED));
+        std::fs::write(&path, "a\x07\nb\n").unwrap();
+        assert_eq!(complaint(&path).as_deref(), Some("a? | b"));
+    }
 }

@@ -19,6 +19,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
 
 pub const SMALL: Bytes = Bytes::from_mib(8);
 pub const FILE: study::Target = study::Target::File(SMALL);
@@ -43,6 +44,9 @@ impl Sink for Forget {
         Ok(())
     }
 }
+
+/// A recorder takes nearly all descriptors that its process may have, and there is one a process in real runs.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A folder of its own for the ledger, the target and the trial's raw output.
 pub struct Bed {
@@ -99,6 +103,7 @@ impl Bed {
         cell: &Cell,
         script: Option<&mut ScriptedBench>,
     ) -> Result<Done, Stop> {
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let fixed = Environment::new();
         let run = RunId("test".into());
         let mut site = Site {

@@ -1,0 +1,305 @@
+//! The ledger on a machine in memory: what it writes, in which order, and what it puts back.
+
+#![allow(clippy::unwrap_used)]
+
+mod tree;
+
+use domain::setting::{SettingName, SettingRequest};
+use machine::ledger::{Fate, Ledger, preview, status};
+use machine::settings::Error;
+use tree::{CPUFREQ, QUEUE, Tree, Tunables};
+
+fn requests(pairs: &[(&str, &str)]) -> Vec<SettingRequest> {
+    let request = |(name, value): &(&str, &str)| SettingRequest {
+        setting: SettingName::parse(name),
+        value: (*value).to_owned(),
+    };
+    pairs.iter().map(request).collect()
+}
+
+fn state() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+#[test]
+fn applying_and_restoring_leaves_everything_as_it_was() {
+    let sets: &[&[(&str, &str)]] = &[
+        &[("governor", "ondemand"), ("ondemand.up_threshold", "60")],
+        &[("governor", "performance")],
+        &[("governor", "schedutil"), ("min_freq", "min"), ("max_freq", "3.5GHz")],
+        &[("max_freq", "1000MHz"), ("min_freq", "800000")],
+        &[("min_freq", "3GHz"), ("max_freq", "max")],
+        &[("scheduler@sda", "mq-deadline"), ("iosched.read_expire@sda", "100"), ("nr_requests@sda", "64")],
+        &[("scheduler", "bfq"), ("read_ahead_kb", "4096")],
+        &[("vm.dirty_bytes", "1048576"), ("vm.swappiness", "10")],
+        &[("vm.dirty_ratio", "5"), ("turbo", "off"), ("idle.C6.disable", "1")],
+        &[("/sys/block/sda/queue/read_ahead_kb", "512"), ("epp@policy1", "power")],
+    ];
+    for tunables in [Tunables::Global, Tunables::PerPolicy] {
+        for governor in ["ondemand", "conservative", "powersave"] {
+            for set in sets {
+                let tree = Tree::new(tunables, governor);
+                let before = tree.snapshot();
+                let state = state();
+                let machine = &tree;
+                let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+                let records =
+                    ledger.apply(&requests(set), Some("sda")).unwrap_or_else(|e| panic!("{set:?}: {e}"));
+                assert!(records.iter().all(|r| r.got == r.asked), "{set:?}");
+                assert_ne!(tree.snapshot(), before, "{set:?} changed nothing");
+                let report = ledger.restore();
+                assert!(report.is_clean(), "{set:?}: {report:?}");
+                assert_eq!(tree.snapshot(), before, "{set:?} from {governor}, {tunables:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn tunables_that_a_switch_dropped_come_back_with_their_governor() {
+    let tree = Tree::new(Tunables::Global, "ondemand");
+    let (state, machine) = (state(), &tree);
+    let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+    ledger.apply(&requests(&[("governor", "performance")]), None).unwrap();
+    assert_eq!(tree.get(&format!("{CPUFREQ}/ondemand/up_threshold")), None);
+    ledger.restore();
+    assert_eq!(tree.get(&format!("{CPUFREQ}/ondemand/up_threshold")).as_deref(), Some("40"));
+}
+
+#[test]
+fn one_policy_switched_by_name_leaves_the_other_and_the_shared_tunables() {
+    let tree = Tree::new(Tunables::Global, "ondemand");
+    let before = tree.snapshot();
+    let (state, machine) = (state(), &tree);
+    let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+    let asked = requests(&[("governor@policy1", "powersave"), ("governor", "schedutil")]);
+    let records = ledger.apply(&asked, None).unwrap();
+    assert_eq!(records.len(), 2);
+    assert_eq!(tree.get(&format!("{CPUFREQ}/policy0/scaling_governor")).as_deref(), Some("schedutil"));
+    assert_eq!(tree.get(&format!("{CPUFREQ}/policy1/scaling_governor")).as_deref(), Some("powersave"));
+    assert!(ledger.restore().is_clean());
+    assert_eq!(tree.snapshot(), before);
+}
+
+#[test]
+fn a_value_that_is_there_already_is_not_written() {
+    let tree = Tree::new(Tunables::Global, "ondemand");
+    let (state, machine) = (state(), &tree);
+    let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+    let records = ledger.apply(&requests(&[("read_ahead_kb", "0128")]), Some("/dev/sda")).unwrap();
+    assert_eq!((records[0].before.as_str(), records[0].got.as_str()), ("128", "128"));
+    assert!(tree.writes.borrow().is_empty());
+}
+
+#[test]
+fn a_rounded_value_is_noticed_and_everything_of_the_call_is_put_back() {
+    let tree = Tree::new(Tunables::Global, "ondemand");
+    let before = tree.snapshot();
+    let (state, machine) = (state(), &tree);
+    let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+    let asked = requests(&[("governor", "schedutil"), ("vm.swappiness", "1"), ("read_ahead_kb", "4097")]);
+    let error = ledger.apply(&asked, Some("sda")).unwrap_err();
+    assert!(
+        matches!(&error, Error::NotTaken { asked, got, .. } if asked == "4097" && got == "4096"),
+        "{error}"
+    );
+    assert_eq!(tree.snapshot(), before);
+    assert!(status(state.path(), &machine).unwrap().changes.iter().all(|c| c.fate == Fate::Untouched));
+}
+
+#[test]
+fn ignored_and_refused_values_are_errors_that_name_what_is_taken() {
+    let tree = Tree::new(Tunables::Global, "ondemand");
+    let before = tree.snapshot();
+    let (state, machine) = (state(), &tree);
+    let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+    let mut error =
+        |name, value| ledger.apply(&requests(&[(name, value)]), Some("sda")).unwrap_err().to_string();
+    let told = expect_test::expect![[r#"
+        `rq_affinity@sda` did not take `2`: `/sys/block/sda/queue/rq_affinity` reads `1`; it was put back, ask for a value that this machine has
+        cannot set `governor@policy0` to `fast`: `/sys/devices/system/cpu/cpufreq/policy0/scaling_governor`: Invalid argument (os error 22); it takes one of: conservative ondemand userspace powersave performance schedutil
+        cannot set `scheduler@sda` to `cfq`: `/sys/block/sda/queue/scheduler`: Invalid argument (os error 22); it takes one of: none mq-deadline bfq
+        cannot set `epb@cpu0` to `0`: `/sys/devices/system/cpu/cpu0/power/energy_perf_bias`: Invalid argument (os error 22)
+        there is no setting `governer`, did you mean `governor`?; see the list of settings, or give the whole path under /sys or /proc/sys
+        cannot use the setting `schedutil.rate_limit_us` here: no policy runs the governor `schedutil` now; set it together with `governor`
+        cannot use the setting `stripe_cache_size` here: there is no `/sys/block/sda/md/stripe_cache_size`
+        cannot use the setting `read_ahead_kb@sdz` here: there is no block device `sdz`
+        `/proc/sys/vm/drop_caches` is not a setting: writing it drops the page cache once; Flyball writes only what it can put back
+        cannot set `max_freq@policy0` to `fast`: it takes a frequency (2800MHz, 2.8GHz, 2800000 for kHz), min or max
+    "#]];
+    let mut text = String::new();
+    for (name, value) in [
+        ("rq_affinity", "2"),
+        ("governor", "fast"),
+        ("scheduler", "cfq"),
+        ("epb", "0"),
+        ("governer", "performance"),
+        ("schedutil.rate_limit_us", "1"),
+        ("stripe_cache_size", "512"),
+        ("read_ahead_kb@sdz", "1"),
+        ("vm.drop_caches", "3"),
+        ("max_freq", "fast"),
+    ] {
+        text += &format!("{}\n", error(name, value));
+    }
+    told.assert_eq(&text);
+    assert_eq!(tree.snapshot(), before);
+}
+
+#[test]
+fn two_settings_that_zero_each_other_are_refused_together() {
+    let tree = Tree::new(Tunables::Global, "ondemand");
+    let (state, machine) = (state(), &tree);
+    let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+    let asked = requests(&[("vm.dirty_bytes", "1048576"), ("vm.dirty_ratio", "5")]);
+    assert!(matches!(ledger.apply(&asked, None), Err(Error::BadValue { .. })));
+    assert!(tree.writes.borrow().is_empty());
+}
+
+#[test]
+fn a_foreign_write_is_reread_left_and_reported() {
+    let tree = Tree::new(Tunables::Global, "ondemand");
+    let (state, machine) = (state(), &tree);
+    let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+    let asked = requests(&[("vm.swappiness", "10"), ("read_ahead_kb", "4096")]);
+    let mut records = ledger.apply(&asked, Some("sda")).unwrap();
+    tree.set("/proc/sys/vm/swappiness", "33");
+    let changed = ledger.reread(&mut records);
+    assert_eq!(changed, [SettingName::parse("vm.swappiness")]);
+    assert_eq!(records[0].after.as_deref(), Some("33"));
+    let report = ledger.restore();
+    let foreign: Vec<_> = report.foreign().map(|u| u.what.as_str()).collect();
+    assert_eq!(foreign, ["vm.swappiness"]);
+    assert_eq!(tree.get("/proc/sys/vm/swappiness").as_deref(), Some("33"));
+    assert_eq!(tree.get(&format!("{QUEUE}/read_ahead_kb")).as_deref(), Some("128"));
+}
+
+#[test]
+fn a_foreign_write_to_what_came_with_a_change_is_left_and_reported() {
+    let tree = Tree::new(Tunables::Global, "powersave");
+    let (state, machine) = (state(), &tree);
+    let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+    ledger.apply(&requests(&[("scheduler", "mq-deadline")]), Some("sda")).unwrap();
+    tree.set(&format!("{QUEUE}/wbt_lat_usec"), "1234");
+    let report = ledger.restore();
+    assert_eq!(
+        report.foreign().map(|u| u.path.as_str()).collect::<Vec<_>>(),
+        [format!("{QUEUE}/wbt_lat_usec")]
+    );
+    assert_eq!(tree.get(&format!("{QUEUE}/nr_requests")).as_deref(), Some("100"));
+}
+
+#[test]
+fn a_device_that_took_the_name_of_ours_is_not_written() {
+    let tree = Tree::new(Tunables::Global, "ondemand");
+    let (state, machine) = (state(), &tree);
+    let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+    ledger.apply(&requests(&[("read_ahead_kb", "4096")]), Some("sda")).unwrap();
+    tree.set("/sys/block/sda/diskseq", "10");
+    let report = ledger.restore();
+    assert!(matches!(report.undone[0].fate, Fate::Gone(_)), "{report:?}");
+    assert_eq!(tree.get(&format!("{QUEUE}/read_ahead_kb")).as_deref(), Some("4096"));
+}
+
+#[test]
+fn an_object_that_is_gone_does_not_stop_the_rest() {
+    let tree = Tree::new(Tunables::Global, "ondemand");
+    let (state, machine) = (state(), &tree);
+    let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+    let asked = requests(&[("vm.swappiness", "10"), ("read_ahead_kb", "4096")]);
+    ledger.apply(&asked, Some("sda")).unwrap();
+    tree.remove("/sys/block/sda");
+    let report = ledger.restore();
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!(tree.get("/proc/sys/vm/swappiness").as_deref(), Some("60"));
+}
+
+#[test]
+fn after_a_restart_the_records_of_settings_are_void_and_files_are_removed() {
+    let tree = Tree::new(Tunables::Global, "ondemand");
+    let (state, machine) = (state(), &tree);
+    let path = state.path().join("data");
+    let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+    ledger.create_file(&path, domain::units::Bytes::from_kib(64)).unwrap();
+    ledger.apply(&requests(&[("vm.swappiness", "10")]), None).unwrap();
+    drop(ledger);
+    tree.set("/proc/sys/kernel/random/boot_id", "boot-2");
+    let (_ledger, report) = Ledger::open(state.path(), &machine).unwrap();
+    let fates: Vec<_> = report.undone.iter().map(|u| u.fate.clone()).collect();
+    assert_eq!(fates, [Fate::Rebooted, Fate::Removed]);
+    assert_eq!(tree.get("/proc/sys/vm/swappiness").as_deref(), Some("10"));
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_file_that_took_the_name_of_ours_is_not_removed() {
+    let tree = Tree::new(Tunables::Global, "ondemand");
+    let (state, machine) = (state(), &tree);
+    let path = state.path().join("data");
+    let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+    let own = ledger.create_file(&path, domain::units::Bytes::from_kib(64)).unwrap();
+    assert!(matches!(ledger.create_file(&path, domain::units::Bytes::new(0)), Err(Error::Own { .. })));
+    std::fs::rename(&path, state.path().join("moved")).unwrap();
+    std::fs::write(&path, "precious").unwrap();
+    let report = ledger.finish();
+    assert_eq!(report.foreign().count(), 1, "{report:?}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+    assert_eq!(own.file.metadata().unwrap().len(), 65536);
+}
+
+#[test]
+fn a_second_ledger_is_refused_by_the_name_of_the_first() {
+    let tree = Tree::new(Tunables::Global, "ondemand");
+    let (state, machine) = (state(), &tree);
+    let _first = Ledger::open(state.path(), &machine).unwrap();
+    let second = Ledger::open_within(std::time::Duration::ZERO, state.path(), &machine);
+    assert!(matches!(second, Err(Error::Busy { pid: Some(pid), .. }) if pid == std::process::id()));
+}
+
+#[test]
+fn the_plan_lists_every_write_in_order_and_writes_nothing() {
+    let tree = Tree::new(Tunables::Global, "powersave");
+    let machine = &tree;
+    let asked = requests(&[
+        ("ondemand.up_threshold", "60"),
+        ("max_freq", "1GHz"),
+        ("min_freq", "min"),
+        ("governor", "ondemand"),
+    ]);
+    let plan = preview(&machine, &asked, None).unwrap();
+    let text: String = plan
+        .iter()
+        .map(|w| format!("{} {} -> {}\n", w.path, w.now.as_deref().unwrap_or("?"), w.new))
+        .collect();
+    expect_test::expect![[r#"
+        /sys/devices/system/cpu/cpufreq/policy0/scaling_governor powersave -> ondemand
+        /sys/devices/system/cpu/cpufreq/policy1/scaling_governor powersave -> ondemand
+        /sys/devices/system/cpu/cpufreq/policy0/scaling_min_freq 1200000 -> 800000
+        /sys/devices/system/cpu/cpufreq/policy1/scaling_min_freq 1200000 -> 800000
+        /sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq 2800000 -> 1000000
+        /sys/devices/system/cpu/cpufreq/policy1/scaling_max_freq 2800000 -> 1000000
+        /sys/devices/system/cpu/cpufreq/ondemand/up_threshold ? -> 60
+    "#]]
+    .assert_eq(&text);
+    assert!(tree.writes.borrow().is_empty());
+}
+
+#[test]
+fn status_says_what_is_changed_and_what_restoring_would_do() {
+    let tree = Tree::new(Tunables::Global, "ondemand");
+    let (state, machine) = (state(), &tree);
+    assert_eq!(status(state.path(), &machine).unwrap().changes, []);
+    let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+    ledger.apply(&requests(&[("vm.swappiness", "10"), ("read_ahead_kb", "256")]), Some("sda")).unwrap();
+    tree.set(&format!("{QUEUE}/read_ahead_kb"), "64");
+    let status = status(state.path(), &machine).unwrap();
+    assert_eq!(status.holder.unwrap().pid, std::process::id());
+    let fates: Vec<_> = status.changes.iter().map(|c| c.fate.clone()).collect();
+    assert_eq!(
+        fates,
+        [
+            Fate::Restored { from: "10".into(), to: "60".into() },
+            Fate::Foreign { now: "64".into(), before: "128".into() }
+        ]
+    );
+}

@@ -1,0 +1,243 @@
+//! A machine in memory that answers as the kernel does where that matters to undoing: governors whose tunables
+//! come and go, limits that refuse to cross, files that round, ignore, refuse or vanish.
+
+#![allow(clippy::unwrap_used)]
+
+use domain::Timestamp;
+use machine::{CommandOutput, Machine};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub const CPUFREQ: &str = "/sys/devices/system/cpu/cpufreq";
+pub const QUEUE: &str = "/sys/block/sda/queue";
+
+const GOVERNORS: &str = "conservative ondemand userspace powersave performance schedutil";
+const EINVAL: i32 = 22;
+const EBUSY: i32 = 16;
+
+/// Where a governor's tunables lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tunables {
+    /// One folder, for as long as any policy uses the governor.
+    Global,
+    /// A folder in each policy.
+    PerPolicy,
+}
+
+#[derive(Debug)]
+pub struct Tree {
+    files: RefCell<BTreeMap<String, String>>,
+    tunables: Tunables,
+    /// How often each file was written.
+    pub writes: RefCell<BTreeMap<String, u32>>,
+}
+
+impl Tree {
+    /// Two policies, one disk, some sysctls; `governor` in use, with tunables that are not its defaults.
+    pub fn new(tunables: Tunables, governor: &str) -> Self {
+        let tree = Self { files: RefCell::default(), tunables, writes: RefCell::default() };
+        tree.set("/proc/sys/kernel/random/boot_id", "boot-1");
+        for policy in 0..2 {
+            let at = |file: &str| format!("{CPUFREQ}/policy{policy}/{file}");
+            tree.set(&at("related_cpus"), &policy.to_string());
+            tree.set(&at("cpuinfo_min_freq"), "800000");
+            tree.set(&at("cpuinfo_max_freq"), "3500000");
+            tree.set(&at("scaling_min_freq"), "1200000");
+            tree.set(&at("scaling_max_freq"), "2800000");
+            tree.set(&at("scaling_available_governors"), GOVERNORS);
+            tree.set(&at("scaling_governor"), "performance");
+            tree.set(&at("energy_performance_preference"), "performance");
+            tree.set(&format!("/sys/devices/system/cpu/cpu{policy}/cpuidle/state0/name"), "POLL");
+            tree.set(&format!("/sys/devices/system/cpu/cpu{policy}/cpuidle/state1/name"), "C6");
+            tree.set(&format!("/sys/devices/system/cpu/cpu{policy}/cpuidle/state1/disable"), "0");
+            tree.set(&format!("/sys/devices/system/cpu/cpu{policy}/power/energy_perf_bias"), "6");
+        }
+        tree.set(&format!("{CPUFREQ}/boost"), "1");
+        tree.set("/sys/block/sda/diskseq", "9");
+        tree.set(&format!("{QUEUE}/scheduler"), "[none] mq-deadline bfq");
+        tree.set(&format!("{QUEUE}/nr_requests"), "100");
+        tree.set(&format!("{QUEUE}/read_ahead_kb"), "128");
+        tree.set(&format!("{QUEUE}/wbt_lat_usec"), "75000");
+        tree.set(&format!("{QUEUE}/rq_affinity"), "1");
+        tree.set("/proc/sys/vm/dirty_ratio", "20");
+        tree.set("/proc/sys/vm/dirty_bytes", "0");
+        tree.set("/proc/sys/vm/swappiness", "60");
+        for policy in 0..2 {
+            tree.kernel_writes(&format!("{CPUFREQ}/policy{policy}/scaling_governor"), governor).unwrap();
+        }
+        let tuned: Vec<String> =
+            tree.files.borrow().keys().filter(|k| k.ends_with("/up_threshold")).cloned().collect();
+        tuned.iter().for_each(|path| tree.set(path, "40"));
+        tree
+    }
+
+    pub fn set(&self, path: &str, value: &str) {
+        self.files.borrow_mut().insert(path.to_owned(), value.to_owned());
+    }
+
+    pub fn get(&self, path: &str) -> Option<String> {
+        self.files.borrow().get(path).cloned()
+    }
+
+    /// All files and values.
+    pub fn snapshot(&self) -> BTreeMap<String, String> {
+        self.files.borrow().clone()
+    }
+
+    /// The object goes away with all of its files.
+    pub fn remove(&self, folder: &str) {
+        let inside = format!("{folder}/");
+        self.files.borrow_mut().retain(|path, _| !path.starts_with(&inside) && path != folder);
+    }
+
+    fn number(&self, path: &str) -> u64 {
+        self.get(path).unwrap().parse().unwrap()
+    }
+
+    fn kernel_writes(&self, path: &str, value: &str) -> io::Result<()> {
+        let error = |code| Err(io::Error::from_raw_os_error(code));
+        if !self.files.borrow().contains_key(path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let (folder, file) = path.rsplit_once('/').unwrap();
+        match file {
+            "scaling_governor" => return self.switch_governor(folder, value),
+            "scheduler" => return self.switch_scheduler(folder, value),
+            "scaling_min_freq" | "scaling_max_freq" => {
+                let Ok(khz) = value.parse::<u64>() else { return error(EINVAL) };
+                // Rounded down to a step of 100 MHz, and clamped, as by a driver with a table.
+                let khz = (khz / 100_000 * 100_000).clamp(800_000, 3_500_000);
+                let other = if file == "scaling_min_freq" { "scaling_max_freq" } else { "scaling_min_freq" };
+                let other = self.number(&format!("{folder}/{other}"));
+                if (file == "scaling_min_freq" && khz > other) || (file == "scaling_max_freq" && khz < other)
+                {
+                    return error(EINVAL);
+                }
+                self.set(path, &khz.to_string());
+                return Ok(());
+            }
+            "energy_performance_preference"
+                if self.get(&format!("{folder}/scaling_governor")).as_deref() == Some("performance") =>
+            {
+                return error(EBUSY);
+            }
+            // The kernel counts read-ahead in pages.
+            "read_ahead_kb" => {
+                let Ok(kib) = value.parse::<u64>() else { return error(EINVAL) };
+                self.set(path, &(kib / 4 * 4).to_string());
+                return Ok(());
+            }
+            // Accepts everything and does nothing.
+            "rq_affinity" => return Ok(()),
+            "dirty_ratio" | "dirty_bytes" => {
+                // Zero bytes are out of range, which is ignored; the other one of the pair goes off.
+                if value == "0" {
+                    return Ok(());
+                }
+                let other = if file == "dirty_ratio" { "dirty_bytes" } else { "dirty_ratio" };
+                self.set(&format!("{folder}/{other}"), "0");
+            }
+            "energy_perf_bias" => return error(EINVAL),
+            _ => {}
+        }
+        self.set(path, value);
+        Ok(())
+    }
+
+    fn switch_governor(&self, folder: &str, new: &str) -> io::Result<()> {
+        if !GOVERNORS.split(' ').any(|g| g == new) {
+            return Err(io::Error::from_raw_os_error(EINVAL));
+        }
+        let path = format!("{folder}/scaling_governor");
+        let old = self.get(&path).unwrap();
+        if old == new {
+            return Ok(());
+        }
+        self.set(&path, new);
+        let used = |governor: &str| {
+            (0..2).any(|p| {
+                self.get(&format!("{CPUFREQ}/policy{p}/scaling_governor")).as_deref() == Some(governor)
+            })
+        };
+        let place = |governor: &str| match self.tunables {
+            Tunables::Global => format!("{CPUFREQ}/{governor}"),
+            Tunables::PerPolicy => format!("{folder}/{governor}"),
+        };
+        if self.tunables == Tunables::PerPolicy || !used(&old) {
+            self.remove(&place(&old));
+        }
+        let defaults: &[(&str, &str)] = match new {
+            "ondemand" => &[("io_is_busy", "0"), ("sampling_down_factor", "1"), ("up_threshold", "95")],
+            "conservative" => &[("down_threshold", "20"), ("up_threshold", "80")],
+            "schedutil" => &[("rate_limit_us", "1000")],
+            _ => &[],
+        };
+        for (file, value) in defaults {
+            let path = format!("{}/{file}", place(new));
+            if self.get(&path).is_none() {
+                self.set(&path, value);
+            }
+        }
+        // intel_pstate forces the preference while its governor is performance, and then gives its default.
+        let epp = if new == "performance" { "performance" } else { "balance_performance" };
+        self.set(&format!("{folder}/energy_performance_preference"), epp);
+        Ok(())
+    }
+
+    fn switch_scheduler(&self, queue: &str, new: &str) -> io::Result<()> {
+        let words = ["none", "mq-deadline", "bfq"];
+        if !words.contains(&new) {
+            return Err(io::Error::from_raw_os_error(EINVAL));
+        }
+        let shown = words.map(|w| if w == new { format!("[{w}]") } else { w.to_owned() });
+        self.set(&format!("{queue}/scheduler"), &shown.join(" "));
+        self.remove(&format!("{queue}/iosched"));
+        let (requests, wbt) = match new {
+            "none" => ("128", "75000"),
+            "mq-deadline" => ("256", "75000"),
+            _ => ("256", "0"),
+        };
+        if new == "mq-deadline" {
+            self.set(&format!("{queue}/iosched/read_expire"), "500");
+        }
+        self.set(&format!("{queue}/nr_requests"), requests);
+        self.set(&format!("{queue}/wbt_lat_usec"), wbt);
+        Ok(())
+    }
+}
+
+impl Machine for &Tree {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let text = self.get(path.to_str().unwrap()).ok_or(io::ErrorKind::NotFound)?;
+        Ok(format!("{text}\n").into_bytes())
+    }
+
+    fn write(&self, path: &Path, value: &[u8]) -> io::Result<()> {
+        let path = path.to_str().unwrap();
+        *self.writes.borrow_mut().entry(path.to_owned()).or_default() += 1;
+        self.kernel_writes(path, std::str::from_utf8(value).unwrap().trim())
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
+        let inside = format!("{}/", folder.to_str().unwrap());
+        let files = self.files.borrow();
+        let names = files.keys().filter_map(|path| path.strip_prefix(&inside));
+        let names: BTreeSet<String> = names.map(|rest| rest.split('/').next().unwrap().to_owned()).collect();
+        if names.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { Ok(names.into_iter().collect()) }
+    }
+
+    fn link(&self, _: &Path) -> io::Result<PathBuf> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn run(&self, _: &[&str], _: Duration) -> io::Result<CommandOutput> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_unix_nanos(0)
+    }
+}
