@@ -291,6 +291,14 @@ mod tests {
     }
 
     #[test]
+    fn blocks_of_different_runs_are_never_taken_for_pairs() {
+        // One seed: the noise of block 3 is the same in both runs, as it never is in truth.
+        let got = compared(&noisy("a", 1, 2.0), &noisy("b", 1, 3.0));
+        let sentence = &got.cells[1].comparison.sentence;
+        assert!(sentence.contains("10 against 10 trials"), "{sentence}");
+    }
+
+    #[test]
     fn a_cell_that_became_slower_is_found_and_the_other_is_not() {
         let got = compared(&noisy("old", 1, 2.0), &noisy("new", 2, 1.6));
         expect!["worse in 1 of 2 cells, most in w_64k: new is worse than old: 0.80 times the throughput (95% interval 0.79 to 0.81, p < 0.001, 10 against 10 trials); the same within 2.1% in 1"].assert_eq(&got.verdict);
