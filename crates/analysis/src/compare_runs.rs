@@ -282,6 +282,23 @@ mod tests {
     }
 
     #[test]
+    fn the_same_study_twice_hardly_ever_claims_a_difference() {
+        let claims =
+            (0..200).map(|i| compared(&noisy("a", 2 * i, 2.0), &noisy("b", 2 * i + 1, 2.0))).filter(|got| {
+                got.cells.iter().any(|c| matches!(c.comparison.verdict, Verdict::Better | Verdict::Worse))
+            });
+        assert!(claims.count() <= 2);
+    }
+
+    #[test]
+    fn blocks_of_different_runs_are_never_taken_for_pairs() {
+        // One seed: the noise of block 3 is the same in both runs, as it never is in truth.
+        let got = compared(&noisy("a", 1, 2.0), &noisy("b", 1, 3.0));
+        let sentence = &got.cells[1].comparison.sentence;
+        assert!(sentence.contains("10 against 10 trials"), "{sentence}");
+    }
+
+    #[test]
     fn a_cell_that_became_slower_is_found_and_the_other_is_not() {
         let got = compared(&noisy("old", 1, 2.0), &noisy("new", 2, 1.6));
         expect!["worse in 1 of 2 cells, most in w_64k: new is worse than old: 0.80 times the throughput (95% interval 0.79 to 0.81, p < 0.001, 10 against 10 trials); the same within 2.1% in 1"].assert_eq(&got.verdict);

@@ -160,6 +160,13 @@ mod tests {
     }
 
     #[test]
+    fn in_passive_mode_the_governor_counts_though_there_is_a_preference() {
+        let machine = machine_with(policy("intel_cpufreq", "ondemand", Some("balance_performance")));
+        let found = findings(RULE, &quiet(), Some(&machine), None).swap_remove(0);
+        assert_eq!(found.remedy.unwrap().settings[0].to_string(), "governor = performance");
+    }
+
+    #[test]
     fn performance_or_no_cpufreq_is_no_finding() {
         let machine = machine_with(policy("acpi-cpufreq", "performance", None));
         assert!(findings(RULE, &quiet(), Some(&machine), None).is_empty());
