@@ -67,6 +67,28 @@ fn tunables_that_a_switch_dropped_come_back_with_their_governor() {
 }
 
 #[test]
+fn what_a_change_of_driver_resets_comes_back_with_the_old_driver() {
+    for set in [
+        &[("intel_pstate.status", "passive")][..],
+        &[
+            ("governor", "performance"),
+            ("intel_pstate.status", "passive"),
+            ("turbo", "on"),
+            ("max_perf_pct", "50"),
+        ],
+    ] {
+        let tree = Tree::new(Tunables::PerPolicy, "conservative").with_intel_pstate();
+        let before = tree.snapshot();
+        let (state, machine) = (state(), &tree);
+        let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+        let records = ledger.apply(&requests(set), None).unwrap();
+        assert_eq!(records[0].setting.name, "intel_pstate.status");
+        assert!(ledger.restore().is_clean());
+        assert_eq!(tree.snapshot(), before, "{set:?}");
+    }
+}
+
+#[test]
 fn one_policy_switched_by_name_leaves_the_other_and_the_shared_tunables() {
     let tree = Tree::new(Tunables::Global, "ondemand");
     let before = tree.snapshot();
