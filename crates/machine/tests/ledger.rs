@@ -270,6 +270,18 @@ fn a_file_that_took_the_name_of_ours_is_not_removed() {
 }
 
 #[test]
+fn a_file_that_finds_no_room_is_not_left_behind() {
+    let tree = Tree::new(Tunables::Global, "ondemand");
+    let (state, machine) = (state(), &tree);
+    let path = state.path().join("data");
+    let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+    let error = ledger.create_file(&path, domain::units::Bytes::new(1 << 60)).unwrap_err();
+    assert!(matches!(error, Error::Own { what: "reserve the space of", .. }), "{error}");
+    assert!(!path.exists());
+    assert_eq!(ledger.finish().undone, []);
+}
+
+#[test]
 fn a_second_ledger_is_refused_by_the_name_of_the_first() {
     let tree = Tree::new(Tunables::Global, "ondemand");
     let (state, machine) = (state(), &tree);
