@@ -208,7 +208,12 @@ fn the_supervisor_cleans_up_after_a_killed_worker() {
         wait_until_clean(&folders.state);
         before.assert_same(&folders.work, &said.loops, &format!("round {round}"));
         if let Some(child) = said.child {
-            assert!(!runs(child), "round {round}: the workload still runs");
+            // A worker that was killed between two passes had an empty ledger: nothing else to wait for.
+            let deadline = Instant::now() + Duration::from_secs(30);
+            while runs(child) {
+                assert!(Instant::now() < deadline, "round {round}: the workload still runs");
+                std::thread::sleep(Duration::from_millis(2));
+            }
             killed_children += 1;
         }
     }

@@ -67,6 +67,28 @@ fn tunables_that_a_switch_dropped_come_back_with_their_governor() {
 }
 
 #[test]
+fn what_a_change_of_driver_resets_comes_back_with_the_old_driver() {
+    for set in [
+        &[("intel_pstate.status", "passive")][..],
+        &[
+            ("governor", "performance"),
+            ("intel_pstate.status", "passive"),
+            ("turbo", "on"),
+            ("max_perf_pct", "50"),
+        ],
+    ] {
+        let tree = Tree::new(Tunables::PerPolicy, "conservative").with_intel_pstate();
+        let before = tree.snapshot();
+        let (state, machine) = (state(), &tree);
+        let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+        let records = ledger.apply(&requests(set), None).unwrap();
+        assert_eq!(records[0].setting.name, "intel_pstate.status");
+        assert!(ledger.restore().is_clean());
+        assert_eq!(tree.snapshot(), before, "{set:?}");
+    }
+}
+
+#[test]
 fn one_policy_switched_by_name_leaves_the_other_and_the_shared_tunables() {
     let tree = Tree::new(Tunables::Global, "ondemand");
     let before = tree.snapshot();
@@ -245,6 +267,18 @@ fn a_file_that_took_the_name_of_ours_is_not_removed() {
     assert_eq!(report.foreign().count(), 1, "{report:?}");
     assert_eq!(std::fs::read(&path).unwrap(), b"precious");
     assert_eq!(own.file.metadata().unwrap().len(), 65536);
+}
+
+#[test]
+fn a_file_that_finds_no_room_is_not_left_behind() {
+    let tree = Tree::new(Tunables::Global, "ondemand");
+    let (state, machine) = (state(), &tree);
+    let path = state.path().join("data");
+    let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+    let error = ledger.create_file(&path, domain::units::Bytes::new(1 << 60)).unwrap_err();
+    assert!(matches!(error, Error::Own { what: "reserve the space of", .. }), "{error}");
+    assert!(!path.exists());
+    assert_eq!(ledger.finish().undone, []);
 }
 
 #[test]

@@ -139,6 +139,12 @@ impl<'m> Ledger<'m> {
         let _ = self.undo(self.pending.len() - 1, Scope::Everything);
     }
 
+    /// Takes back the announcement of what was not done.
+    fn forget_last(&mut self) -> Result<(), Error> {
+        let last = self.pending.pop().expect("something was announced just now");
+        self.journal.note(&Record::Done { id: last.id() })
+    }
+
     fn next_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id

@@ -54,28 +54,35 @@ impl Ledger<'_> {
             let exists = io::ErrorKind::AlreadyExists.into();
             return Err(failed("make the file", "; name one that does not exist")(exists));
         }
-        let record = FileRecord { id: self.next_id(), boot: self.boot.clone(), path: text, inode: None };
-        let file = match nameless(&path).map_err(failed("make the file", ""))? {
-            Some(file) => {
-                // The identity is on the disk before the file can be seen.
-                reserve(&file, size)
-                    .map_err(failed("reserve the space of", "; free some, or use a smaller file"))?;
-                let inode = inode_of(&file.metadata().map_err(failed("look at", ""))?);
-                self.announce(Pending::new(Act::File(FileRecord { inode: Some(inode), ..record })))?;
-                give_name(&file, &path).map_err(failed("name the file", "; name one that does not exist"))?;
-                file
-            }
-            None => {
-                self.announce(Pending::new(Act::File(record.clone())))?;
-                let file = empty_file(&path).map_err(failed("make the file", ""))?;
-                let inode = inode_of(&file.metadata().map_err(failed("look at", ""))?);
-                self.identify_file(FileRecord { inode: Some(inode), ..record })?;
-                reserve(&file, size)
-                    .map_err(failed("reserve the space of", "; free some, or use a smaller file"))?;
-                file
-            }
+        let mark = self.pending.len();
+        let made = self.make_file(&path, text, size);
+        if made.is_err() && self.pending.len() > mark {
+            self.undo_last();
+        }
+        Ok(OwnFile { file: made?, path })
+    }
+
+    fn make_file(&mut self, path: &Path, text: String, size: Bytes) -> Result<File, Error> {
+        let failed = |what: &'static str, hint: &'static str| {
+            let path = path.to_owned();
+            move |source: io::Error| Error::Own { what, path, source, hint }
         };
-        Ok(OwnFile { path, file })
+        let no_room = || failed("reserve the space of", "; free some, or use a smaller file");
+        let record = FileRecord { id: self.next_id(), boot: self.boot.clone(), path: text, inode: None };
+        if let Some(file) = nameless(path).map_err(failed("make the file", ""))? {
+            // The identity is on the disk before the file can be seen.
+            reserve(&file, size).map_err(no_room())?;
+            let inode = inode_of(&file.metadata().map_err(failed("look at", ""))?);
+            self.announce(Pending::new(Act::File(FileRecord { inode: Some(inode), ..record })))?;
+            give_name(&file, path).map_err(failed("name the file", "; name one that does not exist"))?;
+            return Ok(file);
+        }
+        self.announce(Pending::new(Act::File(record.clone())))?;
+        let file = empty_file(path).map_err(failed("make the file", ""))?;
+        let inode = inode_of(&file.metadata().map_err(failed("look at", ""))?);
+        self.identify_file(FileRecord { inode: Some(inode), ..record })?;
+        reserve(&file, size).map_err(no_room())?;
+        Ok(file)
     }
 
     /// Makes a loop device over a file of our own, under a number that was free.
@@ -100,9 +107,10 @@ impl Ledger<'_> {
                     let path = loopdev::node(number);
                     return Ok(LoopDevice { name: format!("loop{number}"), path });
                 }
+                // Somebody was faster: the device is theirs, bound or not, and not ours to remove.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.forget_last()?,
                 Err(error) => {
-                    let taken =
-                        matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::ResourceBusy);
+                    let taken = error.kind() == io::ErrorKind::ResourceBusy;
                     self.undo_last();
                     if !taken {
                         let hint = "; making loop devices needs root and the kernel's module `loop`";

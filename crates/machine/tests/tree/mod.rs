@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub const CPUFREQ: &str = "/sys/devices/system/cpu/cpufreq";
+pub const INTEL_PSTATE: &str = "/sys/devices/system/cpu/intel_pstate";
 pub const QUEUE: &str = "/sys/block/sda/queue";
 
 const GOVERNORS: &str = "conservative ondemand userspace powersave performance schedutil";
@@ -74,6 +75,34 @@ impl Tree {
         tree
     }
 
+    /// The same with intel_pstate in active mode, and limits that are not its defaults.
+    #[allow(dead_code, reason = "not every test has this driver")]
+    pub fn with_intel_pstate(self) -> Self {
+        for (file, value) in
+            [("status", "active"), ("no_turbo", "1"), ("max_perf_pct", "90"), ("min_perf_pct", "20")]
+        {
+            self.set(&format!("{INTEL_PSTATE}/{file}"), value);
+        }
+        self
+    }
+
+    /// A driver is registered anew: everything that belonged to the old one starts from its defaults.
+    fn switch_driver(&self, mode: &str) -> io::Result<()> {
+        for (file, value) in
+            [("status", mode), ("no_turbo", "0"), ("max_perf_pct", "100"), ("min_perf_pct", "22")]
+        {
+            self.set(&format!("{INTEL_PSTATE}/{file}"), value);
+        }
+        for policy in 0..2 {
+            let folder = format!("{CPUFREQ}/policy{policy}");
+            self.switch_governor(&folder, if mode == "active" { "powersave" } else { "schedutil" })?;
+            self.set(&format!("{folder}/scaling_min_freq"), "800000");
+            self.set(&format!("{folder}/scaling_max_freq"), "3500000");
+            self.set(&format!("{folder}/energy_performance_preference"), "balance_performance");
+        }
+        Ok(())
+    }
+
     pub fn set(&self, path: &str, value: &str) {
         self.files.borrow_mut().insert(path.to_owned(), value.to_owned());
     }
@@ -106,6 +135,7 @@ impl Tree {
         match file {
             "scaling_governor" => return self.switch_governor(folder, value),
             "scheduler" => return self.switch_scheduler(folder, value),
+            "status" => return self.switch_driver(value),
             "scaling_min_freq" | "scaling_max_freq" => {
                 let Ok(khz) = value.parse::<u64>() else { return error(EINVAL) };
                 // Rounded down to a step of 100 MHz, and clamped, as by a driver with a table.
