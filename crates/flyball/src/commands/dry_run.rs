@@ -10,7 +10,7 @@ use domain::setting::SettingRequest;
 use domain::study::{Study, Target};
 use domain::units::Bytes;
 use domain::Nanos;
-use machine::ledger::preview;
+use machine::ledger::{PlannedWrite, preview};
 use machine::settings::Error as SettingError;
 use machine::{LocalMachine, Machine};
 use runner::tools::{self, Job};
@@ -64,7 +64,7 @@ impl CellPlan {
         };
         Self {
             command: tools::invocation(&job).map(|i| i.argv).map_err(|e| e.to_string()),
-            writes: cell.settings.iter().flat_map(writes).collect(),
+            writes: writes(&cell.settings),
             takes: takes(cell),
         }
     }
@@ -79,20 +79,34 @@ fn target(kind: Target, work: &Path) -> Option<(PathBuf, Bytes)> {
     }
 }
 
-fn writes(request: &SettingRequest) -> Vec<Result<SettingWrite, String>> {
-    match preview(&LocalMachine, std::slice::from_ref(request), None) {
-        Ok(planned) => planned
-            .into_iter()
-            .map(|p| Ok(SettingWrite { setting: p.setting, path: p.path, now: p.now, new: p.new }))
-            .collect(),
-        // The target's own device does not exist yet.
-        Err(SettingError::NeedsDevice { .. }) => vec![Ok(SettingWrite {
+/// What the settings of a cell would write. They are looked at together, for a governor brings its tunables; those of
+/// the target's own device apart, for it does not exist yet.
+fn writes(requests: &[SettingRequest]) -> Vec<Result<SettingWrite, String>> {
+    let needs_device = |request: &&SettingRequest| {
+        let alone = preview(&LocalMachine, std::slice::from_ref(request), None);
+        matches!(alone, Err(SettingError::NeedsDevice { .. }))
+    };
+    let (of_target, others): (Vec<&SettingRequest>, Vec<&SettingRequest>) = requests.iter().partition(needs_device);
+    let others: Vec<SettingRequest> = others.into_iter().cloned().collect();
+    let mut writes: Vec<Result<SettingWrite, String>> = match preview(&LocalMachine, &others, None) {
+        Ok(planned) => planned.into_iter().map(|p| Ok(SettingWrite::from(p))).collect(),
+        Err(error) => vec![Err(error.to_string())],
+    };
+    writes.extend(of_target.into_iter().map(|request| {
+        Ok(SettingWrite {
             setting: format!("{}@{LOOP}", request.setting),
             path: format!("/sys/block/{LOOP}/queue/{}", request.setting.name),
             now: None,
             new: request.value.clone(),
-        })],
-        Err(error) => vec![Err(error.to_string())],
+        })
+    }));
+    writes
+}
+
+impl From<PlannedWrite> for SettingWrite {
+    fn from(planned: PlannedWrite) -> Self {
+        let PlannedWrite { setting, path, now, new } = planned;
+        Self { setting, path, now, new }
     }
 }
 

@@ -4,7 +4,7 @@ use crate::args::{Global, List};
 use crate::exit::End;
 use crate::{places, put, results};
 use anyhow::Result;
-use notebook::{Notebook, RunEntry};
+use notebook::{Notebook, RunEntry, TrialCounts};
 use serde_json::json;
 
 /// The version of the JSON form of a list.
@@ -38,8 +38,8 @@ fn as_text(runs: &[RunEntry]) -> String {
             run.started.iso(),
             run.provenance.name(),
             state,
-            entry.trials.total(),
-            entry.trials.total() - entry.trials.valid,
+            all(&entry.trials),
+            entry.trials.disturbed + entry.trials.failed,
         )
     });
     lines.collect::<Vec<String>>().join("\n")
@@ -57,9 +57,13 @@ fn as_json(runs: &[RunEntry]) -> String {
             "machine": run.machine,
             "seed": run.seed.0,
             "revision": run.revision,
-            "trials": entry.trials.total(),
+            "trials": all(&entry.trials),
             "valid": entry.trials.valid,
         })
     };
     format!("{:#}", json!({ "schema": SCHEMA, "runs": runs.iter().map(run).collect::<Vec<_>>() }))
+}
+
+fn all(counts: &TrialCounts) -> u64 {
+    counts.valid + counts.disturbed + counts.failed
 }
