@@ -1,0 +1,190 @@
+//! A folder that is written aside and then put into its place by one rename.
+//!
+//! Each has a lock file beside it, held while its writer lives; so what the dead left can be told from what is
+//! being written, also on a disk shared by several machines, where process ids mean nothing. Making a folder and
+//! sweeping happen under one short lock of the staging folder, which closes the moment between the two steps.
+
+use crate::durable;
+use crate::error::{Error, Result};
+use crate::lock::{Lock, MOMENT};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Ends the names of folders that are being written.
+const PART: &str = ".part";
+/// Ends the names of their locks.
+const PART_LOCK: &str = ".part.lock";
+/// The lock of the staging folder itself.
+const STAGING_LOCK: &str = ".lock";
+
+/// A bound on names tried for one folder: more of them than one process has open at once.
+const MOST_NAMES: u32 = 10_000;
+
+/// A folder aside. Dropped without being published, it is removed.
+#[derive(Debug)]
+pub(crate) struct Aside {
+    folder: PathBuf,
+    lock_path: PathBuf,
+    _lock: Lock,
+}
+
+impl Aside {
+    /// Makes an empty folder in `staging`. `what` begins its name: `trial`, `run`.
+    pub(crate) fn begin(staging: &Path, what: &str) -> Result<Self> {
+        durable::make_folder(staging)?;
+        let _short = Lock::take_within(&staging.join(STAGING_LOCK), MOMENT)?;
+        let pid = std::process::id();
+        for n in 0..MOST_NAMES {
+            let folder = staging.join(format!("{what}-{pid}-{n}{PART}"));
+            let lock_path = staging.join(format!("{what}-{pid}-{n}{PART_LOCK}"));
+            // A lock file that is there may belong to the same process id of another machine or container.
+            if lock_path.exists() || folder.exists() {
+                continue;
+            }
+            let lock =
+                Lock::try_take(&lock_path)?.expect("nobody else makes locks while the staging lock is held");
+            let aside = Self { folder, lock_path, _lock: lock };
+            fs::create_dir(&aside.folder).map_err(Error::io("make the folder", &aside.folder))?;
+            return Ok(aside);
+        }
+        Err(Error::damaged(
+            staging,
+            format!("it holds more than {MOST_NAMES} folders of process {pid}; empty it"),
+        ))
+    }
+
+    /// Where to write.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Makes everything durable and puts it into its place.
+    pub(crate) fn publish(self, target: &Path) -> Result<()> {
+        durable::flush_tree(&self.folder)?;
+        match fs::rename(&self.folder, target) {
+            Ok(()) => durable::flush_folder(durable::parent(target)),
+            Err(e) if is_taken(&e) => Err(Error::Exists { path: target.to_owned() }),
+            Err(e) => Err(Error::io("put into its place", target)(e)),
+        }
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        // What cannot be removed now is swept later: nobody reads it as a result in the meantime.
+        let _ = fs::remove_dir_all(&self.folder);
+        let _ = fs::remove_file(&self.lock_path);
+    }
+}
+
+/// Removes what the dead left behind in `staging`.
+///
+/// # Errors
+/// Where the staging folder is there and cannot be swept, as on a read-only disk.
+pub(crate) fn sweep(staging: &Path) -> Result<()> {
+    if !staging.is_dir() {
+        return Ok(());
+    }
+    let _short = Lock::take_within(&staging.join(STAGING_LOCK), MOMENT)?;
+    for entry in fs::read_dir(staging).map_err(Error::io("list", staging))? {
+        let name = entry.map_err(Error::io("list", staging))?.file_name();
+        let Some(stem) = name.to_str().and_then(stem_of) else { continue };
+        let lock_path = staging.join(format!("{stem}{PART_LOCK}"));
+        let Some(_lock) = Lock::try_take(&lock_path)? else { continue };
+        remove_if_there(fs::remove_dir_all(staging.join(format!("{stem}{PART}"))), staging)?;
+        remove_if_there(fs::remove_file(&lock_path), staging)?;
+    }
+    Ok(())
+}
+
+/// Removes a staging folder in which nothing is being written.
+pub(crate) fn remove_if_empty(staging: &Path) -> Result<()> {
+    let mut names = fs::read_dir(staging).map_err(Error::io("list", staging))?;
+    let in_use = names.any(|entry| entry.is_ok_and(|e| e.file_name() != STAGING_LOCK));
+    if in_use {
+        return Ok(());
+    }
+    fs::remove_dir_all(staging).map_err(Error::io("remove", staging))
+}
+
+fn stem_of(name: &str) -> Option<&str> {
+    name.strip_suffix(PART_LOCK).or_else(|| name.strip_suffix(PART))
+}
+
+fn remove_if_there(result: io::Result<()>, staging: &Path) -> Result<()> {
+    match result {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("sweep", staging)(e)),
+        _ => Ok(()),
+    }
+}
+
+/// A rename of a folder fails so where the target is a folder that is not empty, or no folder at all.
+fn is_taken(error: &io::Error) -> bool {
+    use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotADirectory};
+    matches!(error.kind(), AlreadyExists | DirectoryNotEmpty | NotADirectory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(folder)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .filter(|n| n != STAGING_LOCK)
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_is_published_is_there_and_nothing_is_left_aside() {
+        let root = tempfile::tempdir().unwrap();
+        let staging = root.path().join("staging");
+        let aside = Aside::begin(&staging, "trial").unwrap();
+        fs::write(aside.folder().join("a"), "1").unwrap();
+        aside.publish(&root.path().join("place")).unwrap();
+        assert_eq!(fs::read_to_string(root.path().join("place/a")).unwrap(), "1");
+        assert_eq!(names(&staging), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_there_is_never_replaced() {
+        let root = tempfile::tempdir().unwrap();
+        let staging = root.path().join("staging");
+        for (text, kind) in [("first", true), ("second", false)] {
+            let aside = Aside::begin(&staging, "trial").unwrap();
+            fs::write(aside.folder().join("a"), text).unwrap();
+            assert_eq!(aside.publish(&root.path().join("place")).is_ok(), kind);
+        }
+        assert_eq!(fs::read_to_string(root.path().join("place/a")).unwrap(), "first");
+        assert_eq!(names(&staging), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_living_are_not_swept_and_the_dead_are() {
+        let root = tempfile::tempdir().unwrap();
+        let staging = root.path().join("staging");
+        let living = Aside::begin(&staging, "trial").unwrap();
+        for dead in ["trial-1-0.part", "trial-2-0.part", "notes"] {
+            fs::create_dir(staging.join(dead)).unwrap();
+        }
+        for dead in ["trial-2-0.part.lock", "trial-3-0.part.lock"] {
+            fs::write(staging.join(dead), "").unwrap();
+        }
+        sweep(&staging).unwrap();
+        let own = living.folder().file_name().unwrap().to_str().unwrap().to_owned();
+        assert_eq!(names(&staging), ["notes".to_owned(), own.clone(), format!("{own}.lock")]);
+    }
+
+    #[test]
+    fn dropping_removes_what_was_written() {
+        let root = tempfile::tempdir().unwrap();
+        let aside = Aside::begin(root.path(), "trial").unwrap();
+        fs::create_dir(aside.folder().join("raw")).unwrap();
+        drop(aside);
+        assert_eq!(names(root.path()), Vec::<String>::new());
+    }
+}

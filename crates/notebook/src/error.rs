@@ -1,0 +1,188 @@
+//! Why a notebook could not do what was asked.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a notebook could not do what was asked. Each text says what was attempted, on what, why it failed and
+/// what to do next.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No notebook at this place.
+    #[error(
+        "cannot open the notebook `{}`: there is none; run a study first, or name another with --notebook",
+        path.display()
+    )]
+    Missing {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// A folder with other things in it.
+    #[error(
+        "cannot make a notebook of `{}`: it holds `{found}` and no `notebook.json`; name a new or empty folder \
+         with --notebook",
+        path.display()
+    )]
+    NotEmpty {
+        /// The folder.
+        path: PathBuf,
+        /// One of the things in it.
+        found: String,
+    },
+    /// Written by a later version of this program.
+    #[error(
+        "cannot read `{}`: it has schema {found}, and this is flyball {this}, which knows schemas up to {known}; \
+         use flyball {needed} or newer",
+        path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: u64,
+        /// The newest schema that this program knows.
+        known: u64,
+        /// The version of this program.
+        this: &'static str,
+        /// The version that wrote the file, as the file says; or the version that follows this one.
+        needed: String,
+    },
+    /// Not what this program writes: torn, edited or somebody else's.
+    #[error("cannot read `{}`: {reason}", path.display())]
+    Damaged {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong with it, with the line where there is one.
+        reason: String,
+    },
+    /// The system said no.
+    #[error("cannot {doing} `{}`: {source}{}", path.display(), next_step(source))]
+    Io {
+        /// What was attempted: `write`, `make durable`.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// Another process measures this run.
+    #[error(
+        "cannot open the run `{run}`: {} is measuring it; wait until it ends, or stop it first",
+        holder(*pid)
+    )]
+    RunBusy {
+        /// Which run.
+        run: String,
+        /// The process, where its lock names one.
+        pid: Option<u32>,
+    },
+    /// Somebody else holds a lock that is only ever held for moments.
+    #[error("cannot lock `{}`: another process holds it for more than {limit:?}; see who with `fuser`", path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+        /// How long was waited.
+        limit: std::time::Duration,
+    },
+    /// It is there already, and nothing in a notebook is written twice.
+    #[error("cannot store `{}`: it is there already, and what was measured is never overwritten", path.display())]
+    Exists {
+        /// What is there.
+        path: PathBuf,
+    },
+    /// A name that cannot be a folder's.
+    #[error("cannot store `{name}`: {reason}")]
+    BadName {
+        /// The name.
+        name: String,
+        /// What is wrong with it, and what to do.
+        reason: String,
+    },
+    /// A value that cannot be stored, since reading it would give another.
+    #[error(
+        "cannot store the trial {trial}: its {what} is {value}, which is not a number that a tool can have measured"
+    )]
+    NotANumber {
+        /// The trial.
+        trial: String,
+        /// Which value.
+        what: String,
+        /// It.
+        value: f64,
+    },
+    /// Nothing goes by this name.
+    #[error("cannot find a run for `{wanted}`: {reason}{}", suggestions(near))]
+    NoSuchRun {
+        /// What was asked for.
+        wanted: String,
+        /// Why nothing fits.
+        reason: String,
+        /// The names that come nearest, nearest first.
+        near: Vec<String>,
+    },
+    /// A trace that could not be written.
+    #[error("cannot write the trace `{}`: {reason}", path.display())]
+    TraceNotWritten {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// An export that could not be written.
+    #[error("cannot write the export: {0}")]
+    Export(String),
+    /// The index failed, and could not be made again.
+    #[error("cannot use the index `{}`: {source}; it can be deleted without loss", path.display())]
+    Index {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: rusqlite::Error,
+    },
+}
+
+impl Error {
+    /// For `map_err`: what was attempted, on what.
+    pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+        move |source| Error::Io { doing, path: path.to_owned(), source }
+    }
+
+    pub(crate) fn damaged(path: &Path, reason: impl ToString) -> Error {
+        Error::Damaged { path: path.to_owned(), reason: reason.to_string() }
+    }
+
+    /// Why, without the path; for a [`crate::Problem`], which carries the path itself.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Error::Damaged { reason, .. } => reason.clone(),
+            Error::Io { doing, source, .. } => format!("cannot {doing} it: {source}"),
+            other => other.to_string(),
+        }
+    }
+}
+
+fn next_step(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; free some space there, or name another notebook with --notebook (all earlier trials are safe)"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => "; name a notebook on a writable file system with --notebook",
+        io::ErrorKind::PermissionDenied => "; run as its owner, or name another notebook with --notebook",
+        io::ErrorKind::InvalidFilename => "; give the study's levels shorter names",
+        _ => "",
+    }
+}
+
+fn holder(pid: Option<u32>) -> String {
+    pid.map_or("another flyball".to_owned(), |pid| format!("another flyball (pid {pid})"))
+}
+
+fn suggestions(near: &[String]) -> String {
+    if near.is_empty() {
+        return "; `flyball list` shows all".to_owned();
+    }
+    let names: Vec<String> = near.iter().map(|n| format!("`{n}`")).collect();
+    format!("; did you mean {}?", names.join(" or "))
+}

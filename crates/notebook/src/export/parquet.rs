@@ -1,0 +1,77 @@
+//! Parquet: a table of trials for DuckDB, pandas, Polars and Spark.
+
+use super::table::{Column, Table, Values};
+use crate::error::{Error, Result};
+use crate::record;
+use domain::trial::Trial;
+use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as PhysicalType, ZstdLevel};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::errors::Result as ParquetResult;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::{Type, TypePtr};
+use std::io::Write;
+use std::sync::Arc;
+
+/// Writes one row a trial; see [`crate::export`] for the columns. Times are nanoseconds in UTC.
+///
+/// # Errors
+/// Where `out` cannot be written.
+pub fn trials_as_parquet(trials: &[Trial], out: impl Write + Send) -> Result<()> {
+    write(&Table::of(trials), out).map_err(|e| Error::Export(e.to_string()))
+}
+
+fn write(table: &Table, out: impl Write + Send) -> ParquetResult<()> {
+    let entry = |key: &str, value: String| KeyValue::new(key.to_owned(), value);
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_key_value_metadata(Some(vec![
+            entry("flyball.schema", record::SCHEMA.to_string()),
+            entry("flyball.written_by", record::PROGRAM.to_owned()),
+        ]))
+        .build();
+    let fields = table.columns.iter().map(type_of).collect::<ParquetResult<_>>()?;
+    let schema = Arc::new(Type::group_type_builder("trials").with_fields(fields).build()?);
+    let mut file = SerializedFileWriter::new(out, schema, Arc::new(properties))?;
+    let mut group = file.next_row_group()?;
+    for column in &table.columns {
+        let mut writer = group.next_column()?.expect("the schema has this column");
+        write_column(&mut writer, &column.values)?;
+        writer.close()?;
+    }
+    group.close()?;
+    file.close()?;
+    Ok(())
+}
+
+fn type_of(column: &Column) -> ParquetResult<TypePtr> {
+    let (physical, logical) = match column.values {
+        Values::Text(_) => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
+        Values::Integer(_) => (PhysicalType::INT64, None),
+        Values::Number(_) => (PhysicalType::DOUBLE, None),
+        Values::Time(_) => (PhysicalType::INT64, Some(LogicalType::timestamp(true, TimeUnit::NANOS))),
+    };
+    let builder = Type::primitive_type_builder(&column.name, physical);
+    Ok(Arc::new(builder.with_repetition(Repetition::OPTIONAL).with_logical_type(logical).build()?))
+}
+
+fn write_column(writer: &mut SerializedColumnWriter<'_>, values: &Values) -> ParquetResult<()> {
+    match values {
+        Values::Text(v) => put::<ByteArrayType, _>(writer, v, |text| ByteArray::from(text.as_str())),
+        Values::Integer(v) => put::<Int64Type, _>(writer, v, |number| *number),
+        Values::Number(v) => put::<DoubleType, _>(writer, v, |number| *number),
+        Values::Time(v) => put::<Int64Type, _>(writer, v, |time| time.unix_nanos()),
+    }
+}
+
+fn put<P: DataType, V>(
+    writer: &mut SerializedColumnWriter<'_>,
+    values: &[Option<V>],
+    convert: impl Fn(&V) -> P::T,
+) -> ParquetResult<()> {
+    let present: Vec<i16> = values.iter().map(|v| i16::from(v.is_some())).collect();
+    let values: Vec<P::T> = values.iter().flatten().map(convert).collect();
+    writer.typed::<P>().write_batch(&values, Some(&present), None)?;
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! Reading a notebook. What cannot be read is skipped and reported, and stops nobody from reading the rest.
+
+use crate::error::{Error, Result};
+use crate::index::{Index, TrialCounts};
+use crate::notebook::Notebook;
+use crate::record;
+use crate::trace::TraceReader;
+use domain::trial::{Run, RunId, Trial, TrialKey};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Something in a notebook that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// What.
+    pub path: PathBuf,
+    /// Why.
+    pub reason: String,
+}
+
+impl Problem {
+    pub(crate) fn new(path: &Path, error: &Error) -> Self {
+        Self { path: path.to_owned(), reason: error.reason() }
+    }
+}
+
+/// A run as `list` shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunEntry {
+    /// The run.
+    pub run: Run,
+    /// How many trials it has.
+    pub trials: TrialCounts,
+}
+
+impl Notebook {
+    /// All runs with the number of their trials, newest first, and what could not be read.
+    ///
+    /// # Errors
+    /// Where the folder cannot be listed.
+    pub fn runs(&self) -> Result<(Vec<RunEntry>, Vec<Problem>)> {
+        let (runs, mut problems) = self.runs_alone()?;
+        let mut index = self.index()?;
+        if index.counts().is_err() {
+            // Somebody damaged it just now.
+            index = Index::in_memory(self)?;
+        }
+        let counts = index.counts()?;
+        problems
+            .extend(index.problems().iter().filter(|p| !problems.contains(p)).cloned().collect::<Vec<_>>());
+        let entry = |run: Run| {
+            let trials = counts.get(&run.id.0).copied().unwrap_or_default();
+            RunEntry { run, trials }
+        };
+        Ok((runs.into_iter().map(entry).collect(), problems))
+    }
+
+    /// All runs without their trials, newest first, and what could not be read.
+    pub(crate) fn runs_alone(&self) -> Result<(Vec<Run>, Vec<Problem>)> {
+        let mut runs = Vec::new();
+        let mut problems = Vec::new();
+        for (name, folder) in folders(&self.runs_folder(), &mut problems)? {
+            match self.run(&RunId(name)) {
+                Ok(run) => runs.push(run),
+                Err(e) => problems.push(Problem::new(&folder, &e)),
+            }
+        }
+        // The id settles which of two is newer where the clock stood still or stepped back.
+        runs.sort_by(|a, b| (b.started, &b.id).cmp(&(a.started, &a.id)));
+        Ok((runs, problems))
+    }
+
+    /// One run.
+    ///
+    /// # Errors
+    /// Where there is none of this id, or it cannot be read.
+    pub fn run(&self, id: &RunId) -> Result<Run> {
+        let folder = self.run_folder(id);
+        if !folder.is_dir() {
+            return Err(self.no_such_run(&id.0, "there is none of this name".to_owned()));
+        }
+        let path = folder.join("run.json");
+        let run = record::read_run(&path, record::read_text(&folder.join("study.toml"))?)?;
+        if run.id != *id {
+            return Err(Error::damaged(
+                &path,
+                format!("it is that of the run `{}`; rename the folder back", run.id),
+            ));
+        }
+        Ok(run)
+    }
+
+    /// The inventory that was given when the run was begun, as JSON.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn machine_json(&self, id: &RunId) -> Result<String> {
+        record::read_text(&self.run_folder(id).join("machine.json"))
+    }
+
+    /// The trials of a run, in the order in which they were begun, and what could not be read.
+    ///
+    /// # Errors
+    /// Where there is no such run, or its folder cannot be listed.
+    pub fn trials(&self, id: &RunId) -> Result<(Vec<Trial>, Vec<Problem>)> {
+        let (keys, mut problems) = self.trial_keys(id)?;
+        let mut trials = Vec::new();
+        for key in keys {
+            match self.trial(id, &key) {
+                Ok(trial) => trials.push(trial),
+                Err(e) => problems.push(Problem::new(&self.trial_folder(id, &key), &e)),
+            }
+        }
+        // Blocks are measured one after the other; the clock decides within one, where it may have stepped.
+        trials.sort_by_cached_key(|t| (t.key.block, t.started, t.key.clone()));
+        Ok((trials, problems))
+    }
+
+    /// The keys of a run's trials, sorted, and what is in the folder besides. No trial is read.
+    ///
+    /// # Errors
+    /// Where there is no such run, or its folder cannot be listed.
+    pub fn trial_keys(&self, id: &RunId) -> Result<(Vec<TrialKey>, Vec<Problem>)> {
+        let folder = self.run_folder(id);
+        if !folder.is_dir() {
+            return Err(self.no_such_run(&id.0, "there is none of this name".to_owned()));
+        }
+        let mut problems = Vec::new();
+        let mut keys = Vec::new();
+        for (name, path) in folders(&folder.join("trials"), &mut problems)? {
+            match TrialKey::from_folder(&name) {
+                Some(key) => keys.push(key),
+                None => problems.push(Problem { path, reason: "its name is not that of a trial".to_owned() }),
+            }
+        }
+        keys.sort();
+        Ok((keys, problems))
+    }
+
+    /// One trial.
+    ///
+    /// # Errors
+    /// Where there is none, or it is torn, or another's.
+    pub fn trial(&self, id: &RunId, key: &TrialKey) -> Result<Trial> {
+        let path = self.trial_folder(id, key).join("trial.json");
+        let trial = record::read_trial(&path)?;
+        if (&trial.run, &trial.key) != (id, key) {
+            let reason =
+                format!("it is the trial `{}` of the run `{}`, copied here", trial.key.folder(), trial.run);
+            return Err(Error::damaged(&path, reason));
+        }
+        Ok(trial)
+    }
+
+    /// The trace of a trial; `None` where nothing was recorded.
+    ///
+    /// # Errors
+    /// Where there is one that cannot be read.
+    pub fn trace(&self, id: &RunId, key: &TrialKey) -> Result<Option<TraceReader>> {
+        TraceReader::open_if_there(&self.trial_folder(id, key).join("trace.parquet"))
+    }
+
+    /// Where a trial is.
+    pub fn trial_folder(&self, id: &RunId, key: &TrialKey) -> PathBuf {
+        self.run_folder(id).join("trials").join(key.folder())
+    }
+
+    /// The latest run of this study, where it is of the same text and machine and not finished: the one to go on
+    /// with.
+    ///
+    /// # Errors
+    /// Where the runs cannot be listed.
+    pub fn unfinished(&self, study: &str, study_text: &str, machine: &str) -> Result<Option<RunId>> {
+        let (runs, _) = self.runs_alone()?;
+        let latest = runs.into_iter().find(|run| run.study == study);
+        let same =
+            |run: &Run| run.study_text == study_text && run.machine == machine && run.finished.is_none();
+        Ok(latest.filter(same).map(|run| run.id))
+    }
+}
+
+/// The folders in `parent`, sorted by name. Hidden entries are passed over, anything else that is no folder is a
+/// problem. None where `parent` is missing.
+pub(crate) fn folders(parent: &Path, problems: &mut Vec<Problem>) -> Result<Vec<(String, PathBuf)>> {
+    let entries = match fs::read_dir(parent) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(Error::io("list", parent)(e)),
+    };
+    let mut folders = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(Error::io("list", parent))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with('.') {
+            continue;
+        }
+        if path.is_dir() {
+            folders.push((name, path));
+        } else {
+            problems.push(Problem { path, reason: "it is not a folder, and not of this program".to_owned() });
+        }
+    }
+    folders.sort();
+    Ok(folders)
+}

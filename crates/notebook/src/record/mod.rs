@@ -1,0 +1,365 @@
+//! What is stored as JSON: versioned types of their own, converted both ways.
+//!
+//! Each file names its schema. A file of a newer schema is refused with the program version that is needed; one
+//! of an older schema is read by its own module for ever, and a notebook of it stays among the fixtures.
+
+mod v1;
+
+use crate::error::{Error, Result};
+use crate::recording::Recording;
+use domain::trial::{Run, Trial};
+use serde::Deserialize;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// The schema that is written.
+pub(crate) const SCHEMA: u64 = 1;
+
+/// The version of this program, kept in each file.
+pub(crate) const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+
+/// A bound on one JSON file. The largest trial, with all its threads, disks and settings, takes under 1 MiB.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// What every file of every schema begins with.
+#[derive(Deserialize)]
+struct Version {
+    schema: u64,
+    #[serde(default)]
+    written_by: Option<String>,
+}
+
+/// The JSON of a run. The study's text stands in a file of its own.
+pub(crate) fn run_text(run: &Run) -> String {
+    pretty(&v1::RunRecord::from(run))
+}
+
+/// The JSON of a trial.
+///
+/// # Errors
+/// Where a metric is not a finite number.
+pub(crate) fn trial_text(trial: &Trial) -> Result<String> {
+    check_numbers(trial)?;
+    Ok(pretty(&v1::TrialRecord::from(trial)))
+}
+
+/// The JSON of a recording.
+pub(crate) fn recording_text(recording: &Recording) -> String {
+    pretty(&v1::RecordingRecord::from(recording))
+}
+
+/// Reads a run, whose study's text is `study_text`.
+pub(crate) fn read_run(path: &Path, study_text: String) -> Result<Run> {
+    let record: v1::RunRecord = read(path)?;
+    record.into_run(study_text).map_err(|reason| Error::damaged(path, reason))
+}
+
+/// Reads a trial.
+pub(crate) fn read_trial(path: &Path) -> Result<Trial> {
+    let record: v1::TrialRecord = read(path)?;
+    Trial::try_from(record).map_err(|reason| Error::damaged(path, reason))
+}
+
+/// Reads a recording.
+pub(crate) fn read_recording(path: &Path) -> Result<Recording> {
+    let record: v1::RecordingRecord = read(path)?;
+    Recording::try_from(record).map_err(|reason| Error::damaged(path, reason))
+}
+
+/// The JSON of trials, one after the other, without the brackets around them.
+pub(crate) fn write_trial(trial: &Trial, out: &mut dyn std::io::Write) -> serde_json::Result<()> {
+    serde_json::to_writer(out, &v1::TrialRecord::from(trial))
+}
+
+/// A file's whole text.
+pub(crate) fn read_text(path: &Path) -> Result<String> {
+    let file = File::open(path).map_err(Error::io("open", path))?;
+    let mut text = String::new();
+    file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(Error::io("read", path))?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(Error::damaged(path, format!("it is larger than {} MiB", MOST_BYTES >> 20)));
+    }
+    Ok(text)
+}
+
+fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T> {
+    let text = read_text(path)?;
+    let version: Version = serde_json::from_str(&text).map_err(|e| Error::damaged(path, e))?;
+    check_schema(path, version.schema, version.written_by)?;
+    serde_json::from_str(&text).map_err(|e| Error::damaged(path, e))
+}
+
+/// Refuses a schema that this program does not know.
+pub(crate) fn check_schema(path: &Path, schema: u64, written_by: Option<String>) -> Result<()> {
+    match schema {
+        SCHEMA => Ok(()),
+        0 => Err(Error::damaged(path, "its schema is 0, which was never written")),
+        newer => Err(Error::Newer {
+            path: path.to_owned(),
+            found: newer,
+            known: SCHEMA,
+            this: PROGRAM,
+            needed: written_by.unwrap_or_else(|| "the version that wrote it".to_owned()),
+        }),
+    }
+}
+
+/// JSON has no infinity and no NaN; and no tool measures one.
+fn check_numbers(trial: &Trial) -> Result<()> {
+    let metrics = trial.measurement.iter().flat_map(|m| &m.outcome.metrics);
+    match metrics.into_iter().find(|(_, metric)| !metric.value.is_finite()) {
+        None => Ok(()),
+        Some((name, metric)) => {
+            Err(Error::NotANumber { trial: trial.key.folder(), what: name.clone(), value: metric.value })
+        }
+    }
+}
+
+fn pretty(record: &impl serde::Serialize) -> String {
+    let mut text =
+        serde_json::to_string_pretty(record).expect("records hold strings, numbers and maps by name");
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use domain::outcome::{Better, Metric, Outcome};
+    use domain::plan::CellId;
+    use domain::setting::{SettingName, SettingRecord};
+    use domain::time::{Nanos, Timestamp};
+    use domain::trace::{FrequencySource, Role};
+    use domain::trial::{
+        DiskTotals, Disturbance, Measurement, Provenance, RecorderReport, RunId, ThreadTime, TrialKey,
+        Validity,
+    };
+    use domain::units::Unit;
+    use expect_test::expect;
+    use proptest::collection::{btree_map, vec};
+    use proptest::option;
+    use proptest::prelude::*;
+
+    fn provenance() -> impl Strategy<Value = Provenance> {
+        use Provenance::*;
+        prop_oneof![Just(Host), Just(Lab), Just(Simulation), Just(Imported)]
+    }
+
+    fn role() -> impl Strategy<Value = Role> {
+        (0..Role::ALL.len()).prop_map(|i| Role::ALL[i])
+    }
+
+    fn nanos() -> impl Strategy<Value = Nanos> {
+        any::<u64>().prop_map(Nanos::new)
+    }
+
+    fn unit() -> impl Strategy<Value = Unit> {
+        use Unit::*;
+        prop_oneof![
+            Just(BytesPerSecond),
+            Just(PerSecond),
+            Just(Seconds),
+            Just(Joules),
+            Just(Watts),
+            Just(Share),
+            Just(Count),
+            prop_oneof![Just("seconds".to_owned()), any::<String>()].prop_map(Other),
+        ]
+    }
+
+    fn metric() -> impl Strategy<Value = Metric> {
+        let finite = any::<f64>().prop_filter("finite", |v| v.is_finite());
+        let better = prop_oneof![Just(Better::Higher), Just(Better::Lower)];
+        (finite, unit(), better).prop_map(|(value, unit, better)| Metric { value, unit, better })
+    }
+
+    fn disturbance() -> impl Strategy<Value = Disturbance> {
+        any::<(String, String)>().prop_map(|(kind, detail)| Disturbance { kind, detail })
+    }
+
+    fn validity() -> impl Strategy<Value = Validity> {
+        prop_oneof![
+            Just(Validity::Valid),
+            vec(disturbance(), 0..3).prop_map(Validity::Disturbed),
+            any::<String>().prop_map(Validity::Failed),
+        ]
+    }
+
+    fn thread() -> impl Strategy<Value = ThreadTime> {
+        (any::<String>(), any::<u32>(), role(), nanos()).prop_map(|(name, tid, role, cpu)| ThreadTime {
+            name,
+            tid,
+            role,
+            cpu,
+        })
+    }
+
+    fn disk() -> impl Strategy<Value = DiskTotals> {
+        (any::<String>(), any::<[u64; 4]>(), nanos()).prop_map(|(device, n, busy)| DiskTotals {
+            device,
+            read_ios: n[0],
+            read_sectors: n[1],
+            write_ios: n[2],
+            write_sectors: n[3],
+            busy,
+        })
+    }
+
+    fn recorder() -> impl Strategy<Value = RecorderReport> {
+        let frequency = prop_oneof![
+            Just(FrequencySource::AperfMperf),
+            Just(FrequencySource::TimeInState),
+            Just(FrequencySource::ScalingCurFreq),
+            Just(FrequencySource::None),
+        ];
+        (any::<u64>(), any::<u64>(), nanos(), nanos(), frequency, vec(any::<String>(), 0..3)).prop_map(
+            |(samples, missed, cpu, span, frequency, absent)| RecorderReport {
+                samples,
+                missed,
+                cpu,
+                span,
+                frequency,
+                absent,
+            },
+        )
+    }
+
+    fn measurement() -> impl Strategy<Value = Measurement> {
+        let outcome =
+            (btree_map(any::<String>(), metric(), 0..4), any::<String>(), vec(any::<String>(), 0..2))
+                .prop_map(|(metrics, tool, warnings)| Outcome { metrics, tool, warnings });
+        (
+            outcome,
+            vec(vec(any::<String>(), 0..3), 0..3),
+            nanos(),
+            btree_map(role(), nanos(), 0..4),
+            vec(thread(), 0..3),
+            vec(disk(), 0..3),
+            option::of(recorder()),
+            vec(disturbance(), 0..2),
+        )
+            .prop_map(
+                |(outcome, commands, duration, roles, threads, disks, recorder, disturbances)| Measurement {
+                    outcome,
+                    commands,
+                    duration,
+                    roles,
+                    threads,
+                    disks,
+                    recorder,
+                    disturbances,
+                },
+            )
+    }
+
+    fn setting() -> impl Strategy<Value = SettingRecord> {
+        (any::<[String; 5]>(), option::of(any::<String>()), option::of(any::<String>())).prop_map(
+            |([name, path, before, asked, got], object, after)| SettingRecord {
+                setting: SettingName { name, object },
+                path,
+                before,
+                asked,
+                got,
+                after,
+            },
+        )
+    }
+
+    prop_compose! {
+        /// Any trial at all.
+        pub(crate) fn trial()(
+            names in any::<[String; 4]>(),
+            cell in "[a-z0-9.]{1,8}(_[a-z0-9.-]{1,8}){0,3}",
+            numbers in any::<(u32, u32, i64)>(),
+            levels in btree_map(any::<String>(), any::<String>(), 0..3),
+            provenance in provenance(),
+            settings in vec(setting(), 0..3),
+            environment in btree_map(any::<String>(), any::<String>(), 0..3),
+            validity in validity(),
+            measurement in option::of(measurement()),
+        ) -> Trial {
+            let [run, study, workload, machine] = names;
+            let (block, attempt, started) = numbers;
+            Trial {
+                run: RunId(run),
+                key: TrialKey { block, cell: CellId::from_stored(&cell), attempt },
+                study,
+                workload,
+                levels,
+                provenance,
+                machine,
+                started: Timestamp::from_unix_nanos(started),
+                settings,
+                environment,
+                validity,
+                measurement,
+            }
+        }
+    }
+
+    fn write(text: &str) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        file
+    }
+
+    proptest! {
+        #[test]
+        fn every_trial_is_read_back_as_it_was(trial in trial()) {
+            let file = write(&trial_text(&trial).unwrap());
+            prop_assert_eq!(read_trial(file.path()).unwrap(), trial);
+        }
+
+        #[test]
+        fn every_run_is_read_back_as_it_was(
+            names in any::<[String; 5]>(),
+            seed in any::<u64>(),
+            started in any::<i64>(),
+            finished in option::of(any::<i64>()),
+            provenance in provenance(),
+            revision in option::of(any::<String>()),
+        ) {
+            let [id, study, study_text, machine, flyball] = names;
+            let run = Run {
+                id: RunId(id),
+                study,
+                study_text: study_text.clone(),
+                seed: domain::rng::Seed(seed),
+                started: Timestamp::from_unix_nanos(started),
+                finished: finished.map(Timestamp::from_unix_nanos),
+                provenance,
+                machine,
+                flyball,
+                revision,
+            };
+            let file = write(&run_text(&run));
+            prop_assert_eq!(read_run(file.path(), study_text).unwrap(), run);
+        }
+
+        #[test]
+        fn no_bytes_make_the_reader_panic(bytes in vec(any::<u8>(), 0..200)) {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), bytes).unwrap();
+            prop_assert!(read_trial(file.path()).is_err());
+        }
+    }
+
+    #[test]
+    fn a_newer_schema_names_the_version_that_is_needed() {
+        let file = write(r#"{"schema": 2, "written_by": "0.7.0", "wholly": "new"}"#);
+        let text = read_trial(file.path())
+            .unwrap_err()
+            .to_string()
+            .replace(&file.path().display().to_string(), "FILE");
+        expect!["cannot read `FILE`: it has schema 2, and this is flyball 0.1.0, which knows schemas up to 1; use flyball 0.7.0 or newer"]
+            .assert_eq(&text);
+    }
+
+    #[test]
+    fn an_unknown_field_is_an_error_with_its_line() {
+        let file = write("{\n \"schema\": 1,\n \"surprise\": 2\n}");
+        let text = read_trial(file.path()).unwrap_err().to_string();
+        assert!(text.contains("unknown field `surprise`") && text.contains("line 3"), "{text}");
+    }
+}

@@ -1,0 +1,525 @@
+//! Schema 1. These types are never changed in a way that alters what they read: a change makes `v2.rs`.
+//!
+//! Times are nanoseconds, of the epoch (UTC) where the name begins a point in time; metrics are in the base
+//! unit that they name.
+
+use crate::recording::Recording;
+use domain::outcome::{Better, Metric, Outcome};
+use domain::plan::CellId;
+use domain::rng::Seed;
+use domain::setting::{SettingName, SettingRecord};
+use domain::time::{Nanos, Timestamp};
+use domain::trace::{FrequencySource, Role};
+use domain::trial::{
+    DiskTotals, Disturbance, Measurement, Provenance, RecorderReport, Run, RunId, ThreadTime, Trial,
+    TrialKey, Validity,
+};
+use domain::units::Unit;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+const SCHEMA: u64 = 1;
+
+/// Why a record of the right form has no meaning.
+type Meaning<T> = Result<T, String>;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RunRecord {
+    schema: u64,
+    written_by: String,
+    id: String,
+    study: String,
+    seed: u64,
+    started_ns: i64,
+    finished_ns: Option<i64>,
+    provenance: String,
+    machine: String,
+    flyball: String,
+    revision: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TrialRecord {
+    schema: u64,
+    written_by: String,
+    run: String,
+    block: u32,
+    cell: String,
+    attempt: u32,
+    study: String,
+    workload: String,
+    levels: BTreeMap<String, String>,
+    provenance: String,
+    machine: String,
+    started_ns: i64,
+    validity: ValidityRecord,
+    settings: Vec<SettingValue>,
+    environment: BTreeMap<String, String>,
+    measurement: Option<MeasurementRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RecordingRecord {
+    schema: u64,
+    written_by: String,
+    name: String,
+    machine: String,
+    started_ns: i64,
+    command: Option<Vec<String>>,
+    exit_code: Option<i32>,
+    environment: BTreeMap<String, String>,
+    duration_ns: u64,
+    roles_ns: BTreeMap<String, u64>,
+    threads: Vec<ThreadRecord>,
+    disks: Vec<DiskRecord>,
+    recorder: RecorderRecord,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+enum ValidityRecord {
+    Valid,
+    Disturbed(Vec<DisturbanceRecord>),
+    Failed(String),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DisturbanceRecord {
+    kind: String,
+    detail: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SettingValue {
+    name: String,
+    object: Option<String>,
+    path: String,
+    before: String,
+    asked: String,
+    got: String,
+    after: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MeasurementRecord {
+    tool: String,
+    metrics: BTreeMap<String, MetricRecord>,
+    warnings: Vec<String>,
+    commands: Vec<Vec<String>>,
+    duration_ns: u64,
+    roles_ns: BTreeMap<String, u64>,
+    threads: Vec<ThreadRecord>,
+    disks: Vec<DiskRecord>,
+    recorder: Option<RecorderRecord>,
+    disturbances: Vec<DisturbanceRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MetricRecord {
+    value: f64,
+    unit: UnitRecord,
+    better: BetterRecord,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum UnitRecord {
+    BytesPerSecond,
+    PerSecond,
+    Seconds,
+    Joules,
+    Watts,
+    Share,
+    Count,
+    Other(String),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum BetterRecord {
+    Higher,
+    Lower,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ThreadRecord {
+    name: String,
+    tid: u32,
+    role: String,
+    cpu_ns: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DiskRecord {
+    device: String,
+    read_ios: u64,
+    read_sectors: u64,
+    write_ios: u64,
+    write_sectors: u64,
+    busy_ns: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecorderRecord {
+    samples: u64,
+    missed: u64,
+    cpu_ns: u64,
+    span_ns: u64,
+    frequency: String,
+    absent: Vec<String>,
+}
+
+impl From<&Run> for RunRecord {
+    fn from(run: &Run) -> Self {
+        Self {
+            schema: SCHEMA,
+            written_by: super::PROGRAM.to_owned(),
+            id: run.id.0.clone(),
+            study: run.study.clone(),
+            seed: run.seed.0,
+            started_ns: run.started.unix_nanos(),
+            finished_ns: run.finished.map(Timestamp::unix_nanos),
+            provenance: run.provenance.name().to_owned(),
+            machine: run.machine.clone(),
+            flyball: run.flyball.clone(),
+            revision: run.revision.clone(),
+        }
+    }
+}
+
+impl RunRecord {
+    pub(crate) fn into_run(self, study_text: String) -> Meaning<Run> {
+        Ok(Run {
+            id: RunId(self.id),
+            study: self.study,
+            study_text,
+            seed: Seed(self.seed),
+            started: Timestamp::from_unix_nanos(self.started_ns),
+            finished: self.finished_ns.map(Timestamp::from_unix_nanos),
+            provenance: provenance(&self.provenance)?,
+            machine: self.machine,
+            flyball: self.flyball,
+            revision: self.revision,
+        })
+    }
+}
+
+impl From<&Trial> for TrialRecord {
+    fn from(trial: &Trial) -> Self {
+        Self {
+            schema: SCHEMA,
+            written_by: super::PROGRAM.to_owned(),
+            run: trial.run.0.clone(),
+            block: trial.key.block,
+            cell: trial.key.cell.as_str().to_owned(),
+            attempt: trial.key.attempt,
+            study: trial.study.clone(),
+            workload: trial.workload.clone(),
+            levels: trial.levels.clone(),
+            provenance: trial.provenance.name().to_owned(),
+            machine: trial.machine.clone(),
+            started_ns: trial.started.unix_nanos(),
+            validity: (&trial.validity).into(),
+            settings: trial.settings.iter().map(SettingValue::from).collect(),
+            environment: trial.environment.clone(),
+            measurement: trial.measurement.as_ref().map(MeasurementRecord::from),
+        }
+    }
+}
+
+impl TryFrom<TrialRecord> for Trial {
+    type Error = String;
+    fn try_from(record: TrialRecord) -> Meaning<Self> {
+        Ok(Self {
+            run: RunId(record.run),
+            key: TrialKey {
+                block: record.block,
+                cell: CellId::from_stored(&record.cell),
+                attempt: record.attempt,
+            },
+            study: record.study,
+            workload: record.workload,
+            levels: record.levels,
+            provenance: provenance(&record.provenance)?,
+            machine: record.machine,
+            started: Timestamp::from_unix_nanos(record.started_ns),
+            settings: record.settings.into_iter().map(SettingRecord::from).collect(),
+            environment: record.environment,
+            validity: record.validity.into(),
+            measurement: record.measurement.map(Measurement::try_from).transpose()?,
+        })
+    }
+}
+
+impl From<&Recording> for RecordingRecord {
+    fn from(recording: &Recording) -> Self {
+        Self {
+            schema: SCHEMA,
+            written_by: super::PROGRAM.to_owned(),
+            name: recording.name.clone(),
+            machine: recording.machine.clone(),
+            started_ns: recording.started.unix_nanos(),
+            command: recording.command.clone(),
+            exit_code: recording.exit_code,
+            environment: recording.environment.clone(),
+            duration_ns: recording.duration.get(),
+            roles_ns: names_of(&recording.roles),
+            threads: recording.threads.iter().map(ThreadRecord::from).collect(),
+            disks: recording.disks.iter().map(DiskRecord::from).collect(),
+            recorder: (&recording.recorder).into(),
+        }
+    }
+}
+
+impl TryFrom<RecordingRecord> for Recording {
+    type Error = String;
+    fn try_from(record: RecordingRecord) -> Meaning<Self> {
+        Ok(Self {
+            name: record.name,
+            machine: record.machine,
+            started: Timestamp::from_unix_nanos(record.started_ns),
+            command: record.command,
+            exit_code: record.exit_code,
+            environment: record.environment,
+            duration: Nanos::new(record.duration_ns),
+            roles: roles_of(record.roles_ns)?,
+            threads: record.threads.into_iter().map(ThreadTime::try_from).collect::<Meaning<_>>()?,
+            disks: record.disks.into_iter().map(DiskTotals::from).collect(),
+            recorder: record.recorder.try_into()?,
+        })
+    }
+}
+
+impl From<&Measurement> for MeasurementRecord {
+    fn from(m: &Measurement) -> Self {
+        Self {
+            tool: m.outcome.tool.clone(),
+            metrics: m.outcome.metrics.iter().map(|(name, metric)| (name.clone(), metric.into())).collect(),
+            warnings: m.outcome.warnings.clone(),
+            commands: m.commands.clone(),
+            duration_ns: m.duration.get(),
+            roles_ns: names_of(&m.roles),
+            threads: m.threads.iter().map(ThreadRecord::from).collect(),
+            disks: m.disks.iter().map(DiskRecord::from).collect(),
+            recorder: m.recorder.as_ref().map(RecorderRecord::from),
+            disturbances: m.disturbances.iter().map(DisturbanceRecord::from).collect(),
+        }
+    }
+}
+
+impl TryFrom<MeasurementRecord> for Measurement {
+    type Error = String;
+    fn try_from(record: MeasurementRecord) -> Meaning<Self> {
+        let metrics = record.metrics.into_iter().map(|(name, metric)| (name, metric.into())).collect();
+        Ok(Self {
+            outcome: Outcome { metrics, tool: record.tool, warnings: record.warnings },
+            commands: record.commands,
+            duration: Nanos::new(record.duration_ns),
+            roles: roles_of(record.roles_ns)?,
+            threads: record.threads.into_iter().map(ThreadTime::try_from).collect::<Meaning<_>>()?,
+            disks: record.disks.into_iter().map(DiskTotals::from).collect(),
+            recorder: record.recorder.map(RecorderReport::try_from).transpose()?,
+            disturbances: record.disturbances.into_iter().map(Disturbance::from).collect(),
+        })
+    }
+}
+
+impl From<&Validity> for ValidityRecord {
+    fn from(validity: &Validity) -> Self {
+        match validity {
+            Validity::Valid => Self::Valid,
+            Validity::Disturbed(list) => Self::Disturbed(list.iter().map(DisturbanceRecord::from).collect()),
+            Validity::Failed(reason) => Self::Failed(reason.clone()),
+        }
+    }
+}
+
+impl From<ValidityRecord> for Validity {
+    fn from(record: ValidityRecord) -> Self {
+        match record {
+            ValidityRecord::Valid => Self::Valid,
+            ValidityRecord::Disturbed(list) => {
+                Self::Disturbed(list.into_iter().map(Disturbance::from).collect())
+            }
+            ValidityRecord::Failed(reason) => Self::Failed(reason),
+        }
+    }
+}
+
+impl From<&Disturbance> for DisturbanceRecord {
+    fn from(d: &Disturbance) -> Self {
+        Self { kind: d.kind.clone(), detail: d.detail.clone() }
+    }
+}
+
+impl From<DisturbanceRecord> for Disturbance {
+    fn from(record: DisturbanceRecord) -> Self {
+        Self { kind: record.kind, detail: record.detail }
+    }
+}
+
+impl From<&SettingRecord> for SettingValue {
+    fn from(s: &SettingRecord) -> Self {
+        Self {
+            name: s.setting.name.clone(),
+            object: s.setting.object.clone(),
+            path: s.path.clone(),
+            before: s.before.clone(),
+            asked: s.asked.clone(),
+            got: s.got.clone(),
+            after: s.after.clone(),
+        }
+    }
+}
+
+impl From<SettingValue> for SettingRecord {
+    fn from(value: SettingValue) -> Self {
+        Self {
+            setting: SettingName { name: value.name, object: value.object },
+            path: value.path,
+            before: value.before,
+            asked: value.asked,
+            got: value.got,
+            after: value.after,
+        }
+    }
+}
+
+impl From<&Metric> for MetricRecord {
+    fn from(metric: &Metric) -> Self {
+        let unit = match &metric.unit {
+            Unit::BytesPerSecond => UnitRecord::BytesPerSecond,
+            Unit::PerSecond => UnitRecord::PerSecond,
+            Unit::Seconds => UnitRecord::Seconds,
+            Unit::Joules => UnitRecord::Joules,
+            Unit::Watts => UnitRecord::Watts,
+            Unit::Share => UnitRecord::Share,
+            Unit::Count => UnitRecord::Count,
+            Unit::Other(name) => UnitRecord::Other(name.clone()),
+        };
+        let better = match metric.better {
+            Better::Higher => BetterRecord::Higher,
+            Better::Lower => BetterRecord::Lower,
+        };
+        Self { value: metric.value, unit, better }
+    }
+}
+
+impl From<MetricRecord> for Metric {
+    fn from(record: MetricRecord) -> Self {
+        let unit = match record.unit {
+            UnitRecord::BytesPerSecond => Unit::BytesPerSecond,
+            UnitRecord::PerSecond => Unit::PerSecond,
+            UnitRecord::Seconds => Unit::Seconds,
+            UnitRecord::Joules => Unit::Joules,
+            UnitRecord::Watts => Unit::Watts,
+            UnitRecord::Share => Unit::Share,
+            UnitRecord::Count => Unit::Count,
+            UnitRecord::Other(name) => Unit::Other(name),
+        };
+        let better = match record.better {
+            BetterRecord::Higher => Better::Higher,
+            BetterRecord::Lower => Better::Lower,
+        };
+        Self { value: record.value, unit, better }
+    }
+}
+
+impl From<&ThreadTime> for ThreadRecord {
+    fn from(t: &ThreadTime) -> Self {
+        Self { name: t.name.clone(), tid: t.tid, role: t.role.name().to_owned(), cpu_ns: t.cpu.get() }
+    }
+}
+
+impl TryFrom<ThreadRecord> for ThreadTime {
+    type Error = String;
+    fn try_from(record: ThreadRecord) -> Meaning<Self> {
+        Ok(Self {
+            name: record.name,
+            tid: record.tid,
+            role: role(&record.role)?,
+            cpu: Nanos::new(record.cpu_ns),
+        })
+    }
+}
+
+impl From<&DiskTotals> for DiskRecord {
+    fn from(d: &DiskTotals) -> Self {
+        Self {
+            device: d.device.clone(),
+            read_ios: d.read_ios,
+            read_sectors: d.read_sectors,
+            write_ios: d.write_ios,
+            write_sectors: d.write_sectors,
+            busy_ns: d.busy.get(),
+        }
+    }
+}
+
+impl From<DiskRecord> for DiskTotals {
+    fn from(record: DiskRecord) -> Self {
+        Self {
+            device: record.device,
+            read_ios: record.read_ios,
+            read_sectors: record.read_sectors,
+            write_ios: record.write_ios,
+            write_sectors: record.write_sectors,
+            busy: Nanos::new(record.busy_ns),
+        }
+    }
+}
+
+impl From<&RecorderReport> for RecorderRecord {
+    fn from(r: &RecorderReport) -> Self {
+        Self {
+            samples: r.samples,
+            missed: r.missed,
+            cpu_ns: r.cpu.get(),
+            span_ns: r.span.get(),
+            frequency: r.frequency.name().to_owned(),
+            absent: r.absent.clone(),
+        }
+    }
+}
+
+impl TryFrom<RecorderRecord> for RecorderReport {
+    type Error = String;
+    fn try_from(record: RecorderRecord) -> Meaning<Self> {
+        let frequency = FrequencySource::from_name(&record.frequency)
+            .ok_or_else(|| format!("`{}` is no source of frequencies", record.frequency))?;
+        Ok(Self {
+            samples: record.samples,
+            missed: record.missed,
+            cpu: Nanos::new(record.cpu_ns),
+            span: Nanos::new(record.span_ns),
+            frequency,
+            absent: record.absent,
+        })
+    }
+}
+
+fn provenance(name: &str) -> Meaning<Provenance> {
+    Provenance::from_name(name).ok_or_else(|| format!("`{name}` is no provenance"))
+}
+
+fn role(name: &str) -> Meaning<Role> {
+    Role::from_name(name).ok_or_else(|| format!("`{name}` is no role"))
+}
+
+fn names_of(roles: &BTreeMap<Role, Nanos>) -> BTreeMap<String, u64> {
+    roles.iter().map(|(role, cpu)| (role.name().to_owned(), cpu.get())).collect()
+}
+
+fn roles_of(names: BTreeMap<String, u64>) -> Meaning<BTreeMap<Role, Nanos>> {
+    names.into_iter().map(|(name, cpu_ns)| Ok((role(&name)?, Nanos::new(cpu_ns)))).collect()
+}

@@ -1,0 +1,153 @@
+//! A recording: what `flyball record` keeps of a machine, or of one command, without a study.
+
+use crate::aside::{self, Aside};
+use crate::durable::{self, Mode};
+use crate::error::{Error, Result};
+use crate::notebook::Notebook;
+use crate::reading::{self, Problem};
+use crate::record;
+use crate::trace::{TraceReader, TraceSink};
+use domain::time::{Nanos, Timestamp};
+use domain::trace::Role;
+use domain::trial::{DiskTotals, RecorderReport, ThreadTime};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What is known of a recording besides its trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recording {
+    /// Its name, which is its folder's.
+    pub name: String,
+    /// Which machine: a digest of what identifies it (see `machine::identity`).
+    pub machine: String,
+    /// When it began.
+    pub started: Timestamp,
+    /// The command that was recorded; `None` where the machine was, until somebody stopped it.
+    pub command: Option<Vec<String>>,
+    /// The command's exit code; `None` where there was no command, or a signal ended it.
+    pub exit_code: Option<i32>,
+    /// What else decides what was seen, by short names; as in a trial.
+    pub environment: BTreeMap<String, String>,
+    /// How long it took, on a monotonic clock.
+    pub duration: Nanos,
+    /// CPU time by role, zeros left out.
+    pub roles: BTreeMap<Role, Nanos>,
+    /// The threads that used most CPU time, most first.
+    pub threads: Vec<ThreadTime>,
+    /// Block devices that did anything.
+    pub disks: Vec<DiskTotals>,
+    /// The recorder's own account.
+    pub recorder: RecorderReport,
+}
+
+impl Recording {
+    /// Reads the recording in a folder, and its trace where something was sampled.
+    ///
+    /// # Errors
+    /// Where either cannot be read.
+    pub fn open(folder: &Path) -> Result<(Self, Option<TraceReader>)> {
+        let recording = record::read_recording(&folder.join("recording.json"))?;
+        Ok((recording, TraceReader::open_if_there(&folder.join("trace.parquet"))?))
+    }
+}
+
+/// A recording that is being made, aside. Dropped without [`RecordingFolder::commit`], it leaves nothing.
+#[derive(Debug)]
+pub struct RecordingFolder {
+    aside: Aside,
+    sink: TraceSink,
+    target: PathBuf,
+    /// Dropped after `aside`, which is in it.
+    own_staging: Option<OwnStaging>,
+}
+
+/// The staging folder of a recording outside any notebook; removed when the recording is done.
+#[derive(Debug)]
+struct OwnStaging(PathBuf);
+
+impl Drop for OwnStaging {
+    fn drop(&mut self) {
+        // Another recording beside this one may still be using it; then the last of them removes it.
+        let _ = aside::remove_if_empty(&self.0);
+    }
+}
+
+impl RecordingFolder {
+    /// Begins a recording in a folder of its own outside any notebook: `--out DIR`. It is written beside it, in a
+    /// folder that is removed when it is done.
+    ///
+    /// # Errors
+    /// Where `folder` is there and not empty, or its parent cannot be written.
+    pub fn at(folder: &Path) -> Result<Self> {
+        let mut staging = folder.as_os_str().to_owned();
+        staging.push(".staging");
+        if let Ok(mut entries) = std::fs::read_dir(folder)
+            && entries.next().is_some()
+        {
+            return Err(Error::Exists { path: folder.to_owned() });
+        }
+        let staging = PathBuf::from(staging);
+        let begun = Self::begin(&staging, folder.to_owned())?;
+        Ok(Self { own_staging: Some(OwnStaging(staging)), ..begun })
+    }
+
+    pub(crate) fn begin(staging: &Path, target: PathBuf) -> Result<Self> {
+        if target.join("recording.json").exists() {
+            return Err(Error::Exists { path: target });
+        }
+        let aside = Aside::begin(staging, "recording")?;
+        durable::make_folder(&aside.folder().join("raw"))?;
+        let sink = TraceSink::new(aside.folder().join("trace.parquet"));
+        Ok(Self { aside, sink, target, own_staging: None })
+    }
+
+    /// The folder for whatever else is to be kept: the command's output.
+    pub fn raw_dir(&self) -> PathBuf {
+        self.aside.folder().join("raw")
+    }
+
+    /// Where the trace goes.
+    pub fn sink(&mut self) -> &mut TraceSink {
+        &mut self.sink
+    }
+
+    /// Stores the recording, durably, and gives its folder.
+    ///
+    /// # Errors
+    /// Where one of this name is there already, the trace is not whole, or the disk is full.
+    pub fn commit(self, recording: &Recording) -> Result<PathBuf> {
+        let Self { aside, sink, target, own_staging: _own_staging } = self;
+        sink.close()?;
+        let text = record::recording_text(recording);
+        durable::write_new(&aside.folder().join("recording.json"), &text, Mode::Plain)?;
+        aside.publish(&target)?;
+        Ok(target)
+    }
+}
+
+impl Notebook {
+    /// The recordings, newest first, and what could not be read.
+    ///
+    /// # Errors
+    /// Where the folder cannot be listed.
+    pub fn recordings(&self) -> Result<(Vec<Recording>, Vec<Problem>)> {
+        let mut recordings = Vec::new();
+        let mut problems = Vec::new();
+        for (_, folder) in reading::folders(&self.recordings_folder(), &mut problems)? {
+            match record::read_recording(&folder.join("recording.json")) {
+                Ok(recording) => recordings.push(recording),
+                Err(e) => problems.push(Problem::new(&folder, &e)),
+            }
+        }
+        recordings.sort_by(|a, b| (b.started, &b.name).cmp(&(a.started, &a.name)));
+        Ok((recordings, problems))
+    }
+
+    /// The trace of a recording; `None` where nothing was sampled.
+    ///
+    /// # Errors
+    /// Where there is one that cannot be read.
+    pub fn recording_trace(&self, name: &str) -> Result<Option<TraceReader>> {
+        TraceReader::open_if_there(&self.recordings_folder().join(name).join("trace.parquet"))
+    }
+}

@@ -1,0 +1,149 @@
+//! A run while it is measured, and one trial of it while it is written.
+
+use crate::aside::Aside;
+use crate::durable::{self, Mode};
+use crate::error::{Error, Result};
+use crate::lock::{self, Lock};
+use crate::notebook::{Notebook, check_name};
+use crate::reading::Problem;
+use crate::record;
+use crate::trace::TraceSink;
+use domain::time::Timestamp;
+use domain::trial::{Run, RunId, Trial, TrialKey};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A run that this process measures. Nobody else can, until this is dropped or the process ends, however it ends.
+#[derive(Debug)]
+pub struct RunFolder {
+    notebook: Notebook,
+    run: Run,
+    _lock: Lock,
+}
+
+impl RunFolder {
+    pub(crate) const LOCK: &str = ".lock";
+
+    pub(crate) fn new(notebook: Notebook, run: Run, lock: Lock) -> Self {
+        Self { notebook, run, _lock: lock }
+    }
+
+    /// Takes the lock of the run in `folder`, or says who holds it.
+    pub(crate) fn lock(folder: &Path, id: &RunId) -> Result<Lock> {
+        let path = folder.join(Self::LOCK);
+        match Lock::try_take(&path)? {
+            Some(mut lock) => {
+                lock.sign(&path)?;
+                Ok(lock)
+            }
+            None => Err(Error::RunBusy { run: id.0.clone(), pid: holder_once_signed(&path) }),
+        }
+    }
+
+    /// The run.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> PathBuf {
+        self.notebook.run_folder(&self.run.id)
+    }
+
+    /// Its trials so far, in the order in which they were measured, and what could not be read.
+    ///
+    /// # Errors
+    /// Where the run's folder cannot be listed.
+    pub fn trials(&self) -> Result<(Vec<Trial>, Vec<Problem>)> {
+        self.notebook.trials(&self.run.id)
+    }
+
+    /// Begins to write a trial.
+    ///
+    /// # Errors
+    /// Where the trial is there already, or the notebook cannot be written.
+    pub fn begin(&self, key: &TrialKey) -> Result<Staging> {
+        check_name(&key.folder())?;
+        let target = self.path().join("trials").join(key.folder());
+        // Asked here as well, so that nobody measures for minutes what cannot be stored. An empty folder is not
+        // a trial: the rename replaces it.
+        if target.join("trial.json").exists() {
+            return Err(Error::Exists { path: target });
+        }
+        let aside = Aside::begin(&self.notebook.staging(), "trial")?;
+        durable::make_folder(&aside.folder().join("raw"))?;
+        let sink = TraceSink::new(aside.folder().join("trace.parquet"));
+        Ok(Staging { run: self.run.id.clone(), key: key.clone(), aside, sink, target })
+    }
+
+    /// Marks the run as finished: nothing is missing of it.
+    ///
+    /// # Errors
+    /// Where its file cannot be written.
+    pub fn finish(&mut self, finished: Timestamp) -> Result<()> {
+        let run = Run { finished: Some(finished), ..self.run.clone() };
+        durable::replace(&self.path().join("run.json"), &record::run_text(&run))?;
+        self.run = run;
+        Ok(())
+    }
+}
+
+/// A trial that is being measured, aside. Dropped without [`Staging::commit`], it leaves nothing.
+#[derive(Debug)]
+pub struct Staging {
+    run: RunId,
+    key: TrialKey,
+    aside: Aside,
+    sink: TraceSink,
+    target: PathBuf,
+}
+
+impl Staging {
+    /// The folder for what the tools write: reports, logs. All of it is kept.
+    pub fn raw_dir(&self) -> PathBuf {
+        self.aside.folder().join("raw")
+    }
+
+    /// Where the trial's trace goes; to be given to [`domain::Bench::run`]. Without a first call of its
+    /// [`domain::Sink::begin`] the trial has no trace.
+    pub fn sink(&mut self) -> &mut TraceSink {
+        &mut self.sink
+    }
+
+    /// Stores the trial, durably, and gives its folder. `reproduce` is a shell script.
+    ///
+    /// # Errors
+    /// Where a trial of this key is there already, a metric is no number, the trace is not whole, or the disk is
+    /// full. Then nothing of this trial is kept.
+    ///
+    /// # Panics
+    /// Where `trial` is not the one that was begun.
+    pub fn commit(self, trial: &Trial, reproduce: &str) -> Result<PathBuf> {
+        assert_eq!(
+            (&trial.run, &trial.key),
+            (&self.run, &self.key),
+            "another trial was begun than is stored"
+        );
+        let Self { aside, sink, target, .. } = self;
+        sink.close()?;
+        let text = record::trial_text(trial)?;
+        durable::write_new(&aside.folder().join("trial.json"), &text, Mode::Plain)?;
+        durable::write_new(&aside.folder().join("reproduce.sh"), reproduce, Mode::Executable)?;
+        aside.publish(&target)?;
+        Ok(target)
+    }
+}
+
+/// The process that holds a run's lock. It signs right after it took it, so an unsigned lock is looked at again.
+fn holder_once_signed(path: &Path) -> Option<u32> {
+    const LOOKS: u32 = 20;
+    const PAUSE: Duration = Duration::from_millis(5);
+    for _ in 0..LOOKS {
+        let alive = |pid: &u32| Path::new("/proc").join(pid.to_string()).exists();
+        if let Some(pid) = lock::holder(path).filter(alive) {
+            return Some(pid);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    None
+}
