@@ -27,7 +27,7 @@ test:
 
 bench:
 	@scripts/setup test
-	@. scripts/rust-env && benches/recorder/run
+	@. scripts/rust-env && benches/recorder/run.py
 
 clean:
 	@. scripts/rust-env && $(CARGO) clean

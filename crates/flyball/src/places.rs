@@ -42,7 +42,8 @@ fn xdg(name: &str, fallback: &str) -> Result<PathBuf> {
     if let Some(folder) = variable(name).filter(|f| f.is_absolute()) {
         return Ok(folder);
     }
-    let home = variable("HOME").context("cannot find a folder for results: HOME is not set; name one with --notebook")?;
+    let home = variable("HOME")
+        .context("cannot find a folder for results: HOME is not set; name one with --notebook")?;
     Ok(home.join(fallback))
 }
 

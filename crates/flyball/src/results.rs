@@ -58,7 +58,9 @@ impl Results {
     pub fn with_traces(mut self, notebook: &Notebook) -> Result<Self> {
         for key in keys_to_draw(&self.data) {
             let reader = notebook.trace(&self.data.run.id, &key);
-            let Some(mut reader) = reader.with_context(|| format!("trial `{}`", key.folder()))? else { continue };
+            let Some(mut reader) = reader.with_context(|| format!("trial `{}`", key.folder()))? else {
+                continue;
+            };
             let trace = reader.read(TRACE_ROWS, |_| true)?;
             self.traces.push((key, TraceView::from_trace(&trace)));
         }
@@ -87,8 +89,9 @@ impl Results {
 /// A run with its study and trials. What cannot be read is told, and does not count.
 pub fn data(notebook: &Notebook, id: &RunId) -> Result<RunData> {
     let run = notebook.run(id)?;
-    let study = parse::study::parse(&run.study_text)
-        .map_err(|e| anyhow::anyhow!("cannot read the study of `{id}` as this version of Flyball reads it:\n{e}"))?;
+    let study = parse::study::parse(&run.study_text).map_err(|e| {
+        anyhow::anyhow!("cannot read the study of `{id}` as this version of Flyball reads it:\n{e}")
+    })?;
     let (trials, problems) = notebook.trials(id)?;
     tell(&problems);
     Ok(RunData { run, study, trials })

@@ -64,7 +64,8 @@ pub fn measure(order: Order<'_>) -> Result<Measured> {
     tell(&recovered);
 
     let notebook = Notebook::create(&order.notebook)?;
-    let inventory_json = serde_json::to_string_pretty(&inventory).context("cannot write the inventory as JSON")?;
+    let inventory_json =
+        serde_json::to_string_pretty(&inventory).context("cannot write the inventory as JSON")?;
     let folder = run_folder(&order, &notebook, &machine, &identity, &inventory_json)?;
     let plan = Plan::new(order.study.clone(), folder.run().seed)?;
     let mut session = Session { machine: &machine, order: &order, plan, ledger, folder, interrupt, identity };
@@ -121,7 +122,8 @@ impl Session<'_> {
             return Ok(Ended::AllMeasured);
         }
         let kind = self.plan.study.target;
-        let made = Target::make(&mut self.ledger, &self.order.work, kind, self.plan.seed, self.interrupt.flag());
+        let made =
+            Target::make(&mut self.ledger, &self.order.work, kind, self.plan.seed, self.interrupt.flag());
         let target = match made {
             Err(runner::Error::Interrupted) => return Ok(Ended::Interrupted),
             other => other?,
@@ -229,7 +231,8 @@ impl Pace {
 
 /// This program once more, to put things back should this process be killed.
 pub fn supervisor(state: &Path) -> Result<Supervisor> {
-    let program = std::env::current_exe().context("cannot find this program's own file, to start the supervisor")?;
+    let program =
+        std::env::current_exe().context("cannot find this program's own file, to start the supervisor")?;
     let mut command = std::process::Command::new(program);
     command.arg("supervise").arg(state);
     Ok(Supervisor::start(command)?)
@@ -265,7 +268,10 @@ fn refuse_leftovers(report: &RestoreReport) -> Result<()> {
     if left.is_empty() {
         return Ok(());
     }
-    bail!("not everything could be put back: {}; see `flyball status`, then run `flyball restore`", left.join("; "))
+    bail!(
+        "not everything could be put back: {}; see `flyball status`, then run `flyball restore`",
+        left.join("; ")
+    )
 }
 
 fn run_folder(
@@ -310,7 +316,10 @@ fn run_busy(error: notebook::Error) -> anyhow::Error {
 fn run_id(study: &str, now: Timestamp) -> RunId {
     let digits: String = now.iso().chars().filter(char::is_ascii_digit).collect();
     let (day, time) = digits.split_at(8);
-    RunId(format!("{study}-{day}-{time}-{:04x}", Seed(now.unix_nanos() as u64).stream("run id").bits() & 0xffff))
+    RunId(format!(
+        "{study}-{day}-{time}-{:04x}",
+        Seed(now.unix_nanos() as u64).stream("run id").bits() & 0xffff
+    ))
 }
 
 /// A seed short enough to be typed again.

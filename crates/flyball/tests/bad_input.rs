@@ -1,4 +1,9 @@
 //! What a careless or hostile user types: a clear error, the documented exit code, nothing touched.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says why it skips"
+)]
 
 mod support;
 
@@ -31,7 +36,8 @@ fn an_unknown_key_is_shown_with_its_line_and_the_nearest_known_one() {
 #[test]
 fn every_mistake_of_a_study_is_shown_at_once() {
     let place = Place::new();
-    let study = place.study("typos", &SMALL.replace("repeats", "repeat").replace("tool = \"dd\"", "tool = \"ddd\""));
+    let study =
+        place.study("typos", &SMALL.replace("repeats", "repeat").replace("tool = \"dd\"", "tool = \"ddd\""));
     let error = place.fails(2, &["run", &study]);
     assert!(error.contains("repeat") && error.contains("ddd"), "{error}");
 }
@@ -39,10 +45,9 @@ fn every_mistake_of_a_study_is_shown_at_once() {
 #[test]
 fn an_option_that_would_write_elsewhere_is_refused() {
     let place = Place::new();
-    let text = SMALL.replace("tool = \"dd\"", "tool = \"fio\"").replace(
-        "direction = \"read\"",
-        "rw = \"write\", filename = \"/dev/null\"",
-    );
+    let text = SMALL
+        .replace("tool = \"dd\"", "tool = \"fio\"")
+        .replace("direction = \"read\"", "rw = \"write\", filename = \"/dev/null\"");
     let error = place.fails(2, &["run", &place.study("elsewhere", &text)]);
     assert!(error.contains("filename"), "{error}");
 }
@@ -50,7 +55,10 @@ fn an_option_that_would_write_elsewhere_is_refused() {
 #[test]
 fn a_workload_that_fails_is_kept_as_failed_and_the_rest_is_measured() {
     let place = Place::new();
-    let text = SMALL.replace("[measure]", "[workload.broken]\ntool = \"fio\"\noptions = { rw = \"sideways\" }\n\n[measure]");
+    let text = SMALL.replace(
+        "[measure]",
+        "[workload.broken]\ntool = \"fio\"\noptions = { rw = \"sideways\" }\n\n[measure]",
+    );
     let output = place.output(&["run", &place.study("broken", &text)]);
     assert_eq!(output.status.code(), Some(3), "{}", support::stderr(&output));
     assert!(support::stderr(&output).contains("sideways"), "{}", support::stderr(&output));
@@ -60,7 +68,7 @@ fn a_workload_that_fails_is_kept_as_failed_and_the_rest_is_measured() {
 #[test]
 fn a_run_that_nobody_measured_is_named_with_what_there_is() {
     let place = Place::new();
-    place.ok(&["run", &place.study("small", SMALL)]);
+    place.measure(&["run", &place.study("small", SMALL)]);
     let error = place.fails(1, &["show", "smell"]);
     assert!(error.contains("smell") && error.contains("small"), "{error}");
 }
@@ -80,7 +88,7 @@ fn a_folder_that_is_no_notebook_is_not_written_to() {
 #[test]
 fn the_reader_of_a_pipe_may_leave() {
     let place = Place::new();
-    place.ok(&["run", &place.study("small", SMALL)]);
+    place.measure(&["run", &place.study("small", SMALL)]);
     let script = format!("'{}' export small --format json | head -c 10", env!("CARGO_BIN_EXE_flyball"));
     let output = std::process::Command::new("sh")
         .args(["-c", &script])

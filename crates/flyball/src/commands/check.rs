@@ -34,8 +34,10 @@ pub fn check(global: &Global, arguments: &Check) -> Result<End> {
         put(&inventory_text(&inventory, Style::Brief))?;
     }
     let text = if can_vary_policy(&inventory) { format!("{STUDY}{POLICY_FACTOR}") } else { STUDY.to_owned() };
-    let study = parse::study::parse(&text).map_err(|e| Usage(format!("the study of `flyball check` is wrong:\n{e}")))?;
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+    let study = parse::study::parse(&text)
+        .map_err(|e| Usage(format!("the study of `flyball check` is wrong:\n{e}")))?;
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
     let order = Order {
         study,
         text,
@@ -51,7 +53,8 @@ pub fn check(global: &Global, arguments: &Check) -> Result<End> {
     let report = results.report();
     put(&if global.json { report::json(&report) } else { report::text(&report) })?;
     let page = folder.join("report.html");
-    std::fs::write(&page, report::html(&report)).with_context(|| format!("cannot write `{}`", page.display()))?;
+    std::fs::write(&page, report::html(&report))
+        .with_context(|| format!("cannot write `{}`", page.display()))?;
     eprintln!("\nThe report: {}", page.display());
     Ok(end(&measured, &results))
 }

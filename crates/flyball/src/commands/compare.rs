@@ -28,7 +28,10 @@ fn runs(global: &Global, arguments: &Compare, notebook: &Notebook) -> Result<End
     };
     let (a, b) = (notebook.find(&a)?, notebook.find(&b)?);
     if a == b {
-        return Err(Usage(format!("cannot compare `{a}` with itself; name another run, or levels with --factor")).into());
+        return Err(Usage(format!(
+            "cannot compare `{a}` with itself; name another run, or levels with --factor"
+        ))
+        .into());
     }
     let (a, b) = (results::data(notebook, &a)?, results::data(notebook, &b)?);
     let across = if arguments.across { AcrossProvenances::Allow } else { AcrossProvenances::Refuse };
@@ -55,7 +58,11 @@ fn levels(global: &Global, arguments: &Compare, notebook: &Notebook, factor: &st
 }
 
 fn show(global: &Global, comparison: &ComparisonReport) -> Result<End> {
-    put(&if global.json { report::comparison_json(comparison) } else { report::comparison_text(comparison) })?;
+    put(&if global.json {
+        report::comparison_json(comparison)
+    } else {
+        report::comparison_text(comparison)
+    })?;
     Ok(End::Done)
 }
 

@@ -4,12 +4,12 @@ use crate::args::Global;
 use crate::exit::End;
 use crate::{places, put, session};
 use anyhow::Result;
+use domain::Nanos;
 use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
 use domain::setting::SettingRequest;
 use domain::study::{Study, Target};
 use domain::units::Bytes;
-use domain::Nanos;
 use machine::ledger::{PlannedWrite, preview};
 use machine::settings::Error as SettingError;
 use machine::{LocalMachine, Machine};
@@ -33,7 +33,11 @@ pub fn show(global: &Global, study: Study, seed: Option<u64>, work: &Path) -> Re
     let plan = Plan::new(study, seed)?;
     let target = target(plan.study.target, work);
     let cells: Vec<CellPlan> = plan.cells.iter().map(|cell| CellPlan::of(cell, target.as_ref())).collect();
-    put(&if global.json { as_json(&plan, &cells, target.as_ref()) } else { as_text(&plan, &cells, target.as_ref()) })?;
+    put(&if global.json {
+        as_json(&plan, &cells, target.as_ref())
+    } else {
+        as_text(&plan, &cells, target.as_ref())
+    })?;
     Ok(End::Done)
 }
 
@@ -86,7 +90,8 @@ fn writes(requests: &[SettingRequest]) -> Vec<Result<SettingWrite, String>> {
         let alone = preview(&LocalMachine, std::slice::from_ref(request), None);
         matches!(alone, Err(SettingError::NeedsDevice { .. }))
     };
-    let (of_target, others): (Vec<&SettingRequest>, Vec<&SettingRequest>) = requests.iter().partition(needs_device);
+    let (of_target, others): (Vec<&SettingRequest>, Vec<&SettingRequest>) =
+        requests.iter().partition(needs_device);
     let others: Vec<SettingRequest> = others.into_iter().cloned().collect();
     let mut writes: Vec<Result<SettingWrite, String>> = match preview(&LocalMachine, &others, None) {
         Ok(planned) => planned.into_iter().map(|p| Ok(SettingWrite::from(p))).collect(),
@@ -197,7 +202,8 @@ fn as_json(plan: &Plan, cells: &[CellPlan], target: Option<&(PathBuf, Bytes)>) -
             "error": does.command.as_ref().err(),
         })
     };
-    let order = |block: u32| plan.block_order(block).into_iter().map(|i| plan.cells[i].id.as_str().to_owned());
+    let order =
+        |block: u32| plan.block_order(block).into_iter().map(|i| plan.cells[i].id.as_str().to_owned());
     let value = json!({
         "schema": SCHEMA,
         "study": plan.study.name,

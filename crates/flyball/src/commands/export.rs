@@ -29,12 +29,19 @@ pub fn export(global: &Global, arguments: &Export) -> Result<End> {
         }
         Some(name) => {
             let key = key(name)?;
-            let nothing = || anyhow!("trial `{name}` of `{id}` has no trace: nothing was recorded, or there is no such trial");
+            let nothing = || {
+                anyhow!(
+                    "trial `{name}` of `{id}` has no trace: nothing was recorded, or there is no such trial"
+                )
+            };
             match format {
-                ExportFormat::Csv => trace_as_csv(&mut notebook.trace(&id, &key)?.with_context(nothing)?, &mut out),
+                ExportFormat::Csv => {
+                    trace_as_csv(&mut notebook.trace(&id, &key)?.with_context(nothing)?, &mut out)
+                }
                 ExportFormat::Parquet => {
                     let file = notebook.trial_folder(&id, &key).join("trace.parquet");
-                    let mut file = File::open(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
+                    let mut file =
+                        File::open(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
                     io::copy(&mut file, &mut out).context("cannot write the trace")?;
                     Ok(())
                 }
@@ -63,7 +70,8 @@ impl Out {
     fn open(path: Option<&Path>, format: ExportFormat) -> Result<Self> {
         let to: Box<dyn Write + Send> = match path.filter(|p| *p != Path::new("-")) {
             Some(path) => {
-                let file = File::create(path).with_context(|| format!("cannot write the export `{}`", path.display()))?;
+                let file = File::create(path)
+                    .with_context(|| format!("cannot write the export `{}`", path.display()))?;
                 Box::new(BufWriter::new(file))
             }
             None if format == ExportFormat::Parquet && io::stdout().is_terminal() => {

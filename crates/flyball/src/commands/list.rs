@@ -14,7 +14,10 @@ const SCHEMA: u32 = 1;
 pub fn list(global: &Global, arguments: &List) -> Result<End> {
     let folder = places::notebook(global)?;
     if !folder.exists() {
-        eprintln!("there is no notebook in `{}` yet; `flyball run` and `flyball check` begin one", folder.display());
+        eprintln!(
+            "there is no notebook in `{}` yet; `flyball run` and `flyball check` begin one",
+            folder.display()
+        );
         put(&if global.json { as_json(&[]) } else { String::new() })?;
         return Ok(End::Done);
     }

@@ -19,7 +19,8 @@ pub fn show(global: &Global, arguments: &Show) -> Result<End> {
         let folder = notebook.trial_folder(&id, &key);
         if global.json {
             let stored = folder.join("trial.json");
-            put(&std::fs::read_to_string(&stored).with_context(|| format!("cannot read `{}`", stored.display()))?)?;
+            put(&std::fs::read_to_string(&stored)
+                .with_context(|| format!("cannot read `{}`", stored.display()))?)?;
         } else {
             put(&report::trial_text(&trial))?;
             eprintln!("all of it: {}", folder.display());
@@ -35,7 +36,11 @@ pub fn show(global: &Global, arguments: &Show) -> Result<End> {
 pub fn explain(global: &Global, arguments: &Explain) -> Result<End> {
     let notebook = Notebook::open(&places::notebook(global)?)?;
     let results = Results::load(&notebook, &notebook.find(&arguments.run)?, None)?;
-    put(&if global.json { report::json(&results.report()) } else { report::findings_text(&results.report()) })?;
+    put(&if global.json {
+        report::json(&results.report())
+    } else {
+        report::findings_text(&results.report())
+    })?;
     Ok(End::Done)
 }
 
@@ -78,6 +83,10 @@ pub fn write(out: &Path, text: &str) -> Result<End> {
 
 /// A trial by its name.
 pub fn key(name: &str) -> Result<TrialKey> {
-    let wrong = || Usage(format!("`{name}` is no trial's name; they look like `b00.randread_4k.a0`, and `flyball show RUN` lists them"));
+    let wrong = || {
+        Usage(format!(
+            "`{name}` is no trial's name; they look like `b00.randread_4k.a0`, and `flyball show RUN` lists them"
+        ))
+    };
     Ok(TrialKey::from_folder(name).ok_or_else(wrong)?)
 }

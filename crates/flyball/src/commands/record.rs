@@ -104,7 +104,8 @@ fn stop(child: &mut Child) -> Result<ExitStatus> {
 
 /// Waits for the end of a child, without a wake-up until it comes or the span is over.
 fn ends_within(child: &Child, span: Duration) -> Result<bool> {
-    let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).context("cannot watch the command")?;
+    let pidfd =
+        pidfd_open(Pid::from_child(child), PidfdFlags::empty()).context("cannot watch the command")?;
     let timeout = Timespec::try_from(span).expect("spans are seconds");
     match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout)) {
         Ok(ready) => Ok(ready > 0),
@@ -149,14 +150,26 @@ fn describe(text: &mut String, recording: &Recording, kept: &Path) -> std::fmt::
     }
     writeln!(text, "\nbusiest threads")?;
     for thread in recording.threads.iter().take(8) {
-        writeln!(text, "  {:20} {:>9}  {} ({})", thread.name, thread.cpu.to_string(), thread.role, thread.tid)?;
+        writeln!(
+            text,
+            "  {:20} {:>9}  {} ({})",
+            thread.name,
+            thread.cpu.to_string(),
+            thread.role,
+            thread.tid
+        )?;
     }
     if !recording.disks.is_empty() {
         writeln!(text, "\ndisks")?;
     }
     for disk in &recording.disks {
-        let (read, written) = (Bytes::from_sectors(disk.read_sectors), Bytes::from_sectors(disk.write_sectors));
-        writeln!(text, "  {:10} read {read} in {}, wrote {written} in {}, busy {}", disk.device, disk.read_ios, disk.write_ios, disk.busy)?;
+        let (read, written) =
+            (Bytes::from_sectors(disk.read_sectors), Bytes::from_sectors(disk.write_sectors));
+        writeln!(
+            text,
+            "  {:10} read {read} in {}, wrote {written} in {}, busy {}",
+            disk.device, disk.read_ios, disk.write_ios, disk.busy
+        )?;
     }
     writeln!(text, "\n{}", kept.display())
 }

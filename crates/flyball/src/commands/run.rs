@@ -56,8 +56,9 @@ pub fn end(measured: &Measured, results: &Results) -> End {
 fn read(path: &Path) -> Result<(Study, String)> {
     let shown = path.display();
     let bytes = std::fs::read(path).map_err(|e| Usage(format!("cannot read the study `{shown}`: {e}")))?;
-    let text = String::from_utf8(bytes)
-        .map_err(|e| Usage(format!("cannot read the study `{shown}`: byte {} is not UTF-8", e.utf8_error().valid_up_to())))?;
+    let text = String::from_utf8(bytes).map_err(|e| {
+        Usage(format!("cannot read the study `{shown}`: byte {} is not UTF-8", e.utf8_error().valid_up_to()))
+    })?;
     match parse::study::parse(&text) {
         Ok(study) => Ok((study, text)),
         Err(errors) => {

@@ -57,7 +57,9 @@ pub fn supervise(state: &Path) -> Result<End> {
 fn as_text(status: &Status) -> String {
     let mut lines = Vec::new();
     match &status.holder {
-        Some(holder) if holder.alive => lines.push(format!("a Flyball is measuring here: process {}", holder.pid)),
+        Some(holder) if holder.alive => {
+            lines.push(format!("a Flyball is measuring here: process {}", holder.pid))
+        }
         _ => {}
     }
     if status.changes.is_empty() {

@@ -1,19 +1,27 @@
 //! A place of its own for each test: notebook, state and work folders, and the program started in them.
 #![allow(dead_code)]
 
+use assert_cmd::assert::OutputAssertExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Folders that nobody else uses, removed at the end.
+/// Folders that nobody else uses, removed at the end. Tests that have one run one after the other: each measures, and
+/// would disturb the others.
 pub struct Place {
     pub folder: TempDir,
+    _alone: MutexGuard<'static, ()>,
 }
+
+static ALONE: Mutex<()> = Mutex::new(());
 
 impl Place {
     pub fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        // A test that failed leaves nothing that another would see.
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        Self { folder: tempfile::tempdir().unwrap(), _alone: alone }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -39,16 +47,19 @@ impl Place {
 
     /// Runs it and wants exit code 0; gives its standard output.
     pub fn ok(&self, arguments: &[&str]) -> String {
-        let output = self.output(arguments);
-        assert!(output.status.success(), "flyball {arguments:?}: {}\n{}", output.status, stderr(&output));
-        String::from_utf8(output.stdout).unwrap()
+        let assert = self.flyball(arguments).assert().success();
+        String::from_utf8(assert.get_output().stdout.clone()).unwrap()
+    }
+
+    /// Runs a study to its end. On a busy machine all trials of a cell may have been disturbed: exit code 3.
+    pub fn measure(&self, arguments: &[&str]) -> String {
+        let assert = self.flyball(arguments).assert().code([0, 3].as_slice());
+        String::from_utf8(assert.get_output().stdout.clone()).unwrap()
     }
 
     /// Runs it and wants this exit code; gives its standard error.
     pub fn fails(&self, code: i32, arguments: &[&str]) -> String {
-        let output = self.output(arguments);
-        assert_eq!(output.status.code(), Some(code), "flyball {arguments:?}\n{}", stderr(&output));
-        stderr(&output)
+        stderr(self.flyball(arguments).assert().code(code).get_output())
     }
 
     pub fn spawn(&self, arguments: &[&str]) -> Child {
@@ -109,7 +120,7 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Waits for something to become true, ten seconds at the most.
+/// Waits for something to become true, twenty seconds at the most.
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !holds() {
@@ -119,8 +130,7 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 pub fn is_root() -> bool {
-    // A file that only root may read.
-    std::fs::File::open("/proc/1/environ").is_ok() && std::env::var_os("FLYBALL_TEST_AS_USER").is_none()
+    rustix::process::geteuid().is_root()
 }
 
 fn folders(path: &Path) -> Vec<PathBuf> {

@@ -1,0 +1,88 @@
+//! The commands that measure nothing, or almost nothing.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says why it skips"
+)]
+
+mod support;
+
+use serde_json::Value;
+use support::Place;
+
+const MACHINES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/machines");
+
+#[test]
+fn a_recorded_machine_is_inspected_as_text_and_json() {
+    let place = Place::new();
+    let folder = format!("{MACHINES}/adl0");
+    let text = place.ok(&["inspect", "--root", &folder]);
+    assert!(text.contains("12th Gen Intel"), "{text}");
+    let json: Value = serde_json::from_str(&place.ok(&["inspect", "--root", &folder, "--json"])).unwrap();
+    assert_eq!(json["schema"], 1);
+    assert!(json["cpufreq"]["policies"].as_array().is_some_and(|p| !p.is_empty()), "no policies");
+}
+
+#[test]
+fn this_machine_is_inspected() {
+    let json: Value = serde_json::from_str(&Place::new().ok(&["inspect", "--json"])).unwrap();
+    assert!(json["kernel"]["release"].is_string());
+}
+
+#[test]
+fn a_folder_that_is_no_recorded_machine_is_refused() {
+    let error = Place::new().fails(1, &["inspect", "--root", "/nonexistent"]);
+    assert!(error.contains("/nonexistent"), "{error}");
+}
+
+#[test]
+fn a_command_is_recorded_with_its_cpu_time_and_its_exit_code_passed_on() {
+    let place = Place::new();
+    let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exit 7";
+    let output = place.output(&["record", "--json", "--", "sh", "-c", busy]);
+    assert_eq!(output.status.code(), Some(7), "{}", support::stderr(&output));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["exit_code"], 7);
+    assert!(json["samples"].as_u64().unwrap() > 1, "{json}");
+    let workload_ns = json["role_cpu_ns"]["workload"].as_u64().unwrap();
+    assert!(workload_ns > 10_000_000, "{json}");
+    let folder = std::path::PathBuf::from(json["folder"].as_str().unwrap());
+    assert!(folder.join("trace.parquet").exists() && folder.join("recording.json").exists());
+    assert!(!folder.join("raw/samples.spool").exists(), "the spool was left");
+}
+
+#[test]
+fn a_recording_goes_where_it_is_told_to() {
+    let place = Place::new();
+    place.ok(&["record", "--duration", "200ms", "--out", "here"]);
+    assert!(place.path("here/trace.parquet").exists());
+    assert!(!place.path("notebook").exists(), "a notebook was made for nothing");
+}
+
+#[test]
+fn a_command_that_does_not_exist_is_named_and_nothing_is_kept() {
+    let place = Place::new();
+    let error = place.fails(2, &["record", "--", "no-such-command"]);
+    assert!(error.contains("no-such-command"), "{error}");
+    let kept = std::fs::read_dir(place.path("notebook/recordings")).map_or(0, Iterator::count);
+    assert_eq!(kept, 0);
+}
+
+#[test]
+fn completions_and_man_pages_come_from_the_arguments() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(place.ok(&["completions", shell]).contains("inspect"), "{shell}");
+    }
+    place.ok(&["man", "pages"]);
+    assert!(place.path("pages/flyball.1").exists() && place.path("pages/flyball-run.1").exists());
+}
+
+#[test]
+fn nothing_is_changed_where_nothing_was_run() {
+    let place = Place::new();
+    assert!(place.ok(&["status"]).contains("nothing is changed"));
+    assert!(place.ok(&["restore"]).contains("nothing"));
+    assert!(place.ok(&["list"]).trim().is_empty());
+    assert!(!place.path("notebook").exists() && !place.path("state").exists());
+}

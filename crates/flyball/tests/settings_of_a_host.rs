@@ -1,0 +1,165 @@
+//! Settings as factors, on this machine's own loop devices and sysctls: written, seen by the workload, put back.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says why it skips"
+)]
+
+mod support;
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use support::{Place, is_root, wait_until};
+
+const SYSCTL: &str = "/proc/sys/vm/dirty_expire_centisecs";
+
+/// A study that varies a sysctl and the read-ahead of a loop device of its own.
+fn study() -> String {
+    let before = value();
+    let other = if before == "2900" { "2800" } else { "2900" };
+    format!(
+        r#"
+flyball = 1
+name = "settings"
+question = "Does read-ahead decide how fast this loop device is read?"
+
+[target]
+loop = "16MiB"
+
+[workload.read]
+tool = "dd"
+options = {{ direction = "read", bs = "16k" }}
+
+[factor.readahead]
+setting = "read_ahead_kb"
+levels = [16, 512]
+
+[settings]
+"vm.dirty_expire_centisecs" = {other}
+
+[measure]
+repeats = [3, 3]
+settle = "1s"
+"#
+    )
+}
+
+fn value() -> String {
+    fs::read_to_string(SYSCTL).unwrap().trim().to_owned()
+}
+
+fn loops() -> Vec<String> {
+    let names = fs::read_dir("/sys/block").unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    let attached = |name: &String| fs::metadata(format!("/sys/block/{name}/loop")).is_ok();
+    let mut names: Vec<String> = names.filter(attached).collect();
+    names.sort();
+    names
+}
+
+fn skipped() -> bool {
+    if !is_root() {
+        eprintln!("skipped: settings and loop devices need root");
+    }
+    !is_root()
+}
+
+#[test]
+fn settings_are_written_stored_and_put_back() {
+    if skipped() {
+        return;
+    }
+    let place = Place::new();
+    let (before, loops_before) = (value(), loops());
+    place.measure(&["run", &place.study("settings", &study())]);
+    assert_eq!(value(), before);
+    assert_eq!(loops(), loops_before);
+    let trial = place.ok(&["show", "settings", "b00.read_512.a0"]);
+    assert!(trial.contains("read_ahead_kb@loop") && trial.contains("512"), "{trial}");
+    assert!(trial.contains("vm.dirty_expire_centisecs"), "{trial}");
+}
+
+#[test]
+fn a_dry_run_lists_every_write() {
+    if skipped() {
+        return;
+    }
+    let place = Place::new();
+    let before = value();
+    let text = place.ok(&["run", &place.study("settings", &study()), "--dry-run"]);
+    assert!(text.contains("read_ahead_kb") && text.contains("= 512"), "{text}");
+    assert!(text.contains(SYSCTL) && text.contains(&format!("now {before}")), "{text}");
+    assert_eq!(value(), before);
+}
+
+#[test]
+fn kill_9_leaves_no_setting_changed_and_no_device() {
+    if skipped() {
+        return;
+    }
+    let place = Place::new();
+    let (before, loops_before) = (value(), loops());
+    let study = place.study("settings", &study());
+    for _ in 0..3 {
+        let mut child = place.spawn(&["run", &study]);
+        wait_until("a setting is changed", || value() != before || child.try_wait().unwrap().is_some());
+        kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), Signal::KILL).unwrap();
+        child.wait().unwrap();
+        wait_until("the supervisor has put it back", || value() == before && loops() == loops_before);
+    }
+    wait_until("the supervisor has removed the file", || place.left_over().is_empty());
+    assert!(place.ok(&["restore"]).contains("nothing is changed"));
+}
+
+#[test]
+fn restore_puts_back_what_a_killed_run_and_its_killed_supervisor_left() {
+    if skipped() {
+        return;
+    }
+    let place = Place::new();
+    let (before, loops_before) = (value(), loops());
+    let mut child = place.spawn(&["run", &place.study("settings", &study())]);
+    wait_until("a setting is changed", || value() != before || child.try_wait().unwrap().is_some());
+    for supervisor in children_of(child.id(), "supervise") {
+        kill_process(supervisor, Signal::KILL).unwrap();
+    }
+    kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), Signal::KILL).unwrap();
+    child.wait().unwrap();
+    let status = place.ok(&["status"]);
+    assert!(status.contains("vm.dirty_expire_centisecs") || value() == before, "{status}");
+    place.ok(&["restore"]);
+    assert_eq!(value(), before);
+    assert_eq!(loops(), loops_before);
+}
+
+#[test]
+fn a_foreign_write_during_a_run_is_left_alone_and_reported() {
+    if skipped() {
+        return;
+    }
+    let place = Place::new();
+    let before = value();
+    let mut child = place.spawn(&["run", &place.study("settings", &study())]);
+    wait_until("a setting is changed", || value() != before || child.try_wait().unwrap().is_some());
+    fs::write(SYSCTL, "2718").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let after = value();
+    fs::write(SYSCTL, &before).unwrap();
+    let told = support::stderr(&output);
+    assert_eq!(after, "2718", "somebody else's value was overwritten");
+    assert_eq!(output.status.code(), Some(5), "{told}");
+    assert!(told.contains("somebody else"), "{told}");
+}
+
+/// The children of a process whose command line names this word.
+fn children_of(parent: u32, word: &str) -> Vec<Pid> {
+    let pids =
+        fs::read_dir("/proc").unwrap().filter_map(|e| e.unwrap().file_name().to_str()?.parse::<i32>().ok());
+    let is_child = |pid: &i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let after_name = stat.rsplit(')').next().unwrap_or_default();
+        after_name.split_whitespace().nth(1) == Some(parent.to_string().as_str())
+    };
+    let names =
+        |pid: &i32| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains(word));
+    pids.filter(is_child).filter(names).filter_map(Pid::from_raw).collect()
+}
