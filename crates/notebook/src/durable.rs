@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -57,9 +57,18 @@ pub(crate) fn flush_folder(folder: &Path) -> Result<()> {
     file.sync_all().map_err(Error::io("make durable", folder))
 }
 
-/// Makes a folder and those above it where they are missing.
+/// Makes a folder and those above it where they are missing, durably.
 pub(crate) fn make_folder(folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder).map_err(Error::io("make the folder", folder))
+    if folder.is_dir() {
+        return Ok(());
+    }
+    make_folder(parent(folder))?;
+    match fs::create_dir(folder) {
+        // Another process was faster, and flushes it too.
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
+        Err(e) => Err(Error::io("make the folder", folder)(e)),
+        Ok(()) => flush_folder(parent(folder)),
+    }
 }
 
 /// The folder that holds `path`.

@@ -34,7 +34,7 @@ pub enum Error {
     /// Written by a later version of this program.
     #[error(
         "cannot read `{}`: it has schema {found}, and this is flyball {this}, which knows schemas up to {known}; \
-         use flyball {needed} or newer",
+         use {needed}",
         path.display()
     )]
     Newer {
@@ -46,7 +46,7 @@ pub enum Error {
         known: u64,
         /// The version of this program.
         this: &'static str,
-        /// The version that wrote the file, as the file says; or the version that follows this one.
+        /// Which version to use, in words: `flyball 0.7.0 or newer`.
         needed: String,
     },
     /// Not what this program writes: torn, edited or somebody else's.

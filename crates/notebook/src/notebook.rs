@@ -25,8 +25,8 @@ pub struct Notebook {
     root: PathBuf,
 }
 
+/// What the mark says. A later version may say more, and is then refused by its number.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Mark {
     flyball_notebook: u64,
 }

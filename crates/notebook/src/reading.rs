@@ -112,8 +112,8 @@ impl Notebook {
                 Err(e) => problems.push(Problem::new(&self.trial_folder(id, &key), &e)),
             }
         }
-        // Blocks are measured one after the other; the clock decides within one, where it may have stepped.
-        trials.sort_by_cached_key(|t| (t.key.block, t.started, t.key.clone()));
+        // The key settles the order of two where the clock stood still.
+        trials.sort_by(|a, b| (a.started, &a.key).cmp(&(b.started, &b.key)));
         Ok((trials, problems))
     }
 

@@ -4,7 +4,7 @@ use super::table::{Column, Table, Values};
 use crate::error::{Error, Result};
 use crate::record;
 use domain::trial::Trial;
-use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as PhysicalType, ZstdLevel};
+use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as PhysicalType};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::Result as ParquetResult;
 use parquet::file::metadata::KeyValue;
@@ -25,7 +25,7 @@ pub fn trials_as_parquet(trials: &[Trial], out: impl Write + Send) -> Result<()>
 fn write(table: &Table, out: impl Write + Send) -> ParquetResult<()> {
     let entry = |key: &str, value: String| KeyValue::new(key.to_owned(), value);
     let properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_compression(Compression::SNAPPY)
         .set_key_value_metadata(Some(vec![
             entry("flyball.schema", record::SCHEMA.to_string()),
             entry("flyball.written_by", record::PROGRAM.to_owned()),

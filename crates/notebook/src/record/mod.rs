@@ -100,7 +100,9 @@ pub(crate) fn check_schema(path: &Path, schema: u64, written_by: Option<String>)
             found: newer,
             known: SCHEMA,
             this: PROGRAM,
-            needed: written_by.unwrap_or_else(|| "the version that wrote it".to_owned()),
+            needed: written_by.map_or("the version that wrote it".to_owned(), |version| {
+                format!("flyball {version} or newer")
+            }),
         }),
     }
 }

@@ -3,18 +3,19 @@
 //! Times are nanoseconds, of the epoch (UTC) where the name begins a point in time; metrics are in the base
 //! unit that they name.
 
+mod measured;
+
 use crate::recording::Recording;
-use domain::outcome::{Better, Metric, Outcome};
 use domain::plan::CellId;
 use domain::rng::Seed;
 use domain::setting::{SettingName, SettingRecord};
 use domain::time::{Nanos, Timestamp};
-use domain::trace::{FrequencySource, Role};
 use domain::trial::{
-    DiskTotals, Disturbance, Measurement, Provenance, RecorderReport, Run, RunId, ThreadTime, Trial,
-    TrialKey, Validity,
+    DiskTotals, Disturbance, Measurement, Provenance, Run, RunId, ThreadTime, Trial, TrialKey, Validity,
 };
-use domain::units::Unit;
+use measured::{
+    DiskRecord, DisturbanceRecord, MeasurementRecord, RecorderRecord, ThreadRecord, names_of, roles_of,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -88,13 +89,6 @@ enum ValidityRecord {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DisturbanceRecord {
-    kind: String,
-    detail: String,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct SettingValue {
     name: String,
     object: Option<String>,
@@ -103,80 +97,6 @@ struct SettingValue {
     asked: String,
     got: String,
     after: Option<String>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct MeasurementRecord {
-    tool: String,
-    metrics: BTreeMap<String, MetricRecord>,
-    warnings: Vec<String>,
-    commands: Vec<Vec<String>>,
-    duration_ns: u64,
-    roles_ns: BTreeMap<String, u64>,
-    threads: Vec<ThreadRecord>,
-    disks: Vec<DiskRecord>,
-    recorder: Option<RecorderRecord>,
-    disturbances: Vec<DisturbanceRecord>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct MetricRecord {
-    value: f64,
-    unit: UnitRecord,
-    better: BetterRecord,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum UnitRecord {
-    BytesPerSecond,
-    PerSecond,
-    Seconds,
-    Joules,
-    Watts,
-    Share,
-    Count,
-    Other(String),
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum BetterRecord {
-    Higher,
-    Lower,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ThreadRecord {
-    name: String,
-    tid: u32,
-    role: String,
-    cpu_ns: u64,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DiskRecord {
-    device: String,
-    read_ios: u64,
-    read_sectors: u64,
-    write_ios: u64,
-    write_sectors: u64,
-    busy_ns: u64,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RecorderRecord {
-    samples: u64,
-    missed: u64,
-    cpu_ns: u64,
-    span_ns: u64,
-    frequency: String,
-    absent: Vec<String>,
 }
 
 impl From<&Run> for RunRecord {
@@ -300,40 +220,6 @@ impl TryFrom<RecordingRecord> for Recording {
     }
 }
 
-impl From<&Measurement> for MeasurementRecord {
-    fn from(m: &Measurement) -> Self {
-        Self {
-            tool: m.outcome.tool.clone(),
-            metrics: m.outcome.metrics.iter().map(|(name, metric)| (name.clone(), metric.into())).collect(),
-            warnings: m.outcome.warnings.clone(),
-            commands: m.commands.clone(),
-            duration_ns: m.duration.get(),
-            roles_ns: names_of(&m.roles),
-            threads: m.threads.iter().map(ThreadRecord::from).collect(),
-            disks: m.disks.iter().map(DiskRecord::from).collect(),
-            recorder: m.recorder.as_ref().map(RecorderRecord::from),
-            disturbances: m.disturbances.iter().map(DisturbanceRecord::from).collect(),
-        }
-    }
-}
-
-impl TryFrom<MeasurementRecord> for Measurement {
-    type Error = String;
-    fn try_from(record: MeasurementRecord) -> Meaning<Self> {
-        let metrics = record.metrics.into_iter().map(|(name, metric)| (name, metric.into())).collect();
-        Ok(Self {
-            outcome: Outcome { metrics, tool: record.tool, warnings: record.warnings },
-            commands: record.commands,
-            duration: Nanos::new(record.duration_ns),
-            roles: roles_of(record.roles_ns)?,
-            threads: record.threads.into_iter().map(ThreadTime::try_from).collect::<Meaning<_>>()?,
-            disks: record.disks.into_iter().map(DiskTotals::from).collect(),
-            recorder: record.recorder.map(RecorderReport::try_from).transpose()?,
-            disturbances: record.disturbances.into_iter().map(Disturbance::from).collect(),
-        })
-    }
-}
-
 impl From<&Validity> for ValidityRecord {
     fn from(validity: &Validity) -> Self {
         match validity {
@@ -353,18 +239,6 @@ impl From<ValidityRecord> for Validity {
             }
             ValidityRecord::Failed(reason) => Self::Failed(reason),
         }
-    }
-}
-
-impl From<&Disturbance> for DisturbanceRecord {
-    fn from(d: &Disturbance) -> Self {
-        Self { kind: d.kind.clone(), detail: d.detail.clone() }
-    }
-}
-
-impl From<DisturbanceRecord> for Disturbance {
-    fn from(record: DisturbanceRecord) -> Self {
-        Self { kind: record.kind, detail: record.detail }
     }
 }
 
@@ -395,131 +269,6 @@ impl From<SettingValue> for SettingRecord {
     }
 }
 
-impl From<&Metric> for MetricRecord {
-    fn from(metric: &Metric) -> Self {
-        let unit = match &metric.unit {
-            Unit::BytesPerSecond => UnitRecord::BytesPerSecond,
-            Unit::PerSecond => UnitRecord::PerSecond,
-            Unit::Seconds => UnitRecord::Seconds,
-            Unit::Joules => UnitRecord::Joules,
-            Unit::Watts => UnitRecord::Watts,
-            Unit::Share => UnitRecord::Share,
-            Unit::Count => UnitRecord::Count,
-            Unit::Other(name) => UnitRecord::Other(name.clone()),
-        };
-        let better = match metric.better {
-            Better::Higher => BetterRecord::Higher,
-            Better::Lower => BetterRecord::Lower,
-        };
-        Self { value: metric.value, unit, better }
-    }
-}
-
-impl From<MetricRecord> for Metric {
-    fn from(record: MetricRecord) -> Self {
-        let unit = match record.unit {
-            UnitRecord::BytesPerSecond => Unit::BytesPerSecond,
-            UnitRecord::PerSecond => Unit::PerSecond,
-            UnitRecord::Seconds => Unit::Seconds,
-            UnitRecord::Joules => Unit::Joules,
-            UnitRecord::Watts => Unit::Watts,
-            UnitRecord::Share => Unit::Share,
-            UnitRecord::Count => Unit::Count,
-            UnitRecord::Other(name) => Unit::Other(name),
-        };
-        let better = match record.better {
-            BetterRecord::Higher => Better::Higher,
-            BetterRecord::Lower => Better::Lower,
-        };
-        Self { value: record.value, unit, better }
-    }
-}
-
-impl From<&ThreadTime> for ThreadRecord {
-    fn from(t: &ThreadTime) -> Self {
-        Self { name: t.name.clone(), tid: t.tid, role: t.role.name().to_owned(), cpu_ns: t.cpu.get() }
-    }
-}
-
-impl TryFrom<ThreadRecord> for ThreadTime {
-    type Error = String;
-    fn try_from(record: ThreadRecord) -> Meaning<Self> {
-        Ok(Self {
-            name: record.name,
-            tid: record.tid,
-            role: role(&record.role)?,
-            cpu: Nanos::new(record.cpu_ns),
-        })
-    }
-}
-
-impl From<&DiskTotals> for DiskRecord {
-    fn from(d: &DiskTotals) -> Self {
-        Self {
-            device: d.device.clone(),
-            read_ios: d.read_ios,
-            read_sectors: d.read_sectors,
-            write_ios: d.write_ios,
-            write_sectors: d.write_sectors,
-            busy_ns: d.busy.get(),
-        }
-    }
-}
-
-impl From<DiskRecord> for DiskTotals {
-    fn from(record: DiskRecord) -> Self {
-        Self {
-            device: record.device,
-            read_ios: record.read_ios,
-            read_sectors: record.read_sectors,
-            write_ios: record.write_ios,
-            write_sectors: record.write_sectors,
-            busy: Nanos::new(record.busy_ns),
-        }
-    }
-}
-
-impl From<&RecorderReport> for RecorderRecord {
-    fn from(r: &RecorderReport) -> Self {
-        Self {
-            samples: r.samples,
-            missed: r.missed,
-            cpu_ns: r.cpu.get(),
-            span_ns: r.span.get(),
-            frequency: r.frequency.name().to_owned(),
-            absent: r.absent.clone(),
-        }
-    }
-}
-
-impl TryFrom<RecorderRecord> for RecorderReport {
-    type Error = String;
-    fn try_from(record: RecorderRecord) -> Meaning<Self> {
-        let frequency = FrequencySource::from_name(&record.frequency)
-            .ok_or_else(|| format!("`{}` is no source of frequencies", record.frequency))?;
-        Ok(Self {
-            samples: record.samples,
-            missed: record.missed,
-            cpu: Nanos::new(record.cpu_ns),
-            span: Nanos::new(record.span_ns),
-            frequency,
-            absent: record.absent,
-        })
-    }
-}
-
 fn provenance(name: &str) -> Meaning<Provenance> {
     Provenance::from_name(name).ok_or_else(|| format!("`{name}` is no provenance"))
-}
-
-fn role(name: &str) -> Meaning<Role> {
-    Role::from_name(name).ok_or_else(|| format!("`{name}` is no role"))
-}
-
-fn names_of(roles: &BTreeMap<Role, Nanos>) -> BTreeMap<String, u64> {
-    roles.iter().map(|(role, cpu)| (role.name().to_owned(), cpu.get())).collect()
-}
-
-fn roles_of(names: BTreeMap<String, u64>) -> Meaning<BTreeMap<Role, Nanos>> {
-    names.into_iter().map(|(name, cpu_ns)| Ok((role(&name)?, Nanos::new(cpu_ns)))).collect()
 }

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use domain::bench::{Sink, SinkError};
 use domain::time::Nanos;
 use domain::trace::TraceHead;
-use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::basic::{Compression, Encoding};
 use parquet::data_type::Int64Type;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
@@ -111,11 +111,10 @@ impl Sink for TraceSink {
 
 impl Writer {
     fn begin(file: File, head: &TraceHead) -> ParquetResult<Self> {
-        let level = ZstdLevel::try_new(1)?;
         let properties = WriterProperties::builder()
             .set_dictionary_enabled(false)
             .set_encoding(Encoding::DELTA_BINARY_PACKED)
-            .set_compression(Compression::ZSTD(level))
+            .set_compression(Compression::SNAPPY)
             .set_data_page_row_count_limit(PAGE_ROWS)
             .set_write_batch_size(BATCH)
             // Both would only make the directory larger: nobody looks for rows by a counter's value.
