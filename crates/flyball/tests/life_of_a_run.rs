@@ -57,7 +57,7 @@ fn kill_9_at_any_moment_loses_and_doubles_nothing() {
         signal(&child, Signal::KILL);
         child.wait().unwrap();
     }
-    wait_until("the supervisor has cleaned up", || place.left_over().is_empty());
+    wait_until("the supervisor has cleaned up", || place.work_files().is_empty());
     place.measure(&["run", &study]);
     assert_eq!(first_attempts(&place), all_of_small());
     assert_eq!(place.left_over(), Vec::<std::path::PathBuf>::new());

@@ -106,7 +106,7 @@ fn kill_9_leaves_no_setting_changed_and_no_device() {
         child.wait().unwrap();
         wait_until("the supervisor has put it back", || value() == before && loops() == loops_before);
     }
-    wait_until("the supervisor has removed the file", || place.left_over().is_empty());
+    wait_until("the supervisor has removed the file", || place.work_files().is_empty());
     assert!(place.ok(&["restore"]).contains("nothing is changed"));
 }
 

@@ -85,8 +85,15 @@ impl Place {
     }
 
     /// Everything that lies in the work folder.
+    pub fn work_files(&self) -> Vec<PathBuf> {
+        files(&self.path("notebook/work"))
+    }
+
+    /// Everything that a run may have left: work files, and trials half written. The lock of the staging folder stays.
     pub fn left_over(&self) -> Vec<PathBuf> {
-        files(&self.path("notebook/work")).into_iter().chain(files(&self.path("notebook/staging"))).collect()
+        let staged =
+            files(&self.path("notebook/staging")).into_iter().filter(|path| !path.ends_with(".lock"));
+        self.work_files().into_iter().chain(staged).collect()
     }
 }
 
