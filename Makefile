@@ -1,7 +1,7 @@
 # Flyball: what people type. Each target does all of its own set-up.
 
 CARGO ?= cargo
-CHECK_FOLDER ?= $(CURDIR)/flyball-demo
+DEMO ?= $(CURDIR)/flyball-demo
 
 .PHONY: help build demo test bench clean
 
@@ -19,7 +19,8 @@ build:
 demo:
 	@scripts/setup demo
 	@. scripts/rust-env && $(CARGO) build --release --locked
-	@target/release/flyball check --dir '$(CHECK_FOLDER)'
+	@# Code 3: measured, but on a machine so busy that a cell has no undisturbed trial. The report says so.
+	@target/release/flyball --notebook '$(DEMO)/notebook' check --dir '$(DEMO)' || [ $$? -eq 3 ]
 
 test:
 	@scripts/setup test
@@ -31,4 +32,4 @@ bench:
 
 clean:
 	@. scripts/rust-env && $(CARGO) clean
-	rm -rf '$(CHECK_FOLDER)'
+	rm -rf '$(DEMO)'

@@ -30,6 +30,8 @@ pub struct Order<'a> {
     pub work: PathBuf,
     pub seed: Option<u64>,
     pub begin: Begin,
+    /// After this long no further trial is begun; `None` for no bound.
+    pub limit: Option<Duration>,
 }
 
 /// What to do where the last run of this study is unfinished.
@@ -93,6 +95,7 @@ pub fn measure(order: Order<'_>) -> Result<Measured> {
 /// Why no further trial is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
+    /// All is measured, or all that there was time for.
     AllMeasured,
     Interrupted,
     LeftAlone,
@@ -152,6 +155,11 @@ impl Session<'_> {
         while let Some(next) = schedule.next() {
             if self.interrupt.came() {
                 return Ok(pace.end(Ended::Interrupted));
+            }
+            if self.order.limit.is_some_and(|limit| pace.begun.elapsed() >= limit) {
+                let left = schedule.remaining().at_least;
+                pace.progress.say(&format!("the time is over; {left} planned trials were not made"));
+                return Ok(pace.end(Ended::AllMeasured));
             }
             let cell = &self.plan.cells[next.cell];
             let key = schedule.key(next);

@@ -10,6 +10,10 @@ use anyhow::{Context, Result};
 use domain::inventory::Inventory;
 use machine::LocalMachine;
 use report::inventory::{Style, text as inventory_text};
+use std::time::Duration;
+
+/// A check takes at most 90 s, whatever has to be repeated: what is left is for making the file and for the last trial.
+const LIMIT: Duration = Duration::from_secs(80);
 
 /// The study behind it.
 const STUDY: &str = include_str!("../../../../studies/check.toml");
@@ -47,6 +51,7 @@ pub fn check(global: &Global, arguments: &Check) -> Result<End> {
         work: folder.join("work"),
         seed: arguments.seed,
         begin: Begin::Anew,
+        limit: Some(LIMIT),
     };
     let measured = session::measure(order)?;
     let results = Results::load(&measured.notebook, &measured.run, None)?.with_traces(&measured.notebook)?;
@@ -55,7 +60,9 @@ pub fn check(global: &Global, arguments: &Check) -> Result<End> {
     let page = folder.join("report.html");
     std::fs::write(&page, report::html(&report))
         .with_context(|| format!("cannot write `{}`", page.display()))?;
-    eprintln!("\nThe report: {}", page.display());
+    let notebook = global.notebook.as_ref().map_or(String::new(), |n| format!(" --notebook {}", n.display()));
+    eprintln!("\nThe same again: flyball{notebook} show {}", measured.run);
+    eprintln!("The report: {}", page.display());
     Ok(end(&measured, &results))
 }
 

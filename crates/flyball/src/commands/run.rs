@@ -30,6 +30,7 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
         work,
         seed: arguments.seed,
         begin: if arguments.new { Begin::Anew } else { Begin::Resume },
+        limit: None,
     };
     let measured = session::measure(order)?;
     let results = Results::load(&measured.notebook, &measured.run, None)?;
