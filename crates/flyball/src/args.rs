@@ -193,6 +193,9 @@ pub struct Report {
     /// By this metric [default: the study's own]
     #[arg(long, value_name = "NAME")]
     pub metric: Option<String>,
+    /// Draw the trace of this trial; may be given more than once [default: one of each cell first, 40 at most]
+    #[arg(long, value_name = "TRIAL")]
+    pub trial: Vec<String>,
 }
 
 /// The forms of a report.

@@ -54,9 +54,15 @@ impl Results {
         })
     }
 
-    /// Adds the traces that a page draws: of each cell the first valid trial, then the others in their order.
-    pub fn with_traces(mut self, notebook: &Notebook) -> Result<Self> {
-        for key in keys_to_draw(&self.data) {
+    /// Adds the traces that a page draws by itself: of each cell the first valid trial, then the others in their order.
+    pub fn with_traces(self, notebook: &Notebook) -> Result<Self> {
+        let keys = keys_to_draw(&self.data);
+        self.with_traces_of(notebook, keys)
+    }
+
+    /// Adds the traces of these trials; one without a trace is passed over.
+    pub fn with_traces_of(mut self, notebook: &Notebook, keys: Vec<TrialKey>) -> Result<Self> {
+        for key in keys {
             let reader = notebook.trace(&self.data.run.id, &key);
             let Some(mut reader) = reader.with_context(|| format!("trial `{}`", key.folder()))? else {
                 continue;

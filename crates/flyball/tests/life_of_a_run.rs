@@ -119,6 +119,10 @@ fn every_form_of_a_run_can_be_written() {
     let html = std::fs::read_to_string(&page).unwrap();
     assert!(html.starts_with("<!doctype html>") || html.starts_with("<!DOCTYPE html>"), "{}", &html[..80]);
     assert!(!html.contains("http://") && !html.contains("src=\"//"), "the page reaches for the network");
+    place.ok(&["report", "small", "--trial", "b02.write_4k.a0", "--out", "one.html"]);
+    let one = std::fs::read_to_string(place.path("one.html")).unwrap();
+    assert!(one.len() < html.len(), "more than one trace was drawn");
+    place.fails(2, &["report", "small", "--trial", "b77.write_4k.a0", "--out", "none.html"]);
     for format in ["markdown", "text", "csv", "json"] {
         assert!(!place.ok(&["report", "small", "--format", format]).is_empty(), "{format}");
     }

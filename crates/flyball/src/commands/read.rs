@@ -52,7 +52,13 @@ pub fn report(global: &Global, arguments: &Report) -> Result<End> {
     let format = if global.json { ReportFormat::Json } else { arguments.format };
     let text = match format {
         ReportFormat::Html => {
-            let results = results.with_traces(&notebook)?;
+            let results = match arguments.trial.as_slice() {
+                [] => results.with_traces(&notebook)?,
+                names => {
+                    let keys = names.iter().map(|name| known_key(&results, name)).collect::<Result<_>>()?;
+                    results.with_traces_of(&notebook, keys)?
+                }
+            };
             let out = arguments.out.clone().unwrap_or_else(|| PathBuf::from(format!("{id}.html")));
             return write(&out, &report::html(&results.report()));
         }
@@ -81,11 +87,20 @@ pub fn write(out: &Path, text: &str) -> Result<End> {
     Ok(End::Done)
 }
 
+/// A trial of this run by its name.
+fn known_key(results: &Results, name: &str) -> Result<TrialKey> {
+    let key = key(name)?;
+    let run = &results.data.run.id;
+    let known = results.data.trials.iter().any(|trial| trial.key == key);
+    let unknown = || Usage(format!("`{run}` has no trial `{name}`; `flyball export {run}` lists them"));
+    if known { Ok(key) } else { Err(unknown().into()) }
+}
+
 /// A trial by its name.
 pub fn key(name: &str) -> Result<TrialKey> {
     let wrong = || {
         Usage(format!(
-            "`{name}` is no trial's name; they look like `b00.randread_4k.a0`, and `flyball show RUN` lists them"
+            "`{name}` is no trial's name; they look like `b00.randread_4k.a0`, and `flyball export RUN` lists them"
         ))
     };
     Ok(TrialKey::from_folder(name).ok_or_else(wrong)?)
