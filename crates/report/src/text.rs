@@ -74,9 +74,14 @@ pub fn trial_text(trial: &Trial) -> String {
     if !trial.settings.is_empty() {
         out.heading("Settings");
         let after = |s: &SettingRecord| s.after.clone().unwrap_or_else(|| "–".into());
-        let row =
-            |s: &SettingRecord| vec![s.setting.to_string(), s.before.clone(), s.asked.clone(), s.got.clone(), after(s)];
-        out.table(&["setting", "before", "asked", "got", "after"], &[], trial.settings.iter().map(row).collect());
+        let row = |s: &SettingRecord| {
+            vec![s.setting.to_string(), s.before.clone(), s.asked.clone(), s.got.clone(), after(s)]
+        };
+        out.table(
+            &["setting", "before", "asked", "got", "after"],
+            &[],
+            trial.settings.iter().map(row).collect(),
+        );
     }
     out.heading("Environment");
     for (name, value) in &trial.environment {
@@ -88,7 +93,11 @@ pub fn trial_text(trial: &Trial) -> String {
 fn measured(measurement: &Measurement, out: &mut Text) {
     out.heading("Outcome");
     let metrics = measurement.outcome.metrics.iter();
-    out.table(&["metric", "value"], &[1], metrics.map(|(name, m)| vec![name.clone(), m.unit.show(m.value)]).collect());
+    out.table(
+        &["metric", "value"],
+        &[1],
+        metrics.map(|(name, m)| vec![name.clone(), m.unit.show(m.value)]).collect(),
+    );
     for warning in &measurement.outcome.warnings {
         out.item(format!("the tool warns: {warning}"));
     }

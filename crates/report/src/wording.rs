@@ -154,6 +154,14 @@ pub(crate) fn change_interval(interval: Option<&Interval>) -> String {
         .map_or_else(|| "too few trials".to_owned(), |i| format!("{} to {}", change(i.low), change(i.high)))
 }
 
+/// The second line of evidence on a ratio; empty where there is none.
+pub(crate) fn bootstrap(comparison: &Comparison) -> String {
+    let interval = comparison.bootstrap.as_ref();
+    interval.map_or_else(String::new, |i| {
+        format!("Ratio of the medians by bootstrap: {}.", change_interval(Some(i)))
+    })
+}
+
 /// A verdict as a word.
 pub(crate) const fn verdict_word(verdict: Verdict) -> &'static str {
     match verdict {
