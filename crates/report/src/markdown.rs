@@ -1,13 +1,12 @@
 //! Markdown (GitHub's) for an issue or a wiki: the same order as the page, tables without plots.
 
 use crate::wording::{
-    MOST_LEFT_OUT, aa_floor, capitalised, change, change_interval, counted, direction, headline,
-    how_to_see_more, interval, joined, left_out, left_out_kinds, levels, machine, names, one_line, p_value,
-    percent, question, relative, run_again, standing, tools, trial_count, trial_name, value, verdict_sign,
-    verdict_word, why_not_counted, workloads,
+    MOST_LEFT_OUT, aa_floor, capitalised, change, comparison_row, counted, direction, headline,
+    how_to_see_more, interval, joined, left_out, left_out_kinds, levels, machine, names, one_line, percent,
+    question, relative, run_again, standing, tools, trial_count, trial_name, value, why_not_counted,
+    workloads,
 };
 use crate::{ComparisonReport, Report};
-use analysis::summary::Comparison;
 use std::fmt::Write;
 
 /// A run as Markdown.
@@ -80,17 +79,6 @@ fn results(report: &Report, out: &mut String) {
 }
 
 const COMPARISON_HEAD: [&str; 6] = ["in", "against", "ratio", "interval", "p", "verdict"];
-
-fn comparison_row(context: &str, c: &Comparison) -> Vec<String> {
-    vec![
-        context.to_owned(),
-        format!("{} against {}", c.b, c.a),
-        change(c.ratio),
-        change_interval(c.interval.as_ref()),
-        p_value(c),
-        format!("{} {}", verdict_sign(c.verdict), verdict_word(c.verdict)),
-    ]
-}
 
 fn effects(report: &Report, out: &mut String) {
     let effects = report.summary.effects.iter();

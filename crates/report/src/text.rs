@@ -4,13 +4,12 @@
 
 use crate::cpu_share::{cores_by_role, notable, shown};
 use crate::wording::{
-    MOST_LEFT_OUT, aa_floor, capitalised, change, change_interval, counted, direction, factor_levels,
-    factors, headline, how_to_see_more, interval, left_out, left_out_kinds, machine, names, one_line,
-    p_value, percent, question, relative, run_again, standing, trial_count, trial_name, value, verdict_sign,
-    verdict_word, why_not_counted, workloads,
+    MOST_LEFT_OUT, aa_floor, capitalised, change, comparison_row, counted, direction, factor_levels, factors,
+    headline, how_to_see_more, interval, left_out, left_out_kinds, machine, names, one_line, percent,
+    question, relative, run_again, standing, trial_count, trial_name, value, why_not_counted, workloads,
 };
 use crate::{ComparisonReport, Report};
-use analysis::summary::{CellSummary, Comparison};
+use analysis::summary::CellSummary;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use domain::Nanos;
 use domain::setting::SettingRecord;
@@ -191,17 +190,6 @@ fn cell_row(report: &Report, cell: &CellSummary, factors: &[&str]) -> Vec<String
 }
 
 const COMPARISON_HEAD: [&str; 6] = ["", "against", "ratio", "interval", "p", "verdict"];
-
-fn comparison_row(context: &str, c: &Comparison) -> Vec<String> {
-    vec![
-        context.to_owned(),
-        format!("{} against {}", c.b, c.a),
-        change(c.ratio),
-        change_interval(c.interval.as_ref()),
-        p_value(c),
-        format!("{} {}", verdict_sign(c.verdict), verdict_word(c.verdict)),
-    ]
-}
 
 fn effects(report: &Report, out: &mut Text) {
     let effects = &report.summary.effects;

@@ -2,6 +2,7 @@
 
 use crate::Report;
 use analysis::summary::{CellSummary, Comparison, Interval, Verdict};
+pub(crate) use analysis::words::counted;
 use domain::outcome::Better;
 use domain::trial::{Trial, TrialKey, Validity};
 use domain::units::{Unit, significant};
@@ -85,11 +86,6 @@ pub(crate) fn trial_count(report: &Report) -> String {
         0 => head,
         n => format!("{head}, {n} of them not counted"),
     }
-}
-
-/// `1 trial`, `3 trials`.
-pub(crate) fn counted(n: usize, noun: &str) -> String {
-    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
 /// The levels of a cell without the names of their factors: `4k · 128`; its name where it has none.
@@ -233,6 +229,18 @@ pub(crate) fn p_value(comparison: &Comparison) -> String {
         Some(p) if p < 0.001 => "< 0.001".to_owned(),
         Some(p) => format!("{p:.3}"),
     }
+}
+
+/// A comparison as a row of a table: context, against, ratio, interval, p, verdict.
+pub(crate) fn comparison_row(context: &str, c: &Comparison) -> Vec<String> {
+    vec![
+        context.to_owned(),
+        format!("{} against {}", c.b, c.a),
+        change(c.ratio),
+        change_interval(c.interval.as_ref()),
+        p_value(c),
+        format!("{} {}", verdict_sign(c.verdict), verdict_word(c.verdict)),
+    ]
 }
 
 /// Why a trial is not counted; empty for one that is.
