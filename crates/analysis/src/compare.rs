@@ -11,8 +11,8 @@
 
 use crate::stats::quantile::median;
 use crate::stats::ratio::RatioEstimate;
-use crate::stats::{multiplicity, permutation, ratio};
-use crate::summary::{Comparison, Point, Verdict};
+use crate::stats::{bootstrap, multiplicity, permutation, ratio};
+use crate::summary::{Comparison, Interval, Point, Verdict};
 use crate::words::{interval_words, metric_words, p_words, percent, times};
 use domain::outcome::Better;
 use domain::units::Unit;
@@ -88,6 +88,7 @@ pub fn compare_family(pairs: &[(Group<'_>, Group<'_>)], by: &Yardstick<'_>) -> V
 struct Measured {
     medians: (f64, f64),
     estimate: Option<RatioEstimate>,
+    bootstrap: Option<Interval>,
     p: Option<f64>,
     /// How many blocks were compared within; `None` for independent groups.
     pairs: Option<usize>,
@@ -107,10 +108,13 @@ fn measure(a: &[Point], b: &[Point], by: &Yardstick<'_>) -> Option<Measured> {
         let ratios: Vec<f64> = pairs.iter().map(|(a, b)| b / a).collect();
         let logs: Vec<f64> = ratios.iter().map(|r| r.ln()).collect();
         let estimate = ratio::pairs(&ratios, by.confidence);
-        return Some(Measured { medians, estimate, p: permutation::pairs(&logs), pairs: Some(pairs.len()) });
+        let bootstrap = bootstrap::pairs(&ratios, by.confidence);
+        let p = permutation::pairs(&logs);
+        return Some(Measured { medians, estimate, bootstrap, p, pairs: Some(pairs.len()) });
     }
     let estimate = ratio::two_groups(&of_a, &of_b, by.confidence);
-    Some(Measured { medians, estimate, p: permutation::two_groups(&of_a, &of_b), pairs: None })
+    let bootstrap = bootstrap::two_groups(&of_a, &of_b, by.confidence);
+    Some(Measured { medians, estimate, bootstrap, p: permutation::two_groups(&of_a, &of_b), pairs: None })
 }
 
 /// The values of the blocks that both sides have, where comparing within blocks is worth it.
@@ -145,6 +149,7 @@ fn judge(a: Group<'_>, b: Group<'_>, by: &Yardstick<'_>, measured: &Measured, ch
         medians: measured.medians,
         ratio: measured.estimate.map_or(measured.medians.1 / measured.medians.0, |e| e.ratio),
         interval,
+        bootstrap: interval.and(measured.bootstrap),
         p: interval.and(measured.p),
         threshold: by.threshold,
         verdict: Verdict::Undecided,

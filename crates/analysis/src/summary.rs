@@ -110,6 +110,9 @@ pub struct Comparison {
     pub ratio: f64,
     /// Its interval; `None` where a side has too few trials.
     pub interval: Option<Interval>,
+    /// The interval of the ratio of the medians by resampling, which asks nothing of the noise's shape and is wider
+    /// for it (see [`crate::stats::bootstrap`]): a second line of evidence that no verdict rests on; `None` likewise.
+    pub bootstrap: Option<Interval>,
     /// The p-value of the permutation test; `None` likewise.
     pub p: Option<f64>,
     /// The practical threshold it was judged by.

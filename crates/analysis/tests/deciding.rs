@@ -8,7 +8,7 @@ mod noise;
 
 use analysis::compare::{Blocks, Group, Yardstick, compare};
 use analysis::stats::median_interval::median_interval;
-use analysis::stats::{permutation, ratio};
+use analysis::stats::{bootstrap, permutation, ratio};
 use analysis::summary::{Point, Verdict};
 use domain::outcome::Better;
 use domain::plan::CellId;
@@ -135,6 +135,20 @@ fn the_ratio_interval_covers_in_94_to_96_percent() {
             let coverage = 1.0 - share(noise, n, excludes);
             // The bound is 94 to 96; a rate over this many pairs is known to ±0.4% only.
             assert!((0.94 - 0.004..=0.96 + 0.004).contains(&coverage), "{noise:?} n = {n}: {coverage}");
+        }
+    }
+}
+
+#[test]
+fn the_bootstrap_interval_covers_at_least_what_it_says() {
+    for n in [5, 15] {
+        for noise in [Noise::Lognormal, Noise::Tail, Noise::Bimodal, Noise::Outliers] {
+            let excludes = |a: &[f64], b: &[f64]| {
+                let interval = bootstrap::two_groups(a, b, 0.95).unwrap();
+                interval.low > 1.0 || interval.high < 1.0
+            };
+            let coverage = 1.0 - share(noise, n, excludes);
+            assert!((0.95 - 0.004..=0.98).contains(&coverage), "{noise:?} n = {n}: {coverage}");
         }
     }
 }

@@ -5,8 +5,8 @@ mod noise;
 
 use analysis::compare::{Blocks, Group, Yardstick, compare};
 use analysis::stats::median_interval::half_width;
-use analysis::stats::quantile::{median, quantile};
-use analysis::stats::ratio;
+use analysis::stats::quantile::median;
+use analysis::stats::{bootstrap, ratio};
 use analysis::summary::{Interval, Point, Verdict};
 use domain::outcome::Better;
 use domain::plan::CellId;
@@ -169,7 +169,7 @@ fn coverage_of_a_ratios_interval() {
                     };
                     let (a, b) = (side(1.0), side(wider));
                     ranks.add(ratio::two_groups(&a, &b, 0.95).and_then(|e| e.interval).unwrap());
-                    boot.add(bootstrap(&a, &b, &mut rng));
+                    boot.add(bootstrap::two_groups(&a, &b, 0.95).unwrap());
                 }
                 println!("| {noise:?} | × {wider} | {n} | {} | {} |", ranks.show(), boot.show());
             }
@@ -192,15 +192,4 @@ impl Tally {
         let share = 100.0 * self.covered as f64 / self.widths.len() as f64;
         format!("{share:.1}% | {:.1}%", 100.0 * median(&self.widths).expect("pairs were added"))
     }
-}
-
-/// The percentile bootstrap of the ratio of medians (Efron 1979), 500 resamples.
-fn bootstrap(a: &[f64], b: &[f64], rng: &mut Rng) -> Interval {
-    let mut resampled = |from: &[f64]| {
-        let drawn: Vec<f64> = from.iter().map(|_| from[rng.below(from.len())]).collect();
-        median(&drawn).expect("a side has trials")
-    };
-    let ratios: Vec<f64> = (0..500).map(|_| resampled(b) / resampled(a)).collect();
-    let end = |p| quantile(&ratios, p).expect("resamples were made");
-    Interval { low: end(0.025), high: end(0.975), confidence: 0.95 }
 }

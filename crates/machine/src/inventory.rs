@@ -22,7 +22,8 @@ pub use identity::identity;
 pub use rivals::{process_names, unit_names};
 
 use crate::Machine;
-use domain::inventory::{Inventory, SCHEMA};
+use domain::inventory::{Inventory, Kernel, SCHEMA, Virtualisation};
+use parse::kernel::cpuinfo::Processor;
 use reader::Reader;
 
 /// Why there is no inventory.
@@ -50,8 +51,8 @@ pub enum Error {
 /// See [`Error`]. What a machine lacks is no error, but stands in [`Inventory::absent`].
 pub fn take(machine: &dyn Machine) -> Result<Inventory, Error> {
     let reader = Reader::new(machine);
-    let processors = reader.text("/proc/cpuinfo").unwrap_or_default();
-    let processors = reader::parsed("/proc/cpuinfo", &processors, parse::kernel::cpuinfo::parse)?;
+    let cpuinfo = reader.text("/proc/cpuinfo").unwrap_or_default();
+    let processors = processors(&cpuinfo)?;
     let online = cpu::online(&reader, &processors)?;
     let cpufreq = cpufreq::take(&reader, &online)?;
     let kernel = kernel::take(&reader)?;
@@ -77,4 +78,25 @@ pub fn take(machine: &dyn Machine) -> Result<Inventory, Error> {
     };
     inventory.absent = absent::of(&inventory);
     Ok(inventory)
+}
+
+/// The kernel alone.
+///
+/// # Errors
+/// See [`Error`].
+pub fn kernel(machine: &dyn Machine) -> Result<Kernel, Error> {
+    kernel::take(&Reader::new(machine))
+}
+
+/// What stands between the kernel and the hardware, alone.
+///
+/// # Errors
+/// See [`Error`].
+pub fn virtualisation(machine: &dyn Machine) -> Result<Virtualisation, Error> {
+    let reader = Reader::new(machine);
+    virtualisation::take(&reader, &processors(&reader.text("/proc/cpuinfo").unwrap_or_default())?)
+}
+
+fn processors(cpuinfo: &str) -> Result<Vec<Processor<'_>>, Error> {
+    reader::parsed("/proc/cpuinfo", cpuinfo, parse::kernel::cpuinfo::parse)
 }

@@ -12,7 +12,7 @@ mod recorded;
 pub mod settings;
 pub mod supervise;
 
-pub use access::{CommandOutput, LocalMachine, Machine};
+pub use access::{CommandOutput, LocalMachine, MOST_OUTPUT, Machine};
 pub use inventory::identity;
 pub use ledger::Ledger;
 pub use lock::Holder;

@@ -291,6 +291,8 @@ fn worker(state: &Path, work: &Path, seed: &str, watched: &str) {
         let file = ledger.create_file(&work.join(format!("data{pass}")), Bytes::from_mib(4)).unwrap();
         let device = ledger.attach_loop(&file, LoopIo::Buffered).unwrap();
         println!("loop {}", device.name);
+        let shown = fs::read_to_string(format!("/sys/block/{}/loop/backing_file", device.name)).unwrap();
+        assert_eq!(Path::new(shown.trim()), file.path, "what `losetup -l` shows");
         if let Some(supervisor) = supervisor.as_mut().filter(|_| pass == 0) {
             let workload = Command::new("sleep").arg("30").process_group(0).stdout(Stdio::null()).spawn();
             let id = workload.unwrap().id();

@@ -270,6 +270,17 @@ fn a_file_that_took_the_name_of_ours_is_not_removed() {
 }
 
 #[test]
+fn the_kernel_shows_our_file_by_its_name_and_not_as_deleted() {
+    let tree = Tree::new(Tunables::Global, "ondemand");
+    let (state, machine) = (state(), &tree);
+    let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+    let own = ledger.create_file(&state.path().join("data"), domain::units::Bytes::from_kib(64)).unwrap();
+    let shown =
+        std::fs::read_link(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&own.file))).unwrap();
+    assert_eq!(shown, own.path);
+}
+
+#[test]
 fn a_file_that_finds_no_room_is_not_left_behind() {
     let tree = Tree::new(Tunables::Global, "ondemand");
     let (state, machine) = (state(), &tree);

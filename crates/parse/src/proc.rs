@@ -35,6 +35,13 @@ impl Error {
     }
 }
 
+impl From<Error> for crate::kernel::Error {
+    /// For readers that name the file themselves.
+    fn from(error: Error) -> Self {
+        Self::Value { line: error.line, value: error.text, expected: error.what }
+    }
+}
+
 /// One counter alone in its file: `energy_uj`, cpuidle's `time` and `usage`, `scaling_cur_freq`.
 ///
 /// # Errors
@@ -63,8 +70,10 @@ mod tests {
         fn no_text_makes_a_parser_panic(text in "\\PC*|([a-z]{0,6} ?[0-9]{0,22}[ =\n().:]){0,40}") {
             let _ = number("x", &text);
             for line in stat::cpu_lines(&text) { let _ = line; }
+            let _ = stat::steal_ticks(&text);
             for disk in diskstats::disks(&text) { let _ = disk; }
             for state in cpufreq::time_in_state(&text) { let _ = state; }
+            let _ = cpufreq::times(&text);
             let _ = cpufreq::current(&text);
             let _ = pressure::pressure(&text);
             let _ = schedstat::cpu_time(&text);

@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "it is a test")]
 
-use domain::bench::SinkError;
-use domain::trace::{FrequencySource, SeriesKind, Trace, TraceHead};
-use domain::{Nanos, Sink};
+mod memory;
+
+use domain::Nanos;
+use domain::trace::{FrequencySource, SeriesKind};
 use expect_test::expect;
+use memory::trace;
 use recorder::{MAX_INTERVAL, Recorder, RecorderConfig, Recording, Roots, ThreadScope};
 use std::fs;
 use std::path::Path;
@@ -60,29 +62,6 @@ impl Machine {
         become_other();
         recorder.stop().unwrap()
     }
-}
-
-/// A trace in memory.
-#[derive(Default)]
-struct Memory(Option<Trace>);
-
-impl Sink for Memory {
-    fn begin(&mut self, head: &TraceHead) -> Result<(), SinkError> {
-        self.0 = Some(Trace::new(head.clone()));
-        Ok(())
-    }
-    fn row(&mut self, time: Nanos, values: &[Option<u64>]) -> Result<(), SinkError> {
-        let trace = self.0.as_mut().unwrap();
-        trace.times.push(time);
-        trace.columns.iter_mut().zip(values).for_each(|(column, value)| column.push(*value));
-        Ok(())
-    }
-}
-
-fn trace(recording: &Recording) -> Trace {
-    let mut memory = Memory::default();
-    recording.decode(&mut memory).unwrap();
-    memory.0.unwrap()
 }
 
 #[test]
@@ -297,7 +276,7 @@ fn damage_anywhere_never_panics() {
         copy[at] ^= 1 << (at % 8);
         fs::write(&damaged, &copy).unwrap();
         if let Ok(recording) = Recording::open(damaged.clone()) {
-            let _ = recording.decode(&mut Memory::default());
+            let _ = recording.decode(&mut memory::Memory::default());
         }
     }
 }

@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "it is a test")]
 
-use domain::bench::SinkError;
-use domain::trace::{Role, Trace, TraceHead};
-use domain::{Nanos, Sink};
+mod memory;
+
+use domain::Nanos;
+use domain::trace::Role;
+use memory::trace;
 use recorder::{Recorder, RecorderConfig, Recording};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -54,28 +56,6 @@ fn check_workload(recording: &Recording, rusage: Nanos, ends: u64) {
     assert!(seen + unseen >= rusage, "seen {seen} of {rusage}, samples at most {gap} apart");
     assert!(seen <= rusage + TICK, "seen {seen} of {rusage}");
     assert!(seen.get() > rusage.get() / 2, "seen {seen} of {rusage}");
-}
-
-#[derive(Default)]
-struct Memory(Option<Trace>);
-
-impl Sink for Memory {
-    fn begin(&mut self, head: &TraceHead) -> Result<(), SinkError> {
-        self.0 = Some(Trace::new(head.clone()));
-        Ok(())
-    }
-    fn row(&mut self, time: Nanos, values: &[Option<u64>]) -> Result<(), SinkError> {
-        let trace = self.0.as_mut().unwrap();
-        trace.times.push(time);
-        trace.columns.iter_mut().zip(values).for_each(|(column, value)| column.push(*value));
-        Ok(())
-    }
-}
-
-fn trace(recording: &Recording) -> Trace {
-    let mut memory = Memory::default();
-    recording.decode(&mut memory).unwrap();
-    memory.0.unwrap()
 }
 
 #[test]

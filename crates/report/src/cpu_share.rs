@@ -26,6 +26,13 @@ pub(crate) fn cores_by_role(report: &Report, cell: &CellSummary) -> Option<Vec<(
     known.then(|| sums.into_iter().map(|(role, cpu)| (role, cpu.secs() / span.secs())).collect())
 }
 
+/// The roles that took a hundredth of a core or more: what is less decides nothing, and hides what does.
+pub(crate) fn notable(roles: &[(Role, f64)]) -> impl Iterator<Item = &(Role, f64)> {
+    roles.iter().filter(|(_, cores)| cores.is_finite() && *cores >= LEAST_CORES)
+}
+
+const LEAST_CORES: f64 = 0.01;
+
 /// Cores to a hundredth; what is less is still not nothing.
 pub(crate) fn shown(cores: f64) -> String {
     match cores {

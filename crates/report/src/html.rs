@@ -15,7 +15,7 @@ mod trials;
 
 pub use comparison::comparison_html;
 
-use crate::wording::{direction, machine, question, trial_count, verdict};
+use crate::wording::{direction, headline, machine, question, trial_count};
 use crate::{Report, svg};
 use maud::{DOCTYPE, Markup, html};
 
@@ -71,7 +71,7 @@ fn masthead(report: &Report) -> Markup {
         header {
             p class="overline" { "Flyball report · study " (report.data.study.name) }
             h1 { (question(report)) }
-            p class="verdict" { (prose(verdict(report))) }
+            p class="verdict" { (prose(&headline(report))) }
             p class="machine" { (machine(report)) }
             dl class="facts" {
                 dt { "Measured" } dd { (run.started.iso().replace('T', " ").replace('Z', " UTC")) @if run.finished.is_none() { strong { ", not finished" } } }

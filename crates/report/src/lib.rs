@@ -2,7 +2,7 @@
 //!
 //! Every form says the same things in the same order: the question, the verdict in one sentence, the machine,
 //! the figures with their intervals, the findings, what could not be measured and why, what was not counted
-//! and why, and how to do it again. No form computes a statistic: medians, intervals and verdicts come from
+//! and why, and how to do it again; text for a terminal names the findings on its first screen, too. No form computes a statistic: medians, intervals and verdicts come from
 //! [`analysis`]; what is added here is only scaling to units for people, sums of what trials recorded, and
 //! the downsampling of traces ([`TraceView`]).
 //!

@@ -1,13 +1,12 @@
 //! Markdown (GitHub's) for an issue or a wiki: the same order as the page, tables without plots.
 
 use crate::wording::{
-    aa_floor, change, change_interval, counted, direction, interval, joined, levels, machine, one_line,
-    p_value, percent, question, relative, run_again, standing, tools, trial_count, trial_name, value,
-    verdict, verdict_sign, verdict_word, why_not_counted, workloads,
+    MOST_LEFT_OUT, aa_floor, capitalised, change, comparison_row, counted, direction, headline,
+    how_to_see_more, interval, joined, left_out, left_out_kinds, levels, machine, names, one_line, percent,
+    question, relative, run_again, standing, tools, trial_count, trial_name, value, why_not_counted,
+    workloads,
 };
 use crate::{ComparisonReport, Report};
-use analysis::summary::Comparison;
-use domain::finding::Finding;
 use std::fmt::Write;
 
 /// A run as Markdown.
@@ -15,14 +14,14 @@ pub fn markdown(report: &Report) -> String {
     let mut out = String::new();
     let run = &report.data.run;
     line(&mut out, &format!("# {}", plain(question(report))));
-    line(&mut out, &format!("**{}**", plain(verdict(report))));
+    line(&mut out, &format!("**{}**", plain(&headline(report))));
     line(&mut out, &plain(&machine(report)));
     let facts =
         format!("{} on {}: {}, seed {}", run.id, run.provenance.name(), trial_count(report), run.seed);
     line(&mut out, &plain(&facts));
     results(report, &mut out);
     effects(report, &mut out);
-    findings(report.findings, &mut out);
+    findings(report, &mut out);
     not_measured(report, &mut out);
     not_counted(report, &mut out);
     reproduce(report, &mut out);
@@ -81,17 +80,6 @@ fn results(report: &Report, out: &mut String) {
 
 const COMPARISON_HEAD: [&str; 6] = ["in", "against", "ratio", "interval", "p", "verdict"];
 
-fn comparison_row(context: &str, c: &Comparison) -> Vec<String> {
-    vec![
-        context.to_owned(),
-        format!("{} against {}", c.b, c.a),
-        change(c.ratio),
-        change_interval(c.interval.as_ref()),
-        p_value(c),
-        format!("{} {}", verdict_sign(c.verdict), verdict_word(c.verdict)),
-    ]
-}
-
 fn effects(report: &Report, out: &mut String) {
     let effects = report.summary.effects.iter();
     let rows: Vec<_> = effects
@@ -114,12 +102,14 @@ fn effects(report: &Report, out: &mut String) {
     }
 }
 
-fn findings(findings: &[Finding], out: &mut String) {
-    if !findings.is_empty() {
+fn findings(report: &Report, out: &mut String) {
+    if !report.findings.is_empty() {
         line(out, "## Findings");
     }
-    for f in findings {
-        line(out, &format!("### {} ({})", plain(&f.title), f.confidence.name()));
+    let names = names(report);
+    for f in report.findings {
+        let title = capitalised(&f.title, &names);
+        line(out, &format!("### {} ({})", plain(&title), f.confidence.name()));
         line(out, &plain(&f.reason));
         list(out, f.evidence.iter().map(|e| plain(&format!("{}: {} ({})", e.what, e.figure, e.source))));
         if let Some(gain) = &f.gain {
@@ -145,14 +135,20 @@ fn not_measured(report: &Report, out: &mut String) {
 }
 
 fn not_counted(report: &Report, out: &mut String) {
-    let left_out: Vec<_> = report.data.trials.iter().filter(|t| !t.validity.is_valid()).collect();
-    if !left_out.is_empty() {
-        line(out, &format!("## {} not counted", counted(left_out.len(), "trial")));
-        let row = |t: &&domain::Trial| {
-            let name = format!("{}, {}", t.key.cell, trial_name(&t.key));
-            vec![name, standing(&t.validity).to_owned(), why_not_counted(&t.validity)]
-        };
-        table(out, &["trial", "standing", "why"], left_out.iter().map(row).collect());
+    let left_out = left_out(report);
+    if left_out.is_empty() {
+        return;
+    }
+    line(out, &format!("## {} not counted", counted(left_out.len(), "trial")));
+    line(out, &plain(&left_out_kinds(&left_out)));
+    let row = |t: &&domain::Trial| {
+        let name = format!("{}, {}", t.key.cell, trial_name(&t.key));
+        vec![name, standing(&t.validity).to_owned(), why_not_counted(&t.validity)]
+    };
+    table(out, &["trial", "standing", "why"], left_out.iter().take(MOST_LEFT_OUT).map(row).collect());
+    if let Some((more, command)) = how_to_see_more(report, &left_out) {
+        line(out, &plain(&more));
+        fenced(out, "sh", &command);
     }
 }
 

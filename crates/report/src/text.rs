@@ -1,17 +1,17 @@
-//! Plain text for a terminal: the verdict first, then what it rests on. No colours, no control characters;
-//! tables are as wide as their content, and long names wrap within them.
+//! Plain text for a terminal: on the first screen the verdict, the figures and what was found, one line each; below
+//! that the details, in the order of the other forms. No colours, no control characters; tables are as wide as their
+//! content, and long names wrap within them.
 
-use crate::cpu_share::{cores_by_role, shown};
+use crate::cpu_share::{cores_by_role, notable, shown};
 use crate::wording::{
-    aa_floor, change, change_interval, direction, factor_levels, factors, interval, machine, one_line,
-    p_value, percent, question, relative, run_again, standing, trial_count, trial_name, value, verdict,
-    verdict_sign, verdict_word, why_not_counted, workloads,
+    MOST_LEFT_OUT, aa_floor, capitalised, change, comparison_row, counted, direction, factor_levels, factors,
+    headline, how_to_see_more, interval, left_out, left_out_kinds, machine, names, one_line, percent,
+    question, relative, run_again, standing, trial_count, trial_name, value, why_not_counted, workloads,
 };
 use crate::{ComparisonReport, Report};
-use analysis::summary::{CellSummary, Comparison};
+use analysis::summary::CellSummary;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use domain::Nanos;
-use domain::finding::Finding;
 use domain::setting::SettingRecord;
 use domain::trace::Role;
 use domain::trial::{Measurement, Trial};
@@ -27,14 +27,15 @@ pub fn text(report: &Report) -> String {
     let mut out = Text::default();
     let run = &report.data.run;
     out.line(question(report));
-    out.line(verdict(report));
+    out.line(headline(report));
     out.blank();
     out.line(machine(report));
     out.line(format!("{} on {}: {}, seed {}", run.id, run.provenance.name(), trial_count(report), run.seed));
     results(report, &mut out);
+    finding_titles(report, &mut out);
     effects(report, &mut out);
     processors(report, &mut out);
-    findings(report.findings, &mut out);
+    findings(report, "Findings in full", &mut out);
     not_measured(report, &mut out);
     not_counted(report, &mut out);
     out.heading("Again");
@@ -46,12 +47,12 @@ pub fn text(report: &Report) -> String {
 pub fn findings_text(report: &Report) -> String {
     let mut out = Text::default();
     out.line(question(report));
-    out.line(verdict(report));
+    out.line(headline(report));
     if report.findings.is_empty() {
         out.blank();
         out.line("No rule found anything that the evidence allows to say.");
     }
-    findings(report.findings, &mut out);
+    findings(report, "Findings", &mut out);
     not_measured(report, &mut out);
     out.0
 }
@@ -103,8 +104,13 @@ fn measured(measurement: &Measurement, out: &mut Text) {
     }
     if !measurement.roles.is_empty() {
         out.heading("CPU time by role");
-        let row = |(role, cpu): (&Role, &Nanos)| vec![role.to_string(), cpu.to_string()];
-        out.table(&["role", "CPU time"], &[1], measurement.roles.iter().map(row).collect());
+        let cores = |cpu: Nanos| cpu.secs() / measurement.duration.secs();
+        let roles: Vec<(Role, f64)> =
+            measurement.roles.iter().map(|(role, cpu)| (*role, cores(*cpu))).collect();
+        let row = |(role, cores): &(Role, f64)| {
+            vec![role.to_string(), measurement.roles[role].to_string(), shown(*cores)]
+        };
+        out.table(&["role", "CPU time", "cores"], &[1, 2], notable(&roles).map(row).collect());
     }
     if let Some(recorder) = &measurement.recorder {
         out.blank();
@@ -123,7 +129,9 @@ fn measured(measurement: &Measurement, out: &mut Text) {
 pub fn comparison_text(report: &ComparisonReport) -> String {
     let mut out = Text::default();
     out.line(&report.title);
-    out.line(&report.sentence);
+    let sides =
+        report.comparisons.iter().flat_map(|(context, c)| [context.as_str(), c.a.as_str(), c.b.as_str()]);
+    out.line(capitalised(&report.sentence, &sides.flat_map(|side| side.split([' ', ','])).collect()));
     out.blank();
     let rows: Vec<_> = report.comparisons.iter().map(|(context, c)| comparison_row(context, c)).collect();
     out.table(&COMPARISON_HEAD, &[2, 3, 4], rows);
@@ -183,17 +191,6 @@ fn cell_row(report: &Report, cell: &CellSummary, factors: &[&str]) -> Vec<String
 
 const COMPARISON_HEAD: [&str; 6] = ["", "against", "ratio", "interval", "p", "verdict"];
 
-fn comparison_row(context: &str, c: &Comparison) -> Vec<String> {
-    vec![
-        context.to_owned(),
-        format!("{} against {}", c.b, c.a),
-        change(c.ratio),
-        change_interval(c.interval.as_ref()),
-        p_value(c),
-        format!("{} {}", verdict_sign(c.verdict), verdict_word(c.verdict)),
-    ]
-}
-
 fn effects(report: &Report, out: &mut Text) {
     let effects = &report.summary.effects;
     let rows: Vec<_> = (effects.iter())
@@ -223,8 +220,9 @@ fn processors(report: &Report, out: &mut Text) {
     let row = |cell: &CellSummary| {
         let roles = cores_by_role(report, cell)?;
         let parts: Vec<String> =
-            roles.iter().map(|(role, cores)| format!("{role} {}", shown(*cores))).collect();
-        Some(vec![cell.cell.to_string(), parts.join(", ")])
+            notable(&roles).map(|(role, cores)| format!("{role} {}", shown(*cores))).collect();
+        let parts = if parts.is_empty() { "less than 0.01 each".to_owned() } else { parts.join(", ") };
+        Some(vec![cell.cell.to_string(), parts])
     };
     let rows: Vec<_> = report.summary.cells.iter().filter_map(row).collect();
     if !rows.is_empty() {
@@ -233,16 +231,32 @@ fn processors(report: &Report, out: &mut Text) {
     }
 }
 
-fn findings(findings: &[Finding], out: &mut Text) {
-    if findings.is_empty() {
+fn finding_titles(report: &Report, out: &mut Text) {
+    if !report.findings.is_empty() {
+        out.heading("Findings");
+    }
+    for title in numbered_titles(report) {
+        out.line(title);
+    }
+}
+
+/// `1. The read-ahead of loop0 is too small (shown)`.
+fn numbered_titles(report: &Report) -> impl Iterator<Item = String> {
+    let names = names(report);
+    let numbered = (1..).zip(report.findings);
+    numbered.map(move |(n, f)| format!("{n}. {} ({})", capitalised(&f.title, &names), f.confidence.name()))
+}
+
+fn findings(report: &Report, heading: &str, out: &mut Text) {
+    if report.findings.is_empty() {
         return;
     }
-    out.heading("Findings");
-    for (i, f) in findings.iter().enumerate() {
+    out.heading(heading);
+    for (i, (title, f)) in numbered_titles(report).zip(report.findings).enumerate() {
         if i > 0 {
             out.blank();
         }
-        out.line(format!("{}. {} ({})", i + 1, f.title, f.confidence.name()));
+        out.line(title);
         for e in &f.evidence {
             out.item(format!("{}: {} ({})", e.what, e.figure, e.source));
         }
@@ -274,13 +288,19 @@ fn not_measured(report: &Report, out: &mut Text) {
 }
 
 fn not_counted(report: &Report, out: &mut Text) {
-    let left_out: Vec<_> = report.data.trials.iter().filter(|t| !t.validity.is_valid()).collect();
-    if !left_out.is_empty() {
-        out.heading("Trials that are not counted");
-        for t in left_out {
-            let (name, standing) = (trial_name(&t.key), standing(&t.validity));
-            out.item(format!("{}, {name}: {standing}, {}", t.key.cell, why_not_counted(&t.validity)));
-        }
+    let left_out = left_out(report);
+    if left_out.is_empty() {
+        return;
+    }
+    let count = counted(left_out.len(), "trial");
+    out.heading(format!("{count} not counted: {}", left_out_kinds(&left_out)));
+    for t in left_out.iter().take(MOST_LEFT_OUT) {
+        let (name, standing) = (trial_name(&t.key), standing(&t.validity));
+        out.item(format!("{}, {name}: {standing}, {}", t.key.cell, why_not_counted(&t.validity)));
+    }
+    if let Some((more, command)) = how_to_see_more(report, &left_out) {
+        out.item(more);
+        out.command("", &command);
     }
 }
 

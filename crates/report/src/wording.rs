@@ -2,10 +2,11 @@
 
 use crate::Report;
 use analysis::summary::{CellSummary, Comparison, Interval, Verdict};
+pub(crate) use analysis::words::counted;
 use domain::outcome::Better;
-use domain::trial::{TrialKey, Validity};
+use domain::trial::{Trial, TrialKey, Validity};
 use domain::units::{Unit, significant};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The question; the study's name where it asks none.
 pub(crate) fn question<'a>(report: &Report<'a>) -> &'a str {
@@ -20,6 +21,50 @@ pub(crate) fn verdict<'a>(report: &Report<'a>) -> &'a str {
         ("", true) => "No verdict was drawn from these trials.",
         ("", false) => "No verdict: no trial was measured that counts.",
         (verdict, _) => verdict,
+    }
+}
+
+/// The verdict as a sentence of its own.
+pub(crate) fn headline(report: &Report) -> String {
+    capitalised(verdict(report), &names(report))
+}
+
+/// What the study itself names: workloads, factors, their levels, cells.
+pub(crate) fn names<'a>(report: &Report<'a>) -> BTreeSet<&'a str> {
+    let study = &report.data.study;
+    let of_factors = study.factors.iter().flat_map(|f| {
+        std::iter::once(f.name.as_str()).chain(f.levels.iter().map(|level| level.name.as_str()))
+    });
+    let of_cells = report.summary.cells.iter().map(|c| c.cell.as_str());
+    study.workloads.iter().map(|w| w.name.as_str()).chain(of_factors).chain(of_cells).collect()
+}
+
+/// Programs and drivers that write themselves small.
+const SMALL_NAMES: [&str; 12] = [
+    "bfq",
+    "cpufreq",
+    "cpuidle",
+    "dd",
+    "fio",
+    "fsync",
+    "io-uring",
+    "kyber",
+    "libaio",
+    "md",
+    "mq-deadline",
+    "schedutil",
+];
+
+/// The text with a large first letter, where it begins with an ordinary word: not with one of `names`, nor with
+/// anything that holds a digit, a dot or an underscore, as `md127` and `vm.dirty_ratio` do.
+pub(crate) fn capitalised(text: &str, names: &BTreeSet<&str>) -> String {
+    let word = text.split(|c: char| c.is_whitespace() || ",:;".contains(c)).next().unwrap_or_default();
+    let is_plain = word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+    match text.chars().next() {
+        Some(first) if is_plain && !names.contains(word) && !SMALL_NAMES.contains(&word) => {
+            format!("{}{}", first.to_ascii_uppercase(), &text[first.len_utf8()..])
+        }
+        _ => text.to_owned(),
     }
 }
 
@@ -41,11 +86,6 @@ pub(crate) fn trial_count(report: &Report) -> String {
         0 => head,
         n => format!("{head}, {n} of them not counted"),
     }
-}
-
-/// `1 trial`, `3 trials`.
-pub(crate) fn counted(n: usize, noun: &str) -> String {
-    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
 /// The levels of a cell without the names of their factors: `4k · 128`; its name where it has none.
@@ -109,7 +149,7 @@ pub(crate) fn interval(unit: &Unit, cell: &CellSummary) -> String {
     match (&cell.interval, cell.points.len()) {
         (Some(i), _) => range(unit, i.low, i.high),
         (None, 0) => "no valid trial".to_owned(),
-        (None, n) => format!("{} are too few", counted(n, "trial")).replace("trial are", "trial is"),
+        (None, _) => "n too small".to_owned(),
     }
 }
 
@@ -154,6 +194,14 @@ pub(crate) fn change_interval(interval: Option<&Interval>) -> String {
         .map_or_else(|| "too few trials".to_owned(), |i| format!("{} to {}", change(i.low), change(i.high)))
 }
 
+/// The second line of evidence on a ratio; empty where there is none.
+pub(crate) fn bootstrap(comparison: &Comparison) -> String {
+    let interval = comparison.bootstrap.as_ref();
+    interval.map_or_else(String::new, |i| {
+        format!("Ratio of the medians by bootstrap: {}.", change_interval(Some(i)))
+    })
+}
+
 /// A verdict as a word.
 pub(crate) const fn verdict_word(verdict: Verdict) -> &'static str {
     match verdict {
@@ -183,6 +231,18 @@ pub(crate) fn p_value(comparison: &Comparison) -> String {
     }
 }
 
+/// A comparison as a row of a table: context, against, ratio, interval, p, verdict.
+pub(crate) fn comparison_row(context: &str, c: &Comparison) -> Vec<String> {
+    vec![
+        context.to_owned(),
+        format!("{} against {}", c.b, c.a),
+        change(c.ratio),
+        change_interval(c.interval.as_ref()),
+        p_value(c),
+        format!("{} {}", verdict_sign(c.verdict), verdict_word(c.verdict)),
+    ]
+}
+
 /// Why a trial is not counted; empty for one that is.
 pub(crate) fn why_not_counted(validity: &Validity) -> String {
     match validity {
@@ -193,6 +253,39 @@ pub(crate) fn why_not_counted(validity: &Validity) -> String {
         }
         Validity::Failed(how) => how.clone(),
     }
+}
+
+/// How many trials that are not counted a report for reading in one go tells in full: with all of forty it would be
+/// about them, and not about what was measured.
+pub(crate) const MOST_LEFT_OUT: usize = 5;
+
+/// The trials that are not counted.
+pub(crate) fn left_out<'a>(report: &Report<'a>) -> Vec<&'a Trial> {
+    report.data.trials.iter().filter(|t| !t.validity.is_valid()).collect()
+}
+
+/// What disturbed trials and how many of them, most first: `other-load 30, unsettled 12, failed 1`. A trial that was
+/// disturbed in two ways is in both.
+pub(crate) fn left_out_kinds(trials: &[&Trial]) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for trial in trials {
+        let kinds: BTreeSet<&str> = match &trial.validity {
+            Validity::Disturbed(list) if !list.is_empty() => list.iter().map(|d| d.kind.as_str()).collect(),
+            other => [standing(other)].into(),
+        };
+        kinds.into_iter().for_each(|kind| *counts.entry(kind).or_default() += 1);
+    }
+    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts.iter().map(|(kind, count)| format!("{kind} {count}")).collect::<Vec<_>>().join(", ")
+}
+
+/// How to see those that are not told in full; `None` where all are.
+pub(crate) fn how_to_see_more(report: &Report, left_out: &[&Trial]) -> Option<(String, String)> {
+    let more = left_out.get(MOST_LEFT_OUT)?;
+    let rest = left_out.len() - MOST_LEFT_OUT;
+    let command = format!("flyball show {} {}", report.data.run.id, more.key.folder());
+    Some((format!("{rest} more; the HTML page has all of them, and this shows one:"), command))
 }
 
 /// A trial's standing as one word.
@@ -289,6 +382,27 @@ mod tests {
             (f64::NAN, "–"),
         ] {
             assert_eq!(change(ratio), text);
+        }
+    }
+
+    #[test]
+    fn a_sentence_begins_large_unless_it_begins_with_a_name() {
+        let names = BTreeSet::from(["performance", "seqread"]);
+        for (text, shown) in [
+            ("no difference: all the same", "No difference: all the same"),
+            ("read-ahead is small", "Read-ahead is small"),
+            ("nothing", "Nothing"),
+            ("performance is better than ondemand", "performance is better than ondemand"),
+            ("seqread: median 3 MB/s", "seqread: median 3 MB/s"),
+            ("md127 waits for one thread", "md127 waits for one thread"),
+            ("vm.dirty_ratio is large", "vm.dirty_ratio is large"),
+            ("fio warns", "fio warns"),
+            ("read_ahead_kb decides", "read_ahead_kb decides"),
+            ("128 gives more", "128 gives more"),
+            ("Élan stays", "Élan stays"),
+            ("", ""),
+        ] {
+            assert_eq!(capitalised(text, &names), shown);
         }
     }
 

@@ -6,6 +6,7 @@ mod cases;
 
 use cases::long::hostile;
 use cases::{compared, empty, lonely, ordinary, sixty, zeros};
+use domain::trial::{Disturbance, Validity};
 use expect_test::{expect, expect_file};
 
 #[test]
@@ -105,6 +106,65 @@ fn a_comparison_as_markdown() {
         - The kernel differs: 6.12.3 against 6.18.5.
         - \`randwrite\` exists in B only.
     "#]].assert_eq(&report::comparison_markdown(&compared()));
+}
+
+/// A run of which all but the first eight trials are disturbed: every second one in two ways.
+fn mostly_disturbed() -> cases::Case {
+    let mut case = sixty();
+    let disturbance = |kind: &str| Disturbance { kind: kind.into(), detail: "3 cores, more than 0.1".into() };
+    case.data.trials.truncate(48);
+    for (n, trial) in case.data.trials.iter_mut().enumerate() {
+        trial.validity = match n {
+            0..8 => Validity::Valid,
+            47 => Validity::Failed("fio ended with status 1".into()),
+            n if n % 2 == 0 => Validity::Disturbed(vec![disturbance("other-load"), disturbance("unsettled")]),
+            _ => Validity::Disturbed(vec![disturbance("other-load")]),
+        };
+    }
+    case
+}
+
+#[test]
+fn of_forty_trials_that_are_not_counted_five_are_told_and_the_rest_is_counted() {
+    let case = mostly_disturbed();
+    let text = report::text(&case.report());
+    let (_, section) =
+        text.split_once("40 trials not counted: other-load 39, unsettled 20, failed 1\n").unwrap();
+    let (section, _) = section.split_once("\n\n").unwrap();
+    let lines: Vec<&str> = section.lines().collect();
+    assert_eq!(lines.iter().filter(|line| line.contains(": disturbed, ")).count(), 5, "{section}");
+    assert_eq!(lines[lines.len() - 2], "   35 more; the HTML page has all of them, and this shows one:");
+    let shown = format!("   flyball show {} {}", case.data.run.id, case.data.trials[13].key.folder());
+    assert_eq!(lines[lines.len() - 1], shown);
+}
+
+#[test]
+fn markdown_and_page_tell_five_of_them_at_once_too() {
+    let case = mostly_disturbed();
+    let markdown = report::markdown(&case.report());
+    assert_eq!(markdown.matches("| disturbed |").count(), 5);
+    assert!(markdown.contains("35 more; the HTML page has all of them"));
+    let page = report::html(&case.report());
+    assert!(page.contains("<summary>35 more not counted</summary>"));
+}
+
+#[test]
+fn the_first_screen_names_the_findings_before_the_details() {
+    let text = report::text(&ordinary().report());
+    let at = |part: &str| text.find(part).unwrap();
+    assert!(at("1. The read-ahead of loop0") < at("What each factor changes"));
+    assert!(at("What each factor changes") < at("Findings in full"));
+    let first_screen = text.lines().take(32).collect::<Vec<_>>().join("\n");
+    assert!(first_screen.contains("2. Steal time"), "{first_screen}");
+}
+
+#[test]
+fn a_trial_tells_whose_cpu_time_it_took_without_those_who_took_next_to_none() {
+    let case = ordinary();
+    let text = report::trial_text(&case.data.trials[0]);
+    let (_, section) = text.split_once("CPU time by role\n").unwrap();
+    let (section, _) = section.split_once("\n\n").unwrap();
+    assert!(section.contains("workload") && !section.contains("flyball"), "{section}");
 }
 
 #[test]

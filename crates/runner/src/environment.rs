@@ -2,19 +2,17 @@
 //!
 //! A name whose value the machine does not show is left out.
 
-use domain::units::Bytes;
-use machine::Machine;
+use machine::settings::whole_disk;
+use machine::{Machine, inventory};
+use parse::kernel::mounts::{self, MountInfo};
+use parse::kernel::{cpuinfo, meminfo, selection};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// The environment of a trial: short name to value.
 pub type Environment = BTreeMap<String, String>;
-
-/// How long reading the kernel's configuration may take.
-const CONFIG_LIMIT: Duration = Duration::from_secs(5);
 
 /// How many layers of block devices are followed downwards; more than 8 (loop, filesystem, LVM, crypt, md,
 /// partition, disk) is a loop in the reading.
@@ -24,13 +22,16 @@ const MOST_LAYERS: usize = 16;
 pub fn fixed(machine: &dyn Machine) -> Environment {
     let mut all = Environment::new();
     let cpuinfo = machine.text("/proc/cpuinfo").unwrap_or_default();
+    let cpu = cpuinfo::parse(&cpuinfo).ok().and_then(|all| all.into_iter().next());
+    let memory = machine.text("/proc/meminfo").and_then(|text| meminfo::parse(&text).ok()?.total);
+    let hz = inventory::kernel(machine).ok().and_then(|kernel| kernel.hz);
     put(&mut all, "kernel", machine.text("/proc/sys/kernel/osrelease"));
     put(&mut all, "kernel_version", machine.text("/proc/sys/kernel/version"));
-    put(&mut all, "cpu_model", field(&cpuinfo, "model name"));
-    put(&mut all, "microcode", field(&cpuinfo, "microcode"));
-    put(&mut all, "memory", machine.text("/proc/meminfo").and_then(|text| memory(&text)));
-    put(&mut all, "hz", hz(machine));
-    put(&mut all, "hypervisor", hypervisor(machine, &cpuinfo));
+    put(&mut all, "cpu_model", cpu.as_ref().and_then(|cpu| cpu.name).map(str::to_owned));
+    put(&mut all, "microcode", cpu.as_ref().and_then(|cpu| cpu.microcode).map(str::to_owned));
+    put(&mut all, "memory", memory.map(|bytes| bytes.to_string()));
+    put(&mut all, "hz", hz.map(|hz| hz.to_string()));
+    put(&mut all, "hypervisor", hypervisor(machine));
     all
 }
 
@@ -73,8 +74,8 @@ pub fn below(machine: &dyn Machine, file: &Path, device: Option<&str>) -> Enviro
     let mut all = Environment::new();
     if let Some(mount) = mount_of(machine, file) {
         all.insert("filesystem".into(), mount.filesystem);
-        all.insert("mount_options".into(), mount.options);
-        all.insert("mount_device".into(), mount.device);
+        all.insert("mount_options".into(), mount.options.join(","));
+        all.insert("mount_device".into(), mount.source);
     }
     let mut devices: Vec<String> = device.map(str::to_owned).into_iter().collect();
     devices.extend(devices_below(machine, file));
@@ -100,7 +101,7 @@ pub fn devices_below(machine: &dyn Machine, path: &Path) -> Vec<String> {
     let number = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
     let first = device_of_number(machine, number).or_else(|| {
         // btrfs and others give files a number of no block device; the mount table knows the device.
-        let device = mount_of(machine, path)?.device;
+        let device = mount_of(machine, path)?.source;
         device_of_number(machine, fs::metadata(device).ok()?.rdev())
     });
     let mut found = Vec::new();
@@ -120,74 +121,29 @@ pub fn devices_below(machine: &dyn Machine, path: &Path) -> Vec<String> {
 fn device_of_number(machine: &dyn Machine, number: u64) -> Option<String> {
     let link = format!("/sys/dev/block/{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
     let target = machine.link(Path::new(&link)).ok()?;
-    disk_of(machine, &target)
-}
-
-/// `../../devices/…/block/sda/sda2` is a partition of `sda`.
-fn disk_of(machine: &dyn Machine, target: &Path) -> Option<String> {
-    let mut names = target.iter().rev().map(|name| name.to_string_lossy().into_owned());
-    let name = names.next()?;
-    if machine.list(Path::new(&format!("/sys/block/{name}"))).is_ok() { Some(name) } else { names.next() }
+    whole_disk(machine, &target.file_name()?.to_string_lossy())
 }
 
 /// What a device lies on: the members of an array or mapping, or the devices below a loop's file.
 fn lower(machine: &dyn Machine, device: &str) -> Vec<String> {
     let folder = PathBuf::from(format!("/sys/block/{device}/slaves"));
     let slaves = machine.list(&folder).unwrap_or_default();
-    let disks = slaves.iter().filter_map(|name| {
-        let target = machine.link(&Path::new("/sys/class/block").join(name)).ok()?;
-        disk_of(machine, &target)
-    });
-    let mut found: Vec<String> = disks.collect();
+    let mut found: Vec<String> = slaves.iter().filter_map(|name| whole_disk(machine, name)).collect();
     let backing = machine.text(&format!("/sys/block/{device}/loop/backing_file"));
     let number = backing.and_then(|file| fs::metadata(file).ok()).map(|m| m.dev());
     found.extend(number.and_then(|number| device_of_number(machine, number)));
     found
 }
 
-struct Mount {
-    filesystem: String,
-    options: String,
-    device: String,
-}
-
 /// The mount that a path lies on: the longest mount point that begins it, the last of those (proc_pid_mountinfo(5)).
-fn mount_of(machine: &dyn Machine, path: &Path) -> Option<Mount> {
+fn mount_of(machine: &dyn Machine, path: &Path) -> Option<MountInfo> {
     let path = fs::canonicalize(path).ok()?;
     mount_in(&machine.text("/proc/self/mountinfo")?, &path)
 }
 
-fn mount_in(mountinfo: &str, path: &Path) -> Option<Mount> {
-    let read = |line: &str| {
-        let (head, tail) = line.split_once(" - ")?;
-        let mut head = head.split(' ').skip(4);
-        let point = PathBuf::from(unescaped(head.next()?));
-        let options = head.next()?;
-        let mut tail = tail.split(' ');
-        let (filesystem, device) = (tail.next()?.to_owned(), unescaped(tail.next()?));
-        let options = format!("{options},{}", tail.next().unwrap_or_default());
-        let mount = Mount { filesystem, options: deduplicated(&options), device };
-        path.starts_with(&point).then_some((point.components().count(), mount))
-    };
-    mountinfo.lines().filter_map(read).max_by_key(|(depth, _)| *depth).map(|(_, mount)| mount)
-}
-
-/// The kernel writes space, tab, newline and backslash in octal there.
-fn unescaped(text: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .iter()
-        .fold(text.to_owned(), |text, (code, character)| text.replace(code, character))
-}
-
-/// Options of the mount and of the filesystem overlap.
-fn deduplicated(options: &str) -> String {
-    let mut seen: Vec<&str> = Vec::new();
-    for option in options.split(',').filter(|o| !o.is_empty()) {
-        if !seen.contains(&option) {
-            seen.push(option);
-        }
-    }
-    seen.join(",")
+fn mount_in(mountinfo: &str, path: &Path) -> Option<MountInfo> {
+    let holding = mounts::mountinfo(mountinfo).flatten().filter(|m| path.starts_with(&m.mountpoint));
+    holding.max_by_key(|m| Path::new(&m.mountpoint).components().count())
 }
 
 /// A value of every cpufreq policy, as one where they agree.
@@ -207,10 +163,9 @@ fn folded(values: Vec<(String, String)>) -> Option<String> {
     Some(values.iter().map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join("; "))
 }
 
-/// The word in brackets of `none [mq-deadline] kyber`, else the whole text.
+/// The word in force of `none [mq-deadline] kyber`, else the whole text.
 fn chosen(text: &str) -> String {
-    let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-    inside.map_or(text, |(word, _)| word).to_owned()
+    selection::parse(text).chosen.unwrap_or_else(|| text.to_owned())
 }
 
 /// How many vulnerabilities are mitigated or open, and a digest of the full texts, which tells two machines apart.
@@ -233,26 +188,10 @@ fn mitigations(machine: &dyn Machine) -> Option<String> {
     ))
 }
 
-/// CONFIG_HZ of the running kernel, where its configuration can be read.
-fn hz(machine: &dyn Machine) -> Option<String> {
-    let release = machine.text("/proc/sys/kernel/osrelease")?;
-    let config = machine.text(&format!("/boot/config-{release}")).or_else(|| {
-        machine.read(Path::new("/proc/config.gz")).ok()?;
-        let output = machine.run(&["zcat", "/proc/config.gz"], CONFIG_LIMIT).ok()?;
-        Some(String::from_utf8_lossy(&output.stdout).into_owned())
-    })?;
-    config.lines().find_map(|line| line.strip_prefix("CONFIG_HZ=")).map(str::to_owned)
-}
-
-fn hypervisor(machine: &dyn Machine, cpuinfo: &str) -> Option<String> {
-    let virtual_cpu =
-        field(cpuinfo, "flags").is_some_and(|flags| flags.split(' ').any(|f| f == "hypervisor"));
-    let name = machine.text("/sys/hypervisor/type").or_else(|| {
-        let vendor = machine.text("/sys/class/dmi/id/sys_vendor")?;
-        let product = machine.text("/sys/class/dmi/id/product_name")?;
-        virtual_cpu.then(|| format!("{vendor} {product}"))
-    });
-    name.or_else(|| virtual_cpu.then(|| "unnamed".to_owned()))
+/// The hypervisor's name, or that there is one.
+fn hypervisor(machine: &dyn Machine) -> Option<String> {
+    let found = inventory::virtualisation(machine).ok()?;
+    found.hypervisor.or_else(|| (found.hypervisor_flag == Some(true)).then(|| "unnamed".to_owned()))
 }
 
 /// `mains` or `battery`, on machines that have a choice.
@@ -267,18 +206,6 @@ fn power_source(machine: &dyn Machine) -> Option<String> {
         .collect();
     let online = mains.iter().any(|state| state == "1");
     (!mains.is_empty()).then(|| if online { "mains" } else { "battery" }.to_owned())
-}
-
-fn memory(meminfo: &str) -> Option<String> {
-    let kib = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kib = kib.trim().trim_end_matches(" kB").parse().ok()?;
-    Some(Bytes::from_kib(kib).to_string())
-}
-
-/// The first value of a key of `/proc/cpuinfo`.
-fn field(cpuinfo: &str, key: &str) -> Option<String> {
-    let mut pairs = cpuinfo.lines().filter_map(|line| line.split_once(':'));
-    pairs.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim().to_owned())
 }
 
 fn put(all: &mut Environment, name: &str, value: Option<String>) {
@@ -307,7 +234,7 @@ mod tests {
                     40 27 254:16 / /srv rw,noatime - xfs /dev/vdb rw,attr2\n\
                     41 40 0:30 / /srv/a\\040b rw - tmpfs tmp rw,size=1k\n";
         let at = |path: &str| {
-            mount_in(text, Path::new(path)).map(|m| (m.filesystem, m.options, m.device)).unwrap()
+            mount_in(text, Path::new(path)).map(|m| (m.filesystem, m.options.join(","), m.source)).unwrap()
         };
         assert_eq!(at("/home/x"), ("ext4".into(), "rw,relatime,discard".into(), "/dev/vda".into()));
         assert_eq!(at("/srv/x"), ("xfs".into(), "rw,noatime,attr2".into(), "/dev/vdb".into()));
@@ -329,5 +256,6 @@ mod tests {
     fn the_word_in_brackets_is_the_choice() {
         assert_eq!(chosen("none [mq-deadline] kyber"), "mq-deadline");
         assert_eq!(chosen("128"), "128");
+        assert_eq!(chosen("write back"), "write back");
     }
 }

@@ -10,6 +10,7 @@ use domain::time::Nanos;
 use domain::trial::Disturbance;
 use domain::units::Bytes;
 use machine::Machine;
+use parse::kernel::meminfo;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
@@ -194,13 +195,10 @@ pub fn forget_cached(path: &Path) -> Result<(), Error> {
     forget().map_err(|e| Error::file("drop the cached pages of", path, e))
 }
 
-/// Dirty and Writeback of `/proc/meminfo` (proc_meminfo(5)), in KiB there.
+/// What waits to be written and what is being written.
 fn dirty(meminfo: &str) -> Option<Bytes> {
-    let kib = |name: &str| {
-        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim().trim_end_matches(" kB").parse::<u64>().ok()
-    };
-    Some(Bytes::from_kib(kib("Dirty:")? + kib("Writeback:")?))
+    let info = meminfo::parse(meminfo).ok()?;
+    info.dirty?.get().checked_add(info.writeback?.get()).map(Bytes::new)
 }
 
 /// The hottest thermal zone; `None` where there is none. hwmon shows the same sensors on most machines, and many

@@ -5,6 +5,7 @@
 
 use domain::time::{Nanos, Timestamp};
 use machine::Machine;
+use parse::kernel::mounts;
 use parse::proc::{pid_stat, schedstat, stat};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,13 +124,8 @@ fn throttles(machine: &dyn Machine) -> Option<u64> {
 
 /// Mounts of block devices (proc_pid_mountinfo(5)); others, such as tmpfs of a login, disturb nothing.
 fn mounts(mountinfo: &str) -> BTreeSet<String> {
-    let mount = |line: &str| {
-        let (head, tail) = line.split_once(" - ")?;
-        let point = head.split(' ').nth(4)?;
-        let device = tail.split(' ').nth(1)?;
-        device.starts_with("/dev/").then(|| format!("{device} on {point}"))
-    };
-    mountinfo.lines().filter_map(mount).collect()
+    let of_devices = mounts::mountinfo(mountinfo).flatten().filter(|m| m.source.starts_with("/dev/"));
+    of_devices.map(|m| format!("{} on {}", m.source, m.mountpoint)).collect()
 }
 
 #[cfg(test)]

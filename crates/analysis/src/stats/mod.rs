@@ -5,6 +5,7 @@
 //! nothing on a normal distribution. Values are finite; a caller drops what is not.
 
 pub mod attribution;
+pub mod bootstrap;
 pub mod drift;
 pub mod floor;
 pub mod median_interval;

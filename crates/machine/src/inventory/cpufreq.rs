@@ -73,7 +73,7 @@ fn policy(reader: &Reader, id: u32, online: &CpuList) -> Result<Policy, Error> {
         transition_latency: latency.filter(|ns| *ns > 0 && *ns < ETERNAL_NS).map(domain::Nanos::new),
         tunables: governor.as_ref().map(|g| tunables(reader, &at(g))).unwrap_or_default(),
         time_in_state: reader
-            .parsed(&at("stats/time_in_state"), kernel::time_in_state::parse)?
+            .parsed(&at("stats/time_in_state"), parse::proc::cpufreq::times)?
             .unwrap_or_default(),
         transitions: reader.number(&at("stats/total_trans"))?,
         governor,

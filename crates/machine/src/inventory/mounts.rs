@@ -41,7 +41,9 @@ const SYSTEM_FOLDERS: [&str; 4] = ["/dev", "/proc", "/run", "/sys"];
 
 pub(super) fn take(reader: &Reader, devices: &[BlockDevice]) -> Result<Vec<Mount>, Error> {
     let lines = reader.parsed("/proc/mounts", mounts::parse)?.unwrap_or_default();
-    let numbers = reader.parsed("/proc/self/mountinfo", mounts::parse_device_numbers)?.unwrap_or_default();
+    let by_mountpoint =
+        |text: &str| mounts::mountinfo(text).map(|m| m.map(|m| (m.mountpoint, m.number))).collect();
+    let numbers: BTreeMap<_, _> = reader.parsed("/proc/self/mountinfo", by_mountpoint)?.unwrap_or_default();
     let mut found: Vec<Mount> = Vec::new();
     for line in lines.into_iter().filter(holds_data) {
         // A later mount covers an earlier one of the same place.

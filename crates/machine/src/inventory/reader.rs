@@ -60,10 +60,10 @@ impl<'a> Reader<'a> {
     }
 
     /// A file's text, read by a parser.
-    pub(super) fn parsed<T>(
+    pub(super) fn parsed<T, E: Into<kernel::Error>>(
         &self,
         path: &str,
-        parser: impl FnOnce(&str) -> Result<T, kernel::Error>,
+        parser: impl FnOnce(&str) -> Result<T, E>,
     ) -> Result<Option<T>, Error> {
         self.text(path).map(|text| parsed(path, &text, parser)).transpose()
     }
@@ -96,10 +96,10 @@ impl<'a> Reader<'a> {
 }
 
 /// Text that was read already, through a parser.
-pub(super) fn parsed<'t, T>(
+pub(super) fn parsed<'t, T, E: Into<kernel::Error>>(
     path: &str,
     text: &'t str,
-    parser: impl FnOnce(&'t str) -> Result<T, kernel::Error>,
+    parser: impl FnOnce(&'t str) -> Result<T, E>,
 ) -> Result<T, Error> {
-    parser(text).map_err(|source| Error::Parse { path: path.to_owned(), source })
+    parser(text).map_err(|e| Error::Parse { path: path.to_owned(), source: e.into() })
 }

@@ -5,7 +5,7 @@ use super::identity::digest;
 use super::reader::Reader;
 use domain::inventory::{Dmi, Virtualisation};
 use parse::kernel::cpuinfo::Processor;
-use parse::kernel::stat::steal_ticks;
+use parse::proc::stat::steal_ticks;
 
 /// What firmware vendors of virtual machines call themselves, and the names by which systemd-detect-virt(1)
 /// knows them.

@@ -73,9 +73,9 @@ impl Ledger<'_> {
             // The identity is on the disk before the file can be seen.
             reserve(&file, size).map_err(no_room())?;
             let inode = inode_of(&file.metadata().map_err(failed("look at", ""))?);
-            self.announce(Pending::new(Act::File(FileRecord { inode: Some(inode), ..record })))?;
+            self.announce(Pending::new(Act::File(FileRecord { inode: Some(inode.clone()), ..record })))?;
             give_name(&file, path).map_err(failed("name the file", "; name one that does not exist"))?;
-            return Ok(file);
+            return reopened(path, &inode).map_err(failed("open the file just made", ""));
         }
         self.announce(Pending::new(Act::File(record.clone())))?;
         let file = empty_file(path).map_err(failed("make the file", ""))?;
@@ -155,6 +155,17 @@ fn nameless(path: &Path) -> io::Result<Option<File>> {
 fn give_name(file: &File, path: &Path) -> io::Result<()> {
     let own = format!("/proc/self/fd/{}", file.as_raw_fd());
     Ok(linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+/// The same file through its name. A descriptor from before the name shows as `/#123 (deleted)` for ever, and so
+/// would a loop device over it in `losetup -l`.
+fn reopened(path: &Path, inode: &Inode) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
+    let file: File = open(path, flags, Mode::empty())?.into();
+    if inode_of(&file.metadata()?) != *inode {
+        return Err(io::Error::other("somebody has put another file in its place"));
+    }
+    Ok(file)
 }
 
 fn empty_file(path: &Path) -> io::Result<File> {

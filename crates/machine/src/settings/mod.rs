@@ -207,14 +207,21 @@ fn disk(machine: &dyn Machine, setting: &SettingName, target: Option<&str>) -> R
     let name = object.strip_prefix("/dev/").unwrap_or(object);
     // sysfs has `!` where a device's name has a slash: `cciss/c0d0`.
     let name = name.replace('/', "!");
-    if machine.list(Path::new(&format!("/sys/block/{name}"))).is_ok() {
-        return Ok(name);
+    whole_disk(machine, &name)
+        .ok_or_else(|| unsupported(setting, format!("there is no block device `{object}`")))
+}
+
+/// The disk, array or mapping of a block device's name in sysfs: itself, or what it is a partition of. `None`
+/// where there is no such device.
+pub fn whole_disk(machine: &dyn Machine, name: &str) -> Option<String> {
+    let is_whole = |name: &str| machine.list(Path::new(&format!("/sys/block/{name}"))).is_ok();
+    if is_whole(name) {
+        return Some(name.to_owned());
     }
-    let link = machine.link(Path::new(&format!("/sys/class/block/{name}"))).ok();
-    let parent =
-        link.as_ref().and_then(|l| l.parent()?.file_name()).map(|p| p.to_string_lossy().into_owned());
-    let parent = parent.filter(|p| machine.list(Path::new(&format!("/sys/block/{p}"))).is_ok());
-    parent.ok_or_else(|| unsupported(setting, format!("there is no block device `{object}`")))
+    // `../../devices/…/block/sda/sda2`: a partition lies in the folder of its disk.
+    let link = machine.link(Path::new(&format!("/sys/class/block/{name}"))).ok()?;
+    let parent = link.parent()?.file_name()?.to_string_lossy().into_owned();
+    is_whole(&parent).then_some(parent)
 }
 
 /// `intel_pstate/no_turbo`, else the boost switch of the machine, else that of each policy.

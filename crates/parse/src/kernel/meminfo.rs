@@ -12,6 +12,10 @@ pub struct MemInfo {
     pub available: Option<Bytes>,
     /// `SwapTotal`.
     pub swap: Option<Bytes>,
+    /// `Dirty`: waits to be written.
+    pub dirty: Option<Bytes>,
+    /// `Writeback`: is being written.
+    pub writeback: Option<Bytes>,
 }
 
 /// Reads it. What it calls kB is KiB.
@@ -26,6 +30,8 @@ pub fn parse(text: &str) -> Result<MemInfo, Error> {
             "MemTotal" => &mut info.total,
             "MemAvailable" => &mut info.available,
             "SwapTotal" => &mut info.swap,
+            "Dirty" => &mut info.dirty,
+            "Writeback" => &mut info.writeback,
             _ => continue,
         };
         let kib: u64 = number(index + 1, value.trim().trim_end_matches("kB"))?;

@@ -25,6 +25,16 @@ pub fn cpu_lines(text: &str) -> impl Iterator<Item = Result<CpuLine<'_>, Error>>
     cpus.enumerate().map(|(index, line)| cpu_line(index + 1, line))
 }
 
+/// Time that other guests took from all CPUs since boot, in ticks; `None` before Linux 2.6.11.
+///
+/// # Errors
+/// Where a column of the sum is not a number.
+pub fn steal_ticks(text: &str) -> Result<Option<u64>, Error> {
+    let sum = cpu_lines(text).next().transpose()?;
+    let [.., steal] = sum.map_or([None; FIELDS.len()], |sum| sum.ticks);
+    Ok(steal)
+}
+
 fn cpu_line(number: usize, line: &str) -> Result<CpuLine<'_>, Error> {
     let mut words = line.split_ascii_whitespace();
     let name = words.next().unwrap_or_default();
@@ -57,6 +67,17 @@ mod tests {
     fn columns_that_an_old_kernel_lacks_are_none() {
         let line = cpu_lines("cpu  1 2 3 4\n").next().unwrap().unwrap();
         assert_eq!(line.ticks, [Some(1), Some(2), Some(3), Some(4), None, None, None, None]);
+    }
+
+    #[test]
+    fn steal_is_the_eighth_column_of_the_sum() {
+        assert_eq!(
+            steal_ticks("cpu  7391 1 2806 350177 1089 0 203 42 0 0\ncpu0 1 2 3 4 5 6 7 8 9 0\n"),
+            Ok(Some(42))
+        );
+        assert_eq!(steal_ticks("cpu  1 2 3 4\n"), Ok(None));
+        assert_eq!(steal_ticks(""), Ok(None));
+        assert!(steal_ticks("cpu  1 2 3 4 5 6 7 x\n").is_err());
     }
 
     #[test]

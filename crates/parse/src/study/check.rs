@@ -3,7 +3,7 @@
 use super::is_name;
 use super::node::{Node, Section, listed, nearest};
 use super::options;
-use crate::tools::{SHARED_METRICS, dd, shared_metric};
+use crate::tools::{SHARED_METRICS, dd, fio, shared_metric};
 use domain::Study;
 use domain::outcome::Better;
 use domain::plan::{Cell, Plan};
@@ -11,9 +11,6 @@ use domain::rng::Seed;
 use domain::study::{Factor, Target, Tool, Workload};
 use domain::units::{Bytes, Unit};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The block of dd where none is given.
-const DD_BLOCK: Bytes = Bytes::new(512);
 
 /// Notes every problem that no part of the study has alone.
 pub(super) fn check(study: &Study, root: &Section) {
@@ -263,11 +260,13 @@ fn cells_are_possible(study: &Study, root: &Section) {
     }
 }
 
-/// fio makes a file longer that is too short for its job. A size that is not read here, such as a percentage, is
-/// left to the runner.
+/// fio makes a file longer that is too short for its job. A size that is not clear is left to the runner, which
+/// refuses it.
 fn fio_reaches_beyond(cell: &Cell, target: Bytes) -> Option<String> {
     let options = &cell.workload.options;
-    let size = |names: &[&str]| names.iter().find_map(|name| fio_size(options.get(*name)?)).unwrap_or(0);
+    let size = |names: &[&str]| {
+        names.iter().find_map(|name| fio::options::extent(options.get(*name)?, target)).unwrap_or(0)
+    };
     let jobs = options.get("numjobs").and_then(|n| n.parse::<u64>().ok()).unwrap_or(1);
     let shift = size(&["offset_increment"]).saturating_mul(jobs.saturating_sub(1));
     let end = size(&["size"]).saturating_add(size(&["offset", "fileoffset"])).saturating_add(shift);
@@ -279,20 +278,13 @@ fn fio_reaches_beyond(cell: &Cell, target: Bytes) -> Option<String> {
     })
 }
 
-/// To fio `kb` is `k`, 1024 bytes (fio(1), `kb_base`).
-fn fio_size(text: &str) -> Option<u64> {
-    let lower = text.to_ascii_lowercase();
-    let text = if lower.ends_with("ib") { &lower[..] } else { lower.trim_end_matches('b') };
-    Bytes::parse(text).map(Bytes::get)
-}
-
 /// dd would make the target longer.
 fn dd_reaches_beyond(cell: &Cell, target: Bytes) -> Option<String> {
     let options = &cell.workload.options;
     if options.get("direction").map(String::as_str) != Some("write") {
         return None;
     }
-    let block = options.get("bs").map_or(Some(DD_BLOCK), |bs| Bytes::parse(bs))?;
+    let block = options.get("bs").map_or(Some(dd::options::DEFAULT_BLOCK), |bs| Bytes::parse(bs))?;
     let blocks = |name: &str| options.get(name).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
     let end = blocks("count").saturating_add(blocks("seek")).saturating_mul(block.get());
     (end > target.get()).then(|| {

@@ -36,6 +36,24 @@ pub fn shared_metric(name: &str) -> Option<(Unit, Better)> {
     SHARED_METRICS.into_iter().find(|(n, ..)| *n == name).map(|(_, unit, better)| (unit, better))
 }
 
+/// Why an option is not given to a tool: a study file is somebody's text, and it runs as root. Reads on from the
+/// option's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It is Flyball's own business, or would leave the target.
+    #[error("cannot be set here: {0}")]
+    Forbidden(&'static str),
+    /// It is not among those that are known to stay on the target.
+    #[error("is no option of {tool} that a study can set")]
+    Unknown {
+        /// Which tool.
+        tool: &'static str,
+    },
+    /// The option may be set, but not to this.
+    #[error("{0}")]
+    Value(String),
+}
+
 /// Why a tool's report gave no outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
@@ -64,7 +82,7 @@ pub enum ToolError {
     Malformed {
         /// Which tool.
         tool: &'static str,
-        /// Bytes from the start of the report.
+        /// Bytes from the start of the report to where reading stopped.
         offset: u64,
         /// Line of the JSON, from 1.
         line: usize,

@@ -2,7 +2,7 @@
 
 use super::{effects, page, prose};
 use crate::ComparisonReport;
-use crate::wording::{direction, range};
+use crate::wording::{bootstrap, direction, range};
 use analysis::summary::Comparison;
 use domain::units::Unit;
 use maud::{Markup, html};
@@ -42,7 +42,7 @@ fn groups(report: &ComparisonReport) -> Vec<(String, Vec<Comparison>)> {
 fn in_words(context: &str, c: &Comparison) -> Markup {
     html! {
         p { strong { (context) } br; (prose(&c.sentence)) br;
-            span class="note" { "Medians of " (c.metric) " " (both(&c.unit, c.medians)) ", " (direction(c.better)) "; " (c.trials.0) " and " (c.trials.1) " trials." } }
+            span class="note" { "Medians of " (c.metric) " " (both(&c.unit, c.medians)) ", " (direction(c.better)) "; " (c.trials.0) " and " (c.trials.1) " trials. " (bootstrap(c)) } }
     }
 }
 

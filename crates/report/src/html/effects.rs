@@ -2,7 +2,7 @@
 
 use crate::Report;
 use crate::svg::forest;
-use crate::wording::{change, change_interval, counted, p_value, verdict_sign, verdict_word};
+use crate::wording::{bootstrap, change, change_interval, counted, p_value, verdict_sign, verdict_word};
 use analysis::summary::{Comparison, FactorEffect};
 use maud::{Markup, html};
 
@@ -57,7 +57,7 @@ pub(super) fn table(groups: &[(String, Vec<Comparison>)]) -> Markup {
             @for (context, comparisons) in groups {
                 tbody {
                     @if !flat && !context.is_empty() { tr class="group" { th colspan="6" scope="rowgroup" { (context) } } }
-                    @for c in comparisons { tr title=(c.sentence) {
+                    @for c in comparisons { tr title={ (c.sentence) ". " (bootstrap(c)) } {
                         th scope="row" class="name" { (name(c, flat.then_some(context))) }
                         td class="track" { (forest::row(c, &scale)) }
                         td class="n median" { (change(c.ratio)) }

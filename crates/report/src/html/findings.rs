@@ -2,7 +2,7 @@
 
 use super::prose;
 use crate::Report;
-use crate::wording::change;
+use crate::wording::{capitalised, change, names};
 use domain::finding::{Finding, Gain, Remedy};
 use maud::{Markup, html};
 
@@ -11,18 +11,19 @@ pub(super) fn body(report: &Report) -> Option<Markup> {
         @if report.findings.is_empty() {
             p { "No rule found a cause in what was measured. That is not a proof that there is none." }
         }
-        @for finding in report.findings { (card(finding)) }
+        @let names = names(report);
+        @for finding in report.findings { (card(finding, &capitalised(&finding.title, &names))) }
     })
 }
 
-fn card(finding: &Finding) -> Markup {
+fn card(finding: &Finding, title: &str) -> Markup {
     html! {
         article class="finding" {
             p class="overline" {
                 span class={ "confidence " (finding.confidence.name()) } { (finding.confidence.name()) }
                 " · rule " (finding.rule)
             }
-            h3 { (prose(&finding.title)) }
+            h3 { (prose(title)) }
             p { (prose(&finding.reason)) }
             (evidence(finding))
             dl class="steps" {

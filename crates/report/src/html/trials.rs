@@ -3,7 +3,9 @@
 use super::prose;
 use crate::Report;
 use crate::svg::order::{Counts, Measured, plot};
-use crate::wording::{aa_floor, counted, standing, trial_name, value, why_not_counted};
+use crate::wording::{
+    MOST_LEFT_OUT, aa_floor, counted, left_out_kinds, standing, trial_name, value, why_not_counted,
+};
 use domain::trial::Trial;
 use maud::{Markup, html};
 
@@ -39,7 +41,12 @@ pub(super) fn body(report: &Report) -> Option<Markup> {
             (n, 0) => p { "Nothing was disturbed and nothing failed: " (counted(n, "trial")) " of " (n) " count." },
             (n, out) => {
                 p { (out) " of " (counted(n, "trial")) " " (if out == 1 { "is" } else { "are" }) " not counted:" }
-                (table(report, &left_out))
+                p class="note" { (left_out_kinds(&left_out.iter().map(|(_, t)| *t).collect::<Vec<_>>())) }
+                @let (open, folded) = left_out.split_at(left_out.len().min(MOST_LEFT_OUT));
+                (table(report, open))
+                @if !folded.is_empty() {
+                    details { summary { (folded.len()) " more not counted" } (table(report, folded)) }
+                }
             }
         }
         @if !trials.is_empty() {

@@ -254,6 +254,7 @@ pub fn comparison(a: &str, b: &str, ratio: f64, half: f64, verdict: Verdict) -> 
         medians: (4.2e8, 4.2e8 * ratio),
         ratio,
         interval: Some(Interval { low: ratio - half, high: ratio + half, confidence: 0.95 }),
+        bootstrap: Some(Interval { low: ratio - 1.4 * half, high: ratio + 1.3 * half, confidence: 0.95 }),
         p: Some(if verdict == Verdict::Same || verdict == Verdict::Undecided { 0.41 } else { 0.0004 }),
         threshold: 0.02,
         verdict,

@@ -1,54 +1,47 @@
 //! dd of the GNU coreutils (dd(1)).
 //!
-//! Options are dd's operands, and two of Flyball's own: `direction`, `read` (the default: from the target to
-//! `/dev/null`) or `write` (to the target, in place); and `source`, what is written: `zero` (the default, though a
-//! device or filesystem that compresses makes a shortcut of it) or `random` (which is no faster than the kernel's
-//! generator, some 400 MB/s a core).
+//! Only operands of [`parse::tools::dd::options`] are passed on. Zeros are what is written by default, though a device
+//! or filesystem that compresses makes a shortcut of them; random data comes no faster than the kernel's generator
+//! gives it, some 400 MB/s a core.
 
 use super::{Driver, Invocation, Job};
 use crate::Error;
 use domain::outcome::Outcome;
 use domain::units::Bytes;
+use parse::tools::dd::options;
 
 pub(super) const DRIVER: Driver =
     Driver { program: Some(("dd", "coreutils")), invocation, outcome, complaints: &[super::STDERR] };
 
-/// The block size of dd where none is given.
-const DEFAULT_BS: Bytes = Bytes::new(512);
-
-const OPERANDS: &str = "bs count skip seek iflag oflag conv direction source";
-const FLAGS: &str = "direct dsync sync fullblock noatime nocache nofollow";
-const CONVERSIONS: &str = "notrunc nocreat fdatasync fsync noerror swab";
-
 fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
     let (target, size) = super::needed_target(job)?;
-    let options = &job.workload.options;
-    for (key, value) in options {
+    let given = &job.workload.options;
+    for (key, value) in given {
         check(key, value)?;
     }
-    let bs = match options.get("bs") {
+    let bs = match given.get("bs") {
         Some(text) => block_size(text)?,
-        None => DEFAULT_BS,
+        None => options::DEFAULT_BLOCK,
     };
     let target = super::text(target);
-    let writes = options.get("direction").is_some_and(|d| d == "write");
+    let writes = given.get("direction").is_some_and(|d| d == "write");
     let mut argv = vec!["dd".to_owned()];
     if writes {
-        let source = if options.get("source").is_some_and(|s| s == "random") { "urandom" } else { "zero" };
+        let source = if given.get("source").is_some_and(|s| s == "random") { "urandom" } else { "zero" };
         argv.extend([format!("if=/dev/{source}"), format!("of={target}")]);
     } else {
         argv.extend([format!("if={target}"), "of=/dev/null".to_owned()]);
     }
     argv.push(format!("bs={}", bs.get()));
     for key in ["skip", "seek", "iflag", "oflag"] {
-        argv.extend(options.get(key).map(|value| format!("{key}={value}")));
+        argv.extend(given.get(key).map(|value| format!("{key}={value}")));
     }
-    let asked = options.get("conv").map(String::as_str);
+    let asked = given.get("conv").map(String::as_str);
     if writes {
         argv.push(format!("count={}", blocks_to_write(job, bs, size)?));
         argv.push(format!("conv={}", conversions(asked)));
     } else {
-        argv.extend(options.get("count").map(|value| format!("count={value}")));
+        argv.extend(given.get("count").map(|value| format!("count={value}")));
         argv.extend(asked.map(|value| format!("conv={value}")));
     }
     Ok(Invocation { argv, folder: Some(job.raw.to_owned()) })
@@ -61,33 +54,11 @@ fn outcome(job: &Job<'_>, version: &str) -> Result<Outcome, Error> {
 }
 
 fn check(key: &str, value: &str) -> Result<(), Error> {
-    let one_of = |known: &str| -> Result<(), Error> {
-        let stranger = value.split(',').find(|word| !known.split(' ').any(|k| k == *word));
-        stranger.map_or(Ok(()), |word| Err(refuse(key, value, &format!("`{word}` is none of: {known}"))))
-    };
-    match key {
-        "bs" => block_size(value).map(|_| ()),
-        "count" | "skip" | "seek" if value.parse::<u64>().is_ok() => Ok(()),
-        "count" | "skip" | "seek" => Err(refuse(key, value, "it must be a plain number of blocks")),
-        "iflag" | "oflag" => one_of(FLAGS),
-        "conv" => one_of(CONVERSIONS),
-        "direction" => one_of("read write"),
-        "source" => one_of("zero random"),
-        "if" | "of" => Err(refuse(key, value, "flyball sets what is read and written; say `direction`")),
-        _ => Err(refuse(key, value, &format!("the operands that flyball passes on are: {OPERANDS}"))),
-    }
+    options::check(key, value).map_err(|refusal| refuse(key, value, &format!("it {refusal}; see dd(1)")))
 }
 
 fn block_size(text: &str) -> Result<Bytes, Error> {
-    let refuse = |why| Err(refuse("bs", text, why));
-    match Bytes::parse(text) {
-        // dd means blocks of 512 by it, and everybody else bytes.
-        _ if text.ends_with('b') && !text.to_ascii_lowercase().ends_with("ib") => {
-            refuse("a `b` at the end means blocks to dd; write bytes as a number, or k, M, KiB")
-        }
-        Some(bs) if (1..=1 << 30).contains(&bs.get()) => Ok(bs),
-        _ => refuse("a block is a size from 1 byte to 1 GiB, such as 64k or 1M"),
-    }
+    options::block_size(text).map_err(|refusal| refuse("bs", text, &format!("it {refusal}")))
 }
 
 /// How many blocks a write does: as asked, or to the target's end; never beyond it.

@@ -1,13 +1,13 @@
 //! fio, reported as json+ (fio(1), version 3).
 //!
-//! Only options on the list below are passed on. fio's command line takes abbreviations of its long options
-//! (getopt_long_only(3)), so a list of what is refused would not hold; and an option of a later fio that nobody
-//! here has read must not run as root.
+//! Only options on the list of [`parse::tools::fio::options`] are passed on, whoever made the workload: the study's
+//! reader has asked the same list, but it is here that a command begins to exist.
 
 use super::{Driver, Invocation, Job};
 use crate::Error;
 use domain::outcome::Outcome;
 use domain::units::Bytes;
+use parse::tools::fio::options;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -22,67 +22,6 @@ pub(super) const DRIVER: Driver = Driver {
 
 /// The report's name in the trial's folder.
 const REPORT: &str = "fio.json";
-
-/// Job options that touch nothing but the target and the trial's folder, aliases included.
-const PASSED_ON: &[&str] = &[
-    // What is done.
-    "description rw readwrite bs blocksize ba blockalign bsrange blocksize_range bssplit bs_unaligned",
-    "blocksize_unaligned rw_sequencer rwmixread rwmixwrite percentage_random random_distribution random_generator",
-    "norandommap randrepeat allrandrepeat randseed size io_size io_limit offset fileoffset offset_align",
-    "offset_increment number_ios loops runtime timeout time_based ramp_time startdelay overwrite ignore_error",
-    "continue_on_error max_latency zonemode zonesize zonerange zoneskip exitall exitall_on_error",
-    // How it is done.
-    "ioengine iodepth iodepth_batch iodepth_batch_submit iodepth_batch_complete iodepth_batch_complete_min",
-    "iodepth_batch_complete_max iodepth_low io_submit_mode serialize_overlap direct buffered atomic sync fsync",
-    "fdatasync write_barrier sync_file_range end_fsync fsync_on_close fadvise_hint invalidate pre_read lockmem mem",
-    "iomem hugepage-size numjobs thread group_reporting new_group stonewall wait_for_previous create_serialize",
-    "create_fsync clocksource gtod_reduce gtod_cpu hipri fixedbufs registerfiles sqthread_poll sqthread_poll_cpu",
-    "nonvectored uncached force_async nowait userspace_reap cmdprio cmdprio_class cmdprio_percentage cmdprio_bssplit",
-    "cpuload cpuchunks cpumode exit_on_io_done write_hint",
-    // With what.
-    "zero_buffers refill_buffers scramble_buffers buffer_pattern buffer_compress_percentage buffer_compress_chunk",
-    "dedupe_percentage dedupe_mode dedupe_working_set_percentage dedupe_global verify do_verify verify_only",
-    "verify_interval verify_offset verify_pattern verify_fatal verify_async verify_backlog verify_backlog_batch",
-    "trim_percentage trim_verify_zero trim_backlog trim_backlog_batch",
-    // How fast, and where.
-    "rate rate_min rate_process rate_cycle rate_ignore_thinktime rate_iops rate_iops_min thinktime thinktime_spin",
-    "thinktime_blocks thinktime_blocks_type thinktime_iotime latency_target latency_window latency_percentile",
-    "latency_run nice prio prioclass cpumask cpus_allowed cpus_allowed_policy numa_cpu_nodes numa_mem_policy",
-    "flow flow_id flow_sleep steadystate steadystate_duration steadystate_ramp_time",
-    // What is reported.
-    "write_bw_log write_lat_log write_iops_log write_hist_log write_iolog per_job_logs bwavgtime iopsavgtime",
-    "log_avg_msec log_hist_msec log_hist_coarseness log_max_value log_offset log_prio log_compression",
-    "log_compression_cpus log_store_compressed log_unix_epoch log_alternate_epoch log_alternate_epoch_clock_id",
-    "log_entries clat_percentiles lat_percentiles slat_percentiles percentile_list significant_figures disk_util",
-    "disable_lat disable_clat disable_slat disable_bw disable_bw_measurement unified_rw_reporting kb_base unit_base",
-    "block_error_percentiles error_dump stats",
-];
-
-/// Options that are refused, and why; a reason is worth more than "not known".
-const REFUSED: &[(&str, &str)] = &[
-    (
-        "filename directory filename_format opendir name output output-format",
-        "flyball sets what is read and written",
-    ),
-    ("exec_prerun exec_postrun exec trigger trigger-file trigger-timeout", "it would run another program"),
-    ("unlink unlink_each_loop", "it would remove the target, which flyball does itself"),
-    (
-        "nrfiles nr_files openfiles filesize fill_device file_append allow_file_create create_only create_on_open fallocate lockfile",
-        "it would change which files there are, and the target is one file of a fixed size",
-    ),
-    ("ioscheduler", "it would change the scheduler without a way back; vary the setting `scheduler` instead"),
-    ("cgroup cgroup_weight cgroup_nodelete uid gid", "it would change more of the machine than the target"),
-    (
-        "read_iolog merge_blktrace_file replay_redirect profile verify_state_load verify_state_save",
-        "it names other files that would be read or written",
-    ),
-];
-
-/// Engines that do I/O to a file or block device, or none.
-const ENGINES: &str = "sync psync vsync pvsync pvsync2 libaio posixaio io_uring mmap splice null cpuio";
-
-/// Options whose values may hold a slash that is not a path.
-const SLASHED: &str = "bssplit cmdprio_bssplit random_distribution description";
 
 fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
     let (target, size) = super::needed_target(job)?;
@@ -115,43 +54,17 @@ fn escaped(target: &Path) -> String {
 }
 
 fn check(key: &str, value: &str) -> Result<(), Error> {
-    if let Some((_, why)) = REFUSED.iter().find(|(names, _)| has(names, key)) {
-        return Err(refuse(key, value, why));
-    }
-    if !PASSED_ON.iter().any(|names| has(names, key)) {
-        return Err(refuse(
-            key,
-            value,
-            "it is not among the job options that flyball knows to be safe; see fio(1)",
-        ));
-    }
-    if key == "ioengine" && !has(ENGINES, value) {
-        return Err(refuse(key, value, &format!("only these engines stay on the target: {ENGINES}")));
-    }
-    if value.contains('/') && !has(SLASHED, key) {
-        return Err(refuse(
-            key,
-            value,
-            "it names a path; logs are given a plain name and go to the trial's folder",
-        ));
-    }
-    if value.contains(|c: char| c.is_control()) {
-        return Err(refuse(key, value, "it holds a control character"));
-    }
-    if value.starts_with('\'') || value.starts_with("\"/") {
-        return Err(refuse(key, value, "it names a file to read"));
-    }
-    Ok(())
+    options::check(key, value).map_err(|refusal| refuse(key, value, &format!("it {refusal}; see fio(1)")))
 }
 
 /// Everything that a job may touch lies within the target: fio makes a file longer that is too short for it.
 fn check_extent(job: &Job<'_>, target: Bytes) -> Result<(), Error> {
-    let options = &job.workload.options;
+    let given = &job.workload.options;
     let length = |names: [&str; 2]| -> Result<Option<u64>, Error> {
-        let Some((key, value)) = names.iter().find_map(|name| options.get_key_value(*name)) else {
+        let Some((key, value)) = names.iter().find_map(|name| given.get_key_value(*name)) else {
             return Ok(None);
         };
-        extent(value, target).map(Some).ok_or_else(|| {
+        options::extent(value, target).map(Some).ok_or_else(|| {
             refuse(
                 key,
                 value,
@@ -161,14 +74,14 @@ fn check_extent(job: &Job<'_>, target: Bytes) -> Result<(), Error> {
     };
     let offset = length(["offset", "fileoffset"])?.unwrap_or(0);
     let step = length(["offset_increment", ""])?.unwrap_or(0);
-    let jobs = options.get("numjobs").and_then(|n| n.parse::<u64>().ok()).unwrap_or(1);
+    let jobs = given.get("numjobs").and_then(|n| n.parse::<u64>().ok()).unwrap_or(1);
     let start = offset.saturating_add(step.saturating_mul(jobs.saturating_sub(1)));
     let size = length(["size", ""])?;
     if start.saturating_add(size.unwrap_or(0)) <= target.get() && start < target.get() {
         return Ok(());
     }
     let key = if size.is_some() { "size" } else { "offset" };
-    let value = options.get(key).cloned().unwrap_or_default();
+    let value = given.get(key).cloned().unwrap_or_default();
     Err(refuse(
         key,
         &value,
@@ -176,22 +89,6 @@ fn check_extent(job: &Job<'_>, target: Bytes) -> Result<(), Error> {
             "with all jobs and offsets it reaches beyond the target of {target}; make the target larger"
         ),
     ))
-}
-
-fn extent(value: &str, target: Bytes) -> Option<u64> {
-    if let Some(percent) = value.strip_suffix('%') {
-        let percent = percent.parse::<u8>().ok().filter(|p| *p <= 100)?;
-        return Some(target.get() / 100 * u64::from(percent));
-    }
-    // fio reads "kB" and "KiB" the other way round than everybody else unless kb_base is set; a lone letter is clear.
-    if value.to_ascii_lowercase().ends_with('b') {
-        return None;
-    }
-    Bytes::parse(value).map(Bytes::get)
-}
-
-fn has(names: &str, name: &str) -> bool {
-    names.split(' ').any(|n| n == name)
 }
 
 fn refuse(key: &str, value: &str, why: &str) -> Error {
@@ -271,15 +168,6 @@ mod tests {
             &[("size", "many")],
         ] {
             assert!(made(options).is_err(), "{options:?}");
-        }
-    }
-
-    #[test]
-    fn no_option_is_both_passed_on_and_refused() {
-        for (names, _) in REFUSED {
-            for name in names.split(' ') {
-                assert!(!PASSED_ON.iter().any(|passed| has(passed, name)), "{name}");
-            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The programs that do the work: one file a tool, one list ([`driver`]).
+//! The programs that do the work: one file a tool, one list (`driver`).
 //!
 //! A driver turns a workload into a literal command and reads the tool's report. It refuses every option that
 //! would write anywhere but to the target and the trial's own folder, or run another program: a study file is

@@ -5,6 +5,8 @@
 //!
 //! Not a goal: other locales (run dd with `LC_ALL=C`), other dds.
 
+pub mod options;
+
 use super::{Metrics, ToolError, tail};
 use domain::Outcome;
 use regex::Regex;
@@ -100,7 +102,7 @@ mod tests {
 
     macro_rules! fixture {
         ($name:literal) => {
-            include_str!(concat!("../../../../fixtures/tools/dd/", $name))
+            include_str!(concat!("../../../../../fixtures/tools/dd/", $name))
         };
     }
 
