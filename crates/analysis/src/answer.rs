@@ -89,13 +89,15 @@ fn of_factors(mut factors: Vec<Standing<'_>>, threshold: f64) -> String {
         parts.push(if deciding.is_empty() && open.is_empty() {
             format!("no factor makes a difference above {threshold}: {}", largest(first))
         } else {
-            format!("{} makes no difference above {threshold}", names(&same))
+            let verb = if same.len() == 1 { "makes" } else { "make" };
+            format!("{} {verb} no difference above {threshold}", names(&same))
         });
     }
     if let Some(first) = open.first() {
         parts.push(format!(
-            "whether {} matters cannot be told yet: {}",
+            "whether {} {} cannot be told yet: {}",
             names(&open),
+            if open.len() == 1 { "matters" } else { "matter" },
             first.comparison.sentence.trim_start_matches("cannot tell yet: ")
         ));
     }

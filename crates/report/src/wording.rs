@@ -336,6 +336,10 @@ pub(crate) fn tools(report: &Report) -> Vec<String> {
 /// The command that measures the same plan again.
 pub(crate) fn run_again(report: &Report) -> String {
     let run = &report.data.run;
+    // The study of `flyball check` is its own.
+    if run.study == "check" {
+        return format!("flyball check --seed {}", run.seed);
+    }
     format!("flyball run {} --seed {}", quoted(&format!("{}.toml", run.study)), run.seed)
 }
 

@@ -63,16 +63,19 @@ fn of_machine(inventory: &Inventory) -> Vec<NotMeasured> {
 }
 
 fn of_device(case: &Case<'_>) -> Option<NotMeasured> {
-    let why = match (case.target_device, case.inventory) {
-        (None, _) => {
-            "the target lies on no block device that was found (tmpfs, a network filesystem, or hidden by a container)"
-        }
-        (Some(device), Some(inventory)) if inventory.device(device).is_none() => {
-            "the device below the target is not in the inventory"
-        }
-        _ => return None,
+    let counted = |device: &str| {
+        let disks = case.data.trials.iter().filter_map(|t| t.measurement.as_ref()).flat_map(|m| &m.disks);
+        disks.into_iter().any(|disk| disk.device == device)
     };
-    Some(NotMeasured { what: "how busy the device below the target was".into(), why: why.into() })
+    let why = match case.target_device {
+        None => {
+            "the target lies on no block device that was found (tmpfs, a network filesystem, or hidden by a container)"
+                .to_owned()
+        }
+        Some(device) if !counted(device) => format!("no trial saw a request of `{device}` in /proc/diskstats"),
+        Some(_) => return None,
+    };
+    Some(NotMeasured { what: "how busy the device below the target was".into(), why })
 }
 
 /// What the recorder says that it could not sample, and trials that ran without it.
@@ -128,9 +131,10 @@ fn of_trials(case: &Case<'_>) -> Vec<NotMeasured> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{about, bare_machine, fio_run};
+    use super::super::testing::{about, bare_machine, fio_run, with_device_reads};
     use super::*;
     use crate::summarise::summarise;
+    use domain::Nanos;
     use domain::inventory::{RaplDomain, Virtualisation};
 
     fn open(
@@ -161,7 +165,16 @@ mod tests {
                 .contains("in the lab with virtual P-states")
         );
         assert!(why(&open, "what other guests did meanwhile").is_some());
-        assert!(why(&open, "how busy the device below the target was").is_none());
+    }
+
+    #[test]
+    fn a_device_that_no_trial_saw_busy_is_told_and_one_that_was_is_not() {
+        let what = "how busy the device below the target was";
+        let mut data = quiet();
+        assert!(why(&open(&data, None, Some("loop0")), what).unwrap().contains("`loop0`"));
+        with_device_reads(&mut data, "loop0", 1 << 20, Nanos::from_millis(5));
+        assert_eq!(why(&open(&data, None, Some("loop0")), what), None);
+        assert!(why(&open(&data, None, None), what).unwrap().contains("no block device"));
     }
 
     #[test]
