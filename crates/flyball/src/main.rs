@@ -8,6 +8,7 @@ mod commands;
 mod exit;
 mod interrupt;
 mod places;
+mod preflight;
 mod progress;
 mod results;
 mod session;

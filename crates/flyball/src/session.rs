@@ -2,6 +2,7 @@
 
 use crate::exit::Busy;
 use crate::interrupt::Interrupt;
+use crate::preflight;
 use crate::progress::Progress;
 use analysis::schedule::Schedule;
 use anyhow::{Context, Result, bail};
@@ -56,6 +57,8 @@ const GIT_PATIENCE: Duration = Duration::from_secs(5);
 /// Measures what is missing of a study. Whatever happens, settings are as before when this returns.
 pub fn measure(order: Order<'_>) -> Result<Measured> {
     let machine = LocalMachine;
+    // The seed decides the order alone: what can fail is the same for every seed.
+    preflight::check(&Plan::new(order.study.clone(), Seed(0))?)?;
     let interrupt = Interrupt::catch()?;
     let inventory = machine::inventory::take(&machine)?;
     let identity = machine::inventory::identity(&inventory);

@@ -97,3 +97,52 @@ fn the_reader_of_a_pipe_may_leave() {
         .unwrap();
     assert!(output.stderr.is_empty(), "{}", support::stderr(&output));
 }
+
+#[test]
+fn an_option_that_its_tool_cannot_take_ends_it_before_anything_is_made() {
+    let place = Place::new();
+    let study = place.study("banana", &SMALL.replace("256k", "banana"));
+    let error = place.fails(2, &["run", &study]);
+    assert!(error.contains("banana"), "{error}");
+    assert!(!place.path("notebook").exists(), "a notebook was made for nothing");
+}
+
+#[test]
+fn a_setting_that_no_machine_has_ends_it_before_anything_is_made() {
+    let place = Place::new();
+    let text = SMALL.replace("[measure]", "[settings]\nread_ahead_kbb = 3\n\n[measure]");
+    let error = place.fails(2, &["run", &place.study("misspelt", &text)]);
+    assert!(error.contains("read_ahead_kbb") && error.contains("`read_ahead_kb`"), "{error}");
+    assert!(!place.path("notebook").exists(), "a notebook was made for nothing");
+}
+
+#[test]
+fn without_root_a_study_that_needs_it_says_so_before_anything_is_made() {
+    if !support::is_root() {
+        eprintln!("skipped: needs root, to become somebody who is not");
+        return;
+    }
+    let place = Place::new();
+    let study = place.study("loop", &SMALL.replace("file =", "loop ="));
+    // Another user has to reach the program, the study and the folders.
+    let folder = place.folder.path();
+    std::fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let program = folder.join("flyball");
+    std::fs::copy(env!("CARGO_BIN_EXE_flyball"), &program).unwrap();
+    let output = std::process::Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&program)
+        .args(["run", &study])
+        .env("FLYBALL_NOTEBOOK", place.path("notebook"))
+        .env("FLYBALL_STATE", place.path("state"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", support::stderr(&output));
+    assert!(
+        support::stderr(&output).contains("needs root: it makes a loop device"),
+        "{}",
+        support::stderr(&output)
+    );
+    assert!(!place.path("notebook").exists(), "a notebook was made for nothing");
+    assert!(!place.path("state").exists(), "a state folder was made for nothing");
+}
