@@ -54,6 +54,9 @@ pub struct Measured {
 /// A bound on a look at the study's git repository; a huge one on a cold disk takes longer, and is not waited for.
 const GIT_PATIENCE: Duration = Duration::from_secs(5);
 
+const CANNOT_GO_ON: &str =
+    "the run cannot go on (what was measured is kept, and running it again measures what is missing)";
+
 /// Measures what is missing of a study. Whatever happens, settings are as before when this returns.
 pub fn measure(order: Order<'_>) -> Result<Measured> {
     let machine = LocalMachine;
@@ -63,6 +66,8 @@ pub fn measure(order: Order<'_>) -> Result<Measured> {
     let inventory = machine::inventory::take(&machine)?;
     let identity = machine::inventory::identity(&inventory);
     let mut supervisor = supervisor(&order.state)?;
+    // What still runs of a Flyball that was killed with its supervisor may hold the very device that is to be undone.
+    machine::workload::end_orphans();
     let (ledger, recovered) = Ledger::open(&order.state, &machine).map_err(busy)?;
     tell(&recovered);
 
@@ -183,6 +188,9 @@ impl Session<'_> {
             refuse_leftovers(&done.restored)?;
             if done.restored.foreign().next().is_some() {
                 return Ok(pace.end(Ended::LeftAlone));
+            }
+            if let Some(target) = &target {
+                target.verify().context(CANNOT_GO_ON)?;
             }
         }
         for cell in schedule.given_up() {

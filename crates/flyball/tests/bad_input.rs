@@ -146,3 +146,32 @@ fn without_root_a_study_that_needs_it_says_so_before_anything_is_made() {
     assert!(!place.path("notebook").exists(), "a notebook was made for nothing");
     assert!(!place.path("state").exists(), "a state folder was made for nothing");
 }
+
+#[test]
+fn a_target_that_is_gone_ends_the_run_and_the_next_one_goes_on() {
+    let place = Place::new();
+    let script = format!("rm -f '{}'; echo {{x}}", place.path("notebook/work/target").display());
+    let text = format!(
+        "flyball = 1\nname = \"gone\"\nquestion = \"Q?\"\n[target]\nfile = \"1MiB\"\n[workload.rm]\ntool = \"command\"\n\
+         argv = [\"sh\", \"-c\", \"{script}\"]\n[factor.x]\nlevels = [1, 2, 3]\n[measure]\nmetric = \"elapsed\"\nrepeats = 2\n"
+    );
+    let study = place.study("gone", &text);
+    let error = place.fails(1, &["run", &study]);
+    assert!(error.contains("cannot go on") && error.contains("target"), "{error}");
+    assert_eq!(place.trials().len(), 1, "trials were run on a target that is gone");
+    place.fails(1, &["run", &study]);
+    assert_eq!(place.trials().len(), 2);
+}
+
+#[test]
+fn a_recorded_command_that_a_signal_ends_gives_the_code_of_a_shell() {
+    let place = Place::new();
+    place.fails(137, &["record", "--", "sh", "-c", "kill -9 $$"]);
+    place.fails(7, &["record", "--", "sh", "-c", "exit 7"]);
+}
+
+#[test]
+fn a_study_without_end_is_refused() {
+    let error = Place::new().fails(2, &["run", "/dev/zero"]);
+    assert!(error.contains("/dev/zero"), "{error}");
+}

@@ -6,6 +6,7 @@ use crate::session::{busy, tell};
 use crate::{places, put};
 use anyhow::{Result, bail};
 use machine::ledger::{PendingChange, Status, Undone, status as read_status};
+use machine::settings::Error;
 use machine::supervise::{Ending, supervise_main};
 use machine::{Ledger, LocalMachine};
 use serde_json::json;
@@ -29,6 +30,7 @@ pub fn restore() -> Result<End> {
         put("nothing was ever changed here")?;
         return Ok(End::Done);
     }
+    machine::workload::end_orphans();
     let (_ledger, report) = Ledger::open(&state, &LocalMachine).map_err(busy)?;
     for undone in report.restored() {
         put(&undone.to_string())?;
@@ -45,7 +47,11 @@ pub fn restore() -> Result<End> {
 
 /// Watches over the process at the other end of standard input.
 pub fn supervise(state: &Path) -> Result<End> {
-    let ending = supervise_main(BufReader::new(io::stdin()), io::stdout(), state, &LocalMachine)?;
+    let ending = match supervise_main(BufReader::new(io::stdin()), io::stdout(), state, &LocalMachine) {
+        // Who was faster to take the lock has put everything back as the first thing it did.
+        Err(Error::Busy { .. }) => return Ok(End::Done),
+        other => other?,
+    };
     if let Ending::Recovered { report, .. } = &ending {
         // Standard error is still the terminal of the one that died.
         report.restored().for_each(|undone| eprintln!("flyball was killed; {undone}"));
