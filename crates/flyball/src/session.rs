@@ -9,12 +9,12 @@ use anyhow::{Context, Result, bail};
 use domain::plan::Plan;
 use domain::rng::Seed;
 use domain::study::Study;
-use domain::trial::{Provenance, Run, RunId, Trial, Validity};
+use domain::trial::{Provenance, Run, RunId, Trial, TrialKey, Validity};
 use domain::{Nanos, Timestamp};
 use machine::ledger::RestoreReport;
 use machine::supervise::Supervisor;
 use machine::{Ledger, LocalMachine, Machine};
-use notebook::{Notebook, RunFolder};
+use notebook::{Notebook, Problem, RunFolder};
 use runner::{Done, Host, Site, Stop, Target};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -121,6 +121,7 @@ impl Session<'_> {
         let (trials, problems) = self.folder.trials()?;
         crate::results::tell(&problems);
         let mut schedule = Schedule::new(&self.plan, &trials)?;
+        problems.iter().filter_map(damaged).for_each(|key| schedule.pass_over(&key));
         let run = self.folder.run().id.clone();
         eprintln!("run {run}, seed {}, {} cells", self.plan.seed, self.plan.cells.len());
         if !trials.is_empty() {
@@ -198,6 +199,11 @@ impl Session<'_> {
         }
         Ok(pace.end(Ended::AllMeasured))
     }
+}
+
+/// The trial that a damaged folder was.
+fn damaged(problem: &Problem) -> Option<TrialKey> {
+    TrialKey::from_folder(problem.path.file_name()?.to_str()?)
 }
 
 /// Progress, and how long trials take here.

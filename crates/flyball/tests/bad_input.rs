@@ -175,3 +175,51 @@ fn a_study_without_end_is_refused() {
     let error = Place::new().fails(2, &["run", "/dev/zero"]);
     assert!(error.contains("/dev/zero"), "{error}");
 }
+
+/// The folder of the first trial.
+fn first_trial(place: &Place) -> std::path::PathBuf {
+    let run = std::fs::read_dir(place.path("notebook/runs")).unwrap().next().unwrap().unwrap().path();
+    run.join("trials").join(&place.trials()[0])
+}
+
+#[test]
+fn a_torn_trial_does_not_keep_a_run_from_going_on() {
+    let place = Place::new();
+    let study = place.study("small", &SMALL.replace("repeats = [3, 3]", "repeats = [30, 30]"));
+    let mut child = place.spawn(&["run", &study]);
+    support::wait_until("a trial is there", || !place.trials().is_empty());
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+        .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let torn = first_trial(&place).join("trial.json");
+    let text = std::fs::read(&torn).unwrap();
+    std::fs::write(&torn, &text[..text.len() / 2]).unwrap();
+    let before = place.trials().len();
+    let mut child = place.spawn(&["run", &study]);
+    support::wait_until("the run goes on", || {
+        place.trials().len() > before + 1 || child.try_wait().unwrap().is_some()
+    });
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+        .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(std::fs::read(&torn).unwrap().len(), text.len() / 2, "a damaged trial was written to");
+}
+
+#[test]
+fn a_torn_trace_is_told_and_the_page_is_written_without_it() {
+    let place = Place::new();
+    place.measure(&["run", &place.study("small", SMALL)]);
+    std::fs::write(first_trial(&place).join("trace.parquet"), "PAR1 and nothing").unwrap();
+    let page = place.path("page.html");
+    let output = place.output(&["report", "small", "--out", page.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", support::stderr(&output));
+    assert!(support::stderr(&output).contains("is not drawn"), "{}", support::stderr(&output));
+    assert!(page.exists());
+}
+
+#[test]
+fn restore_speaks_json_too() {
+    let text = Place::new().ok(&["restore", "--json"]);
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(value["schema"].is_number() && value["restored"].is_array(), "{text}");
+}

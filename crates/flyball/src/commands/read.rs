@@ -52,7 +52,7 @@ pub fn report(global: &Global, arguments: &Report) -> Result<End> {
     let format = if global.json { ReportFormat::Json } else { arguments.format };
     let text = match format {
         ReportFormat::Html => {
-            let results = results.with_traces(&notebook)?;
+            let results = results.with_traces(&notebook);
             let out = arguments.out.clone().unwrap_or_else(|| PathBuf::from(format!("{id}.html")));
             return write(&out, &report::html(&results.report()));
         }
