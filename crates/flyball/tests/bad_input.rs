@@ -71,6 +71,12 @@ fn a_run_that_nobody_measured_is_named_with_what_there_is() {
     place.measure(&["run", &place.study("small", SMALL)]);
     let error = place.fails(1, &["show", "smell"]);
     assert!(error.contains("smell") && error.contains("small"), "{error}");
+    let error = place.fails(1, &["show", "small", "b99.read_4k.a0"]);
+    assert!(error.contains("no trial `b99.read_4k.a0`"), "{error}");
+    let error = place.fails(1, &["compare", "small"]);
+    assert!(error.contains("only one such run"), "{error}");
+    let output = place.output(&["list", "smell"]);
+    assert!(output.stdout.is_empty() && support::stderr(&output).contains("smell"), "{output:?}");
 }
 
 #[test]

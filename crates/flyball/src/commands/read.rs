@@ -4,7 +4,7 @@ use crate::args::{Explain, Global, Report, ReportFormat, Show};
 use crate::exit::{End, Usage};
 use crate::results::Results;
 use crate::{places, put};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use domain::trial::TrialKey;
 use notebook::Notebook;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,11 @@ pub fn show(global: &Global, arguments: &Show) -> Result<End> {
     let id = notebook.find(&arguments.run)?;
     if let Some(name) = &arguments.trial {
         let key = key(name)?;
-        let trial = notebook.trial(&id, &key)?;
         let folder = notebook.trial_folder(&id, &key);
+        if !folder.exists() {
+            bail!("the run `{id}` has no trial `{name}`; `flyball export {id}` lists its trials");
+        }
+        let trial = notebook.trial(&id, &key)?;
         if global.json {
             let stored = folder.join("trial.json");
             put(&std::fs::read_to_string(&stored)
@@ -85,7 +88,7 @@ pub fn write(out: &Path, text: &str) -> Result<End> {
 pub fn key(name: &str) -> Result<TrialKey> {
     let wrong = || {
         Usage(format!(
-            "`{name}` is no trial's name; they look like `b00.randread_4k.a0`, and `flyball show RUN` lists them"
+            "`{name}` is no trial's name; they look like `b00.randread_4k.a0`, and `flyball export RUN` lists them"
         ))
     };
     Ok(TrialKey::from_folder(name).ok_or_else(wrong)?)
