@@ -218,6 +218,9 @@ fn what_would_tell(comparison: &Comparison, chance: &Chance) -> String {
     };
     match more_trials(comparison) {
         Some(more) => format!("{doubt}about {more} more trials a side would tell"),
+        None if margin(comparison) > (1.0 + comparison.threshold).ln() => {
+            format!("{doubt}the trials differ so much among themselves that more of them will hardly tell")
+        }
         None => format!("{doubt}it lies so close to {threshold} that more trials will hardly tell"),
     }
 }
@@ -235,9 +238,13 @@ fn more_trials(comparison: &Comparison) -> Option<usize> {
     let interval = comparison.interval?;
     let trials = comparison.trials.0.min(comparison.trials.1) as f64;
     let half = (interval.high / interval.low).ln() / 2.0;
-    let margin = (comparison.ratio.ln().abs() - (1.0 + comparison.threshold).ln()).abs();
-    let more = (trials * ((half / margin).powi(2) - 1.0)).ceil().max(1.0);
+    let more = (trials * ((half / margin(comparison)).powi(2) - 1.0)).ceil().max(1.0);
     (more <= MOST_FORECAST).then_some(more as usize)
+}
+
+/// How far the estimate lies from the threshold, as a logarithm.
+fn margin(comparison: &Comparison) -> f64 {
+    (comparison.ratio.ln().abs() - (1.0 + comparison.threshold).ln()).abs()
 }
 
 #[cfg(test)]
@@ -310,6 +317,19 @@ mod tests {
             "cannot tell yet: performance has 1.025 times the throughput of ondemand (95% interval 1.010 to 1.040, p = 0.007, 8 against 8 trials); the difference may be below 2%; about 67 more trials a side would tell"
         ];
         check(&SLOW, &times(1.025), Better::Higher, Verdict::Undecided, expected);
+    }
+
+    #[test]
+    fn trials_that_differ_wildly_are_not_said_to_lie_close_to_the_threshold() {
+        let wild = [1.0, 400.0, 2.0, 900.0, 1.0, 500.0, 3.0, 800.0];
+        let turned: Vec<f64> = wild.iter().rev().map(|v| v * 1.15).collect();
+        let got = of(&wild, &turned, Better::Higher).unwrap();
+        assert_eq!(got.verdict, Verdict::Undecided);
+        assert!(
+            got.sentence.ends_with("differ so much among themselves that more of them will hardly tell"),
+            "{}",
+            got.sentence
+        );
     }
 
     #[test]

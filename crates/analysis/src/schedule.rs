@@ -57,12 +57,21 @@ pub enum ScheduleError {
 struct Slot {
     /// Attempts made.
     attempts: u32,
+    /// How many of them cannot be read any more: their numbers are taken, and nothing else is known.
+    lost: u32,
     /// How many of them failed, rather than being disturbed.
     failures: u32,
     /// Whether one was valid.
     valid: bool,
     /// The deciding metric of the valid one, where the tool reported it.
     value: Option<f64>,
+}
+
+impl Slot {
+    /// Whether no further attempt is to be made.
+    fn is_used_up(&self, retries: u32) -> bool {
+        self.attempts - self.lost > retries
+    }
 }
 
 /// Decides which trial of a run comes next.
@@ -144,6 +153,16 @@ impl Schedule {
         Ok(())
     }
 
+    /// Takes note of a trial that is there and cannot be read: it is measured again, under the next number. One that
+    /// does not belong to the plan is nothing to it.
+    pub fn pass_over(&mut self, key: &TrialKey) {
+        if let Some(cell) = self.plan.cells.iter().position(|cell| cell.id == key.cell) {
+            let slot = self.slots.entry((cell, key.block)).or_default();
+            slot.attempts = slot.attempts.max(key.attempt + 1);
+            slot.lost += 1;
+        }
+    }
+
     /// Asks no more for a cell that cannot run here.
     pub fn skip(&mut self, cell: usize) {
         self.skipped[cell] = true;
@@ -186,13 +205,13 @@ impl Schedule {
     /// Whether a block still lacks its trial of a cell, and may try once more.
     fn is_open(&self, cell: usize, block: u32) -> bool {
         let slot = self.slots.get(&(cell, block));
-        slot.is_none_or(|slot| !slot.valid && slot.attempts <= self.plan.study.measure.retries)
+        slot.is_none_or(|slot| !slot.valid && !slot.is_used_up(self.plan.study.measure.retries))
     }
 
     /// Whether every attempt of the first blocks, all before `block`, failed.
     fn gave_up(&self, cell: usize, block: u32) -> bool {
-        let failed =
-            |slot: &Slot| slot.attempts > self.plan.study.measure.retries && slot.failures >= slot.attempts;
+        let retries = self.plan.study.measure.retries;
+        let failed = |slot: &Slot| slot.is_used_up(retries) && slot.failures >= slot.attempts - slot.lost;
         let all_failed = |block| self.slots.get(&(cell, block)).is_some_and(failed);
         block >= BLOCKS_TO_GIVE_UP && (0..BLOCKS_TO_GIVE_UP).all(all_failed)
     }
@@ -303,6 +322,19 @@ mod tests {
         let trials = run(&plan, vec![], &|_| Answer::Value(1.0), 3);
         let order: Vec<_> = plan.block_order(0).into_iter().map(|cell| plan.cells[cell].id.clone()).collect();
         assert_eq!(trials.iter().map(|t| t.key.cell.clone()).collect::<Vec<_>>(), order);
+    }
+
+    #[test]
+    fn a_trial_that_cannot_be_read_any_more_is_measured_again_under_the_next_number() {
+        let mut plan = plan_of(&["a"]);
+        plan.study.measure.retries = 0;
+        let mut schedule = Schedule::new(&plan, &[]).unwrap();
+        let first = schedule.next().unwrap();
+        schedule.pass_over(&schedule.key(first));
+        let again = schedule.next().unwrap();
+        assert_eq!(again, Next { attempt: 1, ..first });
+        schedule.record(&trial(schedule.key(again), Answer::Failed)).unwrap();
+        assert_eq!(schedule.next().unwrap().block, 1, "one failure is all that this study allows");
     }
 
     #[test]

@@ -231,7 +231,10 @@ fn workload_attribution(workload: &str, cells: &[CellSummary]) -> Vec<Attributio
             values: logs(cell),
         })
         .collect();
-    if factors.is_empty() {
+    // One cell shows no effect of anything, and one trial of each no noise to hold an effect against.
+    let several = measured.iter().filter(|cell| !cell.values.is_empty()).count() > 1;
+    let repeated = measured.iter().any(|cell| cell.values.len() > 1);
+    if factors.is_empty() || !several || !repeated {
         return Vec::new();
     }
     let source = |term: &[usize]| match term {
@@ -333,6 +336,17 @@ mod tests {
         assert!(summary.attribution[0].share > 0.99);
         let sources: BTreeSet<_> = summary.attribution.iter().map(|a| a.source.as_str()).collect();
         assert_eq!(sources, BTreeSet::from(["block", "governor", "block × governor", "residual"]));
+    }
+
+    #[test]
+    fn nothing_is_attributed_from_single_trials_or_a_single_cell() {
+        let mut once = two_factors();
+        once.trials.retain(|trial| trial.key.block == 0);
+        assert_eq!(summarise(&once, None).attribution, vec![]);
+        let mut alone = two_factors();
+        let cell = alone.trials[0].key.cell.clone();
+        alone.trials.retain(|trial| trial.key.cell == cell);
+        assert_eq!(summarise(&alone, None).attribution, vec![]);
     }
 
     #[test]

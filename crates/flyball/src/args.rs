@@ -26,7 +26,7 @@ Exit codes:
   4    another Flyball is measuring on this machine, or holds this run
   5    done, but something that Flyball changed was changed by somebody else since; it was left alone
   130  interrupted; what was measured is kept, and everything is as before
-`flyball record -- COMMAND` passes the command's own code on.";
+`flyball record -- COMMAND` passes the command's own code on, and 128 and the signal's number where one ended it.";
 
 /// Options of every command.
 #[derive(Args, Debug)]
@@ -123,7 +123,7 @@ pub struct Run {
 #[derive(Args, Debug)]
 pub struct Record {
     /// How often to sample
-    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = interval)]
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = interval, allow_hyphen_values = true)]
     pub interval: Nanos,
     /// Where the recording goes [default: `recordings` in the notebook]
     #[arg(long, value_name = "DIR")]

@@ -8,6 +8,7 @@ mod commands;
 mod exit;
 mod interrupt;
 mod places;
+mod preflight;
 mod progress;
 mod results;
 mod session;
@@ -45,12 +46,10 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|e| kind(e) == Some(io::ErrorKind::BrokenPipe))
 }
 
-/// Prints data. Unlike `print!` it returns the error of a closed pipe.
+/// Prints data, as lines. Unlike `print!` it returns the error of a closed pipe.
 fn put(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    if !text.ends_with('\n') {
-        out.write_all(b"\n")?;
-    }
-    out.flush()
+    let end: &[u8] = if text.is_empty() || text.ends_with('\n') { b"" } else { b"\n" };
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.write_all(end)).and_then(|()| out.flush());
+    written.map_err(|e| io::Error::new(e.kind(), format!("cannot write to standard output: {e}")))
 }

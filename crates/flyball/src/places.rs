@@ -12,7 +12,7 @@ pub fn notebook(global: &Global) -> Result<PathBuf> {
     }
     match variable("FLYBALL_NOTEBOOK") {
         Some(folder) => Ok(folder),
-        None => Ok(xdg("XDG_DATA_HOME", ".local/share")?.join("flyball")),
+        None => Ok(xdg("XDG_DATA_HOME", ".local/share", "results", "--notebook")?.join("flyball")),
     }
 }
 
@@ -25,7 +25,7 @@ pub fn state() -> Result<PathBuf> {
     if is_root() {
         return Ok("/var/lib/flyball".into());
     }
-    Ok(xdg("XDG_STATE_HOME", ".local/state")?.join("flyball"))
+    Ok(xdg("XDG_STATE_HOME", ".local/state", "the ledger of changes", "FLYBALL_STATE")?.join("flyball"))
 }
 
 /// Whether this is root.
@@ -38,12 +38,13 @@ pub fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).with_context(|| format!("cannot make `{}` absolute", path.display()))
 }
 
-fn xdg(name: &str, fallback: &str) -> Result<PathBuf> {
+fn xdg(name: &str, fallback: &str, purpose: &str, instead: &str) -> Result<PathBuf> {
     if let Some(folder) = variable(name).filter(|f| f.is_absolute()) {
         return Ok(folder);
     }
-    let home = variable("HOME")
-        .context("cannot find a folder for results: HOME is not set; name one with --notebook")?;
+    let home = variable("HOME").with_context(|| {
+        format!("cannot find a folder for {purpose}: HOME is not set; set it, or name one with {instead}")
+    })?;
     Ok(home.join(fallback))
 }
 

@@ -4,7 +4,7 @@
 use analysis::explain::{Case, explain, not_measured};
 use analysis::summarise::summarise;
 use analysis::summary::{RunData, RunSummary};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use domain::finding::{Finding, NotMeasured};
 use domain::inventory::Inventory;
 use domain::trial::{RunId, TrialKey};
@@ -55,22 +55,21 @@ impl Results {
     }
 
     /// Adds the traces that a page draws by itself: of each cell the first valid trial, then the others in their order.
-    pub fn with_traces(self, notebook: &Notebook) -> Result<Self> {
+    pub fn with_traces(self, notebook: &Notebook) -> Self {
         let keys = keys_to_draw(&self.data);
         self.with_traces_of(notebook, keys)
     }
 
-    /// Adds the traces of these trials; one without a trace is passed over.
-    pub fn with_traces_of(mut self, notebook: &Notebook, keys: Vec<TrialKey>) -> Result<Self> {
+    /// Adds the traces of these trials. One that cannot be read is told, and not drawn.
+    pub fn with_traces_of(mut self, notebook: &Notebook, keys: Vec<TrialKey>) -> Self {
         for key in keys {
-            let reader = notebook.trace(&self.data.run.id, &key);
-            let Some(mut reader) = reader.with_context(|| format!("trial `{}`", key.folder()))? else {
-                continue;
-            };
-            let trace = reader.read(TRACE_ROWS, |_| true)?;
-            self.traces.push((key, TraceView::from_trace(&trace)));
+            match trace(notebook, &self.data.run.id, &key) {
+                Ok(Some(view)) => self.traces.push((key, view)),
+                Ok(None) => {}
+                Err(error) => eprintln!("warning: the trace of `{}` is not drawn: {error}", key.folder()),
+            }
         }
-        Ok(self)
+        self
     }
 
     /// As the report crate takes it.
@@ -108,6 +107,11 @@ pub fn tell(problems: &[Problem]) {
     for problem in problems {
         eprintln!("warning: passed over `{}`: {}", problem.path.display(), problem.reason);
     }
+}
+
+fn trace(notebook: &Notebook, id: &RunId, key: &TrialKey) -> notebook::Result<Option<TraceView>> {
+    let Some(mut reader) = notebook.trace(id, key)? else { return Ok(None) };
+    Ok(Some(TraceView::from_trace(&reader.read(TRACE_ROWS, |_| true)?)))
 }
 
 fn inventory(notebook: &Notebook, id: &RunId) -> Option<Inventory> {

@@ -2,18 +2,19 @@
 
 use crate::exit::Busy;
 use crate::interrupt::Interrupt;
+use crate::preflight;
 use crate::progress::Progress;
 use analysis::schedule::Schedule;
 use anyhow::{Context, Result, bail};
 use domain::plan::Plan;
 use domain::rng::Seed;
 use domain::study::Study;
-use domain::trial::{Provenance, Run, RunId, Trial, Validity};
+use domain::trial::{Provenance, Run, RunId, Trial, TrialKey, Validity};
 use domain::{Nanos, Timestamp};
 use machine::ledger::RestoreReport;
 use machine::supervise::Supervisor;
 use machine::{Ledger, LocalMachine, Machine};
-use notebook::{Notebook, RunFolder};
+use notebook::{Notebook, Problem, RunFolder};
 use runner::{Done, Host, Site, Stop, Target};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -55,13 +56,20 @@ pub struct Measured {
 /// A bound on a look at the study's git repository; a huge one on a cold disk takes longer, and is not waited for.
 const GIT_PATIENCE: Duration = Duration::from_secs(5);
 
+const CANNOT_GO_ON: &str =
+    "the run cannot go on (what was measured is kept, and running it again measures what is missing)";
+
 /// Measures what is missing of a study. Whatever happens, settings are as before when this returns.
 pub fn measure(order: Order<'_>) -> Result<Measured> {
     let machine = LocalMachine;
+    // The seed decides the order alone: what can fail is the same for every seed.
+    preflight::check(&Plan::new(order.study.clone(), Seed(0))?)?;
     let interrupt = Interrupt::catch()?;
     let inventory = machine::inventory::take(&machine)?;
     let identity = machine::inventory::identity(&inventory);
     let mut supervisor = supervisor(&order.state)?;
+    // What still runs of a Flyball that was killed with its supervisor may hold the very device that is to be undone.
+    machine::workload::end_orphans();
     let (ledger, recovered) = Ledger::open(&order.state, &machine).map_err(busy)?;
     tell(&recovered);
 
@@ -116,6 +124,7 @@ impl Session<'_> {
         let (trials, problems) = self.folder.trials()?;
         crate::results::tell(&problems);
         let mut schedule = Schedule::new(&self.plan, &trials)?;
+        problems.iter().filter_map(damaged).for_each(|key| schedule.pass_over(&key));
         let run = self.folder.run().id.clone();
         eprintln!("run {run}, seed {}, {} cells", self.plan.seed, self.plan.cells.len());
         if !trials.is_empty() {
@@ -189,12 +198,20 @@ impl Session<'_> {
             if done.restored.foreign().next().is_some() {
                 return Ok(pace.end(Ended::LeftAlone));
             }
+            if let Some(target) = &target {
+                target.verify().context(CANNOT_GO_ON)?;
+            }
         }
         for cell in schedule.given_up() {
             pace.progress.say(&format!("given up: {}: every attempt failed", self.plan.cells[cell].id));
         }
         Ok(pace.end(Ended::AllMeasured))
     }
+}
+
+/// The trial that a damaged folder was.
+fn damaged(problem: &Problem) -> Option<TrialKey> {
+    TrialKey::from_folder(problem.path.file_name()?.to_str()?)
 }
 
 /// Progress, and how long trials take here.

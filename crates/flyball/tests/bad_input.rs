@@ -71,6 +71,12 @@ fn a_run_that_nobody_measured_is_named_with_what_there_is() {
     place.measure(&["run", &place.study("small", SMALL)]);
     let error = place.fails(1, &["show", "smell"]);
     assert!(error.contains("smell") && error.contains("small"), "{error}");
+    let error = place.fails(1, &["show", "small", "b99.read_4k.a0"]);
+    assert!(error.contains("no trial `b99.read_4k.a0`"), "{error}");
+    let error = place.fails(1, &["compare", "small"]);
+    assert!(error.contains("only one such run"), "{error}");
+    let output = place.output(&["list", "smell"]);
+    assert!(output.stdout.is_empty() && support::stderr(&output).contains("smell"), "{output:?}");
 }
 
 #[test]
@@ -96,4 +102,130 @@ fn the_reader_of_a_pipe_may_leave() {
         .output()
         .unwrap();
     assert!(output.stderr.is_empty(), "{}", support::stderr(&output));
+}
+
+#[test]
+fn an_option_that_its_tool_cannot_take_ends_it_before_anything_is_made() {
+    let place = Place::new();
+    let study = place.study("banana", &SMALL.replace("256k", "banana"));
+    let error = place.fails(2, &["run", &study]);
+    assert!(error.contains("banana"), "{error}");
+    assert!(!place.path("notebook").exists(), "a notebook was made for nothing");
+}
+
+#[test]
+fn a_setting_that_no_machine_has_ends_it_before_anything_is_made() {
+    let place = Place::new();
+    let text = SMALL.replace("[measure]", "[settings]\nread_ahead_kbb = 3\n\n[measure]");
+    let error = place.fails(2, &["run", &place.study("misspelt", &text)]);
+    assert!(error.contains("read_ahead_kbb") && error.contains("`read_ahead_kb`"), "{error}");
+    assert!(!place.path("notebook").exists(), "a notebook was made for nothing");
+}
+
+#[test]
+fn without_root_a_study_that_needs_it_says_so_before_anything_is_made() {
+    if !support::is_root() {
+        eprintln!("skipped: needs root, to become somebody who is not");
+        return;
+    }
+    let place = Place::new();
+    let study = place.study("loop", &SMALL.replace("file =", "loop ="));
+    // Another user has to reach the program, the study and the folders.
+    let folder = place.folder.path();
+    std::fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let program = folder.join("flyball");
+    std::fs::copy(env!("CARGO_BIN_EXE_flyball"), &program).unwrap();
+    let output = std::process::Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&program)
+        .args(["run", &study])
+        .env("FLYBALL_NOTEBOOK", place.path("notebook"))
+        .env("FLYBALL_STATE", place.path("state"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", support::stderr(&output));
+    assert!(
+        support::stderr(&output).contains("needs root: it makes a loop device"),
+        "{}",
+        support::stderr(&output)
+    );
+    assert!(!place.path("notebook").exists(), "a notebook was made for nothing");
+    assert!(!place.path("state").exists(), "a state folder was made for nothing");
+}
+
+#[test]
+fn a_target_that_is_gone_ends_the_run_and_the_next_one_goes_on() {
+    let place = Place::new();
+    let script = format!("rm -f '{}'; echo {{x}}", place.path("notebook/work/target").display());
+    let text = format!(
+        "flyball = 1\nname = \"gone\"\nquestion = \"Q?\"\n[target]\nfile = \"1MiB\"\n[workload.rm]\ntool = \"command\"\n\
+         argv = [\"sh\", \"-c\", \"{script}\"]\n[factor.x]\nlevels = [1, 2, 3]\n[measure]\nmetric = \"elapsed\"\nrepeats = 2\n"
+    );
+    let study = place.study("gone", &text);
+    let error = place.fails(1, &["run", &study]);
+    assert!(error.contains("cannot go on") && error.contains("target"), "{error}");
+    assert_eq!(place.trials().len(), 1, "trials were run on a target that is gone");
+    place.fails(1, &["run", &study]);
+    assert_eq!(place.trials().len(), 2);
+}
+
+#[test]
+fn a_recorded_command_that_a_signal_ends_gives_the_code_of_a_shell() {
+    let place = Place::new();
+    place.fails(137, &["record", "--", "sh", "-c", "kill -9 $$"]);
+    place.fails(7, &["record", "--", "sh", "-c", "exit 7"]);
+}
+
+#[test]
+fn a_study_without_end_is_refused() {
+    let error = Place::new().fails(2, &["run", "/dev/zero"]);
+    assert!(error.contains("/dev/zero"), "{error}");
+}
+
+/// The folder of the first trial.
+fn first_trial(place: &Place) -> std::path::PathBuf {
+    let run = std::fs::read_dir(place.path("notebook/runs")).unwrap().next().unwrap().unwrap().path();
+    run.join("trials").join(&place.trials()[0])
+}
+
+#[test]
+fn a_torn_trial_does_not_keep_a_run_from_going_on() {
+    let place = Place::new();
+    let study = place.study("small", &SMALL.replace("repeats = [3, 3]", "repeats = [30, 30]"));
+    let mut child = place.spawn(&["run", &study]);
+    support::wait_until("a trial is there", || !place.trials().is_empty());
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+        .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let torn = first_trial(&place).join("trial.json");
+    let text = std::fs::read(&torn).unwrap();
+    std::fs::write(&torn, &text[..text.len() / 2]).unwrap();
+    let before = place.trials().len();
+    let mut child = place.spawn(&["run", &study]);
+    support::wait_until("the run goes on", || {
+        place.trials().len() > before + 1 || child.try_wait().unwrap().is_some()
+    });
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+        .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(std::fs::read(&torn).unwrap().len(), text.len() / 2, "a damaged trial was written to");
+}
+
+#[test]
+fn a_torn_trace_is_told_and_the_page_is_written_without_it() {
+    let place = Place::new();
+    place.measure(&["run", &place.study("small", SMALL)]);
+    std::fs::write(first_trial(&place).join("trace.parquet"), "PAR1 and nothing").unwrap();
+    let page = place.path("page.html");
+    let output = place.output(&["report", "small", "--out", page.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", support::stderr(&output));
+    assert!(support::stderr(&output).contains("is not drawn"), "{}", support::stderr(&output));
+    assert!(page.exists());
+}
+
+#[test]
+fn restore_speaks_json_too() {
+    let text = Place::new().ok(&["restore", "--json"]);
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(value["schema"].is_number() && value["restored"].is_array(), "{text}");
 }

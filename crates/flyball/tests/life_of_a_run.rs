@@ -66,6 +66,32 @@ fn kill_9_at_any_moment_loses_and_doubles_nothing() {
     assert_eq!(status["changed"].as_array().map(Vec::len), Some(0), "{status}");
 }
 
+/// The processes whose arguments name this place, but for Flyball itself.
+fn workloads_of(place: &Place) -> usize {
+    let folder = place.folder.path().to_str().unwrap().to_owned();
+    let arguments =
+        |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+    let all = std::fs::read_dir("/proc").unwrap().flatten().map(arguments);
+    all.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .filter(|line| line.starts_with("fio") && line.contains(&folder))
+        .count()
+}
+
+#[test]
+fn kill_9_takes_the_jobs_of_fio_along_which_live_in_sessions_of_their_own() {
+    let place = Place::new();
+    let text = SMALL
+        .replace("tool = \"dd\"", "tool = \"fio\"")
+        .replace("direction = \"read\"", "rw = \"read\", runtime = \"60s\", time_based = true")
+        .replace("direction = \"write\"", "rw = \"write\", runtime = \"60s\", time_based = true");
+    let mut child = place.spawn(&["run", &place.study("jobs", &text)]);
+    wait_until("fio and its job run", || workloads_of(&place) >= 2);
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    wait_until("nothing of fio is left", || workloads_of(&place) == 0);
+    wait_until("the target is removed", || !place.path("notebook/work/target").exists());
+}
+
 #[test]
 fn ctrl_c_keeps_what_was_measured_and_the_next_run_adds_only_what_is_missing() {
     let place = Place::new();

@@ -11,6 +11,7 @@ mod loopdev;
 mod recorded;
 pub mod settings;
 pub mod supervise;
+pub mod workload;
 
 pub use access::{CommandOutput, LocalMachine, MOST_OUTPUT, Machine};
 pub use inventory::identity;

@@ -3,10 +3,12 @@
 //! The worker starts it before it changes anything, with a pipe on its standard input. On the pipe the worker
 //! announces the process groups that it starts (`group PGID START`, START being when its leader was started) and
 //! that have ended (`gone PGID`), and says `done` when everything is undone. When the pipe closes without that
-//! word, the worker is dead: its groups are killed, its lock falls free, and its ledger is undone.
+//! word, the worker is dead: its groups are killed, and what carries its [mark](crate::workload); its lock falls free,
+//! and its ledger is undone.
 
 use crate::ledger::{Ledger, RestoreReport};
 use crate::settings::{Error, numbered};
+use crate::workload::{self, Mark};
 use crate::{LocalMachine, Machine, lock};
 use rustix::process::{Pid, Signal, kill_process_group, setsid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -153,6 +155,7 @@ pub fn supervise_main(
     machine: &dyn Machine,
 ) -> Result<Ending, Error> {
     let failed = |what| move |source| Error::State { what, path: state.to_owned(), source };
+    let workloads = Mark::of_parent();
     outlive_the_terminal().map_err(failed("leave the terminal while watching over"))?;
     // A worker that is dead before it could hear this has closed `input` as well.
     let _ = ready.write_all(READY.as_bytes()).and_then(|()| ready.flush());
@@ -162,6 +165,9 @@ pub fn supervise_main(
         Heard::Silence(groups) => groups,
     };
     let killed = kill_groups(&groups, machine);
+    if let Some(mark) = workloads {
+        workload::end(&mark);
+    }
     let (_ledger, report) = Ledger::open_within(LOCK, state, machine)?;
     Ok(Ending::Recovered { killed, report })
 }

@@ -64,11 +64,10 @@ impl Notebook {
                 revisions(&of_study),
             ),
             None => refuse(
-                format!(
-                    "there are only {} such runs, and `~{}` is the one before",
-                    fitting.len(),
-                    parts.before
-                ),
+                match fitting.len() {
+                    1 => "there is only one such run; run the study again for another".to_owned(),
+                    runs => format!("there are only {runs} such runs, and `~{}` is the oldest", runs - 1),
+                },
                 fitting.iter().take(MOST_SUGGESTIONS).map(|run| run.id.0.clone()).collect(),
             ),
         }
@@ -205,7 +204,7 @@ mod tests {
         check(
             "quick~3",
             expect![
-                "cannot find a run for `quick~3`: there are only 3 such runs, and `~3` is the one before; did you mean `quick-20261103-c` or `quick-20261102-b` or `quick-20261101-a`?"
+                "cannot find a run for `quick~3`: there are only 3 such runs, and `~2` is the oldest; did you mean `quick-20261103-c` or `quick-20261102-b` or `quick-20261101-a`?"
             ],
         );
         check(

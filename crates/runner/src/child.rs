@@ -3,15 +3,15 @@
 //! - It leads a process group of its own, so that a Ctrl-C at the terminal reaches only Flyball, and so that
 //!   everything it started can be ended with it.
 //! - It dies with the thread that started it (`PR_SET_PDEATHSIG`, prctl(2)): a `kill -9` of Flyball does not leave
-//!   the workload running. Its own children are not covered by that; whoever is told of the group through
-//!   `started` ends those.
+//!   the workload running. Its own children are not covered by that; Flyball's supervisor ends those.
+//! - It carries a mark in its environment ([`machine::workload`]), by which its children are found and ended that left
+//!   the group, as fio's jobs do.
 //! - Its output goes to files, not to memory, up to [`MOST_PRINTED`].
-//!
-//! A process that leaves its group (`setsid`) escapes; no tool that Flyball drives does.
 
 use crate::Error;
 use domain::Nanos;
 use domain::units::Bytes;
+use machine::workload::{self, Mark};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process_group, pidfd_open};
 use std::fs::File;
@@ -38,6 +38,9 @@ pub const LAST_WAIT: Duration = Duration::from_secs(10);
 /// What a child may print, standard output and error together: the longest report known, fio's json+ with
 /// hundreds of jobs, is below 100 MiB, and a disk is not filled with garbage.
 pub const MOST_PRINTED: Bytes = Bytes::from_mib(256);
+
+/// What is kept of each stream of a child that printed more: enough to see what it was, in a notebook that is kept.
+const KEPT_OF_TOO_MUCH: Bytes = Bytes::from_mib(1);
 
 /// What is run, and within which bounds.
 pub struct Task<'a> {
@@ -103,11 +106,13 @@ pub fn run(task: &Task<'_>, started: &mut dyn FnMut(u32)) -> Result<Ended, Error
     if let Some(folder) = task.folder {
         command.current_dir(folder);
     }
+    let mark = Mark::new();
+    command.env(workload::VARIABLE, mark.as_str());
     prepare(&mut command, task.descriptors);
 
     let begin = Instant::now();
     let child = command.spawn().map_err(|e| spawn_error(program, e))?;
-    let running = Running { program, pid: Pid::from_child(&child), pidfd: None };
+    let running = Running { program, pid: Pid::from_child(&child), pidfd: None, mark };
     started(child.id());
     running.finish(task, begin)
 }
@@ -117,6 +122,7 @@ struct Running<'a> {
     program: &'a str,
     pid: Pid,
     pidfd: Option<OwnedFd>,
+    mark: Mark,
 }
 
 impl Running<'_> {
@@ -135,6 +141,11 @@ impl Running<'_> {
         // Whatever it started and left behind goes with it.
         self.signal(Signal::KILL);
         let (status, usage) = self.reap()?;
+        workload::end(&self.mark);
+        if cause == Some(How::PrintedTooMuch) {
+            shorten(&task.stdout)?;
+            shorten(&task.stderr)?;
+        }
         let how = match cause {
             Some(how) => how,
             None if libc::WIFSIGNALED(status) => How::Killed(libc::WTERMSIG(status)),
@@ -222,6 +233,16 @@ impl Running<'_> {
             }
         }
     }
+}
+
+/// Keeps the beginning of a file.
+fn shorten(path: &Path) -> Result<(), Error> {
+    let shorten = || {
+        let file = File::options().write(true).open(path)?;
+        let length = file.metadata()?.len();
+        file.set_len(length.min(KEPT_OF_TOO_MUCH.get()))
+    };
+    shorten().map_err(|e| Error::file("shorten", path, e))
 }
 
 fn prepare(command: &mut Command, descriptors: Rlimit) {
@@ -377,12 +398,23 @@ mod tests {
     }
 
     #[test]
+    fn what_left_its_group_is_ended_as_well() {
+        let script = "setsid sh -c 'echo $$; exec sleep 1000' & sleep 0.5";
+        let (ended, stdout, _) = run_here(&["sh", "-c", script], LONG, &AtomicBool::new(false));
+        assert_eq!(ended.unwrap().how, How::Exited(0));
+        let pid: u32 = stdout.trim().parse().unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+        assert!(stat.as_ref().map_or(true, |s| s.contains(") Z ")), "{stat:?}");
+    }
+
+    #[test]
     fn garbage_without_end_is_stopped() {
         let (ended, _, _) = run_here(&["head", "-c", "400M", "/dev/zero"], LONG, &AtomicBool::new(false));
         // 400 MiB may be written between two looks; the child then ends by itself.
         let how = ended.unwrap().how;
         assert!(matches!(how, How::PrintedTooMuch | How::Exited(0)), "{how:?}");
-        let (ended, _, _) = run_here(&["yes"], LONG, &AtomicBool::new(false));
+        let (ended, stdout, _) = run_here(&["yes"], LONG, &AtomicBool::new(false));
         assert_eq!(ended.unwrap().how, How::PrintedTooMuch);
+        assert_eq!(stdout.len() as u64, KEPT_OF_TOO_MUCH.get());
     }
 }

@@ -41,7 +41,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         confidence: Confidence::Shown,
         gain: None,
         remedy: Some(Remedy {
-            what: "measure more often (`repeats_max`), longer (`runtime`), or when nothing else runs".into(),
+            what: "measure more often (`repeats`), longer (`runtime`), or when nothing else runs".into(),
             settings: vec![],
             undo: "nothing to undo: this is about the measurement, not the machine".into(),
         }),

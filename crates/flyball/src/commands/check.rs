@@ -54,7 +54,7 @@ pub fn check(global: &Global, arguments: &Check) -> Result<End> {
         limit: Some(LIMIT),
     };
     let measured = session::measure(order)?;
-    let results = Results::load(&measured.notebook, &measured.run, None)?.with_traces(&measured.notebook)?;
+    let results = Results::load(&measured.notebook, &measured.run, None)?.with_traces(&measured.notebook);
     let report = results.report();
     put(&if global.json { report::json(&report) } else { report::text(&report) })?;
     let page = folder.join("report.html");

@@ -15,7 +15,7 @@ use machine::settings::Error as SettingError;
 use machine::{LocalMachine, Machine};
 use runner::tools::{self, Job};
 use serde_json::{Value, json};
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::path::{Path, PathBuf};
 
 /// The version of the JSON form of a plan.
@@ -151,11 +151,12 @@ fn describe(
     let (least, most, unknown) = expected(plan, cells);
     writeln!(text, "{}\n", plan.study.question)?;
     writeln!(text, "seed {}", plan.seed)?;
-    writeln!(text, "{} cells, each {} to {} times", cells.len(), measure.repeats_min, measure.repeats_max)?;
-    write!(text, "expected time {least} to {most}")?;
+    let times = range(measure.repeats_min, measure.repeats_max);
+    writeln!(text, "{} cells, each {times} times", cells.len())?;
+    write!(text, "expected time {}", range(least, most))?;
     match unknown {
         0 => writeln!(text)?,
-        n => writeln!(text, ", and what the workloads of {n} cells take that state no time")?,
+        n => writeln!(text, ", and what the workloads of {n} cells take, which state no time")?,
     }
     if let Some((path, size)) = target {
         writeln!(text, "makes {} of {size}, and removes it at the end", path.display())?;
@@ -181,6 +182,11 @@ fn describe(
         writeln!(text, "  {}", plan.cells[index].id)?;
     }
     Ok(())
+}
+
+/// `6 to 12`, or just `6`.
+fn range<T: PartialEq + Display>(least: T, most: T) -> String {
+    if least == most { least.to_string() } else { format!("{least} to {most}") }
 }
 
 fn was(write: &SettingWrite) -> String {

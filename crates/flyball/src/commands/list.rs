@@ -25,6 +25,9 @@ pub fn list(global: &Global, arguments: &List) -> Result<End> {
     results::tell(&problems);
     let wanted = |entry: &RunEntry| arguments.study.as_ref().is_none_or(|study| entry.run.study == *study);
     let runs: Vec<RunEntry> = runs.into_iter().filter(wanted).collect();
+    if let (Some(study), true) = (&arguments.study, runs.is_empty()) {
+        eprintln!("there is no run of the study `{study}`; `flyball list` shows all");
+    }
     put(&if global.json { as_json(&runs) } else { as_text(&runs) })?;
     Ok(End::Done)
 }

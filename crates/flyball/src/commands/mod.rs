@@ -31,7 +31,7 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Report(arguments) => read::report(global, arguments),
         Command::Export(arguments) => export::export(global, arguments),
         Command::Status => undo::status(global),
-        Command::Restore => undo::restore(),
+        Command::Restore => undo::restore(global),
         Command::Completions { shell } => paperwork::completions(*shell),
         Command::Man { folder } => paperwork::man(folder),
         Command::Supervise { state } => undo::supervise(state),

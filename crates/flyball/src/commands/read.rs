@@ -4,7 +4,7 @@ use crate::args::{Explain, Global, Report, ReportFormat, Show};
 use crate::exit::{End, Usage};
 use crate::results::Results;
 use crate::{places, put};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use domain::trial::TrialKey;
 use notebook::Notebook;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,11 @@ pub fn show(global: &Global, arguments: &Show) -> Result<End> {
     let id = notebook.find(&arguments.run)?;
     if let Some(name) = &arguments.trial {
         let key = key(name)?;
-        let trial = notebook.trial(&id, &key)?;
         let folder = notebook.trial_folder(&id, &key);
+        if !folder.exists() {
+            bail!("the run `{id}` has no trial `{name}`; `flyball export {id}` lists its trials");
+        }
+        let trial = notebook.trial(&id, &key)?;
         if global.json {
             let stored = folder.join("trial.json");
             put(&std::fs::read_to_string(&stored)
@@ -53,10 +56,10 @@ pub fn report(global: &Global, arguments: &Report) -> Result<End> {
     let text = match format {
         ReportFormat::Html => {
             let results = match arguments.trial.as_slice() {
-                [] => results.with_traces(&notebook)?,
+                [] => results.with_traces(&notebook),
                 names => {
                     let keys = names.iter().map(|name| known_key(&results, name)).collect::<Result<_>>()?;
-                    results.with_traces_of(&notebook, keys)?
+                    results.with_traces_of(&notebook, keys)
                 }
             };
             let out = arguments.out.clone().unwrap_or_else(|| PathBuf::from(format!("{id}.html")));

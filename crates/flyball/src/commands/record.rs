@@ -15,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde_json::json;
 use std::fmt::Write;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -65,9 +66,14 @@ pub fn record(global: &Global, arguments: &Record) -> Result<End> {
     let kept = folder.commit(&recording)?;
     put(&if global.json { as_json(&recording, &kept) } else { as_text(&recording, &kept) })?;
     match status {
-        Some(status) if !status.success() => Ok(End::Child(status.code().unwrap_or(1))),
+        Some(status) if !status.success() => Ok(End::Child(code_of(status))),
         _ => Ok(End::Done),
     }
+}
+
+/// The code that a shell gives to it: 128 and the number of the signal where one ended it.
+fn code_of(status: ExitStatus) -> i32 {
+    status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1)
 }
 
 /// Runs the command, or waits; `None` where there was no command.

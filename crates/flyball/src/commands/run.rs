@@ -7,7 +7,12 @@ use crate::session::{self, Begin, Measured, Order};
 use crate::{places, put};
 use anyhow::Result;
 use domain::Study;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
+
+/// What is read of a study file: more than a study may have, so that a longer one is refused, and `/dev/zero` ends.
+const MOST_READ: u64 = 2 << 20;
 
 /// Runs a study, or shows what running it would do.
 pub fn run(global: &Global, arguments: &Run) -> Result<End> {
@@ -56,7 +61,10 @@ pub fn end(measured: &Measured, results: &Results) -> End {
 
 fn read(path: &Path) -> Result<(Study, String)> {
     let shown = path.display();
-    let bytes = std::fs::read(path).map_err(|e| Usage(format!("cannot read the study `{shown}`: {e}")))?;
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(MOST_READ).read_to_end(&mut bytes))
+        .map_err(|e| Usage(format!("cannot read the study `{shown}`: {e}")))?;
     let text = String::from_utf8(bytes).map_err(|e| {
         Usage(format!("cannot read the study `{shown}`: byte {} is not UTF-8", e.utf8_error().valid_up_to()))
     })?;

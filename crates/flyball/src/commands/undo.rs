@@ -5,14 +5,15 @@ use crate::exit::End;
 use crate::session::{busy, tell};
 use crate::{places, put};
 use anyhow::{Result, bail};
-use machine::ledger::{PendingChange, Status, Undone, status as read_status};
+use machine::ledger::{PendingChange, RestoreReport, Status, Undone, status as read_status};
+use machine::settings::Error;
 use machine::supervise::{Ending, supervise_main};
 use machine::{Ledger, LocalMachine};
 use serde_json::json;
 use std::io::{self, BufReader};
 use std::path::Path;
 
-/// The version of the JSON form of `status`.
+/// The version of the JSON forms of `status` and `restore`.
 const SCHEMA: u32 = 1;
 
 /// Shows what is changed now, who changed it, and what `restore` would do.
@@ -23,29 +24,53 @@ pub fn status(global: &Global) -> Result<End> {
 }
 
 /// Puts everything back.
-pub fn restore() -> Result<End> {
+pub fn restore(global: &Global) -> Result<End> {
     let state = places::state()?;
-    if !state.exists() {
-        put("nothing was ever changed here")?;
-        return Ok(End::Done);
-    }
-    let (_ledger, report) = Ledger::open(&state, &LocalMachine).map_err(busy)?;
-    for undone in report.restored() {
-        put(&undone.to_string())?;
+    let report = if state.exists() {
+        machine::workload::end_orphans();
+        Ledger::open(&state, &LocalMachine).map_err(busy)?.1
+    } else {
+        RestoreReport::default()
+    };
+    if global.json {
+        put(&restored_as_json(&report))?;
+    } else {
+        put(&restored_as_text(&report))?;
     }
     tell(&report);
     if report.failed().next().is_some() {
         bail!("not everything could be put back; what is left stays in the ledger: see `flyball status`");
     }
-    if report.undone.is_empty() {
-        put("nothing is changed")?;
-    }
     Ok(if report.foreign().next().is_some() { End::LeftAlone } else { End::Done })
+}
+
+fn restored_as_text(report: &RestoreReport) -> String {
+    if report.undone.is_empty() {
+        return "nothing is changed".to_owned();
+    }
+    report.restored().map(ToString::to_string).collect::<Vec<String>>().join("\n")
+}
+
+fn restored_as_json(report: &RestoreReport) -> String {
+    let all =
+        |undone: &mut dyn Iterator<Item = &Undone>| undone.map(ToString::to_string).collect::<Vec<String>>();
+    let value = json!({
+        "schema": SCHEMA,
+        "restored": all(&mut report.restored()),
+        "left_alone": all(&mut report.foreign()),
+        "failed": all(&mut report.failed()),
+        "notes": report.notes,
+    });
+    format!("{value:#}")
 }
 
 /// Watches over the process at the other end of standard input.
 pub fn supervise(state: &Path) -> Result<End> {
-    let ending = supervise_main(BufReader::new(io::stdin()), io::stdout(), state, &LocalMachine)?;
+    let ending = match supervise_main(BufReader::new(io::stdin()), io::stdout(), state, &LocalMachine) {
+        // Who was faster to take the lock has put everything back as the first thing it did.
+        Err(Error::Busy { .. }) => return Ok(End::Done),
+        other => other?,
+    };
     if let Ending::Recovered { report, .. } = &ending {
         // Standard error is still the terminal of the one that died.
         report.restored().for_each(|undone| eprintln!("flyball was killed; {undone}"));

@@ -36,7 +36,7 @@ use undo::Scope;
 
 /// How long a second Flyball waits for the first: long enough for a supervisor to end its work, short enough to be
 /// told at once that another run is on.
-const PATIENCE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The ledger of this machine, held by this process alone.
 #[derive(Debug)]

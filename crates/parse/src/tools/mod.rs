@@ -170,12 +170,12 @@ impl Metrics {
 /// How much of an output an error shows: enough for the last message of most tools.
 const TAIL_CHARS: usize = 300;
 
-/// The last of a text, on one line.
+/// The last of a text, on one line, without anything that a terminal would obey.
 fn tail(text: &str) -> String {
     let text = text.trim_end();
     let start = text.char_indices().rev().nth(TAIL_CHARS - 1).map_or(0, |(index, _)| index);
     let lines: Vec<&str> = text[start..].lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    lines.join(" | ")
+    lines.join(" | ").replace(char::is_control, "?")
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ fn find(output: &str, metric: &MetricPattern) -> Result<Metric, ToolError> {
     let value = number.ok_or_else(|| ToolError::NotANumber {
         metric: name.clone(),
         pattern: pattern.clone(),
-        text: text.to_owned(),
+        text: tail(text),
     })?;
     Ok(Metric { value, unit: metric.unit.clone(), better: metric.better })
 }
@@ -130,6 +130,24 @@ mod tests {
             r"took (\S+) s",
             expect![[
                 r#"cannot read the metric `real`: pattern `took (\S+) s` took `inf`, which is not a number; make its group take the digits alone"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_not_shown() {
+        check_error(
+            "\u{1b}[2J\u{7}\u{9b}31mgone\u{8}",
+            r"took (\d+)",
+            expect![[
+                r#"cannot find the metric `real`: pattern `took (\d+)` matches nothing in the output, which ends with `?[2J??31mgone?`; correct the pattern, or make the command print the number"#
+            ]],
+        );
+        check_error(
+            "took \u{1b}[2J s",
+            r"took (\S+) s",
+            expect![[
+                r#"cannot read the metric `real`: pattern `took (\S+) s` took `?[2J`, which is not a number; make its group take the digits alone"#
             ]],
         );
     }

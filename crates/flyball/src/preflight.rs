@@ -1,0 +1,86 @@
+//! What can be known to fail before anything is made: options that a tool's driver refuses, settings that no machine
+//! has, rights that are missing.
+//!
+//! Non-goal: what only this machine lacks, a tool or a governor. Cells that need it are skipped, and say so.
+
+use crate::exit::Usage;
+use crate::places;
+use anyhow::{Result, bail};
+use domain::plan::Plan;
+use domain::setting::SettingRequest;
+use domain::study::Target;
+use domain::units::Bytes;
+use machine::LocalMachine;
+use machine::ledger::preview;
+use machine::settings::Error as SettingError;
+use runner::tools::{self, Job};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Looks a plan over.
+///
+/// # Errors
+/// [`Usage`] with everything that is wrong in the study; else that it needs root, where this is not root.
+pub fn check(plan: &Plan) -> Result<()> {
+    let wrong = mistakes(plan);
+    if !wrong.is_empty() {
+        let lines: Vec<String> = wrong.iter().map(|line| format!("\n{line}")).collect();
+        return Err(Usage(format!(
+            "the study `{}` is wrong; nothing was run{}",
+            plan.study.name,
+            lines.concat()
+        ))
+        .into());
+    }
+    if plan.needs_root() && !places::is_root() {
+        bail!(
+            "the study `{}` needs root: it {}; run it with sudo, or see the plan with --dry-run",
+            plan.study.name,
+            why_root(plan)
+        );
+    }
+    Ok(())
+}
+
+/// Each mistake once, however many cells have it.
+fn mistakes(plan: &Plan) -> BTreeSet<String> {
+    let target = target(plan.study.target);
+    let mut found = BTreeSet::new();
+    for cell in &plan.cells {
+        let job = Job { workload: &cell.workload, target, raw: Path::new("/") };
+        if let Err(error) = tools::invocation(&job) {
+            found.insert(format!("workload `{}`: {error}", cell.workload.name));
+        }
+        found.extend(cell.settings.iter().filter_map(no_setting));
+    }
+    found
+}
+
+/// Stands for the target that will be made: no driver looks at the file itself.
+fn target(kind: Target) -> Option<(&'static Path, Bytes)> {
+    match kind {
+        Target::None => None,
+        Target::File(size) | Target::Loop(size) => Some((Path::new("/target"), size)),
+    }
+}
+
+/// Why no machine has this setting.
+fn no_setting(request: &SettingRequest) -> Option<String> {
+    match preview(&LocalMachine, std::slice::from_ref(request), None) {
+        Err(error @ (SettingError::UnknownSetting { .. } | SettingError::NotASetting { .. })) => {
+            Some(error.to_string())
+        }
+        _ => None,
+    }
+}
+
+fn why_root(plan: &Plan) -> String {
+    let requests = plan.cells.iter().flat_map(|cell| &cell.settings);
+    let settings: BTreeSet<String> = requests.map(|r| format!("`{}`", r.setting)).collect();
+    let settings = settings.into_iter().collect::<Vec<String>>().join(", ");
+    match (plan.study.target, settings.is_empty()) {
+        (Target::Loop(_), true) => "makes a loop device".to_owned(),
+        (Target::Loop(_), false) => format!("makes a loop device and sets {settings}"),
+        (Target::None | Target::File(_), _) => format!("sets {settings}"),
+    }
+}

@@ -1,0 +1,172 @@
+//! Ending a workload with everything that it started, also what left its process group: fio's job processes each
+//! begin a session of their own (setsid(2) in fio's `backend.c`), and survive the death of the fio that started them.
+//!
+//! Every process of a workload carries a mark in its environment, which children inherit and another user's processes
+//! cannot have. A process that clears its environment escapes; of the process group that it leads or stays in, the
+//! caller takes care.
+
+use crate::lock::process;
+use crate::settings::numbered;
+use crate::{LocalMachine, Machine};
+use rustix::process::{Pid, PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The variable that holds the mark.
+pub const VARIABLE: &str = "FLYBALL_WORKLOAD";
+
+/// How long killed processes may take to die: one that waits for a disk dies only when the disk answers.
+const DEATH: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(5);
+
+/// What the processes of one workload carry, `PID.START.COUNT.`, or those of all workloads of one Flyball,
+/// `PID.START.`: with its start, a process's id names one process and no other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark(String);
+
+impl Mark {
+    /// A mark that no other workload has.
+    #[expect(clippy::new_without_default, reason = "no two are equal, and a default would be")]
+    pub fn new() -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let Self(all) = Self::of_all(std::process::id());
+        Self(format!("{all}{}.", COUNT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// What all workloads carry that this process's parent starts; `None` where it is dead.
+    pub(crate) fn of_parent() -> Option<Self> {
+        let parent = getppid().filter(|p| !p.is_init())?;
+        Some(Self::of_all(parent.as_raw_nonzero().get().unsigned_abs()))
+    }
+
+    fn of_all(pid: u32) -> Self {
+        let started = process(&LocalMachine, pid).map_or(0, |p| p.started);
+        Self(format!("{pid}.{started}."))
+    }
+
+    /// The value of [`VARIABLE`].
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The mark that a process carries.
+    fn carried_by(pid: u32) -> Option<Self> {
+        let at = |name: &str| format!("/proc/{pid}/{name}");
+        // In another container the same numbers are other processes.
+        let namespace = |path: &str| LocalMachine.link(Path::new(path)).ok();
+        if namespace(&at("ns/pid"))? != namespace("/proc/self/ns/pid")? {
+            return None;
+        }
+        // Nobody may look into the processes of others; a dead one has no environment any more.
+        let environment = LocalMachine.read(Path::new(&at("environ"))).ok()?;
+        let prefix = format!("{VARIABLE}=");
+        let mut variables = environment.split(|byte| *byte == 0);
+        let mark = variables.find_map(|variable| variable.strip_prefix(prefix.as_bytes()))?;
+        Some(Self(String::from_utf8_lossy(mark).into_owned()))
+    }
+
+    fn is_carried_by(&self, pid: u32) -> bool {
+        Self::carried_by(pid).is_some_and(|mark| mark.0.starts_with(&self.0))
+    }
+
+    /// What all workloads carry of the Flyball that made this mark, where that one is dead.
+    fn of_dead_owner(&self) -> Option<Self> {
+        let mut parts = self.0.split('.');
+        let (pid, start): (u32, u64) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let lives = process(&LocalMachine, pid).is_some_and(|p| p.started == start && !p.is_zombie());
+        (!lives).then(|| Self(format!("{pid}.{start}.")))
+    }
+}
+
+/// Kills every process that carries the mark, and waits until they are dead, ten seconds at the most. Returns how many
+/// there were.
+pub fn end(mark: &Mark) -> usize {
+    let deadline = Instant::now() + DEATH;
+    let mut killed = BTreeMap::new();
+    loop {
+        // One that is killed may just have started another: until a look finds none, it is not over.
+        let found: Vec<u32> = others().filter(|pid| mark.is_carried_by(*pid)).collect();
+        for pid in &found {
+            killed.entry(*pid).or_insert_with(|| process(&LocalMachine, *pid).map(|p| p.started));
+            kill(mark, *pid);
+        }
+        let alive = |(pid, started): (&u32, &Option<u64>)| {
+            process(&LocalMachine, *pid).is_some_and(|p| Some(p.started) == *started && !p.is_zombie())
+        };
+        if (found.is_empty() && !killed.iter().any(alive)) || Instant::now() >= deadline {
+            return killed.len();
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// Ends what is left of the workloads of every Flyball that is dead, and whose supervisor died with it. Returns how many
+/// processes there were.
+pub fn end_orphans() -> usize {
+    let marks: BTreeSet<Mark> =
+        others().filter_map(Mark::carried_by).filter_map(|mark| mark.of_dead_owner()).collect();
+    marks.iter().map(end).sum()
+}
+
+fn others() -> impl Iterator<Item = u32> {
+    let own = std::process::id();
+    let pids = numbered(&LocalMachine, "/proc", "").into_iter().filter_map(|pid| pid.parse().ok());
+    pids.filter(move |pid| *pid != own)
+}
+
+/// Through a descriptor: between the look and the signal the id may have become another process's.
+fn kill(mark: &Mark, pid: u32) {
+    let Some(raw) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
+    let Ok(descriptor) = pidfd_open(raw, PidfdFlags::empty()) else { return };
+    if mark.is_carried_by(pid) {
+        // That it has ended meanwhile is what we want.
+        let _ = pidfd_send_signal(&descriptor, Signal::KILL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command};
+
+    fn start(mark: &str) -> Child {
+        // In a session of its own, as a job of fio is.
+        Command::new("setsid").args(["sleep", "1000"]).env(VARIABLE, mark).spawn().unwrap()
+    }
+
+    fn is_alive(child: &mut Child) -> bool {
+        child.try_wait().unwrap().is_none()
+    }
+
+    #[test]
+    fn only_what_carries_the_mark_is_ended() {
+        let (mark, other) = (Mark::new(), Mark::new());
+        let (mut ours, mut another) = (start(mark.as_str()), start(other.as_str()));
+        // Until it has been started it carries the mark of the one that starts it: none.
+        while !mark.is_carried_by(ours.id()) || !other.is_carried_by(another.id()) {
+            std::thread::sleep(POLL);
+        }
+        assert_eq!(end(&mark), 1);
+        assert!(!is_alive(&mut ours) && is_alive(&mut another));
+        assert_eq!(end_orphans(), 0, "the one that started it lives");
+        assert!(is_alive(&mut another));
+        another.kill().unwrap();
+        another.wait().unwrap();
+    }
+
+    #[test]
+    fn what_a_dead_flyball_left_is_ended() {
+        let mut dead = Command::new("sleep").arg("1000").spawn().unwrap();
+        let mark = format!("{}0.", Mark::of_all(dead.id()).0);
+        let mut left = start(&mark);
+        while Mark::carried_by(left.id()).is_none() {
+            std::thread::sleep(POLL);
+        }
+        dead.kill().unwrap();
+        dead.wait().unwrap();
+        end_orphans();
+        assert!(!is_alive(&mut left));
+    }
+}
