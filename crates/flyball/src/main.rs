@@ -7,11 +7,11 @@ mod args;
 mod commands;
 mod exit;
 mod interrupt;
+mod measuring;
 mod places;
 mod preflight;
 mod progress;
 mod results;
-mod session;
 
 use clap::Parser;
 use std::io::{self, Write};

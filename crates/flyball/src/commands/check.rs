@@ -3,8 +3,8 @@
 use crate::args::{Check, Global};
 use crate::commands::run::end;
 use crate::exit::{End, Usage};
+use crate::measuring::{self, Begin, Order};
 use crate::results::Results;
-use crate::session::{self, Begin, Order};
 use crate::{places, put};
 use anyhow::{Context, Result};
 use domain::inventory::Inventory;
@@ -53,7 +53,7 @@ pub fn check(global: &Global, arguments: &Check) -> Result<End> {
         begin: Begin::Anew,
         limit: Some(LIMIT),
     };
-    let measured = session::measure(order)?;
+    let measured = measuring::measure(order)?;
     let results = Results::load(&measured.notebook, &measured.run, None)?.with_traces(&measured.notebook);
     let report = results.report();
     put(&if global.json { report::json(&report) } else { report::text(&report) })?;

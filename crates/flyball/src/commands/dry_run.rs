@@ -2,7 +2,7 @@
 
 use crate::args::Global;
 use crate::exit::End;
-use crate::{places, put, session};
+use crate::{measuring, places, put};
 use anyhow::Result;
 use domain::Nanos;
 use domain::plan::{Cell, Plan};
@@ -29,7 +29,7 @@ const LOOP: &str = "loopN";
 
 /// Prints the plan. Nothing is made, written or locked.
 pub fn show(global: &Global, study: Study, seed: Option<u64>, work: &Path) -> Result<End> {
-    let seed = Seed(seed.unwrap_or_else(|| session::fresh_seed(LocalMachine.now())));
+    let seed = Seed(seed.unwrap_or_else(|| measuring::fresh_seed(LocalMachine.now())));
     let plan = Plan::new(study, seed)?;
     let target = target(plan.study.target, work);
     let cells: Vec<CellPlan> = plan.cells.iter().map(|cell| CellPlan::of(cell, target.as_ref())).collect();

@@ -2,8 +2,8 @@
 
 use crate::args::{Global, Run};
 use crate::exit::{End, Usage};
+use crate::measuring::{self, Begin, Measured, Order};
 use crate::results::Results;
-use crate::session::{self, Begin, Measured, Order};
 use crate::{places, put};
 use anyhow::Result;
 use domain::Study;
@@ -37,7 +37,7 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
         begin: if arguments.new { Begin::Anew } else { Begin::Resume },
         limit: None,
     };
-    let measured = session::measure(order)?;
+    let measured = measuring::measure(order)?;
     let results = Results::load(&measured.notebook, &measured.run, None)?;
     let text = if global.json { report::json(&results.report()) } else { report::text(&results.report()) };
     put(&text)?;

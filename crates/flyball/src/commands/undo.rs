@@ -2,7 +2,7 @@
 
 use crate::args::Global;
 use crate::exit::End;
-use crate::session::{busy, tell};
+use crate::measuring::{busy, tell};
 use crate::{places, put};
 use anyhow::{Result, bail};
 use machine::ledger::{PendingChange, RestoreReport, Status, Undone, status as read_status};

@@ -14,7 +14,8 @@ use domain::{Nanos, Timestamp};
 use machine::ledger::RestoreReport;
 use machine::supervise::Supervisor;
 use machine::{Ledger, LocalMachine, Machine};
-use notebook::{Notebook, Problem, RunFolder};
+use notebook::{Notebook, Problem, RunFolder, Staging};
+use runner::reproduce::{Places, script};
 use runner::{Done, Host, Site, Stop, Target};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -78,10 +79,10 @@ pub fn measure(order: Order<'_>) -> Result<Measured> {
         serde_json::to_string_pretty(&inventory).context("cannot write the inventory as JSON")?;
     let folder = run_folder(&order, &notebook, &machine, &identity, &inventory_json)?;
     let plan = Plan::new(order.study.clone(), folder.run().seed)?;
-    let mut session = Session { machine: &machine, order: &order, plan, ledger, folder, interrupt, identity };
-    let ended = session.run(&mut supervisor);
+    let mut start = Start { machine: &machine, order: &order, plan, ledger, folder, interrupt, identity };
+    let ended = start.run(&mut supervisor);
 
-    let Session { ledger, mut folder, .. } = session;
+    let Start { ledger, mut folder, .. } = start;
     let restored = ledger.finish();
     // What is left of the work folder is nothing of ours; an empty one is.
     let _ = std::fs::remove_dir(&order.work);
@@ -109,7 +110,8 @@ enum Ended {
     LeftAlone,
 }
 
-struct Session<'a> {
+/// Everything that one start of a run holds.
+struct Start<'a> {
     machine: &'a LocalMachine,
     order: &'a Order<'a>,
     plan: Plan,
@@ -119,17 +121,10 @@ struct Session<'a> {
     identity: String,
 }
 
-impl Session<'_> {
+impl Start<'_> {
+    /// Makes the target, and measures what is missing on it.
     fn run(&mut self, supervisor: &mut Supervisor) -> Result<Ended> {
-        let (trials, problems) = self.folder.trials()?;
-        crate::results::tell(&problems);
-        let mut schedule = Schedule::new(&self.plan, &trials)?;
-        problems.iter().filter_map(damaged).for_each(|key| schedule.pass_over(&key));
-        let run = self.folder.run().id.clone();
-        eprintln!("run {run}, seed {}, {} cells", self.plan.seed, self.plan.cells.len());
-        if !trials.is_empty() {
-            eprintln!("{} trials are there already; measuring what is missing", trials.len());
-        }
+        let (mut schedule, before) = self.schedule()?;
         if schedule.next().is_none() {
             return Ok(Ended::AllMeasured);
         }
@@ -154,34 +149,83 @@ impl Session<'_> {
             measure: &self.plan.study.measure,
             fixed: &fixed,
             interrupt: self.interrupt.flag(),
-            run: &run,
+            run: &self.folder.run().id,
             study: &self.plan.study.name,
             provenance: Provenance::Host,
             identity: &self.identity,
         };
         let mut host = Host::new(site, &mut announce);
-        let mut pace = Pace::new(trials.len());
-        while let Some(next) = schedule.next() {
-            if self.interrupt.came() {
-                return Ok(pace.end(Ended::Interrupted));
-            }
-            if self.order.limit.is_some_and(|limit| pace.begun.elapsed() >= limit) {
-                let left = schedule.remaining().at_least;
-                pace.progress.say(&format!("the time is over; {left} planned trials were not made"));
-                return Ok(pace.end(Ended::AllMeasured));
-            }
-            let cell = &self.plan.cells[next.cell];
-            let key = schedule.key(next);
-            pace.show(&key.folder(), &schedule);
-            let mut staging = self.folder.begin(&key)?;
+        let course = Course {
+            plan: &self.plan,
+            folder: &self.folder,
+            target: target.as_ref(),
+            interrupt: &self.interrupt,
+            limit: self.order.limit,
+        };
+        let mut pace = Pace::new(before);
+        let ended = course.measure_all(&mut schedule, &mut pace, &mut |cell, key, staging| {
             let raw = staging.raw_dir();
-            let done = host.trial(cell, &key, &raw, staging.sink());
+            let done = host.trial(cell, key, &raw, staging.sink());
             if let Some(pid) = group.take() {
                 warn(supervisor.borrow_mut().gone(pid));
             }
-            let done = match done {
+            done
+        });
+        pace.progress.clear();
+        ended
+    }
+
+    /// What is to be measured, and how many trials are there already.
+    fn schedule(&self) -> Result<(Schedule, usize)> {
+        let (trials, problems) = self.folder.trials()?;
+        crate::results::tell(&problems);
+        let mut schedule = Schedule::new(&self.plan, &trials)?;
+        problems.iter().filter_map(damaged).for_each(|key| schedule.pass_over(&key));
+        let run = &self.folder.run().id;
+        eprintln!("run {run}, seed {}, {} cells", self.plan.seed, self.plan.cells.len());
+        if !trials.is_empty() {
+            eprintln!("{} trials are there already; measuring what is missing", trials.len());
+        }
+        Ok((schedule, trials.len()))
+    }
+}
+
+/// What the loop over trials looks at.
+struct Course<'a> {
+    plan: &'a Plan,
+    folder: &'a RunFolder,
+    target: Option<&'a Target>,
+    interrupt: &'a Interrupt,
+    limit: Option<Duration>,
+}
+
+/// Makes one trial, aside.
+type MakeTrial<'a> = dyn FnMut(&domain::plan::Cell, &TrialKey, &mut Staging) -> Result<Done, Stop> + 'a;
+
+impl Course<'_> {
+    /// One trial after the other, each kept before the next begins.
+    fn measure_all(
+        &self,
+        schedule: &mut Schedule,
+        pace: &mut Pace,
+        make: &mut MakeTrial<'_>,
+    ) -> Result<Ended> {
+        while let Some(next) = schedule.next() {
+            if self.interrupt.came() {
+                return Ok(Ended::Interrupted);
+            }
+            if self.limit.is_some_and(|limit| pace.begun.elapsed() >= limit) {
+                let left = schedule.remaining().at_least;
+                pace.progress.say(&format!("the time is over; {left} planned trials were not made"));
+                return Ok(Ended::AllMeasured);
+            }
+            let cell = &self.plan.cells[next.cell];
+            let key = schedule.key(next);
+            pace.show(&key.folder(), schedule);
+            let mut staging = self.folder.begin(&key)?;
+            let done = match make(cell, &key, &mut staging) {
                 Ok(done) => done,
-                Err(Stop::Interrupted) => return Ok(pace.end(Ended::Interrupted)),
+                Err(Stop::Interrupted) => return Ok(Ended::Interrupted),
                 Err(Stop::Unsupported(reason)) => {
                     pace.progress.say(&format!("skipped: {}: {reason}", cell.id));
                     schedule.skip(next.cell);
@@ -189,23 +233,31 @@ impl Session<'_> {
                 }
                 Err(other) => return Err(other.into()),
             };
-            let script = script(&done, kind, target.as_ref(), &raw);
-            staging.commit(&done.trial, &script)?;
+            self.keep(staging, &done)?;
             pace.told(&done.trial);
             schedule.record(&done.trial)?;
-            tell(&done.restored);
-            refuse_leftovers(&done.restored)?;
             if done.restored.foreign().next().is_some() {
-                return Ok(pace.end(Ended::LeftAlone));
-            }
-            if let Some(target) = &target {
-                target.verify().context(CANNOT_GO_ON)?;
+                return Ok(Ended::LeftAlone);
             }
         }
         for cell in schedule.given_up() {
             pace.progress.say(&format!("given up: {}: every attempt failed", self.plan.cells[cell].id));
         }
-        Ok(pace.end(Ended::AllMeasured))
+        Ok(Ended::AllMeasured)
+    }
+
+    /// Stores a trial, and sees to it that the next one finds the machine as this one did.
+    fn keep(&self, staging: Staging, done: &Done) -> Result<()> {
+        let places = Places {
+            target: self.target.map(Target::path),
+            device: self.target.and_then(Target::device),
+            raw: &staging.raw_dir(),
+        };
+        let script = script(&done.trial, self.plan.study.target, &done.commands, &places);
+        staging.commit(&done.trial, &script)?;
+        tell(&done.restored);
+        refuse_leftovers(&done.restored)?;
+        self.target.map_or(Ok(()), Target::verify).context(CANNOT_GO_ON)
     }
 }
 
@@ -246,11 +298,6 @@ impl Pace {
             }
             Validity::Failed(reason) => self.progress.say(&format!("failed: {name}: {reason}")),
         }
-    }
-
-    fn end(&self, ended: Ended) -> Ended {
-        self.progress.clear();
-        ended
     }
 }
 
@@ -363,13 +410,4 @@ fn revision(machine: &dyn Machine, folder: &Path) -> Option<String> {
     let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
     let changed = git(&["status", "--porcelain", "--untracked-files=no"])?;
     Some(if changed.is_empty() { commit } else { format!("{commit}+") })
-}
-
-fn script(done: &Done, kind: domain::study::Target, target: Option<&Target>, raw: &Path) -> String {
-    let places = runner::reproduce::Places {
-        target: target.map(Target::path),
-        device: target.and_then(Target::device),
-        raw,
-    };
-    runner::reproduce::script(&done.trial, kind, &done.commands, &places)
 }
