@@ -38,7 +38,7 @@ fn runs(global: &Global, arguments: &Compare, notebook: &Notebook) -> Result<End
     let found = compare_runs(&a, &b, arguments.metric.as_deref(), across)?;
     let comparisons: Vec<(String, Comparison)> =
         found.cells.iter().map(|c| (c.cell.to_string(), c.comparison.clone())).collect();
-    let title = format!("{} against {}", found.b, found.a);
+    let title = format!("B, which is {}, against A, which is {}", found.b, found.a);
     let notes = notes(&found);
     show(global, &ComparisonReport { title, sentence: found.verdict, comparisons, notes })
 }
