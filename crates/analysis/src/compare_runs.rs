@@ -9,6 +9,7 @@ use crate::summarise::summarise;
 use crate::summary::{CellSummary, Comparison, RunData, RunSummary, Verdict};
 use crate::words::{counted, listed, percent};
 use domain::plan::CellId;
+use domain::study::Measure;
 use domain::trial::{Provenance, RunId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -115,7 +116,7 @@ pub fn compare_runs(
         .chain(of_a.aa_floor)
         .chain(of_b.aa_floor)
         .fold(0.0, f64::max);
-    let cells = common_cells(a, b, &of_a, &of_b, threshold);
+    let cells = common_cells(&a.study.measure, &of_a, &of_b, threshold);
     if cells.is_empty() {
         return Err(CompareError::NothingInCommon { a: ids.0, b: ids.1, metric: of_a.metric });
     }
@@ -141,8 +142,7 @@ fn only_in(one: &RunSummary, other: &RunSummary) -> Vec<CellId> {
 }
 
 fn common_cells(
-    a: &RunData,
-    b: &RunData,
+    measure: &Measure,
     of_a: &RunSummary,
     of_b: &RunSummary,
     threshold: f64,
@@ -158,7 +158,7 @@ fn common_cells(
         metric: &of_a.metric,
         unit: of_a.unit.clone(),
         better: of_a.better,
-        confidence: a.study.measure.confidence,
+        confidence: measure.confidence,
         threshold,
         blocks: Blocks::Unrelated,
     };
