@@ -88,7 +88,9 @@ fn impurities(package: &Package, root: &Path) -> Result<Vec<String>, Box<dyn Err
 
 /// Lines outside comments and before the file's tests that name something impure.
 fn impure_lines(text: &str) -> impl Iterator<Item = (usize, &'static str)> + '_ {
-    let code = text.lines().enumerate().take_while(|(_, line)| line.trim() != "#[cfg(test)]");
+    // A `#[cfg(test)]` over `mod testing;` or a single item hides nothing but that.
+    let tests = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
+    let code = text[..tests].lines().enumerate();
     code.filter(|(_, line)| !line.trim_start().starts_with("//")).filter_map(|(index, line)| {
         let named = IMPURE.iter().find(|what| line.contains(*what) || through_a_group(line, what))?;
         Some((index + 1, *named))
@@ -140,9 +142,10 @@ mod tests {
 
     #[test]
     fn impure_names_are_found_outside_comments_and_tests() {
-        let text = "//! std::fs is not used\nuse std::fs;\nuse std::{collections::BTreeMap, env};\n#[cfg(test)]\nuse std::net;\n";
+        let text = "//! std::fs is not used\nuse std::fs;\nuse std::{collections::BTreeMap, env};\n\
+                    #[cfg(test)]\nmod testing;\nuse std::net;\n#[cfg(test)]\nmod tests {\nuse std::process;\n}\n";
         let found: Vec<_> = impure_lines(text).collect();
-        assert_eq!(found, [(2, "std::fs"), (3, "std::env")]);
+        assert_eq!(found, [(2, "std::fs"), (3, "std::env"), (6, "std::net")]);
     }
 
     #[test]
