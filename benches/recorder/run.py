@@ -81,7 +81,7 @@ class Load:
         self.child.wait()
 
 
-def side_by_side(folder, rate):
+def side_by_side(folder, rate, processes):
     tools = {
         "flyball, system only": lambda: ours(folder, rate, "--system"),
         "flyball, all": lambda: ours(folder, rate),
@@ -93,7 +93,7 @@ def side_by_side(folder, rate):
         for name, run in tools.items():
             results[name].append(run())
     middle = {name: statistics.median(r["ms"] for r in rows) for name, rows in results.items()}
-    print(f"\n### {rate} Hz, {LOAD_THREADS} threads of a load besides the machine's own\n")
+    print(f"\n### {rate} Hz, {LOAD_THREADS} threads of a load, in {processes} processes, besides the machine's own\n")
     print("| tool | CPU ms a sample | range | bytes a sample | sadc / it | pidstat / it |")
     print("|---|---|---|---|---|---|")
     for name, rows in results.items():
@@ -141,8 +141,10 @@ def main():
         version = subprocess.run([SADC, "-V"], capture_output=True, text=True).stdout.split("\n")[0]
         print(f"{os.cpu_count()} × {model[1] if model else platform.machine()}, Linux {platform.release()}, "
               f"{version}; {ROUNDS} rounds of {SECONDS} s, medians; load average before: {os.getloadavg()[0]:.2f}")
-        with Load(LOAD_THREADS, 10):
-            side_by_side(folder, 100)
+        # Ours reads one clock a process: the more processes, the more work.
+        for processes in [10, LOAD_THREADS]:
+            with Load(LOAD_THREADS, processes):
+                side_by_side(folder, 100, processes)
         fastest(folder)
         many(folder, 1)
         many(folder, 1000)
