@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The arrows that the design allows: a crate, and all crates of this workspace that it may depend on.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("domain", &[]),
     ("parse", &["domain"]),
     ("analysis", &["domain"]),
@@ -18,12 +18,18 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("recorder", &["domain", "parse"]),
     ("runner", &["domain", "parse", "machine", "recorder"]),
     ("notebook", &["domain"]),
-    ("flyball", &["domain", "parse", "analysis", "report", "machine", "recorder", "runner", "notebook"]),
+    ("sim", &["domain"]),
+    ("lab", &["domain", "machine", "sim"]),
+    ("pstate-plugin", &[]),
+    (
+        "flyball",
+        &["domain", "parse", "analysis", "report", "machine", "recorder", "runner", "notebook", "sim", "lab"],
+    ),
     ("xtask", &["domain", "parse", "machine"]),
 ];
 
 /// Crates that take values and return values, and touch nothing.
-const PURE: [&str; 4] = ["domain", "parse", "analysis", "report"];
+const PURE: [&str; 5] = ["domain", "parse", "analysis", "report", "sim"];
 
 /// What a pure crate must not name outside its tests.
 const IMPURE: [&str; 10] = [

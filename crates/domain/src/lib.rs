@@ -11,6 +11,7 @@
 pub mod bench;
 pub mod finding;
 pub mod inventory;
+pub mod lab;
 pub mod outcome;
 pub mod plan;
 pub mod rng;

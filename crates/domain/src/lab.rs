@@ -1,0 +1,191 @@
+//! The lab: what a study asks of its virtual machine, and what is known of a trial from outside the guest.
+//!
+//! A lab machine has virtual P-states (a table; a QEMU plugin paces each virtual CPU by it), modelled disks (a block
+//! server delays each request by a disk model) and a *time dilation* D: where it is D times slower than the machine it
+//! stands for, every device and every timer that can be set is D times slower too, and rates are multiplied by D
+//! again before they are kept. Inside the guest, and in [`LabAccount`], time is the guest's own.
+
+use crate::time::Nanos;
+use crate::units::{Bytes, Hertz, Microjoules};
+
+/// What a study's `[lab]` table asks for; [`Default`] is the machine of a study without one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lab {
+    /// Virtual CPUs.
+    pub vcpus: u32,
+    /// The guest's memory.
+    pub memory: Bytes,
+    /// How many times slower than the machine it stands for.
+    pub dilation: Dilation,
+    /// The table of virtual P-states: the name of a shipped one, or a path from the study's folder. `None`: the
+    /// guest has no cpufreq, and its CPUs run as fast as they can.
+    pub pstates: Option<String>,
+    /// Modelled disks, in the order of the file; the guest sees them as `sda`, `sdb`, …
+    pub disks: Vec<LabDisk>,
+    /// Links that several disks share, by name.
+    pub links: Vec<LabLink>,
+    /// Kernel modules to load beside those that every guest has, with their parameters:
+    /// `null_blk nr_devices=1 memory_backed=1`.
+    pub modules: Vec<String>,
+    /// Shell lines that the guest runs once, in this order, before the target is opened. A guest has nothing that could
+    /// be lost: its disks are made anew for each start.
+    pub prepare: Vec<String>,
+}
+
+impl Default for Lab {
+    fn default() -> Self {
+        Self {
+            vcpus: 1,
+            memory: Bytes::from_mib(768),
+            dilation: Dilation::Fixed(1.0),
+            pstates: None,
+            disks: Vec::new(),
+            links: Vec::new(),
+            modules: Vec::new(),
+            prepare: Vec::new(),
+        }
+    }
+}
+
+/// How a lab machine's time dilation is found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Dilation {
+    /// This factor, at least 1.
+    Fixed(f64),
+    /// From how fast this host can pace, with headroom, and the instructions a second of the machine it stands for.
+    Auto,
+}
+
+/// One modelled disk of a lab machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabDisk {
+    /// Its name in the study, which is its serial number in the guest.
+    pub name: String,
+    /// The disk model: the name of a shipped one, or a path from the study's folder.
+    pub model: String,
+    /// Its size, where it is to be smaller than the model's own.
+    pub size: Option<Bytes>,
+    /// The link that it shares, by name.
+    pub link: Option<String>,
+}
+
+/// A link that several disks share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabLink {
+    /// Its name in the study.
+    pub name: String,
+    /// The model: the name of a shipped one, or a path from the study's folder.
+    pub model: String,
+}
+
+/// A table of virtual P-states.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PStateTable {
+    /// Its name.
+    pub name: String,
+    /// Fastest first, as ACPI's `_PSS` has them; at least one.
+    pub states: Vec<PState>,
+    /// How long a change takes, as `_PSS` tells the kernel; ondemand derives its sampling period from it.
+    pub latency: Nanos,
+    /// Which CPUs change together.
+    pub domains: PStateDomains,
+    /// Instructions a second that a virtual CPU runs at [`PState::speed`] 1.
+    pub pace: f64,
+    /// Instructions a second of the machine that it stands for, at speed 1; needed for [`Dilation::Auto`] alone.
+    pub stands_for: Option<f64>,
+}
+
+/// Which CPUs share one frequency (`_PSD`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PStateDomains {
+    /// Each CPU has a policy of its own.
+    PerCpu,
+    /// All CPUs share one policy.
+    Shared,
+}
+
+/// One virtual P-state.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PState {
+    /// As the kernel sees it.
+    pub frequency: Hertz,
+    /// Relative to the fastest, which is 1; above 0.
+    pub speed: f64,
+    /// Power of one CPU while it executes, in watts; `None` where the table gives none.
+    pub busy_watts: Option<f64>,
+    /// Power of one CPU while it is idle in this state, in watts.
+    pub idle_watts: Option<f64>,
+}
+
+/// What is known of a trial from outside its guest: the ground truth that the recording inside is held against.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LabAccount {
+    /// The machine's time dilation; 1 where the slow machine is the machine.
+    pub dilation: f64,
+    /// The CPUs, where they were paced.
+    pub pacing: Option<Pacing>,
+    /// The modelled disks that had requests, in the order of the study.
+    pub disks: Vec<DiskService>,
+}
+
+/// The plugin's record of the paced part of a trial, in the guest's time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pacing {
+    /// Instructions a second at speed 1.
+    pub pace: f64,
+    /// When pacing began, from the start of the trial's trace; `None` where nothing was recorded.
+    pub began: Option<Nanos>,
+    /// How long it lasted.
+    pub span: Nanos,
+    /// The virtual CPUs, in order.
+    pub vcpus: Vec<VcpuRecord>,
+    /// The table's watts integrated over this record: modelled, not measured. `None` where the table has none.
+    pub energy: Option<Microjoules>,
+}
+
+/// What one virtual CPU did while it was paced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VcpuRecord {
+    /// Its number in the guest.
+    pub cpu: u32,
+    /// Time and work in each state that it was in, fastest first.
+    pub states: Vec<StateRecord>,
+    /// When it changed to which frequency, from the beginning of pacing; the first is at zero. At most
+    /// [`MOST_TRANSITIONS`].
+    pub transitions: Vec<(Nanos, Hertz)>,
+    /// How many transitions there were in all.
+    pub transitions_total: u64,
+    /// By how much it fell behind its pace: time for which instructions that were due had not run.
+    pub late: Nanos,
+}
+
+/// A bound on the transitions that a trial keeps for one virtual CPU: more than a timeline can show.
+pub const MOST_TRANSITIONS: usize = 4_096;
+
+/// What one virtual CPU did in one P-state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateRecord {
+    /// The state's frequency.
+    pub frequency: Hertz,
+    /// Time in it, idle time included: what `cpufreq/stats/time_in_state` counts.
+    pub time: Nanos,
+    /// Time in it while not idle.
+    pub busy: Nanos,
+    /// Instructions executed in it.
+    pub instructions: u64,
+}
+
+/// What one modelled disk did during a trial, as its server counted it, in the guest's time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiskService {
+    /// Its name in the study.
+    pub disk: String,
+    /// Requests answered.
+    pub requests: u64,
+    /// Time that the model gave them, summed.
+    pub modelled: Nanos,
+    /// By how much answers came after their deadlines, summed.
+    pub late: Nanos,
+    /// The latest answer.
+    pub latest: Nanos,
+}

@@ -1,0 +1,1 @@
+//! The ACPI table that gives virtual CPUs their P-states.

@@ -1,0 +1,1 @@
+//! How fast this host can pace virtual CPUs.

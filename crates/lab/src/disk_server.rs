@@ -1,0 +1,1 @@
+//! Modelled disks: an NBD server that delays each request by a disk model.

@@ -1,0 +1,1 @@
+//! The messages between this program and itself in the guest.

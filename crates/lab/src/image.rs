@@ -1,0 +1,1 @@
+//! The guest image: an initramfs and a root filesystem, cached by content.

@@ -1,0 +1,1 @@
+//! Kernels: from Debian's packages, unpacked and never installed.

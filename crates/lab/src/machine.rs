@@ -1,0 +1,1 @@
+//! A lab machine: QEMU, from its start to its end.

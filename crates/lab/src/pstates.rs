@@ -1,0 +1,1 @@
+//! P-state tables: shipped ones and files.

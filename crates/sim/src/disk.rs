@@ -1,0 +1,1 @@
+//! Disk models: when a request that arrives now is done.
