@@ -31,6 +31,7 @@ pub fn study(factors: &[(&str, &[&str])]) -> Study {
         factors: factors.iter().map(factor).collect(),
         settings: vec![],
         measure: Measure::default(),
+        lab: domain::lab::Lab::default(),
     }
 }
 
@@ -75,6 +76,7 @@ pub fn valid(key: TrialKey, metrics: &[(&str, f64)]) -> Trial {
         environment: BTreeMap::new(),
         validity: Validity::Valid,
         measurement: Some(measurement),
+        lab: None,
     }
 }
 

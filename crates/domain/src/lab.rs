@@ -5,8 +5,9 @@
 //! stands for, every device and every timer that can be set is D times slower too, and rates are multiplied by D
 //! again before they are kept. Inside the guest, and in [`LabAccount`], time is the guest's own.
 
+use crate::outcome::{Better, Metric};
 use crate::time::Nanos;
-use crate::units::{Bytes, Hertz, Microjoules};
+use crate::units::{Bytes, Hertz, Microjoules, Unit};
 
 /// What a study's `[lab]` table asks for; [`Default`] is the machine of a study without one.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +31,8 @@ pub struct Lab {
     /// Shell lines that the guest runs once, in this order, before the target is opened. A guest has nothing that could
     /// be lost: its disks are made anew for each start.
     pub prepare: Vec<String>,
+    /// The folder of the guest in which a file target is made, by its absolute path; `None`: in the guest's memory.
+    pub work: Option<String>,
 }
 
 impl Default for Lab {
@@ -43,8 +46,17 @@ impl Default for Lab {
             links: Vec::new(),
             modules: Vec::new(),
             prepare: Vec::new(),
+            work: None,
         }
     }
+}
+
+/// The name of the metric that the lab adds where its P-states have watts; no other machine has it.
+pub const ENERGY_MODELLED: &str = "energy_modelled";
+
+/// That metric: what the table of P-states says that the CPUs took while they were paced.
+pub fn energy_metric(energy: Microjoules) -> Metric {
+    Metric { value: energy.joules(), unit: Unit::Joules, better: Better::Lower }
 }
 
 /// How a lab machine's time dilation is found.

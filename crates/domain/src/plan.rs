@@ -101,9 +101,9 @@ impl Plan {
         self.cells.iter().any(|c| !c.settings.is_empty())
     }
 
-    /// Whether making the target needs root.
+    /// Whether the target or a setting needs root.
     pub fn needs_root(&self) -> bool {
-        matches!(self.study.target, Target::Loop(_)) || self.writes_settings()
+        matches!(self.study.target, Target::Loop(_) | Target::LabDevice(_)) || self.writes_settings()
     }
 }
 
@@ -181,6 +181,7 @@ mod tests {
             factors,
             settings: vec![],
             measure: Measure::default(),
+            lab: crate::lab::Lab::default(),
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! This is what a study *means*; what was typed, and where, is known to `parse::study` alone.
 
+use crate::lab::Lab;
 use crate::outcome::Better;
 use crate::setting::SettingRequest;
 use crate::time::Nanos;
@@ -28,11 +29,13 @@ pub struct Study {
     pub settings: Vec<SettingRequest>,
     /// How it is measured.
     pub measure: Measure,
+    /// The virtual machine that the lab runs it in; no other machine looks at it.
+    pub lab: Lab,
 }
 
-/// What the workloads read and write. Everything here is Flyball's own: it is made before the first trial and
-/// removed after the last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What the workloads read and write. Files and loop devices are Flyball's own: made before the first trial and removed
+/// after the last. A device that is there already is used by the lab alone, whose disks hold nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Nothing: the workload brings its own.
     None,
@@ -40,6 +43,9 @@ pub enum Target {
     File(Bytes),
     /// A loop device over such a file; needs root.
     Loop(Bytes),
+    /// A block device that the lab's guest has or its preparation made, by its absolute path: `/dev/sda`,
+    /// `/dev/mapper/vault`. No other machine may use it.
+    LabDevice(String),
 }
 
 /// A program that does work, and reports how much.

@@ -1,5 +1,6 @@
 //! A trial: one run of one cell, with everything that is needed to judge and to repeat it.
 
+use crate::lab::LabAccount;
 use crate::outcome::Outcome;
 use crate::plan::CellId;
 use crate::setting::SettingRecord;
@@ -205,6 +206,8 @@ pub struct Trial {
     pub validity: Validity,
     /// What was measured; `None` where the workload failed before it reported.
     pub measurement: Option<Measurement>,
+    /// What is known of it from outside its guest; `None` everywhere but in the lab.
+    pub lab: Option<LabAccount>,
 }
 
 impl Trial {

@@ -16,7 +16,7 @@ use machine::supervise::Supervisor;
 use machine::{Ledger, LocalMachine, Machine};
 use notebook::{Notebook, Problem, RunFolder, Staging};
 use runner::reproduce::{Places, script};
-use runner::{Done, Host, Site, Stop, Target};
+use runner::{Devices, Done, Host, Site, Stop, Target};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -128,9 +128,14 @@ impl Start<'_> {
         if schedule.next().is_none() {
             return Ok(Ended::AllMeasured);
         }
-        let kind = self.plan.study.target;
-        let made =
-            Target::make(&mut self.ledger, &self.order.work, kind, self.plan.seed, self.interrupt.flag());
+        let made = Target::make(
+            &mut self.ledger,
+            &self.order.work,
+            &self.plan.study.target,
+            Devices::Refused,
+            self.plan.seed,
+            self.interrupt.flag(),
+        );
         let target = match made {
             Err(runner::Error::Interrupted) => return Ok(Ended::Interrupted),
             other => other?,
@@ -253,7 +258,7 @@ impl Course<'_> {
             device: self.target.and_then(Target::device),
             raw: &staging.raw_dir(),
         };
-        let script = script(&done.trial, self.plan.study.target, &done.commands, &places);
+        let script = script(&done.trial, &self.plan.study.target, &done.commands, &places);
         staging.commit(&done.trial, &script)?;
         tell(&done.restored);
         refuse_leftovers(&done.restored)?;

@@ -6,9 +6,10 @@
 use crate::exit::Usage;
 use crate::places;
 use anyhow::{Result, bail};
+use domain::lab::ENERGY_MODELLED;
 use domain::plan::Plan;
 use domain::setting::SettingRequest;
-use domain::study::Target;
+use domain::study::{Study, Target};
 use domain::units::Bytes;
 use machine::LocalMachine;
 use machine::ledger::preview;
@@ -22,6 +23,7 @@ use std::path::Path;
 /// # Errors
 /// [`Usage`] with everything that is wrong in the study; else that it needs root, where this is not root.
 pub fn check(plan: &Plan) -> Result<()> {
+    on_a_host(&plan.study)?;
     let wrong = mistakes(plan);
     if !wrong.is_empty() {
         let lines: Vec<String> = wrong.iter().map(|line| format!("\n{line}")).collect();
@@ -42,9 +44,28 @@ pub fn check(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
+/// Whether a study can be run on a host at all.
+///
+/// # Errors
+/// [`Usage`] where it asks for what only a lab machine has.
+pub fn on_a_host(study: &Study) -> Result<()> {
+    let why = match &study.target {
+        Target::LabDevice(path) => format!(
+            "its target is the device `{path}`, which may hold something here, and only a lab machine's devices never do"
+        ),
+        _ if study.measure.metric == ENERGY_MODELLED => format!(
+            "its metric `{ENERGY_MODELLED}` comes from the table of P-states of a lab machine, and no other machine has one"
+        ),
+        _ => return Ok(()),
+    };
+    let name = &study.name;
+    Err(Usage(format!("cannot run the study `{name}` on this host: {why}; run it with `flyball lab run`"))
+        .into())
+}
+
 /// Each mistake once, however many cells have it.
 fn mistakes(plan: &Plan) -> BTreeSet<String> {
-    let target = target(plan.study.target);
+    let target = target(&plan.study.target);
     let mut found = BTreeSet::new();
     for cell in &plan.cells {
         let job = Job { workload: &cell.workload, target, raw: Path::new("/") };
@@ -57,10 +78,10 @@ fn mistakes(plan: &Plan) -> BTreeSet<String> {
 }
 
 /// Stands for the target that will be made: no driver looks at the file itself.
-fn target(kind: Target) -> Option<(&'static Path, Bytes)> {
+fn target(kind: &Target) -> Option<(&'static Path, Bytes)> {
     match kind {
-        Target::None => None,
-        Target::File(size) | Target::Loop(size) => Some((Path::new("/target"), size)),
+        Target::None | Target::LabDevice(_) => None,
+        Target::File(size) | Target::Loop(size) => Some((Path::new("/target"), *size)),
     }
 }
 
@@ -78,9 +99,9 @@ fn why_root(plan: &Plan) -> String {
     let requests = plan.cells.iter().flat_map(|cell| &cell.settings);
     let settings: BTreeSet<String> = requests.map(|r| format!("`{}`", r.setting)).collect();
     let settings = settings.into_iter().collect::<Vec<String>>().join(", ");
-    match (plan.study.target, settings.is_empty()) {
+    match (&plan.study.target, settings.is_empty()) {
         (Target::Loop(_), true) => "makes a loop device".to_owned(),
         (Target::Loop(_), false) => format!("makes a loop device and sets {settings}"),
-        (Target::None | Target::File(_), _) => format!("sets {settings}"),
+        (Target::None | Target::File(_) | Target::LabDevice(_), _) => format!("sets {settings}"),
     }
 }

@@ -43,6 +43,22 @@ fn every_mistake_of_a_study_is_shown_at_once() {
 }
 
 #[test]
+fn what_only_the_lab_has_is_refused_on_a_host_before_anything_is_made() {
+    let place = Place::new();
+    let device = SMALL.replace("file = \"4MiB\"", "device = \"/dev/null\"");
+    let energy =
+        SMALL.replace("[measure]", "[lab]\npstates = \"xeon\"\n[measure]\nmetric = \"energy_modelled\"");
+    for (text, why) in [(device, "`/dev/null`"), (energy, "`energy_modelled`")] {
+        let study = place.study("labs", &text);
+        for arguments in [&["run", &study][..], &["run", &study, "--dry-run"]] {
+            let error = place.fails(2, arguments);
+            assert!(error.contains(why) && error.contains("flyball lab run"), "{error}");
+        }
+        assert!(!place.path("notebook").exists(), "a notebook was made for nothing");
+    }
+}
+
+#[test]
 fn an_option_that_would_write_elsewhere_is_refused() {
     let place = Place::new();
     let text = SMALL

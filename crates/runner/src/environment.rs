@@ -69,16 +69,19 @@ pub fn now(machine: &dyn Machine) -> Environment {
 }
 
 /// What lies below a target: filesystem, mount options, devices and their queues. `device` is the loop device over
-/// `file`, where there is one.
+/// `file`, or `file` itself, where it is a device.
 pub fn below(machine: &dyn Machine, file: &Path, device: Option<&str>) -> Environment {
     let mut all = Environment::new();
-    if let Some(mount) = mount_of(machine, file) {
+    // A device's node lies on a filesystem too, which has nothing to do with the device.
+    let is_device = fs::metadata(file).is_ok_and(|m| m.file_type().is_block_device());
+    if let Some(mount) = mount_of(machine, file).filter(|_| !is_device) {
         all.insert("filesystem".into(), mount.filesystem);
         all.insert("mount_options".into(), mount.options.join(","));
         all.insert("mount_device".into(), mount.source);
     }
     let mut devices: Vec<String> = device.map(str::to_owned).into_iter().collect();
     devices.extend(devices_below(machine, file));
+    devices.dedup();
     if devices.is_empty() {
         return all;
     }

@@ -95,6 +95,27 @@ pub enum Error {
         /// What is different.
         why: String,
     },
+    /// A study names a device, and this machine could lose something.
+    #[error(
+        "cannot use `{}` as a target: it is there already and may hold something, and only a lab machine's devices never do; \
+         run the study with `flyball lab run`, or write `file` or `loop` under `[target]`",
+        path.display()
+    )]
+    NotInTheLab {
+        /// The device.
+        path: PathBuf,
+    },
+    /// The device that a lab's study names is not one.
+    #[error(
+        "cannot use `{}` as the target: {why}; see what `prepare` under `[lab]` makes, and its output",
+        path.display()
+    )]
+    NoDevice {
+        /// Its path.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// Not possible on this machine; a cell that needs it is skipped.
     #[error("{0}")]
     Unsupported(String),
@@ -129,6 +150,11 @@ impl Error {
     pub(crate) fn file(attempt: &'static str, path: &Path, source: io::Error) -> Self {
         let hint = hint(&source);
         Self::File { attempt, path: path.to_owned(), source, hint }
+    }
+
+    /// A device of a lab's study that is none.
+    pub(crate) fn no_device(path: &Path, why: String) -> Self {
+        Self::NoDevice { path: path.to_owned(), why }
     }
 
     /// A command of a study that is not there.

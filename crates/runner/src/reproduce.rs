@@ -14,17 +14,17 @@ use std::path::Path;
 pub struct Places<'a> {
     /// The target that the commands name.
     pub target: Option<&'a Path>,
-    /// The loop device's name, where the target is one: `loop3`.
+    /// The target's kernel name, where it is a block device: `loop3`, `dm-0`.
     pub device: Option<&'a str>,
     /// The folder that took the tools' raw output.
     pub raw: &'a Path,
 }
 
 /// The script of a trial. `commands` are what it ran, also where it failed and has no measurement.
-pub fn script(trial: &Trial, target: Target, commands: &[Vec<String>], places: &Places<'_>) -> String {
+pub fn script(trial: &Trial, target: &Target, commands: &[Vec<String>], places: &Places<'_>) -> String {
     let mut text = head(trial);
     make_target(&mut text, target);
-    write_settings(&mut text, &trial.settings, places);
+    write_settings(&mut text, &trial.settings, target, places);
     drop_caches(&mut text, trial);
     text.push_str("\n# What was run.\n");
     for argv in commands {
@@ -74,9 +74,10 @@ trap 'exit 130' INT TERM HUP
     text
 }
 
-fn make_target(text: &mut String, target: Target) {
+fn make_target(text: &mut String, target: &Target) {
     let size = match target {
         Target::None => return,
+        Target::LabDevice(path) => return name_target(text, path),
         Target::File(size) | Target::Loop(size) => size,
     };
     let _ =
@@ -87,6 +88,24 @@ fn make_target(text: &mut String, target: Target) {
         text.push_str("LOOP=$(losetup --find --show --direct-io=on \"$TARGET\")\nTARGET=$LOOP\n");
     }
     text.push_str("sync\n");
+}
+
+/// A lab machine's device is nowhere else what it was there: the script never takes one that it was not told.
+fn name_target(text: &mut String, path: &str) {
+    let path = one_line(path);
+    let _ = writeln!(
+        text,
+        "\n# The target was `{path}` of a lab machine, which held nothing; the study's [lab] makes it."
+    );
+    text.push_str(
+        r#"# usage: sh reproduce.sh NEW-FOLDER DEVICE    reads or overwrites DEVICE
+TARGET=$(readlink -f "${2:?"name the block device to run on; what it holds may be overwritten"}")
+if [ ! -b "$TARGET" ]; then
+    echo "cannot run on \`$TARGET\`: it is no block device" >&2
+    exit 1
+fi
+"#,
+    );
 }
 
 fn drop_caches(text: &mut String, trial: &Trial) {
@@ -101,7 +120,7 @@ fn drop_caches(text: &mut String, trial: &Trial) {
     }
 }
 
-fn write_settings(text: &mut String, records: &[SettingRecord], places: &Places<'_>) {
+fn write_settings(text: &mut String, records: &[SettingRecord], target: &Target, places: &Places<'_>) {
     if records.is_empty() {
         return;
     }
@@ -125,15 +144,17 @@ setting() {
             one_line(&record.asked),
             one_line(&record.got)
         );
-        let _ = writeln!(text, "setting {} {}", device_path(&record.path, places), quoted(&record.got));
+        let _ =
+            writeln!(text, "setting {} {}", device_path(&record.path, target, places), quoted(&record.got));
     }
 }
 
-/// The path of a setting; that of the target's own loop device goes by the device that the script makes.
-fn device_path(path: &str, places: &Places<'_>) -> String {
+/// The path of a setting; that of the target's own device goes by the one that the script makes or is told.
+fn device_path(path: &str, target: &Target, places: &Places<'_>) -> String {
+    let variable = if matches!(target, Target::LabDevice(_)) { "TARGET" } else { "LOOP" };
     let device = places.device.map(|name| format!("/sys/block/{name}/"));
     match device.and_then(|folder| path.strip_prefix(&folder).map(str::to_owned)) {
-        Some(rest) => format!("\"/sys/block/${{LOOP##*/}}/\"{}", quoted(&rest)),
+        Some(rest) => format!("\"/sys/block/${{{variable}##*/}}/\"{}", quoted(&rest)),
         None => quoted(path),
     }
 }
@@ -207,6 +228,7 @@ mod tests {
                 .into(),
             validity: Validity::Valid,
             measurement: None,
+            lab: None,
         }
     }
 
@@ -227,7 +249,7 @@ mod tests {
             Places { target: Some(Path::new("/dev/loop3")), device: Some("loop3"), raw: Path::new("/n/raw") };
         let argv = ["fio", "--output=/n/raw/fio.json", "--filename=/dev/loop3", "--description=it's"];
         let commands = [argv.map(str::to_owned).to_vec()];
-        let text = script(&trial(), Target::Loop(Bytes::from_mib(1)), &commands, &places);
+        let text = script(&trial(), &Target::Loop(Bytes::from_mib(1)), &commands, &places);
         assert!(sh_accepts(&text), "{text}");
         assert!(
             text.ends_with(
@@ -246,7 +268,7 @@ mod tests {
         trial.environment.clear();
         let places = Places { target: Some(Path::new("/w/target")), ..places() };
         let commands = [vec!["cksum".to_owned(), "/w/target".into()]];
-        let text = script(&trial, Target::File(Bytes::from_kib(64)), &commands, &places);
+        let text = script(&trial, &Target::File(Bytes::from_kib(64)), &commands, &places);
         let folder = tempfile::tempdir().unwrap();
         let run = |work: &Path| Command::new("sh").args(["-c", &text, "sh"]).arg(work).output().unwrap();
         let output = run(&folder.path().join("new"));
@@ -271,7 +293,7 @@ mod tests {
             record.got = value.into();
         });
         let commands = [vec!["cat".to_owned(), path]];
-        let text = script(&trial, Target::None, &commands, &places());
+        let text = script(&trial, &Target::None, &commands, &places());
         let output =
             Command::new("sh").args(["-c", &text, "sh"]).arg(folder.path().join("new")).output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), "kyber\n");
@@ -281,6 +303,20 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
+    fn a_device_of_the_lab_is_never_taken_without_being_told() {
+        let commands = vec![vec!["fio".into(), "--filename=/dev/sda".into()]];
+        let places = Places { target: Some(Path::new("/dev/sda")), device: Some("sda"), ..places() };
+        let mut trial = trial();
+        trial.settings[0].path = "/sys/block/sda/queue/read_ahead_kb".into();
+        let text = script(&trial, &Target::LabDevice("/dev/sda".into()), &commands, &places);
+        assert!(sh_accepts(&text), "{text}");
+        let named: Vec<&str> = text.lines().filter(|line| line.contains("sda") && !line.starts_with('#')).collect();
+        assert_eq!(named, Vec::<&str>::new());
+        assert!(text.contains("fio '--filename='\"$TARGET\"") || text.contains("fio --filename=\"$TARGET\""), "{text}");
+        assert!(text.contains("setting \"/sys/block/${TARGET##*/}/\"queue/read_ahead_kb"), "{text}");
+    }
+
+    #[test]
         fn any_argument_comes_back_as_it_was(word in "[^\0]{0,20}") {
             let output = Command::new("sh").args(["-c", &format!("printf %s {}", argument(&word, &places()))]).output().unwrap();
             prop_assert_eq!(String::from_utf8(output.stdout).unwrap(), word);

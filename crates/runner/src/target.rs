@@ -1,31 +1,52 @@
-//! The study's target: a file of Flyball's own, or a loop device over one, and nothing else.
+//! The study's target: a file of Flyball's own, a loop device over one, or in the lab a device that the guest has.
 //!
-//! It is made through the ledger, which removes it when it is finished, and when it is opened after a crash.
+//! What is Flyball's own is made through the ledger, which removes it when it is finished, and when it is opened after
+//! a crash. A device is never made, filled or removed here, and only who says [`Devices::OfTheGuest`] gets one at all.
 
-use crate::{Error, fill};
+use crate::{Error, environment, fill};
 use domain::rng::Seed;
 use domain::study;
 use domain::units::Bytes;
-use machine::{Ledger, LoopIo};
-use std::fs::{self, DirBuilder, File};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use machine::{Ledger, LocalMachine, LoopIo};
+use std::fs::{self, DirBuilder, File, Metadata};
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 /// The name of the target's file in the work folder.
 const FILE: &str = "target";
 
+/// Whether a study may name a device that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Devices {
+    /// No: on every machine that could lose something.
+    Refused,
+    /// Yes: this is a guest of the lab, whose disks are made anew for each start.
+    OfTheGuest,
+}
+
 /// What the workloads of a study read and write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    file: PathBuf,
-    /// What workloads are given: the file, or the loop device's node.
+    /// What workloads are given: the file, or the device's node.
     path: PathBuf,
     size: Bytes,
-    /// Device and inode number of the file.
-    identity: (u64, u64),
-    /// The loop device, where there is one.
-    device: Option<Loop>,
+    ground: Ground,
+}
+
+/// What a target is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Ground {
+    /// A file of our own, and the loop device over it where there is one.
+    File {
+        file: PathBuf,
+        /// Its device and inode number.
+        identity: (u64, u64),
+        looped: Option<Loop>,
+    },
+    /// A device that was there.
+    Device(Device),
 }
 
 /// A loop device over the target's file, and how it is told from another that takes its name.
@@ -39,32 +60,62 @@ struct Loop {
 
 impl Loop {
     fn look(name: &str) -> Self {
-        let show = |file| fs::read_to_string(format!("/sys/block/{name}/{file}")).ok();
-        Self { name: name.to_owned(), shown: ["loop/backing_file", "diskseq"].map(show) }
+        Self { name: name.to_owned(), shown: ["loop/backing_file", "diskseq"].map(|file| shown(name, file)) }
+    }
+}
+
+/// What sysfs shows of a block device.
+fn shown(device: &str, file: &str) -> Option<String> {
+    fs::read_to_string(format!("/sys/block/{device}/{file}")).ok()
+}
+
+/// A block device of a lab's guest, and how it is told from another that takes its path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Device {
+    /// As settings know it: `dm-0`, `sda`, also for a partition of that.
+    name: String,
+    /// Its device number.
+    number: u64,
+    /// Its sequence number, which no other disk of this boot has; kernels before 5.15 have none.
+    sequence: Option<String>,
+}
+
+impl Device {
+    /// Looks at an open node; `None` where it is no block device, or sysfs does not know it.
+    fn look(path: &Path, metadata: &Metadata) -> Option<Self> {
+        if !metadata.file_type().is_block_device() {
+            return None;
+        }
+        let name = environment::devices_below(&LocalMachine, path).into_iter().next()?;
+        let sequence = shown(&name, "diskseq");
+        Some(Self { name, number: metadata.rdev(), sequence })
     }
 }
 
 impl Target {
     /// Makes what a study asks for, in a folder that only this user can write to: a file of incompressible bytes,
     /// and where the study wants one, a loop device over it. `None` where the study has no target. Whatever was
-    /// made before an error is removed when the ledger is finished.
+    /// made before an error is removed when the ledger is finished. A device of a lab's guest is opened and looked at.
     ///
     /// A loop device reads and writes its file past the page cache, so that what is measured is not memory.
     ///
     /// # Errors
     /// [`Error::NoSpace`]; [`Error::OpenFolder`]; [`Error::Ledger`] where the file exists already, or this user
-    /// cannot make loop devices; [`Error::File`]; [`Error::Interrupted`].
+    /// cannot make loop devices; [`Error::File`]; [`Error::Interrupted`]; [`Error::NotInTheLab`] for a device where
+    /// devices are refused; [`Error::NoDevice`].
     pub fn make(
         ledger: &mut Ledger<'_>,
         folder: &Path,
-        kind: study::Target,
+        kind: &study::Target,
+        devices: Devices,
         seed: Seed,
         interrupt: &AtomicBool,
     ) -> Result<Option<Self>, Error> {
         let (size, looped) = match kind {
             study::Target::None => return Ok(None),
-            study::Target::File(size) => (size, false),
-            study::Target::Loop(size) => (size, true),
+            study::Target::File(size) => (*size, false),
+            study::Target::Loop(size) => (*size, true),
+            study::Target::LabDevice(path) => return Self::of_the_guest(path.as_ref(), devices).map(Some),
         };
         let folder = own_folder(folder)?;
         fill::check_space(&folder, size)?;
@@ -74,7 +125,24 @@ impl Target {
         Self::over(&own.file, own.path, size, device.as_ref().map(|d| d.name.as_str())).map(Some)
     }
 
-    /// What workloads are given: the file, or the loop device's node.
+    /// The target over a device that is there.
+    fn of_the_guest(path: &Path, devices: Devices) -> Result<Self, Error> {
+        match devices {
+            Devices::Refused => return Err(Error::NotInTheLab { path: path.to_owned() }),
+            Devices::OfTheGuest => {}
+        }
+        // Looked at before it is opened: opening a pipe waits, and other files may act.
+        let found = fs::metadata(path).map_err(|e| Error::no_device(path, e.to_string()))?;
+        let no_block_device = || Error::no_device(path, "it is no block device".into());
+        let device = Device::look(path, &found).ok_or_else(no_block_device)?;
+        let size = device_size(path).map_err(|e| Error::no_device(path, e.to_string()))?;
+        if size == Bytes::new(0) {
+            return Err(Error::no_device(path, "its size is 0".into()));
+        }
+        Ok(Self { path: path.to_owned(), size, ground: Ground::Device(device) })
+    }
+
+    /// What workloads are given: the file, or the device's node.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -84,44 +152,71 @@ impl Target {
         self.size
     }
 
-    /// The loop device's name, where the target is one: what a block device's settings mean without an object.
+    /// The kernel's name of the device, where the target is one: what a block device's settings mean without an object.
     pub fn device(&self) -> Option<&str> {
-        self.device.as_ref().map(|device| device.name.as_str())
+        match &self.ground {
+            Ground::File { looped, .. } => looped.as_ref().map(|device| device.name.as_str()),
+            Ground::Device(device) => Some(&device.name),
+        }
     }
 
-    /// The file, also where a loop device lies over it.
+    /// The file, also where a loop device lies over it; the node of a device that was there.
     pub fn file(&self) -> &Path {
-        &self.file
+        match &self.ground {
+            Ground::File { file, .. } => file,
+            Ground::Device(_) => &self.path,
+        }
     }
 
-    /// Whether it is still the one that was made: same file, same size, same device.
+    /// Whether it is still the one that was made or opened: same file, same size, same device.
     ///
     /// # Errors
     /// [`Error::TargetChanged`].
     pub fn verify(&self) -> Result<(), Error> {
-        let changed = |why: String| Err(Error::TargetChanged { path: self.file.clone(), why });
-        let metadata = match fs::symlink_metadata(&self.file) {
+        let changed = match &self.ground {
+            Ground::File { file, identity, looped } => self.file_changed(file, *identity, looped.as_ref()),
+            Ground::Device(device) => self.device_changed(device),
+        };
+        match changed {
+            Some(why) => Err(Error::TargetChanged { path: self.file().to_owned(), why }),
+            None => Ok(()),
+        }
+    }
+
+    fn file_changed(&self, file: &Path, identity: (u64, u64), looped: Option<&Loop>) -> Option<String> {
+        let metadata = match fs::symlink_metadata(file) {
             Ok(metadata) => metadata,
-            Err(error) => return changed(format!("it cannot be looked at ({error})")),
+            Err(error) => return Some(format!("it cannot be looked at ({error})")),
         };
         if !metadata.file_type().is_file() {
-            return changed("it is no plain file any more".into());
+            return Some("it is no plain file any more".into());
         }
-        if (metadata.dev(), metadata.ino()) != self.identity {
-            return changed("another file has taken its place".into());
+        if (metadata.dev(), metadata.ino()) != identity {
+            return Some("another file has taken its place".into());
         }
         if metadata.len() != self.size.get() {
-            return changed(format!(
-                "it has {}, and was made with {}",
-                Bytes::new(metadata.len()),
-                self.size
-            ));
+            return Some(format!("it has {}, and was made with {}", Bytes::new(metadata.len()), self.size));
         }
-        match &self.device {
+        match looped {
             Some(device) if Loop::look(&device.name) != *device => {
-                changed(format!("`{}` is not the loop device over it any more", device.name))
+                Some(format!("`{}` is not the loop device over it any more", device.name))
             }
-            _ => Ok(()),
+            _ => None,
+        }
+    }
+
+    fn device_changed(&self, device: &Device) -> Option<String> {
+        let metadata = match fs::metadata(&self.path) {
+            Ok(metadata) => metadata,
+            Err(error) => return Some(format!("it cannot be looked at ({error})")),
+        };
+        if Device::look(&self.path, &metadata).as_ref() != Some(device) {
+            return Some(format!("it is not `{}` any more, as it was when it was opened", device.name));
+        }
+        match device_size(&self.path) {
+            Ok(size) if size == self.size => None,
+            Ok(size) => Some(format!("it has {size}, and had {}", self.size)),
+            Err(error) => Some(format!("it cannot be opened ({error})")),
         }
     }
 
@@ -129,9 +224,14 @@ impl Target {
     pub(crate) fn over(open: &File, file: PathBuf, size: Bytes, device: Option<&str>) -> Result<Self, Error> {
         let metadata = open.metadata().map_err(|e| Error::file("look at", &file, e))?;
         let path = device.map_or_else(|| file.clone(), |name| Path::new("/dev").join(name));
-        let device = device.map(Loop::look);
-        Ok(Self { identity: (metadata.dev(), metadata.ino()), file, path, size, device })
+        let identity = (metadata.dev(), metadata.ino());
+        Ok(Self { path, size, ground: Ground::File { file, identity, looped: device.map(Loop::look) } })
     }
+}
+
+/// The size of a block device: its node's end.
+fn device_size(path: &Path) -> std::io::Result<Bytes> {
+    File::open(path)?.seek(SeekFrom::End(0)).map(Bytes::new)
 }
 
 /// Makes the work folder where it is missing, and makes sure that nobody else can put anything into it.

@@ -253,6 +253,7 @@ impl Site<'_, '_> {
             environment,
             validity,
             measurement,
+            lab: None,
         }
     }
 }

@@ -13,12 +13,12 @@ mod bed;
 use bed::{Bed, FILE, LOOP, SMALL, Tmpfs, cell, command, failed, is_root};
 use domain::bench::{BenchError, SinkError};
 use domain::rng::Seed;
-use domain::study::Tool;
+use domain::study::{self, Tool};
 use domain::time::Nanos;
 use domain::trial::{Measurement, Validity};
 use machine::{Ledger, LocalMachine};
 use runner::testing::ScriptedBench;
-use runner::{Done, Error, Stop, Target};
+use runner::{Devices, Done, Error, Stop, Target};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -52,6 +52,54 @@ fn the_target_is_ours_alone() {
     assert!(again.contains("exists"), "{again}");
     ledger.finish();
     assert!(!target.path().exists());
+}
+
+#[test]
+fn a_device_that_is_there_is_no_target_of_a_host() {
+    let bed = Bed::new();
+    let device = study::Target::LabDevice("/dev/null".into());
+    let error = bed.target(&mut bed.ledger(), device).unwrap_err().to_string();
+    assert!(error.contains("`/dev/null`") && error.contains("flyball lab run"), "{error}");
+}
+
+/// Opens a device as a lab's guest does.
+fn as_in_the_guest(bed: &Bed, ledger: &mut Ledger<'_>, path: &Path) -> Result<Option<Target>, Error> {
+    let kind = study::Target::LabDevice(path.to_str().unwrap().into());
+    Target::make(ledger, &bed.path("work"), &kind, Devices::OfTheGuest, Seed(1), &bed.interrupt)
+}
+
+#[test]
+fn a_guest_uses_only_what_is_a_block_device() {
+    let bed = Bed::new();
+    let mut ledger = bed.ledger();
+    let mut error = |path: &Path| as_in_the_guest(&bed, &mut ledger, path).unwrap_err().to_string();
+    let none = error(Path::new("/dev/none"));
+    assert!(none.contains("No such file") && none.contains("prepare"), "{none}");
+    assert!(error(Path::new("/dev/null")).contains("it is no block device"));
+}
+
+#[test]
+fn a_guest_uses_a_device_as_it_is_and_notices_another() {
+    if !is_root("a_guest_uses_a_device_as_it_is_and_notices_another") {
+        return;
+    }
+    let bed = Bed::new();
+    let mut ledger = bed.ledger();
+    let made = bed.target(&mut ledger, LOOP).unwrap().unwrap();
+    let before = fs::read(made.file()).unwrap();
+    let target = as_in_the_guest(&bed, &mut ledger, made.path()).unwrap().unwrap();
+    assert_eq!((target.path(), target.size(), target.device()), (made.path(), SMALL, made.device()));
+    target.verify().unwrap();
+    let cell = cell(Tool::Dd, &[("bs", "64k")], &[("read_ahead_kb", "64")]);
+    let done = bed.trial_on(&mut ledger, Some(&target), &cell, None).unwrap();
+    assert!(done.trial.measurement.is_some(), "{:?}", done.trial.validity);
+    assert_eq!(done.trial.settings[0].setting.object.as_deref(), made.device());
+    assert_eq!(done.trial.environment["device"], made.device().unwrap());
+    assert!(!done.trial.environment.contains_key("filesystem"), "{:?}", done.trial.environment);
+    assert_eq!(fs::read(made.file()).unwrap(), before);
+    ledger.finish();
+    let error = target.verify().unwrap_err().to_string();
+    assert!(error.contains("is not the one that was made"), "{error}");
 }
 
 #[test]
@@ -223,7 +271,9 @@ fn a_run_to_be_killed() {
     let mut ledger = Ledger::open(&folder.join("state"), &LocalMachine).unwrap().0;
     let root = is_root("the loop device of a_run_to_be_killed");
     let (kind, settings) = if root { (LOOP, &[("read_ahead_kb", "52")][..]) } else { (FILE, &[][..]) };
-    let target = Target::make(&mut ledger, &folder.join("work"), kind, Seed(1), &bed.interrupt).unwrap();
+    let target =
+        Target::make(&mut ledger, &folder.join("work"), &kind, Devices::Refused, Seed(1), &bed.interrupt)
+            .unwrap();
     let seconds = std::env::var("FLYBALL_KILLED_SLEEP").unwrap();
     let sleep = Tool::Command { argv: vec!["sleep".into(), seconds], metrics: vec![] };
     let _ = bed.trial_on(&mut ledger, target.as_ref(), &cell(sleep, &[], settings), None);

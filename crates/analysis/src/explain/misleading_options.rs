@@ -103,9 +103,9 @@ fn in_memory(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
 }
 
 fn target_size(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Bytes> {
-    let of_target = match case.data.study.target {
-        Target::File(size) | Target::Loop(size) => Some(size),
-        Target::None => None,
+    let of_target = match &case.data.study.target {
+        Target::File(size) | Target::Loop(size) => Some(*size),
+        Target::None | Target::LabDevice(_) => None,
     };
     cell.option(&["size"]).and_then(Bytes::parse).or(of_target)
 }

@@ -2,7 +2,7 @@
 
 use crate::args::Global;
 use crate::exit::End;
-use crate::{measuring, places, put};
+use crate::{measuring, places, preflight, put};
 use anyhow::Result;
 use domain::Nanos;
 use domain::plan::{Cell, Plan};
@@ -29,9 +29,10 @@ const LOOP: &str = "loopN";
 
 /// Prints the plan. Nothing is made, written or locked.
 pub fn show(global: &Global, study: Study, seed: Option<u64>, work: &Path) -> Result<End> {
+    preflight::on_a_host(&study)?;
     let seed = Seed(seed.unwrap_or_else(|| measuring::fresh_seed(LocalMachine.now())));
     let plan = Plan::new(study, seed)?;
-    let target = target(plan.study.target, work);
+    let target = target(&plan.study.target, work);
     let cells: Vec<CellPlan> = plan.cells.iter().map(|cell| CellPlan::of(cell, target.as_ref())).collect();
     put(&if global.json {
         as_json(&plan, &cells, target.as_ref())
@@ -75,11 +76,11 @@ impl CellPlan {
 }
 
 /// Where the target would be.
-fn target(kind: Target, work: &Path) -> Option<(PathBuf, Bytes)> {
+fn target(kind: &Target, work: &Path) -> Option<(PathBuf, Bytes)> {
     match kind {
-        Target::None => None,
-        Target::File(size) => Some((work.join("target"), size)),
-        Target::Loop(size) => Some((Path::new("/dev").join(LOOP), size)),
+        Target::None | Target::LabDevice(_) => None,
+        Target::File(size) => Some((work.join("target"), *size)),
+        Target::Loop(size) => Some((Path::new("/dev").join(LOOP), *size)),
     }
 }
 

@@ -110,10 +110,13 @@ pub(crate) fn check_schema(path: &Path, schema: u64, written_by: Option<String>)
 /// JSON has no infinity and no NaN; and no tool measures one.
 fn check_numbers(trial: &Trial) -> Result<()> {
     let metrics = trial.measurement.iter().flat_map(|m| &m.outcome.metrics);
-    match metrics.into_iter().find(|(_, metric)| !metric.value.is_finite()) {
+    let metrics = metrics.map(|(name, metric)| (name.as_str(), metric.value));
+    let dilation = trial.lab.iter().map(|lab| ("time dilation", lab.dilation));
+    let pace = trial.lab.iter().filter_map(|lab| Some(("pace", lab.pacing.as_ref()?.pace)));
+    match metrics.chain(dilation).chain(pace).find(|(_, value)| !value.is_finite()) {
         None => Ok(()),
-        Some((name, metric)) => {
-            Err(Error::NotANumber { trial: trial.key.folder(), what: name.clone(), value: metric.value })
+        Some((name, value)) => {
+            Err(Error::NotANumber { trial: trial.key.folder(), what: name.to_owned(), value })
         }
     }
 }
@@ -128,6 +131,7 @@ fn pretty(record: &impl serde::Serialize) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use domain::lab::{DiskService, LabAccount, Pacing, StateRecord, VcpuRecord};
     use domain::outcome::{Better, Metric, Outcome};
     use domain::plan::CellId;
     use domain::setting::{SettingName, SettingRecord};
@@ -137,7 +141,7 @@ pub(crate) mod tests {
         DiskTotals, Disturbance, Measurement, Provenance, RecorderReport, RunId, ThreadTime, TrialKey,
         Validity,
     };
-    use domain::units::Unit;
+    use domain::units::{Hertz, Microjoules, Unit};
     use expect_test::expect;
     use proptest::collection::{btree_map, vec};
     use proptest::option;
@@ -255,6 +259,39 @@ pub(crate) mod tests {
             )
     }
 
+    fn vcpu() -> impl Strategy<Value = VcpuRecord> {
+        let hertz = || any::<u64>().prop_map(Hertz::from_hz);
+        let state =
+            (hertz(), nanos(), nanos(), any::<u64>()).prop_map(|(frequency, time, busy, instructions)| {
+                StateRecord { frequency, time, busy, instructions }
+            });
+        let transitions = vec((nanos(), hertz()), 0..3);
+        (any::<u32>(), vec(state, 0..3), transitions, any::<u64>(), nanos()).prop_map(
+            |(cpu, states, transitions, transitions_total, late)| VcpuRecord {
+                cpu,
+                states,
+                transitions,
+                transitions_total,
+                late,
+            },
+        )
+    }
+
+    fn lab() -> impl Strategy<Value = LabAccount> {
+        let positive = || 1.0..1e9_f64;
+        let energy = option::of(any::<u64>().prop_map(Microjoules::new));
+        let pacing = (positive(), option::of(nanos()), nanos(), vec(vcpu(), 0..3), energy)
+            .prop_map(|(pace, began, span, vcpus, energy)| Pacing { pace, began, span, vcpus, energy });
+        let disk = (any::<String>(), any::<u64>(), nanos(), nanos(), nanos()).prop_map(
+            |(disk, requests, modelled, late, latest)| DiskService { disk, requests, modelled, late, latest },
+        );
+        (positive(), option::of(pacing), vec(disk, 0..3)).prop_map(|(dilation, pacing, disks)| LabAccount {
+            dilation,
+            pacing,
+            disks,
+        })
+    }
+
     fn setting() -> impl Strategy<Value = SettingRecord> {
         (any::<[String; 5]>(), option::of(any::<String>()), option::of(any::<String>())).prop_map(
             |([name, path, before, asked, got], object, after)| SettingRecord {
@@ -280,6 +317,7 @@ pub(crate) mod tests {
             environment in btree_map(any::<String>(), any::<String>(), 0..3),
             validity in validity(),
             measurement in option::of(measurement()),
+            lab in option::of(lab()),
         ) -> Trial {
             let [run, study, workload, machine] = names;
             let (block, attempt, started) = numbers;
@@ -296,6 +334,7 @@ pub(crate) mod tests {
                 environment,
                 validity,
                 measurement,
+                lab,
             }
         }
     }

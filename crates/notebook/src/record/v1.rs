@@ -3,9 +3,11 @@
 //! Times are nanoseconds, of the epoch (UTC) where the name begins a point in time; metrics are in the base
 //! unit that they name.
 
+mod lab;
 mod measured;
 
 use crate::recording::Recording;
+use domain::lab::LabAccount;
 use domain::plan::CellId;
 use domain::rng::Seed;
 use domain::setting::{SettingName, SettingRecord};
@@ -13,6 +15,7 @@ use domain::time::{Nanos, Timestamp};
 use domain::trial::{
     DiskTotals, Disturbance, Measurement, Provenance, Run, RunId, ThreadTime, Trial, TrialKey, Validity,
 };
+use lab::LabRecord;
 use measured::{
     DiskRecord, DisturbanceRecord, MeasurementRecord, RecorderRecord, ThreadRecord, names_of, roles_of,
 };
@@ -59,6 +62,8 @@ pub(crate) struct TrialRecord {
     settings: Vec<SettingValue>,
     environment: BTreeMap<String, String>,
     measurement: Option<MeasurementRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lab: Option<LabRecord>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -153,6 +158,7 @@ impl From<&Trial> for TrialRecord {
             settings: trial.settings.iter().map(SettingValue::from).collect(),
             environment: trial.environment.clone(),
             measurement: trial.measurement.as_ref().map(MeasurementRecord::from),
+            lab: trial.lab.as_ref().map(LabRecord::from),
         }
     }
 }
@@ -177,6 +183,7 @@ impl TryFrom<TrialRecord> for Trial {
             environment: record.environment,
             validity: record.validity.into(),
             measurement: record.measurement.map(Measurement::try_from).transpose()?,
+            lab: record.lab.map(LabAccount::from),
         })
     }
 }

@@ -71,6 +71,7 @@ pub fn trial(run: &Run, key: &TrialKey) -> Trial {
             recorder: None,
             disturbances: vec![],
         }),
+        lab: None,
     }
 }
 

@@ -5,6 +5,7 @@ use super::node::{Node, Section, listed, nearest};
 use super::options;
 use crate::tools::{SHARED_METRICS, dd, fio, shared_metric};
 use domain::Study;
+use domain::lab::ENERGY_MODELLED;
 use domain::outcome::Better;
 use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
@@ -21,6 +22,7 @@ pub(super) fn check(study: &Study, root: &Section) {
         reports_the_metric(study, workload, root);
     }
     metrics_mean_the_same(study, root);
+    work_has_a_file(study, root);
     for factor in &study.factors {
         names_known_workloads(study, factor, root);
         changes_its_workloads(study, factor, root);
@@ -104,6 +106,9 @@ fn placeholders(argument: &str) -> Vec<&str> {
 
 fn reports_the_metric(study: &Study, workload: &Workload, root: &Section) {
     let metric = study.measure.metric.as_str();
+    if metric == ENERGY_MODELLED && study.lab.pstates.is_some() {
+        return;
+    }
     let reported: Vec<&str> = match &workload.tool {
         Tool::Fio => SHARED_METRICS.iter().map(|(name, ..)| *name).collect(),
         Tool::Dd => dd::METRICS.to_vec(),
@@ -118,11 +123,16 @@ fn reports_the_metric(study: &Study, workload: &Workload, root: &Section) {
     if reported.contains(&metric) {
         return;
     }
-    let problem = format!(
-        "`{metric}` is not reported by the workload `{}`, which has {}",
-        workload.name,
-        listed(&reported)
-    );
+    let problem = match metric {
+        ENERGY_MODELLED => format!(
+            "`{metric}` is known where virtual P-states have watts; name their table with `pstates = \"…\"` under `[lab]`"
+        ),
+        _ => format!(
+            "`{metric}` is not reported by the workload `{}`, which has {}",
+            workload.name,
+            listed(&reported)
+        ),
+    };
     match root.get("measure").and_then(|node| node.section()?.get("metric")) {
         Some(node) => node.refuse(problem),
         None => workload_node(root, &workload.name).refuse_key(format!(
@@ -138,6 +148,10 @@ fn metrics_mean_the_same(study: &Study, root: &Section) {
         for metric in metrics {
             let meaning = (metric.unit.clone(), metric.better);
             let name = metric.name.as_str();
+            if name == ENERGY_MODELLED {
+                below(workload_node(root, &workload.name), &["metric"])
+                    .refuse(format!("`{name}` is the lab's own metric; rename this one"));
+            }
             let first = shared_metric(name).or_else(|| meanings.get(name).cloned());
             if first.is_some_and(|first| first != meaning) {
                 below(workload_node(root, &workload.name), &["metric"]).refuse(format!(
@@ -146,6 +160,18 @@ fn metrics_mean_the_same(study: &Study, root: &Section) {
             }
             meanings.entry(name).or_insert(meaning);
         }
+    }
+}
+
+/// The folder is where Flyball makes the target; what a command names itself needs no word here.
+fn work_has_a_file(study: &Study, root: &Section) {
+    if study.lab.work.is_none() || matches!(study.target, Target::File(_) | Target::Loop(_)) {
+        return;
+    }
+    if let Some(node) = root.get("lab").and_then(|node| node.section()?.get("work")) {
+        node.refuse_key(
+            "nothing is made there, for this study has no target of `file` or `loop`; add one, or take `work` out",
+        );
     }
 }
 

@@ -9,6 +9,7 @@
 mod check;
 mod error;
 mod factor;
+mod lab;
 mod measure;
 mod node;
 mod options;
@@ -18,6 +19,7 @@ mod workload;
 pub use error::{StudyError, StudyErrors};
 
 use domain::Study;
+use domain::lab::Lab;
 use domain::study::{FORMAT_VERSION, Target};
 use domain::units::Bytes;
 use error::Problems;
@@ -89,7 +91,7 @@ fn reason(message: &str) -> &str {
 
 fn read(root: &Section) -> Option<Study> {
     version(root)?;
-    root.only(&["flyball", "name", "question", "target", "workload", "factor", "settings", "measure"]);
+    root.only(&["flyball", "name", "question", "target", "workload", "factor", "settings", "measure", "lab"]);
     let name = root.require("name", "name = \"my-study\"").and_then(|node| name(&node));
     let question = root.require("question", "question = \"Does … decide …?\"").and_then(|node| node.text());
     let target = root.get("target").map_or(Some(Target::None), |node| target(&node));
@@ -101,6 +103,7 @@ fn read(root: &Section) -> Option<Study> {
     };
     let measure =
         root.get("measure").map_or_else(|| Some(domain::study::Measure::default()), |n| measure::read(&n));
+    let lab = root.get("lab").map_or_else(|| Some(Lab::default()), |node| lab::read(&node));
     let study = Study {
         name: name?,
         question: question?.to_owned(),
@@ -109,6 +112,7 @@ fn read(root: &Section) -> Option<Study> {
         factors: factors?,
         settings: settings?,
         measure: measure?,
+        lab: lab?,
     };
     check::check(&study, root);
     Some(study)
@@ -154,31 +158,66 @@ fn children<'a, T>(
 
 fn target(node: &Node) -> Option<Target> {
     let section = node.section()?;
-    section.only(&["file", "loop"]);
-    match (section.get("file"), section.get("loop")) {
-        (Some(size), None) => size.size(Bytes::new(1)..=MOST_TARGET).map(Target::File),
-        (None, Some(size)) => {
-            let bytes = size.size(LOOP_MULTIPLE..=MOST_TARGET)?;
-            if !bytes.get().is_multiple_of(LOOP_MULTIPLE.get()) {
-                size.refuse(format!(
-                    "has to be a multiple of {LOOP_MULTIPLE}, which a loop device is made of"
-                ));
-                return None;
-            }
-            Some(Target::Loop(bytes))
-        }
-        (Some(_), Some(second)) => {
-            second.refuse_key("a study has one target; take out `file` or `loop`");
+    const KINDS: [&str; 3] = ["file", "loop", "device"];
+    section.only(&KINDS);
+    let given: Vec<Node> = KINDS.iter().filter_map(|kind| section.get(kind)).collect();
+    match &given[..] {
+        [one] => match one.key {
+            "file" => one.size(Bytes::new(1)..=MOST_TARGET).map(Target::File),
+            "loop" => looped(one),
+            _ => device(one),
+        },
+        [first, second, ..] => {
+            second
+                .refuse_key(format!("a study has one target; take out `{}` or `{}`", first.key, second.key));
             None
         }
         // An unknown key has been said to be one.
-        (None, None) if !section.entries().is_empty() => None,
-        (None, None) => {
+        [] if !section.entries().is_empty() => None,
+        [] => {
             section
                 .refuse("is empty; write `file = \"256MiB\"` or `loop = \"256MiB\"`, or take the table out");
             None
         }
     }
+}
+
+fn looped(node: &Node) -> Option<Target> {
+    let bytes = node.size(LOOP_MULTIPLE..=MOST_TARGET)?;
+    if !bytes.get().is_multiple_of(LOOP_MULTIPLE.get()) {
+        node.refuse(format!("has to be a multiple of {LOOP_MULTIPLE}, which a loop device is made of"));
+        return None;
+    }
+    Some(Target::Loop(bytes))
+}
+
+fn device(node: &Node) -> Option<Target> {
+    let path = absolute_path(node, "/dev/sda")?;
+    if !path.starts_with("/dev/") {
+        node.refuse(format!(
+            "`{path}` is no device of a lab machine; write one such as `/dev/sda` or `/dev/mapper/vault`"
+        ));
+        return None;
+    }
+    Some(Target::LabDevice(path))
+}
+
+/// A bound on a path of the guest.
+const MOST_PATH_CHARS: usize = 255;
+
+/// An absolute path of the guest that means what it shows: no `..`, nothing empty.
+fn absolute_path(node: &Node, example: &str) -> Option<String> {
+    let text = node.text()?;
+    let whole = text
+        .strip_prefix('/')
+        .is_some_and(|rest| !rest.is_empty() && rest.split('/').all(|part| !["", ".", ".."].contains(&part)));
+    if !whole || text.chars().count() > MOST_PATH_CHARS {
+        node.refuse(format!(
+            "has to be an absolute path of the guest, without `.` and `..`, such as `{example}`"
+        ));
+        return None;
+    }
+    Some(text.to_owned())
 }
 
 /// A name of letters, digits, `-` and `_`.

@@ -190,6 +190,19 @@ impl<'a> Node<'a> {
         i64::from_str_radix(integer.as_str(), integer.radix()).ok()
     }
 
+    /// Whether it is a string.
+    pub(super) fn is_text(&self) -> bool {
+        self.value.is_str()
+    }
+
+    /// A number, whole or not; `None`, unsaid, for anything else.
+    pub(super) fn number(&self) -> Option<f64> {
+        match self.value {
+            DeValue::Float(float) => float.as_str().parse().ok().filter(|n: &f64| n.is_finite()),
+            _ => self.integer().map(|n| n as f64),
+        }
+    }
+
     /// A share: `"5%"` or `0.05`.
     pub(super) fn share(&self) -> Option<f64> {
         let share = match self.value {

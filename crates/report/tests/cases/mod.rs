@@ -92,6 +92,7 @@ pub fn study(name: &str, question: &str, workloads: &[&str], factors: Vec<Factor
         factors,
         settings: vec![],
         measure: Measure::default(),
+        lab: domain::lab::Lab::default(),
     }
 }
 
@@ -175,6 +176,7 @@ pub fn trial(study: &Study, cell: &Cell, block: u32, throughput: f64) -> Trial {
             recorder: None,
             disturbances: vec![],
         }),
+        lab: None,
     }
 }
 

@@ -13,7 +13,7 @@ use domain::units::{Bytes, Unit};
 use machine::{Ledger, LocalMachine};
 use runner::environment::Environment;
 use runner::testing::ScriptedBench;
-use runner::{Done, Error, Host, Site, Stop, Target};
+use runner::{Devices, Done, Error, Host, Site, Stop, Target};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ impl Bed {
     }
 
     pub fn target(&self, ledger: &mut Ledger<'_>, kind: study::Target) -> Result<Option<Target>, Error> {
-        Target::make(ledger, &self.path("work"), kind, Seed(1), &self.interrupt)
+        Target::make(ledger, &self.path("work"), &kind, Devices::Refused, Seed(1), &self.interrupt)
     }
 
     /// Runs one cell between a ledger's opening and its end.

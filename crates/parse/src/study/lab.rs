@@ -1,0 +1,343 @@
+//! `[lab]`: the virtual machine that `flyball lab run` measures a study in.
+
+use super::node::{Node, Section, listed, nearest};
+use super::{absolute_path, name};
+use domain::lab::{Dilation, Lab, LabDisk, LabLink};
+use domain::units::Bytes;
+use std::ops::RangeInclusive;
+
+/// More virtual CPUs than this no host paces at once.
+const VCPUS: RangeInclusive<u32> = 1..=64;
+
+/// Below that the kernel and its tools do not start; above it, a host has hardly room for the guest.
+const MEMORY: RangeInclusive<Bytes> = Bytes::from_mib(128)..=Bytes::from_mib(64 << 10);
+
+/// A second of the machine would take three hours.
+const DILATIONS: RangeInclusive<f64> = 1.0..=10_000.0;
+
+/// A bound on disks: a guest names them `sda` to `sdz`.
+const MOST_DISKS: usize = 26;
+
+/// From the smallest that a filesystem or an array fits in, to the largest that any model is of.
+const DISK_SIZES: RangeInclusive<Bytes> = Bytes::from_mib(1)..=Bytes::from_mib(1 << 20);
+
+/// A disk's serial number, which carries its name, has this many characters (virtio-blk, ATA).
+const MOST_DISK_NAME_CHARS: usize = 20;
+
+/// A bound on modules and on lines of preparation: what is longer belongs into an image.
+const MOST_LINES: usize = 256;
+
+pub(super) fn read(node: &Node) -> Option<Lab> {
+    let section = node.section()?;
+    section.only(&["vcpus", "memory", "dilation", "pstates", "modules", "prepare", "work", "disk", "link"]);
+    let default = Lab::default();
+    // Every value is read before any is given up, so that all their problems are seen.
+    let get = |key| section.get(key);
+    let vcpus = get("vcpus").map_or(Some(default.vcpus), |n| n.count(VCPUS));
+    let memory = get("memory").map_or(Some(default.memory), |n| n.size(MEMORY));
+    let dilation = get("dilation").map_or(Some(default.dilation), |n| dilation(&n));
+    let pstates = get("pstates").map_or(Some(None), |n| words(&n).map(Some));
+    let modules = get("modules").map_or(Some(vec![]), |n| lines(&n));
+    let prepare = get("prepare").map_or(Some(vec![]), |n| lines(&n));
+    let work = get("work").map_or(Some(None), |n| absolute_path(&n, "/mnt/test").map(Some));
+    let disks = get("disk").map_or(Some(vec![]), |n| tables(&n, disk, |disk| disk.name.as_str()));
+    let links = get("link").map_or(Some(vec![]), |n| tables(&n, link, |link| link.name.as_str()));
+    let lab = Lab {
+        vcpus: vcpus?,
+        memory: memory?,
+        dilation: dilation?,
+        pstates: pstates?,
+        disks: disks?,
+        links: links?,
+        modules: modules?,
+        prepare: prepare?,
+        work: work?,
+    };
+    links_fit(&lab, &section);
+    dilation_fits(&lab, &section);
+    Some(lab)
+}
+
+fn dilation(node: &Node) -> Option<Dilation> {
+    if node.is_text() && node.text()? == "auto" {
+        return Some(Dilation::Auto);
+    }
+    let Some(factor) = node.number().filter(|factor| DILATIONS.contains(factor)) else {
+        node.refuse(format!("has to be from {} to {}, or `\"auto\"`", DILATIONS.start(), DILATIONS.end()));
+        return None;
+    };
+    Some(Dilation::Fixed(factor))
+}
+
+/// A text that says something.
+fn words(node: &Node) -> Option<String> {
+    let text = node.text()?;
+    if text.trim().is_empty() {
+        node.refuse("is empty; take it out, or say what is meant");
+        return None;
+    }
+    Some(text.to_owned())
+}
+
+fn lines(node: &Node) -> Option<Vec<String>> {
+    let items = node.items()?;
+    if items.len() > MOST_LINES {
+        node.refuse(format!("has {} lines, and {MOST_LINES} at most make sense", items.len()));
+        return None;
+    }
+    let lines: Vec<Option<String>> = items.iter().map(words).collect();
+    lines.into_iter().collect()
+}
+
+/// Reads `[[lab.disk]]` or `[[lab.link]]` tables, whose names differ.
+fn tables<'a, T>(
+    node: &Node<'a>,
+    read: impl Fn(&Section<'a>) -> Option<T>,
+    name_of: impl Fn(&T) -> &str,
+) -> Option<Vec<T>> {
+    let items = node.items()?;
+    if items.len() > MOST_DISKS {
+        node.refuse(format!("there are {}, and {MOST_DISKS} at most make sense", items.len()));
+        return None;
+    }
+    let mut found: Vec<T> = Vec::new();
+    let mut complete = true;
+    for item in items {
+        match item.section().and_then(|section| read(&section)) {
+            Some(one) if found.iter().any(|other| name_of(other) == name_of(&one)) => {
+                item.refuse(format!("the name `{}` is there twice; rename one", name_of(&one)));
+                complete = false;
+            }
+            Some(one) => found.push(one),
+            None => complete = false,
+        }
+    }
+    complete.then_some(found)
+}
+
+fn disk(section: &Section) -> Option<LabDisk> {
+    section.only(&["name", "model", "size", "link"]);
+    let name = section.require("name", "name = \"disk1\"").and_then(|node| disk_name(&node));
+    let model = section.require("model", "model = \"wd-green\"").and_then(|node| words(&node));
+    let size = section.get("size").map_or(Some(None), |node| disk_size(&node).map(Some));
+    let link = section.get("link").map_or(Some(None), |node| super::name(&node).map(Some));
+    Some(LabDisk { name: name?, model: model?, size: size?, link: link? })
+}
+
+fn disk_name(node: &Node) -> Option<String> {
+    let name = name(node)?;
+    if name.len() > MOST_DISK_NAME_CHARS {
+        node.refuse(format!(
+            "is the disk's serial number too, which has {MOST_DISK_NAME_CHARS} characters at most"
+        ));
+        return None;
+    }
+    Some(name)
+}
+
+fn disk_size(node: &Node) -> Option<Bytes> {
+    let size = node.size(DISK_SIZES)?;
+    if !size.get().is_multiple_of(Bytes::from_kib(4).get()) {
+        node.refuse("has to be a multiple of 4 KiB");
+        return None;
+    }
+    Some(size)
+}
+
+fn link(section: &Section) -> Option<LabLink> {
+    section.only(&["name", "model"]);
+    let name = section.require("name", "name = \"pci\"").and_then(|node| name(&node));
+    let model = section.require("model", "model = \"pci-32-33\"").and_then(|node| words(&node));
+    Some(LabLink { name: name?, model: model? })
+}
+
+/// Each disk's link is there, and each link has a disk.
+fn links_fit(lab: &Lab, section: &Section) {
+    let items = |key| section.get(key).map(|node| node.items_if_any()).unwrap_or_default();
+    let known: Vec<&str> = lab.links.iter().map(|link| link.name.as_str()).collect();
+    for (item, disk) in items("disk").iter().zip(&lab.disks) {
+        let Some(link) = disk.link.as_deref().filter(|link| !known.contains(link)) else { continue };
+        let help = match (nearest(link, known.iter().copied()), known.is_empty()) {
+            (Some(near), _) => format!("did you mean `{near}`?"),
+            (None, true) => format!("add `[[lab.link]]` with `name = \"{link}\"`"),
+            (None, false) => format!("there are {}", listed(&known)),
+        };
+        let place = item.section_if_any().and_then(|section| section.get("link"));
+        place.as_ref().unwrap_or(item).refuse(format!("there is no link `{link}`; {help}"));
+    }
+    for (item, link) in items("link").iter().zip(&lab.links) {
+        if !lab.disks.iter().any(|disk| disk.link.as_deref() == Some(link.name.as_str())) {
+            item.refuse(format!(
+                "no disk is on the link `{name}`; give one `link = \"{name}\"`, or take the table out",
+                name = link.name
+            ));
+        }
+    }
+}
+
+/// A dilation is found from a table of P-states, which alone says how fast the machine is that is stood for.
+fn dilation_fits(lab: &Lab, section: &Section) {
+    if lab.dilation == Dilation::Auto
+        && lab.pstates.is_none()
+        && let Some(node) = section.get("dilation")
+    {
+        node.refuse(
+            "`\"auto\"` needs `pstates`, whose table says how fast the machine is; add it, or write a number",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::study::parse;
+    use domain::Study;
+    use domain::lab::{Dilation, Lab};
+    use domain::study::Target;
+    use domain::units::Bytes;
+    use expect_test::{Expect, expect};
+
+    /// The first line of a test's own text is line 8.
+    const HEAD: &str = "flyball = 1\nname = \"s\"\nquestion = \"q\"\n[target]\ndevice = \"/dev/mapper/vault\"\n[workload.w]\ntool = \"fio\"\n";
+
+    fn check(text: &str, expected: Expect) {
+        let errors = parse(&format!("{HEAD}{text}")).expect_err("this study is wrong");
+        expected.assert_eq(&format!("{errors}\n"));
+    }
+
+    fn study(text: &str) -> Study {
+        parse(&format!("{HEAD}{text}")).unwrap_or_else(|errors| panic!("{errors}"))
+    }
+
+    #[test]
+    fn a_study_without_a_lab_has_the_plain_one() {
+        assert_eq!(study("").lab, Lab::default());
+        assert_eq!(study("[lab]\n").lab, Lab::default());
+        assert_eq!(study("").target, Target::LabDevice("/dev/mapper/vault".into()));
+    }
+
+    #[test]
+    fn a_whole_lab_is_read() {
+        let text = HEAD.replace("device = \"/dev/mapper/vault\"", "file = \"64MiB\"")
+            + r#"[lab]
+vcpus = 2
+memory = "1GiB"
+dilation = 20
+pstates = "xeon"
+modules = ["null_blk nr_devices=1"]
+prepare = ["mkfs.ext4 -q /dev/sda", "mount /dev/sda /mnt/test"]
+work = "/mnt/test"
+[[lab.disk]]
+name = "first"
+model = "wd-green"
+size = "1GiB"
+link = "pci"
+[[lab.disk]]
+name = "second"
+model = "disks/own.toml"
+[[lab.link]]
+name = "pci"
+model = "pci-32-33"
+"#;
+        let lab = parse(&text).unwrap_or_else(|errors| panic!("{errors}")).lab;
+        assert_eq!((lab.vcpus, lab.memory, lab.dilation), (2, Bytes::from_mib(1024), Dilation::Fixed(20.0)));
+        assert_eq!((lab.pstates.as_deref(), lab.work.as_deref()), (Some("xeon"), Some("/mnt/test")));
+        assert_eq!((lab.modules.len(), lab.prepare[1].as_str()), (1, "mount /dev/sda /mnt/test"));
+        let disks: Vec<_> = lab.disks.iter().map(|d| (d.name.as_str(), d.size, d.link.as_deref())).collect();
+        assert_eq!(disks, [("first", Some(Bytes::from_mib(1024)), Some("pci")), ("second", None, None)]);
+        assert_eq!((lab.links[0].name.as_str(), lab.links[0].model.as_str()), ("pci", "pci-32-33"));
+    }
+
+    #[test]
+    fn the_dilation_may_be_found_where_a_table_says_from_what() {
+        let with = study("[lab]\npstates = \"xeon\"\ndilation = \"auto\"\n");
+        assert_eq!(with.lab.dilation, Dilation::Auto);
+        check(
+            "[lab]\ndilation = \"auto\"\n",
+            expect![[r#"
+            line 9, column 12: `lab.dilation`: `"auto"` needs `pstates`, whose table says how fast the machine is; add it, or write a number
+        "#]],
+        );
+        for wrong in ["0.5", "\"fast\"", "nan", "inf", "true", "99999999999999999999"] {
+            check(
+                &format!("[lab]\ndilation = {wrong}\n"),
+                expect![[r#"
+                line 9, column 12: `lab.dilation`: has to be from 1 to 10000, or `"auto"`
+            "#]],
+            );
+        }
+    }
+
+    #[test]
+    fn every_mistake_of_a_lab_is_shown_with_its_place() {
+        check(
+            "[lab]\nvcpu = 2\nvcpus = 65\nmemory = \"1MiB\"\npstates = \" \"\nmodules = \"null_blk\"\nprepare = [\"\"]\nwork = \"mnt\"\n",
+            expect![[r#"
+                line 9, column 1: `lab.vcpu`: unknown key; did you mean `vcpus`?
+                line 10, column 9: `lab.vcpus`: has to be from 1 to 64
+                line 11, column 10: `lab.memory`: is 1 MiB; it has to be from 128 MiB to 64 GiB
+                line 12, column 11: `lab.pstates`: is empty; take it out, or say what is meant
+                line 13, column 11: `lab.modules`: has to be a list, `[…, …]`; this is a string
+                line 14, column 12: `lab.prepare[1]`: is empty; take it out, or say what is meant
+                line 15, column 8: `lab.work`: has to be an absolute path of the guest, without `.` and `..`, such as `/mnt/test`
+            "#]],
+        );
+        check(
+            "[[lab.disk]]\nname = \"a\"\nmodel = \"m\"\nlnik = \"x\"\n[[lab.disk]]\nname = \"a\"\nmodel = \"m\"\n[[lab.disk]]\nname = \"a-name-that-is-far-too-long\"\n[[lab.disk]]\nname = \"b\"\nmodel = \"m\"\nsize = \"1000001\"\n",
+            expect![[r#"
+                line 11, column 1: `lab.disk[1].lnik`: unknown key; did you mean `link`?
+                line 12, column 1: `lab.disk[2]`: the name `a` is there twice; rename one
+                line 15, column 1: `lab.disk[3].model`: missing; write `model = "wd-green"`
+                line 16, column 8: `lab.disk[3].name`: is the disk's serial number too, which has 20 characters at most
+                line 20, column 8: `lab.disk[4].size`: is 976.6 KiB; it has to be from 1 MiB to 1 TiB
+            "#]],
+        );
+    }
+
+    #[test]
+    fn links_and_disks_fit() {
+        check(
+            "[[lab.disk]]\nname = \"a\"\nmodel = \"m\"\nlink = \"pic\"\n[[lab.link]]\nname = \"pci\"\nmodel = \"m\"\n",
+            expect![[r#"
+                line 11, column 8: `lab.disk[1].link`: there is no link `pic`; did you mean `pci`?
+                line 12, column 1: `lab.link[1]`: no disk is on the link `pci`; give one `link = "pci"`, or take the table out
+            "#]],
+        );
+        check(
+            "[[lab.disk]]\nname = \"a\"\nmodel = \"m\"\nlink = \"pci\"\n",
+            expect![[r#"
+            line 11, column 8: `lab.disk[1].link`: there is no link `pci`; add `[[lab.link]]` with `name = "pci"`
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_work_folder_needs_something_to_be_made_in_it() {
+        check(
+            "[lab]\nwork = \"/mnt/test\"\n",
+            expect![[r#"
+            line 9, column 1: `lab.work`: nothing is made there, for this study has no target of `file` or `loop`; add one, or take `work` out
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_device_is_named_by_a_path_that_means_what_it_shows() {
+        for path in ["sda", "/dev/../etc/passwd", "/etc/passwd", "/dev//sda", "/dev/", "/"] {
+            let text = HEAD.replace("/dev/mapper/vault", path);
+            let errors = parse(&text).unwrap_err().to_string();
+            assert!(errors.starts_with("line 5, column 10: `target.device`:"), "{path}: {errors}");
+        }
+    }
+
+    #[test]
+    fn the_modelled_energy_needs_a_table() {
+        let asks = "[measure]\nmetric = \"energy_modelled\"\n";
+        check(
+            asks,
+            expect![[r#"
+            line 9, column 10: `measure.metric`: `energy_modelled` is known where virtual P-states have watts; name their table with `pstates = "…"` under `[lab]`
+        "#]],
+        );
+        assert_eq!(study(&format!("{asks}[lab]\npstates = \"xeon\"\n")).measure.metric, "energy_modelled");
+    }
+}
