@@ -281,6 +281,24 @@ mod tests {
     }
 
     #[test]
+    fn a_device_of_the_lab_is_never_taken_without_being_told() {
+        let commands = vec![vec!["fio".into(), "--filename=/dev/sda".into()]];
+        let places = Places { target: Some(Path::new("/dev/sda")), device: Some("sda"), ..places() };
+        let mut trial = trial();
+        trial.settings[0].path = "/sys/block/sda/queue/read_ahead_kb".into();
+        let text = script(&trial, &Target::LabDevice("/dev/sda".into()), &commands, &places);
+        assert!(sh_accepts(&text), "{text}");
+        let named: Vec<&str> =
+            text.lines().filter(|line| line.contains("sda") && !line.starts_with('#')).collect();
+        assert_eq!(named, Vec::<&str>::new());
+        assert!(
+            text.contains("fio '--filename='\"$TARGET\"") || text.contains("fio --filename=\"$TARGET\""),
+            "{text}"
+        );
+        assert!(text.contains("setting \"/sys/block/${TARGET##*/}/\"queue/read_ahead_kb"), "{text}");
+    }
+
+    #[test]
     fn settings_are_put_back_in_reverse() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("scheduler");
@@ -303,20 +321,6 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-    fn a_device_of_the_lab_is_never_taken_without_being_told() {
-        let commands = vec![vec!["fio".into(), "--filename=/dev/sda".into()]];
-        let places = Places { target: Some(Path::new("/dev/sda")), device: Some("sda"), ..places() };
-        let mut trial = trial();
-        trial.settings[0].path = "/sys/block/sda/queue/read_ahead_kb".into();
-        let text = script(&trial, &Target::LabDevice("/dev/sda".into()), &commands, &places);
-        assert!(sh_accepts(&text), "{text}");
-        let named: Vec<&str> = text.lines().filter(|line| line.contains("sda") && !line.starts_with('#')).collect();
-        assert_eq!(named, Vec::<&str>::new());
-        assert!(text.contains("fio '--filename='\"$TARGET\"") || text.contains("fio --filename=\"$TARGET\""), "{text}");
-        assert!(text.contains("setting \"/sys/block/${TARGET##*/}/\"queue/read_ahead_kb"), "{text}");
-    }
-
-    #[test]
         fn any_argument_comes_back_as_it_was(word in "[^\0]{0,20}") {
             let output = Command::new("sh").args(["-c", &format!("printf %s {}", argument(&word, &places()))]).output().unwrap();
             prop_assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
