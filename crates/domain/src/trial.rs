@@ -215,6 +215,18 @@ impl Trial {
     pub fn metric(&self, name: &str) -> Option<f64> {
         Some(self.measurement.as_ref()?.outcome.metrics.get(name)?.value)
     }
+
+    /// Takes note of something that may have changed its result: it is kept, and counts no more.
+    pub fn disturb(&mut self, disturbance: Disturbance) {
+        if let Some(measurement) = &mut self.measurement {
+            measurement.disturbances.push(disturbance.clone());
+        }
+        match &mut self.validity {
+            Validity::Valid => self.validity = Validity::Disturbed(vec![disturbance]),
+            Validity::Disturbed(all) => all.push(disturbance),
+            Validity::Failed(_) => {}
+        }
+    }
 }
 
 /// One run of a study: what was planned and where.

@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use domain::Nanos;
+use domain::units::Bytes;
 use std::path::PathBuf;
 
 /// Finds out how fast a storage or database workload really runs here, how much of that the CPU's frequency
@@ -49,6 +50,9 @@ pub enum Command {
     Run(Run),
     /// Record a trace of this machine, or of a command
     Record(Record),
+    /// Run studies in a virtual machine: a real kernel, virtual P-states, modelled disks
+    #[command(subcommand)]
+    Lab(Lab),
     /// List what the notebook holds
     List(List),
     /// Show a run, or one of its trials
@@ -76,6 +80,9 @@ pub enum Command {
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
+    /// Serve the host from inside a lab machine
+    #[command(hide = true)]
+    LabGuest,
     /// Watch over a worker, and put its changes back when it dies
     #[command(hide = true)]
     Supervise {
@@ -118,6 +125,88 @@ pub struct Run {
     /// Make the study's files in this folder [default: `work` in the notebook]
     #[arg(long, value_name = "DIR")]
     pub work: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Lab {
+    /// Run a study in a lab machine; its trials go to the notebook
+    Run(LabRun),
+    /// Open a shell in a lab machine
+    Shell(LabShell),
+    /// Run a command in a lab machine, and end with its code
+    Exec(LabExec),
+    /// List the kernels that are unpacked here, and those that can be downloaded
+    Kernels(LabKernels),
+    /// List the guest images in the cache
+    Images,
+    /// Remove kernels and guest images from the cache
+    Clean,
+}
+
+/// What a lab machine is, where a study does not say it or something else is wanted.
+#[derive(Args, Debug)]
+pub struct LabMachine {
+    /// The table of virtual P-states: a name (`laptop-5`) or a file
+    #[arg(long, value_name = "TABLE")]
+    pub pstates: Option<String>,
+    /// A modelled disk: a model's name or file, with a size if it is to be smaller; may be given more than once
+    #[arg(long = "disk", value_name = "MODEL[:SIZE]")]
+    pub disks: Vec<String>,
+    /// Virtual CPUs
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub vcpus: Option<u32>,
+    /// Memory
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub memory: Option<Bytes>,
+}
+
+#[derive(Args, Debug)]
+pub struct LabRun {
+    /// The study file
+    #[arg(value_name = "STUDY")]
+    pub study: PathBuf,
+    /// The kernel: a series (`6.1`), a release, or a file; given more than once, it is a factor of the study
+    #[arg(long = "kernel", value_name = "KERNEL")]
+    pub kernels: Vec<String>,
+    #[command(flatten)]
+    pub machine: LabMachine,
+    /// Show the plan, the machine and every command; start nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// The seed of the plan [default: from the clock, printed first]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Begin a new run even where the last one is unfinished
+    #[arg(long)]
+    pub new: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct LabShell {
+    /// Take the machine from this study, prepared as for its trials
+    #[arg(long, value_name = "STUDY")]
+    pub study: Option<PathBuf>,
+    /// The kernel: a series (`6.1`), a release, or a file
+    #[arg(long, value_name = "KERNEL")]
+    pub kernel: Option<String>,
+    #[command(flatten)]
+    pub machine: LabMachine,
+}
+
+#[derive(Args, Debug)]
+pub struct LabExec {
+    #[command(flatten)]
+    pub shell: LabShell,
+    /// The command to run in the machine
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct LabKernels {
+    /// Download and unpack this one: a series (`6.1`) or a release
+    #[arg(long, value_name = "KERNEL")]
+    pub get: Vec<String>,
 }
 
 #[derive(Args, Debug)]
@@ -240,6 +329,10 @@ fn interval(text: &str) -> Result<Nanos, String> {
     } else {
         Err("an interval lies between 100us and 60s".into())
     }
+}
+
+fn size(text: &str) -> Result<Bytes, String> {
+    Bytes::parse(text).ok_or_else(|| "write a size with its unit: 512MiB, 1GiB".into())
 }
 
 fn span(text: &str) -> Result<Nanos, String> {

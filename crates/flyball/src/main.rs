@@ -5,7 +5,9 @@
 
 mod args;
 mod commands;
+mod course;
 mod exit;
+mod guest;
 mod interrupt;
 mod measuring;
 mod places;

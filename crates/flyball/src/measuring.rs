@@ -1,25 +1,24 @@
 //! One start of a run: from a study to trials in the notebook. `run` and `check` are this with different studies.
 
+use crate::course::{self, Course, Ended, Made};
 use crate::exit::Busy;
 use crate::interrupt::Interrupt;
 use crate::preflight;
-use crate::progress::Progress;
-use analysis::schedule::Schedule;
 use anyhow::{Context, Result, bail};
+use domain::Timestamp;
 use domain::plan::Plan;
 use domain::rng::Seed;
 use domain::study::Study;
-use domain::trial::{Provenance, Run, RunId, Trial, TrialKey, Validity};
-use domain::{Nanos, Timestamp};
+use domain::trial::{Provenance, Run, RunId};
 use machine::ledger::RestoreReport;
 use machine::supervise::Supervisor;
 use machine::{Ledger, LocalMachine, Machine};
-use notebook::{Notebook, Problem, RunFolder, Staging};
+use notebook::{Notebook, RunFolder};
 use runner::reproduce::{Places, script};
-use runner::{Devices, Done, Host, Site, Stop, Target};
+use runner::{Devices, Done, Host, Site, Target};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What is to be measured, and where it goes.
 pub struct Order<'a> {
@@ -57,9 +56,6 @@ pub struct Measured {
 /// A bound on a look at the study's git repository; a huge one on a cold disk takes longer, and is not waited for.
 const GIT_PATIENCE: Duration = Duration::from_secs(5);
 
-const CANNOT_GO_ON: &str =
-    "the run cannot go on (what was measured is kept, and running it again measures what is missing)";
-
 /// Measures what is missing of a study. Whatever happens, settings are as before when this returns.
 pub fn measure(order: Order<'_>) -> Result<Measured> {
     let machine = LocalMachine;
@@ -77,7 +73,16 @@ pub fn measure(order: Order<'_>) -> Result<Measured> {
     let notebook = Notebook::create(&order.notebook)?;
     let inventory_json =
         serde_json::to_string_pretty(&inventory).context("cannot write the inventory as JSON")?;
-    let folder = run_folder(&order, &notebook, &machine, &identity, &inventory_json)?;
+    let run_order = RunOrder {
+        study: &order.study.name,
+        text: &order.text,
+        home: order.home,
+        seed: order.seed,
+        begin: order.begin,
+        provenance: Provenance::Host,
+        identity: &identity,
+    };
+    let folder = run_folder(&run_order, &notebook, &inventory_json)?;
     let plan = Plan::new(order.study.clone(), folder.run().seed)?;
     let mut start = Start { machine: &machine, order: &order, plan, ledger, folder, interrupt, identity };
     let ended = start.run(&mut supervisor);
@@ -101,15 +106,6 @@ pub fn measure(order: Order<'_>) -> Result<Measured> {
     })
 }
 
-/// Why no further trial is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
-    /// All is measured, or all that there was time for.
-    AllMeasured,
-    Interrupted,
-    LeftAlone,
-}
-
 /// Everything that one start of a run holds.
 struct Start<'a> {
     machine: &'a LocalMachine,
@@ -124,7 +120,7 @@ struct Start<'a> {
 impl Start<'_> {
     /// Makes the target, and measures what is missing on it.
     fn run(&mut self, supervisor: &mut Supervisor) -> Result<Ended> {
-        let (mut schedule, before) = self.schedule()?;
+        let (mut schedule, before) = course::schedule(&self.plan, &self.folder)?;
         if schedule.next().is_none() {
             return Ok(Ended::AllMeasured);
         }
@@ -163,146 +159,26 @@ impl Start<'_> {
         let course = Course {
             plan: &self.plan,
             folder: &self.folder,
-            target: target.as_ref(),
             interrupt: &self.interrupt,
             limit: self.order.limit,
+            ground: &|| Ok(target.as_ref().map_or(Ok(()), Target::verify)?),
         };
-        let mut pace = Pace::new(before);
-        let ended = course.measure_all(&mut schedule, &mut pace, &mut |cell, key, staging| {
+        let kind = &self.plan.study.target;
+        course.measure_all(&mut schedule, before, &mut |cell, key, staging| {
             let raw = staging.raw_dir();
             let done = host.trial(cell, key, &raw, staging.sink());
             if let Some(pid) = group.take() {
                 warn(supervisor.borrow_mut().gone(pid));
             }
-            done
-        });
-        pace.progress.clear();
-        ended
-    }
-
-    /// What is to be measured, and how many trials are there already.
-    fn schedule(&self) -> Result<(Schedule, usize)> {
-        let (trials, problems) = self.folder.trials()?;
-        crate::results::tell(&problems);
-        let mut schedule = Schedule::new(&self.plan, &trials)?;
-        problems.iter().filter_map(damaged).for_each(|key| schedule.pass_over(&key));
-        let run = &self.folder.run().id;
-        eprintln!("run {run}, seed {}, {} cells", self.plan.seed, self.plan.cells.len());
-        if !trials.is_empty() {
-            eprintln!("{} trials are there already; measuring what is missing", trials.len());
-        }
-        Ok((schedule, trials.len()))
-    }
-}
-
-/// What the loop over trials looks at.
-struct Course<'a> {
-    plan: &'a Plan,
-    folder: &'a RunFolder,
-    target: Option<&'a Target>,
-    interrupt: &'a Interrupt,
-    limit: Option<Duration>,
-}
-
-/// Makes one trial, aside.
-type MakeTrial<'a> = dyn FnMut(&domain::plan::Cell, &TrialKey, &mut Staging) -> Result<Done, Stop> + 'a;
-
-impl Course<'_> {
-    /// One trial after the other, each kept before the next begins.
-    fn measure_all(
-        &self,
-        schedule: &mut Schedule,
-        pace: &mut Pace,
-        make: &mut MakeTrial<'_>,
-    ) -> Result<Ended> {
-        while let Some(next) = schedule.next() {
-            if self.interrupt.came() {
-                return Ok(Ended::Interrupted);
-            }
-            if self.limit.is_some_and(|limit| pace.begun.elapsed() >= limit) {
-                let left = schedule.remaining().at_least;
-                pace.progress.say(&format!("the time is over; {left} planned trials were not made"));
-                return Ok(Ended::AllMeasured);
-            }
-            let cell = &self.plan.cells[next.cell];
-            let key = schedule.key(next);
-            pace.show(&key.folder(), schedule);
-            let mut staging = self.folder.begin(&key)?;
-            let done = match make(cell, &key, &mut staging) {
-                Ok(done) => done,
-                Err(Stop::Interrupted) => return Ok(Ended::Interrupted),
-                Err(Stop::Unsupported(reason)) => {
-                    pace.progress.say(&format!("skipped: {}: {reason}", cell.id));
-                    schedule.skip(next.cell);
-                    continue;
-                }
-                Err(other) => return Err(other.into()),
+            let Done { trial, restored, commands } = done?;
+            let places = Places {
+                target: target.as_ref().map(Target::path),
+                device: target.as_ref().and_then(Target::device),
+                raw: &raw,
             };
-            self.keep(staging, &done)?;
-            pace.told(&done.trial);
-            schedule.record(&done.trial)?;
-            if done.restored.foreign().next().is_some() {
-                return Ok(Ended::LeftAlone);
-            }
-        }
-        for cell in schedule.given_up() {
-            pace.progress.say(&format!("given up: {}: every attempt failed", self.plan.cells[cell].id));
-        }
-        Ok(Ended::AllMeasured)
-    }
-
-    /// Stores a trial, and sees to it that the next one finds the machine as this one did.
-    fn keep(&self, staging: Staging, done: &Done) -> Result<()> {
-        let places = Places {
-            target: self.target.map(Target::path),
-            device: self.target.and_then(Target::device),
-            raw: &staging.raw_dir(),
-        };
-        let script = script(&done.trial, &self.plan.study.target, &done.commands, &places);
-        staging.commit(&done.trial, &script)?;
-        tell(&done.restored);
-        refuse_leftovers(&done.restored)?;
-        self.target.map_or(Ok(()), Target::verify).context(CANNOT_GO_ON)
-    }
-}
-
-/// The trial that a damaged folder was.
-fn damaged(problem: &Problem) -> Option<TrialKey> {
-    TrialKey::from_folder(problem.path.file_name()?.to_str()?)
-}
-
-/// Progress, and how long trials take here.
-struct Pace {
-    progress: Progress,
-    begun: Instant,
-    before: usize,
-    done: usize,
-}
-
-impl Pace {
-    fn new(before: usize) -> Self {
-        Self { progress: Progress::new(), begun: Instant::now(), before, done: 0 }
-    }
-
-    fn show(&self, what: &str, schedule: &Schedule) {
-        let remaining = schedule.remaining().likely as u64;
-        let so_far = (self.before + self.done) as u64;
-        let spent = self.begun.elapsed().as_nanos() as u64;
-        let each = spent.checked_div(self.done as u64);
-        self.progress.show(what, so_far, so_far + remaining, each.map(|ns| Nanos::new(ns * remaining)));
-    }
-
-    fn told(&mut self, trial: &Trial) {
-        self.done += 1;
-        let name = trial.key.folder();
-        match &trial.validity {
-            Validity::Valid => {}
-            Validity::Disturbed(all) => {
-                let reasons: Vec<&str> = all.iter().map(|d| d.detail.as_str()).collect();
-                self.progress.say(&format!("disturbed: {name}: {}", reasons.join("; ")));
-            }
-            Validity::Failed(reason) => self.progress.say(&format!("failed: {name}: {reason}")),
-        }
+            let script = script(&trial, kind, &commands, &places);
+            Ok(Made { trial, script, restored })
+        })
     }
 }
 
@@ -340,7 +216,8 @@ pub fn tell(report: &RestoreReport) {
     }
 }
 
-fn refuse_leftovers(report: &RestoreReport) -> Result<()> {
+/// An error where a setting could not be put back: nothing more may be changed.
+pub fn refuse_leftovers(report: &RestoreReport) -> Result<()> {
     let left: Vec<String> = report.failed().map(ToString::to_string).collect();
     if left.is_empty() {
         return Ok(());
@@ -351,33 +228,44 @@ fn refuse_leftovers(report: &RestoreReport) -> Result<()> {
     )
 }
 
-fn run_folder(
-    order: &Order<'_>,
-    notebook: &Notebook,
-    machine: &LocalMachine,
-    identity: &str,
-    inventory: &str,
-) -> Result<RunFolder> {
+/// The run that a study's trials belong to, before it is known whether it is a new one.
+pub struct RunOrder<'a> {
+    /// The study's name.
+    pub study: &'a str,
+    /// The study file.
+    pub text: &'a str,
+    /// The folder of the study file, where it has one.
+    pub home: Option<&'a Path>,
+    /// The seed that was asked for.
+    pub seed: Option<u64>,
+    pub begin: Begin,
+    pub provenance: Provenance,
+    /// What identifies the machine.
+    pub identity: &'a str,
+}
+
+/// Opens the run that is unfinished, or begins one.
+pub fn run_folder(order: &RunOrder<'_>, notebook: &Notebook, inventory: &str) -> Result<RunFolder> {
     if order.begin == Begin::Resume
-        && let Some(id) = notebook.unfinished(&order.study.name, &order.text, identity)?
+        && let Some(id) = notebook.unfinished(order.study, order.text, order.identity)?
     {
         let same_seed = |run: &Run| order.seed.is_none_or(|seed| run.seed == Seed(seed));
         if same_seed(&notebook.run(&id)?) {
             return notebook.open_run(&id).map_err(run_busy);
         }
     }
-    let now = machine.now();
+    let now = LocalMachine.now();
     let run = Run {
-        id: run_id(&order.study.name, now),
-        study: order.study.name.clone(),
-        study_text: order.text.clone(),
+        id: run_id(order.study, now),
+        study: order.study.to_owned(),
+        study_text: order.text.to_owned(),
         seed: Seed(order.seed.unwrap_or_else(|| fresh_seed(now))),
         started: now,
         finished: None,
-        provenance: Provenance::Host,
-        machine: identity.to_owned(),
+        provenance: order.provenance,
+        machine: order.identity.to_owned(),
         flyball: env!("CARGO_PKG_VERSION").to_owned(),
-        revision: order.home.and_then(|folder| revision(machine, folder)),
+        revision: order.home.and_then(|folder| revision(&LocalMachine, folder)),
     };
     notebook.create_run(&run, inventory).map_err(run_busy)
 }

@@ -28,6 +28,24 @@ pub fn state() -> Result<PathBuf> {
     Ok(xdg("XDG_STATE_HOME", ".local/state", "the ledger of changes", "FLYBALL_STATE")?.join("flyball"))
 }
 
+/// Where kernels and guest images of the lab are kept: `FLYBALL_CACHE`, else `flyball` in the XDG cache home.
+pub fn cache() -> Result<PathBuf> {
+    if let Some(folder) = variable("FLYBALL_CACHE") {
+        return Ok(folder);
+    }
+    Ok(xdg("XDG_CACHE_HOME", ".cache", "the lab's kernels and images", "FLYBALL_CACHE")?.join("flyball"))
+}
+
+/// The QEMU of the lab, where it is not the one in the usual folders: `FLYBALL_QEMU`.
+pub fn qemu() -> Option<PathBuf> {
+    variable("FLYBALL_QEMU")
+}
+
+/// The lab's QEMU plugin, where it is not beside this program: `FLYBALL_PSTATE_PLUGIN`.
+pub fn pstate_plugin() -> Option<PathBuf> {
+    variable("FLYBALL_PSTATE_PLUGIN")
+}
+
 /// Whether this is root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()

@@ -24,16 +24,7 @@ use std::path::Path;
 /// [`Usage`] with everything that is wrong in the study; else that it needs root, where this is not root.
 pub fn check(plan: &Plan) -> Result<()> {
     on_a_host(&plan.study)?;
-    let wrong = mistakes(plan);
-    if !wrong.is_empty() {
-        let lines: Vec<String> = wrong.iter().map(|line| format!("\n{line}")).collect();
-        return Err(Usage(format!(
-            "the study `{}` is wrong; nothing was run{}",
-            plan.study.name,
-            lines.concat()
-        ))
-        .into());
-    }
+    in_itself(plan)?;
     if plan.needs_root() && !places::is_root() {
         bail!(
             "the study `{}` needs root: it {}; run it with sudo, or see the plan with --dry-run",
@@ -42,6 +33,20 @@ pub fn check(plan: &Plan) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Looks a plan over for what is wrong with it wherever it is run.
+///
+/// # Errors
+/// [`Usage`] with everything that is wrong in the study.
+pub fn in_itself(plan: &Plan) -> Result<()> {
+    let wrong = mistakes(plan);
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<String> = wrong.iter().map(|line| format!("\n{line}")).collect();
+    let name = &plan.study.name;
+    Err(Usage(format!("the study `{name}` is wrong; nothing was run{}", lines.concat())).into())
 }
 
 /// Whether a study can be run on a host at all.

@@ -4,12 +4,19 @@
 //! CPUs or disks could not keep their pace is never called valid.
 
 pub mod acpi;
+mod aside;
 pub mod calibrate;
+mod digest;
 pub mod dilation;
 pub mod disk_server;
+mod error;
 pub mod guest;
 pub mod image;
 pub mod kernel;
-pub mod machine;
+
 pub mod pacing;
+mod programs;
 pub mod pstates;
+pub mod vm;
+
+pub use error::{Error, Result};

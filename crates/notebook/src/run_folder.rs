@@ -10,8 +10,13 @@ use crate::record;
 use crate::trace::TraceSink;
 use domain::time::Timestamp;
 use domain::trial::{Run, RunId, Trial, TrialKey};
-use std::path::{Path, PathBuf};
+use std::fs::{self, File, OpenOptions};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
+
+const TRIAL: &str = "trial.json";
+const SCRIPT: &str = "reproduce.sh";
+const TRACE: &str = "trace.parquet";
 
 /// A run that this process measures. Nobody else can, until this is dropped or the process ends, however it ends.
 #[derive(Debug)]
@@ -67,12 +72,12 @@ impl RunFolder {
         let target = self.path().join("trials").join(key.folder());
         // Asked here as well, so that nobody measures for minutes what cannot be stored. An empty folder is not
         // a trial: the rename replaces it.
-        if target.join("trial.json").exists() {
+        if target.join(TRIAL).exists() {
             return Err(Error::Exists { path: target });
         }
         let aside = Aside::begin(&self.notebook.staging(), "trial")?;
         durable::make_folder(&aside.folder().join("raw"))?;
-        let sink = TraceSink::new(aside.folder().join("trace.parquet"));
+        let sink = TraceSink::new(aside.folder().join(TRACE));
         Ok(Staging { run: self.run.id.clone(), key: key.clone(), aside, sink, target })
     }
 
@@ -110,6 +115,43 @@ impl Staging {
         &mut self.sink
     }
 
+    /// A file of a trial that was measured elsewhere, to be written here: `trial.json`, `reproduce.sh`,
+    /// `trace.parquet`, or one below `raw`. Opened again, it is gone on with.
+    ///
+    /// # Errors
+    /// Where the name is none of a trial's, or the file cannot be written.
+    pub fn take_in(&self, name: &str) -> Result<File> {
+        let parts: Vec<Component<'_>> = Path::new(name).components().collect();
+        let is_plain = parts.iter().all(|part| matches!(part, Component::Normal(_)));
+        let is_known = match parts.as_slice() {
+            [_] => [TRIAL, SCRIPT, TRACE].contains(&name),
+            [first, _, ..] => first.as_os_str() == "raw",
+            [] => false,
+        };
+        if !is_plain || !is_known {
+            let reason = "it is no file of a trial".to_owned();
+            return Err(Error::BadName { name: name.to_owned(), reason });
+        }
+        let path = self.aside.folder().join(name);
+        if let Some(folder) = path.parent() {
+            durable::make_folder(folder)?;
+        }
+        OpenOptions::new().create(true).append(true).open(&path).map_err(Error::io("write", &path))
+    }
+
+    /// The trial that was taken in, and its script, once all of it is there. What is then committed takes their place.
+    ///
+    /// # Errors
+    /// Where it is not there, or cannot be read.
+    pub fn taken_in(&self) -> Result<(Trial, String)> {
+        let (trial, script) = (self.aside.folder().join(TRIAL), self.aside.folder().join(SCRIPT));
+        let taken = (record::read_trial(&trial)?, record::read_text(&script)?);
+        for path in [trial, script] {
+            fs::remove_file(&path).map_err(Error::io("remove", &path))?;
+        }
+        Ok(taken)
+    }
+
     /// Stores the trial, durably, and gives its folder. `reproduce` is a shell script.
     ///
     /// # Errors
@@ -127,8 +169,8 @@ impl Staging {
         let Self { aside, sink, target, .. } = self;
         sink.close()?;
         let text = record::trial_text(trial)?;
-        durable::write_new(&aside.folder().join("trial.json"), &text, Mode::Plain)?;
-        durable::write_new(&aside.folder().join("reproduce.sh"), reproduce, Mode::Executable)?;
+        durable::write_new(&aside.folder().join(TRIAL), &text, Mode::Plain)?;
+        durable::write_new(&aside.folder().join(SCRIPT), reproduce, Mode::Executable)?;
         aside.publish(&target)?;
         Ok(target)
     }

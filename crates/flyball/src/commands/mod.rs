@@ -5,6 +5,7 @@ mod compare;
 mod dry_run;
 mod export;
 mod inspect;
+mod lab;
 mod list;
 mod paperwork;
 mod read;
@@ -24,6 +25,8 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Inspect(arguments) => inspect::inspect(global, arguments),
         Command::Run(arguments) => run::run(global, arguments),
         Command::Record(arguments) => record::record(global, arguments),
+        Command::Lab(command) => lab::dispatch(global, command),
+        Command::LabGuest => crate::guest::main().map(|()| End::Done),
         Command::List(arguments) => list::list(global, arguments),
         Command::Show(arguments) => read::show(global, arguments),
         Command::Compare(arguments) => compare::compare(global, arguments),

@@ -16,7 +16,7 @@ const MOST_READ: u64 = 2 << 20;
 
 /// Runs a study, or shows what running it would do.
 pub fn run(global: &Global, arguments: &Run) -> Result<End> {
-    let (study, text) = read(&arguments.study)?;
+    let (study, text) = read_study(&arguments.study)?;
     let notebook = places::absolute(&places::notebook(global)?)?;
     let work = match &arguments.work {
         Some(folder) => places::absolute(folder)?,
@@ -59,7 +59,8 @@ pub fn end(measured: &Measured, results: &Results) -> End {
     }
 }
 
-fn read(path: &Path) -> Result<(Study, String)> {
+/// Reads a study file, and what it means.
+pub fn read_study(path: &Path) -> Result<(Study, String)> {
     let shown = path.display();
     let mut bytes = Vec::new();
     File::open(path)

@@ -1,0 +1,174 @@
+//! What the host asks for, done.
+
+use super::{files, load, trials};
+use anyhow::{Context, Result, bail};
+use lab::guest::{PORT, Reply, Request, SHELL, Stream, VERSION, receive, send};
+use rustix::termios::{Winsize, tcsetwinsize};
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// How long the port may take to appear: its driver has been loaded by then.
+const PORT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The end of what a failed preparation printed that goes into its message.
+const MOST_SAID: usize = 2_000;
+
+/// Serves the host until it asks for the end, or is gone.
+pub(super) fn serve() -> Result<()> {
+    let mut port = open_port()?;
+    let uptime_ms = uptime_ms();
+    send(&mut port, &Reply::Hello { version: VERSION, uptime_ms }, &[])?;
+    loop {
+        let (request, _) = receive::<Request>(&mut port).context("the host is gone")?;
+        let replied = match request {
+            Request::PowerOff => return Ok(()),
+            // What a study needs is opened once; its trials are asked for in there, until something else is.
+            Request::Open(opening) => trials::serve(&mut port, &opening),
+            other => answer(&mut port, other),
+        };
+        if let Err(error) = replied {
+            send(&mut port, &Reply::Failed { why: format!("{error:#}") }, &[])?;
+        }
+    }
+}
+
+fn answer(port: &mut File, request: Request) -> Result<()> {
+    match request {
+        Request::Prepare { modules, lines } => prepare(port, &modules, &lines),
+        Request::Exec { argv } => exec(port, &argv),
+        Request::Calibrate { span_ms } => {
+            super::pacer::calibrate(Duration::from_millis(span_ms))?;
+            Ok(send(port, &Reply::Done, &[])?)
+        }
+        Request::Inspect => inspect(port),
+        Request::Shell { rows, columns } => shell(port, rows, columns),
+        Request::Trial { .. } => bail!("a trial was asked for before its study was opened"),
+        Request::Open(_) | Request::PowerOff => unreachable!("the loop has taken them"),
+    }
+}
+
+/// The port by its name: which `/dev/vportNpM` it is depends on what else the machine has.
+fn open_port() -> Result<File> {
+    let deadline = Instant::now() + PORT_PATIENCE;
+    loop {
+        if let Some(node) = port_node() {
+            let opened = OpenOptions::new().read(true).write(true).open(&node);
+            return opened.with_context(|| format!("cannot open `{}`", node.display()));
+        }
+        if Instant::now() > deadline {
+            bail!("the port `{PORT}` did not appear");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn port_node() -> Option<PathBuf> {
+    let ports = fs::read_dir("/sys/class/virtio-ports").ok()?;
+    let named = |folder: &PathBuf| fs::read_to_string(folder.join("name")).is_ok_and(|n| n.trim() == PORT);
+    let folder = ports.filter_map(|p| Some(p.ok()?.path())).find(named)?;
+    let node = PathBuf::from("/dev").join(folder.file_name()?);
+    node.exists().then_some(node)
+}
+
+fn uptime_ms() -> u64 {
+    let text = fs::read_to_string("/proc/uptime").unwrap_or_default();
+    let seconds: f64 = text.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0.0);
+    (seconds * 1e3) as u64
+}
+
+fn prepare(port: &mut File, modules: &[String], lines: &[String]) -> Result<()> {
+    for module in modules {
+        if !load(module) {
+            bail!("cannot load the module `{module}`: this kernel has none of this name, or refuses it");
+        }
+    }
+    for line in lines {
+        let output = Command::new("/bin/bash").args(["-ec", line]).stdin(Stdio::null()).output();
+        let output = output.context("cannot run /bin/bash in the guest")?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).trim().to_owned();
+            let from = said.char_indices().rev().nth(MOST_SAID).map_or(0, |(at, _)| at);
+            bail!("the preparation `{line}` ended with {}; it said: {}", output.status, &said[from..]);
+        }
+    }
+    Ok(send(port, &Reply::Done, &[])?)
+}
+
+fn inspect(port: &mut File) -> Result<()> {
+    let inventory = machine::inventory::take(&machine::LocalMachine)?;
+    let identity = machine::inventory::identity(&inventory);
+    let inventory = serde_json::to_string_pretty(&inventory).context("cannot write the inventory as JSON")?;
+    Ok(send(port, &Reply::Inspected { inventory, identity }, &[])?)
+}
+
+fn exec(port: &mut File, argv: &[String]) -> Result<()> {
+    let (program, arguments) = argv.split_first().context("no command was given")?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            let text = format!("cannot run `{program}` in the guest: {error}\n");
+            send(port, &Reply::Output { stream: Stream::Error }, text.as_bytes())?;
+            let code = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
+            return Ok(send(port, &Reply::Exited { code }, &[])?);
+        }
+    };
+    let (mut out, mut error) = (child.stdout.take(), child.stderr.take());
+    let shared = Mutex::new(port);
+    std::thread::scope(|scope| {
+        scope.spawn(|| pass_on(out.as_mut(), Stream::Out, &shared));
+        scope.spawn(|| pass_on(error.as_mut(), Stream::Error, &shared));
+    });
+    let status = child.wait().context("cannot wait for the command")?;
+    let port = shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    Ok(send(port, &Reply::Exited { code: code_of(status) }, &[])?)
+}
+
+/// A host that takes no more is noticed by whoever sends next.
+fn pass_on(from: Option<&mut impl Read>, stream: Stream, port: &Mutex<&mut File>) {
+    let Some(from) = from else { return };
+    let mut buffer = vec![0; files::PIECE];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        let mut port = port.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _ = send(&mut **port, &Reply::Output { stream }, &buffer[..count]);
+    }
+}
+
+fn code_of(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
+/// A shell that leads a session of its own on the console, so that Ctrl-C reaches what runs in it.
+fn shell(port: &mut File, rows: u16, columns: u16) -> Result<()> {
+    let console = || {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(SHELL)
+            .with_context(|| format!("cannot open `{SHELL}`"))
+    };
+    let mut greeting = console()?;
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let text =
+        format!("Flyball lab, Linux {}; `exit` ends it, and all that is in it is gone\r\n", kernel.trim());
+    greeting.write_all(text.as_bytes())?;
+    let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&greeting, size).context("cannot set the console's size")?;
+    let mut command = Command::new("/bin/bash");
+    command.arg("-i").env("PS1", "lab:\\w# ").stdin(console()?).stdout(console()?).stderr(console()?);
+    let lead = || {
+        rustix::process::setsid()?;
+        rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+        Ok(())
+    };
+    // SAFETY: between fork and exec only system calls are made, which is safe in any program.
+    unsafe { command.pre_exec(lead) };
+    let status = command.status().context("cannot run /bin/bash in the guest")?;
+    Ok(send(port, &Reply::Exited { code: code_of(status) }, &[])?)
+}

@@ -1,0 +1,102 @@
+//! This program inside a lab machine: its first process, and the agent that does what the host asks for.
+//!
+//! Everything here may be blunt: a guest's disks and memory are made anew for each start, and nothing in it is
+//! anybody's.
+
+mod agent;
+mod files;
+mod pacer;
+mod trials;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{WaitOptions, getpid, wait};
+use rustix::system::{RebootCommand, reboot};
+use std::path::Path;
+use std::process::Command;
+
+/// File systems of a running system, in the order in which they are mounted: what, where, and its options.
+const MOUNTS: [(&str, &str, &str); 8] = [
+    ("proc", "/proc", ""),
+    ("sysfs", "/sys", ""),
+    ("devpts", "/dev/pts", "mode=620,ptmxmode=666"),
+    ("tmpfs", "/dev/shm", ""),
+    ("tmpfs", "/run", ""),
+    ("tmpfs", "/tmp", ""),
+    ("tracefs", "/sys/kernel/tracing", ""),
+    ("debugfs", "/sys/kernel/debug", ""),
+];
+
+/// Modules that every guest has: the port to the host, the console, frequency policy, and what storage is built of. One
+/// that a kernel lacks is passed over; what needs it then says so.
+const MODULES: [&str; 11] = [
+    "virtio_console",
+    "virtio_scsi",
+    "sd_mod",
+    "acpi-cpufreq",
+    "cpufreq_ondemand",
+    "cpufreq_conservative",
+    "cpufreq_powersave",
+    "cpufreq_userspace",
+    "dm_mod",
+    "md_mod",
+    "loop",
+];
+
+/// `flyball lab-guest`: as the first process of a machine it becomes its init, else its agent.
+pub fn main() -> Result<()> {
+    if !getpid().is_init() {
+        return agent::serve();
+    }
+    // An init that ends is a kernel panic; whatever failed, the host reads it in the log, and the machine goes off.
+    if let Err(error) = boot() {
+        eprintln!("flyball: the guest cannot start: {error:#}");
+    }
+    rustix::fs::sync();
+    reboot(RebootCommand::PowerOff).context("cannot power off")
+}
+
+fn boot() -> Result<()> {
+    for (kind, at, options) in MOUNTS {
+        // Not every kernel has every one of them.
+        let _ = std::fs::create_dir_all(at);
+        let mut mount = Command::new("/usr/bin/busybox");
+        mount.args(["mount", "-t", kind, "-o", if options.is_empty() { "rw" } else { options }, kind, at]);
+        if !mount.status().context("cannot run busybox")?.success() && kind == "proc" {
+            bail!("cannot mount /proc");
+        }
+    }
+    for module in MODULES {
+        load(module);
+    }
+    rustix::system::sethostname(b"lab").context("cannot set the host's name")?;
+    // Programs that talk to themselves over the network need it, and no other does.
+    let _ = Command::new("/usr/bin/busybox").args(["ifconfig", "lo", "up"]).status();
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let mut agent = Command::new(program);
+    agent.arg("lab-guest").env_clear().envs(ENVIRONMENT).current_dir("/root");
+    let agent = agent.spawn().context("cannot start the agent")?;
+    // Orphans become children of the first process, which has to wait for them.
+    while let Ok(ended) = wait(WaitOptions::empty()) {
+        if ended.is_some_and(|(pid, _)| pid.as_raw_nonzero().get().unsigned_abs() == agent.id()) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What programs in the guest find in their environment. There is no udev, and those that would wait for it are told.
+const ENVIRONMENT: [(&str, &str); 6] = [
+    ("PATH", "/usr/bin:/usr/sbin:/bin:/sbin"),
+    ("HOME", "/root"),
+    ("TERM", "linux"),
+    ("LC_ALL", "C"),
+    ("MDADM_NO_UDEV", "1"),
+    ("DM_DISABLE_UDEV", "1"),
+];
+
+/// Loads a module where the kernel has it.
+fn load(module: &str) -> bool {
+    let mut modprobe = Command::new("/usr/sbin/modprobe");
+    modprobe.args(["-q"]).args(module.split_whitespace());
+    Path::new("/usr/sbin/modprobe").exists() && modprobe.status().is_ok_and(|status| status.success())
+}

@@ -1,0 +1,195 @@
+//! When the virtual CPUs are paced: from the moment at which a workload has prepared itself to the end of its work.
+//!
+//! What a program does before and after (fio links eighty libraries, and prints pages of JSON) would take minutes on
+//! a CPU of a few million instructions a second, and is not what is measured. fio is told to wait before it begins
+//! (`startdelay`), and is paced once it sleeps; it is done when its job processes are. Any other program is paced from
+//! its start to its end.
+
+use anyhow::{Context, Result};
+use domain::Timestamp;
+use domain::study::Tool;
+use domain::trial::Disturbance;
+use lab::acpi::CONTROL_PORT;
+use machine::{LocalMachine, Machine};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::fs::{self, File, OpenOptions};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What fio waits between its preparation and its first request, in the guest's time.
+pub(super) const START_DELAY: Duration = Duration::from_secs(1);
+
+/// The same as fio's option.
+pub(super) const START_DELAY_OPTION: (&str, &str) = ("startdelay", "1s");
+
+/// How often fio is looked at until it sleeps. Nothing is measured then, and the CPUs are not paced yet.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// How often its jobs are looked for once the CPUs are paced, when a look costs them something.
+const PACED_LOOK: Duration = Duration::from_millis(100);
+
+/// A fio that has not begun to wait after so long never will; it is paced all the same.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long fio may take to make its jobs on the slowest CPU.
+const JOB_PATIENCE: Duration = Duration::from_secs(60);
+
+/// nanosleep(2) and clock_nanosleep(2) on x86-64.
+const SLEEPS: [&str; 2] = ["35", "230"];
+
+/// Watches one workload.
+pub(super) struct Pacer(JoinHandle<Result<Paced>>);
+
+/// What it did.
+pub(super) struct Paced {
+    /// When the CPUs were first paced.
+    pub from: Timestamp,
+    /// Work that was done before.
+    pub unpaced: Option<Disturbance>,
+}
+
+impl Pacer {
+    /// Begins to watch a workload that has just been started. `device` is the target's block device.
+    pub(super) fn watch(tool: &Tool, pid: u32, device: Option<&str>) -> Self {
+        let waits = matches!(tool, Tool::Fio);
+        let device = device.map(str::to_owned);
+        Self(std::thread::spawn(move || {
+            let before = requests(device.as_deref());
+            if waits {
+                wait_until_asleep(pid);
+            }
+            let unpaced = unpaced(before, requests(device.as_deref()));
+            let from = LocalMachine.now();
+            write(1)?;
+            if waits {
+                wait_for_jobs(pid)
+            } else {
+                wait_for(pid, None)
+            }
+            write(0)?;
+            Ok(Paced { from, unpaced })
+        }))
+    }
+
+    /// Waits until the workload has ended and the CPUs run freely again.
+    pub(super) fn finish(self) -> Result<Paced> {
+        let paced = self.0.join().map_err(|_| anyhow::anyhow!("the pacer of the workload panicked"))?;
+        // Whatever it did, what comes next is not paced.
+        write(0)?;
+        paced
+    }
+}
+
+/// Tells the plugin: 1 to pace from now on, 0 to let the CPUs run; anything else is a mark.
+pub(super) fn write(value: u8) -> Result<()> {
+    let port = OpenOptions::new().write(true).open("/dev/port").context("cannot open `/dev/port`")?;
+    port.write_all_at(&[value], u64::from(CONTROL_PORT)).context("cannot write to the plugin's port")
+}
+
+/// Requests that a block device has completed.
+fn requests(device: Option<&str>) -> Option<u64> {
+    let text = fs::read_to_string(format!("/sys/block/{}/stat", device?)).ok()?;
+    let numbers: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    Some(numbers.first()? + numbers.get(4)?)
+}
+
+fn unpaced(before: Option<u64>, after: Option<u64>) -> Option<Disturbance> {
+    let count = after?.checked_sub(before?).filter(|count| *count > 0)?;
+    let detail = format!("{count} requests were made before the CPUs were paced, and none may be");
+    Some(Disturbance { kind: "unpaced-start".into(), detail })
+}
+
+fn wait_until_asleep(pid: u32) {
+    let deadline = Instant::now() + PATIENCE;
+    let mut seen = 0;
+    while seen < 2 && Instant::now() < deadline {
+        std::thread::sleep(LOOK);
+        let Ok(call) = fs::read_to_string(format!("/proc/{pid}/syscall")) else { return };
+        let sleeps = call.split(' ').next().is_some_and(|number| SLEEPS.contains(&number));
+        seen = if sleeps { seen + 1 } else { 0 };
+    }
+}
+
+/// Waits for the processes that fio makes for its jobs; where it makes none (`thread`), for fio itself.
+fn wait_for_jobs(pid: u32) {
+    let deadline = Instant::now() + JOB_PATIENCE;
+    let Some(main) = open(pid) else { return };
+    let mut jobs = children(pid);
+    while jobs.is_empty() && Instant::now() < deadline {
+        if has_ended(&main, PACED_LOOK) {
+            return;
+        }
+        jobs = children(pid);
+    }
+    if jobs.is_empty() {
+        return wait_for(pid, Some(main));
+    }
+    // All of a group are made before the first one begins; a look once the first has ended finds later groups.
+    while let Some(job) = jobs.first() {
+        wait_for(*job, None);
+        jobs = children(pid);
+    }
+}
+
+fn wait_for(pid: u32, opened: Option<OwnedFd>) {
+    let Some(pidfd) = opened.or_else(|| open(pid)) else { return };
+    while !has_ended(&pidfd, Duration::from_secs(3600)) {}
+}
+
+fn open(pid: u32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()
+}
+
+fn has_ended(pidfd: &OwnedFd, within: Duration) -> bool {
+    let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+    let timeout = Timespec::try_from(within).ok();
+    !matches!(poll(&mut fds, timeout.as_ref()), Ok(0) | Err(rustix::io::Errno::INTR))
+}
+
+/// The children of all threads of a process that still run: a zombie has done its work.
+fn children(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let pids: Vec<u32> =
+        lists.flat_map(|l| l.split_whitespace().filter_map(|w| w.parse().ok()).collect::<Vec<_>>()).collect();
+    pids.into_iter().filter(|pid| !is_zombie(*pid)).collect()
+}
+
+fn is_zombie(pid: u32) -> bool {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    text.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
+}
+
+/// Keeps all CPUs busy for a while between two marks, with what storage makes them do: copying, and encryption's
+/// table look-ups and exclusive ors.
+pub(super) fn calibrate(span: Duration) -> Result<()> {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    write(2)?;
+    std::thread::scope(|scope| {
+        for _ in 0..cpus {
+            scope.spawn(|| work(span));
+        }
+    });
+    write(3)
+}
+
+fn work(span: Duration) -> u32 {
+    let deadline = Instant::now() + span;
+    let mut table = [0_u32; 1024];
+    let mut state = 1_u32;
+    while Instant::now() < deadline {
+        for round in 0..100_000_u32 {
+            state = table[(state >> 22) as usize] ^ state.rotate_left(7).wrapping_add(round);
+            table[(state & 1023) as usize] = state;
+        }
+    }
+    std::hint::black_box(state)
+}
+
+/// Whether the CPUs of this machine can be paced at all.
+pub(super) fn is_possible() -> bool {
+    File::open("/dev/port").is_ok()
+}

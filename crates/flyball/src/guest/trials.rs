@@ -1,0 +1,192 @@
+//! A study's trials, measured in the guest as on any host, and handed over one by one.
+
+use super::files;
+use super::pacer::{self, Pacer};
+use anyhow::{Context, Result, bail};
+use domain::plan::{Cell as PlanCell, CellId, Plan};
+use domain::rng::Seed;
+use domain::study::Tool;
+use domain::trial::{Provenance, Run, RunId, TrialKey};
+use lab::guest::{Opening, Reply, Request, receive, send};
+use machine::{Ledger, LocalMachine, Machine};
+use notebook::{Notebook, RunFolder};
+use runner::reproduce::{Places, script};
+use runner::{Devices, Done, Host, Site, Stop, Target};
+use std::cell::RefCell;
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// Where trials are until the host has them; in memory.
+const NOTEBOOK: &str = "/run/flyball/notebook";
+
+/// The ledger of changes. Nobody needs it when the machine is gone, but settings are put back between trials by it.
+const STATE: &str = "/run/flyball/state";
+
+/// Opens a study, and measures its cells as they are asked for.
+pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
+    let machine = LocalMachine;
+    let study =
+        parse::study::parse(&opening.study).map_err(|e| anyhow::anyhow!("cannot read the study: {e}"))?;
+    let mut plan = Plan::new(study, Seed(opening.seed))?;
+    // The measure is the same for all cells.
+    if let Some(mut any) = plan.cells.first().cloned() {
+        lab::dilation::stretch(&mut any, &mut plan.study.measure, opening.dilation);
+    }
+    let (mut ledger, _) = Ledger::open(Path::new(STATE), &machine)?;
+    let never = AtomicBool::new(false);
+    let kind = plan.study.target.clone();
+    let target =
+        Target::make(&mut ledger, Path::new(&opening.work), &kind, Devices::OfTheGuest, plan.seed, &never)?;
+    let folder = run_folder(opening, &plan)?;
+    let fixed = runner::environment::fixed(&machine);
+    let watch = Watch {
+        device: target.as_ref().and_then(Target::device).map(str::to_owned),
+        now: RefCell::default(),
+    };
+    let mut announce = |pid: u32| watch.begin(pid);
+    let site = Site {
+        machine: &machine,
+        ledger: &mut ledger,
+        target: target.as_ref(),
+        measure: &plan.study.measure,
+        fixed: &fixed,
+        interrupt: &never,
+        run: &folder.run().id,
+        study: &plan.study.name,
+        provenance: Provenance::Lab,
+        identity: &opening.machine,
+    };
+    let mut host = Host::new(site, &mut announce);
+    send(port, &Reply::Done, &[])?;
+    loop {
+        let (request, _) = receive::<Request>(port).context("the host is gone")?;
+        let Request::Trial { block, cell, attempt } = request else {
+            // Nothing but trials can follow; the host only ends the machine, and that needs no answer.
+            std::process::exit(0);
+        };
+        let key = TrialKey { block, cell: CellId::from_stored(&cell), attempt };
+        let bench = Bench { plan: &plan, opening, folder: &folder, target: target.as_ref(), watch: &watch };
+        if let Err(error) = bench.trial(port, &mut host, &key) {
+            send(port, &Reply::Failed { why: format!("{error:#}") }, &[])?;
+        }
+    }
+}
+
+/// What the trials of a study have in common.
+struct Bench<'a> {
+    plan: &'a Plan,
+    opening: &'a Opening,
+    folder: &'a RunFolder,
+    target: Option<&'a Target>,
+    watch: &'a Watch,
+}
+
+impl Bench<'_> {
+    fn trial(&self, port: &mut File, host: &mut Host<'_, '_>, key: &TrialKey) -> Result<()> {
+        let cell = self.cell(key)?;
+        self.watch.expect(self.opening.paced.then(|| cell.workload.tool.clone()));
+        let mut staging = self.folder.begin(key)?;
+        let raw = staging.raw_dir();
+        let done = host.trial(&cell, key, &raw, staging.sink());
+        let paced = self.watch.end()?;
+        let mut done = match done {
+            Ok(done) => done,
+            Err(Stop::Unsupported(why)) => return Ok(send(port, &Reply::Unsupported { why }, &[])?),
+            Err(other) => return Err(other.into()),
+        };
+        if let Some(disturbance) = paced.as_ref().and_then(|p| p.unpaced.clone()) {
+            done.trial.disturb(disturbance);
+        }
+        lab::dilation::shrink(&mut done.trial, self.opening.dilation);
+        let places = Places {
+            target: self.target.map(Target::path),
+            device: self.target.and_then(Target::device),
+            raw: &raw,
+        };
+        let Done { trial, commands, .. } = done;
+        let script = script(&trial, &self.plan.study.target, &commands, &places);
+        let stored = staging.commit(&trial, &script)?;
+        let start = self.trace_start(key)?;
+        let since = |from: domain::Timestamp| {
+            let nanos = from.unix_nanos().checked_sub(start?.unix_nanos())?;
+            u64::try_from(nanos).ok()
+        };
+        let paced_from_ns = paced.and_then(|p| since(p.from));
+        files::send_folder(port, &stored)?;
+        std::fs::remove_dir_all(&stored).context("cannot remove a trial that was handed over")?;
+        Ok(send(port, &Reply::Measured { paced_from_ns }, &[])?)
+    }
+
+    /// A cell as this machine has to run it.
+    fn cell(&self, key: &TrialKey) -> Result<PlanCell> {
+        let Some(cell) = self.plan.cells.iter().find(|cell| cell.id == key.cell) else {
+            bail!("the study has no cell `{}`", key.cell);
+        };
+        let mut cell = cell.clone();
+        lab::dilation::stretch(&mut cell, &mut self.plan.study.measure.clone(), self.opening.dilation);
+        if self.opening.paced && matches!(cell.workload.tool, Tool::Fio) {
+            let (name, value) = pacer::START_DELAY_OPTION;
+            cell.workload.options.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+        }
+        Ok(cell)
+    }
+
+    fn trace_start(&self, key: &TrialKey) -> Result<Option<domain::Timestamp>> {
+        let notebook = Notebook::open(Path::new(NOTEBOOK))?;
+        let trace = notebook.trace(&self.folder.run().id, key)?;
+        Ok(trace.map(|trace| trace.head().start))
+    }
+}
+
+/// The pacer of the workload that runs, if any.
+struct Watch {
+    device: Option<String>,
+    now: RefCell<(Option<Tool>, Option<Pacer>)>,
+}
+
+impl Watch {
+    /// The next workload is this tool, and to be paced.
+    fn expect(&self, tool: Option<Tool>) {
+        self.now.borrow_mut().0 = tool;
+    }
+
+    fn begin(&self, pid: u32) {
+        let mut now = self.now.borrow_mut();
+        now.1 = now.0.take().map(|tool| Pacer::watch(&tool, pid, self.device.as_deref()));
+    }
+
+    fn end(&self) -> Result<Option<pacer::Paced>> {
+        let pacer = self.now.borrow_mut().1.take();
+        pacer.map(Pacer::finish).transpose()
+    }
+}
+
+fn run_folder(opening: &Opening, plan: &Plan) -> Result<RunFolder> {
+    let notebook = Notebook::create(Path::new(NOTEBOOK))?;
+    let run = Run {
+        id: RunId(opening.run.clone()),
+        study: plan.study.name.clone(),
+        study_text: opening.study.clone(),
+        seed: plan.seed,
+        started: LocalMachine.now(),
+        finished: None,
+        provenance: Provenance::Lab,
+        machine: opening.machine.clone(),
+        flyball: env!("CARGO_PKG_VERSION").to_owned(),
+        revision: None,
+    };
+    Ok(notebook.create_run(&run, "{}")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::Nanos;
+
+    #[test]
+    fn a_start_delay_is_the_time_that_fio_is_told() {
+        let (_, value) = pacer::START_DELAY_OPTION;
+        assert_eq!(Nanos::parse(value).map(std::time::Duration::from), Some(pacer::START_DELAY));
+    }
+}

@@ -1,1 +1,0 @@
-//! A lab machine: QEMU, from its start to its end.

@@ -1,0 +1,529 @@
+//! A lab machine: QEMU, from its start to its end.
+//!
+//! QEMU gets everything that it talks through as an open descriptor: the control port, the disks, the ACPI table, the
+//! plugin's record. So there is no socket and no file that could be left behind, and a QEMU whose Flyball was killed
+//! is killed with it (`PR_SET_PDEATHSIG`, prctl(2)).
+
+use crate::guest::{self, Reply, Request};
+use crate::image::Image;
+use crate::programs;
+use crate::{Error, Result};
+use domain::units::Bytes;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::Signal;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The oldest QEMU whose plugin interface has what the pacing needs.
+const OLDEST_QEMU: (u32, u32) = (9, 1);
+const OLDEST_QEMU_TEXT: &str = "9.1";
+
+/// How long a guest may take until its first word: ten times what it takes on two busy cores.
+const START: Duration = Duration::from_secs(90);
+
+/// How long a guest may take to power off before it is killed; it has nothing to lose.
+const POWER_OFF: Duration = Duration::from_secs(5);
+
+/// How often somebody's wish to stop is looked at, while a guest is waited for.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What is remembered of the kernel's log for a message.
+const TAIL_LINES: usize = 15;
+const TAIL_BYTES: usize = 16 << 10;
+
+/// The processor that a guest sees. TCG runs an AES or carry-less multiply instruction as one instruction, which at
+/// a pace of instructions would make encryption cost next to nothing: so the guest has none of them, and its
+/// kernel encrypts with ordinary ones.
+const CPU: &str = "max,-aes,-vaes,-pclmulqdq,-vpclmulqdq,-sha-ni";
+
+/// What the guest's kernel is told: print to the log; end QEMU at a panic; keep quiet about being slow, which a paced
+/// CPU is by intention; and leave out the mitigations, which guard nothing here.
+const COMMAND_LINE: &str = "console=ttyS0 loglevel=5 panic=-1 mitigations=off nowatchdog \
+    rcupdate.rcu_cpu_stall_suppress=1 random.trust_cpu=on no_timer_check tsc=reliable audit=0";
+
+/// What a lab machine is made of.
+pub struct Spec<'a> {
+    /// The QEMU program; `None` for the one in the usual folders.
+    pub qemu: Option<&'a Path>,
+    /// Kernel and root filesystem.
+    pub image: &'a Image,
+    /// Virtual CPUs.
+    pub vcpus: u32,
+    /// Memory.
+    pub memory: Bytes,
+    /// Virtual P-states, where it has them.
+    pub pstates: Option<PStatesSpec<'a>>,
+    /// Modelled disks.
+    pub disks: Vec<Disk>,
+    /// Where the kernel's log goes.
+    pub log: Option<File>,
+    /// Whether it gets a console for a shell.
+    pub console: bool,
+}
+
+/// Virtual P-states of a machine.
+pub struct PStatesSpec<'a> {
+    /// The ACPI table.
+    pub ssdt: &'a [u8],
+    /// Gives the plugin's argument for the path of its record.
+    pub plugin: &'a dyn Fn(&Path) -> String,
+}
+
+/// A modelled disk, as the guest sees it.
+#[derive(Debug)]
+pub struct Disk {
+    /// Its serial number.
+    pub name: String,
+    /// What it says it is; 16 characters are seen.
+    pub product: String,
+    /// Revolutions a minute; 1 for a disk that does not turn.
+    pub rotation_rate: u32,
+    /// Logical and physical block size.
+    pub block_sizes: (u32, u32),
+    /// QEMU's end of the connection to its block server.
+    pub server: OwnedFd,
+}
+
+/// A machine that runs. Dropped, it is killed.
+pub struct Vm {
+    child: Child,
+    control: UnixStream,
+    console: Option<UnixStream>,
+    record: Option<File>,
+    log: Log,
+    reader: Option<JoinHandle<()>>,
+    what: &'static str,
+}
+
+impl Vm {
+    /// Starts a machine and waits until this program answers in it.
+    ///
+    /// # Errors
+    /// Where QEMU is missing or too old, the machine does not start, or the guest says nothing; then with the end of
+    /// its kernel's log.
+    pub fn start(spec: Spec<'_>, interrupt: &AtomicBool) -> Result<Self> {
+        let qemu = qemu(spec.qemu)?;
+        let (control, far_control) = pair()?;
+        let (console, far_console) =
+            if spec.console { pair().map(|(a, b)| (Some(a), Some(b)))? } else { (None, None) };
+        let mut passed = Passed::default();
+        let mut line = Command::new(&qemu);
+        line.args(base(&spec));
+        line.args(control_port(passed.give(far_control.into())));
+        if let Some(far) = far_console {
+            line.args(console_port(passed.give(far.into())));
+        }
+        let mut record = None;
+        if let Some(pstates) = &spec.pstates {
+            let table = passed.give(memory_file("ssdt", pstates.ssdt)?.into());
+            line.args(["-acpitable", &format!("file=/dev/fd/{table}")]);
+            let file = memory_file("record", &[])?;
+            let number =
+                passed.give(file.try_clone().map_err(|e| Error::system("pass on a descriptor", e))?.into());
+            line.args(["-plugin", &(pstates.plugin)(Path::new(&format!("/dev/fd/{number}")))]);
+            record = Some(file);
+        }
+        for (index, disk) in spec.disks.into_iter().enumerate() {
+            line.args(disk_arguments(index, disk, &mut passed));
+        }
+        let mut child = passed.spawn(line).map_err(|e| Error::file("start", &qemu, e))?;
+        let log = Log::default();
+        let stdout = child.stdout.take().expect("it was asked for");
+        let stderr = child.stderr.take().expect("it was asked for");
+        let reader = log.follow(stdout, stderr, spec.log);
+        let mut vm =
+            Self { child, control, console, record, log, reader: Some(reader), what: "while it started" };
+        vm.greet(interrupt)?;
+        Ok(vm)
+    }
+
+    fn greet(&mut self, interrupt: &AtomicBool) -> Result<()> {
+        match self.receive(START, interrupt)? {
+            (Reply::Hello { version: guest::VERSION, .. }, _) => Ok(()),
+            (other, _) => Err(self.lost(&format!("the guest did not greet, but said {other:?}"))),
+        }
+    }
+
+    /// Asks for something; `what` names it in an error: `while it prepared`.
+    ///
+    /// # Errors
+    /// Where the guest is gone.
+    pub fn ask(&mut self, request: &Request, what: &'static str) -> Result<()> {
+        self.what = what;
+        guest::send(&mut self.control, request, &[])
+            .map_err(|_| self.lost("the guest takes no more messages"))
+    }
+
+    /// The next answer, which may take so long.
+    ///
+    /// # Errors
+    /// [`Error::Guest`] where the guest is gone or says nothing for so long; [`Error::Interrupted`].
+    pub fn receive(&mut self, patience: Duration, interrupt: &AtomicBool) -> Result<(Reply, Vec<u8>)> {
+        let deadline = Instant::now() + patience;
+        loop {
+            if interrupt.load(Ordering::Relaxed) {
+                return Err(Error::Interrupted);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if is_readable(&self.control, left.min(LOOK))? {
+                return guest::receive(&mut self.control).map_err(|e| self.lost_by(&e));
+            }
+            if left.is_zero() {
+                let seconds = patience.as_secs();
+                return Err(self.lost(&format!("the guest said nothing for {seconds} s")));
+            }
+        }
+    }
+
+    /// The plugin's record so far; empty where CPUs are not paced.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn record(&self) -> Result<String> {
+        let Some(mut file) = self.record.as_ref() else { return Ok(String::new()) };
+        let mut bytes = Vec::new();
+        let read = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
+        read.map_err(|e| Error::system("read the plugin's record", e))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Our end of the console, once.
+    pub fn take_console(&mut self) -> Option<UnixStream> {
+        self.console.take()
+    }
+
+    /// Our end of the control port, to wait on beside others.
+    pub fn control(&self) -> BorrowedFd<'_> {
+        use std::os::fd::AsFd;
+        self.control.as_fd()
+    }
+
+    /// The last lines of the kernel's log.
+    pub fn tail(&self) -> String {
+        self.log.tail()
+    }
+
+    /// Ends the machine: it powers off, or is killed.
+    pub fn power_off(mut self) {
+        let never = AtomicBool::new(false);
+        if self.ask(&Request::PowerOff, "while it powered off").is_ok() {
+            let deadline = Instant::now() + POWER_OFF;
+            while Instant::now() < deadline {
+                match self.receive(LOOK, &never) {
+                    Ok(_) => {}
+                    Err(_) if matches!(self.child.try_wait(), Ok(None)) => {}
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+
+    fn lost_by(&mut self, error: &io::Error) -> Error {
+        if error.kind() == io::ErrorKind::InvalidData {
+            return self.lost(&format!("the guest said what cannot be understood ({error})"));
+        }
+        // QEMU closes the port a moment before it ends; how it ended says more.
+        let end = self.wait(Duration::from_secs(2));
+        match end {
+            Some(status) if status.success() => self.lost("the guest powered off"),
+            Some(status) => self.lost(&format!("QEMU ended with {status}")),
+            None => self.lost("the guest closed its port"),
+        }
+    }
+
+    fn lost(&mut self, why: &str) -> Error {
+        Error::Guest { what: format!("{why} {}", self.what), log: self.log.tail() }
+    }
+
+    fn wait(&mut self, patience: Duration) -> Option<std::process::ExitStatus> {
+        let deadline = Instant::now() + patience;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(10)),
+                _ => return None,
+            }
+        }
+    }
+}
+
+impl Drop for Vm {
+    fn drop(&mut self) {
+        // Killing what is dead already fails, and may.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+    }
+}
+
+/// The version of a QEMU, and where it is.
+fn qemu(wanted: Option<&Path>) -> Result<PathBuf> {
+    const NAME: &str = "qemu-system-x86_64";
+    let missing = |program: String| Error::MissingProgram {
+        doing: "start a lab machine".into(),
+        program,
+        package: "qemu-system-x86",
+    };
+    let path = match wanted {
+        Some(path) if path.is_file() => path.to_owned(),
+        Some(path) => return Err(missing(path.display().to_string())),
+        None => programs::find(NAME).ok_or_else(|| missing(NAME.into()))?,
+    };
+    let output = Command::new(&path).arg("--version").stdin(Stdio::null()).output();
+    let output = output.map_err(|e| Error::file("run", &path, e))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let program = path.display().to_string();
+    match version(&text) {
+        Some((major, minor, _)) if (major, minor) >= OLDEST_QEMU => Ok(path),
+        Some((.., found)) => Err(Error::OldQemu { program, found, needed: OLDEST_QEMU_TEXT }),
+        None => Err(Error::Program {
+            doing: "ask QEMU for its version".into(),
+            program,
+            how: output.status.to_string(),
+            said: format!("{text:?}"),
+        }),
+    }
+}
+
+/// `QEMU emulator version 10.0.2 (Debian …)`.
+fn version(text: &str) -> Option<(u32, u32, String)> {
+    let found = text.lines().next()?.split_once("version ")?.1.split_whitespace().next()?;
+    let mut numbers = found.split('.').map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?, found.to_owned()))
+}
+
+fn base(spec: &Spec<'_>) -> Vec<String> {
+    let image = spec.image;
+    let root = format!("if=none,id=root,format=raw,readonly=on,file={}", escaped(&image.root));
+    let words = [
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-no-reboot",
+        "-M",
+        "q35,usb=off,vmport=off",
+        "-accel",
+        "tcg,thread=multi",
+        "-cpu",
+        CPU,
+        "-smp",
+        &spec.vcpus.to_string(),
+        "-m",
+        &format!("{}M", spec.memory.get() >> 20),
+        "-chardev",
+        "stdio,id=log,signal=off",
+        "-serial",
+        "chardev:log",
+        "-kernel",
+        &image.kernel.vmlinux.display().to_string(),
+        "-initrd",
+        &image.initramfs.display().to_string(),
+        "-append",
+        COMMAND_LINE,
+        "-drive",
+        &root,
+        "-device",
+        "virtio-blk-pci,drive=root",
+        "-device",
+        "virtio-serial-pci",
+        "-object",
+        "rng-random,filename=/dev/urandom,id=entropy",
+        "-device",
+        "virtio-rng-pci,rng=entropy",
+    ];
+    words.map(str::to_owned).to_vec()
+}
+
+/// A comma separates QEMU's options, and is written twice in a path.
+fn escaped(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
+fn control_port(fd: RawFd) -> Vec<String> {
+    vec![
+        "-chardev".into(),
+        format!("socket,id=control,fd={fd}"),
+        "-device".into(),
+        format!("virtserialport,chardev=control,name={}", guest::PORT),
+    ]
+}
+
+fn console_port(fd: RawFd) -> Vec<String> {
+    let words = ["-chardev", &format!("socket,id=shell,fd={fd}"), "-device", "virtconsole,chardev=shell"];
+    words.map(str::to_owned).to_vec()
+}
+
+fn disk_arguments(index: usize, disk: Disk, passed: &mut Passed) -> Vec<String> {
+    let fd = passed.give(disk.server);
+    let mut words = Vec::new();
+    if index == 0 {
+        words.extend(["-device".to_owned(), "virtio-scsi-pci,id=scsi".to_owned()]);
+    }
+    let (logical, physical) = disk.block_sizes;
+    let product: String = disk.product.chars().filter(|c| c.is_ascii() && *c != ',').take(16).collect();
+    let blockdev =
+        format!("driver=nbd,node-name=disk{index},server.type=fd,server.str={fd},export={}", disk.name);
+    let device = format!(
+        "scsi-hd,bus=scsi.0,scsi-id={index},drive=disk{index},serial={},device_id={},vendor=FLYBALL,product={product},\
+         rotation_rate={},logical_block_size={logical},physical_block_size={physical},write-cache=on",
+        disk.name, disk.name, disk.rotation_rate
+    );
+    words.extend(["-blockdev".to_owned(), blockdev, "-device".to_owned(), device]);
+    words
+}
+
+/// Descriptors that the child inherits under the numbers that they have here.
+#[derive(Default)]
+struct Passed(Vec<OwnedFd>);
+
+impl Passed {
+    fn give(&mut self, fd: OwnedFd) -> RawFd {
+        let number = fd.as_raw_fd();
+        self.0.push(fd);
+        number
+    }
+
+    fn spawn(self, mut command: Command) -> io::Result<Child> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let parent = rustix::process::getpid();
+        let fds: Vec<RawFd> = self.0.iter().map(AsRawFd::as_raw_fd).collect();
+        let prepare = move || {
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+            // We may have died before the line above took effect.
+            if rustix::process::getppid() != Some(parent) {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            for fd in &fds {
+                // SAFETY: `self` keeps it open until the child has been made.
+                let fd = unsafe { BorrowedFd::borrow_raw(*fd) };
+                fcntl_setfd(fd, FdFlags::empty())?;
+            }
+            Ok(())
+        };
+        // SAFETY: between fork and exec only system calls are made, which is safe in any program.
+        unsafe { command.pre_exec(prepare) };
+        command.spawn()
+    }
+}
+
+fn pair() -> Result<(UnixStream, UnixStream)> {
+    UnixStream::pair().map_err(|e| Error::system("make a pair of sockets", e))
+}
+
+/// A file in memory, which is gone when nobody has it open any more.
+fn memory_file(name: &str, content: &[u8]) -> Result<File> {
+    let fd =
+        memfd_create(name, MemfdFlags::CLOEXEC).map_err(|e| Error::system("make a file in memory", e))?;
+    let mut file = File::from(fd);
+    file.write_all(content).map_err(|e| Error::system("write a file in memory", e))?;
+    Ok(file)
+}
+
+fn is_readable(stream: &UnixStream, patience: Duration) -> Result<bool> {
+    let timeout = Timespec::try_from(patience).ok();
+    let mut fds = [PollFd::new(stream, PollFlags::IN)];
+    match poll(&mut fds, timeout.as_ref()) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(e) => Err(Error::system("wait for the guest", e)),
+    }
+}
+
+/// The end of the kernel's log, and of what QEMU says itself.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn follow(
+        &self,
+        stdout: ChildStdout,
+        mut stderr: std::process::ChildStderr,
+        mut file: Option<File>,
+    ) -> JoinHandle<()> {
+        let log = self.clone();
+        let errors = self.clone();
+        let beside = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            // Ends with the child. QEMU says little, and nothing when all is well.
+            let _ = stderr.by_ref().take(TAIL_BYTES as u64).read_to_end(&mut text);
+            errors.push(&text);
+        });
+        std::thread::spawn(move || {
+            let mut stdout = stdout;
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = stdout.read(&mut buffer) {
+                log.push(&buffer[..count]);
+                if let Some(file) = &mut file {
+                    // A log that cannot be kept is no reason to end a measurement.
+                    let _ = file.write_all(&buffer[..count]);
+                }
+            }
+            let _ = beside.join();
+        })
+    }
+
+    fn push(&self, bytes: &[u8]) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.extend_from_slice(bytes);
+        let excess = all.len().saturating_sub(TAIL_BYTES);
+        all.drain(..excess);
+    }
+
+    fn tail(&self) -> String {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&all).into_owned();
+        let shown = |c: char| c == '\t' || !c.is_control();
+        let lines = text.lines().map(|line| line.chars().filter(|c| shown(*c)).collect::<String>());
+        let lines: Vec<String> = lines.filter(|line| !line.trim().is_empty()).collect();
+        lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_qemu_are_read() {
+        let debian = "QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2+deb13u1~bpo12+1)\nCopyright";
+        assert_eq!(version(debian), Some((10, 0, "10.0.2".into())));
+        assert_eq!(version("QEMU emulator version 7.2.22\n"), Some((7, 2, "7.2.22".into())));
+        assert_eq!(version("something else"), None);
+    }
+
+    #[test]
+    fn a_qemu_that_is_missing_or_too_old_is_told() {
+        let text = qemu(Some(Path::new("/nowhere/qemu"))).unwrap_err().to_string();
+        assert!(text.contains("`/nowhere/qemu` is not there; install"), "{text}");
+        let folder = tempfile::tempdir().unwrap();
+        let old = folder.path().join("qemu");
+        std::fs::write(&old, "#!/bin/sh\necho QEMU emulator version 7.2.22\n").unwrap();
+        std::fs::set_permissions(&old, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let text = qemu(Some(&old)).unwrap_err().to_string();
+        assert!(text.contains("version 7.2.22, and at least 9.1"), "{text}");
+    }
+
+    #[test]
+    fn the_tail_of_a_log_is_its_last_lines_without_what_is_not_text() {
+        let log = Log::default();
+        log.push("\u{1b}[0mearly\r\n".as_bytes());
+        (0..20).for_each(|n| log.push(format!("line {n}\r\n\r\n").as_bytes()));
+        let tail = log.tail();
+        assert_eq!(tail.lines().count(), TAIL_LINES);
+        assert!(tail.ends_with("line 19"), "{tail:?}");
+    }
+}
