@@ -42,6 +42,9 @@ const LOOK: Duration = Duration::from_millis(100);
 const TAIL_LINES: usize = 15;
 const TAIL_BYTES: usize = 16 << 10;
 
+/// What the kernel prints first when it gives up (`kernel/panic.c`).
+const PANIC: &str = "Kernel panic";
+
 /// The processor that a guest sees. TCG runs an AES or carry-less multiply instruction as one instruction, which at
 /// a pace of instructions would make encryption cost next to nothing: so the guest has none of them, and its
 /// kernel encrypts with ordinary ones.
@@ -236,6 +239,9 @@ impl Vm {
         // QEMU closes the port a moment before it ends; how it ended says more.
         let end = self.wait(Duration::from_secs(2));
         match end {
+            Some(status) if status.success() && self.log.holds(PANIC) => {
+                self.lost("the guest's kernel panicked")
+            }
             Some(status) if status.success() => self.lost("the guest powered off"),
             Some(status) => self.lost(&format!("QEMU ended with {status}")),
             None => self.lost("the guest closed its port"),
@@ -483,13 +489,24 @@ impl Log {
         all.drain(..excess);
     }
 
-    fn tail(&self) -> String {
+    fn text(&self) -> String {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(&all).into_owned();
+        String::from_utf8_lossy(&all).into_owned()
+    }
+
+    fn holds(&self, what: &str) -> bool {
+        self.text().contains(what)
+    }
+
+    /// The last lines; from the panic on, where there was one.
+    fn tail(&self) -> String {
+        let text = self.text();
         let shown = |c: char| c == '\t' || !c.is_control();
         let lines = text.lines().map(|line| line.chars().filter(|c| shown(*c)).collect::<String>());
         let lines: Vec<String> = lines.filter(|line| !line.trim().is_empty()).collect();
-        lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+        let last = lines.len().saturating_sub(TAIL_LINES);
+        let from = lines.iter().position(|line| line.contains(PANIC)).map_or(last, |panic| panic.min(last));
+        lines[from..].iter().take(TAIL_LINES).map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -525,5 +542,9 @@ mod tests {
         let tail = log.tail();
         assert_eq!(tail.lines().count(), TAIL_LINES);
         assert!(tail.ends_with("line 19"), "{tail:?}");
+        log.push(b"[ 1.0] Kernel panic - not syncing: x\n");
+        (0..20).for_each(|n| log.push(format!("trace {n}\n").as_bytes()));
+        assert!(log.tail().starts_with("[ 1.0] Kernel panic"), "{}", log.tail());
+        assert_eq!(log.tail().lines().count(), TAIL_LINES);
     }
 }
