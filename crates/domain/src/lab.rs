@@ -54,10 +54,67 @@ impl Default for Lab {
 /// The name of the metric that the lab adds where its P-states have watts; no other machine has it.
 pub const ENERGY_MODELLED: &str = "energy_modelled";
 
-/// That metric: what the table of P-states says that the CPUs took while they were paced.
-pub fn energy_metric(energy: Microjoules) -> Metric {
-    Metric { value: energy.joules(), unit: Unit::Joules, better: Better::Lower }
+/// That metric: what the table of P-states says that the CPUs took while they were paced, in the time of the machine
+/// that is stood for: the guest ran for longer by its dilation, at the same watts.
+pub fn energy_metric(account: &LabAccount) -> Option<Metric> {
+    let energy = account.pacing.as_ref()?.energy?;
+    Some(Metric { value: energy.joules() / account.dilation, unit: Unit::Joules, better: Better::Lower })
 }
+
+/// Something of the guest that no dilation stretches: it is as long as ever, and so shorter by the dilation in the time
+/// of the machine that is stood for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unscaled {
+    /// What it is, and how long.
+    pub what: &'static str,
+    /// Which trials it matters to.
+    pub matters: Matters,
+}
+
+/// Which trials something matters to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Matters {
+    /// All.
+    Always,
+    /// Those under this governor.
+    Governor(&'static str),
+    /// Those with the work of a journal or of writeback, by the CPU time of its threads or by the filesystem.
+    Journal,
+    /// Those on an md array.
+    Array,
+    /// Those whose reads and writes go through the page cache.
+    Writeback,
+    /// Those on disks that are slow, in the guest, by seconds.
+    SlowDisks,
+}
+
+/// What a time dilation above 1 leaves as it is, with Linux 6.1 and 6.12.
+pub const UNSCALED: &[Unscaled] = &[
+    Unscaled {
+        what: "the scheduler's tick and its time slices (4 ms at 250 Hz), and the CPU time that is counted by ticks",
+        matters: Matters::Always,
+    },
+    Unscaled {
+        what: "the half-life of utilisation, 32 ms (PELT), from which schedutil chooses",
+        matters: Matters::Governor("schedutil"),
+    },
+    Unscaled {
+        what: "the journal's commit interval, 5 s unless it is mounted with `commit=`",
+        matters: Matters::Journal,
+    },
+    Unscaled {
+        what: "md's delay before an array is called clean, 0.2 s, and that of its write-intent bitmap, 5 s, unless they are set",
+        matters: Matters::Array,
+    },
+    Unscaled {
+        what: "the estimates by which writeback throttles a writer, every 200 ms",
+        matters: Matters::Writeback,
+    },
+    Unscaled {
+        what: "the block layer's timeout of a request, 30 s unless `io_timeout` is set",
+        matters: Matters::SlowDisks,
+    },
+];
 
 /// How a lab machine's time dilation is found.
 #[derive(Clone, Copy, Debug, PartialEq)]
