@@ -109,6 +109,8 @@ pub struct Span {
 pub struct VcpuSpan {
     /// By how much it fell behind its pace.
     pub late: Nanos,
+    /// The most of [`VcpuSpan::late`] that came at once, and when, from the beginning of the span.
+    pub worst: (Nanos, Nanos),
     /// For how long its thread waited for a CPU of the host: tells a loaded host from an emulator that is too slow.
     pub queued: Nanos,
     /// All transitions, also those that [`VcpuSpan::changes`] has no more room for.
@@ -248,6 +250,7 @@ impl<'a> Fields<'a> {
     fn vcpu(&self) -> Result<VcpuSpan, &'static str> {
         Ok(VcpuSpan {
             late: self.time("late")?,
+            worst: (self.time("worst")?, self.time("at")?),
             queued: self.time("queued")?,
             changes_total: self.number("changes")?,
             written: self.number("written")? != 0,
@@ -416,7 +419,7 @@ control ns=1000000000 value=1
 count cpu=0 instructions=500 busy=40
 control ns=4000000000 value=0
 span began=1000000000 ended=4000000000
-vcpu cpu=0 late=60000001 changes=2 queued=5 written=1 rejected=0
+vcpu cpu=0 late=60000001 worst=7 at=8 changes=2 queued=5 written=1 rejected=0
 state cpu=0 index=0 time=1000000000 busy=500000000 instructions=10
 state cpu=0 index=1 time=2000000000 busy=1000000000 instructions=20
 change cpu=0 ns=0 index=0

@@ -5,12 +5,12 @@
 //! control ns=4711 value=1            a write to the control port; ns is the host's CLOCK_MONOTONIC
 //! count cpu=0 instructions=1 busy=2  for each CPU at each control write, since the start of the machine
 //! span began=4711 ended=9000         at the end of pacing; then for each CPU
-//! vcpu cpu=0 late=0 changes=2 queued=0 written=1 rejected=0
+//! vcpu cpu=0 late=0 worst=0 at=0 changes=2 queued=0 written=1 rejected=0
 //! state cpu=0 index=0 time=4000 busy=10 instructions=1
 //! change cpu=0 ns=0 index=0          from the beginning of pacing
 //! end
 //! ```
-//! All times are nanoseconds. `late` is defined in `vcpu.rs`; `queued` is how long the CPU's thread waited for a host CPU
+//! All times are nanoseconds. `late` is defined in `vcpu.rs`, `worst` is the most of it that came at once, `at` when; `queued` is how long the CPU's thread waited for a host CPU
 //! in the span (it tells a loaded host from an emulator that is too slow); `written` is 0 while the guest has never
 //! written a P-state, so that the fastest is only assumed; `rejected` counts writes of states that are not in the table. A file may hold the records of several machines, one after the other.
 
@@ -57,12 +57,13 @@ impl Known {
 
 /// One CPU of a finished span.
 pub fn vcpu(text: &mut String, cpu: usize, span: &Span, known: Known) {
-    let (late, changes) = (span.late_ns as u64, span.changes_total);
+    let (late, worst, at) = (span.late_ns as u64, span.worst_ns as u64, span.worst_at_ns);
+    let changes = span.changes_total;
     let Known { queued_ns: queued, written, rejected } = known;
     line(
         text,
         format_args!(
-            "vcpu cpu={cpu} late={late} changes={changes} queued={queued} written={written} rejected={rejected}"
+            "vcpu cpu={cpu} late={late} worst={worst} at={at} changes={changes} queued={queued} written={written} rejected={rejected}"
         ),
     );
     for (index, sum) in span.sums.iter().enumerate() {
@@ -109,7 +110,7 @@ mod tests {
             "control ns=4711 value=1\n\
              count cpu=0 instructions=20 busy=5000\n\
              span began=4711 ended=9000\n\
-             vcpu cpu=0 late=2578 changes=2 queued=17 written=1 rejected=0\n\
+             vcpu cpu=0 late=2578 worst=2578 at=4289 changes=2 queued=17 written=1 rejected=0\n\
              state cpu=0 index=0 time=289 busy=289 instructions=10\n\
              state cpu=0 index=1 time=4000 busy=4000 instructions=10\n\
              change cpu=0 ns=0 index=0\n\

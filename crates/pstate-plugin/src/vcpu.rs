@@ -45,6 +45,10 @@ pub struct Span {
     pub sums: Vec<Sum>,
     /// By how much it was late, in nanoseconds.
     pub late_ns: f64,
+    /// The most that was counted as late at once.
+    pub worst_ns: f64,
+    /// When that was, in nanoseconds from the beginning.
+    pub worst_at_ns: u64,
     /// When it changed to which state, in nanoseconds from the beginning; the first at 0. At most [`MOST_CHANGES`].
     pub changes: Vec<(u64, usize)>,
     /// How many there were.
@@ -141,6 +145,7 @@ impl Vcpu {
         self.due_ns = 0.0;
         self.span.sums.fill(Sum::default());
         self.span.late_ns = 0.0;
+        (self.span.worst_ns, self.span.worst_at_ns) = (0.0, 0);
         self.span.changes.clear();
         self.span.changes.reserve(MOST_CHANGES);
         self.span.changes_total = 0;
@@ -239,6 +244,10 @@ impl Vcpu {
         if beyond_ns > 0.0 {
             self.span.late_ns += beyond_ns;
             self.due_ns += beyond_ns;
+            if beyond_ns > self.span.worst_ns {
+                self.span.worst_ns = beyond_ns;
+                self.span.worst_at_ns = self.accounted_ns - self.began_ns;
+            }
         }
     }
 }
@@ -285,7 +294,8 @@ mod tests {
         assert_eq!(vcpu.check(5 * MS, 0, &PACE), None);
         assert_eq!(vcpu.check(6 * MS, 20_000, &PACE), None, "the credit is still there");
         assert!(vcpu.check(6 * MS, 50_000, &PACE).is_some(), "caught up");
-        assert_eq!(vcpu.end(6 * MS, 50_000, &PACE).unwrap().late_ns, 4e6);
+        let span = vcpu.end(6 * MS, 50_000, &PACE).unwrap();
+        assert_eq!((span.late_ns, span.worst_ns, span.worst_at_ns), (4e6, 4e6, 5 * MS));
     }
 
     #[test]
