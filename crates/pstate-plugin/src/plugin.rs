@@ -1,0 +1,414 @@
+//! The plugin as QEMU calls it: what is translated, what runs, what is written to the ports.
+//!
+//! Each virtual CPU has a thread of its own, and its account a lock of its own: that thread takes it at each check, and
+//! another only when it writes this CPU's state or the control port. Nothing sleeps while it holds one.
+
+use crate::opcode::{self, Kind};
+use crate::options::Options;
+use crate::qemu::{self, Counter};
+use crate::vcpu::Vcpu;
+use crate::{host, record};
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::ptr;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Which version of the interface this plugin speaks; QEMU reads it before it calls anything.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "the name is QEMU's")]
+pub static qemu_plugin_version: c_int = qemu::VERSION;
+
+/// How long a CPU in the slowest state may run between two looks at the clock, in nanoseconds of its pace: an
+/// interrupt that comes while it sleeps is seen that much later at most.
+const CHECK_NS: f64 = 200_000.0;
+
+/// Bounds on the instructions between two looks: fewer cost more than the work itself, and more than this are late to
+/// notice the beginning of pacing.
+const CHECK_RANGE: (f64, f64) = (64.0, 20_000.0);
+
+/// Where a thread's copy of a register is read to, and the handles of `rax` and `rdx`.
+#[derive(Clone, Copy)]
+struct Registers {
+    buffer: *mut qemu::Array,
+    rax: *mut c_void,
+    rdx: *mut c_void,
+}
+
+thread_local! {
+    /// Of the virtual CPU whose thread this is.
+    static REGISTERS: Cell<Option<Registers>> = const { Cell::new(None) };
+}
+
+struct Cpu {
+    account: Mutex<Account>,
+}
+
+struct Account {
+    vcpu: Vcpu,
+    /// Whether its thread has started.
+    present: bool,
+    /// Instructions that were taken out of the counter.
+    taken: u64,
+    schedstat: Option<File>,
+    /// What `schedstat` said when it went idle, and when the present span began.
+    queued_at_rest_ns: u64,
+    queued_at_begin_ns: u64,
+}
+
+struct Plugin {
+    options: Options,
+    pace: Vec<f64>,
+    check_every: u64,
+    /// Instructions since the last check.
+    counter: Counter,
+    cpus: Vec<Cpu>,
+    record: Mutex<Record>,
+}
+
+struct Record {
+    file: File,
+    /// When the present span began.
+    began_ns: Option<u64>,
+}
+
+// SAFETY: the only member that is not Send and Sync by itself is the scoreboard's address, which is only ever handed
+// to QEMU's functions, and these may be called from any virtual CPU's thread.
+unsafe impl Send for Plugin {}
+// SAFETY: as above.
+unsafe impl Sync for Plugin {}
+
+static PLUGIN: OnceLock<Plugin> = OnceLock::new();
+
+fn plugin() -> &'static Plugin {
+    PLUGIN.get().expect("callbacks are registered after the plugin is set up")
+}
+
+/// Called by QEMU once, when it loads the plugin; 0 for success.
+///
+/// # Safety
+/// QEMU passes a valid `info` and `argc` valid strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: u64,
+    info: *const qemu::Info,
+    argc: c_int,
+    argv: *const *const c_char,
+) -> c_int {
+    // SAFETY: as documented on this function.
+    let set_up = unsafe { arguments(argc, argv).and_then(|arguments| Plugin::new(&*info, &arguments)) };
+    match set_up {
+        Ok(plugin) => {
+            let fresh = PLUGIN.set(plugin).is_ok();
+            assert!(fresh, "QEMU installs a plugin once");
+            register(id);
+            0
+        }
+        Err(error) => {
+            // QEMU itself only says that loading failed. Where stderr is gone too, nobody is there to be told.
+            let _ = writeln!(std::io::stderr(), "pstate-plugin: {error}");
+            1
+        }
+    }
+}
+
+/// # Safety
+/// `argv` holds `argc` valid strings.
+unsafe fn arguments(argc: c_int, argv: *const *const c_char) -> Result<Vec<String>, String> {
+    (0..usize::try_from(argc).unwrap_or(0))
+        // SAFETY: as documented on this function.
+        .map(|index| unsafe { CStr::from_ptr(*argv.add(index)) })
+        .map(|text| text.to_str().map(str::to_owned).map_err(|_| format!("argument {text:?} is no UTF-8")))
+        .collect()
+}
+
+fn register(id: u64) {
+    // SAFETY: `id` is the one that QEMU gave, and the callbacks have the types that it calls them with.
+    unsafe {
+        qemu::qemu_plugin_register_vcpu_init_cb(id, on_start);
+        qemu::qemu_plugin_register_vcpu_idle_cb(id, on_idle);
+        qemu::qemu_plugin_register_vcpu_resume_cb(id, on_resume);
+        qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
+    }
+}
+
+impl Plugin {
+    fn new(info: &qemu::Info, arguments: &[String]) -> Result<Self, String> {
+        if !info.system_emulation {
+            return Err("it paces the CPUs of a whole machine, not of one process".to_owned());
+        }
+        let options = Options::parse(arguments.iter().map(String::as_str))?;
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&options.record)
+            .and_then(|mut file| file.write_all(record::header(&options).as_bytes()).map(|()| file))
+            .map_err(|error| format!("cannot write the record `{}`: {error}", options.record.display()))?;
+        file.flush().map_err(|error| error.to_string())?;
+        let cpus = usize::try_from(info.max_vcpus.max(info.smp_vcpus)).unwrap_or(0);
+        Ok(Self {
+            pace: options.ns_per_instruction(),
+            check_every: check_every(&options),
+            // SAFETY: one 64-bit counter for each CPU; it is never freed.
+            counter: Counter { score: unsafe { qemu::qemu_plugin_scoreboard_new(8) }, offset: 0 },
+            cpus: (0..cpus).map(|_| Cpu::new(options.speeds.len())).collect(),
+            record: Mutex::new(Record { file, began_ns: None }),
+            options,
+        })
+    }
+
+    fn lock(&self, cpu: usize) -> MutexGuard<'_, Account> {
+        self.cpus[cpu].account.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All instructions of a CPU whose lock is held.
+    fn count(&self, cpu: usize, account: &Account) -> u64 {
+        // SAFETY: the counter lives for ever, and the CPU exists.
+        account.taken + unsafe { qemu::qemu_plugin_u64_get(self.counter, cpu as c_uint) }
+    }
+
+    /// Moves what the counter holds into the account, so that the next check comes an interval later.
+    fn take(&self, cpu: usize, account: &mut Account) -> u64 {
+        account.taken = self.count(cpu, account);
+        // SAFETY: as in `count`; only the CPU's own thread comes here, so no addition is lost.
+        unsafe { qemu::qemu_plugin_u64_set(self.counter, cpu as c_uint, 0) };
+        account.taken
+    }
+
+    fn write_state(&self, written: usize, state: usize) {
+        let all = if self.options.shared { 0..self.cpus.len() } else { written..written + 1 };
+        let now_ns = host::now_ns();
+        for cpu in all {
+            let mut account = self.lock(cpu);
+            let count = self.count(cpu, &account);
+            account.vcpu.set_state(state, now_ns, count, &self.pace);
+        }
+    }
+
+    fn write_control(&self, value: u8) {
+        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        let now_ns = host::now_ns();
+        let mut text = String::new();
+        record::control(&mut text, now_ns, value);
+        if value <= 1 {
+            self.end_span(&mut text, record.began_ns.take(), now_ns);
+        }
+        if value == 1 {
+            record.began_ns = Some(now_ns);
+        }
+        self.each_present(|cpu, account, count| {
+            if value == 1 {
+                account.queued_at_begin_ns = account.queued_ns();
+                account.vcpu.begin(now_ns, count, &self.pace);
+            } else {
+                account.vcpu.account(now_ns, count, &self.pace);
+            }
+            record::count(&mut text, cpu, &account.vcpu);
+        });
+        if let Err(error) = record.file.write_all(text.as_bytes()) {
+            let _ = writeln!(std::io::stderr(), "pstate-plugin: cannot write the record: {error}");
+        }
+    }
+
+    /// Ends the present span on all CPUs and writes what they did in it.
+    fn end_span(&self, text: &mut String, began_ns: Option<u64>, now_ns: u64) {
+        let Some(began_ns) = began_ns else { return };
+        record::span(text, began_ns, now_ns);
+        self.each_present(|cpu, account, count| {
+            let queued_ns = account.queued_ns().saturating_sub(account.queued_at_begin_ns);
+            let known = record::Known::of(&account.vcpu, queued_ns);
+            if let Some(span) = account.vcpu.end(now_ns, count, &self.pace) {
+                record::vcpu(text, cpu, span, known);
+            }
+        });
+        record::end(text);
+    }
+
+    fn each_present(&self, mut visit: impl FnMut(usize, &mut Account, u64)) {
+        for cpu in 0..self.cpus.len() {
+            let mut account = self.lock(cpu);
+            if account.present {
+                let count = self.count(cpu, &account);
+                visit(cpu, &mut account, count);
+            }
+        }
+    }
+}
+
+impl Cpu {
+    fn new(states: usize) -> Self {
+        Self {
+            account: Mutex::new(Account {
+                vcpu: Vcpu::new(states, host::now_ns()),
+                present: false,
+                taken: 0,
+                schedstat: None,
+                queued_at_rest_ns: 0,
+                queued_at_begin_ns: 0,
+            }),
+        }
+    }
+}
+
+impl Account {
+    /// For how long the CPU's thread has waited for a host CPU in all; 0 where the host does not say.
+    fn queued_ns(&self) -> u64 {
+        self.schedstat.as_ref().and_then(host::queued_ns).unwrap_or(0)
+    }
+}
+
+/// Instructions between two looks at the clock.
+fn check_every(options: &Options) -> u64 {
+    let slowest = options.speeds.iter().copied().fold(f64::INFINITY, f64::min);
+    let instructions = options.pace * slowest * CHECK_NS / 1e9;
+    instructions.clamp(CHECK_RANGE.0, CHECK_RANGE.1) as u64
+}
+
+/// A CPU's thread has started.
+extern "C" fn on_start(_id: u64, cpu: c_uint) {
+    host::sleep_precisely();
+    REGISTERS.set(find_registers());
+    let plugin = plugin();
+    if let Some(cell) = plugin.cpus.get(cpu as usize) {
+        let mut account = cell.account.lock().unwrap_or_else(PoisonError::into_inner);
+        account.vcpu = Vcpu::new(plugin.options.speeds.len(), host::now_ns());
+        account.present = true;
+        account.schedstat = host::open_schedstat();
+    }
+}
+
+/// A CPU waits for an interrupt. QEMU's big lock is held: nothing may wait here.
+extern "C" fn on_idle(_id: u64, cpu: c_uint) {
+    let (plugin, cpu) = (plugin(), cpu as usize);
+    let mut account = plugin.lock(cpu);
+    account.queued_at_rest_ns = account.queued_ns();
+    let count = plugin.count(cpu, &account);
+    account.vcpu.rest(host::now_ns(), count, &plugin.pace);
+}
+
+/// It runs again.
+extern "C" fn on_resume(_id: u64, cpu: c_uint) {
+    let plugin = plugin();
+    let mut account = plugin.lock(cpu as usize);
+    let queued_ns = account.queued_ns().saturating_sub(account.queued_at_rest_ns);
+    account.vcpu.resume(host::now_ns(), queued_ns, &plugin.pace);
+}
+
+/// A block is translated: count its instructions, look at the clock every so many of them, and watch the instructions
+/// that matter.
+extern "C" fn on_translate(_id: u64, block: *mut qemu::Block) {
+    let plugin = plugin();
+    // SAFETY: the block is valid during this call, the counter for ever, and the callbacks have the types that they
+    // are called with.
+    unsafe {
+        let instructions = qemu::qemu_plugin_tb_n_insns(block);
+        qemu::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(
+            block,
+            qemu::ADD,
+            plugin.counter,
+            instructions as u64,
+        );
+        qemu::qemu_plugin_register_vcpu_tb_exec_cond_cb(
+            block,
+            on_check,
+            qemu::NO_REGISTERS,
+            qemu::GREATER_OR_EQUAL,
+            plugin.counter,
+            plugin.check_every,
+            ptr::null_mut(),
+        );
+        for index in 0..instructions {
+            watch(qemu::qemu_plugin_tb_get_insn(block, index));
+        }
+    }
+}
+
+/// # Safety
+/// `instruction` belongs to the block that is being translated.
+unsafe fn watch(instruction: *mut qemu::Instruction) {
+    /// The longest x86 instruction.
+    const LONGEST: usize = 15;
+    let mut bytes = [0_u8; LONGEST];
+    // SAFETY: `bytes` takes as much as is asked for; the callbacks have the type that they are called with.
+    unsafe {
+        let len = qemu::qemu_plugin_insn_data(instruction, bytes.as_mut_ptr().cast(), LONGEST);
+        let (callback, registers): (qemu::ExecCallback, _) = match opcode::kind(&bytes[..len.min(LONGEST)]) {
+            Some(Kind::Out) => (on_out, qemu::READ_REGISTERS),
+            Some(Kind::Halt) => (on_halt, qemu::NO_REGISTERS),
+            None => return,
+        };
+        qemu::qemu_plugin_register_vcpu_insn_exec_cb(instruction, callback, registers, ptr::null_mut());
+    }
+}
+
+/// So many instructions have run since the last look at the clock.
+extern "C" fn on_check(cpu: c_uint, _data: *mut c_void) {
+    pause(cpu as usize, Vcpu::check);
+}
+
+/// A CPU is about to halt.
+extern "C" fn on_halt(cpu: c_uint, _data: *mut c_void) {
+    pause(cpu as usize, Vcpu::halt);
+}
+
+/// Brings a CPU's account up to now and sleeps for as long as it must wait.
+fn pause(cpu: usize, until: impl Fn(&mut Vcpu, u64, u64, &[f64]) -> Option<u64>) {
+    let plugin = plugin();
+    let mut account = plugin.lock(cpu);
+    let count = plugin.take(cpu, &mut account);
+    if !account.vcpu.is_paced() {
+        return;
+    }
+    let wake_ns = until(&mut account.vcpu, host::now_ns(), count, &plugin.pace);
+    drop(account);
+    if let Some(wake_ns) = wake_ns {
+        host::sleep_until(wake_ns);
+    }
+}
+
+/// A CPU writes to a port.
+extern "C" fn on_out(_cpu: c_uint, _data: *mut c_void) {
+    let Some(registers) = REGISTERS.get() else { return };
+    let plugin = plugin();
+    let Some(port) = read_register(registers.buffer, registers.rdx).map(|rdx| rdx as u16) else { return };
+    let value = || read_register(registers.buffer, registers.rax).map(|rax| rax as u8);
+    if port == plugin.options.control_port {
+        if let Some(value) = value() {
+            plugin.write_control(value);
+        }
+    } else if let Some(cpu) = plugin.options.cpu_of_port(port, plugin.cpus.len())
+        && let Some(value) = value()
+    {
+        plugin.write_state(cpu, usize::from(value));
+    }
+}
+
+/// The handles of the registers that an `out` instruction names; `None` where this guest has none of that name.
+fn find_registers() -> Option<Registers> {
+    // SAFETY: called on a virtual CPU's thread, as QEMU asks; the list is freed after its last use, and the names in it
+    // live for ever.
+    unsafe {
+        let list = qemu::qemu_plugin_get_registers();
+        let count = (*list).len as usize;
+        let registers = std::slice::from_raw_parts((*list).data.cast::<qemu::Register>(), count);
+        let find = |name: &CStr| {
+            registers.iter().find(|register| CStr::from_ptr(register.name) == name).map(|found| found.handle)
+        };
+        let handles = find(c"rax").zip(find(c"rdx"));
+        qemu::g_array_free(list, 1);
+        handles.map(|(rax, rdx)| Registers { buffer: qemu::g_byte_array_new(), rax, rdx })
+    }
+}
+
+/// The low bytes of a register of the CPU whose thread this is.
+fn read_register(buffer: *mut qemu::Array, handle: *mut c_void) -> Option<u64> {
+    // SAFETY: the buffer is this thread's own, and the callback was registered with access to registers.
+    unsafe {
+        qemu::g_byte_array_set_size(buffer, 0);
+        if qemu::qemu_plugin_read_register(handle, buffer) < 8 || (*buffer).len < 8 {
+            return None;
+        }
+        Some((*buffer).data.cast::<u64>().read_unaligned())
+    }
+}
