@@ -1,1 +1,368 @@
 //! Modelled disks: an NBD server that delays each request by a disk model.
+//!
+//! Each disk has a unix socket of its own, on which QEMU (or fio, or nbdinfo) finds one export. A request's data is
+//! read or stored when it arrives; the model (`sim::disk`) says when it is done; the answer is sent at that moment,
+//! multiplied by the machine's time dilation. Deadlines are absolute, so that being late once does not add up. How
+//! late answers are is counted for each disk ([`DiskServer::take_account`]), and bounds a trial ([`judge`]).
+//!
+//! Disks that share a link share a model and a thread; every other disk has its own. What the account does not hold:
+//! the time from a client's `send` until this process runs, and from an answer until the client runs.
+//!
+//! The data begins as zeros and is sparse: 4 KiB pages in memory, up to [`Backing::Memory`]'s bound, or a sparse file.
+
+mod clock;
+mod connection;
+mod nbd;
+mod serving;
+mod shipped;
+mod store;
+
+pub use shipped::{LoadError, SHIPPED_DISKS, SHIPPED_LINKS, load, load_link};
+
+use clock::Scale;
+use domain::lab::DiskService;
+use domain::rng::Seed;
+use domain::time::Nanos;
+use domain::trial::Disturbance;
+use domain::units::Bytes;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::OwnedFd;
+use serving::{Group, Seat};
+use sim::disk::{Bank, DiskSpec, LinkSpec, SpecError};
+use std::collections::{BTreeMap, VecDeque};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use store::Store;
+use thiserror::Error;
+
+/// A disk to serve.
+#[derive(Clone, Debug)]
+pub struct ServedDisk {
+    /// Its name in the study.
+    pub name: String,
+    /// Its model.
+    pub spec: DiskSpec,
+    /// Its size, where it is to be smaller than the model's.
+    pub size: Option<Bytes>,
+    /// The link that it shares, by name.
+    pub link: Option<String>,
+    /// Where its data is.
+    pub backing: Backing,
+}
+
+/// Where a disk's data is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// In memory, at most so much; a write beyond it is answered "no space", and named among the complaints.
+    Memory(Bytes),
+    /// In a sparse file of this path, which is made anew and removed with the server.
+    File(PathBuf),
+}
+
+/// A link to serve disks over.
+#[derive(Clone, Debug)]
+pub struct ServedLink {
+    /// Its name in the study.
+    pub name: String,
+    /// Its model.
+    pub spec: LinkSpec,
+}
+
+/// Why disks could not be served.
+#[derive(Debug, Error)]
+pub enum DiskServerError {
+    /// Two disks, or two links, of one name.
+    #[error("cannot serve the disks: `{0}` is there twice")]
+    Twice(String),
+    /// A disk on a link that is not there.
+    #[error("cannot serve the disk `{disk}`: there is no link `{link}`")]
+    NoSuchLink {
+        /// The disk.
+        disk: String,
+        /// The link that it names.
+        link: String,
+    },
+    /// The model and the wanted size do not go together.
+    #[error("cannot serve the disk `{disk}`: {error}")]
+    Spec {
+        /// The disk.
+        disk: String,
+        /// What is wrong.
+        error: SpecError,
+    },
+    /// A dilation below 1, or none.
+    #[error("cannot serve the disks with a time dilation of {0}: it is at least 1")]
+    Dilation(f64),
+    /// The system said no.
+    #[error("cannot {attempt}: {error}")]
+    System {
+        /// What was attempted, on what.
+        attempt: String,
+        /// Why it failed.
+        error: std::io::Error,
+    },
+}
+
+/// Served disks; dropped, it stops its threads and removes its sockets and files.
+#[derive(Debug)]
+pub struct DiskServer {
+    sockets: BTreeMap<String, PathBuf>,
+    files: Vec<PathBuf>,
+    accounts: Vec<Arc<Mutex<DiskService>>>,
+    complaints: Complaints,
+    stop: Arc<AtomicBool>,
+    wake: Vec<Arc<OwnedFd>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What went wrong with clients, of late.
+type Complaints = Arc<Mutex<VecDeque<String>>>;
+
+/// How many complaints are kept: a client that tries again and again fills no memory.
+const MOST_COMPLAINTS: usize = 32;
+
+impl DiskServer {
+    /// Serves disks on sockets in a folder, which must be there. Each of the models' times takes `dilation` times as
+    /// long; the seed decides where each platter stands at the beginning.
+    ///
+    /// # Errors
+    /// [`DiskServerError`]; then nothing is left behind.
+    pub fn start(
+        disks: Vec<ServedDisk>,
+        links: Vec<ServedLink>,
+        folder: &Path,
+        dilation: f64,
+        seed: Seed,
+    ) -> Result<Self, DiskServerError> {
+        check_names(disks.iter().map(|disk| &disk.name))?;
+        check_names(links.iter().map(|link| &link.name))?;
+        let scale = Scale::new(dilation).ok_or(DiskServerError::Dilation(dilation))?;
+        let mut server = Self {
+            sockets: BTreeMap::new(),
+            files: Vec::new(),
+            accounts: Vec::new(),
+            complaints: Complaints::default(),
+            stop: Arc::default(),
+            wake: Vec::new(),
+            threads: Vec::new(),
+        };
+        let mut numbered: Vec<(usize, ServedDisk)> = disks.into_iter().enumerate().collect();
+        // Each link with its disks is one group; the disks that are left are a group each.
+        for link in links {
+            let on_link = |disk: &ServedDisk| disk.link.as_ref() == Some(&link.name);
+            let (members, others) = numbered.into_iter().partition(|(_, disk)| on_link(disk));
+            numbered = others;
+            server.start_group(members, Some(&link.spec), folder, scale, seed)?;
+        }
+        for (number, disk) in numbered {
+            if let Some(link) = disk.link {
+                return Err(DiskServerError::NoSuchLink { disk: disk.name, link });
+            }
+            server.start_group(vec![(number, disk)], None, folder, scale, seed)?;
+        }
+        server.accounts.sort_by_key(|account| lock(account).disk.clone());
+        Ok(server)
+    }
+
+    /// Where a disk's socket is; none for a name that is not served.
+    pub fn socket(&self, name: &str) -> Option<&Path> {
+        self.sockets.get(name).map(PathBuf::as_path)
+    }
+
+    /// What each disk did since it was last asked, in the guest's time, by name; counting begins anew.
+    pub fn take_account(&self) -> Vec<DiskService> {
+        let take = |account: &Arc<Mutex<DiskService>>| {
+            let mut account = lock(account);
+            let anew = no_service(&account.disk);
+            std::mem::replace(&mut *account, anew)
+        };
+        self.accounts.iter().map(take).collect()
+    }
+
+    /// What went wrong with clients since it was last asked: connections that were closed, and why.
+    pub fn take_complaints(&self) -> Vec<String> {
+        lock(&self.complaints).drain(..).collect()
+    }
+
+    fn start_group(
+        &mut self,
+        disks: Vec<(usize, ServedDisk)>,
+        link: Option<&LinkSpec>,
+        folder: &Path,
+        scale: Scale,
+        seed: Seed,
+    ) -> Result<(), DiskServerError> {
+        if disks.is_empty() {
+            return Ok(());
+        }
+        let first = disks[0].0;
+        let mut bank = Bank::new(Seed(seed.stream(&format!("disks from {first}")).bits()));
+        let link = link.map(|link| bank.add_link(link));
+        let mut seats = Vec::with_capacity(disks.len());
+        for (number, disk) in disks {
+            let seat = self.seat(number, disk, folder, &mut bank, link)?;
+            seats.push(seat);
+        }
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|error| {
+            DiskServerError::System { attempt: "make an eventfd".to_owned(), error: error.into() }
+        })?);
+        let group = Group::new(
+            bank,
+            seats,
+            scale,
+            Arc::clone(&self.stop),
+            Arc::clone(&wake),
+            Arc::clone(&self.complaints),
+        );
+        let thread = std::thread::Builder::new().name("modelled-disk".to_owned()).spawn(move || group.run());
+        let thread = thread.map_err(|error| system("start a disk's thread".to_owned(), error))?;
+        self.wake.push(wake);
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    fn seat(
+        &mut self,
+        number: usize,
+        disk: ServedDisk,
+        folder: &Path,
+        bank: &mut Bank,
+        link: Option<usize>,
+    ) -> Result<Seat, DiskServerError> {
+        let spec = match disk.size {
+            None => disk.spec,
+            Some(size) => {
+                let with_size = disk.spec.with_size(size);
+                with_size.map_err(|error| DiskServerError::Spec { disk: disk.name.clone(), error })?
+            }
+        };
+        let path = folder.join(format!("disk-{number}.nbd"));
+        let listener = UnixListener::bind(&path).map_err(|error| {
+            system(format!("listen for the disk `{}` at `{}`", disk.name, path.display()), error)
+        })?;
+        self.sockets.insert(disk.name.clone(), path);
+        listener.set_nonblocking(true).map_err(|error| {
+            system(format!("make the socket of the disk `{}` non-blocking", disk.name), error)
+        })?;
+        if let Backing::File(path) = &disk.backing {
+            self.files.push(path.clone());
+        }
+        let store = Store::new(&disk.backing, spec.capacity.get()).map_err(|error| {
+            system(format!("make a place for the data of the disk `{}`", disk.name), error)
+        })?;
+        bank.add_disk(&spec, link);
+        let account = Arc::new(Mutex::new(no_service(&disk.name)));
+        self.accounts.push(Arc::clone(&account));
+        Ok(Seat::new(nbd::Export::new(&disk.name, &spec), listener, store, account))
+    }
+}
+
+impl Drop for DiskServer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        for wake in &self.wake {
+            // A full eventfd is readable already.
+            let _ = rustix::io::write(wake, &1_u64.to_ne_bytes());
+        }
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() && !std::thread::panicking() {
+                panic!("a disk's thread has panicked; its message is above");
+            }
+        }
+        for path in self.sockets.values().chain(&self.files) {
+            // What is gone already need not be removed.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// A disk that was late by more than this share of the time that its model gave was not the disk that was asked for:
+/// it is the practical threshold at which a difference between trials is claimed.
+pub const LATE_SHARE: f64 = 0.02;
+
+/// Lateness below this, summed over a trial, decides nothing, whatever its share: a trial lasts for seconds.
+pub const LATE_AT_LEAST: Nanos = Nanos::from_millis(1);
+
+/// Whether a disk was too late in a trial to be believed.
+pub fn judge(service: &DiskService) -> Option<Disturbance> {
+    let bound = service.modelled.get() as f64 * LATE_SHARE;
+    if service.late <= LATE_AT_LEAST || service.late.get() as f64 <= bound {
+        return None;
+    }
+    let share = service.late.get() as f64 / service.modelled.get().max(1) as f64;
+    Some(Disturbance {
+        kind: "late-disk".to_owned(),
+        detail: format!(
+            "the modelled disk `{}` answered {} requests {:.1}% late ({} over {} of modelled time, at most {} for one \
+             request; the bound is {:.0}%): the host was too busy, or the time dilation is too small",
+            service.disk,
+            service.requests,
+            share * 100.0,
+            service.late,
+            service.modelled,
+            service.latest,
+            LATE_SHARE * 100.0,
+        ),
+    })
+}
+
+fn no_service(disk: &str) -> DiskService {
+    DiskService {
+        disk: disk.to_owned(),
+        requests: 0,
+        modelled: Nanos::ZERO,
+        late: Nanos::ZERO,
+        latest: Nanos::ZERO,
+    }
+}
+
+fn check_names<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), DiskServerError> {
+    let mut seen = std::collections::BTreeSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            return Err(DiskServerError::Twice(name.clone()));
+        }
+    }
+    Ok(())
+}
+
+fn system(attempt: String, error: std::io::Error) -> DiskServerError {
+    DiskServerError::System { attempt, error }
+}
+
+/// What is behind the lock is plain figures, whole after each statement: a panic elsewhere does not spoil them.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(modelled_ms: u64, late_us: u64) -> DiskService {
+        DiskService {
+            requests: 100,
+            modelled: Nanos::from_millis(modelled_ms),
+            late: Nanos::from_micros(late_us),
+            latest: Nanos::from_micros(late_us / 2),
+            ..no_service("a")
+        }
+    }
+
+    #[test]
+    fn a_disk_is_late_beyond_two_percent_of_its_modelled_time() {
+        assert_eq!(judge(&service(1_000, 20_000)), None);
+        let late = judge(&service(1_000, 31_000)).unwrap();
+        assert_eq!(late.kind, "late-disk");
+        assert!(late.detail.contains("`a` answered 100 requests 3.1% late"), "{}", late.detail);
+    }
+
+    #[test]
+    fn a_disk_that_did_nothing_is_not_late() {
+        assert_eq!(judge(&no_service("a")), None);
+        assert_eq!(judge(&service(0, 900)), None);
+    }
+}

@@ -4,3 +4,4 @@
 //! clock.
 
 pub mod disk;
+pub mod workload;

@@ -1,0 +1,216 @@
+//! One client: its bytes in, its answers out, never blocking.
+
+use super::nbd::{self, Ask, Export, Header, Shaken, Then};
+use domain::time::Nanos;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+
+/// How much is read from a socket at once; a unix socket holds about as much.
+const READ: usize = 256 << 10;
+
+/// The most bytes that one client's requests and answers take at a time: two of the largest. Its socket is not read
+/// while they do.
+const MOST_HELD: usize = 2 * nbd::MOST_BYTES as usize;
+
+/// The most requests of one client at a time.
+const MOST_REQUESTS: usize = 1024;
+
+/// A connection's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Flags,
+    Options {
+        no_zeroes: bool,
+        seen: u32,
+    },
+    Transmission,
+    /// What is to be said is said, then it is closed.
+    Leaving,
+}
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: UnixStream,
+    phase: Phase,
+    input: Vec<u8>,
+    /// How many bytes of the input are used up.
+    used: usize,
+    /// When the header of the request whose data is not all there yet came in.
+    began: Option<Nanos>,
+    output: VecDeque<Vec<u8>>,
+    sent: usize,
+    /// Bytes of answers, being prepared or waiting to be sent; and requests in flight.
+    held: usize,
+    pub(super) in_flight: usize,
+}
+
+/// A request that is all there.
+#[derive(Debug)]
+pub(super) struct Arrived {
+    pub(super) header: Header,
+    /// When its header was read.
+    pub(super) at: Nanos,
+    /// Its data in the connection's input.
+    data: std::ops::Range<usize>,
+}
+
+impl Connection {
+    pub(super) fn new(stream: UnixStream) -> Self {
+        let output = VecDeque::from([nbd::greeting()]);
+        Self {
+            stream,
+            phase: Phase::Flags,
+            input: Vec::new(),
+            used: 0,
+            began: None,
+            output,
+            sent: 0,
+            held: 0,
+            in_flight: 0,
+        }
+    }
+
+    pub(super) fn stream(&self) -> &UnixStream {
+        &self.stream
+    }
+
+    /// Whether further requests are taken now.
+    pub(super) fn wants_input(&self) -> bool {
+        self.phase != Phase::Leaving && self.held < MOST_HELD && self.in_flight < MOST_REQUESTS
+    }
+
+    /// Whether bytes are there that were left until others were answered, and may be looked at again.
+    pub(super) fn may_go_on(&self) -> bool {
+        self.used < self.input.len() && self.phase == Phase::Transmission && self.wants_input()
+    }
+
+    pub(super) fn has_output(&self) -> bool {
+        !self.output.is_empty()
+    }
+
+    /// Whether all is said.
+    pub(super) fn is_over(&self) -> bool {
+        self.phase == Phase::Leaving && self.output.is_empty() && self.in_flight == 0
+    }
+
+    /// Reads what is there; `false` at the client's end.
+    ///
+    /// # Errors
+    /// Where the socket says so.
+    pub(super) fn receive(&mut self) -> io::Result<bool> {
+        self.input.drain(..self.used);
+        self.used = 0;
+        let before = self.input.len();
+        self.input.resize(before + READ, 0);
+        let got = loop {
+            match self.stream.read(&mut self.input[before..]) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                other => break other,
+            }
+        };
+        self.input.truncate(before + got.as_ref().map_or(0, |got| *got));
+        match got {
+            Ok(got) => Ok(got > 0),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The next request that is all there. A handshake is answered on the way.
+    ///
+    /// # Errors
+    /// What is not NBD: the text says what, and the connection must be closed.
+    pub(super) fn next(&mut self, now: Nanos, export: &Export) -> Result<Option<Arrived>, String> {
+        while !matches!(self.phase, Phase::Transmission | Phase::Leaving) {
+            if !self.shake(export)? {
+                return Ok(None);
+            }
+        }
+        if self.phase == Phase::Leaving || !self.wants_input() {
+            return Ok(None);
+        }
+        let Some(header) = nbd::header(&self.input[self.used..], export)? else { return Ok(None) };
+        let at = *self.began.get_or_insert(now);
+        let start = self.used + nbd::HEADER;
+        let data = start..start + header.payload();
+        if data.end > self.input.len() {
+            return Ok(None);
+        }
+        self.used = data.end;
+        self.began = None;
+        if header.ask == Ask::Disconnect {
+            self.phase = Phase::Leaving;
+            return Ok(None);
+        }
+        Ok(Some(Arrived { header, at, data }))
+    }
+
+    /// A step of the handshake; `false` where more bytes are needed.
+    fn shake(&mut self, export: &Export) -> Result<bool, String> {
+        let bytes = &self.input[self.used..];
+        let shaken = match self.phase {
+            Phase::Options { no_zeroes, seen } if seen < nbd::MOST_OPTIONS => {
+                nbd::option(bytes, export, no_zeroes)?
+            }
+            Phase::Options { .. } => return Err(format!("more than {} options", nbd::MOST_OPTIONS)),
+            _ => nbd::client_flags(bytes)?,
+        };
+        let Shaken::Go { used, reply, then } = shaken else { return Ok(false) };
+        self.used += used;
+        if !reply.is_empty() {
+            self.output.push_back(reply);
+        }
+        let seen = if let Phase::Options { seen, .. } = self.phase { seen + 1 } else { 0 };
+        self.phase = match then {
+            Then::Options { no_zeroes } => Phase::Options { no_zeroes, seen },
+            Then::Transmission => Phase::Transmission,
+            Then::Close => Phase::Leaving,
+        };
+        Ok(true)
+    }
+
+    /// A request's data.
+    pub(super) fn data(&self, arrived: &Arrived) -> &[u8] {
+        &self.input[arrived.data.clone()]
+    }
+
+    /// Counts an answer that is being prepared.
+    pub(super) fn hold(&mut self, answer: &[u8]) {
+        self.held += answer.len();
+        self.in_flight += 1;
+    }
+
+    /// An answer that was held goes out.
+    pub(super) fn answer(&mut self, answer: Vec<u8>) {
+        self.in_flight -= 1;
+        self.output.push_back(answer);
+    }
+
+    /// An answer that was never held goes out: a refusal.
+    pub(super) fn refuse(&mut self, answer: Vec<u8>) {
+        self.held += answer.len();
+        self.output.push_back(answer);
+    }
+
+    /// Sends what the socket takes.
+    ///
+    /// # Errors
+    /// Where the socket says so; a full one is none.
+    pub(super) fn send(&mut self) -> io::Result<()> {
+        while let Some(first) = self.output.front() {
+            match self.stream.write(&first[self.sent..]) {
+                Ok(sent) => self.sent += sent,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            if self.sent == first.len() {
+                self.held = self.held.saturating_sub(first.len());
+                self.sent = 0;
+                self.output.pop_front();
+            }
+        }
+        Ok(())
+    }
+}

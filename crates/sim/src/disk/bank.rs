@@ -1,0 +1,94 @@
+//! A bank of disks and the links that they share: the state machine that callers drive.
+
+use super::drive::Drive;
+use super::events::{Event, Events, Time};
+use super::link::Link;
+use super::{Completed, DiskSpec, LinkSpec, Refused, Request};
+use domain::rng::Seed;
+use domain::time::Nanos;
+
+/// Disks, and the links that some of them share, in one virtual time.
+///
+/// Time never runs back: a moment that lies before one already seen counts as that one.
+#[derive(Clone, Debug)]
+pub struct Bank {
+    now: Time,
+    drives: Vec<Drive>,
+    shared: Shared,
+    seed: Seed,
+}
+
+/// What the drives of a bank have in common.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shared {
+    pub(super) events: Events,
+    pub(super) links: Vec<Link>,
+    pub(super) done: Vec<Completed>,
+}
+
+impl Bank {
+    /// An empty bank. The seed decides where each platter's angle is at the beginning, and what an SSD went through.
+    pub fn new(seed: Seed) -> Self {
+        Self { now: 0, drives: Vec::new(), shared: Shared::default(), seed }
+    }
+
+    /// Adds a link; its number is how many were there before.
+    pub fn add_link(&mut self, spec: &LinkSpec) -> usize {
+        self.shared.links.push(Link::new(spec.clone()));
+        self.shared.links.len() - 1
+    }
+
+    /// Adds a disk, on a link or on its own; its number is how many were there before.
+    ///
+    /// # Panics
+    /// Where the bank has no such link.
+    pub fn add_disk(&mut self, spec: &DiskSpec, link: Option<usize>) -> usize {
+        assert!(link.is_none_or(|link| link < self.shared.links.len()), "a disk on a link that is not there");
+        let index = self.drives.len();
+        let rng = self.seed.stream(&format!("disk {index}"));
+        self.drives.push(Drive::new(index as u32, spec, link, rng));
+        index
+    }
+
+    /// Hands a request to a disk now. What happened until now is taken account of first.
+    ///
+    /// # Errors
+    /// [`Refused`] where the disk has no such blocks; then nothing has changed but the time.
+    pub fn submit(&mut self, now: Nanos, disk: usize, request: Request) -> Result<(), Refused> {
+        self.run(now.get());
+        let drive = self.drives.get_mut(disk).ok_or(Refused::NoSuchDisk(disk))?;
+        drive.submit(self.now, request, &mut self.shared)
+    }
+
+    /// When something happens next, where anything will without a further request. A request may be done then, or a
+    /// disk may only have come further with one.
+    pub fn next_event(&self) -> Option<Nanos> {
+        match self.shared.done.is_empty() {
+            true => self.shared.events.next_at().map(Nanos::new),
+            false => Some(Nanos::new(self.now)),
+        }
+    }
+
+    /// Moves on to now, and appends what is done to `done`, in the order of time.
+    pub fn advance(&mut self, now: Nanos, done: &mut Vec<Completed>) {
+        self.run(now.get());
+        done.append(&mut self.shared.done);
+    }
+
+    /// Requests that were taken and are not yet done, over all disks.
+    pub fn in_flight(&self) -> usize {
+        self.drives.iter().map(Drive::in_flight).sum()
+    }
+
+    fn run(&mut self, now: Time) {
+        while let Some((at, drive, event)) = self.shared.events.take(now) {
+            self.now = self.now.max(at);
+            self.handle(at, drive, event);
+        }
+        self.now = self.now.max(now);
+    }
+
+    fn handle(&mut self, at: Time, drive: u32, event: Event) {
+        self.drives[drive as usize].handle(at, event, &mut self.shared);
+    }
+}

@@ -1,0 +1,232 @@
+//! One disk's front: it takes commands into its queue, and hands them to what is behind.
+
+use super::bank::Shared;
+use super::events::{Event, Time};
+use super::hdd::Hdd;
+use super::link::Port;
+use super::spec::{DiskSpec, MediumSpec};
+use super::ssd::Ssd;
+use super::{Completed, Op, Refused, Request};
+use domain::rng::Rng;
+use domain::time::Nanos;
+use std::collections::VecDeque;
+
+#[derive(Clone, Debug)]
+pub(super) struct Drive {
+    front: Front,
+    medium: Medium,
+}
+
+#[derive(Clone, Debug)]
+enum Medium {
+    Hdd(Box<Hdd>),
+    Ssd(Box<Ssd>),
+}
+
+impl Drive {
+    pub(super) fn new(index: u32, spec: &DiskSpec, link: Option<usize>, rng: Rng) -> Self {
+        let medium = match &spec.medium {
+            MediumSpec::Hdd(hdd) => Medium::Hdd(Box::new(Hdd::new(hdd, spec.capacity, rng))),
+            MediumSpec::Ssd(ssd) => Medium::Ssd(Box::new(Ssd::new(ssd, spec.capacity, rng))),
+        };
+        Self { front: Front::new(index, spec, link), medium }
+    }
+
+    pub(super) fn submit(&mut self, now: Time, request: Request, shared: &mut Shared) -> Result<(), Refused> {
+        self.front.check(&request)?;
+        let command = Command::new(now, &request);
+        let slot = self.front.commands.put(command);
+        self.front.waiting.push_back(slot);
+        self.front.admit(now, shared);
+        Ok(())
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.front.waiting.len() + self.front.inside as usize
+    }
+
+    pub(super) fn handle(&mut self, now: Time, event: Event, shared: &mut Shared) {
+        match (&mut self.medium, event) {
+            (_, Event::Admit) => self.front.admit(now, shared),
+            (Medium::Hdd(hdd), event) => hdd.handle(now, event, &mut self.front, shared),
+            (Medium::Ssd(ssd), event) => ssd.handle(now, event, &mut self.front, shared),
+        }
+    }
+}
+
+/// A command from its submission to its completion.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Command {
+    id: u64,
+    submitted: Time,
+    pub(super) op: Op,
+    pub(super) fua: bool,
+    pub(super) start: u64,
+    pub(super) len: u64,
+    /// Pages that are not yet across (SSD).
+    pub(super) pages: u32,
+    /// The medium's own number for how far it must come before this is done (SSD).
+    pub(super) until: u64,
+}
+
+impl Command {
+    const fn new(now: Time, request: &Request) -> Self {
+        Self {
+            id: request.id,
+            submitted: now,
+            op: request.op,
+            fua: request.fua,
+            start: request.offset.get(),
+            len: request.len.get(),
+            pages: 0,
+            until: 0,
+        }
+    }
+
+    pub(super) const fn end(&self) -> u64 {
+        self.start + self.len
+    }
+}
+
+/// Slots that keep their number while they are taken; freed ones are used again.
+#[derive(Clone, Debug)]
+pub(super) struct Slab<T> {
+    items: Vec<T>,
+    free: Vec<u32>,
+}
+
+impl<T: Copy> Slab<T> {
+    pub(super) const fn new() -> Self {
+        Self { items: Vec::new(), free: Vec::new() }
+    }
+
+    pub(super) fn put(&mut self, item: T) -> u32 {
+        match self.free.pop() {
+            Some(slot) => {
+                self.items[slot as usize] = item;
+                slot
+            }
+            None => {
+                self.items.push(item);
+                (self.items.len() - 1) as u32
+            }
+        }
+    }
+
+    pub(super) fn get(&self, slot: u32) -> T {
+        self.items[slot as usize]
+    }
+
+    pub(super) fn get_mut(&mut self, slot: u32) -> &mut T {
+        &mut self.items[slot as usize]
+    }
+
+    pub(super) fn remove(&mut self, slot: u32) -> T {
+        self.free.push(slot);
+        self.items[slot as usize]
+    }
+}
+
+/// The electronics that every disk has: queue, controller, port.
+#[derive(Clone, Debug)]
+pub(super) struct Front {
+    pub(super) index: u32,
+    size: u64,
+    block: u64,
+    depth: u32,
+    command_time: Time,
+    command_latency: Time,
+    /// A flush runs alone: ATA's FLUSH CACHE is not a queued command.
+    flush_alone: bool,
+    flushing: bool,
+    controller_free: Time,
+    pub(super) port: Port,
+    pub(super) commands: Slab<Command>,
+    waiting: VecDeque<u32>,
+    inside: u32,
+}
+
+impl Front {
+    fn new(index: u32, spec: &DiskSpec, link: Option<usize>) -> Self {
+        Self {
+            index,
+            size: spec.capacity.get(),
+            block: spec.logical_block.get(),
+            depth: spec.interface.queue_depth,
+            command_time: spec.interface.command_time.get(),
+            command_latency: spec.interface.command_latency.get(),
+            flush_alone: matches!(spec.medium, MediumSpec::Hdd(_)),
+            flushing: false,
+            controller_free: 0,
+            port: Port::new(spec.interface.rate, link),
+            commands: Slab::new(),
+            waiting: VecDeque::new(),
+            inside: 0,
+        }
+    }
+
+    fn check(&self, request: &Request) -> Result<(), Refused> {
+        if request.op == Op::Flush {
+            return Ok(());
+        }
+        let (offset, len, size) = (request.offset.get(), request.len.get(), self.size);
+        if len == 0 {
+            return Err(Refused::Empty);
+        }
+        if offset.checked_add(len).is_none_or(|end| end > size) {
+            return Err(Refused::BeyondEnd { offset, len, size });
+        }
+        let block = self.block;
+        match offset.is_multiple_of(block) && len.is_multiple_of(block) {
+            true => Ok(()),
+            false => Err(Refused::Unaligned { offset, len, block }),
+        }
+    }
+
+    /// Takes waiting commands in while there is room, in the order of their arrival.
+    fn admit(&mut self, now: Time, shared: &mut Shared) {
+        while let Some(slot) = self.waiting.front().copied() {
+            if !self.may_enter(slot, shared) {
+                return;
+            }
+            self.waiting.pop_front();
+            self.inside += 1;
+            self.flushing = self.flush_alone && self.commands.get(slot).op == Op::Flush;
+            self.controller_free = self.controller_free.max(now) + self.command_time;
+            let understood = self.controller_free + self.command_latency;
+            shared.events.plan(understood, self.index, Event::Understood(slot));
+        }
+    }
+
+    fn may_enter(&self, slot: u32, shared: &mut Shared) -> bool {
+        let is_flush = self.commands.get(slot).op == Op::Flush;
+        if self.inside >= self.depth || self.flushing || (is_flush && self.flush_alone && self.inside > 0) {
+            return false;
+        }
+        self.port.link.is_none_or(|link| shared.links[link].take(self.index))
+    }
+
+    /// Puts a command's data on the link now; [`Event::Across`] follows.
+    pub(super) fn transfer(&mut self, now: Time, slot: u32, shared: &mut Shared) {
+        let bytes = self.commands.get(slot).len;
+        let end = self.port.transfer(now, bytes, &mut shared.links);
+        shared.events.plan(end, self.index, Event::Across(slot));
+    }
+
+    /// Answers a command; one that waited may enter.
+    pub(super) fn complete(&mut self, now: Time, slot: u32, shared: &mut Shared) {
+        let command = self.commands.remove(slot);
+        shared.done.push(Completed {
+            disk: self.index as usize,
+            id: command.id,
+            submitted: Nanos::new(command.submitted),
+            at: Nanos::new(now),
+        });
+        self.inside -= 1;
+        self.flushing &= command.op != Op::Flush;
+        if let Some(link) = self.port.link {
+            shared.links[link].release(now, self.index, &mut shared.events);
+        }
+        self.admit(now, shared);
+    }
+}

@@ -1,0 +1,81 @@
+//! Where a byte lies: its cylinder, and its angle on the track.
+//!
+//! A zone's rate is its sustained rate, so that a "track" here is what passes the head in one revolution of reading on:
+//! head and track switches are folded into it, and reading straight on never loses a revolution.
+
+use crate::disk::events::Time;
+use crate::disk::spec::HddSpec;
+use domain::units::Bytes;
+
+/// A place on the disk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Place {
+    /// From the outer edge; whole.
+    pub(super) cylinder: f64,
+    /// In nanoseconds of rotation, below one revolution.
+    pub(super) angle: Time,
+    /// How long one byte takes to pass, in nanoseconds.
+    pub(super) per_byte: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Zone {
+    start: f64,
+    first_track: f64,
+    tracks_per_byte: f64,
+    per_byte: f64,
+}
+
+#[derive(Clone, Debug)]
+pub(in crate::disk) struct Geometry {
+    zones: Vec<Zone>,
+    heads: f64,
+    cylinders: f64,
+    /// One revolution, in nanoseconds.
+    pub(super) revolution: Time,
+}
+
+impl Geometry {
+    pub(in crate::disk) fn new(spec: &HddSpec, capacity: Bytes) -> Self {
+        let revolution = 60_000_000_000 / u64::from(spec.rpm);
+        let track_bytes = |rate: Bytes| rate.get() as f64 * revolution as f64 / 1e9;
+        let mean: f64 = spec.zones.iter().map(|zone| zone.share.get() * track_bytes(zone.rate)).sum();
+        let tracks = capacity.get() as f64 / mean;
+        let (mut start, mut first_track) = (0.0, 0.0);
+        let mut zones = Vec::with_capacity(spec.zones.len());
+        for zone in &spec.zones {
+            let bytes = track_bytes(zone.rate);
+            zones.push(Zone {
+                start,
+                first_track,
+                tracks_per_byte: 1.0 / bytes,
+                per_byte: revolution as f64 / bytes,
+            });
+            start += zone.share.get() * tracks * bytes;
+            first_track += zone.share.get() * tracks;
+        }
+        let heads = f64::from(spec.heads);
+        Self { zones, heads, cylinders: (tracks / heads).ceil(), revolution }
+    }
+
+    pub(super) const fn cylinders(&self) -> f64 {
+        self.cylinders
+    }
+
+    pub(super) fn place(&self, byte: u64) -> Place {
+        let byte = byte as f64;
+        let index = self.zones.partition_point(|zone| zone.start <= byte).max(1) - 1;
+        let zone = &self.zones[index];
+        let track = zone.first_track + (byte - zone.start) * zone.tracks_per_byte;
+        Place {
+            cylinder: (track / self.heads).floor(),
+            angle: ((track - track.floor()) * self.revolution as f64) as Time,
+            per_byte: zone.per_byte,
+        }
+    }
+
+    /// How long it takes from the moment until that angle is under the head.
+    pub(super) const fn until(&self, angle: Time, moment: Time) -> Time {
+        (angle + self.revolution - moment % self.revolution) % self.revolution
+    }
+}
