@@ -82,11 +82,14 @@ fn mistakes(plan: &Plan) -> BTreeSet<String> {
     found
 }
 
-/// Stands for the target that will be made: no driver looks at the file itself.
+/// Stands for the target that will be made: no driver looks at the file itself. How large a device of a lab's guest is,
+/// the guest will know.
 fn target(kind: &Target) -> Option<(&'static Path, Bytes)> {
+    const LARGEST: Bytes = Bytes::from_mib(1 << 40);
     match kind {
-        Target::None | Target::LabDevice(_) => None,
+        Target::None => None,
         Target::File(size) | Target::Loop(size) => Some((Path::new("/target"), *size)),
+        Target::LabDevice(_) => Some((Path::new("/target"), LARGEST)),
     }
 }
 

@@ -10,7 +10,7 @@ const PREFIX: &str = ".aside-";
 
 /// Such a folder.
 #[derive(Debug)]
-pub(crate) struct Aside {
+pub struct Aside {
     path: PathBuf,
     /// Held while it is in use, so that nobody takes it for a leftover.
     _lock: File,
@@ -18,7 +18,10 @@ pub(crate) struct Aside {
 
 impl Aside {
     /// One within `parent`, which is made where it is missing.
-    pub(crate) fn new(parent: &Path) -> Result<Self> {
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn new(parent: &Path) -> Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         fs::create_dir_all(parent).map_err(|e| Error::file("make", parent, e))?;
         sweep(parent);
@@ -30,7 +33,8 @@ impl Aside {
         Ok(Self { path, _lock: lock })
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 const BYTES: usize = 8;
 
 /// The name of a text.
-pub(crate) fn of_text(text: &str) -> String {
+pub fn of_text(text: &str) -> String {
     let digest = Sha256::digest(text.as_bytes());
     digest[..BYTES].iter().fold(String::new(), |mut name, byte| {
         // Writing to a String cannot fail.

@@ -36,6 +36,10 @@ pub enum Request {
         modules: Vec<String>,
         /// Lines for `sh -ec`.
         lines: Vec<String>,
+        /// Whether virtual CPUs can be paced.
+        paced: bool,
+        /// The time dilation.
+        dilation: f64,
     },
     /// Run a command to its end.
     Exec {

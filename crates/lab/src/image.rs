@@ -16,7 +16,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// The version of what this file makes; a new one makes new images.
-const RECIPE: u32 = 1;
+const RECIPE: u32 = 2;
 
 /// Where the guest has this program.
 pub const PROGRAM: &str = "/usr/bin/flyball";
@@ -270,8 +270,8 @@ fn build(aside: &Aside, kernel: &Kernel, contents: &Contents) -> Result<()> {
             link(Path::new("/usr/bin/busybox"), &at)?;
         }
     }
-    copy_modules(kernel, &tree)?;
-    let modules = Modules::read(kernel, &tree)?;
+    let modules = Modules::read(kernel)?;
+    copy_modules(&modules, &tree)?;
     initramfs(&modules, &tree, &image.join("initramfs"))?;
     filesystem(&tree, &image.join("root.ext4"))?;
     fs::write(image.join("kernel"), &kernel.release).map_err(|e| Error::file("write", &image, e))
@@ -360,27 +360,25 @@ fn is_of_use(path: &str) -> bool {
     FOLDERS.iter().chain(&SINGLE).any(|prefix| path.starts_with(prefix))
 }
 
-fn copy_modules(kernel: &Kernel, tree: &Path) -> Result<()> {
-    let to = tree.join("usr/lib/modules").join(&kernel.release);
-    let source = kernel.modules.join("kernel");
-    for file in files_below(&source)? {
-        let relative = file.strip_prefix(&source).unwrap_or(&file);
-        if is_of_use(&relative.to_string_lossy()) {
-            copy(&file, &to.join("kernel").join(relative))?;
-        }
+fn copy_modules(modules: &Modules, tree: &Path) -> Result<()> {
+    let to = tree.join("usr/lib/modules").join(&modules.release);
+    let of_use = modules.needs.values().filter(|(file, _)| is_of_use(file.trim_start_matches("kernel/")));
+    let all: BTreeSet<&String> = of_use.flat_map(|(file, needed)| needed.iter().chain([file])).collect();
+    for file in all {
+        copy(&modules.folder.join(file), &to.join(file))?;
     }
     for name in ["modules.builtin", "modules.builtin.modinfo", "modules.order"] {
-        let file = kernel.modules.join(name);
+        let file = modules.folder.join(name);
         if file.exists() {
             copy(&file, &to.join(name))?;
         }
     }
     let base = tree.join("usr").display().to_string();
-    let output = programs::run("depmod", "kmod", &["-b", &base, &kernel.release], None)?;
+    let output = programs::run("depmod", "kmod", &["-b", &base, &modules.release], None)?;
     programs::check("list what the kernel's modules depend on", output).map(drop)
 }
 
-/// What the modules in a tree depend on, by `modules.dep`.
+/// What a kernel's modules depend on, by `modules.dep`.
 struct Modules {
     release: String,
     folder: PathBuf,
@@ -390,8 +388,8 @@ struct Modules {
 }
 
 impl Modules {
-    fn read(kernel: &Kernel, tree: &Path) -> Result<Self> {
-        let folder = tree.join("usr/lib/modules").join(&kernel.release);
+    fn read(kernel: &Kernel) -> Result<Self> {
+        let folder = kernel.modules.clone();
         let text = |name: &str| {
             let path = folder.join(name);
             fs::read_to_string(&path).map_err(|e| Error::file("read", &path, e))

@@ -147,6 +147,12 @@ impl Kernels {
         let release = release_of_file_name(&vmlinuz);
         unpack_image(&vmlinuz, &tree.join("vmlinux"))?;
         fs::remove_dir_all(&boot).map_err(|e| Error::file("remove", &boot, e))?;
+        let base = if tree.join("lib/modules").exists() { tree.clone() } else { tree.join("usr") };
+        let arguments = ["-b", &base.display().to_string(), &release];
+        programs::check(
+            "list what a kernel's modules depend on",
+            programs::run("depmod", "kmod", &arguments, None)?,
+        )?;
         let home = self.folder.join(&release);
         if !home.exists() {
             fs::rename(&tree, &home).map_err(|e| Error::file("make", &home, e))?;

@@ -19,4 +19,6 @@ mod programs;
 pub mod pstates;
 pub mod vm;
 
+pub use aside::Aside;
+pub use digest::of_text as digest;
 pub use error::{Error, Result};

@@ -6,8 +6,9 @@
 
 use crate::guest::{self, Reply, Request};
 use crate::image::Image;
-use crate::programs;
+use crate::{acpi, pacing, programs};
 use crate::{Error, Result};
+use domain::lab::PStateTable;
 use domain::units::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -77,10 +78,10 @@ pub struct Spec<'a> {
 
 /// Virtual P-states of a machine.
 pub struct PStatesSpec<'a> {
-    /// The ACPI table.
-    pub ssdt: &'a [u8],
-    /// Gives the plugin's argument for the path of its record.
-    pub plugin: &'a dyn Fn(&Path) -> String,
+    /// The table.
+    pub table: &'a PStateTable,
+    /// The plugin that paces by it.
+    pub plugin: &'a Path,
 }
 
 /// A modelled disk, as the guest sees it.
@@ -129,12 +130,13 @@ impl Vm {
         }
         let mut record = None;
         if let Some(pstates) = &spec.pstates {
-            let table = passed.give(memory_file("ssdt", pstates.ssdt)?.into());
+            let table = passed.give(memory_file("ssdt", &acpi::ssdt(pstates.table, spec.vcpus))?.into());
             line.args(["-acpitable", &format!("file=/dev/fd/{table}")]);
             let file = memory_file("record", &[])?;
             let number =
                 passed.give(file.try_clone().map_err(|e| Error::system("pass on a descriptor", e))?.into());
-            line.args(["-plugin", &(pstates.plugin)(Path::new(&format!("/dev/fd/{number}")))]);
+            let record_path = PathBuf::from(format!("/dev/fd/{number}"));
+            line.args(["-plugin", &pacing::plugin_argument(pstates.plugin, pstates.table, &record_path)]);
             record = Some(file);
         }
         for (index, disk) in spec.disks.into_iter().enumerate() {

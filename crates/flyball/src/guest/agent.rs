@@ -1,6 +1,6 @@
 //! What the host asks for, done.
 
-use super::{files, load, trials};
+use super::{files, load, pacer, timers, trials};
 use anyhow::{Context, Result, bail};
 use lab::guest::{PORT, Reply, Request, SHELL, Stream, VERSION, receive, send};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -39,10 +39,16 @@ pub(super) fn serve() -> Result<()> {
 
 fn answer(port: &mut File, request: Request) -> Result<()> {
     match request {
-        Request::Prepare { modules, lines } => prepare(port, &modules, &lines),
+        Request::Prepare { modules, lines, paced, dilation } => {
+            timers::stretch(dilation)?;
+            if paced {
+                pacer::tell_states()?;
+            }
+            prepare(port, &modules, &lines)
+        }
         Request::Exec { argv } => exec(port, &argv),
         Request::Calibrate { span_ms } => {
-            super::pacer::calibrate(Duration::from_millis(span_ms))?;
+            pacer::calibrate(Duration::from_millis(span_ms))?;
             Ok(send(port, &Reply::Done, &[])?)
         }
         Request::Inspect => inspect(port),
@@ -83,9 +89,7 @@ fn uptime_ms() -> u64 {
 
 fn prepare(port: &mut File, modules: &[String], lines: &[String]) -> Result<()> {
     for module in modules {
-        if !load(module) {
-            bail!("cannot load the module `{module}`: this kernel has none of this name, or refuses it");
-        }
+        load(module)?;
     }
     for line in lines {
         let output = Command::new("/bin/bash").args(["-ec", line]).stdin(Stdio::null()).output();

@@ -13,9 +13,10 @@ use lab::acpi::CONTROL_PORT;
 use machine::{LocalMachine, Machine};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
+use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -163,33 +164,40 @@ fn is_zombie(pid: u32) -> bool {
     text.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
 }
 
-/// Keeps all CPUs busy for a while between two marks, with what storage makes them do: copying, and encryption's
-/// table look-ups and exclusive ors.
+/// Keeps all CPUs busy for a while between two marks, with what an emulator is slowest at: processes that are started,
+/// and touch fresh pages.
 pub(super) fn calibrate(span: Duration) -> Result<()> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     write(2)?;
-    std::thread::scope(|scope| {
-        for _ in 0..cpus {
-            scope.spawn(|| work(span));
-        }
+    let worked: Result<Vec<()>> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..cpus).map(|_| scope.spawn(|| work(span))).collect();
+        let joined = workers.into_iter().map(|w| w.join());
+        joined.map(|done| done.map_err(|_| anyhow::anyhow!("a worker of the calibration panicked"))?).collect()
     });
-    write(3)
+    write(3)?;
+    worked.map(drop)
 }
 
-fn work(span: Duration) -> u32 {
+fn work(span: Duration) -> Result<()> {
     let deadline = Instant::now() + span;
-    let mut table = [0_u32; 1024];
-    let mut state = 1_u32;
     while Instant::now() < deadline {
-        for round in 0..100_000_u32 {
-            state = table[(state >> 22) as usize] ^ state.rotate_left(7).wrapping_add(round);
-            table[(state & 1023) as usize] = state;
+        let status = Command::new("/usr/bin/busybox").arg("true").status();
+        status.context("cannot run busybox in the guest")?;
+    }
+    Ok(())
+}
+
+/// Makes the kernel write each policy's P-state once: it writes none that it believes to be there already, and the
+/// plugin knows only what was written.
+pub(super) fn tell_states() -> Result<()> {
+    let policies = fs::read_dir("/sys/devices/system/cpu/cpufreq").context("the guest has no cpufreq policies")?;
+    for policy in policies.flatten() {
+        let file = policy.path().join("scaling_governor");
+        let Ok(governor) = fs::read_to_string(&file) else { continue };
+        for each in ["powersave", "performance", governor.trim()] {
+            let written = fs::write(&file, each);
+            written.with_context(|| format!("cannot write `{each}` to `{}`", file.display()))?;
         }
     }
-    std::hint::black_box(state)
-}
-
-/// Whether the CPUs of this machine can be paced at all.
-pub(super) fn is_possible() -> bool {
-    File::open("/dev/port").is_ok()
+    Ok(())
 }

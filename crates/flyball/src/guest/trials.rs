@@ -98,14 +98,15 @@ impl Bench<'_> {
         if let Some(disturbance) = paced.as_ref().and_then(|p| p.unpaced.clone()) {
             done.trial.disturb(disturbance);
         }
-        lab::dilation::shrink(&mut done.trial, self.opening.dilation);
         let places = Places {
             target: self.target.map(Target::path),
             device: self.target.and_then(Target::device),
             raw: &raw,
         };
-        let Done { trial, commands, .. } = done;
+        let Done { mut trial, commands, .. } = done;
+        // What it ran, and not what that stands for.
         let script = script(&trial, &self.plan.study.target, &commands, &places);
+        lab::dilation::shrink(&mut trial, self.opening.dilation);
         let stored = staging.commit(&trial, &script)?;
         let start = self.trace_start(key)?;
         let since = |from: domain::Timestamp| {

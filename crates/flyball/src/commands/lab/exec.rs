@@ -1,11 +1,12 @@
 //! `flyball lab exec -- COMMAND`.
 
-use super::start;
+use super::start::{self, Running};
 use crate::args::LabExec;
 use crate::exit::End;
 use crate::interrupt::Interrupt;
 use ::lab::guest::{Reply, Request, Stream};
 use anyhow::{Result, bail};
+use domain::rng::Seed;
 use std::io::Write;
 use std::time::Duration;
 
@@ -15,9 +16,10 @@ const PATIENCE: Duration = Duration::from_secs(86_400);
 /// Runs a command in a machine of its own, and ends as it ended.
 pub fn exec(arguments: &LabExec) -> Result<End> {
     let interrupt = Interrupt::catch()?;
-    let workshop = start::workshop(&arguments.shell)?;
+    let mut workshop = start::workshop(&arguments.shell)?;
     let image = workshop.image(arguments.shell.kernel.as_deref())?;
-    let mut vm = workshop.start(&image, None, false, interrupt.flag())?;
+    workshop.calibrate(&image, interrupt.flag())?;
+    let Running { mut vm, disks: _disks } = workshop.start(&image, None, false, Seed(0), interrupt.flag())?;
     vm.ask(&Request::Exec { argv: arguments.command.clone() }, "while it ran the command")?;
     loop {
         match vm.receive(PATIENCE, interrupt.flag())? {

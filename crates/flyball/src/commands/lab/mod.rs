@@ -1,6 +1,7 @@
 //! `flyball lab …`: studies, commands and shells in virtual machines.
 
 mod exec;
+mod loaded;
 mod run;
 mod shell;
 mod start;

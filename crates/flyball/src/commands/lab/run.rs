@@ -1,7 +1,7 @@
 //! `flyball lab run STUDY`: the loop over trials is here on the host, and each trial is measured by this same program in
 //! a guest, where it is on an ordinary host.
 
-use super::start::{self, Workshop};
+use super::start::{self, Running, Workshop};
 use crate::args::{Global, LabRun};
 use crate::commands::run::{end, read_study};
 use crate::course::{self, Course, Ended, Made, NotMade};
@@ -11,11 +11,11 @@ use crate::measuring::{Begin, Measured, RunOrder, run_folder};
 use crate::results::Results;
 use crate::{places, preflight, put};
 use ::lab::guest::{Opening, Reply, Request};
-use ::lab::vm::Vm;
+use ::lab::image::Image;
 use anyhow::{Context, Result, bail};
 use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
-use domain::trial::{Provenance, TrialKey};
+use domain::trial::{Disturbance, Provenance, TrialKey};
 use domain::{Nanos, Study};
 use machine::ledger::RestoreReport;
 use machine::{LocalMachine, Machine};
@@ -38,12 +38,14 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
     let file = places::absolute(&arguments.study)?;
     let notebook = Notebook::create(&places::absolute(&places::notebook(global)?)?)?;
     let lab = start::with_options(study.lab.clone(), &arguments.machine)?;
-    let workshop = Workshop::new(lab, &start::home(Some(&file)))?;
     preflight::in_itself(&Plan::new(study.clone(), Seed(0))?)?;
+    let mut workshop = Workshop::new(lab, &start::home(Some(&file)))?;
     let interrupt = Interrupt::catch()?;
+    let image = workshop.image(arguments.kernels.first().map(String::as_str))?;
+    workshop.calibrate(&image, interrupt.flag())?;
     let mut bed = Bed {
         workshop: &workshop,
-        kernels: &arguments.kernels,
+        image,
         interrupt: &interrupt,
         running: None,
         opened: None,
@@ -75,9 +77,9 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
 /// The machine that trials are made on, one at a time.
 struct Bed<'a> {
     workshop: &'a Workshop,
-    kernels: &'a [String],
+    image: Image,
     interrupt: &'a Interrupt,
-    running: Option<Vm>,
+    running: Option<Running>,
     /// What the guest is told of the study, once there is a run.
     opened: Option<Opening>,
 }
@@ -85,13 +87,12 @@ struct Bed<'a> {
 impl Bed<'_> {
     /// What the first machine is. It goes on running.
     fn inspect(&mut self) -> Result<(String, String)> {
-        let image = self.workshop.image(self.kernels.first().map(String::as_str))?;
-        let mut vm = self.workshop.start(&image, None, false, self.interrupt.flag())?;
-        vm.ask(&Request::Inspect, "while it was inspected")?;
-        let reply = vm.receive(OPENING, self.interrupt.flag())?.0;
-        self.running = Some(vm);
+        let mut running = self.workshop.start(&self.image, None, false, Seed(0), self.interrupt.flag())?;
+        running.vm.ask(&Request::Inspect, "while it was inspected")?;
+        let reply = running.vm.receive(OPENING, self.interrupt.flag())?.0;
+        self.running = Some(running);
         match reply {
-            Reply::Inspected { inventory, identity } => Ok((inventory, identity)),
+            Reply::Inspected { inventory, identity } => Ok((inventory, self.workshop.identity(&identity))),
             other => refused("be inspected", other),
         }
     }
@@ -122,7 +123,7 @@ impl Bed<'_> {
 
     fn open(&mut self) -> Result<()> {
         let opening = self.opened.clone().context("a machine is opened for a study before there is a run")?;
-        let vm = self.running.as_mut().context("there is no machine")?;
+        let vm = &mut self.running.as_mut().context("there is no machine")?.vm;
         vm.ask(&Request::Open(opening), "while it made the target")?;
         match vm.receive(OPENING, self.interrupt.flag())?.0 {
             Reply::Done => Ok(()),
@@ -145,10 +146,12 @@ impl Bed<'_> {
         patience: Duration,
     ) -> Result<Made, NotMade> {
         let _ = cell;
-        let vm = self.running.as_mut().context("there is no machine").map_err(NotMade::Broken)?;
+        let running = self.running.as_mut().context("there is no machine").map_err(NotMade::Broken)?;
+        let Running { vm, disks } = running;
         let request =
             Request::Trial { block: key.block, cell: key.cell.as_str().to_owned(), attempt: key.attempt };
-        self.workshop.begin_account();
+        // What the disks did between trials belongs to none.
+        disks.take_account();
         vm.ask(&request, "while it measured").map_err(lost)?;
         let paced_from = loop {
             match vm.receive(patience, self.interrupt.flag()).map_err(lost)? {
@@ -166,13 +169,20 @@ impl Bed<'_> {
             }
         };
         let (mut trial, script) = staging.taken_in().map_err(|e| NotMade::Broken(e.into()))?;
-        self.workshop.account(vm, &mut trial, paced_from).map_err(NotMade::Broken)?;
+        let record = vm.record().map_err(lost)?;
+        let dilation = self.workshop.dilation();
+        let loaded = &self.workshop.loaded;
+        loaded.account(&record, disks.take_account(), dilation, paced_from, &mut trial).map_err(NotMade::Broken)?;
+        for complaint in disks.take_complaints() {
+            let detail = format!("a disk's server complained: {complaint}");
+            trial.disturb(Disturbance { kind: "disk-server".into(), detail });
+        }
         Ok(Made { trial, script, restored: RestoreReport::default() })
     }
 
     fn end(self) {
-        if let Some(vm) = self.running {
-            vm.power_off();
+        if let Some(running) = self.running {
+            running.vm.power_off();
         }
     }
 }

@@ -1,11 +1,12 @@
 //! `flyball lab shell`.
 
-use super::start;
+use super::start::{self, Running};
 use crate::args::LabShell;
 use crate::exit::End;
 use crate::interrupt::Interrupt;
 use ::lab::guest::{Reply, Request};
 use anyhow::{Context, Result, bail};
+use domain::rng::Seed;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::stdio::{stdin, stdout};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
@@ -16,9 +17,10 @@ use std::time::Duration;
 /// Opens a shell in a machine of its own. Its end is the machine's.
 pub fn shell(arguments: &LabShell) -> Result<End> {
     let interrupt = Interrupt::catch()?;
-    let workshop = start::workshop(arguments)?;
+    let mut workshop = start::workshop(arguments)?;
     let image = workshop.image(arguments.kernel.as_deref())?;
-    let mut vm = workshop.start(&image, None, true, interrupt.flag())?;
+    workshop.calibrate(&image, interrupt.flag())?;
+    let Running { mut vm, disks: _disks } = workshop.start(&image, None, true, Seed(0), interrupt.flag())?;
     let mut console = vm.take_console().context("the machine has no console")?;
     let (rows, columns) = tcgetwinsize(stdout()).map_or((24, 80), |size| (size.ws_row, size.ws_col));
     vm.ask(&Request::Shell { rows, columns }, "while its shell ran")?;

@@ -1,14 +1,18 @@
 //! From what was typed to a machine that runs.
 
+use super::loaded::{Attached, Loaded};
 use crate::args::{LabMachine, LabShell};
 use crate::commands::run::read_study;
 use crate::places;
+use ::lab::calibrate::{self, Fit};
 use ::lab::guest::{Reply, Request};
 use ::lab::image::{self, Image};
 use ::lab::kernel::Kernels;
-use ::lab::vm::{Spec, Vm};
+use ::lab::pacing;
+use ::lab::vm::{PStatesSpec, Spec, Vm};
 use anyhow::{Context, Result, bail};
-use domain::lab::Lab;
+use domain::lab::{Dilation, Lab, LabDisk};
+use domain::rng::Seed;
 use domain::units::Bytes;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -18,24 +22,48 @@ use std::time::Duration;
 /// How long a preparation may take: filesystems are made, arrays resynchronise.
 const PREPARATION: Duration = Duration::from_secs(900);
 
+/// How long the guest works to show how fast this host can pace it: long enough for a hundred processes.
+const CALIBRATION: Duration = Duration::from_millis(1500);
+
+/// The marks that the guest sets around that work.
+const MARKS: (u8, u8) = (2, 3);
+
 /// What machines are made of, whichever kernel they run.
 pub struct Workshop {
     /// What the study, or the command line, asks for.
     pub lab: Lab,
+    /// The tables and models that it names.
+    pub loaded: Loaded,
     kernels: Kernels,
     images: PathBuf,
+    sockets: PathBuf,
     program: PathBuf,
     qemu: Option<PathBuf>,
 }
 
+/// A machine that runs, and the disks that it has.
+pub struct Running {
+    /// The machine.
+    pub vm: Vm,
+    /// Its disks; dropped after it.
+    pub disks: Attached,
+}
+
 impl Workshop {
-    /// For this machine.
+    /// For this machine. `home` is the folder of the study, from which its files are named.
     pub fn new(lab: Lab, home: &Path) -> Result<Self> {
         let cache = places::cache()?;
-        let program = std::env::current_exe()
-            .context("cannot find this program's own file, to put it into the guest")?;
-        let kernels = Kernels::new(&cache.join("kernels"));
-        Ok(Self { lab, kernels, images: cache.join("images"), program, qemu: places::qemu() })
+        let program =
+            std::env::current_exe().context("cannot find this program's own file, to put it into the guest")?;
+        Ok(Self {
+            loaded: Loaded::read(&lab, home, &program)?,
+            lab,
+            kernels: Kernels::new(&cache.join("kernels")),
+            images: cache.join("images"),
+            sockets: cache.join("sockets"),
+            program,
+            qemu: places::qemu(),
+        })
     }
 
     /// The image with this kernel, which is downloaded and built where it is missing.
@@ -48,21 +76,53 @@ impl Workshop {
         Ok(image::make(&self.images, &kernel, &self.program, &mut talk)?)
     }
 
-    /// How many times slower than the machine that it stands for.
+    /// How many times slower the machine is than the one that it stands for.
     pub fn dilation(&self) -> f64 {
-        1.0
+        match (&self.loaded.fit, self.lab.dilation) {
+            (Some(fit), _) => fit.dilation,
+            (None, Dilation::Fixed(dilation)) => dilation,
+            // Without P-states nothing is paced, and there is nothing to fit.
+            (None, Dilation::Auto) => 1.0,
+        }
     }
 
     /// Whether its CPUs are paced.
     pub fn is_paced(&self) -> bool {
-        false
+        self.loaded.table.is_some()
     }
 
-    /// Begins to count what the disks do.
-    pub fn begin_account(&self) {}
+    /// What identifies the machine: the guest's own digest, and everything that the guest cannot see.
+    pub fn identity(&self, guest: &str) -> String {
+        ::lab::digest(&format!("{guest} {}", self.loaded.describe(&self.lab, self.dilation())))
+    }
 
-    /// Adds what is known from outside the guest.
-    pub fn account(&self, _vm: &Vm, _trial: &mut domain::Trial, _from: Option<domain::Nanos>) -> Result<()> {
+    /// Finds out how fast this host can pace the machine's CPUs, and what that makes of its pace and dilation.
+    ///
+    /// A machine without P-states is not asked.
+    pub fn calibrate(&mut self, image: &Image, interrupt: &AtomicBool) -> Result<()> {
+        let Some(table) = self.loaded.table.clone() else { return Ok(()) };
+        let mut vm = Vm::start(self.spec(image, None, false), interrupt)?;
+        let span_ms = u64::try_from(CALIBRATION.as_millis()).expect("it is short");
+        vm.ask(&Request::Calibrate { span_ms }, "while it was calibrated")?;
+        match vm.receive(CALIBRATION * 20, interrupt)?.0 {
+            Reply::Done => {}
+            Reply::Failed { why } => bail!("cannot calibrate the lab machine: {why}"),
+            other => bail!("the guest answered its calibration with {other:?}; please report this"),
+        }
+        let record = pacing::parse(&vm.record()?)?;
+        vm.power_off();
+        let marks = (record.last_control(MARKS.0), record.last_control(MARKS.1));
+        let (Some(from), Some(to)) = marks else {
+            bail!("cannot calibrate the lab machine: the plugin saw none of the guest's marks; please report this");
+        };
+        let fit = calibrate::fit(&table, self.lab.dilation, &calibrate::rates(from, to)?)?;
+        let Fit { pace, dilation, headroom } = fit;
+        eprintln!(
+            "pace {:.0} million instructions a second, headroom {headroom:.1}, time dilation {dilation:.3}",
+            pace / 1e6
+        );
+        self.loaded.table = Some(domain::lab::PStateTable { pace, ..table });
+        self.loaded.fit = Some(fit);
         Ok(())
     }
 
@@ -72,25 +132,40 @@ impl Workshop {
         image: &Image,
         log: Option<File>,
         console: bool,
+        seed: Seed,
         interrupt: &AtomicBool,
-    ) -> Result<Vm> {
-        let spec = Spec {
+    ) -> Result<Running> {
+        let mut disks = self.loaded.attach(&self.lab, &self.sockets, self.dilation(), seed)?;
+        let mut spec = self.spec(image, log, console);
+        spec.disks = disks.take_ends();
+        let mut vm = Vm::start(spec, interrupt)?;
+        let prepare = Request::Prepare {
+            modules: self.lab.modules.clone(),
+            lines: self.lab.prepare.clone(),
+            paced: self.is_paced(),
+            dilation: self.dilation(),
+        };
+        vm.ask(&prepare, "while it prepared")?;
+        match vm.receive(PREPARATION, interrupt)?.0 {
+            Reply::Done => Ok(Running { vm, disks }),
+            Reply::Failed { why } => bail!("cannot prepare the lab machine: {why}"),
+            other => bail!("the guest answered its preparation with {other:?}; please report this"),
+        }
+    }
+
+    fn spec<'a>(&'a self, image: &'a Image, log: Option<File>, console: bool) -> Spec<'a> {
+        Spec {
             qemu: self.qemu.as_deref(),
             image,
             vcpus: self.lab.vcpus,
             memory: self.lab.memory,
-            pstates: None,
+            pstates: self.loaded.table.as_ref().map(|table| PStatesSpec {
+                table,
+                plugin: &self.loaded.plugin,
+            }),
             disks: Vec::new(),
             log,
             console,
-        };
-        let mut vm = Vm::start(spec, interrupt)?;
-        let prepare = Request::Prepare { modules: self.lab.modules.clone(), lines: self.lab.prepare.clone() };
-        vm.ask(&prepare, "while it prepared")?;
-        match vm.receive(PREPARATION, interrupt)?.0 {
-            Reply::Done => Ok(vm),
-            Reply::Failed { why } => bail!("cannot prepare the lab machine: {why}"),
-            other => bail!("the guest answered its preparation with {other:?}; please report this"),
         }
     }
 }
@@ -118,20 +193,16 @@ pub fn with_options(mut lab: Lab, options: &LabMachine) -> Result<Lab> {
     Ok(lab)
 }
 
-fn disk(index: usize, text: &str) -> Result<domain::lab::LabDisk> {
+fn disk(index: usize, text: &str) -> Result<LabDisk> {
     let (model, size) = match text.rsplit_once(':') {
         Some((model, size)) => {
             let parsed = Bytes::parse(size);
-            (
-                model,
-                Some(parsed.with_context(|| {
-                    format!("cannot read the size `{size}` of `{text}`; write 1GiB, or 500MB")
-                })?),
-            )
+            let hint = || format!("cannot read the size `{size}` of `{text}`; write 1GiB, or 500MB");
+            (model, Some(parsed.with_context(hint)?))
         }
         None => (text, None),
     };
-    Ok(domain::lab::LabDisk { name: format!("disk{index}"), model: model.to_owned(), size, link: None })
+    Ok(LabDisk { name: format!("disk{index}"), model: model.to_owned(), size, link: None })
 }
 
 /// The folder that a study's own files are looked for in.

@@ -1,0 +1,149 @@
+//! The tables and models that a lab machine names, read; and its disks, served.
+
+use crate::places;
+use ::lab::calibrate::Fit;
+use ::lab::disk_server::{self, Backing, DiskServer, ServedDisk, ServedLink};
+use ::lab::pacing;
+use ::lab::vm::Disk;
+use ::lab::{Aside, pstates};
+use anyhow::{Context, Result};
+use domain::lab::{DiskService, Lab, LabAccount, PStateTable};
+use domain::rng::Seed;
+use domain::units::Bytes;
+use domain::{Nanos, Trial};
+use sim::disk::{DiskSpec, LinkSpec};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// How much of a modelled disk can be written: what is written is in this host's memory.
+const MOST_WRITTEN: Bytes = Bytes::from_mib(4096);
+
+/// What a lab machine names, read.
+pub struct Loaded {
+    /// Its virtual P-states.
+    pub table: Option<PStateTable>,
+    /// Pace and dilation, once they have been calibrated.
+    pub fit: Option<Fit>,
+    /// The plugin; an empty path where there are no P-states.
+    pub plugin: PathBuf,
+    disks: BTreeMap<String, DiskSpec>,
+    links: BTreeMap<String, LinkSpec>,
+}
+
+impl Loaded {
+    /// Reads everything, so that what is missing is told before anything is started.
+    pub fn read(lab: &Lab, home: &Path, program: &Path) -> Result<Self> {
+        let table = lab.pstates.as_ref().map(|name| pstates::load(name, home)).transpose()?;
+        let plugin = match &table {
+            Some(_) => pacing::find_plugin(places::pstate_plugin().as_deref(), program)?,
+            None => PathBuf::new(),
+        };
+        let disk = |disk: &domain::lab::LabDisk| Ok((disk.name.clone(), disk_server::load(&disk.model, home)?));
+        let link = |link: &domain::lab::LabLink| Ok((link.name.clone(), disk_server::load_link(&link.model, home)?));
+        Ok(Self {
+            table,
+            fit: None,
+            plugin,
+            disks: lab.disks.iter().map(disk).collect::<Result<_>>()?,
+            links: lab.links.iter().map(link).collect::<Result<_>>()?,
+        })
+    }
+
+    /// Everything that decides what the machine is, as text.
+    pub fn describe(&self, lab: &Lab, dilation: f64) -> String {
+        let Lab { vcpus, memory, modules, prepare, .. } = lab;
+        let Self { table, disks, links, .. } = self;
+        format!("{vcpus} {memory} {dilation} {table:?} {disks:?} {links:?} {modules:?} {prepare:?} {:?}", lab.disks)
+    }
+
+    /// Serves the machine's disks, each with nothing on it.
+    pub fn attach(&self, lab: &Lab, sockets: &Path, dilation: f64, seed: Seed) -> Result<Attached> {
+        if lab.disks.is_empty() {
+            return Ok(Attached { server: None, ends: Vec::new() });
+        }
+        let folder = Aside::new(sockets)?;
+        let served = lab.disks.iter().map(|disk| ServedDisk {
+            name: disk.name.clone(),
+            spec: self.disks[&disk.name].clone(),
+            size: disk.size,
+            link: disk.link.clone(),
+            backing: Backing::Memory(MOST_WRITTEN),
+        });
+        let links = lab.links.iter().map(|link| ServedLink {
+            name: link.name.clone(),
+            spec: self.links[&link.name].clone(),
+        });
+        let server = DiskServer::start(served.collect(), links.collect(), folder.path(), dilation, seed)?;
+        let ends = lab.disks.iter().map(|disk| self.end(&server, &disk.name)).collect::<Result<_>>()?;
+        // The connections are made; nobody needs the sockets' names any more.
+        drop(folder);
+        Ok(Attached { server: Some(server), ends })
+    }
+
+    fn end(&self, server: &DiskServer, name: &str) -> Result<Disk> {
+        let path = server.socket(name).with_context(|| format!("the disk `{name}` is not served"))?;
+        let stream = UnixStream::connect(path).with_context(|| format!("cannot reach the disk `{name}`"))?;
+        let spec = &self.disks[name];
+        let block = |size: Bytes| u32::try_from(size.get()).unwrap_or(512);
+        Ok(Disk {
+            name: name.to_owned(),
+            product: spec.model.clone(),
+            rotation_rate: u32::from(spec.rotation_rate()),
+            block_sizes: (block(spec.logical_block), block(spec.physical_block)),
+            server: OwnedFd::from(stream),
+        })
+    }
+
+    /// Adds to a trial what is known from outside its guest: the plugin's record, what the disks did, the energy that
+    /// the table makes of it; and marks it where CPUs or disks were late.
+    pub fn account(
+        &self,
+        record: &str,
+        disks: Vec<DiskService>,
+        dilation: f64,
+        began: Option<Nanos>,
+        trial: &mut Trial,
+    ) -> Result<()> {
+        let mut account = LabAccount { dilation, pacing: None, disks };
+        account.disks.retain(|disk| disk.requests > 0);
+        if let Some(table) = &self.table {
+            let record = pacing::parse(record)?;
+            let span = record.last_span().context("the plugin recorded no paced span of the trial")?;
+            let pacing = span.pacing(table, record.pace)?;
+            account.pacing = Some(domain::lab::Pacing { began, ..pacing });
+        }
+        let late = account.pacing.as_ref().and_then(pacing::judge);
+        let late_disks = account.disks.iter().filter_map(disk_server::judge);
+        late.into_iter().chain(late_disks).for_each(|disturbance| trial.disturb(disturbance));
+        if let (Some(metric), Some(measurement)) = (domain::lab::energy_metric(&account), &mut trial.measurement) {
+            measurement.outcome.metrics.insert(domain::lab::ENERGY_MODELLED.to_owned(), metric);
+        }
+        trial.lab = Some(account);
+        Ok(())
+    }
+}
+
+/// A machine's disks, while it runs.
+pub struct Attached {
+    server: Option<DiskServer>,
+    ends: Vec<Disk>,
+}
+
+impl Attached {
+    /// QEMU's ends of the connections, once.
+    pub fn take_ends(&mut self) -> Vec<Disk> {
+        std::mem::take(&mut self.ends)
+    }
+
+    /// What the disks did since this was last asked.
+    pub fn take_account(&self) -> Vec<DiskService> {
+        self.server.as_ref().map(DiskServer::take_account).unwrap_or_default()
+    }
+
+    /// What went wrong with the connections since this was last asked.
+    pub fn take_complaints(&self) -> Vec<String> {
+        self.server.as_ref().map(DiskServer::take_complaints).unwrap_or_default()
+    }
+}
