@@ -212,6 +212,32 @@ pub struct Pacing {
     pub energy: Option<Microjoules>,
 }
 
+impl Pacing {
+    /// Time and work in each state, all virtual CPUs together, fastest first.
+    pub fn states(&self) -> Vec<StateRecord> {
+        let mut all: Vec<StateRecord> = Vec::new();
+        for state in self.vcpus.iter().flat_map(|cpu| &cpu.states) {
+            match all.iter_mut().find(|one| one.frequency == state.frequency) {
+                Some(sum) => {
+                    sum.time = sum.time + state.time;
+                    sum.busy = sum.busy + state.busy;
+                    sum.instructions += state.instructions;
+                }
+                None => all.push(*state),
+            }
+        }
+        all.sort_by_key(|state| std::cmp::Reverse(state.frequency));
+        all
+    }
+
+    /// By how much the virtual CPU that kept its pace worst fell behind, over the time that was paced; `None` where
+    /// nothing was.
+    pub fn lateness(&self) -> Option<f64> {
+        let worst = self.vcpus.iter().map(|cpu| cpu.late).max()?;
+        (self.span > Nanos::ZERO).then(|| worst.secs() / self.span.secs())
+    }
+}
+
 /// What one virtual CPU did while it was paced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VcpuRecord {

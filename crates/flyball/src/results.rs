@@ -7,6 +7,7 @@ use analysis::summary::{RunData, RunSummary};
 use anyhow::{Result, bail};
 use domain::finding::{Finding, NotMeasured};
 use domain::inventory::Inventory;
+use domain::lab::LabAccount;
 use domain::trial::{RunId, TrialKey};
 use notebook::{Notebook, Problem};
 use report::inventory::{Style, one_line, text as inventory_text};
@@ -63,7 +64,8 @@ impl Results {
     /// Adds the traces of these trials. One that cannot be read is told, and not drawn.
     pub fn with_traces_of(mut self, notebook: &Notebook, keys: Vec<TrialKey>) -> Self {
         for key in keys {
-            match trace(notebook, &self.data.run.id, &key) {
+            let account = self.data.trials.iter().find(|t| t.key == key).and_then(|t| t.lab.as_ref());
+            match trace(notebook, &self.data.run.id, &key, account) {
                 Ok(Some(view)) => self.traces.push((key, view)),
                 Ok(None) => {}
                 Err(error) => eprintln!("warning: the trace of `{}` is not drawn: {error}", key.folder()),
@@ -109,9 +111,18 @@ pub fn tell(problems: &[Problem]) {
     }
 }
 
-fn trace(notebook: &Notebook, id: &RunId, key: &TrialKey) -> notebook::Result<Option<TraceView>> {
+fn trace(
+    notebook: &Notebook,
+    id: &RunId,
+    key: &TrialKey,
+    account: Option<&LabAccount>,
+) -> notebook::Result<Option<TraceView>> {
     let Some(mut reader) = notebook.trace(id, key)? else { return Ok(None) };
-    Ok(Some(TraceView::from_trace(&reader.read(TRACE_ROWS, |_| true)?)))
+    let trace = reader.read(TRACE_ROWS, |_| true)?;
+    Ok(Some(match account {
+        Some(account) => TraceView::of_lab(&trace, account),
+        None => TraceView::from_trace(&trace),
+    }))
 }
 
 fn inventory(notebook: &Notebook, id: &RunId) -> Option<Inventory> {

@@ -18,6 +18,7 @@ fn main() -> std::io::Result<()> {
         ("zeros", cases::zeros()),
         ("hostile", cases::long::hostile()),
         ("long", cases::long::long_names()),
+        ("lab", cases::virtual_machine::lab()),
     ];
     for (name, case) in &all {
         let r = case.report();

@@ -25,6 +25,9 @@ const FIXED: [&str; 12] = [
     "why",
 ];
 
+/// What a trial of the lab has besides.
+const LAB: [&str; 3] = ["lab.dilation", "lab.cpu_late (share of 1)", "lab.disk_late (s)"];
+
 /// Every trial of a run, disturbed and failed ones too, in the order of measurement.
 pub fn csv(report: &Report) -> String {
     let trials = &report.data.trials;
@@ -35,11 +38,14 @@ pub fn csv(report: &Report) -> String {
     let head = FIXED.iter().map(|name| (*name).to_owned());
     let head = head.chain(factors.iter().map(|f| format!("factor.{f}")));
     let head = head.chain(metrics.iter().map(|(name, unit)| column(name, unit)));
+    let in_lab = trials.iter().any(|trial| trial.lab.is_some());
+    let head = head.chain(LAB.iter().filter(|_| in_lab).map(|name| (*name).to_owned()));
     writer.write_record(head).expect(NEVER);
     for trial in trials {
         let levels = factors.iter().map(|f| trial.levels.get(*f).cloned().unwrap_or_default());
         let values = metrics.iter().map(|(name, unit)| value(trial, name, unit));
-        writer.write_record(fixed(trial).into_iter().chain(levels).chain(values)).expect(NEVER);
+        let lab = lab(trial).into_iter().filter(|_| in_lab);
+        writer.write_record(fixed(trial).into_iter().chain(levels).chain(values).chain(lab)).expect(NEVER);
     }
     let bytes = writer.into_inner().expect(NEVER);
     String::from_utf8(bytes).expect("only text was written")
@@ -63,6 +69,13 @@ fn fixed(trial: &Trial) -> [String; FIXED.len()] {
         standing(&trial.validity).to_owned(),
         why_not_counted(&trial.validity),
     ]
+}
+
+fn lab(trial: &Trial) -> [String; LAB.len()] {
+    let account = trial.lab.as_ref();
+    let late = account.and_then(|a| a.pacing.as_ref()?.lateness());
+    let disks = account.map(|a| a.disks.iter().map(|disk| disk.late.secs()).sum::<f64>());
+    [account.map(|a| a.dilation), late, disks].map(|value| value.map(|v| v.to_string()).unwrap_or_default())
 }
 
 fn metrics_of(trial: &Trial) -> impl Iterator<Item = (&str, &Metric)> {

@@ -7,6 +7,7 @@ mod effects;
 mod environment;
 mod findings;
 mod head;
+mod lab;
 mod processors;
 mod reproduce;
 mod results;
@@ -25,6 +26,7 @@ pub fn html(report: &Report) -> String {
         section("results", "Results", results::body(report)),
         section("effects", "What each factor changes", effects::body(report)),
         section("attribution", "What decides", effects::attribution(report)),
+        section("virtual", "What the virtual CPUs did", lab::body(report)),
         section("findings", "Findings", findings::body(report)),
         section("not-measured", "What could not be measured, and why", findings::not_measured(report)),
         section("cpu", "Whose CPU time it was", processors::body(report)),

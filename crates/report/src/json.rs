@@ -2,7 +2,7 @@
 //! schema does not. Values are in base units; what is not known is `null`.
 
 use crate::wording::{standing, verdict, verdict_word, why_not_counted};
-use crate::{ComparisonReport, Report};
+use crate::{ComparisonReport, Report, lab};
 use analysis::summary::{CellSummary, Comparison, Excluded, Interval, Point};
 use domain::finding::{Finding, Gain, NotMeasured};
 use domain::outcome::Better;
@@ -40,6 +40,7 @@ pub fn json(report: &Report) -> String {
             .collect(),
         findings: report.findings.iter().map(finding_view).collect(),
         not_measured: report.not_measured.iter().map(not_measured_view).collect(),
+        lab: lab_view(report),
     })
 }
 
@@ -81,6 +82,28 @@ struct RunView<'a> {
     attribution: Vec<AttributionView<'a>>,
     findings: Vec<FindingView<'a>>,
     not_measured: Vec<NotMeasuredView<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lab: Option<LabView<'a>>,
+}
+
+/// What is known of a lab machine; absent for any other.
+#[derive(Serialize)]
+struct LabView<'a> {
+    machine: String,
+    /// The worst virtual CPU's lateness over the paced time: median and most over the trials.
+    cpu_late: Option<(f64, f64)>,
+    /// Seconds of the guest: mean and most over the answers.
+    disk_late: Option<(f64, f64)>,
+    time_in_state: Vec<StatesView<'a>>,
+    unscaled: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+struct StatesView<'a> {
+    cell: &'a str,
+    /// Pairs of a frequency in hertz and its share of the time.
+    states: Vec<(u64, f64)>,
+    not_idle: f64,
 }
 
 #[derive(Serialize)]
@@ -213,6 +236,27 @@ struct InContext<'a> {
     context: &'a str,
     #[serde(flatten)]
     comparison: ComparisonView<'a>,
+}
+
+fn lab_view<'a>(report: &Report<'a>) -> Option<LabView<'a>> {
+    let late = lab::lateness(report);
+    let states = lab::states(report);
+    let row = |states: lab::States<'a>| -> Vec<StatesView<'a>> {
+        let hertz: Vec<u64> = states.frequencies.iter().map(|f| f.hz()).collect();
+        let view = |(cell, shares, not_idle): (&'a CellSummary, Vec<f64>, f64)| StatesView {
+            cell: cell.cell.as_str(),
+            states: hertz.iter().copied().zip(shares).collect(),
+            not_idle,
+        };
+        states.rows.into_iter().map(view).collect()
+    };
+    Some(LabView {
+        machine: lab::machine(report)?,
+        cpu_late: late.cpus,
+        disk_late: late.disks.map(|(mean, latest)| (mean.secs(), latest.secs())),
+        time_in_state: states.map(row).unwrap_or_default(),
+        unscaled: lab::unscaled(report).map(|(_, what)| what).unwrap_or_default(),
+    })
 }
 
 fn run_view(run: &Run) -> RunHeadView<'_> {

@@ -17,6 +17,7 @@ mod csv;
 mod html;
 pub mod inventory;
 mod json;
+mod lab;
 mod markdown;
 mod svg;
 mod text;

@@ -6,7 +6,7 @@ use crate::wording::{
     question, relative, run_again, standing, tools, trial_count, trial_name, value, why_not_counted,
     workloads,
 };
-use crate::{ComparisonReport, Report};
+use crate::{ComparisonReport, Report, lab};
 use std::fmt::Write;
 
 /// A run as Markdown.
@@ -21,6 +21,7 @@ pub fn markdown(report: &Report) -> String {
     line(&mut out, &plain(&facts));
     results(report, &mut out);
     effects(report, &mut out);
+    virtual_machine(report, &mut out);
     findings(report, &mut out);
     not_measured(report, &mut out);
     not_counted(report, &mut out);
@@ -99,6 +100,27 @@ fn effects(report: &Report, out: &mut String) {
             vec![a.workload.clone(), a.source.clone(), percent(Some(a.share))]
         };
         table(out, &["workload", "by", "share of the variance"], attribution.iter().map(row).collect());
+    }
+}
+
+/// What is known of a lab machine; nothing for any other.
+fn virtual_machine(report: &Report, out: &mut String) {
+    if let Some(states) = lab::states(report) {
+        line(out, &format!("## {}", lab::STATES_TITLE));
+        let head = states.head();
+        table(out, &head.iter().map(String::as_str).collect::<Vec<_>>(), states.table(report));
+    }
+    if let Some(note) = lab::energy_note(report) {
+        line(out, note);
+    }
+    let pace = lab::pace(report);
+    if !pace.is_empty() {
+        line(out, &format!("## {}", lab::PACE_TITLE));
+    }
+    list(out, pace.into_iter());
+    if let Some((title, what)) = lab::unscaled(report) {
+        line(out, &format!("## {title}"));
+        list(out, what.into_iter().map(plain));
     }
 }
 

@@ -8,13 +8,15 @@ use crate::wording::{
     headline, how_to_see_more, interval, left_out, left_out_kinds, machine, names, one_line, percent,
     question, relative, run_again, standing, trial_count, trial_name, value, why_not_counted, workloads,
 };
-use crate::{ComparisonReport, Report};
+use crate::{ComparisonReport, Report, lab};
 use analysis::summary::CellSummary;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use domain::Nanos;
+use domain::lab::{LabAccount, StateRecord};
 use domain::setting::SettingRecord;
 use domain::trace::Role;
 use domain::trial::{Measurement, Trial};
+use domain::units::Unit;
 use std::fmt::{Display, Write};
 
 /// Tables are no wider than this: a terminal of a hundred columns, which the documentation assumes too.
@@ -35,6 +37,7 @@ pub fn text(report: &Report) -> String {
     finding_titles(report, &mut out);
     effects(report, &mut out);
     processors(report, &mut out);
+    virtual_machine(report, &mut out);
     findings(report, "Findings in full", &mut out);
     not_measured(report, &mut out);
     not_counted(report, &mut out);
@@ -71,6 +74,15 @@ pub fn trial_text(trial: &Trial) -> String {
     }
     if let Some(measurement) = &trial.measurement {
         measured(measurement, &mut out);
+        let commands = match &trial.lab {
+            Some(account) if account.dilation != 1.0 => "Commands, in the guest's time",
+            _ => "Commands",
+        };
+        out.heading(commands);
+        measurement.commands.iter().for_each(|argv| out.command("", &argv.join(" ")));
+    }
+    if let Some(account) = &trial.lab {
+        from_outside(account, &mut out);
     }
     if !trial.settings.is_empty() {
         out.heading("Settings");
@@ -89,6 +101,28 @@ pub fn trial_text(trial: &Trial) -> String {
         out.item(format!("{name}: {value}"));
     }
     out.0
+}
+
+/// What the lab knows of a trial, in the guest's time.
+fn from_outside(account: &LabAccount, out: &mut Text) {
+    out.heading(format!("From outside the guest, in its time; time dilation {}", account.dilation));
+    for cpu in account.pacing.iter().flat_map(|pacing| &pacing.vcpus) {
+        let row = |s: &StateRecord| vec![s.frequency.to_string(), s.time.to_string(), s.busy.to_string()];
+        let (changes, late) = (counted(cpu.transitions_total as usize, "change"), cpu.late);
+        out.item(format!("virtual CPU {}: {changes} of frequency, {late} late", cpu.cpu));
+        out.table(&["P-state", "time", "not idle"], &[0, 1, 2], cpu.states.iter().map(row).collect());
+    }
+    if let Some(energy) = account.pacing.as_ref().and_then(|pacing| pacing.energy) {
+        out.item(format!("energy, modelled: {}", Unit::Joules.show(energy.joules())));
+    }
+    for disk in &account.disks {
+        let requests = counted(disk.requests as usize, "request");
+        let (modelled, late, latest) = (disk.modelled, disk.late, disk.latest);
+        out.item(format!(
+            "disk {}: {requests} of {modelled} together, {late} late together, {latest} at the most",
+            disk.disk
+        ));
+    }
 }
 
 fn measured(measurement: &Measurement, out: &mut Text) {
@@ -121,8 +155,6 @@ fn measured(measurement: &Measurement, out: &mut Text) {
         ));
         recorder.absent.iter().for_each(|reason| out.item(format!("not recorded: {reason}")));
     }
-    out.heading("Commands");
-    measurement.commands.iter().for_each(|argv| out.command("", &argv.join(" ")));
 }
 
 /// A comparison as text.
@@ -228,6 +260,29 @@ fn processors(report: &Report, out: &mut Text) {
     if !rows.is_empty() {
         out.heading("Whose CPU time it was, in cores");
         out.table(&["cell", "roles"], &[], rows);
+    }
+}
+
+/// What is known of a lab machine; nothing for any other.
+fn virtual_machine(report: &Report, out: &mut Text) {
+    if let Some(states) = lab::states(report) {
+        out.heading(lab::STATES_TITLE);
+        let head = states.head();
+        let head: Vec<&str> = head.iter().map(String::as_str).collect();
+        out.table(&head, &(1..head.len()).collect::<Vec<_>>(), states.table(report));
+    }
+    if let Some(note) = lab::energy_note(report) {
+        out.blank();
+        out.line(note);
+    }
+    let pace = lab::pace(report);
+    if !pace.is_empty() {
+        out.heading(lab::PACE_TITLE);
+    }
+    pace.iter().for_each(|sentence| out.item(sentence));
+    if let Some((title, what)) = lab::unscaled(report) {
+        out.heading(title);
+        what.iter().for_each(|what| out.item(what));
     }
 }
 

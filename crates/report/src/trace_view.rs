@@ -5,9 +5,16 @@
 //! length of the overlap. A bucket keeps the mean, which is exact, and the lowest and highest rate, so that
 //! a peak of one sample is still seen. Sources that are read less often than others are followed at their own pace
 //! (see `neighbours`). A bucket that no step covers stays empty: a gap is a gap.
+//!
+//! A trace of the lab is in its guest's time; its view is in the time of the machine that is stood for, as all else of
+//! the trial is: spans over the time dilation, rates times it.
 
 mod frequency;
+mod truth;
 
+pub use truth::{Held, Truth, VirtualCpu};
+
+use domain::lab::LabAccount;
 use domain::time::Nanos;
 use domain::trace::{FrequencySource, Role, SeriesKind, Trace};
 use std::collections::BTreeMap;
@@ -89,6 +96,10 @@ pub struct TraceView {
     pub throughput: Lines,
     /// The share of its time in which a device had requests in flight.
     pub busy: Lines,
+    /// What the lab knows of the frequency from outside; `None` everywhere else, and where nothing was paced.
+    pub truth: Option<Truth>,
+    /// The time dilation; 1 everywhere but in the lab.
+    pub dilation: f64,
 }
 
 impl TraceView {
@@ -108,8 +119,30 @@ impl TraceView {
             frequency_source: trace.head.frequency,
             throughput: throughput(trace, &grid),
             busy: busy(trace, &grid),
+            truth: None,
+            dilation: 1.0,
         }
     }
+
+    /// The same for a trial of the lab, with its account.
+    pub fn of_lab(trace: &Trace, account: &LabAccount) -> Self {
+        let d = account.dilation;
+        let grid = Grid::of(trace);
+        let mut view = Self::from_trace(trace);
+        for span in [&mut view.span, &mut view.interval, &mut view.bucket] {
+            *span = undilated(*span, d);
+        }
+        let rates = view.throughput.lines.iter_mut().flat_map(|line| line.buckets.iter_mut().flatten());
+        rates.for_each(|b| *b = Bucket { low: b.low * d, mean: b.mean * d, high: b.high * d });
+        view.truth = account.pacing.as_ref().and_then(|pacing| Truth::of(pacing, grid.start, grid.span, d));
+        view.dilation = d;
+        view
+    }
+}
+
+/// A span of the guest in the time of the machine that is stood for.
+fn undilated(span: Nanos, d: f64) -> Nanos {
+    Nanos::new((span.get() as f64 / d).round() as u64)
 }
 
 /// The buckets of a trace.

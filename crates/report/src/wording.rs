@@ -4,7 +4,7 @@ use crate::Report;
 use analysis::summary::{CellSummary, Comparison, Interval, Verdict};
 pub(crate) use analysis::words::counted;
 use domain::outcome::Better;
-use domain::trial::{Trial, TrialKey, Validity};
+use domain::trial::{Provenance, Trial, TrialKey, Validity};
 use domain::units::{Unit, significant};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -321,9 +321,11 @@ pub(crate) fn aa_floor(report: &Report) -> String {
 
 /// The machine in one line.
 pub(crate) fn machine(report: &Report) -> String {
-    match report.machine {
-        Some(line) => line.to_owned(),
-        None => format!("machine {}", report.data.run.machine),
+    match (crate::lab::machine(report), report.machine) {
+        (Some(lab), Some(guest)) => format!("{lab}; in the guest: {guest}"),
+        (Some(lab), None) => lab,
+        (None, Some(line)) => line.to_owned(),
+        (None, None) => format!("machine {}", report.data.run.machine),
     }
 }
 
@@ -340,7 +342,8 @@ pub(crate) fn run_again(report: &Report) -> String {
     if run.study == "check" {
         return format!("flyball check --seed {}", run.seed);
     }
-    format!("flyball run {} --seed {}", quoted(&format!("{}.toml", run.study)), run.seed)
+    let command = if run.provenance == Provenance::Lab { "lab run" } else { "run" };
+    format!("flyball {command} {} --seed {}", quoted(&format!("{}.toml", run.study)), run.seed)
 }
 
 /// A command as a shell would read it.

@@ -5,6 +5,7 @@
 mod cases;
 
 use cases::long::hostile;
+use cases::virtual_machine::lab;
 use cases::{compared, empty, lonely, ordinary, sixty, zeros};
 use domain::trial::{Disturbance, Validity};
 use expect_test::{expect, expect_file};
@@ -17,6 +18,20 @@ fn the_ordinary_run_as_text() {
 #[test]
 fn the_ordinary_run_as_markdown() {
     expect_file!["snapshots/ordinary.md"].assert_eq(&report::markdown(&ordinary().report()));
+}
+
+#[test]
+fn a_run_in_the_lab_in_every_form() {
+    let case = lab();
+    expect_file!["snapshots/lab.txt"].assert_eq(&report::text(&case.report()));
+    expect_file!["snapshots/lab.md"].assert_eq(&report::markdown(&case.report()));
+    expect_file!["snapshots/lab.json"].assert_eq(&report::json(&case.report()));
+    expect_file!["snapshots/lab.csv"].assert_eq(&report::csv(&case.report()));
+}
+
+#[test]
+fn a_trial_of_the_lab_as_text() {
+    expect_file!["snapshots/lab_trial.txt"].assert_eq(&report::trial_text(&lab().data.trials[0]));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod cases;
 
 use cases::long::{HOSTILE, hostile, long_names};
+use cases::virtual_machine::lab;
 use cases::{Case, compared, empty, lonely, ordinary, sixty, zeros};
 use std::collections::BTreeSet;
 
@@ -17,6 +18,7 @@ fn all() -> Vec<(&'static str, String)> {
         ("zeros", page(zeros())),
         ("hostile", page(hostile())),
         ("long names", page(long_names())),
+        ("lab", page(lab())),
         ("comparison", report::comparison_html(&compared())),
     ]
 }
@@ -137,6 +139,29 @@ fn traces_beyond_the_bound_are_counted_and_not_drawn() {
     assert_eq!(page.matches("<details class=\"trace\"").count(), report::MOST_TRACES);
     assert!(page.contains(&format!("{} more traces in the notebook", 360 - report::MOST_TRACES)));
     assert!(page.len() < 4_000_000, "{} bytes", page.len());
+}
+
+#[test]
+fn a_lab_says_what_it_is_and_shows_what_its_cpus_really_did() {
+    let page = report::html(&lab().report());
+    for said in [
+        "<dt>On</dt><dd>lab</dd>",
+        "lab: 1 virtual CPU in 4 P-states from 350 MHz to 2.80 GHz, Linux 6.1.0-44-amd64, time dilation 20",
+        "ground truth",
+        "virtual CPU 0",
+        "the half-life of utilisation",
+        "flyball lab run",
+        "modelled, not measured",
+        "fell behind their pace by 0.4%",
+        "over 2.0 s, every 10 ms",
+    ] {
+        assert!(page.contains(said), "{said}");
+    }
+    // No array, no journal and no slow disk were there.
+    for unsaid in ["md's delay", "commit interval", "timeout of a request"] {
+        assert!(!page.contains(unsaid), "{unsaid}");
+    }
+    assert!(!report::html(&ordinary().report()).contains("ground truth"));
 }
 
 #[test]

@@ -7,6 +7,7 @@
 mod case;
 mod frequency_capped;
 mod governor;
+mod governor_stays_low;
 mod idle_exit_latency;
 mod misleading_options;
 mod noise;
@@ -39,6 +40,7 @@ pub struct Rule {
 
 /// All rules, in the order in which findings of equal confidence are shown.
 pub const RULES: &[Rule] = &[
+    governor_stays_low::RULE,
     governor::RULE,
     frequency_capped::RULE,
     queue_depth::RULE,

@@ -4,6 +4,7 @@ use super::case::Case;
 use domain::finding::NotMeasured;
 use domain::inventory::Inventory;
 use domain::trace::FrequencySource;
+use domain::trial::Provenance;
 use std::collections::BTreeSet;
 
 /// Every question that this run leaves open for want of something the machine or the recorder did not have. What the
@@ -11,6 +12,7 @@ use std::collections::BTreeSet;
 pub fn not_measured(case: &Case<'_>) -> Vec<NotMeasured> {
     let mut open = Vec::new();
     match case.inventory {
+        Some(inventory) if case.data.run.provenance == Provenance::Lab => open.extend(of_lab(inventory)),
         Some(inventory) => open.extend(of_machine(inventory)),
         None => open.push(NotMeasured {
             what: "what the machine's configuration costs".into(),
@@ -21,6 +23,14 @@ pub fn not_measured(case: &Case<'_>) -> Vec<NotMeasured> {
     open.extend(of_recorder(case));
     open.extend(of_trials(case));
     open
+}
+
+/// A lab machine has what its study asks for: what is missing is missing there.
+fn of_lab(inventory: &Inventory) -> Option<NotMeasured> {
+    inventory.cpufreq.is_none().then(|| NotMeasured {
+        what: "what the CPU frequency policy costs".into(),
+        why: "this lab machine has no P-states: name a table of them with `pstates` under [lab]".into(),
+    })
 }
 
 fn of_machine(inventory: &Inventory) -> Vec<NotMeasured> {
@@ -97,7 +107,9 @@ fn of_recorder(case: &Case<'_>) -> Vec<NotMeasured> {
     let requested_only = |m: &domain::trial::Measurement| {
         m.recorder.as_ref().is_some_and(|r| r.frequency == FrequencySource::ScalingCurFreq)
     };
-    if measurements().any(requested_only) {
+    // The lab knows it from outside.
+    let paced = case.data.trials.iter().any(|t| t.lab.as_ref().is_some_and(|lab| lab.pacing.is_some()));
+    if measurements().any(requested_only) && !paced {
         open.push(NotMeasured {
             what: "the frequency that the CPUs really ran at".into(),
             why: "only scaling_cur_freq could be read, which may be what was asked for; counters (perf msr events) need root".into(),
@@ -165,6 +177,18 @@ mod tests {
                 .contains("in the lab with virtual P-states")
         );
         assert!(why(&open, "what other guests did meanwhile").is_some());
+    }
+
+    #[test]
+    fn a_lab_machine_is_told_what_its_study_could_ask_for_and_nothing_of_hypervisors() {
+        let mut data = quiet();
+        data.run.provenance = Provenance::Lab;
+        let virtualisation = Virtualisation { hypervisor_flag: Some(true), ..Virtualisation::default() };
+        let machine = Inventory { virtualisation, ..bare_machine() };
+        let open = open(&data, Some(&machine), Some("vda"));
+        assert!(why(&open, "what the CPU frequency policy costs").unwrap().contains("`pstates`"));
+        assert!(why(&open, "what other guests did meanwhile").is_none());
+        assert!(why(&open, "power and energy").is_none());
     }
 
     #[test]

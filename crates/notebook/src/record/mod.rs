@@ -397,6 +397,33 @@ pub(crate) mod tests {
             .assert_eq(&text);
     }
 
+    /// A trial as 0.1.0 wrote it, with this in the place of its last field.
+    fn read_with(last: &str) -> Result<Trial> {
+        let text = format!(
+            r#"{{ "schema": 1, "written_by": "0.1.0", "run": "r", "block": 0, "cell": "w", "attempt": 0, "study": "s",
+                "workload": "w", "levels": {{}}, "provenance": "lab", "machine": "m", "started_ns": 0,
+                "validity": "valid", "settings": [], "environment": {{}}, "measurement": null{last} }}"#
+        );
+        read_trial(write(&text).path())
+    }
+
+    #[test]
+    fn a_trial_is_read_with_and_without_what_the_lab_knows_of_it() {
+        assert_eq!(read_with("").unwrap().lab, None);
+        let account = r#", "lab": { "dilation": 20.0, "pacing": {
+            "instructions_per_second": 2e7, "began_ns": 4000, "span_ns": 9000, "energy_uj": 5, "vcpus": [
+                { "cpu": 0, "states": [{ "hz": 2800000000, "time_ns": 9000, "busy_ns": 7000, "instructions": 140 }],
+                  "transitions": [[0, 2800000000]], "transitions_total": 1, "late_ns": 3 }] },
+            "disks": [{ "disk": "ssd", "requests": 1, "modelled_ns": 2, "late_ns": 3, "latest_ns": 4 }] }"#;
+        let lab = read_with(account).unwrap().lab.unwrap();
+        let pacing = lab.pacing.unwrap();
+        assert_eq!((lab.dilation, pacing.began), (20.0, Some(Nanos::new(4000))));
+        assert_eq!(pacing.vcpus[0].transitions, [(Nanos::ZERO, Hertz::from_mhz(2800))]);
+        assert_eq!((pacing.vcpus[0].states[0].busy, lab.disks[0].latest), (Nanos::new(7000), Nanos::new(4)));
+        let odd = account.replace("\"cpu\"", "\"core\"");
+        assert!(read_with(&odd).unwrap_err().to_string().contains("`core`"));
+    }
+
     #[test]
     fn an_unknown_field_is_an_error_with_its_line() {
         let file = write("{\n \"schema\": 1,\n \"surprise\": 2\n}");

@@ -1,7 +1,7 @@
 //! How to do it again: the study file verbatim, the seed, the literal commands, the versions.
 
-use crate::Report;
 use crate::wording::{command_line, run_again, tools};
+use crate::{Report, lab};
 use domain::plan::CellId;
 use domain::trial::Trial;
 use maud::{Markup, html};
@@ -31,6 +31,9 @@ fn commands(report: &Report) -> Markup {
         @if !trials.is_empty() {
             details {
                 summary { "The commands, one trial of each cell" }
+                @if let Some(d) = lab::dilation(report) {
+                    p class="note" { "As they ran in the guest, where everything takes " (d) " times as long." }
+                }
                 @for t in trials {
                     h4 { (t.key.folder()) }
                     @if !t.settings.is_empty() {

@@ -2,9 +2,10 @@
 
 use super::processors::{colour, legend};
 use crate::svg::series::{self, Quantity};
-use crate::trace_view::{COARSEST_TICKS, Line, Lines};
+use crate::trace_view::{COARSEST_TICKS, Held, Line, Lines, VirtualCpu};
 use crate::wording::{counted, trial_name};
 use crate::{MOST_TRACES, Report, TraceView};
+use domain::Nanos;
 use domain::trace::FrequencySource;
 use domain::trial::TrialKey;
 use domain::units::Unit;
@@ -39,9 +40,11 @@ fn one(view: &TraceView) -> Markup {
         p class="note" {
             (counted(view.samples, "sample")) " over " (view.span) ", every " (view.interval)
             " as asked; a point of the plots is the mean over " (view.bucket) ", bands reach from the lowest to the highest sample. "
-            "The kernel books the states and the busy share in whole ticks; their points are means over at least " (COARSEST_TICKS) "."
+            "The kernel books the states and the busy share in whole ticks; their points are means over at least " (coarsest(view)) "."
+            @if view.dilation != 1.0 { " Times and rates are the machine's own: the guest took " (view.dilation) " times as long." }
         }
         (frequency(view))
+        @if let Some(truth) = truth(view) { (truth) }
         (roles(view))
         (states(view))
         (rates("Throughput by device", &view.throughput, &Quantity::Of(Unit::BytesPerSecond), view, 0.0, "No block device did anything."))
@@ -58,6 +61,34 @@ fn frequency(view: &TraceView) -> Markup {
     }
     let title = format!("Frequency, from {}", view.frequency_source.name());
     rates(&title, &view.frequency, &Quantity::Hertz, view, 0.0, "The source gave no value during this trial.")
+}
+
+/// The longest that the kernel's ticks blur, in the time that is shown.
+fn coarsest(view: &TraceView) -> Nanos {
+    Nanos::new((COARSEST_TICKS.get() as f64 / view.dilation).round() as u64)
+}
+
+/// What the lab knows, below what the guest saw.
+fn truth(view: &TraceView) -> Option<Markup> {
+    let truth = view.truth.as_ref().filter(|_| view.span > Nanos::ZERO)?;
+    let title = "Frequency, the plugin's record of each change: ground truth";
+    let lines: Vec<(usize, &[Held])> =
+        truth.cpus.iter().enumerate().map(|(i, cpu)| (i, &cpu.held[..])).collect();
+    let cut = |cpu: &VirtualCpu| match cpu.changes {
+        (all, kept) if all > kept as u64 => format!(", the first {kept} of {all} changes"),
+        _ => String::new(),
+    };
+    Some(chart(
+        title,
+        html! {
+            ul class="legend" {
+                @for (i, cpu) in truth.cpus.iter().enumerate() { li { (key(i)) "virtual CPU " (cpu.cpu) (cut(cpu)) } }
+                @if truth.left_out > 0 { li { "and " (counted(truth.left_out, "more CPU")) " not drawn" } }
+                @if !truth.aligned { li { "when it began on the trace's clock is not known: shown from its start" } }
+            }
+            (series::steps(&lines, view.span, title))
+        },
+    ))
 }
 
 fn roles(view: &TraceView) -> Markup {

@@ -1,20 +1,26 @@
 //! Every trial: what was disturbed and why, the order of measurement, and the whole table.
 
 use super::prose;
-use crate::Report;
 use crate::svg::order::{Counts, Measured, plot};
 use crate::wording::{
     MOST_LEFT_OUT, aa_floor, counted, left_out_kinds, standing, trial_name, value, why_not_counted,
 };
+use crate::{Report, lab};
 use domain::trial::Trial;
 use maud::{Markup, html};
 
 pub(super) fn steadiness(report: &Report) -> Option<Markup> {
-    let plot = plot(&in_order(report))?;
-    Some(html! {
-        p { (aa_floor(report)) }
-        p class="note" { "Each trial over its cell's median, in the order of measurement." }
-        (plot)
+    let plot = plot(&in_order(report));
+    let pace = lab::pace(report);
+    (plot.is_some() || !pace.is_empty()).then(|| {
+        html! {
+            @if let Some(plot) = plot {
+                p { (aa_floor(report)) }
+                p class="note" { "Each trial over its cell's median, in the order of measurement." }
+                (plot)
+            }
+            @for sentence in &pace { p { (sentence) } }
+        }
     })
 }
 

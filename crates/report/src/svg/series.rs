@@ -2,7 +2,7 @@
 
 use super::scale::{Scale, tick_label};
 use super::tenths;
-use crate::trace_view::{Bucket, Line};
+use crate::trace_view::{Bucket, Held, Line};
 use domain::time::Nanos;
 use domain::units::Unit;
 use maud::{Markup, html};
@@ -92,6 +92,38 @@ pub(crate) fn lines(
         html! {
             @for (colour, line) in lines { path class={ "band r" (colour) } d=(band(&scale, line)) {} }
             @for (colour, line) in lines { path class={ "stroke r" (colour) " d" (colour % 4) } d=(stroke(&scale, line)) {} }
+        },
+    )
+}
+
+/// How fine steps are along, in pairs of units: finer than any screen.
+const STEP_PAIRS: usize = 1_000;
+
+/// Frequencies that were held, as exact steps.
+pub(crate) fn steps(lines: &[(usize, &[Held])], span: Nanos, label: &str) -> Markup {
+    let hertz = |held: &Held| held.frequency.hz() as f64;
+    let most = lines.iter().flat_map(|(_, held)| held.iter().map(hertz)).fold(0.0, f64::max);
+    let scale = Scale::from_zero(most);
+    let place = |at: Nanos| (at.secs() / span.secs() * (2 * STEP_PAIRS) as f64).round() as i64;
+    let path = |held: &[Held]| {
+        let mut path = Path::new(&scale);
+        for (index, one) in held.iter().enumerate() {
+            match index {
+                0 => path.begin(place(one.from), hertz(one)),
+                _ => path.to(place(one.from), hertz(one)),
+            }
+            path.to(place(one.to), hertz(one));
+        }
+        path.d
+    };
+    framed(
+        &scale,
+        &Quantity::Hertz,
+        span,
+        STEP_PAIRS,
+        label,
+        html! {
+            @for (colour, held) in lines { path class={ "stroke r" (colour) " d" (colour % 4) } d=(path(held)) {} }
         },
     )
 }

@@ -1,0 +1,120 @@
+//! A run in the lab: the governors of an encrypted volume, with the figures of a real one.
+
+use super::{Case, bare, factor, measured, study, trace};
+use domain::lab::{DiskService, Lab, LabAccount, Pacing, StateRecord, VcpuRecord};
+use domain::plan::Plan;
+use domain::rng::Seed;
+use domain::setting::{SettingName, SettingRecord};
+use domain::time::Nanos;
+use domain::trace::FrequencySource;
+use domain::trial::Provenance;
+use domain::units::{Hertz, Microjoules};
+use report::TraceView;
+
+const MHZ: [u64; 4] = [2800, 2100, 1400, 350];
+
+/// Shares of the time in each state.
+fn shares(governor: &str) -> [f64; 4] {
+    match governor {
+        "performance" => [1.0, 0.0, 0.0, 0.0],
+        "ondemand" => [0.36, 0.31, 0.21, 0.12],
+        _ => [0.27, 0.33, 0.26, 0.14],
+    }
+}
+
+/// Two seconds of the machine's own, twenty times as long in the guest, from 0.2 s on.
+pub fn account(governor: &str, dilation: f64) -> LabAccount {
+    let span_s = 1.8 * dilation;
+    let of = |seconds: f64| Nanos::new((seconds * 1e9) as u64);
+    let shares = shares(governor);
+    let state = |(mhz, share): (&u64, &f64)| StateRecord {
+        frequency: Hertz::from_mhz(*mhz),
+        time: of(share * span_s),
+        busy: of(share * span_s * 0.81),
+        instructions: (share * span_s * 0.81 * 2e7 * *mhz as f64 / 2800.0) as u64,
+    };
+    let states: Vec<StateRecord> =
+        MHZ.iter().zip(&shares).map(state).filter(|s| s.time > Nanos::ZERO).collect();
+    let mut transitions = Vec::new();
+    let mut at = 0.0;
+    for round in 0..12 {
+        for (mhz, share) in MHZ.iter().zip(&shares).filter(|(_, share)| **share > 0.0) {
+            if round == 0 || states.len() > 1 {
+                transitions.push((of(at), Hertz::from_mhz(*mhz)));
+            }
+            at += share * span_s / 12.0;
+        }
+    }
+    let energy =
+        states.iter().map(|s| s.busy.secs() * 20.0 * (s.frequency.mhz() / 2800.0).powi(2)).sum::<f64>();
+    LabAccount {
+        dilation,
+        pacing: Some(Pacing {
+            pace: 2e7,
+            began: Some(of(0.2 * dilation)),
+            span: of(span_s),
+            vcpus: vec![VcpuRecord {
+                cpu: 0,
+                states,
+                transitions_total: transitions.len() as u64,
+                transitions,
+                late: of(span_s * 0.004),
+            }],
+            energy: Some(Microjoules::new((energy * 1e6) as u64)),
+        }),
+        disks: vec![DiskService {
+            disk: "ssd".into(),
+            requests: 300,
+            modelled: of(0.3 * dilation),
+            late: of(0.006),
+            latest: of(0.0011),
+        }],
+    }
+}
+
+/// One factor, three governors, time dilation 20.
+pub fn lab() -> Case {
+    let mut study = study(
+        "crypt-governors",
+        "What does the governor take from an encrypted volume?",
+        &["read"],
+        vec![factor("governor", &["performance", "ondemand", "schedutil"], &[])],
+    );
+    study.lab = Lab { pstates: Some("xeon-e5".into()), ..Lab::default() };
+    let plan = Plan::new(study.clone(), Seed(3)).unwrap();
+    let mut trials = measured(&plan, 6, 0.01, |cell| match cell.levels["governor"].as_str() {
+        "performance" => 57e6,
+        "ondemand" => 46e6,
+        _ => 41e6,
+    });
+    for trial in &mut trials {
+        let governor = trial.levels["governor"].clone();
+        trial.provenance = Provenance::Lab;
+        trial.environment.insert("kernel".into(), "6.1.0-44-amd64".into());
+        let account = account(&governor, 20.0);
+        let metric = domain::lab::energy_metric(&account).unwrap();
+        let outcome = &mut trial.measurement.as_mut().unwrap().outcome;
+        outcome.metrics.insert(domain::lab::ENERGY_MODELLED.into(), metric);
+        trial.lab = Some(account);
+        trial.settings = vec![SettingRecord {
+            setting: SettingName::parse("governor@policy0"),
+            path: "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor".into(),
+            before: "performance".into(),
+            asked: governor.clone(),
+            got: governor.clone(),
+            after: Some(governor),
+        }];
+    }
+    let mut case = bare(study, &plan, trials, "performance is better than ondemand and schedutil.");
+    case.data.run.provenance = Provenance::Lab;
+    case.traces = (case.data.trials.iter().take(3).enumerate())
+        .map(|(i, trial)| {
+            // A row each 200 ms of the guest is one each 10 ms of the machine.
+            let mut trace = trace(i as u64, 200, FrequencySource::ScalingCurFreq);
+            trace.times.iter_mut().for_each(|at| *at = Nanos::new(at.get() * 20));
+            trace.head.interval = Nanos::from_millis(200);
+            (trial.key.clone(), TraceView::of_lab(&trace, trial.lab.as_ref().unwrap()))
+        })
+        .collect();
+    case
+}
