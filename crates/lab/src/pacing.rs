@@ -14,6 +14,10 @@ use std::path::{Path, PathBuf};
 /// The plugin's file.
 const PLUGIN: &str = "libpstate_plugin.so";
 
+/// QEMU's `-cpu` for a paced guest: its kernel trusts this model's TSC, so that its clock does not follow the virtual
+/// frequency, and halts when it idles. The reasons, and what changes with Intel's name: `crates/pstate-plugin/src/lib.rs`.
+pub const CPU_MODEL: &str = "max,vendor=CentaurHauls,family=6,model=15,-monitor";
+
 /// The share of the paced time by which a CPU may be late before its trial is disturbed.
 ///
 /// A difference that is claimed is 2% at least, and what a CPU is late by is time that it lacked: beyond this the
