@@ -25,8 +25,8 @@ pub const UNPACED: u8 = 0;
 /// Written to [`CONTROL_PORT`]: all CPUs are paced from now on. Higher values are marks in the record.
 pub const PACED: u8 = 1;
 
-/// The most virtual CPUs of a lab machine: what q35 takes without an emulated IOMMU. The table then is 35 KiB long,
-/// and QEMU takes at most 64 KiB.
+/// The most virtual CPUs of a lab machine: what q35 takes without an emulated IOMMU. The table then is some 31 KiB
+/// long, and QEMU takes at most 64 KiB.
 pub const MOST_VCPUS: u32 = 255;
 
 /// `SW_ANY` of `_PSD`: a request by any CPU of the domain is enough.

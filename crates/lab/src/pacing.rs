@@ -14,6 +14,10 @@ use std::path::{Path, PathBuf};
 /// The plugin's file.
 const PLUGIN: &str = "libpstate_plugin.so";
 
+/// QEMU's `-cpu` for a paced guest: its kernel trusts this model's TSC, so that its clock does not follow the virtual
+/// frequency, and halts when it idles. The reasons, and what changes with Intel's name: `crates/pstate-plugin/src/lib.rs`.
+pub const CPU_MODEL: &str = "max,vendor=CentaurHauls,family=6,model=15,-monitor";
+
 /// The share of the paced time by which a CPU may be late before its trial is disturbed.
 ///
 /// A difference that is claimed is 2% at least, and what a CPU is late by is time that it lacked: beyond this the
@@ -316,15 +320,12 @@ impl Span {
     /// a CPU was in.
     fn energy(&self, table: &PStateTable) -> Option<Microjoules> {
         let mut joules = 0.0;
-        for (time, count, state) in self
-            .vcpus
-            .iter()
-            .flat_map(|vcpu| vcpu.states.iter().zip(&table.states))
-            .map(|(s, t)| (s.0, s.1, t))
-        {
-            if time > Nanos::ZERO {
-                let idle = time.saturating_sub(count.busy);
-                joules += count.busy.secs() * state.busy_watts? + idle.secs() * state.idle_watts?;
+        for vcpu in &self.vcpus {
+            for ((time, count), state) in vcpu.states.iter().zip(&table.states) {
+                if *time > Nanos::ZERO {
+                    let idle = time.saturating_sub(count.busy);
+                    joules += count.busy.secs() * state.busy_watts? + idle.secs() * state.idle_watts?;
+                }
             }
         }
         Some(Microjoules::new((joules * 1e6).round() as u64))
@@ -450,6 +451,23 @@ count cpu=0 instructions=530 busy=1500000040
         );
         // 0.5 s at 10 W and 0.5 s at 1 W, then 1 s at 4 W and 1 s at 0.5 W.
         assert_eq!(pacing.energy, Some(Microjoules::new(10_000_000)));
+    }
+
+    /// Kernel 6.1 with one CPU under schedutil, bursts of 60 ms, the table `laptop-5`: one span of a real record.
+    #[test]
+    fn a_real_record_adds_up_and_its_cpu_ran_at_the_speeds_of_the_table() {
+        let record = parse(include_str!("../fixtures/schedutil-1cpu.pacing")).unwrap();
+        let table = crate::pstates::load("laptop-5", Path::new("")).unwrap();
+        let pacing = record.last_span().unwrap().pacing(&table, record.pace).unwrap();
+        let cpu = &pacing.vcpus[0];
+        assert_eq!(cpu.states.iter().fold(Nanos::ZERO, |sum, state| sum + state.time), pacing.span);
+        assert_eq!(cpu.transitions.len() as u64, cpu.transitions_total);
+        for state in cpu.states.iter().filter(|state| state.busy > Nanos::from_millis(100)) {
+            let rate = state.instructions as f64 / state.busy.secs();
+            let due = record.pace * state.frequency.mhz() / 2800.0;
+            assert!((rate / due - 1.0).abs() < 0.01, "{}: {rate} of {due}", state.frequency);
+        }
+        assert_eq!(judge(&pacing), None);
     }
 
     #[test]

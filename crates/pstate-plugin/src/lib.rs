@@ -14,18 +14,20 @@
 //! - Instructions are, all alike: a division, a cache miss and a `nop` take the same time, and a `rep movsb` counts once
 //!   however long it is. Speed that does not follow the frequency (memory) is the table's business.
 //! - A transition itself costs nothing but the instructions that request it; the table's latency is only told to the kernel.
-//! - The guest's timer tick comes 250 times a second whatever the pace, and costs some 3,500 instructions: 4% of a CPU at 20
-//!   million instructions a second, and a third of it at an eighth of that. That is how a machine this slow would behave; of
+//! - The guest's timer tick comes 250 times a second whatever the pace, and costs some 3,000 instructions: 4% of a CPU at 20
+//!   million instructions a second, and 30% of it at an eighth of that. That is how a machine this slow would behave; of
 //!   a faster one that it stands for, it is a distortion. A fixed loop takes time inversely to speed within 3% where the
 //!   slowest state runs some 30 million instructions a second or more, or where the kernel stops its tick (`nohz_full`).
 //! - What devices and QEMU's own threads do runs at the host's speed.
 //!
 //! # What the guest's CPU must be
-//! A TSC that the kernel takes to be constant: otherwise it rescales its clock at each frequency change
-//! (`arch/x86/kernel/tsc.c`, `time_cpufreq_notifier`), falls back to the HPET, and refuses fast frequency switching. QEMU's
-//! TCG offers no `invtsc`, but Linux trusts certain Intel models: `-cpu max,vendor=GenuineIntel,family=6,model=85,
-//! stepping=4,-monitor`. Without `-monitor` a kernel may idle with `mwait`, which TCG runs as a busy loop on all machines of more
-//! than one CPU.
+//! One whose TSC the kernel takes to be constant: otherwise it rescales its clock at each frequency change
+//! (`arch/x86/kernel/tsc.c`, `time_cpufreq_notifier`), falls back to the HPET with more than one CPU, and refuses fast
+//! frequency switching. QEMU's TCG offers no `invtsc`, but Linux also trusts certain models by their name:
+//! `-cpu max,vendor=CentaurHauls,family=6,model=15,-monitor` (`arch/x86/kernel/cpu/centaur.c`), or
+//! `vendor=GenuineIntel,family=6,model=85`. With the latter, ondemand's `io_is_busy` is 1 from the start
+//! (`drivers/cpufreq/cpufreq_ondemand.c`, `should_io_be_busy`), as on Intel's machines. Without `-monitor` a kernel may idle with
+//! `mwait`, which TCG runs as a busy loop on all machines of more than one CPU.
 //!
 //! # Idle states
 //! There are none to choose from: a halted CPU is woken as fast as the host does it. A choice of states with exit latencies

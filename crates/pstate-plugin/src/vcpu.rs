@@ -158,7 +158,9 @@ impl Vcpu {
             return None;
         }
         self.account(now_ns, count, pace);
-        self.write_off(0.0);
+        if !self.idle {
+            self.write_off(0.0);
+        }
         self.pacing = false;
         Some(&self.span)
     }
@@ -309,6 +311,13 @@ mod tests {
         assert_eq!(vcpu.ahead_ns(), -0.5e6);
         let span = vcpu.end(200 * MS, 0, &PACE).unwrap();
         assert_eq!((span.late_ns, span.sums[0].time_ns, span.sums[0].busy_ns), (0.5e6, 200 * MS, 0));
+    }
+
+    #[test]
+    fn a_cpu_that_is_idle_when_pacing_ends_is_not_late() {
+        let mut vcpu = begun();
+        vcpu.rest(10, 0, &PACE);
+        assert_eq!(vcpu.end(300 * MS, 0, &PACE).unwrap().late_ns, 10.0);
     }
 
     #[test]
