@@ -6,8 +6,8 @@
 
 use crate::guest::{self, Reply, Request};
 use crate::image::Image;
-use crate::{acpi, pacing, programs};
 use crate::{Error, Result};
+use crate::{acpi, pacing, programs};
 use domain::lab::PStateTable;
 use domain::units::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,7 +20,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -39,17 +39,22 @@ const POWER_OFF: Duration = Duration::from_secs(5);
 /// How often somebody's wish to stop is looked at, while a guest is waited for.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What is remembered of the kernel's log for a message.
+/// What a message shows of the kernel's log.
 const TAIL_LINES: usize = 15;
-const TAIL_BYTES: usize = 16 << 10;
+
+/// What is kept of a kernel's log; a guest that prints more is in trouble, and its last words count.
+const MOST_LOG: usize = 1 << 20;
+
+/// What is kept of QEMU's own complaints.
+const MOST_SAID: u64 = 16 << 10;
 
 /// What the kernel prints first when it gives up (`kernel/panic.c`).
 const PANIC: &str = "Kernel panic";
 
-/// The processor that a guest sees. TCG runs an AES or carry-less multiply instruction as one instruction, which at
+/// What the guest's processor lacks. TCG runs an AES or carry-less multiply instruction as one instruction, which at
 /// a pace of instructions would make encryption cost next to nothing: so the guest has none of them, and its
 /// kernel encrypts with ordinary ones.
-const CPU: &str = "max,-aes,-vaes,-pclmulqdq,-vpclmulqdq,-sha-ni";
+const WITHOUT: &str = "-aes,-vaes,-pclmulqdq,-vpclmulqdq,-sha-ni";
 
 /// What the guest's kernel is told: print to the log; end QEMU at a panic; keep quiet about being slow, which a paced
 /// CPU is by intention; and leave out the mitigations, which guard nothing here.
@@ -70,8 +75,6 @@ pub struct Spec<'a> {
     pub pstates: Option<PStatesSpec<'a>>,
     /// Modelled disks.
     pub disks: Vec<Disk>,
-    /// Where the kernel's log goes.
-    pub log: Option<File>,
     /// Whether it gets a console for a shell.
     pub console: bool,
 }
@@ -146,7 +149,7 @@ impl Vm {
         let log = Log::default();
         let stdout = child.stdout.take().expect("it was asked for");
         let stderr = child.stderr.take().expect("it was asked for");
-        let reader = log.follow(stdout, stderr, spec.log);
+        let reader = log.follow(stdout, stderr);
         let mut vm =
             Self { child, control, console, record, log, reader: Some(reader), what: "while it started" };
         vm.greet(interrupt)?;
@@ -214,9 +217,9 @@ impl Vm {
         self.control.as_fd()
     }
 
-    /// The last lines of the kernel's log.
-    pub fn tail(&self) -> String {
-        self.log.tail()
+    /// The kernel's log, which goes on as long as the machine runs.
+    pub fn log(&self) -> Log {
+        self.log.clone()
     }
 
     /// Ends the machine: it powers off, or is killed.
@@ -327,7 +330,7 @@ fn base(spec: &Spec<'_>) -> Vec<String> {
         "-accel",
         "tcg,thread=multi",
         "-cpu",
-        CPU,
+        &format!("{},{WITHOUT}", pacing::CPU_MODEL),
         "-smp",
         &spec.vcpus.to_string(),
         "-m",
@@ -453,32 +456,22 @@ fn is_readable(stream: &UnixStream, patience: Duration) -> Result<bool> {
 
 /// The end of the kernel's log, and of what QEMU says itself.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+pub struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    fn follow(
-        &self,
-        stdout: ChildStdout,
-        mut stderr: std::process::ChildStderr,
-        mut file: Option<File>,
-    ) -> JoinHandle<()> {
+    fn follow(&self, mut stdout: ChildStdout, mut stderr: ChildStderr) -> JoinHandle<()> {
         let log = self.clone();
         let errors = self.clone();
         let beside = std::thread::spawn(move || {
             let mut text = Vec::new();
             // Ends with the child. QEMU says little, and nothing when all is well.
-            let _ = stderr.by_ref().take(TAIL_BYTES as u64).read_to_end(&mut text);
+            let _ = stderr.by_ref().take(MOST_SAID).read_to_end(&mut text);
             errors.push(&text);
         });
         std::thread::spawn(move || {
-            let mut stdout = stdout;
             let mut buffer = [0; 4096];
             while let Ok(count @ 1..) = stdout.read(&mut buffer) {
                 log.push(&buffer[..count]);
-                if let Some(file) = &mut file {
-                    // A log that cannot be kept is no reason to end a measurement.
-                    let _ = file.write_all(&buffer[..count]);
-                }
             }
             let _ = beside.join();
         })
@@ -487,11 +480,12 @@ impl Log {
     fn push(&self, bytes: &[u8]) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.extend_from_slice(bytes);
-        let excess = all.len().saturating_sub(TAIL_BYTES);
+        let excess = all.len().saturating_sub(MOST_LOG);
         all.drain(..excess);
     }
 
-    fn text(&self) -> String {
+    /// All of it that is kept.
+    pub fn text(&self) -> String {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&all).into_owned()
     }

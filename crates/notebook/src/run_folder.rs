@@ -63,6 +63,17 @@ impl RunFolder {
         self.notebook.trials(&self.run.id)
     }
 
+    /// Keeps a log beside the trials: what a lab machine's kernel printed.
+    ///
+    /// # Errors
+    /// Where it is there already, or cannot be written.
+    pub fn keep_log(&self, name: &str, text: &str) -> Result<()> {
+        check_name(name)?;
+        let folder = self.path().join("logs");
+        durable::make_folder(&folder)?;
+        durable::write_new(&folder.join(name), text, Mode::Plain)
+    }
+
     /// Begins to write a trial.
     ///
     /// # Errors

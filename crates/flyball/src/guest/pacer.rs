@@ -172,7 +172,9 @@ pub(super) fn calibrate(span: Duration) -> Result<()> {
     let worked: Result<Vec<()>> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..cpus).map(|_| scope.spawn(|| work(span))).collect();
         let joined = workers.into_iter().map(|w| w.join());
-        joined.map(|done| done.map_err(|_| anyhow::anyhow!("a worker of the calibration panicked"))?).collect()
+        joined
+            .map(|done| done.map_err(|_| anyhow::anyhow!("a worker of the calibration panicked"))?)
+            .collect()
     });
     write(3)?;
     worked.map(drop)
@@ -190,7 +192,8 @@ fn work(span: Duration) -> Result<()> {
 /// Makes the kernel write each policy's P-state once: it writes none that it believes to be there already, and the
 /// plugin knows only what was written.
 pub(super) fn tell_states() -> Result<()> {
-    let policies = fs::read_dir("/sys/devices/system/cpu/cpufreq").context("the guest has no cpufreq policies")?;
+    let policies =
+        fs::read_dir("/sys/devices/system/cpu/cpufreq").context("the guest has no cpufreq policies")?;
     for policy in policies.flatten() {
         let file = policy.path().join("scaling_governor");
         let Ok(governor) = fs::read_to_string(&file) else { continue };

@@ -10,7 +10,8 @@ const FOLDERS: [&str; 2] = ["/proc/sys/vm", "/sys/kernel/debug/sched"];
 
 /// Stretches what is set when the machine starts. A governor's own timers appear with the governor; a study sets them.
 pub(super) fn stretch(dilation: f64) -> Result<()> {
-    let files = FOLDERS.iter().flat_map(|folder| TIMERS.iter().map(move |(name, _)| Path::new(folder).join(name)));
+    let files =
+        FOLDERS.iter().flat_map(|folder| TIMERS.iter().map(move |(name, _)| Path::new(folder).join(name)));
     files.filter(|file| file.exists()).try_for_each(|file| stretch_one(&file, dilation))
 }
 

@@ -19,7 +19,7 @@ pub fn exec(arguments: &LabExec) -> Result<End> {
     let mut workshop = start::workshop(&arguments.shell)?;
     let image = workshop.image(arguments.shell.kernel.as_deref())?;
     workshop.calibrate(&image, interrupt.flag())?;
-    let Running { mut vm, disks: _disks } = workshop.start(&image, None, false, Seed(0), interrupt.flag())?;
+    let Running { mut vm, disks: _disks } = workshop.start(&image, false, Seed(0), interrupt.flag())?;
     vm.ask(&Request::Exec { argv: arguments.command.clone() }, "while it ran the command")?;
     loop {
         match vm.receive(PATIENCE, interrupt.flag())? {

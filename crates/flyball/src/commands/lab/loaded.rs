@@ -40,8 +40,10 @@ impl Loaded {
             Some(_) => pacing::find_plugin(places::pstate_plugin().as_deref(), program)?,
             None => PathBuf::new(),
         };
-        let disk = |disk: &domain::lab::LabDisk| Ok((disk.name.clone(), disk_server::load(&disk.model, home)?));
-        let link = |link: &domain::lab::LabLink| Ok((link.name.clone(), disk_server::load_link(&link.model, home)?));
+        let disk =
+            |disk: &domain::lab::LabDisk| Ok((disk.name.clone(), disk_server::load(&disk.model, home)?));
+        let link =
+            |link: &domain::lab::LabLink| Ok((link.name.clone(), disk_server::load_link(&link.model, home)?));
         Ok(Self {
             table,
             fit: None,
@@ -55,7 +57,10 @@ impl Loaded {
     pub fn describe(&self, lab: &Lab, dilation: f64) -> String {
         let Lab { vcpus, memory, modules, prepare, .. } = lab;
         let Self { table, disks, links, .. } = self;
-        format!("{vcpus} {memory} {dilation} {table:?} {disks:?} {links:?} {modules:?} {prepare:?} {:?}", lab.disks)
+        format!(
+            "{vcpus} {memory} {dilation} {table:?} {disks:?} {links:?} {modules:?} {prepare:?} {:?}",
+            lab.disks
+        )
     }
 
     /// Serves the machine's disks, each with nothing on it.
@@ -71,10 +76,10 @@ impl Loaded {
             link: disk.link.clone(),
             backing: Backing::Memory(MOST_WRITTEN),
         });
-        let links = lab.links.iter().map(|link| ServedLink {
-            name: link.name.clone(),
-            spec: self.links[&link.name].clone(),
-        });
+        let links = lab
+            .links
+            .iter()
+            .map(|link| ServedLink { name: link.name.clone(), spec: self.links[&link.name].clone() });
         let server = DiskServer::start(served.collect(), links.collect(), folder.path(), dilation, seed)?;
         let ends = lab.disks.iter().map(|disk| self.end(&server, &disk.name)).collect::<Result<_>>()?;
         // The connections are made; nobody needs the sockets' names any more.
@@ -117,7 +122,9 @@ impl Loaded {
         let late = account.pacing.as_ref().and_then(pacing::judge);
         let late_disks = account.disks.iter().filter_map(disk_server::judge);
         late.into_iter().chain(late_disks).for_each(|disturbance| trial.disturb(disturbance));
-        if let (Some(metric), Some(measurement)) = (domain::lab::energy_metric(&account), &mut trial.measurement) {
+        if let (Some(metric), Some(measurement)) =
+            (domain::lab::energy_metric(&account), &mut trial.measurement)
+        {
             measurement.outcome.metrics.insert(domain::lab::ENERGY_MODELLED.to_owned(), metric);
         }
         trial.lab = Some(account);

@@ -43,13 +43,7 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
     let interrupt = Interrupt::catch()?;
     let image = workshop.image(arguments.kernels.first().map(String::as_str))?;
     workshop.calibrate(&image, interrupt.flag())?;
-    let mut bed = Bed {
-        workshop: &workshop,
-        image,
-        interrupt: &interrupt,
-        running: None,
-        opened: None,
-    };
+    let mut bed = Bed { workshop: &workshop, image, interrupt: &interrupt, running: None, opened: None };
     let (inventory, identity) = bed.inspect()?;
     let order = RunOrder {
         study: &study.name,
@@ -61,8 +55,9 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
         identity: &identity,
     };
     let mut folder = run_folder(&order, &notebook, &inventory)?;
-    let ended = bed.measure(study, &text, &folder)?;
-    bed.end();
+    let ended = bed.measure(study, &text, &folder);
+    bed.end(Some(&folder))?;
+    let ended = ended?;
     if ended == Ended::AllMeasured {
         folder.finish(LocalMachine.now())?;
     }
@@ -87,7 +82,7 @@ struct Bed<'a> {
 impl Bed<'_> {
     /// What the first machine is. It goes on running.
     fn inspect(&mut self) -> Result<(String, String)> {
-        let mut running = self.workshop.start(&self.image, None, false, Seed(0), self.interrupt.flag())?;
+        let mut running = self.workshop.start(&self.image, false, Seed(0), self.interrupt.flag())?;
         running.vm.ask(&Request::Inspect, "while it was inspected")?;
         let reply = running.vm.receive(OPENING, self.interrupt.flag())?.0;
         self.running = Some(running);
@@ -172,7 +167,9 @@ impl Bed<'_> {
         let record = vm.record().map_err(lost)?;
         let dilation = self.workshop.dilation();
         let loaded = &self.workshop.loaded;
-        loaded.account(&record, disks.take_account(), dilation, paced_from, &mut trial).map_err(NotMade::Broken)?;
+        loaded
+            .account(&record, disks.take_account(), dilation, paced_from, &mut trial)
+            .map_err(NotMade::Broken)?;
         for complaint in disks.take_complaints() {
             let detail = format!("a disk's server complained: {complaint}");
             trial.disturb(Disturbance { kind: "disk-server".into(), detail });
@@ -180,10 +177,15 @@ impl Bed<'_> {
         Ok(Made { trial, script, restored: RestoreReport::default() })
     }
 
-    fn end(self) {
-        if let Some(running) = self.running {
-            running.vm.power_off();
-        }
+    /// Ends the machine, and keeps its kernel's log with the run.
+    fn end(&mut self, folder: Option<&RunFolder>) -> Result<()> {
+        let Some(running) = self.running.take() else { return Ok(()) };
+        let log = running.vm.log();
+        running.vm.power_off();
+        let Some(folder) = folder else { return Ok(()) };
+        let release = &self.image.kernel.release;
+        let name = format!("guest-{release}-{}.log", LocalMachine.now().unix_nanos() / 1_000_000);
+        Ok(folder.keep_log(&name, &log.text())?)
     }
 }
 

@@ -20,7 +20,7 @@ pub fn shell(arguments: &LabShell) -> Result<End> {
     let mut workshop = start::workshop(arguments)?;
     let image = workshop.image(arguments.kernel.as_deref())?;
     workshop.calibrate(&image, interrupt.flag())?;
-    let Running { mut vm, disks: _disks } = workshop.start(&image, None, true, Seed(0), interrupt.flag())?;
+    let Running { mut vm, disks: _disks } = workshop.start(&image, true, Seed(0), interrupt.flag())?;
     let mut console = vm.take_console().context("the machine has no console")?;
     let (rows, columns) = tcgetwinsize(stdout()).map_or((24, 80), |size| (size.ws_row, size.ws_col));
     vm.ask(&Request::Shell { rows, columns }, "while its shell ran")?;

@@ -14,7 +14,6 @@ use anyhow::{Context, Result, bail};
 use domain::lab::{Dilation, Lab, LabDisk};
 use domain::rng::Seed;
 use domain::units::Bytes;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -53,8 +52,8 @@ impl Workshop {
     /// For this machine. `home` is the folder of the study, from which its files are named.
     pub fn new(lab: Lab, home: &Path) -> Result<Self> {
         let cache = places::cache()?;
-        let program =
-            std::env::current_exe().context("cannot find this program's own file, to put it into the guest")?;
+        let program = std::env::current_exe()
+            .context("cannot find this program's own file, to put it into the guest")?;
         Ok(Self {
             loaded: Loaded::read(&lab, home, &program)?,
             lab,
@@ -101,7 +100,7 @@ impl Workshop {
     /// A machine without P-states is not asked.
     pub fn calibrate(&mut self, image: &Image, interrupt: &AtomicBool) -> Result<()> {
         let Some(table) = self.loaded.table.clone() else { return Ok(()) };
-        let mut vm = Vm::start(self.spec(image, None, false), interrupt)?;
+        let mut vm = Vm::start(self.spec(image, false), interrupt)?;
         let span_ms = u64::try_from(CALIBRATION.as_millis()).expect("it is short");
         vm.ask(&Request::Calibrate { span_ms }, "while it was calibrated")?;
         match vm.receive(CALIBRATION * 20, interrupt)?.0 {
@@ -113,7 +112,9 @@ impl Workshop {
         vm.power_off();
         let marks = (record.last_control(MARKS.0), record.last_control(MARKS.1));
         let (Some(from), Some(to)) = marks else {
-            bail!("cannot calibrate the lab machine: the plugin saw none of the guest's marks; please report this");
+            bail!(
+                "cannot calibrate the lab machine: the plugin saw none of the guest's marks; please report this"
+            );
         };
         let fit = calibrate::fit(&table, self.lab.dilation, &calibrate::rates(from, to)?)?;
         let Fit { pace, dilation, headroom } = fit;
@@ -127,16 +128,9 @@ impl Workshop {
     }
 
     /// Starts a machine, and prepares it as the study asks.
-    pub fn start(
-        &self,
-        image: &Image,
-        log: Option<File>,
-        console: bool,
-        seed: Seed,
-        interrupt: &AtomicBool,
-    ) -> Result<Running> {
+    pub fn start(&self, image: &Image, console: bool, seed: Seed, interrupt: &AtomicBool) -> Result<Running> {
         let mut disks = self.loaded.attach(&self.lab, &self.sockets, self.dilation(), seed)?;
-        let mut spec = self.spec(image, log, console);
+        let mut spec = self.spec(image, console);
         spec.disks = disks.take_ends();
         let mut vm = Vm::start(spec, interrupt)?;
         let prepare = Request::Prepare {
@@ -153,18 +147,18 @@ impl Workshop {
         }
     }
 
-    fn spec<'a>(&'a self, image: &'a Image, log: Option<File>, console: bool) -> Spec<'a> {
+    fn spec<'a>(&'a self, image: &'a Image, console: bool) -> Spec<'a> {
         Spec {
             qemu: self.qemu.as_deref(),
             image,
             vcpus: self.lab.vcpus,
             memory: self.lab.memory,
-            pstates: self.loaded.table.as_ref().map(|table| PStatesSpec {
-                table,
-                plugin: &self.loaded.plugin,
-            }),
+            pstates: self
+                .loaded
+                .table
+                .as_ref()
+                .map(|table| PStatesSpec { table, plugin: &self.loaded.plugin }),
             disks: Vec::new(),
-            log,
             console,
         }
     }
