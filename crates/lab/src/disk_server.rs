@@ -13,6 +13,7 @@
 mod clock;
 mod connection;
 mod nbd;
+mod region;
 mod serving;
 mod shipped;
 mod store;
