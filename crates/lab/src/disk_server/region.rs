@@ -2,7 +2,7 @@
 //!
 //! A disk that is written takes memory at its own rate, and a page that is touched for the first time costs the one
 //! who touches it: inside a virtual machine that was 13 us for 4 KiB, so that a 7200-rpm disk kept one of two CPUs
-//! busy with its writes and answered them late. Here a thread of its own touches the next [`AHEAD`] bytes.
+//! busy with its writes and answered them late. Here a thread of its own touches the next bytes.
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ffi::c_void;
@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-/// How far memory is touched ahead: a fifth of a second of the fastest disk.
-const AHEAD: usize = 64 << 20;
+/// How far memory is touched ahead at most: a third of a second of a 7200-rpm disk. At first it is less: as much again
+/// as is in use, so that a disk that is hardly written takes hardly any.
+const MOST_AHEAD: usize = 64 << 20;
 
 /// How much is touched at a time: a huge page.
 const STEP: usize = 2 << 20;
@@ -46,7 +47,7 @@ impl Region {
     /// So many bytes, not none.
     pub(super) fn new(len: usize) -> io::Result<Self> {
         let mapping = Arc::new(Mapping::new(len)?);
-        let wanted = Arc::new(AtomicUsize::new(AHEAD));
+        let wanted = Arc::new(AtomicUsize::new(STEP));
         let touch = (Arc::clone(&mapping), Arc::clone(&wanted));
         let thread = std::thread::Builder::new().name("disk-memory".to_owned());
         let toucher = thread.spawn(move || touch_ahead(&touch.0, &touch.1))?;
@@ -55,8 +56,8 @@ impl Region {
 
     /// The first so many bytes are in use.
     pub(super) fn used(&self, bytes: usize) {
-        let before = self.wanted.fetch_max(bytes + AHEAD, Ordering::Relaxed);
-        if before < bytes + AHEAD {
+        let wanted = bytes + bytes.clamp(STEP, MOST_AHEAD);
+        if self.wanted.fetch_max(wanted, Ordering::Relaxed) < wanted {
             self.wake();
         }
     }
