@@ -2,6 +2,7 @@
 //!
 //! Debian's fio speaks NBD itself (`ioengine=nbd`), so no virtual machine is needed. Where it is missing or does not,
 //! the test is skipped and says why.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use domain::lab::DiskService;
 use domain::rng::Seed;
@@ -157,7 +158,7 @@ fn fio(socket: &Path, load: &Load, requests: u64, spec: &DiskSpec) -> f64 {
     let output = Command::new("fio")
         .args(["--name=disk", "--ioengine=nbd", "--norandommap", "--output-format=json"])
         .arg(format!("--uri=nbd+unix:///?socket={}", socket.display()))
-        .arg(format!("--size={}", spec.capacity.get() >> 20 << 20))
+        .arg(format!("--size={}", spec.capacity.get() & !0xf_ffff))
         .arg(format!("--io_size={}", requests * load.block))
         .arg(format!("--rw={}", load.rw))
         .arg(format!("--bs={}", load.block))

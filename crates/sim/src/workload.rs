@@ -220,7 +220,7 @@ fn step_of(time: u64) -> usize {
         return time as usize;
     }
     let power = u64::from(time.ilog2());
-    let step = (time >> (power - STEPS.ilog2() as u64)) - STEPS;
+    let step = (time >> (power - u64::from(STEPS.ilog2()))) - STEPS;
     ((power - u64::from(STEPS.ilog2()) + 1) * STEPS + step) as usize
 }
 

@@ -1,4 +1,5 @@
 //! What holds for every disk model, whatever is asked of it.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use domain::rng::Seed;
 use domain::time::Nanos;

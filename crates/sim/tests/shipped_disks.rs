@@ -1,5 +1,6 @@
 //! What the shipped disk files come to: the predictions stand here as a table, so that a change of a model or a file
 //! is seen in figures.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use domain::rng::Seed;
 use domain::time::Nanos;
@@ -63,8 +64,8 @@ fn the_shipped_disks_do_what_is_known_of_such_disks() {
             row(&mut table, &disk, name, &pattern(order, reads, block_kib, depth, &disk));
         }
         let inner = Pattern {
-            offset: Bytes::new(disk.capacity.get() / 1000 * 995 >> 20 << 20),
-            range: Bytes::new(disk.capacity.get() / 1000 * 4 >> 20 << 20),
+            offset: Bytes::new((disk.capacity.get() / 1000 * 995).next_multiple_of(1 << 20)),
+            range: Bytes::new((disk.capacity.get() / 1000 * 4).next_multiple_of(1 << 20)),
             ..pattern(Order::Sequential, 1.0, 128, 32, &disk)
         };
         row(&mut table, &disk, "inner seq read d32", &inner);

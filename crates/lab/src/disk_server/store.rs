@@ -85,13 +85,17 @@ impl Store {
 pub(super) struct Pages {
     /// Leaf of each [`LEAF`] pages, and slot of each page: each one more than its number, 0 for none.
     top: Vec<u32>,
-    leaves: Vec<Box<[u32; LEAF as usize]>>,
+    leaves: Vec<Leaf>,
     region: Region,
     /// Slots that were handed out so far, and those that came back.
     used: u32,
     free: Vec<u32>,
     most: u32,
 }
+
+/// Boxed, so that a further one moves none of the others.
+#[derive(Debug)]
+struct Leaf(Box<[u32; LEAF as usize]>);
 
 impl Pages {
     fn new(most: u64, size: u64) -> io::Result<Self> {
@@ -110,7 +114,7 @@ impl Pages {
 
     fn slot(&self, page: u64) -> Option<u32> {
         let leaf = self.top[(page / LEAF) as usize].checked_sub(1)?;
-        self.leaves[leaf as usize][(page % LEAF) as usize].checked_sub(1)
+        self.leaves[leaf as usize].0[(page % LEAF) as usize].checked_sub(1)
     }
 
     fn find(&self, page: u64) -> Option<&[u8]> {
@@ -148,10 +152,10 @@ impl Pages {
         };
         let top = &mut self.top[(page / LEAF) as usize];
         if *top == 0 {
-            self.leaves.push(Box::new([0; LEAF as usize]));
+            self.leaves.push(Leaf(Box::new([0; LEAF as usize])));
             *top = self.leaves.len() as u32;
         }
-        self.leaves[*top as usize - 1][(page % LEAF) as usize] = slot + 1;
+        self.leaves[*top as usize - 1].0[(page % LEAF) as usize] = slot + 1;
         Ok(slot)
     }
 
@@ -176,7 +180,7 @@ impl Pages {
             return;
         }
         let leaf = self.top[(page / LEAF) as usize] - 1;
-        self.leaves[leaf as usize][(page % LEAF) as usize] = 0;
+        self.leaves[leaf as usize].0[(page % LEAF) as usize] = 0;
         self.free.push(slot);
     }
 }
