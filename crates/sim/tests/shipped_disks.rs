@@ -123,3 +123,22 @@ fn the_shipped_disks_do_what_is_known_of_such_disks() {
         nvme               inner seq read d32     25939.0 IOPS  3399.88 MB/s  mean     1.234 ms  p99     1.234 ms
     "#]].assert_eq(&table);
 }
+
+#[test]
+fn a_worn_in_flash_disk_writes_slower_at_random_and_reads_as_before() {
+    let fresh = shipped("samsung-850-evo");
+    let file = format!("{}/../../studies/machines/disks/samsung-850-evo.toml", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(file).unwrap().replace("state = \"fresh\"", "state = \"steady\"");
+    let steady = DiskSpec::parse(&text).unwrap();
+    let mut table = String::new();
+    for (name, disk) in [("fresh", &fresh), ("steady", &steady)] {
+        row(&mut table, disk, &format!("{name} rand write d32"), &pattern(Order::Random, 0.0, 4, 32, disk));
+        row(&mut table, disk, &format!("{name} rand read d32"), &pattern(Order::Random, 1.0, 4, 32, disk));
+    }
+    expect![[r#"
+        samsung-850-evo    fresh rand write d32   98039.1 IOPS   401.57 MB/s  mean     0.326 ms  p99     0.326 ms
+        samsung-850-evo    fresh rand read d32    98039.2 IOPS   401.57 MB/s  mean     0.326 ms  p99     0.426 ms
+        samsung-850-evo    steady rand write d32   22032.0 IOPS    90.24 MB/s  mean     1.452 ms  p99     5.112 ms
+        samsung-850-evo    steady rand read d32   98039.2 IOPS   401.57 MB/s  mean     0.326 ms  p99     0.426 ms
+    "#]].assert_eq(&table);
+}
