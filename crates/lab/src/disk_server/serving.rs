@@ -186,13 +186,12 @@ impl Group {
     }
 
     /// Sends what a client's socket takes; drops the client where it is gone.
-    fn send(&mut self, place: usize) -> bool {
-        let sent = self.clients[place].connection.send();
-        if let Err(error) = sent {
-            self.drop_client(place, &format!("it takes no answers: {error}"));
-            return false;
+    fn send(&mut self, place: usize) {
+        match self.clients[place].connection.send() {
+            Ok(()) => {}
+            Err(error) if has_left(&error) => drop(self.clients.remove(place)),
+            Err(error) => self.drop_client(place, &format!("it takes no answers: {error}")),
         }
-        true
     }
 
     /// A client has bytes, or takes them again.
@@ -202,10 +201,8 @@ impl Group {
             match self.clients[place].connection.receive() {
                 Ok(true) => {}
                 // Closing without a goodbye is how many clients leave.
-                Ok(false) => {
-                    self.clients.remove(place);
-                    return;
-                }
+                Ok(false) => return drop(self.clients.remove(place)),
+                Err(error) if has_left(&error) => return drop(self.clients.remove(place)),
                 Err(error) => return self.drop_client(place, &error.to_string()),
             }
         }
@@ -328,6 +325,11 @@ impl Group {
         }
         complaints.push_back(text);
     }
+}
+
+/// Whether a socket's error says no more than that the client is gone: nbdinfo leaves without waiting for the answer.
+fn has_left(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
 }
 
 /// What of a request can be refused before anything is done.
