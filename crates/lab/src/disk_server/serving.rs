@@ -171,16 +171,27 @@ impl Group {
             unreachable!("the model finished request {index} twice");
         };
         self.free.push(index);
+        self.count(completed);
         // A client that has left is not answered.
         if let Some(place) = self.clients.iter().position(|client| client.number == pending.client) {
             self.clients[place].connection.answer(pending.answer);
             self.send(place);
         }
-        let deadline = self.scale.host(completed.at);
-        let late = self.scale.span(clock::now().saturating_sub(deadline));
+        self.count_lateness(completed);
+    }
+
+    /// Before the answer is sent: who has it may ask for the account.
+    fn count(&self, completed: &Completed) {
         let mut account = lock(&self.seats[completed.disk].account);
         account.requests += 1;
         account.modelled = account.modelled + completed.at.saturating_sub(completed.submitted);
+    }
+
+    /// After the answer was sent, for sending is a part of it.
+    fn count_lateness(&self, completed: &Completed) {
+        let deadline = self.scale.host(completed.at);
+        let late = self.scale.span(clock::now().saturating_sub(deadline));
+        let mut account = lock(&self.seats[completed.disk].account);
         account.late = account.late + late;
         account.latest = account.latest.max(late);
     }
