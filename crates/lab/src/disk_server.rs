@@ -13,6 +13,7 @@
 mod clock;
 mod connection;
 mod nbd;
+mod region;
 mod serving;
 mod shipped;
 mod store;
@@ -111,7 +112,8 @@ pub enum DiskServerError {
 pub struct DiskServer {
     sockets: BTreeMap<String, PathBuf>,
     files: Vec<PathBuf>,
-    accounts: Vec<Arc<Mutex<DiskService>>>,
+    /// By the disk's number in the study.
+    accounts: BTreeMap<usize, Arc<Mutex<DiskService>>>,
     complaints: Complaints,
     stop: Arc<AtomicBool>,
     wake: Vec<Arc<OwnedFd>>,
@@ -143,7 +145,7 @@ impl DiskServer {
         let mut server = Self {
             sockets: BTreeMap::new(),
             files: Vec::new(),
-            accounts: Vec::new(),
+            accounts: BTreeMap::new(),
             complaints: Complaints::default(),
             stop: Arc::default(),
             wake: Vec::new(),
@@ -163,7 +165,6 @@ impl DiskServer {
             }
             server.start_group(vec![(number, disk)], None, folder, scale, seed)?;
         }
-        server.accounts.sort_by_key(|account| lock(account).disk.clone());
         Ok(server)
     }
 
@@ -172,14 +173,15 @@ impl DiskServer {
         self.sockets.get(name).map(PathBuf::as_path)
     }
 
-    /// What each disk did since it was last asked, in the guest's time, by name; counting begins anew.
+    /// What each disk did since it was last asked, in the guest's time and in the order in which they
+    /// were given; counting begins anew.
     pub fn take_account(&self) -> Vec<DiskService> {
         let take = |account: &Arc<Mutex<DiskService>>| {
             let mut account = lock(account);
             let anew = no_service(&account.disk);
             std::mem::replace(&mut *account, anew)
         };
-        self.accounts.iter().map(take).collect()
+        self.accounts.values().map(take).collect()
     }
 
     /// What went wrong with clients since it was last asked: connections that were closed, and why.
@@ -255,7 +257,7 @@ impl DiskServer {
         })?;
         bank.add_disk(&spec, link);
         let account = Arc::new(Mutex::new(no_service(&disk.name)));
-        self.accounts.push(Arc::clone(&account));
+        self.accounts.insert(number, Arc::clone(&account));
         Ok(Seat::new(nbd::Export::new(&disk.name, &spec), listener, store, account))
     }
 }

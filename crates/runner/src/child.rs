@@ -23,10 +23,11 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often a running child's interruption and output are looked at: often enough that Ctrl-C feels immediate,
-/// seldom enough that ten wake-ups a second are below what an idle kernel does by itself. The child's end is
-/// seen at once, through its pidfd.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often a running child's interruption and output are looked at, at the most and at the least: as often as the
+/// recorder samples. Ten wake-ups a second are below what an idle kernel does by itself, and Ctrl-C feels immediate; a
+/// study that samples seldom, because its machine is slow, is not to be woken more often by this. The child's end is seen
+/// at once, through its pidfd.
+const LOOK: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
 /// What a child gets between SIGTERM and SIGKILL: fio with deep queues takes about a second to end.
 pub const GRACE: Duration = Duration::from_secs(3);
@@ -54,6 +55,8 @@ pub struct Task<'a> {
     pub stderr: PathBuf,
     /// Its limit on open files: the recorder raises that of Flyball, and a workload must run as it does by itself.
     pub descriptors: Rlimit,
+    /// How often the recorder samples.
+    pub interval: Nanos,
     /// How long it may take.
     pub timeout: Nanos,
     /// Set by somebody else when it is to be ended.
@@ -157,9 +160,10 @@ impl Running<'_> {
     /// Waits for the end; where we had to bring it about, says why.
     fn watch(&self, task: &Task<'_>, begin: Instant) -> Result<Option<How>, Error> {
         let timeout = Duration::from(task.timeout);
+        let look = Duration::from(task.interval).clamp(LOOK.0, LOOK.1);
         loop {
             let left = timeout.saturating_sub(begin.elapsed());
-            if self.ended_within(left.min(LOOK))? {
+            if self.ended_within(left.min(look))? {
                 return Ok(None);
             }
             let cause = if task.interrupt.load(Ordering::Relaxed) {
@@ -304,6 +308,7 @@ mod tests {
             stdout: stdout.clone(),
             stderr: folder.path().join("stderr"),
             descriptors: Rlimit { current: Some(77), maximum: Some(77) },
+            interval: Nanos::from_millis(10),
             timeout,
             interrupt,
         };

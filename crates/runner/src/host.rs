@@ -63,6 +63,7 @@ impl HostBench<'_> {
             stdout: self.raw.join(tools::STDOUT),
             stderr: self.raw.join(tools::STDERR),
             descriptors: self.descriptors,
+            interval: self.interval,
             timeout: self.timeout,
             interrupt: self.interrupt,
         };

@@ -97,6 +97,40 @@ pub fn drive(bank: &mut Bank, disk: usize, pattern: &Pattern, seed: Seed) -> Res
     Ok(seen.predict(pattern))
 }
 
+/// How long so many requests of a load take on this disk alone, from the first submission to the last completion: what
+/// a benchmark measures that stops after an amount of data. The pattern's times have no meaning here.
+///
+/// # Errors
+/// Where the pattern asks for blocks that the disk does not have.
+pub fn time_for(
+    disk: &DiskSpec,
+    link: Option<&LinkSpec>,
+    pattern: &Pattern,
+    requests: u64,
+    seed: Seed,
+) -> Result<Nanos, Refused> {
+    let mut bank = Bank::new(seed);
+    let link = link.map(|link| bank.add_link(link));
+    let disk = bank.add_disk(disk, link);
+    let mut load = Load::new(*pattern, seed);
+    let mut done: Vec<Completed> = Vec::new();
+    let mut last = Nanos::ZERO;
+    for _ in 0..requests.min(u64::from(pattern.depth)) {
+        bank.submit(Nanos::ZERO, disk, load.next())?;
+    }
+    while bank.in_flight() > 0 {
+        let Some(at) = bank.next_event() else { break };
+        bank.advance(at, &mut done);
+        for completed in done.drain(..) {
+            last = completed.at;
+            if load.count < requests {
+                bank.submit(last, disk, load.next())?;
+            }
+        }
+    }
+    Ok(last)
+}
+
 /// The requests of a load, one after the other.
 struct Load {
     pattern: Pattern,
@@ -186,7 +220,7 @@ fn step_of(time: u64) -> usize {
         return time as usize;
     }
     let power = u64::from(time.ilog2());
-    let step = (time >> (power - STEPS.ilog2() as u64)) - STEPS;
+    let step = (time >> (power - u64::from(STEPS.ilog2()))) - STEPS;
     ((power - u64::from(STEPS.ilog2()) + 1) * STEPS + step) as usize
 }
 

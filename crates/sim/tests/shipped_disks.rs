@@ -1,5 +1,6 @@
 //! What the shipped disk files come to: the predictions stand here as a table, so that a change of a model or a file
 //! is seen in figures.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use domain::rng::Seed;
 use domain::time::Nanos;
@@ -63,8 +64,8 @@ fn the_shipped_disks_do_what_is_known_of_such_disks() {
             row(&mut table, &disk, name, &pattern(order, reads, block_kib, depth, &disk));
         }
         let inner = Pattern {
-            offset: Bytes::new(disk.capacity.get() / 1000 * 995 >> 20 << 20),
-            range: Bytes::new(disk.capacity.get() / 1000 * 4 >> 20 << 20),
+            offset: Bytes::new((disk.capacity.get() / 1000 * 995).next_multiple_of(1 << 20)),
+            range: Bytes::new((disk.capacity.get() / 1000 * 4).next_multiple_of(1 << 20)),
             ..pattern(Order::Sequential, 1.0, 128, 32, &disk)
         };
         row(&mut table, &disk, "inner seq read d32", &inner);
@@ -120,5 +121,24 @@ fn the_shipped_disks_do_what_is_known_of_such_disks() {
         nvme               rand write 4k d32     290650.0 IOPS  1190.50 MB/s  mean     0.110 ms  p99     0.414 ms
         nvme               rand 70/30 4k d32     207624.5 IOPS   850.43 MB/s  mean     0.154 ms  p99     0.918 ms
         nvme               inner seq read d32     25939.0 IOPS  3399.88 MB/s  mean     1.234 ms  p99     1.234 ms
+    "#]].assert_eq(&table);
+}
+
+#[test]
+fn a_worn_in_flash_disk_writes_slower_at_random_and_reads_as_before() {
+    let fresh = shipped("samsung-850-evo");
+    let file = format!("{}/../../studies/machines/disks/samsung-850-evo.toml", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(file).unwrap().replace("state = \"fresh\"", "state = \"steady\"");
+    let steady = DiskSpec::parse(&text).unwrap();
+    let mut table = String::new();
+    for (name, disk) in [("fresh", &fresh), ("steady", &steady)] {
+        row(&mut table, disk, &format!("{name} rand write d32"), &pattern(Order::Random, 0.0, 4, 32, disk));
+        row(&mut table, disk, &format!("{name} rand read d32"), &pattern(Order::Random, 1.0, 4, 32, disk));
+    }
+    expect![[r#"
+        samsung-850-evo    fresh rand write d32   98039.1 IOPS   401.57 MB/s  mean     0.326 ms  p99     0.326 ms
+        samsung-850-evo    fresh rand read d32    98039.2 IOPS   401.57 MB/s  mean     0.326 ms  p99     0.426 ms
+        samsung-850-evo    steady rand write d32   22032.0 IOPS    90.24 MB/s  mean     1.452 ms  p99     5.112 ms
+        samsung-850-evo    steady rand read d32   98039.2 IOPS   401.57 MB/s  mean     0.326 ms  p99     0.426 ms
     "#]].assert_eq(&table);
 }

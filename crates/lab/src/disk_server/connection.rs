@@ -9,6 +9,10 @@ use std::os::unix::net::UnixStream;
 /// How much is read from a socket at once; a unix socket holds about as much.
 const READ: usize = 256 << 10;
 
+/// Answers' memory that is kept for further ones: how many, and how large at most.
+const MOST_SPARE: usize = 64;
+const MOST_SPARE_BYTES: usize = 1 << 20;
+
 /// The most bytes that one client's requests and answers take at a time: two of the largest. Its socket is not read
 /// while they do.
 const MOST_HELD: usize = 2 * nbd::MOST_BYTES as usize;
@@ -34,12 +38,15 @@ pub(super) struct Connection {
     stream: UnixStream,
     phase: Phase,
     input: Vec<u8>,
-    /// How many bytes of the input are used up.
+    /// The input's bytes that are there: those before are used up, those after are room.
     used: usize,
+    filled: usize,
     /// When the header of the request whose data is not all there yet came in.
     began: Option<Nanos>,
     output: VecDeque<Vec<u8>>,
     sent: usize,
+    /// Answers' memory, for further ones.
+    spare: Vec<Vec<u8>>,
     /// Bytes of answers, being prepared or waiting to be sent; and requests in flight.
     held: usize,
     pub(super) in_flight: usize,
@@ -63,9 +70,11 @@ impl Connection {
             phase: Phase::Flags,
             input: Vec::new(),
             used: 0,
+            filled: 0,
             began: None,
             output,
             sent: 0,
+            spare: Vec::new(),
             held: 0,
             in_flight: 0,
         }
@@ -82,7 +91,7 @@ impl Connection {
 
     /// Whether bytes are there that were left until others were answered, and may be looked at again.
     pub(super) fn may_go_on(&self) -> bool {
-        self.used < self.input.len() && self.phase == Phase::Transmission && self.wants_input()
+        self.used < self.filled && self.phase == Phase::Transmission && self.wants_input()
     }
 
     pub(super) fn has_output(&self) -> bool {
@@ -99,17 +108,18 @@ impl Connection {
     /// # Errors
     /// Where the socket says so.
     pub(super) fn receive(&mut self) -> io::Result<bool> {
-        self.input.drain(..self.used);
-        self.used = 0;
-        let before = self.input.len();
-        self.input.resize(before + READ, 0);
+        self.input.copy_within(self.used..self.filled, 0);
+        (self.used, self.filled) = (0, self.filled - self.used);
+        if self.input.len() < self.filled + READ {
+            self.input.resize(self.filled + READ, 0);
+        }
         let got = loop {
-            match self.stream.read(&mut self.input[before..]) {
+            match self.stream.read(&mut self.input[self.filled..]) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 other => break other,
             }
         };
-        self.input.truncate(before + got.as_ref().map_or(0, |got| *got));
+        self.filled += got.as_ref().map_or(0, |got| *got);
         match got {
             Ok(got) => Ok(got > 0),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
@@ -130,11 +140,11 @@ impl Connection {
         if self.phase == Phase::Leaving || !self.wants_input() {
             return Ok(None);
         }
-        let Some(header) = nbd::header(&self.input[self.used..], export)? else { return Ok(None) };
+        let Some(header) = nbd::header(&self.input[self.used..self.filled], export)? else { return Ok(None) };
         let at = *self.began.get_or_insert(now);
         let start = self.used + nbd::HEADER;
         let data = start..start + header.payload();
-        if data.end > self.input.len() {
+        if data.end > self.filled {
             return Ok(None);
         }
         self.used = data.end;
@@ -148,7 +158,7 @@ impl Connection {
 
     /// A step of the handshake; `false` where more bytes are needed.
     fn shake(&mut self, export: &Export) -> Result<bool, String> {
-        let bytes = &self.input[self.used..];
+        let bytes = &self.input[self.used..self.filled];
         let shaken = match self.phase {
             Phase::Options { no_zeroes, seen } if seen < nbd::MOST_OPTIONS => {
                 nbd::option(bytes, export, no_zeroes)?
@@ -208,9 +218,22 @@ impl Connection {
             if self.sent == first.len() {
                 self.held = self.held.saturating_sub(first.len());
                 self.sent = 0;
-                self.output.pop_front();
+                self.keep_spare();
             }
         }
         Ok(())
+    }
+
+    fn keep_spare(&mut self) {
+        let Some(mut sent) = self.output.pop_front() else { return };
+        if self.spare.len() < MOST_SPARE && sent.capacity() <= MOST_SPARE_BYTES {
+            sent.clear();
+            self.spare.push(sent);
+        }
+    }
+
+    /// Empty memory for an answer.
+    pub(super) fn memory(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
     }
 }

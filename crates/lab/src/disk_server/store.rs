@@ -1,7 +1,7 @@
 //! A disk's data: sparse, in memory or in a file.
 
 use super::Backing;
-use std::collections::HashMap;
+use super::region::Region;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -9,9 +9,16 @@ use std::os::unix::fs::FileExt;
 /// Memory is taken in pages of this: random 4 KiB writes take what they write.
 const PAGE: usize = 4096;
 
+/// Pages of a leaf of the table.
+const LEAF: u64 = 512;
+
+/// After how many further pages the memory is told how much is in use: 1 MiB.
+const TELL: u32 = 256;
+
+/// A disk's data.
 #[derive(Debug)]
 pub(super) enum Store {
-    Memory { pages: HashMap<u64, Box<[u8; PAGE]>>, most: usize },
+    Memory(Pages),
     File(File),
 }
 
@@ -19,9 +26,7 @@ impl Store {
     /// A disk of zeros.
     pub(super) fn new(backing: &Backing, size: u64) -> io::Result<Self> {
         match backing {
-            Backing::Memory(most) => {
-                Ok(Self::Memory { pages: HashMap::new(), most: (most.get() / PAGE as u64) as usize })
-            }
+            Backing::Memory(most) => Ok(Self::Memory(Pages::new(most.get(), size)?)),
             Backing::File(path) => {
                 let file = File::options().read(true).write(true).create_new(true).open(path)?;
                 file.set_len(size)?;
@@ -34,9 +39,9 @@ impl Store {
     pub(super) fn read(&self, offset: u64, to: &mut [u8]) -> io::Result<()> {
         match self {
             Self::File(file) => file.read_exact_at(to, offset),
-            Self::Memory { pages, .. } => {
+            Self::Memory(pages) => {
                 for (page, within, part) in parts(offset, to.len()) {
-                    match pages.get(&page) {
+                    match pages.find(page) {
                         Some(held) => to[part.clone()].copy_from_slice(&held[within..within + part.len()]),
                         None => to[part].fill(0),
                     }
@@ -50,12 +55,9 @@ impl Store {
     pub(super) fn write(&mut self, offset: u64, from: &[u8]) -> io::Result<()> {
         match self {
             Self::File(file) => file.write_all_at(from, offset),
-            Self::Memory { pages, most } => {
+            Self::Memory(pages) => {
                 for (page, within, part) in parts(offset, from.len()) {
-                    let bytes = &from[part];
-                    let full = pages.len() >= *most;
-                    let Some(held) = page_for(pages, page, bytes, full)? else { continue };
-                    held[within..within + bytes.len()].copy_from_slice(bytes);
+                    pages.write(page, within, &from[part])?;
                 }
                 Ok(())
             }
@@ -69,49 +71,117 @@ impl Store {
                 let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
                 Ok(rustix::fs::fallocate(&*file, flags, offset, len)?)
             }
-            Self::Memory { pages, .. } => {
-                zero_pages(pages, offset, offset + len);
+            Self::Memory(pages) => {
+                pages.zero(offset, offset + len);
                 Ok(())
             }
         }
     }
 }
 
-/// The page to write to; none is needed where zeros are written to none.
-fn page_for<'a>(
-    pages: &'a mut HashMap<u64, Box<[u8; PAGE]>>,
-    page: u64,
-    bytes: &[u8],
-    full: bool,
-) -> io::Result<Option<&'a mut Box<[u8; PAGE]>>> {
-    if !pages.contains_key(&page) {
-        if bytes.iter().all(|byte| *byte == 0) {
-            return Ok(None);
-        }
-        if full {
-            return Err(io::Error::from(io::ErrorKind::StorageFull));
-        }
-    }
-    Ok(Some(pages.entry(page).or_insert_with(|| Box::new([0; PAGE]))))
+/// Pages in memory, found through a table of two levels. Nothing in it ever grows by copying: a request that waited
+/// for that would be late.
+#[derive(Debug)]
+pub(super) struct Pages {
+    /// Leaf of each [`LEAF`] pages, and slot of each page: each one more than its number, 0 for none.
+    top: Vec<u32>,
+    leaves: Vec<Leaf>,
+    region: Region,
+    /// Slots that were handed out so far, and those that came back.
+    used: u32,
+    free: Vec<u32>,
+    most: u32,
 }
 
-fn zero_pages(pages: &mut HashMap<u64, Box<[u8; PAGE]>>, start: u64, end: u64) {
-    let page = PAGE as u64;
-    let (first, last) = (start / page, end.div_ceil(page));
-    let zero = |number: u64, held: &mut Box<[u8; PAGE]>| {
-        let within = |byte: u64| (byte.clamp(number * page, (number + 1) * page) - number * page) as usize;
-        held[within(start)..within(end)].fill(0);
-        within(start) > 0 || within(end) < PAGE
-    };
-    // A range of more pages than are held is cheaper seen from what is held.
-    if last - first > pages.len() as u64 {
-        pages.retain(|number, held| !(first..last).contains(number) || zero(*number, held));
-        return;
+/// Boxed, so that a further one moves none of the others.
+#[derive(Debug)]
+struct Leaf(Box<[u32; LEAF as usize]>);
+
+impl Pages {
+    fn new(most: u64, size: u64) -> io::Result<Self> {
+        let most =
+            (most.min(size.next_multiple_of(PAGE as u64)) / PAGE as u64).clamp(1, u64::from(u32::MAX) - 1);
+        let leaves = size.div_ceil(PAGE as u64 * LEAF) as usize;
+        Ok(Self {
+            top: vec![0; leaves],
+            leaves: Vec::new(),
+            region: Region::new(most as usize * PAGE)?,
+            used: 0,
+            free: Vec::new(),
+            most: most as u32,
+        })
     }
-    for number in first..last {
-        if pages.get_mut(&number).is_some_and(|held| !zero(number, held)) {
-            pages.remove(&number);
+
+    fn slot(&self, page: u64) -> Option<u32> {
+        let leaf = self.top[(page / LEAF) as usize].checked_sub(1)?;
+        self.leaves[leaf as usize].0[(page % LEAF) as usize].checked_sub(1)
+    }
+
+    fn find(&self, page: u64) -> Option<&[u8]> {
+        let start = self.slot(page)? as usize * PAGE;
+        Some(&self.region.bytes()[start..start + PAGE])
+    }
+
+    /// Writes to a page; none is taken where zeros are written to none.
+    fn write(&mut self, page: u64, within: usize, bytes: &[u8]) -> io::Result<()> {
+        let slot = match self.slot(page) {
+            Some(slot) => slot,
+            None if bytes.iter().all(|byte| *byte == 0) => return Ok(()),
+            None => self.add(page)?,
+        };
+        let start = slot as usize * PAGE + within;
+        self.region.bytes_mut()[start..start + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// A page of zeros.
+    fn add(&mut self, page: u64) -> io::Result<u32> {
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.region.bytes_mut()[slot as usize * PAGE..][..PAGE].fill(0);
+                slot
+            }
+            None if self.used == self.most => return Err(io::ErrorKind::StorageFull.into()),
+            None => {
+                self.used += 1;
+                if self.used.is_multiple_of(TELL) {
+                    self.region.used(self.used as usize * PAGE);
+                }
+                self.used - 1
+            }
+        };
+        let top = &mut self.top[(page / LEAF) as usize];
+        if *top == 0 {
+            self.leaves.push(Leaf(Box::new([0; LEAF as usize])));
+            *top = self.leaves.len() as u32;
         }
+        self.leaves[*top as usize - 1].0[(page % LEAF) as usize] = slot + 1;
+        Ok(slot)
+    }
+
+    fn zero(&mut self, start: u64, end: u64) {
+        let size = PAGE as u64;
+        let mut page = start / size;
+        while page * size < end {
+            if self.top[(page / LEAF) as usize] == 0 {
+                page = (page / LEAF + 1) * LEAF;
+                continue;
+            }
+            let within = |byte: u64| (byte.clamp(page * size, (page + 1) * size) - page * size) as usize;
+            self.zero_page(page, within(start)..within(end));
+            page += 1;
+        }
+    }
+
+    fn zero_page(&mut self, page: u64, part: std::ops::Range<usize>) {
+        let Some(slot) = self.slot(page) else { return };
+        if part.len() < PAGE {
+            self.region.bytes_mut()[slot as usize * PAGE..][part].fill(0);
+            return;
+        }
+        let leaf = self.top[(page / LEAF) as usize] - 1;
+        self.leaves[leaf as usize].0[(page % LEAF) as usize] = 0;
+        self.free.push(slot);
     }
 }
 
@@ -151,6 +221,9 @@ mod tests {
         store.write(512, &[2; 512]).unwrap();
         store.zero(0, SIZE as u64).unwrap();
         store.write(8192, &[1; 512]).unwrap();
+        let mut got = [7; PAGE];
+        store.read(8192, &mut got).unwrap();
+        assert!(got[..512].iter().all(|byte| *byte == 1) && got[512..].iter().all(|byte| *byte == 0));
     }
 
     proptest! {

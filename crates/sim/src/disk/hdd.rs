@@ -52,6 +52,13 @@ enum Work {
     Destage { bytes: u64, end: u64 },
 }
 
+/// A time, and how far the platter has turned then.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    now: Time,
+    turned: Time,
+}
+
 /// What the mechanism could do next.
 #[derive(Clone, Copy, Debug)]
 enum Choice {
@@ -155,7 +162,7 @@ impl Hdd {
         let Some(from) = self.segments.wants_more(now, consumed) else { return };
         self.segments.leave(now);
         let place = self.geometry.place(from);
-        let at = now + self.positioning(now, &place, from, 0);
+        let at = now + self.position(now, &place, from, 0);
         self.arm = place.cylinder;
         self.next_byte = from;
         self.start(at, Work::ReadOn, front, shared);
@@ -289,17 +296,24 @@ impl Hdd {
     /// What is reached first, among the commands, and the buffer's extents where those are due.
     fn choose(&mut self, now: Time) -> Option<Choice> {
         let mut best: Option<(Time, Choice)> = None;
-        for index in 0..self.queue.len() {
-            let waiting = self.queue[index];
-            let time = self.aged(now, &waiting, self.reach(now, &waiting));
-            if best.is_none_or(|(least, _)| time < least) {
+        let moment = Moment { now, turned: self.geometry.turned(now + self.phase) };
+        let streamed = self.segments.within_reach(now);
+        for (index, waiting) in self.queue.iter().enumerate() {
+            let bound = best.map_or(Time::MAX, |(least, _)| least);
+            let weight = self.weight(now, waiting);
+            let time = match !waiting.writes && streamed.contains(&waiting.start) {
+                true => 0,
+                false => self.weighed(moment, waiting, weight, bound),
+            };
+            if time < bound {
                 best = Some((time, Choice::Command(index)));
             }
         }
         if self.must_destage() || (self.destaging && best.is_none()) {
             for (index, extent) in self.dirty.extents().iter().enumerate() {
-                let time = self.positioning(now, &extent.place, extent.start, self.write_settle);
-                if best.is_none_or(|(least, _)| time < least) {
+                let bound = best.map_or(Time::MAX, |(least, _)| least);
+                let time = self.positioning(moment, &extent.place, extent.start, self.write_settle, bound);
+                if time < bound {
                     best = Some((time, Choice::Extent(index)));
                 }
             }
@@ -308,30 +322,36 @@ impl Hdd {
     }
 
     /// What a positioning time counts for: less the longer a command has waited, nothing once that is its patience.
-    fn aged(&self, now: Time, waiting: &Waiting, time: Time) -> Time {
-        let left = 1.0 - (now - waiting.since) as f64 * self.per_patience;
-        (time as f64 * left.max(0.0)) as Time
+    fn weight(&self, now: Time, waiting: &Waiting) -> f64 {
+        (1.0 - (now - waiting.since) as f64 * self.per_patience).max(0.0)
     }
 
-    /// How long until a command's first byte is under the head, or has been.
-    fn reach(&self, now: Time, waiting: &Waiting) -> Time {
-        if waiting.writes {
-            return self.positioning(now, &waiting.place, waiting.start, self.write_settle);
-        }
-        match self.segments.coming(now, waiting.start) {
-            true => 0,
-            false => self.positioning(now, &waiting.place, waiting.start, 0),
-        }
+    /// A command's positioning time, weighed; where it cannot be below the bound, some time that is not.
+    fn weighed(&self, moment: Moment, waiting: &Waiting, weight: f64, bound: Time) -> Time {
+        let settle = if waiting.writes { self.write_settle } else { 0 };
+        // The bound is raised instead of each part lowered; rounding up keeps it a bound.
+        let bound = if weight > 0.0 { (bound as f64 / weight).ceil() as Time } else { Time::MAX };
+        let time = self.positioning(moment, &waiting.place, waiting.start, settle, bound);
+        (time as f64 * weight) as Time
     }
 
-    /// Seek, settle and rotation from here to there.
-    fn positioning(&self, now: Time, place: &Place, byte: u64, settle: Time) -> Time {
-        if byte == self.next_byte && now == self.next_at {
+    /// Seek, settle and rotation from where the head is.
+    fn position(&self, now: Time, place: &Place, byte: u64, settle: Time) -> Time {
+        let moment = Moment { now, turned: self.geometry.turned(now + self.phase) };
+        self.positioning(moment, place, byte, settle, Time::MAX)
+    }
+
+    /// The same, over many candidates: where the seek alone is not below the bound, the seek alone.
+    fn positioning(&self, moment: Moment, place: &Place, byte: u64, settle: Time, bound: Time) -> Time {
+        if byte == self.next_byte && moment.now == self.next_at {
             return 0;
         }
         let distance = (place.cylinder - self.arm).abs();
         let moved = self.seek.time(distance) + settle;
-        let wait = self.geometry.until(place.angle, now + self.phase + moved);
+        if moved >= bound {
+            return moved;
+        }
+        let wait = self.geometry.until(place.angle, moment.turned, moved);
         match moved == 0 && wait + ROUNDING > self.geometry.revolution {
             true => 0,
             false => moved + wait,
@@ -369,7 +389,7 @@ impl Hdd {
 
     fn read(&mut self, now: Time, waiting: &Waiting, start: u64, front: &Front, shared: &mut Shared) {
         let place = if start == waiting.start { waiting.place } else { self.geometry.place(start) };
-        let positioned = now + self.positioning(now, &place, start, 0);
+        let positioned = now + self.position(now, &place, start, 0);
         let done = positioned + media_time(&place, waiting.end - start);
         self.segments.leave(now);
         self.give(now, done, waiting, front, shared);
@@ -389,7 +409,7 @@ impl Hdd {
 
     fn write_through(&mut self, now: Time, waiting: &Waiting, front: &Front, shared: &mut Shared) {
         let place = waiting.place;
-        let positioned = now + self.positioning(now, &place, waiting.start, self.write_settle);
+        let positioned = now + self.position(now, &place, waiting.start, self.write_settle);
         self.segments.leave(now);
         self.arm = self.geometry.place(waiting.end).cylinder;
         let done = positioned + media_time(&place, waiting.end - waiting.start);
@@ -398,7 +418,7 @@ impl Hdd {
 
     fn destage(&mut self, now: Time, index: usize, front: &Front, shared: &mut Shared) {
         let extent = self.dirty.begin(index, DESTAGE_PIECE, &self.geometry);
-        let positioned = now + self.positioning(now, &extent.place, extent.start, self.write_settle);
+        let positioned = now + self.position(now, &extent.place, extent.start, self.write_settle);
         self.segments.leave(now);
         self.arm = self.geometry.place(extent.end).cylinder;
         let bytes = extent.end - extent.start;

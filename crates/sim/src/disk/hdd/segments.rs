@@ -1,6 +1,7 @@
 //! The read buffer: segments, each with what one sequential stream read, and the one that is being read into.
 
 use crate::disk::events::Time;
+use std::ops::Range;
 
 /// Bytes of the disk that the buffer holds.
 #[derive(Clone, Copy, Debug)]
@@ -86,11 +87,18 @@ impl Segments {
     }
 
     /// Whether the head is at this byte or has read it just now, and still reads on.
-    pub(super) fn coming(&self, now: Time, start: u64) -> bool {
-        self.stream.is_some_and(|stream| {
-            let position = stream.position(now);
-            self.segments[stream.segment].start <= start && start <= position && position < stream.limit
-        })
+    fn coming(&self, now: Time, start: u64) -> bool {
+        self.within_reach(now).contains(&start)
+    }
+
+    /// Where a read may begin that the stream serves without a seek; empty where there is none.
+    pub(super) fn within_reach(&self, now: Time) -> Range<u64> {
+        let Some(stream) = self.stream else { return 0..0 };
+        let position = stream.position(now);
+        match position < stream.limit {
+            true => self.segments[stream.segment].start..position + 1,
+            false => 0..0,
+        }
     }
 
     /// A read was served up to here: the stream may go on that much further.
