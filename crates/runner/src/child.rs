@@ -209,7 +209,7 @@ impl Running<'_> {
                 Ok(0) => return Ok(false),
                 Ok(_) => return Ok(true),
                 // A signal to us may be the interruption: let the caller look.
-                Err(rustix::io::Errno::INTR) if left < LOOK => return Ok(false),
+                Err(rustix::io::Errno::INTR) if left < LOOK.0 => return Ok(false),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(e) => return Err(Error::child("wait for", self.program, e.into())),
             }
