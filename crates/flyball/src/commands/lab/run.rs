@@ -4,7 +4,7 @@
 use super::start::{self, Running, Workshop};
 use crate::args::{Global, LabRun};
 use crate::commands::run::{end, read_study};
-use crate::course::{self, Course, Ended, Made, NotMade};
+use crate::course::{self, CANNOT_GO_ON, Course, Ended, Made, NotMade};
 use crate::exit::End;
 use crate::interrupt::Interrupt;
 use crate::measuring::{Begin, Measured, RunOrder, run_folder};
@@ -26,8 +26,9 @@ use std::time::Duration;
 /// How long making the target may take in a guest.
 const OPENING: Duration = Duration::from_secs(900);
 
-/// How much longer than its own timeout a trial may take in a guest: settings, settling, the transfer of its files.
-const MARGIN: Duration = Duration::from_secs(120);
+/// How much longer than its own timeout a trial may take in a guest: settings, emptied caches, the transfer of its
+/// files. What of it the disks take is as much slower as they are.
+const MARGIN: Duration = Duration::from_secs(60);
 
 /// Where file targets are in a guest whose study does not say otherwise: in its memory.
 const WORK: &str = "/run/flyball/work";
@@ -129,8 +130,8 @@ impl Bed<'_> {
     /// How long a trial may take at most, in the guest's time, which is ours.
     fn patience(&self, plan: &Plan) -> Duration {
         let measure = &plan.study.measure;
-        let own = Duration::from(measure.timeout) + Duration::from(measure.settle);
-        own.mul_f64(self.workshop.dilation()) + MARGIN
+        let all = Duration::from(measure.timeout) + Duration::from(measure.settle) + MARGIN;
+        all.mul_f64(self.workshop.dilation())
     }
 
     fn trial(
@@ -192,7 +193,7 @@ impl Bed<'_> {
 fn lost(error: ::lab::Error) -> NotMade {
     match error {
         ::lab::Error::Interrupted => NotMade::Interrupted,
-        other => NotMade::Broken(other.into()),
+        other => NotMade::Broken(anyhow::Error::new(other).context(CANNOT_GO_ON)),
     }
 }
 
