@@ -329,8 +329,8 @@ fn qemu(wanted: Option<&Path>) -> Result<PathBuf> {
         None => Err(Error::Program {
             doing: "ask QEMU for its version".into(),
             program,
-            how: output.status.to_string(),
-            said: format!("{text:?}"),
+            how: "tells none, but says".into(),
+            said: format!("`{}`", text.lines().next().unwrap_or_default()),
         }),
     }
 }
