@@ -362,7 +362,7 @@ fn a_recorded_disk_has_its_queue_and_filesystem_and_unused_loop_devices_are_left
 
 #[test]
 fn an_inventory_survives_json() {
-    for name in ["adl0", "milan0", "vm-2cpu"] {
+    for name in ["adl0", "milan0", "vm-2cpu", "lab-raid5-raid10", "lab-raid6-luks2"] {
         let inventory = inventory(name);
         let json = serde_json::to_string(&inventory).unwrap();
         assert_eq!(serde_json::from_str::<Inventory>(&json).unwrap(), inventory, "{name}");
