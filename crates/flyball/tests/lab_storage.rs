@@ -1,5 +1,5 @@
-//! Storage in lab machines: md arrays, dm-crypt and ext4 as the real tools make them, driven by the real fio, which
-//! checks what it reads; and `flyball inspect` in there shows what was made.
+//! Storage and frequency policy in lab machines: md arrays, dm-crypt and ext4 as the real tools make them, driven by
+//! the real fio, which checks what it reads; every governor; and `flyball inspect` in there shows what was made.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -127,6 +127,34 @@ fn both_kernels_have_every_array_every_crypt_and_every_journal_and_inspect_shows
         degraded(&shown);
         crypt(&shown);
         ext4(&shown);
+    }
+}
+
+#[test]
+fn every_governor_of_both_kernels_is_taken_and_shown() {
+    let place = Place::new();
+    let script = "cd /sys/devices/system/cpu/cpufreq/policy1
+for governor in $(cat scaling_available_governors); do
+    echo $governor > scaling_governor
+    echo \"@@ $governor\"
+    flyball inspect --json
+done";
+    for kernel in lab::KERNELS {
+        if let Some(why) = lab::without_plugin().or_else(|| lab::missing(&place, kernel)) {
+            eprintln!("skipped: {why}");
+            return;
+        }
+        let options = ["--kernel", kernel, "--pstates", "laptop-5", "--vcpus", "2"];
+        let arguments = [&["lab", "exec"][..], &options, &["--", "bash", "-ec", script]].concat();
+        let shown = Shown::read(&place.ok(&arguments));
+        let governors: Vec<&str> = shown.inventories.keys().map(String::as_str).collect();
+        let all = ["conservative", "ondemand", "performance", "powersave", "schedutil", "userspace"];
+        assert_eq!(governors, all);
+        for (governor, inventory) in &shown.inventories {
+            let policies = &inventory["cpufreq"]["policies"];
+            assert_eq!((&policies[1]["id"], &policies[1]["governor"]), (&json!(1), &json!(governor)));
+            assert_eq!(policies[0]["governor"], "schedutil");
+        }
     }
 }
 

@@ -80,8 +80,8 @@ pub enum Request {
 }
 
 impl Request {
-    /// Whether the guest says [`Reply::Alive`] every [`BEAT`] until it is done. While a trial is measured it does not,
-    /// for that would cost the trial something; nor while a shell runs, whose user sees whether it answers.
+    /// Whether the guest says [`Reply::Alive`] every [`BEAT`] until it is done. A trial says so only until its workload
+    /// begins, for later it would cost the trial something; a shell's user sees whether it answers.
     pub fn beats(&self) -> bool {
         matches!(self, Self::Prepare { .. } | Self::Exec { .. } | Self::Open(_) | Self::Inspect)
     }

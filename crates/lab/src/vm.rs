@@ -210,7 +210,9 @@ impl Vm {
             if self.beats && heard.elapsed() > SILENCE {
                 return Err(self.silent(SILENCE));
             }
-            if begun.elapsed() > patience {
+            // A trial says that it is alive until it is measured, and has all its time from then on.
+            let since = if self.beats { begun } else { heard };
+            if since.elapsed() > patience {
                 return Err(self.silent(patience));
             }
         }

@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -100,17 +100,20 @@ pub(super) fn beating<T>(port: &mut File, work: impl FnOnce() -> T) -> T {
 fn beating_on<T>(port: &Mutex<&mut File>, work: impl FnOnce() -> T) -> T {
     let (done, is_done) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
-        scope.spawn(move || {
-            while is_done.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
-                let mut port = port.lock().unwrap_or_else(PoisonError::into_inner);
-                // A host that is gone is noticed by whoever sends next.
-                let _ = send(&mut **port, &Reply::Alive, &[]);
-            }
-        });
+        scope.spawn(move || beat(port, &is_done));
         let result = work();
         drop(done);
         result
     })
+}
+
+/// Says every few seconds that it goes on, until the other end of `is_done` is dropped.
+pub(super) fn beat(port: &Mutex<&mut File>, is_done: &Receiver<()>) {
+    while is_done.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
+        let mut port = port.lock().unwrap_or_else(PoisonError::into_inner);
+        // A host that is gone is noticed by whoever sends next.
+        let _ = send(&mut **port, &Reply::Alive, &[]);
+    }
 }
 
 fn prepare(modules: &[String], lines: &[String]) -> Result<()> {

@@ -1,6 +1,6 @@
 //! A study's trials, measured in the guest as on any host, and handed over one by one.
 
-use super::agent::beating;
+use super::agent::{beat, beating};
 use super::files;
 use super::pacer::{self, Pacer};
 use anyhow::{Context, Result, bail};
@@ -16,7 +16,9 @@ use runner::{Devices, Done, Host, Site, Stop, Target};
 use std::cell::RefCell;
 use std::fs::File;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{self, Sender};
 
 /// Where trials are until the host has them; in memory.
 const NOTEBOOK: &str = "/run/flyball/notebook";
@@ -45,6 +47,7 @@ pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
     let watch = Watch {
         device: target.as_ref().and_then(Target::device).map(str::to_owned),
         now: RefCell::default(),
+        unmeasured: RefCell::default(),
     };
     let mut announce = |pid: u32| watch.begin(pid);
     let site = Site {
@@ -87,10 +90,19 @@ struct Bench<'a> {
 impl Bench<'_> {
     fn trial(&self, port: &mut File, host: &mut Host<'_, '_>, key: &TrialKey) -> Result<()> {
         let cell = self.cell(key)?;
-        self.watch.expect(self.opening.paced.then(|| cell.workload.tool.clone()));
+        let (unmeasured, is_measured) = mpsc::channel();
+        self.watch.expect(self.opening.paced.then(|| cell.workload.tool.clone()), unmeasured);
         let mut staging = self.folder.begin(key)?;
         let raw = staging.raw_dir();
-        let done = host.trial(&cell, key, &raw, staging.sink());
+        let done = {
+            let port = &Mutex::new(&mut *port);
+            std::thread::scope(|scope| {
+                scope.spawn(move || beat(port, &is_measured));
+                let done = host.trial(&cell, key, &raw, staging.sink());
+                self.watch.stop_beating();
+                done
+            })
+        };
         let paced = self.watch.end()?;
         let mut done = match done {
             Ok(done) => done,
@@ -146,15 +158,24 @@ impl Bench<'_> {
 struct Watch {
     device: Option<String>,
     now: RefCell<(Option<Tool>, Option<Pacer>)>,
+    /// Dropped when the workload begins. Until then the guest says that it is alive: what an earlier trial has written may
+    /// take minutes to reach a slow disk.
+    unmeasured: RefCell<Option<Sender<()>>>,
 }
 
 impl Watch {
     /// The next workload is this tool, and to be paced.
-    fn expect(&self, tool: Option<Tool>) {
+    fn expect(&self, tool: Option<Tool>, unmeasured: Sender<()>) {
         self.now.borrow_mut().0 = tool;
+        self.unmeasured.replace(Some(unmeasured));
+    }
+
+    fn stop_beating(&self) {
+        self.unmeasured.take();
     }
 
     fn begin(&self, pid: u32) {
+        self.stop_beating();
         let mut now = self.now.borrow_mut();
         now.1 = now.0.take().map(|tool| Pacer::watch(&tool, pid, self.device.as_deref()));
     }

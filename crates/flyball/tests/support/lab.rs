@@ -20,6 +20,12 @@ pub fn missing(place: &Place, kernel: &str) -> Option<String> {
     Some(format!("needs a kernel {kernel}: {}", super::stderr(&output).trim()))
 }
 
+/// Why no lab machine can have P-states here.
+pub fn without_plugin() -> Option<String> {
+    let beside = Path::new(env!("CARGO_BIN_EXE_flyball")).with_file_name("libpstate_plugin.so");
+    (!beside.exists()).then(|| "needs the plugin (`cargo build --release -p pstate-plugin`)".into())
+}
+
 /// Why a program of the host, which the guest would get, is missing.
 pub fn without(programs: &[&str]) -> Option<String> {
     let is_missing = |program: &&&str| {
@@ -31,7 +37,7 @@ pub fn without(programs: &[&str]) -> Option<String> {
         .map(|program| format!("needs `{program}`, for the guest gets this host's"))
 }
 
-/// The processes of QEMU whose parent is this process or dead, so that another test program's are not seen.
+/// The QEMU processes that a process started.
 pub fn machines_of(parent: u32) -> Vec<u32> {
     let output =
         Command::new("ps").args(["-o", "pid=,comm=", "--ppid", &parent.to_string()]).output().unwrap();

@@ -26,8 +26,8 @@ use std::time::Duration;
 /// How long making the target may take in a guest.
 const OPENING: Duration = Duration::from_secs(900);
 
-/// How much longer than its own timeout a trial may take in a guest: settings, emptied caches, the transfer of its
-/// files. What of it the disks take is as much slower as they are.
+/// How much longer than its own timeout a trial may take in a guest, from the begin of its workload to the next word: the
+/// end of its processes, and settings put back.
 const MARGIN: Duration = Duration::from_secs(60);
 
 /// Where file targets are in a guest whose study does not say otherwise: in its memory.
