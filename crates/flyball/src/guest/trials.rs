@@ -179,15 +179,3 @@ fn run_folder(opening: &Opening, plan: &Plan) -> Result<RunFolder> {
     };
     Ok(notebook.create_run(&run, "{}")?)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use domain::Nanos;
-
-    #[test]
-    fn a_start_delay_is_the_time_that_fio_is_told() {
-        let (_, value) = pacer::START_DELAY_OPTION;
-        assert_eq!(Nanos::parse(value).map(std::time::Duration::from), Some(pacer::START_DELAY));
-    }
-}
