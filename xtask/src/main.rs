@@ -12,8 +12,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
 
   tidy       the arrows between crates, the purity of the pure ones, the documents' code map
   licences   every dependency's licence is one that this project may ship with
-  record-machine DIR
-             this machine as a folder for `flyball inspect --root DIR`, without serial numbers
+  record-machine [--root COPY] DIR
+             this machine as a folder for `flyball inspect --root DIR`, without serial numbers; or
+             another one, of which COPY holds /proc and /sys
 ";
 
 fn main() -> ExitCode {
@@ -22,9 +23,8 @@ fn main() -> ExitCode {
     let problems = match words.as_slice() {
         ["tidy"] => tidy::check(),
         ["licences"] => licences::check(),
-        ["record-machine", out] => {
-            record::record_machine(Path::new("/"), Path::new(out)).map(|()| Vec::new())
-        }
+        ["record-machine", out] => record_machine("/", out),
+        ["record-machine", "--root", root, out] => record_machine(root, out),
         _ => {
             eprint!("{USAGE}");
             return ExitCode::from(2);
@@ -42,4 +42,8 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn record_machine(root: &str, out: &str) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    record::record_machine(Path::new(root), Path::new(out)).map(|()| Vec::new())
 }

@@ -112,7 +112,7 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(5);
 const LONGEST_VALUE: usize = 4096;
 
 /// Records the machine whose `/proc` and `/sys` stand below `root` into the new folder `out`. Commands are run
-/// where `root` is `/` alone.
+/// where `root` is `/` alone; a copy of a machine may bring what they printed, in a folder `commands`.
 ///
 /// # Errors
 /// Where `out` is there already or cannot be written. What cannot be read is left out.
@@ -129,7 +129,11 @@ pub fn record_machine(root: &Path, out: &Path) -> Result<(), Box<dyn Error>> {
         copy(&root, &path, out)?;
     }
     record_rivals(&root, out)?;
-    if root == Path::new("/") { record_commands(out) } else { Ok(()) }
+    if root == Path::new("/") { record_commands(out) } else { copy_commands(&root, out) }
+}
+
+fn copy_commands(root: &Path, out: &Path) -> Result<(), Box<dyn Error>> {
+    expand(root, "/commands/*").iter().try_for_each(|path| Ok(copy(root, path, out)?))
 }
 
 /// What was found in sysfs, by real paths.

@@ -8,6 +8,7 @@
 use crate::outcome::{Better, Metric};
 use crate::time::Nanos;
 use crate::units::{Bytes, Hertz, Microjoules, Unit};
+use std::ops::RangeInclusive;
 
 /// What a study's `[lab]` table asks for; [`Default`] is the machine of a study without one.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +54,9 @@ impl Default for Lab {
         }
     }
 }
+
+/// How much memory a guest may have. Below, the kernel and its tools do not start; above, a host has hardly room.
+pub const MEMORY: RangeInclusive<Bytes> = Bytes::from_mib(128)..=Bytes::from_mib(64 << 10);
 
 /// The name of the metric that the lab adds where its P-states have watts; no other machine has it.
 pub const ENERGY_MODELLED: &str = "energy_modelled";

@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use domain::Nanos;
+use domain::lab::MEMORY;
 use domain::units::Bytes;
 use std::path::PathBuf;
 
@@ -156,7 +157,7 @@ pub struct LabMachine {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub vcpus: Option<u32>,
     /// Memory
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
     pub memory: Option<Bytes>,
 }
 
@@ -331,8 +332,12 @@ fn interval(text: &str) -> Result<Nanos, String> {
     }
 }
 
-fn size(text: &str) -> Result<Bytes, String> {
-    Bytes::parse(text).ok_or_else(|| "write a size with its unit: 512MiB, 1GiB".into())
+fn memory(text: &str) -> Result<Bytes, String> {
+    let size = Bytes::parse(text).ok_or("write a size with its unit: 512MiB, 1GiB")?;
+    if !MEMORY.contains(&size) {
+        return Err(format!("a guest has from {} to {}", MEMORY.start(), MEMORY.end()));
+    }
+    Ok(size)
 }
 
 fn span(text: &str) -> Result<Nanos, String> {

@@ -33,7 +33,8 @@ pub struct Course<'a> {
     pub ground: &'a dyn Fn() -> Result<()>,
 }
 
-const CANNOT_GO_ON: &str =
+/// What is said before the reason why a run ends early.
+pub const CANNOT_GO_ON: &str =
     "the run cannot go on (what was measured is kept, and running it again measures what is missing)";
 
 /// A trial that was made aside, to be kept.

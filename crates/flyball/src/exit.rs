@@ -59,6 +59,12 @@ pub fn code_of(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(match error {
         e if e.is::<Usage>() => 2,
         e if e.is::<Busy>() => 4,
+        e if is_interrupt(e) => 130,
         _ => 1,
     })
+}
+
+/// Whether somebody asked a lab machine to stop.
+fn is_interrupt(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(|e| matches!(e, lab::Error::Interrupted))
 }

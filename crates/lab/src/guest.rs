@@ -7,6 +7,7 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
+use std::time::Duration;
 
 /// The name of the port in the guest.
 pub const PORT: &str = "flyball.control";
@@ -25,6 +26,9 @@ const MOST_BODY: u32 = 1 << 20;
 
 /// How large the pieces are in which files and output go.
 pub const PIECE: usize = 64 << 10;
+
+/// How often a guest that works on a [`Request::beats`] says that it is alive.
+pub const BEAT: Duration = Duration::from_secs(5);
 
 /// What the host asks for, one at a time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -75,6 +79,14 @@ pub enum Request {
     PowerOff,
 }
 
+impl Request {
+    /// Whether the guest says [`Reply::Alive`] every [`BEAT`] until it is done. While a trial is measured it does not,
+    /// for that would cost the trial something; nor while a shell runs, whose user sees whether it answers.
+    pub fn beats(&self) -> bool {
+        matches!(self, Self::Prepare { .. } | Self::Exec { .. } | Self::Open(_) | Self::Inspect)
+    }
+}
+
 /// A study for the guest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Opening {
@@ -105,6 +117,8 @@ pub enum Reply {
         /// Time since the kernel started, in milliseconds.
         uptime_ms: u64,
     },
+    /// It goes on working.
+    Alive,
     /// Done as asked.
     Done,
     /// What it is.

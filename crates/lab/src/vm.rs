@@ -36,6 +36,10 @@ const START: Duration = Duration::from_secs(90);
 /// How long a guest may take to power off before it is killed; it has nothing to lose.
 const POWER_OFF: Duration = Duration::from_secs(5);
 
+/// How long a guest may say nothing while it should say every few seconds that it is alive: twelve times as long as that,
+/// for the host may be busy too.
+const SILENCE: Duration = Duration::from_secs(60);
+
 /// How often somebody's wish to stop is looked at, while a guest is waited for.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -111,6 +115,8 @@ pub struct Vm {
     log: Log,
     reader: Option<JoinHandle<()>>,
     what: &'static str,
+    /// Whether it says that it is alive while it works.
+    beats: bool,
 }
 
 impl Vm {
@@ -150,8 +156,16 @@ impl Vm {
         let stdout = child.stdout.take().expect("it was asked for");
         let stderr = child.stderr.take().expect("it was asked for");
         let reader = log.follow(stdout, stderr);
-        let mut vm =
-            Self { child, control, console, record, log, reader: Some(reader), what: "while it started" };
+        let mut vm = Self {
+            child,
+            control,
+            console,
+            record,
+            log,
+            reader: Some(reader),
+            what: "while it started",
+            beats: false,
+        };
         vm.greet(interrupt)?;
         Ok(vm)
     }
@@ -169,6 +183,7 @@ impl Vm {
     /// Where the guest is gone.
     pub fn ask(&mut self, request: &Request, what: &'static str) -> Result<()> {
         self.what = what;
+        self.beats = request.beats();
         guest::send(&mut self.control, request, &[])
             .map_err(|_| self.lost("the guest takes no more messages"))
     }
@@ -176,20 +191,27 @@ impl Vm {
     /// The next answer, which may take so long.
     ///
     /// # Errors
-    /// [`Error::Guest`] where the guest is gone or says nothing for so long; [`Error::Interrupted`].
+    /// [`Error::Guest`] where the guest is gone, says nothing for so long, or no more says that it is alive;
+    /// [`Error::Interrupted`].
     pub fn receive(&mut self, patience: Duration, interrupt: &AtomicBool) -> Result<(Reply, Vec<u8>)> {
-        let deadline = Instant::now() + patience;
+        let begun = Instant::now();
+        let mut heard = begun;
         loop {
             if interrupt.load(Ordering::Relaxed) {
                 return Err(Error::Interrupted);
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if is_readable(&self.control, left.min(LOOK))? {
-                return guest::receive(&mut self.control).map_err(|e| self.lost_by(&e));
+            if is_readable(&self.control, LOOK)? {
+                match guest::receive(&mut self.control) {
+                    Ok((Reply::Alive, _)) => heard = Instant::now(),
+                    Ok(said) => return Ok(said),
+                    Err(error) => return Err(self.lost_by(&error)),
+                }
             }
-            if left.is_zero() {
-                let seconds = patience.as_secs();
-                return Err(self.lost(&format!("the guest said nothing for {seconds} s")));
+            if self.beats && heard.elapsed() > SILENCE {
+                return Err(self.silent(SILENCE));
+            }
+            if begun.elapsed() > patience {
+                return Err(self.silent(patience));
             }
         }
     }
@@ -257,6 +279,10 @@ impl Vm {
         Error::Guest { what: format!("{why} {}", self.what), log: self.log.tail() }
     }
 
+    fn silent(&mut self, span: Duration) -> Error {
+        self.lost(&format!("the guest said nothing for {} s", span.as_secs()))
+    }
+
     fn wait(&mut self, patience: Duration) -> Option<std::process::ExitStatus> {
         let deadline = Instant::now() + patience;
         loop {
@@ -303,8 +329,8 @@ fn qemu(wanted: Option<&Path>) -> Result<PathBuf> {
         None => Err(Error::Program {
             doing: "ask QEMU for its version".into(),
             program,
-            how: output.status.to_string(),
-            said: format!("{text:?}"),
+            how: "tells none, but says".into(),
+            said: format!("`{}`", text.lines().next().unwrap_or_default()),
         }),
     }
 }

@@ -2,14 +2,15 @@
 
 use super::{files, load, pacer, timers, trials};
 use anyhow::{Context, Result, bail};
-use lab::guest::{PORT, Reply, Request, SHELL, Stream, VERSION, receive, send};
+use lab::guest::{BEAT, PORT, Reply, Request, SHELL, Stream, VERSION, receive, send};
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::Mutex;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long the port may take to appear: its driver has been loaded by then.
@@ -40,11 +41,15 @@ pub(super) fn serve() -> Result<()> {
 fn answer(port: &mut File, request: Request) -> Result<()> {
     match request {
         Request::Prepare { modules, lines, paced, dilation } => {
-            timers::stretch(dilation)?;
-            if paced {
-                pacer::tell_states()?;
-            }
-            prepare(port, &modules, &lines)
+            let prepare = || {
+                timers::stretch(dilation)?;
+                if paced {
+                    pacer::tell_states()?;
+                }
+                prepare(&modules, &lines)
+            };
+            beating(port, prepare)?;
+            Ok(send(port, &Reply::Done, &[])?)
         }
         Request::Exec { argv } => exec(port, &argv),
         Request::Calibrate { span_ms } => {
@@ -87,7 +92,28 @@ fn uptime_ms() -> u64 {
     (seconds * 1e3) as u64
 }
 
-fn prepare(port: &mut File, modules: &[String], lines: &[String]) -> Result<()> {
+/// Does something, and says every few seconds that it goes on.
+pub(super) fn beating<T>(port: &mut File, work: impl FnOnce() -> T) -> T {
+    beating_on(&Mutex::new(port), work)
+}
+
+fn beating_on<T>(port: &Mutex<&mut File>, work: impl FnOnce() -> T) -> T {
+    let (done, is_done) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while is_done.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
+                let mut port = port.lock().unwrap_or_else(PoisonError::into_inner);
+                // A host that is gone is noticed by whoever sends next.
+                let _ = send(&mut **port, &Reply::Alive, &[]);
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    })
+}
+
+fn prepare(modules: &[String], lines: &[String]) -> Result<()> {
     for module in modules {
         load(module)?;
     }
@@ -100,11 +126,11 @@ fn prepare(port: &mut File, modules: &[String], lines: &[String]) -> Result<()> 
             bail!("the preparation `{line}` ended with {}; it said: {}", output.status, &said[from..]);
         }
     }
-    Ok(send(port, &Reply::Done, &[])?)
+    Ok(())
 }
 
 fn inspect(port: &mut File) -> Result<()> {
-    let inventory = machine::inventory::take(&machine::LocalMachine)?;
+    let inventory = beating(port, || machine::inventory::take(&machine::LocalMachine))?;
     let identity = machine::inventory::identity(&inventory);
     let inventory = serde_json::to_string_pretty(&inventory).context("cannot write the inventory as JSON")?;
     Ok(send(port, &Reply::Inspected { inventory, identity }, &[])?)
@@ -125,12 +151,14 @@ fn exec(port: &mut File, argv: &[String]) -> Result<()> {
     };
     let (mut out, mut error) = (child.stdout.take(), child.stderr.take());
     let shared = Mutex::new(port);
-    std::thread::scope(|scope| {
-        scope.spawn(|| pass_on(out.as_mut(), Stream::Out, &shared));
-        scope.spawn(|| pass_on(error.as_mut(), Stream::Error, &shared));
-    });
-    let status = child.wait().context("cannot wait for the command")?;
-    let port = shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let status = beating_on(&shared, || {
+        std::thread::scope(|scope| {
+            scope.spawn(|| pass_on(out.as_mut(), Stream::Out, &shared));
+            scope.spawn(|| pass_on(error.as_mut(), Stream::Error, &shared));
+        });
+        child.wait().context("cannot wait for the command")
+    })?;
+    let port = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(send(port, &Reply::Exited { code: code_of(status) }, &[])?)
 }
 
@@ -139,7 +167,7 @@ fn pass_on(from: Option<&mut impl Read>, stream: Stream, port: &Mutex<&mut File>
     let Some(from) = from else { return };
     let mut buffer = vec![0; files::PIECE];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
-        let mut port = port.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut port = port.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = send(&mut **port, &Reply::Output { stream }, &buffer[..count]);
     }
 }

@@ -78,9 +78,14 @@ fn boot() -> Result<()> {
     let agent = agent.spawn().context("cannot start the agent")?;
     // Orphans become children of the first process, which has to wait for them.
     while let Ok(ended) = wait(WaitOptions::empty()) {
-        if ended.is_some_and(|(pid, _)| pid.as_raw_nonzero().get().unsigned_abs() == agent.id()) {
-            break;
+        let Some((pid, status)) = ended else { continue };
+        if pid.as_raw_nonzero().get().unsigned_abs() != agent.id() {
+            continue;
         }
+        if let Some(signal) = status.terminating_signal() {
+            eprintln!("flyball: the agent in the guest was ended by signal {signal}");
+        }
+        break;
     }
     Ok(())
 }

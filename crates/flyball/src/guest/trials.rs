@@ -1,5 +1,6 @@
 //! A study's trials, measured in the guest as on any host, and handed over one by one.
 
+use super::agent::beating;
 use super::files;
 use super::pacer::{self, Pacer};
 use super::timers::Governors;
@@ -37,8 +38,9 @@ pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
     let (mut ledger, _) = Ledger::open(Path::new(STATE), &machine)?;
     let never = AtomicBool::new(false);
     let kind = plan.study.target.clone();
-    let target =
-        Target::make(&mut ledger, Path::new(&opening.work), &kind, Devices::OfTheGuest, plan.seed, &never)?;
+    let work = Path::new(&opening.work);
+    let make = || Target::make(&mut ledger, work, &kind, Devices::OfTheGuest, plan.seed, &never);
+    let target = beating(port, make)?;
     let folder = run_folder(opening, &plan)?;
     let governors = Governors::read(opening.dilation)?;
     let fixed = runner::environment::fixed(&machine);

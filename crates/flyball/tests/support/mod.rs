@@ -1,6 +1,8 @@
 //! A place of its own for each test: notebook, state and work folders, and the program started in them.
 #![allow(dead_code)]
 
+pub mod lab;
+
 use assert_cmd::assert::OutputAssertExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

@@ -5,11 +5,12 @@ use super::reader::Reader;
 use domain::inventory::{Md, MdMember};
 use domain::units::Bytes;
 use parse::kernel::md::{layout_name, sync_done};
+use std::str::FromStr;
 
 pub(super) fn take(reader: &Reader, folder: &str) -> Result<Md, Error> {
     let at = |file: &str| format!("{folder}/{file}");
     let level = reader.text(&at("level"));
-    let layout = first_number(reader, &at("layout"))?;
+    let layout: Option<i64> = first_number(reader, &at("layout"))?;
     Ok(Md {
         layout: level.as_ref().zip(layout).and_then(|(level, word)| layout_name(level, word)),
         // An array without chunks says zero.
@@ -19,7 +20,7 @@ pub(super) fn take(reader: &Reader, folder: &str) -> Result<Md, Error> {
         sync_action: reader.text(&at("sync_action")),
         sync_done: reader.parsed(&at("sync_completed"), sync_done)?.flatten(),
         degraded: reader.number(&at("degraded"))?,
-        raid_disks: first_number(reader, &at("raid_disks"))?.and_then(|n| n.try_into().ok()),
+        raid_disks: first_number(reader, &at("raid_disks"))?,
         bitmap: reader.text(&at("bitmap/location")),
         bitmap_chunk: reader.bytes(&at("bitmap/chunksize"))?.filter(|size| size.get() > 0),
         stripe_cache_size: reader.number(&at("stripe_cache_size"))?,
@@ -31,7 +32,7 @@ pub(super) fn take(reader: &Reader, folder: &str) -> Result<Md, Error> {
 }
 
 /// While an array changes its shape, the old value follows in brackets: `4 (3)`.
-fn first_number(reader: &Reader, path: &str) -> Result<Option<u64>, Error> {
+fn first_number<N: FromStr>(reader: &Reader, path: &str) -> Result<Option<N>, Error> {
     reader.parsed(path, |text| parse::kernel::number(text.split(' ').next().unwrap_or_default()))
 }
 

@@ -4,8 +4,10 @@
 use super::{Error, number_at as number};
 use domain::units::Ratio;
 
-/// The layout word in mdadm's words; `None` for a level without layouts, and for a word that is not known.
-pub fn layout_name(level: &str, layout: u64) -> Option<String> {
+/// The layout word in mdadm's words; `None` for a level without layouts, and for a word that is not known. An array
+/// that was made without one, such as a RAID 0 of equal disks, has the word -1.
+pub fn layout_name(level: &str, layout: i64) -> Option<String> {
+    let layout = u64::try_from(layout).ok()?;
     match level {
         "raid10" => raid10_layout(layout),
         "raid4" | "raid5" | "raid6" => raid5_layout(layout).map(str::to_owned),
@@ -65,6 +67,8 @@ mod tests {
             ("raid1", 0, None),
             ("raid10", 0, None),
             ("raid0", 0, None),
+            ("raid0", -1, None),
+            ("raid0", 2, Some("alternate")),
         ] {
             assert_eq!(layout_name(level, word).as_deref(), name, "{level} {word:#x}");
         }

@@ -2,15 +2,12 @@
 
 use super::node::{Node, Section, listed, nearest};
 use super::{absolute_path, name};
-use domain::lab::{Dilation, Lab, LabDisk, LabLink};
+use domain::lab::{Dilation, Lab, LabDisk, LabLink, MEMORY};
 use domain::units::Bytes;
 use std::ops::RangeInclusive;
 
 /// More virtual CPUs than this no host paces at once.
 const VCPUS: RangeInclusive<u32> = 1..=64;
-
-/// Below that the kernel and its tools do not start; above it, a host has hardly room for the guest.
-const MEMORY: RangeInclusive<Bytes> = Bytes::from_mib(128)..=Bytes::from_mib(64 << 10);
 
 /// A second of the machine would take three hours.
 const DILATIONS: RangeInclusive<f64> = 1.0..=10_000.0;

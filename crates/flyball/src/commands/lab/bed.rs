@@ -1,7 +1,7 @@
 //! The machine that a study's trials are made on: one at a time, started anew where a trial wants another kernel.
 
 use super::start::{Running, Workshop};
-use crate::course::{Made, NotMade};
+use crate::course::{CANNOT_GO_ON, Made, NotMade};
 use crate::interrupt::Interrupt;
 use ::lab::guest::{Opening, Reply, Request};
 use ::lab::image::Image;
@@ -19,8 +19,9 @@ use std::time::Duration;
 /// How long making the target, or an inventory, may take in a guest.
 const OPENING: Duration = Duration::from_secs(900);
 
-/// How much longer than its own timeout a trial may take in a guest: settings, settling, the transfer of its files.
-const MARGIN: Duration = Duration::from_secs(120);
+/// How much longer than its own timeout a trial may take in a guest: settings, emptied caches, the transfer of its
+/// files. What of it the disks take is as much slower as they are.
+const MARGIN: Duration = Duration::from_secs(60);
 
 /// Where file targets are in a guest whose study does not say otherwise: in its memory.
 const WORK: &str = "/run/flyball/work";
@@ -85,8 +86,8 @@ impl<'a> Bed<'a> {
     pub fn open(&mut self, plan: &Plan, text: &str, run: &Run) {
         let dilation = self.workshop.dilation();
         let measure = &plan.study.measure;
-        let own = Duration::from(measure.timeout) + Duration::from(measure.settle);
-        self.patience = own.mul_f64(dilation) + MARGIN;
+        let all = Duration::from(measure.timeout) + Duration::from(measure.settle) + MARGIN;
+        self.patience = all.mul_f64(dilation);
         self.opening = Some(Opening {
             study: text.to_owned(),
             run: run.id.0.clone(),
@@ -102,7 +103,7 @@ impl<'a> Bed<'a> {
     pub fn trial(&mut self, cell: &Cell, key: &TrialKey, staging: &mut Staging) -> Result<Made, NotMade> {
         self.measure(cell, key, staging).map_err(|error| match error.downcast::<::lab::Error>() {
             Ok(::lab::Error::Interrupted) => NotMade::Interrupted,
-            Ok(other) => NotMade::Broken(other.into()),
+            Ok(other) => NotMade::Broken(anyhow::Error::new(other).context(CANNOT_GO_ON)),
             Err(other) => match other.downcast::<Unsupported>() {
                 Ok(Unsupported(why)) => NotMade::Unsupported(why),
                 Err(other) => NotMade::Broken(other),

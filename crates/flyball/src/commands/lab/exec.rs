@@ -10,7 +10,7 @@ use domain::rng::Seed;
 use std::io::Write;
 use std::time::Duration;
 
-/// How long a command may print nothing: it may run for a day.
+/// How long a command may print nothing: it may run for a day. A guest that is dead is noticed much earlier.
 const PATIENCE: Duration = Duration::from_secs(86_400);
 
 /// Runs a command in a machine of its own, and ends as it ended.

@@ -1,5 +1,6 @@
 //! The tables and models that a lab machine names, read; and its disks, served.
 
+use crate::exit::Usage;
 use crate::places;
 use ::lab::calibrate::Fit;
 use ::lab::disk_server::{self, Backing, DiskServer, ServedDisk, ServedLink};
@@ -7,12 +8,13 @@ use ::lab::pacing;
 use ::lab::vm::Disk;
 use ::lab::{Aside, pstates};
 use anyhow::{Context, Result};
-use domain::lab::{DiskService, Lab, LabAccount, PStateTable};
+use domain::lab::{DiskService, Lab, LabAccount, LabDisk, LabLink, PStateTable};
 use domain::rng::Seed;
 use domain::units::Bytes;
 use domain::{Nanos, Trial};
 use sim::disk::{DiskSpec, LinkSpec};
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -35,15 +37,16 @@ pub struct Loaded {
 impl Loaded {
     /// Reads everything, so that what is missing is told before anything is started.
     pub fn read(lab: &Lab, home: &Path, program: &Path) -> Result<Self> {
-        let table = lab.pstates.as_ref().map(|name| pstates::load(name, home)).transpose()?;
+        let table = lab.pstates.as_ref().map(|name| pstates::load(name, home)).transpose().map_err(usage)?;
         let plugin = match &table {
             Some(_) => pacing::find_plugin(places::pstate_plugin().as_deref(), program)?,
             None => PathBuf::new(),
         };
         let disk =
-            |disk: &domain::lab::LabDisk| Ok((disk.name.clone(), disk_server::load(&disk.model, home)?));
-        let link =
-            |link: &domain::lab::LabLink| Ok((link.name.clone(), disk_server::load_link(&link.model, home)?));
+            |disk: &LabDisk| Ok((disk.name.clone(), disk_server::load(&disk.model, home).map_err(usage)?));
+        let link = |link: &LabLink| {
+            Ok((link.name.clone(), disk_server::load_link(&link.model, home).map_err(usage)?))
+        };
         Ok(Self {
             table,
             fit: None,
@@ -153,4 +156,9 @@ impl Attached {
     pub fn take_complaints(&self) -> Vec<String> {
         self.server.as_ref().map(DiskServer::take_complaints).unwrap_or_default()
     }
+}
+
+/// What is named in a study or on the command line, and is not there or wrong.
+fn usage(error: impl Display) -> Usage {
+    Usage(error.to_string())
 }

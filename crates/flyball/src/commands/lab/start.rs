@@ -3,6 +3,7 @@
 use super::loaded::{Attached, Loaded};
 use crate::args::{LabMachine, LabShell};
 use crate::commands::run::read_study;
+use crate::exit::Usage;
 use crate::places;
 use ::lab::calibrate::{self, Fit};
 use ::lab::guest::{Reply, Request};
@@ -190,9 +191,8 @@ pub fn with_options(mut lab: Lab, options: &LabMachine) -> Result<Lab> {
 fn disk(index: usize, text: &str) -> Result<LabDisk> {
     let (model, size) = match text.rsplit_once(':') {
         Some((model, size)) => {
-            let parsed = Bytes::parse(size);
-            let hint = || format!("cannot read the size `{size}` of `{text}`; write 1GiB, or 500MB");
-            (model, Some(parsed.with_context(hint)?))
+            let hint = || Usage(format!("cannot read the size `{size}` of `{text}`; write 1GiB, or 500MB"));
+            (model, Some(Bytes::parse(size).ok_or_else(hint)?))
         }
         None => (text, None),
     };

@@ -1,0 +1,44 @@
+//! Lab machines for tests: what they need, and one at a time.
+
+use super::Place;
+use std::path::Path;
+use std::process::Command;
+
+/// The kernels that each test of them boots: the series of Debian 12 and of its backports.
+pub const KERNELS: [&str; 2] = ["6.1", "6.12"];
+
+/// Why no lab machine can be started here; `None` where one can.
+pub fn missing(place: &Place, kernel: &str) -> Option<String> {
+    if !Path::new("/usr/bin/qemu-system-x86_64").exists() {
+        return Some("needs QEMU (Debian's qemu-system-x86)".into());
+    }
+    // Kernels that are not unpacked yet are downloaded.
+    let output = place.output(&["lab", "kernels", "--get", kernel]);
+    if output.status.success() {
+        return None;
+    }
+    Some(format!("needs a kernel {kernel}: {}", super::stderr(&output).trim()))
+}
+
+/// Why a program of the host, which the guest would get, is missing.
+pub fn without(programs: &[&str]) -> Option<String> {
+    let is_missing = |program: &&&str| {
+        !["/usr/bin", "/usr/sbin"].iter().any(|folder| Path::new(folder).join(program).exists())
+    };
+    programs
+        .iter()
+        .find(is_missing)
+        .map(|program| format!("needs `{program}`, for the guest gets this host's"))
+}
+
+/// The processes of QEMU whose parent is this process or dead, so that another test program's are not seen.
+pub fn machines_of(parent: u32) -> Vec<u32> {
+    let output =
+        Command::new("ps").args(["-o", "pid=,comm=", "--ppid", &parent.to_string()]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let qemu = |line: &str| {
+        let (pid, name) = line.trim().split_once(' ')?;
+        name.trim().starts_with("qemu-system").then(|| pid.parse().unwrap())
+    };
+    text.lines().filter_map(qemu).collect()
+}
