@@ -66,7 +66,8 @@ impl Governors {
 
     /// Adds to a cell the timer of the governor that it chooses, or leaves as it is, where it does not set that itself.
     pub(super) fn complete(&self, cell: &mut Cell) {
-        let chosen = cell.settings.iter().rev().find(|s| s.setting.name == "governor").map(|s| s.value.clone());
+        let chosen =
+            cell.settings.iter().rev().find(|s| s.setting.name == "governor").map(|s| s.value.clone());
         let running = || fs::read_to_string(Path::new(CPUFREQ).join("policy0/scaling_governor")).ok();
         let governor = chosen.or_else(running).unwrap_or_default();
         let Some(timer) = self.0.get(governor.trim()) else { return };
