@@ -21,6 +21,7 @@ demo:
 	@. scripts/rust-env && $(CARGO) build --release --locked
 	@# Code 3: measured, but on a machine so busy that a cell has no undisturbed trial. The report says so.
 	@target/release/flyball --notebook '$(DEMO)/notebook' check --dir '$(DEMO)' || [ $$? -eq 3 ]
+	@echo 'Next, in a virtual machine: target/release/flyball lab run studies/dmcrypt-ondemand.toml'
 
 test:
 	@scripts/setup test

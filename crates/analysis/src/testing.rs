@@ -17,6 +17,7 @@ pub fn study(factors: &[(&str, &[&str])]) -> Study {
         name: name.into(),
         options: BTreeMap::from([(factor.to_owned(), name.to_owned())]),
         settings: vec![],
+        kernel: None,
     };
     let factor = |(name, levels): &(&str, &[&str])| Factor {
         name: (*name).into(),

@@ -13,6 +13,8 @@ use std::ops::RangeInclusive;
 /// What a study's `[lab]` table asks for; [`Default`] is the machine of a study without one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lab {
+    /// The kernel: a series (`6.1`), a release, or a file; `None` for the newest that can be had.
+    pub kernel: Option<String>,
     /// Virtual CPUs.
     pub vcpus: u32,
     /// The guest's memory.
@@ -39,6 +41,7 @@ pub struct Lab {
 impl Default for Lab {
     fn default() -> Self {
         Self {
+            kernel: None,
             vcpus: 1,
             memory: Bytes::from_mib(768),
             dilation: Dilation::Fixed(1.0),

@@ -44,6 +44,8 @@ pub struct Cell {
     pub levels: BTreeMap<String, String>,
     /// The study's settings and then the levels', later ones winning.
     pub settings: Vec<SettingRequest>,
+    /// The kernel of a lab machine, where the study or a level names one.
+    pub kernel: Option<String>,
 }
 
 /// The cells of a study and the seed that orders them.
@@ -89,11 +91,19 @@ impl Plan {
         Ok(Self { study, cells, seed })
     }
 
-    /// The order of one block: every cell once, all orders equally likely, the same for the same seed.
+    /// The order of one block: every cell once, all orders equally likely, the same for the same seed. Where cells are
+    /// of several kernels, those of one kernel come together, for between two kernels a machine starts anew: the kernels
+    /// are in random order, and the cells within each (a split plot).
     pub fn block_order(&self, block: u32) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.cells.len()).collect();
         self.seed.stream(&format!("block {block}")).shuffle(&mut order);
-        order
+        let kernel = |cell: &usize| &self.cells[*cell].kernel;
+        let first: Vec<&Option<String>> = order.iter().map(kernel).collect();
+        let rank = |cell: &usize| first.iter().position(|known| *known == kernel(cell));
+        let ranks: Vec<Option<usize>> = order.iter().map(rank).collect();
+        let mut grouped: Vec<usize> = (0..order.len()).collect();
+        grouped.sort_by_key(|at| ranks[*at]);
+        grouped.into_iter().map(|at| order[at]).collect()
     }
 
     /// Whether any trial of this plan writes a setting.
@@ -128,10 +138,14 @@ fn expand(study: &Study, workload: &Workload, cells: &mut Vec<Cell>) -> Result<(
             workload: workload.clone(),
             levels: BTreeMap::new(),
             settings: study.settings.clone(),
+            kernel: study.lab.kernel.clone(),
         };
         for (factor, level) in picks {
             cell.levels.insert(factor.name.clone(), level.name.clone());
             cell.workload.options.extend(level.options.clone());
+            if level.kernel.is_some() {
+                cell.kernel.clone_from(&level.kernel);
+            }
             for request in &level.settings {
                 cell.settings.retain(|s| s.setting != request.setting);
                 cell.settings.push(request.clone());
@@ -163,6 +177,7 @@ mod tests {
             name: (*l).into(),
             options: BTreeMap::from([(name.to_owned(), (*l).to_owned())]),
             settings: vec![],
+            kernel: None,
         };
         Factor {
             name: name.into(),
@@ -208,6 +223,27 @@ mod tests {
         }
         assert!(orders.windows(2).any(|w| w[0] != w[1]));
         assert_eq!(orders[2], plan.block_order(2));
+    }
+
+    #[test]
+    fn cells_of_one_kernel_come_together_in_each_block() {
+        let mut kernels = factor("kernel", &["6.1", "6.12"], &[]);
+        for level in &mut kernels.levels {
+            level.kernel = Some(level.name.clone());
+            level.options.clear();
+        }
+        let plan = Plan::new(study(vec![factor("bs", &["1", "2", "3"], &[]), kernels]), Seed(5)).unwrap();
+        let mut firsts = Vec::new();
+        for block in 0..8 {
+            let order = plan.block_order(block);
+            let kernels: Vec<&str> = order.iter().filter_map(|c| plan.cells[*c].kernel.as_deref()).collect();
+            assert_eq!(kernels.windows(2).filter(|w| w[0] != w[1]).count(), 1, "{kernels:?}");
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, (0..12).collect::<Vec<_>>());
+            firsts.push(kernels[0].to_owned());
+        }
+        assert!(firsts.contains(&"6.1".to_owned()) && firsts.contains(&"6.12".to_owned()), "{firsts:?}");
     }
 
     #[test]

@@ -121,6 +121,8 @@ pub struct Level {
     pub options: BTreeMap<String, String>,
     /// Settings that it asks for.
     pub settings: Vec<SettingRequest>,
+    /// The kernel that it wants a lab machine to run; no other machine can do that.
+    pub kernel: Option<String>,
 }
 
 /// How a study is measured; every value has a default ([`Measure::default`]) and a key in the file.

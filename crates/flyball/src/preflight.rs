@@ -58,6 +58,9 @@ pub fn on_a_host(study: &Study) -> Result<()> {
         Target::LabDevice(path) => format!(
             "its target is the device `{path}`, which may hold something here, and only a lab machine's devices never do"
         ),
+        _ if varies_kernels(study) => {
+            "it varies the kernel, which this host has only one of at a time".to_owned()
+        }
         _ if study.measure.metric == ENERGY_MODELLED => format!(
             "its metric `{ENERGY_MODELLED}` comes from the table of P-states of a lab machine, and no other machine has one"
         ),
@@ -66,6 +69,11 @@ pub fn on_a_host(study: &Study) -> Result<()> {
     let name = &study.name;
     Err(Usage(format!("cannot run the study `{name}` on this host: {why}; run it with `flyball lab run`"))
         .into())
+}
+
+/// Whether a study has a factor over kernels.
+pub fn varies_kernels(study: &Study) -> bool {
+    study.factors.iter().flat_map(|factor| &factor.levels).any(|level| level.kernel.is_some())
 }
 
 /// Each mistake once, however many cells have it.

@@ -88,7 +88,7 @@ mod tests {
         let _ = dm::parse(text);
         let _ = dm::owner(text);
         let _ = ext4::journal(text);
-        let _ = md::layout_name(text, u64::from_str_radix(text.trim(), 16).unwrap_or(7));
+        let _ = md::layout_name(text, i64::from_str_radix(text.trim(), 16).unwrap_or(7));
         let _ = md::sync_done(text);
         let _ = meminfo::parse(text);
         let _ = mounts::parse(text);

@@ -234,8 +234,13 @@ mod tests {
             let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
             std::fs::create_dir_all(self.raw()).unwrap();
             let version = tools::detect(&LocalMachine, &workload.tool).unwrap();
-            let cell =
-                Cell { id: CellId::new(["x"]), workload, levels: Default::default(), settings: Vec::new() };
+            let cell = Cell {
+                id: CellId::new(["x"]),
+                workload,
+                levels: Default::default(),
+                settings: Vec::new(),
+                kernel: None,
+            };
             let raw = self.raw();
             let mut bench = HostBench {
                 machine: &LocalMachine,

@@ -50,6 +50,7 @@ pub fn setting_run(setting: &str, values: &[&str], outcome: impl Fn(usize, u32) 
         name: (*value).into(),
         options: BTreeMap::new(),
         settings: vec![SettingRequest { setting: SettingName::parse(setting), value: (*value).into() }],
+        kernel: None,
     };
     study.factors =
         vec![Factor { name: "f".into(), levels: values.iter().map(level).collect(), workloads: vec![] }];

@@ -69,11 +69,13 @@ pub fn read_study(path: &Path) -> Result<(Study, String)> {
     let text = String::from_utf8(bytes).map_err(|e| {
         Usage(format!("cannot read the study `{shown}`: byte {} is not UTF-8", e.utf8_error().valid_up_to()))
     })?;
-    match parse::study::parse(&text) {
-        Ok(study) => Ok((study, text)),
-        Err(errors) => {
-            let lines = errors.show(&shown.to_string());
-            Err(Usage(format!("the study `{shown}` is wrong; nothing was run\n{}", lines.trim_end())).into())
-        }
-    }
+    Ok((parse_study(&text, &shown.to_string())?, text))
+}
+
+/// What a study's text means; `shown` is the file's name in messages.
+pub fn parse_study(text: &str, shown: &str) -> Result<Study> {
+    parse::study::parse(text).map_err(|errors| {
+        let lines = errors.show(shown);
+        Usage(format!("the study `{shown}` is wrong; nothing was run\n{}", lines.trim_end())).into()
+    })
 }

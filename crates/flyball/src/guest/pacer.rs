@@ -20,10 +20,7 @@ use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What fio waits between its preparation and its first request, in the guest's time.
-pub(super) const START_DELAY: Duration = Duration::from_secs(1);
-
-/// The same as fio's option.
+/// What fio waits between its preparation and its first request, in the guest's time, as its option.
 pub(super) const START_DELAY_OPTION: (&str, &str) = ("startdelay", "1s");
 
 /// How often fio is looked at until it sleeps. Nothing is measured then, and the CPUs are not paced yet.

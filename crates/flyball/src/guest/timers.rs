@@ -1,14 +1,17 @@
 //! The kernel's timers, stretched by the time dilation before anything is measured.
 
 use anyhow::{Context, Result};
+use domain::plan::Cell;
+use domain::setting::{SettingName, SettingRequest};
 use lab::dilation::{TIMERS, stretched_value};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where timers are that every trial has, whatever it sets itself.
 const FOLDERS: [&str; 2] = ["/proc/sys/vm", "/sys/kernel/debug/sched"];
 
-/// Stretches what is set when the machine starts. A governor's own timers appear with the governor; a study sets them.
+/// Stretches what is set when the machine starts. A governor's own timers appear with the governor: see [`Governors`].
 pub(super) fn stretch(dilation: f64) -> Result<()> {
     let files =
         FOLDERS.iter().flat_map(|folder| TIMERS.iter().map(move |(name, _)| Path::new(folder).join(name)));
@@ -24,5 +27,52 @@ fn stretch_one(file: &PathBuf, dilation: f64) -> Result<()> {
             fs::write(file, &stretched).with_context(|| format!("cannot write `{stretched}` to `{shown}`"))
         }
         _ => Ok(()),
+    }
+}
+
+const CPUFREQ: &str = "/sys/devices/system/cpu/cpufreq";
+
+/// The governors that have a timer, and its name.
+const GOVERNORS: [(&str, &str); 3] =
+    [("ondemand", "sampling_rate"), ("conservative", "sampling_rate"), ("schedutil", "rate_limit_us")];
+
+/// The timers that governors begin with: a governor that is chosen begins with them again, whatever they were before.
+pub(super) struct Governors(BTreeMap<&'static str, SettingRequest>);
+
+impl Governors {
+    /// Reads them, each while its governor is in use. Where nothing is dilated, or there is no cpufreq, there are none.
+    pub(super) fn read(dilation: f64) -> Result<Self> {
+        let mut all = BTreeMap::new();
+        let file = Path::new(CPUFREQ).join("policy0/scaling_governor");
+        let Ok(before) = fs::read_to_string(&file) else { return Ok(Self(all)) };
+        if dilation == 1.0 {
+            return Ok(Self(all));
+        }
+        for (governor, timer) in GOVERNORS {
+            // A governor that this kernel lacks is no choice of any cell.
+            if fs::write(&file, governor).is_err() {
+                continue;
+            }
+            let own = Path::new(CPUFREQ).join(governor).join(timer);
+            let value = fs::read_to_string(&own).unwrap_or_default();
+            if let Some(value) = stretched_value(timer, value.trim(), dilation) {
+                let setting = SettingName { name: format!("{governor}.{timer}"), object: None };
+                all.insert(governor, SettingRequest { setting, value });
+            }
+        }
+        fs::write(&file, before.trim()).with_context(|| format!("cannot write to `{}`", file.display()))?;
+        Ok(Self(all))
+    }
+
+    /// Adds to a cell the timer of the governor that it chooses, or leaves as it is, where it does not set that itself.
+    pub(super) fn complete(&self, cell: &mut Cell) {
+        let chosen =
+            cell.settings.iter().rev().find(|s| s.setting.name == "governor").map(|s| s.value.clone());
+        let running = || fs::read_to_string(Path::new(CPUFREQ).join("policy0/scaling_governor")).ok();
+        let governor = chosen.or_else(running).unwrap_or_default();
+        let Some(timer) = self.0.get(governor.trim()) else { return };
+        if !cell.settings.iter().any(|s| s.setting.name == timer.setting.name) {
+            cell.settings.push(timer.clone());
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::agent::{beat, beating};
 use super::files;
 use super::pacer::{self, Pacer};
+use super::timers::Governors;
 use anyhow::{Context, Result, bail};
 use domain::plan::{Cell as PlanCell, CellId, Plan};
 use domain::rng::Seed;
@@ -43,6 +44,7 @@ pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
     let make = || Target::make(&mut ledger, work, &kind, Devices::OfTheGuest, plan.seed, &never);
     let target = beating(port, make)?;
     let folder = run_folder(opening, &plan)?;
+    let governors = Governors::read(opening.dilation)?;
     let fixed = runner::environment::fixed(&machine);
     let watch = Watch {
         device: target.as_ref().and_then(Target::device).map(str::to_owned),
@@ -71,7 +73,14 @@ pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
             std::process::exit(0);
         };
         let key = TrialKey { block, cell: CellId::from_stored(&cell), attempt };
-        let bench = Bench { plan: &plan, opening, folder: &folder, target: target.as_ref(), watch: &watch };
+        let bench = Bench {
+            plan: &plan,
+            opening,
+            folder: &folder,
+            target: target.as_ref(),
+            watch: &watch,
+            governors: &governors,
+        };
         if let Err(error) = bench.trial(port, &mut host, &key) {
             send(port, &Reply::Failed { why: format!("{error:#}") }, &[])?;
         }
@@ -85,6 +94,7 @@ struct Bench<'a> {
     folder: &'a RunFolder,
     target: Option<&'a Target>,
     watch: &'a Watch,
+    governors: &'a Governors,
 }
 
 impl Bench<'_> {
@@ -140,6 +150,7 @@ impl Bench<'_> {
         };
         let mut cell = cell.clone();
         lab::dilation::stretch(&mut cell, &mut self.plan.study.measure.clone(), self.opening.dilation);
+        self.governors.complete(&mut cell);
         if self.opening.paced && matches!(cell.workload.tool, Tool::Fio) {
             let (name, value) = pacer::START_DELAY_OPTION;
             cell.workload.options.entry(name.to_owned()).or_insert_with(|| value.to_owned());
@@ -201,16 +212,4 @@ fn run_folder(opening: &Opening, plan: &Plan) -> Result<RunFolder> {
         revision: None,
     };
     Ok(notebook.create_run(&run, "{}")?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use domain::Nanos;
-
-    #[test]
-    fn a_start_delay_is_the_time_that_fio_is_told() {
-        let (_, value) = pacer::START_DELAY_OPTION;
-        assert_eq!(Nanos::parse(value).map(std::time::Duration::from), Some(pacer::START_DELAY));
-    }
 }

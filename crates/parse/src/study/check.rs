@@ -190,7 +190,8 @@ fn names_known_workloads(study: &Study, factor: &Factor, root: &Section) {
 }
 
 fn changes_its_workloads(study: &Study, factor: &Factor, root: &Section) {
-    let sets_settings = factor.levels.iter().any(|level| !level.settings.is_empty());
+    let sets_settings =
+        factor.levels.iter().any(|level| !level.settings.is_empty() || level.kernel.is_some());
     let sets_options = factor.levels.iter().any(|level| !level.options.is_empty());
     for workload in study.workloads.iter().filter(|w| applies(factor, w)) {
         let changes = match &workload.tool {
@@ -246,7 +247,9 @@ fn factors_do_not_collide(study: &Study, root: &Section) {
                 .levels
                 .iter()
                 .flat_map(|level| level.settings.iter().map(|s| format!("setting `{}`", s.setting)));
-            for what in options.chain(settings) {
+            let kernel =
+                factor.levels.iter().filter_map(|level| level.kernel.as_ref().map(|_| "kernel".to_owned()));
+            for what in options.chain(settings).chain(kernel) {
                 let first = *setters.entry(what.clone()).or_insert(&factor.name);
                 if first != factor.name {
                     factor_node(root, &factor.name).refuse_key(format!(

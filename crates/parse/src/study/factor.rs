@@ -22,7 +22,7 @@ pub(super) fn read(node: &Node) -> Option<Factor> {
         !taken
     });
     let section = node.section()?;
-    section.only(&["option", "setting", "levels", "level", "workloads"]);
+    section.only(&["option", "setting", "lab", "levels", "level", "workloads"]);
     let levels = levels(&section);
     let workloads = section.get("workloads").map_or(Some(vec![]), |node| workloads(&node));
     Some(Factor { name: name?, levels: levels?, workloads: workloads? })
@@ -31,13 +31,20 @@ pub(super) fn read(node: &Node) -> Option<Factor> {
 fn levels(section: &Section) -> Option<Vec<Level>> {
     let (option, setting) = (section.get("option"), section.get("setting"));
     if let Some(bundles) = section.get("level") {
-        for other in [option, setting, section.get("levels")].into_iter().flatten() {
+        for other in [option, setting, section.get("lab"), section.get("levels")].into_iter().flatten() {
             other.refuse_key("cannot stand beside `level`, whose entries say themselves what they change");
         }
         return distinct(&bundles, bundles.items()?, bundle);
     }
     let list = section.require("levels", "levels = [\"4k\", \"64k\"]")?;
     let items = list.items()?;
+    if let Some(machine) = section.get("lab") {
+        for other in [option, setting].into_iter().flatten() {
+            other
+                .refuse_key("cannot stand beside `lab`: a factor varies the machine, an option or a setting");
+        }
+        return kernels(&machine, &list, items);
+    }
     match (option, setting) {
         (Some(_), Some(setting)) => {
             setting.refuse_key("a factor sets an option or a setting, not both; write `[[factor.NAME.level]]` tables for levels that do");
@@ -51,6 +58,7 @@ fn levels(section: &Section) -> Option<Vec<Level>> {
                     name: shown,
                     options: Options::from([(option.to_owned(), value)]),
                     settings: vec![],
+                    kernel: None,
                 })
             })
         }
@@ -59,14 +67,31 @@ fn levels(section: &Section) -> Option<Vec<Level>> {
             distinct(&list, items, |item| {
                 let Scalar { shown, value } = item.scalar()?;
                 let request = SettingRequest { setting: setting.clone(), value };
-                Some(Level { name: shown, options: Options::new(), settings: vec![request] })
+                Some(Level { name: shown, options: Options::new(), settings: vec![request], kernel: None })
             })
         }
         // For the placeholders of commands; whether one uses it is checked once all workloads are known.
         (None, None) => distinct(&list, items, |item| {
-            Some(Level { name: item.scalar()?.shown, options: Options::new(), settings: vec![] })
+            Some(Level {
+                name: item.scalar()?.shown,
+                options: Options::new(),
+                settings: vec![],
+                kernel: None,
+            })
         }),
     }
+}
+
+/// The levels of a factor that varies the lab's machine: its kernel, and nothing else as yet.
+fn kernels<'a>(machine: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Option<Vec<Level>> {
+    if machine.text()? != "kernel" {
+        machine.refuse("has to be `\"kernel\"`: nothing else of a lab machine can be a factor yet");
+        return None;
+    }
+    distinct(list, items, |item| {
+        let Scalar { shown, value } = item.scalar()?;
+        Some(Level { name: shown, options: Options::new(), settings: vec![], kernel: Some(value) })
+    })
 }
 
 fn bundle(node: &Node) -> Option<Level> {
@@ -75,7 +100,7 @@ fn bundle(node: &Node) -> Option<Level> {
     let name = section.require("name", "name = \"fast\"").and_then(|node| Some(node.scalar()?.shown));
     let options = section.get("options").map_or_else(|| Some(Options::new()), |node| options::read(&node));
     let settings = section.get("settings").map_or(Some(vec![]), |node| settings::read(&node));
-    Some(Level { name: name?, options: options?, settings: settings? })
+    Some(Level { name: name?, options: options?, settings: settings?, kernel: None })
 }
 
 /// Reads the levels, and sees to it that there are two at least and that their names differ, in file names too.

@@ -26,10 +26,13 @@ const MOST_LINES: usize = 256;
 
 pub(super) fn read(node: &Node) -> Option<Lab> {
     let section = node.section()?;
-    section.only(&["vcpus", "memory", "dilation", "pstates", "modules", "prepare", "work", "disk", "link"]);
+    section.only(&[
+        "kernel", "vcpus", "memory", "dilation", "pstates", "modules", "prepare", "work", "disk", "link",
+    ]);
     let default = Lab::default();
     // Every value is read before any is given up, so that all their problems are seen.
     let get = |key| section.get(key);
+    let kernel = get("kernel").map_or(Some(None), |n| words(&n).map(Some));
     let vcpus = get("vcpus").map_or(Some(default.vcpus), |n| n.count(VCPUS));
     let memory = get("memory").map_or(Some(default.memory), |n| n.size(MEMORY));
     let dilation = get("dilation").map_or(Some(default.dilation), |n| dilation(&n));
@@ -40,6 +43,7 @@ pub(super) fn read(node: &Node) -> Option<Lab> {
     let disks = get("disk").map_or(Some(vec![]), |n| tables(&n, disk, |disk| disk.name.as_str()));
     let links = get("link").map_or(Some(vec![]), |n| tables(&n, link, |link| link.name.as_str()));
     let lab = Lab {
+        kernel: kernel?,
         vcpus: vcpus?,
         memory: memory?,
         dilation: dilation?,

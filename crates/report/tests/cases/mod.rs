@@ -75,6 +75,7 @@ pub fn factor(name: &str, levels: &[&str], workloads: &[&str]) -> Factor {
         name: (*l).into(),
         options: BTreeMap::from([(name.to_owned(), (*l).to_owned())]),
         settings: vec![],
+        kernel: None,
     };
     Factor {
         name: name.into(),

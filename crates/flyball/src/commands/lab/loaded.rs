@@ -58,10 +58,10 @@ impl Loaded {
 
     /// Everything that decides what the machine is, as text.
     pub fn describe(&self, lab: &Lab, dilation: f64) -> String {
-        let Lab { vcpus, memory, modules, prepare, .. } = lab;
+        let Lab { vcpus, memory, modules, prepare, work, .. } = lab;
         let Self { table, disks, links, .. } = self;
         format!(
-            "{vcpus} {memory} {dilation} {table:?} {disks:?} {links:?} {modules:?} {prepare:?} {:?}",
+            "{vcpus} {memory} {dilation} {table:?} {disks:?} {links:?} {modules:?} {prepare:?} {work:?} {:?}",
             lab.disks
         )
     }
