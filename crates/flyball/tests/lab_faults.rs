@@ -31,7 +31,7 @@ fn place() -> Option<Place> {
 }
 
 /// `flyball lab exec` of one shell line.
-fn exec<'a>(script: &'a str) -> Vec<&'a str> {
+fn exec(script: &str) -> Vec<&str> {
     vec!["lab", "exec", "--kernel", KERNEL, "--", "bash", "-c", script]
 }
 
