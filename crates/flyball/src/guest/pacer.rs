@@ -21,6 +21,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// What fio waits between its preparation and its first request, in the guest's time.
+#[cfg(test)]
 pub(super) const START_DELAY: Duration = Duration::from_secs(1);
 
 /// The same as fio's option.
