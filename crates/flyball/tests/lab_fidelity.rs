@@ -14,10 +14,11 @@ use domain::trial::{Disturbance, RunId, Trial, Validity};
 use domain::units::{Bytes, Hertz, Ratio};
 use lab::{disk_server, pacing, pstates};
 use notebook::Notebook;
-use sim::workload::{Order, Pattern, predict};
+use sim::workload::{Order, Pattern, predict, time_for};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Instant;
 use support::Place;
 
 /// What a host says that cannot run the lab at all.
@@ -75,7 +76,10 @@ impl Lab {
         if lateness(best) <= most_late {
             return Some(best);
         }
-        skip(&format!("{level}: the host was too busy each time: {:.1}% late at best", 100.0 * lateness(best)));
+        skip(&format!(
+            "{level}: the host was too busy each time: {:.1}% late at best",
+            100.0 * lateness(best)
+        ));
         None
     }
 
@@ -131,7 +135,7 @@ fn loop_study(table: &str, states: &[u64], turns: u64) -> String {
          [lab]\npstates = \"{table}\"\n\
          [workload.loop]\ntool = \"command\"\nargv = [\"bash\", \"-c\", \"for ((i = 0; i < {turns}; i++)); do :; done\"]\n\
          [factor.state]\n{levels}\
-         [measure]\nmetric = \"elapsed\"\nrepeats = 3\nretries = 1\nsettle = \"1s\"\ninterval = \"10s\"\ntimeout = \"60s\"\n"
+         [measure]\nmetric = \"elapsed\"\nrepeats = 2\nretries = 0\nsettle = \"1s\"\ninterval = \"10s\"\ntimeout = \"60s\"\n"
     )
 }
 
@@ -171,7 +175,12 @@ fn a_fixed_loop_takes_time_inversely_to_the_speed_of_its_state() {
             std::fs::write(place.path("loop.toml"), &text).unwrap();
             let table = pstates::parse("loop", &text).unwrap();
             let turns = (pace / 1500.0) as u64;
-            match measure(&place, "fast", "6.1", &loop_study("./loop.toml", &[2000, 1750, 1500, 1250, 1000], turns)) {
+            match measure(
+                &place,
+                "fast",
+                "6.1",
+                &loop_study("./loop.toml", &[2000, 1750, 1500, 1250, 1000], turns),
+            ) {
                 Ok(lab) => {
                     last = Some((lab, table));
                     break;
@@ -196,8 +205,14 @@ fn a_fixed_loop_takes_time_inversely_to_the_speed_of_its_state() {
         println!(
             "(a) pace {:.0} M/s, {} MHz, speed {:.3}: {:.3} s ({:.3} s with what it was late by), {:.2} M instructions at {:.2} M/s; \
              time x speed {:+.2}%",
-            table.pace / 1e6, l.mhz, l.speed, l.seconds, l.raw, l.instructions / 1e6,
-            l.instructions / l.seconds / 1e6, 100.0 * off,
+            table.pace / 1e6,
+            l.mhz,
+            l.speed,
+            l.seconds,
+            l.raw,
+            l.instructions / 1e6,
+            l.instructions / l.seconds / 1e6,
+            100.0 * off,
         );
         worst = worst.max(off.abs());
         // What the plugin promises, whatever the loop: instructions at the state's own rate.
@@ -519,7 +534,11 @@ impl Disk {
         let level = |load: &Load| {
             format!(
                 "[[factor.load.level]]\nname = \"{}\"\noptions = {{ rw = \"{}\", bs = {}, iodepth = {}, runtime = \"{}ms\" }}\n",
-                load.name(), load.rw, load.block, load.depth, self.runtime_ms(load),
+                load.name(),
+                load.rw,
+                load.block,
+                load.depth,
+                self.runtime_ms(load),
             )
         };
         let levels: String = LOADS.iter().map(level).collect();
@@ -531,7 +550,9 @@ impl Disk {
              [workload.disk]\ntool = \"fio\"\noptions = {{ ioengine = \"libaio\", direct = 1, time_based = 1, norandommap = 1 }}\n\
              [settings]\nscheduler = \"none\"\n[factor.load]\n{levels}\
              [measure]\nmetric = \"iops\"\nrepeats = 1\nretries = 2\nsettle = \"{settle:.0}us\"\ninterval = \"{:.0}us\"\n",
-            self.dilation, self.model, f64::max(interval, 1000.0),
+            self.dilation,
+            self.model,
+            f64::max(interval, 1000.0),
         )
     }
 
@@ -549,8 +570,9 @@ impl Disk {
             warm_up: Nanos::ZERO,
             duration: Nanos::from_millis(self.runtime_ms(load)),
         };
-        let one = |seed| predict(&spec, None, &pattern, Seed(seed)).unwrap().iops;
-        (1..=SEEDS).map(one).sum::<f64>() / SEEDS as f64
+        let requests = predict(&spec, None, &pattern, Seed(1)).unwrap().requests;
+        let seconds = |seed| time_for(&spec, None, &pattern, requests, Seed(seed)).unwrap().secs();
+        requests as f64 * SEEDS as f64 / (1..=SEEDS).map(seconds).sum::<f64>()
     }
 }
 
@@ -559,32 +581,71 @@ fn fio_in_the_guest_sees_what_the_disk_model_predicts() {
     let disks = [
         Disk { model: "plain-7200", dilation: 1.0, sequential_ms: 2_000, random_ms: 5_000 },
         Disk { model: "wd-green-1tb", dilation: 1.0, sequential_ms: 2_000, random_ms: 5_000 },
-        Disk { model: "samsung-850-evo", dilation: 100.0, sequential_ms: 15, random_ms: 15 },
+        // A request costs the guest some 0.3 ms of its own: a hundredth of a cached write of 25 us takes this much dilation.
+        Disk { model: "samsung-850-evo", dilation: 400.0, sequential_ms: 8, random_ms: 8 },
     ];
     let mut wrong = Vec::new();
     for disk in &disks {
         let place = Place::new();
+        let contention = Contention::begin();
         match measure(&place, "disk", "6.1", &disk.study()) {
-            Ok(lab) => wrong.extend(LOADS.iter().filter_map(|load| compare(&lab, disk, load))),
+            Ok(lab) => {
+                let waited = contention.share();
+                println!(
+                    "(d) {}: something on this host waited for a CPU for {:.0}% of the time",
+                    disk.model,
+                    100.0 * waited
+                );
+                wrong.extend(LOADS.iter().filter_map(|load| compare(&lab, disk, load, waited)));
+            }
             Err(reason) => return skip(&reason),
         }
     }
     assert!(wrong.is_empty(), "beyond {DISK_TOLERANCE}:\n{}", wrong.join("\n"));
 }
 
-/// What is wrong, if anything: the trial that agrees best counts, and one that was late proves nothing.
-fn compare(lab: &Lab, disk: &Disk, load: &Load) -> Option<String> {
+/// For what share of a time something on the host waited for a CPU, by the kernel's pressure accounting.
+struct Contention(Instant, Option<u64>);
+
+/// Beyond this share the guest's own part of each request, which no model has, is that of a busy host.
+const MOST_WAITED: f64 = 0.15;
+
+impl Contention {
+    fn begin() -> Self {
+        Self(Instant::now(), Self::total_us())
+    }
+
+    fn total_us() -> Option<u64> {
+        let text = std::fs::read_to_string("/proc/pressure/cpu").ok()?;
+        text.lines().next()?.rsplit_once("total=")?.1.parse().ok()
+    }
+
+    /// 0 where the kernel does not say: then nothing is excused.
+    fn share(&self) -> f64 {
+        let waited = Self::total_us().zip(self.1).map_or(0, |(now, then)| now - then);
+        waited as f64 / 1e6 / self.0.elapsed().as_secs_f64()
+    }
+}
+
+/// What is wrong, if anything: the trial that agrees best counts, and one on a busy host proves nothing.
+fn compare(lab: &Lab, disk: &Disk, load: &Load, waited: f64) -> Option<String> {
     let predicted = disk.predicted(load);
     let name = load.name();
     let off = |trial: &Trial| trial.metric("iops").unwrap() / predicted - 1.0;
-    let trial = lab.at("load", &name).into_iter().min_by(|a, b| off(a).abs().total_cmp(&off(b).abs())).unwrap();
+    let trial =
+        lab.at("load", &name).into_iter().min_by(|a, b| off(a).abs().total_cmp(&off(b).abs())).unwrap();
     let served = &trial.lab.as_ref().unwrap().disks[0];
     // By Little's law; the account is in the guest's time.
     let seconds = disk.runtime_ms(load) as f64 / 1e3 * disk.dilation;
     let text = format!(
         "(d) {:<16} D {:>3} {:<12}: fio {:>8.1} IOPS, predicted {:>8.1}, {:>+5.1}%; {:>4.1} in flight in the model; \
          answers {:.1}% late, {} in the mean",
-        disk.model, disk.dilation, name, off(trial).mul_add(predicted, predicted), predicted, 100.0 * off(trial),
+        disk.model,
+        disk.dilation,
+        name,
+        off(trial).mul_add(predicted, predicted),
+        predicted,
+        100.0 * off(trial),
         served.modelled.secs() / seconds,
         100.0 * served.late.secs() / served.modelled.secs(),
         Nanos::new(served.late.get() / served.requests.max(1)),
@@ -593,8 +654,13 @@ fn compare(lab: &Lab, disk: &Disk, load: &Load) -> Option<String> {
     if off(trial).abs() <= DISK_TOLERANCE {
         return None;
     }
-    if trial.validity != Validity::Valid {
-        skip(&format!("the host was too busy each time for {name} on {}: {:?}", disk.model, disturbances(trial)));
+    if trial.validity != Validity::Valid || waited > MOST_WAITED {
+        let told = disturbances(trial);
+        skip(&format!(
+            "the host was too busy ({:.0}%) for {name} on {}: {told:?}",
+            100.0 * waited,
+            disk.model
+        ));
         return None;
     }
     Some(text)
@@ -605,8 +671,7 @@ fn compare(lab: &Lab, disk: &Disk, load: &Load) -> Option<String> {
 #[test]
 fn a_host_with_other_load_makes_trials_disturbed() {
     let place = Place::new();
-    let study = loop_study("laptop-5", &[2800, 2100], 20_000).replace("retries = 1", "retries = 0");
-    let study = study.replace("repeats = 3", "repeats = 2");
+    let study = loop_study("laptop-5", &[2800, 2100], 20_000);
     let file = place.study("late", &study);
     let mut run = place.spawn(&lab_run("6.1", &file));
     // Not before it is calibrated: a host that was loaded then has no pace to give, and says so.
@@ -630,10 +695,17 @@ fn a_host_with_other_load_makes_trials_disturbed() {
     for trial in &lab.trials {
         let late = lateness(trial);
         let is_told = disturbances(trial).iter().any(|d| d.kind == "late-vcpu");
-        println!("(f) {:.1}% late: {}", 100.0 * late, if is_told { "disturbed" } else { "not disturbed by it" });
+        println!(
+            "(f) {:.1}% late: {}",
+            100.0 * late,
+            if is_told { "disturbed" } else { "not disturbed by it" }
+        );
         assert_eq!(is_told, late > pacing::MOST_LATE, "{:?}", trial.validity);
     }
-    assert!(lab.trials.iter().any(|t| t.validity != Validity::Valid), "no trial was disturbed by a loaded host");
+    assert!(
+        lab.trials.iter().any(|t| t.validity != Validity::Valid),
+        "no trial was disturbed by a loaded host"
+    );
 }
 
 /// A process that does nothing but compute; it ends when this is dropped, and by itself after [`BURNS`].
@@ -659,7 +731,10 @@ impl Burners {
 impl Drop for Burners {
     fn drop(&mut self) {
         // `timeout` passes it on, as it could not a SIGKILL. It is gone already only where its time was over.
-        let _ = rustix::process::kill_process(rustix::process::Pid::from_child(&self.0), rustix::process::Signal::TERM);
+        let _ = rustix::process::kill_process(
+            rustix::process::Pid::from_child(&self.0),
+            rustix::process::Signal::TERM,
+        );
         let _ = self.0.wait();
     }
 }
