@@ -174,7 +174,7 @@ fn a_fixed_loop_takes_time_inversely_to_the_speed_of_its_state() {
             let text = loop_table(pace);
             std::fs::write(place.path("loop.toml"), &text).unwrap();
             let table = pstates::parse("loop", &text).unwrap();
-            let turns = (pace / 1500.0) as u64;
+            let turns = (pace / 16_000.0) as u64;
             match measure(
                 &place,
                 "fast",
@@ -671,7 +671,7 @@ fn compare(lab: &Lab, disk: &Disk, load: &Load, waited: f64) -> Option<String> {
 #[test]
 fn a_host_with_other_load_makes_trials_disturbed() {
     let place = Place::new();
-    let study = loop_study("laptop-5", &[2800, 2100], 20_000);
+    let study = loop_study("laptop-5", &[2800, 2100], 2_000);
     let file = place.study("late", &study);
     let mut run = place.spawn(&lab_run("6.1", &file));
     // Not before it is calibrated: a host that was loaded then has no pace to give, and says so.
