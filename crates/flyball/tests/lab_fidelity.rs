@@ -27,6 +27,9 @@ const MISSING: [&str; 3] = ["no kernel `", "install Debian's package", "no QEMU 
 /// What a host says that is too slow, or too busy, for a table's pace.
 const TOO_FAST: &str = "is too fast for this host";
 
+/// What it says where other load kept the calibration from its CPUs.
+const NOT_CALIBRATED: &str = "cannot calibrate: virtual CPU";
+
 /// A run of a study in the lab, read back from its notebook.
 struct Lab {
     notebook: Notebook,
@@ -48,7 +51,9 @@ fn lab_run<'a>(kernel: &'a str, file: &'a str) -> [&'a str; 8] {
 
 fn read_back(place: &Place, output: &Output) -> Result<Lab, String> {
     let said = support::stderr(output);
-    if MISSING.iter().any(|reason| said.contains(reason)) || said.contains(TOO_FAST) {
+    if MISSING.iter().any(|reason| said.contains(reason))
+        || [TOO_FAST, NOT_CALIBRATED].iter().any(|reason| said.contains(reason))
+    {
         return Err(said.trim().to_owned());
     }
     assert!(matches!(output.status.code(), Some(0 | 3)), "{:?}: {said}", output.status);
