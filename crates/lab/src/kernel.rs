@@ -52,7 +52,7 @@ impl Kernels {
     /// Where there is no such kernel, it cannot be downloaded, or the file is none.
     pub fn get(&self, wanted: &str, talk: &mut dyn FnMut(&str)) -> Result<Kernel> {
         if wanted.contains('/') {
-            return self.from_file(Path::new(wanted));
+            return self.kernel_of_file(Path::new(wanted));
         }
         let matches = |release: &str| is_meant(release, wanted);
         if let Some(release) = newest(self.unpacked()?.into_iter().filter(|r| matches(r))) {
@@ -160,7 +160,7 @@ impl Kernels {
         Ok(release)
     }
 
-    fn from_file(&self, path: &Path) -> Result<Kernel> {
+    fn kernel_of_file(&self, path: &Path) -> Result<Kernel> {
         if !path.is_file() {
             let why = "there is no such file".to_owned();
             return Err(Error::NoKernel { wanted: path.display().to_string(), why });
