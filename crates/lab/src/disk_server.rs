@@ -173,7 +173,7 @@ impl DiskServer {
         self.sockets.get(name).map(PathBuf::as_path)
     }
 
-    /// What each disk did since it was last asked, in the guest's time and in the order in which they
+    /// What each disk did since it was last asked, in the model's own time and in the order in which they
     /// were given; counting begins anew.
     pub fn take_account(&self) -> Vec<DiskService> {
         let take = |account: &Arc<Mutex<DiskService>>| {

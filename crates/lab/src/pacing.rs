@@ -16,7 +16,11 @@ const PLUGIN: &str = "libpstate_plugin.so";
 
 /// QEMU's `-cpu` for a paced guest: its kernel trusts this model's TSC, so that its clock does not follow the virtual
 /// frequency, and halts when it idles. The reasons, and what changes with Intel's name: `crates/pstate-plugin/src/lib.rs`.
-pub const CPU_MODEL: &str = "max,vendor=CentaurHauls,family=6,model=15,-monitor";
+///
+/// Without fast strings (ERMS, FSRM) the kernel copies and clears memory by 8 bytes instead of one for each step that is
+/// emulated: four times as fast (measured: 0.15 instead of 0.55 s for reading 200 MiB from a tmpfs), and the time that a
+/// paced CPU is late by falls with it, for such a copy counts as one instruction.
+pub const CPU_MODEL: &str = "max,vendor=CentaurHauls,family=6,model=15,-monitor,-erms,-fsrm";
 
 /// The share of the paced time by which a CPU may be late before its trial is disturbed.
 ///

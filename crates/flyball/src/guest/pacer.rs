@@ -162,12 +162,12 @@ fn is_zombie(pid: u32) -> bool {
 }
 
 /// Keeps all CPUs busy for a while between two marks, with what an emulator is slowest at: processes that are started,
-/// and touch fresh pages.
+/// and touch fresh pages. Two workers for each CPU: while one starts a process on another CPU, its own would be idle.
 pub(super) fn calibrate(span: Duration) -> Result<()> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     write(2)?;
     let worked: Result<Vec<()>> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..cpus).map(|_| scope.spawn(|| work(span))).collect();
+        let workers: Vec<_> = (0..2 * cpus).map(|_| scope.spawn(|| work(span))).collect();
         let joined = workers.into_iter().map(|w| w.join());
         joined
             .map(|done| done.map_err(|_| anyhow::anyhow!("a worker of the calibration panicked"))?)

@@ -116,6 +116,12 @@ impl Loaded {
     ) -> Result<()> {
         let mut account = LabAccount { dilation, pacing: None, disks };
         account.disks.retain(|disk| disk.requests > 0);
+        // The server counts in the time of its model.
+        for disk in &mut account.disks {
+            for time in [&mut disk.modelled, &mut disk.late, &mut disk.latest] {
+                *time = Nanos::new((time.get() as f64 * dilation).round() as u64);
+            }
+        }
         if let Some(table) = &self.table {
             let record = pacing::parse(record)?;
             let span = record.last_span().context("the plugin recorded no paced span of the trial")?;
