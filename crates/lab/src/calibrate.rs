@@ -23,8 +23,9 @@ use domain::units::Ratio;
 pub const HEADROOM: f64 = 2.0;
 
 /// The least share of the measured time for which each CPU must have been busy: else the others had the host for
-/// themselves, and the rate is not that of all CPUs at once.
-const LEAST_BUSY: f64 = 0.9;
+/// themselves, and the rate is not that of all CPUs at once. A CPU that starts processes waits for them now and then, the
+/// more so where there are more virtual CPUs than the host has.
+const LEAST_BUSY: f64 = 0.8;
 
 /// The shortest time to measure over: as long as some ten of the host scheduler's turns.
 const SHORTEST: Nanos = Nanos::from_millis(100);
