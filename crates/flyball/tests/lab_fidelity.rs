@@ -588,7 +588,7 @@ impl Disk {
 
 #[test]
 fn fio_in_the_guest_sees_what_the_disk_model_predicts() {
-    // A request costs the guest some 0.7 ms of its own under this emulator, and the prediction knows of none: the
+    // A request costs the guest 0.7 to 1.1 ms of its own under this emulator, and the prediction knows of none: the
     // dilation makes that a small part of the shortest request, 8 ms of a disk that turns and 25 us of a cached write.
     let disks = [
         Disk { model: "plain-7200", dilation: 4.0, sequential_ms: 800, random_ms: 3_000 },
