@@ -58,19 +58,25 @@ const NEEDED: [Tool; 3] = [
     Tool { program: "mke2fs", also: MKFS, package: "e2fsprogs" },
 ];
 
+/// lvm(8) does what the name says by which it is called.
+const LVM: &[&str] = &["pvcreate", "pvs", "vgcreate", "vgchange", "vgremove", "vgs", "lvcreate", "lvs"];
+
 const MKFS: &[&str] = &["mkfs.ext2", "mkfs.ext3", "mkfs.ext4"];
 
 /// What studies use.
-const OFFERED: [Tool; 20] = [
+const OFFERED: [Tool; 33] = [
     tool("fio", "fio"),
     tool("mdadm", "mdadm"),
     tool("cryptsetup", "cryptsetup-bin"),
     tool("dmsetup", "dmsetup"),
     tool("bonnie++", "bonnie++"),
     tool("mkfs.xfs", "xfsprogs"),
+    tool("mkfs.btrfs", "btrfs-progs"),
+    Tool { program: "lvm", also: LVM, package: "lvm2" },
     tool("tune2fs", "e2fsprogs"),
     tool("dumpe2fs", "e2fsprogs"),
     tool("e2fsck", "e2fsprogs"),
+    tool("sha256sum", "coreutils"),
     tool("bash", "bash"),
     tool("dd", "coreutils"),
     tool("stat", "coreutils"),
@@ -78,8 +84,18 @@ const OFFERED: [Tool; 20] = [
     tool("taskset", "util-linux"),
     tool("blockdev", "util-linux"),
     tool("lsblk", "util-linux"),
+    tool("blkid", "util-linux"),
+    tool("wipefs", "util-linux"),
+    tool("sfdisk", "fdisk"),
+    tool("partx", "util-linux"),
+    tool("mkswap", "util-linux"),
+    tool("unshare", "util-linux"),
+    tool("flock", "util-linux"),
+    tool("setsid", "util-linux"),
     tool("losetup", "mount"),
     tool("mount", "mount"),
+    tool("swapon", "mount"),
+    tool("swapoff", "mount"),
     tool("umount", "mount"),
     tool("openssl", "openssl"),
 ];
