@@ -17,6 +17,7 @@ pub fn study(factors: &[(&str, &[&str])]) -> Study {
         name: name.into(),
         options: BTreeMap::from([(factor.to_owned(), name.to_owned())]),
         settings: vec![],
+        stack: domain::stack::Changes::new(),
         kernel: None,
     };
     let factor = |(name, levels): &(&str, &[&str])| Factor {
@@ -32,6 +33,7 @@ pub fn study(factors: &[(&str, &[&str])]) -> Study {
         factors: factors.iter().map(factor).collect(),
         settings: vec![],
         measure: Measure::default(),
+        stack: None,
         lab: domain::lab::Lab::default(),
     }
 }

@@ -16,6 +16,7 @@ pub mod outcome;
 pub mod plan;
 pub mod rng;
 pub mod setting;
+pub mod stack;
 pub mod study;
 pub mod time;
 pub mod trace;

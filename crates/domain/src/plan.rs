@@ -2,6 +2,7 @@
 
 use crate::rng::Seed;
 use crate::setting::SettingRequest;
+use crate::stack::{Changes, Stack, StackError};
 use crate::study::{Study, Target, Tool, Workload};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -44,6 +45,8 @@ pub struct Cell {
     pub levels: BTreeMap<String, String>,
     /// The study's settings and then the levels', later ones winning.
     pub settings: Vec<SettingRequest>,
+    /// The storage that is built for it, where the study has a stack.
+    pub stack: Option<Stack>,
     /// The kernel of a lab machine, where the study or a level names one.
     pub kernel: Option<String>,
 }
@@ -68,6 +71,14 @@ pub enum PlanError {
     /// More cells than anybody can mean.
     #[error("the factors multiply to more than {limit} cells; take levels out, or split the study", limit = MOST_CELLS)]
     TooMany,
+    /// The stack of a cell means nothing.
+    #[error("in the cell `{cell}`, {error}")]
+    Stack {
+        /// The first cell that has it.
+        cell: CellId,
+        /// What is wrong.
+        error: StackError,
+    },
 }
 
 /// A bound on the cells of one study: at a second each this is already three hours a block.
@@ -92,15 +103,20 @@ impl Plan {
     }
 
     /// The order of one block: every cell once, all orders equally likely, the same for the same seed. Where cells are
-    /// of several kernels, those of one kernel come together, for between two kernels a machine starts anew: the kernels
-    /// are in random order, and the cells within each (a split plot).
+    /// of several kernels, those of one kernel come together, for between two kernels a machine starts anew, and within
+    /// them those of one stack, which is built once: kernels and stacks are in random order, and the cells within each (a
+    /// split plot).
     pub fn block_order(&self, block: u32) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.cells.len()).collect();
         self.seed.stream(&format!("block {block}")).shuffle(&mut order);
-        let kernel = |cell: &usize| &self.cells[*cell].kernel;
-        let first: Vec<&Option<String>> = order.iter().map(kernel).collect();
-        let rank = |cell: &usize| first.iter().position(|known| *known == kernel(cell));
-        let ranks: Vec<Option<usize>> = order.iter().map(rank).collect();
+        let cell = |index: &usize| &self.cells[*index];
+        // Where the first of a kernel, or of a stack on a kernel, stands in this order, there stand all of it.
+        let (mut kernels, mut stacks) = (BTreeMap::new(), BTreeMap::new());
+        let mut ranks = Vec::with_capacity(order.len());
+        for (at, index) in order.iter().enumerate() {
+            let Cell { kernel, stack, .. } = cell(index);
+            ranks.push((*kernels.entry(kernel).or_insert(at), *stacks.entry((kernel, stack)).or_insert(at)));
+        }
         let mut grouped: Vec<usize> = (0..order.len()).collect();
         grouped.sort_by_key(|at| ranks[*at]);
         grouped.into_iter().map(|at| order[at]).collect()
@@ -113,7 +129,8 @@ impl Plan {
 
     /// Whether the target or a setting needs root.
     pub fn needs_root(&self) -> bool {
-        matches!(self.study.target, Target::Loop(_) | Target::LabDevice(_)) || self.writes_settings()
+        let target = matches!(self.study.target, Target::Loop(_) | Target::LabDevice(_));
+        target || self.study.stack.is_some() || self.writes_settings()
     }
 }
 
@@ -138,11 +155,14 @@ fn expand(study: &Study, workload: &Workload, cells: &mut Vec<Cell>) -> Result<(
             workload: workload.clone(),
             levels: BTreeMap::new(),
             settings: study.settings.clone(),
+            stack: None,
             kernel: study.lab.kernel.clone(),
         };
+        let mut changes = Changes::new();
         for (factor, level) in picks {
             cell.levels.insert(factor.name.clone(), level.name.clone());
             cell.workload.options.extend(level.options.clone());
+            changes.extend(level.stack.clone());
             if level.kernel.is_some() {
                 cell.kernel.clone_from(&level.kernel);
             }
@@ -152,9 +172,15 @@ fn expand(study: &Study, workload: &Workload, cells: &mut Vec<Cell>) -> Result<(
             }
         }
         fill_placeholders(&mut cell);
+        cell.stack =
+            stack(study, &changes).map_err(|error| PlanError::Stack { cell: cell.id.clone(), error })?;
         cells.push(cell);
     }
     Ok(())
+}
+
+fn stack(study: &Study, changes: &Changes) -> Result<Option<Stack>, StackError> {
+    study.stack.as_ref().map(|draft| draft.with(changes)?.build()).transpose()
 }
 
 /// Puts the levels into a command's `{factor}` placeholders.
@@ -177,6 +203,7 @@ mod tests {
             name: (*l).into(),
             options: BTreeMap::from([(name.to_owned(), (*l).to_owned())]),
             settings: vec![],
+            stack: Changes::new(),
             kernel: None,
         };
         Factor {
@@ -192,6 +219,7 @@ mod tests {
             name: "s".into(),
             question: String::new(),
             target: Target::None,
+            stack: None,
             workloads: vec![workload("a"), workload("b")],
             factors,
             settings: vec![],

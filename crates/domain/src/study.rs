@@ -5,6 +5,7 @@
 use crate::lab::Lab;
 use crate::outcome::Better;
 use crate::setting::SettingRequest;
+use crate::stack;
 use crate::time::Nanos;
 use crate::units::{Bytes, Unit};
 use std::collections::BTreeMap;
@@ -21,6 +22,8 @@ pub struct Study {
     pub question: String,
     /// What the workloads run on.
     pub target: Target,
+    /// How the storage below the target is built, where Flyball builds it.
+    pub stack: Option<stack::Draft>,
     /// The workloads, in the order of the file; at least one. Two or more are a factor of their own.
     pub workloads: Vec<Workload>,
     /// What is varied, in the order of the file.
@@ -121,6 +124,8 @@ pub struct Level {
     pub options: BTreeMap<String, String>,
     /// Settings that it asks for.
     pub settings: Vec<SettingRequest>,
+    /// What it changes in the study's stack.
+    pub stack: stack::Changes,
     /// The kernel that it wants a lab machine to run; no other machine can do that.
     pub kernel: Option<String>,
 }

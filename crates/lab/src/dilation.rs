@@ -326,6 +326,7 @@ mod tests {
             workload: Workload { name: "w".into(), tool: Tool::Fio, options },
             levels: BTreeMap::new(),
             settings: settings.iter().map(request).collect(),
+            stack: None,
             kernel: None,
         }
     }

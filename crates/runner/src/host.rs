@@ -239,6 +239,7 @@ mod tests {
                 workload,
                 levels: Default::default(),
                 settings: Vec::new(),
+                stack: None,
                 kernel: None,
             };
             let raw = self.raw();

@@ -50,6 +50,7 @@ pub fn setting_run(setting: &str, values: &[&str], outcome: impl Fn(usize, u32) 
         name: (*value).into(),
         options: BTreeMap::new(),
         settings: vec![SettingRequest { setting: SettingName::parse(setting), value: (*value).into() }],
+        stack: domain::stack::Changes::new(),
         kernel: None,
     };
     study.factors =

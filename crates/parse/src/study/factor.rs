@@ -5,6 +5,7 @@ use super::options::{self, Options};
 use super::{MOST_NAME_CHARS, key_name, settings};
 use domain::plan::CellId;
 use domain::setting::SettingRequest;
+use domain::stack::Changes;
 use domain::study::{Factor, Level};
 
 /// Names that have a meaning already: the placeholder `{target}`, and the column that names the workload.
@@ -58,6 +59,7 @@ fn levels(section: &Section) -> Option<Vec<Level>> {
                     name: shown,
                     options: Options::from([(option.to_owned(), value)]),
                     settings: vec![],
+                    stack: Changes::new(),
                     kernel: None,
                 })
             })
@@ -67,7 +69,13 @@ fn levels(section: &Section) -> Option<Vec<Level>> {
             distinct(&list, items, |item| {
                 let Scalar { shown, value } = item.scalar()?;
                 let request = SettingRequest { setting: setting.clone(), value };
-                Some(Level { name: shown, options: Options::new(), settings: vec![request], kernel: None })
+                Some(Level {
+                    name: shown,
+                    options: Options::new(),
+                    settings: vec![request],
+                    stack: Changes::new(),
+                    kernel: None,
+                })
             })
         }
         // For the placeholders of commands; whether one uses it is checked once all workloads are known.
@@ -76,6 +84,7 @@ fn levels(section: &Section) -> Option<Vec<Level>> {
                 name: item.scalar()?.shown,
                 options: Options::new(),
                 settings: vec![],
+                stack: Changes::new(),
                 kernel: None,
             })
         }),
@@ -90,7 +99,13 @@ fn kernels<'a>(machine: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Opt
     }
     distinct(list, items, |item| {
         let Scalar { shown, value } = item.scalar()?;
-        Some(Level { name: shown, options: Options::new(), settings: vec![], kernel: Some(value) })
+        Some(Level {
+            name: shown,
+            options: Options::new(),
+            settings: vec![],
+            stack: Changes::new(),
+            kernel: Some(value),
+        })
     })
 }
 
@@ -100,7 +115,7 @@ fn bundle(node: &Node) -> Option<Level> {
     let name = section.require("name", "name = \"fast\"").and_then(|node| Some(node.scalar()?.shown));
     let options = section.get("options").map_or_else(|| Some(Options::new()), |node| options::read(&node));
     let settings = section.get("settings").map_or(Some(vec![]), |node| settings::read(&node));
-    Some(Level { name: name?, options: options?, settings: settings?, kernel: None })
+    Some(Level { name: name?, options: options?, settings: settings?, stack: Changes::new(), kernel: None })
 }
 
 /// Reads the levels, and sees to it that there are two at least and that their names differ, in file names too.

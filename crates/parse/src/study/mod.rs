@@ -108,6 +108,7 @@ fn read(root: &Section) -> Option<Study> {
         name: name?,
         question: question?.to_owned(),
         target: target?,
+        stack: None,
         workloads: workloads?,
         factors: factors?,
         settings: settings?,

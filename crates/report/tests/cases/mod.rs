@@ -75,6 +75,7 @@ pub fn factor(name: &str, levels: &[&str], workloads: &[&str]) -> Factor {
         name: (*l).into(),
         options: BTreeMap::from([(name.to_owned(), (*l).to_owned())]),
         settings: vec![],
+        stack: domain::stack::Changes::new(),
         kernel: None,
     };
     Factor {
@@ -94,6 +95,7 @@ pub fn study(name: &str, question: &str, workloads: &[&str], factors: Vec<Factor
         factors,
         settings: vec![],
         measure: Measure::default(),
+        stack: None,
         lab: domain::lab::Lab::default(),
     }
 }

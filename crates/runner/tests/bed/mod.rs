@@ -147,6 +147,7 @@ pub fn cell(tool: Tool, options: &[(&str, &str)], settings: &[(&str, &str)]) -> 
         workload: Workload { name: "w".into(), tool, options },
         levels: BTreeMap::new(),
         settings: settings.iter().map(request).collect(),
+        stack: None,
         kernel: None,
     }
 }

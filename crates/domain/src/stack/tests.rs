@@ -1,0 +1,124 @@
+use super::*;
+
+/// `array: kind=md on=disks level=5`, one layer a line.
+fn draft(text: &str) -> Draft {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let layers = lines.map(|line| {
+        let (name, rest) = line.split_once(": ").unwrap();
+        let values = rest.split("; ").map(|pair| pair.split_once('=').unwrap());
+        DraftLayer { name: name.into(), values: values.map(|(k, v)| (k.into(), v.into())).collect() }
+    });
+    Draft { layers: layers.collect() }
+}
+
+fn changes(pairs: &[(&str, &str)]) -> Changes {
+    pairs.iter().map(|(path, value)| ((*path).into(), (*value).into())).collect()
+}
+
+fn names(stack: &Stack) -> Vec<&str> {
+    stack.layers.iter().map(|layer| layer.name.as_str()).collect()
+}
+
+fn refusal(text: &str) -> String {
+    draft(text).build().unwrap_err().to_string()
+}
+
+const WHOLE: &str = "
+    disks: kind=devices; count=5; loop=64MiB; lab=disk
+    array: kind=md; on=disks; level=5; chunk=64KiB; spares=1; stripe_cache_size=1024
+    vault: kind=crypt; on=array; type=plain; cipher=aes-cbc-essiv:sha256
+    logs: kind=devices; count=2; null_blk=64MiB; attributes=irqmode=2 completion_nsec=10000
+    mirror: kind=md; on=logs; level=1
+    files: kind=filesystem; on=vault; type=ext3; data=journal; journal=mirror; mkfs=-m 0; mount=noatime,nobarrier
+";
+
+#[test]
+fn each_layer_comes_after_what_it_stands_on_and_the_last_is_the_top() {
+    let stack = draft(WHOLE).build().unwrap();
+    assert_eq!(names(&stack), ["disks", "array", "vault", "logs", "mirror", "files"]);
+    assert!(stack.ends_in_a_filesystem());
+    assert_eq!(
+        stack.to_string(),
+        "5 devices > raid5 64 KiB > plain aes-cbc-essiv:sha256 > 2 devices > raid1 > ext3 data=journal journal on mirror"
+    );
+    let Part::Devices(disks) = &stack.layers[0].part else { panic!("{stack:?}") };
+    assert_eq!(disks.lab, ["disk0", "disk1", "disk2", "disk3", "disk4"]);
+    let Part::Md(array) = &stack.layers[1].part else { panic!("{stack:?}") };
+    assert_eq!((array.spares, array.stripe_cache_size), (1, Some(1024)));
+}
+
+#[test]
+fn a_layer_that_is_not_used_is_passed_through_and_what_nothing_needs_is_not_built() {
+    let changed = draft(WHOLE).with(&changes(&[("vault.use", "false"), ("files.journal", "internal")]));
+    let stack = changed.unwrap().build().unwrap();
+    assert_eq!(names(&stack), ["disks", "array", "files"]);
+    assert_eq!(stack.top().on, ["array"]);
+    let alone = changes(&[("array.use", "false"), ("disks.count", "1"), ("files.journal", "internal")]);
+    assert_eq!(names(&draft(WHOLE).with(&alone).unwrap().build().unwrap()), ["disks", "vault", "files"]);
+}
+
+#[test]
+fn encryption_below_an_array_is_one_volume_a_device() {
+    let stack = draft(
+        "disks: kind=devices; count=3; loop=64MiB
+         vaults: kind=crypt; on=disks
+         array: kind=md; on=vaults; level=5",
+    );
+    let stack = stack.build().unwrap();
+    assert_eq!([stack.width("disks"), stack.width("vaults"), stack.width("array")], [3, 3, 1]);
+}
+
+#[test]
+fn what_a_level_or_filesystem_has_not_is_left_out_so_that_it_can_be_a_factor() {
+    let of = |level: &str, kind: &str| {
+        draft(WHOLE).with(&changes(&[("array.level", level), ("files.type", kind)])).unwrap().build().unwrap()
+    };
+    let Part::Md(array) = &of("0", "ext2").layers[1].part.clone() else { panic!() };
+    assert_eq!((array.spares, array.stripe_cache_size, array.resync), (0, None, Resync::Skip));
+    assert_eq!(names(&of("1", "ext2")), ["disks", "array", "vault", "files"]);
+    let Part::Filesystem(xfs) = &of("6", "xfs").top().part.clone() else { panic!() };
+    assert_eq!((xfs.data, &xfs.journal), (None, &Journal::External("mirror".into())));
+}
+
+#[test]
+fn a_wrong_stack_is_refused_with_its_key() {
+    let disks = "disks: kind=devices; count=3; loop=64MiB\n";
+    let with = |line: &str| refusal(&format!("{disks}{line}"));
+    let cases = [
+        (with("a: kind=raid; on=disks"), "`stack.a.kind` is `raid`"),
+        (with("a: kind=md; on=disks"), "`stack.a.level` is missing"),
+        (with("a: kind=md; on=disks; level=5; colour=red"), "`stack.a.colour` is no key"),
+        (with("a: kind=md; on=disk; level=5"), "`stack.a.on` names `disk`, and the layers are `disks`, `a`"),
+        (with("a: kind=md; on=disks; level=6"), "needs 4 members; there are 3"),
+        (with("a: kind=md; on=disks; level=5; missing=2"), "without 1 at the most"),
+        (with("a: kind=md; on=disks; level=5; chunk=48KiB"), "a power of two"),
+        (with("a: kind=md; level=5"), "stands on nothing"),
+        (with("a: kind=md; on=a; level=5"), "`stack.disks`"),
+        (
+            with("a: kind=md; on=b; level=5\nb: kind=md; on=a; level=5\nc: kind=crypt; on=a"),
+            "leads back to itself",
+        ),
+        (with("f: kind=filesystem; on=disks"), "gives 3 devices, and a filesystem stands on one"),
+        (with("c: kind=crypt; on=disks"), "gives 3 devices: workloads work on one"),
+        (with("f: kind=filesystem; on=disks; mkfs=/dev/sda"), "names a file or a device"),
+        (with("f: kind=filesystem; on=disks; mkfs=-J device=UUID=5"), "names a file or a device"),
+        (with("f: kind=filesystem; on=disks; mkfs=-m 0 100"), "belongs to no option"),
+        (with("f: kind=filesystem; on=disks; mount=journal_dev=0x803"), "cannot let through"),
+        (with("f: kind=filesystem; on=disks; mount=data=journal"), "a key of its own"),
+        (refusal("d: kind=devices; count=2"), "none where they come from"),
+        (refusal("d: kind=devices; loop=1GiB; null_blk=1GiB"), "cannot stand beside"),
+        (refusal("d: kind=devices; null_blk=1GiB; attributes=size=5"), "which Flyball sets itself"),
+        (refusal("d: kind=devices; claimed=/etc/passwd"), "begins with `/dev/`"),
+        (refusal("d: kind=devices; count=2; claimed=/dev/sda /dev/sda"), "a device twice"),
+    ];
+    for (said, wanted) in cases {
+        assert!(said.contains(wanted), "`{said}` does not say `{wanted}`");
+    }
+}
+
+#[test]
+fn a_change_has_to_name_a_layer_and_a_key() {
+    let error = draft(WHOLE).with(&changes(&[("raid.level", "6")])).unwrap_err().to_string();
+    assert!(error.contains("the layers are `disks`, `array`"), "{error}");
+    assert!(draft(WHOLE).with(&changes(&[("array", "6")])).is_err());
+}
