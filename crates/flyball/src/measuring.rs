@@ -15,7 +15,7 @@ use machine::supervise::Supervisor;
 use machine::{Ledger, LocalMachine, Machine};
 use notebook::{Notebook, RunFolder};
 use runner::reproduce::{Places, script};
-use runner::{Devices, Done, Host, Site, Target};
+use runner::{Devices, Done, Footing, Host, Site, Target};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -124,29 +124,29 @@ impl Start<'_> {
         if schedule.next().is_none() {
             return Ok(Ended::AllMeasured);
         }
-        let made = Target::make(
+        let made = Footing::make(
             &mut self.ledger,
             &self.order.work,
-            &self.plan.study.target,
+            &self.plan.study,
             Devices::Refused,
             self.plan.seed,
             self.interrupt.flag(),
         );
-        let target = match made {
+        let footing = match made {
             Err(runner::Error::Interrupted) => return Ok(Ended::Interrupted),
             other => other?,
         };
         let fixed = runner::environment::fixed(self.machine);
         let supervisor = RefCell::new(supervisor);
         let group = Cell::new(None);
-        let mut announce = |pid: u32| {
+        let mut announce = |pid: u32, _: Option<&Target>| {
             group.set(Some(pid));
             warn(supervisor.borrow_mut().group(pid));
         };
         let site = Site {
             machine: self.machine,
             ledger: &mut self.ledger,
-            target: target.as_ref(),
+            target: None,
             measure: &self.plan.study.measure,
             fixed: &fixed,
             interrupt: self.interrupt.flag(),
@@ -155,28 +155,24 @@ impl Start<'_> {
             provenance: Provenance::Host,
             identity: &self.identity,
         };
-        let mut host = Host::new(site, &mut announce);
+        let host = RefCell::new(Host::new(site, footing, &mut announce));
         let course = Course {
             plan: &self.plan,
             folder: &self.folder,
             interrupt: &self.interrupt,
             limit: self.order.limit,
-            ground: &|| Ok(target.as_ref().map_or(Ok(()), Target::verify)?),
+            ground: &|| Ok(host.borrow().verify()?),
         };
-        let kind = &self.plan.study.target;
         course.measure_all(&mut schedule, before, &mut |cell, key, staging| {
             let raw = staging.raw_dir();
+            let mut host = host.borrow_mut();
             let done = host.trial(cell, key, &raw, staging.sink());
             if let Some(pid) = group.take() {
                 warn(supervisor.borrow_mut().gone(pid));
             }
             let Done { trial, restored, commands } = done?;
-            let places = Places {
-                target: target.as_ref().map(Target::path),
-                device: target.as_ref().and_then(Target::device),
-                raw: &raw,
-            };
-            let script = script(&trial, kind, &commands, &places);
+            let places = Places::of(host.target(), &raw);
+            let script = script(&trial, &self.plan.study.target, &commands, &places);
             Ok(Made { trial, script, restored })
         })
     }

@@ -4,9 +4,12 @@
 //! for tests. A virtual machine, an ssh host and a cluster node are not further ones: they run this same
 //! binary there.
 
+use crate::workload::{self, Mark};
 use domain::Timestamp;
+use rustix::process::Signal;
 use std::fs;
 use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
@@ -20,6 +23,21 @@ pub struct CommandOutput {
     pub stdout: Vec<u8>,
     /// Its standard error, likewise.
     pub stderr: Vec<u8>,
+}
+
+impl CommandOutput {
+    /// The last lines that it printed as errors, else as output, on one line; for messages.
+    pub fn last_words(&self) -> String {
+        const LINES: usize = 3;
+        let errors = String::from_utf8_lossy(&self.stderr);
+        let output = String::from_utf8_lossy(&self.stdout);
+        let said = if errors.trim().is_empty() { output } else { errors };
+        let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        match &lines[lines.len().saturating_sub(LINES)..] {
+            [] => "nothing".to_owned(),
+            last => last.join("; "),
+        }
+    }
 }
 
 /// A machine as its kernel shows it. Paths are absolute, as on the machine itself.
@@ -48,7 +66,7 @@ pub trait Machine {
     /// As the kernel gives them.
     fn link(&self, path: &Path) -> io::Result<PathBuf>;
 
-    /// Runs a program, without a shell or standard input, for `limit` at most.
+    /// Runs a program, without a shell or standard input, for `limit` at most. It dies with this process.
     ///
     /// # Errors
     /// `NotFound` where there is no such program, `TimedOut` where it had to be killed.
@@ -102,8 +120,17 @@ impl Machine for LocalMachine {
 
     fn run(&self, argv: &[&str], limit: Duration) -> io::Result<CommandOutput> {
         let (program, arguments) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-        let mut child = Command::new(program)
+        let mut command = Command::new(program);
+        // What is half done when this process is killed must be over before anybody undoes it: the kernel ends the
+        // program with the thread that started it, and the mark lets the supervisor wait for that.
+        let die_with_us =
+            || rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from);
+        // SAFETY: between fork and exec only a system call is made, which is safe in any program.
+        unsafe { command.pre_exec(die_with_us) };
+        let mut child = command
             .args(arguments)
+            .env(workload::VARIABLE, Mark::new().as_str())
+            .env("LC_ALL", "C")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -45,6 +45,14 @@ pub enum Error {
     NoCpus,
 }
 
+/// The block devices of a machine alone.
+///
+/// # Errors
+/// [`Error::Parse`].
+pub fn block_devices(machine: &dyn Machine) -> Result<Vec<domain::inventory::BlockDevice>, Error> {
+    block::take(&Reader::new(machine))
+}
+
 /// Looks at a machine.
 ///
 /// # Errors

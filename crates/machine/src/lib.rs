@@ -10,6 +10,7 @@ mod lock;
 mod loopdev;
 mod recorded;
 pub mod settings;
+pub mod stack;
 pub mod supervise;
 pub mod workload;
 

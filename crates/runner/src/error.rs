@@ -2,6 +2,7 @@
 
 use domain::BenchError;
 use domain::units::Bytes;
+use machine::stack::Error as StackError;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -122,6 +123,9 @@ pub enum Error {
     /// A setting, the target or the ledger itself.
     #[error(transparent)]
     Ledger(#[from] machine::settings::Error),
+    /// The stack that a cell stands on.
+    #[error(transparent)]
+    Stack(#[from] StackError),
     /// Somebody asked us to stop.
     #[error("interrupted")]
     Interrupted,
@@ -139,6 +143,10 @@ impl From<Error> for BenchError {
             | Error::Unsupported(_) => Self::Unsupported(error.to_string()),
             Error::Interrupted => Self::Interrupted,
             Error::Sink(error) => Self::Sink(error),
+            Error::Stack(StackError::Interrupted) => Self::Interrupted,
+            Error::Stack(error @ (StackError::Unsupported(_) | StackError::Missing { .. })) => {
+                Self::Unsupported(error.to_string())
+            }
             Error::Ledger(error) if is_not_here(&error) => Self::Unsupported(error.to_string()),
             _ => Self::Failed(error.to_string()),
         }

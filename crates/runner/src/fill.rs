@@ -46,15 +46,23 @@ pub fn fill(
 /// # Errors
 /// [`Error::NoSpace`], or [`Error::File`] where the folder cannot be looked at.
 pub fn check_space(folder: &Path, wanted: Bytes) -> Result<(), Error> {
+    check_room(folder, wanted, RESERVE)
+}
+
+/// The same where so much has to stay free: on a filesystem of our own nothing has.
+///
+/// # Errors
+/// As [`check_space`].
+pub(crate) fn check_room(folder: &Path, wanted: Bytes, reserve: Bytes) -> Result<(), Error> {
     let space =
         rustix::fs::statvfs(folder).map_err(|e| Error::file("look for space in", folder, e.into()))?;
     let free = Bytes::new(space.f_bavail.saturating_mul(space.f_frsize));
-    let needed = wanted.get().saturating_add(RESERVE.get());
+    let needed = wanted.get().saturating_add(reserve.get());
     let missing = Bytes::new(needed.saturating_sub(free.get()));
     if missing.get() == 0 {
         return Ok(());
     }
-    Err(Error::NoSpace { folder: folder.to_owned(), wanted, free, reserve: RESERVE, missing })
+    Err(Error::NoSpace { folder: folder.to_owned(), wanted, free, reserve, missing })
 }
 
 fn randomise(block: &mut [u8], rng: &mut Rng) {

@@ -40,8 +40,9 @@ pub struct HostBench<'a> {
     pub timeout: Nanos,
     /// Set by somebody else when the workload is to be ended.
     pub interrupt: &'a AtomicBool,
-    /// Is told the workload's process group as soon as it runs, for whoever ends it should Flyball be killed.
-    pub announce: &'a mut dyn FnMut(u32),
+    /// Is told the workload's process group and what it works on as soon as it runs, for whoever ends it should Flyball
+    /// be killed.
+    pub announce: &'a mut dyn FnMut(u32, Option<&Target>),
 }
 
 impl Bench for HostBench<'_> {
@@ -71,7 +72,7 @@ impl HostBench<'_> {
         let spool = Spool::new(self.raw);
         let recorder = spool.start(self.interval);
         let ended = child::run(&task, &mut |pid| {
-            (self.announce)(pid);
+            (self.announce)(pid, self.target);
             if let Ok(recorder) = &recorder {
                 recorder.follow(pid);
             }
@@ -252,7 +253,7 @@ mod tests {
                 descriptors: rustix::process::getrlimit(rustix::process::Resource::Nofile),
                 timeout: self.timeout,
                 interrupt: &AtomicBool::new(false),
-                announce: &mut |group| self.groups.push(group),
+                announce: &mut |group, _| self.groups.push(group),
             };
             let result = bench.run(&cell, &mut self.rows);
             assert!(!raw.join(SPOOL).exists());

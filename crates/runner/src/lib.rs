@@ -8,6 +8,7 @@ pub mod child;
 pub mod environment;
 mod error;
 pub mod fill;
+mod footing;
 pub mod guards;
 pub mod host;
 pub mod reproduce;
@@ -19,6 +20,7 @@ pub mod tools;
 mod trial;
 
 pub use error::Error;
+pub use footing::Footing;
 pub use host::HostBench;
 pub use target::{Devices, Target};
 pub use trial::{DROPPED_ALL, DROPPED_TARGET, Done, Host, Site, Stop};

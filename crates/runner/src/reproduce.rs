@@ -16,14 +16,28 @@ pub struct Places<'a> {
     pub target: Option<&'a Path>,
     /// The target's kernel name, where it is a block device: `loop3`, `dm-0`.
     pub device: Option<&'a str>,
+    /// What built the stack below the target, where Flyball built one.
+    pub stack: &'a [Vec<String>],
     /// The folder that took the tools' raw output.
     pub raw: &'a Path,
+}
+
+impl<'a> Places<'a> {
+    /// Those of a target.
+    pub fn of(target: Option<&'a crate::Target>, raw: &'a Path) -> Self {
+        Self {
+            target: target.map(crate::Target::path),
+            device: target.and_then(crate::Target::device),
+            stack: target.map_or(&[], crate::Target::built_by),
+            raw,
+        }
+    }
 }
 
 /// The script of a trial. `commands` are what it ran, also where it failed and has no measurement.
 pub fn script(trial: &Trial, target: &Target, commands: &[Vec<String>], places: &Places<'_>) -> String {
     let mut text = head(trial);
-    make_target(&mut text, target);
+    make_target(&mut text, target, places);
     write_settings(&mut text, &trial.settings, target, places);
     drop_caches(&mut text, trial);
     text.push_str("\n# What was run.\n");
@@ -74,7 +88,10 @@ trap 'exit 130' INT TERM HUP
     text
 }
 
-fn make_target(text: &mut String, target: &Target) {
+fn make_target(text: &mut String, target: &Target, places: &Places<'_>) {
+    if !places.stack.is_empty() {
+        return name_top(text, places.stack);
+    }
     let size = match target {
         Target::None => return,
         Target::LabDevice(path) => return name_target(text, path),
@@ -102,6 +119,29 @@ fn name_target(text: &mut String, path: &str) {
 TARGET=$(readlink -f "${2:?"name the block device to run on; what it holds may be overwritten"}")
 if [ ! -b "$TARGET" ]; then
     echo "cannot run on \`$TARGET\`: it is no block device" >&2
+    exit 1
+fi
+"#,
+    );
+}
+
+/// The devices below a stack are no others' business: people build one like it, and name its top.
+fn name_top(text: &mut String, commands: &[Vec<String>]) {
+    text.push_str(
+        "\n# The target was on a stack of storage that these commands built, on devices that held nothing:\n",
+    );
+    for argv in commands {
+        let words: Vec<String> = argv.iter().map(|word| quoted(&one_line(word))).collect();
+        let _ = writeln!(text, "#     {}", words.join(" "));
+    }
+    text.push_str(
+        r#"# usage: sh reproduce.sh NEW-FOLDER TARGET    reads or overwrites TARGET: the block device on top of a stack like
+# this one, or a file of the size in its filesystem.
+TARGET=$(readlink -f "${2:?"name the block device, or the file, to run on; what it holds may be overwritten"}")
+DEVICE=$TARGET
+if [ ! -b "$TARGET" ]; then DEVICE=$(readlink -f "$(findmnt --noheadings --output SOURCE --target "$TARGET")"); fi
+if [ ! -b "$DEVICE" ]; then
+    echo "cannot run on \`$TARGET\`: it is neither a block device nor a file on one" >&2
     exit 1
 fi
 "#,
@@ -151,7 +191,11 @@ setting() {
 
 /// The path of a setting; that of the target's own device goes by the one that the script makes or is told.
 fn device_path(path: &str, target: &Target, places: &Places<'_>) -> String {
-    let variable = if matches!(target, Target::LabDevice(_)) { "TARGET" } else { "LOOP" };
+    let variable = match target {
+        _ if !places.stack.is_empty() => "DEVICE",
+        Target::LabDevice(_) => "TARGET",
+        _ => "LOOP",
+    };
     let device = places.device.map(|name| format!("/sys/block/{name}/"));
     match device.and_then(|folder| path.strip_prefix(&folder).map(str::to_owned)) {
         Some(rest) => format!("\"/sys/block/${{{variable}##*/}}/\"{}", quoted(&rest)),
@@ -233,7 +277,7 @@ mod tests {
     }
 
     fn places() -> Places<'static> {
-        Places { target: None, device: None, raw: Path::new("/n/raw") }
+        Places { target: None, device: None, stack: &[], raw: Path::new("/n/raw") }
     }
 
     fn sh_accepts(script: &str) -> bool {
@@ -245,8 +289,7 @@ mod tests {
 
     #[test]
     fn a_whole_script_is_clean_and_holds_no_path_of_ours() {
-        let places =
-            Places { target: Some(Path::new("/dev/loop3")), device: Some("loop3"), raw: Path::new("/n/raw") };
+        let places = Places { target: Some(Path::new("/dev/loop3")), device: Some("loop3"), ..places() };
         let argv = ["fio", "--output=/n/raw/fio.json", "--filename=/dev/loop3", "--description=it's"];
         let commands = [argv.map(str::to_owned).to_vec()];
         let text = script(&trial(), &Target::Loop(Bytes::from_mib(1)), &commands, &places);
@@ -296,6 +339,28 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("setting \"/sys/block/${TARGET##*/}/\"queue/read_ahead_kb"), "{text}");
+    }
+
+    #[test]
+    fn the_devices_below_a_stack_are_named_in_comments_alone() {
+        let stack =
+            [["mdadm", "--create", "/dev/md200", "--level=1", "/dev/loop8"].map(str::to_owned).to_vec()];
+        let places = Places {
+            target: Some(Path::new("/w/m/target")),
+            device: Some("md200"),
+            stack: &stack,
+            ..places()
+        };
+        let mut trial = trial();
+        trial.settings[0].path = "/sys/block/md200/queue/read_ahead_kb".into();
+        let commands = vec![vec!["fio".into(), "--filename=/w/m/target".into()]];
+        let text = script(&trial, &Target::File(Bytes::from_mib(8)), &commands, &places);
+        assert!(sh_accepts(&text), "{text}");
+        assert!(text.contains("#     mdadm --create /dev/md200 --level=1 /dev/loop8\n"), "{text}");
+        let named =
+            |line: &&str| (line.contains("md200") || line.contains("loop8")) && !line.starts_with('#');
+        assert_eq!(text.lines().filter(named).collect::<Vec<_>>(), [""; 0]);
+        assert!(text.contains("setting \"/sys/block/${DEVICE##*/}/\"queue/read_ahead_kb"), "{text}");
     }
 
     #[test]

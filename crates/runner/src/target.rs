@@ -7,10 +7,12 @@ use crate::{Error, environment, fill};
 use domain::rng::Seed;
 use domain::study;
 use domain::units::Bytes;
+use machine::stack::{Standing, Top};
 use machine::{Ledger, LocalMachine, LoopIo};
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, Metadata};
 use std::io::{Seek, SeekFrom};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -33,6 +35,19 @@ pub struct Target {
     path: PathBuf,
     size: Bytes,
     ground: Ground,
+    /// What lies below, where Flyball built it.
+    below: Option<Below>,
+}
+
+/// The stack below a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Below {
+    /// The block device that the target is, or that its filesystem is on.
+    device: String,
+    /// For the trial's environment: what each layer is, as the kernel shows it.
+    shown: BTreeMap<String, String>,
+    /// What built it.
+    commands: Vec<Vec<String>>,
 }
 
 /// What a target is made of.
@@ -78,6 +93,8 @@ struct Device {
     number: u64,
     /// Its sequence number, which no other disk of this boot has; kernels before 5.15 have none.
     sequence: Option<String>,
+    /// How large it is.
+    size: Bytes,
 }
 
 impl Device {
@@ -88,7 +105,8 @@ impl Device {
         }
         let name = environment::devices_below(&LocalMachine, path).into_iter().next()?;
         let sequence = shown(&name, "diskseq");
-        Some(Self { name, number: metadata.rdev(), sequence })
+        let size = device_size(path).ok()?;
+        Some(Self { name, number: metadata.rdev(), sequence, size })
     }
 }
 
@@ -139,7 +157,93 @@ impl Target {
         if size == Bytes::new(0) {
             return Err(Error::no_device(path, "its size is 0".into()));
         }
-        Ok(Self { path: path.to_owned(), size, ground: Ground::Device(device) })
+        Ok(Self { path: path.to_owned(), size, ground: Ground::Device(device), below: None })
+    }
+
+    /// The target on a stack that stands: a file in its filesystem, or its device, filled as far as the study says how
+    /// large it is. `about` is the stack in a few words.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], [`Error::File`], [`Error::NoDevice`], [`Error::Interrupted`].
+    pub(crate) fn on_stack(
+        standing: Standing,
+        about: String,
+        kind: &study::Target,
+        seed: Seed,
+        interrupt: &AtomicBool,
+    ) -> Result<Self, Error> {
+        let wanted = match kind {
+            study::Target::File(size) => Some(*size),
+            _ => None,
+        };
+        let Standing { top, shown, commands } = standing;
+        let (mut target, device) = match top {
+            Top::Folder(folder, device) => {
+                let size = wanted.ok_or_else(|| {
+                    Error::Unsupported(
+                        "a stack that ends in a filesystem needs `[target] file = SIZE`".into(),
+                    )
+                })?;
+                (Self::in_folder(&folder, size, seed, interrupt)?, device)
+            }
+            Top::Device(device) => {
+                (Self::of_a_stack(Path::new(&device.path), wanted, seed, interrupt)?, device)
+            }
+        };
+        let mut all: BTreeMap<String, String> =
+            shown.into_iter().map(|(layer, shown)| (format!("stack.{layer}"), shown)).collect();
+        all.insert("stack".into(), about);
+        target.below = Some(Below { device: device.name, shown: all, commands });
+        Ok(target)
+    }
+
+    fn in_folder(folder: &Path, size: Bytes, seed: Seed, interrupt: &AtomicBool) -> Result<Self, Error> {
+        fill::check_room(folder, size, Bytes::new(0))?;
+        let path = folder.join(FILE);
+        let opened = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path);
+        let mut file = opened.map_err(|e| Error::file("create", &path, e))?;
+        fill::fill(&mut file, &path, size, seed, interrupt)?;
+        Self::over(&file, path, size, None)
+    }
+
+    fn of_a_stack(
+        path: &Path,
+        wanted: Option<Bytes>,
+        seed: Seed,
+        interrupt: &AtomicBool,
+    ) -> Result<Self, Error> {
+        let found = fs::metadata(path).map_err(|e| Error::no_device(path, e.to_string()))?;
+        let no_block_device = || Error::no_device(path, "it is no block device".into());
+        let device = Device::look(path, &found).ok_or_else(no_block_device)?;
+        let whole = device_size(path).map_err(|e| Error::no_device(path, e.to_string()))?;
+        if let Some(wanted) = wanted.filter(|wanted| *wanted > whole) {
+            return Err(Error::no_device(
+                path,
+                format!("it has {whole}, and the study's target is {wanted}"),
+            ));
+        }
+        if let Some(wanted) = wanted {
+            let opened = File::options().write(true).open(path);
+            fill::fill(
+                &mut opened.map_err(|e| Error::file("fill", path, e))?,
+                path,
+                wanted,
+                seed,
+                interrupt,
+            )?;
+        }
+        let size = wanted.unwrap_or(whole);
+        Ok(Self { path: path.to_owned(), size, ground: Ground::Device(device), below: None })
+    }
+
+    /// What lies below, for a trial's environment: short name to value. Empty where nothing was built.
+    pub fn stack(&self) -> BTreeMap<String, String> {
+        self.below.as_ref().map(|below| below.shown.clone()).unwrap_or_default()
+    }
+
+    /// Every command that built what lies below; empty where nothing was built.
+    pub fn built_by(&self) -> &[Vec<String>] {
+        self.below.as_ref().map_or(&[], |below| below.commands.as_slice())
     }
 
     /// What workloads are given: the file, or the device's node.
@@ -152,10 +256,12 @@ impl Target {
         self.size
     }
 
-    /// The kernel's name of the device, where the target is one: what a block device's settings mean without an object.
+    /// The kernel's name of the device, where the target is one or lies on one of our own: what a block device's settings
+    /// mean without an object.
     pub fn device(&self) -> Option<&str> {
         match &self.ground {
-            Ground::File { looped, .. } => looped.as_ref().map(|device| device.name.as_str()),
+            Ground::File { looped: Some(device), .. } => Some(&device.name),
+            Ground::File { looped: None, .. } => self.below.as_ref().map(|below| below.device.as_str()),
             Ground::Device(device) => Some(&device.name),
         }
     }
@@ -214,8 +320,8 @@ impl Target {
             return Some(format!("it is not `{}` any more, as it was when it was opened", device.name));
         }
         match device_size(&self.path) {
-            Ok(size) if size == self.size => None,
-            Ok(size) => Some(format!("it has {size}, and had {}", self.size)),
+            Ok(size) if size == device.size => None,
+            Ok(size) => Some(format!("it has {size}, and had {}", device.size)),
             Err(error) => Some(format!("it cannot be opened ({error})")),
         }
     }
@@ -225,7 +331,8 @@ impl Target {
         let metadata = open.metadata().map_err(|e| Error::file("look at", &file, e))?;
         let path = device.map_or_else(|| file.clone(), |name| Path::new("/dev").join(name));
         let identity = (metadata.dev(), metadata.ino());
-        Ok(Self { path, size, ground: Ground::File { file, identity, looped: device.map(Loop::look) } })
+        let looped = device.map(Loop::look);
+        Ok(Self { path, size, ground: Ground::File { file, identity, looped }, below: None })
     }
 }
 
@@ -235,7 +342,7 @@ fn device_size(path: &Path) -> std::io::Result<Bytes> {
 }
 
 /// Makes the work folder where it is missing, and makes sure that nobody else can put anything into it.
-fn own_folder(folder: &Path) -> Result<PathBuf, Error> {
+pub(crate) fn own_folder(folder: &Path) -> Result<PathBuf, Error> {
     let failed = |e| Error::file("use the work folder", folder, e);
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
     let metadata = fs::symlink_metadata(folder).map_err(failed)?;

@@ -2,7 +2,7 @@
 
 use crate::settle::{self, Settled};
 use crate::tools::{self, Job};
-use crate::{Error, HostBench, Target, environment, guards};
+use crate::{Error, Footing, HostBench, Target, environment, guards};
 use domain::bench::{Bench, BenchError, Sink, SinkError};
 use domain::plan::Cell;
 use domain::setting::SettingRecord;
@@ -58,7 +58,7 @@ pub struct Site<'a, 'm> {
     /// Writes the settings, and puts them back.
     pub ledger: &'a mut Ledger<'m>,
     /// What workloads run on, where the study has it.
-    pub target: Option<&'a Target>,
+    pub target: Option<Target>,
     /// How the study is measured.
     pub measure: &'a Measure,
     /// What does not change while the machine runs: [`environment::fixed`].
@@ -79,17 +79,22 @@ pub struct Site<'a, 'm> {
 /// one that lasts as long as the program.
 pub struct Host<'a, 'm> {
     site: Site<'a, 'm>,
-    announce: &'a mut dyn FnMut(u32),
+    footing: Footing,
+    announce: &'a mut dyn FnMut(u32, Option<&Target>),
     versions: BTreeMap<&'static str, String>,
     descriptors: Rlimit,
 }
 
 impl<'a, 'm> Host<'a, 'm> {
-    /// `announce` is told each workload's process group as soon as it runs. Made once a run, before anything is
+    /// `announce` is told each workload's process group and what it works on as soon as it runs. Made once a run, before anything is
     /// recorded.
-    pub fn new(site: Site<'a, 'm>, announce: &'a mut dyn FnMut(u32)) -> Self {
+    pub fn new(
+        site: Site<'a, 'm>,
+        footing: Footing,
+        announce: &'a mut dyn FnMut(u32, Option<&Target>),
+    ) -> Self {
         let descriptors = getrlimit(Resource::Nofile);
-        Self { site, announce, versions: BTreeMap::new(), descriptors }
+        Self { site, footing, announce, versions: BTreeMap::new(), descriptors }
     }
 
     /// Makes one trial. Raw output goes to the folder `raw`, which exists; the trace goes to `sink`.
@@ -105,13 +110,23 @@ impl<'a, 'm> Host<'a, 'm> {
     ) -> Result<Done, Stop> {
         let raw = std::path::absolute(raw).map_err(|e| failed_early(Error::file("find", raw, e)))?;
         let version = self.version(&cell.workload.tool).map_err(failed_early)?;
-        let target = self.site.target.map(|t| (t.path(), t.size()));
-        let job = Job { workload: &cell.workload, target, raw: &raw };
-        // What is refused is refused before anything is changed.
+        let started = self.site.machine.now();
+        let interrupt = self.site.interrupt;
+        let target = match self.footing.ready(self.site.ledger, cell, interrupt) {
+            Ok(target) => target.cloned(),
+            Err(error) => return self.site.without_footing(error, cell, key, started),
+        };
+        self.site.target = target.clone();
+        let job = Job {
+            workload: &cell.workload,
+            target: target.as_ref().map(|t| (t.path(), t.size())),
+            raw: &raw,
+        };
+        // What is refused is refused before any setting is changed.
         let commands = vec![tools::invocation(&job).map_err(failed_early)?.argv];
         let mut bench = HostBench {
             machine: self.site.machine,
-            target: self.site.target,
+            target: target.as_ref(),
             version: &version,
             raw: &raw,
             interval: self.site.measure.interval,
@@ -124,6 +139,19 @@ impl<'a, 'm> Host<'a, 'm> {
         done.trial.environment.insert("tool".into(), version);
         done.commands = commands;
         Ok(done)
+    }
+
+    /// What the last trial ran on.
+    pub fn target(&self) -> Option<&Target> {
+        self.footing.target()
+    }
+
+    /// Whether that is still what was made.
+    ///
+    /// # Errors
+    /// [`Error::TargetChanged`].
+    pub fn verify(&self) -> Result<(), Error> {
+        self.footing.verify()
     }
 
     fn version(&mut self, tool: &Tool) -> Result<String, Error> {
@@ -152,7 +180,7 @@ impl Site<'_, '_> {
         sink: &mut dyn Sink,
     ) -> Result<Done, Stop> {
         let started = self.machine.now();
-        let device = self.target.and_then(Target::device);
+        let device = self.target.as_ref().and_then(Target::device);
         let (settings, measured) = match self.ledger.apply(&cell.settings, device) {
             Ok(mut settings) => {
                 let measured = self.measure(bench, cell, sink, &mut settings);
@@ -168,6 +196,27 @@ impl Site<'_, '_> {
         };
         let trial = self.described(cell, key, started, settings, environment, measured);
         Ok(Done { trial, restored, commands: Vec::new() })
+    }
+
+    /// What becomes of a trial whose target could not be made.
+    fn without_footing(
+        &self,
+        error: Error,
+        cell: &Cell,
+        key: &TrialKey,
+        started: Timestamp,
+    ) -> Result<Done, Stop> {
+        use machine::stack::Error as Stack;
+        if let Error::Stack(Stack::NotDown(_) | Stack::Ledger(_)) | Error::Ledger(_) = &error {
+            return Err(Stop::Ledger(error.to_string()));
+        }
+        match Failure::from_bench(error.into(), self.fixed.clone()) {
+            Failure::Stop(stop) => Err(stop),
+            Failure::Workload(text, environment) => {
+                let trial = self.described(cell, key, started, Vec::new(), environment, Err(text));
+                Ok(Done { trial, restored: RestoreReport::default(), commands: Vec::new() })
+            }
+        }
     }
 
     /// Everything between the writing of the settings and their return.
@@ -205,7 +254,7 @@ impl Site<'_, '_> {
         if machine::settings::drop_caches(self.machine).is_ok() {
             return Ok(DROPPED_ALL.into());
         }
-        match self.target.map(|target| settle::forget_cached(target.path())) {
+        match self.target.as_ref().map(|target| settle::forget_cached(target.path())) {
             Some(Ok(())) => Ok(DROPPED_TARGET.into()),
             None => Ok("kept: dropping all needs root, and there is no target".into()),
             Some(Err(error)) => {
@@ -218,7 +267,8 @@ impl Site<'_, '_> {
     fn environment(&self, caches: String, settled: &Settled) -> Environment {
         let mut all = self.fixed.clone();
         all.extend(environment::now(self.machine));
-        if let Some(target) = self.target {
+        if let Some(target) = &self.target {
+            all.extend(target.stack());
             all.extend(environment::below(self.machine, target.file(), target.device()));
         }
         all.insert("caches".into(), caches);

@@ -13,7 +13,7 @@ use lab::guest::{Opening, Reply, Request, receive, send};
 use machine::{Ledger, LocalMachine, Machine};
 use notebook::{Notebook, RunFolder};
 use runner::reproduce::{Places, script};
-use runner::{Devices, Done, Host, Site, Stop, Target};
+use runner::{Devices, Done, Footing, Host, Site, Stop, Target};
 use std::cell::RefCell;
 use std::fs::File;
 use std::path::Path;
@@ -39,23 +39,18 @@ pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
     }
     let (mut ledger, _) = Ledger::open(Path::new(STATE), &machine)?;
     let never = AtomicBool::new(false);
-    let kind = plan.study.target.clone();
     let work = Path::new(&opening.work);
-    let make = || Target::make(&mut ledger, work, &kind, Devices::OfTheGuest, plan.seed, &never);
-    let target = beating(port, make)?;
+    let make = || Footing::make(&mut ledger, work, &plan.study, Devices::OfTheGuest, plan.seed, &never);
+    let footing = beating(port, make)?;
     let folder = run_folder(opening, &plan)?;
     let governors = Governors::read(opening.dilation)?;
     let fixed = runner::environment::fixed(&machine);
-    let watch = Watch {
-        device: target.as_ref().and_then(Target::device).map(str::to_owned),
-        now: RefCell::default(),
-        unmeasured: RefCell::default(),
-    };
-    let mut announce = |pid: u32| watch.begin(pid);
+    let watch = Watch { now: RefCell::default(), unmeasured: RefCell::default() };
+    let mut announce = |pid: u32, target: Option<&Target>| watch.begin(pid, target);
     let site = Site {
         machine: &machine,
         ledger: &mut ledger,
-        target: target.as_ref(),
+        target: None,
         measure: &plan.study.measure,
         fixed: &fixed,
         interrupt: &never,
@@ -64,7 +59,7 @@ pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
         provenance: Provenance::Lab,
         identity: &opening.machine,
     };
-    let mut host = Host::new(site, &mut announce);
+    let mut host = Host::new(site, footing, &mut announce);
     send(port, &Reply::Done, &[])?;
     loop {
         let (request, _) = receive::<Request>(port).context("the host is gone")?;
@@ -73,14 +68,7 @@ pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
             std::process::exit(0);
         };
         let key = TrialKey { block, cell: CellId::from_stored(&cell), attempt };
-        let bench = Bench {
-            plan: &plan,
-            opening,
-            folder: &folder,
-            target: target.as_ref(),
-            watch: &watch,
-            governors: &governors,
-        };
+        let bench = Bench { plan: &plan, opening, folder: &folder, watch: &watch, governors: &governors };
         if let Err(error) = bench.trial(port, &mut host, &key) {
             send(port, &Reply::Failed { why: format!("{error:#}") }, &[])?;
         }
@@ -92,7 +80,6 @@ struct Bench<'a> {
     plan: &'a Plan,
     opening: &'a Opening,
     folder: &'a RunFolder,
-    target: Option<&'a Target>,
     watch: &'a Watch,
     governors: &'a Governors,
 }
@@ -122,11 +109,7 @@ impl Bench<'_> {
         if let Some(disturbance) = paced.as_ref().and_then(|p| p.unpaced.clone()) {
             done.trial.disturb(disturbance);
         }
-        let places = Places {
-            target: self.target.map(Target::path),
-            device: self.target.and_then(Target::device),
-            raw: &raw,
-        };
+        let places = Places::of(host.target(), &raw);
         let Done { mut trial, commands, .. } = done;
         // What it ran, and not what that stands for.
         let script = script(&trial, &self.plan.study.target, &commands, &places);
@@ -167,7 +150,6 @@ impl Bench<'_> {
 
 /// The pacer of the workload that runs, if any.
 struct Watch {
-    device: Option<String>,
     now: RefCell<(Option<Tool>, Option<Pacer>)>,
     /// Dropped when the workload begins. Until then the guest says that it is alive: what an earlier trial has written may
     /// take minutes to reach a slow disk.
@@ -185,10 +167,10 @@ impl Watch {
         self.unmeasured.take();
     }
 
-    fn begin(&self, pid: u32) {
+    fn begin(&self, pid: u32, target: Option<&Target>) {
         self.stop_beating();
         let mut now = self.now.borrow_mut();
-        now.1 = now.0.take().map(|tool| Pacer::watch(&tool, pid, self.device.as_deref()));
+        now.1 = now.0.take().map(|tool| Pacer::watch(&tool, pid, target.and_then(Target::device)));
     }
 
     fn end(&self) -> Result<Option<pacer::Paced>> {

@@ -34,7 +34,7 @@ impl Ledger<'_> {
             Ok(records) => return Ok(records),
             Err(cause) => cause,
         };
-        let report = self.undo(mark, Scope::Settings);
+        let report = self.undo(mark, &Scope::Settings);
         Err(with_what_is_left(cause, &report))
     }
 

@@ -10,6 +10,7 @@
 //! [`Ledger::finish`] at the end.
 
 mod apply;
+mod built;
 mod journal;
 mod objects;
 mod record;
@@ -18,6 +19,8 @@ mod status;
 mod undo;
 
 pub use apply::{PlannedWrite, preview};
+pub use built::Built;
+pub(crate) use built::NULL_BLK;
 pub use objects::{LoopDevice, OwnFile};
 pub use report::{Fate, RestoreReport, Undone};
 pub use status::{PendingChange, Status, status};
@@ -82,7 +85,7 @@ impl<'m> Ledger<'m> {
         let last_id = loaded.records.iter().map(Record::id).max().unwrap_or(0);
         let pending = record::pending(loaded.records);
         let mut ledger = Self { machine, journal, pending, boot, last_id, _lock: lock };
-        let mut report = ledger.undo(0, Scope::Everything);
+        let mut report = ledger.undo(0, &Scope::Everything);
         if loaded.torn {
             report
                 .notes
@@ -97,12 +100,12 @@ impl<'m> Ledger<'m> {
 
     /// Puts every setting back, in reverse order. Files and loop devices of our own stay.
     pub fn restore(&mut self) -> RestoreReport {
-        self.undo_and_retire(0, Scope::Settings)
+        self.undo_and_retire(0, &Scope::Settings)
     }
 
     /// Puts every setting back, removes our loop devices and files, and gives the machine free for others.
     pub fn finish(mut self) -> RestoreReport {
-        self.undo_and_retire(0, Scope::Everything)
+        self.undo_and_retire(0, &Scope::Everything)
     }
 
     /// Reads each setting again, into `after`, and says which ones differ from what they were right after the
@@ -120,11 +123,11 @@ impl<'m> Ledger<'m> {
         changed
     }
 
-    fn undo(&mut self, from: usize, scope: Scope) -> RestoreReport {
+    fn undo(&mut self, from: usize, scope: &Scope<'_>) -> RestoreReport {
         undo::undo(self.machine, &mut self.journal, &mut self.pending, from, scope)
     }
 
-    fn undo_and_retire(&mut self, from: usize, scope: Scope) -> RestoreReport {
+    fn undo_and_retire(&mut self, from: usize, scope: &Scope<'_>) -> RestoreReport {
         let mut report = self.undo(from, scope);
         if let Err(error) = self.journal.retire(&self.pending) {
             // What is undone is marked so, or will be found to be undone.
@@ -136,7 +139,7 @@ impl<'m> Ledger<'m> {
     /// Undoes the change that was announced last, because making it has failed.
     fn undo_last(&mut self) {
         // Where this fails, it stays pending and is tried again at the end.
-        let _ = self.undo(self.pending.len() - 1, Scope::Everything);
+        let _ = self.undo(self.pending.len() - 1, &Scope::Everything);
     }
 
     /// Takes back the announcement of what was not done.

@@ -2,6 +2,7 @@
 //!
 //! A line is `LENGTH CHECKSUM JSON`: the length of the JSON in bytes, its CRC-32 in hexadecimal.
 
+use super::built::Built;
 use crate::settings::Identity;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,8 @@ pub(super) enum Record {
     File(FileRecord),
     /// A loop device of our own is about to be made.
     Loop(LoopRecord),
+    /// A part of a storage stack is about to be built.
+    Built(BuiltRecord),
     /// There is nothing more to undo.
     Done { id: u64 },
 }
@@ -88,6 +91,14 @@ pub(super) struct LoopRecord {
     pub inode: Inode,
 }
 
+/// A part of a storage stack.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct BuiltRecord {
+    pub id: u64,
+    pub boot: String,
+    pub part: Built,
+}
+
 impl Record {
     /// Which change it is about.
     pub fn id(&self) -> u64 {
@@ -96,6 +107,7 @@ impl Record {
             Record::Got(got) => got.id,
             Record::File(file) => file.id,
             Record::Loop(device) => device.id,
+            Record::Built(built) => built.id,
             Record::Returning { id, .. } | Record::Done { id } => *id,
         }
     }
@@ -131,6 +143,7 @@ pub(super) enum Act {
     Setting(Change),
     File(FileRecord),
     Loop(LoopRecord),
+    Built(BuiltRecord),
 }
 
 impl Pending {
@@ -143,6 +156,7 @@ impl Pending {
             Act::Setting(change) => change.id,
             Act::File(file) => file.id,
             Act::Loop(device) => device.id,
+            Act::Built(built) => built.id,
         }
     }
 
@@ -151,6 +165,7 @@ impl Pending {
             Act::Setting(change) => &change.boot,
             Act::File(file) => &file.boot,
             Act::Loop(device) => &device.boot,
+            Act::Built(built) => &built.boot,
         }
     }
 
@@ -160,6 +175,7 @@ impl Pending {
             Act::Setting(change) => Record::Change(change.clone()),
             Act::File(file) => Record::File(file.clone()),
             Act::Loop(device) => Record::Loop(device.clone()),
+            Act::Built(built) => Record::Built(built.clone()),
         }];
         records.extend(self.got.clone().map(Record::Got));
         let id = self.id();
@@ -175,6 +191,7 @@ pub(super) fn pending(records: Vec<Record>) -> Vec<Pending> {
         match record {
             Record::Change(change) => pending.push(Pending::new(Act::Setting(change))),
             Record::Loop(device) => pending.push(Pending::new(Act::Loop(device))),
+            Record::Built(built) => pending.push(Pending::new(Act::Built(built))),
             // A second record of a file adds its inode.
             Record::File(file) => match find(&mut pending, file.id) {
                 Some(known) => known.act = Act::File(file),

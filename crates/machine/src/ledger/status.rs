@@ -67,6 +67,7 @@ fn look(entry: &Pending, machine: &dyn Machine, boot: &str) -> PendingChange {
             fate: undo::foresee(machine, change, entry, boot),
         },
         Act::File(file) => own(file.path.clone()),
+        Act::Built(built) => own(built.part.what()),
         Act::Loop(device) => own(crate::loopdev::node(device.number).display().to_string()),
     }
 }

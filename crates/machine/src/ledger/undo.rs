@@ -4,9 +4,9 @@
 //! done; anything else is somebody else's, and is left and reported. Each step may be cut short and begun again.
 
 use super::journal::Journal;
-use super::objects;
 use super::record::{Act, Change, Pending, Record, Value};
 use super::report::{Fate, RestoreReport, Undone};
+use super::{built, objects};
 use crate::Machine;
 use crate::settings::{identity, is_rounding, means_absent, read, same};
 use std::collections::BTreeSet;
@@ -17,12 +17,24 @@ use std::path::Path;
 const PASSES: usize = 2;
 
 /// Which changes to undo.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scope {
+#[derive(Clone, Copy)]
+pub(super) enum Scope<'a> {
     /// Settings; files and loop devices of our own stay.
     Settings,
     /// Everything.
     Everything,
+    /// These changes, by their ids.
+    These(&'a BTreeSet<u64>),
+}
+
+impl Scope<'_> {
+    fn holds(&self, entry: &Pending) -> bool {
+        match self {
+            Self::Settings => matches!(entry.act, Act::Setting(_)),
+            Self::Everything => true,
+            Self::These(ids) => ids.contains(&entry.id()),
+        }
+    }
 }
 
 /// Undoes what is pending from index `from` on; what fails stays pending.
@@ -31,7 +43,7 @@ pub(super) fn undo(
     journal: &mut Journal,
     pending: &mut Vec<Pending>,
     from: usize,
-    scope: Scope,
+    scope: &Scope<'_>,
 ) -> RestoreReport {
     let mut report = RestoreReport::default();
     let boot = super::boot_id(machine);
@@ -41,7 +53,7 @@ pub(super) fn undo(
         undoer.blocked.clear();
         report.undone.retain(|u| !matches!(u.fate, Fate::Failed(_)));
         for index in (from..pending.len()).rev() {
-            if scope == Scope::Settings && !matches!(pending[index].act, Act::Setting(_)) {
+            if !scope.holds(&pending[index]) {
                 continue;
             }
             let mut entry = pending[index].clone();
@@ -96,6 +108,10 @@ impl Undoer<'_> {
                     self.blocked.insert(device.file.clone());
                 }
                 (node.clone(), node, fate)
+            }
+            Act::Built(record) => {
+                let what = record.part.what();
+                (what.clone(), what, built::take_down(self.machine, record, same_boot))
             }
             Act::File(file) => {
                 let fate = if self.blocked.contains(&file.path) {

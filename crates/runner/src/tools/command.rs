@@ -12,8 +12,9 @@ use std::path::Path;
 pub(super) const DRIVER: Driver =
     Driver { program: None, invocation, outcome, complaints: &[super::STDERR, super::STDOUT] };
 
-/// What stands for the target's path.
+/// What stands for the target's path, and for the folder that its file is in.
 const TARGET: &str = "{target}";
+const FOLDER: &str = "{folder}";
 
 fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
     let Tool::Command { argv, .. } = &job.workload.tool else {
@@ -22,11 +23,13 @@ fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
     if argv.is_empty() {
         return Err(Error::Tool(format!("workload `{}` has an empty `argv`", job.workload.name)));
     }
-    if !argv.iter().any(|word| word.contains(TARGET)) {
+    if !argv.iter().any(|word| word.contains(TARGET) || word.contains(FOLDER)) {
         return Ok(Invocation { argv: argv.clone(), folder: None });
     }
-    let target = super::text(super::needed_target(job)?.0);
-    Ok(Invocation { argv: argv.iter().map(|word| word.replace(TARGET, &target)).collect(), folder: None })
+    let path = super::needed_target(job)?.0;
+    let (target, folder) = (super::text(path), super::text(path.parent().unwrap_or(path)));
+    let filled = |word: &String| word.replace(TARGET, &target).replace(FOLDER, &folder);
+    Ok(Invocation { argv: argv.iter().map(filled).collect(), folder: None })
 }
 
 /// The program's name, if it is there. execvp(3) by itself would tell "permission denied" where one folder of PATH

@@ -13,7 +13,7 @@ use domain::units::{Bytes, Unit};
 use machine::{Ledger, LocalMachine};
 use runner::environment::Environment;
 use runner::testing::ScriptedBench;
-use runner::{Devices, Done, Error, Host, Site, Stop, Target};
+use runner::{Devices, Done, Error, Footing, Host, Site, Stop, Target};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -109,7 +109,7 @@ impl Bed {
         let mut site = Site {
             machine: &LocalMachine,
             ledger,
-            target,
+            target: target.cloned(),
             measure: &self.measure,
             fixed: &fixed,
             interrupt: &self.interrupt,
@@ -121,7 +121,12 @@ impl Bed {
         let key = TrialKey { block: 0, cell: cell.id.clone(), attempt: 0 };
         match script {
             Some(bench) => site.trial(bench, cell, &key, &mut Forget),
-            None => Host::new(site, &mut |_| ()).trial(cell, &key, &self.path("raw"), &mut Forget),
+            None => Host::new(site, Footing::fixed(target.cloned()), &mut |_, _| ()).trial(
+                cell,
+                &key,
+                &self.path("raw"),
+                &mut Forget,
+            ),
         }
     }
 }

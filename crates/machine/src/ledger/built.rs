@@ -1,0 +1,334 @@
+//! Parts of a storage stack that we built: written down before they appear, and taken down only where they are ours.
+//!
+//! What is ours is told by a name or number that nobody had before, by what it stands on, and for arrays by a UUID that
+//! begins as all of ours do. A part that was begun and not finished is taken down like a whole one.
+
+use super::record::{Act, BuiltRecord, Pending};
+use super::report::Fate;
+use super::{Ledger, RestoreReport};
+use crate::Machine;
+use crate::settings::{Error, numbered};
+use crate::stack::is_own_uuid;
+use parse::kernel::mounts::{self, MountInfo};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// A part of a stack.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "part", rename_all = "snake_case")]
+pub enum Built {
+    /// A folder to mount on.
+    Folder {
+        /// Its path.
+        path: String,
+    },
+    /// An md array.
+    Array {
+        /// `100` for `/dev/md100`; there was none before.
+        number: u32,
+        /// Its UUID, one of ours.
+        uuid: String,
+        /// `major:minor` of its members, which are ours.
+        members: Vec<String>,
+    },
+    /// A device-mapper device of cryptsetup.
+    Mapping {
+        /// Its name, which has a random part.
+        name: String,
+        /// `major:minor` of the device below.
+        below: String,
+    },
+    /// A volume group with one volume.
+    Volume {
+        /// The group's name, which has a random part.
+        group: String,
+        /// The volume's device-mapper name.
+        mapping: String,
+        /// The devices below, by their paths.
+        below: Vec<String>,
+    },
+    /// A mounted filesystem.
+    Mount {
+        /// Where: a folder of ours.
+        folder: String,
+        /// What: the device's path.
+        source: String,
+        /// Its `major:minor`.
+        number: String,
+    },
+    /// A device of null_blk.
+    NullBlk {
+        /// Its folder's name in configfs, which has a random part.
+        name: String,
+    },
+    /// A kernel module that was not loaded before.
+    Module {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// Where null_blk's devices are made.
+pub(crate) const NULL_BLK: &str = "/sys/kernel/config/nullb";
+
+/// How long a program may take to take something down: mdadm and umount wait until what was written is on the disk.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// How long to wait for a part to become free: udev opens new and changed block devices for some milliseconds.
+const PATIENCE: Duration = Duration::from_secs(4);
+const POLL: Duration = Duration::from_millis(20);
+
+impl Built {
+    /// What it is, for people.
+    pub fn what(&self) -> String {
+        match self {
+            Self::Folder { path } => path.clone(),
+            Self::Array { number, .. } => format!("/dev/md{number}"),
+            Self::Mapping { name, .. } => format!("/dev/mapper/{name}"),
+            Self::Volume { mapping, .. } => format!("/dev/mapper/{mapping}"),
+            Self::Mount { folder, .. } => format!("mount on {folder}"),
+            Self::NullBlk { name } => format!("{NULL_BLK}/{name}"),
+            Self::Module { name } => format!("module {name}"),
+        }
+    }
+}
+
+impl Ledger<'_> {
+    /// Writes down that a part of a stack is about to appear.
+    ///
+    /// # Errors
+    /// [`Error::State`].
+    pub(crate) fn announce_built(&mut self, part: Built) -> Result<(), Error> {
+        let (id, boot) = (self.next_id(), self.boot.clone());
+        self.announce(Pending::new(Act::Built(BuiltRecord { id, boot, part })))
+    }
+
+    /// The last change so far, for [`Ledger::since`].
+    pub(crate) fn last(&self) -> u64 {
+        self.last_id
+    }
+
+    /// What was done after that and is not undone.
+    pub(crate) fn since(&self, last: u64) -> BTreeSet<u64> {
+        self.pending.iter().map(Pending::id).filter(|id| *id > last).collect()
+    }
+
+    /// Undoes these, the last one first.
+    pub(crate) fn undo_these(&mut self, ids: &BTreeSet<u64>) -> RestoreReport {
+        self.undo_and_retire(0, &super::undo::Scope::These(ids))
+    }
+}
+
+/// Takes a part down: only what is ours. `Failed` where it is still there afterwards.
+pub(super) fn take_down(machine: &dyn Machine, record: &BuiltRecord, same_boot: bool) -> Fate {
+    let down = match &record.part {
+        Built::Folder { path } => folder(machine, path),
+        Built::Array { number, uuid, members } => {
+            let members = if same_boot { members.as_slice() } else { &[] };
+            array(machine, same_boot.then_some(*number), uuid, members)
+        }
+        Built::Mapping { name, below } => mapping(machine, name, same_boot.then_some(below)),
+        Built::Volume { group, mapping, below } => volume(machine, group, mapping, below),
+        Built::Mount { folder, source, number } => unmount(machine, folder, source, number),
+        Built::NullBlk { name } => null_blk(machine, name),
+        Built::Module { .. } if !same_boot => Ok(Fate::Rebooted),
+        Built::Module { name } => module(machine, name),
+    };
+    match down {
+        // It cannot have outlived the restart, and nothing of its kind was found.
+        Ok(Fate::Untouched) if !same_boot => Fate::Rebooted,
+        Ok(fate) => fate,
+        Err(why) => Fate::Failed(why),
+    }
+}
+
+/// What taking it down would do, for people.
+pub(super) fn foresee(machine: &dyn Machine, record: &BuiltRecord, same_boot: bool) -> Fate {
+    let there = match &record.part {
+        Built::Folder { path } => machine.list(Path::new(path)).is_ok(),
+        Built::Array { number, .. } => same_boot && is_folder(machine, &format!("/sys/block/md{number}")),
+        Built::Mapping { name, .. } | Built::Volume { mapping: name, .. } => {
+            mappings(machine).iter().any(|m| m.name == *name)
+        }
+        Built::Mount { folder, .. } => !mounted_on(machine, folder).is_empty(),
+        Built::NullBlk { name } => is_folder(machine, &format!("{NULL_BLK}/{name}")),
+        Built::Module { name } => same_boot && is_folder(machine, &format!("/sys/module/{name}")),
+    };
+    match (there, same_boot) {
+        (true, _) => Fate::Removed,
+        (false, true) => Fate::Untouched,
+        (false, false) => Fate::Rebooted,
+    }
+}
+
+fn is_folder(machine: &dyn Machine, path: &str) -> bool {
+    machine.list(Path::new(path)).is_ok()
+}
+
+/// Runs a program until the part is gone, for a while at the most.
+fn until_gone(
+    machine: &dyn Machine,
+    argv: &[&str],
+    mut is_there: impl FnMut() -> bool,
+) -> Result<Fate, String> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let output = machine.run(argv, LIMIT);
+        if !is_there() {
+            return Ok(Fate::Removed);
+        }
+        if Instant::now() >= deadline {
+            let why = match output {
+                Ok(output) => format!("`{}` said: {}", argv.join(" "), output.last_words()),
+                Err(error) => format!("cannot run `{}`: {error}", argv.join(" ")),
+            };
+            return Err(format!("{why}; end what uses it, then run `flyball restore`"));
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+fn folder(machine: &dyn Machine, path: &str) -> Result<Fate, String> {
+    match machine.list(Path::new(path)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Fate::Untouched),
+        Err(error) => Err(format!("cannot look at it: {error}")),
+        Ok(names) if !names.is_empty() => Err("it is not empty, or still mounted on".into()),
+        Ok(_) => until_gone(machine, &["rmdir", path], || is_folder(machine, path)),
+    }
+}
+
+/// The arrays that have a member of ours, or are the number that was free; where `number` is `None`, after a restart
+/// that is, those that carry our UUID.
+fn array(machine: &dyn Machine, number: Option<u32>, uuid: &str, members: &[String]) -> Result<Fate, String> {
+    let mut fate = Fate::Untouched;
+    let own = number.map(|number| format!("md{number}"));
+    for name in numbered(machine, "/sys/block", "md") {
+        let shown = machine.text(&format!("/sys/block/{name}/md/uuid")).unwrap_or_default();
+        let has = slaves(machine, &name);
+        let (ours, others): (Vec<&String>, Vec<&String>) = has.iter().partition(|n| members.contains(n));
+        let is_meant = if number.is_some() {
+            !ours.is_empty() || Some(&name) == own.as_ref()
+        } else {
+            same_uuid(&shown, uuid)
+        };
+        if !is_meant {
+            continue;
+        }
+        let is_another = shown.chars().any(|c| c.is_ascii_hexdigit() && c != '0') && !is_own_uuid(&shown);
+        if is_another || (number.is_some() && !others.is_empty()) {
+            let now = format!("an array that is not ours ({name}, {shown})");
+            return Ok(Fate::Foreign { now, before: "no array".into() });
+        }
+        let node = format!("/dev/{name}");
+        // Without members and without a state it is no array, only a node that goes when it is closed.
+        let is_there = || {
+            let state = machine.text(&format!("/sys/block/{name}/md/array_state"));
+            !slaves(machine, &name).is_empty() || state.is_some_and(|state| state != "clear")
+        };
+        if is_there() {
+            fate = until_gone(machine, &["mdadm", "--stop", &node], is_there)?;
+        }
+    }
+    Ok(fate)
+}
+
+fn same_uuid(one: &str, other: &str) -> bool {
+    let digits = |text: &str| text.chars().filter(char::is_ascii_hexdigit).collect::<String>().to_lowercase();
+    !digits(one).is_empty() && digits(one) == digits(other)
+}
+
+/// `major:minor` of what a device stands on.
+fn slaves(machine: &dyn Machine, name: &str) -> Vec<String> {
+    let folder = format!("/sys/block/{name}/slaves");
+    let names = machine.list(Path::new(&folder)).unwrap_or_default();
+    names.iter().filter_map(|slave| machine.text(&format!("{folder}/{slave}/dev"))).collect()
+}
+
+/// A device-mapper device.
+struct DmDevice {
+    name: String,
+    slaves: Vec<String>,
+}
+
+fn mappings(machine: &dyn Machine) -> Vec<DmDevice> {
+    let devices = numbered(machine, "/sys/block", "dm-").into_iter();
+    let device = |kernel: String| {
+        let name = machine.text(&format!("/sys/block/{kernel}/dm/name"))?;
+        Some(DmDevice { name, slaves: slaves(machine, &kernel) })
+    };
+    devices.filter_map(device).collect()
+}
+
+/// cryptsetup works through a device of its own while it writes a LUKS header (`temporary-cryptsetup-PID`, in its
+/// `lib/utils_storage_wrappers.c`); killed in the middle, it leaves that one.
+fn mapping(machine: &dyn Machine, name: &str, below: Option<&String>) -> Result<Fate, String> {
+    const TEMPORARY: &str = "temporary-cryptsetup-";
+    let is_ours = |device: &DmDevice| {
+        let is_temporary = device.name.starts_with(TEMPORARY);
+        device.name == name || (is_temporary && below.is_some_and(|below| device.slaves == [below.clone()]))
+    };
+    let mut fate = Fate::Untouched;
+    for device in mappings(machine).into_iter().filter(is_ours) {
+        let name = device.name;
+        let is_there = || mappings(machine).iter().any(|m| m.name == name);
+        fate = until_gone(machine, &["dmsetup", "remove", "--retry", &name], is_there)?;
+    }
+    Ok(fate)
+}
+
+fn volume(machine: &dyn Machine, group: &str, name: &str, below: &[String]) -> Result<Fate, String> {
+    let is_there = || mappings(machine).iter().any(|m| m.name == *name);
+    if !is_there() {
+        return Ok(Fate::Untouched);
+    }
+    // LVM removes its links in /dev as well. Where it cannot find the group any more, the device goes all the same.
+    let argv = crate::stack::deactivate(group, below);
+    let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
+    let _ = machine.run(&argv, LIMIT);
+    if !is_there() {
+        return Ok(Fate::Removed);
+    }
+    until_gone(machine, &["dmsetup", "remove", "--retry", name], is_there)
+}
+
+/// What is mounted on a folder, the topmost last.
+fn mounted_on(machine: &dyn Machine, folder: &str) -> Vec<MountInfo> {
+    let text = machine.text("/proc/self/mountinfo").unwrap_or_default();
+    mounts::mountinfo(&text).flatten().filter(|mount| mount.mountpoint == folder).collect()
+}
+
+/// btrfs shows a number of its own, and a path may be written in another way.
+fn unmount(machine: &dyn Machine, folder: &str, source: &str, number: &str) -> Result<Fate, String> {
+    let Some(top) = mounted_on(machine, folder).pop() else { return Ok(Fate::Untouched) };
+    if top.source != source && top.number != number {
+        let now = format!("`{}` mounted there", top.source);
+        return Ok(Fate::Foreign { now, before: "nothing mounted there".into() });
+    }
+    until_gone(machine, &["umount", folder], || !mounted_on(machine, folder).is_empty())
+}
+
+fn null_blk(machine: &dyn Machine, name: &str) -> Result<Fate, String> {
+    let folder = format!("{NULL_BLK}/{name}");
+    if !is_folder(machine, &folder) {
+        return Ok(Fate::Untouched);
+    }
+    machine
+        .write(Path::new(&format!("{folder}/power")), b"0")
+        .map_err(|error| format!("cannot switch it off: {error}"))?;
+    until_gone(machine, &["rmdir", &folder], || is_folder(machine, &folder))
+}
+
+fn module(machine: &dyn Machine, name: &str) -> Result<Fate, String> {
+    let is_there = || is_folder(machine, &format!("/sys/module/{name}"));
+    if !is_there() {
+        return Ok(Fate::Untouched);
+    }
+    // null_blk may have been given a device by somebody else meanwhile.
+    let in_use = machine.text(&format!("/sys/module/{name}/refcnt")).is_some_and(|count| count != "0");
+    match until_gone(machine, &["modprobe", "-r", name], is_there) {
+        Err(_) if in_use => Ok(Fate::Foreign { now: "in use".into(), before: "not loaded".into() }),
+        other => other,
+    }
+}

@@ -1,0 +1,496 @@
+//! Building a stack of storage for a cell, and taking it down again: only as far as the next one differs.
+//!
+//! Every part is written down in the [ledger](crate::Ledger) before it appears, so that it is taken down whatever happens
+//! to this process. Every command is kept, and what was built is read back from the kernel and held against what was
+//! asked for.
+
+mod commands;
+mod names;
+mod sources;
+mod verify;
+
+pub use commands::Argv;
+pub(crate) use commands::deactivate;
+pub use names::is_own_uuid;
+
+use crate::ledger::{Built, Ledger, RestoreReport};
+use crate::settings::Error as SettingError;
+use crate::{LocalMachine, Machine};
+use domain::stack::{Filesystem, Journal, Layer, Md, Part, Resync, Stack};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a program that builds may take: mkfs of a large and slow disk writes its inode tables.
+const LIMIT: Duration = Duration::from_secs(3600);
+
+/// How long a first resync may take: 10 TB at 100 MB/s.
+const RESYNC: Duration = Duration::from_secs(100_000);
+const POLL: Duration = Duration::from_millis(100);
+
+/// Why a stack does not stand.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Not possible on this machine.
+    #[error("{0}")]
+    Unsupported(String),
+    /// A program is not installed.
+    #[error("cannot {doing}: there is no program `{program}`; install Debian's `{package}`")]
+    Missing {
+        /// What was attempted.
+        doing: String,
+        /// The program.
+        program: String,
+        /// What has it.
+        package: &'static str,
+    },
+    /// A program said no.
+    #[error("cannot {doing}: `{command}` said: {said}")]
+    Command {
+        /// What was attempted.
+        doing: String,
+        /// The command line.
+        command: String,
+        /// Its last words.
+        said: String,
+    },
+    /// What was built is not what was asked for.
+    #[error("the layer `{layer}` did not become what was asked for: {what} is `{got}`, asked was `{asked}`")]
+    NotTaken {
+        /// The layer.
+        layer: String,
+        /// Which property.
+        what: String,
+        /// What the study says.
+        asked: String,
+        /// What the kernel shows.
+        got: String,
+    },
+    /// Something of an earlier stack is still there.
+    #[error("cannot take the last stack down: {0}")]
+    NotDown(String),
+    /// The ledger, or a file or loop device of our own.
+    #[error(transparent)]
+    Ledger(#[from] SettingError),
+    /// A file or device.
+    #[error("cannot {what} `{path}`: {source}")]
+    File {
+        /// What was attempted.
+        what: &'static str,
+        /// On what.
+        path: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// What was built cannot be read back.
+    #[error("{0}")]
+    Inventory(String),
+    /// A resync that was waited for does not end.
+    #[error("the first resync of `{0}` did not end within {limit:?}; write `resync = \"skip\"`, or use smaller devices", limit = RESYNC)]
+    Resync(String),
+    /// Somebody asked us to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Where stacks are built.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    /// Files and mount points are made here; only this user can write to it. An absolute path without links.
+    pub work: PathBuf,
+    /// Whether this is a lab machine, whose disks hold nothing and are new at each start.
+    pub lab_disks: bool,
+}
+
+/// A block device that a layer gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Its node: `/dev/md200`, `/dev/mapper/…`.
+    pub path: String,
+    /// Its kernel name, as settings know it: `md200`, `dm-0`.
+    pub name: String,
+    /// `major:minor`.
+    number: String,
+}
+
+impl Device {
+    fn at(path: &str) -> Result<Self, Error> {
+        let failed = |source| Error::File { what: "look at the device", path: path.to_owned(), source };
+        let metadata = fs::metadata(path).map_err(failed)?;
+        if !metadata.file_type().is_block_device() {
+            return Err(failed(io::Error::other("it is no block device")));
+        }
+        let (major, minor) = (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
+        let number = format!("{major}:{minor}");
+        let link = LocalMachine.link(Path::new(&format!("/sys/dev/block/{number}"))).map_err(failed)?;
+        let name = link.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        Ok(Self { path: path.to_owned(), name, number })
+    }
+}
+
+/// What workloads are given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Top {
+    /// A block device.
+    Device(Device),
+    /// A mounted filesystem's folder, and the device that it is on.
+    Folder(PathBuf, Device),
+}
+
+/// A stack that stands.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    /// What workloads work on.
+    pub top: Top,
+    /// Layer to what the kernel shows of it.
+    pub shown: BTreeMap<String, String>,
+    /// Every command that built it, the devices' first.
+    pub commands: Vec<Argv>,
+}
+
+/// A layer that stands.
+#[derive(Debug)]
+struct Storey {
+    layer: Layer,
+    devices: Vec<Device>,
+    folder: Option<PathBuf>,
+    shown: String,
+    commands: Vec<Argv>,
+    /// Its changes in the ledger.
+    ids: BTreeSet<u64>,
+}
+
+/// Builds stacks, one at a time.
+#[derive(Debug)]
+pub struct Builder {
+    ground: Ground,
+    token: String,
+    standing: Vec<Storey>,
+    /// Names that were dealt out.
+    made: u32,
+    /// What was run for the layer that is being built.
+    ran: Vec<Argv>,
+}
+
+impl Builder {
+    /// Nothing stands yet.
+    ///
+    /// # Errors
+    /// [`Error::File`] where the kernel gives no random numbers.
+    pub fn new(ground: Ground) -> Result<Self, Error> {
+        Ok(Self { ground, token: random(names::token())?, standing: Vec::new(), made: 0, ran: Vec::new() })
+    }
+
+    /// Makes this stack stand: what stands and is not of it goes, what is missing is built. `interrupt` is set by somebody
+    /// else when everything is to end.
+    ///
+    /// # Errors
+    /// [`Error`]; what was begun of a layer is taken down again, the layers below stand.
+    pub fn stand(
+        &mut self,
+        ledger: &mut Ledger<'_>,
+        stack: &Stack,
+        interrupt: &AtomicBool,
+    ) -> Result<Standing, Error> {
+        let kept = self.kept(stack);
+        let goes: Vec<bool> = self.standing.iter().map(|built| !kept.contains(&built.layer.name)).collect();
+        self.take_down(ledger, &goes)?;
+        for layer in &stack.layers {
+            if kept.contains(&layer.name) {
+                continue;
+            }
+            let last = ledger.last();
+            match self.build(ledger, layer, interrupt) {
+                Ok(built) => self.standing.push(Storey { ids: ledger.since(last), ..built }),
+                Err(error) => {
+                    self.ran.clear();
+                    let report = ledger.undo_these(&ledger.since(last));
+                    let left: Vec<String> = report.failed().map(ToString::to_string).collect();
+                    return Err(if left.is_empty() {
+                        error
+                    } else {
+                        Error::NotDown(format!("{error}; {}", left.join("; ")))
+                    });
+                }
+            }
+        }
+        let top = self.built(&stack.top().name);
+        let device =
+            |at: &Storey| at.devices.first().cloned().expect("it gives one: `Draft::build` has seen to it");
+        Ok(Standing {
+            top: match &top.folder {
+                Some(folder) => Top::Folder(folder.clone(), device(self.built(&top.layer.on[0]))),
+                None => Top::Device(device(top)),
+            },
+            shown: self.standing.iter().map(|b| (b.layer.name.clone(), b.shown.clone())).collect(),
+            commands: self.standing.iter().flat_map(|built| built.commands.clone()).collect(),
+        })
+    }
+
+    /// Takes everything down, in reverse order.
+    ///
+    /// # Errors
+    /// [`Error::NotDown`].
+    pub fn clear(&mut self, ledger: &mut Ledger<'_>) -> Result<(), Error> {
+        self.take_down(ledger, &vec![true; self.standing.len()])
+    }
+
+    /// The layers that stand as this stack wants them, with all that they stand on.
+    fn kept(&self, stack: &Stack) -> BTreeSet<String> {
+        let mut kept = BTreeSet::new();
+        for layer in &stack.layers {
+            let stands = self.standing.iter().any(|built| built.layer == *layer);
+            if stands && below(layer).all(|name| kept.contains(name)) {
+                kept.insert(layer.name.clone());
+            }
+        }
+        kept
+    }
+
+    fn take_down(&mut self, ledger: &mut Ledger<'_>, goes: &[bool]) -> Result<(), Error> {
+        let going = self.standing.iter().zip(goes).filter(|(_, goes)| **goes);
+        let ids: BTreeSet<u64> = going.flat_map(|(built, _)| built.ids.iter().copied()).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let report: RestoreReport = ledger.undo_these(&ids);
+        let left: Vec<String> = report.failed().chain(report.foreign()).map(ToString::to_string).collect();
+        if !left.is_empty() {
+            return Err(Error::NotDown(left.join("; ")));
+        }
+        let mut goes = goes.iter();
+        self.standing.retain(|_| !goes.next().copied().unwrap_or(false));
+        Ok(())
+    }
+
+    fn built(&self, name: &str) -> &Storey {
+        self.standing
+            .iter()
+            .find(|built| built.layer.name == name)
+            .expect("layers come after what they stand on")
+    }
+
+    fn build(
+        &mut self,
+        ledger: &mut Ledger<'_>,
+        layer: &Layer,
+        interrupt: &AtomicBool,
+    ) -> Result<Storey, Error> {
+        if interrupt.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        let below: Vec<Device> = layer.on.iter().flat_map(|name| self.built(name).devices.clone()).collect();
+        let mut folder = None;
+        let (devices, shown) = match &layer.part {
+            Part::Devices(devices) => {
+                let made = self.devices(ledger, layer, devices)?;
+                let names: Vec<&str> = made.iter().map(|device| device.path.as_str()).collect();
+                let shown = names.join(" ");
+                (made, shown)
+            }
+            Part::Md(md) => self.array(ledger, layer, md, &below, interrupt)?,
+            Part::Crypt(crypt) => {
+                let mut devices = Vec::new();
+                let mut shown = String::new();
+                for device in &below {
+                    let name = self.name(layer);
+                    ledger.announce_built(Built::Mapping {
+                        name: name.clone(),
+                        below: device.number.clone(),
+                    })?;
+                    self.run(
+                        "clear the device for encryption",
+                        &commands::wipe(std::slice::from_ref(&device.path)),
+                    )?;
+                    let uuid = random(names::own_uuid())?;
+                    if let Some(header) = commands::crypt_header(crypt, &device.path, &uuid) {
+                        self.run("make the encrypted volume", &header)?;
+                    }
+                    self.run("open the encrypted volume", &commands::crypt_open(crypt, &device.path, &name))?;
+                    let mapped = Device::at(&format!("/dev/mapper/{name}"))?;
+                    shown = verify::mapping(&LocalMachine, &layer.name, crypt, &mapped)?;
+                    devices.push(mapped);
+                }
+                (devices, shown)
+            }
+            Part::Lvm(lvm) => {
+                let group = self.name(layer).replace('-', "_");
+                let mapping = commands::volume_mapping(&group);
+                let paths = paths(&below);
+                let built =
+                    Built::Volume { group: group.clone(), mapping: mapping.clone(), below: paths.clone() };
+                ledger.announce_built(built)?;
+                self.run("clear the devices for LVM", &commands::wipe(&paths))?;
+                let uuids =
+                    paths.iter().map(|_| random(names::own_pv_uuid())).collect::<Result<Vec<_>, _>>()?;
+                for command in commands::volume(lvm, &group, &paths, &uuids, has_udev()) {
+                    self.run("make the striped volume", &command)?;
+                }
+                let shown = verify::volume(&LocalMachine, &layer.name, lvm, &mapping, below.len())?;
+                (vec![Device::at(&format!("/dev/mapper/{mapping}"))?], shown)
+            }
+            Part::Filesystem(fs) => {
+                let (at, shown) = self.filesystem(ledger, layer, fs, &below[0])?;
+                folder = Some(at);
+                (Vec::new(), shown)
+            }
+        };
+        let commands = std::mem::take(&mut self.ran);
+        Ok(Storey { layer: layer.clone(), devices, folder, shown, commands, ids: BTreeSet::new() })
+    }
+
+    fn array(
+        &mut self,
+        ledger: &mut Ledger<'_>,
+        layer: &Layer,
+        md: &Md,
+        below: &[Device],
+        interrupt: &AtomicBool,
+    ) -> Result<(Vec<Device>, String), Error> {
+        let number =
+            sources::free_array().ok_or_else(|| Error::Unsupported("no array's number is free".into()))?;
+        let uuid = random(names::own_uuid())?;
+        let members = below.iter().map(|device| device.number.clone()).collect();
+        ledger.announce_built(Built::Array { number, uuid: uuid.clone(), members })?;
+        self.run("clear the array's members", &commands::wipe(&paths(below)))?;
+        let node = format!("/dev/md{number}");
+        self.run("make the array", &commands::array(md, &node, &uuid, &paths(below)))?;
+        let device = Device::at(&node)?;
+        for (file, value) in
+            [("stripe_cache_size", md.stripe_cache_size), ("group_thread_cnt", md.group_thread_cnt)]
+        {
+            let Some(value) = value else { continue };
+            // It goes with the array, which is ours: there is nothing to put back.
+            let path = format!("/sys/block/{}/md/{file}", device.name);
+            let written = LocalMachine.write(Path::new(&path), value.to_string().as_bytes());
+            written.map_err(|source| Error::File { what: "write", path: path.clone(), source })?;
+            self.ran.push(["sh", "-c", &format!("echo {value} > {path}")].map(str::to_owned).to_vec());
+        }
+        if md.level.is_redundant() && md.resync == Resync::Wait {
+            wait_for_resync(&device, interrupt)?;
+        }
+        let shown = verify::array(&LocalMachine, &layer.name, md, &device, below.len() as u32)?;
+        Ok((vec![device], shown))
+    }
+
+    fn filesystem(
+        &mut self,
+        ledger: &mut Ledger<'_>,
+        layer: &Layer,
+        fs: &Filesystem,
+        device: &Device,
+    ) -> Result<(PathBuf, String), Error> {
+        let journal = match &fs.journal {
+            Journal::External(name) => self.built(name).devices.first().cloned(),
+            Journal::Internal | Journal::None => None,
+        };
+        let (uuid, journal_uuid) = (random(names::own_uuid())?, random(names::own_uuid())?);
+        let cleared: Vec<Device> = journal.iter().chain([device]).cloned().collect();
+        self.run("clear the device for a filesystem", &commands::wipe(&paths(&cleared)))?;
+        let with = journal.as_ref().map(|journal| (journal.path.as_str(), journal_uuid.as_str()));
+        for command in commands::filesystem(fs, &device.path, with, &uuid) {
+            self.run("make the filesystem", &command)?;
+        }
+        let name = self.name(layer);
+        let folder = self.ground.work.join(name);
+        let path = folder.to_string_lossy().into_owned();
+        ledger.announce_built(Built::Folder { path: path.clone() })?;
+        let made = fs::DirBuilder::new().mode(0o700).create(&folder);
+        made.map_err(|source| Error::File { what: "make the folder", path: path.clone(), source })?;
+        ledger.announce_built(Built::Mount {
+            folder: path.clone(),
+            source: device.path.clone(),
+            number: device.number.clone(),
+        })?;
+        let mount = commands::mount(fs, &device.path, journal.as_ref().map(|j| j.path.as_str()), &path);
+        self.run("mount the filesystem", &mount)?;
+        let shown = verify::mounted(&LocalMachine, &layer.name, fs, &path, device)?;
+        Ok((folder, shown))
+    }
+
+    /// A name that nobody else has.
+    fn name(&mut self, layer: &Layer) -> String {
+        self.made += 1;
+        format!("flyball-{}-{}-{}", self.token, layer.name, self.made)
+    }
+
+    /// Runs a program and keeps its command line.
+    fn run(&mut self, doing: &str, argv: &[String]) -> Result<(), Error> {
+        let words: Vec<&str> = argv.iter().map(String::as_str).collect();
+        self.ran.push(argv.to_vec());
+        let output = match LocalMachine.run(&words, LIMIT) {
+            Ok(output) => output,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let (program, doing) = (argv[0].clone(), doing.to_owned());
+                let package = package_of(&program);
+                return Err(Error::Missing { doing, program, package });
+            }
+            Err(source) => return Err(Error::File { what: "run", path: argv[0].clone(), source }),
+        };
+        if output.code == Some(0) {
+            return Ok(());
+        }
+        let said = match output.code {
+            Some(_) => output.last_words(),
+            None => format!("it was killed; {}", output.last_words()),
+        };
+        Err(Error::Command { doing: doing.to_owned(), command: argv.join(" "), said })
+    }
+}
+
+fn wait_for_resync(device: &Device, interrupt: &AtomicBool) -> Result<(), Error> {
+    let deadline = Instant::now() + RESYNC;
+    let at = |file: &str| LocalMachine.text(&format!("/sys/block/{}/md/{file}", device.name));
+    // A resync begins a moment after the array runs; until then nothing is said of it but its start.
+    while at("sync_action").is_some_and(|action| action != "idle")
+        || at("resync_start").is_some_and(|start| start != "none")
+    {
+        if interrupt.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        if Instant::now() >= deadline {
+            return Err(Error::Resync(device.path.clone()));
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(())
+}
+
+/// The layers that a layer names.
+fn below(layer: &Layer) -> impl Iterator<Item = &String> {
+    let journal = match &layer.part {
+        Part::Filesystem(Filesystem { journal: Journal::External(name), .. }) => Some(name),
+        _ => None,
+    };
+    layer.on.iter().chain(journal)
+}
+
+fn paths(devices: &[Device]) -> Vec<String> {
+    devices.iter().map(|device| device.path.clone()).collect()
+}
+
+fn random<T>(result: io::Result<T>) -> Result<T, Error> {
+    result.map_err(|source| Error::File { what: "read", path: "/proc/sys/kernel/random/uuid".into(), source })
+}
+
+fn package_of(program: &str) -> &'static str {
+    match program {
+        "mdadm" => "mdadm",
+        "cryptsetup" => "cryptsetup-bin",
+        "lvm" => "lvm2",
+        "mke2fs" => "e2fsprogs",
+        "mkfs.xfs" => "xfsprogs",
+        "mkfs.btrfs" => "btrfs-progs",
+        "modprobe" => "kmod",
+        _ => "util-linux",
+    }
+}
+
+/// Whether this machine's devices are udev's.
+pub(crate) fn has_udev() -> bool {
+    Path::new("/run/udev/control").exists()
+}
