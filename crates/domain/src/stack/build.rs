@@ -40,6 +40,12 @@ pub(super) fn build(draft: &Draft) -> Result<Stack> {
     Ok(stack)
 }
 
+/// The first thing that is wrong with each layer; where nothing is, what is wrong with how they fit.
+pub(super) fn problems(draft: &Draft) -> Vec<StackError> {
+    let each: Vec<StackError> = draft.layers.iter().filter_map(|layer| read(layer).err()).collect();
+    if each.is_empty() { build(draft).err().into_iter().collect() } else { each }
+}
+
 fn refuse<T>(layer: &DraftLayer, key: Option<&str>, reason: impl Into<String>) -> Result<T> {
     Err(StackError { layer: layer.name.clone(), key: key.map(str::to_owned), reason: reason.into() })
 }
@@ -403,8 +409,28 @@ impl Build<'_> {
     }
 }
 
+/// Two layers would write to one device.
+fn devices_differ(stack: &Stack) -> Result<()> {
+    let mut owners: BTreeMap<(&str, &String), &str> = BTreeMap::new();
+    for layer in &stack.layers {
+        let Part::Devices(devices) = &layer.part else { continue };
+        for (key, names) in [("claimed", &devices.claimed), ("lab", &devices.lab)] {
+            for name in names {
+                let Some(owner) = owners.insert((key, name), &layer.name) else { continue };
+                return Err(StackError {
+                    layer: layer.name.clone(),
+                    key: Some(key.into()),
+                    reason: format!("names `{name}`, which is one of `{owner}` already"),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
 /// What can be known of how the layers fit.
 fn check(draft: &Draft, stack: &Stack) -> Result<()> {
+    devices_differ(stack)?;
     let mut users: BTreeMap<&str, &str> = BTreeMap::new();
     for layer in &stack.layers {
         let of = |key: &str, reason: String| {

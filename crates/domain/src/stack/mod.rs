@@ -19,6 +19,45 @@ pub const MOST_LAYERS: usize = 32;
 /// A bound on the devices of one layer: a guest names its disks `sda` to `sdz`.
 pub const MOST_DEVICES: u32 = 26;
 
+/// The keys that a layer of a kind has; `None` for what is no kind.
+pub fn keys(kind: &str) -> Option<&'static [&'static str]> {
+    Some(match kind {
+        "devices" => {
+            &["kind", "use", "on", "count", "claimed", "lab", "loop", "null_blk", "scsi_debug", "attributes"]
+        }
+        "md" => &[
+            "kind",
+            "use",
+            "on",
+            "level",
+            "layout",
+            "chunk",
+            "bitmap",
+            "spares",
+            "missing",
+            "resync",
+            "stripe_cache_size",
+            "group_thread_cnt",
+        ],
+        "crypt" => &[
+            "kind",
+            "use",
+            "on",
+            "type",
+            "cipher",
+            "key_size",
+            "sector_size",
+            "no_read_workqueue",
+            "no_write_workqueue",
+            "same_cpu",
+            "submit_from_crypt",
+        ],
+        "lvm" => &["kind", "use", "on", "stripes", "stripe_size"],
+        "filesystem" => &["kind", "use", "on", "type", "features", "data", "journal", "mkfs", "mount"],
+        _ => return None,
+    })
+}
+
 /// A stack as a study writes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Draft {
@@ -395,6 +434,12 @@ impl Draft {
     /// The first thing that is wrong with it.
     pub fn build(&self) -> Result<Stack, StackError> {
         build::build(self)
+    }
+
+    /// What is wrong with it: of each layer the first thing, or else the first of how they fit. Empty where
+    /// [`Draft::build`] gives a stack.
+    pub fn problems(&self) -> Vec<StackError> {
+        build::problems(self)
     }
 }
 

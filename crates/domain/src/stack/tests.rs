@@ -122,3 +122,40 @@ fn a_change_has_to_name_a_layer_and_a_key() {
     assert!(error.contains("the layers are `disks`, `array`"), "{error}");
     assert!(draft(WHOLE).with(&changes(&[("array", "6")])).is_err());
 }
+
+#[test]
+fn the_keys_of_a_kind_are_those_that_are_read() {
+    let layers = [
+        ("devices", "loop=64MiB"),
+        ("md", "on=x; level=5"),
+        ("crypt", "on=x"),
+        ("lvm", "on=x"),
+        ("filesystem", "on=x"),
+    ];
+    for (kind, rest) in layers {
+        let said = refusal(&format!("x: kind={kind}; {rest}; colour=red"));
+        let mut known: Vec<String> = keys(kind).unwrap().iter().map(|key| format!("`{key}`")).collect();
+        known.sort();
+        assert!(said.ends_with(&format!("which has {}", known.join(", "))), "{said}");
+    }
+    assert_eq!(keys("raid"), None);
+}
+
+#[test]
+fn each_layer_says_what_is_wrong_with_it() {
+    let wrong = "disks: kind=devices; count=0; loop=64MiB\na: kind=md; on=disks\nf: kind=filesystem; on=a";
+    let said: Vec<String> = draft(wrong).problems().iter().map(ToString::to_string).collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].starts_with("`stack.disks.count`") && said[1].starts_with("`stack.a.level`"), "{said:?}");
+    assert_eq!(draft(WHOLE).problems(), []);
+}
+
+#[test]
+fn no_device_belongs_to_two_layers() {
+    for key in ["claimed=/dev/sdb", "lab=disk0"] {
+        let said = refusal(&format!(
+            "d: kind=devices; {key}\nlog: kind=devices; {key}\nf: kind=filesystem; on=d; journal=log"
+        ));
+        assert!(said.contains("which is one of `d` already"), "{said}");
+    }
+}

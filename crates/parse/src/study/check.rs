@@ -1,13 +1,12 @@
 //! What the parts of a study have to do with each other.
 
-use super::is_name;
 use super::node::{Node, Section, listed, nearest};
-use super::options;
+use super::{is_name, options, stack};
 use crate::tools::{SHARED_METRICS, dd, fio, shared_metric};
 use domain::Study;
 use domain::lab::ENERGY_MODELLED;
 use domain::outcome::Better;
-use domain::plan::{Cell, Plan};
+use domain::plan::{Cell, Plan, PlanError};
 use domain::rng::Seed;
 use domain::study::{Factor, Target, Tool, Workload};
 use domain::units::{Bytes, Unit};
@@ -23,22 +22,29 @@ pub(super) fn check(study: &Study, root: &Section) {
     }
     metrics_mean_the_same(study, root);
     work_has_a_file(study, root);
+    target_suits_the_stack(study, root);
     for factor in &study.factors {
         names_known_workloads(study, factor, root);
         changes_its_workloads(study, factor, root);
         factor_options_exist(study, factor, root);
     }
     factors_do_not_collide(study, root);
+    stack::changes_exist(study, root);
+    // Stacks are tried here one by one, so that each problem has its place.
+    let plan = Plan::new(Study { stack: None, ..study.clone() }, Seed(0));
+    if let (Some(draft), Ok(plan)) = (&study.stack, &plan) {
+        stack::check(study, draft, &plan.cells, root);
+    }
     if root.is_sound() {
-        cells_are_possible(study, root);
+        cells_are_possible(study, plan, root);
     }
 }
 
-fn workload_node<'a>(root: &Section<'a>, name: &str) -> Node<'a> {
+pub(super) fn workload_node<'a>(root: &Section<'a>, name: &str) -> Node<'a> {
     child(root, "workload", name).expect("a workload that was read stands in the file")
 }
 
-fn factor_node<'a>(root: &Section<'a>, name: &str) -> Node<'a> {
+pub(super) fn factor_node<'a>(root: &Section<'a>, name: &str) -> Node<'a> {
     child(root, "factor", name).expect("a factor that was read stands in the file")
 }
 
@@ -47,7 +53,7 @@ fn child<'a>(root: &Section<'a>, table: &str, name: &str) -> Option<Node<'a>> {
 }
 
 /// The node below, or the node itself where it is not there.
-fn below<'a>(node: Node<'a>, path: &[&str]) -> Node<'a> {
+pub(super) fn below<'a>(node: Node<'a>, path: &[&str]) -> Node<'a> {
     path.iter().fold(node, |node, key| {
         let child = node.section_if_any().and_then(|section| section.get(key));
         child.unwrap_or(node)
@@ -58,9 +64,14 @@ fn applies(factor: &Factor, workload: &Workload) -> bool {
     factor.workloads.is_empty() || factor.workloads.contains(&workload.name)
 }
 
+/// A stack that ends in a block device is a target by itself; where it ends in a filesystem, `stack` asks for the file.
+fn has_no_target(study: &Study) -> bool {
+    study.target == Target::None && study.stack.is_none()
+}
+
 fn has_its_target(study: &Study, workload: &Workload, root: &Section) {
     let tool = workload.tool.name();
-    if study.target == Target::None && !matches!(workload.tool, Tool::Command { .. }) {
+    if has_no_target(study) && !matches!(workload.tool, Tool::Command { .. }) {
         let node = workload_node(root, &workload.name);
         node.refuse_key(format!(
             "{tool} needs something to read or write; add `[target]` with `file = \"256MiB\"`"
@@ -83,10 +94,13 @@ fn has_its_placeholders(study: &Study, workload: &Workload, root: &Section) {
     let items = below(workload_node(root, &workload.name), &["argv"]).items().unwrap_or_default();
     for (item, argument) in items.iter().zip(argv) {
         for name in placeholders(argument) {
-            if name == "target" && study.target == Target::None {
+            if name == "target" && has_no_target(study) {
                 item.refuse("`{target}` stands for the target, and this study has none; add `[target]`");
-            } else if name != "target" && !factors.contains(&name) {
-                let help = match nearest(name, factors.iter().copied().chain(["target"])) {
+            } else if name == "folder" && study.stack.is_none() {
+                item.refuse("`{folder}` stands for the folder of a stack's filesystem that the target's file is in, and this study has no stack; add `[stack.NAME]`, or put a space after the brace if it is meant as it stands");
+            } else if !["target", "folder"].contains(&name) && !factors.contains(&name) {
+                let folder = study.stack.as_ref().map(|_| "folder");
+                let help = match nearest(name, factors.iter().copied().chain(["target"]).chain(folder)) {
                     Some(near) => format!("did you mean `{{{near}}}`?"),
                     None => format!(
                         "add `[factor.{name}]`, or put a space after the brace if it is meant as it stands"
@@ -99,7 +113,7 @@ fn has_its_placeholders(study: &Study, workload: &Workload, root: &Section) {
 }
 
 /// The names in braces, as in `-j{jobs}`; other braces belong to the command.
-fn placeholders(argument: &str) -> Vec<&str> {
+pub(super) fn placeholders(argument: &str) -> Vec<&str> {
     let names = argument.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
     names.map(|(name, _)| name).filter(|name| is_name(name)).collect()
 }
@@ -163,15 +177,31 @@ fn metrics_mean_the_same(study: &Study, root: &Section) {
     }
 }
 
-/// The folder is where Flyball makes the target; what a command names itself needs no word here.
+/// The folder is where Flyball makes the target, or the files below a stack; what a command names itself needs no word
+/// here.
 fn work_has_a_file(study: &Study, root: &Section) {
-    if study.lab.work.is_none() || matches!(study.target, Target::File(_) | Target::Loop(_)) {
-        return;
-    }
+    let problem = match &study.stack {
+        Some(draft) if draft.layers.iter().any(|layer| layer.values.contains_key("loop")) => return,
+        Some(_) => "nothing is made there, for no layer of the stack has `loop`; take `work` out",
+        None if matches!(study.target, Target::File(_) | Target::Loop(_)) => return,
+        None => {
+            "nothing is made there, for this study has no target of `file` or `loop`; add one, or take `work` out"
+        }
+    };
     if let Some(node) = root.get("lab").and_then(|node| node.section()?.get("work")) {
-        node.refuse_key(
-            "nothing is made there, for this study has no target of `file` or `loop`; add one, or take `work` out",
-        );
+        node.refuse_key(problem);
+    }
+}
+
+/// A stack is what the target is on, and no other device can be that too.
+fn target_suits_the_stack(study: &Study, root: &Section) {
+    let key = match study.target {
+        Target::Loop(_) => "loop",
+        Target::LabDevice(_) => "device",
+        Target::None | Target::File(_) => return,
+    };
+    if let Some(node) = child(root, "target", key).filter(|_| study.stack.is_some()) {
+        node.refuse_key("cannot stand beside `[stack]`, whose last layer is the target; take it out, or write `file = \"64MiB\"` for a file of that size in its filesystem");
     }
 }
 
@@ -190,8 +220,10 @@ fn names_known_workloads(study: &Study, factor: &Factor, root: &Section) {
 }
 
 fn changes_its_workloads(study: &Study, factor: &Factor, root: &Section) {
-    let sets_settings =
-        factor.levels.iter().any(|level| !level.settings.is_empty() || level.kernel.is_some());
+    let changes_the_machine = factor
+        .levels
+        .iter()
+        .any(|level| !level.settings.is_empty() || !level.stack.is_empty() || level.kernel.is_some());
     let sets_options = factor.levels.iter().any(|level| !level.options.is_empty());
     for workload in study.workloads.iter().filter(|w| applies(factor, w)) {
         let changes = match &workload.tool {
@@ -200,12 +232,14 @@ fn changes_its_workloads(study: &Study, factor: &Factor, root: &Section) {
             }
             Tool::Fio | Tool::Dd => sets_options,
         };
-        if sets_settings || changes {
+        if changes_the_machine || changes {
             continue;
         }
         let help = match &workload.tool {
             Tool::Command { .. } => format!("put `{{{}}}` into its `argv`", factor.name),
-            Tool::Fio | Tool::Dd => "give the factor an `option` or a `setting`".to_owned(),
+            Tool::Fio | Tool::Dd => {
+                "give the factor an `option`, a `setting` or a part of the `stack`".to_owned()
+            }
         };
         factor_node(root, &factor.name).refuse_key(format!(
             "changes nothing in the workload `{}`; {help}, or name the workloads that it applies to with `workloads = […]`",
@@ -249,7 +283,11 @@ fn factors_do_not_collide(study: &Study, root: &Section) {
                 .flat_map(|level| level.settings.iter().map(|s| format!("setting `{}`", s.setting)));
             let kernel =
                 factor.levels.iter().filter_map(|level| level.kernel.as_ref().map(|_| "kernel".to_owned()));
-            for what in options.chain(settings).chain(kernel) {
+            let stack = factor
+                .levels
+                .iter()
+                .flat_map(|level| level.stack.keys().map(|path| format!("stack's `{path}`")));
+            for what in options.chain(settings).chain(stack).chain(kernel) {
                 let first = *setters.entry(what.clone()).or_insert(&factor.name);
                 if first != factor.name {
                     factor_node(root, &factor.name).refuse_key(format!(
@@ -263,8 +301,8 @@ fn factors_do_not_collide(study: &Study, root: &Section) {
     }
 }
 
-fn cells_are_possible(study: &Study, root: &Section) {
-    let plan = match Plan::new(study.clone(), Seed(0)) {
+fn cells_are_possible(study: &Study, plan: Result<Plan, PlanError>, root: &Section) {
+    let plan = match plan {
         Ok(plan) => plan,
         Err(error) => {
             return root

@@ -1,15 +1,15 @@
 //! `[factor.NAME]`: what is varied.
 
-use super::node::{Node, Scalar, Section};
+use super::node::{Node, Scalar, Section, listed};
 use super::options::{self, Options};
-use super::{MOST_NAME_CHARS, key_name, settings};
+use super::{MOST_NAME_CHARS, key_name, settings, stack};
 use domain::plan::CellId;
 use domain::setting::SettingRequest;
 use domain::stack::Changes;
 use domain::study::{Factor, Level};
 
-/// Names that have a meaning already: the placeholder `{target}`, and the column that names the workload.
-const TAKEN: [&str; 2] = ["target", "workload"];
+/// Names that have a meaning already: the placeholders `{target}` and `{folder}`, and the column that names the workload.
+const TAKEN: [&str; 3] = ["target", "folder", "workload"];
 
 /// A bound on the levels of one factor; a plan of several is bounded by its cells.
 const MOST_LEVELS: usize = 100;
@@ -23,72 +23,74 @@ pub(super) fn read(node: &Node) -> Option<Factor> {
         !taken
     });
     let section = node.section()?;
-    section.only(&["option", "setting", "lab", "levels", "level", "workloads"]);
+    section.only(&["option", "setting", "stack", "lab", "levels", "level", "workloads"]);
     let levels = levels(&section);
     let workloads = section.get("workloads").map_or(Some(vec![]), |node| workloads(&node));
     Some(Factor { name: name?, levels: levels?, workloads: workloads? })
 }
 
+/// What a factor with `levels` varies; at most one of them stands there.
+const VARIED: [&str; 4] = ["option", "setting", "stack", "lab"];
+
 fn levels(section: &Section) -> Option<Vec<Level>> {
-    let (option, setting) = (section.get("option"), section.get("setting"));
+    let varied: Vec<Node> = VARIED.iter().filter_map(|key| section.get(key)).collect();
     if let Some(bundles) = section.get("level") {
-        for other in [option, setting, section.get("lab"), section.get("levels")].into_iter().flatten() {
+        for other in varied.iter().chain(&section.get("levels")) {
             other.refuse_key("cannot stand beside `level`, whose entries say themselves what they change");
         }
         return distinct(&bundles, bundles.items()?, bundle);
     }
     let list = section.require("levels", "levels = [\"4k\", \"64k\"]")?;
     let items = list.items()?;
-    if let Some(machine) = section.get("lab") {
-        for other in [option, setting].into_iter().flatten() {
-            other
-                .refuse_key("cannot stand beside `lab`: a factor varies the machine, an option or a setting");
-        }
-        return kernels(&machine, &list, items);
-    }
-    match (option, setting) {
-        (Some(_), Some(setting)) => {
-            setting.refuse_key("a factor sets an option or a setting, not both; write `[[factor.NAME.level]]` tables for levels that do");
+    match &varied[..] {
+        // For the placeholders of commands; whether one uses it is checked once all workloads are known.
+        [] => distinct(&list, items, |item| Some(named(item.scalar()?.shown))),
+        [one] => match one.key {
+            "option" => options_of(one, &list, items),
+            "setting" => settings_of(one, &list, items),
+            "stack" => stacks_of(one, &list, items),
+            _ => kernels(one, &list, items),
+        },
+        [first, others @ ..] => {
+            for other in others {
+                other.refuse_key(format!(
+                    "cannot stand beside `{}`: a factor sets one of {}; write `[[factor.NAME.level]]` tables for levels that change several",
+                    first.key, listed(&VARIED)
+                ));
+            }
             None
         }
-        (Some(option), None) => {
-            let option = option.text()?;
-            distinct(&list, items, |item| {
-                let Scalar { shown, value } = item.scalar()?;
-                Some(Level {
-                    name: shown,
-                    options: Options::from([(option.to_owned(), value)]),
-                    settings: vec![],
-                    stack: Changes::new(),
-                    kernel: None,
-                })
-            })
-        }
-        (None, Some(setting)) => {
-            let setting = settings::name(setting.text()?, &setting)?;
-            distinct(&list, items, |item| {
-                let Scalar { shown, value } = item.scalar()?;
-                let request = SettingRequest { setting: setting.clone(), value };
-                Some(Level {
-                    name: shown,
-                    options: Options::new(),
-                    settings: vec![request],
-                    stack: Changes::new(),
-                    kernel: None,
-                })
-            })
-        }
-        // For the placeholders of commands; whether one uses it is checked once all workloads are known.
-        (None, None) => distinct(&list, items, |item| {
-            Some(Level {
-                name: item.scalar()?.shown,
-                options: Options::new(),
-                settings: vec![],
-                stack: Changes::new(),
-                kernel: None,
-            })
-        }),
     }
+}
+
+/// A level that changes nothing yet.
+fn named(name: String) -> Level {
+    Level { name, options: Options::new(), settings: vec![], stack: Changes::new(), kernel: None }
+}
+
+fn options_of<'a>(option: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Option<Vec<Level>> {
+    let option = option.text()?;
+    distinct(list, items, |item| {
+        let Scalar { shown, value } = item.scalar()?;
+        Some(Level { options: Options::from([(option.to_owned(), value)]), ..named(shown) })
+    })
+}
+
+fn settings_of<'a>(setting: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Option<Vec<Level>> {
+    let setting = settings::name(setting.text()?, setting)?;
+    distinct(list, items, |item| {
+        let Scalar { shown, value } = item.scalar()?;
+        Some(Level { settings: vec![SettingRequest { setting: setting.clone(), value }], ..named(shown) })
+    })
+}
+
+/// `stack = "array.level"`; whether there is such a layer is checked once the stack is known.
+fn stacks_of<'a>(path: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Option<Vec<Level>> {
+    let path = path.text()?;
+    distinct(list, items, |item| {
+        let value = stack::value(item)?;
+        Some(Level { stack: Changes::from([(path.to_owned(), value.clone())]), ..named(value) })
+    })
 }
 
 /// The levels of a factor that varies the lab's machine: its kernel, and nothing else as yet.
@@ -99,23 +101,18 @@ fn kernels<'a>(machine: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Opt
     }
     distinct(list, items, |item| {
         let Scalar { shown, value } = item.scalar()?;
-        Some(Level {
-            name: shown,
-            options: Options::new(),
-            settings: vec![],
-            stack: Changes::new(),
-            kernel: Some(value),
-        })
+        Some(Level { kernel: Some(value), ..named(shown) })
     })
 }
 
 fn bundle(node: &Node) -> Option<Level> {
     let section = node.section()?;
-    section.only(&["name", "options", "settings"]);
+    section.only(&["name", "options", "settings", "stack"]);
     let name = section.require("name", "name = \"fast\"").and_then(|node| Some(node.scalar()?.shown));
     let options = section.get("options").map_or_else(|| Some(Options::new()), |node| options::read(&node));
     let settings = section.get("settings").map_or(Some(vec![]), |node| settings::read(&node));
-    Some(Level { name: name?, options: options?, settings: settings?, stack: Changes::new(), kernel: None })
+    let stack = section.get("stack").map_or_else(|| Some(Changes::new()), |node| stack::changes(&node));
+    Some(Level { options: options?, settings: settings?, stack: stack?, ..named(name?) })
 }
 
 /// Reads the levels, and sees to it that there are two at least and that their names differ, in file names too.

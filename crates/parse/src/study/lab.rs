@@ -4,6 +4,7 @@ use super::node::{Node, Section, listed, nearest};
 use super::{absolute_path, name};
 use domain::lab::{Dilation, Lab, LabDisk, LabLink, MEMORY};
 use domain::units::Bytes;
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 /// More virtual CPUs than this no host paces at once.
@@ -40,7 +41,7 @@ pub(super) fn read(node: &Node) -> Option<Lab> {
     let modules = get("modules").map_or(Some(vec![]), |n| lines(&n));
     let prepare = get("prepare").map_or(Some(vec![]), |n| lines(&n));
     let work = get("work").map_or(Some(None), |n| absolute_path(&n, "/mnt/test").map(Some));
-    let disks = get("disk").map_or(Some(vec![]), |n| tables(&n, disk, |disk| disk.name.as_str()));
+    let disks = get("disk").map_or(Some(vec![]), |n| tables(&n, disks, |table| table[0].name.as_str()));
     let links = get("link").map_or(Some(vec![]), |n| tables(&n, link, |link| link.name.as_str()));
     let lab = Lab {
         kernel: kernel?,
@@ -48,12 +49,13 @@ pub(super) fn read(node: &Node) -> Option<Lab> {
         memory: memory?,
         dilation: dilation?,
         pstates: pstates?,
-        disks: disks?,
+        disks: disks?.concat(),
         links: links?,
         modules: modules?,
         prepare: prepare?,
         work: work?,
     };
+    disks_differ(&lab, &section);
     links_fit(&lab, &section);
     dilation_fits(&lab, &section);
     Some(lab)
@@ -116,13 +118,38 @@ fn tables<'a, T>(
     complete.then_some(found)
 }
 
-fn disk(section: &Section) -> Option<LabDisk> {
-    section.only(&["name", "model", "size", "link"]);
+/// The disks of one table: one, or as many as it counts, whose names end in a number then.
+fn disks(section: &Section) -> Option<Vec<LabDisk>> {
+    section.only(&["name", "count", "model", "size", "link"]);
+    let count = section.get("count").map_or(Some(None), |node| node.count(1..=MOST_DISKS as u32).map(Some));
     let name = section.require("name", "name = \"disk1\"").and_then(|node| disk_name(&node));
     let model = section.require("model", "model = \"wd-green\"").and_then(|node| words(&node));
     let size = section.get("size").map_or(Some(None), |node| disk_size(&node).map(Some));
     let link = section.get("link").map_or(Some(None), |node| super::name(&node).map(Some));
-    Some(LabDisk { name: name?, model: model?, size: size?, link: link? })
+    let disk = LabDisk { name: name?, model: model?, size: size?, link: link? };
+    let Some(count) = count? else { return Some(vec![disk]) };
+    // Otherwise `disk1` and twelve of it would hold `disk10`, which `disk` and twelve of it hold too.
+    if disk.name.ends_with(|c: char| c.is_ascii_digit()) || disk.name.len() + 2 > MOST_DISK_NAME_CHARS {
+        section.get("name")?.refuse(format!(
+            "is what the names of {count} disks begin with, which a number follows; let it end in a letter, and have {} characters at most",
+            MOST_DISK_NAME_CHARS - 2
+        ));
+        return None;
+    }
+    Some((0..count).map(|n| LabDisk { name: format!("{}{n}", disk.name), ..disk.clone() }).collect())
+}
+
+/// A table that counts may hold the name of another, and all of them more than a guest can have.
+fn disks_differ(lab: &Lab, section: &Section) {
+    let mut names = BTreeSet::new();
+    let twice = lab.disks.iter().find(|disk| !names.insert(&disk.name));
+    let Some(node) = section.get("disk") else { return };
+    if let Some(disk) = twice {
+        node.refuse(format!("the name `{}` is there twice; rename one", disk.name));
+    }
+    if lab.disks.len() > MOST_DISKS {
+        node.refuse(format!("there are {}, and {MOST_DISKS} at most make sense", lab.disks.len()));
+    }
 }
 
 fn disk_name(node: &Node) -> Option<String> {
@@ -156,15 +183,17 @@ fn link(section: &Section) -> Option<LabLink> {
 fn links_fit(lab: &Lab, section: &Section) {
     let items = |key| section.get(key).map(|node| node.items_if_any()).unwrap_or_default();
     let known: Vec<&str> = lab.links.iter().map(|link| link.name.as_str()).collect();
-    for (item, disk) in items("disk").iter().zip(&lab.disks) {
-        let Some(link) = disk.link.as_deref().filter(|link| !known.contains(link)) else { continue };
+    for item in items("disk") {
+        let place = item.section_if_any().and_then(|section| section.get("link"));
+        let Some(link) = place.as_ref().and_then(Node::text).filter(|link| !known.contains(link)) else {
+            continue;
+        };
         let help = match (nearest(link, known.iter().copied()), known.is_empty()) {
             (Some(near), _) => format!("did you mean `{near}`?"),
             (None, true) => format!("add `[[lab.link]]` with `name = \"{link}\"`"),
             (None, false) => format!("there are {}", listed(&known)),
         };
-        let place = item.section_if_any().and_then(|section| section.get("link"));
-        place.as_ref().unwrap_or(item).refuse(format!("there is no link `{link}`; {help}"));
+        place.as_ref().unwrap_or(&item).refuse(format!("there is no link `{link}`; {help}"));
     }
     for (item, link) in items("link").iter().zip(&lab.links) {
         if !lab.disks.iter().any(|disk| disk.link.as_deref() == Some(link.name.as_str())) {
@@ -246,6 +275,29 @@ model = "pci-32-33"
         let disks: Vec<_> = lab.disks.iter().map(|d| (d.name.as_str(), d.size, d.link.as_deref())).collect();
         assert_eq!(disks, [("first", Some(Bytes::from_mib(1024)), Some("pci")), ("second", None, None)]);
         assert_eq!((lab.links[0].name.as_str(), lab.links[0].model.as_str()), ("pci", "pci-32-33"));
+    }
+
+    #[test]
+    fn a_table_of_disks_may_stand_for_several() {
+        let of = "[[lab.disk]]\nname = \"disk\"\ncount = 3\nmodel = \"m\"\n[[lab.disk]]\nname = \"log\"\nmodel = \"m\"\n";
+        let disks = study(of).lab.disks;
+        let names: Vec<&str> = disks.iter().map(|disk| disk.name.as_str()).collect();
+        assert_eq!(names, ["disk0", "disk1", "disk2", "log"]);
+        check(
+            "[[lab.disk]]\nname = \"disk\"\ncount = 20\nmodel = \"m\"\n[[lab.disk]]\nname = \"disk3\"\nmodel = \"m\"\n[[lab.disk]]\nname = \"log\"\ncount = 10\nmodel = \"m\"\n",
+            expect![[r#"
+                line 8, column 1: `lab.disk`: the name `disk3` is there twice; rename one
+                line 8, column 1: `lab.disk`: there are 31, and 26 at most make sense
+            "#]],
+        );
+        check(
+            "[[lab.disk]]\nname = \"a\"\ncount = 0\nmodel = \"m\"\n[[lab.disk]]\nname = \"disk1\"\ncount = 2\nmodel = \"m\"\n[[lab.disk]]\nname = \"a-name-of-19-letter\"\ncount = 2\nmodel = \"m\"\n",
+            expect![[r#"
+                line 10, column 9: `lab.disk[1].count`: has to be from 1 to 26
+                line 13, column 8: `lab.disk[2].name`: is what the names of 2 disks begin with, which a number follows; let it end in a letter, and have 18 characters at most
+                line 17, column 8: `lab.disk[3].name`: is what the names of 2 disks begin with, which a number follows; let it end in a letter, and have 18 characters at most
+            "#]],
+        );
     }
 
     #[test]

@@ -14,12 +14,14 @@ mod measure;
 mod node;
 mod options;
 mod settings;
+mod stack;
 mod workload;
 
 pub use error::{StudyError, StudyErrors};
 
 use domain::Study;
 use domain::lab::Lab;
+use domain::stack::Draft;
 use domain::study::{FORMAT_VERSION, Target};
 use domain::units::Bytes;
 use error::Problems;
@@ -91,10 +93,16 @@ fn reason(message: &str) -> &str {
 
 fn read(root: &Section) -> Option<Study> {
     version(root)?;
-    root.only(&["flyball", "name", "question", "target", "workload", "factor", "settings", "measure", "lab"]);
+    root.only(&[
+        "flyball", "name", "question", "target", "stack", "workload", "factor", "settings", "measure", "lab",
+    ]);
     let name = root.require("name", "name = \"my-study\"").and_then(|node| name(&node));
     let question = root.require("question", "question = \"Does … decide …?\"").and_then(|node| node.text());
     let target = root.get("target").map_or(Some(Target::None), |node| target(&node));
+    let stack = match root.get("stack") {
+        Some(_) => children(root, "stack", "[stack.NAME]", stack::layer).map(|layers| Some(Draft { layers })),
+        None => Some(None),
+    };
     let settings = root.get("settings").map_or(Some(vec![]), |node| settings::read(&node));
     let workloads = children(root, "workload", "[workload.NAME]", workload::read);
     let factors = match root.get("factor") {
@@ -108,7 +116,7 @@ fn read(root: &Section) -> Option<Study> {
         name: name?,
         question: question?.to_owned(),
         target: target?,
-        stack: None,
+        stack: stack?,
         workloads: workloads?,
         factors: factors?,
         settings: settings?,

@@ -399,7 +399,7 @@ fn a_factor_changes_each_of_its_workloads() {
         ),
         expect![[r#"
             line 11, column 9: `factor.block`: changes nothing in the workload `c`; put `{block}` into its `argv`, or name the workloads that it applies to with `workloads = […]`
-            line 14, column 9: `factor.empty`: changes nothing in the workload `w`; give the factor an `option` or a `setting`, or name the workloads that it applies to with `workloads = […]`
+            line 14, column 9: `factor.empty`: changes nothing in the workload `w`; give the factor an `option`, a `setting` or a part of the `stack`, or name the workloads that it applies to with `workloads = […]`
             line 16, column 19: `factor.empty.workloads[2]`: there is no workload `v`; did you mean `w`?
         "#]],
     );
@@ -456,7 +456,7 @@ fn a_factor_has_one_way_to_change_things() {
             "{FIO}[factor.a]\noption = \"bs\"\nsetting = \"governor\"\nlevels = [1, 2]\n[factor.b]\noption = \"bs\"\nlevel = [{{ name = \"x\" }}, {{ options = {{}} }}]\n[factor.target]\noption = \"bs\"\nlevels = [1, 2]\n[factor.c]\noption = \"bs\"\n"
         ),
         expect![[r#"
-            line 10, column 1: `factor.a.setting`: a factor sets an option or a setting, not both; write `[[factor.NAME.level]]` tables for levels that do
+            line 10, column 1: `factor.a.setting`: cannot stand beside `option`: a factor sets one of `option`, `setting`, `stack`, `lab`; write `[[factor.NAME.level]]` tables for levels that change several
             line 13, column 1: `factor.b.option`: cannot stand beside `level`, whose entries say themselves what they change
             line 14, column 26: `factor.b.level[2].name`: missing; write `name = "fast"`
             line 15, column 9: `factor.target`: `target` has a meaning already; choose another name
@@ -708,15 +708,18 @@ proptest! {
     }
 
     #[test]
-    fn no_arrangement_of_known_keys_makes_it_panic(lines in proptest::collection::vec(0_usize..32, 0..24)) {
-        const LINES: [&str; 32] = [
+    fn no_arrangement_of_known_keys_makes_it_panic(lines in proptest::collection::vec(0_usize..48, 0..32)) {
+        const LINES: [&str; 48] = [
             "[target]", "file = \"1M\"", "loop = 3", "[workload.a]", "[workload.b]", "tool = \"fio\"", "tool = \"dd\"",
             "tool = \"command\"", "argv = [\"{f}\", \"{target}\"]", "options = { bs = 1, size = \"9P\" }",
             "[factor.f]", "option = \"bs\"", "setting = \"a.b\"", "levels = [1, 2]", "[[factor.f.level]]", "name = \"x\"",
             "workloads = [\"a\"]", "[settings]", "a.b = 3", "[measure]", "metric = \"iops\"", "repeats = [1, 2]",
             "[[workload.a.metric]]", "pattern = '('",
             "device = \"/dev/sda\"", "[lab]", "dilation = \"auto\"", "work = \"/a\"", "[[lab.disk]]", "[[lab.link]]",
-            "link = \"x\"", "model = \"m\"",
+            "link = \"x\"", "model = \"m\"", "count = 3",
+            "[stack.a]", "[stack.b]", "[stack]", "kind = \"devices\"", "kind = \"md\"", "kind = \"filesystem\"",
+            "on = \"a\"", "on = [\"a\", \"b\"]", "loop = \"64M\"", "lab = \"x\"", "level = 5", "use = false",
+            "stack = \"a.count\"", "stack = { \"b.use\" = false, a.level = 1 }", "argv = [\"{folder}\"]",
         ];
         let body: Vec<&str> = lines.into_iter().map(|n| LINES[n]).collect();
         let _ = parse(&format!("flyball = 1\nname = \"s\"\nquestion = \"q\"\n{}\n", body.join("\n")));
