@@ -119,6 +119,8 @@ pub enum Reply {
     },
     /// It goes on working.
     Alive,
+    /// The workload of the trial begins: what the disks did until now made its target.
+    Begun,
     /// Done as asked.
     Done,
     /// What it is.

@@ -17,9 +17,9 @@ use runner::{Devices, Done, Footing, Host, Site, Stop, Target};
 use std::cell::RefCell;
 use std::fs::File;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Sender};
+use std::sync::{Mutex, PoisonError};
 
 /// Where trials are until the host has them; in memory.
 const NOTEBOOK: &str = "/run/flyball/notebook";
@@ -94,7 +94,12 @@ impl Bench<'_> {
         let done = {
             let port = &Mutex::new(&mut *port);
             std::thread::scope(|scope| {
-                scope.spawn(move || beat(port, &is_measured));
+                scope.spawn(move || {
+                    beat(port, &is_measured);
+                    let mut port = port.lock().unwrap_or_else(PoisonError::into_inner);
+                    // A host that is gone is noticed by whoever sends next.
+                    let _ = send(&mut **port, &Reply::Begun, &[]);
+                });
                 let done = host.trial(&cell, key, &raw, staging.sink());
                 self.watch.stop_beating();
                 done

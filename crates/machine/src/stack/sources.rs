@@ -3,7 +3,7 @@
 use super::{Builder, Device, Error};
 use crate::ledger::{Built, NULL_BLK};
 use crate::settings::numbered;
-use crate::{Ledger, LocalMachine, LoopIo, Machine};
+use crate::{Ledger, LocalMachine, LoopIo, Machine, inventory};
 use domain::stack::{Devices, Layer, Made};
 use domain::units::Bytes;
 use std::collections::BTreeMap;
@@ -164,16 +164,11 @@ fn numbered_disks() -> Vec<String> {
     names.into_iter().filter(|name| name.starts_with("sd")).collect()
 }
 
-/// A disk of the lab carries its name as its serial number.
+/// A disk of the lab carries its name as its serial number: the order of their nodes is the bus scan's.
 fn lab_disk(layer: &str, name: &str) -> Result<Device, Error> {
-    let blocks = LocalMachine.list(Path::new("/sys/block")).unwrap_or_default();
-    let has_serial = |block: &&String| {
-        ["serial", "device/serial"].iter().any(|file| {
-            LocalMachine.text(&format!("/sys/block/{block}/{file}")).is_some_and(|serial| serial == name)
-        })
-    };
-    match blocks.iter().find(has_serial) {
-        Some(block) => Device::at(&format!("/dev/{block}")),
+    let disks = inventory::block_devices(&LocalMachine).map_err(|e| Error::Inventory(e.to_string()))?;
+    match disks.iter().find(|disk| disk.serial.as_deref() == Some(name)) {
+        Some(disk) => Device::at(&format!("/dev/{}", disk.name)),
         None => Err(Error::Unsupported(format!(
             "the layer `{layer}` stands on the lab's disk `{name}`, and this machine has none of that name; add it as `[[lab.disk]]`"
         ))),

@@ -137,9 +137,11 @@ impl<'a> Bed<'a> {
     fn take_in(&mut self, staging: &Staging) -> Result<Option<Nanos>> {
         let patience = self.patience;
         let flag = self.interrupt.flag();
-        let Running { vm, .. } = self.running()?;
+        let Running { vm, disks } = self.running()?;
         loop {
             match vm.receive(patience, flag)? {
+                // What made the target belongs to no trial either.
+                (Reply::Begun, _) => drop(disks.take_account()),
                 (Reply::File { path }, piece) => {
                     let written = staging.take_in(&path)?.write_all(&piece);
                     written.context("cannot store what the guest measured")?;
