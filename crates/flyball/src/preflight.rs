@@ -78,7 +78,7 @@ pub fn varies_kernels(study: &Study) -> bool {
 
 /// Each mistake once, however many cells have it.
 fn mistakes(plan: &Plan) -> BTreeSet<String> {
-    let target = target(&plan.study.target);
+    let target = target(&plan.study);
     let mut found = BTreeSet::new();
     for cell in &plan.cells {
         let job = Job { workload: &cell.workload, target, raw: Path::new("/") };
@@ -92,12 +92,17 @@ fn mistakes(plan: &Plan) -> BTreeSet<String> {
 
 /// Stands for the target that will be made: no driver looks at the file itself. How large a device of a lab's guest is,
 /// the guest will know.
-fn target(kind: &Target) -> Option<(&'static Path, Bytes)> {
+fn target(study: &Study) -> Option<(&'static Path, Bytes)> {
+    let is_there = study.stack.is_some() || study.target != Target::None;
+    is_there.then(|| (Path::new("/target"), size_of(&study.target)))
+}
+
+/// How large a target is, as far as a study says; what the device alone knows is taken for larger than anything.
+pub fn size_of(kind: &Target) -> Bytes {
     const LARGEST: Bytes = Bytes::from_mib(1 << 40);
     match kind {
-        Target::None => None,
-        Target::File(size) | Target::Loop(size) => Some((Path::new("/target"), *size)),
-        Target::LabDevice(_) => Some((Path::new("/target"), LARGEST)),
+        Target::File(size) | Target::Loop(size) => *size,
+        Target::None | Target::LabDevice(_) => LARGEST,
     }
 }
 
@@ -115,6 +120,9 @@ fn why_root(plan: &Plan) -> String {
     let requests = plan.cells.iter().flat_map(|cell| &cell.settings);
     let settings: BTreeSet<String> = requests.map(|r| format!("`{}`", r.setting)).collect();
     let settings = settings.into_iter().collect::<Vec<String>>().join(", ");
+    if plan.study.stack.is_some() {
+        return "builds a stack of storage".to_owned();
+    }
     match (&plan.study.target, settings.is_empty()) {
         (Target::Loop(_), true) => "makes a loop device".to_owned(),
         (Target::Loop(_), false) => format!("makes a loop device and sets {settings}"),

@@ -1,5 +1,6 @@
 //! `flyball run STUDY --dry-run`: every command and every write, before anything happens.
 
+use super::stacks;
 use crate::args::Global;
 use crate::exit::End;
 use crate::{measuring, places, preflight, put};
@@ -13,6 +14,7 @@ use domain::units::Bytes;
 use machine::ledger::{PlannedWrite, preview};
 use machine::settings::Error as SettingError;
 use machine::{LocalMachine, Machine};
+use runner::Devices;
 use runner::tools::{self, Job};
 use serde_json::{Value, json};
 use std::fmt::{Display, Write};
@@ -24,6 +26,9 @@ const SCHEMA: u32 = 1;
 /// What a trial takes besides its workload's own time: settling, starting, writing. As seen on a small server.
 const OVERHEAD: Nanos = Nanos::from_millis(500);
 
+/// Stands for the top of a stack, or the file in it.
+const TOP: &str = "TARGET";
+
 /// Stands for the loop device that will be made: its number is known only then.
 const LOOP: &str = "loopN";
 
@@ -32,7 +37,7 @@ pub fn show(global: &Global, study: Study, seed: Option<u64>, work: &Path) -> Re
     preflight::on_a_host(&study)?;
     let seed = Seed(seed.unwrap_or_else(|| measuring::fresh_seed(LocalMachine.now())));
     let plan = Plan::new(study, seed)?;
-    let target = target(&plan.study.target, work);
+    let target = target(&plan.study, work);
     let cells: Vec<CellPlan> = plan.cells.iter().map(|cell| CellPlan::of(cell, target.as_ref())).collect();
     put(&if global.json {
         as_json(&plan, &cells, target.as_ref())
@@ -76,8 +81,11 @@ impl CellPlan {
 }
 
 /// Where the target would be.
-fn target(kind: &Target, work: &Path) -> Option<(PathBuf, Bytes)> {
-    match kind {
+fn target(study: &Study, work: &Path) -> Option<(PathBuf, Bytes)> {
+    if study.stack.is_some() {
+        return Some((PathBuf::from(TOP), preflight::size_of(&study.target)));
+    }
+    match &study.target {
         Target::None | Target::LabDevice(_) => None,
         Target::File(size) => Some((work.join("target"), *size)),
         Target::Loop(size) => Some((Path::new("/dev").join(LOOP), *size)),
@@ -159,12 +167,13 @@ fn describe(
         0 => writeln!(text)?,
         n => writeln!(text, ", and what the workloads of {n} cells take, which state no time")?,
     }
-    if let Some((path, size)) = target {
+    if let Some((path, size)) = target.filter(|_| plan.study.stack.is_none()) {
         writeln!(text, "makes {} of {size}, and removes it at the end", path.display())?;
     }
     if plan.needs_root() && !places::is_root() {
         writeln!(text, "needs root, which you are not")?;
     }
+    stacks::describe(text, &stacks::of(plan, Devices::Refused));
     for (cell, does) in plan.cells.iter().zip(cells) {
         writeln!(text, "\n{}", cell.id)?;
         for write in &does.writes {
@@ -219,7 +228,8 @@ fn as_json(plan: &Plan, cells: &[CellPlan], target: Option<&(PathBuf, Bytes)>) -
         "repeats": [plan.study.measure.repeats_min, plan.study.measure.repeats_max],
         "expected_seconds": [least.secs(), most.secs()],
         "cells_of_unknown_time": unknown,
-        "target": target.map(|(path, size)| json!({ "path": path, "bytes": size.get() })),
+        "target": target.filter(|_| plan.study.stack.is_none()).map(|(path, size)| json!({ "path": path, "bytes": size.get() })),
+        "stacks": stacks::as_json(&stacks::of(plan, Devices::Refused)),
         "cells": plan.cells.iter().zip(cells).map(cell).collect::<Vec<Value>>(),
         "first_block": order(0).collect::<Vec<String>>(),
     });

@@ -11,6 +11,7 @@ mod paperwork;
 mod read;
 mod record;
 mod run;
+mod stacks;
 mod undo;
 
 use crate::args::{Cli, Command};

@@ -6,12 +6,14 @@
 
 mod commands;
 mod names;
+mod planned;
 mod sources;
 mod verify;
 
 pub use commands::Argv;
 pub(crate) use commands::deactivate;
 pub use names::is_own_uuid;
+pub use planned::planned;
 
 use crate::ledger::{Built, Ledger, RestoreReport};
 use crate::settings::Error as SettingError;

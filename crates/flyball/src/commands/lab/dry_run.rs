@@ -1,20 +1,18 @@
 //! `flyball lab run STUDY --dry-run`: the machine, what is done in it once, and what each cell runs. Nothing is started.
 
 use super::start::Workshop;
+use crate::commands::stacks;
 use crate::exit::End;
-use crate::{measuring, put};
+use crate::{measuring, preflight, put};
 use anyhow::Result;
 use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
 use domain::study::{Study, Target};
-use domain::units::Bytes;
 use machine::{LocalMachine, Machine};
+use runner::Devices;
 use runner::tools::{self, Job};
 use std::fmt::Write;
 use std::path::Path;
-
-/// Stands for the size of a device that does not exist yet.
-const UNKNOWN: Bytes = Bytes::from_mib(1 << 40);
 
 /// Prints the plan.
 pub fn show(workshop: &Workshop, study: Study, seed: Option<u64>) -> Result<End> {
@@ -29,6 +27,7 @@ pub fn show(workshop: &Workshop, study: Study, seed: Option<u64>) -> Result<End>
         plan.study.measure.repeats_min,
         plan.study.measure.repeats_max
     );
+    stacks::describe(&mut text, &stacks::of(&plan, Devices::OfTheGuest));
     for each in &plan.cells {
         cell(&mut text, &plan, each);
     }
@@ -74,8 +73,9 @@ fn cell(text: &mut String, plan: &Plan, cell: &Cell) {
         let _ = writeln!(text, "  write {setting}");
     }
     let target = match &plan.study.target {
+        kind if plan.study.stack.is_some() => Some((Path::new("TARGET"), preflight::size_of(kind))),
         Target::None => None,
-        Target::LabDevice(path) => Some((Path::new(path), UNKNOWN)),
+        Target::LabDevice(path) => Some((Path::new(path), preflight::size_of(&plan.study.target))),
         Target::File(size) | Target::Loop(size) => Some((Path::new("TARGET"), *size)),
     };
     match tools::invocation(&Job { workload: &cell.workload, target, raw: Path::new("RAW") }) {

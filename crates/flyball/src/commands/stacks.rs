@@ -1,0 +1,62 @@
+//! The stacks of a plan: what would be run to build each, for `--dry-run`.
+
+use domain::plan::{CellId, Plan};
+use domain::stack::Stack;
+use machine::stack::{Argv, planned};
+use runner::Devices;
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// A stack, and the cells that stand on it.
+pub struct PlannedStack<'a> {
+    stack: &'a Stack,
+    cells: Vec<&'a CellId>,
+    commands: Vec<Argv>,
+}
+
+/// Each stack of a plan once, in the order of the cells.
+pub fn of(plan: &Plan, devices: Devices) -> Vec<PlannedStack<'_>> {
+    let mut all: Vec<PlannedStack<'_>> = Vec::new();
+    for cell in &plan.cells {
+        let Some(stack) = &cell.stack else { continue };
+        match all.iter_mut().find(|known| known.stack == stack) {
+            Some(known) => known.cells.push(&cell.id),
+            None => {
+                let commands = planned(stack, devices == Devices::OfTheGuest);
+                all.push(PlannedStack { stack, cells: vec![&cell.id], commands });
+            }
+        }
+    }
+    all
+}
+
+/// Adds them to a plan in words.
+pub fn describe(text: &mut String, stacks: &[PlannedStack<'_>]) {
+    // Writing to a String cannot fail.
+    for (index, PlannedStack { stack, cells, commands }) in stacks.iter().enumerate() {
+        let _ = writeln!(text, "\nstack {}: {stack}", index + 1);
+        for argv in commands {
+            let _ = writeln!(text, "  build  {}", argv.join(" "));
+        }
+        let cells: Vec<&str> = cells.iter().map(|cell| cell.as_str()).collect();
+        let _ = writeln!(text, "  for    {}", cells.join(", "));
+    }
+    if !stacks.is_empty() {
+        let _ = writeln!(
+            text,
+            "\nBetween cells only what differs is built anew; at the end all of it is taken down, in reverse."
+        );
+    }
+}
+
+/// The same as JSON.
+pub fn as_json(stacks: &[PlannedStack<'_>]) -> Vec<Value> {
+    let one = |planned: &PlannedStack<'_>| {
+        json!({
+            "stack": planned.stack.to_string(),
+            "cells": planned.cells.iter().map(|cell| cell.as_str()).collect::<Vec<_>>(),
+            "commands": planned.commands,
+        })
+    };
+    stacks.iter().map(one).collect()
+}
