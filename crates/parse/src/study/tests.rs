@@ -698,7 +698,7 @@ fn examples() -> Vec<String> {
 #[test]
 fn each_example_of_the_reference_is_read() {
     let examples = examples();
-    assert_eq!(examples.len(), 5);
+    assert_eq!(examples.len(), 6);
     for text in examples {
         parse(&text).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
     }
@@ -733,6 +733,21 @@ fn the_reference_names_each_shared_metric_and_refused_option() {
     let refused = fio::options::REFUSED.iter().map(|(name, _)| *name).filter(|n| !by_their_like.contains(n));
     for name in metrics.chain(refused).chain(dd::options::NAMES).chain(fio::options::ENGINES) {
         assert!(reference.contains(&format!("`{name}`")), "{name}");
+    }
+}
+
+#[test]
+fn the_reference_names_each_key_of_a_stack() {
+    let reference = include_str!("../../../../docs/STUDY-FORMAT.md");
+    let (_, section) = reference.split_once("\n## `[stack.NAME]`\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    for kind in ["devices", "md", "crypt", "lvm", "filesystem"] {
+        let of_kind =
+            section.split(&format!("\n### {kind}\n")).nth(1).unwrap().split("\n### ").next().unwrap();
+        for key in domain::stack::keys(kind).unwrap() {
+            let place = if ["kind", "use", "on"].contains(key) { section } else { of_kind };
+            assert!(place.contains(&format!("`{key}`")), "{kind}: {key}");
+        }
     }
 }
 
