@@ -605,13 +605,65 @@ fn deep_nesting_is_an_error() {
 
 #[test]
 fn each_study_that_is_shipped_is_read() {
-    for text in [
-        include_str!("../../../../studies/quick.toml"),
-        include_str!("../../../../studies/readahead.toml"),
-        include_str!("../../../../studies/check.toml"),
-    ] {
-        parse(text).unwrap_or_else(|errors| panic!("{errors}"));
+    let studies = [
+        ("quick", include_str!("../../../../studies/quick.toml")),
+        ("readahead", include_str!("../../../../studies/readahead.toml")),
+        ("check", include_str!("../../../../studies/check.toml")),
+        ("dmcrypt-ondemand", include_str!("../../../../studies/dmcrypt-ondemand.toml")),
+        ("raid-levels", include_str!("../../../../studies/raid-levels.toml")),
+        ("raid10-governors", include_str!("../../../../studies/raid10-governors.toml")),
+        ("raid5-journal", include_str!("../../../../studies/raid5-journal.toml")),
+    ];
+    for (name, text) in studies {
+        let study = parse(text).unwrap_or_else(|errors| panic!("{}", errors.show(name)));
+        assert_eq!(study.name, name);
+        Plan::new(study, Seed(1)).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
+}
+
+/// Each cell's stack of a study, once, by the level of its factor.
+fn stacks_by(study: &str, factor: &str) -> String {
+    let plan = Plan::new(parse(study).unwrap(), Seed(1)).unwrap();
+    let mut lines: Vec<String> = Vec::new();
+    for cell in &plan.cells {
+        let line = format!("{}: {}\n", cell.levels[factor], cell.stack.as_ref().unwrap());
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines.concat()
+}
+
+#[test]
+fn the_studies_of_arrays_build_what_they_say() {
+    expect![[r#"
+        one-disk: 1 devices
+        raid0: 4 devices > raid0
+        raid1: 2 devices > raid1
+        raid5: 4 devices > raid5
+        raid6: 4 devices > raid6
+        raid10-n2: 4 devices > raid10 n2
+        raid10-f2: 4 devices > raid10 f2
+        raid10-o2: 4 devices > raid10 o2
+    "#]]
+    .assert_eq(&stacks_by(include_str!("../../../../studies/raid-levels.toml"), "layout"));
+    expect![[r#"
+        n2: 4 devices > raid10 n2 32 KiB
+        f2: 4 devices > raid10 f2 32 KiB
+    "#]]
+    .assert_eq(&stacks_by(include_str!("../../../../studies/raid10-governors.toml"), "layout"));
+    expect![[r#"
+        ext3-ordered: 11 devices > raid5 left-symmetric 32 KiB > ext3 data=ordered
+        ext2: 11 devices > raid5 left-symmetric 32 KiB > ext2
+        ext4-ordered: 11 devices > raid5 left-symmetric 32 KiB > ext4 data=ordered
+        ext3-writeback: 11 devices > raid5 left-symmetric 32 KiB > ext3 data=writeback
+        ext3-journal: 11 devices > raid5 left-symmetric 32 KiB > ext3 data=journal
+        ext3-ordered-mirror: 11 devices > raid5 left-symmetric 32 KiB > 2 devices > raid1 > ext3 data=ordered journal on mirror
+        ext3-journal-mirror: 11 devices > raid5 left-symmetric 32 KiB > 2 devices > raid1 > ext3 data=journal journal on mirror
+        ext4-journal: 11 devices > raid5 left-symmetric 32 KiB > ext4 data=journal
+        crypt-below: 11 devices > plain aes-xts-plain64 > raid5 left-symmetric 32 KiB > ext3 data=ordered
+        crypt-above: 11 devices > raid5 left-symmetric 32 KiB > plain aes-xts-plain64 > ext3 data=ordered
+    "#]].assert_eq(&stacks_by(include_str!("../../../../studies/raid5-journal.toml"), "variant"));
 }
 
 #[test]
@@ -646,7 +698,7 @@ fn examples() -> Vec<String> {
 #[test]
 fn each_example_of_the_reference_is_read() {
     let examples = examples();
-    assert_eq!(examples.len(), 5);
+    assert_eq!(examples.len(), 6);
     for text in examples {
         parse(&text).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
     }
@@ -684,6 +736,21 @@ fn the_reference_names_each_shared_metric_and_refused_option() {
     }
 }
 
+#[test]
+fn the_reference_names_each_key_of_a_stack() {
+    let reference = include_str!("../../../../docs/STUDY-FORMAT.md");
+    let (_, section) = reference.split_once("\n## `[stack.NAME]`\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    for kind in ["devices", "md", "crypt", "lvm", "filesystem"] {
+        let of_kind =
+            section.split(&format!("\n### {kind}\n")).nth(1).unwrap().split("\n### ").next().unwrap();
+        for key in domain::stack::keys(kind).unwrap() {
+            let place = if ["kind", "use", "on"].contains(key) { section } else { of_kind };
+            assert!(place.contains(&format!("`{key}`")), "{kind}: {key}");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn no_text_makes_it_panic(text in "\\PC{0,200}") {
@@ -696,7 +763,11 @@ proptest! {
         length in 0_usize..40,
         insert in "[\\x00-\\x7f\u{feff}é]{0,12}",
     ) {
-        let mut text = include_str!("../../../../studies/readahead.toml").to_owned();
+        let studies = [
+            include_str!("../../../../studies/readahead.toml"),
+            include_str!("../../../../studies/raid5-journal.toml"),
+        ];
+        let mut text = studies[at % 2].to_owned();
         let boundary = |at: usize| (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap();
         let (from, to) = (boundary(at % text.len()), boundary(at % text.len() + length));
         text.replace_range(from..to, &insert);
