@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use domain::lab::ENERGY_MODELLED;
 use domain::plan::Plan;
 use domain::setting::SettingRequest;
+use domain::stack::DraftLayer;
 use domain::study::{Study, Target};
 use domain::units::Bytes;
 use machine::LocalMachine;
@@ -54,9 +55,13 @@ pub fn in_itself(plan: &Plan) -> Result<()> {
 /// # Errors
 /// [`Usage`] where it asks for what only a lab machine has.
 pub fn on_a_host(study: &Study) -> Result<()> {
-    let why = match &study.target {
-        Target::LabDevice(path) => format!(
+    let lab_alone = needs_lab_disks(study);
+    let why = match (&study.target, &lab_alone) {
+        (Target::LabDevice(path), _) => format!(
             "its target is the device `{path}`, which may hold something here, and only a lab machine's devices never do"
+        ),
+        (_, Some(layer)) => format!(
+            "its layer `{layer}` stands on the lab's disks alone, and names nothing that a host has or can make (`claimed`, `loop`, `null_blk`, `scsi_debug`)"
         ),
         _ if varies_kernels(study) => {
             "it varies the kernel, which this host has only one of at a time".to_owned()
@@ -69,6 +74,15 @@ pub fn on_a_host(study: &Study) -> Result<()> {
     let name = &study.name;
     Err(Usage(format!("cannot run the study `{name}` on this host: {why}; run it with `flyball lab run`"))
         .into())
+}
+
+/// A layer whose devices only a lab machine has.
+fn needs_lab_disks(study: &Study) -> Option<String> {
+    let of_the_lab = |layer: &&DraftLayer| {
+        let has = |key: &str| layer.values.contains_key(key);
+        has("lab") && !["claimed", "loop", "null_blk", "scsi_debug"].into_iter().any(has)
+    };
+    study.stack.iter().flat_map(|draft| &draft.layers).find(of_the_lab).map(|layer| layer.name.clone())
 }
 
 /// Whether a study has a factor over kernels.

@@ -481,6 +481,7 @@ impl fmt::Display for Stack {
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Devices(Devices { count: 1, .. }) => f.write_str("1 device"),
             Self::Devices(devices) => write!(f, "{} devices", devices.count),
             Self::Md(md) => {
                 let level = md.level.name();

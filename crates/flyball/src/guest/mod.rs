@@ -28,7 +28,7 @@ const MOUNTS: [(&str, &str, &str); 8] = [
 
 /// Modules that every guest has: the port to the host, the console, frequency policy, and what storage is built of. One
 /// that a kernel lacks is passed over; what needs it then says so.
-const MODULES: [&str; 11] = [
+const MODULES: [&str; 12] = [
     "virtio_console",
     "virtio_scsi",
     "sd_mod",
@@ -40,6 +40,7 @@ const MODULES: [&str; 11] = [
     "dm_mod",
     "md_mod",
     "loop",
+    "configfs",
 ];
 
 /// `flyball lab-guest`: as the first process of a machine it becomes its init, else its agent.
@@ -58,10 +59,7 @@ pub fn main() -> Result<()> {
 fn boot() -> Result<()> {
     for (kind, at, options) in MOUNTS {
         // Not every kernel has every one of them.
-        let _ = std::fs::create_dir_all(at);
-        let mut mount = Command::new("/usr/bin/busybox");
-        mount.args(["mount", "-t", kind, "-o", if options.is_empty() { "rw" } else { options }, kind, at]);
-        if !mount.status().context("cannot run busybox")?.success() && kind == "proc" {
+        if !mount(kind, at, options)? && kind == "proc" {
             bail!("cannot mount /proc");
         }
     }
@@ -69,6 +67,8 @@ fn boot() -> Result<()> {
         // One that a kernel lacks is missed by whoever needs it, who then says so.
         let _ = load(module);
     }
+    // Its folder comes with its module. Hosts have it mounted by systemd.
+    mount("configfs", "/sys/kernel/config", "")?;
     rustix::system::sethostname(b"lab").context("cannot set the host's name")?;
     // Programs that talk to themselves over the network need it, and no other does.
     let _ = Command::new("/usr/bin/busybox").args(["ifconfig", "lo", "up"]).status();
@@ -88,6 +88,15 @@ fn boot() -> Result<()> {
         break;
     }
     Ok(())
+}
+
+/// Whether it could be mounted.
+fn mount(kind: &str, at: &str, options: &str) -> Result<bool> {
+    let _ = std::fs::create_dir_all(at);
+    let options = if options.is_empty() { "rw" } else { options };
+    let mut mount = Command::new("/usr/bin/busybox");
+    mount.args(["mount", "-t", kind, "-o", options, kind, at]);
+    Ok(mount.status().context("cannot run busybox")?.success())
 }
 
 /// What programs in the guest find in their environment. There is no udev, and those that would wait for it are told.

@@ -1,0 +1,167 @@
+//! Stacks of storage in lab machines: every kind of layer is built by the real tools on the real kernel, becomes what was
+//! asked for, and leaves nothing.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says why it skips"
+)]
+
+mod support;
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use support::{Place, lab};
+
+const EVERY_STACK: &str = include_str!("studies/every-stack.toml");
+
+/// Memory as disks, through both modules that make such.
+const MADE_DEVICES: &str = r#"
+flyball = 1
+name = "made"
+question = "Do devices of memory come and go?"
+[target]
+file = "4MiB"
+[stack.disks]
+kind = "devices"
+count = 2
+null_blk = "32MiB"
+attributes = "irqmode=2 completion_nsec=20000"
+[stack.array]
+kind = "md"
+on = "disks"
+level = 1
+[workload.made]
+tool = "command"
+argv = ["dd", "if={target}", "of=/dev/null", "bs=1M", "count=4", "iflag=direct"]
+[measure]
+metric = "elapsed"
+repeats = 1
+settle = "100ms"
+"#;
+
+/// Runs studies as on any host, and shows what the machine held before and after, and what each trial stood on.
+const SCRIPT: &str = r#"
+set -e
+exec 3>&1 >&2
+# The device nodes of modules that were loaded meanwhile stay, as on any machine.
+held() {
+    ls /sys/block
+    cat /proc/mdstat | sed 1d
+    dmsetup ls
+    dmsetup info -c --noheadings -o name 2> /dev/null || true
+    cut -d ' ' -f 4- /proc/self/mountinfo
+    find /run/place /dev/mapper /sys/kernel/config/nullb /etc/lvm /run/lvm 2> /dev/null | grep -v /run/place/state || true
+    cat /sys/module/scsi_debug/parameters/add_host 2> /dev/null || true
+}
+# LVM makes the folder of its settings where there is none.
+mkdir -p /run/place/work /etc/lvm
+modprobe -a raid0 raid1 raid456 raid10 dm_crypt
+modprobe null_blk nr_devices=0
+export FLYBALL_STATE=/run/place/state FLYBALL_NOTEBOOK=/run/notebook
+held > /run/before
+for study in /run/*.toml; do
+    code=0
+    flyball run $study --work /run/place/work/stacks || code=$?
+    echo "@@ ended $study $code" >&3
+done
+held > /run/after
+if diff /run/before /run/after >&3; then echo '@@ nothing left' >&3; fi
+echo "@@ status $(flyball status)" >&3
+for trial in /run/notebook/runs/*/trials/*; do
+    echo "@@ $(basename $trial)" >&3
+    cat $trial/trial.json >&3
+done
+"#;
+
+#[test]
+fn every_stack_becomes_what_was_asked_and_leaves_nothing() {
+    let place = Place::new();
+    let tools = ["mdadm", "cryptsetup", "dmsetup", "lvm", "mke2fs", "mkfs.xfs", "mkfs.btrfs", "wipefs"];
+    for kernel in lab::KERNELS {
+        if let Some(why) = lab::without(&tools).or_else(|| lab::missing(&place, kernel)) {
+            eprintln!("skipped: {why}");
+            return;
+        }
+        let scsi = MADE_DEVICES
+            .replace("null_blk = \"32MiB\"", "scsi_debug = \"32MiB\"")
+            .replace("irqmode=2 completion_nsec=20000", "delay=0")
+            .replace("name = \"made\"", "name = \"scsi\"")
+            .replace("workload.made", "workload.scsi");
+        let studies = [("every", EVERY_STACK), ("made", MADE_DEVICES), ("scsi", &scsi)];
+        let files: Vec<String> = studies
+            .iter()
+            .map(|(name, text)| format!("cat > /run/{name}.toml << 'END OF STUDY'\n{text}\nEND OF STUDY\n"))
+            .collect();
+        let script = format!("{}{SCRIPT}", files.concat());
+        let text = place
+            .ok(&["lab", "exec", "--kernel", kernel, "--memory", "1536MiB", "--", "bash", "-c", &script]);
+        let (lines, trials) = read(&text);
+        assert!(lines.contains(&"nothing left".to_owned()), "{text}");
+        assert!(lines.contains(&"status nothing is changed".to_owned()), "{lines:?}");
+        stood(&trials);
+        eprintln!("kernel {kernel}: {} stacks stood as asked, 0 left", trials.len() - 1);
+    }
+}
+
+/// The marked lines, and what each trial stood on, or why it failed.
+fn read(text: &str) -> (Vec<String>, BTreeMap<String, Value>) {
+    let (mut lines, mut trials) = (Vec::new(), BTreeMap::new());
+    for part in text.split("@@ ").skip(1) {
+        let (name, rest) = part.split_once('\n').unwrap();
+        match serde_json::from_str(rest) {
+            Ok(trial) => drop(trials.insert(name.to_owned(), trial)),
+            Err(_) => lines.push(name.to_owned()),
+        }
+    }
+    (lines, trials)
+}
+
+/// A layer of a trial's stack, as the kernel showed it.
+fn layer<'a>(trials: &'a BTreeMap<String, Value>, cell: &str, layer: &str) -> &'a str {
+    let trial = &trials[&format!("b00.read_{cell}.a0")];
+    let shown = &trial["environment"][format!("stack.{layer}")];
+    shown.as_str().unwrap_or_else(|| panic!("{cell}: {trial:#}"))
+}
+
+fn stood(trials: &BTreeMap<String, Value>) {
+    assert_eq!(trials.len(), 22 + 2, "{:?}", trials.keys());
+    let array = |cell| layer(trials, cell, "array");
+    assert_eq!(array("raid0"), "raid0, chunk 64 KiB, 4 members");
+    assert!(array("raid1").starts_with("raid1, 4 members, bitmap +"), "{}", array("raid1"));
+    assert_eq!(array("raid4"), "raid4, left-asymmetric, chunk 64 KiB, 4 members, stripe_cache_size 256");
+    assert_eq!(
+        array("raid5-threads"),
+        "raid5, right-asymmetric, chunk 64 KiB, 4 members, stripe_cache_size 1024, group_thread_cnt 2"
+    );
+    let degraded = "raid5, left-symmetric, chunk 64 KiB, 4 members, 1 missing, stripe_cache_size 256";
+    assert_eq!(array("raid5-degraded"), degraded);
+    assert_eq!(array("raid5-spare"), "raid5, left-symmetric, chunk 64 KiB, 3 members, stripe_cache_size 256");
+    assert_eq!(array("raid6"), "raid6, left-symmetric, chunk 64 KiB, 4 members, stripe_cache_size 256");
+    for (cell, layout) in [("n2-ext2", "near"), ("f2-ext3-journal", "far"), ("o2-ext3-ordered", "offset")] {
+        assert_eq!(array(cell), format!("raid10, {layout}=2, chunk 64 KiB, 4 members"));
+    }
+    let files = |cell| layer(trials, cell, "files");
+    for (cell, kind, mode) in [
+        ("n2-ext2", "ext2 ", ""),
+        ("f2-ext3-journal", "ext3 ", "data=journal"),
+        ("ext4-writeback", "ext4 ", "data=writeback"),
+        ("ext4-like-ext3", "ext4 ", "data=journal"),
+        ("ext4-without-journal", "ext4 ", ""),
+        ("xfs", "xfs ", ""),
+        ("btrfs", "btrfs ", ""),
+    ] {
+        assert!(files(cell).starts_with(kind) && files(cell).contains(mode), "{}", files(cell));
+    }
+    assert!(files("ext4-writeback").contains("noatime"), "{}", files("ext4-writeback"));
+    assert_eq!(layer(trials, "journal-elsewhere", "mirror"), "raid1, 2 members");
+    let above = "luks2 aes-xts-plain64, sectors of 4096 bytes, no_write_workqueue";
+    assert_eq!(layer(trials, "crypt-above", "vault"), above);
+    let below = "plain aes-cbc-essiv:sha256, sectors of 512 bytes, same_cpu_crypt, submit_from_crypt_cpus";
+    assert_eq!(layer(trials, "crypt-below", "below"), below);
+    assert_eq!(layer(trials, "lvm-of-disks", "pool"), "striped 4 64");
+    assert_eq!(layer(trials, "lvm-on-array", "pool"), "linear");
+    let failed = trials["b00.read_too-small.a0"]["validity"].to_string();
+    assert!(failed.contains("failed") && failed.contains("larger than 300MB"), "{failed}");
+    let valid = trials.values().filter(|trial| !trial["measurement"].is_null()).count();
+    assert_eq!(valid, trials.len() - 1, "one was meant to fail");
+}
