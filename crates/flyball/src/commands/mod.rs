@@ -11,6 +11,7 @@ mod paperwork;
 mod read;
 mod record;
 mod run;
+mod tune;
 mod undo;
 
 use crate::args::{Cli, Command};
@@ -34,7 +35,8 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Report(arguments) => read::report(global, arguments),
         Command::Export(arguments) => export::export(global, arguments),
         Command::Status => undo::status(global),
-        Command::Restore => undo::restore(global),
+        Command::Restore(arguments) => undo::restore(global, arguments),
+        Command::Tune(arguments) => tune::tune(global, arguments),
         Command::Completions { shell } => paperwork::completions(*shell),
         Command::Man { folder } => paperwork::man(folder),
         Command::Supervise { state } => undo::supervise(state),
