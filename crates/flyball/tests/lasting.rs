@@ -11,6 +11,7 @@ mod support;
 use domain::rng::Seed;
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -154,6 +155,16 @@ fn a_sysctl_lasts_is_understood_by_sysctl_drifts_and_is_taken_back() {
 
 #[test]
 fn a_rule_for_a_block_device_is_taken_by_udev() {
+    a_rule_is_taken(None);
+}
+
+#[test]
+fn a_rule_goes_by_the_serial_number_that_udev_has_found_whatever_is_in_it() {
+    a_rule_is_taken(Some("Flyball_T3st[1]*|?_{x}"));
+}
+
+/// With a serial number, where one is given, which a rule before ours finds.
+fn a_rule_is_taken(serial: Option<&str>) {
     if skipped() {
         return;
     }
@@ -162,6 +173,16 @@ fn a_rule_for_a_block_device_is_taken_by_udev() {
         eprintln!("skipped: no loop device can be made here");
         return;
     };
+    let rules = place.path("root/etc/udev/rules.d");
+    if let Some(serial) = serial {
+        let number = value(&format!("/sys/block/{}/dev", device.name));
+        let database = place.path("root/run/udev/data");
+        fs::create_dir_all(&database).unwrap();
+        fs::write(database.join(format!("b{number}")), format!("E:ID_SERIAL={serial}\n")).unwrap();
+        fs::create_dir_all(&rules).unwrap();
+        let rule = format!("KERNEL==\"{}\", ENV{{ID_SERIAL}}=\"{serial}\"\n", device.name);
+        fs::write(rules.join("10-serial.rules"), rule).unwrap();
+    }
     let (ahead, scheduler) = (device.queue("read_ahead_kb"), device.queue("scheduler"));
     let (ahead_before, scheduler_before) = (value(&ahead), value(&scheduler));
     let sets = [
@@ -174,7 +195,8 @@ fn a_rule_for_a_block_device_is_taken_by_udev() {
         command.args(["--set", set]);
     }
     ok(&mut command);
-    let rules = place.path("root/etc/udev/rules.d");
+    let text = fs::read_to_string(rules.join("90-flyball.rules")).unwrap();
+    assert_eq!(text.contains("KERNEL=="), serial.is_none(), "{text}");
     // The rounding of 333 KiB to pages is noticed, and nothing of the order is kept.
     let told =
         refused(&mut tune(&place, &["--persist", "--set", &format!("read_ahead_kb@{}=333", device.name)]), 1);
@@ -207,7 +229,59 @@ fn a_rule_for_a_block_device_is_taken_by_udev() {
     assert_eq!(status(&place)["lasting"]["settings"][0]["drift"], serde_json::json!([]));
     ok(&mut tune(&place, &["--undo"]));
     assert_eq!((value(&ahead), value(&scheduler)), (ahead_before, scheduler_before));
-    assert_eq!(fs::read_dir(rules).unwrap().count(), 0);
+    assert!(!rules.join("90-flyball.rules").exists());
+}
+
+#[test]
+fn what_the_kernel_reads_at_boot_alone_is_printed_for_its_command_line() {
+    const PARAMETER: &str = "/sys/module/loop/parameters/max_part";
+    if skipped() {
+        return;
+    }
+    let writable = fs::metadata(PARAMETER).map(|m| m.permissions().mode() & 0o222 != 0);
+    if writable.unwrap_or(true) {
+        eprintln!("skipped: there is no `{PARAMETER}` here that is only read at boot");
+        return;
+    }
+    let (place, before) = (Place::new(), value(PARAMETER));
+    let output = tune(&place, &["--persist", "--set", &format!("{PARAMETER}=9")]).output().unwrap();
+    let told = support::stderr(&output);
+    assert!(output.status.success() && told.contains("loop.max_part=9"), "{told}");
+    assert_eq!(value(PARAMETER), before);
+    let told = status(&place);
+    let drift = told["lasting"]["settings"][0]["drift"][0].as_str().unwrap();
+    assert!(drift.contains("next start"), "{told}");
+    assert_eq!(told["lasting"]["files"], serde_json::json!([]));
+    ok(&mut tune(&place, &["--undo"]));
+    assert_eq!(status(&place)["lasting"]["settings"], serde_json::json!([]));
+}
+
+#[test]
+fn the_service_at_boot_is_installed_and_removed_by_a_program_that_lies_well() {
+    if skipped() {
+        return;
+    }
+    let place = Place::new();
+    let restore = |argument: &str| {
+        let mut command = place.flyball(&["restore", argument]);
+        command.env("FLYBALL_ROOT", place.path("root"));
+        command
+    };
+    let unit = etc(&place, "systemd/system/flyball-recover.service");
+    let output = restore("--install").output().unwrap();
+    if !output.status.success() {
+        // Where this was built below a folder that anybody may write, that is what it has to say.
+        let told = support::stderr(&output);
+        assert!(told.contains("everybody may write") || told.contains("does not outlast"), "{told}");
+        eprintln!("skipped: {told}");
+        return;
+    }
+    let text = fs::read_to_string(&unit).unwrap();
+    assert!(text.contains(&format!("ExecStart={} restore\n", env!("CARGO_BIN_EXE_flyball"))), "{text}");
+    assert!(text.contains(place.path("state").to_str().unwrap()), "{text}");
+    assert!(ok(&mut restore("--uninstall")).contains("removed"));
+    assert!(!unit.exists());
+    assert!(ok(&mut restore("--uninstall")).contains("not installed"));
 }
 
 #[test]

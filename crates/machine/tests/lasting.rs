@@ -400,7 +400,10 @@ fn dying_at_any_operation_leaves_nothing_or_a_complete_lasting_change() {
         assert!(host.undo().report.is_clean(), "{case}");
         assert_eq!((host.tree.snapshot(), texts(&host)), before, "{case}");
     });
-    println!("{deaths} deaths while making changes last: {none} left nothing, {whole} left all of it");
+    println!(
+        "{} runs, {deaths} deaths while making changes last: {none} left nothing, {whole} left all of it",
+        none + whole
+    );
     assert!(none > 100 && whole > 8);
 }
 
@@ -435,7 +438,12 @@ fn dying_at_any_operation_of_a_second_order_leaves_the_first_or_both() {
         assert!(host.undo().report.is_clean(), "{case}");
         assert_eq!(host.tree.snapshot(), before, "{case}");
     });
-    println!("{deaths} deaths in a second order: {} left the first, {} both", ends[0], ends[1]);
+    println!(
+        "{} runs, {deaths} deaths in a second order: {} left the first, {} both",
+        ends[0] + ends[1],
+        ends[0],
+        ends[1]
+    );
 }
 
 #[test]
@@ -457,7 +465,12 @@ fn dying_at_any_operation_of_taking_back_leaves_all_or_nothing_of_it() {
             assert_eq!(host.drifts(), [], "{case}");
         }
     });
-    println!("{deaths} deaths while taking back: {} left all in place, {} nothing", ends[0], ends[1]);
+    println!(
+        "{} runs, {deaths} deaths while taking back: {} left all in place, {} nothing",
+        ends[0] + ends[1],
+        ends[0],
+        ends[1]
+    );
     assert!(ends[0] > 0 && ends[1] > 0);
 }
 
@@ -528,6 +541,50 @@ fn a_change_that_was_there_already_lasts_and_is_not_undone() {
     assert_eq!(undone.report.undone.iter().filter(|u| u.fate != Fate::Untouched).count(), 0);
     assert_eq!(host.tree.get("/proc/sys/vm/swappiness").as_deref(), Some("60"));
     assert_eq!(host.files(), BTreeMap::new());
+}
+
+#[test]
+fn a_trial_on_top_of_a_lasting_change_goes_back_to_it() {
+    let host = Host::new();
+    host.make(&order(&[("vm.swappiness", "10")])).unwrap();
+    let machine = &host.tree;
+    let (mut ledger, _) = Ledger::open(&host.state(), &machine).unwrap();
+    ledger.apply(&order(&[("vm.swappiness", "5")]).requests, None).unwrap();
+    drop(ledger);
+    assert_eq!(host.recover().restored().count(), 1);
+    assert_eq!(host.tree.get("/proc/sys/vm/swappiness").as_deref(), Some("10"));
+    assert_eq!(host.drifts(), []);
+}
+
+#[test]
+fn a_power_cut_leaves_no_file_or_all_of_them() {
+    let (mut none, mut whole) = (0, 0);
+    let cuts = every_death(|act, case| {
+        let mut host = Host::new();
+        act(&host, &|site| drop(make_on(site, &order(EACH))));
+        // The machine starts again, with the values that it begins with.
+        host.tree = Tree::new(Tunables::Global, "ondemand");
+        host.tree.set("/proc/sys/kernel/random/boot_id", "boot-2");
+        let fresh = host.tree.snapshot();
+        let report = host.recover();
+        assert!(report.failed().next().is_none() && report.foreign().next().is_none(), "{case}: {report:?}");
+        assert_eq!(host.tree.snapshot(), fresh, "{case}");
+        let status = host.status();
+        assert!(!status.unfinished, "{case}");
+        assert!(status.files.iter().all(|(_, state)| *state == FileState::AsWritten), "{case}");
+        if status.entries.is_empty() {
+            assert_eq!(host.files(), BTreeMap::new(), "{case}");
+            none += 1;
+        } else {
+            assert_eq!(host.files().len(), 3, "{case}");
+            whole += 1;
+        }
+    });
+    println!(
+        "{} runs, {cuts} power cuts while making changes last: {none} left no file, {whole} all",
+        none + whole
+    );
+    assert!(none > 0 && whole > 0);
 }
 
 #[test]

@@ -150,9 +150,29 @@ impl Ledger<'_> {
             let hint = hint(self.machine, &path, &source);
             return Err(Error::Write { setting, value: change.new.clone(), path, source, hint });
         }
-        // A value that is still the old one may be on its way.
-        let waits = |now: &str| same(now, &change.old);
-        let value = shown(place, read_late(self.machine, &path, waits))?;
+        let at_once = value_before(self.machine, place)?;
+        if same(&at_once, &change.old) {
+            // It may be on its way.
+            let waits = |now: &str| same(now, &change.old);
+            let late = shown(place, read_late(self.machine, &path, waits))?;
+            if !same(&late, &change.old) && !same(&late, &change.new) {
+                // Made of ours by the kernel, or somebody else's: not noted, so that it is judged with care.
+                return Ok(late);
+            }
+            return self.taken(place, change, index, late);
+        }
+        self.taken(place, change, index, at_once)
+    }
+
+    /// Notes what was read, with what came with it.
+    fn taken(
+        &mut self,
+        place: &Place,
+        change: &Change,
+        index: usize,
+        value: String,
+    ) -> Result<String, Error> {
+        let setting = place.setting.to_string();
         let mut kept = Vec::new();
         for keep in &change.keeps {
             let read = read(self.machine, &keep.path);
