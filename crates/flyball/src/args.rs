@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use domain::Nanos;
 use domain::lab::MEMORY;
+use domain::setting::{SettingName, SettingRequest};
 use domain::units::Bytes;
 use std::path::PathBuf;
 
@@ -69,7 +70,9 @@ pub enum Command {
     /// Show what Flyball has changed on this machine and not yet put back
     Status,
     /// Put back everything that Flyball changed
-    Restore,
+    Restore(Restore),
+    /// Make settings outlast the next restart of the machine, or take that back
+    Tune(Tune),
     /// Print a completion script for a shell
     Completions {
         /// Which shell
@@ -90,6 +93,41 @@ pub enum Command {
         /// The state folder
         state: PathBuf,
     },
+}
+
+#[derive(Args, Debug)]
+pub struct Restore {
+    /// Install a service that puts everything back at boot, after a power cut or a crash of the kernel
+    #[arg(long, conflicts_with = "uninstall")]
+    pub install: bool,
+    /// Remove that service
+    #[arg(long)]
+    pub uninstall: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Tune {
+    /// A finding of `flyball explain`, to be measured before and after; not there yet
+    #[arg(value_name = "FINDING", conflicts_with_all = ["set", "undo"])]
+    pub finding: Option<String>,
+    /// Write this setting: `vm.dirty_ratio=5`, `read_ahead_kb@sda=512`; may be given more than once
+    #[arg(long, value_name = "SETTING=VALUE", value_parser = request, conflicts_with = "undo")]
+    pub set: Vec<SettingRequest>,
+    /// Keep it, after this program and over restarts of the machine
+    #[arg(long, conflicts_with = "undo")]
+    pub persist: bool,
+    /// Take back every lasting change
+    #[arg(long)]
+    pub undo: bool,
+    /// Show what would be written and where; do nothing
+    #[arg(long, conflicts_with = "undo")]
+    pub dry_run: bool,
+    /// Why, for whoever finds it later
+    #[arg(long, value_name = "TEXT", conflicts_with = "undo")]
+    pub why: Option<String>,
+    /// Even where another program that tunes this machine would fight the value
+    #[arg(long, conflicts_with = "undo")]
+    pub beside_rivals: bool,
 }
 
 #[derive(Args, Debug)]
@@ -329,6 +367,17 @@ fn interval(text: &str) -> Result<Nanos, String> {
         Ok(interval)
     } else {
         Err("an interval lies between 100us and 60s".into())
+    }
+}
+
+/// `SETTING=VALUE`, at the first `=`.
+fn request(text: &str) -> Result<SettingRequest, String> {
+    match text.split_once('=') {
+        Some((setting, value)) if !setting.trim().is_empty() && !value.trim().is_empty() => {
+            let setting = SettingName::parse(setting.trim());
+            Ok(SettingRequest { setting, value: value.trim().to_owned() })
+        }
+        _ => Err("write a setting and its value: vm.dirty_ratio=5, read_ahead_kb@sda=512".into()),
     }
 }
 

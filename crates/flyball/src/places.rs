@@ -2,6 +2,7 @@
 
 use crate::args::Global;
 use anyhow::{Context, Result};
+use machine::lasting::Roots;
 use std::env;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +27,11 @@ pub fn state() -> Result<PathBuf> {
         return Ok("/var/lib/flyball".into());
     }
     Ok(xdg("XDG_STATE_HOME", ".local/state", "the ledger of changes", "FLYBALL_STATE")?.join("flyball"))
+}
+
+/// Where the system's configuration is: below `FLYBALL_ROOT`, else `/`.
+pub fn roots() -> Roots {
+    Roots::below(&variable("FLYBALL_ROOT").unwrap_or_else(|| "/".into()))
 }
 
 /// Where kernels and guest images of the lab are kept: `FLYBALL_CACHE`, else `flyball` in the XDG cache home.

@@ -1,14 +1,17 @@
 //! Settings as factors, on this machine's own loop devices and sysctls: written, seen by the workload, put back.
 #![allow(
     clippy::unwrap_used,
+    clippy::print_stdout,
     clippy::print_stderr,
     reason = "a test fails by panicking, and says why it skips"
 )]
 
 mod support;
 
+use domain::rng::Seed;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::time::{Duration, Instant};
 use support::{Place, is_root, wait_until};
 
 const SYSCTL: &str = "/proc/sys/vm/dirty_expire_centisecs";
@@ -148,6 +151,91 @@ fn a_foreign_write_during_a_run_is_left_alone_and_reported() {
     assert_eq!(after, "2718", "somebody else's value was overwritten");
     assert_eq!(output.status.code(), Some(5), "{told}");
     assert!(told.contains("somebody else"), "{told}");
+}
+
+/// Of no weight: how hard the kernel tries before it compacts memory.
+const WEIGHTLESS: &str = "/proc/sys/vm/extfrag_threshold";
+
+/// Put back whatever happens.
+struct Back(String);
+
+impl Drop for Back {
+    fn drop(&mut self) {
+        let _ = fs::write(WEIGHTLESS, &self.0);
+    }
+}
+
+#[test]
+fn a_foreign_write_at_any_moment_of_a_trial_is_left_reported_and_marks_the_trial() {
+    const WRITES: u32 = 50;
+    // One trial of each run is written into: its workload takes as long, after a moment of settling.
+    const SPAN: f64 = 0.5;
+    if skipped() {
+        return;
+    }
+    let place = Place::new();
+    let now = || fs::read_to_string(WEIGHTLESS).unwrap().trim().to_owned();
+    let before = Back(now());
+    let study = place.study(
+        "foreign",
+        r#"
+flyball = 1
+name = "foreign"
+question = "Is a value that somebody else writes in the middle of a trial left alone?"
+
+[workload.wait]
+tool = "command"
+argv = ["sh", "-c", "sleep 0.5; echo 1 done"]
+
+[[workload.wait.metric]]
+name = "done"
+pattern = '^(?<value>[0-9]+) done$'
+unit = "count"
+better = "higher"
+
+[settings]
+"vm.extfrag_threshold" = 510
+
+[measure]
+metric = "done"
+repeats = [3, 3]
+drop_caches = false
+settle = "0s"
+"#,
+    );
+    let mut moments = Seed(50).stream("moments");
+    let (mut left, mut reported, mut marked) = (0, 0, 0);
+    for round in 0..WRITES {
+        fs::write(WEIGHTLESS, &before.0).unwrap();
+        let child = place.spawn(&["run", &study, "--new"]);
+        // No pause in the waiting: the moments right after the write are wanted too. On a busy machine a sleep may be
+        // longer than the trial; then it is tried again in the next one.
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            while now() != "510" {
+                assert!(Instant::now() < deadline, "round {round}: no trial was met");
+            }
+            std::thread::sleep(Duration::from_secs_f64(SPAN * moments.unit()));
+            if now() == "510" {
+                break;
+            }
+        }
+        let foreign = (600 + round).to_string();
+        fs::write(WEIGHTLESS, &foreign).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let told = support::stderr(&output);
+        left += u32::from(now() == foreign);
+        let left_alone = format!("`{WEIGHTLESS}` is `{foreign}` now");
+        reported += u32::from(output.status.code() == Some(5) && told.contains(&left_alone));
+        let is_marked =
+            |text: &String| text.contains("setting-changed") && text.contains(&format!("`{foreign}`"));
+        marked += place.trial_files().iter().filter(|text| is_marked(text)).count();
+        if !told.contains(&left_alone) {
+            eprintln!("round {round}: {told}");
+        }
+    }
+    println!("{WRITES} foreign writes: {left} left, {reported} reported, {marked} trials marked");
+    assert_eq!((left, reported, marked), (WRITES, WRITES, WRITES as usize));
 }
 
 /// The children of a process whose command line names this word.

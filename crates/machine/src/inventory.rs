@@ -19,7 +19,7 @@ mod rivals;
 mod virtualisation;
 
 pub use identity::identity;
-pub use rivals::{process_names, unit_names};
+pub use rivals::{process_names, rivals, unit_names};
 
 use crate::Machine;
 use domain::inventory::{Inventory, Kernel, SCHEMA, Virtualisation};

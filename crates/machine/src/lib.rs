@@ -3,8 +3,10 @@
 //! Invariant: nothing in this program writes to a machine except through the ledger of this crate.
 
 mod access;
+pub mod boot;
 pub mod failing;
 pub mod inventory;
+pub mod lasting;
 pub mod ledger;
 mod lock;
 mod loopdev;

@@ -1,9 +1,10 @@
 //! Dying at every operation, and at every operation of the recovery after it: everything is as before.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod tree;
 
+use domain::rng::{Rng, Seed};
 use domain::setting::{SettingName, SettingRequest};
 use machine::Machine;
 use machine::failing::{Counted, Dead, Death, FailingMachine, Manner, Moment};
@@ -11,7 +12,7 @@ use machine::ledger::{Ledger, RestoreReport};
 use proptest::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use tree::{Tree, Tunables};
+use tree::{CPUFREQ, QUEUE, Tree, Tunables};
 
 /// One thing that a run does.
 #[derive(Clone, Copy, Debug)]
@@ -119,6 +120,7 @@ fn dying_at_any_operation_leaves_nothing_changed() {
             }
             n += 1;
         }
+        println!("{} deaths with {tunables:?} tunables: everything as before", 4 * (n - 1));
         assert!(n > 300, "the script has only {n} operations");
     }
 }
@@ -149,7 +151,115 @@ fn dying_again_at_any_operation_of_the_recovery_leaves_nothing_changed() {
         }
         n += 1;
     }
+    println!("{cases} pairs of deaths: everything as before");
     assert!(cases > 1000, "only {cases} pairs of deaths");
+}
+
+/// A machine whose every value is drawn.
+fn random_tree(choice: &mut Rng) -> Tree {
+    let tunables = if choice.below(2) == 0 { Tunables::Global } else { Tunables::PerPolicy };
+    let governors = ["ondemand", "conservative", "powersave", "performance", "schedutil", "userspace"];
+    let tree = Tree::new(tunables, governors[choice.below(governors.len())]);
+    let machine = &tree;
+    let write = |path: &str, value: &str| {
+        // What the kernel refuses is not how a machine is found.
+        let _ = machine.write(Path::new(path), value.as_bytes());
+    };
+    write(&format!("{CPUFREQ}/policy1/scaling_governor"), governors[choice.below(governors.len())]);
+    for policy in 0..2 {
+        for file in ["scaling_min_freq", "scaling_max_freq"] {
+            write(
+                &format!("{CPUFREQ}/policy{policy}/{file}"),
+                &(800_000 + 100_000 * choice.below(28)).to_string(),
+            );
+        }
+        let preference = ["power", "balance_power", "default"][choice.below(3)];
+        write(&format!("{CPUFREQ}/policy{policy}/energy_performance_preference"), preference);
+    }
+    write(&format!("{QUEUE}/scheduler"), ["none", "mq-deadline", "bfq"][choice.below(3)]);
+    for (file, step, most) in
+        [("nr_requests", 1, 1000), ("read_ahead_kb", 4, 500), ("wbt_lat_usec", 100, 900)]
+    {
+        write(&format!("{QUEUE}/{file}"), &(step * (1 + choice.below(most))).to_string());
+    }
+    write("/proc/sys/vm/swappiness", &choice.below(200).to_string());
+    let dirty =
+        if choice.below(2) == 0 { ("dirty_ratio", 1 + choice.below(99)) } else { ("dirty_bytes", 1 << 20) };
+    write(&format!("/proc/sys/vm/{}", dirty.0), &dirty.1.to_string());
+    let tuned: Vec<String> =
+        tree.snapshot().into_keys().filter(|path| path.ends_with("_threshold")).collect();
+    tuned.iter().for_each(|path| write(path, &(1 + choice.below(99)).to_string()));
+    if choice.below(3) == 0 { tree.with_intel_pstate() } else { tree }
+}
+
+/// A few sets of a few settings with drawn values, some of which are refused.
+fn random_sets(choice: &mut Rng) -> Vec<Vec<(String, String)>> {
+    let number =
+        |choice: &mut Rng, least: usize, most: usize| (least + choice.below(most - least)).to_string();
+    let mut sets = Vec::new();
+    for _ in 0..=choice.below(3) {
+        let mut set = Vec::new();
+        for _ in 0..=choice.below(4) {
+            let object = ["", "@policy0", "@policy1"][choice.below(3)];
+            let governor = ["ondemand", "conservative", "performance", "schedutil"][choice.below(4)];
+            let (name, value) = match choice.below(11) {
+                0 | 1 => (format!("governor{object}"), governor.to_owned()),
+                2 => ("ondemand.up_threshold".into(), number(choice, 1, 100)),
+                3 => (format!("min_freq{object}"), number(choice, 700_000, 3_600_000)),
+                4 => (format!("max_freq{object}"), (100_000 * (8 + choice.below(28))).to_string()),
+                5 => ("scheduler".into(), ["none", "mq-deadline", "bfq", "cfq"][choice.below(4)].into()),
+                6 => ("nr_requests".into(), number(choice, 1, 1000)),
+                7 => ("read_ahead_kb".into(), number(choice, 4, 2000)),
+                8 => (["vm.dirty_ratio", "vm.dirty_bytes"][choice.below(2)].into(), number(choice, 1, 100)),
+                9 => ("vm.swappiness".into(), number(choice, 0, 200)),
+                _ => (format!("epp{object}"), "balance_power".into()),
+            };
+            set.push((name, value));
+        }
+        sets.push(set);
+    }
+    sets
+}
+
+#[test]
+fn random_machines_with_random_settings_are_as_before_wherever_the_program_dies() {
+    const SEEDS: u64 = 24;
+    let (mut died, mut most) = (0, 0);
+    for seed in 0..SEEDS {
+        let sets = random_sets(&mut Seed(seed).stream("sets"));
+        let fresh = || random_tree(&mut Seed(seed).stream("tree"));
+        let before = fresh();
+        let mut alive = false;
+        let mut n = 0;
+        while !alive {
+            for death in deaths(Counted::All, n) {
+                let (tree, state) = (fresh(), state());
+                alive = !until_death(&tree, death, |machine| apply_all(&sets, state.path(), machine));
+                died += u32::from(!alive);
+                let report = recover(state.path(), &tree);
+                assert_as_before(&before, &tree, &report, &(seed, death, &sets));
+            }
+            n += 1;
+        }
+        most = most.max(n);
+    }
+    println!(
+        "{SEEDS} random machines and settings, {died} deaths, at up to {most} operations: everything as before"
+    );
+    assert!(died > 1000, "only {died} deaths");
+}
+
+/// One set after the other; errors are part of it.
+fn apply_all(sets: &[Vec<(String, String)>], state: &Path, machine: &dyn Machine) {
+    let Ok((mut ledger, _)) = Ledger::open(state, machine) else { return };
+    for set in sets {
+        let request = |(name, value): &(String, String)| SettingRequest {
+            setting: SettingName::parse(name),
+            value: value.clone(),
+        };
+        let requests: Vec<_> = set.iter().map(request).collect();
+        let _ = ledger.apply(&requests, Some("sda"));
+    }
 }
 
 fn script() -> impl Strategy<Value = Vec<Step>> {

@@ -57,7 +57,7 @@ pub fn judge_settings(records: &[SettingRecord], changed: &[SettingName]) -> Vec
     let describe = |record: &SettingRecord| {
         let after = record.after.as_ref().map_or("not readable".into(), |after| format!("`{after}`"));
         let text = format!(
-            "`{}` was `{}` before the workload and is {after} after it: somebody else changed `{}`",
+            "`{}` was `{}` before the workload and is {after} after it: somebody else changed `{}`, or the kernel did not keep the value",
             record.setting, record.got, record.path
         );
         disturbance("setting-changed", text)
@@ -313,8 +313,8 @@ mod tests {
         let told: Vec<_> =
             [Some("64"), None].map(|after| judge_settings(&[record(after)], &changed)).concat();
         expect![[r#"
-            `read_ahead_kb@loop3` was `16` before the workload and is `64` after it: somebody else changed `/sys/block/loop3/queue/read_ahead_kb`
-            `read_ahead_kb@loop3` was `16` before the workload and is not readable after it: somebody else changed `/sys/block/loop3/queue/read_ahead_kb`"#]]
+            `read_ahead_kb@loop3` was `16` before the workload and is `64` after it: somebody else changed `/sys/block/loop3/queue/read_ahead_kb`, or the kernel did not keep the value
+            `read_ahead_kb@loop3` was `16` before the workload and is not readable after it: somebody else changed `/sys/block/loop3/queue/read_ahead_kb`, or the kernel did not keep the value"#]]
         .assert_eq(&told.iter().map(|d| d.detail.as_str()).collect::<Vec<_>>().join("\n"));
     }
 }

@@ -12,6 +12,7 @@ mod read;
 mod record;
 mod run;
 mod stacks;
+mod tune;
 mod undo;
 
 use crate::args::{Cli, Command};
@@ -35,7 +36,8 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Report(arguments) => read::report(global, arguments),
         Command::Export(arguments) => export::export(global, arguments),
         Command::Status => undo::status(global),
-        Command::Restore => undo::restore(global),
+        Command::Restore(arguments) => undo::restore(global, arguments),
+        Command::Tune(arguments) => tune::tune(global, arguments),
         Command::Completions { shell } => paperwork::completions(*shell),
         Command::Man { folder } => paperwork::man(folder),
         Command::Supervise { state } => undo::supervise(state),

@@ -1,30 +1,43 @@
 //! `flyball status`, `flyball restore`, and the supervisor's half of a run.
 
-use crate::args::Global;
+use super::tune;
+use crate::args::{Global, Restore};
 use crate::exit::End;
 use crate::measuring::{busy, tell};
 use crate::{places, put};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use machine::boot;
+use machine::lasting::LastingStatus;
 use machine::ledger::{PendingChange, RestoreReport, Status, Undone, status as read_status};
 use machine::settings::Error;
 use machine::supervise::{Ending, supervise_main};
 use machine::{Ledger, LocalMachine};
 use serde_json::json;
 use std::io::{self, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The version of the JSON forms of `status` and `restore`.
 const SCHEMA: u32 = 1;
 
 /// Shows what is changed now, who changed it, and what `restore` would do.
 pub fn status(global: &Global) -> Result<End> {
-    let status = read_status(&places::state()?, &LocalMachine)?;
-    put(&if global.json { as_json(&status) } else { as_text(&status) })?;
+    let state = places::state()?;
+    let status = read_status(&state, &LocalMachine)?;
+    let lasting = tune::lasting(&state)?;
+    put(&if global.json {
+        as_json(&status, &lasting)
+    } else {
+        let texts = [as_text(&status), tune::drift_as_text(&lasting)];
+        texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
+    })?;
     Ok(End::Done)
 }
 
-/// Puts everything back.
-pub fn restore(global: &Global) -> Result<End> {
+/// Puts everything back, or sees to it that this happens at boot.
+pub fn restore(global: &Global, arguments: &Restore) -> Result<End> {
+    if arguments.install || arguments.uninstall {
+        return service(arguments);
+    }
     let state = places::state()?;
     let report = if state.exists() {
         machine::workload::end_orphans();
@@ -42,6 +55,28 @@ pub fn restore(global: &Global) -> Result<End> {
         bail!("not everything could be put back; what is left stays in the ledger: see `flyball status`");
     }
     Ok(if report.foreign().next().is_some() { End::LeftAlone } else { End::Done })
+}
+
+/// Installs or removes the service that restores at boot.
+fn service(arguments: &Restore) -> Result<End> {
+    let roots = places::roots();
+    if arguments.uninstall {
+        let removed = boot::uninstall(&roots)?;
+        put(&if removed.is_empty() {
+            "the service is not installed".to_owned()
+        } else {
+            lines("removed", &removed)
+        })?;
+        return Ok(End::Done);
+    }
+    let program = std::env::current_exe().context("cannot find where this program lies")?;
+    let written = boot::install(&roots, &program, &places::absolute(&places::state()?)?)?;
+    put(&lines("wrote", &written))?;
+    Ok(End::Done)
+}
+
+fn lines(what: &str, paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| format!("{what} {}", path.display())).collect::<Vec<_>>().join("\n")
 }
 
 fn restored_as_text(report: &RestoreReport) -> String {
@@ -104,7 +139,7 @@ fn line(change: &PendingChange) -> String {
     }
 }
 
-fn as_json(status: &Status) -> String {
+fn as_json(status: &Status, lasting: &LastingStatus) -> String {
     let change = |c: &PendingChange| {
         let foreseen = Undone { what: c.what.clone(), path: c.path.clone(), fate: c.fate.clone() };
         json!({ "what": c.what, "path": c.path, "before": c.before, "asked": c.asked, "restore": foreseen.to_string() })
@@ -114,6 +149,7 @@ fn as_json(status: &Status) -> String {
         "schema": SCHEMA,
         "holder": holder,
         "changed": status.changes.iter().map(change).collect::<Vec<_>>(),
+        "lasting": tune::drift_as_json(lasting),
         "notes": status.notes,
     });
     format!("{value:#}")

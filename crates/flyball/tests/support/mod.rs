@@ -86,6 +86,13 @@ impl Place {
         names
     }
 
+    /// The text of every stored trial.
+    pub fn trial_files(&self) -> Vec<String> {
+        let runs = folders(&self.path("notebook/runs"));
+        let trials = runs.iter().flat_map(|run| folders(&run.join("trials")));
+        trials.filter_map(|trial| std::fs::read_to_string(trial.join("trial.json")).ok()).collect()
+    }
+
     /// Everything that lies in the work folder.
     pub fn work_files(&self) -> Vec<PathBuf> {
         files(&self.path("notebook/work"))

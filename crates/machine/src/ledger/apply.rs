@@ -7,7 +7,7 @@ use super::{Ledger, bytes};
 use crate::Machine;
 use crate::settings::{
     Error, Place, RANKS, TUNABLE_GOVERNORS, check_name, choices, identity, kept_paths, order_limits, rank,
-    read, resolve, same, twin,
+    read, read_late, resolve, same, twin,
 };
 use domain::setting::{SettingRecord, SettingRequest};
 use std::io;
@@ -93,6 +93,7 @@ impl Ledger<'_> {
             let taken = same(&got, &change.new);
             let (setting, path) = (place.setting, place.path);
             if !taken {
+                self.cancel(&change, &got);
                 let setting = setting.to_string();
                 return Err(Error::NotTaken { setting, path, asked: change.new, got });
             }
@@ -149,7 +150,29 @@ impl Ledger<'_> {
             let hint = hint(self.machine, &path, &source);
             return Err(Error::Write { setting, value: change.new.clone(), path, source, hint });
         }
-        let value = value_before(self.machine, place)?;
+        let at_once = value_before(self.machine, place)?;
+        if same(&at_once, &change.old) {
+            // It may be on its way.
+            let waits = |now: &str| same(now, &change.old);
+            let late = shown(place, read_late(self.machine, &path, waits))?;
+            if !same(&late, &change.old) && !same(&late, &change.new) {
+                // Made of ours by the kernel, or somebody else's: not noted, so that it is judged with care.
+                return Ok(late);
+            }
+            return self.taken(place, change, index, late);
+        }
+        self.taken(place, change, index, at_once)
+    }
+
+    /// Notes what was read, with what came with it.
+    fn taken(
+        &mut self,
+        place: &Place,
+        change: &Change,
+        index: usize,
+        value: String,
+    ) -> Result<String, Error> {
+        let setting = place.setting.to_string();
         let mut kept = Vec::new();
         for keep in &change.keeps {
             let read = read(self.machine, &keep.path);
@@ -163,6 +186,17 @@ impl Ledger<'_> {
         self.journal.note(&Record::Got(got.clone()))?;
         self.pending[index].got = Some(got);
         Ok(value)
+    }
+}
+
+impl Ledger<'_> {
+    /// Takes back a write that has shown no effect, for it may show one later, when nobody looks any more: the last
+    /// value written is what a slow driver ends with.
+    fn cancel(&self, change: &Change, got: &str) {
+        if same(got, &change.old) && change.instead.is_none() {
+            // Where even that is refused, there is nothing else to try.
+            let _ = self.machine.write(Path::new(&change.path), &bytes(&change.old));
+        }
     }
 }
 
@@ -265,8 +299,13 @@ fn writes_of_rank(
 }
 
 fn value_before(machine: &dyn Machine, place: &Place) -> Result<String, Error> {
+    shown(place, read(machine, &place.path))
+}
+
+/// A value as it was read; what is absent or unsupported is an error.
+fn shown(place: &Place, value: io::Result<Option<String>>) -> Result<String, Error> {
     let (setting, path) = (place.setting.to_string(), place.path.clone());
-    match read(machine, &path) {
+    match value {
         Ok(Some(value)) if !value.starts_with('<') => Ok(value),
         Ok(Some(value)) => {
             Err(Error::Unsupported { setting, reason: format!("`{path}` reads `{value}` now") })

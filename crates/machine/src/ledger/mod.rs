@@ -11,6 +11,7 @@
 
 mod apply;
 mod built;
+mod hand_over;
 mod journal;
 mod objects;
 mod record;
@@ -85,7 +86,9 @@ impl<'m> Ledger<'m> {
         let last_id = loaded.records.iter().map(Record::id).max().unwrap_or(0);
         let pending = record::pending(loaded.records);
         let mut ledger = Self { machine, journal, pending, boot, last_id, _lock: lock };
+        let lasting = crate::lasting::resume(&mut ledger, state)?;
         let mut report = ledger.undo(0, &Scope::Everything);
+        report.notes.extend(lasting);
         if loaded.torn {
             report
                 .notes

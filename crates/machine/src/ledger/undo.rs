@@ -8,7 +8,7 @@ use super::record::{Act, Change, Pending, Record, Value};
 use super::report::{Fate, RestoreReport, Undone};
 use super::{built, objects};
 use crate::Machine;
-use crate::settings::{identity, is_rounding, means_absent, read, same};
+use crate::settings::{identity, is_rounding, means_absent, read, read_late, same};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -162,7 +162,8 @@ impl Undoer<'_> {
             let write =
                 value.unwrap_or_else(|| Value { path: change.path.clone(), value: change.old.clone() });
             self.write(&write)?;
-            let back = self.read(&change.path)?;
+            let is_late = |back: &str| now.as_deref().is_some_and(|now| same(back, now));
+            let back = self.read_late(&change.path, is_late)?;
             if !back.as_deref().is_some_and(|back| same(back, &change.old)) {
                 let shown = back.unwrap_or_else(|| "nothing".into());
                 return Err(format!(
@@ -231,6 +232,10 @@ impl Undoer<'_> {
 
     fn read(&self, path: &str) -> Result<Option<String>, String> {
         read(self.machine, path).map_err(|error| format!("cannot read `{path}`: {error}"))
+    }
+
+    fn read_late(&self, path: &str, waits: impl Fn(&str) -> bool) -> Result<Option<String>, String> {
+        read_late(self.machine, path, waits).map_err(|error| format!("cannot read `{path}`: {error}"))
     }
 
     fn write(&self, value: &Value) -> Result<(), String> {

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// Counted anew at each start of the machine.
+const DISKSEQ: &str = "diskseq";
+
 /// What tells an object from another of the same name; empty for what has only one (a sysctl).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -14,6 +17,16 @@ impl Identity {
     /// Whether both may be one object: nothing that is known of both differs.
     pub(crate) fn agrees_with(&self, other: &Self) -> bool {
         self.0.iter().all(|(key, value)| other.0.get(key).is_none_or(|found| found == value))
+    }
+
+    /// What of it stays when the machine is started again.
+    pub(crate) fn lasting(&self) -> Self {
+        Self(self.0.iter().filter(|(key, _)| *key != DISKSEQ).map(|(k, v)| (k.clone(), v.clone())).collect())
+    }
+
+    /// Whether nothing is known.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -35,7 +48,7 @@ pub(crate) fn identity(machine: &dyn Machine, path: &str) -> Identity {
     };
     if let Some(disk) = component_after(path, "block") {
         let disk = format!("/sys/block/{disk}");
-        note("diskseq", format!("{disk}/diskseq"));
+        note(DISKSEQ, format!("{disk}/diskseq"));
         note("wwid", format!("{disk}/device/wwid"));
         note("nvme wwid", format!("{disk}/wwid"));
         note("serial", format!("{disk}/device/serial"));
@@ -49,7 +62,7 @@ pub(crate) fn identity(machine: &dyn Machine, path: &str) -> Identity {
 }
 
 /// The component that follows the last one called `name`, where something follows that in turn.
-fn component_after<'a>(path: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn component_after<'a>(path: &'a str, name: &str) -> Option<&'a str> {
     let parts: Vec<&str> = path.split('/').collect();
     let at = parts.iter().rposition(|part| *part == name)?;
     (at + 2 < parts.len()).then(|| parts[at + 1])

@@ -18,8 +18,8 @@ pub use error::Error;
 pub use value::same;
 
 pub(crate) use effects::{RANKS, choices, kept_paths, order_limits, rank, twin};
-pub(crate) use identity::{Identity, identity};
-pub(crate) use value::{is_rounding, means_absent, read};
+pub(crate) use identity::{Identity, component_after, identity};
+pub(crate) use value::{is_rounding, means_absent, read, read_late};
 
 use crate::Machine;
 use domain::setting::SettingName;

@@ -3,6 +3,7 @@
 use crate::Machine;
 use std::io;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// The errors by which the kernel says that a file, or the object behind it, is not there.
 pub(crate) fn means_absent(error: &io::Error) -> bool {
@@ -27,6 +28,32 @@ pub(crate) fn read(machine: &dyn Machine, path: &str) -> io::Result<Option<Strin
         return Err(invalid("it holds more than one line"));
     }
     Ok(Some(chosen(text).to_owned()))
+}
+
+/// How long a value is waited for that the kernel or a firmware takes late: an order of magnitude more than a
+/// frequency driver needs for its mailbox, and little beside a trial.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How often it is looked at meanwhile.
+const POLL: Duration = Duration::from_millis(5);
+
+/// Reads a value as [`read`] does, again and again for as long as `waits` says of it that it may be still to come.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_late(
+    machine: &dyn Machine,
+    path: &str,
+    waits: impl Fn(&str) -> bool,
+) -> io::Result<Option<String>> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let value = read(machine, path)?;
+        if !value.as_deref().is_some_and(&waits) || Instant::now() >= deadline {
+            return Ok(value);
+        }
+        std::thread::sleep(POLL);
+    }
 }
 
 fn invalid(why: &str) -> io::Error {
