@@ -3,6 +3,7 @@
 //! Invariant: nothing in this program writes to a machine except through the ledger of this crate.
 
 mod access;
+pub mod claims;
 pub mod failing;
 pub mod inventory;
 pub mod ledger;

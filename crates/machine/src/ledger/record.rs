@@ -2,6 +2,7 @@
 //!
 //! A line is `LENGTH CHECKSUM JSON`: the length of the JSON in bytes, its CRC-32 in hexadecimal.
 
+use crate::claims::{DiskIdentity, Signature};
 use crate::settings::Identity;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,8 @@ pub(super) enum Record {
     File(FileRecord),
     /// A loop device of our own is about to be made.
     Loop(LoopRecord),
+    /// A claimed disk is about to be overwritten.
+    Disk(DiskRecord),
     /// There is nothing more to undo.
     Done { id: u64 },
 }
@@ -88,6 +91,22 @@ pub(super) struct LoopRecord {
     pub inode: Inode,
 }
 
+/// A claimed disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct DiskRecord {
+    pub id: u64,
+    pub boot: String,
+    /// By which it was opened, for people: undoing goes by the identity.
+    pub path: String,
+    /// The id of its claim.
+    pub claim: String,
+    pub disk: DiskIdentity,
+    /// What was on it.
+    pub before: Vec<Signature>,
+    /// SHA-256 of its head and tail.
+    pub digest: String,
+}
+
 impl Record {
     /// Which change it is about.
     pub fn id(&self) -> u64 {
@@ -96,6 +115,7 @@ impl Record {
             Record::Got(got) => got.id,
             Record::File(file) => file.id,
             Record::Loop(device) => device.id,
+            Record::Disk(disk) => disk.id,
             Record::Returning { id, .. } | Record::Done { id } => *id,
         }
     }
@@ -131,6 +151,7 @@ pub(super) enum Act {
     Setting(Change),
     File(FileRecord),
     Loop(LoopRecord),
+    Disk(DiskRecord),
 }
 
 impl Pending {
@@ -143,6 +164,7 @@ impl Pending {
             Act::Setting(change) => change.id,
             Act::File(file) => file.id,
             Act::Loop(device) => device.id,
+            Act::Disk(disk) => disk.id,
         }
     }
 
@@ -151,6 +173,7 @@ impl Pending {
             Act::Setting(change) => &change.boot,
             Act::File(file) => &file.boot,
             Act::Loop(device) => &device.boot,
+            Act::Disk(disk) => &disk.boot,
         }
     }
 
@@ -160,6 +183,7 @@ impl Pending {
             Act::Setting(change) => Record::Change(change.clone()),
             Act::File(file) => Record::File(file.clone()),
             Act::Loop(device) => Record::Loop(device.clone()),
+            Act::Disk(disk) => Record::Disk(disk.clone()),
         }];
         records.extend(self.got.clone().map(Record::Got));
         let id = self.id();
@@ -175,6 +199,7 @@ pub(super) fn pending(records: Vec<Record>) -> Vec<Pending> {
         match record {
             Record::Change(change) => pending.push(Pending::new(Act::Setting(change))),
             Record::Loop(device) => pending.push(Pending::new(Act::Loop(device))),
+            Record::Disk(disk) => pending.push(Pending::new(Act::Disk(disk))),
             // A second record of a file adds its inode.
             Record::File(file) => match find(&mut pending, file.id) {
                 Some(known) => known.act = Act::File(file),

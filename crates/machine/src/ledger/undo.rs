@@ -3,6 +3,7 @@
 //! Three cases: what we wrote is there, so the old value goes back; the old value is there, so nothing is to be
 //! done; anything else is somebody else's, and is left and reported. Each step may be cut short and begun again.
 
+use super::devices;
 use super::journal::Journal;
 use super::objects;
 use super::record::{Act, Change, Pending, Record, Value};
@@ -96,6 +97,9 @@ impl Undoer<'_> {
                     self.blocked.insert(device.file.clone());
                 }
                 (node.clone(), node, fate)
+            }
+            Act::Disk(disk) => {
+                (devices::in_words(disk), disk.path.clone(), devices::erase(disk, self.boot.as_deref()))
             }
             Act::File(file) => {
                 let fate = if self.blocked.contains(&file.path) {
