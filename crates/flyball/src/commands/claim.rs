@@ -59,7 +59,7 @@ fn make(
         claims.claim(device, overwrite).map(Some)
     };
     let (said, refused) = match made {
-        Ok(Some(claim)) => (Said::Claimed { guard: claims.guard(&claim), claim }, None),
+        Ok(Some(claim)) => (Said::Claimed { guard: claims.guard(&claim), claim: claim.into() }, None),
         Ok(None) => (Said::Would("it would be claimed"), None),
         Err(error) => (Said::Refused(error.to_string()), Some(error)),
     };
@@ -140,7 +140,7 @@ fn usage(error: ClaimError) -> anyhow::Error {
 
 /// What became of it.
 enum Said {
-    Claimed { claim: Claim, guard: Guard },
+    Claimed { claim: Box<Claim>, guard: Guard },
     Would(&'static str),
     Refused(String),
 }

@@ -29,7 +29,7 @@ const BLOCK: u64 = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Erased {
     /// Head and tail are zero.
-    Erased,
+    Zeroed,
     /// Head and tail are as they were before us.
     Untouched,
     /// Something is there that is not ours; it was left.
@@ -39,14 +39,14 @@ pub(crate) enum Erased {
 }
 
 /// Erases what we left on the disk of this identity. `before` are the signatures, and `digest` the digest of head and
-/// tail, when it was taken. `step` is called before each write.
+/// tail, when it was taken; `None` is a digest of zeros. `step` is called before each write.
 ///
 /// # Errors
 /// [`ClaimError::Refused`] where it is in use; those of reading and writing.
 pub(crate) fn erase(
     claimed: &DiskIdentity,
     before: &[Signature],
-    digest: &str,
+    digest: Option<&str>,
     step: &mut dyn FnMut() -> io::Result<()>,
 ) -> Result<Erased, ClaimError> {
     let mut found = identity::find(claimed)?;
@@ -61,7 +61,11 @@ pub(crate) fn erase(
     let taken = Taken::take(node, OFlags::RDWR)?.refuse_unless(Doing::Erase, |_| true)?;
     let failed = |source| node::device_error("erase", &taken.node.path, source);
     let (device, size) = (taken.device(), taken.node.size.get());
-    if sha256(&read_ends(device, size).map_err(failed)?) == digest {
+    let unchanged = match digest {
+        None => taken.examined.blank,
+        Some(digest) => sha256(&read_ends(device, size).map_err(failed)?) == digest,
+    };
+    if unchanged {
         device.sync_all().map_err(failed)?;
         return Ok(Erased::Untouched);
     }
@@ -74,7 +78,7 @@ pub(crate) fn erase(
         return Ok(Erased::Foreign(words.join("; ")));
     }
     overwrite(device, size, step).map_err(failed)?;
-    Ok(Erased::Erased)
+    Ok(Erased::Zeroed)
 }
 
 fn overwrite(device: &File, size: u64, step: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {

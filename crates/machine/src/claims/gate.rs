@@ -18,6 +18,11 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long one may have a disk exclusively who only looks at it.
+const PATIENCE: Duration = Duration::from_millis(300);
+const POLL: Duration = Duration::from_millis(5);
 
 /// A claimed disk, checked and held: nobody else has it open exclusively, and nobody else has locked it.
 ///
@@ -82,7 +87,7 @@ impl Claimed {
         if self.exclusive.is_some() {
             return Ok(());
         }
-        let exclusive = match self.node.reopen(OFlags::RDWR | OFlags::EXCL) {
+        let exclusive = match open_exclusively(&self.node, OFlags::RDWR) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
                 let examined = look(&self.node, Held::NotByUs)?;
@@ -104,14 +109,18 @@ impl Claimed {
         &self.examined
     }
 
-    /// The digest of head and tail, by which it can be told later whether anything has become of them.
+    /// The digest of head and tail, by which it can be told later whether anything has become of them; `None` where
+    /// they are zero.
     ///
     /// # Errors
     /// [`ClaimError::Device`].
-    pub(crate) fn digest(&self) -> Result<String, ClaimError> {
+    pub(crate) fn digest(&self) -> Result<Option<String>, ClaimError> {
+        if self.examined.blank {
+            return Ok(None);
+        }
         let ends = read_ends(&self.node.file, self.node.size.get())
             .map_err(|source| node::device_error("read", &self.node.path, source))?;
-        Ok(sha256(&ends))
+        Ok(Some(sha256(&ends)))
     }
 }
 
@@ -147,7 +156,7 @@ impl Taken {
     /// the same, so that everything that stands against it can be told.
     pub fn take(node: Node, access: OFlags) -> Result<Self, ClaimError> {
         let lock = lock(&node)?;
-        let exclusive = match node.reopen(access | OFlags::EXCL) {
+        let exclusive = match open_exclusively(&node, access) {
             Ok(file) => Some(file),
             Err(error) if is_no(&error) => None,
             Err(source) => return Err(node::device_error("open", &node.path, source)),
@@ -290,6 +299,20 @@ fn lock(node: &Node) -> Result<Option<File>, ClaimError> {
         return Err(failed(io::Error::other("it is the node of another device")));
     }
     Ok(lock_patiently(&file).map_err(failed)?.then_some(file))
+}
+
+/// Waits a moment for one who has it for a moment: a tool that ends, or a child of ours between its fork and its exec,
+/// which has a copy of our own descriptor.
+fn open_exclusively(node: &Node, access: OFlags) -> io::Result<File> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match node.reopen(access | OFlags::EXCL) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < deadline => {
+                std::thread::sleep(POLL);
+            }
+            result => return result,
+        }
+    }
 }
 
 /// Somebody has it, or it cannot be written.

@@ -96,7 +96,10 @@ impl Claims {
         }
         let Examined { name, identity, signatures, blank, .. } = taken.examined.clone();
         let id = store::id_of(&identity);
-        let backup_sha256 = self.store.back_up(&id, taken.device(), identity.size.get(), &turn)?;
+        let backup_sha256 = match blank {
+            true => None,
+            false => Some(self.store.back_up(&id, taken.device(), identity.size.get(), &turn)?),
+        };
         let (path, udev) = (taken.node.path.clone(), udev::known_by(&taken.node));
         let overwrites = overwrites.clone();
         let claim = Claim {

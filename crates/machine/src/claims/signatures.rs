@@ -28,6 +28,8 @@ const POLL: Duration = Duration::from_millis(2);
 /// A signature is a line of a hundred bytes; ZFS has the most, some 150 of them.
 const MOST_OUTPUT: u64 = 1 << 20;
 const BLOCK: usize = 1 << 20;
+/// The descriptor that wipefs is started with; `/dev/stdin` is a link to it that udev makes.
+const STANDARD_INPUT: &str = "/proc/self/fd/0";
 
 /// One signature on a device.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -111,7 +113,7 @@ fn parse(output: &[u8]) -> Result<Vec<Signature>, String> {
 fn run_wipefs(device: &File) -> Result<Vec<u8>, String> {
     let failed = |error: io::Error| error.to_string();
     let mut child = Command::new("wipefs")
-        .args(["--json", "--no-act", "--output", "OFFSET,TYPE,UUID,LABEL", "/dev/stdin"])
+        .args(["--json", "--no-act", "--output", "OFFSET,TYPE,UUID,LABEL", STANDARD_INPUT])
         .env_clear()
         // Root's own folders may be missing in the path of one who became root by `su`.
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
@@ -166,13 +168,13 @@ pub(crate) fn ends(size: u64) -> [(u64, u64); 2] {
 /// # Errors
 /// As the kernel gives them.
 pub(crate) fn is_blank(device: &File, size: u64) -> io::Result<bool> {
-    let mut block = vec![0; BLOCK];
+    let (mut block, zeros) = (vec![0; BLOCK], vec![0; BLOCK]);
     for (start, length) in ends(size) {
         let mut done = 0;
         while done < length {
             let wanted = usize::try_from(length - done).unwrap_or(BLOCK).min(BLOCK);
             device.read_exact_at(&mut block[..wanted], start + done)?;
-            if block[..wanted].iter().any(|byte| *byte != 0) {
+            if block[..wanted] != zeros[..wanted] {
                 return Ok(false);
             }
             done += wanted as u64;

@@ -1,4 +1,5 @@
-//! Claims on the disk: a file of JSON for each, and beside it the bytes that were there when it was claimed.
+//! Claims on the disk: a file of JSON for each, and beside it the bytes that were there when it was claimed, unless
+//! these were zeros.
 //!
 //! Each is written aside, flushed and renamed, the bytes first: a claim that can be read has its backup. What a death
 //! in between leaves is a backup without a claim, which the next claim of that disk replaces.
@@ -49,8 +50,8 @@ pub struct Claim {
     pub found: Vec<Signature>,
     /// Whether head and tail were zero.
     pub blank: bool,
-    /// SHA-256 of head and tail, one after the other.
-    pub backup_sha256: String,
+    /// SHA-256 of head and tail, one after the other; `None` where they were zero, and no backup is needed.
+    pub backup_sha256: Option<String>,
     /// What udev knows the disk by; `None` where it has nothing that a rule could name.
     pub udev: Option<UdevMatch>,
 }
@@ -131,8 +132,9 @@ impl Store {
         let path = self.backup_path(&claim.id);
         let length: u64 = ends(claim.identity.size.get()).iter().map(|(_, length)| length).sum();
         let length = usize::try_from(length).expect("head and tail are nine MiB");
+        let Some(digest) = &claim.backup_sha256 else { return Ok(vec![0; length]) };
         let bytes = unpack(&path, length).map_err(state_error("read the backup", &path))?;
-        if bytes.len() != length || sha256(&bytes) != claim.backup_sha256 {
+        if bytes.len() != length || sha256(&bytes) != *digest {
             let reason = "its bytes are not those that were written".to_owned();
             return Err(ClaimError::Damaged { path, reason });
         }

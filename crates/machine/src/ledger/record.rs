@@ -103,8 +103,8 @@ pub(super) struct DiskRecord {
     pub disk: DiskIdentity,
     /// What was on it.
     pub before: Vec<Signature>,
-    /// SHA-256 of its head and tail.
-    pub digest: String,
+    /// SHA-256 of its head and tail; `None` where they were zero.
+    pub digest: Option<String>,
 }
 
 impl Record {
