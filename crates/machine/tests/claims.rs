@@ -116,7 +116,7 @@ fn a_disk_that_is_given_back_has_its_bytes_again() {
     let before = bench.bytes();
     let claims = bench.claims();
     let claim = claims.claim(&bench.device, &words(&["ext4"])).unwrap();
-    assert_eq!(claims.list().unwrap(), [claim.clone()]);
+    assert_eq!(claims.list().unwrap(), std::slice::from_ref(&claim));
     assert_eq!(claim.found[0].uuid.as_deref(), Some(FOREIGN));
     assert_eq!(bench.bytes(), before, "claiming writes nothing");
     for file in fs::read_dir(bench.state().join("claims")).unwrap() {

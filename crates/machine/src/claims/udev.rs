@@ -61,14 +61,19 @@ pub enum Guard {
 /// Where rules are kept.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
-    pub folder: PathBuf,
+    folder: PathBuf,
     /// The folder that udev has while it runs.
-    pub running: PathBuf,
+    running: PathBuf,
 }
 
 impl Rules {
     pub fn of_system() -> Self {
         Self { folder: "/etc/udev/rules.d".into(), running: "/run/udev".into() }
+    }
+
+    /// The same elsewhere.
+    pub fn below(folder: &Path, running: &Path) -> Self {
+        Self { folder: folder.to_owned(), running: running.to_owned() }
     }
 
     /// Makes the file say what the claims say. udev sees by itself that it changed.
@@ -141,12 +146,5 @@ mod tests {
     #[test]
     fn what_means_something_in_a_rule_matches_any_character() {
         assert_eq!(pattern(r#"t10.ATA  A*B[1]"$x"#), "t10.ATA  A?B?1???x");
-    }
-}
-
-/// The folder, for tests.
-impl Rules {
-    pub fn below(folder: &Path, running: &Path) -> Self {
-        Self { folder: folder.to_owned(), running: running.to_owned() }
     }
 }
