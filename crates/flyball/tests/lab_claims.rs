@@ -531,8 +531,10 @@ fn no_verb_overwrites_a_disk_that_is_in_use_or_holds_something() {
             None => wrong.push(format!("{}: the bytes of `{}` were not compared", state.name, state.guarded)),
         }
     }
+    let pairs: usize =
+        STATES.iter().map(|state| VERBS.iter().filter(|verb| applies(verb, state)).count()).sum();
     eprintln!(
-        "{} states x {} verbs: {refusals} refusals, the bytes of {changed} disks changed",
+        "{} states x {} verbs, of which {pairs} pairs apply: {refusals} refusals, the bytes of {changed} disks changed",
         STATES.len(),
         VERBS.len()
     );
