@@ -244,7 +244,10 @@ impl Claims {
         let taken = taken.check(Doing::Overwrite, &claim, may)?;
         if !overwrites.is_subset(&claim.overwrites) {
             let allowed: Vec<&str> = claim.overwrites.iter().map(String::as_str).collect();
-            let reason = format!("it is claimed, with `{}` to be overwritten", allowed.join(","));
+            let reason = match allowed.is_empty() {
+                true => "it is claimed, with nothing to be overwritten".to_owned(),
+                false => format!("it is claimed, with `{}` to be overwritten", allowed.join(",")),
+            };
             return Err(ClaimError::AlreadyClaimed { path: taken.node.path, reason });
         }
         Ok((taken, Some(claim)))
