@@ -67,6 +67,8 @@ pub enum Command {
     Report(Report),
     /// Write trials, or a trace, for other programs
     Export(Export),
+    /// Show what is on a disk, and claim it for overwriting where nothing stands against it; list claims
+    Claim(Claim),
     /// Show what Flyball has changed on this machine and not yet put back
     Status,
     /// Put back everything that Flyball changed
@@ -358,6 +360,28 @@ pub enum ExportFormat {
     Csv,
     Json,
     Parquet,
+}
+
+#[derive(Args, Debug)]
+pub struct Claim {
+    /// A whole disk that may be overwritten [default: list the claims]
+    #[arg(value_name = "DEVICE")]
+    pub device: Option<PathBuf>,
+    /// What is on it and may be lost, by the names that are shown: `xfs,gpt`, `data` for unknown data
+    #[arg(long, value_name = "TYPE", value_delimiter = ',', requires = "device", conflicts_with_all = ["check", "forget"])]
+    pub overwrite: Vec<String>,
+    /// Pass the gate that every overwriting passes, and overwrite nothing
+    #[arg(long, requires = "device", conflicts_with_all = ["give_back", "forget"])]
+    pub check: bool,
+    /// Write back the first 8 MiB and the last MiB as they were, and give up the claim
+    #[arg(long, requires = "device", conflicts_with = "forget")]
+    pub give_back: bool,
+    /// Give up the claim with its backup, and leave the disk as it is
+    #[arg(long, requires = "device")]
+    pub forget: bool,
+    /// Show what would be done; do nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// The recorder's interval: at 100 µs already its own wake-ups are the load.

@@ -130,6 +130,7 @@ impl Start<'_> {
             &self.plan.study,
             Devices::Refused,
             self.plan.seed,
+            &self.order.state,
             self.interrupt.flag(),
         );
         let footing = match made {

@@ -4,6 +4,7 @@
 
 mod access;
 pub mod boot;
+pub mod claims;
 pub mod failing;
 pub mod inventory;
 pub mod lasting;

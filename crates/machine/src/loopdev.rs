@@ -12,6 +12,7 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,9 @@ const LOOP_CONFIGURE: Opcode = 0x4C0A;
 const LOOP_CTL_ADD: Opcode = 0x4C80;
 const LOOP_CTL_REMOVE: Opcode = 0x4C81;
 const LO_FLAGS_DIRECT_IO: u32 = 16;
+
+/// `LOOP_MAJOR` of `include/uapi/linux/major.h`.
+const LOOP_MAJOR: u32 = 7;
 
 /// How long to wait for a device to become free: udev opens new and changed block devices for some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -193,8 +197,19 @@ pub(crate) fn bound_to(number: u32) -> io::Result<Option<FileId>> {
         Err(error) if crate::settings::means_absent(&error) => return Ok(None),
         Err(error) => return Err(error),
     };
+    backing_of(&device)
+}
+
+/// The file behind an open device; `None` where it is a loop device without one, or no loop device at all.
+///
+/// # Errors
+/// As the kernel gives them.
+pub(crate) fn backing_of(device: &File) -> io::Result<Option<FileId>> {
+    if rustix::fs::major(device.metadata()?.rdev()) != LOOP_MAJOR {
+        return Ok(None);
+    }
     let mut info = LoopInfo64::ZERO;
-    match call(&device, LOOP_GET_STATUS64, Argument::Structure(&mut info)) {
+    match call(device, LOOP_GET_STATUS64, Argument::Structure(&mut info)) {
         Ok(()) => Ok(Some((info.device, info.inode))),
         Err(Errno::NXIO) => Ok(None),
         Err(error) => Err(error.into()),

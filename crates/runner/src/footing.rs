@@ -29,7 +29,7 @@ struct Stacks {
 }
 
 impl Footing {
-    /// Makes what is the same for all cells: the target of a study without stacks.
+    /// Makes what is the same for all cells: the target of a study without stacks. `state` is where claims of disks are.
     ///
     /// # Errors
     /// Those of [`Target::make`]; [`Error::Stack`].
@@ -39,14 +39,18 @@ impl Footing {
         study: &study::Study,
         devices: Devices,
         seed: Seed,
+        state: &Path,
         interrupt: &AtomicBool,
     ) -> Result<Self, Error> {
         let kind = &study.target;
         if study.stack.is_none() {
             return Ok(Self::fixed(Target::make(ledger, work, kind, devices, seed, interrupt)?));
         }
-        let ground =
-            Ground { work: crate::target::own_folder(work)?, lab_disks: devices == Devices::OfTheGuest };
+        let ground = Ground {
+            work: crate::target::own_folder(work)?,
+            lab_disks: devices == Devices::OfTheGuest,
+            state: state.to_owned(),
+        };
         let stacks = Stacks { builder: Builder::new(ground)?, kind: kind.clone(), seed, standing: None };
         Ok(Self { target: None, stacks: Some(stacks) })
     }

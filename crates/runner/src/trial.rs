@@ -207,7 +207,9 @@ impl Site<'_, '_> {
         started: Timestamp,
     ) -> Result<Done, Stop> {
         use machine::stack::Error as Stack;
-        if let Error::Stack(Stack::NotDown(_) | Stack::Ledger(_)) | Error::Ledger(_) = &error {
+        if let Error::Stack(Stack::NotDown(_) | Stack::Ledger(_) | Stack::Claim(_)) | Error::Ledger(_) =
+            &error
+        {
             return Err(Stop::Ledger(error.to_string()));
         }
         match Failure::from_bench(error.into(), self.fixed.clone()) {

@@ -1,6 +1,7 @@
 //! One file a command. Each gathers what it needs, calls the crate that knows, and prints.
 
 mod check;
+mod claim;
 mod compare;
 mod dry_run;
 mod export;
@@ -35,6 +36,7 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Explain(arguments) => read::explain(global, arguments),
         Command::Report(arguments) => read::report(global, arguments),
         Command::Export(arguments) => export::export(global, arguments),
+        Command::Claim(arguments) => claim::claim(global, arguments),
         Command::Status => undo::status(global),
         Command::Restore(arguments) => undo::restore(global, arguments),
         Command::Tune(arguments) => tune::tune(global, arguments),

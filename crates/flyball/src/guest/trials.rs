@@ -40,7 +40,17 @@ pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
     let (mut ledger, _) = Ledger::open(Path::new(STATE), &machine)?;
     let never = AtomicBool::new(false);
     let work = Path::new(&opening.work);
-    let make = || Footing::make(&mut ledger, work, &plan.study, Devices::OfTheGuest, plan.seed, &never);
+    let make = || {
+        Footing::make(
+            &mut ledger,
+            work,
+            &plan.study,
+            Devices::OfTheGuest,
+            plan.seed,
+            Path::new(STATE),
+            &never,
+        )
+    };
     let footing = beating(port, make)?;
     let folder = run_folder(opening, &plan)?;
     let governors = Governors::read(opening.dilation)?;

@@ -4,13 +4,15 @@
 //! and verified; it is undone in reverse order. Kill the program at any point: what is left in the ledger is
 //! undone when a ledger is opened next, by the [supervisor](crate::supervise) or by the next Flyball. A value that
 //! somebody else has written since is left alone and reported. Settings do not outlive a restart of the machine,
-//! so that their records are void after one; files of our own are removed all the same.
+//! so that their records are void after one; files of our own are removed all the same, and what was left on a
+//! [claimed](crate::claims) disk is erased.
 //!
 //! Dropping a [`Ledger`] undoes nothing: an error could not be told. Call [`Ledger::restore`] after each trial and
 //! [`Ledger::finish`] at the end.
 
 mod apply;
 mod built;
+mod devices;
 mod hand_over;
 mod journal;
 mod objects;
@@ -101,12 +103,13 @@ impl<'m> Ledger<'m> {
         Ok((ledger, report))
     }
 
-    /// Puts every setting back, in reverse order. Files and loop devices of our own stay.
+    /// Puts every setting back, in reverse order. Files and loop devices of our own stay, and claimed disks as they are.
     pub fn restore(&mut self) -> RestoreReport {
         self.undo_and_retire(0, &Scope::Settings)
     }
 
-    /// Puts every setting back, removes our loop devices and files, and gives the machine free for others.
+    /// Puts every setting back, removes our loop devices and files, erases what we left on claimed disks, and gives the
+    /// machine free for others. Drop each [`Claimed`](crate::claims::Claimed) before.
     pub fn finish(mut self) -> RestoreReport {
         self.undo_and_retire(0, &Scope::Everything)
     }

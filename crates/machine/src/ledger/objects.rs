@@ -255,6 +255,6 @@ pub(super) fn foresee(entry: &Pending, machine: &dyn crate::Machine) -> Fate {
         Act::Loop(_) if !same_boot => Fate::Rebooted,
         Act::Loop(device) if loopdev::exists(device.number) => Fate::Removed,
         Act::Built(built) => super::built::foresee(machine, built, same_boot),
-        Act::Loop(_) | Act::Setting(_) => Fate::Untouched,
+        Act::Loop(_) | Act::Setting(_) | Act::Disk(_) => Fate::Untouched,
     }
 }

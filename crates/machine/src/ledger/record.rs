@@ -3,6 +3,7 @@
 //! A line is `LENGTH CHECKSUM JSON`: the length of the JSON in bytes, its CRC-32 in hexadecimal.
 
 use super::built::Built;
+use crate::claims::{DiskIdentity, Signature};
 use crate::settings::Identity;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,8 @@ pub(super) enum Record {
     Loop(LoopRecord),
     /// A part of a storage stack is about to be built.
     Built(BuiltRecord),
+    /// A claimed disk is about to be overwritten.
+    Disk(DiskRecord),
     /// There is nothing more to undo.
     Done { id: u64 },
 }
@@ -99,6 +102,22 @@ pub(super) struct BuiltRecord {
     pub part: Built,
 }
 
+/// A claimed disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct DiskRecord {
+    pub id: u64,
+    pub boot: String,
+    /// By which it was opened, for people: undoing goes by the identity.
+    pub path: String,
+    /// The id of its claim.
+    pub claim: String,
+    pub disk: DiskIdentity,
+    /// What was on it.
+    pub before: Vec<Signature>,
+    /// SHA-256 of its head and tail; `None` where they were zero.
+    pub digest: Option<String>,
+}
+
 impl Record {
     /// Which change it is about.
     pub fn id(&self) -> u64 {
@@ -108,6 +127,7 @@ impl Record {
             Record::File(file) => file.id,
             Record::Loop(device) => device.id,
             Record::Built(built) => built.id,
+            Record::Disk(disk) => disk.id,
             Record::Returning { id, .. } | Record::Done { id } => *id,
         }
     }
@@ -144,6 +164,7 @@ pub(super) enum Act {
     File(FileRecord),
     Loop(LoopRecord),
     Built(BuiltRecord),
+    Disk(DiskRecord),
 }
 
 impl Pending {
@@ -157,6 +178,7 @@ impl Pending {
             Act::File(file) => file.id,
             Act::Loop(device) => device.id,
             Act::Built(built) => built.id,
+            Act::Disk(disk) => disk.id,
         }
     }
 
@@ -166,6 +188,7 @@ impl Pending {
             Act::File(file) => &file.boot,
             Act::Loop(device) => &device.boot,
             Act::Built(built) => &built.boot,
+            Act::Disk(disk) => &disk.boot,
         }
     }
 
@@ -176,6 +199,7 @@ impl Pending {
             Act::File(file) => Record::File(file.clone()),
             Act::Loop(device) => Record::Loop(device.clone()),
             Act::Built(built) => Record::Built(built.clone()),
+            Act::Disk(disk) => Record::Disk(disk.clone()),
         }];
         records.extend(self.got.clone().map(Record::Got));
         let id = self.id();
@@ -192,6 +216,7 @@ pub(super) fn pending(records: Vec<Record>) -> Vec<Pending> {
             Record::Change(change) => pending.push(Pending::new(Act::Setting(change))),
             Record::Loop(device) => pending.push(Pending::new(Act::Loop(device))),
             Record::Built(built) => pending.push(Pending::new(Act::Built(built))),
+            Record::Disk(disk) => pending.push(Pending::new(Act::Disk(disk))),
             // A second record of a file adds its inode.
             Record::File(file) => match find(&mut pending, file.id) {
                 Some(known) => known.act = Act::File(file),

@@ -14,7 +14,7 @@ pub enum Fate {
     },
     /// Nothing to do: it is as it was before, or was never done.
     Untouched,
-    /// Our file or loop device was removed.
+    /// Our file or loop device was removed, or what we left on a claimed disk.
     Removed,
     /// Somebody else changed it since; it was left as it is.
     Foreign {

@@ -2,7 +2,7 @@
 
 use super::record::{self, Act, Pending};
 use super::report::Fate;
-use super::{boot_id, journal, objects, undo};
+use super::{boot_id, devices, journal, objects, undo};
 use crate::Machine;
 use crate::lock::{self, Holder};
 use crate::settings::Error;
@@ -26,7 +26,7 @@ pub struct PendingChange {
     pub what: String,
     /// The file.
     pub path: String,
-    /// What a setting was before; `None` for files and devices of our own.
+    /// What a setting was before; `None` for files, devices of our own and claimed disks.
     pub before: Option<String>,
     /// What was written; `None` likewise.
     pub asked: Option<String>,
@@ -65,6 +65,13 @@ fn look(entry: &Pending, machine: &dyn Machine, boot: &str) -> PendingChange {
             before: Some(change.old.clone()),
             asked: Some(change.new.clone()),
             fate: undo::foresee(machine, change, entry, boot),
+        },
+        Act::Disk(disk) => PendingChange {
+            what: devices::in_words(disk),
+            path: disk.path.clone(),
+            before: None,
+            asked: None,
+            fate: devices::foresee(disk, boot),
         },
         Act::File(file) => own(file.path.clone()),
         Act::Built(built) => own(built.part.what()),

@@ -3,6 +3,7 @@
 //! Three cases: what we wrote is there, so the old value goes back; the old value is there, so nothing is to be
 //! done; anything else is somebody else's, and is left and reported. Each step may be cut short and begun again.
 
+use super::devices;
 use super::journal::Journal;
 use super::record::{Act, Change, Pending, Record, Value};
 use super::report::{Fate, RestoreReport, Undone};
@@ -112,6 +113,9 @@ impl Undoer<'_> {
             Act::Built(record) => {
                 let what = record.part.what();
                 (what.clone(), what, built::take_down(self.machine, record, same_boot))
+            }
+            Act::Disk(disk) => {
+                (devices::in_words(disk), disk.path.clone(), devices::erase(disk, self.boot.as_deref()))
             }
             Act::File(file) => {
                 let fate = if self.blocked.contains(&file.path) {

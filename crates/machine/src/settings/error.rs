@@ -124,6 +124,9 @@ pub enum Error {
         /// What to do next, beginning with `; `.
         hint: &'static str,
     },
+    /// A claimed disk.
+    #[error(transparent)]
+    Claim(#[from] crate::claims::ClaimError),
     /// The process that watches over this one.
     #[error("cannot start the supervisor `{}`: {source}; without it a killed run would leave its settings changed until the next start", program.display())]
     Supervisor {

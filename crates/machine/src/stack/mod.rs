@@ -12,9 +12,9 @@ mod verify;
 
 pub use commands::Argv;
 pub(crate) use commands::deactivate;
-pub use names::is_own_uuid;
 pub use planned::planned;
 
+use crate::claims::Claimed;
 use crate::ledger::{Built, Ledger, RestoreReport};
 use crate::settings::Error as SettingError;
 use crate::{LocalMachine, Machine};
@@ -75,6 +75,9 @@ pub enum Error {
     /// Something of an earlier stack is still there.
     #[error("cannot take the last stack down: {0}")]
     NotDown(String),
+    /// A disk that is not claimed, or not fit to be overwritten.
+    #[error(transparent)]
+    Claim(#[from] crate::claims::ClaimError),
     /// The ledger, or a file or loop device of our own.
     #[error(transparent)]
     Ledger(#[from] SettingError),
@@ -106,6 +109,8 @@ pub struct Ground {
     pub work: PathBuf,
     /// Whether this is a lab machine, whose disks hold nothing and are new at each start.
     pub lab_disks: bool,
+    /// Flyball's state folder, where claims are.
+    pub state: PathBuf,
 }
 
 /// A block device that a layer gives.
@@ -164,6 +169,8 @@ struct Storey {
     commands: Vec<Argv>,
     /// Its changes in the ledger.
     ids: BTreeSet<u64>,
+    /// The disks of others that it has, held so that nothing else gets their numbers.
+    claimed: Vec<Claimed>,
 }
 
 /// Builds stacks, one at a time.
@@ -176,6 +183,8 @@ pub struct Builder {
     made: u32,
     /// What was run for the layer that is being built.
     ran: Vec<Argv>,
+    /// The claimed disks of the layer that is being built.
+    claimed: Vec<Claimed>,
 }
 
 impl Builder {
@@ -184,7 +193,14 @@ impl Builder {
     /// # Errors
     /// [`Error::File`] where the kernel gives no random numbers.
     pub fn new(ground: Ground) -> Result<Self, Error> {
-        Ok(Self { ground, token: random(names::token())?, standing: Vec::new(), made: 0, ran: Vec::new() })
+        Ok(Self {
+            ground,
+            token: random(names::token())?,
+            standing: Vec::new(),
+            made: 0,
+            ran: Vec::new(),
+            claimed: Vec::new(),
+        })
     }
 
     /// Makes this stack stand: what stands and is not of it goes, what is missing is built. `interrupt` is set by somebody
@@ -210,6 +226,7 @@ impl Builder {
                 Ok(built) => self.standing.push(Storey { ids: ledger.since(last), ..built }),
                 Err(error) => {
                     self.ran.clear();
+                    self.claimed.clear();
                     let report = ledger.undo_these(&ledger.since(last));
                     let left: Vec<String> = report.failed().map(ToString::to_string).collect();
                     return Err(if left.is_empty() {
@@ -220,6 +237,9 @@ impl Builder {
                 }
             }
         }
+        // Nobody else gets a disk that workloads work on themselves.
+        let top = self.standing.iter_mut().find(|built| built.layer.name == stack.top().name);
+        top.into_iter().flat_map(|top| &mut top.claimed).try_for_each(Claimed::retake_exclusive)?;
         let top = self.built(&stack.top().name);
         let device =
             |at: &Storey| at.devices.first().cloned().expect("it gives one: `Draft::build` has seen to it");
@@ -246,7 +266,7 @@ impl Builder {
         let mut kept = BTreeSet::new();
         for layer in &stack.layers {
             let stands = self.standing.iter().any(|built| built.layer == *layer);
-            if stands && below(layer).all(|name| kept.contains(name)) {
+            if stands && named_by(layer).all(|name| kept.contains(name)) {
                 kept.insert(layer.name.clone());
             }
         }
@@ -259,6 +279,12 @@ impl Builder {
         if ids.is_empty() {
             return Ok(());
         }
+        // Undoing opens the disks for itself alone.
+        self.standing
+            .iter_mut()
+            .zip(goes)
+            .filter(|(_, goes)| **goes)
+            .for_each(|(built, _)| built.claimed.clear());
         let report: RestoreReport = ledger.undo_these(&ids);
         let left: Vec<String> = report.failed().chain(report.foreign()).map(ToString::to_string).collect();
         if !left.is_empty() {
@@ -286,6 +312,10 @@ impl Builder {
             return Err(Error::Interrupted);
         }
         let below: Vec<Device> = layer.on.iter().flat_map(|name| self.built(name).devices.clone()).collect();
+        // The tools take for themselves what they build on.
+        let stands_on: Vec<&String> = named_by(layer).collect();
+        let those = self.standing.iter_mut().filter(|built| stands_on.contains(&&built.layer.name));
+        those.flat_map(|built| &mut built.claimed).for_each(Claimed::release_exclusive);
         let mut folder = None;
         let (devices, shown) = match &layer.part {
             Part::Devices(devices) => {
@@ -341,8 +371,8 @@ impl Builder {
                 (Vec::new(), shown)
             }
         };
-        let commands = std::mem::take(&mut self.ran);
-        Ok(Storey { layer: layer.clone(), devices, folder, shown, commands, ids: BTreeSet::new() })
+        let (commands, claimed) = (std::mem::take(&mut self.ran), std::mem::take(&mut self.claimed));
+        Ok(Storey { layer: layer.clone(), devices, folder, shown, commands, ids: BTreeSet::new(), claimed })
     }
 
     fn array(
@@ -463,7 +493,7 @@ fn wait_for_resync(device: &Device, interrupt: &AtomicBool) -> Result<(), Error>
 }
 
 /// The layers that a layer names.
-fn below(layer: &Layer) -> impl Iterator<Item = &String> {
+fn named_by(layer: &Layer) -> impl Iterator<Item = &String> {
     let journal = match &layer.part {
         Part::Filesystem(Filesystem { journal: Journal::External(name), .. }) => Some(name),
         _ => None,

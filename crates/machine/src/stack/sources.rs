@@ -3,7 +3,7 @@
 use super::{Builder, Device, Error};
 use crate::ledger::{Built, NULL_BLK};
 use crate::settings::numbered;
-use crate::{Ledger, LocalMachine, LoopIo, Machine, inventory};
+use crate::{Ledger, LocalMachine, LoopIo, Machine, claims, inventory};
 use domain::stack::{Devices, Layer, Made};
 use domain::units::Bytes;
 use std::collections::BTreeMap;
@@ -27,9 +27,7 @@ impl Builder {
             return devices.lab.iter().take(count).map(|name| lab_disk(&layer.name, name)).collect();
         }
         match &devices.made {
-            _ if !devices.claimed.is_empty() => {
-                Err(Error::Unsupported("claimed devices cannot be used yet".into()))
-            }
+            _ if !devices.claimed.is_empty() => self.claimed(ledger, &devices.claimed[..count]),
             Some((Made::Loop, size)) => self.loops(ledger, layer, count, *size),
             Some((Made::NullBlk(attributes), size)) => {
                 (0..count).map(|_| self.null_blk(ledger, attributes, *size)).collect()
@@ -40,6 +38,18 @@ impl Builder {
                 layer.name
             ))),
         }
+    }
+
+    /// Every disk passes the gate before any is written to.
+    fn claimed(&mut self, ledger: &mut Ledger<'_>, paths: &[String]) -> Result<Vec<Device>, Error> {
+        let mut open = Vec::new();
+        for path in paths {
+            open.push(claims::open_claimed(&self.ground.state, Path::new(path))?);
+        }
+        for claimed in open {
+            self.claimed.push(ledger.overwrite(claimed)?);
+        }
+        self.claimed.iter().map(|claimed| Device::at(&claimed.pinned().to_string_lossy())).collect()
     }
 
     fn loops(

@@ -1,0 +1,255 @@
+//! Claims on the disk: a file of JSON for each, and beside it the bytes that were there when it was claimed, unless
+//! these were zeros.
+//!
+//! Each is written aside, flushed and renamed, the bytes first: a claim that can be read has its backup. What a death
+//! in between leaves is a backup without a claim, which the next claim of that disk replaces.
+
+use super::error::ClaimError;
+use super::identity::DiskIdentity;
+use super::signatures::{Signature, ends};
+use super::udev::UdevMatch;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The version of a claim's JSON.
+pub const SCHEMA: u32 = 1;
+
+/// How long another Flyball may take to write its claim, or udev to look at a disk that it has locked.
+const PATIENCE: Duration = Duration::from_secs(3);
+const POLL: Duration = Duration::from_millis(5);
+
+/// A claim is a KiB; one over a disk of many signatures, ten.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// What may be overwritten: one disk, and what was on it when it was claimed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// The version of this form.
+    pub schema: u32,
+    /// Its name: a digest of what identifies the disk.
+    pub id: String,
+    /// The path under which it was claimed.
+    pub path: PathBuf,
+    /// The kernel's name then.
+    pub name: String,
+    /// Which disk it is.
+    pub identity: DiskIdentity,
+    /// What may be overwritten although it was there: libblkid's words, and `data`.
+    pub overwrites: BTreeSet<String>,
+    /// Every signature that was there.
+    pub found: Vec<Signature>,
+    /// Whether head and tail were zero.
+    pub blank: bool,
+    /// SHA-256 of head and tail, one after the other; `None` where they were zero, and no backup is needed.
+    pub backup_sha256: Option<String>,
+    /// What udev knows the disk by; `None` where it has nothing that a rule could name.
+    pub udev: Option<UdevMatch>,
+}
+
+/// The folder of claims.
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    folder: PathBuf,
+}
+
+/// One Flyball at a time changes the claims.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    // Dropping it closes the descriptor, and so gives the lock up.
+    _lock: File,
+}
+
+impl Store {
+    pub fn at(state: &Path) -> Self {
+        Self { folder: state.join("claims") }
+    }
+
+    /// Waits for its turn to change the claims; makes the folder where it is missing.
+    pub fn turn(&self) -> Result<Turn, ClaimError> {
+        let folder = &self.folder;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(state_error("make the folder", folder))?;
+        let path = folder.join("lock");
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let lock = options.open(&path).map_err(state_error("open", &path))?;
+        match lock_patiently(&lock).map_err(state_error("lock", &path))? {
+            true => Ok(Turn { _lock: lock }),
+            false => Err(state_error("lock", &path)(io::ErrorKind::WouldBlock.into())),
+        }
+    }
+
+    /// All claims, by their ids.
+    pub fn load(&self) -> Result<Vec<Claim>, ClaimError> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => return Err(state_error("list", &self.folder)(source)),
+        };
+        let paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<PathBuf>>>();
+        let mut paths = paths.map_err(state_error("list", &self.folder))?;
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+        paths.sort();
+        paths.iter().map(|path| read_claim(path)).collect()
+    }
+
+    /// Writes a claim. Its backup is there already.
+    pub fn write(&self, claim: &Claim, _turn: &Turn) -> Result<(), ClaimError> {
+        let path = self.claim_path(&claim.id);
+        let failed = state_error("write the claim", &path);
+        let json = serde_json::to_vec_pretty(claim).map_err(|error| failed(error.into()))?;
+        write_aside(&path, &json, 0o600).map_err(failed)
+    }
+
+    /// Copies head and tail of a disk beside the claim that is to be, and returns their SHA-256.
+    pub fn back_up(&self, id: &str, device: &File, size: u64, _turn: &Turn) -> Result<String, ClaimError> {
+        let path = self.backup_path(id);
+        let failed = state_error("write the backup", &path);
+        let bytes = read_ends(device, size).map_err(&failed)?;
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        let packed = packed.write_all(&bytes).and_then(|()| packed.finish()).map_err(&failed)?;
+        write_aside(&path, &packed, 0o600).map_err(&failed)?;
+        // What is to be trusted later is read back now.
+        let back = unpack(&path, bytes.len()).map_err(&failed)?;
+        if back != bytes {
+            return Err(failed(io::Error::other("it reads back differently")));
+        }
+        Ok(sha256(&bytes))
+    }
+
+    /// The bytes that were there when it was claimed, head and tail one after the other.
+    pub fn backup(&self, claim: &Claim) -> Result<Vec<u8>, ClaimError> {
+        let path = self.backup_path(&claim.id);
+        let length: u64 = ends(claim.identity.size.get()).iter().map(|(_, length)| length).sum();
+        let length = usize::try_from(length).expect("head and tail are nine MiB");
+        let Some(digest) = &claim.backup_sha256 else { return Ok(vec![0; length]) };
+        let bytes = unpack(&path, length).map_err(state_error("read the backup", &path))?;
+        if bytes.len() != length || sha256(&bytes) != *digest {
+            let reason = "its bytes are not those that were written".to_owned();
+            return Err(ClaimError::Damaged { path, reason });
+        }
+        Ok(bytes)
+    }
+
+    /// Removes a claim, and then its backup.
+    pub fn remove(&self, id: &str, _turn: &Turn) -> Result<(), ClaimError> {
+        for path in [self.claim_path(id), self.backup_path(id)] {
+            match fs::remove_file(&path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(source) => return Err(state_error("remove", &path)(source)),
+            }
+        }
+        sync_folder(&self.folder).map_err(state_error("flush", &self.folder))
+    }
+
+    pub fn claim_path(&self, id: &str) -> PathBuf {
+        self.folder.join(format!("{id}.json"))
+    }
+
+    fn backup_path(&self, id: &str) -> PathBuf {
+        self.folder.join(format!("{id}.backup.gz"))
+    }
+}
+
+/// The name of a claim: a digest of what identifies the disk, as long as that lasts.
+pub(crate) fn id_of(identity: &DiskIdentity) -> String {
+    let DiskIdentity { serial, wwn, uuid, model, size, diskseq, boot, backing } = identity;
+    let mut text = format!("{serial:?} {wwn:?} {uuid:?} {model:?} {}", size.get());
+    if !identity.outlives_a_restart() {
+        text.push_str(&format!(" {diskseq:?} {boot} {backing:?}"));
+    }
+    sha256(text.as_bytes())[..16].to_owned()
+}
+
+/// Head and tail of a device, one after the other.
+pub(crate) fn read_ends(device: &File, size: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for (start, length) in ends(size) {
+        let before = bytes.len();
+        bytes.resize(before + usize::try_from(length).expect("nine MiB at the most"), 0);
+        device.read_exact_at(&mut bytes[before..], start)?;
+    }
+    Ok(bytes)
+}
+
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Takes a lock that nobody else has; `false` where somebody keeps it.
+pub(crate) fn lock_patiently(file: &File) -> io::Result<bool> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(true),
+            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => std::thread::sleep(POLL),
+            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// At any moment the file is the old one or the new one, and the new one is whole.
+pub(crate) fn write_aside(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".new");
+    let aside = PathBuf::from(aside);
+    match fs::remove_file(&aside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&aside)?;
+    let written =
+        file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&aside, path));
+    if written.is_err() {
+        // A full disk is not made fuller.
+        let _ = fs::remove_file(&aside);
+    }
+    written?;
+    sync_folder(path.parent().unwrap_or(Path::new("/")))
+}
+
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+pub(crate) fn state_error(what: &'static str, path: &Path) -> impl Fn(io::Error) -> ClaimError {
+    let path = path.to_owned();
+    move |source| ClaimError::State { what, path: path.clone(), source }
+}
+
+fn read_claim(path: &Path) -> Result<Claim, ClaimError> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
+    read.map_err(state_error("read the claim", path))?;
+    let damaged = |reason: String| ClaimError::Damaged { path: path.to_owned(), reason };
+    let value: serde_json::Value =
+        serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+    match value["schema"].as_u64() {
+        Some(schema) if schema == u64::from(SCHEMA) => {}
+        other => {
+            return Err(damaged(format!("its version is {other:?}, and this Flyball knows {SCHEMA}")));
+        }
+    }
+    let claim: Claim = serde_json::from_value(value).map_err(|error| damaged(error.to_string()))?;
+    let named = path.file_stem().is_some_and(|stem| *stem == *claim.id);
+    if named { Ok(claim) } else { Err(damaged("it has the name of another one".to_owned())) }
+}
+
+/// One byte more than there should be shows as well.
+fn unpack(path: &Path, length: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(length);
+    GzDecoder::new(File::open(path)?).take(length as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
