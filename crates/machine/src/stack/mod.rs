@@ -139,6 +139,22 @@ impl Device {
     }
 }
 
+impl Device {
+    /// A path below /dev, for LVM looks nowhere else. A claimed disk is held open, so that its number stays its own; that
+    /// the node still means that number is looked at here.
+    fn node(&self) -> Result<String, Error> {
+        if self.path.starts_with("/dev/") {
+            return Ok(self.path.clone());
+        }
+        let node = Self::at(&format!("/dev/{}", self.name.replace('!', "/")))?;
+        if node.number == self.number {
+            return Ok(node.path);
+        }
+        let source = io::Error::other("it is another device now");
+        Err(Error::File { what: "build on", path: node.path, source })
+    }
+}
+
 /// What workloads are given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Top {
@@ -320,8 +336,9 @@ impl Builder {
         let (devices, shown) = match &layer.part {
             Part::Devices(devices) => {
                 let made = self.devices(ledger, layer, devices)?;
-                let names: Vec<&str> = made.iter().map(|device| device.path.as_str()).collect();
-                let shown = names.join(" ");
+                let names: Vec<String> = made.iter().map(|device| format!("/dev/{}", device.name)).collect();
+                let shown =
+                    format!("{}{}", if self.claimed.is_empty() { "" } else { "claimed " }, names.join(" "));
                 (made, shown)
             }
             Part::Md(md) => self.array(ledger, layer, md, &below, interrupt)?,
@@ -352,7 +369,7 @@ impl Builder {
             Part::Lvm(lvm) => {
                 let group = self.name(layer).replace('-', "_");
                 let mapping = commands::volume_mapping(&group);
-                let paths = paths(&below);
+                let paths = below.iter().map(Device::node).collect::<Result<Vec<String>, Error>>()?;
                 let built =
                     Built::Volume { group: group.clone(), mapping: mapping.clone(), below: paths.clone() };
                 ledger.announce_built(built)?;
