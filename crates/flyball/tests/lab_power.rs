@@ -191,7 +191,8 @@ struct Account {
     /// Those whose trace was read.
     whole: BTreeSet<String>,
     doubled: BTreeSet<String>,
-    wrong: Vec<String>,
+    /// What is damaged, lost or not as it should be; told once, however often it is seen.
+    wrong: BTreeSet<String>,
     changed: Vec<String>,
     cuts: u32,
     /// Cuts that came before the machine had looked at what the one before had left.
@@ -228,11 +229,11 @@ impl Account {
             let status: serde_json::Value = serde_json::from_str(status).unwrap_or_default();
             match status["changed"].as_array() {
                 Some(changed) => self.changed.extend(changed.iter().map(ToString::to_string)),
-                None => self.wrong.push(format!("the status is {status}")),
+                None => self.wrong.extend([format!("the status is {status}")]),
             }
         }
         if told.with("runs").any(|count| count != "0" && count != "1") {
-            self.wrong.push("the run was begun again instead of gone on with".to_owned());
+            self.wrong.insert("the run was begun again instead of gone on with".to_owned());
         }
         let rows: Vec<Vec<&str>> = told.with("row").map(|row| row.split(',').collect()).collect();
         let Some((names, rows)) = rows.split_first() else {
@@ -249,7 +250,7 @@ impl Account {
         let twice = valid.iter().filter(|(_, count)| **count > 1);
         self.doubled.extend(twice.map(|((block, cell), _)| format!("block {block}, {cell}")));
         if now.len() != rows.len() {
-            self.wrong.push("a trial is listed twice".to_owned());
+            self.wrong.insert("a trial is listed twice".to_owned());
         }
         // What was found once was on the disk, and stays there.
         let gone = self.acknowledged.union(&self.found).filter(|trial| !now.contains(*trial));
