@@ -29,7 +29,8 @@ Exit codes:
   4    another Flyball is measuring on this machine, or holds this run
   5    done, but something that Flyball changed was changed by somebody else since; it was left alone
   130  interrupted; what was measured is kept, and everything is as before
-`flyball record -- COMMAND` passes the command's own code on, and 128 and the signal's number where one ended it.";
+`flyball record -- COMMAND` passes the command's own code on, and 128 and the signal's number where one ended it;
+`flyball lab exec` does too, and ends with 137 where it cut the machine's power.";
 
 /// Options of every command.
 #[derive(Args, Debug)]
@@ -232,12 +233,21 @@ pub struct LabShell {
     pub kernel: Option<String>,
     #[command(flatten)]
     pub machine: LabMachine,
+    /// Keep the disks in this folder, and find them there at the next start; else they are gone with the machine
+    #[arg(long, value_name = "DIR")]
+    pub keep_disks: Option<PathBuf>,
+    /// The seed of what a power cut leaves on kept disks [default: from the clock, printed first]
+    #[arg(long, value_name = "N", requires = "keep_disks")]
+    pub seed: Option<u64>,
 }
 
 #[derive(Args, Debug)]
 pub struct LabExec {
     #[command(flatten)]
     pub shell: LabShell,
+    /// Cut the machine's power so long after the command has begun, and end with code 137
+    #[arg(long, value_name = "TIME", value_parser = span, requires = "keep_disks")]
+    pub cut_power_after: Option<Nanos>,
     /// The command to run in the machine
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<String>,

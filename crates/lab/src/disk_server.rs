@@ -9,9 +9,12 @@
 //! the time from a client's `send` until this process runs, and from an answer until the client runs.
 //!
 //! The data begins as zeros and is sparse: 4 KiB pages in memory, up to [`Backing::Memory`]'s bound, or a sparse file.
+//! A disk that is kept ([`Backing::Kept`]) has a volatile write cache: the end of the server is a power cut, after which
+//! what was flushed is in its file, and of the rest whatever the seed says.
 
 mod clock;
 mod connection;
+mod kept;
 mod nbd;
 mod region;
 mod serving;
@@ -36,7 +39,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use store::Store;
+use store::{Shape, Store};
 use thiserror::Error;
 
 /// A disk to serve.
@@ -61,6 +64,8 @@ pub enum Backing {
     Memory(Bytes),
     /// In a sparse file of this path, which is made anew and removed with the server.
     File(PathBuf),
+    /// In a sparse file of this path, which is made where it is missing, and stays. It holds what was flushed.
+    Kept(PathBuf),
 }
 
 /// A link to serve disks over.
@@ -128,7 +133,7 @@ const MOST_COMPLAINTS: usize = 32;
 
 impl DiskServer {
     /// Serves disks on sockets in a folder, which must be there. Each of the models' times takes `dilation` times as
-    /// long; the seed decides where each platter stands at the beginning.
+    /// long; the seed decides where each platter stands at the beginning, and what a power cut leaves of a kept disk.
     ///
     /// # Errors
     /// [`DiskServerError`]; then nothing is left behind.
@@ -205,7 +210,7 @@ impl DiskServer {
         let link = link.map(|link| bank.add_link(link));
         let mut seats = Vec::with_capacity(disks.len());
         for (number, disk) in disks {
-            let seat = self.seat(number, disk, folder, &mut bank, link)?;
+            let seat = self.seat(number, disk, folder, seed, &mut bank, link)?;
             seats.push(seat);
         }
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|error| {
@@ -231,6 +236,7 @@ impl DiskServer {
         number: usize,
         disk: ServedDisk,
         folder: &Path,
+        seed: Seed,
         bank: &mut Bank,
         link: Option<usize>,
     ) -> Result<Seat, DiskServerError> {
@@ -252,7 +258,9 @@ impl DiskServer {
         if let Backing::File(path) = &disk.backing {
             self.files.push(path.clone());
         }
-        let store = Store::new(&disk.backing, spec.capacity.get()).map_err(|error| {
+        let shape = Shape { size: spec.capacity.get(), sector: spec.physical_block.get() };
+        let rng = seed.stream(&format!("power cut of {}", disk.name));
+        let store = Store::new(&disk.backing, shape, rng).map_err(|error| {
             system(format!("make a place for the data of the disk `{}`", disk.name), error)
         })?;
         bank.add_disk(&spec, link);

@@ -95,6 +95,14 @@ pub enum Error {
     /// What a lab machine is asked to be cannot be.
     #[error("{0}")]
     Machine(String),
+    /// Another machine has the kept disks.
+    #[error(
+        "cannot use the kept disks in `{folder}`: another lab machine has them; wait for its end, or name another folder"
+    )]
+    DisksInUse {
+        /// Where they are.
+        folder: PathBuf,
+    },
     /// The guest came to an end, or said nothing any more.
     #[error("{what}{}", tail(.log))]
     Guest {

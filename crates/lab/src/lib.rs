@@ -1,6 +1,7 @@
 //! The lab: a real kernel in a virtual machine, with virtual P-states and modelled disks.
 //!
-//! Invariant: whatever happens, no process, socket or file of a lab machine is left when it is dropped; a trial whose
+//! Invariant: whatever happens, no process, socket or file of a lab machine is left when it is dropped, but for disks that
+//! somebody asked to keep; a trial whose
 //! CPUs or disks could not keep their pace is never called valid.
 
 pub mod acpi;
@@ -12,6 +13,7 @@ pub mod disk_server;
 mod error;
 pub mod guest;
 pub mod image;
+mod kept_disks;
 pub mod kernel;
 
 pub mod pacing;
@@ -22,3 +24,4 @@ pub mod vm;
 pub use aside::Aside;
 pub use digest::of_text as digest;
 pub use error::{Error, Result};
+pub use kept_disks::KeptDisks;

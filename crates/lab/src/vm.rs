@@ -33,8 +33,12 @@ const OLDEST_QEMU_TEXT: &str = "9.1";
 /// How long a guest may take until its first word: ten times what it takes on two busy cores.
 const START: Duration = Duration::from_secs(90);
 
-/// How long a guest may take to power off before it is killed; it has nothing to lose.
+/// How long a guest may take to power off before it is killed, where it has nothing to lose.
 const POWER_OFF: Duration = Duration::from_secs(5);
+
+/// How long where its disks are kept: what it has in its memory is to be written first, and that is as much as fits,
+/// on a slow disk.
+const POWER_OFF_KEPT: Duration = Duration::from_secs(300);
 
 /// How long a guest may say nothing while it should say every few seconds that it is alive: twelve times as long as that,
 /// for the host may be busy too.
@@ -194,16 +198,38 @@ impl Vm {
     /// [`Error::Guest`] where the guest is gone, says nothing for so long, or no more says that it is alive;
     /// [`Error::Interrupted`].
     pub fn receive(&mut self, patience: Duration, interrupt: &AtomicBool) -> Result<(Reply, Vec<u8>)> {
+        loop {
+            let said = self.receive_until(None, patience, interrupt)?;
+            if let Some(said) = said {
+                return Ok(said);
+            }
+        }
+    }
+
+    /// The same, until a moment at which nothing is waited for any more: `None`.
+    ///
+    /// # Errors
+    /// As [`Vm::receive`].
+    pub fn receive_until(
+        &mut self,
+        end: Option<Instant>,
+        patience: Duration,
+        interrupt: &AtomicBool,
+    ) -> Result<Option<(Reply, Vec<u8>)>> {
         let begun = Instant::now();
         let mut heard = begun;
         loop {
             if interrupt.load(Ordering::Relaxed) {
                 return Err(Error::Interrupted);
             }
-            if is_readable(&self.control, LOOK)? {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(None);
+            }
+            if is_readable(&self.control, left.map_or(LOOK, |left| left.min(LOOK)))? {
                 match guest::receive(&mut self.control) {
                     Ok((Reply::Alive, _)) => heard = Instant::now(),
-                    Ok(said) => return Ok(said),
+                    Ok(said) => return Ok(Some(said)),
                     Err(error) => return Err(self.lost_by(&error)),
                 }
             }
@@ -248,17 +274,45 @@ impl Vm {
 
     /// Ends the machine: it powers off, or is killed.
     pub fn power_off(mut self) {
-        let never = AtomicBool::new(false);
-        if self.ask(&Request::PowerOff, "while it powered off").is_ok() {
-            let deadline = Instant::now() + POWER_OFF;
-            while Instant::now() < deadline {
-                match self.receive(LOOK, &never) {
-                    Ok(_) => {}
-                    Err(_) if matches!(self.child.try_wait(), Ok(None)) => {}
-                    Err(_) => break,
-                }
+        // What it did not write would be gone with it anyway.
+        let _ = self.is_off_within(POWER_OFF, &AtomicBool::new(false));
+    }
+
+    /// Ends a machine whose disks are kept: it writes what it has in its memory, and powers off.
+    ///
+    /// # Errors
+    /// Where it does not, and is killed: then its disks are as after a power cut.
+    pub fn power_off_kept(mut self, interrupt: &AtomicBool) -> Result<()> {
+        if self.is_off_within(POWER_OFF_KEPT, interrupt) {
+            return Ok(());
+        }
+        if interrupt.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        let seconds = POWER_OFF_KEPT.as_secs();
+        Err(self.lost(&format!(
+            "the guest was not off after {seconds} s and was killed, so that its disks are as after a power cut,"
+        )))
+    }
+
+    /// Kills the machine from one moment to the next, as a power cut does.
+    pub fn cut_power(self) {
+        drop(self);
+    }
+
+    fn is_off_within(&mut self, patience: Duration, interrupt: &AtomicBool) -> bool {
+        if self.ask(&Request::PowerOff, "while it powered off").is_err() {
+            return false;
+        }
+        let deadline = Instant::now() + patience;
+        while Instant::now() < deadline && !interrupt.load(Ordering::Relaxed) {
+            match self.receive(LOOK, interrupt) {
+                Ok(_) => {}
+                Err(_) if matches!(self.child.try_wait(), Ok(None)) => {}
+                Err(_) => return true,
             }
         }
+        false
     }
 
     fn lost_by(&mut self, error: &io::Error) -> Error {

@@ -5,6 +5,7 @@ use domain::rng::Seed;
 use domain::units::Bytes;
 use lab::disk_server::{Backing, DiskServer, DiskServerError, ServedDisk, ServedLink, load, load_link};
 use proptest::prelude::*;
+use sim::disk::spec::MediumSpec;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -263,6 +264,85 @@ fn a_server_that_is_dropped_leaves_nothing() {
     client.write_all(&request(0, READ, 1, 1 << 20, 4096)).unwrap();
     drop(server);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// Writes, and waits for the answer.
+fn write(stream: &mut UnixStream, flags: u16, offset: u64, data: &[u8]) {
+    stream.write_all(&request(flags, WRITE, 1, offset, data.len() as u32)).unwrap();
+    stream.write_all(data).unwrap();
+    assert_eq!(answer(stream), (0, 1));
+}
+
+/// What a kept disk holds after this was flushed, that forced, and a third thing only written.
+fn after_a_cut(folder: &Path, mut disk: ServedDisk, seed: u64) -> Vec<u8> {
+    let file = folder.join(format!("{seed}.img"));
+    // As if it were the first time.
+    let _ = std::fs::remove_file(&file);
+    disk.backing = Backing::Kept(file.clone());
+    let server = DiskServer::start(vec![disk], Vec::new(), folder, 1.0, Seed(seed)).unwrap();
+    let mut stream = connect(&server, "fast");
+    shake_hands(&mut stream);
+    write(&mut stream, 0, 0, &[1; 8192]);
+    stream.write_all(&request(0, FLUSH, 2, 0, 0)).unwrap();
+    assert_eq!(answer(&mut stream), (0, 2));
+    write(&mut stream, FUA, 8192, &[2; 8192]);
+    write(&mut stream, 0, 16384, &[3; 65536]);
+    let before = std::fs::read(&file).unwrap();
+    let was_kept_at_once = before[16384..][..65536] == [3; 65536];
+    assert!(was_kept_at_once || before[16384..].iter().all(|byte| *byte == 0), "a part was written early");
+    drop(server);
+    let after = std::fs::read(&file).unwrap();
+    assert_eq!(after.len() as u64, SIZE);
+    assert!(after[..8192] == [1; 8192] && after[8192..16384] == [2; 8192]);
+    after[16384..][..65536].to_vec()
+}
+
+#[test]
+fn a_power_cut_leaves_what_was_flushed_or_forced_and_of_the_rest_whole_sectors() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut left = Vec::new();
+    for seed in 0..4 {
+        let after = after_a_cut(folder.path(), served("fast", "nvme", None), seed);
+        assert_eq!(after, after_a_cut(folder.path(), served("fast", "nvme", None), seed), "seed {seed}");
+        for sector in after.chunks(4096) {
+            assert!(sector.iter().all(|byte| *byte == sector[0]), "a physical sector is torn");
+            left.push(sector[0]);
+        }
+    }
+    assert!(left.contains(&0) && left.contains(&3), "these seeds are to lose some, and to leave some");
+}
+
+#[test]
+fn a_disk_without_a_write_cache_loses_nothing_that_it_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut disk = served("fast", "plain-7200", None);
+    let MediumSpec::Hdd(hdd) = &mut disk.spec.medium else { panic!("it is a hard disk") };
+    hdd.write_buffer = Bytes::new(0);
+    assert_eq!(after_a_cut(folder.path(), disk, 1), [3; 65536]);
+}
+
+#[test]
+fn a_kept_disk_is_found_by_the_next_server_and_refused_with_another_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk =
+        || ServedDisk { backing: Backing::Kept(folder.path().join("kept")), ..served("fast", "nvme", None) };
+    let server = DiskServer::start(vec![disk()], Vec::new(), folder.path(), 1.0, Seed(1)).unwrap();
+    let mut stream = connect(&server, "fast");
+    shake_hands(&mut stream);
+    write(&mut stream, FUA, 4096, &[7; 512]);
+    drop(server);
+    let server = DiskServer::start(vec![disk()], Vec::new(), folder.path(), 1.0, Seed(1)).unwrap();
+    let mut stream = connect(&server, "fast");
+    shake_hands(&mut stream);
+    stream.write_all(&request(0, READ, 1, 4096, 512)).unwrap();
+    assert_eq!(answer(&mut stream), (0, 1));
+    assert_eq!(take::<512>(&mut stream), [7; 512]);
+    drop(server);
+    let other = ServedDisk { size: Some(Bytes::new(SIZE / 2)), ..disk() };
+    let error =
+        DiskServer::start(vec![other], Vec::new(), folder.path(), 1.0, Seed(1)).unwrap_err().to_string();
+    assert!(error.contains("is a disk of 67108864 bytes, and one of 33554432 bytes is wanted"), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "the kept disk alone is there");
 }
 
 #[test]

@@ -191,7 +191,7 @@ fn shell(port: &mut File, rows: u16, columns: u16) -> Result<()> {
     let mut greeting = console()?;
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let text =
-        format!("Flyball lab, Linux {}; `exit` ends it, and all that is in it is gone\r\n", kernel.trim());
+        format!("Flyball lab, Linux {}; `exit` ends it, and all but kept disks is gone\r\n", kernel.trim());
     greeting.write_all(text.as_bytes())?;
     let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     tcsetwinsize(&greeting, size).context("cannot set the console's size")?;

@@ -1,7 +1,7 @@
 //! This program inside a lab machine: its first process, and the agent that does what the host asks for.
 //!
 //! Everything here may be blunt: a guest's disks and memory are made anew for each start, and nothing in it is
-//! anybody's.
+//! anybody's. Disks that somebody asked to keep are touched by that somebody's commands alone.
 
 mod agent;
 mod files;

@@ -33,6 +33,7 @@ pub(super) struct Export {
     physical_block: u32,
     flags: u16,
     can_trim: bool,
+    pub(super) has_write_cache: bool,
 }
 
 impl Export {
@@ -54,6 +55,7 @@ impl Export {
             physical_block: spec.physical_block.get().max(4096) as u32,
             flags: HAS_FLAGS | SEND_FLUSH | SEND_FUA | SEND_WRITE_ZEROES | kind,
             can_trim: kind == SEND_TRIM,
+            has_write_cache: spec.has_write_cache(),
         }
     }
 
@@ -315,6 +317,11 @@ pub(super) fn answer(cookie: u64, refusal: Option<Refusal>) -> [u8; ANSWER] {
     bytes[4..8].copy_from_slice(&refusal.map_or(0, |refusal| refusal as u32).to_be_bytes());
     bytes[8..].copy_from_slice(&cookie.to_be_bytes());
     bytes
+}
+
+/// The refusal of a request that was to be answered so.
+pub(super) fn refused(answer_so_far: &[u8], refusal: Refusal) -> [u8; ANSWER] {
+    answer(take_u64(answer_so_far, 8).unwrap_or(0), Some(refusal))
 }
 
 fn take_u32(bytes: &[u8], at: usize) -> Option<u32> {

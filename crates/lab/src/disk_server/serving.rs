@@ -7,7 +7,7 @@
 use super::clock::{self, Scale};
 use super::connection::{Arrived, Connection};
 use super::nbd::{self, Ask, Export, Header, Refusal};
-use super::store::Store;
+use super::store::{Promise, Store};
 use super::{Complaints, MOST_COMPLAINTS, lock};
 use domain::lab::DiskService;
 use domain::time::Nanos;
@@ -65,6 +65,8 @@ struct Client {
 struct Pending {
     client: u64,
     answer: Vec<u8>,
+    /// Kept at the moment of the answer, and not before: until then power may fail.
+    promise: Promise,
 }
 
 #[derive(Debug)]
@@ -125,6 +127,8 @@ impl Group {
             }
             self.clients.retain(|client| !client.connection.is_over());
         }
+        // Its machine has flushed what it wanted to keep, or was killed.
+        self.seats.iter_mut().for_each(|seat| seat.store.cut_power());
     }
 
     /// Waits for bytes or for the model. Adds the numbers of the clients with bytes; whether there are new clients.
@@ -167,11 +171,15 @@ impl Group {
 
     fn answer(&mut self, completed: &Completed) {
         let index = completed.id as usize;
-        let Some(pending) = self.pending[index].take() else {
+        let Some(mut pending) = self.pending[index].take() else {
             unreachable!("the model finished request {index} twice");
         };
         self.free.push(index);
         self.count(completed);
+        if let Err(error) = self.seats[completed.disk].store.keep(pending.promise) {
+            let refusal = self.failed(completed.disk, &error);
+            pending.answer = nbd::refused(&pending.answer, refusal).to_vec();
+        }
         // A client that has left is not answered.
         if let Some(place) = self.clients.iter().position(|client| client.number == pending.client) {
             self.clients[place].connection.answer(pending.answer);
@@ -248,8 +256,8 @@ impl Group {
     /// Takes one request: its data now, its time from the model.
     fn take(&mut self, place: usize, arrived: &Arrived) {
         let header = &arrived.header;
-        let answer = match self.perform(place, arrived) {
-            Ok(answer) => answer,
+        let (answer, promise) = match self.perform(place, arrived) {
+            Ok(performed) => performed,
             Err(refusal) => return self.refuse(place, header, refusal),
         };
         let client = self.clients[place].number;
@@ -264,7 +272,7 @@ impl Group {
             return self.refuse(place, header, Refusal::Invalid);
         }
         self.clients[place].connection.hold(&answer);
-        self.pending[index] = Some(Pending { client, answer });
+        self.pending[index] = Some(Pending { client, answer, promise });
     }
 
     fn refuse(&mut self, place: usize, header: &Header, refusal: Refusal) {
@@ -272,10 +280,11 @@ impl Group {
         self.clients[place].connection.refuse(answer);
     }
 
-    /// Does to the data what is asked; the answer.
-    fn perform(&mut self, place: usize, arrived: &Arrived) -> Result<Vec<u8>, Refusal> {
+    /// Does to the data what is asked; the answer, and what it promises.
+    fn perform(&mut self, place: usize, arrived: &Arrived) -> Result<(Vec<u8>, Promise), Refusal> {
         let header = &arrived.header;
-        let seat = &mut self.seats[self.clients[place].seat];
+        let number = self.clients[place].seat;
+        let seat = &mut self.seats[number];
         check(header, &seat.export)?;
         let mut answer = self.clients[place].connection.memory();
         answer.extend(nbd::answer(header.cookie, None));
@@ -289,14 +298,19 @@ impl Group {
             Ask::Trim | Ask::WriteZeroes => seat.store.zero(offset, len),
             Ask::Flush | Ask::Disconnect | Ask::Unknown(_) => Ok(()),
         };
+        let promise = match header.ask {
+            Ask::Flush => seat.store.receive_flush(),
+            Ask::Write if header.fua || !seat.export.has_write_cache => Promise::Range { offset, len },
+            _ => Promise::Nothing,
+        };
         match performed {
-            Ok(()) => Ok(answer),
-            Err(error) => Err(self.failed(place, &error)),
+            Ok(()) => Ok((answer, promise)),
+            Err(error) => Err(self.failed(number, &error)),
         }
     }
 
-    fn failed(&self, place: usize, error: &std::io::Error) -> Refusal {
-        let name = &self.seats[self.clients[place].seat].export.name;
+    fn failed(&self, seat: usize, error: &std::io::Error) -> Refusal {
+        let name = &self.seats[seat].export.name;
         self.complain(format!("the data of the disk `{name}` has no place: {error}"));
         match error.kind() {
             ErrorKind::StorageFull => Refusal::NoSpace,

@@ -1,13 +1,15 @@
 //! A disk's data: sparse, in memory or in a file.
 
 use super::Backing;
+use super::kept::Kept;
 use super::region::Region;
+use domain::rng::Rng;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
 /// Memory is taken in pages of this: random 4 KiB writes take what they write.
-const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
 
 /// Pages of a leaf of the table.
 const LEAF: u64 = 512;
@@ -20,12 +22,37 @@ const TELL: u32 = 256;
 pub(super) enum Store {
     Memory(Pages),
     File(File),
+    Kept(Kept),
+}
+
+/// What an answer says is on the medium, whatever happens to the disk's power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Promise {
+    Nothing,
+    /// A write that is forced, or to a disk without a write cache.
+    Range {
+        offset: u64,
+        len: u64,
+    },
+    /// All that was written before this flush came.
+    WrittenBefore(u64),
+}
+
+/// What a disk is made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// In bytes.
+    pub(super) size: u64,
+    /// What is written whole or not at all, in bytes.
+    pub(super) sector: u64,
 }
 
 impl Store {
-    /// A disk of zeros.
-    pub(super) fn new(backing: &Backing, size: u64) -> io::Result<Self> {
+    /// A disk of zeros, or the one that was kept. The random numbers decide what is left where its power is cut.
+    pub(super) fn new(backing: &Backing, shape: Shape, rng: Rng) -> io::Result<Self> {
+        let Shape { size, sector } = shape;
         match backing {
+            Backing::Kept(path) => Ok(Self::Kept(Kept::open(path, size, sector, rng)?)),
             Backing::Memory(most) => Ok(Self::Memory(Pages::new(most.get(), size)?)),
             Backing::File(path) => {
                 let file = File::options().read(true).write(true).create_new(true).open(path)?;
@@ -39,6 +66,7 @@ impl Store {
     pub(super) fn read(&self, offset: u64, to: &mut [u8]) -> io::Result<()> {
         match self {
             Self::File(file) => file.read_exact_at(to, offset),
+            Self::Kept(kept) => kept.read(offset, to),
             Self::Memory(pages) => {
                 for (page, within, part) in parts(offset, to.len()) {
                     match pages.find(page) {
@@ -55,6 +83,7 @@ impl Store {
     pub(super) fn write(&mut self, offset: u64, from: &[u8]) -> io::Result<()> {
         match self {
             Self::File(file) => file.write_all_at(from, offset),
+            Self::Kept(kept) => kept.write(offset, from),
             Self::Memory(pages) => {
                 for (page, within, part) in parts(offset, from.len()) {
                     pages.write(page, within, &from[part])?;
@@ -71,10 +100,34 @@ impl Store {
                 let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
                 Ok(rustix::fs::fallocate(&*file, flags, offset, len)?)
             }
+            Self::Kept(kept) => kept.zero(offset, len),
             Self::Memory(pages) => {
                 pages.zero(offset, offset + len);
                 Ok(())
             }
+        }
+    }
+
+    /// A flush came; what its answer promises.
+    pub(super) fn receive_flush(&mut self) -> Promise {
+        match self {
+            Self::Kept(kept) => kept.receive_flush(),
+            Self::Memory(_) | Self::File(_) => Promise::Nothing,
+        }
+    }
+
+    /// Puts on the medium what an answer promises. What goes with its machine has no medium.
+    pub(super) fn keep(&mut self, promise: Promise) -> io::Result<()> {
+        match self {
+            Self::Kept(kept) => kept.keep(promise),
+            Self::Memory(_) | Self::File(_) => Ok(()),
+        }
+    }
+
+    /// Power fails: what is not on the medium is lost, or some of it.
+    pub(super) fn cut_power(&mut self) {
+        if let Self::Kept(kept) = self {
+            kept.cut_power();
         }
     }
 }
@@ -186,7 +239,7 @@ impl Pages {
 }
 
 /// A range page by page: the page's number, where in it, and which part of the caller's bytes.
-fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
+pub(super) fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
         if done == len {
@@ -203,13 +256,18 @@ fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use domain::rng::Seed;
     use domain::units::Bytes;
     use proptest::prelude::*;
 
     const SIZE: usize = 64 << 10;
 
+    fn store(backing: &Backing) -> Store {
+        Store::new(backing, Shape { size: SIZE as u64, sector: 512 }, Seed(1).stream("cut")).unwrap()
+    }
+
     fn memory(most: u64) -> Store {
-        Store::new(&Backing::Memory(Bytes::new(most)), SIZE as u64).unwrap()
+        store(&Backing::Memory(Bytes::new(most)))
     }
 
     #[test]
@@ -233,7 +291,7 @@ mod tests {
         ) {
             let folder = tempfile::tempdir().unwrap();
             let file = Backing::File(folder.path().join("data"));
-            let mut stores = [memory(1 << 20), Store::new(&file, SIZE as u64).unwrap()];
+            let mut stores = [memory(1 << 20), store(&file)];
             let mut plain = vec![0_u8; SIZE];
             for (act, start, len, byte) in acts {
                 let len = len.min(SIZE - start as usize);

@@ -1,7 +1,11 @@
 //! The ledger's file: lines are only ever added at its end, until nothing is left to undo.
+//!
+//! It forgets nothing that a power cut could bring back. A setting is gone with the boot; a file of our own that was
+//! removed is gone once its folder is flushed, and that may be on another filesystem than the ledger.
 
-use super::record::{Pending, Record};
+use super::record::{Act, Pending, Record};
 use crate::settings::Error;
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -26,6 +30,8 @@ pub(super) struct Loaded {
 pub(super) struct Journal {
     folder: PathBuf,
     file: File,
+    /// The files of our own that are announced, by the number of their change.
+    files: BTreeMap<u64, PathBuf>,
 }
 
 /// What the ledger in this folder holds; nothing where there is none.
@@ -67,17 +73,23 @@ impl Journal {
             Ok(file)
         };
         let file = open().map_err(|source| Error::State { what: "open the ledger", path, source })?;
-        Ok(Self { folder: folder.to_owned(), file })
+        let files = load(folder)?.records.iter().filter_map(own_file).collect();
+        Ok(Self { folder: folder.to_owned(), file, files })
     }
 
     /// Adds records that announce what is about to be done, and returns when they are on the disk.
     pub fn announce(&mut self, records: &[Record]) -> Result<(), Error> {
-        self.append(records).and_then(|()| self.file.sync_data()).map_err(|source| self.failed(source))
+        self.append(records).and_then(|()| self.file.sync_data()).map_err(|source| self.failed(source))?;
+        self.files.extend(records.iter().filter_map(own_file));
+        Ok(())
     }
 
     /// Adds a record of what was done. It need not reach the disk: it matters only to this boot, and the page
-    /// cache outlives a killed process.
+    /// cache outlives a killed process. That a file of our own is gone matters after it too, and is made durable first.
     pub fn note(&mut self, record: &Record) -> Result<(), Error> {
+        if let Record::Done { id } = record {
+            self.make_removal_durable(*id)?;
+        }
         self.append(std::slice::from_ref(record)).map_err(|source| self.failed(source))
     }
 
@@ -96,8 +108,27 @@ impl Journal {
         Error::State { what: "write to the ledger", path: self.folder.join(NAME), source }
     }
 
+    /// Makes durable that a file of our own has no name any more.
+    fn make_removal_durable(&mut self, id: u64) -> Result<(), Error> {
+        let Some(path) = self.files.get(&id) else { return Ok(()) };
+        match path.parent().map_or(Ok(()), sync_folder) {
+            Ok(()) => {}
+            // A folder that is gone holds no name, and some network filesystems have no way to flush one.
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => {}
+            Err(source) => {
+                return Err(Error::State { what: "make durable the removal of", path: path.clone(), source });
+            }
+        }
+        self.files.remove(&id);
+        Ok(())
+    }
+
     /// Leaves only these in the file. At any moment the file is the old one or the new one.
     pub fn retire(&mut self, left: &[Pending]) -> Result<(), Error> {
+        let is_left =
+            |id: &u64| left.iter().any(|entry| matches!(&entry.act, Act::File(file) if file.id == *id));
+        let gone: Vec<u64> = self.files.keys().copied().filter(|id| !is_left(id)).collect();
+        gone.into_iter().try_for_each(|id| self.make_removal_durable(id))?;
         let emptied = if left.is_empty() { self.empty() } else { self.replace(left) };
         emptied.map_err(|source| self.failed(source))
     }
@@ -130,12 +161,21 @@ impl Journal {
     }
 }
 
+/// The number and the path of a file of our own.
+fn own_file(record: &Record) -> Option<(u64, PathBuf)> {
+    match record {
+        Record::File(file) => Some((file.id, file.path.clone().into())),
+        _ => None,
+    }
+}
+
 fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::record::FileRecord;
     use super::*;
 
     #[test]
@@ -158,5 +198,36 @@ mod tests {
         let loaded = parse(&bytes);
         assert_eq!((loaded.records.len(), loaded.damaged), (2, vec![2]));
         assert!(!loaded.torn);
+    }
+
+    fn file_in(folder: &Path) -> Record {
+        let path = folder.join("target").to_str().unwrap().to_owned();
+        Record::File(FileRecord { id: 1, boot: "boot".into(), path, inode: None })
+    }
+
+    #[test]
+    fn a_removal_that_cannot_be_made_durable_is_not_forgotten() {
+        let (state, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        // A folder that cannot be opened, whoever asks: it leads to itself.
+        let unusable = work.path().join("loop");
+        std::os::unix::fs::symlink(&unusable, &unusable).unwrap();
+        let mut journal = Journal::open(state.path()).unwrap();
+        journal.announce(&[file_in(&unusable)]).unwrap();
+        for error in [journal.note(&Record::Done { id: 1 }), journal.retire(&[])] {
+            let text = error.unwrap_err().to_string();
+            assert!(text.contains("make durable the removal of"), "{text}");
+        }
+        assert_eq!(load(state.path()).unwrap().records, [file_in(&unusable)]);
+        // The next one to open it knows of it too.
+        assert!(Journal::open(state.path()).unwrap().retire(&[]).is_err());
+    }
+
+    #[test]
+    fn a_file_whose_folder_is_gone_is_forgotten() {
+        let state = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(state.path()).unwrap();
+        journal.announce(&[file_in(&state.path().join("gone"))]).unwrap();
+        journal.retire(&[]).unwrap();
+        assert_eq!(load(state.path()).unwrap().records, []);
     }
 }

@@ -8,7 +8,6 @@ use ::lab::image::Image;
 use anyhow::{Context, Result, anyhow, bail};
 use domain::Nanos;
 use domain::plan::{Cell, Plan};
-use domain::rng::Seed;
 use domain::trial::{Disturbance, Run, TrialKey};
 use machine::ledger::RestoreReport;
 use machine::{LocalMachine, Machine};
@@ -55,7 +54,7 @@ impl<'a> Bed<'a> {
     pub fn make(mut workshop: Workshop, kernel: Option<String>, interrupt: &'a Interrupt) -> Result<Self> {
         let image = workshop.image(kernel.as_deref())?;
         workshop.calibrate(&image, interrupt.flag())?;
-        let running = Some(workshop.start(&image, false, Seed(0), interrupt.flag())?);
+        let running = Some(workshop.start(&image, false, interrupt.flag())?);
         Ok(Self {
             workshop,
             interrupt,
@@ -159,7 +158,7 @@ impl<'a> Bed<'a> {
             self.stop();
             self.image = self.workshop.image(cell.kernel.as_deref())?;
             self.kernel.clone_from(&cell.kernel);
-            self.running = Some(self.workshop.start(&self.image, false, Seed(0), self.interrupt.flag())?);
+            self.running = Some(self.workshop.start(&self.image, false, self.interrupt.flag())?);
             self.is_open = false;
         }
         if self.is_open {

@@ -6,12 +6,14 @@ use crate::exit::End;
 use crate::interrupt::Interrupt;
 use ::lab::guest::{Reply, Request, Stream};
 use anyhow::{Result, bail};
-use domain::rng::Seed;
 use std::io::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a command may print nothing: it may run for a day. A guest that is dead is noticed much earlier.
 const PATIENCE: Duration = Duration::from_secs(86_400);
+
+/// The exit code where the power was cut: a shell's for a command that SIGKILL ended, as this one was with its machine.
+const POWER_CUT: i32 = 128 + 9;
 
 /// Runs a command in a machine of its own, and ends as it ended.
 pub fn exec(arguments: &LabExec) -> Result<End> {
@@ -19,21 +21,35 @@ pub fn exec(arguments: &LabExec) -> Result<End> {
     let mut workshop = start::workshop(&arguments.shell)?;
     let image = workshop.image(arguments.shell.kernel.as_deref())?;
     workshop.calibrate(&image, interrupt.flag())?;
-    let Running { mut vm, disks: _disks } = workshop.start(&image, false, Seed(0), interrupt.flag())?;
+    let mut running = workshop.start(&image, false, interrupt.flag())?;
+    let vm = &mut running.vm;
     vm.ask(&Request::Exec { argv: arguments.command.clone() }, "while it ran the command")?;
+    let end = arguments.cut_power_after.map(|span| Instant::now() + Duration::from(span));
     loop {
-        match vm.receive(PATIENCE, interrupt.flag())? {
-            (Reply::Output { stream: Stream::Out }, bytes) => {
+        let Some((reply, bytes)) = vm.receive_until(end, PATIENCE, interrupt.flag())? else {
+            return Ok(cut_power(running));
+        };
+        match reply {
+            Reply::Output { stream: Stream::Out } => {
                 std::io::stdout().write_all(&bytes)?;
                 std::io::stdout().flush()?;
             }
-            (Reply::Output { stream: Stream::Error }, bytes) => std::io::stderr().write_all(&bytes)?,
-            (Reply::Exited { code }, _) => {
-                vm.power_off();
+            Reply::Output { stream: Stream::Error } => std::io::stderr().write_all(&bytes)?,
+            Reply::Exited { code } => {
+                workshop.power_off(running, interrupt.flag())?;
                 return Ok(End::Child(code));
             }
-            (Reply::Failed { why }, _) => bail!("cannot run the command in the lab: {why}"),
-            (other, _) => bail!("the guest answered a command with {other:?}; please report this"),
+            Reply::Failed { why } => bail!("cannot run the command in the lab: {why}"),
+            other => bail!("the guest answered a command with {other:?}; please report this"),
         }
     }
+}
+
+/// The machine first, then its disks: what it sent at the last moment they may still get, and lose.
+fn cut_power(running: Running) -> End {
+    let Running { vm, disks } = running;
+    vm.cut_power();
+    drop(disks);
+    eprintln!("the power was cut");
+    End::Child(POWER_CUT)
 }

@@ -6,7 +6,7 @@ use ::lab::calibrate::Fit;
 use ::lab::disk_server::{self, Backing, DiskServer, ServedDisk, ServedLink};
 use ::lab::pacing;
 use ::lab::vm::Disk;
-use ::lab::{Aside, pstates};
+use ::lab::{Aside, KeptDisks, pstates};
 use anyhow::{Context, Result};
 use domain::lab::{DiskService, Lab, LabAccount, LabDisk, LabLink, PStateTable};
 use domain::rng::Seed;
@@ -66,8 +66,15 @@ impl Loaded {
         )
     }
 
-    /// Serves the machine's disks, each with nothing on it.
-    pub fn attach(&self, lab: &Lab, sockets: &Path, dilation: f64, seed: Seed) -> Result<Attached> {
+    /// Serves the machine's disks, each with nothing on it, or as it was kept.
+    pub fn attach(
+        &self,
+        lab: &Lab,
+        kept: Option<&KeptDisks>,
+        sockets: &Path,
+        dilation: f64,
+        seed: Seed,
+    ) -> Result<Attached> {
         if lab.disks.is_empty() {
             return Ok(Attached { server: None, ends: Vec::new() });
         }
@@ -77,7 +84,10 @@ impl Loaded {
             spec: self.disks[&disk.name].clone(),
             size: disk.size,
             link: disk.link.clone(),
-            backing: Backing::Memory(MOST_WRITTEN),
+            backing: match kept {
+                Some(kept) => Backing::Kept(kept.file(&disk.name)),
+                None => Backing::Memory(MOST_WRITTEN),
+            },
         });
         let links = lab
             .links

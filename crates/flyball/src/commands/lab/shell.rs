@@ -1,12 +1,11 @@
 //! `flyball lab shell`.
 
-use super::start::{self, Running};
+use super::start;
 use crate::args::LabShell;
 use crate::exit::End;
 use crate::interrupt::Interrupt;
 use ::lab::guest::{Reply, Request};
 use anyhow::{Context, Result, bail};
-use domain::rng::Seed;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::stdio::{stdin, stdout};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
@@ -20,15 +19,16 @@ pub fn shell(arguments: &LabShell) -> Result<End> {
     let mut workshop = start::workshop(arguments)?;
     let image = workshop.image(arguments.kernel.as_deref())?;
     workshop.calibrate(&image, interrupt.flag())?;
-    let Running { mut vm, disks: _disks } = workshop.start(&image, true, Seed(0), interrupt.flag())?;
+    let mut running = workshop.start(&image, true, interrupt.flag())?;
+    let vm = &mut running.vm;
     let mut console = vm.take_console().context("the machine has no console")?;
     let (rows, columns) = tcgetwinsize(stdout()).map_or((24, 80), |size| (size.ws_row, size.ws_col));
     vm.ask(&Request::Shell { rows, columns }, "while its shell ran")?;
     let raw = Raw::enter()?;
-    relay(&mut console, &vm)?;
+    relay(&mut console, vm)?;
     drop(raw);
     let (reply, _) = vm.receive(Duration::from_secs(5), interrupt.flag())?;
-    vm.power_off();
+    workshop.power_off(running, interrupt.flag())?;
     match reply {
         Reply::Exited { code } => Ok(End::Child(code)),
         Reply::Failed { why } => bail!("cannot open a shell in the lab: {why}"),

@@ -3,7 +3,8 @@
 use super::loaded::{Attached, Loaded};
 use crate::args::{LabMachine, LabShell};
 use crate::commands::run::read_study;
-use crate::exit::Usage;
+use crate::exit::{Busy, Usage};
+use crate::measuring::fresh_seed;
 use crate::places;
 use ::lab::calibrate::{self, Fit};
 use ::lab::guest::{Reply, Request};
@@ -11,10 +12,12 @@ use ::lab::image::{self, Image};
 use ::lab::kernel::Kernels;
 use ::lab::pacing;
 use ::lab::vm::{PStatesSpec, Spec, Vm};
+use ::lab::{Error, KeptDisks};
 use anyhow::{Context, Result, bail};
 use domain::lab::{Dilation, Lab, LabDisk};
 use domain::rng::Seed;
 use domain::units::Bytes;
+use machine::{LocalMachine, Machine};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -34,6 +37,10 @@ pub struct Workshop {
     pub lab: Lab,
     /// The tables and models that it names.
     pub loaded: Loaded,
+    /// Where its disks are kept, if they are.
+    kept: Option<KeptDisks>,
+    /// What is random about its machines: where platters stand, and what a power cut leaves.
+    seed: Seed,
     kernels: Kernels,
     images: PathBuf,
     sockets: PathBuf,
@@ -58,12 +65,42 @@ impl Workshop {
         Ok(Self {
             loaded: Loaded::read(&lab, home, &program)?,
             lab,
+            kept: None,
+            seed: Seed(0),
             kernels: Kernels::new(&cache.join("kernels")),
             images: cache.join("images"),
             sockets: cache.join("sockets"),
             program,
             qemu: places::qemu(),
         })
+    }
+
+    /// Keeps the disks of its machines in a folder. Nobody else can use that until this is dropped.
+    fn keep_disks(&mut self, folder: &Path, seed: Option<u64>) -> Result<()> {
+        if self.lab.disks.is_empty() {
+            let text = "cannot keep the disks of a machine that has none; give it one with --disk MODEL:SIZE, or a study \
+                        that has some with --study";
+            return Err(Usage(text.into()).into());
+        }
+        self.kept = Some(KeptDisks::open(folder).map_err(|error| match error {
+            Error::DisksInUse { .. } => anyhow::Error::new(Busy(error.to_string())),
+            other => other.into(),
+        })?);
+        self.seed = Seed(seed.unwrap_or_else(|| fresh_seed(LocalMachine.now())));
+        eprintln!("seed {}", self.seed.0);
+        Ok(())
+    }
+
+    /// Ends a machine in order.
+    pub fn power_off(&self, running: Running, interrupt: &AtomicBool) -> Result<()> {
+        let Running { vm, disks: _disks } = running;
+        match self.kept {
+            Some(_) => Ok(vm.power_off_kept(interrupt)?),
+            None => {
+                vm.power_off();
+                Ok(())
+            }
+        }
     }
 
     /// The image with this kernel, which is downloaded and built where it is missing.
@@ -129,8 +166,9 @@ impl Workshop {
     }
 
     /// Starts a machine, and prepares it as the study asks.
-    pub fn start(&self, image: &Image, console: bool, seed: Seed, interrupt: &AtomicBool) -> Result<Running> {
-        let mut disks = self.loaded.attach(&self.lab, &self.sockets, self.dilation(), seed)?;
+    pub fn start(&self, image: &Image, console: bool, interrupt: &AtomicBool) -> Result<Running> {
+        let kept = self.kept.as_ref();
+        let mut disks = self.loaded.attach(&self.lab, kept, &self.sockets, self.dilation(), self.seed)?;
         let mut spec = self.spec(image, console);
         spec.disks = disks.take_ends();
         let mut vm = Vm::start(spec, interrupt)?;
@@ -171,7 +209,12 @@ pub fn workshop(arguments: &LabShell) -> Result<Workshop> {
         Some(file) => read_study(file)?.0.lab,
         None => Lab::default(),
     };
-    Workshop::new(with_options(lab, &arguments.machine)?, &home(arguments.study.as_deref()))
+    let lab = with_options(lab, &arguments.machine)?;
+    let mut workshop = Workshop::new(lab, &home(arguments.study.as_deref()))?;
+    if let Some(folder) = &arguments.keep_disks {
+        workshop.keep_disks(folder, arguments.seed)?;
+    }
+    Ok(workshop)
 }
 
 /// What was typed wins over what a study says.
