@@ -302,7 +302,6 @@ pub fn judge(service: &DiskService) -> Option<Disturbance> {
     if service.late <= LATE_AT_LEAST || service.late.get() as f64 <= bound {
         return None;
     }
-    let share = service.late.get() as f64 / service.modelled.get().max(1) as f64;
     Some(Disturbance {
         kind: "late-disk".to_owned(),
         detail: format!(
@@ -310,13 +309,30 @@ pub fn judge(service: &DiskService) -> Option<Disturbance> {
              request; the bound is {:.0}%): the host was too busy, or the time dilation is too small",
             service.disk,
             service.requests,
-            share * 100.0,
+            share(service) * 100.0,
             service.late,
             service.modelled,
             service.latest,
             LATE_SHARE * 100.0,
         ),
     })
+}
+
+/// The same of all disks of a machine: one disturbance, of the one that was late by the largest share.
+pub fn judge_all(services: &[DiskService]) -> Option<Disturbance> {
+    let late: Vec<&DiskService> = services.iter().filter(|service| judge(service).is_some()).collect();
+    let worst = late.iter().max_by(|a, b| share(a).total_cmp(&share(b)))?;
+    let mut disturbance = judge(worst)?;
+    if late.len() > 1 {
+        let others = format!("; {} of {} disks were late, this one most", late.len(), services.len());
+        disturbance.detail.push_str(&others);
+    }
+    Some(disturbance)
+}
+
+/// By which share of its modelled time a disk was late.
+fn share(service: &DiskService) -> f64 {
+    service.late.get() as f64 / service.modelled.get().max(1) as f64
 }
 
 fn no_service(disk: &str) -> DiskService {
@@ -360,6 +376,15 @@ mod tests {
             latest: Nanos::from_micros(late_us / 2),
             ..no_service("a")
         }
+    }
+
+    #[test]
+    fn of_many_late_disks_the_worst_is_told_and_how_many_there_are() {
+        let all = [service(1_000, 31_000), service(1_000, 90_000), service(1_000, 10)];
+        let late = judge_all(&all).unwrap();
+        assert!(late.detail.contains("9.0% late"), "{}", late.detail);
+        assert!(late.detail.ends_with("2 of 3 disks were late, this one most"), "{}", late.detail);
+        assert_eq!(judge_all(&all[2..]), None);
     }
 
     #[test]

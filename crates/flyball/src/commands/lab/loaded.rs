@@ -139,7 +139,7 @@ impl Loaded {
             account.pacing = Some(domain::lab::Pacing { began, ..pacing });
         }
         let late = account.pacing.as_ref().and_then(pacing::judge);
-        let late_disks = account.disks.iter().filter_map(disk_server::judge);
+        let late_disks = disk_server::judge_all(&account.disks);
         late.into_iter().chain(late_disks).for_each(|disturbance| trial.disturb(disturbance));
         if let (Some(metric), Some(measurement)) =
             (domain::lab::energy_metric(&account), &mut trial.measurement)
