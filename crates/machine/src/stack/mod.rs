@@ -5,6 +5,7 @@
 //! asked for.
 
 mod commands;
+mod kernel;
 mod names;
 mod planned;
 mod sources;
@@ -230,6 +231,7 @@ impl Builder {
         stack: &Stack,
         interrupt: &AtomicBool,
     ) -> Result<Standing, Error> {
+        kernel::check(stack)?;
         let kept = self.kept(stack);
         let goes: Vec<bool> = self.standing.iter().map(|built| !kept.contains(&built.layer.name)).collect();
         self.take_down(ledger, &goes)?;

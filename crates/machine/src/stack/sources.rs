@@ -152,7 +152,14 @@ impl Builder {
     fn load(&mut self, ledger: &mut Ledger<'_>, module: &str, parameters: &[String]) -> Result<(), Error> {
         ledger.announce_built(Built::Module { name: module.to_owned() })?;
         let words = ["modprobe", module].map(str::to_owned).into_iter().chain(parameters.iter().cloned());
-        self.run(&format!("load the kernel's module `{module}`"), &words.collect::<Vec<String>>())
+        let loaded =
+            self.run(&format!("load the kernel's module `{module}`"), &words.collect::<Vec<String>>());
+        match loaded {
+            Err(Error::Command { said, .. }) if said.contains("not found") => Err(Error::Unsupported(
+                format!("this kernel has no module `{module}`; the lab has: `flyball lab run`"),
+            )),
+            other => other,
+        }
     }
 }
 

@@ -1,0 +1,77 @@
+//! What this kernel can build, before anything is made: arrays, mappings, filesystems. A module that is there is loaded, as
+//! the tools would have the kernel do.
+
+use super::Error;
+use crate::{LocalMachine, Machine};
+use domain::stack::{Layer, MdLevel, Part, Stack};
+use std::time::Duration;
+
+/// A module's own start may scan for hardware.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Whether the kernel has all that a stack needs.
+///
+/// # Errors
+/// [`Error::Unsupported`], naming the first layer that it has not.
+pub(super) fn check(stack: &Stack) -> Result<(), Error> {
+    stack.layers.iter().try_for_each(|layer| match &layer.part {
+        Part::Devices(_) => Ok(()),
+        Part::Md(md) => {
+            let (name, module) = personality(md.level);
+            let what = format!("arrays of the kind `{name}`");
+            needs(layer, &what, module, || shows("/proc/mdstat", &format!("[{name}]")))
+        }
+        Part::Crypt(_) => needs(layer, "dm-crypt", "dm-crypt", || has_target("crypt")),
+        Part::Lvm(_) => needs(layer, "the device mapper", "dm-mod", || has_target("striped")),
+        Part::Filesystem(fs) => {
+            let name = fs.kind.name();
+            needs(layer, &format!("the filesystem {name}"), &format!("fs-{name}"), || {
+                LocalMachine
+                    .text("/proc/filesystems")
+                    .is_some_and(|all| all.split_whitespace().any(|n| n == name))
+            })
+        }
+    })
+}
+
+/// As `/proc/mdstat` names it, and the module that has it.
+fn personality(level: MdLevel) -> (&'static str, &'static str) {
+    match level {
+        MdLevel::Linear => ("linear", "md-linear"),
+        MdLevel::Raid0 => ("raid0", "raid0"),
+        MdLevel::Raid1 => ("raid1", "raid1"),
+        MdLevel::Raid4 => ("raid4", "raid456"),
+        MdLevel::Raid5 => ("raid5", "raid456"),
+        MdLevel::Raid6 => ("raid6", "raid456"),
+        MdLevel::Raid10 => ("raid10", "raid10"),
+    }
+}
+
+fn needs(layer: &Layer, what: &str, module: &str, is_there: impl Fn() -> bool) -> Result<(), Error> {
+    if is_there() {
+        return Ok(());
+    }
+    // One that is missing says so below.
+    let _ = LocalMachine.run(&["modprobe", "--quiet", module], LIMIT);
+    if is_there() {
+        return Ok(());
+    }
+    Err(Error::Unsupported(format!(
+        "the layer `{}` needs {what}, and this kernel has no such (its module is `{module}`); the lab has: `flyball lab run`",
+        layer.name
+    )))
+}
+
+fn shows(path: &str, what: &str) -> bool {
+    LocalMachine.text(path).is_some_and(|text| text.contains(what))
+}
+
+/// Whether the device mapper has a kind of target; `false` where dmsetup is missing too.
+fn has_target(name: &str) -> bool {
+    let output = LocalMachine.run(&["dmsetup", "targets"], LIMIT);
+    output.is_ok_and(|output| {
+        String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .any(|line| line.split_whitespace().next() == Some(name))
+    })
+}
