@@ -440,6 +440,99 @@ fn a_work_file_that_was_removed_does_not_come_back_with_a_power_cut() {
     assert_eq!(run("look"), "nothing is changed", "the file came back, and nothing knows of it any more");
 }
 
+/// Two claimed disks and one for Flyball's own folders, found by their serial numbers: each start may name them
+/// differently.
+const CLAIMED_DISKS: &str = r#"
+exec 2>&1
+disk() { for d in /sys/block/sd*; do if [ "$(tail -c +5 $d/device/vpd_pg80)" = $1 ]; then echo /dev/${d##*/}; fi; done; }
+home=$(disk disk0) one=$(disk disk1) two=$(disk disk2)
+export FLYBALL_STATE=/home/state FLYBALL_NOTEBOOK=/home/notebook
+mkdir -p /home
+held() { for d in $one $two; do echo "$(wipefs --no-act --noheadings --output TYPE,UUID $d)"; done; }
+case $1 in
+make)
+    mkfs.ext4 -q $home
+    mount $home /home
+    flyball claim $one > /dev/null && flyball claim $two > /dev/null
+    cat > /home/study.toml << END
+flyball = 1
+name = "claimed"
+question = "What is left of an array on claimed disks when the power goes?"
+[target]
+file = "2MiB"
+[stack.disks]
+kind = "devices"
+count = 2
+claimed = ["$one", "$two"]
+[stack.array]
+kind = "md"
+level = 1
+resync = "skip"
+on = "disks"
+[stack.files]
+kind = "filesystem"
+on = "array"
+[workload.wait]
+tool = "command"
+argv = ["sh", "-c", "echo > /run/began; sleep 600"]
+[measure]
+metric = "elapsed"
+repeats = 1
+drop_caches = false
+settle = "100ms"
+END
+    flyball run /home/study.toml &
+    until [ -e /run/began ]; do sleep 0.1; done
+    sync
+    echo done
+    wait
+    ;;
+look)
+    mount $home /home
+    held
+    modprobe raid1
+    # As a system would that assembles what it finds.
+    mdadm --assemble --quiet --run /dev/md/found $one $two && grep -o 'md[0-9]* : active' /proc/mdstat
+    flyball restore | sort
+    held
+    grep -c active /proc/mdstat
+    flyball status
+    echo done
+    ;;
+esac
+"#;
+
+#[test]
+fn claimed_disks_are_erased_after_a_power_cut_whatever_they_are_called_then() {
+    let place = Place::new();
+    if let Some(why) = missing(&place) {
+        return eprintln!("skipped: {why}");
+    }
+    let run = |what: &str| {
+        let (large, small) = (["--disk", "samsung-850-evo:192MiB"], ["--disk", "samsung-850-evo:64MiB"]);
+        let fixed =
+            ["lab", "exec", "--kernel", lab::KERNELS[1], "--keep-disks", "disks", "--cut-power-after", "90s"];
+        let script = ["--", "bash", "-c", CLAIMED_DISKS, "bash", what];
+        let mut command = place.flyball(&[&fixed[..], &large, &small, &small, &script].concat());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let lines: Vec<String> = lines.take_while(|line| line != "done").collect();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        lines
+    };
+    run("make");
+    let lines = run("look");
+    let members = lines.iter().filter(|line| line.starts_with("linux_raid_member f17ba110-")).count();
+    assert_eq!(members, 2, "what the cut left: {lines:#?}");
+    assert!(lines.iter().any(|line| line.ends_with(": active")), "it was to be assembled: {lines:#?}");
+    let removed =
+        lines.iter().filter(|line| line.starts_with("what Flyball wrote to") && line.ends_with(": removed"));
+    assert_eq!(removed.count(), 2, "{lines:#?}");
+    assert!(lines.iter().any(|line| line == "/dev/md200: removed"), "{lines:#?}");
+    assert_eq!(lines[lines.len() - 4..], ["", "", "0", "nothing is changed"], "{lines:#?}");
+}
+
 #[test]
 fn kept_disks_are_found_again_and_a_cut_loses_what_was_not_flushed() {
     let place = Place::new();

@@ -35,7 +35,7 @@ impl CommandOutput {
         let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         match &lines[lines.len().saturating_sub(LINES)..] {
             [] => "nothing".to_owned(),
-            last => last.join("; "),
+            last => last.join("; ").replace(|c: char| c.is_control(), "?"),
         }
     }
 }

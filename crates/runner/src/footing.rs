@@ -75,15 +75,16 @@ impl Footing {
         cell: &Cell,
         interrupt: &AtomicBool,
     ) -> Result<Option<&Target>, Error> {
-        if let (Some(stacks), Some(stack)) = (&mut self.stacks, &cell.stack) {
-            if stacks.standing.as_ref() != Some(stack) || self.target.is_none() {
-                self.target = None;
-                stacks.standing = None;
-                let standing = stacks.builder.stand(ledger, stack, interrupt)?;
-                let about = format!("{stack}");
-                self.target = Some(Target::on_stack(standing, about, &stacks.kind, stacks.seed, interrupt)?);
-                stacks.standing = Some(stack.clone());
-            }
+        let (Some(stacks), Some(stack)) = (&mut self.stacks, &cell.stack) else {
+            return Ok(self.target.as_ref());
+        };
+        if stacks.standing.as_ref() != Some(stack) || self.target.is_none() {
+            self.target = None;
+            stacks.standing = None;
+            let standing = stacks.builder.stand(ledger, stack, interrupt)?;
+            let about = stack.to_string();
+            self.target = Some(Target::on_stack(standing, about, &stacks.kind, stacks.seed, interrupt)?);
+            stacks.standing = Some(stack.clone());
         }
         Ok(self.target.as_ref())
     }
