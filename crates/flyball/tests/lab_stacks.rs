@@ -103,6 +103,66 @@ fn every_stack_becomes_what_was_asked_and_leaves_nothing() {
     }
 }
 
+/// On the lab's own disks, which are nobody's to make: one of them, then all, and one again.
+const LAB_DISKS: &str = r#"
+flyball = 1
+name = "lab-disks"
+question = "Are the lab's disks taken as each cell wants them?"
+[target]
+file = "2MiB"
+[stack.disks]
+kind = "devices"
+count = 3
+lab = "disk"
+[stack.array]
+kind = "md"
+on = "disks"
+level = 0
+[workload.read]
+tool = "fio"
+options = { rw = "randread", bs = "4k", ioengine = "psync", number_ios = 20 }
+[factor.layout]
+[[factor.layout.level]]
+name = "one-disk"
+stack = { "array.use" = false, "disks.count" = 1 }
+[[factor.layout.level]]
+name = "raid0"
+stack = { "array.level" = 0 }
+[[factor.layout.level]]
+name = "raid5"
+stack = { "array.level" = 5 }
+[measure]
+repeats = 3
+confidence = 0.7
+settle = "100ms"
+retries = 0
+[[lab.disk]]
+name = "disk"
+count = 3
+model = "plain-7200"
+size = "32MiB"
+"#;
+
+#[test]
+fn the_labs_disks_are_taken_as_each_cell_wants_them() {
+    let place = Place::new();
+    if let Some(why) = lab::without(&["mdadm", "fio"]).or_else(|| lab::missing(&place, lab::KERNELS[1])) {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    let study = place.study("lab-disks", LAB_DISKS);
+    place.measure(&["lab", "run", &study, "--kernel", lab::KERNELS[1]]);
+    for name in place.trials() {
+        let runs = std::fs::read_dir(place.path("notebook/runs")).unwrap().next().unwrap().unwrap().path();
+        let text = std::fs::read_to_string(runs.join("trials").join(&name).join("trial.json")).unwrap();
+        let trial: Value = serde_json::from_str(&text).unwrap();
+        let disks = trial["environment"]["stack.disks"].as_str().unwrap().split(' ').count();
+        let wanted = if name.contains("one-disk") { 1 } else { 3 };
+        assert!(disks == wanted && !trial["measurement"].is_null(), "{name}: {trial:#}");
+    }
+    assert_eq!(place.trials().len(), 9);
+}
+
 /// The marked lines, and what each trial stood on, or why it failed.
 fn read(text: &str) -> (Vec<String>, BTreeMap<String, Value>) {
     let (mut lines, mut trials) = (Vec::new(), BTreeMap::new());

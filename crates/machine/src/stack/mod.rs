@@ -294,9 +294,6 @@ impl Builder {
     fn take_down(&mut self, ledger: &mut Ledger<'_>, goes: &[bool]) -> Result<(), Error> {
         let going = self.standing.iter().zip(goes).filter(|(_, goes)| **goes);
         let ids: BTreeSet<u64> = going.flat_map(|(built, _)| built.ids.iter().copied()).collect();
-        if ids.is_empty() {
-            return Ok(());
-        }
         // Undoing opens the disks for itself alone.
         self.standing
             .iter_mut()
