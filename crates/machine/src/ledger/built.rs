@@ -156,7 +156,9 @@ pub(super) fn foresee(machine: &dyn Machine, record: &BuiltRecord, same_boot: bo
         Built::Mapping { name, .. } | Built::Volume { mapping: name, .. } => is_mapped(machine, name),
         Built::Mount { folder, .. } => mounted_on(machine, folder).map(|mounts| !mounts.is_empty()),
         Built::NullBlk { name } => is_folder(machine, &format!("{NULL_BLK}/{name}")),
-        Built::Module { name } => is_folder(machine, &format!("/sys/module/{name}")).map(|is| is && same_boot),
+        Built::Module { name } => {
+            is_folder(machine, &format!("/sys/module/{name}")).map(|is| is && same_boot)
+        }
     };
     match (there, same_boot) {
         (Ok(true), _) => Fate::Removed,
@@ -339,7 +341,8 @@ fn volume(machine: &dyn Machine, group: &str, name: &str, below: &[String]) -> R
 
 /// What is mounted on a folder, the topmost last.
 fn mounted_on(machine: &dyn Machine, folder: &str) -> Result<Vec<MountInfo>, String> {
-    let text = text(machine, "/proc/self/mountinfo")?.ok_or("there is no `/proc/self/mountinfo`; mount /proc")?;
+    let text =
+        text(machine, "/proc/self/mountinfo")?.ok_or("there is no `/proc/self/mountinfo`; mount /proc")?;
     Ok(mounts::mountinfo(&text).flatten().filter(|mount| mount.mountpoint == folder).collect())
 }
 
@@ -349,7 +352,9 @@ fn unmount(machine: &dyn Machine, folder: &str, source: &str, number: &str) -> R
     let mounted = mounted_on(machine, folder)?;
     let Some(top) = mounted.last() else { return Ok(Fate::Untouched) };
     if is_ours(top) {
-        return until_gone(machine, &["umount", folder], || Ok(mounted_on(machine, folder)?.iter().any(is_ours)));
+        return until_gone(machine, &["umount", folder], || {
+            Ok(mounted_on(machine, folder)?.iter().any(is_ours))
+        });
     }
     let now = format!("`{}` mounted there", top.source);
     if mounted.iter().any(is_ours) {
