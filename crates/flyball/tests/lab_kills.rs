@@ -250,6 +250,9 @@ whole() {
 
 /// Kills, until there were enough of them.
 const KILLING: &str = r#"
+# Killed in its last moments it has them all, and the next start would begin a second run.
+has_all() { [ "$(ls -d notebook/runs/*/trials/*.a0 2> /dev/null | wc -l)" = $TRIALS ]; }
+
 kills=0 again=0 tools=0 runs=0 finished=0 ended=0 busy=0 round=0 how=begin
 begun=$(now)
 start
@@ -270,7 +273,7 @@ while [ $kills -lt $KILLS ]; do
             tool=$(children $run 'mdadm|cryptsetup|lvm|mke2fs|mkfs|mount|wipefs|dmsetup|modprobe|fio' | head -n 1)
             [ -z "$tool" ] || break
         done
-        [ -z "$tool" ] || { kill -9 $tool && tools=$((tools + 1)); }
+        [ -z "$tool" ] || { kill -9 $tool 2> /dev/null && tools=$((tools + 1)); }
     fi
     pause $life
     supervisor=$(children $run flyball)
@@ -296,17 +299,18 @@ while [ $kills -lt $KILLS ]; do
     [ $code = 137 ] || { kills=$((kills - 1)); [ $code = 0 ] && whole; }
     trials
     if [ $how = both ] || [ $how = next ] || [ -z "$supervisor" ]; then
-        [ $how = next ] && continue
-    elif [ $((RANDOM % 10)) -lt 7 ]; then
+        [ $how = next ] && ! has_all && continue
+    elif [ $((RANDOM % 10)) -lt 9 ]; then
         pause $recovery
-        alive $supervisor && kill -9 $supervisor && again=$((again + 1))
+        alive $supervisor && kill -9 $supervisor 2> /dev/null && again=$((again + 1))
         ended $supervisor
     else
         ended $supervisor
         look
+        ! has_all || whole
         continue
     fi
-    if [ $((RANDOM % 10)) -lt 6 ]; then
+    if [ $((RANDOM % 10)) -lt 8 ]; then
         flyball restore >> log 2>&1 &
         restore=$!
         pause $recovery
@@ -318,6 +322,7 @@ while [ $kills -lt $KILLS ]; do
     flyball restore >> log 2>&1 || wrong "restore ended with $?"
     recovery=$(((recovery * 9 + $(now) - began) / 10 + 50))
     look
+    ! has_all || whole
 done
 how=end
 for _ in 1 2 3; do
