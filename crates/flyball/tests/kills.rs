@@ -221,7 +221,11 @@ impl Killing {
         }
         let begun = Instant::now();
         let Output { status, stderr, .. } = self.place.output(&["restore"]);
-        assert!(status.success(), "{case}: {status}: {}", String::from_utf8_lossy(&stderr));
+        let told = String::from_utf8_lossy(&stderr);
+        // Somebody else may have been given the number of a loop device that was not made yet.
+        let is_of_others =
+            status.code() == Some(5) && told.lines().all(|l| l.starts_with("warning: /dev/loop"));
+        assert!(status.success() || is_of_others, "{case}: {status}: {told}");
         self.recovery = self.recovery.mul_f64(0.9) + begun.elapsed().mul_f64(0.1);
     }
 

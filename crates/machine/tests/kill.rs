@@ -292,6 +292,7 @@ struct Figures {
     again: u32,
     tools: usize,
     workloads: u32,
+    latecomers: u32,
     /// What recoveries did that lived to tell it: settings, mounts, loop devices, files and folders.
     undone: [usize; 4],
 }
@@ -321,13 +322,14 @@ fn what_is_killed_at_any_moment_and_again_while_it_recovers_leaves_nothing() {
     for round in 0..ROUNDS {
         killing.round(round, VICTIMS[round as usize % VICTIMS.len()]);
     }
-    let Figures { kills, again, tools, workloads, undone: [settings, mounts, loops, files] } =
+    let Figures { kills, again, tools, workloads, latecomers, undone: [settings, mounts, loops, files] } =
         killing.figures;
     println!(
-        "{kills} kills ({again} again during recovery, {tools} tools besides, {workloads} workloads): {settings} settings put back, {mounts} mounts, {loops} loop devices, {files} files removed; 0 left; a recovery took {:?}",
+        "{kills} kills ({again} again during recovery, {tools} tools besides, {workloads} workloads, {latecomers} of them ended by a second recovery): {settings} settings put back, {mounts} mounts, {loops} loop devices, {files} files removed; 0 left; a recovery took {:?}",
         killing.recovery
     );
     assert!(again >= kills * 2 / 5, "only {again} of {kills} were killed again");
+    assert!(latecomers <= kills / 100, "{latecomers} workloads outlived a recovery");
     assert!([settings, mounts, loops, files].iter().all(|n| *n > 50) && tools > 20 && workloads > 20);
 }
 
@@ -374,6 +376,7 @@ impl Killing {
         }
         self.assert_nothing_is_left(&made, &case);
         if let Some(workload) = said.workload {
+            // Its id cannot have become another one's within this round.
             assert!(!runs(workload), "{case}: the workload still runs");
             self.figures.workloads += 1;
         }
@@ -435,11 +438,25 @@ impl Killing {
         self.recovery = self.recovery.mul_f64(0.9) + recovery.mul_f64(0.1);
     }
 
+    /// What was being started when worker and supervisor died carries no mark until it runs: a recovery that looks too
+    /// early does not see it, and the next one ends it.
+    fn end_latecomers(&mut self, case: &str) {
+        let soon = Instant::now() + Duration::from_secs(2);
+        while !self.folders.processes().is_empty() && Instant::now() < soon {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        if !self.folders.processes().is_empty() {
+            self.figures.latecomers += 1;
+            assert!(self.folders.recoverer().wait().unwrap().success(), "{case}");
+        }
+        wait_until(&format!("{case}: no process is left"), || self.folders.processes().is_empty());
+    }
+
     fn assert_nothing_is_left(&mut self, made: &BTreeSet<String>, case: &str) {
         let seen = status(&self.folders.state, &LocalMachine).unwrap();
         assert!(seen.changes.is_empty() && seen.notes.is_empty(), "{case}: {seen:?}");
         self.before.assert_same(&self.folders.work, made, case);
-        wait_until(&format!("{case}: no process is left"), || self.folders.processes().is_empty());
+        self.end_latecomers(case);
         // One line for each recovery that lived to write it.
         let counts = self.folders.root.path().join("undone");
         for line in fs::read_to_string(&counts).unwrap_or_default().lines() {
@@ -610,7 +627,9 @@ fn recover(state: &Path) {
 
 /// Wants everything undone, and adds a line with what was.
 fn tell(report: &RestoreReport) {
-    assert!(report.failed().next().is_none() && report.foreign().next().is_none(), "{report:?}");
+    // Somebody else may have been given the number of a loop device that we had not made yet.
+    let is_foreign = report.foreign().any(|undone| !undone.what.starts_with("/dev/loop"));
+    assert!(report.failed().next().is_none() && !is_foreign, "{report:?}");
     assert!(!report.undone.iter().any(|u| matches!(u.fate, Fate::Gone(_))), "{report:?}");
     let mut counts = [0; 4];
     for undone in report.restored() {
