@@ -253,6 +253,8 @@ const KILLING: &str = r#"
 # Killed in its last moments it has them all, and the next start would begin a second run.
 has_all() { [ "$(ls -d notebook/runs/*/trials/*.a0 2> /dev/null | wc -l)" = $TRIALS ]; }
 
+# Who is killed first, and who recovers: the supervisor, `flyball restore`, or the next run.
+HOWS=(worker worker group both both next tool)
 kills=0 again=0 tools=0 runs=0 finished=0 ended=0 busy=0 round=0 how=begin
 begun=$(now)
 start
