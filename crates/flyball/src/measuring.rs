@@ -10,7 +10,7 @@ use domain::plan::Plan;
 use domain::rng::Seed;
 use domain::study::Study;
 use domain::trial::{Provenance, Run, RunId};
-use machine::ledger::RestoreReport;
+use machine::ledger::{Fate, RestoreReport};
 use machine::supervise::Supervisor;
 use machine::{Ledger, LocalMachine, Machine};
 use notebook::{Notebook, RunFolder};
@@ -65,9 +65,7 @@ pub fn measure(order: Order<'_>) -> Result<Measured> {
     let inventory = machine::inventory::take(&machine)?;
     let identity = machine::inventory::identity(&inventory);
     let mut supervisor = supervisor(&order.state)?;
-    // What still runs of a Flyball that was killed with its supervisor may hold the very device that is to be undone.
-    machine::workload::end_orphans();
-    let (ledger, recovered) = Ledger::open(&order.state, &machine).map_err(busy)?;
+    let (ledger, recovered) = open_ledger(&order.state, &machine)?;
     tell(&recovered);
 
     let notebook = Notebook::create(&order.notebook)?;
@@ -186,6 +184,25 @@ pub fn supervisor(state: &Path) -> Result<Supervisor> {
     let mut command = std::process::Command::new(program);
     command.arg("supervise").arg(state);
     Ok(Supervisor::start(command)?)
+}
+
+/// Opens the ledger, and undoes what an earlier Flyball left. What still runs of one that was killed with its supervisor may
+/// hold the very device that is to be undone, so it is ended before; and once more when the lock is ours, for a process that
+/// was just being started carried no mark before, and held the lock. Then what it used is tried again.
+///
+/// # Errors
+/// Those of [`Ledger::open`].
+pub fn open_ledger<'m>(state: &Path, machine: &'m LocalMachine) -> Result<(Ledger<'m>, RestoreReport)> {
+    machine::workload::end_orphans();
+    let (ledger, report) = Ledger::open(state, machine).map_err(busy)?;
+    if machine::workload::end_orphans() == 0 {
+        return Ok((ledger, report));
+    }
+    drop(ledger);
+    let (ledger, mut again) = Ledger::open(state, machine).map_err(busy)?;
+    again.undone.extend(report.undone.into_iter().filter(|undone| !matches!(undone.fate, Fate::Failed(_))));
+    again.notes.extend(report.notes);
+    Ok((ledger, again))
 }
 
 /// An error of the ledger, with its exit code where another Flyball has it.

@@ -123,9 +123,17 @@ impl Machine for LocalMachine {
         let mut command = Command::new(program);
         // What is half done when this process is killed must be over before anybody undoes it: the kernel ends the
         // program with the thread that started it, and the mark lets the supervisor wait for that.
-        let die_with_us =
-            || rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from);
-        // SAFETY: between fork and exec only a system call is made, which is safe in any program.
+        let us = rustix::process::getpid();
+        let die_with_us = move || {
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+            // Died before it was asked for, a parent sends none.
+            if rustix::process::getppid() == Some(us) {
+                Ok(())
+            } else {
+                Err(io::ErrorKind::Interrupted.into())
+            }
+        };
+        // SAFETY: between fork and exec only system calls are made, which are safe in any program.
         unsafe { command.pre_exec(die_with_us) };
         let mut child = command
             .args(arguments)

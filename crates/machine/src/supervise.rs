@@ -167,6 +167,10 @@ pub fn supervise_main(
     let killed = kill_groups(&groups, machine);
     if let Some(mark) = workloads {
         workload::end(&mark);
+        // What the worker had begun to start when it died carries the mark only once it is started, and until then has
+        // the worker's lock: whoever gets the lock sees all that is left.
+        drop(lock::Lock::take(state, machine, LOCK)?);
+        workload::end(&mark);
     }
     let (_ledger, report) = Ledger::open_within(LOCK, state, machine)?;
     Ok(Ending::Recovered { killed, report })

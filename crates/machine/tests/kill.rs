@@ -1,67 +1,109 @@
-//! Killing real processes that change this real machine: loop devices of the test's own, vm sysctls, files.
+//! Killing real processes that change this real machine: loop devices of the test's own and their queues, vm sysctls,
+//! files, and filesystems that stacks make and mount.
 //!
-//! Needs root and loop devices; without them it says so and counts as skipped. It starts itself again as
-//! `worker` and as `supervise`.
+//! Needs root and loop devices; without them it says so and counts as skipped. It starts itself again as `worker`, as
+//! `supervise` and as `recover`. When a process is killed is drawn from a seed over how long such a process lives, which
+//! is measured first.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use domain::rng::Seed;
+use domain::rng::{Rng, Seed};
 use domain::setting::{SettingName, SettingRequest};
+use domain::stack::{Draft, DraftLayer, Stack};
 use domain::units::Bytes;
 use machine::ledger::{Fate, Ledger, RestoreReport, status};
+use machine::stack::{self, Builder, Ground, Top};
 use machine::supervise::{Ending, Supervisor, supervise_main};
-use machine::{LocalMachine, LoopIo};
+use machine::{LocalMachine, LoopIo, workload};
 use rustix::process::{Pid, Signal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-const SYSCTLS: [&str; 5] =
-    ["dirty_expire_centisecs", "dirty_writeback_centisecs", "dirty_bytes", "dirty_ratio", "page-cluster"];
+/// Ones that no other test writes.
+const SYSCTLS: [&str; 5] = [
+    "dirty_background_bytes",
+    "dirty_background_ratio",
+    "dirtytime_expire_seconds",
+    "stat_interval",
+    "vfs_cache_pressure",
+];
 
 /// What a worker may ask for, beside its own loop device's settings.
 const SETS: [&[(&str, &str)]; 5] = [
     &[("scheduler", "mq-deadline"), ("nr_requests", "64"), ("read_ahead_kb", "512")],
-    &[("vm.dirty_expire_centisecs", "2900"), ("read_ahead_kb", "4096")],
-    &[("vm.dirty_bytes", "1073741824"), ("scheduler", "bfq")],
-    &[("vm.page-cluster", "2"), ("vm.dirty_writeback_centisecs", "600"), ("nomerges", "2")],
+    &[("vm.dirtytime_expire_seconds", "43100"), ("read_ahead_kb", "4096")],
+    &[("vm.dirty_background_bytes", "536870912"), ("scheduler", "bfq")],
+    &[("vm.stat_interval", "2"), ("vm.vfs_cache_pressure", "90"), ("nomerges", "2")],
     // The kernel rounds this to whole pages, so that it is refused and taken back.
     &[("scheduler", "kyber"), ("read_ahead_kb", "333")],
 ];
+
+/// What a worker may build, one layer a line.
+const STACKS: [&str; 4] = [
+    "disks: kind=devices; loop=16MiB
+     files: kind=filesystem; on=disks; type=ext2",
+    "disks: kind=devices; loop=16MiB
+     files: kind=filesystem; on=disks; type=ext4",
+    "disks: kind=devices; loop=16MiB
+     logs: kind=devices; loop=8MiB
+     files: kind=filesystem; on=disks; type=ext4; journal=logs; data=journal",
+    "disks: kind=devices; loop=16MiB
+     logs: kind=devices; loop=8MiB
+     files: kind=filesystem; on=disks; type=ext3; journal=logs",
+];
+
+/// Every process of a test carries it, with the test's folder as its value.
+const PLACE: &str = "KILLED_IN";
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
-        ["worker", state, work, seed, watched] => worker(Path::new(state), Path::new(work), seed, watched),
+        ["worker", state, work, seed, watched, passes] => {
+            worker(Path::new(state), Path::new(work), seed, watched, passes.parse().unwrap());
+        }
         ["supervise", state] => supervise(Path::new(state)),
+        ["recover", state] => recover(Path::new(state)),
         _ => tests(),
     }
 }
 
 fn tests() {
-    if !rustix::process::geteuid().is_root() || !Path::new("/dev/loop-control").exists() {
-        println!("skipped: 4 tests, killing real workers needs root and loop devices");
-        return;
-    }
-    let tests: [(&str, fn()); 4] = [
-        ("killed_workers_leave_nothing_behind", killed_workers_leave_nothing_behind),
-        ("the_supervisor_cleans_up_after_a_killed_worker", the_supervisor_cleans_up_after_a_killed_worker),
+    let tests: [(&str, fn()); 3] = [
+        (
+            "what_is_killed_at_any_moment_and_again_while_it_recovers_leaves_nothing",
+            what_is_killed_at_any_moment_and_again_while_it_recovers_leaves_nothing,
+        ),
         (
             "the_supervisor_outlives_the_signals_of_a_terminal",
             the_supervisor_outlives_the_signals_of_a_terminal,
         ),
         ("a_foreign_write_is_left_and_reported", a_foreign_write_is_left_and_reported),
     ];
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/loop-control").exists() {
+        println!("skipped: {} tests, killing real workers needs root and loop devices", tests.len());
+        return;
+    }
+    let _alone = alone();
     for (name, test) in tests {
         let begun = Instant::now();
         test();
         println!("test {name} ... ok ({:.1} s)", begun.elapsed().as_secs_f64());
     }
+}
+
+/// Sysctls are the whole machine's: two of these at once would see each other's.
+fn alone() -> fs::File {
+    let path = std::env::temp_dir().join("flyball-kill-test.lock");
+    let file = fs::File::create(path).unwrap();
+    file.lock().unwrap();
+    file
 }
 
 /// The machine as it was, which the test itself puts back should it fail.
@@ -79,6 +121,7 @@ impl Before {
     /// numbers that ours gave back, so that a device counts as left only while it stays and is nobody's.
     fn assert_same(&self, work: &Path, made: &BTreeSet<String>, case: &str) {
         assert_eq!(Self::look().sysctls, self.sysctls, "{case}");
+        assert_eq!(mounts_below(work), Vec::<String>::new(), "{case}");
         assert_eq!(bound_to(work), BTreeSet::new(), "{case}");
         let files: Vec<_> = fs::read_dir(work).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert!(files.is_empty(), "{case}: {files:?}");
@@ -120,105 +163,59 @@ fn bound_to(work: &Path) -> BTreeSet<String> {
     loops().into_iter().filter(|n| file(n).is_ok_and(|f| f.starts_with(work.to_str().unwrap()))).collect()
 }
 
+fn mounts_below(work: &Path) -> Vec<String> {
+    let text = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    text.lines().filter(|line| line.contains(work.to_str().unwrap())).map(str::to_owned).collect()
+}
+
 struct Folders {
-    _root: tempfile::TempDir,
+    root: tempfile::TempDir,
     state: PathBuf,
     work: PathBuf,
 }
 
+/// In memory where there is such a place: each round syncs its ledger dozens of times.
 fn folders() -> Folders {
-    let root = tempfile::tempdir().unwrap();
+    let root = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let (state, work) = (root.path().join("state"), root.path().join("work"));
     fs::create_dir(&work).unwrap();
-    Folders { _root: root, state, work }
+    Folders { root, state, work }
 }
 
-fn myself() -> Command {
-    Command::new(std::env::current_exe().unwrap())
-}
-
-fn start_worker(folders: &Folders, seed: u64, watched: &str) -> Child {
-    let mut command = myself();
-    command.arg("worker").args([&folders.state, &folders.work]).args([&seed.to_string(), watched]);
-    command.process_group(0).stdout(Stdio::piped()).spawn().unwrap()
-}
-
-/// What a worker said before it was killed.
-#[derive(Default)]
-struct Said {
-    loops: BTreeSet<String>,
-    child: Option<u32>,
-}
-
-fn last_words(worker: &mut Child) -> Said {
-    let mut said = Said::default();
-    for line in BufReader::new(worker.stdout.take().unwrap()).lines().map_while(Result::ok) {
-        match line.split_once(' ') {
-            Some(("loop", name)) => drop(said.loops.insert(name.to_owned())),
-            Some(("child", pid)) => said.child = pid.parse().ok(),
-            _ => {}
-        }
+impl Folders {
+    fn myself(&self) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.env(PLACE, self.root.path());
+        command
     }
-    worker.wait().unwrap();
-    said
-}
 
-fn killed_workers_leave_nothing_behind() {
-    const ROUNDS: u64 = 200;
-    let (before, folders) = (Before::look(), folders());
-    let mut points = Seed(7).stream("kill points");
-    let (mut restored, mut removed) = (0, 0);
-    for round in 0..ROUNDS {
-        let mut worker = start_worker(&folders, round, "alone");
-        std::thread::sleep(Duration::from_secs_f64(0.120 * points.unit()));
-        worker.kill().unwrap();
-        let said = last_words(&mut worker);
-        let (_ledger, report) =
-            Ledger::open_within(Duration::from_secs(10), &folders.state, &LocalMachine).unwrap();
-        let case = format!("round {round}: {report:?}");
-        assert!(report.failed().next().is_none() && report.foreign().next().is_none(), "{case}");
-        assert!(!report.undone.iter().any(|u| matches!(u.fate, Fate::Gone(_))), "{case}");
-        let pending = report.undone.iter().filter_map(|u| u.path.strip_prefix("/dev/"));
-        let made = said.loops.iter().map(String::as_str).chain(pending).map(str::to_owned).collect();
-        before.assert_same(&folders.work, &made, &case);
-        restored += count(&report, |fate| matches!(fate, Fate::Restored { .. }));
-        removed += count(&report, |fate| *fate == Fate::Removed);
+    fn worker(&self, seed: u64, watched: &str, passes: u32) -> Child {
+        let mut command = self.myself();
+        command.arg("worker").args([&self.state, &self.work]).args([
+            &seed.to_string(),
+            watched,
+            &passes.to_string(),
+        ]);
+        command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
-    println!(
-        "{ROUNDS} workers killed: {restored} settings put back, {removed} files and loop devices removed"
-    );
-    assert!(restored > 0 && removed > 0, "no worker was killed in the middle of its work");
-}
 
-fn count(report: &RestoreReport, is: impl Fn(&Fate) -> bool) -> usize {
-    report.undone.iter().filter(|u| is(&u.fate)).count()
-}
-
-fn the_supervisor_cleans_up_after_a_killed_worker() {
-    const ROUNDS: u64 = 40;
-    let (before, folders) = (Before::look(), folders());
-    let mut points = Seed(8).stream("kill points");
-    let mut killed_children = 0;
-    for round in 0..ROUNDS {
-        let mut worker = start_worker(&folders, round, "watched");
-        std::thread::sleep(Duration::from_secs_f64(0.150 * points.unit()));
-        // All that a terminal or a shell could reach, not the worker alone.
-        rustix::process::kill_process_group(Pid::from_child(&worker), Signal::KILL).unwrap();
-        let said = last_words(&mut worker);
-        wait_until_clean(&folders.state);
-        before.assert_same(&folders.work, &said.loops, &format!("round {round}"));
-        if let Some(child) = said.child {
-            // A worker that was killed between two passes had an empty ledger: nothing else to wait for.
-            let deadline = Instant::now() + Duration::from_secs(30);
-            while runs(child) {
-                assert!(Instant::now() < deadline, "round {round}: the workload still runs");
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            killed_children += 1;
-        }
+    fn recoverer(&self) -> Child {
+        self.myself().arg("recover").arg(&self.state).stderr(Stdio::piped()).spawn().unwrap()
     }
-    println!("{ROUNDS} watched workers killed, {killed_children} of them with a workload");
-    assert!(killed_children > 0, "no worker was killed with its workload");
+
+    /// The processes of this test, but for itself.
+    fn processes(&self) -> Vec<u32> {
+        let wanted = format!("{PLACE}={}", self.root.path().display());
+        let carries = |pid: &u32| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes()) && runs(*pid)
+        };
+        pids().filter(carries).collect()
+    }
+}
+
+fn pids() -> impl Iterator<Item = u32> {
+    fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok())
 }
 
 fn runs(pid: u32) -> bool {
@@ -226,23 +223,268 @@ fn runs(pid: u32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
-/// Until the ledger is empty and nobody holds it, with nobody but the supervisor to bring that about.
-fn wait_until_clean(state: &Path) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    loop {
-        let seen = status(state, &LocalMachine).unwrap();
-        if seen.changes.is_empty() && !seen.holder.is_some_and(|h| h.alive) {
-            return;
+/// The processes that a process started, with their arguments.
+fn children(parent: u32) -> Vec<(u32, String)> {
+    let is_child = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let fields = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ').nth(1).unwrap_or("").to_owned());
+        fields.is_some_and(|field| field == parent.to_string())
+    };
+    let arguments = |pid: u32| {
+        let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        (pid, String::from_utf8_lossy(&bytes).replace('\0', " "))
+    };
+    pids().filter(is_child).map(arguments).collect()
+}
+
+fn kill(pid: u32) -> bool {
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, Signal::KILL).is_ok()
+}
+
+/// What a worker said before it was killed.
+#[derive(Default)]
+struct Said {
+    loops: BTreeSet<String>,
+    workload: Option<u32>,
+    tools_killed: usize,
+}
+
+/// A worker that ended by itself has found something wrong.
+fn last_words(mut worker: Child, case: &str) -> Said {
+    let mut said = Said::default();
+    for line in BufReader::new(worker.stdout.take().unwrap()).lines().map_while(Result::ok) {
+        match line.split_once(' ') {
+            Some(("loop", name)) => drop(said.loops.insert(name.to_owned())),
+            Some(("workload", pid)) => said.workload = pid.parse().ok(),
+            Some(("killed", _)) => said.tools_killed += 1,
+            _ => {}
         }
-        assert!(Instant::now() < deadline, "the supervisor did not clean up: {seen:?}");
+    }
+    let status = worker.wait().unwrap();
+    if status.signal() != Some(9) {
+        let mut errors = String::new();
+        let _ = worker.stderr.take().unwrap().take(4096).read_to_string(&mut errors);
+        panic!("{case}: the worker ended by itself, {status}: {errors}");
+    }
+    said
+}
+
+/// Who is killed first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Victim {
+    /// A worker that nobody watches over.
+    Alone,
+    /// A worker, and not its supervisor.
+    Watched,
+    /// All that a terminal or a shell could reach of a watched worker.
+    Group,
+    /// A worker and its supervisor.
+    Both,
+}
+
+const VICTIMS: [Victim; 4] = [Victim::Alone, Victim::Watched, Victim::Group, Victim::Both];
+
+/// What many kills came to.
+#[derive(Debug, Default)]
+struct Figures {
+    kills: u32,
+    again: u32,
+    tools: usize,
+    workloads: u32,
+    latecomers: u32,
+    /// What recoveries did that lived to tell it: settings, mounts, loop devices, files and folders.
+    undone: [usize; 4],
+}
+
+struct Killing {
+    before: Before,
+    folders: Folders,
+    points: Rng,
+    figures: Figures,
+    /// How long a worker lives by itself, and how long a recovery takes.
+    life: Duration,
+    recovery: Duration,
+}
+
+fn what_is_killed_at_any_moment_and_again_while_it_recovers_leaves_nothing() {
+    const ROUNDS: u64 = 840;
+    let folders = folders();
+    let mut killing = Killing {
+        before: Before::look(),
+        life: life(&folders),
+        folders,
+        points: Seed(7).stream("kill points"),
+        figures: Figures::default(),
+        recovery: Duration::from_millis(50),
+    };
+    println!("a worker lives {:?}", killing.life);
+    for round in 0..ROUNDS {
+        killing.round(round, VICTIMS[round as usize % VICTIMS.len()]);
+    }
+    let Figures { kills, again, tools, workloads, latecomers, undone: [settings, mounts, loops, files] } =
+        killing.figures;
+    println!(
+        "{kills} kills ({again} again during recovery, {tools} tools besides, {workloads} workloads, {latecomers} of them ended by a second recovery): {settings} settings put back, {mounts} mounts, {loops} loop devices, {files} files removed; 0 left; a recovery took {:?}",
+        killing.recovery
+    );
+    assert!(again >= kills * 2 / 5, "only {again} of {kills} were killed again");
+    assert!(latecomers <= kills / 100, "{latecomers} workloads outlived a recovery");
+    assert!([settings, mounts, loops, files].iter().all(|n| *n > 50) && tools > 20 && workloads > 20);
+}
+
+/// The mean of workers that do their work once.
+fn life(folders: &Folders) -> Duration {
+    const WORKERS: u32 = 4;
+    let begun = Instant::now();
+    for seed in 0..WORKERS {
+        let worker = folders.worker(u64::from(seed), "watched", 1).wait_with_output().unwrap();
+        assert!(worker.status.success(), "{}", String::from_utf8_lossy(&worker.stderr));
+    }
+    begun.elapsed() / WORKERS
+}
+
+impl Killing {
+    fn round(&mut self, round: u64, victim: Victim) {
+        let case = format!("round {round}, {victim:?}");
+        let watched = if victim == Victim::Alone { "alone" } else { "watched" };
+        let worker = self.folders.worker(round, watched, u32::MAX);
+        if round % 5 == 4 {
+            self.kill_a_tool(worker.id());
+        }
+        std::thread::sleep(self.life.mul_f64(self.points.unit()));
+        let supervisor = supervisor_of(worker.id());
+        match victim {
+            Victim::Alone | Victim::Watched => assert!(kill(worker.id())),
+            Victim::Group => {
+                rustix::process::kill_process_group(Pid::from_child(&worker), Signal::KILL).unwrap();
+            }
+            Victim::Both => {
+                supervisor.map(kill);
+                assert!(kill(worker.id()));
+            }
+        }
+        self.figures.kills += 1;
+        let said = last_words(worker, &case);
+        self.figures.tools += said.tools_killed;
+        let pending = status(&self.folders.state, &LocalMachine).map(|s| s.changes).unwrap_or_default();
+        let of_loops = pending.iter().filter_map(|c| c.path.strip_prefix("/dev/").map(str::to_owned));
+        let made: BTreeSet<String> = said.loops.iter().cloned().chain(of_loops).collect();
+        match supervisor.filter(|_| matches!(victim, Victim::Watched | Victim::Group)) {
+            Some(supervisor) => self.watched_recovery(supervisor, &case),
+            None => self.recovery(&case),
+        }
+        self.assert_nothing_is_left(&made, &case);
+        if let Some(workload) = said.workload {
+            // Its id cannot have become another one's within this round.
+            assert!(!runs(workload), "{case}: the workload still runs");
+            self.figures.workloads += 1;
+        }
+    }
+
+    /// The next one that it starts, but for its supervisor and its workload.
+    fn kill_a_tool(&mut self, worker: u32) {
+        let tries = Instant::now() + self.life.mul_f64(self.points.unit());
+        let from = Instant::now() + self.life.mul_f64(0.7 * self.points.unit());
+        while Instant::now() < tries.max(from + Duration::from_millis(20)) {
+            let is_tool = |(_, arguments): &&(u32, String)| {
+                ["mke2fs", "mount", "wipefs", "umount"].iter().any(|tool| arguments.starts_with(tool))
+            };
+            if Instant::now() > from
+                && let Some((pid, _)) = children(worker).iter().find(is_tool)
+            {
+                kill(*pid);
+                return;
+            }
+        }
+    }
+
+    fn is_killed_again(&mut self) -> bool {
+        self.points.unit() < 0.7
+    }
+
+    fn watched_recovery(&mut self, supervisor: u32, case: &str) {
+        if self.is_killed_again() {
+            std::thread::sleep(self.recovery.mul_f64(self.points.unit()));
+            if runs(supervisor) && kill(supervisor) {
+                self.figures.again += 1;
+            }
+            wait_until(&format!("{case}: the supervisor is dead"), || !runs(supervisor));
+            return self.recovery(case);
+        }
+        let begun = Instant::now();
+        wait_until(&format!("{case}: the supervisor has ended"), || !runs(supervisor));
+        self.took(begun.elapsed());
+    }
+
+    fn recovery(&mut self, case: &str) {
+        if self.is_killed_again() {
+            let mut recoverer = self.folders.recoverer();
+            std::thread::sleep(self.recovery.mul_f64(self.points.unit()));
+            recoverer.kill().unwrap();
+            let status = recoverer.wait().unwrap();
+            assert!(status.success() || status.signal() == Some(9), "{case}: {status}");
+            self.figures.again += u32::from(status.signal() == Some(9));
+        }
+        let begun = Instant::now();
+        let recovered = self.folders.recoverer().wait_with_output().unwrap();
+        let errors = String::from_utf8_lossy(&recovered.stderr);
+        assert!(recovered.status.success(), "{case}: {}: {errors}", recovered.status);
+        self.took(begun.elapsed());
+    }
+
+    /// Slowly, for what one recovery finds to do differs from what another one does.
+    fn took(&mut self, recovery: Duration) {
+        self.recovery = self.recovery.mul_f64(0.9) + recovery.mul_f64(0.1);
+    }
+
+    /// What was being started when worker and supervisor died carries no mark until it runs: a recovery that looks too
+    /// early does not see it, and the next one ends it.
+    fn end_latecomers(&mut self, case: &str) {
+        let soon = Instant::now() + Duration::from_secs(2);
+        while !self.folders.processes().is_empty() && Instant::now() < soon {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        if !self.folders.processes().is_empty() {
+            self.figures.latecomers += 1;
+            assert!(self.folders.recoverer().wait().unwrap().success(), "{case}");
+        }
+        wait_until(&format!("{case}: no process is left"), || self.folders.processes().is_empty());
+    }
+
+    fn assert_nothing_is_left(&mut self, made: &BTreeSet<String>, case: &str) {
+        let seen = status(&self.folders.state, &LocalMachine).unwrap();
+        assert!(seen.changes.is_empty() && seen.notes.is_empty(), "{case}: {seen:?}");
+        self.before.assert_same(&self.folders.work, made, case);
+        self.end_latecomers(case);
+        // One line for each recovery that lived to write it.
+        let counts = self.folders.root.path().join("undone");
+        for line in fs::read_to_string(&counts).unwrap_or_default().lines() {
+            for (sum, count) in self.figures.undone.iter_mut().zip(line.split(' ')) {
+                *sum += count.parse::<usize>().unwrap();
+            }
+        }
+        let _ = fs::remove_file(counts);
+    }
+}
+
+fn supervisor_of(worker: u32) -> Option<u32> {
+    let all = children(worker);
+    all.iter().find(|(_, arguments)| arguments.contains(" supervise ")).map(|(pid, _)| *pid)
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
 fn the_supervisor_outlives_the_signals_of_a_terminal() {
     let folders = folders();
-    let mut command = myself();
-    command.arg("supervise").arg(&folders.state).env("ENDING", "done");
+    let mut command = folders.myself();
+    command.arg("supervise").arg(&folders.state);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut ready = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
@@ -256,7 +498,7 @@ fn the_supervisor_outlives_the_signals_of_a_terminal() {
 
 fn a_foreign_write_is_left_and_reported() {
     let (before, folders) = (Before::look(), folders());
-    let path = "/proc/sys/vm/dirty_expire_centisecs";
+    let path = "/proc/sys/vm/dirtytime_expire_seconds";
     let (mut ledger, _) = Ledger::open(&folders.state, &LocalMachine).unwrap();
     ledger.apply(&requests(SETS[1])[..1], None).unwrap();
     // As a killed process leaves it.
@@ -264,8 +506,8 @@ fn a_foreign_write_is_left_and_reported() {
     fs::write(path, "12345").unwrap();
     let (_ledger, report) = Ledger::open(&folders.state, &LocalMachine).unwrap();
     assert_eq!(report.foreign().map(|u| u.path.as_str()).collect::<Vec<_>>(), [path]);
-    assert_eq!(sysctl("dirty_expire_centisecs"), "12345");
-    fs::write(path, &before.sysctls["dirty_expire_centisecs"]).unwrap();
+    assert_eq!(sysctl("dirtytime_expire_seconds"), "12345");
+    fs::write(path, &before.sysctls["dirtytime_expire_seconds"]).unwrap();
     before.assert_same(&folders.work, &BTreeSet::new(), "after the foreign write");
 }
 
@@ -277,45 +519,130 @@ fn requests(set: &[(&str, &str)]) -> Vec<SettingRequest> {
     set.iter().map(request).collect()
 }
 
-/// Changes this machine, over and over, until it is killed.
-fn worker(state: &Path, work: &Path, seed: &str, watched: &str) {
+/// Changes this machine, over and over, until it is killed or has done so often enough.
+fn worker(state: &Path, work: &Path, seed: &str, watched: &str, passes: u32) {
     let mut choice = Seed(seed.parse().unwrap()).stream("worker");
     let mut supervisor = (watched == "watched").then(|| {
-        let mut command = myself();
+        let mut command = Command::new(std::env::current_exe().unwrap());
         command.arg("supervise").arg(state);
         Supervisor::start(command).unwrap()
     });
-    for pass in 0.. {
+    let mut started = None;
+    for pass in 0..passes {
         let (mut ledger, report) = Ledger::open(state, &LocalMachine).unwrap();
         assert!(report.is_clean() && report.undone.is_empty(), "{report:?}");
+        if let Some(supervisor) = supervisor.as_mut().filter(|_| pass == 0) {
+            let mut command = Command::new("sleep");
+            command.env(workload::VARIABLE, workload::Mark::new().as_str());
+            command.arg("60").process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
+            let id = started.insert(command.spawn().unwrap()).id();
+            supervisor.group(id).unwrap();
+            println!("workload {id}");
+        }
+        let ground = Ground { work: work.to_owned(), lab_disks: false };
+        let mut builder = Builder::new(ground).unwrap();
+        for _ in 0..=choice.below(2) {
+            one_footing(&mut ledger, &mut builder, state, work, pass, &mut choice);
+        }
+        let report = ledger.finish();
+        assert!(report.is_clean(), "{report:?}");
+    }
+    started.into_iter().for_each(|mut workload: Child| workload.kill().unwrap());
+    if let Some(supervisor) = supervisor {
+        supervisor.done().unwrap();
+    }
+}
+
+/// A file with a loop device, or a stack; settings over it, there and back.
+fn one_footing(
+    ledger: &mut Ledger<'_>,
+    builder: &mut Builder,
+    state: &Path,
+    work: &Path,
+    pass: u32,
+    choice: &mut Rng,
+) {
+    let device = if choice.below(4) == 0 && !work.join(format!("data{pass}")).exists() {
         let file = ledger.create_file(&work.join(format!("data{pass}")), Bytes::from_mib(4)).unwrap();
         let device = ledger.attach_loop(&file, LoopIo::Buffered).unwrap();
-        println!("loop {}", device.name);
         let shown = fs::read_to_string(format!("/sys/block/{}/loop/backing_file", device.name)).unwrap();
         assert_eq!(Path::new(shown.trim()), file.path, "what `losetup -l` shows");
-        if let Some(supervisor) = supervisor.as_mut().filter(|_| pass == 0) {
-            let workload = Command::new("sleep").arg("30").process_group(0).stdout(Stdio::null()).spawn();
-            let id = workload.unwrap().id();
-            supervisor.group(id).unwrap();
-            println!("child {id}");
-        }
-        for _ in 0..3 {
-            for _ in 0..=choice.below(2) {
-                let set = SETS[choice.below(SETS.len())];
-                let applied = ledger.apply(&requests(set), Some(&device.name));
-                assert_eq!(applied.is_err(), set == SETS[4], "{applied:?}");
-            }
-            assert!(ledger.restore().is_clean());
-        }
-        assert!(ledger.finish().is_clean());
+        Some(device.name)
+    } else {
+        stand(ledger, builder, &parsed(STACKS[choice.below(STACKS.len())]))
+    };
+    for change in status(state, &LocalMachine).unwrap().changes {
+        change.path.strip_prefix("/dev/").into_iter().for_each(|name| println!("loop {name}"));
     }
+    // Without one, a tool was killed.
+    let Some(device) = device else { return };
+    for _ in 0..=choice.below(2) {
+        let set = SETS[choice.below(SETS.len())];
+        let applied = ledger.apply(&requests(set), Some(&device));
+        assert_eq!(applied.is_err(), set == SETS[4], "{applied:?}");
+    }
+    let report = ledger.restore();
+    assert!(report.is_clean(), "{report:?}");
+}
+
+/// Builds a stack and writes to it; `None` where one of its tools was killed, and everything was taken back.
+fn stand(ledger: &mut Ledger<'_>, builder: &mut Builder, stack: &Stack) -> Option<String> {
+    match builder.stand(ledger, stack, &AtomicBool::new(false)) {
+        Ok(standing) => {
+            let Top::Folder(folder, device) = standing.top else { panic!("{:?}", standing.top) };
+            fs::write(folder.join("target"), vec![7; 1 << 20]).unwrap();
+            Some(device.name)
+        }
+        Err(stack::Error::Command { said, .. }) if said.starts_with("it was killed") => {
+            println!("killed {said}");
+            builder.clear(ledger).unwrap();
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn parsed(text: &str) -> Stack {
+    let layer = |line: &str| {
+        let (name, rest) = line.trim().split_once(": ").unwrap();
+        let values = rest.split("; ").map(|pair| pair.split_once('=').unwrap());
+        DraftLayer { name: name.into(), values: values.map(|(k, v)| (k.into(), v.into())).collect() }
+    };
+    Draft { layers: text.lines().map(layer).collect() }.build().unwrap()
 }
 
 fn supervise(state: &Path) {
     let ending = supervise_main(std::io::stdin().lock(), std::io::stdout(), state, &LocalMachine).unwrap();
-    let done_is_meant = std::env::var_os("ENDING").is_some();
-    match &ending {
-        Ending::Done => assert!(done_is_meant),
-        Ending::Recovered { report, .. } => assert!(report.failed().next().is_none(), "{report:?}"),
+    if let Ending::Recovered { report, .. } = &ending {
+        tell(report);
     }
+}
+
+/// What `flyball restore` does.
+fn recover(state: &Path) {
+    machine::workload::end_orphans();
+    let (_ledger, report) = Ledger::open_within(Duration::from_secs(10), state, &LocalMachine).unwrap();
+    tell(&report);
+}
+
+/// Wants everything undone, and adds a line with what was.
+fn tell(report: &RestoreReport) {
+    // Somebody else may have been given the number of a loop device that we had not made yet.
+    let is_foreign = report.foreign().any(|undone| !undone.what.starts_with("/dev/loop"));
+    assert!(report.failed().next().is_none() && !is_foreign, "{report:?}");
+    assert!(!report.undone.iter().any(|u| matches!(u.fate, Fate::Gone(_))), "{report:?}");
+    let mut counts = [0; 4];
+    for undone in report.restored() {
+        let kind = match (&undone.fate, undone.what.as_str()) {
+            (Fate::Restored { .. }, _) => 0,
+            (_, what) if what.starts_with("mount on ") => 1,
+            (_, what) if what.starts_with("/dev/loop") => 2,
+            _ => 3,
+        };
+        counts[kind] += 1;
+    }
+    let line = counts.map(|count: u32| count.to_string()).join(" ");
+    let path = Path::new(&std::env::var_os(PLACE).unwrap()).join("undone");
+    let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+    writeln!(file, "{line}").unwrap();
 }

@@ -3,15 +3,15 @@
 use super::tune;
 use crate::args::{Global, Restore};
 use crate::exit::End;
-use crate::measuring::{busy, tell};
+use crate::measuring::{open_ledger, tell};
 use crate::{places, put};
 use anyhow::{Context, Result, bail};
+use machine::LocalMachine;
 use machine::boot;
 use machine::lasting::LastingStatus;
 use machine::ledger::{PendingChange, RestoreReport, Status, Undone, status as read_status};
 use machine::settings::Error;
 use machine::supervise::{Ending, supervise_main};
-use machine::{Ledger, LocalMachine};
 use serde_json::json;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
@@ -39,12 +39,8 @@ pub fn restore(global: &Global, arguments: &Restore) -> Result<End> {
         return service(arguments);
     }
     let state = places::state()?;
-    let report = if state.exists() {
-        machine::workload::end_orphans();
-        Ledger::open(&state, &LocalMachine).map_err(busy)?.1
-    } else {
-        RestoreReport::default()
-    };
+    let report =
+        if state.exists() { open_ledger(&state, &LocalMachine)?.1 } else { RestoreReport::default() };
     if global.json {
         put(&restored_as_json(&report))?;
     } else {

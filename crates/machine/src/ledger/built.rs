@@ -8,10 +8,11 @@ use super::report::Fate;
 use super::{Ledger, RestoreReport};
 use crate::Machine;
 use crate::claims::is_own_uuid;
-use crate::settings::{Error, numbered};
+use crate::settings::{Error, means_absent};
 use parse::kernel::mounts::{self, MountInfo};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -121,7 +122,8 @@ impl Ledger<'_> {
     }
 }
 
-/// Takes a part down: only what is ours. `Failed` where it is still there afterwards.
+/// Takes a part down: only what is ours. `Failed` where it is still there afterwards, or where the machine does not say
+/// whether it is.
 pub(super) fn take_down(machine: &dyn Machine, record: &BuiltRecord, same_boot: bool) -> Fate {
     let down = match &record.part {
         Built::Folder { path } => folder(machine, path),
@@ -147,43 +149,77 @@ pub(super) fn take_down(machine: &dyn Machine, record: &BuiltRecord, same_boot: 
 /// What taking it down would do, for people.
 pub(super) fn foresee(machine: &dyn Machine, record: &BuiltRecord, same_boot: bool) -> Fate {
     let there = match &record.part {
-        Built::Folder { path } => machine.list(Path::new(path)).is_ok(),
-        Built::Array { number, .. } => same_boot && is_folder(machine, &format!("/sys/block/md{number}")),
-        Built::Mapping { name, .. } | Built::Volume { mapping: name, .. } => {
-            mappings(machine).iter().any(|m| m.name == *name)
+        Built::Folder { path } => is_folder(machine, path),
+        Built::Array { number, .. } => {
+            is_folder(machine, &format!("/sys/block/md{number}")).map(|is| is && same_boot)
         }
-        Built::Mount { folder, .. } => !mounted_on(machine, folder).is_empty(),
+        Built::Mapping { name, .. } | Built::Volume { mapping: name, .. } => is_mapped(machine, name),
+        Built::Mount { folder, .. } => mounted_on(machine, folder).map(|mounts| !mounts.is_empty()),
         Built::NullBlk { name } => is_folder(machine, &format!("{NULL_BLK}/{name}")),
-        Built::Module { name } => same_boot && is_folder(machine, &format!("/sys/module/{name}")),
+        Built::Module { name } => {
+            is_folder(machine, &format!("/sys/module/{name}")).map(|is| is && same_boot)
+        }
     };
     match (there, same_boot) {
-        (true, _) => Fate::Removed,
-        (false, true) => Fate::Untouched,
-        (false, false) => Fate::Rebooted,
+        (Ok(true), _) => Fate::Removed,
+        (Ok(false), true) => Fate::Untouched,
+        (Ok(false), false) => Fate::Rebooted,
+        (Err(why), _) => Fate::Failed(why),
     }
 }
 
-fn is_folder(machine: &dyn Machine, path: &str) -> bool {
-    machine.list(Path::new(path)).is_ok()
+/// Nothing that is there may be taken for absent because it could not be looked at: it would be forgotten.
+fn names(machine: &dyn Machine, folder: &str) -> Result<Option<Vec<String>>, String> {
+    match machine.list(Path::new(folder)) {
+        Ok(names) => Ok(Some(names)),
+        Err(error) if means_absent(&error) => Ok(None),
+        Err(error) => Err(format!("cannot look at `{folder}`: {error}")),
+    }
+}
+
+fn is_folder(machine: &dyn Machine, path: &str) -> Result<bool, String> {
+    names(machine, path).map(|names| names.is_some())
+}
+
+/// A file's text; `None` where it is not there, or has no value: what is being taken down answers `EBUSY`.
+fn text(machine: &dyn Machine, path: &str) -> Result<Option<String>, String> {
+    const EIO: i32 = 5;
+    const EBUSY: i32 = 16;
+    const EINVAL: i32 = 22;
+    let has_no_value =
+        |error: &io::Error| matches!(error.raw_os_error(), Some(EIO | EBUSY | EINVAL)) || means_absent(error);
+    match machine.read(Path::new(path)) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).trim().to_owned())),
+        Err(error) if has_no_value(&error) => Ok(None),
+        Err(error) => Err(format!("cannot read `{path}`: {error}")),
+    }
+}
+
+/// The block devices of a kind, by their kernel names.
+fn devices(machine: &dyn Machine, prefix: &str) -> Result<Vec<String>, String> {
+    let mut all = names(machine, "/sys/block")?.unwrap_or_default();
+    all.retain(|name| name.strip_prefix(prefix).is_some_and(|rest| rest.parse::<u32>().is_ok()));
+    Ok(all)
 }
 
 /// Runs a program until the part is gone, for a while at the most.
 fn until_gone(
     machine: &dyn Machine,
     argv: &[&str],
-    mut is_there: impl FnMut() -> bool,
+    mut is_there: impl FnMut() -> Result<bool, String>,
 ) -> Result<Fate, String> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let output = machine.run(argv, LIMIT);
-        if !is_there() {
+        if !is_there()? {
             return Ok(Fate::Removed);
         }
+        let why = match output {
+            // The program is missing, or no process can be made: asking again changes nothing.
+            Err(error) => return Err(format!("cannot run `{}`: {error}", argv.join(" "))),
+            Ok(output) => format!("`{}` said: {}", argv.join(" "), output.last_words()),
+        };
         if Instant::now() >= deadline {
-            let why = match output {
-                Ok(output) => format!("`{}` said: {}", argv.join(" "), output.last_words()),
-                Err(error) => format!("cannot run `{}`: {error}", argv.join(" ")),
-            };
             return Err(format!("{why}; end what uses it, then run `flyball restore`"));
         }
         std::thread::sleep(POLL);
@@ -191,11 +227,13 @@ fn until_gone(
 }
 
 fn folder(machine: &dyn Machine, path: &str) -> Result<Fate, String> {
-    match machine.list(Path::new(path)) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Fate::Untouched),
-        Err(error) => Err(format!("cannot look at it: {error}")),
-        Ok(names) if !names.is_empty() => Err("it is not empty, or still mounted on".into()),
-        Ok(_) => until_gone(machine, &["rmdir", path], || is_folder(machine, path)),
+    if let Some(top) = mounted_on(machine, path)?.pop() {
+        return Err(format!("`{}` is mounted on it; unmount that, then run `flyball restore`", top.source));
+    }
+    match names(machine, path)? {
+        None => Ok(Fate::Untouched),
+        Some(names) if !names.is_empty() => Err("it is not empty; take out what is in it".into()),
+        Some(_) => until_gone(machine, &["rmdir", path], || is_folder(machine, path)),
     }
 }
 
@@ -204,15 +242,12 @@ fn folder(machine: &dyn Machine, path: &str) -> Result<Fate, String> {
 fn array(machine: &dyn Machine, number: Option<u32>, uuid: &str, members: &[String]) -> Result<Fate, String> {
     let mut fate = Fate::Untouched;
     let own = number.map(|number| format!("md{number}"));
-    for name in numbered(machine, "/sys/block", "md") {
-        let shown = machine.text(&format!("/sys/block/{name}/md/uuid")).unwrap_or_default();
-        let has = slaves(machine, &name);
+    for name in devices(machine, "md")? {
+        let is_own = Some(&name) == own.as_ref();
+        let shown = text(machine, &format!("/sys/block/{name}/md/uuid"))?.unwrap_or_default();
+        let has = slaves(machine, &name)?;
         let (ours, others): (Vec<&String>, Vec<&String>) = has.iter().partition(|n| members.contains(n));
-        let is_meant = if number.is_some() {
-            !ours.is_empty() || Some(&name) == own.as_ref()
-        } else {
-            same_uuid(&shown, uuid)
-        };
+        let is_meant = if number.is_some() { !ours.is_empty() || is_own } else { same_uuid(&shown, uuid) };
         if !is_meant {
             continue;
         }
@@ -222,12 +257,16 @@ fn array(machine: &dyn Machine, number: Option<u32>, uuid: &str, members: &[Stri
             return Ok(Fate::Foreign { now, before: "no array".into() });
         }
         let node = format!("/dev/{name}");
-        // Without members and without a state it is no array, only a node that goes when it is closed.
         let is_there = || {
-            let state = machine.text(&format!("/sys/block/{name}/md/array_state"));
-            !slaves(machine, &name).is_empty() || state.is_some_and(|state| state != "clear")
+            // What mdadm leaves when it is killed before it adds a member: the kernel keeps a node that nobody has
+            // asked anything, and the number would stay taken.
+            if is_own {
+                return is_folder(machine, &format!("/sys/block/{name}"));
+            }
+            let state = text(machine, &format!("/sys/block/{name}/md/array_state"))?;
+            Ok(!slaves(machine, &name)?.is_empty() || state.is_some_and(|state| state != "clear"))
         };
-        if is_there() {
+        if is_there()? {
             fate = until_gone(machine, &["mdadm", "--stop", &node], is_there)?;
         }
     }
@@ -240,10 +279,13 @@ fn same_uuid(one: &str, other: &str) -> bool {
 }
 
 /// `major:minor` of what a device stands on.
-fn slaves(machine: &dyn Machine, name: &str) -> Vec<String> {
+fn slaves(machine: &dyn Machine, name: &str) -> Result<Vec<String>, String> {
     let folder = format!("/sys/block/{name}/slaves");
-    let names = machine.list(Path::new(&folder)).unwrap_or_default();
-    names.iter().filter_map(|slave| machine.text(&format!("{folder}/{slave}/dev"))).collect()
+    let mut numbers = Vec::new();
+    for slave in names(machine, &folder)?.unwrap_or_default() {
+        numbers.extend(text(machine, &format!("{folder}/{slave}/dev"))?);
+    }
+    Ok(numbers)
 }
 
 /// A device-mapper device.
@@ -252,13 +294,19 @@ struct DmDevice {
     slaves: Vec<String>,
 }
 
-fn mappings(machine: &dyn Machine) -> Vec<DmDevice> {
-    let devices = numbered(machine, "/sys/block", "dm-").into_iter();
-    let device = |kernel: String| {
-        let name = machine.text(&format!("/sys/block/{kernel}/dm/name"))?;
-        Some(DmDevice { name, slaves: slaves(machine, &kernel) })
-    };
-    devices.filter_map(device).collect()
+fn mappings(machine: &dyn Machine) -> Result<Vec<DmDevice>, String> {
+    let mut all = Vec::new();
+    for kernel in devices(machine, "dm-")? {
+        // One that went away meanwhile has no name any more.
+        if let Some(name) = text(machine, &format!("/sys/block/{kernel}/dm/name"))? {
+            all.push(DmDevice { name, slaves: slaves(machine, &kernel)? });
+        }
+    }
+    Ok(all)
+}
+
+fn is_mapped(machine: &dyn Machine, name: &str) -> Result<bool, String> {
+    Ok(mappings(machine)?.iter().any(|device| device.name == name))
 }
 
 /// cryptsetup works through a device of its own while it writes a LUKS header (`temporary-cryptsetup-PID`, in its
@@ -270,63 +318,73 @@ fn mapping(machine: &dyn Machine, name: &str, below: Option<&String>) -> Result<
         device.name == name || (is_temporary && below.is_some_and(|below| device.slaves == [below.clone()]))
     };
     let mut fate = Fate::Untouched;
-    for device in mappings(machine).into_iter().filter(is_ours) {
-        let name = device.name;
-        let is_there = || mappings(machine).iter().any(|m| m.name == name);
-        fate = until_gone(machine, &["dmsetup", "remove", "--retry", &name], is_there)?;
+    for DmDevice { name, .. } in mappings(machine)?.into_iter().filter(is_ours) {
+        let argv = ["dmsetup", "remove", "--retry", &name];
+        fate = until_gone(machine, &argv, || is_mapped(machine, &name))?;
     }
     Ok(fate)
 }
 
 fn volume(machine: &dyn Machine, group: &str, name: &str, below: &[String]) -> Result<Fate, String> {
-    let is_there = || mappings(machine).iter().any(|m| m.name == *name);
-    if !is_there() {
+    if !is_mapped(machine, name)? {
         return Ok(Fate::Untouched);
     }
     // LVM removes its links in /dev as well. Where it cannot find the group any more, the device goes all the same.
     let argv = crate::stack::deactivate(group, below);
     let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
     let _ = machine.run(&argv, LIMIT);
-    if !is_there() {
+    if !is_mapped(machine, name)? {
         return Ok(Fate::Removed);
     }
-    until_gone(machine, &["dmsetup", "remove", "--retry", name], is_there)
+    until_gone(machine, &["dmsetup", "remove", "--retry", name], || is_mapped(machine, name))
 }
 
 /// What is mounted on a folder, the topmost last.
-fn mounted_on(machine: &dyn Machine, folder: &str) -> Vec<MountInfo> {
-    let text = machine.text("/proc/self/mountinfo").unwrap_or_default();
-    mounts::mountinfo(&text).flatten().filter(|mount| mount.mountpoint == folder).collect()
+fn mounted_on(machine: &dyn Machine, folder: &str) -> Result<Vec<MountInfo>, String> {
+    let text =
+        text(machine, "/proc/self/mountinfo")?.ok_or("there is no `/proc/self/mountinfo`; mount /proc")?;
+    Ok(mounts::mountinfo(&text).flatten().filter(|mount| mount.mountpoint == folder).collect())
 }
 
 /// btrfs shows a number of its own, and a path may be written in another way.
 fn unmount(machine: &dyn Machine, folder: &str, source: &str, number: &str) -> Result<Fate, String> {
-    let Some(top) = mounted_on(machine, folder).pop() else { return Ok(Fate::Untouched) };
-    if top.source != source && top.number != number {
-        let now = format!("`{}` mounted there", top.source);
-        return Ok(Fate::Foreign { now, before: "nothing mounted there".into() });
+    let is_ours = |mount: &MountInfo| mount.source == source || mount.number == number;
+    let mounted = mounted_on(machine, folder)?;
+    let Some(top) = mounted.last() else { return Ok(Fate::Untouched) };
+    if is_ours(top) {
+        return until_gone(machine, &["umount", folder], || {
+            Ok(mounted_on(machine, folder)?.iter().any(is_ours))
+        });
     }
-    until_gone(machine, &["umount", folder], || !mounted_on(machine, folder).is_empty())
+    let now = format!("`{}` mounted there", top.source);
+    if mounted.iter().any(is_ours) {
+        // Ours is still there, and everything below it in use.
+        return Err(format!("somebody else has {now} over it; unmount that, then run `flyball restore`"));
+    }
+    Ok(Fate::Foreign { now, before: "nothing mounted there".into() })
 }
 
 fn null_blk(machine: &dyn Machine, name: &str) -> Result<Fate, String> {
     let folder = format!("{NULL_BLK}/{name}");
-    if !is_folder(machine, &folder) {
+    if !is_folder(machine, &folder)? {
         return Ok(Fate::Untouched);
     }
-    machine
-        .write(Path::new(&format!("{folder}/power")), b"0")
-        .map_err(|error| format!("cannot switch it off: {error}"))?;
+    match machine.write(Path::new(&format!("{folder}/power")), b"0") {
+        // Somebody was faster.
+        Err(error) if means_absent(&error) => {}
+        Err(error) => return Err(format!("cannot switch it off: {error}")),
+        Ok(()) => {}
+    }
     until_gone(machine, &["rmdir", &folder], || is_folder(machine, &folder))
 }
 
 fn module(machine: &dyn Machine, name: &str) -> Result<Fate, String> {
     let is_there = || is_folder(machine, &format!("/sys/module/{name}"));
-    if !is_there() {
+    if !is_there()? {
         return Ok(Fate::Untouched);
     }
     // null_blk may have been given a device by somebody else meanwhile.
-    let in_use = machine.text(&format!("/sys/module/{name}/refcnt")).is_some_and(|count| count != "0");
+    let in_use = text(machine, &format!("/sys/module/{name}/refcnt"))?.is_some_and(|count| count != "0");
     match until_gone(machine, &["modprobe", "-r", name], is_there) {
         Err(_) if in_use => Ok(Fate::Foreign { now: "in use".into(), before: "not loaded".into() }),
         other => other,

@@ -1,5 +1,6 @@
 //! A machine in memory that answers as the kernel does where that matters to undoing: governors whose tunables
-//! come and go, limits that refuse to cross, files that round, ignore, refuse or vanish.
+//! come and go, limits that refuse to cross, files that round, ignore, refuse or vanish; and of storage, that what
+//! something stands on cannot go.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,6 +20,9 @@ const GOVERNORS: &str = "conservative ondemand userspace powersave performance s
 const EINVAL: i32 = 22;
 const EBUSY: i32 = 16;
 
+const ROOT: &str = "21 1 253:0 / / rw,relatime - ext4 /dev/vda rw";
+const NULL_BLK: &str = "/sys/kernel/config/nullb";
+
 /// Where a governor's tunables lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tunables {
@@ -31,6 +35,8 @@ pub enum Tunables {
 #[derive(Debug)]
 pub struct Tree {
     files: RefCell<BTreeMap<String, String>>,
+    /// Folders that may be empty; all others are there by the files in them.
+    folders: RefCell<BTreeSet<String>>,
     tunables: Tunables,
     /// How often each file was written.
     pub writes: RefCell<BTreeMap<String, u32>>,
@@ -39,8 +45,14 @@ pub struct Tree {
 impl Tree {
     /// Two policies, one disk, some sysctls; `governor` in use, with tunables that are not its defaults.
     pub fn new(tunables: Tunables, governor: &str) -> Self {
-        let tree = Self { files: RefCell::default(), tunables, writes: RefCell::default() };
+        let tree = Self {
+            files: RefCell::default(),
+            folders: RefCell::default(),
+            tunables,
+            writes: RefCell::default(),
+        };
         tree.set("/proc/sys/kernel/random/boot_id", "boot-1");
+        tree.set("/proc/self/mountinfo", ROOT);
         for policy in 0..2 {
             let at = |file: &str| format!("{CPUFREQ}/policy{policy}/{file}");
             tree.set(&at("related_cpus"), &policy.to_string());
@@ -111,9 +123,101 @@ impl Tree {
         self.files.borrow().get(path).cloned()
     }
 
-    /// All files and values.
+    /// All files and values; of a folder that may be empty, that it is there.
     pub fn snapshot(&self) -> BTreeMap<String, String> {
-        self.files.borrow().clone()
+        let folders = self.folders.borrow().iter().map(|path| (format!("{path}/"), String::new())).collect();
+        let mut all: BTreeMap<String, String> = folders;
+        all.extend(self.files.borrow().clone());
+        all
+    }
+
+    /// A folder that may be empty.
+    #[allow(dead_code, reason = "not every test has such")]
+    pub fn make_folder(&self, path: &str) {
+        self.folders.borrow_mut().insert(path.to_owned());
+    }
+
+    /// A device stands on others: `dm-0` on `loop8`, of number `7:8`.
+    #[allow(dead_code, reason = "not every test has such")]
+    pub fn stand_on(&self, name: &str, below: &[(&str, &str)]) {
+        for (slave, number) in below {
+            self.set(&format!("/sys/block/{name}/slaves/{slave}/dev"), number);
+        }
+    }
+
+    /// Something is mounted on a folder, over whatever is there already.
+    #[allow(dead_code, reason = "not every test has such")]
+    pub fn mount(&self, number: &str, source: &str, folder: &str) {
+        let all = self.get("/proc/self/mountinfo").unwrap();
+        let line = format!("40 21 {number} / {folder} rw,relatime - ext4 {source} rw");
+        self.set("/proc/self/mountinfo", &format!("{all}\n{line}"));
+    }
+
+    /// Whether another device stands on this one, or it is mounted.
+    fn is_used(&self, name: &str) -> bool {
+        let number = self.get(&format!("/sys/block/{name}/dev")).unwrap_or_default();
+        let slave = format!("/slaves/{name}/dev");
+        let mounted = self.get("/proc/self/mountinfo").unwrap();
+        self.files.borrow().keys().any(|path| path.ends_with(&slave))
+            || mounted.lines().any(|line| line.split(' ').nth(2) == Some(&number))
+    }
+
+    /// The kernel name of a device-mapper device.
+    fn mapped(&self, name: &str) -> Option<String> {
+        let files = self.files.borrow();
+        let (path, _) = files.iter().find(|(path, value)| path.ends_with("/dm/name") && *value == name)?;
+        path.split('/').nth(3).map(str::to_owned)
+    }
+
+    fn remove_device(&self, name: &str) -> Result<(), &'static str> {
+        if self.is_used(name) {
+            return Err("Device or resource busy");
+        }
+        self.remove(&format!("/sys/block/{name}"));
+        Ok(())
+    }
+
+    fn unmount(&self, folder: &str) -> Result<(), &'static str> {
+        let all = self.get("/proc/self/mountinfo").unwrap();
+        let mut lines: Vec<&str> = all.lines().collect();
+        let top = lines.iter().rposition(|line| line.split(' ').nth(4) == Some(folder));
+        lines.remove(top.ok_or("not mounted")?);
+        self.set("/proc/self/mountinfo", &lines.join("\n"));
+        Ok(())
+    }
+
+    fn remove_folder(&self, path: &str) -> Result<(), &'static str> {
+        let mounted = self.get("/proc/self/mountinfo").unwrap();
+        if mounted.lines().any(|line| line.split(' ').nth(4) == Some(path)) {
+            return Err("Device or resource busy");
+        }
+        self.remove(path);
+        self.folders.borrow_mut().remove(path).then_some(()).ok_or("No such file or directory")
+    }
+
+    fn remove_module(&self, name: &str) -> Result<(), &'static str> {
+        let device = format!("{NULL_BLK}/");
+        if self.folders.borrow().iter().any(|path| path.starts_with(&device)) {
+            return Err("Module is in use.");
+        }
+        self.remove(&format!("/sys/module/{name}"));
+        Ok(())
+    }
+
+    fn command(&self, argv: &[&str]) -> Result<(), &'static str> {
+        match argv {
+            ["umount", folder] => self.unmount(folder),
+            ["rmdir", folder] => self.remove_folder(folder),
+            ["mdadm", "--stop", node] => self.remove_device(node.trim_start_matches("/dev/")),
+            ["dmsetup", "remove", "--retry", name] => {
+                self.remove_device(&self.mapped(name).ok_or("No such device")?)
+            }
+            ["lvm", "vgchange", .., "--activate", "n", group] => {
+                self.remove_device(&self.mapped(&format!("{group}-data")).ok_or("Volume group not found")?)
+            }
+            ["modprobe", "-r", name] => self.remove_module(name),
+            other => panic!("no such command: {other:?}"),
+        }
     }
 
     /// The object goes away with all of its files.
@@ -256,15 +360,19 @@ impl Machine for &Tree {
         let files = self.files.borrow();
         let names = files.keys().filter_map(|path| path.strip_prefix(&inside));
         let names: BTreeSet<String> = names.map(|rest| rest.split('/').next().unwrap().to_owned()).collect();
-        if names.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { Ok(names.into_iter().collect()) }
+        if names.is_empty() && !self.folders.borrow().contains(folder.to_str().unwrap()) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(names.into_iter().collect())
     }
 
     fn link(&self, _: &Path) -> io::Result<PathBuf> {
         Err(io::ErrorKind::NotFound.into())
     }
 
-    fn run(&self, _: &[&str], _: Duration) -> io::Result<CommandOutput> {
-        Err(io::ErrorKind::NotFound.into())
+    fn run(&self, argv: &[&str], _: Duration) -> io::Result<CommandOutput> {
+        let (code, said) = self.command(argv).map_or_else(|said| (1, said), |()| (0, ""));
+        Ok(CommandOutput { code: Some(code), stdout: Vec::new(), stderr: said.into() })
     }
 
     fn now(&self) -> Timestamp {

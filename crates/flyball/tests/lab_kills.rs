@@ -1,0 +1,471 @@
+//! The whole program in a lab machine, killed at any moment while it builds arrays, encryption, volumes and filesystems
+//! and switches governors, half of the time again while it recovers: nothing of it is left there, no trial is lost or
+//! doubled. And what somebody else has changed meanwhile is left alone.
+//!
+//! The driver is a script in the guest: a process is started in a tenth of a second there, a guest in ten.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says why it skips"
+)]
+
+mod support;
+
+use support::{Place, lab};
+
+/// One kernel, for what is killed is this program; its storage is shown on both elsewhere.
+const KERNEL: &str = "6.12";
+
+/// How many are killed, and from which seed the moments are drawn.
+const KILLS: u32 = 100;
+const SEED: u32 = 5;
+
+/// Each kind of layer, in five cells, each with a governor of its own.
+const STUDY: &str = r#"
+flyball = 1
+name = "kills"
+question = "Is anything left, whenever it is killed?"
+
+[target]
+file = "1MiB"
+
+[stack.disks]
+kind = "devices"
+count = 4
+loop = "16MiB"
+
+[stack.fast]
+kind = "devices"
+null_blk = "320MiB"
+
+[stack.array]
+kind = "md"
+on = "disks"
+level = 5
+chunk = "64KiB"
+
+[stack.vault]
+kind = "crypt"
+on = "array"
+type = "plain"
+use = false
+
+[stack.volume]
+kind = "lvm"
+on = "vault"
+use = false
+
+[stack.files]
+kind = "filesystem"
+on = "volume"
+type = "ext4"
+
+[workload.write]
+tool = "command"
+argv = ["sh", "-c", "setsid sleep 0.3 & dd if=/dev/zero of={target} bs=64k count=16 conv=notrunc,fsync 2> /dev/null; wait"]
+
+[[factor.what.level]]
+name = "raid5"
+settings = { governor = "ondemand", "ondemand.up_threshold" = 60 }
+[[factor.what.level]]
+name = "raid1-plain"
+settings = { governor = "conservative", "conservative.down_threshold" = 30 }
+stack = { "disks.count" = 2, "array.level" = 1, "vault.use" = true }
+[[factor.what.level]]
+name = "raid10-luks"
+settings = { governor = "performance" }
+stack = { "array.level" = 10, "vault.use" = true, "vault.type" = "luks2", "files.use" = false }
+[[factor.what.level]]
+name = "stripe"
+settings = { governor = "schedutil", "vm.swappiness" = 10 }
+stack = { "disks.count" = 2, "array.use" = false, "volume.use" = true, "files.type" = "ext2" }
+[[factor.what.level]]
+name = "null"
+settings = { governor = "powersave", "scheduler" = "mq-deadline" }
+stack = { "files.on" = "fast", "files.type" = "xfs" }
+
+[measure]
+metric = "elapsed"
+repeats = [2, 2]
+settle = "0s"
+drop_caches = false
+"#;
+
+/// Five cells in two blocks.
+const TRIALS: u32 = 10;
+
+/// One whose first trial lasts until somebody ends it.
+const STORAGE: &str = r#"
+flyball = 1
+name = "held"
+question = "What is left?"
+
+[target]
+file = "1MiB"
+
+[stack.disks]
+kind = "devices"
+count = 2
+loop = "16MiB"
+
+[stack.array]
+kind = "md"
+on = "disks"
+level = 1
+resync = "skip"
+
+[stack.vault]
+kind = "crypt"
+on = "array"
+type = "plain"
+
+[stack.files]
+kind = "filesystem"
+on = "vault"
+type = "ext4"
+
+[workload.hold]
+tool = "command"
+argv = ["sh", "-c", "exec sleep 333 < {target}"]
+
+[settings]
+governor = "performance"
+
+[measure]
+metric = "elapsed"
+repeats = [2, 2]
+settle = "0s"
+drop_caches = false
+"#;
+
+/// The same on a device of null_blk.
+const MEMORY: &str = r#"
+flyball = 1
+name = "held"
+question = "What is left?"
+
+[target]
+file = "1MiB"
+
+[stack.disks]
+kind = "devices"
+null_blk = "16MiB"
+
+[workload.hold]
+tool = "command"
+argv = ["sh", "-c", "exec sleep 333 < {target}"]
+
+[settings]
+governor = "performance"
+
+[measure]
+metric = "elapsed"
+repeats = [2, 2]
+settle = "0s"
+drop_caches = false
+"#;
+
+/// What both scripts begin with: the machine as it is before, and everything that must not be there afterwards.
+const BEGIN: &str = r#"
+set -u
+RANDOM=$SEED
+exec 3>&1 >&2
+modprobe loop
+mkdir -p /run/kills
+mkfifo /run/pause
+exec 9<> /run/pause
+cd /run/kills || exit 1
+export FLYBALL_NOTEBOOK=/run/kills/notebook FLYBALL_STATE=/run/kills/state NO_COLOR=1
+cpufreq=/sys/devices/system/cpu/cpufreq
+echo ondemand > $cpufreq/policy0/scaling_governor
+echo 61 > $cpufreq/ondemand/up_threshold
+echo 7 > $cpufreq/ondemand/sampling_down_factor
+
+settings() { grep . $cpufreq/policy*/scaling_governor $cpufreq/*/up_threshold $cpufreq/*/sampling_down_factor /proc/sys/vm/swappiness; }
+loops() { echo /sys/block/loop* && grep -s . /sys/block/loop*/loop/backing_file; }
+settings_before=$(settings)
+loops_before=$(loops)
+
+wrong() {
+    echo "@@ wrong in round $round ($how): $*" >&3
+    { flyball status; cat /proc/mdstat; dmsetup ls; loops; mount; ps; dmesg | tail -20; tail -30 log; } >&3 2>&3
+    exit 1
+}
+# Everything that must not be there once all is undone.
+look() {
+    [ "$(settings)" = "$settings_before" ] || wrong "settings: $(settings)"
+    [ "$(loops)" = "$loops_before" ] || wrong "loop devices: $(loops)"
+    ! grep -q '^md' /proc/mdstat || wrong "an array"
+    for node in /sys/block/md* /sys/block/dm-* /sys/block/null*; do [ ! -e $node ] || wrong $node; done
+    for node in /dev/mapper/* /dev/flyball* /dev/md/*; do [ ! -e $node ] && [ ! -L $node ] || [ $node = /dev/mapper/control ] || wrong $node; done
+    ! grep -q /run/kills/ /proc/self/mountinfo || wrong "a mount"
+    for folder in /sys/kernel/config/nullb/flyball* /sys/module/null_blk /sys/module/scsi_debug; do [ ! -e $folder ] || wrong $folder; done
+    [ -z "$(ls -A notebook/work 2> /dev/null)" ] || wrong "files: $(ls -A notebook/work)"
+    marked=$(grep -l FLYBALL_WORKLOAD= /proc/[0-9]*/environ 2> /dev/null)
+    [ -z "$marked" ] || wrong "processes: $marked"
+    flyball status --json | grep -q '"changed": \[\]' || wrong "the ledger is not empty"
+}
+
+# The processes whose parent is $1 and whose name matches $2.
+children() {
+    for stat in /proc/[0-9]*/stat; do
+        read -r pid name state parent rest < $stat || continue
+        [ "$parent" = $1 ] && [[ $name =~ $2 ]] && echo $pid
+    done 2> /dev/null
+}
+now() { read -r up _ < /proc/uptime && echo ${up/./}0; }
+alive() { read -r pid name state rest < /proc/$1/stat && [ "$state" != Z ]; } 2> /dev/null
+# A pause of up to $1 ms.
+pause() { read -r -t "$(printf '%d.%03d' $((RANDOM % $1 / 1000)) $((RANDOM % ($1 < 1000 ? $1 : 1000))))" <&9; }
+ended() {
+    for _ in $(seq 1000); do alive $1 || return 0; read -r -t 0.03 <&9; done
+    wrong "process $1 does not end"
+}
+start() {
+    set -m
+    flyball run kills.toml --seed 5 >> log 2>&1 &
+    run=$!
+    set +m
+}
+# No trial that was kept may go, change or come twice.
+kept=""
+trials() {
+    now=$(cd notebook 2> /dev/null && md5sum runs/*/trials/*/trial.json 2> /dev/null)
+    while read -r line; do
+        [ -z "$line" ] || [[ $now == *"$line"* ]] || wrong "a trial is lost or changed: $line"
+    done <<< "$kept"
+    kept=$now
+}
+whole() {
+    trials
+    count=$(ls -d notebook/runs/*/trials/*.a0 | wc -l)
+    [ "$count" = $TRIALS ] && [ $(ls -d notebook/runs/* | wc -l) = 1 ] || wrong "$count trials of $TRIALS"
+    finished=$((finished + count)) runs=$((runs + 1)) kept=""
+    rm -r notebook
+}
+
+"#;
+
+/// Kills, until there were enough of them.
+const KILLING: &str = r#"
+# Killed in its last moments it has them all, and the next start would begin a second run.
+has_all() { [ "$(ls -d notebook/runs/*/trials/*.a0 2> /dev/null | wc -l)" = $TRIALS ]; }
+
+# Who is killed first, and who recovers: the supervisor, `flyball restore`, or the next run.
+HOWS=(worker worker group both both next tool)
+kills=0 again=0 tools=0 runs=0 finished=0 ended=0 busy=0 round=0 how=begin
+begun=$(now)
+start
+wait $run || wrong "the first run ended with $?"
+life=$((($(now) - begun) * 13 / 10 / TRIALS))
+whole
+look
+echo "@@ kills within $life ms" >&3
+recovery=500
+while [ $kills -lt $KILLS ]; do
+    round=$((round + 1))
+    how=${HOWS[RANDOM % ${#HOWS[@]}]}
+    start
+    if [ $how = tool ]; then
+        # The next one that it starts.
+        pause $life
+        for _ in $(seq 40); do
+            tool=$(children $run 'mdadm|cryptsetup|lvm|mke2fs|mkfs|mount|wipefs|dmsetup|modprobe|fio' | head -n 1)
+            [ -z "$tool" ] || break
+        done
+        [ -z "$tool" ] || { kill -9 $tool 2> /dev/null && tools=$((tools + 1)); }
+    fi
+    pause $life
+    supervisor=$(children $run flyball)
+    if ! alive $run; then
+        wait $run
+        code=$?
+        ended=$((ended + 1))
+        case $code in
+            0 | 3) whole ;;
+            *) [ $how = tool ] || wrong "it ended with $code" ;;
+        esac
+        look
+        continue
+    fi
+    case $how in
+        group) kill -9 -- -$run ;;
+        both | next) kill -9 $supervisor $run ;;
+        *) kill -9 $run ;;
+    esac
+    kills=$((kills + 1))
+    wait $run 2> /dev/null
+    code=$?
+    [ $code = 137 ] || { kills=$((kills - 1)); [ $code = 0 ] && whole; }
+    trials
+    if [ $how = both ] || [ $how = next ] || [ -z "$supervisor" ]; then
+        [ $how = next ] && ! has_all && continue
+    elif [ $((RANDOM % 10)) -lt 9 ]; then
+        pause $recovery
+        alive $supervisor && kill -9 $supervisor 2> /dev/null && again=$((again + 1))
+        ended $supervisor
+    else
+        ended $supervisor
+        look
+        ! has_all || whole
+        continue
+    fi
+    if [ $((RANDOM % 10)) -lt 8 ]; then
+        flyball restore >> log 2>&1 &
+        restore=$!
+        pause $recovery
+        kill -9 $restore 2> /dev/null
+        wait $restore 2> /dev/null
+        [ $? = 137 ] && again=$((again + 1))
+    fi
+    began=$(now)
+    flyball restore >> log 2>&1 || wrong "restore ended with $?"
+    recovery=$(((recovery * 9 + $(now) - began) / 10 + 50))
+    look
+    ! has_all || whole
+done
+how=end
+for _ in 1 2 3; do
+    start
+    wait $run
+    code=$?
+    [ $code != 0 ] && [ $code != 3 ] || break
+done
+[ $code = 0 ] || [ $code = 3 ] || wrong "the last run ended with $code"
+whole
+look
+back=$(grep -c 'put back from' log) down=$(grep -c ': removed' log)
+echo "@@ $kills kills ($again again during recovery, $tools tools besides): at least $back settings put back, $down parts taken down; 0 left; $finished trials in $runs runs, 0 lost, 0 doubled" >&3
+"#;
+
+/// What somebody else did meanwhile.
+const OTHERS: &str = r#"
+round=0
+# What somebody else did meanwhile is left alone, and told where it matters.
+marked() { grep -l FLYBALL_WORKLOAD= /proc/[0-9]*/environ 2> /dev/null | cut -d / -f 3; }
+is_held() {
+    for stat in /proc/[0-9]*/stat; do
+        read -r pid name rest < $stat && [ "$name" = "(sleep)" ] && return 0
+    done 2> /dev/null
+    return 1
+}
+# Leaves everything of a study as it is in the middle of its first trial.
+leave() {
+    how=$1
+    rm -rf notebook
+    flyball run $2.toml --seed 5 >> log 2>&1 &
+    run=$!
+    for _ in $(seq 600); do is_held && break; read -r -t 0.1 <&9; done
+    is_held || wrong "the workload did not begin"
+    kill -9 $(children $run flyball) $run
+    wait $run 2> /dev/null
+    point=$(grep -o '/run/kills/notebook/work/flyball-[^ ]*' /proc/self/mountinfo | head -n 1)
+}
+restore() {
+    flyball restore > told 2>&1
+    code=$?
+    cat told >> log
+    [ $code = $1 ] || wrong "restore ended with $code: $(cat told)"
+}
+end_workload() { for _ in $(seq 100); do [ -z "$(marked)" ] && break; kill -9 $(marked) 2> /dev/null; done; }
+
+leave "mounted over" storage
+mount -t tmpfs theirs $point
+echo theirs > $point/theirs
+restore 1
+grep -q 'theirs. mounted there over it' told || wrong "not told: $(cat told)"
+[ "$(cat $point/theirs)" = theirs ] || wrong "what was mounted over is gone"
+umount $point
+restore 0
+look
+
+leave "mapping closed" storage
+end_workload
+umount $point && dmsetup remove --retry "$(dmsetup ls | cut -f 1)"
+restore 0
+look
+
+leave "array stopped" storage
+end_workload
+umount $point && dmsetup remove --retry "$(dmsetup ls | cut -f 1)" && mdadm --stop /dev/md200
+restore 0
+look
+
+leave "their null_blk" memory
+mkdir /sys/kernel/config/nullb/theirs
+echo 8 > /sys/kernel/config/nullb/theirs/size
+echo 1 > /sys/kernel/config/nullb/theirs/memory_backed
+echo 1 > /sys/kernel/config/nullb/theirs/power
+restore 5
+grep -q 'module null_blk: left alone' told || wrong "not told: $(cat told)"
+[ "$(cat /sys/kernel/config/nullb/theirs/power)" = 1 ] || wrong "their device is gone"
+flyball status --json | grep -q '"changed": \[\]' || wrong "the ledger is not empty"
+rmdir /sys/kernel/config/nullb/theirs
+modprobe -r null_blk
+look
+
+truncate -s 16M /run/theirs0 /run/theirs1
+their0=$(losetup -f --show /run/theirs0) their1=$(losetup -f --show /run/theirs1)
+mdadm --create /dev/md127 --run --quiet --level=1 --raid-devices=2 --assume-clean --bitmap=none $their0 $their1 < /dev/null
+dd if=/dev/urandom of=/dev/md127 bs=1M count=8 conv=fsync 2> /dev/null
+theirs=$(md5sum < /dev/md127)
+leave "an array beside" storage
+restore 0
+[ "$(md5sum < /dev/md127)" = "$theirs" ] && grep -q '^md127 : active raid1' /proc/mdstat || wrong "their array is changed"
+mdadm --stop --quiet /dev/md127
+losetup -d $their0
+losetup -d $their1
+look
+echo "@@ 5 things of others left alone" >&3
+"#;
+
+const TOOLS: [&str; 9] =
+    ["mdadm", "cryptsetup", "dmsetup", "lvm", "mke2fs", "mkfs.xfs", "modprobe", "losetup", "mount"];
+
+/// The lines that a script marked, from a guest of its own.
+fn marked(script: &str) -> Option<Vec<String>> {
+    let place = Place::new();
+    let missing = lab::without(&TOOLS).or_else(lab::without_plugin);
+    if let Some(why) = missing.or_else(|| lab::missing(&place, KERNEL)) {
+        eprintln!("skipped: {why}");
+        return None;
+    }
+    let files = [("kills", STUDY), ("storage", STORAGE), ("memory", MEMORY)];
+    let files = files.map(|(name, text)| format!("cat > /run/kills/{name}.toml <<'END'\n{text}\nEND\n"));
+    let numbers = format!("SEED={SEED} KILLS={KILLS} TRIALS={TRIALS}\n");
+    let script = ["mkdir -p /run/kills\n", &files.concat(), &numbers, BEGIN, script].concat();
+    let table = place.path("table.toml");
+    std::fs::write(&table, table_without_pace()).unwrap();
+    let options = ["--kernel", KERNEL, "--memory", "1GiB", "--pstates", table.to_str().unwrap()];
+    let arguments = [&["lab", "exec"][..], &options, &["--", "bash", "-c", &script]].concat();
+    let output = place.output(&arguments);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}\n{}", support::stderr(&output));
+    Some(text.lines().filter_map(|line| line.strip_prefix("@@ ")).map(str::to_owned).collect())
+}
+
+/// P-states so slow that every host keeps up with them: nothing here is measured, but there are governors.
+fn table_without_pace() -> String {
+    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/machines/pstates/laptop-5.toml");
+    let text = std::fs::read_to_string(shipped).unwrap();
+    let slow =
+        |line: &str| if line.starts_with("pace = ") { "pace = 1e6".to_owned() } else { line.to_owned() };
+    text.lines().map(|line| slow(line) + "\n").collect()
+}
+
+#[test]
+fn killed_at_any_moment_in_the_lab_nothing_is_left_and_no_trial_is_lost_or_doubled() {
+    let Some(lines) = marked(KILLING) else { return };
+    let last = lines.last().unwrap();
+    eprintln!("{last}");
+    assert!(last.starts_with(&format!("{KILLS} kills (")), "{lines:?}");
+    let again: u32 = last.split(['(', ' ']).nth(3).unwrap().parse().unwrap();
+    assert!(again >= KILLS * 2 / 5, "only {again} were killed again");
+}
+
+#[test]
+fn what_somebody_else_changed_meanwhile_is_left_alone_and_told() {
+    let Some(lines) = marked(OTHERS) else { return };
+    eprintln!("{lines:?}");
+    assert_eq!(lines, ["5 things of others left alone"]);
+}
