@@ -449,9 +449,10 @@ impl Builder {
         ledger.announce_built(Built::Folder { path: path.clone() })?;
         let made = fs::DirBuilder::new().mode(0o700).create(&folder);
         made.map_err(|source| Error::File { what: "make the folder", path: path.clone(), source })?;
+        // mount(8) resolves links, and btrfs shows no number of a device.
         ledger.announce_built(Built::Mount {
             folder: path.clone(),
-            source: device.path.clone(),
+            source: device.node()?,
             number: device.number.clone(),
         })?;
         let mount = commands::mount(fs, &device.path, journal.as_ref().map(|j| j.path.as_str()), &path);
