@@ -296,7 +296,11 @@ while [ $kills -lt $KILLS ]; do
     kills=$((kills + 1))
     wait $run 2> /dev/null
     code=$?
-    [ $code = 137 ] || { kills=$((kills - 1)); [ $code = 0 ] && whole; }
+    # It ended by itself a moment before: 3 where a tool of one of its trials was killed.
+    if [ $code != 137 ]; then
+        kills=$((kills - 1))
+        if [ $code = 0 ] || [ $code = 3 ]; then whole; fi
+    fi
     trials
     if [ $how = both ] || [ $how = next ] || [ -z "$supervisor" ]; then
         [ $how = next ] && ! has_all && continue

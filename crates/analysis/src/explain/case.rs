@@ -39,7 +39,7 @@ impl<'a> Case<'a> {
             let summary = self.summary.cells.iter().find(|s| s.cell == cell.id);
             let own =
                 self.data.trials.iter().filter(|t| t.key.cell == cell.id && t.validity.is_valid()).collect();
-            CaseCell { cell, summary, trials: own }
+            CaseCell { cell, summary, trials: own, device: self.target_device }
         });
         with_trials.filter(|cell| !cell.trials.is_empty()).collect()
     }
@@ -71,11 +71,19 @@ pub(super) struct CaseCell<'a> {
     pub cell: Cell,
     pub summary: Option<&'a CellSummary>,
     pub trials: Vec<&'a Trial>,
+    /// The run's target device, for trials that do not name their own.
+    device: Option<&'a str>,
 }
 
 impl<'a> CaseCell<'a> {
     pub(super) fn points(&self) -> &'a [Point] {
         self.summary.map_or(&[], |summary| summary.points.as_slice())
+    }
+
+    /// The block device below this cell's target: where a study builds its storage, cells differ in it.
+    pub(super) fn device(&self) -> Option<&'a str> {
+        let own = self.trials.iter().find_map(|trial| trial.environment.get("device"));
+        own.map(String::as_str).or(self.device)
     }
 
     pub(super) fn workload(&self) -> &Workload {

@@ -15,18 +15,18 @@ pub(super) const RULE: Rule =
 const LEAST_SHARE: f64 = 0.5;
 
 fn run(case: &Case<'_>) -> Vec<Finding> {
-    case.cells().iter().filter_map(|cell| finding(case, cell)).collect()
+    case.cells().iter().filter_map(finding).collect()
 }
 
-fn finding(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
+fn finding(cell: &CaseCell<'_>) -> Option<Finding> {
     let tool = cell.median_of(|m| read_by_tool(m, cell))?;
-    let device = cell.median_of(|m| read_by_device(m, case.target_device))?;
+    let device = cell.median_of(|m| read_by_device(m, cell.device()))?;
     let share = device / tool;
     if share >= LEAST_SHARE {
         return None;
     }
     let bytes = |value: f64| Bytes::new(value as u64).to_string();
-    let name = case.target_device.unwrap_or("all block devices");
+    let name = cell.device().unwrap_or("all block devices");
     Some(Finding {
         rule: RULE.name,
         title: format!("{} measured memory: the page cache served {} of its reads", cell.cell.id, percent(1.0 - share)),
@@ -91,6 +91,16 @@ mod tests {
             found.title
         );
         assert_eq!(found.confidence, Confidence::Likely);
+    }
+
+    #[test]
+    fn each_cell_is_held_against_the_device_that_it_stood_on() {
+        let mut data = reading(100_000_000);
+        // Another stack than that of the run's first cell.
+        for trial in &mut data.trials {
+            trial.environment.insert("device".into(), "vda".into());
+        }
+        assert!(findings(RULE, &data, None, Some("md200")).is_empty());
     }
 
     #[test]

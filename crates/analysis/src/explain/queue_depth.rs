@@ -72,7 +72,7 @@ fn finding(case: &Case<'_>, cells: Vec<(u32, &CaseCell<'_>)>) -> Option<Finding>
 a device made of many parts (flash channels, spindles, a remote server) uses one of them at a time. Throughput \
 cannot exceed {shallow} divided by the latency of one request, however fast the device."
         ),
-        evidence: figures(case, &comparison, (*shallow, first), (*deep, best)),
+        evidence: figures(&comparison, (*shallow, first), (*deep, best)),
         confidence: Confidence::Shown,
         gain: gain(&comparison),
         remedy: Some(Remedy {
@@ -88,7 +88,6 @@ the best that was measured"
 }
 
 fn figures(
-    case: &Case<'_>,
     comparison: &Comparison,
     shallow: (u32, &CaseCell<'_>),
     deep: (u32, &CaseCell<'_>),
@@ -102,14 +101,14 @@ fn figures(
     )];
     for ((depth, cell), median) in [(shallow, medians.0), (deep, medians.1)] {
         figures.push(evidence(format!("median at depth {depth}"), unit.show(median), cell.source()));
-        figures.extend(device_figures(case, depth, cell));
+        figures.extend(device_figures(depth, cell));
     }
     figures
 }
 
 /// How busy the device was, and how many requests it had, where that was recorded.
-fn device_figures(case: &Case<'_>, depth: u32, cell: &CaseCell<'_>) -> Vec<Evidence> {
-    let busy = case.target_device.and_then(|device| {
+fn device_figures(depth: u32, cell: &CaseCell<'_>) -> Vec<Evidence> {
+    let busy = cell.device().and_then(|device| {
         cell.median_of(|m| {
             let totals = m.disks.iter().find(|disk| disk.device == device)?;
             (m.duration.get() > 0).then(|| (totals.busy.secs() / m.duration.secs()).min(1.0))
