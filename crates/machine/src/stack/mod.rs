@@ -450,9 +450,10 @@ impl Builder {
         ledger.announce_built(Built::Folder { path: path.clone() })?;
         let made = fs::DirBuilder::new().mode(0o700).create(&folder);
         made.map_err(|source| Error::File { what: "make the folder", path: path.clone(), source })?;
+        // btrfs shows no number of its device's, and mount(8) follows the link that a claimed disk's path is.
         ledger.announce_built(Built::Mount {
             folder: path.clone(),
-            source: device.path.clone(),
+            source: device.node()?,
             number: device.number.clone(),
         })?;
         let mount = commands::mount(fs, &device.path, journal.as_ref().map(|j| j.path.as_str()), &path);
