@@ -60,7 +60,8 @@ const GIT_PATIENCE: Duration = Duration::from_secs(5);
 pub fn measure(order: Order<'_>) -> Result<Measured> {
     let machine = LocalMachine;
     // The seed decides the order alone: what can fail is the same for every seed.
-    preflight::check(&Plan::new(order.study.clone(), Seed(0))?)?;
+    let plan = Plan::new(order.study.clone(), Seed(0))?;
+    preflight::check(&plan)?;
     let interrupt = Interrupt::catch()?;
     let inventory = machine::inventory::take(&machine)?;
     let identity = machine::inventory::identity(&inventory);
@@ -69,6 +70,12 @@ pub fn measure(order: Order<'_>) -> Result<Measured> {
     machine::workload::end_orphans();
     let (ledger, recovered) = Ledger::open(&order.state, &machine).map_err(busy)?;
     tell(&recovered);
+    // Only now is what a killed run has left on them erased.
+    if let Err(refused) = preflight::claimed_disks(&plan, &order.state) {
+        drop(ledger);
+        supervisor.done()?;
+        return Err(refused);
+    }
 
     let notebook = Notebook::create(&order.notebook)?;
     let inventory_json =
