@@ -60,13 +60,20 @@ const GIT_PATIENCE: Duration = Duration::from_secs(5);
 pub fn measure(order: Order<'_>) -> Result<Measured> {
     let machine = LocalMachine;
     // The seed decides the order alone: what can fail is the same for every seed.
-    preflight::check(&Plan::new(order.study.clone(), Seed(0))?)?;
+    let plan = Plan::new(order.study.clone(), Seed(0))?;
+    preflight::check(&plan)?;
     let interrupt = Interrupt::catch()?;
     let inventory = machine::inventory::take(&machine)?;
     let identity = machine::inventory::identity(&inventory);
     let mut supervisor = supervisor(&order.state)?;
     let (ledger, recovered) = open_ledger(&order.state, &machine)?;
     tell(&recovered);
+    // Only now is what a killed run has left on them erased.
+    if let Err(refused) = preflight::claimed_disks(&plan, &order.state) {
+        drop(ledger);
+        supervisor.done()?;
+        return Err(refused);
+    }
 
     let notebook = Notebook::create(&order.notebook)?;
     let inventory_json =

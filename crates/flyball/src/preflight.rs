@@ -5,14 +5,15 @@
 
 use crate::exit::Usage;
 use crate::places;
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use domain::lab::ENERGY_MODELLED;
 use domain::plan::Plan;
 use domain::setting::SettingRequest;
-use domain::stack::DraftLayer;
+use domain::stack::{DraftLayer, Part};
 use domain::study::{Study, Target};
 use domain::units::Bytes;
 use machine::LocalMachine;
+use machine::claims::{ClaimError, open_claimed};
 use machine::ledger::preview;
 use machine::settings::Error as SettingError;
 use runner::tools::{self, Job};
@@ -48,6 +49,35 @@ pub fn in_itself(plan: &Plan) -> Result<()> {
     let lines: Vec<String> = wrong.iter().map(|line| format!("\n{line}")).collect();
     let name = &plan.study.name;
     Err(Usage(format!("the study `{name}` is wrong; nothing was run{}", lines.concat())).into())
+}
+
+/// Lets each claimed disk that a plan overwrites pass the gate once, so that a run that would be refused is not begun.
+/// It passes again when it is built on: something may come to it until then. `state` is where claims are.
+///
+/// # Errors
+/// Everything that stands against any of them; [`Usage`] where all that is wrong is that paths lead to no disk.
+pub fn claimed_disks(plan: &Plan, state: &Path) -> Result<()> {
+    let refused: Vec<ClaimError> =
+        claimed(plan).into_iter().filter_map(|path| open_claimed(state, Path::new(path)).err()).collect();
+    if refused.is_empty() {
+        return Ok(());
+    }
+    let words: Vec<String> = refused.iter().map(ToString::to_string).collect();
+    let text = format!("the study `{}` was not begun: {}", plan.study.name, words.join("\n"));
+    if refused.iter().all(|error| matches!(error, ClaimError::NoDisk { .. })) {
+        return Err(Usage(text).into());
+    }
+    Err(anyhow!(text))
+}
+
+/// The paths of the claimed disks that any cell stands on.
+fn claimed(plan: &Plan) -> BTreeSet<&String> {
+    let layers = plan.cells.iter().flat_map(|cell| &cell.stack).flat_map(|stack| &stack.layers);
+    let paths = layers.filter_map(|layer| match &layer.part {
+        Part::Devices(devices) => Some(devices.claimed.iter().take(devices.count as usize)),
+        _ => None,
+    });
+    paths.flatten().collect()
 }
 
 /// Whether a study can be run on a host at all.

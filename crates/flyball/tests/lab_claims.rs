@@ -4,6 +4,8 @@
 //!
 //! Each disk is claimed while it is blank, and passes the gate then; only afterwards it is put into its state. So it is
 //! the state that is refused, and not a missing claim. All of it runs in one lab machine, on disks of its memory.
+//!
+//! A run takes its time on an emulated CPU: every state meets some of them, every run meets states of every kind.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -80,8 +82,8 @@ const UMOUNT: &str = "umount /mnt/a";
 const STATES: &[State] = &[
     used("mounted", "mounted on `/mnt/a`", "ext4 /dev/ram0; mount /dev/ram0 /mnt/a", UMOUNT),
     State {
-        device: "/run/link",
-        prepare: "ln -sfn /dev/ram0 /run/link",
+        device: "/dev/link",
+        prepare: "ln -sfn /dev/ram0 /dev/link",
         ..used("mounted-by-symlink", "mounted", "ext4 /dev/ram0; mount /dev/ram0 /mnt/a", UMOUNT)
     },
     State {
@@ -90,13 +92,13 @@ const STATES: &[State] = &[
         ..used("mounted-by-id", "mounted", "ext4 /dev/ram0; mount /dev/disk/by-id/test-0 /mnt/a", UMOUNT)
     },
     State {
-        device: "/run/other-node",
-        prepare: "mknod /run/other-node b 1 0",
+        device: "/dev/other-node",
+        prepare: "mknod /dev/other-node b 1 0",
         ..used(
             "mounted-other-node",
             "mounted",
             "ext4 /dev/ram0; mount /dev/ram0 /mnt/a",
-            "umount /mnt/a; rm /run/other-node",
+            "umount /mnt/a; rm /dev/other-node",
         )
     },
     used("mounted-read-only", "mounted", "ext4 /dev/ram0; mount -o ro,noload /dev/ram0 /mnt/a", UMOUNT),
@@ -227,6 +229,40 @@ const STATES: &[State] = &[
         "flock --no-fork /dev/ram0 sleep 1000 > /dev/null 2>&1 & echo $! > /run/pid; sleep 0.3",
         "end",
     ),
+    used(
+        "open-in-another-program",
+        "`ram0` is open in process",
+        "sleep 1000 < /dev/ram0 > /dev/null 2>&1 & echo $! > /run/pid; sleep 0.3",
+        "end",
+    ),
+    used(
+        "open-for-writing",
+        "(`sleep`)",
+        "sleep 1000 >> /dev/ram0 2> /dev/null & echo $! > /run/pid; sleep 0.3",
+        "end",
+    ),
+    used(
+        "open-by-a-node-elsewhere",
+        "`ram0` is open in process",
+        "mkdir /run/elsewhere
+        unshare -m sh -c 'mount -t tmpfs none /run/elsewhere; mknod /run/elsewhere/disk b 1 0
+            exec sleep 1000 < /run/elsewhere/disk' > /dev/null 2>&1 &
+        echo $! > /run/pid; sleep 0.5",
+        "end; rmdir /run/elsewhere",
+    ),
+    State {
+        device: "/dev/loop29",
+        guarded: "/dev/loop29",
+        prepare: "fresh 29 32M -P",
+        ..used(
+            "partition-open-in-another-program",
+            "`loop29p1` is open in process",
+            "table /dev/loop29; partitions 29
+            sleep 1000 < /dev/loop29p1 > /dev/null 2>&1 & echo $! > /run/pid; sleep 0.3",
+            "end; losetup -d /dev/loop29",
+        )
+    },
+    used("loop-over-it", "held by `loop30`", "losetup /dev/loop30 /dev/ram0", "losetup -d /dev/loop30"),
     holds(
         "array-stopped",
         "linux_raid_member",
@@ -320,18 +356,18 @@ const STATES: &[State] = &[
         ..another("another-file", "anew")
     },
     State {
-        device: "/run/link",
+        device: "/dev/link",
         guarded: "/dev/ram1",
-        prepare: "ln -sfn /dev/ram0 /run/link",
-        enter: "ln -sfn /dev/ram1 /run/link",
+        prepare: "ln -sfn /dev/ram0 /dev/link",
+        enter: "ln -sfn /dev/ram1 /dev/link",
         ..another("link-swapped", "not the device that was claimed")
     },
     State {
-        device: "/run/other-node",
+        device: "/dev/other-node",
         guarded: "/dev/ram1",
-        prepare: "mknod /run/other-node b 1 0",
-        enter: "rm /run/other-node; mknod /run/other-node b 1 1",
-        leave: "rm /run/other-node",
+        prepare: "mknod /dev/other-node b 1 0",
+        enter: "rm /dev/other-node; mknod /dev/other-node b 1 1",
+        leave: "rm /dev/other-node",
         ..another("node-swapped", "not the device that was claimed")
     },
     State {
@@ -351,15 +387,15 @@ const STATES: &[State] = &[
     },
     no_disk("character-device", "/dev/null", "it is a character device"),
     State {
-        prepare: "head -c 1000000 /dev/urandom > /run/file",
-        ..no_disk("regular-file", "/run/file", "it is a regular file")
+        prepare: "head -c 1000000 /dev/urandom > /dev/file",
+        ..no_disk("regular-file", "/dev/file", "it is a regular file")
     },
-    no_disk("folder", "/mnt/a", "it is a folder"),
-    State { prepare: "mkfifo /run/fifo", ..no_disk("pipe", "/run/fifo", "neither file nor disk") },
+    State { prepare: "mkdir /dev/folder", ..no_disk("folder", "/dev/folder", "it is a folder") },
+    State { prepare: "mkfifo /dev/fifo", ..no_disk("pipe", "/dev/fifo", "neither file nor disk") },
     no_disk("missing", "/dev/no-such-disk", "there is no such file"),
     State {
-        prepare: "ln -sfn /run/nowhere /run/dangling",
-        ..no_disk("dangling-link", "/run/dangling", "there is no such file")
+        prepare: "ln -sfn /run/nowhere /dev/dangling",
+        ..no_disk("dangling-link", "/dev/dangling", "there is no such file")
     },
     no_disk("loop-without-file", "/dev/loop28", "it has no size"),
 ];
@@ -381,23 +417,113 @@ struct Verb {
     command: &'static str,
 }
 
-/// The verbs. Adding one is adding its line here.
+const fn verb(name: &'static str, claims: Claims, command: &'static str) -> Verb {
+    Verb { name, claims, command }
+}
+
+/// The verbs that every state meets. Adding one is adding its line here.
 const VERBS: &[Verb] = &[
-    Verb { name: "gate", claims: Claims::Own, command: "flyball claim DEVICE --check" },
-    Verb { name: "claim again", claims: Claims::Own, command: "flyball claim DEVICE" },
-    Verb {
-        name: "claim again --overwrite",
-        claims: Claims::Own,
-        command: "flyball claim DEVICE --overwrite OTHERS",
-    },
-    Verb { name: "claim --give-back", claims: Claims::Own, command: "flyball claim DEVICE --give-back" },
-    Verb { name: "claim", claims: Claims::None, command: "flyball claim DEVICE" },
-    Verb {
-        name: "claim --overwrite",
-        claims: Claims::None,
-        command: "flyball claim DEVICE --overwrite OTHERS",
-    },
+    verb("gate", Claims::Own, "flyball claim DEVICE --check"),
+    verb("claim again", Claims::Own, "flyball claim DEVICE"),
+    verb("claim again --overwrite", Claims::Own, "flyball claim DEVICE --overwrite OTHERS"),
+    verb("claim --give-back", Claims::Own, "flyball claim DEVICE --give-back"),
+    verb("claim", Claims::None, "flyball claim DEVICE"),
+    verb("claim --overwrite", Claims::None, "flyball claim DEVICE --overwrite OTHERS"),
 ];
+
+/// A run of a study, and the same without any claim.
+macro_rules! run {
+    ($name:literal, $study:literal) => {
+        [
+            verb($name, Claims::Own, concat!("measure DEVICE ", $study)),
+            verb(concat!($name, ", unclaimed"), Claims::None, concat!("measure DEVICE ", $study)),
+        ]
+    };
+}
+
+/// Runs of studies whose stack stands on the disk. A state meets [`RUNS_PER_STATE`] of them and one without any claim, the
+/// next state the next ones.
+const RUNS: &[[Verb; 2]] = &[
+    run!("run on md raid0", "raid0"),
+    run!("run on md raid1", "raid1"),
+    run!("run on plain dm-crypt", "plain"),
+    run!("run on luks2", "luks2"),
+    run!("run on lvm", "lvm"),
+    run!("run on ext4", "ext4"),
+    run!("run on xfs", "xfs"),
+    run!("run on btrfs", "btrfs"),
+    run!("run on the raw disk", "raw"),
+];
+const RUNS_PER_STATE: usize = 3;
+/// How many states each run has to meet.
+const LEAST_STATES: usize = 20;
+
+/// The second disk of arrays: blank and claimed.
+const SECOND: &str = "/dev/ram3";
+
+const LAYERS: &[(&str, &str)] = &[
+    ("raid0", "kind = \"md\"\nlevel = 0"),
+    ("raid1", "kind = \"md\"\nlevel = 1\nresync = \"skip\""),
+    ("plain", "kind = \"crypt\"\ntype = \"plain\""),
+    ("luks2", "kind = \"crypt\"\ntype = \"luks2\""),
+    ("lvm", "kind = \"lvm\""),
+    ("ext4", "kind = \"filesystem\"\ntype = \"ext4\""),
+    ("xfs", "kind = \"filesystem\"\ntype = \"xfs\""),
+    ("btrfs", "kind = \"filesystem\"\ntype = \"btrfs\""),
+    ("raw", ""),
+];
+
+/// A study that overwrites the disk `DEVICE`, and writes 4 MiB to what it has built there.
+fn study(name: &str, layer: &str) -> String {
+    let (count, second) =
+        if layer.contains("\"md\"") { (2, format!(", \"{SECOND}\"")) } else { (1, String::new()) };
+    let layer =
+        if layer.is_empty() { String::new() } else { format!("[stack.layer]\non = \"disk\"\n{layer}\n") };
+    let target = if layer.contains("filesystem") { "[target]\nfile = \"8MiB\"\n" } else { "" };
+    format!(
+        r#"flyball = 1
+name = "{name}"
+question = "Is the disk overwritten?"
+{target}
+[stack.disk]
+kind = "devices"
+count = {count}
+claimed = ["DEVICE"{second}]
+{layer}
+[workload.write]
+tool = "dd"
+options = {{ direction = "write", bs = "1M", count = 4, oflag = "direct" }}
+[measure]
+repeats = 1
+retries = 0
+settle = "0s"
+"#
+    )
+}
+
+/// The first trial puts a swap signature on the disk of the second: what comes to a disk while a run lasts, the gate at
+/// its building sees.
+const TWO_DISKS: &str = r#"flyball = 1
+name = "two-disks"
+question = "Is what came to a disk during the run overwritten?"
+[stack.disk]
+kind = "devices"
+claimed = ["/dev/ram0"]
+[workload.other]
+tool = "command"
+argv = ["sh", "-c", "mkswap /dev/{other} && sha256sum < /dev/{other} > /run/other.sum && echo {other} > /run/other"]
+[factor.other]
+[[factor.other.level]]
+name = "ram1"
+[[factor.other.level]]
+name = "ram0"
+stack = { "disk.claimed" = "/dev/ram1" }
+[measure]
+metric = "elapsed"
+repeats = 1
+retries = 0
+settle = "0s"
+"#;
 
 const TYPES: [&str; 15] = [
     "LVM2_member",
@@ -427,7 +553,7 @@ modprobe brd
 mkdir -p /mnt/a /run/lock/lvm /run/state /dev/disk/by-id
 head -c 64 /dev/urandom > /run/key
 head -c 1048576 /dev/urandom > /run/noise
-for number in 20 21 22 23 24 25 26 27 28; do [ -b /dev/loop$number ] || mknod /dev/loop$number b 7 $number; done
+for number in 20 21 22 23 24 25 26 27 28 29 30; do [ -b /dev/loop$number ] || mknod /dev/loop$number b 7 $number; done
 
 say() { echo "@@$1|$2|$3|$4" >&3; }
 put() { printf "$(echo $3 | sed 's/../\\x&/g')" | dd of=$1 bs=1 seek=$2 conv=notrunc,fsync status=none; }
@@ -457,10 +583,17 @@ table() {
     put $1 $((65503 * 512)) af3dc60f838472478e793d69d8477de4010000000000000000000000000000010008000000000000fff70000000000000000000000000000
     put $1 $((65535 * 512)) 4546492050415254000001005c0000008a06077100000000ffff00000000000001000000000000002200000000000000deff000000000000efbeadde000000000000000000000000dfff0000000000008000000080000000bbeac639
 }
-hash() {
-    if [ -b "$1" ]; then dd if="$1" iflag=direct bs=1M status=none | sha256sum
-    elif [ -f "$1" ]; then sha256sum < "$1"
+# All bytes, from behind the page cache; of what is no disk, what there is to tell. What cannot be read is like nothing.
+content() {
+    if [ -b "$1" ]; then dd if="$1" iflag=direct bs=1M status=none || echo "unreadable at $EPOCHREALTIME"
+    elif [ -f "$1" ]; then cat "$1"
     else ls -ld --full-time "$1" 2> /dev/null || echo nothing; fi
+}
+# On another CPU, while the next state is tried.
+compare() {
+    difference=$(cmp /run/$1.before /run/$1.after 2>&1); code=$?
+    say "$1" bytes $code "$difference"
+    rm /run/$1.before /run/$1.after
 }
 # state verb command...
 try() {
@@ -471,7 +604,23 @@ try() {
     say "$state" "$verb" $code "$(tr '\n|' ' /' < /run/err)"
 }
 # Memory anew is blank.
-blank() { modprobe -r brd && modprobe brd rd_nr=3 rd_size=32768 && await test -b /dev/ram2; }
+blank() { modprobe -r brd && modprobe brd rd_nr=4 rd_size=32768 && await test -b /dev/ram3; }
+large() { modprobe -r brd && modprobe brd rd_nr=4 rd_size=327680 && await test -b /dev/ram3; }
+# Head and tail of a large one.
+is_blank() { { head -c 8388608 $1; tail -c 1048576 $1; } | cmp -n 9437184 - /dev/zero; }
+export FLYBALL_NOTEBOOK=/run/notebook
+# device study
+measure() {
+    sed "s,DEVICE,$1,g" /run/studies/$2.toml > /run/$2.toml
+    flyball run /run/$2.toml --work /run/work/stacks --seed 1
+}
+# What a run may leave, beside what the ledger knows.
+held() {
+    dmsetup ls; sed 1d /proc/mdstat; cut -d ' ' -f 4- /proc/self/mountinfo; swapon --show
+    find /run/work /run/notebook 2> /dev/null
+    if [ -d $FLYBALL_STATE/claims ]; then find $FLYBALL_STATE -name '*.json' | xargs -r sha256sum; fi
+}
+mkdir -p /run/work /run/studies
 "#;
 
 #[test]
@@ -499,56 +648,114 @@ fn no_verb_overwrites_a_disk_that_is_in_use_or_holds_something() {
         return;
     }
     let script = script();
+    // One argument of a program has 128 KiB at most.
+    let command = [
+        "lab",
+        "exec",
+        "--kernel",
+        KERNEL,
+        "--vcpus",
+        "2",
+        "--memory",
+        "1GiB",
+        "--",
+        "bash",
+        "-c",
+        r#"eval "$*""#,
+        "bash",
+    ];
     let output =
-        place.output(&["lab", "exec", "--kernel", KERNEL, "--memory", "1GiB", "--", "bash", "-c", &script]);
+        place.output(&command.into_iter().chain(script.iter().map(String::as_str)).collect::<Vec<_>>());
     let log = support::stderr(&output);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let told: BTreeMap<Case<'_>, Answer<'_>> = text.lines().filter_map(line).collect();
     let mut wrong = Vec::new();
-    let (mut refusals, mut changed) = (0, 0);
-    for state in STATES {
+    let (mut pairs, mut refusals, mut changed) = (0, 0, 0);
+    let mut met: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for (index, state) in STATES.iter().enumerate() {
         for step in ["control", "enter"] {
             if let Some((code, message)) = told.get(&(state.name, step)) {
                 wrong.push(format!("{}: {step} failed with {code}: {message}", state.name));
             }
         }
-        for verb in VERBS.iter().filter(|verb| applies(verb, state)) {
+        for verb in verbs_of(index, state) {
+            pairs += 1;
+            *met.entry((verb.name, kind_of(state))).or_insert(0) += 1;
             let Some((code, message)) = told.get(&(state.name, verb.name)) else {
                 wrong.push(format!("{} x {}: not tried", state.name, verb.name));
                 continue;
             };
             refusals += usize::from(*code != "0");
-            if *code == "0" || !message.contains(state.says) {
+            if *code != code_of(state) || !message.contains(says(verb, state)) {
                 wrong.push(format!("{} x {}: code {code}: {message}", state.name, verb.name));
             }
         }
+        match told.get(&(state.name, "left")) {
+            Some(("0", _)) => {}
+            Some((_, left)) => wrong.push(format!("{}: something is left, or was begun: {left}", state.name)),
+            None => wrong.push(format!("{}: what is left was not looked at", state.name)),
+        }
         match told.get(&(state.name, "bytes")) {
             Some(("0", _)) => {}
-            Some((_, sums)) => {
+            Some((_, difference)) => {
                 changed += 1;
-                wrong.push(format!("{}: the bytes of `{}` changed: {sums}", state.name, state.guarded));
+                wrong.push(format!("{}: the bytes of `{}` changed: {difference}", state.name, state.guarded));
             }
             None => wrong.push(format!("{}: the bytes of `{}` were not compared", state.name, state.guarded)),
         }
     }
-    let pairs: usize =
-        STATES.iter().map(|state| VERBS.iter().filter(|verb| applies(verb, state)).count()).sum();
+    let all = VERBS.len() + RUNS.as_flattened().len();
     eprintln!(
-        "{} states x {} verbs, of which {pairs} pairs apply: {refusals} refusals, the bytes of {changed} disks changed",
+        "{} states x {all} verbs, {pairs} pairs tried: {refusals} refusals, the bytes of {changed} disks changed",
         STATES.len(),
-        VERBS.len()
     );
+    for [run, _] in RUNS {
+        let kinds = KINDS.map(|kind| met.get(&(run.name, kind)).copied().unwrap_or(0));
+        let states: usize = kinds.iter().sum();
+        eprintln!("{}: {states} states, {kinds:?} of the kinds {KINDS:?}", run.name);
+        assert!(states >= LEAST_STATES && kinds.iter().all(|count| *count > 0), "{}: {kinds:?}", run.name);
+    }
     assert!(wrong.is_empty(), "{}\n{log}", wrong.join("\n"));
     assert!(told.contains_key(&("all", "done")), "the script did not come to its end:\n{log}");
-    for name in ["kept-serial", "given-back"] {
+    let runs: Vec<String> = LAYERS.iter().map(|(name, _)| format!("runs-{name}")).collect();
+    let others = ["kept-serial", "given-back", "changed-during-the-run", "looked-at-for-a-moment"];
+    for name in runs.iter().map(String::as_str).chain(others) {
         let control = told.get(&(name, "control"));
         assert_eq!(control.map(|(code, _)| *code), Some("0"), "{name}: {control:?}\n{log}");
     }
 }
 
-/// A disk that is another one now may well be claimed anew.
-fn applies(verb: &Verb, state: &State) -> bool {
-    verb.claims == Claims::Own || state.kind != Kind::Another
+/// What a state meets. A disk that is another one now may well be claimed anew.
+fn verbs_of(index: usize, state: &State) -> impl Iterator<Item = &'static Verb> {
+    let is_another = state.kind == Kind::Another;
+    let always = VERBS.iter().filter(move |verb| verb.claims == Claims::Own || !is_another);
+    let runs = (0..RUNS_PER_STATE).map(move |n| &RUNS[(index * RUNS_PER_STATE + n) % RUNS.len()][0]);
+    always.chain(runs).chain([&RUNS[index % RUNS.len()][1]])
+}
+
+fn is_run(verb: &Verb) -> bool {
+    verb.command.starts_with("measure")
+}
+
+const KINDS: [&str; 4] = ["in use", "at rest", "another disk", "no disk"];
+
+fn kind_of(state: &State) -> &'static str {
+    KINDS[match state.kind {
+        Kind::InUse => 0,
+        Kind::Holds(_) => 1,
+        Kind::Another => 2,
+        Kind::NoDisk => 3,
+    }]
+}
+
+/// As `flyball --help` lists them: a path that leads to no disk is a wrong command line, or a wrong study.
+fn code_of(state: &State) -> &'static str {
+    if state.kind == Kind::NoDisk { "2" } else { "1" }
+}
+
+fn says(verb: &Verb, state: &State) -> &'static str {
+    let unclaimed = verb.claims == Claims::None && is_run(verb) && state.kind != Kind::NoDisk;
+    if unclaimed { "it is not claimed; look at it and claim it: `flyball claim /dev/" } else { state.says }
 }
 
 /// State and verb.
@@ -562,8 +769,18 @@ fn line(line: &str) -> Option<(Case<'_>, Answer<'_>)> {
     Some(((state, verb), (code, message)))
 }
 
-fn script() -> String {
-    let states: Vec<String> = STATES.iter().map(of_state).collect();
+/// In parts, each of which ends with its line.
+fn script() -> Vec<String> {
+    let states: Vec<String> =
+        STATES.iter().enumerate().map(|(index, state)| of_state(index, state)).collect();
+    let studies = LAYERS.iter().map(|(name, layer)| (*name, study(name, layer)));
+    let studies: Vec<String> = studies
+        .chain([("two-disks", TWO_DISKS.to_owned())])
+        .map(|(name, text)| {
+            format!("cat > /run/studies/{name}.toml << 'END OF STUDY'\n{text}\nEND OF STUDY\n")
+        })
+        .collect();
+    let runs: Vec<String> = LAYERS.iter().map(|(name, _)| positive(name)).collect();
     // What must not be refused: a claim by serial number outlives a restart; and a claim that names what is there
     // gives it back to the byte.
     let controls = r#"
@@ -574,16 +791,51 @@ sed -i 's/"boot": "[^"]*"/"boot": "an earlier one"/; s/"diskseq": [0-9]*/"diskse
 flyball claim /dev/sda --check > /dev/null 2>> /run/err; say kept-serial control $? "$(tr '\n|' ' /' < /run/err)"
 modprobe -r scsi_debug
 export FLYBALL_STATE=/run/state/back
-blank; ext4 /dev/ram0; before=$(hash /dev/ram0)
+blank; ext4 /dev/ram0; content /dev/ram0 > /run/copy
 flyball claim /dev/ram0 --overwrite ext4 && flyball claim /dev/ram0 --check && mkswap -q -U f17ba110-0000-4000-8000-000000000001 /dev/ram0 \
     && dd if=/dev/zero of=/dev/ram0 bs=1M seek=31 count=1 conv=fsync status=none && flyball claim /dev/ram0 --check \
-    && flyball claim /dev/ram0 --give-back && [ "$before" = "$(hash /dev/ram0)" ]
+    && flyball claim /dev/ram0 --give-back && content /dev/ram0 | cmp - /run/copy
 say given-back control $? ""
+export FLYBALL_STATE=/run/state/moment
+blank; flyball claim /dev/ram0
+( while [ ! -e /run/enough ]; do sleep 0.01 < /dev/ram0; done ) & looking=$!
+flyball claim /dev/ram0 --check > /dev/null 2> /run/err; say looked-at-for-a-moment control $? "$(tr '\n|' ' /' < /run/err)"
+touch /run/enough; wait $looking
+export FLYBALL_STATE=/run/state/two
+blank; flyball claim /dev/ram0; flyball claim /dev/ram1
+measure none two-disks > /dev/null 2> /run/err; code=$?; other=$(cat /run/other)
+[ $code = 1 ] && grep -q '`swap`' /run/err && [ "$(sha256sum < /dev/$other)" = "$(cat /run/other.sum)" ] \
+    && [ $(find /run/notebook -name trial.json | wc -l) = 1 ] && [ "$(flyball status)" = 'nothing is changed' ]
+say changed-during-the-run control $? "$code: $(tr '\n|' ' /' < /run/err)"
+rm -rf /run/notebook
 "#;
-    format!("{BEGIN}\n{}\n{controls}\nsay all done 0 ''\n", states.join("\n"))
+    let begin = [BEGIN.to_owned(), studies.concat()];
+    let end = [
+        "wait $comparing\n".to_owned(),
+        controls.to_owned(),
+        runs.concat(),
+        "say all done 0 ''\n".to_owned(),
+    ];
+    begin.into_iter().chain(states).chain(end).collect()
 }
 
-fn of_state(state: &State) -> String {
+/// What must not be refused: on a blank claimed disk it runs, leaves the disk blank and the claim good.
+fn positive(study: &str) -> String {
+    format!(
+        r#"
+export FLYBALL_STATE=/run/state/runs; rm -rf $FLYBALL_STATE
+large; flyball claim /dev/ram0; flyball claim {SECOND}; held > /run/before
+measure /dev/ram0 {study} > /run/out 2> /run/err; code=$?
+measured=$(cat /run/notebook/runs/*/trials/*/trial.json | grep -c '"measurement": {{')
+rm -rf /run/notebook; {{ held; flyball status | sed '/^nothing is changed$/d'; }} > /run/after
+[ $code = 0 -o $code = 3 ] && [ $measured = 1 ] && diff /run/before /run/after && is_blank /dev/ram0 \
+    && is_blank {SECOND} && flyball claim /dev/ram0 --check && flyball claim /dev/ram0 --give-back
+say runs-{study} control $? "$code, $measured measured: $(tr '\n|' ' /' < /run/err)"
+"#
+    )
+}
+
+fn of_state(index: usize, state: &State) -> String {
     let State { name, device, guarded, prepare, enter, leave, .. } = state;
     let mut text = format!(
         "blank\nexport FLYBALL_STATE=/run/state/{name}\necho '== {name}'\nprepare() {{ :; {prepare}\n}}\nprepare\n"
@@ -594,13 +846,21 @@ fn of_state(state: &State) -> String {
              || say {name} control 1 \"$(cat /run/err)\"\n"
         ));
     }
+    let verbs: Vec<&Verb> = verbs_of(index, state).collect();
+    let has_second =
+        verbs.iter().any(|verb| verb.claims == Claims::Own && verb.command.contains("measure DEVICE raid"));
+    if has_second {
+        text.push_str(&format!(
+            "flyball claim {SECOND} 2> /run/err || say {name} control 1 \"$(cat /run/err)\"\n"
+        ));
+    }
     text.push_str(&format!(
         "enter() ( set -e; :; {enter}\n)\nenter; code=$?; [ $code = 0 ] || say {name} enter $code ''\nsync\n\
-         before=$(hash {guarded})\n"
+         content {guarded} > /run/{name}.before; held > /run/before\n"
     ));
     let there = if let Kind::Holds(what) = state.kind { what } else { "" };
     let others: Vec<&str> = TYPES.into_iter().filter(|kind| *kind != there).collect();
-    for verb in VERBS.iter().filter(|verb| applies(verb, state)) {
+    for verb in verbs {
         let folder = match verb.claims {
             Claims::Own => name,
             Claims::None => "none",
@@ -609,7 +869,11 @@ fn of_state(state: &State) -> String {
         text.push_str(&format!("FLYBALL_STATE=/run/state/{folder} try {name} '{}' {command}\n", verb.name));
     }
     text.push_str(&format!(
-        "after=$(hash {guarded}); [ \"$before\" = \"$after\" ]; say {name} bytes $? \"$before $after\"\n"
+        "content {guarded} > /run/{name}.after; cmp -n 1048576 {SECOND} /dev/zero || echo {SECOND} >> /run/{name}.after
+        [ -z \"$comparing\" ] || wait $comparing
+        compare {name} & comparing=$!
+        {{ held; flyball status | sed '/^nothing is changed$/d'; }} > /run/after
+        difference=$(diff /run/before /run/after); say {name} left $? \"$(echo $difference | tr '|' '/')\"\n"
     ));
     text.push_str(&format!("leave() {{ :; {leave}\n}}\nleave\nrm -rf /run/state/{name} /run/state/none\n"));
     text

@@ -1,12 +1,14 @@
-//! Who uses a disk: mounts in every mount namespace, swap, arrays, mappings, btrfs, and whoever has it open for
-//! itself alone.
+//! Who uses a disk: mounts in every mount namespace, swap, arrays, mappings, btrfs, whoever has it open for itself
+//! alone, and whoever has it open otherwise ([`super::openers`]).
 //!
 //! What names the user is for the message. What decides is that the kernel gives a device to one exclusive opener
 //! only: filesystems, swap, md and device mapper are such, and so an unknown or hidden user shows as well (a
-//! filesystem that was unmounted lazily, or lies in a mount namespace that no process is in).
+//! filesystem that was unmounted lazily, or lies in a mount namespace that no process is in). Who has it open, but not
+//! exclusively, shows only where its process can be looked into.
 
 use super::error::ClaimError;
 use super::node::{self, Node};
+use super::openers;
 use super::reason::Use;
 use rustix::fs::OFlags;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +41,7 @@ pub(crate) fn uses(node: &Node, held: Held) -> Result<Vec<Use>, ClaimError> {
     found.extend(mounts(&numbers)?);
     found.extend(swaps(&numbers)?);
     found.extend(btrfs(&parts)?);
+    found.extend(openers::loops(&numbers)?);
     if node.text("ro").as_deref() != Some("0") {
         found.insert(Use::ReadOnly);
     }
@@ -46,6 +49,7 @@ pub(crate) fn uses(node: &Node, held: Held) -> Result<Vec<Use>, ClaimError> {
     if held == Held::NotByUs && !named && is_held(node)? {
         found.insert(Use::Exclusive);
     }
+    found.extend(openers::openers(&numbers)?);
     Ok(found.into_iter().collect())
 }
 
@@ -102,13 +106,15 @@ fn mounts(numbers: &BTreeMap<String, String>) -> Result<Vec<Use>, ClaimError> {
     Ok(found)
 }
 
-struct Process {
-    id: u32,
-    folder: PathBuf,
+#[derive(Clone, Debug)]
+pub(super) struct Process {
+    pub id: u32,
+    /// Its folder in /proc.
+    pub folder: PathBuf,
 }
 
 /// We ourselves come first, so that what we see is told as ours.
-fn processes() -> Result<Vec<Process>, ClaimError> {
+pub(super) fn processes() -> Result<Vec<Process>, ClaimError> {
     let proc = Path::new("/proc");
     let mut ids: Vec<u32> = node::names(proc)?.iter().filter_map(|name| name.parse().ok()).collect();
     let own = std::process::id();

@@ -15,6 +15,7 @@ mod gate;
 mod identity;
 mod in_use;
 mod node;
+mod openers;
 mod own;
 mod reason;
 mod signatures;

@@ -78,6 +78,15 @@ pub enum Use {
     },
     /// Something has it open for itself alone, and nothing says what.
     Exclusive,
+    /// Another process has it, or a partition of it, open.
+    Open {
+        /// The device or partition.
+        device: String,
+        /// The process.
+        pid: u32,
+        /// Its name.
+        command: String,
+    },
     /// Another program has locked it.
     Locked,
     /// It cannot be written.
@@ -106,6 +115,9 @@ impl fmt::Display for Use {
                 write!(f, "`{device}` is a device of the mounted btrfs {uuid}")
             }
             Use::Exclusive => f.write_str("something has it open exclusively"),
+            Use::Open { device, pid, command } => {
+                write!(f, "`{device}` is open in process {pid} (`{command}`)")
+            }
             Use::Locked => f.write_str("another program has locked it (flock)"),
             Use::ReadOnly => f.write_str("it is read-only"),
         }
