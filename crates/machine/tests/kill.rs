@@ -539,7 +539,7 @@ fn worker(state: &Path, work: &Path, seed: &str, watched: &str, passes: u32) {
             supervisor.group(id).unwrap();
             println!("workload {id}");
         }
-        let ground = Ground { work: work.to_owned(), lab_disks: false };
+        let ground = Ground { work: work.to_owned(), lab_disks: false, state: state.to_owned() };
         let mut builder = Builder::new(ground).unwrap();
         for _ in 0..=choice.below(2) {
             one_footing(&mut ledger, &mut builder, state, work, pass, &mut choice);

@@ -20,8 +20,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long one may have it open who only looks at it.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// How long one may have it open who only looks at it, or tries it, as losetup does that wants a free loop device.
+const PATIENCE: Duration = Duration::from_millis(300);
 const POLL: Duration = Duration::from_millis(10);
 /// A database has hundreds of processes, and the first ones tell whose they are.
 const MOST_TOLD: usize = 8;

@@ -19,7 +19,7 @@ use crate::claims::Claimed;
 use crate::ledger::{Built, Ledger, RestoreReport};
 use crate::settings::Error as SettingError;
 use crate::{LocalMachine, Machine};
-use domain::stack::{Filesystem, Journal, Layer, Md, Part, Resync, Stack};
+use domain::stack::{Filesystem, FilesystemKind, Journal, Layer, Md, Part, Resync, Stack};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -440,7 +440,10 @@ impl Builder {
         let cleared: Vec<Device> = journal.iter().chain([device]).cloned().collect();
         self.run("clear the device for a filesystem", &commands::wipe(&paths(&cleared)))?;
         let with = journal.as_ref().map(|journal| (journal.path.as_str(), journal_uuid.as_str()));
-        for command in commands::filesystem(fs, &device.path, with, &uuid) {
+        // btrfs shows no number of its device's, but a path: that of its mkfs or that of its mount, by the kernel. A claimed
+        // disk's own is a link, which some kernels follow.
+        let node = if fs.kind == FilesystemKind::Btrfs { device.node()? } else { device.path.clone() };
+        for command in commands::filesystem(fs, &node, with, &uuid) {
             self.run("make the filesystem", &command)?;
         }
         let name = self.name(layer);
@@ -449,13 +452,12 @@ impl Builder {
         ledger.announce_built(Built::Folder { path: path.clone() })?;
         let made = fs::DirBuilder::new().mode(0o700).create(&folder);
         made.map_err(|source| Error::File { what: "make the folder", path: path.clone(), source })?;
-        // mount(8) resolves links, and btrfs shows no number of a device.
         ledger.announce_built(Built::Mount {
             folder: path.clone(),
-            source: device.node()?,
+            source: node.clone(),
             number: device.number.clone(),
         })?;
-        let mount = commands::mount(fs, &device.path, journal.as_ref().map(|j| j.path.as_str()), &path);
+        let mount = commands::mount(fs, &node, journal.as_ref().map(|j| j.path.as_str()), &path);
         self.run("mount the filesystem", &mount)?;
         let shown = verify::mounted(&LocalMachine, &layer.name, fs, &path, device)?;
         Ok((folder, shown))
