@@ -55,7 +55,7 @@ pub fn in_itself(plan: &Plan) -> Result<()> {
 /// It passes again when it is built on: something may come to it until then. `state` is where claims are.
 ///
 /// # Errors
-/// Everything that stands against any of them; [`Usage`] where all that is wrong is that paths lead to no disk.
+/// Everything that stands against any of them; [`Usage`] where a path leads to no disk.
 pub fn claimed_disks(plan: &Plan, state: &Path) -> Result<()> {
     let refused: Vec<ClaimError> =
         claimed(plan).into_iter().filter_map(|path| open_claimed(state, Path::new(path)).err()).collect();
@@ -64,7 +64,7 @@ pub fn claimed_disks(plan: &Plan, state: &Path) -> Result<()> {
     }
     let words: Vec<String> = refused.iter().map(ToString::to_string).collect();
     let text = format!("the study `{}` was not begun: {}", plan.study.name, words.join("\n"));
-    if refused.iter().all(|error| matches!(error, ClaimError::NoDisk { .. })) {
+    if refused.iter().any(|error| matches!(error, ClaimError::NoDisk { .. })) {
         return Err(Usage(text).into());
     }
     Err(anyhow!(text))
