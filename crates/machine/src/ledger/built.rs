@@ -322,21 +322,32 @@ fn mapping(machine: &dyn Machine, name: &str, below: Option<&String>) -> Result<
         let argv = ["dmsetup", "remove", "--retry", &name];
         fate = until_gone(machine, &argv, || is_mapped(machine, &name))?;
     }
-    Ok(fate)
+    without_node(machine, name, fate)
+}
+
+/// Where there is no udev, programs make and remove the nodes in /dev/mapper themselves, and one that is killed between the
+/// device and its node leaves the node.
+fn without_node(machine: &dyn Machine, name: &str, fate: Fate) -> Result<Fate, String> {
+    let is_there = || Ok(names(machine, "/dev/mapper")?.unwrap_or_default().iter().any(|node| node == name));
+    if !is_there()? {
+        return Ok(fate);
+    }
+    until_gone(machine, &["dmsetup", "mknodes", name], is_there)
 }
 
 fn volume(machine: &dyn Machine, group: &str, name: &str, below: &[String]) -> Result<Fate, String> {
     if !is_mapped(machine, name)? {
-        return Ok(Fate::Untouched);
+        return without_node(machine, name, Fate::Untouched);
     }
     // LVM removes its links in /dev as well. Where it cannot find the group any more, the device goes all the same.
     let argv = crate::stack::deactivate(group, below);
     let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
     let _ = machine.run(&argv, LIMIT);
     if !is_mapped(machine, name)? {
-        return Ok(Fate::Removed);
+        return without_node(machine, name, Fate::Removed);
     }
-    until_gone(machine, &["dmsetup", "remove", "--retry", name], || is_mapped(machine, name))
+    let fate = until_gone(machine, &["dmsetup", "remove", "--retry", name], || is_mapped(machine, name))?;
+    without_node(machine, name, fate)
 }
 
 /// What is mounted on a folder, the topmost last.
