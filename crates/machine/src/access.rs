@@ -32,7 +32,10 @@ impl CommandOutput {
         let errors = String::from_utf8_lossy(&self.stderr);
         let output = String::from_utf8_lossy(&self.stdout);
         let said = if errors.trim().is_empty() { output } else { errors };
-        let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        // What is wrong stands before the help that some programs print after it.
+        let before_help = |line: &&str| !line.to_ascii_lowercase().starts_with("usage");
+        let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+        let lines: Vec<&str> = lines.take_while(before_help).collect();
         match &lines[lines.len().saturating_sub(LINES)..] {
             [] => "nothing".to_owned(),
             last => last.join("; ").replace(|c: char| c.is_control(), "?"),
