@@ -336,18 +336,32 @@ fn without_node(machine: &dyn Machine, name: &str, fate: Fate) -> Result<Fate, S
 }
 
 fn volume(machine: &dyn Machine, group: &str, name: &str, below: &[String]) -> Result<Fate, String> {
-    if !is_mapped(machine, name)? {
-        return without_node(machine, name, Fate::Untouched);
+    let mut fate = Fate::Untouched;
+    if is_mapped(machine, name)? {
+        // LVM removes its links in /dev as well. Where it cannot find the group any more, the device goes all the same.
+        let argv = crate::stack::deactivate(group, below);
+        let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
+        let _ = machine.run(&argv, LIMIT);
+        fate = Fate::Removed;
+        if is_mapped(machine, name)? {
+            let argv = ["dmsetup", "remove", "--retry", name];
+            fate = until_gone(machine, &argv, || is_mapped(machine, name))?;
+        }
     }
-    // LVM removes its links in /dev as well. Where it cannot find the group any more, the device goes all the same.
-    let argv = crate::stack::deactivate(group, below);
-    let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
-    let _ = machine.run(&argv, LIMIT);
-    if !is_mapped(machine, name)? {
-        return without_node(machine, name, Fate::Removed);
+    let fate = without_node(machine, name, fate)?;
+    without_links(machine, group, fate)
+}
+
+/// Where there is no udev, LVM makes a folder of links for each group in /dev, and one that is killed leaves it.
+fn without_links(machine: &dyn Machine, group: &str, fate: Fate) -> Result<Fate, String> {
+    let folder = format!("/dev/{group}");
+    for link in names(machine, &folder)?.unwrap_or_default() {
+        let _ = machine.run(&["rm", "-f", &format!("{folder}/{link}")], LIMIT);
     }
-    let fate = until_gone(machine, &["dmsetup", "remove", "--retry", name], || is_mapped(machine, name))?;
-    without_node(machine, name, fate)
+    if !is_folder(machine, &folder)? {
+        return Ok(fate);
+    }
+    until_gone(machine, &["rmdir", &folder], || is_folder(machine, &folder))
 }
 
 /// What is mounted on a folder, the topmost last.
