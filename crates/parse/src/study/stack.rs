@@ -385,7 +385,7 @@ chunk = \"64KiB\"
     #[test]
     fn a_bundle_changes_several_keys_with_and_without_quotes() {
         let factor = "[factor.layout]\n[[factor.layout.level]]\nname = \"one-disk\"\nstack = { \"array.use\" = false, disks.count = 1 }\n[[factor.layout.level]]\nname = \"raid6\"\nstack.array.level = 6\n";
-        assert_eq!(stacks(factor), ["w_one-disk: 1 devices", "w_raid6: 4 devices > raid6 64 KiB"]);
+        assert_eq!(stacks(factor), ["w_one-disk: 1 device", "w_raid6: 4 devices > raid6 64 KiB"]);
     }
 
     #[test]

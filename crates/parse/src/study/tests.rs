@@ -637,7 +637,7 @@ fn stacks_by(study: &str, factor: &str) -> String {
 #[test]
 fn the_studies_of_arrays_build_what_they_say() {
     expect![[r#"
-        one-disk: 1 devices
+        one-disk: 1 device
         raid0: 4 devices > raid0
         raid1: 2 devices > raid1
         raid5: 4 devices > raid5
