@@ -251,3 +251,28 @@ fn children_of(parent: u32, word: &str) -> Vec<Pid> {
         |pid: &i32| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains(word));
     pids.filter(is_child).filter(names).filter_map(Pid::from_raw).collect()
 }
+
+/// As `su` without `-` and cron have it.
+const BARE_PATH: &str = "/usr/bin:/bin";
+
+#[test]
+fn a_stack_is_built_and_taken_down_where_the_path_lacks_roots_own_folders() {
+    if skipped() {
+        return;
+    }
+    let place = Place::new();
+    let study = place.study(
+        "bare",
+        "flyball = 1\nname = \"bare\"\nquestion = \"?\"\n[target]\nfile = \"1MiB\"\n\
+         [stack.disk]\nkind = \"devices\"\nloop = \"16MiB\"\n\
+         [stack.files]\nkind = \"filesystem\"\non = \"disk\"\ntype = \"ext4\"\n\
+         [workload.read]\ntool = \"command\"\nargv = [\"cat\", \"{target}\"]\n\
+         [measure]\nmetric = \"elapsed\"\nrepeats = 1\nretries = 0\ndrop_caches = false\nsettle = \"0s\"\n",
+    );
+    let output = place.flyball(&["run", &study]).env("PATH", BARE_PATH).output().unwrap();
+    let said = support::stderr(&output);
+    assert!(!said.contains("skipped") && !said.contains("failed"), "{said}");
+    assert_eq!(place.trials(), ["b00.read.a0"]);
+    assert_eq!(place.work_files(), [""; 0].map(std::path::PathBuf::from));
+    assert!(place.ok(&["status"]).contains("nothing is changed"));
+}

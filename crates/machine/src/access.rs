@@ -7,6 +7,7 @@
 use crate::workload::{self, Mark};
 use domain::Timestamp;
 use rustix::process::Signal;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -142,6 +143,7 @@ impl Machine for LocalMachine {
             .args(arguments)
             .env(workload::VARIABLE, Mark::new().as_str())
             .env("LC_ALL", "C")
+            .env("PATH", path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -171,6 +173,20 @@ impl Machine for LocalMachine {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_unix_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
     }
+}
+
+/// The path of whoever runs this, and the folders of root's own programs, which are missing in that of one who became root by
+/// `su`, and of cron: what builds and takes down is there.
+fn path() -> OsString {
+    const SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+    let own = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+    let missing = |folder: &&&str| !std::env::split_paths(&own).any(|known| known == Path::new(**folder));
+    let mut all = own.clone();
+    for folder in SYSTEM.iter().filter(missing) {
+        all.push(":");
+        all.push(folder);
+    }
+    all
 }
 
 fn drain(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Vec<u8>> {

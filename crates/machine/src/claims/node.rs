@@ -130,7 +130,13 @@ pub(crate) fn text(path: &Path) -> Option<String> {
 }
 
 pub(crate) fn device_error(what: &'static str, path: &Path, source: io::Error) -> ClaimError {
-    let hint = if source.kind() == io::ErrorKind::PermissionDenied { "; run as root" } else { "" };
+    let hint = match source.kind() {
+        io::ErrorKind::PermissionDenied if rustix::process::geteuid().is_root() => {
+            "; this system denies it to root too, as a container does"
+        }
+        io::ErrorKind::PermissionDenied => "; run as root",
+        _ => "",
+    };
     ClaimError::Device { what, path: path.to_owned(), source, hint }
 }
 
