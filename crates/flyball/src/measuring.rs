@@ -63,8 +63,6 @@ pub fn measure(order: Order<'_>) -> Result<Measured> {
     let plan = Plan::new(order.study.clone(), Seed(0))?;
     preflight::check(&plan)?;
     let interrupt = Interrupt::catch()?;
-    let inventory = machine::inventory::take(&machine)?;
-    let identity = machine::inventory::identity(&inventory);
     let mut supervisor = supervisor(&order.state)?;
     let (ledger, recovered) = open_ledger(&order.state, &machine)?;
     tell(&recovered);
@@ -74,6 +72,9 @@ pub fn measure(order: Order<'_>) -> Result<Measured> {
         supervisor.done()?;
         return Err(refused);
     }
+    // Devices that a killed run has left would make it another machine, and its run could not go on.
+    let inventory = machine::inventory::take(&machine)?;
+    let identity = machine::inventory::identity(&inventory);
 
     let notebook = Notebook::create(&order.notebook)?;
     let inventory_json =
