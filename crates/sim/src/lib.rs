@@ -4,4 +4,5 @@
 //! clock.
 
 pub mod disk;
+pub mod md;
 pub mod workload;
