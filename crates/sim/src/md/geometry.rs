@@ -381,6 +381,14 @@ impl Stripe {
         self.members - 1 - self.second.is_some() as u32
     }
 
+    /// Whether the second parity counts as DDF has it: members with parity take part as zeros, and the first member is first.
+    pub const fn is_ddf(&self) -> bool {
+        matches!(
+            self.layout,
+            ParityLayout::DdfZeroRestart | ParityLayout::DdfNRestart | ParityLayout::DdfNContinue
+        )
+    }
+
     /// The member that has its data chunk of this index, from 0, in the array's order.
     ///
     /// # Panics
