@@ -33,6 +33,11 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartId(pub u32);
 
+impl PartId {
+    /// Who wants to be told nothing.
+    pub const NOBODY: Self = Self(u32::MAX);
+}
+
 /// A request on its way, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BioId(pub u32);
@@ -242,6 +247,14 @@ impl Core {
         }
     }
 
+    /// Has the thread of this context do work before anything else that it has to do, for nothing but the time that it
+    /// takes. Without a context it costs nothing.
+    pub fn charge(&mut self, cost: Cost) {
+        if let Some(thread) = self.context.filter(|_| !cost.is_nothing()) {
+            self.cpus.give_first(self.now, &mut self.queue, thread, cost, PartId::NOBODY, 0);
+        }
+    }
+
     /// Interrupts a CPU; when it has executed the handler, [`Part::worked`].
     pub fn interrupt(&mut self, cpu: usize, cost: Cost, part: PartId, token: u64) {
         let thread = self.cpus.interrupt_of(cpu);
@@ -250,7 +263,9 @@ impl Core {
 
     /// Whether what is submitted to `part` now is plugged; it then gets [`Part::unplug`].
     pub fn plug(&mut self, part: PartId) -> bool {
-        let Some(thread) = self.context.filter(|thread| !self.cpus.is_interrupt(*thread)) else { return false };
+        let Some(thread) = self.context.filter(|thread| !self.cpus.is_interrupt(*thread)) else {
+            return false;
+        };
         if !self.plugged.contains(&(thread, part)) {
             self.plugged.push((thread, part));
         }
@@ -282,7 +297,8 @@ impl Core {
 
     /// A CPU has executed a piece of work: what it was for.
     pub(crate) fn executed(&mut self, cpu: usize, generation: u32) {
-        if let Some((thread, part, token)) = self.cpus.executed(self.now, cpu, generation) {
+        let executed = self.cpus.executed(self.now, cpu, generation);
+        if let Some((thread, part, token)) = executed.filter(|(_, part, _)| *part != PartId::NOBODY) {
             self.calls.push_back((Some(thread), Call::Worked(part, token)));
         }
     }

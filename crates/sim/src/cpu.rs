@@ -362,8 +362,8 @@ impl Cpus {
                     + (now - self.cpus[cpu].accounted.max(self.cpus[cpu].dispatched));
                 let other = &self.threads[running.0 as usize];
                 // Between two pieces the thread's next step decides; see `proceed`.
-                let first = (interrupt && !other.interrupt)
-                    || (!other.interrupt && vruntime + WAKE_UP_NS < ran);
+                let first =
+                    (interrupt && !other.interrupt) || (!other.interrupt && vruntime + WAKE_UP_NS < ran);
                 if first && self.cpus[cpu].ends.is_some() {
                     self.put_back(now, cpu);
                     self.dispatch(now, queue, cpu);
@@ -471,7 +471,12 @@ impl Cpus {
 
     /// The piece that a CPU is through with: whose it was and what for. [`Cpus::proceed`] must follow, when all that it has
     /// led to is told.
-    pub(crate) fn executed(&mut self, now: Time, cpu: usize, generation: u32) -> Option<(ThreadId, PartId, u64)> {
+    pub(crate) fn executed(
+        &mut self,
+        now: Time,
+        cpu: usize,
+        generation: u32,
+    ) -> Option<(ThreadId, PartId, u64)> {
         if self.cpus[cpu].generation != generation || self.cpus[cpu].ends.is_none() {
             return None;
         }

@@ -32,7 +32,10 @@ impl<T: Copy> Slab<T> {
 
     /// Takes it out; its number may be given again.
     pub fn remove(&mut self, slot: u32) -> T {
-        debug_assert!(!self.free.contains(&slot) || self.free.len() > MOST_CHECKED, "slot {slot} is freed twice");
+        debug_assert!(
+            !self.free.contains(&slot) || self.free.len() > MOST_CHECKED,
+            "slot {slot} is freed twice"
+        );
         self.free.push(slot);
         self.items[slot as usize]
     }

@@ -107,7 +107,8 @@ impl World {
                 Event::Sample => {
                     observer.sample(&mut self.core, &self.parts);
                     // Rows alone keep nothing alive.
-                    alive = if self.core.queue.next_at().is_none() && disks.is_none() { alive + 1 } else { 0 };
+                    alive =
+                        if self.core.queue.next_at().is_none() && disks.is_none() { alive + 1 } else { 0 };
                     if alive > 1 {
                         return Stopped::Stuck;
                     }
