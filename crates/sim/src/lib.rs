@@ -8,6 +8,7 @@ pub mod block;
 pub mod core;
 pub mod cpu;
 pub mod disk;
+pub mod jobs;
 pub mod queue;
 pub mod slab;
 pub mod workload;
