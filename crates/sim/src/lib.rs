@@ -9,6 +9,8 @@ pub mod core;
 pub mod cpu;
 pub mod disk;
 pub mod jobs;
+pub mod machine;
+mod quantity;
 pub mod queue;
 pub mod slab;
 pub mod workload;
