@@ -291,11 +291,31 @@ impl Cpus {
         }
     }
 
-    /// Frequencies and the time that each policy spent in them until now, and how often it changed.
-    pub fn residency(&mut self, now: Time, policy: usize) -> (&[(u64, u64)], u64) {
+    /// The part of a CPU's time that interrupts took.
+    pub fn interrupt_time(&self, cpu: usize) -> u64 {
+        self.threads[self.cpus[cpu].interrupt.0 as usize].used_ns
+    }
+
+    /// How many policies there are.
+    pub fn policies(&self) -> usize {
+        self.policies.len()
+    }
+
+    /// The frequencies that a policy can have, in kHz, lowest first.
+    pub fn frequencies(&self, policy: usize) -> Vec<u64> {
+        self.policies[policy].residency.iter().map(|(khz, _)| *khz).collect()
+    }
+
+    /// How long a policy has had a frequency until now.
+    pub fn time_in_state(&mut self, now: Time, policy: usize, khz: u64) -> u64 {
         let policy = &mut self.policies[policy];
         policy.catch_up(now);
-        (&policy.residency, policy.transitions)
+        policy.residency.iter().find(|(f, _)| *f == khz).map_or(0, |(_, time)| *time)
+    }
+
+    /// How often a policy changed its frequency.
+    pub fn transitions(&self, policy: usize) -> u64 {
+        self.policies[policy].transitions
     }
 
     /// Joules of all CPUs until now.
