@@ -7,8 +7,11 @@
 pub mod block;
 pub mod core;
 pub mod cpu;
+pub mod crypt;
 pub mod disk;
 pub mod queue;
 pub mod slab;
+#[cfg(test)]
+mod testbed;
 pub mod workload;
 pub mod world;
