@@ -45,10 +45,14 @@ pub struct BioId(pub u32);
 /// A request: to a block device, or to a file of a filesystem.
 #[derive(Clone, Copy, Debug)]
 pub struct Bio {
-    /// What is asked. A flush of a file is `fdatasync(2)`.
+    /// What is asked. A flush of a file is `fsync(2)`.
     pub op: Op,
-    /// Forced unit access: done when it is on the medium.
+    /// Forced unit access: done when it is on the medium. A write to a file: `O_DSYNC`.
     pub fua: bool,
+    /// To a file: past the page cache (`O_DIRECT`). A device has no use for it.
+    pub direct: bool,
+    /// A flush of a file: the data and what it takes to find it (`fdatasync(2)`).
+    pub data_only: bool,
     /// Somebody waits for it (`REQ_SYNC`): reads, direct writes, the journal; not writeback.
     pub sync: bool,
     /// Whose it is; gets [`Part::done`].
@@ -75,6 +79,8 @@ impl Bio {
         Self {
             op,
             fua: false,
+            direct: false,
+            data_only: false,
             sync: true,
             owner,
             to,
@@ -236,8 +242,8 @@ impl Core {
         self.cpus.give(self.now, &mut self.queue, thread, self.context, cost, part, token);
     }
 
-    /// Has the thread of this context do work before anything else that it has to do; then [`Part::worked`]. Without a
-    /// context it costs nothing, for a timer's handler is nobody's.
+    /// Has the thread of this context do work before anything else that it has to do, but after what else was asked of it here;
+    /// then [`Part::worked`]. Without a context it costs nothing, for a timer's handler is nobody's.
     pub fn run_here(&mut self, cost: Cost, part: PartId, token: u64) {
         match self.context {
             Some(thread) if !cost.is_nothing() => {

@@ -118,6 +118,9 @@ struct Thread {
     /// Bit n: may run on CPU n.
     allowed: u64,
     work: VecDeque<Work>,
+    /// So many pieces at the front are there because of the one before them, or are being executed: what is put first next
+    /// goes behind them.
+    first: usize,
     state: State,
     cpu: usize,
     vruntime: u64,
@@ -226,6 +229,7 @@ impl Cpus {
             role,
             allowed: if allowed == 0 { u64::MAX } else { allowed },
             work: VecDeque::new(),
+            first: 0,
             state: State::Sleeping,
             cpu: if allowed == 0 { 0 } else { allowed.trailing_zeros() as usize },
             vruntime: 0,
@@ -352,7 +356,9 @@ impl Cpus {
         token: u64,
     ) {
         let entry = &mut self.threads[thread.0 as usize];
-        entry.work.push_front(Work { cost, part, token });
+        let at = entry.first.min(entry.work.len());
+        entry.work.insert(at, Work { cost, part, token });
+        entry.first = at + 1;
         if entry.state == State::Sleeping {
             self.wake(now, queue, thread, Some(thread));
         }
@@ -459,7 +465,9 @@ impl Cpus {
         let khz = self.khz(cpu);
         let entry = &mut self.cpus[cpu];
         let thread = entry.running.expect("a CPU that begins work runs a thread");
-        let work = self.threads[thread.0 as usize].work.front().expect("a thread that runs has work");
+        let running = &mut self.threads[thread.0 as usize];
+        running.first = running.first.max(1);
+        let work = running.work.front().expect("a thread that runs has work");
         entry.generation = entry.generation.wrapping_add(1);
         entry.begun = now;
         let ends = now + work.cost.at(khz);
@@ -503,7 +511,9 @@ impl Cpus {
         self.account(now, cpu);
         self.cpus[cpu].ends = None;
         let thread = self.cpus[cpu].running?;
-        let work = self.threads[thread.0 as usize].work.pop_front()?;
+        let entry = &mut self.threads[thread.0 as usize];
+        entry.first = 0;
+        let work = entry.work.pop_front()?;
         Some((thread, work.part, work.token))
     }
 

@@ -7,6 +7,7 @@
 pub mod block;
 pub mod core;
 pub mod cpu;
+pub mod crypt;
 pub mod disk;
 pub mod jobs;
 pub mod machine;
@@ -15,5 +16,7 @@ mod quantity;
 pub mod queue;
 pub mod record;
 pub mod slab;
+#[cfg(test)]
+mod testbed;
 pub mod workload;
 pub mod world;
