@@ -8,13 +8,23 @@
 //! Left out: nice values, groups, bandwidth, SMT siblings that slow each other down, migration costs, NUMA, the load balancer
 //! (an idle CPU takes a thread that waits elsewhere), EEVDF's lag (6.6 and later).
 
+mod policy;
 mod power;
+mod tracking;
 
+pub use policy::PolicySpec;
 pub use power::{PowerModel, PowerState};
+
+use policy::{Policy, Seen, Seen1};
+use tracking::{Had, Tracking};
 
 use crate::core::{Event, PartId};
 use crate::queue::{Queue, Time};
+use domain::time::Nanos;
 use domain::trace::Role;
+use domain::units::Hertz;
+use governors::pelt::Task;
+use governors::{KernelVersion, Update};
 use std::collections::VecDeque;
 
 /// A thread, by its number.
@@ -81,29 +91,6 @@ pub struct IdleState {
     pub watts: f64,
 }
 
-/// CPUs that share a frequency.
-#[derive(Clone, Debug)]
-pub struct PolicySpec {
-    /// Their numbers.
-    pub cpus: Vec<usize>,
-    /// What it begins at.
-    pub khz: u64,
-    /// From a request to its effect.
-    pub transition_ns: u64,
-}
-
-#[derive(Clone, Debug)]
-struct Policy {
-    spec: PolicySpec,
-    khz: u64,
-    wanted_khz: u64,
-    generation: u32,
-    transitions: u64,
-    /// Frequency to time, in the order in which they were first seen.
-    residency: Vec<(u64, u64)>,
-    since: Time,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Work {
     cost: Cost,
@@ -125,6 +112,10 @@ struct Thread {
     cpu: usize,
     vruntime: u64,
     used_ns: u64,
+    /// What the scheduler believes that it uses, where a governor asks.
+    task: Task,
+    /// Whether its signals count on [`Thread::cpu`].
+    attached: bool,
     waits_for_disk: bool,
     holds_plug: bool,
     interrupt: bool,
@@ -141,11 +132,15 @@ enum State {
 struct Cpu {
     policy: usize,
     running: Option<ThreadId>,
+    /// Not idle: until nobody wants it.
+    busy: bool,
     ready: Vec<ThreadId>,
     interrupt: ThreadId,
     /// The running thread's present piece: from when to when; no end between two pieces.
     begun: Time,
     ends: Option<Time>,
+    /// Its work was stopped in the middle, to go on at another frequency.
+    interrupted: bool,
     generation: u32,
     /// Since when the running thread has had the CPU.
     dispatched: Time,
@@ -156,7 +151,10 @@ struct Cpu {
     iowait_ns: u64,
     sleepers_on_disk: u32,
     aperf: u64,
-    idle_since: Time,
+    idle_calls: u64,
+    tracking: Tracking,
+    /// When the governor's hook was last called for other than a disk.
+    hooked: Time,
 }
 
 /// What one CPU has done until now.
@@ -168,8 +166,8 @@ pub struct CpuTimes {
     pub idle_ns: u64,
     /// The part of the idle time with a sleeper that waits for a disk.
     pub iowait_ns: u64,
-    /// Cycles executed, in thousands.
-    pub kilocycles: u64,
+    /// Cycles executed.
+    pub cycles: u64,
 }
 
 /// How long a thread may run before another one of the same CPU has its turn, and by how much less one that wakes up must
@@ -189,14 +187,42 @@ pub struct Cpus {
     tick_ns: u64,
     switch: Cost,
     power: PowerModel,
+    kernel: KernelVersion,
+    /// Whether a governor asks for utilisation.
+    tracks: bool,
+    base_khz: u64,
+    busy: usize,
+    seen: Vec<Seen1>,
 }
 
+/// What all CPUs of a machine have in common.
+#[derive(Clone, Debug)]
+pub struct CpusSpec {
+    /// Which CPUs share a frequency; each CPU is in exactly one.
+    pub policies: Vec<PolicySpec>,
+    /// Ticks a second.
+    pub hz: u64,
+    /// What a switch between threads costs.
+    pub switch: Cost,
+    /// What they take.
+    pub power: PowerModel,
+    /// Whose scheduler and governors these are.
+    pub kernel: KernelVersion,
+    /// At which TSC and MPERF count, in kHz.
+    pub base_khz: u64,
+}
+
+/// How often, at most, the governor's hook is called for other than a disk: the scheduler calls it where averages have
+/// changed, which they do each 1024 µs.
+const HOOK_NS: u64 = 1 << 20;
+
 impl Cpus {
-    /// Idle CPUs, each in exactly one policy; `hz` ticks a second, and what a switch between threads costs.
+    /// Idle CPUs.
     ///
     /// # Panics
     /// Where a CPU is in no policy or in two: whoever reads a machine file has checked that.
-    pub fn new(policies: Vec<PolicySpec>, hz: u64, switch: Cost, power: PowerModel) -> Self {
+    pub fn new(spec: CpusSpec) -> Self {
+        let CpusSpec { policies, hz, switch, power, kernel, base_khz } = spec;
         let count = policies.iter().map(|p| p.cpus.len()).sum();
         let mut all = Self {
             cpus: Vec::new(),
@@ -205,6 +231,11 @@ impl Cpus {
             tick_ns: 1_000_000_000 / hz,
             switch,
             power,
+            kernel,
+            tracks: policy::asks_for_utilisation(&policies),
+            base_khz,
+            busy: 0,
+            seen: Vec::new(),
         };
         for cpu in 0..count {
             let mut of = (0..policies.len()).filter(|p| policies[*p].cpus.contains(&cpu));
@@ -214,7 +245,22 @@ impl Cpus {
             all.cpus.push(Cpu::new(policy, interrupt));
         }
         all.policies = policies.into_iter().map(Policy::new).collect();
+        for policy in 0..all.policies.len() {
+            all.start(policy);
+        }
         all
+    }
+
+    /// The governor takes over its policy, long before anything happens: its first request is in effect.
+    fn start(&mut self, policy: usize) {
+        let seen = self.look(0, policy);
+        if let Some(request) = self.policies[policy].start(&Seen(&seen)) {
+            self.policies[policy].want(request);
+            self.policies[policy].grant();
+        }
+        self.seen = seen;
+        let khz = self.policies[policy].allowed_khz(0);
+        self.policies[policy].khz = khz;
     }
 
     /// How many CPUs there are.
@@ -234,6 +280,8 @@ impl Cpus {
             cpu: if allowed == 0 { 0 } else { allowed.trailing_zeros() as usize },
             vruntime: 0,
             used_ns: 0,
+            task: Tracking::task(),
+            attached: false,
             waits_for_disk: false,
             holds_plug: false,
             interrupt: false,
@@ -287,12 +335,7 @@ impl Cpus {
     pub fn times(&mut self, now: Time, cpu: usize) -> CpuTimes {
         self.account(now, cpu);
         let cpu = &self.cpus[cpu];
-        CpuTimes {
-            busy_ns: cpu.busy_ns,
-            idle_ns: cpu.idle_ns,
-            iowait_ns: cpu.iowait_ns,
-            kilocycles: cpu.aperf,
-        }
+        CpuTimes { busy_ns: cpu.busy_ns, idle_ns: cpu.idle_ns, iowait_ns: cpu.iowait_ns, cycles: cpu.aperf }
     }
 
     /// The part of a CPU's time that interrupts took.
@@ -305,16 +348,10 @@ impl Cpus {
         self.policies.len()
     }
 
-    /// The frequencies that a policy can have, in kHz, lowest first.
-    pub fn frequencies(&self, policy: usize) -> Vec<u64> {
-        self.policies[policy].residency.iter().map(|(khz, _)| *khz).collect()
-    }
-
-    /// How long a policy has had a frequency until now.
-    pub fn time_in_state(&mut self, now: Time, policy: usize, khz: u64) -> u64 {
-        let policy = &mut self.policies[policy];
-        policy.catch_up(now);
-        policy.residency.iter().find(|(f, _)| *f == khz).map_or(0, |(_, time)| *time)
+    /// The frequencies that a policy has had or can have, in kHz, lowest first, and how long it has had each until now.
+    pub fn residency(&mut self, now: Time, policy: usize) -> &[(u64, u64)] {
+        self.policies[policy].catch_up(now);
+        self.policies[policy].residency()
     }
 
     /// How often a policy changed its frequency.
@@ -366,36 +403,55 @@ impl Cpus {
 
     fn wake(&mut self, now: Time, queue: &mut Queue<Event>, thread: ThreadId, waker: Option<ThreadId>) {
         let cpu = self.place(thread, waker);
+        self.account(now, cpu);
         let least = self.least_vruntime(cpu);
+        let before = self.threads[thread.0 as usize].cpu;
         let entry = &mut self.threads[thread.0 as usize];
-        if entry.waits_for_disk && !entry.interrupt {
-            self.account(now, self.threads[thread.0 as usize].cpu);
-            let entry = &mut self.threads[thread.0 as usize];
+        let from_disk = entry.waits_for_disk && !entry.interrupt;
+        if from_disk {
             entry.waits_for_disk = false;
-            let before = entry.cpu;
+            self.account(now, before);
             self.cpus[before].sleepers_on_disk = self.cpus[before].sleepers_on_disk.saturating_sub(1);
         }
+        self.move_to(thread, cpu);
         let entry = &mut self.threads[thread.0 as usize];
         entry.vruntime = entry.vruntime.max(least.saturating_sub(SLEEPER_NS));
         entry.state = State::Ready;
-        entry.cpu = cpu;
         let (vruntime, interrupt) = (entry.vruntime, entry.interrupt);
-        self.cpus[cpu].ready.push(thread);
-        match self.cpus[cpu].running {
-            None => self.dispatch(now, queue, cpu),
-            Some(running) => {
-                let ran = self.threads[running.0 as usize].vruntime
-                    + (now - self.cpus[cpu].accounted.max(self.cpus[cpu].dispatched));
-                let other = &self.threads[running.0 as usize];
-                // Between two pieces the thread's next step decides; see `proceed`.
-                let first =
-                    (interrupt && !other.interrupt) || (!other.interrupt && vruntime + WAKE_UP_NS < ran);
-                if first && self.cpus[cpu].ends.is_some() {
-                    self.put_back(now, cpu);
-                    self.dispatch(now, queue, cpu);
-                }
-            }
+        if self.tracks && !interrupt {
+            let kernel = self.kernel;
+            self.cpus[cpu].tracking.wakes(&mut self.threads[thread.0 as usize].task, kernel);
         }
+        self.cpus[cpu].ready.push(thread);
+        if !interrupt {
+            self.hook(now, queue, cpu, from_disk);
+        }
+        let Some(running) = self.cpus[cpu].running else {
+            self.dispatch(now, queue, cpu);
+            return;
+        };
+        // Between two pieces of work the thread's next step decides; see `proceed`.
+        if self.cpus[cpu].ends.is_none() {
+            return;
+        }
+        let other = &self.threads[running.0 as usize];
+        if !other.interrupt && (interrupt || vruntime + WAKE_UP_NS < other.vruntime) {
+            self.put_back(now, cpu);
+            self.dispatch(now, queue, cpu);
+        }
+    }
+
+    /// A thread that does not run belongs to a CPU from now on, and so do its signals.
+    fn move_to(&mut self, thread: ThreadId, cpu: usize) {
+        let entry = &mut self.threads[thread.0 as usize];
+        let before = std::mem::replace(&mut entry.cpu, cpu);
+        if !self.tracks || entry.interrupt || (entry.attached && before == cpu) {
+            return;
+        }
+        if std::mem::replace(&mut entry.attached, true) {
+            self.cpus[before].tracking.leaves(&mut entry.task);
+        }
+        self.cpus[cpu].tracking.comes(&mut entry.task);
     }
 
     /// Which CPU a thread that wakes up runs on: the one that it ran on where that is idle, else the waker's, else any idle
@@ -435,22 +491,24 @@ impl Cpus {
             (!thread.interrupt, thread.vruntime, t.0)
         };
         let ready = &self.cpus[cpu].ready;
-        let Some(at) = (0..ready.len()).min_by_key(|at| key(&ready[*at])) else {
-            self.cpus[cpu].idle_since = now;
-            return;
-        };
+        let Some(at) = (0..ready.len()).min_by_key(|at| key(&ready[*at])) else { return };
         let thread = self.cpus[cpu].ready.swap_remove(at);
-        let was_idle = self.cpus[cpu].running.is_none();
+        let was_idle = !std::mem::replace(&mut self.cpus[cpu].busy, true);
         self.cpus[cpu].running = Some(thread);
+        if was_idle {
+            self.busy += 1;
+            self.rebalance(now, queue);
+        }
         self.cpus[cpu].dispatched = now;
         let entry = &mut self.threads[thread.0 as usize];
         entry.state = State::Running;
-        let interrupt = entry.interrupt;
-        if let Some(first) = entry.work.front_mut()
-            && !interrupt
-            && was_idle
-        {
-            first.cost = first.cost.and(self.switch);
+        if !entry.interrupt {
+            if let Some(first) = entry.work.front_mut() {
+                first.cost = first.cost.and(self.switch);
+            }
+            if self.tracks {
+                self.cpus[cpu].tracking.waited(&mut entry.task);
+            }
         }
         self.begin(now, queue, cpu);
         if !self.cpus[cpu].ticking {
@@ -478,6 +536,7 @@ impl Cpus {
     /// Keeps what is left of the present piece.
     fn interrupt_work(&mut self, now: Time, cpu: usize) {
         let entry = &mut self.cpus[cpu];
+        entry.interrupted = entry.ends.is_some();
         let Some(ends) = entry.ends.take() else { return };
         let thread = entry.running.expect("a CPU with work runs a thread");
         let (done, whole) = (now - entry.begun, ends - entry.begun);
@@ -536,19 +595,47 @@ impl Cpus {
         }
         self.account(now, cpu);
         self.cpus[cpu].running = None;
-        let entry = &mut self.threads[thread.0 as usize];
-        entry.state = State::Sleeping;
-        if entry.waits_for_disk && !entry.interrupt {
-            self.cpus[cpu].sleepers_on_disk += 1;
+        self.sleep(thread, cpu);
+        if !self.threads[thread.0 as usize].interrupt {
+            self.hook(now, queue, cpu, false);
         }
         if self.cpus[cpu].ready.is_empty() {
-            self.steal(cpu);
+            self.steal(now, cpu);
         }
         self.dispatch(now, queue, cpu);
+        if self.cpus[cpu].running.is_none() {
+            self.idle(now, queue, cpu);
+        }
+    }
+
+    /// The running thread has nothing to do.
+    fn sleep(&mut self, thread: ThreadId, cpu: usize) {
+        let entry = &mut self.threads[thread.0 as usize];
+        entry.state = State::Sleeping;
+        if entry.interrupt {
+            return;
+        }
+        if entry.waits_for_disk {
+            self.cpus[cpu].sleepers_on_disk += 1;
+        }
+        if self.tracks {
+            self.cpus[cpu].tracking.sleeps(&mut entry.task, self.kernel);
+        }
+    }
+
+    fn idle(&mut self, now: Time, queue: &mut Queue<Event>, cpu: usize) {
+        let entry = &mut self.cpus[cpu];
+        entry.busy = false;
+        entry.idle_calls += 1;
+        if self.tracks {
+            entry.tracking.goes_idle();
+        }
+        self.busy -= 1;
+        self.rebalance(now, queue);
     }
 
     /// An idle CPU takes a thread that waits elsewhere (`newidle_balance`).
-    fn steal(&mut self, cpu: usize) {
+    fn steal(&mut self, now: Time, cpu: usize) {
         let may = |thread: &ThreadId| {
             let thread = &self.threads[thread.0 as usize];
             !thread.interrupt && thread.allowed & (1 << (cpu % 64)) != 0
@@ -558,7 +645,8 @@ impl Cpus {
         let Some(from) = from.max_by_key(|other| self.cpus[*other].ready.len()) else { return };
         let Some(at) = self.cpus[from].ready.iter().position(may) else { return };
         let thread = self.cpus[from].ready.remove(at);
-        self.threads[thread.0 as usize].cpu = cpu;
+        self.account(now, from);
+        self.move_to(thread, cpu);
         self.cpus[cpu].ready.push(thread);
     }
 
@@ -570,6 +658,7 @@ impl Cpus {
             return;
         }
         queue.plan(now + self.tick_ns, Event::Tick(cpu as u32));
+        self.hook(now, queue, cpu, false);
         let over = now - self.cpus[cpu].dispatched >= SLICE_NS;
         if over && !self.cpus[cpu].ready.is_empty() && self.cpus[cpu].ends.is_some() {
             self.put_back(now, cpu);
@@ -577,32 +666,92 @@ impl Cpus {
         }
     }
 
-    /// Requests a frequency of a policy; it takes effect after the transition.
-    pub(crate) fn request(&mut self, now: Time, queue: &mut Queue<Event>, policy: usize, khz: u64) {
-        let entry = &mut self.policies[policy];
-        if entry.wanted_khz == khz {
+    /// The scheduler calls the governor's hook (`cpufreq_update_util`).
+    fn hook(&mut self, now: Time, queue: &mut Queue<Event>, cpu: usize, from_disk: bool) {
+        let policy = self.cpus[cpu].policy;
+        if !from_disk {
+            if now - self.cpus[cpu].hooked < HOOK_NS || !self.policies[policy].is_due(now) {
+                return;
+            }
+            self.cpus[cpu].hooked = now;
+        } else if !self.tracks && !self.policies[policy].is_due(now) {
             return;
         }
-        entry.wanted_khz = khz;
-        entry.generation = entry.generation.wrapping_add(1);
-        let at = now + entry.spec.transition_ns;
-        queue.plan(at, Event::Frequency { policy: policy as u32, generation: entry.generation });
+        let seen = self.look(now, policy);
+        let index = self.policies[policy].spec.cpus.iter().position(|c| *c == cpu).unwrap_or(0);
+        let update = Update { now: Nanos::new(now), cpu: index, iowait: from_disk };
+        let request = self.policies[policy].update(update, &Seen(&seen));
+        self.seen = seen;
+        if let Some(request) = request {
+            self.request(now, queue, policy, request);
+        }
+    }
+
+    /// What a policy's governor reads now.
+    fn look(&mut self, now: Time, policy: usize) -> Vec<Seen1> {
+        let mut seen = std::mem::take(&mut self.seen);
+        seen.clear();
+        for index in 0..self.policies[policy].spec.cpus.len() {
+            let cpu = self.policies[policy].spec.cpus[index];
+            self.account(now, cpu);
+            let entry = &self.cpus[cpu];
+            let (utilisation, least) = policy::utilisation(&entry.tracking, self.kernel);
+            seen.push(Seen1 {
+                idle_ns: entry.idle_ns,
+                iowait_ns: entry.iowait_ns,
+                utilisation,
+                least,
+                idle_calls: entry.idle_calls,
+                aperf: entry.aperf,
+                mperf: cycles(entry.busy_ns, self.base_khz),
+                tsc: cycles(now, self.base_khz),
+            });
+        }
+        seen
+    }
+
+    /// A frequency is requested of a policy; it takes effect after the transition.
+    fn request(&mut self, now: Time, queue: &mut Queue<Event>, policy: usize, frequency: Hertz) {
+        if let Some(generation) = self.policies[policy].want(frequency) {
+            let at = now + self.policies[policy].spec.transition_ns;
+            queue.plan(at, Event::Frequency { policy: policy as u32, generation });
+        }
     }
 
     /// A requested frequency takes effect.
     pub(crate) fn change(&mut self, now: Time, queue: &mut Queue<Event>, policy: usize, generation: u32) {
-        if self.policies[policy].generation != generation {
+        if self.policies[policy].generation == generation {
+            self.policies[policy].grant();
+            self.adapt(now, queue, policy);
+        }
+    }
+
+    /// More or fewer CPUs are busy, which decides how far each may go.
+    fn rebalance(&mut self, now: Time, queue: &mut Queue<Event>) {
+        for policy in 0..self.policies.len() {
+            if !self.policies[policy].spec.turbo.is_empty() {
+                self.adapt(now, queue, policy);
+            }
+        }
+    }
+
+    /// A policy's CPUs go on at the frequency that they should have.
+    fn adapt(&mut self, now: Time, queue: &mut Queue<Event>, policy: usize) {
+        let khz = self.policies[policy].allowed_khz(self.busy);
+        if khz == self.policies[policy].khz {
             return;
         }
-        let cpus = self.policies[policy].spec.cpus.clone();
-        for cpu in &cpus {
-            self.account(now, *cpu);
-            self.interrupt_work(now, *cpu);
+        let count = self.policies[policy].spec.cpus.len();
+        for index in 0..count {
+            let cpu = self.policies[policy].spec.cpus[index];
+            self.account(now, cpu);
+            self.interrupt_work(now, cpu);
         }
-        self.policies[policy].change(now);
-        for cpu in cpus {
-            let has_work = self.cpus[cpu].running.is_some_and(|t| !self.has_nothing_to_do(t));
-            if has_work {
+        self.policies[policy].run_at(now, khz);
+        for index in 0..count {
+            let cpu = self.policies[policy].spec.cpus[index];
+            let running = self.cpus[cpu].running;
+            if running.is_some_and(|thread| !self.has_nothing_to_do(thread)) && self.cpus[cpu].interrupted {
                 self.begin(now, queue, cpu);
             }
         }
@@ -621,7 +770,7 @@ impl Cpus {
         match entry.running {
             Some(thread) => {
                 entry.busy_ns += span;
-                entry.aperf += span * (khz / 1000) / 1_000_000;
+                entry.aperf += cycles(span, khz);
                 let thread = &mut self.threads[thread.0 as usize];
                 thread.used_ns += span;
                 thread.vruntime += span;
@@ -633,18 +782,40 @@ impl Cpus {
                 }
             }
         }
+        if self.tracks {
+            let view = &self.policies[entry.policy].spec.view;
+            let frequency =
+                if view.frequency_invariant { khz * 1024 / view.hardware_max.khz() } else { 1024 };
+            let had = match entry.running {
+                None => Had::Idle,
+                Some(thread) if self.threads[thread.0 as usize].interrupt => Had::Interrupt,
+                Some(thread) => {
+                    let waiting = entry.ready.iter().filter(|t| !self.threads[t.0 as usize].interrupt);
+                    let runnable = 1 + waiting.count() as u64;
+                    Had::Thread(&mut self.threads[thread.0 as usize].task, runnable)
+                }
+            };
+            entry.tracking.pass(now, span, had, frequency);
+        }
     }
 }
 
+/// Cycles in so many nanoseconds.
+const fn cycles(ns: u64, khz: u64) -> u64 {
+    (ns as u128 * khz as u128 / 1_000_000) as u64
+}
+
 impl Cpu {
-    const fn new(policy: usize, interrupt: ThreadId) -> Self {
+    fn new(policy: usize, interrupt: ThreadId) -> Self {
         Self {
             policy,
             running: None,
+            busy: false,
             ready: Vec::new(),
             interrupt,
             begun: 0,
             ends: None,
+            interrupted: false,
             generation: 0,
             dispatched: 0,
             ticking: false,
@@ -654,29 +825,9 @@ impl Cpu {
             iowait_ns: 0,
             sleepers_on_disk: 0,
             aperf: 0,
-            idle_since: 0,
+            idle_calls: 0,
+            tracking: Tracking::new(),
+            hooked: 0,
         }
-    }
-}
-
-impl Policy {
-    fn new(spec: PolicySpec) -> Self {
-        let khz = spec.khz;
-        Self { spec, khz, wanted_khz: khz, generation: 0, transitions: 0, residency: Vec::new(), since: 0 }
-    }
-
-    fn catch_up(&mut self, now: Time) {
-        let span = now - self.since;
-        self.since = now;
-        match self.residency.iter_mut().find(|(khz, _)| *khz == self.khz) {
-            Some((_, time)) => *time += span,
-            None => self.residency.push((self.khz, span)),
-        }
-    }
-
-    fn change(&mut self, now: Time) {
-        self.catch_up(now);
-        self.transitions += 1;
-        self.khz = self.wanted_khz;
     }
 }

@@ -93,11 +93,7 @@ impl Observer for Recorder<'_> {
 
 const COUNTER: SeriesKind = SeriesKind::Counter { wraps_at: None };
 
-fn columns(
-    core: &mut Core,
-    parts: &[Box<dyn Part>],
-    put: &mut dyn FnMut(&str, SeriesUnit, SeriesKind, u64),
-) {
+fn columns(core: &mut Core, parts: &[Box<dyn Part>], put: &mut dyn FnMut(&str, SeriesUnit, SeriesKind, u64)) {
     let now = core.now;
     let count = core.cpus.count();
     let mut sums = [0; 4];
@@ -115,9 +111,7 @@ fn columns(
         put(&format!("cpu.{name}"), SeriesUnit::Ticks, COUNTER, sum / TICK_NS);
     }
     for policy in 0..core.cpus.policies() {
-        let frequencies = core.cpus.frequencies(policy);
-        for khz in frequencies {
-            let time = core.cpus.time_in_state(now, policy, khz);
+        for (khz, time) in core.cpus.residency(now, policy) {
             put(&format!("freq.policy{policy}.time.{khz}"), SeriesUnit::Ticks, COUNTER, time / TICK_NS);
         }
     }
@@ -173,7 +167,12 @@ pub fn roles(core: &Core) -> BTreeMap<Role, Nanos> {
 pub fn threads(core: &Core) -> Vec<ThreadTime> {
     let all = core.cpus.thread_times().zip(1..).filter(|((_, _, used), _)| *used > 0);
     let mut threads: Vec<ThreadTime> = all
-        .map(|((name, role, used), tid)| ThreadTime { name: name.to_owned(), tid, role, cpu: Nanos::new(used) })
+        .map(|((name, role, used), tid)| ThreadTime {
+            name: name.to_owned(),
+            tid,
+            role,
+            cpu: Nanos::new(used),
+        })
         .collect();
     threads.sort_by_key(|thread| (std::cmp::Reverse(thread.cpu), thread.tid));
     threads.truncate(MOST_THREADS);

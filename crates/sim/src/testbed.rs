@@ -2,12 +2,13 @@
 //! that follow a script.
 
 use crate::core::{Bio, BioId, Core, Part, PartId};
-use crate::cpu::{Cost, Cpus, PolicySpec, PowerModel, ThreadId};
+use crate::cpu::{Cost, Cpus, CpusSpec, PolicySpec, PowerModel, ThreadId};
 use crate::disk::{Bank, Op};
 use crate::queue::Time;
 use crate::world::{Stopped, World};
 use domain::rng::Seed;
 use domain::trace::Role;
+use governors::KernelVersion;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -189,8 +190,14 @@ pub(crate) struct Bed {
 impl Bed {
     /// A machine of so many CPUs.
     pub(crate) fn new(cpus: usize, mhz: u64) -> Self {
-        let policy = PolicySpec { cpus: (0..cpus).collect(), khz: mhz * 1000, transition_ns: 10_000 };
-        let cpus = Cpus::new(vec![policy], 250, Cost::cycles(2_000), PowerModel::default());
+        let cpus = Cpus::new(CpusSpec {
+            policies: vec![PolicySpec::fixed((0..cpus).collect(), mhz * 1000)],
+            hz: 250,
+            switch: Cost::cycles(2_000),
+            power: PowerModel::default(),
+            kernel: KernelVersion::new(6, 12, 0),
+            base_khz: mhz * 1000,
+        });
         let core = Core::new(cpus, Bank::new(Seed(1)), Seed(1));
         Self { world: World::new(core), answered: Rc::default(), allowed: 0 }
     }

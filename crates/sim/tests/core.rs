@@ -3,9 +3,10 @@
 
 use domain::rng::Seed;
 use domain::trace::Role;
+use governors::KernelVersion;
 use sim::block::{Disk, QueueSpec, Scheduler};
 use sim::core::{Core, DeviceStats};
-use sim::cpu::{Cost, Cpus, PolicySpec, PowerModel, PowerState};
+use sim::cpu::{Cost, Cpus, CpusSpec, PolicySpec, PowerModel, PowerState};
 use sim::disk::{Bank, DiskSpec, Op};
 use sim::jobs::{Ask, Given, JobSpec, Jobs};
 use sim::world::{Stopped, World};
@@ -36,12 +37,19 @@ fn disk(name: &str) -> DiskSpec {
 
 /// A machine of so many CPUs at 1 GHz with one disk, and jobs that read or write 4 KiB at random.
 fn run(model: &str, cpus: usize, scheduler: Scheduler, jobs: &[(JobSpec, Op)], seed: u64) -> (World, Given) {
-    let policy = PolicySpec { cpus: (0..cpus).collect(), khz: 1_000_000, transition_ns: 10_000 };
     let power = PowerModel::new(vec![PowerState { khz: 1_000_000, busy_watts: 10.0, idle_watts: 1.0 }]);
     let spec = disk(model);
     let mut bank = Bank::new(Seed(seed));
     bank.add_disk(&spec, None);
-    let core = Core::new(Cpus::new(vec![policy], 250, Cost::NONE, power), bank, Seed(seed));
+    let cpus = CpusSpec {
+        policies: vec![PolicySpec::fixed((0..cpus).collect(), 1_000_000)],
+        hz: 250,
+        switch: Cost::NONE,
+        power,
+        kernel: KernelVersion::new(6, 1, 0),
+        base_khz: 1_000_000,
+    };
+    let core = Core::new(Cpus::new(cpus), bank, Seed(seed));
     let mut world = World::new(core);
     world.core.devices.push(DeviceStats::new("sda"));
     let queue = QueueSpec { scheduler, tags: 32, most_bytes: 1 << 20, interrupt: Cost::NONE };
