@@ -11,7 +11,10 @@
 //!
 //! Each module names the kernel file that it follows, the versions, and what it leaves out.
 
+#[cfg(test)]
+mod fixed;
 pub mod idle;
+pub mod intel_pstate;
 mod kernel;
 mod policy;
 
