@@ -11,8 +11,10 @@
 //!
 //! Each module names the kernel file that it follows, the versions, and what it leaves out.
 
+pub mod autonomous;
 #[cfg(test)]
 mod fixed;
+pub mod hwp;
 pub mod idle;
 pub mod intel_pstate;
 mod kernel;
