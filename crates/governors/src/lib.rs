@@ -11,6 +11,7 @@
 //!
 //! Each module names the kernel file that it follows, the versions, and what it leaves out.
 
+pub mod acpi;
 pub mod amd_pstate;
 pub mod autonomous;
 #[cfg(test)]
