@@ -11,10 +11,18 @@
 //!
 //! Each module names the kernel file that it follows, the versions, and what it leaves out.
 
+pub mod acpi;
+pub mod amd_pstate;
+pub mod autonomous;
 mod conservative;
+#[cfg(test)]
+mod counted;
 mod dbs;
 mod fixed;
 mod governor;
+pub mod hwp;
+pub mod idle;
+pub mod intel_pstate;
 mod kernel;
 mod ondemand;
 pub mod pelt;
