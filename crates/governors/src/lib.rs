@@ -11,11 +11,32 @@
 //!
 //! Each module names the kernel file that it follows, the versions, and what it leaves out.
 
+pub mod acpi;
+pub mod amd_pstate;
+pub mod autonomous;
+mod conservative;
+#[cfg(test)]
+mod counted;
+mod dbs;
+mod fixed;
+mod governor;
+pub mod hwp;
+pub mod idle;
+pub mod intel_pstate;
 mod kernel;
+mod ondemand;
+pub mod pelt;
 mod policy;
+mod schedutil;
+mod tunable;
 
+pub use dbs::default_sampling_rate_us;
+pub use governor::{Governor, Hook};
 pub use kernel::KernelVersion;
+pub use ondemand::default_io_is_busy;
 pub use policy::{FrequencyTable, Policy, Relation, TableError};
+pub use schedutil::default_rate_limit_us;
+pub use tunable::TunableError;
 
 use domain::time::Nanos;
 
@@ -28,11 +49,32 @@ pub trait Readings {
     fn iowait(&self, cpu: usize) -> Nanos;
     /// CPU time of tasks with a positive nice value.
     fn nice(&self, cpu: usize) -> Nanos;
-    /// The scheduler's estimate of the CPU's utilisation, 0 to 1024 of the CPU's capacity at its highest frequency
-    /// (`sched_cpu_util`/`effective_cpu_util`: CFS, RT, deadline, interrupts).
+    /// The clock (`ktime_get`) at which this CPU's times were read, where they are read one after the other; `None`: at the
+    /// time of the call.
+    fn read_at(&self, _cpu: usize) -> Option<Nanos> {
+        None
+    }
+    /// The scheduler's estimate of the CPU's utilisation, 0 to [`Readings::capacity`] (`effective_cpu_util` as schedutil
+    /// asks for it: CFS, RT, interrupts; deadline and runnable as the kernel's version has it; see
+    /// [`pelt::effective`]).
     fn utilisation(&self, cpu: usize) -> u64;
-    /// Whether the CPU has not been idle since the last update (`tick_nohz_get_idle_calls_cpu` did not change).
-    fn stayed_busy(&self, cpu: usize) -> bool;
+    /// The utilisation below which schedutil does not go: from 6.8 the `min` that `effective_cpu_util` tells (deadline
+    /// bandwidth, interrupts, everything where a real-time task is runnable).
+    fn least_utilisation(&self, cpu: usize) -> u64 {
+        self.deadline_bandwidth(cpu)
+    }
+    /// What is promised to deadline tasks that are there now, of 1024 (`cpu_bw_dl`). From 6.8 a CPU that has fair tasks
+    /// has the fair server's 50 ms a second in it: 51.
+    fn deadline_bandwidth(&self, _cpu: usize) -> u64 {
+        0
+    }
+    /// The CPU's capacity at its highest frequency (`arch_scale_cpu_capacity`): 1024 but for the small cores of hybrids.
+    fn capacity(&self, _cpu: usize) -> u64 {
+        1024
+    }
+    /// How often the CPU has gone idle (`tick_nohz_get_idle_calls_cpu`: times that the idle loop considered stopping the
+    /// tick). schedutil holds its frequency while the count stays.
+    fn idle_calls(&self, cpu: usize) -> u64;
     /// APERF: cycles at the frequency that it ran at, while not idle.
     fn aperf(&self, cpu: usize) -> u64;
     /// MPERF: cycles at the base frequency, while not idle.

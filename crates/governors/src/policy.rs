@@ -12,13 +12,19 @@ pub enum Relation {
     AtLeast,
     /// The highest at or below it (`CPUFREQ_RELATION_H`).
     AtMost,
-    /// The closest; of two equally close ones the lower (`CPUFREQ_RELATION_C`).
+    /// The closest; of two equally close ones that which comes later in the driver's table (`CPUFREQ_RELATION_C`): the
+    /// higher one of a table that begins with the highest, as acpi-cpufreq's does, else the lower.
     Closest,
 }
 
-/// The frequencies that a driver offers, lowest first; at least one.
+/// The frequencies that a driver offers; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FrequencyTable(Vec<Hertz>);
+pub struct FrequencyTable {
+    /// Lowest first.
+    all: Vec<Hertz>,
+    /// Whether the driver's own table begins with the highest (`CPUFREQ_TABLE_SORTED_DESCENDING`).
+    highest_first: bool,
+}
 
 /// Why frequencies make no table.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -32,46 +38,50 @@ pub enum TableError {
 }
 
 impl FrequencyTable {
-    /// From frequencies in any order; doubles are one.
+    /// From frequencies in the driver's order (as in `scaling_available_frequencies`), which decides between two that are
+    /// equally close to a wanted one; doubles are one.
     ///
     /// # Errors
     /// Where there is none, or one is zero.
     pub fn new(mut frequencies: Vec<Hertz>) -> Result<Self, TableError> {
+        let highest_first = frequencies.len() > 1 && frequencies.is_sorted_by(|a, b| a >= b);
         frequencies.sort_unstable();
         frequencies.dedup();
         match frequencies.first() {
             None => Err(TableError::Empty),
             Some(lowest) if lowest.khz() == 0 => Err(TableError::Zero),
-            Some(_) => Ok(Self(frequencies)),
+            Some(_) => Ok(Self { all: frequencies, highest_first }),
         }
     }
 
     /// All, lowest first.
     pub fn all(&self) -> &[Hertz] {
-        &self.0
+        &self.all
     }
 
     /// The lowest.
     pub fn lowest(&self) -> Hertz {
-        self.0[0]
+        self.all[0]
     }
 
     /// The highest.
     pub fn highest(&self) -> Hertz {
-        self.0[self.0.len() - 1]
+        self.all[self.all.len() - 1]
     }
 
     /// The frequency of the table that a wanted one becomes between limits: the wanted one is clamped to them first, and
     /// what lies outside them is not chosen while anything lies inside.
     pub fn resolve(&self, wanted: Hertz, relation: Relation, min: Hertz, max: Hertz) -> Hertz {
         let wanted = wanted.min(max).max(min);
-        let above = self.0.iter().copied().find(|f| *f >= wanted);
-        let below = self.0.iter().copied().rev().find(|f| *f <= wanted);
+        let above = self.all.iter().copied().find(|f| *f >= wanted);
+        let below = self.all.iter().copied().rev().find(|f| *f <= wanted);
         let chosen = match (relation, below, above) {
             (Relation::AtLeast, _, Some(above)) | (_, None, Some(above)) => above,
             (Relation::AtMost, Some(below), _) | (_, Some(below), None) => below,
             (Relation::Closest, Some(below), Some(above)) => {
-                if wanted.khz() - below.khz() <= above.khz() - wanted.khz() { below } else { above }
+                let (down, up) = (wanted.khz() - below.khz(), above.khz() - wanted.khz());
+                let nearer_below = if self.highest_first { down < up } else { down <= up };
+                if nearer_below { below } else { above }
             }
             (_, None, None) => unreachable!("a table has a frequency"),
         };
@@ -80,7 +90,7 @@ impl FrequencyTable {
             return chosen;
         }
         let closest = |f: &&Hertz| f.khz().abs_diff(wanted.khz());
-        self.0.iter().filter(|f| inside(f)).min_by_key(closest).copied().unwrap_or(chosen)
+        self.all.iter().filter(|f| inside(f)).min_by_key(closest).copied().unwrap_or(chosen)
     }
 }
 
@@ -103,8 +113,11 @@ pub struct Policy {
     pub current: Hertz,
     /// `cpuinfo_transition_latency`, in nanoseconds.
     pub transition_latency_ns: u64,
-    /// Whether a request can be carried out in the scheduler's own context (`fast_switch_possible`).
+    /// Whether a request can be carried out in the scheduler's own context (`fast_switch_enabled`).
     pub fast_switch: bool,
+    /// Whether the scheduler's utilisation is scaled by the frequency that a CPU ran at (`arch_scale_freq_invariant`): on
+    /// x86 where there are APERF and MPERF, and in no virtual machine.
+    pub frequency_invariant: bool,
 }
 
 impl Policy {
@@ -114,6 +127,29 @@ impl Policy {
             Some(table) => table.resolve(wanted, relation, self.min, self.max),
             None => wanted.min(self.max).max(self.min),
         }
+    }
+
+    /// What reaches the driver of a wanted frequency: `None` where it becomes the one that is set already
+    /// (`__cpufreq_driver_target` of a driver without `CPUFREQ_NEED_UPDATE_LIMITS`).
+    pub(crate) fn request(&self, wanted: Hertz, relation: Relation) -> Option<Hertz> {
+        let resolved = self.resolve(wanted, relation);
+        (resolved != self.current).then_some(resolved)
+    }
+
+    /// The request that brings the frequency back between changed limits (`cpufreq_policy_apply_limits`).
+    pub(crate) fn apply_limits(&self) -> Option<Hertz> {
+        if self.max < self.current {
+            self.request(self.max, Relation::AtMost)
+        } else if self.min > self.current {
+            self.request(self.min, Relation::AtLeast)
+        } else {
+            None
+        }
+    }
+
+    /// Whether CPUs share it (`policy_is_shared`).
+    pub(crate) fn is_shared(&self) -> bool {
+        self.cpus > 1
     }
 }
 
@@ -139,6 +175,21 @@ mod tests {
         for (wanted, relation, expected) in cases {
             let got = table().resolve(Hertz::from_mhz(wanted), relation, min, max);
             assert_eq!(got, Hertz::from_mhz(expected), "{wanted} {relation:?}");
+        }
+    }
+
+    #[test]
+    fn of_two_equally_close_the_drivers_order_decides() {
+        let (min, max) = (Hertz::from_mhz(350), Hertz::from_mhz(2800));
+        let orders = [
+            ([2800, 2100, 1400, 700, 350], 1400),
+            ([350, 700, 1400, 2100, 2800], 700),
+            ([2800, 350, 700, 1400, 2100], 700),
+        ];
+        for (order, expected) in orders {
+            let table = FrequencyTable::new(order.map(Hertz::from_mhz).to_vec()).unwrap();
+            let got = table.resolve(Hertz::from_mhz(1050), Relation::Closest, min, max);
+            assert_eq!(got, Hertz::from_mhz(expected), "{order:?}");
         }
     }
 

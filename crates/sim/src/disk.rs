@@ -16,7 +16,6 @@ mod drive;
 mod events;
 mod hdd;
 mod link;
-mod quantity;
 pub mod spec;
 mod ssd;
 

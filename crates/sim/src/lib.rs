@@ -1,8 +1,23 @@
-//! Models, in virtual time: today those of disks and of the links that they share.
+//! Machines as models, in virtual time: CPUs and threads, disks and links, arrays, encryption, filesystems, loads.
 //!
-//! Invariant: the same model, seed and requests give the same service times, to the nanosecond; nothing here reads a
-//! clock.
+//! Invariant: the same model, seed and requests give the same course, to the nanosecond; nothing here reads a clock.
+//!
+//! [`core`] is where to begin: what a part of a machine is, and how parts speak. [`world`] lets time pass.
 
+pub mod block;
+pub mod core;
+pub mod cpu;
+pub mod crypt;
 pub mod disk;
+pub mod jobs;
+pub mod machine;
 pub mod md;
+pub mod memory;
+mod quantity;
+pub mod queue;
+pub mod record;
+pub mod slab;
+#[cfg(test)]
+mod testbed;
 pub mod workload;
+pub mod world;

@@ -4,7 +4,7 @@
 //! and value. `docs/DISK-FORMAT.md` is the reference; each field here says what it does in the model.
 
 use super::hdd::seek::SeekCurve;
-use super::quantity::{Rate, Share, Size, Span};
+use crate::quantity::{Rate, Share, Size, Span};
 use domain::time::Nanos;
 use domain::units::{Bytes, Ratio};
 use serde::Deserialize;
@@ -58,7 +58,7 @@ impl DiskSpec {
     /// # Errors
     /// Where the text is not a disk: see [`SpecError`].
     pub fn parse(text: &str) -> Result<Self, SpecError> {
-        let file: DiskFile = toml::from_str(text).map_err(|error| located(text, &error))?;
+        let file: DiskFile = toml::from_str(text).map_err(|error| syntax(text, &error))?;
         file.check()
     }
 
@@ -218,7 +218,7 @@ impl LinkSpec {
     /// # Errors
     /// Where the text is not a link: see [`SpecError`].
     pub fn parse(text: &str) -> Result<Self, SpecError> {
-        let file: LinkFile = toml::from_str(text).map_err(|error| located(text, &error))?;
+        let file: LinkFile = toml::from_str(text).map_err(|error| syntax(text, &error))?;
         check_version(file.flyball_link)?;
         Ok(Self {
             name: file.name,
@@ -505,13 +505,15 @@ fn check_capacity(key: &'static str, size: Bytes, block: Bytes) -> Result<(), Sp
     Err(value(key, format!("{} B is not at least 1 MiB and a multiple of {block}", size.get())))
 }
 
-fn located(text: &str, error: &toml::de::Error) -> SpecError {
-    let at = error.span().map_or(0, |span| span.start).min(text.len());
+/// An error at a byte of a text.
+pub(crate) fn located(text: &str, at: usize, message: String) -> SpecError {
+    let at = at.min(text.len());
     let before = &text.as_bytes()[..at];
     let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |index| index + 1);
-    SpecError::Text {
-        line: before.iter().filter(|byte| **byte == b'\n').count() + 1,
-        column: at - line_start + 1,
-        message: error.message().trim().to_owned(),
-    }
+    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+    SpecError::Text { line, column: at - line_start + 1, message }
+}
+
+fn syntax(text: &str, error: &toml::de::Error) -> SpecError {
+    located(text, error.span().map_or(0, |span| span.start), error.message().trim().to_owned())
 }

@@ -1,0 +1,404 @@
+//! The block layer before a disk: requests made of contiguous bios, the I/O scheduler, the driver's tags, and the interrupt
+//! that ends a request.
+//!
+//! Follows `block/blk-merge.c`, `block/blk-mq.c`, `block/mq-deadline.c`, `block/blk-flush.c` (6.1, 6.12). A bio that touches the
+//! last request of its thread's plug, or one that waits in the scheduler, becomes part of it up to `max_sectors_kb`. Flushes
+//! that wait for the same turn are one.
+//!
+//! Left out: priorities and zones of mq-deadline, bfq and kyber, write-back throttling (wbt), polling, several hardware queues
+//! (a disk has one, as SATA has), the bound on requests that wait (`nr_requests`).
+
+use crate::core::{BioId, Core, Part, PartId};
+use crate::cpu::Cost;
+use crate::disk::{Op, Request};
+use crate::queue::Time;
+use crate::slab::Slab;
+use domain::time::Nanos;
+use domain::units::Bytes;
+use std::collections::{BTreeSet, VecDeque};
+
+/// How requests wait for a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduler {
+    /// In the order of their coming.
+    None,
+    /// By place, reads before writes, none for longer than its deadline.
+    MqDeadline,
+}
+
+/// What stands before a disk.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueSpec {
+    /// Which scheduler.
+    pub scheduler: Scheduler,
+    /// Requests that the driver takes at a time.
+    pub tags: u32,
+    /// `max_sectors_kb`, in bytes.
+    pub most_bytes: u64,
+    /// What the interrupt at a request's end costs, before the bios' owners are told.
+    pub interrupt: Cost,
+}
+
+/// mq-deadline's tunables at their defaults: how long a read and a write wait at most, how many requests go in one
+/// direction before deadlines are looked at, how often reads go before waiting writes.
+const READ_EXPIRE_NS: Time = 500_000_000;
+const WRITE_EXPIRE_NS: Time = 5_000_000_000;
+const FIFO_BATCH: u32 = 16;
+const WRITES_STARVED: u32 = 2;
+/// A plug is let go at so many requests (`BLK_MAX_REQUEST_COUNT`).
+const PLUG_REQUESTS: usize = 32;
+
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    op: Op,
+    fua: bool,
+    sync: bool,
+    offset: u64,
+    len: u64,
+    /// First and last of its bios; each has the next one's number, plus one, in `scratch`.
+    first: BioId,
+    last: BioId,
+    bios: u32,
+    since: Time,
+    cpu: u32,
+    thread: u32,
+}
+
+/// A disk with its request queue.
+pub struct Disk {
+    me: PartId,
+    disk: usize,
+    device: usize,
+    size: u64,
+    spec: QueueSpec,
+    requests: Slab<Asked>,
+    plugged: Vec<u32>,
+    waiting: Waiting,
+    in_flight: u32,
+}
+
+/// Set in the number of a request whose interrupt is being handled.
+const HANDLED: u64 = 1 << 63;
+
+impl Disk {
+    /// The part `me`, before the disk number `disk` of the bank, which is `size` bytes; it counts as `device`.
+    pub fn new(me: PartId, disk: usize, device: usize, size: Bytes, spec: QueueSpec) -> Self {
+        let waiting = match spec.scheduler {
+            Scheduler::None => Waiting::Fifo(VecDeque::new()),
+            Scheduler::MqDeadline => Waiting::Deadline(Box::default()),
+        };
+        let size = size.get();
+        Self {
+            me,
+            disk,
+            device,
+            size,
+            spec,
+            requests: Slab::default(),
+            plugged: Vec::new(),
+            waiting,
+            in_flight: 0,
+        }
+    }
+
+    /// Whether the bio became part of this request.
+    fn merge(&mut self, core: &mut Core, request: u32, id: BioId) -> bool {
+        let bio = core.bios[id.0];
+        let asked = &mut self.requests[request];
+        let fits = asked.op == bio.op
+            && asked.fua == bio.fua
+            && matches!(bio.op, Op::Read | Op::Write)
+            && asked.len + bio.len <= self.spec.most_bytes;
+        if !fits {
+            return false;
+        }
+        if asked.offset + asked.len == bio.offset {
+            core.bios[asked.last.0].scratch = u64::from(id.0) + 1;
+            asked.last = id;
+        } else if bio.end() == asked.offset {
+            core.bios[id.0].scratch = u64::from(asked.first.0) + 1;
+            asked.first = id;
+            asked.offset = bio.offset;
+        } else {
+            return false;
+        }
+        asked.len += bio.len;
+        asked.bios += 1;
+        asked.sync |= bio.sync;
+        true
+    }
+
+    fn ask(&mut self, core: &mut Core, id: BioId) -> u32 {
+        let bio = &core.bios[id.0];
+        let cpu = bio.thread.map_or(0, |thread| core.cpus.cpu_of(thread) as u32);
+        let thread = bio.thread.map_or(u32::MAX, |thread| thread.0);
+        let asked = Asked {
+            op: bio.op,
+            fua: bio.fua,
+            sync: bio.sync,
+            offset: bio.offset,
+            len: bio.len,
+            first: id,
+            last: id,
+            bios: 1,
+            since: core.now,
+            cpu,
+            thread,
+        };
+        core.count_start(self.device);
+        self.requests.put(asked)
+    }
+
+    /// A request goes from the plug, or at once, to the scheduler; where it touches one that waits there, they are one.
+    fn insert(&mut self, core: &mut Core, request: u32) {
+        if let Some(other) = self.waiting.neighbour(&self.requests, request, self.spec.most_bytes) {
+            self.join(core, other, request);
+            return;
+        }
+        self.waiting.put(&self.requests, request, core.now);
+    }
+
+    /// Two requests become one.
+    fn join(&mut self, core: &mut Core, into: u32, request: u32) {
+        let other = self.requests.remove(request);
+        self.waiting.forget(&self.requests, into);
+        let asked = &mut self.requests[into];
+        if asked.offset + asked.len == other.offset {
+            core.bios[asked.last.0].scratch = u64::from(other.first.0) + 1;
+            asked.last = other.last;
+        } else {
+            core.bios[other.last.0].scratch = u64::from(asked.first.0) + 1;
+            asked.first = other.first;
+            asked.offset = other.offset;
+        }
+        asked.len += other.len;
+        asked.bios += other.bios;
+        asked.sync |= other.sync;
+        core.devices[self.device].in_flight -= 1;
+        self.waiting.put_again(&self.requests, into);
+    }
+
+    fn dispatch(&mut self, core: &mut Core) {
+        while self.in_flight < self.spec.tags {
+            let Some(request) = self.waiting.next(&self.requests, core.now) else { return };
+            self.in_flight += 1;
+            let asked = &self.requests[request];
+            let request = Request {
+                id: u64::from(request),
+                op: asked.op,
+                fua: asked.fua,
+                offset: Bytes::new(asked.offset),
+                len: Bytes::new(asked.len),
+            };
+            let taken = core.bank.submit(Nanos::new(core.now), self.disk, request);
+            taken.unwrap_or_else(|refused| {
+                panic!("{request:?} for {}: {refused}", core.devices[self.device].name)
+            });
+        }
+    }
+
+    fn end(&mut self, core: &mut Core, request: u32) {
+        let asked = self.requests.remove(request);
+        core.count_end(self.device, asked.op, asked.len, asked.since, u64::from(asked.bios) - 1);
+        let mut next = Some(asked.first);
+        while let Some(bio) = next {
+            let link = core.bios[bio.0].scratch;
+            next = (bio != asked.last).then(|| BioId((link - 1) as u32));
+            core.complete(bio);
+        }
+        self.dispatch(core);
+    }
+}
+
+impl Part for Disk {
+    fn submit(&mut self, core: &mut Core, bio: BioId) {
+        core.bios[bio.0].scratch = 0;
+        let thread = core.bios[bio.0].thread.map_or(u32::MAX, |thread| thread.0);
+        let last = self.plugged.iter().rev().find(|r| self.requests[**r].thread == thread).copied();
+        if let Some(last) = last
+            && self.merge(core, last, bio)
+        {
+            return;
+        }
+        let request = self.ask(core, bio);
+        if core.plug(self.me) && self.plugged.len() < PLUG_REQUESTS {
+            self.plugged.push(request);
+            return;
+        }
+        self.unplug(core);
+        self.insert(core, request);
+        self.dispatch(core);
+    }
+
+    fn unplug(&mut self, core: &mut Core) {
+        let mut plugged = std::mem::take(&mut self.plugged);
+        for request in plugged.drain(..) {
+            self.insert(core, request);
+        }
+        self.plugged = plugged;
+        self.dispatch(core);
+    }
+
+    fn worked(&mut self, core: &mut Core, token: u64) {
+        if token & HANDLED != 0 {
+            self.end(core, (token & !HANDLED) as u32);
+            return;
+        }
+        self.in_flight -= 1;
+        let cpu = self.requests[token as u32].cpu as usize;
+        core.interrupt(cpu, self.spec.interrupt, self.me, token | HANDLED);
+        self.dispatch(core);
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+/// Requests that wait for a tag.
+enum Waiting {
+    Fifo(VecDeque<u32>),
+    Deadline(Box<Deadline>),
+}
+
+#[derive(Default)]
+struct Deadline {
+    /// Neither read nor write: they go first, in order.
+    others: VecDeque<u32>,
+    directions: [Direction; 2],
+    direction: usize,
+    batch: u32,
+    starved: u32,
+}
+
+const READ: usize = 0;
+const WRITE: usize = 1;
+
+/// By place, and by arrival; and where the last one that went began.
+#[derive(Default)]
+struct Direction {
+    position: u64,
+    sorted: BTreeSet<(u64, u32)>,
+    arrivals: VecDeque<(Time, u32)>,
+}
+
+impl Waiting {
+    /// One that waits and could be made one with this request.
+    fn neighbour(&self, requests: &Slab<Asked>, request: u32, most: u64) -> Option<u32> {
+        let asked = &requests[request];
+        let fits =
+            |other: &Asked| other.op == asked.op && other.fua == asked.fua && other.len + asked.len <= most;
+        let touches = |other: &Asked| {
+            other.offset + other.len == asked.offset || asked.offset + asked.len == other.offset
+        };
+        if !matches!(asked.op, Op::Read | Op::Write) {
+            return None;
+        }
+        match self {
+            // Without a scheduler the newest few are looked at (`blk_bio_list_merge`).
+            Self::Fifo(all) => {
+                let mut newest = all.iter().rev().take(8).copied();
+                newest.find(|other| fits(&requests[*other]) && touches(&requests[*other]))
+            }
+            Self::Deadline(all) => {
+                let sorted = &all.directions[usize::from(asked.op == Op::Write)].sorted;
+                let before = sorted.range(..(asked.offset, 0)).next_back();
+                let after = sorted.range((asked.offset + asked.len, 0)..).next();
+                let mut both = [before, after].into_iter().flatten().map(|(_, other)| *other);
+                both.find(|other| fits(&requests[*other]) && touches(&requests[*other]))
+            }
+        }
+    }
+
+    fn put(&mut self, requests: &Slab<Asked>, request: u32, now: Time) {
+        let asked = &requests[request];
+        match self {
+            Self::Fifo(all) => all.push_back(request),
+            Self::Deadline(all) => match asked.op {
+                Op::Read | Op::Write => {
+                    let direction = &mut all.directions[usize::from(asked.op == Op::Write)];
+                    direction.sorted.insert((asked.offset, request));
+                    direction.arrivals.push_back((now, request));
+                }
+                Op::Flush | Op::Discard => all.others.push_back(request),
+            },
+        }
+    }
+
+    /// Takes one out of the order by place while it changes.
+    fn forget(&mut self, requests: &Slab<Asked>, request: u32) {
+        if let Self::Deadline(all) = self {
+            let asked = &requests[request];
+            all.directions[usize::from(asked.op == Op::Write)].sorted.remove(&(asked.offset, request));
+        }
+    }
+
+    fn put_again(&mut self, requests: &Slab<Asked>, request: u32) {
+        if let Self::Deadline(all) = self {
+            let asked = &requests[request];
+            all.directions[usize::from(asked.op == Op::Write)].sorted.insert((asked.offset, request));
+        }
+    }
+
+    fn next(&mut self, requests: &Slab<Asked>, now: Time) -> Option<u32> {
+        match self {
+            Self::Fifo(all) => all.pop_front(),
+            Self::Deadline(all) => all.next(requests, now),
+        }
+    }
+}
+
+impl Deadline {
+    /// `__dd_dispatch_request`: on from where the direction is, up to a batch; then reads, unless writes have starved; then
+    /// from where that direction was last, or from the oldest where that waits too long or nothing lies further on.
+    fn next(&mut self, requests: &Slab<Asked>, now: Time) -> Option<u32> {
+        if let Some(request) = self.others.pop_front() {
+            return Some(request);
+        }
+        if self.batch < FIFO_BATCH
+            && let Some(next) = self.directions[self.direction].onward()
+        {
+            return Some(self.take(requests, next));
+        }
+        let [reads, writes] = [READ, WRITE].map(|d| !self.directions[d].sorted.is_empty());
+        self.direction = match (reads, writes) {
+            (false, false) => return None,
+            (true, false) => READ,
+            (false, true) => WRITE,
+            (true, true) => {
+                let starving = self.starved >= WRITES_STARVED;
+                self.starved += 1;
+                usize::from(starving)
+            }
+        };
+        if self.direction == WRITE {
+            self.starved = 0;
+        }
+        self.batch = 0;
+        let queue = &self.directions[self.direction];
+        let expire = if self.direction == WRITE { WRITE_EXPIRE_NS } else { READ_EXPIRE_NS };
+        let oldest = queue.arrivals.front().copied();
+        let is_late = oldest.is_some_and(|(since, _)| now.saturating_sub(since) >= expire);
+        let onward = queue.onward().filter(|_| !is_late);
+        let next = onward.or_else(|| oldest.map(|(_, request)| (requests[request].offset, request)))?;
+        Some(self.take(requests, next))
+    }
+
+    fn take(&mut self, requests: &Slab<Asked>, next: (u64, u32)) -> u32 {
+        let queue = &mut self.directions[self.direction];
+        queue.sorted.remove(&next);
+        if let Some(at) = queue.arrivals.iter().position(|(_, request)| *request == next.1) {
+            queue.arrivals.remove(at);
+        }
+        self.batch += 1;
+        queue.position = requests[next.1].offset;
+        next.1
+    }
+}
+
+impl Direction {
+    /// The next one at or beyond where this direction is.
+    fn onward(&self) -> Option<(u64, u32)> {
+        self.sorted.range((self.position, 0)..).next().copied()
+    }
+}

@@ -1,0 +1,195 @@
+//! A policy: CPUs that share a frequency, their governor, and what becomes of its requests.
+
+use super::tracking::Tracking;
+use crate::queue::Time;
+use domain::time::Nanos;
+use domain::units::Hertz;
+use governors::{FrequencyTable, Governor, KernelVersion, Policy as View, Readings, Update};
+use std::collections::BTreeMap;
+
+/// CPUs that share a frequency.
+#[derive(Clone, Debug)]
+pub struct PolicySpec {
+    /// Their numbers.
+    pub cpus: Vec<usize>,
+    /// What the governor knows of it.
+    pub view: View,
+    /// Who chooses.
+    pub governor: Governor,
+    /// From a request to its effect.
+    pub transition_ns: u64,
+    /// What a busy CPU gets at most, in kHz, by how many of the machine's are busy: the first is for one. Empty: no such
+    /// limit.
+    pub turbo: Vec<u64>,
+}
+
+impl PolicySpec {
+    /// CPUs that have one frequency for ever.
+    pub fn fixed(cpus: Vec<usize>, khz: u64) -> Self {
+        let frequency = Hertz::from_khz(khz);
+        let view = View {
+            cpus: cpus.len(),
+            table: FrequencyTable::new(vec![frequency]).ok(),
+            hardware_min: frequency,
+            hardware_max: frequency,
+            min: frequency,
+            max: frequency,
+            current: frequency,
+            transition_latency_ns: 0,
+            fast_switch: true,
+            frequency_invariant: true,
+        };
+        let kernel = KernelVersion::new(6, 1, 0);
+        let governor = Governor::new("performance", &BTreeMap::new(), kernel, 250, &view)
+            .expect("performance has no tunables");
+        Self { cpus, view, governor, transition_ns: 0, turbo: Vec::new() }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Policy {
+    pub(super) spec: PolicySpec,
+    /// What its CPUs run at now.
+    pub(super) khz: u64,
+    /// What was granted of the last request, turbo aside.
+    granted_khz: u64,
+    wanted_khz: u64,
+    pub(super) generation: u32,
+    pub(super) transitions: u64,
+    /// Frequency to time, lowest first; those of the table are there from the beginning.
+    residency: Vec<(u64, u64)>,
+    since: Time,
+}
+
+impl Policy {
+    pub(super) fn new(spec: PolicySpec) -> Self {
+        let khz = spec.view.current.khz();
+        let table = spec.view.table.iter().flat_map(FrequencyTable::all);
+        let residency = table.map(|frequency| (frequency.khz(), 0)).collect();
+        Self {
+            spec,
+            khz,
+            granted_khz: khz,
+            wanted_khz: khz,
+            generation: 0,
+            transitions: 0,
+            residency,
+            since: 0,
+        }
+    }
+
+    pub(super) fn catch_up(&mut self, now: Time) {
+        let span = now - self.since;
+        self.since = now;
+        let at = self.residency.partition_point(|(khz, _)| *khz < self.khz);
+        match self.residency.get_mut(at) {
+            Some((khz, time)) if *khz == self.khz => *time += span,
+            _ => self.residency.insert(at, (self.khz, span)),
+        }
+    }
+
+    /// Each frequency and its time so far.
+    pub(super) fn residency(&self) -> &[(u64, u64)] {
+        &self.residency
+    }
+
+    /// A request is on its way; its generation, where it is another one than the last.
+    pub(super) fn want(&mut self, frequency: Hertz) -> Option<u32> {
+        self.spec.view.current = frequency;
+        if self.wanted_khz == frequency.khz() {
+            return None;
+        }
+        self.wanted_khz = frequency.khz();
+        self.generation = self.generation.wrapping_add(1);
+        Some(self.generation)
+    }
+
+    /// The last request has come through.
+    pub(super) fn grant(&mut self) {
+        self.granted_khz = self.wanted_khz;
+    }
+
+    /// What the CPUs should run at while so many of the machine are busy.
+    pub(super) fn allowed_khz(&self, busy: usize) -> u64 {
+        let turbo = &self.spec.turbo;
+        let cap = turbo.get(busy.max(1) - 1).or(turbo.last()).copied().unwrap_or(u64::MAX);
+        self.granted_khz.min(cap)
+    }
+
+    pub(super) fn run_at(&mut self, now: Time, khz: u64) {
+        self.catch_up(now);
+        self.transitions += 1;
+        self.khz = khz;
+    }
+
+    /// Whether the governor could want to know of an update now.
+    pub(super) fn is_due(&self, now: Time) -> bool {
+        self.spec.governor.due().is_some_and(|due| due.get() <= now)
+    }
+
+    /// The governor is told of an update.
+    pub(super) fn update(&mut self, update: Update, readings: &Seen<'_>) -> Option<Hertz> {
+        self.spec.governor.update(update, &self.spec.view, readings)
+    }
+
+    pub(super) fn start(&mut self, readings: &Seen<'_>) -> Option<Hertz> {
+        self.spec.governor.start(Nanos::ZERO, &self.spec.view, readings)
+    }
+}
+
+/// What a governor reads of one CPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen1 {
+    pub(super) idle_ns: u64,
+    pub(super) iowait_ns: u64,
+    pub(super) utilisation: u64,
+    pub(super) least: u64,
+    pub(super) idle_calls: u64,
+    pub(super) aperf: u64,
+    pub(super) mperf: u64,
+    pub(super) tsc: u64,
+}
+
+/// What a governor reads of the CPUs of its policy.
+pub(super) struct Seen<'a>(pub(super) &'a [Seen1]);
+
+impl Readings for Seen<'_> {
+    fn idle(&self, cpu: usize) -> Nanos {
+        Nanos::new(self.0[cpu].idle_ns)
+    }
+    fn iowait(&self, cpu: usize) -> Nanos {
+        Nanos::new(self.0[cpu].iowait_ns)
+    }
+    fn nice(&self, _: usize) -> Nanos {
+        Nanos::ZERO
+    }
+    fn utilisation(&self, cpu: usize) -> u64 {
+        self.0[cpu].utilisation
+    }
+    fn least_utilisation(&self, cpu: usize) -> u64 {
+        self.0[cpu].least
+    }
+    fn idle_calls(&self, cpu: usize) -> u64 {
+        self.0[cpu].idle_calls
+    }
+    fn aperf(&self, cpu: usize) -> u64 {
+        self.0[cpu].aperf
+    }
+    fn mperf(&self, cpu: usize) -> u64 {
+        self.0[cpu].mperf
+    }
+    fn tsc(&self, cpu: usize) -> u64 {
+        self.0[cpu].tsc
+    }
+}
+
+/// Whether a governor asks for utilisation, which costs time to track.
+pub(super) fn asks_for_utilisation(policies: &[PolicySpec]) -> bool {
+    policies.iter().any(|policy| policy.governor.name() == "schedutil")
+}
+
+/// The utilisation of a CPU as its governor sees it.
+pub(super) fn utilisation(tracking: &Tracking, kernel: KernelVersion) -> (u64, u64) {
+    let effective = tracking.effective(kernel);
+    (effective.utilisation, effective.least)
+}

@@ -1,0 +1,163 @@
+//! Machine files: what a simulated machine is made of, with where each figure comes from.
+//!
+//! TOML, strict: an unknown key, a value out of range or a figure without its origin is an error that names line and value.
+//! `docs/MACHINE-FORMAT.md` is the reference.
+
+mod cost;
+mod file;
+
+pub use cost::{COSTS, CostName, Costs};
+
+use crate::cpu::IdleState;
+use crate::disk::SpecError;
+use domain::time::Nanos;
+use domain::units::{Bytes, Hertz};
+use governors::KernelVersion;
+use std::collections::BTreeMap;
+
+/// Where a figure comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Origin {
+    /// A data sheet, a measurement, a paper: which.
+    Source(String),
+    /// Nobody knows it; why this value.
+    Assumed(String),
+    /// Chosen so that the model gives what was measured: what. It lies in this range.
+    Fitted {
+        /// To what, and by whom.
+        to: String,
+        /// What it may be.
+        range: (f64, f64),
+    },
+}
+
+/// A number with its origin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// In the unit of its key.
+    pub is: f64,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// Who chooses frequencies, and how requests reach the hardware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// A table of P-states; governors of the kernel.
+    AcpiCpufreq,
+    /// Intel's own, active, P-states requested by the kernel.
+    IntelPstate,
+    /// Intel's own, active, P-states chosen by the hardware.
+    IntelPstateHwp,
+    /// AMD's own, active.
+    AmdPstateEpp,
+    /// None: one frequency for ever.
+    None,
+}
+
+impl Driver {
+    /// As `scaling_driver` has it, or a machine file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AcpiCpufreq => "acpi-cpufreq",
+            Self::IntelPstate => "intel_pstate",
+            Self::IntelPstateHwp => "intel_pstate-hwp",
+            Self::AmdPstateEpp => "amd-pstate-epp",
+            Self::None => "none",
+        }
+    }
+
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::AcpiCpufreq, Self::IntelPstate, Self::IntelPstateHwp, Self::AmdPstateEpp, Self::None];
+}
+
+/// A frequency that a CPU can have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PState {
+    /// The frequency.
+    pub frequency: Hertz,
+    /// Power of one CPU while it executes, in watts.
+    pub busy_watts: Option<f64>,
+    /// And while it idles, in the shallowest idle state.
+    pub idle_watts: Option<f64>,
+}
+
+/// A machine's CPUs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CpuSpec {
+    /// What it calls itself.
+    pub model: String,
+    /// How many.
+    pub count: usize,
+    /// Who chooses frequencies.
+    pub driver: Driver,
+    /// The governor that the machine starts with.
+    pub governor: String,
+    /// Whether all share one frequency.
+    pub shared: bool,
+    /// Slowest first.
+    pub states: Vec<PState>,
+    /// What a busy CPU is at most, by how many are: the first is for one. Empty: no such limit.
+    pub turbo: Vec<Hertz>,
+    /// From a request to its effect.
+    pub transition: Nanos,
+    /// What a clock cycle executes, in the unit in which costs are given; 1 where these are cycles.
+    pub work_per_cycle: f64,
+    /// Shallowest first.
+    pub idle: Vec<IdleState>,
+}
+
+/// One kind of disk of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskEntry {
+    /// Its name; several are told apart by a number.
+    pub name: String,
+    /// The model's name.
+    pub model: String,
+    /// How many.
+    pub count: u32,
+    /// Smaller than the model's own.
+    pub size: Option<Bytes>,
+    /// The link that it shares.
+    pub link: Option<String>,
+    /// The I/O scheduler that it starts with.
+    pub scheduler: crate::block::Scheduler,
+    /// Requests that the driver takes.
+    pub tags: u32,
+    /// `max_sectors_kb`.
+    pub most_bytes: Bytes,
+}
+
+/// A machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MachineSpec {
+    /// Its name: letters, digits, `-`.
+    pub name: String,
+    /// What it is, for people.
+    pub about: String,
+    /// The kernel whose behaviour is meant.
+    pub kernel: KernelVersion,
+    /// `CONFIG_HZ`.
+    pub hz: u64,
+    /// Memory.
+    pub memory: Bytes,
+    /// CPUs.
+    pub cpu: CpuSpec,
+    /// Disks, in order.
+    pub disks: Vec<DiskEntry>,
+    /// Links by name: the model of each.
+    pub links: BTreeMap<String, String>,
+    /// What work costs.
+    pub costs: Costs,
+}
+
+impl MachineSpec {
+    /// Reads a machine file.
+    ///
+    /// # Errors
+    /// [`SpecError`], with line and column where it is a matter of the text.
+    pub fn parse(text: &str) -> Result<Self, SpecError> {
+        file::parse(text)
+    }
+}

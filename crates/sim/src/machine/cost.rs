@@ -1,0 +1,80 @@
+//! What work costs on a machine.
+
+use super::{Figure, Origin};
+use crate::cpu::Cost;
+use std::collections::BTreeMap;
+
+/// A cost by its name, with what holds where a machine file does not say it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CostName {
+    /// The key in `[cost]`.
+    pub name: &'static str,
+    /// Cycles, where the file says nothing.
+    pub default: f64,
+    /// What costs that, and of what the default is the order.
+    pub about: &'static str,
+}
+
+const fn cost(name: &'static str, default: f64, about: &'static str) -> CostName {
+    CostName { name, default, about }
+}
+
+/// All costs. The defaults are assumed: orders of magnitude of a current kernel on a current CPU, to be fitted.
+pub const COSTS: &[CostName] = &[
+    cost("switch", 2_000.0, "a CPU begins to run a thread: switch, caches"),
+    cost("interrupt", 3_000.0, "the interrupt at the end of a disk's request"),
+    cost("submit", 6_000.0, "a program's request on its way down: system call, block layer, driver"),
+    cost("complete", 3_000.0, "the way back up to the program that waited"),
+    cost("touch_byte", 0.0, "each byte that the program itself makes or looks at"),
+    cost("copy_byte", 0.25, "each byte between the page cache and the program"),
+    cost("page", 800.0, "each page that is put into the page cache, or found there"),
+    cost("md_map", 800.0, "a bio that an array sends on to a member"),
+    cost("md_thread", 1_500.0, "a bio that an array's thread handles"),
+    cost("stripe", 4_000.0, "a stripe of 4 KiB a member that RAID 4, 5 or 6 looks at once"),
+    cost("xor_byte", 0.12, "each byte that goes into a parity"),
+    cost("crypt_byte", 1.3, "each byte encrypted or decrypted (AES-XTS with the CPU's instructions)"),
+    cost("crypt_sector", 250.0, "each sector encrypted or decrypted: its vector"),
+    cost("crypt_bio", 4_000.0, "a bio through dm-crypt's queues"),
+    cost("journal_block", 3_000.0, "a block that the journal writes"),
+    cost("allocate", 5_000.0, "a block or extent that a filesystem allocates"),
+    cost("transaction", 20_000.0, "a database's transaction in its server"),
+];
+
+/// A machine's costs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Costs {
+    /// Those that its file gives.
+    pub given: BTreeMap<&'static str, Figure>,
+    /// What a clock cycle executes in the unit of the figures.
+    pub work_per_cycle: f64,
+}
+
+impl Costs {
+    /// A cost in cycles of the clock.
+    ///
+    /// # Panics
+    /// Where there is no cost of this name: see [`COSTS`].
+    pub fn cycles(&self, name: &str) -> f64 {
+        let known =
+            COSTS.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no cost is named {name}"));
+        self.given.get(name).map_or(known.default, |figure| figure.is) / self.work_per_cycle
+    }
+
+    /// That of doing it once.
+    pub fn once(&self, name: &str) -> Cost {
+        Cost::cycles(self.cycles(name).round() as u64)
+    }
+
+    /// That of each byte, in 1/1024 of a cycle.
+    pub fn byte_1024(&self, name: &str) -> u64 {
+        (self.cycles(name) * 1024.0).round() as u64
+    }
+
+    /// Each cost, with its origin.
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, Figure)> {
+        COSTS.iter().map(|cost| {
+            let assumed = || Figure { is: cost.default, origin: Origin::Assumed(cost.about.to_owned()) };
+            (cost.name, self.given.get(cost.name).cloned().unwrap_or_else(assumed))
+        })
+    }
+}

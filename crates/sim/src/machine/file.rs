@@ -1,0 +1,300 @@
+//! A machine file as it is written.
+
+use super::cost::COSTS;
+use super::{Costs, CpuSpec, DiskEntry, Driver, Figure, MachineSpec, Origin, PState};
+use crate::block::Scheduler;
+use crate::cpu::IdleState;
+use crate::disk::SpecError;
+use crate::disk::spec::located;
+use crate::quantity::{Size, Span};
+use domain::time::Nanos;
+use domain::units::{Bytes, Hertz};
+use governors::KernelVersion;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use toml::Spanned;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MachineFile {
+    flyball_machine: Spanned<u32>,
+    name: Spanned<String>,
+    about: String,
+    kernel: Spanned<String>,
+    hz: Spanned<u64>,
+    memory: Size,
+    cpu: CpuTable,
+    #[serde(default)]
+    disk: Vec<DiskTable>,
+    #[serde(default)]
+    link: Vec<LinkTable>,
+    #[serde(default)]
+    cost: BTreeMap<Spanned<String>, Spanned<FigureTable>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CpuTable {
+    model: String,
+    /// Where the figures of this table come from.
+    #[expect(dead_code, reason = "must stand in the file, for people")]
+    source: String,
+    count: Spanned<usize>,
+    driver: Spanned<String>,
+    governor: String,
+    #[serde(default)]
+    shared: bool,
+    state: Spanned<Vec<StateTable>>,
+    turbo_mhz: Option<Spanned<Vec<u64>>>,
+    transition: Span,
+    #[serde(default)]
+    work_per_cycle: Option<Spanned<f64>>,
+    #[serde(default)]
+    idle: Vec<IdleTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StateTable {
+    mhz: u64,
+    busy_watts: Option<f64>,
+    idle_watts: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IdleTable {
+    name: String,
+    exit_latency: Span,
+    target_residency: Span,
+    watts: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DiskTable {
+    name: Spanned<String>,
+    model: String,
+    #[expect(dead_code, reason = "must stand in the file, for people")]
+    source: String,
+    count: Option<u32>,
+    size: Option<Size>,
+    link: Option<Spanned<String>>,
+    scheduler: Option<Spanned<String>>,
+    tags: Option<Spanned<u32>>,
+    max_sectors_kb: Option<Spanned<u64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkTable {
+    name: String,
+    model: String,
+    #[expect(dead_code, reason = "must stand in the file, for people")]
+    source: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FigureTable {
+    is: f64,
+    source: Option<String>,
+    assumed: Option<String>,
+    fitted: Option<String>,
+    range: Option<[f64; 2]>,
+}
+
+/// Enough for any machine; a thread's CPUs are a set of 64.
+const MOST_CPUS: usize = 64;
+/// Disks of one machine.
+const MOST_DISKS: u32 = 64;
+
+/// Says what is wrong, and where.
+struct Wrong<'a>(&'a str);
+
+impl Wrong<'_> {
+    fn at(&self, span: Range<usize>, message: String) -> SpecError {
+        located(self.0, span.start, message)
+    }
+}
+
+pub(super) fn parse(text: &str) -> Result<MachineSpec, SpecError> {
+    let wrong = Wrong(text);
+    let file: MachineFile = toml::from_str(text)
+        .map_err(|error| wrong.at(error.span().unwrap_or(0..0), error.message().trim().to_owned()))?;
+    let version = *file.flyball_machine.get_ref();
+    if version != 1 {
+        let message = format!("version {version} is not known here; this is version 1");
+        return Err(wrong.at(file.flyball_machine.span(), message));
+    }
+    let name = file.name.get_ref().clone();
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
+        return Err(wrong.at(file.name.span(), format!("`{name}` is no name of letters, digits and `-`")));
+    }
+    let kernel = KernelVersion::parse(file.kernel.get_ref()).ok_or_else(|| {
+        wrong.at(
+            file.kernel.span(),
+            format!("`{}` is no kernel release; write `\"6.1.0\"`", file.kernel.get_ref()),
+        )
+    })?;
+    let hz = *file.hz.get_ref();
+    if !(100..=1000).contains(&hz) {
+        return Err(wrong.at(file.hz.span(), format!("{hz} is not from 100 to 1000 ticks a second")));
+    }
+    let links: BTreeMap<String, String> = file.link.into_iter().map(|l| (l.name, l.model)).collect();
+    let disks = file.disk.into_iter().map(|d| disk(&wrong, d, &links)).collect::<Result<_, _>>()?;
+    let cpu = cpu(&wrong, file.cpu)?;
+    let costs = costs(&wrong, file.cost, cpu.work_per_cycle)?;
+    Ok(MachineSpec { name, about: file.about, kernel, hz, memory: file.memory.0, cpu, disks, links, costs })
+}
+
+fn cpu(wrong: &Wrong<'_>, table: CpuTable) -> Result<CpuSpec, SpecError> {
+    let count = *table.count.get_ref();
+    if !(1..=MOST_CPUS).contains(&count) {
+        return Err(wrong.at(table.count.span(), format!("{count} is not from 1 to {MOST_CPUS} CPUs")));
+    }
+    let name = table.driver.get_ref();
+    let driver = Driver::ALL.into_iter().find(|d| d.name() == name).ok_or_else(|| {
+        let all: Vec<&str> = Driver::ALL.iter().map(|d| d.name()).collect();
+        wrong.at(table.driver.span(), format!("no driver is named `{name}`; there are {}", all.join(", ")))
+    })?;
+    let span = table.state.span();
+    let mut states: Vec<PState> = Vec::new();
+    for state in table.state.into_inner() {
+        if !(1..=20_000).contains(&state.mhz) {
+            return Err(wrong.at(span, format!("{} MHz is no frequency from 1 to 20000", state.mhz)));
+        }
+        for watts in [state.busy_watts, state.idle_watts].into_iter().flatten() {
+            if !(0.0..=1000.0).contains(&watts) {
+                return Err(wrong.at(span, format!("{watts} W is not from 0 to 1000 for one CPU")));
+            }
+        }
+        states.push(PState {
+            frequency: Hertz::from_mhz(state.mhz),
+            busy_watts: state.busy_watts,
+            idle_watts: state.idle_watts,
+        });
+    }
+    states.sort_by_key(|state| state.frequency);
+    if states.is_empty() || states.windows(2).any(|pair| pair[0].frequency == pair[1].frequency) {
+        return Err(wrong.at(span, "a machine has at least one P-state, and none of them twice".to_owned()));
+    }
+    let turbo_span = table.turbo_mhz.as_ref().map_or(0..0, Spanned::span);
+    let turbo = table.turbo_mhz.map_or_else(Vec::new, Spanned::into_inner);
+    let turbo: Vec<Hertz> = turbo.into_iter().map(Hertz::from_mhz).collect();
+    let (lowest, highest) = (states[0].frequency, states[states.len() - 1].frequency);
+    if let Some(odd) = turbo.iter().find(|f| !(lowest..=highest).contains(f)) {
+        let message = format!(
+            "{:.0} MHz lies outside the states, {:.0} to {:.0} MHz",
+            odd.mhz(),
+            lowest.mhz(),
+            highest.mhz()
+        );
+        return Err(wrong.at(turbo_span, message));
+    }
+    let work = table.work_per_cycle.map_or(Ok(1.0), |work| match *work.get_ref() {
+        ok if (1e-6..=100.0).contains(&ok) => Ok(ok),
+        odd => Err(wrong.at(work.span(), format!("{odd} is not from 0.000001 to 100 a cycle"))),
+    })?;
+    let idle = table.idle.into_iter().map(|state| IdleState {
+        name: state.name,
+        exit_latency_ns: state.exit_latency.0.get(),
+        target_residency_ns: state.target_residency.0.get(),
+        watts: state.watts,
+    });
+    Ok(CpuSpec {
+        model: table.model,
+        count,
+        driver,
+        governor: table.governor,
+        shared: table.shared,
+        states,
+        turbo,
+        transition: Nanos::new(table.transition.0.get()),
+        work_per_cycle: work,
+        idle: idle.collect(),
+    })
+}
+
+fn disk(
+    wrong: &Wrong<'_>,
+    table: DiskTable,
+    links: &BTreeMap<String, String>,
+) -> Result<DiskEntry, SpecError> {
+    if let Some(link) = table.link.as_ref().filter(|link| !links.contains_key(link.get_ref())) {
+        return Err(wrong.at(link.span(), format!("no [[link]] is named `{}`", link.get_ref())));
+    }
+    let count = table.count.unwrap_or(1);
+    if !(1..=MOST_DISKS).contains(&count) {
+        return Err(wrong.at(table.name.span(), format!("{count} disks are not from 1 to {MOST_DISKS}")));
+    }
+    let scheduler = match table.scheduler.as_ref().map(|s| s.get_ref().as_str()) {
+        None | Some("mq-deadline") => Scheduler::MqDeadline,
+        Some("none") => Scheduler::None,
+        Some(other) => {
+            let span = table.scheduler.as_ref().map_or(0..0, Spanned::span);
+            return Err(wrong
+                .at(span, format!("no scheduler is named `{other}`; there are `none` and `mq-deadline`")));
+        }
+    };
+    let tags = table.tags.as_ref().map_or(32, |tags| *tags.get_ref());
+    let most = table.max_sectors_kb.as_ref().map_or(1280, |most| *most.get_ref());
+    if !(1..=1024).contains(&tags) || !(4..=65_536).contains(&most) {
+        return Err(wrong.at(
+            table.name.span(),
+            format!("{tags} tags are not from 1 to 1024, or {most} KiB not from 4 to 65536"),
+        ));
+    }
+    Ok(DiskEntry {
+        name: table.name.into_inner(),
+        model: table.model,
+        count,
+        size: table.size.map(|size| size.0),
+        link: table.link.map(Spanned::into_inner),
+        scheduler,
+        tags,
+        most_bytes: Bytes::from_kib(most),
+    })
+}
+
+fn costs(
+    wrong: &Wrong<'_>,
+    table: BTreeMap<Spanned<String>, Spanned<FigureTable>>,
+    work_per_cycle: f64,
+) -> Result<Costs, SpecError> {
+    let mut given = BTreeMap::new();
+    for (key, figure) in table {
+        let Some(known) = COSTS.iter().find(|cost| cost.name == key.get_ref()) else {
+            let all: Vec<&str> = COSTS.iter().map(|cost| cost.name).collect();
+            let message = format!("nothing costs `{}`; there are {}", key.get_ref(), all.join(", "));
+            return Err(wrong.at(key.span(), message));
+        };
+        given.insert(known.name, self::figure(wrong, figure)?);
+    }
+    Ok(Costs { given, work_per_cycle })
+}
+
+fn figure(wrong: &Wrong<'_>, figure: Spanned<FigureTable>) -> Result<Figure, SpecError> {
+    let span = figure.span();
+    let table = figure.into_inner();
+    if !(0.0..=1e12).contains(&table.is) {
+        return Err(wrong.at(span, format!("{} is no cost from 0 to 1e12", table.is)));
+    }
+    let origin = match (table.source, table.assumed, table.fitted, table.range) {
+        (Some(source), None, None, None) => Origin::Source(source),
+        (None, Some(why), None, None) => Origin::Assumed(why),
+        (None, None, Some(to), Some([least, most])) if least <= table.is && table.is <= most => {
+            Origin::Fitted { to, range: (least, most) }
+        }
+        (None, None, Some(_), _) => {
+            let message = "a fitted figure has a `range = [least, most]` that it lies in".to_owned();
+            return Err(wrong.at(span, message));
+        }
+        _ => {
+            let message = "a figure has one of `source`, `assumed` and `fitted` (with `range`)".to_owned();
+            return Err(wrong.at(span, message));
+        }
+    };
+    Ok(Figure { is: table.is, origin })
+}

@@ -1,0 +1,258 @@
+//! A small machine for tests of single parts: CPUs, devices that take a fixed time and keep a list of what came, and threads
+//! that follow a script.
+
+use crate::core::{Bio, BioId, Core, Part, PartId};
+use crate::cpu::{Cost, Cpus, CpusSpec, PolicySpec, PowerModel, ThreadId};
+use crate::disk::{Bank, Op};
+use crate::queue::Time;
+use crate::world::{Stopped, World};
+use domain::rng::Seed;
+use domain::trace::Role;
+use governors::KernelVersion;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// A request that came to a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Came {
+    pub(crate) at: Time,
+    pub(crate) op: Op,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    pub(crate) fua: bool,
+    pub(crate) sync: bool,
+    pub(crate) thread: Option<ThreadId>,
+}
+
+pub(crate) type Log = Rc<RefCell<Vec<Came>>>;
+
+/// A device that serves one request at a time.
+pub(crate) struct Device {
+    me: PartId,
+    size: u64,
+    request_ns: Time,
+    kib_ns: Time,
+    free: Time,
+    log: Log,
+}
+
+impl Device {
+    fn end(core: &mut Core, bio: BioId, me: PartId) {
+        let cpu = core.bios[bio.0].thread.map_or(0, |thread| core.cpus.cpu_of(thread));
+        core.interrupt(cpu, Cost::cycles(2_000), me, u64::from(bio.0));
+    }
+}
+
+impl Part for Device {
+    fn submit(&mut self, core: &mut Core, id: BioId) {
+        let bio = core.bios[id.0];
+        assert!(bio.end() <= self.size, "{bio:?} beyond {}", self.size);
+        self.log.borrow_mut().push(Came {
+            at: core.now,
+            op: bio.op,
+            offset: bio.offset,
+            len: bio.len,
+            fua: bio.fua,
+            sync: bio.sync,
+            thread: bio.thread,
+        });
+        self.free = self.free.max(core.now) + self.request_ns + bio.len * self.kib_ns / 1024;
+        core.at(self.free, self.me, u64::from(id.0));
+    }
+
+    fn timer(&mut self, core: &mut Core, token: u64) {
+        Self::end(core, BioId(token as u32), self.me);
+    }
+
+    fn worked(&mut self, core: &mut Core, token: u64) {
+        core.complete(BioId(token as u32));
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+/// One step of a script.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    Ask(Op, u64, u64),
+    /// Past the page cache.
+    Direct(Op, u64, u64),
+    /// `fdatasync`.
+    DataSync,
+    Fsync,
+    Sleep(Time),
+}
+
+/// A request of a script that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answered {
+    pub(crate) script: usize,
+    pub(crate) step: usize,
+    pub(crate) since: Time,
+    pub(crate) at: Time,
+}
+
+struct Follower {
+    thread: ThreadId,
+    steps: VecDeque<Step>,
+    depth: usize,
+    in_flight: usize,
+    next: usize,
+    asks: bool,
+}
+
+/// Threads with a script each; when all are through, the machine stops.
+pub(crate) struct Script {
+    me: PartId,
+    target: PartId,
+    followers: Vec<Follower>,
+    answered: Rc<RefCell<Vec<Answered>>>,
+    lasts: bool,
+}
+
+const ASK_CYCLES: u64 = 3_000;
+
+impl Script {
+    fn go_on(&mut self, core: &mut Core, index: usize) {
+        let me = self.me;
+        let follower = &mut self.followers[index];
+        if follower.asks || follower.in_flight >= follower.depth {
+            return;
+        }
+        match follower.steps.front() {
+            None => {
+                let over = self.followers.iter().all(|f| f.steps.is_empty() && f.in_flight == 0);
+                if over && !self.lasts {
+                    core.stop();
+                }
+            }
+            Some(Step::Sleep(ns)) => {
+                let until = core.now + ns;
+                follower.asks = true;
+                follower.steps.pop_front();
+                follower.next += 1;
+                core.at(until, me, index as u64);
+            }
+            Some(_) => {
+                follower.asks = true;
+                core.run(follower.thread, Cost::cycles(ASK_CYCLES), me, index as u64);
+            }
+        }
+    }
+}
+
+impl Part for Script {
+    fn worked(&mut self, core: &mut Core, token: u64) {
+        let index = token as usize;
+        let (me, target) = (self.me, self.target);
+        let follower = &mut self.followers[index];
+        follower.asks = false;
+        let step = follower.steps.pop_front().unwrap();
+        let tag = (index as u64) << 32 | follower.next as u64;
+        follower.next += 1;
+        follower.in_flight += 1;
+        let bio = |op, offset, len| Bio::new(me, target, op, offset, len, tag);
+        let bio = match step {
+            Step::Ask(op, offset, len) => bio(op, offset, len),
+            Step::Direct(op, offset, len) => Bio { direct: true, ..bio(op, offset, len) },
+            Step::Fsync => bio(Op::Flush, 0, 0),
+            Step::DataSync => Bio { data_only: true, ..bio(Op::Flush, 0, 0) },
+            Step::Sleep(_) => unreachable!(),
+        };
+        core.submit(bio);
+        self.go_on(core, index);
+    }
+
+    fn done(&mut self, core: &mut Core, bio: &Bio) {
+        let (script, step) = ((bio.tag >> 32) as usize, (bio.tag & 0xffff_ffff) as usize);
+        self.answered.borrow_mut().push(Answered { script, step, since: bio.submitted, at: core.now });
+        self.followers[script].in_flight -= 1;
+        self.go_on(core, script);
+    }
+
+    fn timer(&mut self, core: &mut Core, token: u64) {
+        self.followers[token as usize].asks = false;
+        self.go_on(core, token as usize);
+    }
+}
+
+/// A machine that is being put together.
+pub(crate) struct Bed {
+    pub(crate) world: World,
+    pub(crate) answered: Rc<RefCell<Vec<Answered>>>,
+    /// Where scripts may run, as [`Cpus::thread`] takes it.
+    pub(crate) allowed: u64,
+}
+
+impl Bed {
+    /// A machine of so many CPUs.
+    pub(crate) fn new(cpus: usize, mhz: u64) -> Self {
+        let cpus = Cpus::new(CpusSpec {
+            policies: vec![PolicySpec::fixed((0..cpus).collect(), mhz * 1000)],
+            hz: 250,
+            switch: Cost::cycles(2_000),
+            power: PowerModel::default(),
+            kernel: KernelVersion::new(6, 12, 0),
+            base_khz: mhz * 1000,
+        });
+        let core = Core::new(cpus, Bank::new(Seed(1)), Seed(1));
+        Self { world: World::new(core), answered: Rc::default(), allowed: 0 }
+    }
+
+    /// A device; its part and its list.
+    pub(crate) fn device(&mut self, size: u64, request_ns: Time, mib_ns: Time) -> (PartId, Log) {
+        let log = Log::default();
+        let me = self.world.next_part();
+        let kib_ns = mib_ns / 1024;
+        let device = Device { me, size, request_ns, kib_ns, free: 0, log: Rc::clone(&log) };
+        self.world.add(Box::new(device));
+        (me, log)
+    }
+
+    /// Threads that follow scripts, with so many requests in flight each.
+    pub(crate) fn scripts(&mut self, target: PartId, depth: usize, scripts: Vec<Vec<Step>>) {
+        let me = self.world.next_part();
+        let mut followers = Vec::new();
+        for (index, steps) in scripts.into_iter().enumerate() {
+            let thread =
+                self.world.core.cpus.thread(&format!("script {index}"), Role::Workload, self.allowed);
+            self.world.core.at(self.world.core.now, me, index as u64);
+            let steps = steps.into();
+            followers.push(Follower { thread, steps, depth, in_flight: 0, next: 0, asks: true });
+        }
+        let answered = Rc::clone(&self.answered);
+        self.world.add(Box::new(Script { me, target, followers, answered, lasts: false }));
+    }
+
+    /// Runs until the scripts are through.
+    ///
+    /// # Panics
+    /// Where they are not within an hour.
+    pub(crate) fn finish(&mut self) {
+        let stopped = self.world.run(3_600_000_000_000, None, &mut ());
+        assert_eq!(stopped, Stopped::Done, "at {}", self.world.core.now);
+    }
+
+    /// CPU time by role, in nanoseconds.
+    pub(crate) fn used(&self, role: Role) -> u64 {
+        self.world.core.cpus.thread_times().filter(|(_, of, _)| *of == role).map(|(_, _, ns)| ns).sum()
+    }
+}
+
+/// Bytes written to a device.
+pub(crate) fn written(log: &Log) -> u64 {
+    log.borrow().iter().filter(|came| came.op == Op::Write).map(|came| came.len).sum()
+}
+
+/// Bytes read from a device.
+pub(crate) fn read(log: &Log) -> u64 {
+    log.borrow().iter().filter(|came| came.op == Op::Read).map(|came| came.len).sum()
+}
+
+/// How many flushes came.
+pub(crate) fn flushes(log: &Log) -> usize {
+    log.borrow().iter().filter(|came| came.op == Op::Flush).count()
+}

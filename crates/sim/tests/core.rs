@@ -1,0 +1,147 @@
+//! The core of a simulated machine: nothing is lost, time is conserved, work takes as long as the frequency makes it.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use domain::rng::Seed;
+use domain::trace::Role;
+use governors::KernelVersion;
+use sim::block::{Disk, QueueSpec, Scheduler};
+use sim::core::{Core, DeviceStats};
+use sim::cpu::{Cost, Cpus, CpusSpec, PolicySpec, PowerModel, PowerState};
+use sim::disk::{Bank, DiskSpec, Op};
+use sim::jobs::{Ask, Given, JobSpec, Jobs};
+use sim::world::{Stopped, World};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn job() -> JobSpec {
+    JobSpec {
+        name: "job".into(),
+        depth: 1,
+        sleeps_on_disk: true,
+        start: 0,
+        counted_from: 0,
+        until: Some(SECOND),
+        rate_iops: None,
+        rate_bytes: None,
+        think: None,
+        submit: Cost::NONE,
+        complete: Cost::NONE,
+        byte_cycles_1024: 0,
+    }
+}
+
+fn disk(name: &str) -> DiskSpec {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/machines/disks");
+    DiskSpec::parse(&std::fs::read_to_string(format!("{folder}/{name}.toml")).unwrap()).unwrap()
+}
+
+/// A machine of so many CPUs at 1 GHz with one disk, and jobs that read or write 4 KiB at random.
+fn run(model: &str, cpus: usize, scheduler: Scheduler, jobs: &[(JobSpec, Op)], seed: u64) -> (World, Given) {
+    let power = PowerModel::new(vec![PowerState { khz: 1_000_000, busy_watts: 10.0, idle_watts: 1.0 }]);
+    let spec = disk(model);
+    let mut bank = Bank::new(Seed(seed));
+    bank.add_disk(&spec, None);
+    let cpus = CpusSpec {
+        policies: vec![PolicySpec::fixed((0..cpus).collect(), 1_000_000)],
+        hz: 250,
+        switch: Cost::NONE,
+        power,
+        kernel: KernelVersion::new(6, 1, 0),
+        base_khz: 1_000_000,
+    };
+    let core = Core::new(Cpus::new(cpus), bank, Seed(seed));
+    let mut world = World::new(core);
+    world.core.devices.push(DeviceStats::new("sda"));
+    let queue = QueueSpec { scheduler, tags: 32, most_bytes: 1 << 20, interrupt: Cost::NONE };
+    let front = world.next_part();
+    world.add(Box::new(Disk::new(front, 0, 0, spec.capacity, queue)));
+    world.attach(0, front);
+    let me = world.next_part();
+    let mut load = Jobs::new(me, front);
+    let given = load.given();
+    for (index, (spec, op)) in jobs.iter().enumerate() {
+        let mut rng = Seed(seed).stream(&format!("job {index}"));
+        let op = *op;
+        let blocks = 1 << 16;
+        let source = move || Some(Ask { op, offset: rng.below(blocks) as u64 * 4096, len: 4096 });
+        let thread = world.core.cpus.thread(&spec.name, Role::Workload, 0);
+        load.add(&mut world.core, thread, spec.clone(), Box::new(source));
+    }
+    world.add(Box::new(load));
+    assert_eq!(world.run(100 * SECOND, None, &mut ()), Stopped::Done);
+    let given = given.borrow().clone();
+    (world, given)
+}
+
+#[test]
+fn every_request_is_done_once_and_the_disk_counts_what_the_job_counts() {
+    for scheduler in [Scheduler::None, Scheduler::MqDeadline] {
+        let job = JobSpec { depth: 16, sleeps_on_disk: false, ..job() };
+        let (world, given) = run("plain-7200", 1, scheduler, &[(job.clone(), Op::Read), (job, Op::Write)], 7);
+        let sda = &world.core.devices[0];
+        assert!(world.core.bios.is_empty());
+        assert_eq!(sda.in_flight, 0);
+        assert_eq!(sda.reads.ios + sda.reads.merges, given.reads);
+        assert_eq!((sda.reads.bytes, sda.writes.bytes), (given.read_bytes, given.write_bytes));
+        assert_eq!(given.latencies.count(), given.reads + given.writes);
+    }
+}
+
+#[test]
+fn little_s_law_holds() {
+    let job = JobSpec { depth: 8, sleeps_on_disk: false, until: Some(20 * SECOND), ..job() };
+    let (_, given) = run("plain-7200", 1, Scheduler::None, &[(job, Op::Read)], 3);
+    let rate = given.reads as f64 / (given.ended - given.begun) as f64;
+    let in_flight = rate * given.latencies.mean().unwrap();
+    assert!((in_flight - 8.0).abs() < 0.1, "{in_flight}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_course_and_another_one_another() {
+    let job = JobSpec { depth: 4, sleeps_on_disk: false, ..job() };
+    let of = |seed| {
+        let (world, given) = run("plain-7200", 2, Scheduler::MqDeadline, &[(job.clone(), Op::Read)], seed);
+        (world.events(), given.ended, given.latencies.mean())
+    };
+    assert_eq!(of(1), of(1));
+    assert_ne!(of(1), of(2));
+}
+
+#[test]
+fn a_cpu_is_busy_or_idle_and_what_threads_used_is_what_it_was_busy() {
+    let cost = Cost { cycles: 20_000, stall_ns: 5_000 };
+    let job = JobSpec { submit: cost, complete: cost, ..job() };
+    let (mut world, given) = run("nvme", 2, Scheduler::None, &[(job.clone(), Op::Read), (job, Op::Read)], 1);
+    let now = world.core.now;
+    let times: Vec<_> = (0..2).map(|cpu| world.core.cpus.times(now, cpu)).collect();
+    for cpu in &times {
+        assert_eq!(cpu.busy_ns + cpu.idle_ns, now);
+        assert!(cpu.iowait_ns <= cpu.idle_ns && cpu.iowait_ns > 0);
+    }
+    let busy: u64 = times.iter().map(|cpu| cpu.busy_ns).sum();
+    assert_eq!(busy, world.core.cpus.thread_times().map(|(_, _, used)| used).sum::<u64>());
+    // Each request takes 2 x (20 µs + 5 µs) of a CPU at 1 GHz.
+    assert_eq!(busy / 50_000, given.reads);
+    let joules = world.core.cpus.joules(now);
+    let expected = (busy as f64 * 10.0 + (2 * now - busy) as f64) / 1e9;
+    assert!((joules - expected).abs() < 1e-6, "{joules} {expected}");
+}
+
+#[test]
+fn jobs_that_want_more_than_a_cpu_share_it_alike() {
+    let job = JobSpec { submit: Cost::cycles(200_000), ..job() };
+    let jobs = vec![(job, Op::Read); 3];
+    let (world, _) = run("nvme", 1, Scheduler::None, &jobs, 1);
+    let used: Vec<u64> =
+        world.core.cpus.thread_times().filter(|t| t.1 == Role::Workload).map(|t| t.2).collect();
+    let (least, most) = (used.iter().min().unwrap(), used.iter().max().unwrap());
+    assert!(used.iter().sum::<u64>() > SECOND * 98 / 100, "{used:?}");
+    assert!(most - least < SECOND / 50, "{used:?}");
+}
+
+#[test]
+fn a_rate_is_kept() {
+    let job = JobSpec { rate_iops: Some(50), until: Some(10 * SECOND), ..job() };
+    let (_, given) = run("plain-7200", 1, Scheduler::None, &[(job, Op::Read)], 1);
+    assert!((499..=501).contains(&given.reads), "{}", given.reads);
+}
