@@ -199,6 +199,14 @@ impl Geometry {
         }
     }
 
+    /// RAID10's copies on adjacent members, and those further down; (1, 1) for other levels.
+    pub const fn near_and_far(&self) -> (u32, u32) {
+        match &self.map {
+            Map::Raid10 { layout, .. } => (layout.near, layout.far),
+            Map::Linear(_) | Map::Striped(..) | Map::Mirrored | Map::Parity(_) => (1, 1),
+        }
+    }
+
     /// How many members of a stripe hold data, where the level has parity: the others hold that.
     pub const fn data_members(&self) -> u32 {
         match self.level {
