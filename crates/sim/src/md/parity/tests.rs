@@ -1,0 +1,313 @@
+//! What RAID4, 5 and 6 read and write, to the byte.
+
+use super::*;
+use crate::md::tests::{asked, bed, many, md, sum};
+use crate::testbed::{Answered, Bed, Came, Log, Step, flushes, read, written};
+use proptest::prelude::*;
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+const MS: u64 = 1_000_000;
+
+/// What an array over so many members did.
+struct Ran {
+    bed: Bed,
+    logs: Vec<Log>,
+    spec: ArraySpec,
+    me: PartId,
+}
+
+impl Ran {
+    fn bytes(&self) -> (u64, u64) {
+        (sum(&self.logs, read), sum(&self.logs, written))
+    }
+
+    fn counter(&self, wanted: &str) -> u64 {
+        let mut found = None;
+        self.bed.world.part(self.me).counters(&mut |name, value| {
+            if name == wanted {
+                found = Some(value);
+            }
+        });
+        found.unwrap()
+    }
+}
+
+/// Passes requests on as writeback does: nobody waits for them.
+struct NobodyWaits {
+    me: PartId,
+    below: PartId,
+}
+
+impl Part for NobodyWaits {
+    fn submit(&mut self, core: &mut Core, id: BioId) {
+        let bio = core.bios[id.0];
+        let on = Bio::new(self.me, self.below, bio.op, bio.offset, bio.len, u64::from(id.0));
+        core.submit(Bio { sync: false, ..on });
+    }
+
+    fn done(&mut self, core: &mut Core, bio: &Bio) {
+        core.complete(BioId(bio.tag as u32));
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Setup {
+    level: MdLevel,
+    members: u32,
+    missing: Option<u32>,
+    depth: usize,
+    waited_for: bool,
+    spec: ParitySpec,
+}
+
+impl Setup {
+    fn new(level: MdLevel, members: u32) -> Self {
+        let spec = ParitySpec::default();
+        Self { level, members, missing: None, depth: 1, waited_for: true, spec }
+    }
+
+    fn run(self, scripts: Vec<Vec<Step>>) -> Ran {
+        let missing: Vec<u32> = self.missing.into_iter().collect();
+        let (mut bed, spec, logs) = bed(&md(self.level, None), self.members, &missing);
+        let me = bed.world.next_part();
+        let array = Parity::new(&mut bed.world.core, me, 0, &spec, self.spec);
+        bed.world.add(Box::new(array));
+        let mut target = me;
+        if !self.waited_for {
+            let on = bed.world.next_part();
+            target = bed.world.add(Box::new(NobodyWaits { me: on, below: me }));
+        }
+        let steps: usize = scripts.iter().flatten().filter(|step| !matches!(step, Step::Sleep(_))).count();
+        bed.scripts(target, self.depth, scripts);
+        bed.finish();
+        assert_eq!(bed.answered.borrow().len(), steps);
+        assert!(bed.world.core.bios.is_empty() || self.spec.resync.is_some(), "requests are left");
+        Ran { bed, logs, spec, me }
+    }
+}
+
+fn write(offset: u64, len: u64) -> Vec<Step> {
+    vec![Step::Ask(Op::Write, offset, len)]
+}
+
+#[test]
+fn a_full_stripe_is_written_without_reading() {
+    for (level, members, parities) in [(MdLevel::Raid4, 3, 1), (MdLevel::Raid5, 5, 1), (MdLevel::Raid6, 6, 2)]
+    {
+        let row = 64 * KIB * u64::from(members - parities);
+        for waited_for in [true, false] {
+            let setup = Setup { waited_for, ..Setup::new(level, members) };
+            let ran = setup.run(vec![write(0, 2 * row)]);
+            assert_eq!(ran.bytes(), (0, 2 * 64 * KIB * u64::from(members)), "{level:?} {waited_for}");
+            assert_eq!(ran.counter("stripes_reconstructed"), 32);
+            // Fifteen of each sixteen join the first one's batch.
+            assert_eq!(ran.counter("stripes_batched"), 30);
+        }
+    }
+}
+
+#[test]
+fn a_small_write_reads_what_is_less() {
+    let check = |level, members, blocks, reads: u64, writes: u64| {
+        for waited_for in [true, false] {
+            let setup = Setup { waited_for, ..Setup::new(level, members) };
+            let steps = (0..blocks).map(|n| Step::Ask(Op::Write, n * 64 * KIB, 4 * KIB)).collect();
+            let ran = Setup { depth: 8, ..setup }.run(vec![steps]);
+            assert_eq!(ran.bytes(), (reads * 4 * KIB, writes * 4 * KIB), "{level:?} {members} {blocks}");
+        }
+    };
+    check(MdLevel::Raid5, 5, 1, 2, 2);
+    // Of two data blocks the other one is read: less than the old data and the parity.
+    check(MdLevel::Raid5, 3, 1, 1, 2);
+    // As much either way: reconstruction.
+    check(MdLevel::Raid5, 4, 1, 2, 2);
+    check(MdLevel::Raid6, 6, 1, 3, 3);
+    check(MdLevel::Raid6, 8, 1, 3, 3);
+}
+
+#[test]
+fn what_the_cache_has_is_not_read_again() {
+    let again = |n| vec![Step::Ask(Op::Write, 0, 4 * KIB); n];
+    let ran = Setup::new(MdLevel::Raid5, 5).run(vec![again(10)]);
+    assert_eq!(ran.bytes(), (2 * 4 * KIB, 20 * 4 * KIB));
+    assert_eq!(ran.counter("stripes_modified"), 10);
+}
+
+#[test]
+fn a_part_of_a_block_is_read_before_it_is_written() {
+    let ran = Setup::new(MdLevel::Raid5, 5).run(vec![write(512, 1024)]);
+    assert_eq!(ran.bytes(), (2 * 4 * KIB, 2 * 4 * KIB));
+}
+
+#[test]
+fn writes_that_nobody_waits_for_gather_in_their_stripe() {
+    // Four writes make a full row, one after the other, from one context each.
+    let steps: Vec<Step> = (0..4).map(|n| Step::Ask(Op::Write, n * 64 * KIB, 64 * KIB)).collect();
+    let busy: Vec<Step> = (0..40).map(|n| Step::Ask(Op::Write, (n + 9) * 256 * KIB, 4 * KIB)).collect();
+    let setup = Setup { waited_for: false, depth: 8, ..Setup::new(MdLevel::Raid5, 5) };
+    let ran = setup.run(vec![busy, steps]);
+    let (reads, writes) = ran.bytes();
+    assert_eq!((reads, writes), (40 * 2 * 4 * KIB, 5 * 64 * KIB + 40 * 2 * 4 * KIB), "no row was read");
+}
+
+#[test]
+fn reads_pass_the_cache_by_and_degraded_ones_read_all_others() {
+    let reads = |n: u64| (0..n).map(|n| Step::Ask(Op::Read, n * 64 * KIB, 64 * KIB)).collect::<Vec<_>>();
+    let ran = Setup::new(MdLevel::Raid5, 4).run(vec![reads(12)]);
+    assert_eq!((ran.bytes(), ran.counter("stripes_handled")), ((12 * 64 * KIB, 0), 0));
+    let degraded = Setup { missing: Some(0), ..Setup::new(MdLevel::Raid5, 4) };
+    // In three of four rows of four the first member has data: one chunk each, for which three are read.
+    let ran = degraded.run(vec![reads(12)]);
+    assert_eq!(
+        ran.bytes(),
+        ((9 + 3 * 3 - 2 * 3) * 64 * KIB, 0),
+        "what the cache has by then is not read again"
+    );
+    assert_eq!(ran.logs[0].borrow().len(), 0);
+}
+
+#[test]
+fn a_degraded_array_writes_what_there_is() {
+    for (level, members) in [(MdLevel::Raid5, 5), (MdLevel::Raid6, 6)] {
+        for missing in 0..members {
+            let setup = Setup { missing: Some(missing), ..Setup::new(level, members) };
+            let data = u64::from(members) - if level == MdLevel::Raid5 { 1 } else { 2 };
+            let ran = setup.run(vec![write(0, data * 64 * KIB)]);
+            assert_eq!(ran.bytes(), (0, u64::from(members - 1) * 64 * KIB), "{level:?} without {missing}");
+            let one = setup.run(vec![write(0, 4 * KIB)]);
+            let stripe = ran.spec.geometry.stripe(0);
+            let (reads, writes) = one.bytes();
+            let lost_parity = stripe.parity == missing || stripe.second == Some(missing);
+            let lost_own = stripe.data(0) == missing;
+            let parities = u64::from(members) - data;
+            let wanted = 1 + parities - u64::from(lost_parity || lost_own);
+            assert_eq!(writes, wanted * 4 * KIB, "{level:?} without {missing}");
+            assert!(reads <= u64::from(members) * 4 * KIB, "{reads}");
+        }
+    }
+}
+
+#[test]
+fn a_rebuild_reads_all_others_once_and_writes_the_new_member_once() {
+    for (level, members) in [(MdLevel::Raid5, 4), (MdLevel::Raid6, 5)] {
+        let mut setup = Setup::new(level, members);
+        setup.spec.resync = Some(ResyncSpec::new(Repair::Rebuild(members - 1)));
+        let ran = setup.run(vec![vec![Step::Sleep(60_000 * MS), Step::Fsync]]);
+        let used = ran.spec.geometry.used().get();
+        assert_eq!(ran.logs.last().map(written), Some(used));
+        assert_eq!(ran.bytes(), (used * u64::from(members - 1), used), "{level:?}");
+    }
+}
+
+#[test]
+fn the_first_resync_reads_everything_and_writes_parities_that_are_wrong() {
+    for (content, share) in [(Content::Agrees, 0), (Content::Differs, 1)] {
+        let mut setup = Setup::new(MdLevel::Raid5, 4);
+        setup.spec.resync = Some(ResyncSpec::new(Repair::Resync(content)));
+        let ran = setup.run(vec![vec![Step::Sleep(60_000 * MS), Step::Fsync]]);
+        let used = ran.spec.geometry.used().get();
+        assert_eq!(ran.bytes(), (4 * used, share * used));
+    }
+}
+
+#[test]
+fn a_small_cache_makes_submitters_wait_and_grows() {
+    let mut setup = Setup { depth: 64, ..Setup::new(MdLevel::Raid5, 4) };
+    setup.spec.stripe_cache_size = 17;
+    let size = 3 * 64 * MIB;
+    let mut second = many(Op::Write, size);
+    second.extend([Step::Sleep(60_000 * MS), Step::Fsync]);
+    let ran = setup.run(vec![many(Op::Write, size), second]);
+    assert!(ran.counter("stripe_waits") > 0 && ran.counter("stripe_cache_size") > 17);
+    assert_eq!(ran.counter("stripe_cache_active"), 0);
+}
+
+#[test]
+fn the_arrays_thread_does_the_work_or_its_group_does() {
+    let busy = |ran: &Ran, name: &str| -> u64 {
+        let threads = ran.bed.world.core.cpus.thread_times();
+        threads.filter(|(thread, ..)| thread.contains(name)).map(|(_, _, ns)| ns).sum()
+    };
+    let mut setup = Setup { depth: 16, ..Setup::new(MdLevel::Raid5, 5) };
+    let steps = vec![many(Op::Write, 4 * 64 * MIB)];
+    let alone = setup.run(steps.clone());
+    assert!(busy(&alone, "md0_raid5") > 0);
+    setup.spec.group_threads = 2;
+    let group = setup.run(steps);
+    assert!(busy(&group, "raid5wq") > 10 * busy(&group, "md0_raid5"));
+    assert_eq!(alone.bytes().1, group.bytes().1);
+}
+
+#[test]
+fn a_bitmap_is_written_first() {
+    let mut setup = Setup::new(MdLevel::Raid5, 4);
+    setup.spec.bitmap = Some(BitmapSpec::default());
+    let ran =
+        setup.run(vec![vec![Step::Ask(Op::Write, 0, 192 * KIB), Step::Sleep(20_000 * MS), Step::Fsync]]);
+    for log in &ran.logs {
+        let log = log.borrow();
+        assert!(log[0].op == Op::Flush && log[1].fua && log[1].len == 4 * KIB, "{log:?}");
+        assert!(log[2].at > log[1].at + MS && log[2].op == Op::Write && log[2].offset >= MIB);
+    }
+    // The page is written once more, when its bits are cleared; and the script flushes.
+    assert_eq!(ran.logs.iter().map(flushes).sum::<usize>(), 4 * 3);
+    assert_eq!(ran.bytes().1, 4 * (64 + 2 * 4) * KIB);
+}
+
+/// What came to each member, and what was answered when.
+type Course = (Vec<Vec<Came>>, Vec<Answered>);
+
+#[test]
+fn the_same_requests_take_the_same_course() {
+    let course = || -> Course {
+        let setup = Setup { depth: 8, ..Setup::new(MdLevel::Raid6, 6) };
+        let ran = setup.run(vec![many(Op::Write, 4 * 64 * MIB), many(Op::Read, 4 * 64 * MIB)]);
+        let answered = ran.bed.answered.borrow().clone();
+        (ran.logs.iter().map(|log| log.borrow().clone()).collect(), answered)
+    };
+    assert_eq!(course(), course());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    /// Whatever comes, everything is answered, the cache is free again, and each write reached as many members as it
+    /// has to at least.
+    #[test]
+    fn everything_is_answered(
+        six: bool,
+        members in 4_u32..7,
+        missing in prop::option::of(0_u32..4),
+        cache in 17_u32..300,
+        group_threads in 0_u32..3,
+        waited_for: bool,
+        bitmap: bool,
+        rebuilds: bool,
+        depth in 1_usize..40,
+        asks in prop::collection::vec((any::<bool>(), 0_u64..3000, 1_u64..600, any::<bool>()), 1..60),
+    ) {
+        let level = if six { MdLevel::Raid6 } else { MdLevel::Raid5 };
+        let mut setup = Setup { missing, depth, waited_for, ..Setup::new(level, members) };
+        setup.spec.stripe_cache_size = cache;
+        setup.spec.group_threads = group_threads;
+        setup.spec.bitmap = bitmap.then(BitmapSpec::default);
+        if rebuilds && missing.is_none() {
+            setup.spec.resync = Some(ResyncSpec::new(Repair::Rebuild(0)));
+        }
+        let step = |(reads, at, len, sectors): &(bool, u64, u64, bool)| {
+            let unit = if *sectors { 512 } else { 4096 };
+            Step::Ask(if *reads { Op::Read } else { Op::Write }, at * unit, len * unit)
+        };
+        let mut steps: Vec<Step> = asks.iter().map(step).collect();
+        // Stripes are free a little later than their requests are answered.
+        steps.extend([Step::Sleep(1000 * MS), Step::Fsync]);
+        let writes: Vec<Step> = steps.iter().filter(|s| matches!(s, Step::Ask(Op::Write, ..))).copied().collect();
+        let ran = setup.run(vec![steps]);
+        let has_lost = missing.is_some() || setup.spec.resync.is_some();
+        prop_assert!(has_lost || ran.bytes().1 >= asked(&writes).min(1));
+        if setup.spec.resync.is_none() {
+            prop_assert_eq!(ran.counter("stripe_cache_active"), 0);
+        }
+        prop_assert_eq!(ran.bed.world.core.devices[0].in_flight, 0);
+    }
+}
