@@ -12,7 +12,7 @@ mod policy;
 mod power;
 mod tracking;
 
-pub use policy::PolicySpec;
+pub use policy::{Chooser, PolicySpec};
 pub use power::{PowerModel, PowerState};
 
 use policy::{Policy, Seen, Seen1};
@@ -498,6 +498,7 @@ impl Cpus {
         if was_idle {
             self.busy += 1;
             self.rebalance(now, queue);
+            self.watch(now, queue, self.cpus[cpu].policy);
         }
         self.cpus[cpu].dispatched = now;
         let entry = &mut self.threads[thread.0 as usize];
@@ -674,7 +675,7 @@ impl Cpus {
                 return;
             }
             self.cpus[cpu].hooked = now;
-        } else if !self.tracks && !self.policies[policy].is_due(now) {
+        } else if !self.policies[policy].minds_disks() && !self.policies[policy].is_due(now) {
             return;
         }
         let seen = self.look(now, policy);
@@ -684,6 +685,32 @@ impl Cpus {
         self.seen = seen;
         if let Some(request) = request {
             self.request(now, queue, policy, request);
+        }
+    }
+
+    /// Plans the hardware's next look at a policy that is not idle.
+    fn watch(&mut self, now: Time, queue: &mut Queue<Event>, policy: usize) {
+        let entry = &mut self.policies[policy];
+        if let Some(due) = entry.hardware_due()
+            && !entry.watched
+        {
+            entry.watched = true;
+            queue.plan(due.max(now), Event::Hardware(policy as u32));
+        }
+    }
+
+    /// The hardware looks at a policy.
+    pub(crate) fn hardware(&mut self, now: Time, queue: &mut Queue<Event>, policy: usize) {
+        let seen = self.look(now, policy);
+        self.policies[policy].watched = false;
+        let request = self.policies[policy].act(now, &Seen(&seen));
+        self.seen = seen;
+        if let Some(request) = request {
+            self.request(now, queue, policy, request);
+        }
+        let busy = self.policies[policy].spec.cpus.iter().any(|cpu| self.cpus[*cpu].busy);
+        if busy {
+            self.watch(now, queue, policy);
         }
     }
 

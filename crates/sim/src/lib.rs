@@ -4,6 +4,7 @@
 //!
 //! [`core`] is where to begin: what a part of a machine is, and how parts speak. [`world`] lets time pass.
 
+pub mod assemble;
 pub mod block;
 pub mod core;
 pub mod cpu;
