@@ -167,6 +167,21 @@ pub struct Run {
     /// Make the study's files in this folder [default: `work` in the notebook]
     #[arg(long, value_name = "DIR")]
     pub work: Option<PathBuf>,
+    /// Where: on this host, or on a simulated machine
+    #[arg(long, value_enum, default_value_t = On::Host)]
+    pub on: On,
+    /// The simulated machine: a name (`lab`) or a file [default: the study's]
+    #[arg(long, value_name = "MACHINE")]
+    pub machine: Option<String>,
+}
+
+/// On what kind of machine a study runs; lab machines have commands of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum On {
+    /// This machine
+    Host,
+    /// A model
+    Sim,
 }
 
 #[derive(Debug, Subcommand)]

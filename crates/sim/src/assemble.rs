@@ -94,6 +94,7 @@ pub fn assemble(order: &Order<'_>) -> Result<Assembled, BenchError> {
         });
     }
     let cpus = Cpus::new(CpusSpec {
+        idle: governing.idle()?,
         policies: governing.policies()?,
         hz: machine.hz,
         switch: machine.costs.once("switch"),

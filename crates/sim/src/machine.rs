@@ -5,6 +5,7 @@
 
 mod cost;
 mod file;
+mod inventory;
 
 pub use cost::{COSTS, CostName, Costs};
 

@@ -48,6 +48,7 @@ fn run(model: &str, cpus: usize, scheduler: Scheduler, jobs: &[(JobSpec, Op)], s
         power,
         kernel: KernelVersion::new(6, 1, 0),
         base_khz: 1_000_000,
+        idle: None,
     };
     let core = Core::new(Cpus::new(cpus), bank, Seed(seed));
     let mut world = World::new(core);

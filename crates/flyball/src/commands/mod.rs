@@ -12,6 +12,7 @@ mod paperwork;
 mod read;
 mod record;
 mod run;
+mod simulate;
 mod stacks;
 mod tune;
 mod undo;

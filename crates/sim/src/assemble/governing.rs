@@ -1,7 +1,7 @@
 //! Which policies a machine has, and who chooses their frequency, once a cell's settings are made.
 
 use super::{number, refused};
-use crate::cpu::{Chooser, PolicySpec};
+use crate::cpu::{Chooser, IdleSpec, PolicySpec};
 use crate::machine::{Driver, MachineSpec};
 use domain::bench::BenchError;
 use domain::setting::SettingRequest;
@@ -12,7 +12,7 @@ use governors::autonomous::{AutonomousSpec, Epp};
 use governors::hwp::{DynamicBoost, HWP_PREFERENCES, Hwp};
 use governors::intel_pstate::{Algorithm, IntelPolicy, IntelPstate, PmProfile, Ratios, Turbo};
 use governors::{FrequencyTable, Governor, Policy as View};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The settings of cpufreq that a cell may make, at what the machine starts with.
 pub(super) struct Governing<'a> {
@@ -26,6 +26,9 @@ pub(super) struct Governing<'a> {
     turbo: Turbo,
     percent: [Option<u32>; 2],
     boost: DynamicBoost,
+    idle_governor: String,
+    /// Idle states that are switched off, by name.
+    disabled: BTreeSet<String>,
 }
 
 /// The bus clock of Intel's parts since Nehalem's successors.
@@ -44,6 +47,8 @@ impl<'a> Governing<'a> {
             turbo: Turbo::On,
             percent: [None; 2],
             boost: DynamicBoost::Off,
+            idle_governor: "menu".to_owned(),
+            disabled: BTreeSet::new(),
         }
     }
 
@@ -54,6 +59,9 @@ impl<'a> Governing<'a> {
             || refused(request, &format!("the machine `{}` has {}", self.machine.name, about(driver)));
         let value = request.value.trim();
         let name = request.setting.name.as_str();
+        if let Some(before) = self.set_idle(request)? {
+            return Ok((before, request.value.clone()));
+        }
         if driver == Driver::None {
             return Err(missing());
         }
@@ -100,6 +108,42 @@ impl<'a> Governing<'a> {
             },
         };
         Ok((before, request.value.clone()))
+    }
+
+    /// A setting of cpuidle: what it was before; `None` where it is none.
+    fn set_idle(&mut self, request: &SettingRequest) -> Result<Option<String>, BenchError> {
+        let name = request.setting.name.as_str();
+        if name == "idle_governor" {
+            return Ok(Some(std::mem::replace(&mut self.idle_governor, request.value.trim().to_owned())));
+        }
+        let Some(state) = name.strip_prefix("idle.").and_then(|rest| rest.strip_suffix(".disable")) else {
+            return Ok(None);
+        };
+        if !self.machine.cpu.idle.iter().any(|known| known.name == state) {
+            return Err(refused(
+                request,
+                &format!("the machine `{}` has no idle state of this name", self.machine.name),
+            ));
+        }
+        let before = match request.value.trim() {
+            "1" => !self.disabled.insert(state.to_owned()),
+            "0" => self.disabled.remove(state),
+            _ => return Err(refused(request, "it is 0 or 1")),
+        };
+        Ok(Some(u8::from(before).to_string()))
+    }
+
+    /// The machine's idle states.
+    pub(super) fn idle(&self) -> Result<Option<IdleSpec>, BenchError> {
+        let states = self.machine.cpu.idle.clone();
+        if states.is_empty() {
+            return Ok(None);
+        }
+        let tick = Nanos::new(1_000_000_000 / self.machine.hz);
+        let mut spec = IdleSpec::new(states, &self.idle_governor, self.machine.kernel, tick)
+            .map_err(|error| unsupported(&error.to_string()))?;
+        spec.disabled = spec.states.iter().map(|state| self.disabled.contains(&state.name)).collect();
+        Ok(Some(spec))
     }
 
     fn share(&mut self, which: usize, request: &SettingRequest) -> Result<String, BenchError> {
