@@ -40,11 +40,11 @@ pub struct Simulated {
 /// longer than the study allows, or the model is stuck.
 pub fn simulate(order: &Order<'_>, sink: &mut dyn Sink) -> Result<Simulated, BenchError> {
     let Assembled { mut world, ground, settings } = assemble(order)?;
-    let Load { mut specs, reports } = loads::of(order, ground)?;
+    let Load { jobs: specs, reports } = loads::of(order, ground)?;
     let me = world.next_part();
     let mut jobs = Jobs::new(me, ground.part);
     let given = jobs.given();
-    for (spec, source) in specs.drain(..) {
+    for (spec, source) in specs {
         let thread = world.core.cpus.thread(&spec.name, domain::trace::Role::Workload, 0);
         jobs.add(&mut world.core, thread, spec, source);
     }
@@ -96,6 +96,15 @@ pub fn simulate(order: &Order<'_>, sink: &mut dyn Sink) -> Result<Simulated, Ben
     };
     let events = world.events();
     Ok(Simulated { measurement, settings, environment: environment(order.machine), events })
+}
+
+/// Whether a cell can be simulated: machine, storage, settings and load are put together, and nothing is run.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn check(order: &Order<'_>) -> Result<(), BenchError> {
+    let assembled = assemble(order)?;
+    loads::of(order, assembled.ground).map(drop)
 }
 
 /// What a report shows of the machine.

