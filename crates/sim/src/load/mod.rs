@@ -1,13 +1,15 @@
 //! What a load asks for: which requests, in which order, until when, without knowing who carries them out.
 //!
-//! A study's workload becomes a [`FioJob`]. Options whose effect on timing
+//! A study's workload becomes a [`FioJob`] or a [`DdLoad`]. Options whose effect on timing
 //! is not modelled are errors that name them: a simulation that passed one over would answer another question.
 
+mod dd;
 mod fio;
 mod offsets;
 mod stream;
 mod value;
 
+pub use dd::{Copied, DdLoad, DdRequests};
 pub use fio::{
     Advice, Caching, Depth, Ending, Engine, FioJob, Pace, PerDirection, Rate, Seeding, SyncedWrites, Syncs,
     Think, ThinkAfter,
@@ -36,6 +38,9 @@ pub const FIO_METRICS: [&str; 14] = [
     "cpu_system",
     "context_switches",
 ];
+
+/// The metrics that a dd workload reports on a host.
+pub const DD_METRICS: [&str; 3] = ["throughput", "iops", "elapsed"];
 
 /// A workload's option that cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
