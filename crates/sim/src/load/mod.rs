@@ -1,12 +1,13 @@
 //! What a load asks for: which requests, in which order, until when, without knowing who carries them out.
 //!
-//! A study's workload becomes a [`FioJob`] or a [`DdLoad`]. Options whose effect on timing
+//! A study's workload becomes a [`FioJob`] or a [`DdLoad`], a recorded trace a [`Trace`]. Options whose effect on timing
 //! is not modelled are errors that name them: a simulation that passed one over would answer another question.
 
 mod dd;
 mod fio;
 mod offsets;
 mod stream;
+mod trace;
 mod value;
 
 pub use dd::{Copied, DdLoad, DdRequests};
@@ -18,6 +19,7 @@ pub use offsets::{
     Access, Ask, BlockSizes, Coverage, Distribution, Mix, Pattern, PatternSpec, RunOf, Span, Zone,
 };
 pub use stream::{Step, Stream};
+pub use trace::{BlkEvent, Trace, TraceAction, TraceError, TraceRequest, read_blkparse, read_iolog};
 
 use thiserror::Error;
 
