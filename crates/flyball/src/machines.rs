@@ -15,7 +15,17 @@ macro_rules! shipped {
 }
 
 /// The shipped machines: name and file.
-pub const SHIPPED: &[(&str, &str)] = shipped!["lab"];
+pub const SHIPPED: &[(&str, &str)] = shipped![
+    "lab",
+    "p4-2002",
+    "pentium4-2800",
+    "server-nvme",
+    "skylake-leap421",
+    "skylake-leap422",
+    "wd-green-server",
+    "xeon-e5-acpi",
+    "xeon-e5-pstate"
+];
 
 /// A machine with its text, by which it is told from others.
 pub struct Named {
