@@ -14,6 +14,7 @@ pub mod disk;
 pub mod jobs;
 pub mod load;
 pub mod machine;
+pub mod md;
 pub mod memory;
 mod quantity;
 pub mod queue;

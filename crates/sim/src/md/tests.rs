@@ -1,0 +1,226 @@
+//! What arrays do to their members: counts that have to be exact.
+
+use super::*;
+use crate::core::PartId;
+use crate::disk::Op;
+use crate::testbed::{Bed, Log, Step, flushes, read, written};
+use domain::stack::{Bitmap, Lvm, Md, MdLevel, Resync};
+use domain::units::Bytes;
+use governors::KernelVersion;
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+const SIZE: u64 = 64 * MIB;
+const MS: u64 = 1_000_000;
+
+pub(super) fn md(level: MdLevel, layout: Option<&str>) -> Md {
+    Md {
+        level,
+        layout: layout.map(str::to_owned),
+        chunk: Some(Bytes::from_kib(64)),
+        bitmap: Bitmap::None,
+        spares: 0,
+        missing: 0,
+        resync: Resync::Skip,
+        stripe_cache_size: None,
+        group_thread_cnt: None,
+    }
+}
+
+/// A machine with devices of 64 MiB that take 1 ms a request and 10 ms a MiB, and what an array over them is.
+pub(super) fn bed(md: &Md, members: u32, missing: &[u32]) -> (Bed, ArraySpec, Vec<Log>) {
+    let mut bed = Bed::new(4, 1000);
+    let devices: Vec<(PartId, Log)> = (0..members).map(|_| bed.device(SIZE + MIB, MS, 10 * MS)).collect();
+    let geometry = Geometry::over(md, members, Bytes::new(SIZE)).unwrap();
+    let member = |part| Member { part, rotational: true };
+    let there =
+        |(role, (part, _)): (u32, &(PartId, Log))| (!missing.contains(&role)).then_some(member(*part));
+    let spec = ArraySpec {
+        name: "md0".into(),
+        geometry,
+        members: (0..).zip(&devices).map(there).collect(),
+        data_offset: Bytes::from_mib(1),
+        kernel: KernelVersion::new(6, 12, 0),
+        costs: MdCosts::default(),
+    };
+    bed.world.core.devices.push(crate::core::DeviceStats::new("md0"));
+    (bed, spec, devices.into_iter().map(|(_, log)| log).collect())
+}
+
+/// An array without resync or bitmap, put into the machine.
+fn stand(bed: &mut Bed, spec: &ArraySpec) -> PartId {
+    let me = bed.world.next_part();
+    match spec.geometry.level() {
+        MdLevel::Linear | MdLevel::Raid0 => bed.world.add(Box::new(Striped::new(me, 0, spec))),
+        _ => {
+            let mirror = Mirror::new(&mut bed.world.core, me, 0, spec, None, None);
+            bed.world.add(Box::new(mirror))
+        }
+    }
+}
+
+pub(super) fn sum(logs: &[Log], of: impl Fn(&Log) -> u64) -> u64 {
+    logs.iter().map(of).sum()
+}
+
+/// Requests of many sizes at many places, each within the array.
+pub(super) fn many(op: Op, size: u64) -> Vec<Step> {
+    let lens = [4 * KIB, 64 * KIB, 128 * KIB, 12 * KIB, 1024 * KIB, 512, 68 * KIB];
+    let place = |nth: u64, len| (nth * 1_234_567 * 4 * KIB) % (size - len) / (4 * KIB) * (4 * KIB);
+    (0..70).map(|nth| Step::Ask(op, place(nth, lens[nth as usize % 7]), lens[nth as usize % 7])).collect()
+}
+
+pub(super) fn asked(steps: &[Step]) -> u64 {
+    let len = |step: &Step| if let Step::Ask(_, _, len) = step { *len } else { 0 };
+    steps.iter().map(len).sum()
+}
+
+#[test]
+fn every_byte_goes_to_as_many_members_as_have_copies_and_is_read_from_one() {
+    let arrays = [
+        (MdLevel::Linear, None, 3),
+        (MdLevel::Raid0, None, 4),
+        (MdLevel::Raid1, None, 3),
+        (MdLevel::Raid10, Some("n2"), 4),
+        (MdLevel::Raid10, Some("n3"), 5),
+        (MdLevel::Raid10, Some("f2"), 3),
+        (MdLevel::Raid10, Some("o2"), 4),
+    ];
+    for (level, layout, members) in arrays {
+        for depth in [1, 16] {
+            let (mut bed, spec, logs) = bed(&md(level, layout), members, &[]);
+            let array = stand(&mut bed, &spec);
+            let size = spec.geometry.size().get();
+            let (writes, reads) = (many(Op::Write, size), many(Op::Read, size));
+            let (wrote, has_read) = (asked(&writes), asked(&reads));
+            let mut all = writes;
+            all.extend(reads);
+            all.push(Step::Fsync);
+            let steps = all.len();
+            bed.scripts(array, depth, vec![all]);
+            bed.finish();
+            let copies = u64::from(spec.geometry.copies());
+            assert_eq!(sum(&logs, written), wrote * copies, "{level:?} {layout:?}");
+            assert_eq!(sum(&logs, read), has_read, "{level:?} {layout:?}");
+            assert_eq!(logs.iter().map(flushes).sum::<usize>(), members as usize);
+            assert_eq!(bed.answered.borrow().len(), steps);
+            let stats = &bed.world.core.devices[0];
+            assert_eq!((stats.writes.bytes, stats.reads.bytes, stats.in_flight), (wrote, has_read, 0));
+            assert!(bed.world.core.bios.is_empty(), "requests are left");
+        }
+    }
+}
+
+#[test]
+fn a_mirror_with_a_missing_member_reads_and_writes_the_others() {
+    for (level, layout, members) in [(MdLevel::Raid1, None, 2), (MdLevel::Raid10, Some("n2"), 4)] {
+        let (mut bed, spec, logs) = bed(&md(level, layout), members, &[1]);
+        let array = stand(&mut bed, &spec);
+        let len = 256 * KIB;
+        bed.scripts(array, 1, vec![vec![Step::Ask(Op::Write, 0, len), Step::Ask(Op::Read, 0, len)]]);
+        bed.finish();
+        assert_eq!(logs[1].borrow().len(), 0);
+        let half = if level == MdLevel::Raid10 { len / 2 } else { 0 };
+        assert_eq!((sum(&logs, written), sum(&logs, read)), (len + half, len));
+    }
+}
+
+#[test]
+fn a_mirror_reads_a_sequential_stream_from_one_member_and_two_streams_from_two() {
+    let stream = |from: u64| (0..64).map(|n| Step::Ask(Op::Read, from + n * 64 * KIB, 64 * KIB)).collect();
+    let (mut bed, spec, logs) = bed(&md(MdLevel::Raid1, None), 2, &[]);
+    let array = stand(&mut bed, &spec);
+    bed.scripts(array, 1, vec![stream(0), stream(32 * MIB)]);
+    bed.finish();
+    for log in &logs {
+        let places: Vec<u64> = log.borrow().iter().map(|came| came.offset).collect();
+        assert_eq!(places.len(), 64);
+        assert!(places.windows(2).all(|pair| pair[1] == pair[0] + 64 * KIB), "{places:?}");
+    }
+}
+
+#[test]
+fn far_copies_are_read_from_the_first_parts_of_the_members() {
+    let (mut bed, spec, logs) = bed(&md(MdLevel::Raid10, Some("f2")), 2, &[]);
+    let array = stand(&mut bed, &spec);
+    let size = spec.geometry.size().get();
+    bed.scripts(array, 8, vec![many(Op::Read, size)]);
+    bed.finish();
+    let all = logs.iter().flat_map(|log| log.borrow().clone()).collect::<Vec<_>>();
+    assert!(all.iter().all(|came| came.offset < MIB + SIZE / 2), "the outer half has everything");
+}
+
+#[test]
+fn a_bitmap_is_on_all_members_before_the_data_and_cleared_later() {
+    let (mut bed, spec, logs) = bed(&md(MdLevel::Raid1, None), 2, &[]);
+    let me = bed.world.next_part();
+    let mirror = Mirror::new(&mut bed.world.core, me, 0, &spec, Some(BitmapSpec::default()), None);
+    bed.world.add(Box::new(mirror));
+    let sleep = Step::Sleep(20_000 * MS);
+    let steps = vec![Step::Ask(Op::Write, 0, 4 * KIB), Step::Ask(Op::Write, 8 * KIB, 4 * KIB), sleep];
+    bed.scripts(me, 1, vec![steps]);
+    bed.finish();
+    for log in &logs {
+        let log = log.borrow();
+        let what: Vec<_> = log.iter().map(|came| (came.op, came.offset / KIB, came.fua)).collect();
+        let page = [(Op::Flush, MIB / KIB, false), (Op::Write, 8, true)];
+        let data = [(Op::Write, MIB / KIB, false), (Op::Write, MIB / KIB + 8, false)];
+        assert_eq!(what, [page, data, page].concat());
+        assert!(log[2].at > log[1].at + MS && log[4].at > 14_000 * MS, "{log:?}");
+    }
+}
+
+#[test]
+fn a_rebuild_reads_what_the_new_member_has_once_and_writes_it_once() {
+    for (level, layout, members) in
+        [(MdLevel::Raid1, None, 3), (MdLevel::Raid10, Some("n2"), 3), (MdLevel::Raid10, Some("f2"), 4)]
+    {
+        let (mut bed, spec, logs) = bed(&md(level, layout), members, &[]);
+        let me = bed.world.next_part();
+        let resync = Some(ResyncSpec::new(Repair::Rebuild(1)));
+        let mirror = Mirror::new(&mut bed.world.core, me, 0, &spec, None, resync);
+        bed.world.add(Box::new(mirror));
+        bed.scripts(me, 1, vec![vec![Step::Sleep(60_000 * MS), Step::Ask(Op::Read, 0, 4 * KIB)]]);
+        bed.finish();
+        assert_eq!(written(&logs[1]), spec.geometry.used().get(), "{level:?} {layout:?}");
+        assert_eq!(sum(&logs, written), spec.geometry.used().get());
+        assert_eq!(sum(&logs, read), spec.geometry.used().get() + 4 * KIB);
+    }
+}
+
+#[test]
+fn the_first_resync_of_a_raid1_copies_the_first_member_to_the_others() {
+    let (mut bed, spec, logs) = bed(&md(MdLevel::Raid1, None), 3, &[]);
+    let me = bed.world.next_part();
+    let resync = Some(ResyncSpec::new(Repair::Resync(Content::Differs)));
+    let mirror = Mirror::new(&mut bed.world.core, me, 0, &spec, None, resync);
+    bed.world.add(Box::new(mirror));
+    let reads = (0..10).map(|n| Step::Ask(Op::Read, SIZE - (n + 1) * 64 * KIB, 4 * KIB)).collect();
+    bed.scripts(me, 1, vec![reads, vec![Step::Sleep(60_000 * MS), Step::Fsync]]);
+    bed.finish();
+    assert_eq!([0, 1, 2].map(|m| read(&logs[m])), [SIZE + 40 * KIB, 0, 0], "before the resync was there");
+    assert_eq!([0, 1, 2].map(|m| written(&logs[m])), [0, SIZE, SIZE]);
+}
+
+#[test]
+fn a_logical_volume_goes_over_the_first_devices_in_whole_extents() {
+    let lvm = Lvm { stripes: Some(2), stripe_size: Bytes::from_kib(64) };
+    let members = [0, 1, 2].map(|part| Member { part: PartId(part), rotational: true });
+    let sizes = [30, 29, 3].map(Bytes::from_mib);
+    let kernel = KernelVersion::new(6, 1, 0);
+    let volume = logical_volume("dm-0", &lvm, &members, &sizes, MdCosts::FREE, kernel).unwrap();
+    assert_eq!((volume.geometry.size(), volume.members.len()), (Bytes::from_mib(56), 2));
+}
+
+#[test]
+fn the_same_requests_take_the_same_course() {
+    let course = || {
+        let (mut bed, spec, logs) = bed(&md(MdLevel::Raid10, Some("n2")), 4, &[]);
+        let array = stand(&mut bed, &spec);
+        let size = spec.geometry.size().get();
+        bed.scripts(array, 4, vec![many(Op::Write, size), many(Op::Read, size)]);
+        bed.finish();
+        (logs.iter().map(|log| log.borrow().clone()).collect::<Vec<_>>(), bed.answered.borrow().clone())
+    };
+    assert_eq!(course(), course());
+}
