@@ -84,7 +84,7 @@ impl Machines {
         let mut named = BTreeMap::new();
         let mut fallback = None;
         for cell in &plan.cells {
-            let Some(name) = asked.or(machine_of(cell)) else {
+            let Some(name) = asked.or(cell.machine.as_deref()) else {
                 let names: Vec<&str> = machines::SHIPPED.iter().map(|(name, _)| *name).collect();
                 return Err(Usage(format!(
                     "the study `{}` does not say which machine is to be simulated; give --machine NAME or a file ({} are \
@@ -108,7 +108,7 @@ impl Machines {
     }
 
     fn for_cell(&self, cell: &Cell) -> &Named {
-        machine_of(cell).and_then(|name| self.named.get(name)).unwrap_or_else(|| self.first())
+        cell.machine.as_ref().and_then(|name| self.named.get(name)).unwrap_or_else(|| self.first())
     }
 
     /// Which machines these are: their names, and a number that another text would not have.
@@ -328,9 +328,4 @@ fn show(plan: &Plan, machines: &Machines, seed: Option<u64>) -> Result<End> {
     }
     put(&text)?;
     Ok(End::Done)
-}
-
-/// The machine that a cell names.
-fn machine_of(_: &Cell) -> Option<&str> {
-    None
 }

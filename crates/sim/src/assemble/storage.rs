@@ -6,10 +6,11 @@ use crate::core::{DeviceStats, PartId};
 use crate::crypt::{self, AesInstructions, CryptCosts, CryptSpec, Limits};
 use crate::disk::spec::MediumSpec;
 use crate::machine::DiskEntry;
+use crate::md::{ArraySpec, BitmapSpec, Geometry, MdCosts, Member, Mirror, Striped, logical_volume};
 use crate::memory::{Memory, MemorySpec};
 use crate::world::World;
 use domain::bench::BenchError;
-use domain::stack::{Crypt, Devices, Layer, Made, Part as Kind, Stack};
+use domain::stack::{Bitmap, Crypt, Devices, Layer, Lvm, Made, Md, MdLevel, Part as Kind, Stack};
 use domain::study::Target;
 use domain::units::Bytes;
 use std::collections::BTreeMap;
@@ -119,12 +120,8 @@ impl Builder<'_> {
         match &layer.part {
             Kind::Devices(devices) => self.devices(&layer.name, devices),
             Kind::Crypt(options) => below.into_iter().map(|block| self.crypt(options, block)).collect(),
-            Kind::Md(_) => {
-                Err(unsupported(format!("`stack.{}`: the simulation has no arrays yet", layer.name)))
-            }
-            Kind::Lvm(_) => {
-                Err(unsupported(format!("`stack.{}`: the simulation has no volumes yet", layer.name)))
-            }
+            Kind::Md(md) => Ok(vec![self.array(&layer.name, md, &below)?]),
+            Kind::Lvm(lvm) => Ok(vec![self.volume(&layer.name, lvm, &below)?]),
             Kind::Filesystem(_) => {
                 Err(unsupported(format!("`stack.{}`: the simulation has no filesystems yet", layer.name)))
             }
@@ -246,6 +243,67 @@ impl Builder<'_> {
         Ok(Block { part: me, size, rotates: below.rotates })
     }
 
+    /// An array over all devices but its spares, which nothing asks of.
+    fn array(&mut self, layer: &str, md: &Md, below: &[Block]) -> Result<Block, BenchError> {
+        let wrong = |why: String| unsupported(format!("`stack.{layer}`: {why}"));
+        let active = below.len().saturating_sub(md.spares as usize);
+        let below = &below[..active];
+        let offset = data_offset(below.iter().map(|block| block.size).min().unwrap_or(0));
+        let sizes: Vec<Bytes> =
+            below.iter().map(|block| Bytes::new(block.size.saturating_sub(offset))).collect();
+        let geometry = Geometry::new(md, &sizes).map_err(|error| wrong(error.to_string()))?;
+        let there = active.saturating_sub(md.missing as usize);
+        let name = format!("md{}", self.count("md"));
+        let device = self.device(&name);
+        let spec = ArraySpec {
+            name,
+            geometry,
+            members: below
+                .iter()
+                .enumerate()
+                .map(|(at, block)| (at < there).then(|| block.member()))
+                .collect(),
+            data_offset: Bytes::new(offset),
+            kernel: self.order.machine.kernel,
+            costs: MdCosts::of(&self.order.machine.costs),
+        };
+        let size = spec.geometry.size().get();
+        let bitmap = (md.bitmap == Bitmap::Internal).then(BitmapSpec::default);
+        let me = self.world.next_part();
+        let core = &mut self.world.core;
+        match md.level {
+            MdLevel::Linear | MdLevel::Raid0 if there < active => {
+                return Err(wrong("it does not run without a member".into()));
+            }
+            MdLevel::Linear | MdLevel::Raid0 => self.world.add(Box::new(Striped::new(me, device, &spec))),
+            MdLevel::Raid1 | MdLevel::Raid10 => {
+                let mirror = Mirror::new(core, me, device, &spec, bitmap, None);
+                self.world.add(Box::new(mirror))
+            }
+            MdLevel::Raid4 | MdLevel::Raid5 | MdLevel::Raid6 => {
+                return Err(wrong("the simulation has no parity yet".into()));
+            }
+        };
+        Ok(Block { part: me, size, rotates: below.iter().any(|block| block.rotates) })
+    }
+
+    fn volume(&mut self, layer: &str, lvm: &Lvm, below: &[Block]) -> Result<Block, BenchError> {
+        /// Where LVM's data begins on a device.
+        const START: u64 = 1 << 20;
+        let name = format!("dm-{}", self.count("dm-"));
+        let device = self.device(&name);
+        let members: Vec<Member> = below.iter().map(|block| block.member()).collect();
+        let sizes: Vec<Bytes> =
+            below.iter().map(|block| Bytes::new(block.size.saturating_sub(START))).collect();
+        let costs = MdCosts::of(&self.order.machine.costs);
+        let spec = logical_volume(&name, lvm, &members, &sizes, costs, self.order.machine.kernel)
+            .map_err(|error| unsupported(format!("`stack.{layer}`: {error}")))?;
+        let size = spec.geometry.size().get();
+        let me = self.world.next_part();
+        self.world.add(Box::new(Striped::new(me, device, &spec)));
+        Ok(Block { part: me, size, rotates: below.iter().any(|block| block.rotates) })
+    }
+
     /// What the load works on: the top itself.
     fn ground(&mut self, top: Block) -> Result<Ground, BenchError> {
         match &self.order.study.target {
@@ -272,6 +330,31 @@ impl Builder<'_> {
         *number += 1;
         *number - 1
     }
+}
+
+impl Block {
+    const fn member(self) -> Member {
+        Member { part: self.part, rotational: self.rotates }
+    }
+}
+
+/// Where mdadm puts the data on a member of this size, with metadata 1.2 (mdadm 4.2, super1.c): behind the superblock, room for
+/// a bitmap, and headroom for a reshape, which is 128 MiB where that is no more than a thousandth.
+fn data_offset(size: u64) -> u64 {
+    const SECTOR: u64 = 512;
+    const MIB: u64 = 2048;
+    let sectors = size / SECTOR;
+    let bitmap = match sectors {
+        ..128 => 0,
+        small if small - 128 < 200 * 1024 * MIB => 8,
+        _ => 256,
+    };
+    let mut headroom = 128 * MIB;
+    while headroom << 10 > sectors {
+        headroom >>= 1;
+    }
+    let data = 24 + bitmap + headroom + 8;
+    if data > MIB { data.next_multiple_of(MIB) * SECTOR } else { data.next_multiple_of(8) * SECTOR }
 }
 
 /// `sda` to `sdz`, `sdaa` and on.
