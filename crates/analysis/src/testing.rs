@@ -19,6 +19,7 @@ pub fn study(factors: &[(&str, &[&str])]) -> Study {
         settings: vec![],
         stack: domain::stack::Changes::new(),
         kernel: None,
+        machine: None,
     };
     let factor = |(name, levels): &(&str, &[&str])| Factor {
         name: (*name).into(),
@@ -35,6 +36,8 @@ pub fn study(factors: &[(&str, &[&str])]) -> Study {
         measure: Measure::default(),
         stack: None,
         lab: domain::lab::Lab::default(),
+        sim: domain::study::Sim::default(),
+        published: vec![],
     }
 }
 

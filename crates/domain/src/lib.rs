@@ -14,6 +14,7 @@ pub mod inventory;
 pub mod lab;
 pub mod outcome;
 pub mod plan;
+pub mod published;
 pub mod rng;
 pub mod setting;
 pub mod stack;

@@ -49,6 +49,8 @@ pub struct Cell {
     pub stack: Option<Stack>,
     /// The kernel of a lab machine, where the study or a level names one.
     pub kernel: Option<String>,
+    /// The machine file of the simulation, where the study or a level names one.
+    pub machine: Option<String>,
 }
 
 /// The cells of a study and the seed that orders them.
@@ -157,6 +159,7 @@ fn expand(study: &Study, workload: &Workload, cells: &mut Vec<Cell>) -> Result<(
             settings: study.settings.clone(),
             stack: None,
             kernel: study.lab.kernel.clone(),
+            machine: study.sim.machine.clone(),
         };
         let mut changes = Changes::new();
         for (factor, level) in picks {
@@ -165,6 +168,9 @@ fn expand(study: &Study, workload: &Workload, cells: &mut Vec<Cell>) -> Result<(
             changes.extend(level.stack.clone());
             if level.kernel.is_some() {
                 cell.kernel.clone_from(&level.kernel);
+            }
+            if level.machine.is_some() {
+                cell.machine.clone_from(&level.machine);
             }
             for request in &level.settings {
                 cell.settings.retain(|s| s.setting != request.setting);
@@ -205,6 +211,7 @@ mod tests {
             settings: vec![],
             stack: Changes::new(),
             kernel: None,
+            machine: None,
         };
         Factor {
             name: name.into(),
@@ -225,6 +232,8 @@ mod tests {
             settings: vec![],
             measure: Measure::default(),
             lab: crate::lab::Lab::default(),
+            sim: crate::study::Sim::default(),
+            published: vec![],
         }
     }
 
@@ -272,6 +281,17 @@ mod tests {
             firsts.push(kernels[0].to_owned());
         }
         assert!(firsts.contains(&"6.1".to_owned()) && firsts.contains(&"6.12".to_owned()), "{firsts:?}");
+    }
+
+    #[test]
+    fn a_level_names_the_simulated_machine_and_the_study_names_it_where_no_level_does() {
+        let mut machines = factor("machine", &["old", "own"], &[]);
+        machines.levels[0].machine = Some("pentium-4".into());
+        let mut study = study(vec![machines]);
+        study.sim.machine = Some("laptop".into());
+        let plan = Plan::new(study, Seed(1)).unwrap();
+        let names: Vec<_> = plan.cells.iter().map(|c| c.machine.as_deref().unwrap()).collect();
+        assert_eq!(names, ["pentium-4", "laptop", "pentium-4", "laptop"]);
     }
 
     #[test]

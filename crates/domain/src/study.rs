@@ -4,6 +4,7 @@
 
 use crate::lab::Lab;
 use crate::outcome::Better;
+use crate::published::Published;
 use crate::setting::SettingRequest;
 use crate::stack;
 use crate::time::Nanos;
@@ -34,6 +35,17 @@ pub struct Study {
     pub measure: Measure,
     /// The virtual machine that the lab runs it in; no other machine looks at it.
     pub lab: Lab,
+    /// The machine that the simulation runs it on; no other machine looks at it.
+    pub sim: Sim,
+    /// What others published of its cells.
+    pub published: Vec<Published>,
+}
+
+/// What a study asks of its simulated machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sim {
+    /// The machine file: the name of a shipped one, or a path from the study's folder.
+    pub machine: Option<String>,
 }
 
 /// What the workloads read and write. Files and loop devices are Flyball's own: made before the first trial and removed
@@ -128,6 +140,8 @@ pub struct Level {
     pub stack: stack::Changes,
     /// The kernel that it wants a lab machine to run; no other machine can do that.
     pub kernel: Option<String>,
+    /// The machine that it wants to be simulated; every other machine is what it is.
+    pub machine: Option<String>,
 }
 
 /// How a study is measured; every value has a default ([`Measure::default`]) and a key in the file.

@@ -182,40 +182,83 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// The scales that it is shown in, largest first; none where it is shown as it stands.
+    const fn steps(&self) -> &'static [(f64, &'static str)] {
+        match self {
+            Unit::BytesPerSecond => &[(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")],
+            Unit::PerSecond => &[(1e6, "M/s"), (1e3, "k/s"), (1.0, "/s")],
+            Unit::Seconds => &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")],
+            Unit::Joules => &[(1e3, "kJ"), (1.0, "J"), (1e-3, "mJ")],
+            Unit::Watts => &[(1.0, "W"), (1e-3, "mW")],
+            Unit::Share | Unit::Count | Unit::Other(_) => &[],
+        }
+    }
+
     /// A value with its unit as people read it: three significant figures, a scaled unit.
     pub fn show(&self, value: f64) -> String {
         match self {
-            Unit::BytesPerSecond => {
-                scaled(value, &[(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")])
-            }
-            Unit::PerSecond => scaled(value, &[(1e6, "M/s"), (1e3, "k/s"), (1.0, "/s")]),
-            Unit::Seconds => scaled(value, &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")]),
-            Unit::Joules => scaled(value, &[(1e3, "kJ"), (1.0, "J"), (1e-3, "mJ")]),
-            Unit::Watts => scaled(value, &[(1.0, "W"), (1e-3, "mW")]),
             Unit::Share => format!("{}%", significant(value * 100.0)),
             Unit::Count => {
                 scaled(value, &[(1e9, "G"), (1e6, "M"), (1e4, "k"), (1.0, "")]).trim_end().to_owned()
             }
             Unit::Other(name) => format!("{} {name}", significant(value)),
+            _ => scaled(value, self.steps()),
+        }
+    }
+
+    /// Reads a value as people write it, with its unit: `7.6 MB/s`, `80 MiB/s`, `20 ms`, `1.2 k/s`, `33%`, and a
+    /// count without one. Large and small letters differ: `Mb/s` is not `MB/s`. `None` for anything else, and for
+    /// what is not a number of at least 0.
+    pub fn parse(&self, text: &str) -> Option<f64> {
+        const FURTHER: [(Unit, f64, &str); 7] = [
+            (Unit::BytesPerSecond, 1024.0, "KiB/s"),
+            (Unit::BytesPerSecond, 1_048_576.0, "MiB/s"),
+            (Unit::BytesPerSecond, 1_073_741_824.0, "GiB/s"),
+            (Unit::Seconds, 1e-6, "us"),
+            (Unit::Seconds, 60.0, "min"),
+            (Unit::Seconds, 3600.0, "h"),
+            (Unit::Share, 0.01, "%"),
+        ];
+        let text = text.trim();
+        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, name) = text.split_at(digits);
+        let name = name.trim();
+        let further =
+            FURTHER.iter().filter(|(unit, ..)| unit == self).map(|(_, scale, name)| (*scale, *name));
+        let scale = match self {
+            Unit::Other(own) => (name == own).then_some(1.0),
+            Unit::Count | Unit::Share if name.is_empty() => Some(1.0),
+            _ => {
+                let mut known = self.steps().iter().copied().chain(further);
+                known.find(|(_, known)| *known == name).map(|(scale, _)| scale)
+            }
+        }?;
+        number.parse::<f64>().ok().map(|number| number * scale).filter(|value| value.is_finite())
+    }
+
+    /// A value as [`Unit::parse`] reads it, to show how one is written.
+    pub fn example(&self) -> String {
+        match self {
+            Unit::BytesPerSecond => "7.6 MB/s".to_owned(),
+            Unit::PerSecond => "120 /s".to_owned(),
+            Unit::Seconds => "20 ms".to_owned(),
+            Unit::Joules => "12 J".to_owned(),
+            Unit::Watts => "5 W".to_owned(),
+            Unit::Share => "33%".to_owned(),
+            Unit::Count => "12".to_owned(),
+            Unit::Other(name) => format!("12 {name}"),
         }
     }
 
     /// The scale and name that suit values of this size, for a plot's axis: `shown = value / scale`.
     pub fn axis(&self, largest: f64) -> (f64, String) {
-        let pick = |steps: &[(f64, &str)]| {
-            let last = steps[steps.len() - 1];
-            let (scale, name) = steps.iter().copied().find(|(s, _)| largest.abs() >= *s).unwrap_or(last);
-            (scale, name.to_owned())
-        };
-        match self {
-            Unit::BytesPerSecond => pick(&[(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")]),
-            Unit::PerSecond => pick(&[(1e6, "M/s"), (1e3, "k/s"), (1.0, "/s")]),
-            Unit::Seconds => pick(&[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")]),
-            Unit::Joules => pick(&[(1e3, "kJ"), (1.0, "J"), (1e-3, "mJ")]),
-            Unit::Watts => pick(&[(1.0, "W"), (1e-3, "mW")]),
-            Unit::Share => (0.01, "%".to_owned()),
-            Unit::Count => (1.0, String::new()),
-            Unit::Other(name) => (1.0, name.clone()),
+        let steps = self.steps();
+        let fits = steps.iter().find(|(scale, _)| largest.abs() >= *scale);
+        match (self, fits.or(steps.last())) {
+            (Unit::Share, _) => (0.01, "%".to_owned()),
+            (Unit::Other(name), _) => (1.0, name.clone()),
+            (_, Some((scale, name))) => (*scale, (*name).to_owned()),
+            (_, None) => (1.0, String::new()),
         }
     }
 }
@@ -263,6 +306,36 @@ mod tests {
         assert_eq!(Unit::Share.show(0.0371), "3.71%");
         assert_eq!(Unit::PerSecond.show(0.0), "0 /s");
         assert_eq!(Unit::Count.show(7.0), "7.00");
+    }
+
+    #[test]
+    fn what_is_shown_is_read_and_a_unit_of_another_kind_is_not() {
+        for (unit, value) in [
+            (Unit::BytesPerSecond, 7.6e6),
+            (Unit::PerSecond, 1230.0),
+            (Unit::Seconds, 0.02),
+            (Unit::Seconds, 1.5e-5),
+            (Unit::Joules, 12.0),
+            (Unit::Watts, 0.5),
+            (Unit::Share, 0.33),
+            (Unit::Count, 7.0),
+            (Unit::Other("frames".into()), 24.0),
+        ] {
+            for text in [unit.show(value), unit.show(value).replace(' ', "")] {
+                let read = unit.parse(&text).unwrap_or_else(|| panic!("{text}"));
+                assert!((read / value - 1.0).abs() < 1e-9, "{text}: {read}");
+            }
+            let example = unit.example();
+            assert!(unit.parse(&example).is_some(), "{example}");
+        }
+        assert_eq!(Unit::BytesPerSecond.parse("26438 KiB/s"), Some(27_072_512.0));
+        for text in
+            ["7.6", "7.6 Mb/s", "7.6 KB/s", "7.6 MB", "-7 MB/s", "MB/s", "", "1e3 MB/s", "7.6.1 MB/s", "inf"]
+        {
+            assert_eq!(Unit::BytesPerSecond.parse(text), None, "{text}");
+        }
+        assert_eq!(Unit::Seconds.parse("20"), None);
+        assert_eq!(Unit::Other("ms".into()).parse("20 s"), None);
     }
 
     #[test]

@@ -56,6 +56,9 @@ pub enum Command {
     /// Run studies in a virtual machine: a real kernel, virtual P-states, modelled disks
     #[command(subcommand)]
     Lab(Lab),
+    /// Simulated machines: which there are, and how well they agree with measured ones
+    #[command(subcommand)]
+    Sim(Sim),
     /// List what the notebook holds
     List(List),
     /// Show a run, or one of its trials
@@ -167,6 +170,42 @@ pub struct Run {
     /// Make the study's files in this folder [default: `work` in the notebook]
     #[arg(long, value_name = "DIR")]
     pub work: Option<PathBuf>,
+    /// Where: on this host, or on a simulated machine
+    #[arg(long, value_enum, default_value_t = On::Host)]
+    pub on: On,
+    /// The simulated machine: a name (`lab`) or a file [default: the study's]
+    #[arg(long, value_name = "MACHINE")]
+    pub machine: Option<String>,
+}
+
+/// On what kind of machine a study runs; lab machines have commands of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum On {
+    /// This machine
+    Host,
+    /// A model
+    Sim,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Sim {
+    /// List the machines that ship with this program
+    Machines,
+    /// Hold simulated runs against measured ones, cell by cell
+    Fidelity(Fidelity),
+}
+
+#[derive(Args, Debug)]
+pub struct Fidelity {
+    /// Measured runs, of this host or the lab, as in `show`
+    #[arg(required = true, value_name = "RUN")]
+    pub measured: Vec<String>,
+    /// A simulated run of the same study; may be given more than once
+    #[arg(long = "model", required = true, value_name = "RUN")]
+    pub modelled: Vec<String>,
+    /// The metric [default: the study's]
+    #[arg(long, value_name = "NAME")]
+    pub metric: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -9,6 +9,7 @@ mod course;
 mod exit;
 mod guest;
 mod interrupt;
+mod machines;
 mod measuring;
 mod places;
 mod preflight;

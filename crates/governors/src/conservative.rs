@@ -134,6 +134,10 @@ impl Conservative {
         request
     }
 
+    pub(crate) fn wanted(&self) -> Hertz {
+        Hertz::from_khz(u64::from(self.requested_khz))
+    }
+
     /// The queued work (`cs_dbs_update`).
     pub(crate) fn work(&mut self, now: Nanos, policy: &Policy, readings: &impl Readings) -> Option<Hertz> {
         let request = self.step(now, policy, readings);

@@ -172,6 +172,16 @@ impl Governor {
         }
     }
 
+    /// What it wants before limits and table make a request of it, where it remembers that: schedutil's raw frequency,
+    /// conservative's sum of steps. It may be zero, or above the highest.
+    pub fn wanted(&self) -> Option<Hertz> {
+        match &self.0 {
+            Kind::Conservative(conservative) => Some(conservative.wanted()),
+            Kind::Schedutil(schedutil) => Some(schedutil.wanted()),
+            Kind::Ondemand(_) | Kind::Performance | Kind::Powersave | Kind::Userspace(_) => None,
+        }
+    }
+
     /// Its name in `scaling_governor`.
     pub fn name(&self) -> &'static str {
         match &self.0 {

@@ -96,6 +96,10 @@ impl Schedutil {
         Nanos::new(self.last_request_ns.saturating_add(u64::from(self.rate_limit_us) * 1000))
     }
 
+    pub(crate) fn wanted(&self) -> Hertz {
+        khz(self.raw_khz)
+    }
+
     /// The scheduler's hook (`sugov_update_single_freq`, `sugov_update_shared`).
     pub(crate) fn hook(&mut self, update: Update, policy: &Policy, readings: &impl Readings) -> Hook {
         let now_ns = update.now.get();

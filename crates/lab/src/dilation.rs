@@ -328,6 +328,7 @@ mod tests {
             settings: settings.iter().map(request).collect(),
             stack: None,
             kernel: None,
+            machine: None,
         }
     }
 

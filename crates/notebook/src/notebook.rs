@@ -10,7 +10,7 @@ use crate::recording::RecordingFolder;
 use crate::run_folder::RunFolder;
 use domain::trial::{Run, RunId};
 use serde::Deserialize;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 /// The file that makes a folder a notebook.
@@ -58,11 +58,21 @@ impl Notebook {
     pub fn create(folder: &Path) -> Result<Self> {
         if !folder.join(MARK).exists() {
             durable::make_folder(folder)?;
-            refuse_foreign(folder)?;
-            let text = format!("{{\"flyball_notebook\": {}}}\n", record::SCHEMA);
-            durable::replace(&folder.join(MARK), &text)?;
+            Self::mark(folder)?;
         }
         Self::open(folder)
+    }
+
+    /// Marks an empty folder as a notebook. Of several that begin at the same moment one does it, and the others wait.
+    fn mark(folder: &Path) -> Result<()> {
+        let lock = File::open(folder).map_err(Error::io("open", folder))?;
+        lock.lock().map_err(Error::io("lock", folder))?;
+        if folder.join(MARK).exists() {
+            return Ok(());
+        }
+        refuse_foreign(folder)?;
+        let text = format!("{{\"flyball_notebook\": {}}}\n", record::SCHEMA);
+        durable::replace(&folder.join(MARK), &text)
     }
 
     /// Where it is.

@@ -300,3 +300,22 @@ fn a_recording_is_read_back_with_its_trace() {
     assert!(!root.path().join("out.staging").exists(), "the staging folder is left over");
     assert!(matches!(notebook::RecordingFolder::at(&out), Err(Error::Exists { .. })));
 }
+
+#[test]
+fn several_may_begin_a_notebook_at_the_same_moment() {
+    for _ in 0..20 {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("notebook");
+        let barrier = std::sync::Barrier::new(8);
+        std::thread::scope(|scope| {
+            let begin = || {
+                barrier.wait();
+                Notebook::create(&folder)
+            };
+            let all: Vec<_> = (0..8).map(|_| scope.spawn(begin)).collect();
+            for one in all {
+                one.join().unwrap().unwrap();
+            }
+        });
+    }
+}

@@ -242,6 +242,7 @@ mod tests {
                 settings: Vec::new(),
                 stack: None,
                 kernel: None,
+                machine: None,
             };
             let raw = self.raw();
             let mut bench = HostBench {

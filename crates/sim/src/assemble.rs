@@ -9,7 +9,7 @@ use crate::block::Scheduler;
 use crate::core::Core;
 use crate::cpu::{Cpus, CpusSpec, PowerModel, PowerState};
 use crate::disk::{Bank, DiskSpec, LinkSpec};
-use crate::machine::{Driver, MachineSpec};
+use crate::machine::MachineSpec;
 use crate::world::World;
 use domain::Study;
 use domain::bench::BenchError;
@@ -94,22 +94,17 @@ pub fn assemble(order: &Order<'_>) -> Result<Assembled, BenchError> {
         });
     }
     let cpus = Cpus::new(CpusSpec {
+        idle: governing.idle()?,
         policies: governing.policies()?,
         hz: machine.hz,
         switch: machine.costs.once("switch"),
         power: power(machine),
         kernel: machine.kernel,
-        base_khz: base_khz(machine),
+        base_khz: machine.cpu.base.khz(),
     });
     let world = World::new(Core::new(cpus, Bank::new(order.seed), order.seed));
     let (world, ground) = storage::build(order, world, &block)?;
     Ok(Assembled { world, ground, settings })
-}
-
-/// At which TSC and MPERF count: the highest frequency that all CPUs can have together.
-fn base_khz(machine: &MachineSpec) -> u64 {
-    let highest = machine.cpu.states.last().map_or(1, |state| state.frequency.khz());
-    machine.cpu.turbo.last().map_or(highest, |f| f.khz())
 }
 
 fn power(machine: &MachineSpec) -> PowerModel {
@@ -153,9 +148,4 @@ fn number<T: std::str::FromStr>(request: &SettingRequest) -> Result<T, BenchErro
 /// A setting that a simulated machine does not have, or not with this value.
 fn refused(request: &SettingRequest, why: &str) -> BenchError {
     BenchError::Unsupported(format!("`{request}` cannot be set in the simulation: {why}"))
-}
-
-/// Whether the machine has governors at all.
-const fn has_governors(driver: Driver) -> bool {
-    !matches!(driver, Driver::None)
 }

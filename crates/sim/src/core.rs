@@ -156,6 +156,8 @@ pub(crate) enum Event {
         policy: u32,
         generation: u32,
     },
+    /// A policy's hardware looks at it.
+    Hardware(u32),
     /// Row of the trace.
     Sample,
 }

@@ -8,13 +8,16 @@
 //! Left out: nice values, groups, bandwidth, SMT siblings that slow each other down, migration costs, NUMA, the load balancer
 //! (an idle CPU takes a thread that waits elsewhere), EEVDF's lag (6.6 and later).
 
+mod idle;
 mod policy;
 mod power;
 mod tracking;
 
-pub use policy::PolicySpec;
+pub use idle::IdleSpec;
+pub use policy::{Chooser, PolicySpec};
 pub use power::{PowerModel, PowerState};
 
+use idle::Idleness;
 use policy::{Policy, Seen, Seen1};
 use tracking::{Had, Tracking};
 
@@ -153,6 +156,7 @@ struct Cpu {
     aperf: u64,
     idle_calls: u64,
     tracking: Tracking,
+    idleness: Option<Idleness>,
     /// When the governor's hook was last called for other than a disk.
     hooked: Time,
 }
@@ -210,6 +214,8 @@ pub struct CpusSpec {
     pub kernel: KernelVersion,
     /// At which TSC and MPERF count, in kHz.
     pub base_khz: u64,
+    /// Idle states, where there are any that take time to leave.
+    pub idle: Option<IdleSpec>,
 }
 
 /// How often, at most, the governor's hook is called for other than a disk: the scheduler calls it where averages have
@@ -222,7 +228,7 @@ impl Cpus {
     /// # Panics
     /// Where a CPU is in no policy or in two: whoever reads a machine file has checked that.
     pub fn new(spec: CpusSpec) -> Self {
-        let CpusSpec { policies, hz, switch, power, kernel, base_khz } = spec;
+        let CpusSpec { policies, hz, switch, power, kernel, base_khz, idle } = spec;
         let count = policies.iter().map(|p| p.cpus.len()).sum();
         let mut all = Self {
             cpus: Vec::new(),
@@ -242,7 +248,7 @@ impl Cpus {
             let policy = of.next().unwrap_or_else(|| panic!("CPU {cpu} is in no policy"));
             let interrupt = all.thread(&format!("irq/{cpu}"), Role::Interrupt, 1 << cpu);
             all.threads[interrupt.0 as usize].interrupt = true;
-            all.cpus.push(Cpu::new(policy, interrupt));
+            all.cpus.push(Cpu::new(policy, interrupt, idle.as_ref().map(Idleness::new)));
         }
         all.policies = policies.into_iter().map(Policy::new).collect();
         for policy in 0..all.policies.len() {
@@ -352,6 +358,11 @@ impl Cpus {
     pub fn residency(&mut self, now: Time, policy: usize) -> &[(u64, u64)] {
         self.policies[policy].catch_up(now);
         self.policies[policy].residency()
+    }
+
+    /// Each idle state of a CPU: its name, the nanoseconds in it and how often it was entered, up to now.
+    pub fn idle_states(&self, now: Time, cpu: usize) -> impl Iterator<Item = (&str, u64, u64)> {
+        self.cpus[cpu].idleness.iter().flat_map(move |idleness| idleness.stays(now))
     }
 
     /// How often a policy changed its frequency.
@@ -498,10 +509,18 @@ impl Cpus {
         if was_idle {
             self.busy += 1;
             self.rebalance(now, queue);
+            self.watch(now, queue, self.cpus[cpu].policy);
         }
         self.cpus[cpu].dispatched = now;
         let entry = &mut self.threads[thread.0 as usize];
         entry.state = State::Running;
+        let wake_up = match (&mut self.cpus[cpu].idleness, was_idle) {
+            (Some(idleness), true) => idleness.leave(now),
+            _ => 0,
+        };
+        if let Some(first) = entry.work.front_mut() {
+            first.cost.stall_ns += wake_up;
+        }
         if !entry.interrupt {
             if let Some(first) = entry.work.front_mut() {
                 first.cost = first.cost.and(self.switch);
@@ -630,6 +649,9 @@ impl Cpus {
         if self.tracks {
             entry.tracking.goes_idle();
         }
+        if let Some(idleness) = &mut entry.idleness {
+            idleness.enter(now, self.tick_ns - now % self.tick_ns, entry.sleepers_on_disk);
+        }
         self.busy -= 1;
         self.rebalance(now, queue);
     }
@@ -674,7 +696,7 @@ impl Cpus {
                 return;
             }
             self.cpus[cpu].hooked = now;
-        } else if !self.tracks && !self.policies[policy].is_due(now) {
+        } else if !self.policies[policy].minds_disks() && !self.policies[policy].is_due(now) {
             return;
         }
         let seen = self.look(now, policy);
@@ -684,6 +706,32 @@ impl Cpus {
         self.seen = seen;
         if let Some(request) = request {
             self.request(now, queue, policy, request);
+        }
+    }
+
+    /// Plans the hardware's next look at a policy that is not idle.
+    fn watch(&mut self, now: Time, queue: &mut Queue<Event>, policy: usize) {
+        let entry = &mut self.policies[policy];
+        if let Some(due) = entry.hardware_due()
+            && !entry.watched
+        {
+            entry.watched = true;
+            queue.plan(due.max(now), Event::Hardware(policy as u32));
+        }
+    }
+
+    /// The hardware looks at a policy.
+    pub(crate) fn hardware(&mut self, now: Time, queue: &mut Queue<Event>, policy: usize) {
+        let seen = self.look(now, policy);
+        self.policies[policy].watched = false;
+        let request = self.policies[policy].act(now, &Seen(&seen));
+        self.seen = seen;
+        if let Some(request) = request {
+            self.request(now, queue, policy, request);
+        }
+        let busy = self.policies[policy].spec.cpus.iter().any(|cpu| self.cpus[*cpu].busy);
+        if busy {
+            self.watch(now, queue, policy);
         }
     }
 
@@ -766,7 +814,8 @@ impl Cpus {
         if span == 0 {
             return;
         }
-        self.power.spend(khz, entry.running.is_some(), span);
+        let idle_watts = entry.idleness.as_ref().and_then(Idleness::watts);
+        self.power.spend(khz, entry.running.is_some(), idle_watts, span);
         match entry.running {
             Some(thread) => {
                 entry.busy_ns += span;
@@ -806,7 +855,7 @@ const fn cycles(ns: u64, khz: u64) -> u64 {
 }
 
 impl Cpu {
-    fn new(policy: usize, interrupt: ThreadId) -> Self {
+    fn new(policy: usize, interrupt: ThreadId, idleness: Option<Idleness>) -> Self {
         Self {
             policy,
             running: None,
@@ -827,6 +876,7 @@ impl Cpu {
             aperf: 0,
             idle_calls: 0,
             tracking: Tracking::new(),
+            idleness,
             hooked: 0,
         }
     }

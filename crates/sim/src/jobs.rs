@@ -23,10 +23,42 @@ pub struct Ask {
     pub offset: u64,
     /// How much, in bytes.
     pub len: u64,
+    /// Past the page cache (`O_DIRECT`).
+    pub direct: bool,
+    /// A write that is on the medium when it returns (`O_DSYNC`).
+    pub fua: bool,
+    /// A flush of the data alone (`fdatasync(2)`).
+    pub data_only: bool,
 }
 
-/// Where a job gets what it asks for: `None` where there is nothing more.
-pub type Source = Box<dyn FnMut() -> Option<Ask>>;
+impl Ask {
+    /// A read or write past the page cache.
+    pub const fn direct(op: Op, offset: u64, len: u64) -> Self {
+        Self { op, offset, len, direct: true, fua: false, data_only: false }
+    }
+
+    /// `fsync(2)`, or `fdatasync(2)`.
+    pub const fn flush(data_only: bool) -> Self {
+        Self { op: Op::Flush, offset: 0, len: 0, direct: false, fua: false, data_only }
+    }
+}
+
+/// Where a job gets what it asks for.
+pub trait Asks {
+    /// The next; `None` where there is nothing more.
+    fn next(&mut self) -> Option<Ask>;
+
+    /// What it does at its end, one after the other, also where its time is up.
+    fn finish(&mut self) -> Option<Ask> {
+        None
+    }
+}
+
+impl<F: FnMut() -> Option<Ask>> Asks for F {
+    fn next(&mut self) -> Option<Ask> {
+        self()
+    }
+}
 
 /// How a job asks.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,7 +112,7 @@ pub struct Given {
 
 struct Job {
     spec: JobSpec,
-    source: Source,
+    source: Box<dyn Asks>,
     thread: ThreadId,
     in_flight: u32,
     /// Completed and not yet seen: when submitted, what.
@@ -127,7 +159,7 @@ impl Jobs {
     }
 
     /// Adds a job with its thread. Before the machine runs.
-    pub fn add(&mut self, core: &mut Core, thread: ThreadId, spec: JobSpec, source: Source) {
+    pub fn add(&mut self, core: &mut Core, thread: ThreadId, spec: JobSpec, source: Box<dyn Asks>) {
         let index = self.jobs.len() as u64;
         core.at(spec.start, self.me, index * KINDS + STARTED);
         self.given.borrow_mut().begun = spec.counted_from;
@@ -160,15 +192,19 @@ impl Jobs {
         }
         if !job.over && job.spec.until.is_some_and(|until| core.now >= until) {
             job.over = true;
+            job.next = None;
         }
         if job.next.is_none() && !job.over {
-            job.next = (job.source)();
+            job.next = job.source.next();
             job.over = job.next.is_none();
+        }
+        if job.over && job.in_flight == 0 && job.next.is_none() {
+            job.next = job.source.finish();
         }
         let blocked = job.in_flight >= job.spec.depth
             || (job.in_flight > 0 && job.next.is_some_and(|next| next.op == Op::Flush));
-        if job.over || blocked {
-            if job.over && job.in_flight == 0 {
+        if job.next.is_none() || blocked {
+            if job.in_flight == 0 {
                 self.end(core, index);
                 return;
             }
@@ -193,7 +229,8 @@ impl Jobs {
         job.in_flight += 1;
         job.asked += 1;
         job.set_due(core.now, &ask);
-        core.submit(Bio::new(me, target, ask.op, ask.offset, ask.len, index as u64));
+        let bio = Bio::new(me, target, ask.op, ask.offset, ask.len, index as u64);
+        core.submit(Bio { direct: ask.direct, fua: ask.fua, data_only: ask.data_only, ..bio });
         self.step(core, index);
     }
 

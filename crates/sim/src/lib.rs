@@ -4,12 +4,15 @@
 //!
 //! [`core`] is where to begin: what a part of a machine is, and how parts speak. [`world`] lets time pass.
 
+pub mod assemble;
+pub mod bench;
 pub mod block;
 pub mod core;
 pub mod cpu;
 pub mod crypt;
 pub mod disk;
 pub mod jobs;
+pub mod load;
 pub mod machine;
 pub mod md;
 pub mod memory;

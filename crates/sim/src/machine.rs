@@ -5,6 +5,7 @@
 
 mod cost;
 mod file;
+mod inventory;
 
 pub use cost::{COSTS, CostName, Costs};
 
@@ -96,12 +97,18 @@ pub struct CpuSpec {
     pub governor: String,
     /// Whether all share one frequency.
     pub shared: bool,
+    /// The frequency at which TSC and MPERF count; the highest without turbo.
+    pub base: Hertz,
+    /// `energy_performance_preference` that the machine starts with, where the hardware chooses.
+    pub epp: String,
     /// Slowest first.
     pub states: Vec<PState>,
     /// What a busy CPU is at most, by how many are: the first is for one. Empty: no such limit.
     pub turbo: Vec<Hertz>,
     /// From a request to its effect.
     pub transition: Nanos,
+    /// Whether the scheduler knows at which frequency a CPU runs (`arch_scale_freq_invariant`).
+    pub frequency_invariant: bool,
     /// What a clock cycle executes, in the unit in which costs are given; 1 where these are cycles.
     pub work_per_cycle: f64,
     /// Shallowest first.
@@ -127,6 +134,22 @@ pub struct DiskEntry {
     pub tags: u32,
     /// `max_sectors_kb`.
     pub most_bytes: Bytes,
+}
+
+impl DiskEntry {
+    /// A disk as a lab's guest sees it, without its name and model: virtio-scsi, behind QEMU.
+    pub const fn of_lab() -> Self {
+        Self {
+            name: String::new(),
+            model: String::new(),
+            count: 1,
+            size: None,
+            link: None,
+            scheduler: crate::block::Scheduler::MqDeadline,
+            tags: 128,
+            most_bytes: Bytes::from_kib(1280),
+        }
+    }
 }
 
 /// A machine.

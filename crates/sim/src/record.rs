@@ -105,6 +105,10 @@ fn columns(core: &mut Core, parts: &[Box<dyn Part>], put: &mut dyn FnMut(&str, S
             *sum += value;
             put(&format!("cpu{cpu}.{name}"), SeriesUnit::Ticks, COUNTER, value / TICK_NS);
         }
+        for (state, (_, time, entries)) in core.cpus.idle_states(now, cpu).enumerate() {
+            put(&format!("idle.cpu{cpu}.state{state}.us"), SeriesUnit::Micros, COUNTER, time / 1000);
+            put(&format!("idle.cpu{cpu}.state{state}.entries"), SeriesUnit::Count, COUNTER, entries);
+        }
         put(&format!("freq.cpu{cpu}.khz"), SeriesUnit::Kilohertz, SeriesKind::Gauge, core.cpus.khz(cpu));
     }
     for (sum, name) in sums.into_iter().zip(CPU_COLUMNS) {

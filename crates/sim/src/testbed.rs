@@ -197,6 +197,7 @@ impl Bed {
             power: PowerModel::default(),
             kernel: KernelVersion::new(6, 12, 0),
             base_khz: mhz * 1000,
+            idle: None,
         });
         let core = Core::new(cpus, Bank::new(Seed(1)), Seed(1));
         Self { world: World::new(core), answered: Rc::default(), allowed: 0 }

@@ -136,6 +136,7 @@ impl World {
             Event::Frequency { policy, generation } => {
                 core.cpus.change(now, &mut core.queue, policy as usize, generation);
             }
+            Event::Hardware(policy) => core.cpus.hardware(now, &mut core.queue, policy as usize),
             Event::Sample => unreachable!("rows are taken in the loop"),
         }
     }

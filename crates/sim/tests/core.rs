@@ -48,6 +48,7 @@ fn run(model: &str, cpus: usize, scheduler: Scheduler, jobs: &[(JobSpec, Op)], s
         power,
         kernel: KernelVersion::new(6, 1, 0),
         base_khz: 1_000_000,
+        idle: None,
     };
     let core = Core::new(Cpus::new(cpus), bank, Seed(seed));
     let mut world = World::new(core);
@@ -63,7 +64,7 @@ fn run(model: &str, cpus: usize, scheduler: Scheduler, jobs: &[(JobSpec, Op)], s
         let mut rng = Seed(seed).stream(&format!("job {index}"));
         let op = *op;
         let blocks = 1 << 16;
-        let source = move || Some(Ask { op, offset: rng.below(blocks) as u64 * 4096, len: 4096 });
+        let source = move || Some(Ask::direct(op, rng.below(blocks) as u64 * 4096, 4096));
         let thread = world.core.cpus.thread(&spec.name, Role::Workload, 0);
         load.add(&mut world.core, thread, spec.clone(), Box::new(source));
     }

@@ -52,6 +52,7 @@ pub fn setting_run(setting: &str, values: &[&str], outcome: impl Fn(usize, u32) 
         settings: vec![SettingRequest { setting: SettingName::parse(setting), value: (*value).into() }],
         stack: domain::stack::Changes::new(),
         kernel: None,
+        machine: None,
     };
     study.factors =
         vec![Factor { name: "f".into(), levels: values.iter().map(level).collect(), workloads: vec![] }];

@@ -12,6 +12,8 @@ mod paperwork;
 mod read;
 mod record;
 mod run;
+mod sim;
+mod simulate;
 mod stacks;
 mod tune;
 mod undo;
@@ -29,6 +31,7 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Run(arguments) => run::run(global, arguments),
         Command::Record(arguments) => record::record(global, arguments),
         Command::Lab(command) => lab::dispatch(global, command),
+        Command::Sim(command) => sim::dispatch(global, command),
         Command::LabGuest => crate::guest::main().map(|()| End::Done),
         Command::List(arguments) => list::list(global, arguments),
         Command::Show(arguments) => read::show(global, arguments),

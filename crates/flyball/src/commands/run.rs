@@ -1,6 +1,6 @@
 //! `flyball run STUDY`.
 
-use crate::args::{Global, Run};
+use crate::args::{Global, On, Run};
 use crate::exit::{End, Usage};
 use crate::measuring::{self, Begin, Measured, Order};
 use crate::results::Results;
@@ -16,6 +16,13 @@ const MOST_READ: u64 = 2 << 20;
 
 /// Runs a study, or shows what running it would do.
 pub fn run(global: &Global, arguments: &Run) -> Result<End> {
+    match (arguments.on, &arguments.machine) {
+        (On::Sim, _) => return super::simulate::run(global, arguments),
+        (On::Host, Some(_)) => {
+            return Err(Usage("`--machine` names a simulated machine; add `--on sim`".into()).into());
+        }
+        (On::Host, None) => {}
+    }
     let (study, text) = read_study(&arguments.study)?;
     let notebook = places::absolute(&places::notebook(global)?)?;
     let work = match &arguments.work {

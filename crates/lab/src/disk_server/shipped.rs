@@ -12,7 +12,7 @@ macro_rules! shipped {
 
 /// The shipped disks: name and file.
 pub const SHIPPED_DISKS: &[(&str, &str)] =
-    shipped!["maxtor-5400-120gb", "nvme", "plain-7200", "samsung-850-evo", "wd-green-1tb"];
+    shipped!["maxtor-5400-120gb", "nvme", "plain-7200", "samsung-850-evo", "san-lun", "wd-green-1tb"];
 
 /// The shipped links: name and file.
 pub const SHIPPED_LINKS: &[(&str, &str)] = shipped!["ide-ata133", "pci-33", "sata-2", "sata-3"];

@@ -1,7 +1,7 @@
 //! What the parts of a study have to do with each other.
 
 use super::node::{Node, Section, listed, nearest};
-use super::{is_name, options, stack};
+use super::{is_name, options, published, stack};
 use crate::tools::{SHARED_METRICS, dd, fio, shared_metric};
 use domain::Study;
 use domain::lab::ENERGY_MODELLED;
@@ -35,6 +35,7 @@ pub(super) fn check(study: &Study, root: &Section) {
     if let (Some(draft), Ok(plan)) = (&study.stack, &plan) {
         stack::check(study, draft, &plan.cells, root);
     }
+    published::check(study, plan.as_ref().ok().map(|plan| &plan.cells[..]), root);
     if root.is_sound() {
         cells_are_possible(study, plan, root);
     }
@@ -118,12 +119,9 @@ pub(super) fn placeholders(argument: &str) -> Vec<&str> {
     names.map(|(name, _)| name).filter(|name| is_name(name)).collect()
 }
 
-fn reports_the_metric(study: &Study, workload: &Workload, root: &Section) {
-    let metric = study.measure.metric.as_str();
-    if metric == ENERGY_MODELLED && study.lab.pstates.is_some() {
-        return;
-    }
-    let reported: Vec<&str> = match &workload.tool {
+/// The metrics that a workload of this study reports.
+pub(super) fn reported<'s>(study: &Study, workload: &'s Workload) -> Vec<&'s str> {
+    let mut reported: Vec<&str> = match &workload.tool {
         Tool::Fio => SHARED_METRICS.iter().map(|(name, ..)| *name).collect(),
         Tool::Dd => dd::METRICS.to_vec(),
         // Of every command it is known how long it ran.
@@ -134,6 +132,15 @@ fn reports_the_metric(study: &Study, workload: &Workload, root: &Section) {
             .chain(["elapsed"])
             .collect(),
     };
+    if study.lab.pstates.is_some() {
+        reported.push(ENERGY_MODELLED);
+    }
+    reported
+}
+
+fn reports_the_metric(study: &Study, workload: &Workload, root: &Section) {
+    let metric = study.measure.metric.as_str();
+    let reported = reported(study, workload);
     if reported.contains(&metric) {
         return;
     }
@@ -220,10 +227,10 @@ fn names_known_workloads(study: &Study, factor: &Factor, root: &Section) {
 }
 
 fn changes_its_workloads(study: &Study, factor: &Factor, root: &Section) {
-    let changes_the_machine = factor
-        .levels
-        .iter()
-        .any(|level| !level.settings.is_empty() || !level.stack.is_empty() || level.kernel.is_some());
+    let changes_the_machine = factor.levels.iter().any(|level| {
+        let names_one = level.kernel.is_some() || level.machine.is_some();
+        names_one || !level.settings.is_empty() || !level.stack.is_empty()
+    });
     let sets_options = factor.levels.iter().any(|level| !level.options.is_empty());
     for workload in study.workloads.iter().filter(|w| applies(factor, w)) {
         let changes = match &workload.tool {
@@ -283,11 +290,15 @@ fn factors_do_not_collide(study: &Study, root: &Section) {
                 .flat_map(|level| level.settings.iter().map(|s| format!("setting `{}`", s.setting)));
             let kernel =
                 factor.levels.iter().filter_map(|level| level.kernel.as_ref().map(|_| "kernel".to_owned()));
+            let machine = factor
+                .levels
+                .iter()
+                .filter_map(|level| level.machine.as_ref().map(|_| "simulated machine".to_owned()));
             let stack = factor
                 .levels
                 .iter()
                 .flat_map(|level| level.stack.keys().map(|path| format!("stack's `{path}`")));
-            for what in options.chain(settings).chain(stack).chain(kernel) {
+            for what in options.chain(settings).chain(stack).chain(kernel).chain(machine) {
                 let first = *setters.entry(what.clone()).or_insert(&factor.name);
                 if first != factor.name {
                     factor_node(root, &factor.name).refuse_key(format!(

@@ -2,7 +2,7 @@
 
 use super::node::{Node, Scalar, Section, listed};
 use super::options::{self, Options};
-use super::{MOST_NAME_CHARS, key_name, settings, stack};
+use super::{MOST_NAME_CHARS, key_name, settings, stack, words};
 use domain::plan::CellId;
 use domain::setting::SettingRequest;
 use domain::stack::Changes;
@@ -23,14 +23,14 @@ pub(super) fn read(node: &Node) -> Option<Factor> {
         !taken
     });
     let section = node.section()?;
-    section.only(&["option", "setting", "stack", "lab", "levels", "level", "workloads"]);
+    section.only(&["option", "setting", "stack", "lab", "sim", "levels", "level", "workloads"]);
     let levels = levels(&section);
     let workloads = section.get("workloads").map_or(Some(vec![]), |node| workloads(&node));
     Some(Factor { name: name?, levels: levels?, workloads: workloads? })
 }
 
 /// What a factor with `levels` varies; at most one of them stands there.
-const VARIED: [&str; 4] = ["option", "setting", "stack", "lab"];
+const VARIED: [&str; 5] = ["option", "setting", "stack", "lab", "sim"];
 
 fn levels(section: &Section) -> Option<Vec<Level>> {
     let varied: Vec<Node> = VARIED.iter().filter_map(|key| section.get(key)).collect();
@@ -49,7 +49,8 @@ fn levels(section: &Section) -> Option<Vec<Level>> {
             "option" => options_of(one, &list, items),
             "setting" => settings_of(one, &list, items),
             "stack" => stacks_of(one, &list, items),
-            _ => kernels(one, &list, items),
+            "lab" => kernels(one, &list, items),
+            _ => machines(one, &list, items),
         },
         [first, others @ ..] => {
             for other in others {
@@ -65,7 +66,14 @@ fn levels(section: &Section) -> Option<Vec<Level>> {
 
 /// A level that changes nothing yet.
 fn named(name: String) -> Level {
-    Level { name, options: Options::new(), settings: vec![], stack: Changes::new(), kernel: None }
+    Level {
+        name,
+        options: Options::new(),
+        settings: vec![],
+        stack: Changes::new(),
+        kernel: None,
+        machine: None,
+    }
 }
 
 fn options_of<'a>(option: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Option<Vec<Level>> {
@@ -105,14 +113,27 @@ fn kernels<'a>(machine: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Opt
     })
 }
 
+/// The levels of a factor that varies the simulated machine: machine files, by name or path.
+fn machines<'a>(part: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Option<Vec<Level>> {
+    if part.text()? != "machine" {
+        part.refuse("has to be `\"machine\"`: a level of the simulation is a machine file");
+        return None;
+    }
+    distinct(list, items, |item| {
+        let machine = words(item)?;
+        Some(Level { machine: Some(machine.clone()), ..named(machine) })
+    })
+}
+
 fn bundle(node: &Node) -> Option<Level> {
     let section = node.section()?;
-    section.only(&["name", "options", "settings", "stack"]);
+    section.only(&["name", "options", "settings", "stack", "machine"]);
     let name = section.require("name", "name = \"fast\"").and_then(|node| Some(node.scalar()?.shown));
     let options = section.get("options").map_or_else(|| Some(Options::new()), |node| options::read(&node));
     let settings = section.get("settings").map_or(Some(vec![]), |node| settings::read(&node));
     let stack = section.get("stack").map_or_else(|| Some(Changes::new()), |node| stack::changes(&node));
-    Some(Level { options: options?, settings: settings?, stack: stack?, ..named(name?) })
+    let machine = section.get("machine").map_or(Some(None), |node| words(&node).map(Some));
+    Some(Level { options: options?, settings: settings?, stack: stack?, machine: machine?, ..named(name?) })
 }
 
 /// Reads the levels, and sees to it that there are two at least and that their names differ, in file names too.

@@ -1,7 +1,7 @@
 //! `[lab]`: the virtual machine that `flyball lab run` measures a study in.
 
 use super::node::{Node, Section, listed, nearest};
-use super::{absolute_path, name};
+use super::{absolute_path, name, words};
 use domain::lab::{Dilation, Lab, LabDisk, LabLink, MEMORY};
 use domain::units::Bytes;
 use std::collections::BTreeSet;
@@ -70,16 +70,6 @@ fn dilation(node: &Node) -> Option<Dilation> {
         return None;
     };
     Some(Dilation::Fixed(factor))
-}
-
-/// A text that says something.
-fn words(node: &Node) -> Option<String> {
-    let text = node.text()?;
-    if text.trim().is_empty() {
-        node.refuse("is empty; take it out, or say what is meant");
-        return None;
-    }
-    Some(text.to_owned())
 }
 
 fn lines(node: &Node) -> Option<Vec<String>> {

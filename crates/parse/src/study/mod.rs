@@ -13,7 +13,9 @@ mod lab;
 mod measure;
 mod node;
 mod options;
+mod published;
 mod settings;
+mod sim;
 mod stack;
 mod workload;
 
@@ -22,7 +24,7 @@ pub use error::{StudyError, StudyErrors};
 use domain::Study;
 use domain::lab::Lab;
 use domain::stack::Draft;
-use domain::study::{FORMAT_VERSION, Target};
+use domain::study::{FORMAT_VERSION, Sim, Target};
 use domain::units::Bytes;
 use error::Problems;
 use node::{Node, Section};
@@ -94,7 +96,18 @@ fn reason(message: &str) -> &str {
 fn read(root: &Section) -> Option<Study> {
     version(root)?;
     root.only(&[
-        "flyball", "name", "question", "target", "stack", "workload", "factor", "settings", "measure", "lab",
+        "flyball",
+        "name",
+        "question",
+        "target",
+        "stack",
+        "workload",
+        "factor",
+        "settings",
+        "measure",
+        "lab",
+        "sim",
+        "published",
     ]);
     let name = root.require("name", "name = \"my-study\"").and_then(|node| name(&node));
     let question = root.require("question", "question = \"Does … decide …?\"").and_then(|node| node.text());
@@ -112,6 +125,13 @@ fn read(root: &Section) -> Option<Study> {
     let measure =
         root.get("measure").map_or_else(|| Some(domain::study::Measure::default()), |n| measure::read(&n));
     let lab = root.get("lab").map_or_else(|| Some(Lab::default()), |node| lab::read(&node));
+    let sim = root.get("sim").map_or_else(|| Some(Sim::default()), |node| sim::read(&node));
+    let published = match (root.get("published"), &workloads, &measure) {
+        (None, ..) => Some(vec![]),
+        (Some(node), Some(workloads), Some(measure)) => published::read(&node, workloads, &measure.metric),
+        // Which units its figures are in is not known; what is wrong above has been said.
+        (Some(_), ..) => None,
+    };
     let study = Study {
         name: name?,
         question: question?.to_owned(),
@@ -122,6 +142,8 @@ fn read(root: &Section) -> Option<Study> {
         settings: settings?,
         measure: measure?,
         lab: lab?,
+        sim: sim?,
+        published: published?,
     };
     check::check(&study, root);
     Some(study)
@@ -209,6 +231,16 @@ fn device(node: &Node) -> Option<Target> {
         return None;
     }
     Some(Target::LabDevice(path))
+}
+
+/// A text that says something.
+fn words(node: &Node) -> Option<String> {
+    let text = node.text()?;
+    if text.trim().is_empty() {
+        node.refuse("is empty; take it out, or say what is meant");
+        return None;
+    }
+    Some(text.to_owned())
 }
 
 /// A bound on a path of the guest.

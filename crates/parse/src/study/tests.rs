@@ -456,7 +456,7 @@ fn a_factor_has_one_way_to_change_things() {
             "{FIO}[factor.a]\noption = \"bs\"\nsetting = \"governor\"\nlevels = [1, 2]\n[factor.b]\noption = \"bs\"\nlevel = [{{ name = \"x\" }}, {{ options = {{}} }}]\n[factor.target]\noption = \"bs\"\nlevels = [1, 2]\n[factor.c]\noption = \"bs\"\n"
         ),
         expect![[r#"
-            line 10, column 1: `factor.a.setting`: cannot stand beside `option`: a factor sets one of `option`, `setting`, `stack`, `lab`; write `[[factor.NAME.level]]` tables for levels that change several
+            line 10, column 1: `factor.a.setting`: cannot stand beside `option`: a factor sets one of `option`, `setting`, `stack`, `lab`, `sim`; write `[[factor.NAME.level]]` tables for levels that change several
             line 13, column 1: `factor.b.option`: cannot stand beside `level`, whose entries say themselves what they change
             line 14, column 26: `factor.b.level[2].name`: missing; write `name = "fast"`
             line 15, column 9: `factor.target`: `target` has a meaning already; choose another name
@@ -698,7 +698,7 @@ fn examples() -> Vec<String> {
 #[test]
 fn each_example_of_the_reference_is_read() {
     let examples = examples();
-    assert_eq!(examples.len(), 6);
+    assert_eq!(examples.len(), 7);
     for text in examples {
         parse(&text).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
     }
@@ -779,8 +779,8 @@ proptest! {
     }
 
     #[test]
-    fn no_arrangement_of_known_keys_makes_it_panic(lines in proptest::collection::vec(0_usize..48, 0..32)) {
-        const LINES: [&str; 48] = [
+    fn no_arrangement_of_known_keys_makes_it_panic(lines in proptest::collection::vec(0_usize..58, 0..32)) {
+        const LINES: [&str; 58] = [
             "[target]", "file = \"1M\"", "loop = 3", "[workload.a]", "[workload.b]", "tool = \"fio\"", "tool = \"dd\"",
             "tool = \"command\"", "argv = [\"{f}\", \"{target}\"]", "options = { bs = 1, size = \"9P\" }",
             "[factor.f]", "option = \"bs\"", "setting = \"a.b\"", "levels = [1, 2]", "[[factor.f.level]]", "name = \"x\"",
@@ -791,6 +791,8 @@ proptest! {
             "[stack.a]", "[stack.b]", "[stack]", "kind = \"devices\"", "kind = \"md\"", "kind = \"filesystem\"",
             "on = \"a\"", "on = [\"a\", \"b\"]", "loop = \"64M\"", "lab = \"x\"", "level = 5", "use = false",
             "stack = \"a.count\"", "stack = { \"b.use\" = false, a.level = 1 }", "argv = [\"{folder}\"]",
+            "[[published]]", "source = \"a\"", "value = \"1 MB/s\"", "value = 1", "at_least = \"1 /s\"", "within = \"5%\"",
+            "levels = { f = 1 }", "over = { workload = \"b\" }", "sim = \"machine\"", "[sim]",
         ];
         let body: Vec<&str> = lines.into_iter().map(|n| LINES[n]).collect();
         let _ = parse(&format!("flyball = 1\nname = \"s\"\nquestion = \"q\"\n{}\n", body.join("\n")));

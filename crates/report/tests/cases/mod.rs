@@ -77,6 +77,7 @@ pub fn factor(name: &str, levels: &[&str], workloads: &[&str]) -> Factor {
         settings: vec![],
         stack: domain::stack::Changes::new(),
         kernel: None,
+        machine: None,
     };
     Factor {
         name: name.into(),
@@ -97,6 +98,8 @@ pub fn study(name: &str, question: &str, workloads: &[&str], factors: Vec<Factor
         measure: Measure::default(),
         stack: None,
         lab: domain::lab::Lab::default(),
+        sim: domain::study::Sim::default(),
+        published: vec![],
     }
 }
 

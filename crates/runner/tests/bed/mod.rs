@@ -154,6 +154,7 @@ pub fn cell(tool: Tool, options: &[(&str, &str)], settings: &[(&str, &str)]) -> 
         settings: settings.iter().map(request).collect(),
         stack: None,
         kernel: None,
+        machine: None,
     }
 }
 

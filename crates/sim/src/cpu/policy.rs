@@ -4,8 +4,77 @@ use super::tracking::Tracking;
 use crate::queue::Time;
 use domain::time::Nanos;
 use domain::units::Hertz;
+use governors::amd_pstate::AmdPstate;
+use governors::hwp::Hwp;
+use governors::intel_pstate::IntelPstate;
 use governors::{FrequencyTable, Governor, KernelVersion, Policy as View, Readings, Update};
 use std::collections::BTreeMap;
+
+/// Who chooses a policy's frequency.
+#[derive(Clone, Debug)]
+pub enum Chooser {
+    /// A governor of the kernel.
+    Kernel(Governor),
+    /// Intel's driver.
+    IntelPstate(Box<IntelPstate>),
+    /// Intel's hardware, within what its driver writes.
+    Hwp(Box<Hwp>),
+    /// AMD's likewise.
+    Amd(Box<AmdPstate>),
+}
+
+impl Chooser {
+    fn due(&self) -> Option<Nanos> {
+        match self {
+            Self::Kernel(governor) => governor.due(),
+            // It counts its 10 ms itself.
+            Self::IntelPstate(_) => Some(Nanos::ZERO),
+            // The driver's own part is called with every update that waited for a disk.
+            Self::Hwp(_) | Self::Amd(_) => None,
+        }
+    }
+
+    /// When the hardware itself looks next.
+    fn hardware_due(&self) -> Option<Nanos> {
+        match self {
+            Self::Kernel(_) | Self::IntelPstate(_) => None,
+            Self::Hwp(driver) => driver.due(),
+            Self::Amd(driver) => driver.due(),
+        }
+    }
+
+    fn start(&mut self, view: &View, seen: &Seen<'_>) -> Option<Hertz> {
+        match self {
+            Self::Kernel(governor) => governor.start(Nanos::ZERO, view, seen),
+            Self::IntelPstate(driver) => {
+                driver.start(Nanos::ZERO, view, seen).or(driver.limits_changed(view))
+            }
+            Self::Hwp(driver) => driver.start(Nanos::ZERO, view, seen),
+            Self::Amd(driver) => driver.start(Nanos::ZERO, view, seen),
+        }
+    }
+
+    fn update(&mut self, update: Update, view: &View, seen: &Seen<'_>) -> Option<Hertz> {
+        match self {
+            Self::Kernel(governor) => governor.update(update, view, seen),
+            Self::IntelPstate(driver) => driver.update(update, view, seen),
+            Self::Hwp(driver) => driver.update(update, view, seen),
+            Self::Amd(driver) => driver.update(update, view, seen),
+        }
+    }
+
+    fn act(&mut self, now: Nanos, view: &View, seen: &Seen<'_>) -> Option<Hertz> {
+        match self {
+            Self::Kernel(_) | Self::IntelPstate(_) => None,
+            Self::Hwp(driver) => driver.act(now, view, seen),
+            Self::Amd(driver) => driver.act(now, view, seen),
+        }
+    }
+
+    fn asks_for_utilisation(&self) -> bool {
+        matches!(self, Self::Kernel(governor) if governor.name() == "schedutil")
+    }
+}
 
 /// CPUs that share a frequency.
 #[derive(Clone, Debug)]
@@ -15,7 +84,7 @@ pub struct PolicySpec {
     /// What the governor knows of it.
     pub view: View,
     /// Who chooses.
-    pub governor: Governor,
+    pub chooser: Chooser,
     /// From a request to its effect.
     pub transition_ns: u64,
     /// What a busy CPU gets at most, in kHz, by how many of the machine's are busy: the first is for one. Empty: no such
@@ -42,7 +111,8 @@ impl PolicySpec {
         let kernel = KernelVersion::new(6, 1, 0);
         let governor = Governor::new("performance", &BTreeMap::new(), kernel, 250, &view)
             .expect("performance has no tunables");
-        Self { cpus, view, governor, transition_ns: 0, turbo: Vec::new() }
+        let chooser = Chooser::Kernel(governor);
+        Self { cpus, view, chooser, transition_ns: 0, turbo: Vec::new() }
     }
 }
 
@@ -54,6 +124,8 @@ pub(super) struct Policy {
     /// What was granted of the last request, turbo aside.
     granted_khz: u64,
     wanted_khz: u64,
+    /// The hardware's next look is planned.
+    pub(super) watched: bool,
     pub(super) generation: u32,
     pub(super) transitions: u64,
     /// Frequency to time, lowest first; those of the table are there from the beginning.
@@ -71,6 +143,7 @@ impl Policy {
             khz,
             granted_khz: khz,
             wanted_khz: khz,
+            watched: false,
             generation: 0,
             transitions: 0,
             residency,
@@ -124,16 +197,35 @@ impl Policy {
 
     /// Whether the governor could want to know of an update now.
     pub(super) fn is_due(&self, now: Time) -> bool {
-        self.spec.governor.due().is_some_and(|due| due.get() <= now)
+        self.spec.chooser.due().is_some_and(|due| due.get() <= now)
+    }
+
+    /// When the hardware itself looks next.
+    pub(super) fn hardware_due(&self) -> Option<Time> {
+        self.spec.chooser.hardware_due().map(Nanos::get)
     }
 
     /// The governor is told of an update.
-    pub(super) fn update(&mut self, update: Update, readings: &Seen<'_>) -> Option<Hertz> {
-        self.spec.governor.update(update, &self.spec.view, readings)
+    pub(super) fn update(&mut self, update: Update, seen: &Seen<'_>) -> Option<Hertz> {
+        self.spec.chooser.update(update, &self.spec.view, seen)
     }
 
-    pub(super) fn start(&mut self, readings: &Seen<'_>) -> Option<Hertz> {
-        self.spec.governor.start(Nanos::ZERO, &self.spec.view, readings)
+    /// The hardware looks.
+    pub(super) fn act(&mut self, now: Time, seen: &Seen<'_>) -> Option<Hertz> {
+        self.spec.chooser.act(Nanos::new(now), &self.spec.view, seen)
+    }
+
+    pub(super) fn start(&mut self, seen: &Seen<'_>) -> Option<Hertz> {
+        self.spec.chooser.start(&self.spec.view, seen)
+    }
+
+    /// Whether updates that waited for a disk matter before the governor is due.
+    pub(super) fn minds_disks(&self) -> bool {
+        match &self.spec.chooser {
+            Chooser::Kernel(governor) => governor.name() == "schedutil",
+            Chooser::IntelPstate(_) | Chooser::Hwp(_) => true,
+            Chooser::Amd(_) => false,
+        }
     }
 }
 
@@ -185,7 +277,7 @@ impl Readings for Seen<'_> {
 
 /// Whether a governor asks for utilisation, which costs time to track.
 pub(super) fn asks_for_utilisation(policies: &[PolicySpec]) -> bool {
-    policies.iter().any(|policy| policy.governor.name() == "schedutil")
+    policies.iter().any(|policy| policy.chooser.asks_for_utilisation())
 }
 
 /// The utilisation of a CPU as its governor sees it.

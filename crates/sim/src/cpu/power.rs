@@ -34,8 +34,13 @@ impl PowerModel {
         self.joules
     }
 
-    /// A CPU was at this frequency for so long. Between two states of the table the power lies on a line.
-    pub(super) fn spend(&mut self, khz: u64, busy: bool, ns: u64) {
+    /// A CPU was at this frequency for so long, or in an idle state of so many watts. Between two states of the table the power
+    /// lies on a line.
+    pub(super) fn spend(&mut self, khz: u64, busy: bool, idle_watts: Option<f64>, ns: u64) {
+        if let Some(watts) = idle_watts.filter(|_| !busy && self.is_known()) {
+            self.joules += watts * ns as f64 / 1e9;
+            return;
+        }
         let watts = |s: &PowerState| if busy { s.busy_watts } else { s.idle_watts };
         let above = self.states.iter().position(|s| s.khz >= khz);
         let power = match above {

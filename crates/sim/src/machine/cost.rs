@@ -65,6 +65,11 @@ impl Costs {
         Cost::cycles(self.cycles(name).round() as u64)
     }
 
+    /// That of so many bytes.
+    pub fn of_bytes(&self, name: &str, bytes: u64) -> Cost {
+        Cost::cycles((self.cycles(name) * bytes as f64).round() as u64)
+    }
+
     /// That of each byte, in 1/1024 of a cycle.
     pub fn byte_1024(&self, name: &str) -> u64 {
         (self.cycles(name) * 1024.0).round() as u64

@@ -45,9 +45,12 @@ struct CpuTable {
     governor: String,
     #[serde(default)]
     shared: bool,
+    base_mhz: Option<Spanned<u64>>,
+    epp: Option<String>,
     state: Spanned<Vec<StateTable>>,
     turbo_mhz: Option<Spanned<Vec<u64>>>,
     transition: Span,
+    frequency_invariant: Option<bool>,
     #[serde(default)]
     work_per_cycle: Option<Spanned<f64>>,
     #[serde(default)]
@@ -193,6 +196,15 @@ fn cpu(wrong: &Wrong<'_>, table: CpuTable) -> Result<CpuSpec, SpecError> {
         );
         return Err(wrong.at(turbo_span, message));
     }
+    let base = match &table.base_mhz {
+        None => highest,
+        Some(base) if (lowest..=highest).contains(&Hertz::from_mhz(*base.get_ref())) => {
+            Hertz::from_mhz(*base.get_ref())
+        }
+        Some(base) => {
+            return Err(wrong.at(base.span(), format!("{} MHz lies outside the states", base.get_ref())));
+        }
+    };
     let work = table.work_per_cycle.map_or(Ok(1.0), |work| match *work.get_ref() {
         ok if (1e-6..=100.0).contains(&ok) => Ok(ok),
         odd => Err(wrong.at(work.span(), format!("{odd} is not from 0.000001 to 100 a cycle"))),
@@ -209,9 +221,12 @@ fn cpu(wrong: &Wrong<'_>, table: CpuTable) -> Result<CpuSpec, SpecError> {
         driver,
         governor: table.governor,
         shared: table.shared,
+        base,
+        epp: table.epp.unwrap_or_else(|| "balance_performance".to_owned()),
         states,
         turbo,
         transition: Nanos::new(table.transition.0.get()),
+        frequency_invariant: table.frequency_invariant.unwrap_or(true),
         work_per_cycle: work,
         idle: idle.collect(),
     })

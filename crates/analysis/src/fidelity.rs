@@ -1,0 +1,169 @@
+//! How well a model agrees with what was measured, cell by cell, on two sets of cells that never change.
+//!
+//! A cell belongs to the *test set* or to the *training set* by its name alone, so that the halves are fixed before any tuning
+//! and stay so: whoever fits a model looks at the training set, and the test set says how good the fit is. The error of a cell is
+//! model / measured − 1, of medians; that of a set is the mean of its cells' absolute errors, and the largest of them.
+
+use crate::stats::quantile::median;
+use crate::summary::RunData;
+use domain::plan::CellId;
+use domain::trial::Trial;
+use std::collections::BTreeMap;
+
+/// To which half a cell belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Half {
+    /// May be looked at while a model is fitted.
+    Training,
+    /// Judges it.
+    Test,
+}
+
+impl Half {
+    /// Of a cell, by its name: the lowest bit of its FNV-1a hash.
+    pub fn of(cell: &CellId) -> Self {
+        let hash = cell.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        // The lowest bit of FNV-1a is the parity of the bytes' lowest bits: a higher one mixes.
+        if hash >> 32 & 1 == 1 { Self::Test } else { Self::Training }
+    }
+
+    /// As it is shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Training => "training",
+            Self::Test => "test",
+        }
+    }
+}
+
+/// One cell in both runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pair {
+    /// Which.
+    pub cell: CellId,
+    /// Its half.
+    pub half: Half,
+    /// Median of what was measured, in the metric's base unit.
+    pub measured: f64,
+    /// Trials that this rests on.
+    pub n: usize,
+    /// Whether all of them were disturbed: no valid one is there.
+    pub disturbed: bool,
+    /// Median of what the model says.
+    pub modelled: f64,
+}
+
+impl Pair {
+    /// Model over measured, minus one.
+    pub fn error(&self) -> f64 {
+        self.modelled / self.measured - 1.0
+    }
+}
+
+/// The errors of a set of cells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Errors {
+    /// How many cells.
+    pub cells: usize,
+    /// Mean of the absolute errors.
+    pub mean: f64,
+    /// The largest absolute error.
+    pub worst: f64,
+}
+
+/// The cells that both runs have.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fidelity {
+    /// In the order of the measured run's study.
+    pub pairs: Vec<Pair>,
+    /// Cells that one of them lacks.
+    pub missing: Vec<CellId>,
+}
+
+impl Fidelity {
+    /// The errors of one half, or of all; `None` where it has no cell.
+    pub fn errors(&self, half: Option<Half>) -> Option<Errors> {
+        let of = self.pairs.iter().filter(|pair| half.is_none_or(|half| pair.half == half));
+        let errors: Vec<f64> = of.map(|pair| pair.error().abs()).collect();
+        (!errors.is_empty()).then(|| Errors {
+            cells: errors.len(),
+            mean: errors.iter().sum::<f64>() / errors.len() as f64,
+            worst: errors.iter().copied().fold(0.0, f64::max),
+        })
+    }
+}
+
+/// Holds a model's runs against measured ones by a metric. Of a cell's trials the valid ones count; where there is none, the
+/// disturbed ones do, and the pair says so.
+pub fn fidelity(measured: &[RunData], modelled: &[RunData], metric: &str) -> Fidelity {
+    let (measured, modelled) = (values(measured, metric), values(modelled, metric));
+    let mut fidelity = Fidelity::default();
+    for (cell, (valid, disturbed)) in &measured {
+        let other = modelled.get(cell).and_then(|(valid, _)| median(valid));
+        let own = median(valid).or_else(|| median(disturbed));
+        let (Some(modelled), Some(own)) = (other, own) else {
+            fidelity.missing.push(cell.clone());
+            continue;
+        };
+        let n = if valid.is_empty() { disturbed.len() } else { valid.len() };
+        fidelity.pairs.push(Pair {
+            cell: cell.clone(),
+            half: Half::of(cell),
+            measured: own,
+            n,
+            disturbed: valid.is_empty(),
+            modelled,
+        });
+    }
+    fidelity
+}
+
+type Values = BTreeMap<CellId, (Vec<f64>, Vec<f64>)>;
+
+/// By cell: the values of valid trials, and those of disturbed ones.
+fn values(runs: &[RunData], metric: &str) -> Values {
+    let mut values = Values::new();
+    let trials = runs.iter().flat_map(|run| &run.trials);
+    let mut put = |trial: &Trial, value: f64| {
+        let (valid, disturbed) = values.entry(trial.key.cell.clone()).or_default();
+        if trial.validity.is_valid() { valid } else { disturbed }.push(value);
+    };
+    for trial in trials {
+        if let Some(value) = trial.metric(metric) {
+            put(trial, value);
+        }
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(cell: &str, measured: f64, modelled: f64) -> Pair {
+        let cell = CellId::from_stored(cell);
+        Pair { half: Half::of(&cell), cell, measured, n: 1, disturbed: false, modelled }
+    }
+
+    #[test]
+    fn errors_are_relative_to_what_was_measured() {
+        let pairs = vec![pair("a", 100.0, 110.0), pair("b", 200.0, 150.0)];
+        let errors = Fidelity { pairs, missing: vec![] }.errors(None).unwrap();
+        assert_eq!(errors.cells, 2);
+        assert!((errors.mean - 0.175).abs() < 1e-12 && (errors.worst - 0.25).abs() < 1e-12, "{errors:?}");
+        assert_eq!(Fidelity::default().errors(None), None);
+    }
+
+    #[test]
+    fn the_halves_are_alike_in_size_and_never_change() {
+        let cells = (0..1000).map(|n| CellId::from_stored(&format!("io_raid{n}_4k_1")));
+        let tests = cells.filter(|cell| Half::of(cell) == Half::Test).count();
+        assert!((450..550).contains(&tests), "{tests}");
+        let known =
+            ["io_raid0_32KiB_randread_4k_1", "io_raid5_32KiB_randwrite_4k_8", "io_raid6_512KiB_randrw_1m_32"];
+        let halves = known.map(|cell| Half::of(&CellId::from_stored(cell)).name());
+        expect_test::expect![[r#"["training", "training", "training"]"#]].assert_eq(&format!("{halves:?}"));
+    }
+}

@@ -1,0 +1,77 @@
+//! The governors of crate `governors` decide as the kernels do that are booted here: what they read and decide is recorded
+//! afresh in a guest (`fixtures/governors/record.sh`) and replayed.
+//!
+//! Where QEMU, a kernel or the plugin is missing, a line `skipped:` says so. Nothing here depends on how fast the host is.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
+
+#[path = "../../governors/tests/recording/mod.rs"]
+mod recording;
+mod support;
+
+use recording::{Replayed, Updates, parse, replay};
+use support::Place;
+use support::lab::{KERNELS, missing, without_plugin};
+
+const RECORD: &str = include_str!("../../../fixtures/governors/record.sh");
+
+/// Of the recordings that there are: each governor, waiting for disks, limits and tunables that change, in half a minute.
+const RECORDED: [&str; 6] = [
+    "ondemand-disk",
+    "ondemand-bias",
+    "conservative-steps",
+    "conservative-limits",
+    "schedutil-rate",
+    "schedutil-limits",
+];
+
+/// The states of `studies/machines/pstates/laptop-5.toml`. The guest is never paced: the lowest pace suits every host.
+fn table() -> String {
+    let states = [(2800, 1.0), (2100, 0.75), (1400, 0.5), (700, 0.25), (350, 0.125)];
+    let state = |(mhz, speed)| format!("[[state]]\nmhz = {mhz}\nspeed = {speed:?}\n");
+    let states: String = states.into_iter().map(state).collect();
+    format!("latency = \"10us\"\ndomains = \"per-cpu\"\npace = 1e6\n{states}")
+}
+
+#[test]
+fn what_a_kernel_decides_now_the_models_decide() {
+    let place = Place::new();
+    if let Some(reason) = without_plugin() {
+        return println!("skipped: {reason}");
+    }
+    std::fs::write(place.path("slow.toml"), table()).unwrap();
+    for kernel in KERNELS {
+        match missing(&place, kernel) {
+            Some(reason) => println!("skipped: {reason}"),
+            None => check(&place, kernel),
+        }
+    }
+}
+
+fn check(place: &Place, kernel: &str) {
+    let mut arguments = vec!["lab", "exec", "--kernel", kernel, "--pstates", "./slow.toml", "--"];
+    arguments.extend(["bash", "-c", RECORD, "record.sh"]);
+    arguments.extend(RECORDED);
+    let recordings = parse(&place.ok(&arguments));
+    assert_eq!(recordings.len(), RECORDED.len());
+
+    let mut all = Replayed::default();
+    for recording in recordings {
+        if recording.straddled {
+            println!(
+                "skipped: {} {}: its begin came out of order five times",
+                recording.kernel, recording.name
+            );
+            continue;
+        }
+        let replayed = replay(&recording, Updates::All);
+        println!("{} {}: {replayed}", recording.kernel, recording.name);
+        for difference in &replayed.differences {
+            println!("    {difference}");
+        }
+        assert!(replayed.decisions > 20, "{}: a recording of nothing", recording.name);
+        all.add(&replayed);
+    }
+    println!("kernel {kernel}: {all}");
+    assert_eq!(all.equal, all.decisions, "decisions differ");
+    assert!(all.same_state() >= 0.99, "{all}");
+}

@@ -1,0 +1,52 @@
+//! The governors decide as real kernels did: recordings of Debian's 6.1 and 6.12, replayed.
+//!
+//! What a recording holds, and how it came about: `fixtures/governors/README.md`.
+
+mod recording;
+
+use recording::{Replayed, Updates, parse, replay};
+
+const RECORDED: [&str; 2] = [
+    include_str!("../../../fixtures/governors/6.1.txt"),
+    include_str!("../../../fixtures/governors/6.12.txt"),
+];
+
+/// Replays all recordings of a kernel; each decision has to be the kernel's own.
+fn check(text: &str, updates: Updates) -> Replayed {
+    let recordings = parse(text);
+    assert!(!recordings.is_empty());
+    let mut all = Replayed::default();
+    for recording in &recordings {
+        let replayed = replay(recording, updates);
+        println!("{} {}: {replayed}", recording.kernel, recording.name);
+        for difference in replayed.differences.iter().take(5) {
+            println!("    {difference}");
+        }
+        assert!(replayed.decisions > 30, "{}: a recording of nothing", recording.name);
+        assert!(replayed.requests > 3, "{}: a recording in which nothing changes", recording.name);
+        all.add(&replayed);
+    }
+    println!("{}: {all}", recordings[0].kernel);
+    assert_eq!(all.equal, all.decisions, "decisions differ");
+    assert_eq!(all.differences, Vec::<String>::new());
+    assert_eq!(all.time, all.time_in_same_state);
+    all
+}
+
+#[test]
+fn every_decision_of_kernel_6_1_is_the_models() {
+    check(RECORDED[0], Updates::All);
+}
+
+#[test]
+fn every_decision_of_kernel_6_12_is_the_models() {
+    check(RECORDED[1], Updates::All);
+}
+
+#[test]
+fn updates_before_a_governor_is_due_change_nothing() {
+    for text in RECORDED {
+        let all = check(text, Updates::WhenDue);
+        assert!(all.skipped > all.updates / 5, "{all}");
+    }
+}

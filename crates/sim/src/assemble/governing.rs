@@ -1,0 +1,338 @@
+//! Which policies a machine has, and who chooses their frequency, once a cell's settings are made.
+
+use super::{number, refused};
+use crate::cpu::{Chooser, IdleSpec, PolicySpec};
+use crate::machine::{Driver, MachineSpec};
+use domain::bench::BenchError;
+use domain::setting::SettingRequest;
+use domain::time::Nanos;
+use domain::units::Hertz;
+use governors::amd_pstate::{AMD_PREFERENCES, AmdLevels, AmdPstate};
+use governors::autonomous::{AutonomousSpec, Epp};
+use governors::hwp::{DynamicBoost, HWP_PREFERENCES, Hwp};
+use governors::intel_pstate::{Algorithm, IntelPolicy, IntelPstate, PmProfile, Ratios, Turbo};
+use governors::{FrequencyTable, Governor, Policy as View};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The settings of cpufreq that a cell may make, at what the machine starts with.
+pub(super) struct Governing<'a> {
+    machine: &'a MachineSpec,
+    governor: String,
+    /// By governor: tunable to value.
+    tunables: BTreeMap<String, BTreeMap<String, String>>,
+    min: Hertz,
+    max: Hertz,
+    epp: String,
+    turbo: Turbo,
+    percent: [Option<u32>; 2],
+    boost: DynamicBoost,
+    idle_governor: String,
+    /// Idle states that are switched off, by name.
+    disabled: BTreeSet<String>,
+}
+
+/// The bus clock of Intel's parts since Nehalem's successors.
+const RATIO: Hertz = Hertz::from_mhz(100);
+
+impl<'a> Governing<'a> {
+    pub(super) fn of(machine: &'a MachineSpec) -> Self {
+        let states = &machine.cpu.states;
+        Self {
+            machine,
+            governor: machine.cpu.governor.clone(),
+            tunables: BTreeMap::new(),
+            min: states[0].frequency,
+            max: states[states.len() - 1].frequency,
+            epp: machine.cpu.epp.clone(),
+            turbo: Turbo::On,
+            percent: [None; 2],
+            boost: DynamicBoost::Off,
+            idle_governor: "menu".to_owned(),
+            disabled: BTreeSet::new(),
+        }
+    }
+
+    /// Makes a setting: what it was before, and what it is now.
+    pub(super) fn set(&mut self, request: &SettingRequest) -> Result<(String, String), BenchError> {
+        let driver = self.machine.cpu.driver;
+        let missing =
+            || refused(request, &format!("the machine `{}` has {}", self.machine.name, about(driver)));
+        let value = request.value.trim();
+        let name = request.setting.name.as_str();
+        if let Some(before) = self.set_idle(request)? {
+            return Ok((before, request.value.clone()));
+        }
+        if driver == Driver::None {
+            return Err(missing());
+        }
+        let intel = matches!(driver, Driver::IntelPstate | Driver::IntelPstateHwp);
+        let before = match name {
+            "governor" => {
+                if driver != Driver::AcpiCpufreq && !["performance", "powersave"].contains(&value) {
+                    return Err(missing());
+                }
+                std::mem::replace(&mut self.governor, value.to_owned())
+            }
+            "min_freq" => show(std::mem::replace(&mut self.min, frequency(request)?)),
+            "max_freq" => show(std::mem::replace(&mut self.max, frequency(request)?)),
+            "setspeed" => {
+                let khz = frequency(request)?.khz().to_string();
+                self.tunable("userspace", "scaling_setspeed", &khz)
+            }
+            "epp" if matches!(driver, Driver::IntelPstateHwp | Driver::AmdPstateEpp) => {
+                std::mem::replace(&mut self.epp, value.to_owned())
+            }
+            "turbo" if intel || driver == Driver::AmdPstateEpp => {
+                let on = match value {
+                    "1" => Turbo::On,
+                    "0" => Turbo::Off,
+                    _ => return Err(refused(request, "it is 0 or 1")),
+                };
+                let before = std::mem::replace(&mut self.turbo, on);
+                if before == Turbo::On { "1".to_owned() } else { "0".to_owned() }
+            }
+            "min_perf_pct" if intel => self.share(0, request)?,
+            "max_perf_pct" if intel => self.share(1, request)?,
+            "hwp_dynamic_boost" if driver == Driver::IntelPstateHwp => {
+                let on = if value == "1" { DynamicBoost::On } else { DynamicBoost::Off };
+                let before = std::mem::replace(&mut self.boost, on);
+                if before == DynamicBoost::On { "1".to_owned() } else { "0".to_owned() }
+            }
+            _ => match name.split_once('.') {
+                Some((governor @ ("ondemand" | "conservative" | "schedutil"), tunable))
+                    if driver == Driver::AcpiCpufreq =>
+                {
+                    self.tunable(governor, tunable, value)
+                }
+                _ => return Err(refused(request, "no model knows it")),
+            },
+        };
+        Ok((before, request.value.clone()))
+    }
+
+    /// A setting of cpuidle: what it was before; `None` where it is none.
+    fn set_idle(&mut self, request: &SettingRequest) -> Result<Option<String>, BenchError> {
+        let name = request.setting.name.as_str();
+        if name == "idle_governor" {
+            return Ok(Some(std::mem::replace(&mut self.idle_governor, request.value.trim().to_owned())));
+        }
+        let Some(state) = name.strip_prefix("idle.").and_then(|rest| rest.strip_suffix(".disable")) else {
+            return Ok(None);
+        };
+        if !self.machine.cpu.idle.iter().any(|known| known.name == state) {
+            return Err(refused(
+                request,
+                &format!("the machine `{}` has no idle state of this name", self.machine.name),
+            ));
+        }
+        let before = match request.value.trim() {
+            "1" => !self.disabled.insert(state.to_owned()),
+            "0" => self.disabled.remove(state),
+            _ => return Err(refused(request, "it is 0 or 1")),
+        };
+        Ok(Some(u8::from(before).to_string()))
+    }
+
+    /// The machine's idle states.
+    pub(super) fn idle(&self) -> Result<Option<IdleSpec>, BenchError> {
+        let states = self.machine.cpu.idle.clone();
+        if states.is_empty() {
+            return Ok(None);
+        }
+        let tick = Nanos::new(1_000_000_000 / self.machine.hz);
+        let mut spec = IdleSpec::new(states, &self.idle_governor, self.machine.kernel, tick)
+            .map_err(|error| unsupported(&error.to_string()))?;
+        spec.disabled = spec.states.iter().map(|state| self.disabled.contains(&state.name)).collect();
+        Ok(Some(spec))
+    }
+
+    fn share(&mut self, which: usize, request: &SettingRequest) -> Result<String, BenchError> {
+        let before = self.percent[which].replace(number(request)?);
+        Ok(before.map_or_else(String::new, |percent| percent.to_string()))
+    }
+
+    fn tunable(&mut self, governor: &str, name: &str, value: &str) -> String {
+        let all = self.tunables.entry(governor.to_owned()).or_default();
+        all.insert(name.to_owned(), value.to_owned()).unwrap_or_default()
+    }
+
+    /// The machine's policies.
+    pub(super) fn policies(self) -> Result<Vec<PolicySpec>, BenchError> {
+        let cpu = &self.machine.cpu;
+        let groups: Vec<Vec<usize>> = match cpu.shared {
+            true => vec![(0..cpu.count).collect()],
+            false => (0..cpu.count).map(|cpu| vec![cpu]).collect(),
+        };
+        groups.into_iter().map(|cpus| self.policy(cpus)).collect()
+    }
+
+    fn policy(&self, cpus: Vec<usize>) -> Result<PolicySpec, BenchError> {
+        let cpu = &self.machine.cpu;
+        let lowest = cpu.states[0].frequency;
+        let highest = cpu.states[cpu.states.len() - 1].frequency;
+        if self.min > self.max {
+            return Err(unsupported(&format!(
+                "min_freq {} is above max_freq {}",
+                show(self.min),
+                show(self.max)
+            )));
+        }
+        let is_table = matches!(cpu.driver, Driver::AcpiCpufreq | Driver::None);
+        let frequencies = cpu.states.iter().map(|state| state.frequency).collect();
+        let table = FrequencyTable::new(frequencies).map_err(|error| unsupported(&error.to_string()))?;
+        let mut view = View {
+            cpus: cpus.len(),
+            table: is_table.then_some(table),
+            hardware_min: lowest,
+            hardware_max: highest,
+            min: self.min.max(lowest),
+            max: self.max.min(highest),
+            current: highest,
+            transition_latency_ns: cpu.transition.get(),
+            fast_switch: cpus.len() == 1,
+            frequency_invariant: cpu.frequency_invariant,
+        };
+        let chooser = self.chooser(&mut view)?;
+        Ok(PolicySpec {
+            cpus,
+            view,
+            chooser,
+            transition_ns: cpu.transition.get(),
+            turbo: cpu.turbo.iter().map(|f| f.khz()).collect(),
+        })
+    }
+
+    fn chooser(&self, view: &mut View) -> Result<Chooser, BenchError> {
+        let machine = self.machine;
+        let tick = Nanos::new(1_000_000_000 / machine.hz);
+        Ok(match machine.cpu.driver {
+            Driver::None => Chooser::Kernel(self.kernel("performance", view)?),
+            Driver::AcpiCpufreq => Chooser::Kernel(self.kernel(&self.governor, view)?),
+            Driver::IntelPstate => {
+                let algorithm = Algorithm::of(machine.kernel, PmProfile::Desktop);
+                let ratios = self.ratios()?;
+                let mut driver =
+                    IntelPstate::new(ratios, self.intel_policy()?, algorithm, machine.kernel, tick);
+                self.limit(driver.global_mut());
+                view.current = view.min;
+                Chooser::IntelPstate(Box::new(driver))
+            }
+            Driver::IntelPstateHwp => {
+                let policy = self.intel_policy()?;
+                let epp = self.epp(&HWP_PREFERENCES)?;
+                let spec = AutonomousSpec::default();
+                let mut driver = Hwp::new(self.ratios()?, policy, epp, self.boost, tick, spec);
+                self.limit(driver.global_mut());
+                view.current = view.min;
+                Chooser::Hwp(Box::new(driver))
+            }
+            Driver::AmdPstateEpp => {
+                let policy = self.intel_policy()?;
+                let epp = self.epp(&AMD_PREFERENCES)?;
+                let spec = AutonomousSpec::default();
+                let mut driver = AmdPstate::new(self.amd_levels(), policy, epp, machine.kernel, spec)
+                    .map_err(|error| unsupported(&error.to_string()))?;
+                driver.set_boost(self.turbo);
+                view.current = view.min;
+                Chooser::Amd(Box::new(driver))
+            }
+        })
+    }
+
+    fn kernel(&self, name: &str, view: &View) -> Result<Governor, BenchError> {
+        let nothing = BTreeMap::new();
+        let tunables = self.tunables.get(name).unwrap_or(&nothing);
+        Governor::new(name, tunables, self.machine.kernel, self.machine.hz as u32, view)
+            .map_err(|error| unsupported(&error.to_string()))
+    }
+
+    fn intel_policy(&self) -> Result<IntelPolicy, BenchError> {
+        match self.governor.as_str() {
+            "performance" => Ok(IntelPolicy::Performance),
+            "powersave" => Ok(IntelPolicy::Powersave),
+            other => Err(unsupported(&format!(
+                "the driver {} has no governor `{other}`; it has performance and powersave",
+                self.machine.cpu.driver.name()
+            ))),
+        }
+    }
+
+    fn epp(&self, names: &[(&str, Epp)]) -> Result<Epp, BenchError> {
+        let named = names.iter().find(|(name, _)| *name == self.epp).map(|(_, epp)| *epp);
+        named.or_else(|| self.epp.parse().ok().map(Epp)).ok_or_else(|| {
+            let all: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+            unsupported(&format!(
+                "no energy preference is named `{}`; there are {}, and 0 to 255",
+                self.epp,
+                all.join(", ")
+            ))
+        })
+    }
+
+    fn ratios(&self) -> Result<Ratios, BenchError> {
+        let cpu = &self.machine.cpu;
+        let ratio = |frequency: Hertz| (frequency.khz() / RATIO.khz()) as u32;
+        let lowest = ratio(cpu.states[0].frequency);
+        let (base, turbo) = (ratio(cpu.base), ratio(cpu.states[cpu.states.len() - 1].frequency));
+        if lowest == 0 || turbo > 255 {
+            return Err(unsupported("P-states of Intel's driver are 100 MHz to 25500 MHz"));
+        }
+        Ok(Ratios::core(lowest, base.max(lowest), turbo.max(base)))
+    }
+
+    fn amd_levels(&self) -> AmdLevels {
+        let cpu = &self.machine.cpu;
+        let lowest = cpu.states[0].frequency;
+        let highest = cpu.states[cpu.states.len() - 1].frequency;
+        let level = |f: Hertz| (f.khz() * 166 / highest.khz()).clamp(1, 255) as u8;
+        let nonlinear = lowest.khz() + (cpu.base.khz() - lowest.khz()) / 3;
+        AmdLevels {
+            highest: 166,
+            nominal: level(cpu.base),
+            lowest_nonlinear: level(Hertz::from_khz(nonlinear)),
+            lowest: level(lowest),
+            nominal_frequency: cpu.base,
+            lowest_frequency: lowest,
+        }
+    }
+
+    fn limit(&self, global: &mut governors::intel_pstate::GlobalLimits) {
+        global.set_turbo(self.turbo);
+        if let Some(percent) = self.percent[1] {
+            global.set_max_percent(percent);
+        }
+        if let Some(percent) = self.percent[0] {
+            global.set_min_percent(percent);
+        }
+    }
+}
+
+fn unsupported(why: &str) -> BenchError {
+    BenchError::Unsupported(why.to_owned())
+}
+
+fn show(frequency: Hertz) -> String {
+    frequency.khz().to_string()
+}
+
+fn about(driver: Driver) -> String {
+    match driver {
+        Driver::None => "no cpufreq".to_owned(),
+        other => format!("the driver {}", other.name()),
+    }
+}
+
+/// A frequency in kHz as the kernel's files have it, or with its unit.
+fn frequency(request: &SettingRequest) -> Result<Hertz, BenchError> {
+    let text = request.value.trim();
+    let with_unit = |unit: &str, factor: f64| {
+        let number = text.strip_suffix(unit)?.trim().parse::<f64>().ok()?;
+        (0.0..=1e9).contains(&number).then(|| Hertz::from_khz((number * factor).round() as u64))
+    };
+    let bare = || text.parse::<u64>().ok().map(Hertz::from_khz);
+    with_unit("GHz", 1e6)
+        .or_else(|| with_unit("MHz", 1e3))
+        .or_else(|| with_unit("kHz", 1.0))
+        .or_else(bare)
+        .ok_or_else(|| refused(request, "write it in kHz, or as `2100MHz`"))
+}

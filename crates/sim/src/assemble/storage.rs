@@ -1,0 +1,381 @@
+//! A cell's storage, from disks up.
+
+use super::{BlockSettings, Order};
+use crate::block::{Disk, QueueSpec};
+use crate::core::{DeviceStats, PartId};
+use crate::crypt::{self, AesInstructions, CryptCosts, CryptSpec, Limits};
+use crate::disk::spec::MediumSpec;
+use crate::machine::DiskEntry;
+use crate::md::{ArraySpec, BitmapSpec, Geometry, MdCosts, Member, Mirror, Striped, logical_volume};
+use crate::memory::{Memory, MemorySpec};
+use crate::world::World;
+use domain::bench::BenchError;
+use domain::stack::{Bitmap, Crypt, Devices, Layer, Lvm, Made, Md, MdLevel, Part as Kind, Stack};
+use domain::study::Target;
+use domain::units::Bytes;
+use std::collections::BTreeMap;
+
+/// What a load works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ground {
+    /// The part that takes its requests.
+    pub part: PartId,
+    /// How large what it works on is, in bytes.
+    pub size: u64,
+    /// Whether it is a file, whose pages are cached unless a load asks past them.
+    pub is_file: bool,
+}
+
+/// A block device of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) part: PartId,
+    pub(super) size: u64,
+    /// Whether a disk below rotates.
+    pub(super) rotates: bool,
+}
+
+/// What layers have been built, and what the machine has left.
+struct Builder<'o> {
+    order: &'o Order<'o>,
+    settings: &'o BlockSettings,
+    world: World,
+    layers: BTreeMap<String, Vec<Block>>,
+    /// Links of the bank by their name.
+    links: BTreeMap<String, usize>,
+    free: Vec<DiskEntry>,
+    disks: usize,
+    numbers: BTreeMap<&'static str, usize>,
+}
+
+/// Builds a cell's storage.
+pub(super) fn build(
+    order: &Order<'_>,
+    world: World,
+    settings: &BlockSettings,
+) -> Result<(World, Ground), BenchError> {
+    let mut builder = Builder {
+        order,
+        settings,
+        world,
+        layers: BTreeMap::new(),
+        links: BTreeMap::new(),
+        free: disks_of(order)?,
+        disks: 0,
+        numbers: BTreeMap::new(),
+    };
+    let top = match &order.cell.stack {
+        Some(stack) => builder.stack(stack)?,
+        None => builder.take("the target", 1, &[])?[0],
+    };
+    let ground = builder.ground(top)?;
+    Ok((builder.world, ground))
+}
+
+/// The machine's own disks, or where it has none those of the study's lab machine: one entry a disk.
+fn disks_of(order: &Order<'_>) -> Result<Vec<DiskEntry>, BenchError> {
+    let mut all = Vec::new();
+    for entry in &order.machine.disks {
+        for number in 0..entry.count {
+            let name = if entry.count == 1 { entry.name.clone() } else { format!("{}{number}", entry.name) };
+            all.push(DiskEntry { name, count: 1, ..entry.clone() });
+        }
+    }
+    if all.is_empty() {
+        let link = |name: &String| {
+            let links = &order.study.lab.links;
+            links.iter().find(|link| link.name == *name).map(|link| link.model.clone())
+        };
+        all.extend(order.study.lab.disks.iter().map(|disk| DiskEntry {
+            name: disk.name.clone(),
+            model: disk.model.clone(),
+            count: 1,
+            size: disk.size,
+            link: disk.link.as_ref().and_then(link),
+            ..DiskEntry::of_lab()
+        }));
+    }
+    Ok(all)
+}
+
+fn unsupported(why: String) -> BenchError {
+    BenchError::Unsupported(why)
+}
+
+impl Builder<'_> {
+    fn stack(&mut self, stack: &Stack) -> Result<Block, BenchError> {
+        for layer in &stack.layers {
+            let blocks = self.layer(layer)?;
+            self.layers.insert(layer.name.clone(), blocks);
+        }
+        let top = stack.layers.last().and_then(|layer| self.layers.get(&layer.name));
+        top.and_then(|blocks| blocks.first())
+            .copied()
+            .ok_or_else(|| unsupported("a stack without a layer".into()))
+    }
+
+    fn layer(&mut self, layer: &Layer) -> Result<Vec<Block>, BenchError> {
+        let below: Vec<Block> =
+            layer.on.iter().filter_map(|name| self.layers.get(name)).flatten().copied().collect();
+        match &layer.part {
+            Kind::Devices(devices) => self.devices(&layer.name, devices),
+            Kind::Crypt(options) => below.into_iter().map(|block| self.crypt(options, block)).collect(),
+            Kind::Md(md) => Ok(vec![self.array(&layer.name, md, &below)?]),
+            Kind::Lvm(lvm) => Ok(vec![self.volume(&layer.name, lvm, &below)?]),
+            Kind::Filesystem(_) => {
+                Err(unsupported(format!("`stack.{}`: the simulation has no filesystems yet", layer.name)))
+            }
+        }
+    }
+
+    /// Devices of a layer: the machine's disks of those names, any disks of it, then what is made of memory.
+    fn devices(&mut self, name: &str, devices: &Devices) -> Result<Vec<Block>, BenchError> {
+        let has_disks = self.free.len() >= devices.count as usize;
+        match &devices.made {
+            Some((Made::NullBlk(attributes), size)) if self.order.machine.disks.is_empty() || !has_disks => {
+                (0..devices.count).map(|_| self.memory(name, attributes, *size)).collect()
+            }
+            _ => self.take(&format!("`stack.{name}`"), devices.count, &devices.lab),
+        }
+    }
+
+    /// Disks of the machine, those of the given names first.
+    fn take(&mut self, whose: &str, count: u32, names: &[String]) -> Result<Vec<Block>, BenchError> {
+        let mut blocks = Vec::new();
+        for _ in 0..count {
+            let named = self.free.iter().position(|disk| names.contains(&disk.name));
+            if self.free.is_empty() {
+                return Err(unsupported(format!(
+                    "{whose} wants {count} disks, and the machine `{}` has not so many; add a [[disk]] to it, or a [[lab.disk]] to the study",
+                    self.order.machine.name
+                )));
+            }
+            let entry = self.free.remove(named.unwrap_or(0));
+            blocks.push(self.disk(&entry)?);
+        }
+        Ok(blocks)
+    }
+
+    fn disk(&mut self, entry: &DiskEntry) -> Result<Block, BenchError> {
+        let mut spec = self.order.models.disk(&entry.model).map_err(unsupported)?;
+        if let Some(size) = entry.size {
+            spec = spec
+                .with_size(size)
+                .map_err(|error| unsupported(format!("disk `{}`: {error}", entry.name)))?;
+        }
+        let link = entry.link.as_ref().map(|name| self.link(name)).transpose()?;
+        let number = self.world.core.bank.add_disk(&spec, link);
+        assert_eq!(number, self.disks, "disks are numbered as they come");
+        self.disks += 1;
+        let device = self.device(&letters("sd", number));
+        let me = self.world.next_part();
+        let queue = QueueSpec {
+            scheduler: self.settings.scheduler.unwrap_or(entry.scheduler),
+            tags: entry.tags,
+            most_bytes: self.settings.most_bytes.unwrap_or(entry.most_bytes.get()),
+            interrupt: self.order.machine.costs.once("interrupt"),
+        };
+        self.world.add(Box::new(Disk::new(me, number, device, spec.capacity, queue)));
+        self.world.attach(number, me);
+        let rotates = matches!(spec.medium, MediumSpec::Hdd(_));
+        Ok(Block { part: me, size: spec.capacity.get(), rotates })
+    }
+
+    fn link(&mut self, name: &String) -> Result<usize, BenchError> {
+        if let Some(known) = self.links.get(name) {
+            return Ok(*known);
+        }
+        let model = self.order.machine.links.get(name).unwrap_or(name);
+        let spec = self.order.models.link(model).map_err(unsupported)?;
+        let number = self.world.core.bank.add_link(&spec);
+        self.links.insert(name.clone(), number);
+        Ok(number)
+    }
+
+    fn memory(
+        &mut self,
+        name: &str,
+        attributes: &BTreeMap<String, String>,
+        size: Bytes,
+    ) -> Result<Block, BenchError> {
+        let attribute = |key: &str, default: u64| match attributes.get(key) {
+            None => Ok(default),
+            Some(text) => text.parse::<u64>().map_err(|_| {
+                unsupported(format!("`stack.{name}.attributes`: `{key}={text}` is no whole number"))
+            }),
+        };
+        // By default a request is done in the softirq that its submission raises, at once.
+        let latency_ns = match attribute("irqmode", 1)? {
+            2 => attribute("completion_nsec", 10_000)?,
+            _ => 0,
+        };
+        let spec = MemorySpec {
+            size,
+            latency_ns,
+            depth: attribute("hw_queue_depth", 64)?.clamp(1, 1024) as u32,
+            interrupt: self.order.machine.costs.once("interrupt"),
+        };
+        let device = self.numbered("nullb");
+        let me = self.world.next_part();
+        self.world.add(Box::new(Memory::new(me, device, spec)));
+        Ok(Block { part: me, size: size.get(), rotates: false })
+    }
+
+    fn crypt(&mut self, options: &Crypt, below: Block) -> Result<Block, BenchError> {
+        let (machine, costs) = (self.order.machine, &self.order.machine.costs);
+        let name = format!("dm-{}", self.count("dm-"));
+        let device = self.device(&name);
+        let mut crypt = CryptCosts::of_cipher(&options.cipher, options.key_size, AesInstructions::Present);
+        crypt.kib = costs.of_bytes("crypt_byte", 1024);
+        crypt.sector = costs.once("crypt_sector");
+        crypt.item = costs.once("crypt_bio");
+        let spec = CryptSpec {
+            name: name.clone(),
+            options: options.clone(),
+            limits: Limits::of_kernel(machine.kernel.major, machine.kernel.minor),
+            costs: crypt,
+        };
+        let size = below.size - spec.data_offset().get().min(below.size);
+        let me = self.world.next_part();
+        let core = &mut self.world.core;
+        let part = crypt::Crypt::new(core, me, below.part, device, Bytes::new(below.size), spec);
+        self.world.add(Box::new(part));
+        Ok(Block { part: me, size, rotates: below.rotates })
+    }
+
+    /// An array over all devices but its spares, which nothing asks of.
+    fn array(&mut self, layer: &str, md: &Md, below: &[Block]) -> Result<Block, BenchError> {
+        let wrong = |why: String| unsupported(format!("`stack.{layer}`: {why}"));
+        let active = below.len().saturating_sub(md.spares as usize);
+        let below = &below[..active];
+        let offset = data_offset(below.iter().map(|block| block.size).min().unwrap_or(0));
+        let sizes: Vec<Bytes> =
+            below.iter().map(|block| Bytes::new(block.size.saturating_sub(offset))).collect();
+        let geometry = Geometry::new(md, &sizes).map_err(|error| wrong(error.to_string()))?;
+        let there = active.saturating_sub(md.missing as usize);
+        let name = format!("md{}", self.count("md"));
+        let device = self.device(&name);
+        let spec = ArraySpec {
+            name,
+            geometry,
+            members: below
+                .iter()
+                .enumerate()
+                .map(|(at, block)| (at < there).then(|| block.member()))
+                .collect(),
+            data_offset: Bytes::new(offset),
+            kernel: self.order.machine.kernel,
+            costs: MdCosts::of(&self.order.machine.costs),
+        };
+        let size = spec.geometry.size().get();
+        let bitmap = (md.bitmap == Bitmap::Internal).then(BitmapSpec::default);
+        let me = self.world.next_part();
+        let core = &mut self.world.core;
+        match md.level {
+            MdLevel::Linear | MdLevel::Raid0 if there < active => {
+                return Err(wrong("it does not run without a member".into()));
+            }
+            MdLevel::Linear | MdLevel::Raid0 => self.world.add(Box::new(Striped::new(me, device, &spec))),
+            MdLevel::Raid1 | MdLevel::Raid10 => {
+                let mirror = Mirror::new(core, me, device, &spec, bitmap, None);
+                self.world.add(Box::new(mirror))
+            }
+            MdLevel::Raid4 | MdLevel::Raid5 | MdLevel::Raid6 => {
+                return Err(wrong("the simulation has no parity yet".into()));
+            }
+        };
+        Ok(Block { part: me, size, rotates: below.iter().any(|block| block.rotates) })
+    }
+
+    fn volume(&mut self, layer: &str, lvm: &Lvm, below: &[Block]) -> Result<Block, BenchError> {
+        /// Where LVM's data begins on a device.
+        const START: u64 = 1 << 20;
+        let name = format!("dm-{}", self.count("dm-"));
+        let device = self.device(&name);
+        let members: Vec<Member> = below.iter().map(|block| block.member()).collect();
+        let sizes: Vec<Bytes> =
+            below.iter().map(|block| Bytes::new(block.size.saturating_sub(START))).collect();
+        let costs = MdCosts::of(&self.order.machine.costs);
+        let spec = logical_volume(&name, lvm, &members, &sizes, costs, self.order.machine.kernel)
+            .map_err(|error| unsupported(format!("`stack.{layer}`: {error}")))?;
+        let size = spec.geometry.size().get();
+        let me = self.world.next_part();
+        self.world.add(Box::new(Striped::new(me, device, &spec)));
+        Ok(Block { part: me, size, rotates: below.iter().any(|block| block.rotates) })
+    }
+
+    /// What the load works on: the top itself.
+    fn ground(&mut self, top: Block) -> Result<Ground, BenchError> {
+        match &self.order.study.target {
+            Target::File(_) => Err(unsupported("the simulation has no filesystems yet".into())),
+            Target::None | Target::Loop(_) | Target::LabDevice(_) => {
+                Ok(Ground { part: top.part, size: top.size, is_file: false })
+            }
+        }
+    }
+
+    /// A block device of this name, in the trace from now on.
+    fn device(&mut self, name: &str) -> usize {
+        self.world.core.devices.push(DeviceStats::new(name));
+        self.world.core.devices.len() - 1
+    }
+
+    fn numbered(&mut self, prefix: &'static str) -> usize {
+        let name = format!("{prefix}{}", self.count(prefix));
+        self.device(&name)
+    }
+
+    fn count(&mut self, prefix: &'static str) -> usize {
+        let number = self.numbers.entry(prefix).or_insert(0);
+        *number += 1;
+        *number - 1
+    }
+}
+
+impl Block {
+    const fn member(self) -> Member {
+        Member { part: self.part, rotational: self.rotates }
+    }
+}
+
+/// Where mdadm puts the data on a member of this size, with metadata 1.2 (mdadm 4.2, super1.c): behind the superblock, room for
+/// a bitmap, and headroom for a reshape, which is 128 MiB where that is no more than a thousandth.
+fn data_offset(size: u64) -> u64 {
+    const SECTOR: u64 = 512;
+    const MIB: u64 = 2048;
+    let sectors = size / SECTOR;
+    let bitmap = match sectors {
+        ..128 => 0,
+        small if small - 128 < 200 * 1024 * MIB => 8,
+        _ => 256,
+    };
+    let mut headroom = 128 * MIB;
+    while headroom << 10 > sectors {
+        headroom >>= 1;
+    }
+    let data = 24 + bitmap + headroom + 8;
+    if data > MIB { data.next_multiple_of(MIB) * SECTOR } else { data.next_multiple_of(8) * SECTOR }
+}
+
+/// `sda` to `sdz`, `sdaa` and on.
+fn letters(prefix: &str, mut number: usize) -> String {
+    let mut letters = Vec::new();
+    loop {
+        letters.push(b'a' + (number % 26) as u8);
+        if number < 26 {
+            break;
+        }
+        number = number / 26 - 1;
+    }
+    letters.reverse();
+    format!("{prefix}{}", String::from_utf8_lossy(&letters))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn disks_have_the_kernel_s_letters() {
+        let names = [0, 25, 26, 27, 701, 702].map(|n| super::letters("sd", n));
+        assert_eq!(names, ["sda", "sdz", "sdaa", "sdab", "sdzz", "sdaaa"]);
+    }
+}

@@ -1,0 +1,198 @@
+//! A cell's workload as jobs: fio's options and dd's operands, with what they cost this machine's CPUs.
+
+use crate::assemble::{Ground, Order};
+use crate::disk::Op;
+use crate::jobs::{Ask, Asks, JobSpec};
+use crate::load::{self, Caching, DdLoad, DdRequests, Engine, FioJob, LoadError, Pace, Stream, SyncedWrites};
+use crate::queue::Time;
+use domain::bench::BenchError;
+use domain::study::Tool;
+use domain::units::Bytes;
+use std::collections::BTreeMap;
+
+/// What a load's own tool reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reports {
+    /// fio's metrics.
+    Fio,
+    /// dd's.
+    Dd,
+    /// How long it took, as of any command.
+    Elapsed,
+}
+
+/// Jobs, and what is reported of them.
+pub(super) struct Load {
+    pub(super) jobs: Vec<(JobSpec, Box<dyn Asks>)>,
+    pub(super) reports: Reports,
+}
+
+/// The load of a cell.
+pub(super) fn of(order: &Order<'_>, ground: Ground) -> Result<Load, BenchError> {
+    let workload = &order.cell.workload;
+    let size = Bytes::new(ground.size);
+    let unsupported = |error: LoadError| BenchError::Unsupported(error.to_string());
+    match &workload.tool {
+        Tool::Fio => {
+            let job = FioJob::parse(&workload.options, size).map_err(unsupported)?;
+            Ok(Load { jobs: fio(order, &job)?, reports: Reports::Fio })
+        }
+        Tool::Dd => {
+            let dd = DdLoad::parse(&workload.options, size).map_err(unsupported)?;
+            Ok(Load { jobs: vec![copy(order, &dd)], reports: Reports::Dd })
+        }
+        Tool::Command { argv, .. } if argv.first().is_some_and(|program| program == "dd") => {
+            let dd = DdLoad::parse(&operands(argv), size).map_err(unsupported)?;
+            Ok(Load { jobs: vec![copy(order, &dd)], reports: Reports::Elapsed })
+        }
+        Tool::Command { argv, .. } => {
+            let program = argv.first().map_or("", String::as_str);
+            Err(BenchError::Unsupported(format!(
+                "the simulation knows fio and dd, and not what `{program}` would do"
+            )))
+        }
+    }
+}
+
+/// dd's operands as a command has them, in the words of a workload with the tool dd.
+fn operands(argv: &[String]) -> BTreeMap<String, String> {
+    let mut operands: BTreeMap<String, String> = argv
+        .iter()
+        .skip(1)
+        .filter_map(|word| word.split_once('='))
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect();
+    operands.remove("status");
+    let input = operands.remove("if").unwrap_or_default();
+    let output = operands.remove("of").unwrap_or_default();
+    if !["", "/dev/null"].contains(&output.as_str()) {
+        operands.insert("direction".into(), "write".into());
+        let random = ["/dev/urandom", "/dev/random"].contains(&input.as_str());
+        operands.insert("source".into(), if random { "random" } else { "zero" }.into());
+    }
+    operands
+}
+
+fn job(order: &Order<'_>, name: &str) -> JobSpec {
+    let costs = &order.machine.costs;
+    JobSpec {
+        name: name.to_owned(),
+        depth: 1,
+        sleeps_on_disk: true,
+        start: 0,
+        counted_from: 0,
+        until: None,
+        rate_iops: None,
+        rate_bytes: None,
+        think: None,
+        submit: costs.once("submit"),
+        complete: costs.once("complete"),
+        byte_cycles_1024: costs.byte_1024("touch_byte"),
+    }
+}
+
+fn fio(order: &Order<'_>, fio: &FioJob) -> Result<Vec<(JobSpec, Box<dyn Asks>)>, BenchError> {
+    let refuse =
+        |what: &str| Err(BenchError::Unsupported(format!("the simulation does not model fio's {what}")));
+    let depth = &fio.depth;
+    if depth.low != depth.most || depth.submit_batch != 1 || depth.complete_min > 1 {
+        return refuse("batches (`iodepth_low`, `iodepth_batch…`)");
+    }
+    if fio.rate.pace == Pace::Poisson {
+        return refuse("`rate_process = poisson`");
+    }
+    let rates = (fio.rate.bytes_per_second, fio.rate.iops);
+    if rates.0.read != rates.0.write || rates.1.read != rates.1.write {
+        return refuse("rates that differ between reads and writes");
+    }
+    if fio.think.is_some_and(|think| think.spin.get() > 0 || think.io_time.is_some()) {
+        return refuse("`thinktime_spin` and `thinktime_iotime`");
+    }
+    if fio.start_delay.0 != fio.start_delay.1 {
+        return refuse("start delays at random");
+    }
+    let start = fio.start_delay.0.get();
+    let counted_from = start + fio.ramp.get();
+    let spec = JobSpec {
+        depth: if fio.engine == Engine::Synchronous { 1 } else { depth.most },
+        sleeps_on_disk: fio.engine == Engine::Synchronous,
+        start,
+        counted_from,
+        until: fio.ending.runtime.map(|runtime| counted_from + runtime.get()),
+        rate_iops: rates.1.read,
+        rate_bytes: rates.0.read.map(Bytes::get),
+        think: fio
+            .think
+            .map(|think| (think.pause.get() as Time, think.blocks.clamp(1, u64::from(u32::MAX)) as u32)),
+        ..job(order, "fio")
+    };
+    let manner =
+        Manner { direct: fio.caching == Caching::Direct, fua: fio.synced_writes != SyncedWrites::No };
+    let jobs = (0..fio.jobs).map(|number| {
+        let asks = FioAsks { stream: Stream::new(fio, number, order.seed), manner };
+        (spec.clone(), Box::new(asks) as Box<dyn Asks>)
+    });
+    Ok(jobs.collect())
+}
+
+fn copy(order: &Order<'_>, dd: &DdLoad) -> (JobSpec, Box<dyn Asks>) {
+    let manner = Manner { direct: dd.direct, fua: dd.data_synced || dd.all_synced };
+    let end = dd.writes().then_some(!dd.ends_with_fsync);
+    (job(order, "dd"), Box::new(DdAsks { requests: dd.requests(), manner, end }))
+}
+
+/// How each request is made.
+#[derive(Clone, Copy)]
+struct Manner {
+    direct: bool,
+    fua: bool,
+}
+
+impl Manner {
+    fn of(self, ask: load::Ask) -> Ask {
+        let op = if ask.write { Op::Write } else { Op::Read };
+        let (offset, len) = (ask.offset.get(), ask.len.get());
+        Ask { op, offset, len, direct: self.direct, fua: self.fua && ask.write, data_only: false }
+    }
+}
+
+struct FioAsks {
+    stream: Stream,
+    manner: Manner,
+}
+
+impl FioAsks {
+    fn ask(&self, step: load::Step) -> Ask {
+        match step {
+            load::Step::Io(ask) => self.manner.of(ask),
+            load::Step::Sync { data_only } => Ask::flush(data_only),
+        }
+    }
+}
+
+impl Asks for FioAsks {
+    fn next(&mut self) -> Option<Ask> {
+        self.stream.step().map(|step| self.ask(step))
+    }
+
+    fn finish(&mut self) -> Option<Ask> {
+        self.stream.finish().map(|step| self.ask(step))
+    }
+}
+
+struct DdAsks {
+    requests: DdRequests,
+    manner: Manner,
+    /// What it ends with, where it writes: whether that is of the data alone.
+    end: Option<bool>,
+}
+
+impl Asks for DdAsks {
+    fn next(&mut self) -> Option<Ask> {
+        self.requests.next().map(|ask| self.manner.of(ask))
+    }
+
+    fn finish(&mut self) -> Option<Ask> {
+        self.end.take().map(Ask::flush)
+    }
+}

@@ -1,0 +1,114 @@
+//! Idle CPUs: the state that the idle governor chooses, and what it costs to come back.
+//!
+//! Left out: the tick that goes on where a governor keeps it, and the timers of a CPU, which a governor here does not know: it
+//! takes the next one to be a second away, so that its experience with earlier stays decides.
+
+use super::IdleState;
+use crate::queue::Time;
+use domain::time::Nanos;
+use governors::KernelVersion;
+use governors::idle::{IdleEntry, IdleGovernor, IdleState as Known, UnknownIdleGovernor, Wake};
+
+/// The idle states of a machine, and who chooses.
+#[derive(Clone, Debug)]
+pub struct IdleSpec {
+    /// Shallowest first.
+    pub states: Vec<IdleState>,
+    /// `menu` or `teo`, not yet used.
+    pub governor: IdleGovernor,
+    /// By state: it may not be chosen.
+    pub disabled: Vec<bool>,
+}
+
+impl IdleSpec {
+    /// States with a governor by its name.
+    ///
+    /// # Errors
+    /// Where no governor has this name.
+    pub fn new(
+        states: Vec<IdleState>,
+        governor: &str,
+        kernel: KernelVersion,
+        tick: Nanos,
+    ) -> Result<Self, UnknownIdleGovernor> {
+        let governor = IdleGovernor::new(governor, kernel, tick)?;
+        let disabled = vec![false; states.len()];
+        Ok(Self { states, governor, disabled })
+    }
+}
+
+/// Further away than any stay that a governor tells apart.
+const NO_TIMER: Nanos = Nanos::from_secs(1);
+
+/// One CPU's idleness.
+#[derive(Clone, Debug)]
+pub(super) struct Idleness {
+    spec: IdleSpec,
+    known: Vec<Known>,
+    /// Which state, and since when.
+    now_in: Option<(usize, Time)>,
+    /// By state: how long, and how often.
+    stays: Vec<(u64, u64)>,
+}
+
+impl Idleness {
+    pub(super) fn new(spec: &IdleSpec) -> Self {
+        let known = spec.states.iter().zip(&spec.disabled).map(|(state, disabled)| Known {
+            exit_latency: Nanos::new(state.exit_latency_ns),
+            target_residency: Nanos::new(state.target_residency_ns),
+            polling: state.name == "POLL",
+            disabled: *disabled,
+        });
+        Self {
+            known: known.collect(),
+            now_in: None,
+            stays: vec![(0, 0); spec.states.len()],
+            spec: spec.clone(),
+        }
+    }
+
+    /// The CPU has nothing to do.
+    pub(super) fn enter(&mut self, now: Time, next_tick: Time, iowaiters: u32) {
+        let entry = IdleEntry {
+            now: Nanos::new(now),
+            latency_limit: None,
+            sleep_length: NO_TIMER,
+            next_tick: Nanos::new(next_tick),
+            tick_stopped: false,
+            iowaiters,
+        };
+        let choice = self.spec.governor.select(&self.known, &entry);
+        self.now_in = Some((choice.state, now));
+    }
+
+    /// The CPU has something to do: how long it takes until it can.
+    pub(super) fn leave(&mut self, now: Time) -> u64 {
+        let Some((state, since)) = self.now_in.take() else { return 0 };
+        let latency = self.spec.states[state].exit_latency_ns;
+        let stay = now - since;
+        self.stays[state].0 += stay;
+        self.stays[state].1 += 1;
+        self.spec.governor.woke(&Wake {
+            now: Nanos::new(now + latency),
+            state,
+            residency: Nanos::new(stay + latency),
+            tick: false,
+            poll_expired: false,
+        });
+        latency
+    }
+
+    /// Power in the state that the CPU is in.
+    pub(super) fn watts(&self) -> Option<f64> {
+        self.now_in.map(|(state, _)| self.spec.states[state].watts)
+    }
+
+    /// Each state: its name, time in it and entries, up to now.
+    pub(super) fn stays(&self, now: Time) -> impl Iterator<Item = (&str, u64, u64)> {
+        self.spec.states.iter().zip(&self.stays).enumerate().map(move |(index, (state, (time, entries)))| {
+            let present = self.now_in.filter(|(in_now, _)| *in_now == index);
+            let more = present.map_or(0, |(_, since)| now - since);
+            (state.name.as_str(), time + more, entries + u64::from(present.is_some()))
+        })
+    }
+}
