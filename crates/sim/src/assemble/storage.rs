@@ -6,7 +6,9 @@ use crate::core::{DeviceStats, PartId};
 use crate::crypt::{self, AesInstructions, CryptCosts, CryptSpec, Limits};
 use crate::disk::spec::MediumSpec;
 use crate::machine::DiskEntry;
-use crate::md::{ArraySpec, BitmapSpec, Geometry, MdCosts, Member, Mirror, Striped, logical_volume};
+use crate::md::{
+    ArraySpec, BitmapSpec, Geometry, MdCosts, Member, Mirror, Parity, ParitySpec, Striped, logical_volume,
+};
 use crate::memory::{Memory, MemorySpec};
 use crate::world::World;
 use domain::bench::BenchError;
@@ -281,7 +283,12 @@ impl Builder<'_> {
                 self.world.add(Box::new(mirror))
             }
             MdLevel::Raid4 | MdLevel::Raid5 | MdLevel::Raid6 => {
-                return Err(wrong("the simulation has no parity yet".into()));
+                let parities = (spec.geometry.members() - spec.geometry.data_members()) as usize;
+                if active - there > parities {
+                    return Err(wrong(format!("it does not run without {} members", active - there)));
+                }
+                let parity = Parity::new(core, me, device, &spec, ParitySpec::of(md));
+                self.world.add(Box::new(parity))
             }
         };
         Ok(Block { part: me, size, rotates: below.iter().any(|block| block.rotates) })

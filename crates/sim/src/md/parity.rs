@@ -487,8 +487,9 @@ impl Parity {
     }
 
     fn wake(&mut self, core: &mut Core, worker: usize) {
+        let waits = worker == 0 && self.writes_bitmap;
         let entry = &mut self.workers[worker];
-        if !entry.busy && !(worker == 0 && self.writes_bitmap) {
+        if !entry.busy && !waits {
             entry.busy = true;
             core.run(entry.thread, Cost::NONE, self.below.me, (worker as u64) << KIND_BITS | STEP);
         }
@@ -917,11 +918,11 @@ impl Parity {
                 let block = *self.stripes.block(stripe, member);
                 let (parity, lost) = (self.has_parity(stripe, member), state.is_failed(member));
                 let weight = if lost { 2 * members } else { 1 };
-                let misses = !block.locked && !block.up_to_date;
+                let misses = block.misses();
                 if misses && (parity || block.to_write != NONE) {
                     modify += weight;
                 }
-                if misses && !parity && !(block.to_write != NONE && block.overwritten) {
+                if misses && !parity && !block.is_replaced() {
                     reconstruct += weight;
                 }
             }
@@ -932,7 +933,7 @@ impl Parity {
             for member in 0..members {
                 let block = *self.stripes.block(stripe, member);
                 let is_of_use = block.to_write != NONE || self.has_parity(stripe, member);
-                if is_of_use && !block.locked && !block.up_to_date && !state.is_failed(member) {
+                if is_of_use && block.misses() && !state.is_failed(member) {
                     self.preread(stripe, member, state);
                 }
             }
@@ -941,10 +942,7 @@ impl Parity {
             reconstruct = 0;
             for member in 0..members {
                 let block = *self.stripes.block(stripe, member);
-                let is_of_use = !self.has_parity(stripe, member)
-                    && !(block.to_write != NONE && block.overwritten)
-                    && !block.locked
-                    && !block.up_to_date;
+                let is_of_use = block.misses() && !block.is_replaced() && !self.has_parity(stripe, member);
                 if is_of_use {
                     reconstruct += 1;
                     self.preread(stripe, member, state);

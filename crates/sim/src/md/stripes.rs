@@ -27,6 +27,18 @@ pub(super) struct Block {
     pub(super) written: u32,
 }
 
+impl Block {
+    /// The cache has it not, and has not asked for it.
+    pub(super) const fn misses(&self) -> bool {
+        !self.locked && !self.up_to_date
+    }
+
+    /// All of it is to be written.
+    pub(super) const fn is_replaced(&self) -> bool {
+        self.to_write != NONE && self.overwritten
+    }
+}
+
 const EMPTY: Block = Block {
     up_to_date: false,
     locked: false,
