@@ -51,7 +51,9 @@ fn check(text: &str) {
         ended += usize::from(crossed);
         highest = highest.max(kernel.util_avg);
     }
-    println!("{kernel}: {equal} of {steps} steps equal, {ended} of them into a new period, utilisation up to {highest}");
+    println!(
+        "{kernel}: {equal} of {steps} steps equal, {ended} of them into a new period, utilisation up to {highest}"
+    );
     assert!(steps > 200 && ended > 100 && highest > 500, "a recording of nothing");
     assert_eq!(equal, steps);
 }
