@@ -67,7 +67,7 @@ fn check(place: &Place, kernel: &str) {
     for recording in recordings {
         if recording.straddled {
             println!(
-                "skipped: {} {}: its begin came out of order five times",
+                "skipped: {} {}: interrupts came in between each time",
                 recording.kernel, recording.name
             );
             continue;
