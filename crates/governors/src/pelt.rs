@@ -8,6 +8,10 @@
 //! `post_init_entity_util_avg`, `util_est_*`, `cpu_util`, `effective_cpu_util` (`core.c` in 6.1), 6.1 and 6.12.
 //! Left out: task groups, bandwidth control, hardware pressure, sched_ext, utilisation clamps, and tasks that are taken
 //! away while their runqueue's lock is not held (`removed`; [`Runqueue::detach`] does so at once).
+//!
+//! Held against the kernel by `tests/pelt.rs`: the steps of a signal, where utilisation is not frequency invariant. Not held
+//! against it, but by worked examples: [`PeltClock`], attaching and detaching, estimates, [`effective`]. Debian's kernels
+//! count no interrupts (`CONFIG_IRQ_TIME_ACCOUNTING` is off), and then [`Runqueue::interrupts`] stays nothing.
 
 use crate::KernelVersion;
 use domain::time::Nanos;
@@ -78,7 +82,8 @@ fn segments(periods: u64, first: u32, last: u32) -> u32 {
 /// What a span of time is for a signal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
-    /// Weight of what is runnable: 1 for a task on the runqueue; a runqueue's is the sum of its tasks' weights. Zero: idle.
+    /// Weight of what is runnable: 1 for a task on the runqueue; a runqueue's is the sum of its tasks' weights, 1024 for one
+    /// of nice 0 (`scale_load_down`). Zero: idle.
     pub load: u64,
     /// How many are runnable.
     pub runnable: u64,

@@ -1,7 +1,7 @@
 //! Utilisation is computed as real kernels do: steps of a CPU's runqueue, recorded on Debian's 6.1 and 6.12.
 //!
 //! What a recording holds, and how it came about: `fixtures/governors/README.md`.
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use domain::time::Nanos;
 use governors::pelt::{Activity, Signal};

@@ -1,6 +1,7 @@
 //! The governors decide as real kernels did: recordings of Debian's 6.1 and 6.12, replayed.
 //!
 //! What a recording holds, and how it came about: `fixtures/governors/README.md`.
+#![allow(clippy::print_stdout, reason = "a test")]
 
 mod recording;
 
