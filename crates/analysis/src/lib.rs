@@ -7,6 +7,7 @@ pub mod answer;
 pub mod compare;
 pub mod compare_runs;
 pub mod explain;
+pub mod published;
 pub mod schedule;
 pub mod stats;
 pub mod summarise;
