@@ -2,6 +2,7 @@
 
 use crate::answer;
 use crate::compare::{Blocks, Group, Yardstick, compare_family};
+use crate::published::beside;
 use crate::stats::attribution::{FactorCell, shares};
 use crate::stats::floor::aa_floor;
 use crate::stats::median_interval::median_interval;
@@ -29,7 +30,7 @@ pub struct MetricKind {
 /// Sums up a run by one metric: the one asked for, else the one that its study decides by.
 pub fn summarise(data: &RunData, metric: Option<&str>) -> RunSummary {
     let metric = metric_kind(data, metric.unwrap_or(&data.study.measure.metric));
-    let mut cells = cells(data, &metric);
+    let mut cells = cells_by(data, &metric);
     relate_to_best(&mut cells, metric.better);
     let effects = effects(data, &cells, &metric);
     let values: Vec<Vec<f64>> = cells.iter().map(values).collect();
@@ -41,6 +42,7 @@ pub fn summarise(data: &RunData, metric: Option<&str>) -> RunSummary {
         better: metric.better,
         cells,
         effects,
+        published: beside(data),
         verdict: String::new(),
     };
     summary.verdict = answer::of_run(data, &summary);
@@ -67,7 +69,7 @@ pub fn metric_kind(data: &RunData, name: &str) -> MetricKind {
 }
 
 /// The cells in the order of the plan; then those that only trials know, as an imported run's.
-fn cells(data: &RunData, metric: &MetricKind) -> Vec<CellSummary> {
+pub(crate) fn cells_by(data: &RunData, metric: &MetricKind) -> Vec<CellSummary> {
     let planned = Plan::new(data.study.clone(), data.run.seed).map(|plan| plan.cells).unwrap_or_default();
     let planned = planned.into_iter().map(|cell| (cell.id, cell.workload.name, cell.levels));
     let measured = data.trials.iter().map(|t| (t.key.cell.clone(), t.workload.clone(), t.levels.clone()));

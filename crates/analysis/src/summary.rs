@@ -1,5 +1,6 @@
 //! A run of a study as numbers: what reports show and rules judge.
 
+use crate::published::Beside;
 use domain::outcome::Better;
 use domain::plan::CellId;
 use domain::study::Study;
@@ -163,6 +164,8 @@ pub struct RunSummary {
     /// The A/A floor: the difference, as a share, that identical trials of this run show among themselves
     /// (95th percentile over random halves); `None` where there are too few trials.
     pub aa_floor: Option<f64>,
+    /// The cells beside what others published of them; empty where the study has none of that.
+    pub published: Vec<Beside>,
     /// The answer in one sentence.
     pub verdict: String,
 }

@@ -217,6 +217,7 @@ pub fn summary(plan: &Plan, trials: &[Trial], verdict: &str) -> RunSummary {
         effects: vec![],
         attribution: vec![],
         aa_floor: None,
+        published: vec![],
         verdict: verdict.into(),
     }
 }
