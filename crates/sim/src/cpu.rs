@@ -368,8 +368,7 @@ impl Cpus {
                     + (now - self.cpus[cpu].accounted.max(self.cpus[cpu].dispatched));
                 let other = &self.threads[running.0 as usize];
                 // Between two pieces the thread's next step decides; see `proceed`.
-                let first =
-                    (interrupt && !other.interrupt) || (!other.interrupt && vruntime + WAKE_UP_NS < ran);
+                let first = !other.interrupt && (interrupt || vruntime + WAKE_UP_NS < ran);
                 if first && self.cpus[cpu].ends.is_some() {
                     self.put_back(now, cpu);
                     self.dispatch(now, queue, cpu);

@@ -5,10 +5,12 @@
 //! [`core`] is where to begin: what a part of a machine is, and how parts speak. [`world`] lets time pass.
 
 pub mod block;
+pub mod cache;
 pub mod core;
 pub mod cpu;
 pub mod crypt;
 pub mod disk;
+pub mod fs;
 pub mod queue;
 pub mod slab;
 #[cfg(test)]
