@@ -1,9 +1,10 @@
 //! A small machine for tests of single parts: CPUs, devices that take a fixed time and keep a list of what came, and threads
 //! that follow a script.
 
-use crate::core::{Bio, BioId, Core, Part, PartId};
+use crate::block::{Disk, QueueSpec};
+use crate::core::{Bio, BioId, Core, DeviceStats, Part, PartId};
 use crate::cpu::{Cost, Cpus, PolicySpec, PowerModel, ThreadId};
-use crate::disk::{Bank, Op};
+use crate::disk::{Bank, DiskSpec, Op};
 use crate::queue::Time;
 use crate::world::{Stopped, World};
 use domain::rng::Seed;
@@ -219,6 +220,17 @@ impl Bed {
             Device { me, size, request_ns, kib_ns, free: 0, written_to: u64::MAX, log: Rc::clone(&log) };
         self.world.add(Box::new(device));
         (me, log)
+    }
+
+    /// A disk of a model behind the block layer; its part.
+    pub(crate) fn disk(&mut self, spec: &DiskSpec, queue: QueueSpec) -> PartId {
+        let number = self.world.core.bank.add_disk(spec, None);
+        let device = self.world.core.devices.len();
+        self.world.core.devices.push(DeviceStats::new(&format!("sd{number}")));
+        let me = self.world.next_part();
+        self.world.add(Box::new(Disk::new(me, number, device, spec.capacity, queue)));
+        self.world.attach(number, me);
+        me
     }
 
     /// Threads that follow scripts, with so many requests in flight each.

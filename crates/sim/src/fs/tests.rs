@@ -1,6 +1,9 @@
 use super::*;
+use crate::block::{QueueSpec, Scheduler};
 use crate::cache::{File, FileSpec};
-use crate::disk::Op;
+use crate::core::{DeviceStats, Part};
+use crate::crypt::{AesInstructions, Crypt, CryptCosts, CryptSpec, Limits};
+use crate::disk::{DiskSpec, Op};
 use crate::testbed::{Answered, Bed, Came, Log, Step, flushes, read, written};
 use domain::units::Bytes;
 
@@ -336,4 +339,82 @@ fn whatever_the_filesystem_every_request_is_answered_and_every_byte_accounted_fo
             assert_eq!(course(), course(), "{spec:?}");
         }
     }
+}
+
+/// A file on ext4 on dm-crypt on a disk.
+fn stack(scripts: Vec<Vec<Step>>, depth: usize, model: &str) -> (Bed, PartId) {
+    let mut bed = Bed::new(4, 2_000);
+    let path = format!("{}/../../studies/machines/disks/{model}.toml", env!("CARGO_MANIFEST_DIR"));
+    let disk = DiskSpec::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let disk = disk.with_size(Bytes::new(DEVICE + (16 << 20))).unwrap();
+    let queue = QueueSpec {
+        scheduler: Scheduler::MqDeadline,
+        tags: 32,
+        most_bytes: 1280 << 10,
+        interrupt: Cost::cycles(3_000),
+    };
+    let below = bed.disk(&disk, queue);
+    let options = domain::stack::Crypt {
+        kind: domain::stack::CryptKind::Luks2,
+        cipher: "aes-xts-plain64".to_owned(),
+        key_size: 512,
+        sector_size: 4096,
+        no_read_workqueue: false,
+        no_write_workqueue: false,
+        same_cpu: false,
+        submit_from_crypt: false,
+    };
+    let costs = CryptCosts::of_cipher(&options.cipher, options.key_size, AesInstructions::Present);
+    let crypt = CryptSpec { name: "dm-0".to_owned(), options, limits: Limits::of_kernel(6, 12), costs };
+    bed.world.core.devices.push(DeviceStats::new("dm-0"));
+    let me = bed.world.next_part();
+    let crypt = Crypt::new(&mut bed.world.core, me, below, 1, disk.capacity, crypt);
+    let size = Bytes::new(crypt.size());
+    bed.world.add(Box::new(crypt));
+    let top = bed.world.next_part();
+    let spec = FileSpec { laid_out: Bytes::new(64 * MIB), ..file_spec(512 * MIB) };
+    let fs = FsSpec::new(&options_of_ext4(), size.get(), None).unwrap();
+    let file = File::on_filesystem(&mut bed.world.core, top, me, size, spec, fs);
+    bed.world.add(Box::new(file));
+    bed.scripts(top, depth, scripts);
+    bed.finish();
+    (bed, top)
+}
+
+fn file_spec(memory: u64) -> FileSpec {
+    FileSpec::new("dm-0", Bytes::new(SIZE), Bytes::new(memory), (6, 12))
+}
+
+fn options_of_ext4() -> Options {
+    options(FilesystemKind::Ext4, JournalMode::Ordered)
+}
+
+#[test]
+fn a_whole_stack_moves_every_byte_through_each_of_its_parts() {
+    let mut steps = and(sequential(Op::Write, 128 * MIB, MIB), Step::Fsync);
+    steps.extend((0..256).map(|n| Step::Direct(Op::Read, n * MIB / 2, MIB / 2)));
+    for model in ["samsung-850-evo", "plain-7200"] {
+        let (mut bed, file) = stack(vec![steps.clone()], 1, model);
+        bed.idle(100 * SECOND);
+        let counters = bed.counters(file);
+        let down = ["data_written_bytes", "journal_bytes", "metadata_bytes"].map(|name| counters[name]);
+        let [disk, crypt] = &bed.world.core.devices[..] else { panic!("two devices") };
+        assert_eq!((crypt.writes.bytes, disk.writes.bytes), (down.iter().sum(), down.iter().sum()));
+        assert_eq!((crypt.reads.bytes, disk.reads.bytes), (128 * MIB, 128 * MIB));
+        assert_eq!((disk.in_flight, crypt.in_flight), (0, 0));
+        // What dm-crypt takes apart at 128 KiB, the block layer makes one again.
+        assert_eq!(crypt.reads.ios, 1024);
+        assert!(disk.reads.ios <= crypt.reads.ios && disk.writes.ios < crypt.writes.ios);
+        assert!(bed.used(Role::Crypt) > 0 && bed.used(Role::Journal) > 0);
+    }
+}
+
+#[test]
+fn a_whole_stack_takes_the_same_course_each_time() {
+    let course = || {
+        let (bed, file) = stack(mixture(), 4, "plain-7200");
+        let answered: Vec<Answered> = bed.answered.borrow().clone();
+        (answered, bed.counters(file), bed.world.core.devices.clone(), bed.world.events())
+    };
+    assert_eq!(course(), course());
 }
