@@ -299,6 +299,12 @@ impl Core {
         self.stopped = true;
     }
 
+    /// A machine that was stopped runs on, for tests that look at what comes afterwards.
+    #[cfg(test)]
+    pub(crate) fn resume(&mut self) {
+        self.stopped = false;
+    }
+
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped
     }

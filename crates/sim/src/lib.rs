@@ -7,10 +7,12 @@
 pub mod assemble;
 pub mod bench;
 pub mod block;
+pub mod cache;
 pub mod core;
 pub mod cpu;
 pub mod crypt;
 pub mod disk;
+pub mod fs;
 pub mod jobs;
 pub mod load;
 pub mod machine;

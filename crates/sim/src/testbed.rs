@@ -1,16 +1,17 @@
 //! A small machine for tests of single parts: CPUs, devices that take a fixed time and keep a list of what came, and threads
 //! that follow a script.
 
-use crate::core::{Bio, BioId, Core, Part, PartId};
+use crate::block::{Disk, QueueSpec};
+use crate::core::{Bio, BioId, Core, DeviceStats, Part, PartId};
 use crate::cpu::{Cost, Cpus, CpusSpec, PolicySpec, PowerModel, ThreadId};
-use crate::disk::{Bank, Op};
+use crate::disk::{Bank, DiskSpec, Op};
 use crate::queue::Time;
 use crate::world::{Stopped, World};
 use domain::rng::Seed;
 use domain::trace::Role;
 use governors::KernelVersion;
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 /// A request that came to a device.
@@ -27,13 +28,16 @@ pub(crate) struct Came {
 
 pub(crate) type Log = Rc<RefCell<Vec<Came>>>;
 
-/// A device that serves one request at a time.
+/// A device that serves one request at a time. A write that goes on where the last one ended costs only its transfer, as if
+/// they had been made one.
 pub(crate) struct Device {
     me: PartId,
     size: u64,
     request_ns: Time,
     kib_ns: Time,
     free: Time,
+    /// Where the last write ended.
+    written_to: u64,
     log: Log,
 }
 
@@ -57,7 +61,12 @@ impl Part for Device {
             sync: bio.sync,
             thread: bio.thread,
         });
-        self.free = self.free.max(core.now) + self.request_ns + bio.len * self.kib_ns / 1024;
+        let goes_on = bio.op == Op::Write && bio.offset == self.written_to;
+        if bio.op == Op::Write {
+            self.written_to = bio.end();
+        }
+        let request_ns = if goes_on { 0 } else { self.request_ns };
+        self.free = self.free.max(core.now) + request_ns + bio.len * self.kib_ns / 1024;
         core.at(self.free, self.me, u64::from(id.0));
     }
 
@@ -80,6 +89,10 @@ pub(crate) enum Step {
     Ask(Op, u64, u64),
     /// Past the page cache.
     Direct(Op, u64, u64),
+    /// A write with `O_DSYNC`.
+    Durable(u64, u64),
+    /// The same, past the page cache.
+    DirectDurable(u64, u64),
     /// `fdatasync`.
     DataSync,
     Fsync,
@@ -110,7 +123,6 @@ pub(crate) struct Script {
     target: PartId,
     followers: Vec<Follower>,
     answered: Rc<RefCell<Vec<Answered>>>,
-    lasts: bool,
 }
 
 const ASK_CYCLES: u64 = 3_000;
@@ -125,7 +137,7 @@ impl Script {
         match follower.steps.front() {
             None => {
                 let over = self.followers.iter().all(|f| f.steps.is_empty() && f.in_flight == 0);
-                if over && !self.lasts {
+                if over {
                     core.stop();
                 }
             }
@@ -158,6 +170,10 @@ impl Part for Script {
         let bio = match step {
             Step::Ask(op, offset, len) => bio(op, offset, len),
             Step::Direct(op, offset, len) => Bio { direct: true, ..bio(op, offset, len) },
+            Step::Durable(offset, len) => Bio { fua: true, ..bio(Op::Write, offset, len) },
+            Step::DirectDurable(offset, len) => {
+                Bio { fua: true, direct: true, ..bio(Op::Write, offset, len) }
+            }
             Step::Fsync => bio(Op::Flush, 0, 0),
             Step::DataSync => Bio { data_only: true, ..bio(Op::Flush, 0, 0) },
             Step::Sleep(_) => unreachable!(),
@@ -208,9 +224,21 @@ impl Bed {
         let log = Log::default();
         let me = self.world.next_part();
         let kib_ns = mib_ns / 1024;
-        let device = Device { me, size, request_ns, kib_ns, free: 0, log: Rc::clone(&log) };
+        let device =
+            Device { me, size, request_ns, kib_ns, free: 0, written_to: u64::MAX, log: Rc::clone(&log) };
         self.world.add(Box::new(device));
         (me, log)
+    }
+
+    /// A disk of a model behind the block layer; its part.
+    pub(crate) fn disk(&mut self, spec: &DiskSpec, queue: QueueSpec) -> PartId {
+        let number = self.world.core.bank.add_disk(spec, None);
+        let device = self.world.core.devices.len();
+        self.world.core.devices.push(DeviceStats::new(&format!("sd{number}")));
+        let me = self.world.next_part();
+        self.world.add(Box::new(Disk::new(me, number, device, spec.capacity, queue)));
+        self.world.attach(number, me);
+        me
     }
 
     /// Threads that follow scripts, with so many requests in flight each.
@@ -225,7 +253,7 @@ impl Bed {
             followers.push(Follower { thread, steps, depth, in_flight: 0, next: 0, asks: true });
         }
         let answered = Rc::clone(&self.answered);
-        self.world.add(Box::new(Script { me, target, followers, answered, lasts: false }));
+        self.world.add(Box::new(Script { me, target, followers, answered }));
     }
 
     /// Runs until the scripts are through.
@@ -235,6 +263,22 @@ impl Bed {
     pub(crate) fn finish(&mut self) {
         let stopped = self.world.run(3_600_000_000_000, None, &mut ());
         assert_eq!(stopped, Stopped::Done, "at {}", self.world.core.now);
+    }
+
+    /// Counters of a part, by name.
+    pub(crate) fn counters(&self, part: PartId) -> BTreeMap<String, u64> {
+        let mut all = BTreeMap::new();
+        self.world.part(part).counters(&mut |name, value| {
+            assert!(all.insert(name.to_owned(), value).is_none(), "two counters `{name}`");
+        });
+        all
+    }
+
+    /// Lets so much time pass, with nobody asking for anything.
+    pub(crate) fn idle(&mut self, ns: Time) {
+        let until = self.world.core.now + ns;
+        self.world.core.resume();
+        self.world.run(until, None, &mut ());
     }
 
     /// CPU time by role, in nanoseconds.

@@ -74,7 +74,7 @@ fn whatever_the_options_every_request_is_done_once_and_every_byte_moves() {
             let mut answered: Vec<usize> = bed.answered.borrow().iter().map(|a| a.step).collect();
             answered.sort_unstable();
             assert_eq!(answered, (0..steps.len()).collect::<Vec<_>>(), "{options:?}");
-            assert_eq!((written(&log), read(&log), flushes(&log)), (20 * 192 << 10, 20 * 192 << 10, 1));
+            assert_eq!((written(&log), read(&log), flushes(&log)), (3_932_160, 3_932_160, 1));
             let stats = &bed.world.core.devices[0];
             let pieces = if limits == NEW { 40 } else { 20 };
             assert_eq!((stats.reads.ios, stats.writes.ios, stats.flushes), (pieces, pieces, 1));
