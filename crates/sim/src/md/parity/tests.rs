@@ -1,8 +1,10 @@
 //! What RAID4, 5 and 6 read and write, to the byte.
 
+use super::super::resync::Content;
 use super::*;
 use crate::md::tests::{asked, bed, many, md, sum};
 use crate::testbed::{Answered, Bed, Came, Log, Step, flushes, read, written};
+use domain::stack::MdLevel;
 use proptest::prelude::*;
 
 const KIB: u64 = 1024;
@@ -124,6 +126,27 @@ fn a_small_write_reads_what_is_less() {
     check(MdLevel::Raid5, 4, 1, 2, 2);
     check(MdLevel::Raid6, 6, 1, 3, 3);
     check(MdLevel::Raid6, 8, 1, 3, 3);
+}
+
+/// What Linux 6.12 read and wrote, by the counters of the members (null_blk), for the same writes: its superblocks apart.
+#[test]
+fn as_much_is_read_and_written_as_by_the_kernel() {
+    let apart = |n: u64| Step::Ask(Op::Write, n * 256 * KIB, 4 * KIB);
+    let stream =
+        |len: u64| (0..10 * MIB / len).map(|n| Step::Ask(Op::Write, n * len, len)).collect::<Vec<_>>();
+    let check = |level, members, depth, steps: Vec<Step>, reads_kib: u64, writes_kib: u64| {
+        let ran = Setup { depth, ..Setup::new(level, members) }.run(vec![steps]);
+        assert_eq!(ran.bytes(), (reads_kib * KIB, writes_kib * KIB), "{level:?} of {members}, depth {depth}");
+    };
+    for depth in [1, 32] {
+        check(MdLevel::Raid5, 5, depth, (0..500).map(apart).collect(), 4000, 4000);
+    }
+    check(MdLevel::Raid5, 3, 1, (0..500).map(apart).collect(), 2000, 4000);
+    check(MdLevel::Raid6, 6, 1, (0..500).map(apart).collect(), 6000, 6000);
+    check(MdLevel::Raid5, 5, 1, stream(256 * KIB), 0, 12_800);
+    // A row's first write reads two blocks, the next two one each, the last none.
+    check(MdLevel::Raid5, 5, 1, stream(64 * KIB), 10_240, 20_480);
+    check(MdLevel::Raid5, 5, 1, stream(4 * KIB), 10_240, 20_480);
 }
 
 #[test]
