@@ -156,8 +156,7 @@ fn as_much_is_read_and_written_as_by_the_kernel() {
 
 /// Reads and writes of each member that is a disk with its queue, and how many more were merged into those.
 fn requests(scripts: Vec<Vec<Step>>) -> Vec<[(u64, u64); 2]> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/machines/disks/nvme.toml");
-    let model = DiskSpec::parse(&std::fs::read_to_string(folder).unwrap()).unwrap();
+    let model = DiskSpec::parse(include_str!("../../../../../studies/machines/disks/nvme.toml")).unwrap();
     let (mut bed, mut spec, _) = bed(&md(MdLevel::Raid5, None), 5, &[]);
     for disk in 0..5 {
         bed.world.core.bank.add_disk(&model, None);
