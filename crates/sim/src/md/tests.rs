@@ -140,6 +140,18 @@ fn a_mirror_reads_a_sequential_stream_from_one_member_and_two_streams_from_two()
 }
 
 #[test]
+fn before_6_6_writes_wait_for_the_plug_and_reach_all_copies_too() {
+    let (mut bed, mut spec, logs) = bed(&md(MdLevel::Raid10, Some("n2")), 4, &[]);
+    spec.kernel = KernelVersion::new(6, 1, 0);
+    let array = stand(&mut bed, &spec);
+    let writes = many(Op::Write, spec.geometry.size().get());
+    let wrote = asked(&writes);
+    bed.scripts(array, 8, vec![writes]);
+    bed.finish();
+    assert_eq!(sum(&logs, written), 2 * wrote);
+}
+
+#[test]
 fn far_copies_are_read_from_the_first_parts_of_the_members() {
     let (mut bed, spec, logs) = bed(&md(MdLevel::Raid10, Some("f2")), 2, &[]);
     let array = stand(&mut bed, &spec);

@@ -1,8 +1,15 @@
 //! What RAID4, 5 and 6 read and write, to the byte.
 
+use super::super::resync::Content;
 use super::*;
+use crate::block::{Disk, QueueSpec, Scheduler};
+use crate::core::DeviceStats;
+use crate::cpu::Cost;
+use crate::disk::DiskSpec;
+use crate::md::Member;
 use crate::md::tests::{asked, bed, many, md, sum};
 use crate::testbed::{Answered, Bed, Came, Log, Step, flushes, read, written};
+use domain::stack::MdLevel;
 use proptest::prelude::*;
 
 const KIB: u64 = 1024;
@@ -124,6 +131,64 @@ fn a_small_write_reads_what_is_less() {
     check(MdLevel::Raid5, 4, 1, 2, 2);
     check(MdLevel::Raid6, 6, 1, 3, 3);
     check(MdLevel::Raid6, 8, 1, 3, 3);
+}
+
+/// What Linux 6.12 read and wrote, by the counters of the members (null_blk), for the same writes: its superblocks apart.
+#[test]
+fn as_much_is_read_and_written_as_by_the_kernel() {
+    let apart = |n: u64| Step::Ask(Op::Write, n * 256 * KIB, 4 * KIB);
+    let stream =
+        |len: u64| (0..10 * MIB / len).map(|n| Step::Ask(Op::Write, n * len, len)).collect::<Vec<_>>();
+    let check = |level, members, depth, steps: Vec<Step>, reads_kib: u64, writes_kib: u64| {
+        let ran = Setup { depth, ..Setup::new(level, members) }.run(vec![steps]);
+        assert_eq!(ran.bytes(), (reads_kib * KIB, writes_kib * KIB), "{level:?} of {members}, depth {depth}");
+    };
+    for depth in [1, 32] {
+        check(MdLevel::Raid5, 5, depth, (0..500).map(apart).collect(), 4000, 4000);
+    }
+    check(MdLevel::Raid5, 3, 1, (0..500).map(apart).collect(), 2000, 4000);
+    check(MdLevel::Raid6, 6, 1, (0..500).map(apart).collect(), 6000, 6000);
+    check(MdLevel::Raid5, 5, 1, stream(256 * KIB), 0, 12_800);
+    // A row's first write reads two blocks, the next two one each, the last none.
+    check(MdLevel::Raid5, 5, 1, stream(64 * KIB), 10_240, 20_480);
+    check(MdLevel::Raid5, 5, 1, stream(4 * KIB), 10_240, 20_480);
+}
+
+/// Reads and writes of each member that is a disk with its queue, and how many more were merged into those.
+fn requests(scripts: Vec<Vec<Step>>) -> Vec<[(u64, u64); 2]> {
+    let model = DiskSpec::parse(include_str!("../../../../../studies/machines/disks/nvme.toml")).unwrap();
+    let (mut bed, mut spec, _) = bed(&md(MdLevel::Raid5, None), 5, &[]);
+    for disk in 0..5 {
+        bed.world.core.bank.add_disk(&model, None);
+        bed.world.core.devices.push(DeviceStats::new(&format!("sd{disk}")));
+        let me = bed.world.next_part();
+        let queue = QueueSpec {
+            scheduler: Scheduler::MqDeadline,
+            tags: 64,
+            most_bytes: MIB,
+            interrupt: Cost::cycles(2000),
+        };
+        bed.world.add(Box::new(Disk::new(me, disk, disk + 1, model.capacity, queue)));
+        bed.world.attach(disk, me);
+        spec.members[disk] = Some(Member { part: me, rotational: false });
+    }
+    let me = bed.world.next_part();
+    let array = Parity::new(&mut bed.world.core, me, 0, &spec, ParitySpec::default());
+    bed.world.add(Box::new(array));
+    bed.scripts(me, 1, scripts);
+    bed.finish();
+    let of = |stats: &DeviceStats| [&stats.reads, &stats.writes].map(|ops| (ops.ios, ops.merges));
+    bed.world.core.devices[1..].iter().map(of).collect()
+}
+
+/// As above: of full stripes, each member saw 40 writes into which 600 had been merged; of a stream of 64 KiB, 32 reads and
+/// 64 writes, 960 merged.
+#[test]
+fn blocks_merge_under_the_threads_plug_as_with_the_kernel() {
+    let stream =
+        |len: u64| (0..10 * MIB / len).map(|n| Step::Ask(Op::Write, n * len, len)).collect::<Vec<_>>();
+    assert_eq!(requests(vec![stream(256 * KIB)]), vec![[(0, 0), (40, 600)]; 5]);
+    assert_eq!(requests(vec![stream(64 * KIB)]), vec![[(32, 480), (64, 960)]; 5]);
 }
 
 #[test]
