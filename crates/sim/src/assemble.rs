@@ -1,5 +1,6 @@
 //! From a study's cell and a machine file to a machine that can run.
 
+mod files;
 mod governing;
 mod storage;
 
@@ -56,6 +57,15 @@ pub struct Assembled {
     pub settings: Vec<SettingRecord>,
 }
 
+/// Whether a load on a device goes through the page cache. A file always has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caching {
+    /// It does.
+    Buffered,
+    /// It asks past it.
+    Direct,
+}
+
 /// Settings of block devices and arrays that the models know.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct BlockSettings {
@@ -70,11 +80,11 @@ pub(crate) struct BlockSettings {
     pub(crate) centisecs: [Option<u32>; 2],
 }
 
-/// Puts a machine together.
+/// Puts a machine together, with the page cache before a device where `caching` says so.
 ///
 /// # Errors
 /// [`BenchError::Unsupported`] where the machine lacks what the cell wants, or no model knows it.
-pub fn assemble(order: &Order<'_>) -> Result<Assembled, BenchError> {
+pub fn assemble(order: &Order<'_>, caching: Caching) -> Result<Assembled, BenchError> {
     let machine = order.machine;
     let mut governing = Governing::of(machine);
     let mut block = BlockSettings::default();
@@ -103,7 +113,7 @@ pub fn assemble(order: &Order<'_>) -> Result<Assembled, BenchError> {
         base_khz: machine.cpu.base.khz(),
     });
     let world = World::new(Core::new(cpus, Bank::new(order.seed), order.seed));
-    let (world, ground) = storage::build(order, world, &block)?;
+    let (world, ground) = storage::build(order, world, &block, caching)?;
     Ok(Assembled { world, ground, settings })
 }
 

@@ -39,7 +39,7 @@ pub struct Simulated {
 /// [`BenchError`]: `Unsupported` where the machine or the models lack something, `Failed` where the load would fail, takes
 /// longer than the study allows, or the model is stuck.
 pub fn simulate(order: &Order<'_>, sink: &mut dyn Sink) -> Result<Simulated, BenchError> {
-    let Assembled { mut world, ground, settings } = assemble(order)?;
+    let Assembled { mut world, ground, settings } = assemble(order, loads::caching(order))?;
     let Load { jobs: specs, reports } = loads::of(order, ground)?;
     let me = world.next_part();
     let mut jobs = Jobs::new(me, ground.part);
@@ -103,7 +103,7 @@ pub fn simulate(order: &Order<'_>, sink: &mut dyn Sink) -> Result<Simulated, Ben
 /// # Errors
 /// As [`simulate`].
 pub fn check(order: &Order<'_>) -> Result<(), BenchError> {
-    let assembled = assemble(order)?;
+    let assembled = assemble(order, loads::caching(order))?;
     loads::of(order, assembled.ground).map(drop)
 }
 

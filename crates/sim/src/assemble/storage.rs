@@ -1,7 +1,8 @@
 //! A cell's storage, from disks up.
 
-use super::{BlockSettings, Order};
+use super::{BlockSettings, Caching, Order, files};
 use crate::block::{Disk, QueueSpec};
+use crate::cache::File;
 use crate::core::{DeviceStats, PartId};
 use crate::crypt::{self, AesInstructions, CryptCosts, CryptSpec, Limits};
 use crate::disk::spec::MediumSpec;
@@ -12,8 +13,12 @@ use crate::md::{
 use crate::memory::{Memory, MemorySpec};
 use crate::world::World;
 use domain::bench::BenchError;
-use domain::stack::{Bitmap, Crypt, Devices, Layer, Lvm, Made, Md, MdLevel, Part as Kind, Stack};
-use domain::study::Target;
+use domain::plan::Cell;
+use domain::stack::{
+    Bitmap, Crypt, Devices, Features, Filesystem, FilesystemKind, Journal, Layer, Lvm, Made, Md, MdLevel,
+    Part as Kind, Stack,
+};
+use domain::study::{Target, Tool};
 use domain::units::Bytes;
 use std::collections::BTreeMap;
 
@@ -35,7 +40,12 @@ pub(super) struct Block {
     pub(super) size: u64,
     /// Whether a disk below rotates.
     pub(super) rotates: bool,
+    /// How far it is read ahead, in bytes, where no setting says it.
+    pub(super) read_ahead: u64,
 }
+
+/// `read_ahead_kb` of a device that knows no better size (`VM_READAHEAD_PAGES`).
+const READ_AHEAD: u64 = 128 << 10;
 
 /// What layers have been built, and what the machine has left.
 struct Builder<'o> {
@@ -55,6 +65,7 @@ pub(super) fn build(
     order: &Order<'_>,
     world: World,
     settings: &BlockSettings,
+    caching: Caching,
 ) -> Result<(World, Ground), BenchError> {
     let mut builder = Builder {
         order,
@@ -70,7 +81,7 @@ pub(super) fn build(
         Some(stack) => builder.stack(stack)?,
         None => builder.take("the target", 1, &[])?[0],
     };
-    let ground = builder.ground(top)?;
+    let ground = builder.ground(top, caching)?;
     Ok((builder.world, ground))
 }
 
@@ -124,9 +135,8 @@ impl Builder<'_> {
             Kind::Crypt(options) => below.into_iter().map(|block| self.crypt(options, block)).collect(),
             Kind::Md(md) => Ok(vec![self.array(&layer.name, md, &below)?]),
             Kind::Lvm(lvm) => Ok(vec![self.volume(&layer.name, lvm, &below)?]),
-            Kind::Filesystem(_) => {
-                Err(unsupported(format!("`stack.{}`: the simulation has no filesystems yet", layer.name)))
-            }
+            // Its file is made for the load, see `ground`.
+            Kind::Filesystem(_) => Ok(below),
         }
     }
 
@@ -180,7 +190,7 @@ impl Builder<'_> {
         self.world.add(Box::new(Disk::new(me, number, device, spec.capacity, queue)));
         self.world.attach(number, me);
         let rotates = matches!(spec.medium, MediumSpec::Hdd(_));
-        Ok(Block { part: me, size: spec.capacity.get(), rotates })
+        Ok(Block { part: me, size: spec.capacity.get(), rotates, read_ahead: READ_AHEAD })
     }
 
     fn link(&mut self, name: &String) -> Result<usize, BenchError> {
@@ -220,7 +230,7 @@ impl Builder<'_> {
         let device = self.numbered("nullb");
         let me = self.world.next_part();
         self.world.add(Box::new(Memory::new(me, device, spec)));
-        Ok(Block { part: me, size: size.get(), rotates: false })
+        Ok(Block { part: me, size: size.get(), rotates: false, read_ahead: READ_AHEAD })
     }
 
     fn crypt(&mut self, options: &Crypt, below: Block) -> Result<Block, BenchError> {
@@ -242,7 +252,7 @@ impl Builder<'_> {
         let core = &mut self.world.core;
         let part = crypt::Crypt::new(core, me, below.part, device, Bytes::new(below.size), spec);
         self.world.add(Box::new(part));
-        Ok(Block { part: me, size, rotates: below.rotates })
+        Ok(Block { part: me, size, rotates: below.rotates, read_ahead: READ_AHEAD })
     }
 
     /// An array over all devices but its spares, which nothing asks of.
@@ -270,6 +280,7 @@ impl Builder<'_> {
             costs: MdCosts::of(&self.order.machine.costs),
         };
         let size = spec.geometry.size().get();
+        let read_ahead = read_ahead(&spec.geometry);
         let bitmap = (md.bitmap == Bitmap::Internal).then(BitmapSpec::default);
         let me = self.world.next_part();
         let core = &mut self.world.core;
@@ -291,7 +302,8 @@ impl Builder<'_> {
                 self.world.add(Box::new(parity))
             }
         };
-        Ok(Block { part: me, size, rotates: below.iter().any(|block| block.rotates) })
+        let rotates = below.iter().any(|block| block.rotates);
+        Ok(Block { part: me, size, rotates, read_ahead })
     }
 
     fn volume(&mut self, layer: &str, lvm: &Lvm, below: &[Block]) -> Result<Block, BenchError> {
@@ -306,19 +318,61 @@ impl Builder<'_> {
         let spec = logical_volume(&name, lvm, &members, &sizes, costs, self.order.machine.kernel)
             .map_err(|error| unsupported(format!("`stack.{layer}`: {error}")))?;
         let size = spec.geometry.size().get();
+        let read_ahead = read_ahead(&spec.geometry);
         let me = self.world.next_part();
         self.world.add(Box::new(Striped::new(me, device, &spec)));
-        Ok(Block { part: me, size, rotates: below.iter().any(|block| block.rotates) })
+        let rotates = below.iter().any(|block| block.rotates);
+        Ok(Block { part: me, size, rotates, read_ahead })
     }
 
-    /// What the load works on: the top itself.
-    fn ground(&mut self, top: Block) -> Result<Ground, BenchError> {
-        match &self.order.study.target {
-            Target::File(_) => Err(unsupported("the simulation has no filesystems yet".into())),
-            Target::None | Target::Loop(_) | Target::LabDevice(_) => {
-                Ok(Ground { part: top.part, size: top.size, is_file: false })
+    /// What the load works on: a file where the top is a filesystem or the study wants a file, else the top itself.
+    fn ground(&mut self, top: Block, caching: Caching) -> Result<Ground, BenchError> {
+        let stack = self.order.cell.stack.as_ref();
+        let highest = stack.and_then(|stack| stack.layers.last());
+        let target = &self.order.study.target;
+        match (highest.map(|layer| (&layer.part, layer)), target) {
+            (Some((Kind::Filesystem(options), layer)), _) => self.file(&layer.name, &options.clone(), top),
+            (_, Target::File(_)) => self.file("", &plain_ext4(), top),
+            _ if caching == Caching::Direct => Ok(Ground { part: top.part, size: top.size, is_file: false }),
+            _ => {
+                let spec = files::pages(self.order, self.settings, "device", top.size, top.read_ahead);
+                let me = self.world.next_part();
+                let file = File::on_device(&mut self.world.core, me, top.part, spec);
+                self.world.add(Box::new(file));
+                Ok(Ground { part: me, size: top.size, is_file: true })
             }
         }
+    }
+
+    /// A file on a filesystem: the study's target, which is there before, or a new one that takes what the filesystem holds.
+    fn file(&mut self, layer: &str, options: &Filesystem, below: Block) -> Result<Ground, BenchError> {
+        /// What a filesystem keeps for itself, at least.
+        const OWN: u64 = 16;
+        let journal = match &options.journal {
+            Journal::External(name) => {
+                self.layers.get(name).and_then(|blocks| blocks.first()).map(|b| b.part)
+            }
+            Journal::Internal | Journal::None => None,
+        };
+        let fs = files::filesystem(self.order, layer, options, below.size, journal)?;
+        let room = below.size - below.size / OWN - fs.journal_bytes.min(below.size / 2);
+        let (size, laid_out) = match (&self.order.study.target, writes_anew(self.order.cell)) {
+            (Target::File(size), false) => (size.get(), size.get()),
+            _ => (room / 4096 * 4096, 0),
+        };
+        if size > room {
+            return Err(unsupported(format!(
+                "the target of {} does not fit the filesystem",
+                Bytes::new(size)
+            )));
+        }
+        let mut spec = files::pages(self.order, self.settings, "target", size, below.read_ahead);
+        spec.laid_out = Bytes::new(laid_out);
+        let me = self.world.next_part();
+        let core = &mut self.world.core;
+        let file = File::on_filesystem(core, me, below.part, Bytes::new(below.size), spec, fs);
+        self.world.add(Box::new(file));
+        Ok(Ground { part: me, size, is_file: true })
     }
 
     /// A block device of this name, in the trace from now on.
@@ -339,10 +393,37 @@ impl Builder<'_> {
     }
 }
 
+/// Whether a cell's load makes a file of its own: a command that is not given the target.
+fn writes_anew(cell: &Cell) -> bool {
+    match &cell.workload.tool {
+        Tool::Command { argv, .. } => !argv.iter().any(|word| word.contains("{target}")),
+        _ => false,
+    }
+}
+
+/// The filesystem of a machine's own disk, where a study has a file and builds nothing.
+fn plain_ext4() -> Filesystem {
+    Filesystem {
+        kind: FilesystemKind::Ext4,
+        features: Features::Own,
+        data: None,
+        journal: Journal::Internal,
+        mkfs: Vec::new(),
+        mount: Vec::new(),
+    }
+}
+
 impl Block {
     const fn member(self) -> Member {
         Member { part: self.part, rotational: self.rotates }
     }
+}
+
+/// How far an array is read ahead: two stripes of data, as the kernel derives it from the best size of a request
+/// (`blk_apply_bdi_limits`, `disk_update_readahead`).
+fn read_ahead(geometry: &Geometry) -> u64 {
+    let stripe = geometry.chunk().map_or(0, |chunk| chunk.get() * u64::from(geometry.data_members()));
+    (2 * stripe).max(READ_AHEAD)
 }
 
 /// Where mdadm puts the data on a member of this size, with metadata 1.2 (mdadm 4.2, super1.c): behind the superblock, room for

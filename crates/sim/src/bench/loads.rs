@@ -1,6 +1,6 @@
 //! A cell's workload as jobs: fio's options and dd's operands, with what they cost this machine's CPUs.
 
-use crate::assemble::{Ground, Order};
+use crate::assemble::{self, Ground, Order};
 use crate::disk::Op;
 use crate::jobs::{Ask, Asks, JobSpec};
 use crate::load::{self, Caching, DdLoad, DdRequests, Engine, FioJob, LoadError, Pace, Stream, SyncedWrites};
@@ -52,6 +52,22 @@ pub(super) fn of(order: &Order<'_>, ground: Ground) -> Result<Load, BenchError> 
             )))
         }
     }
+}
+
+/// Whether a cell's load goes through the page cache of a device.
+pub(super) fn caching(order: &Order<'_>) -> assemble::Caching {
+    let workload = &order.cell.workload;
+    let is_true = |value: &String| ["1", "true"].contains(&value.as_str());
+    let has_direct = |value: &String| value.split(',').any(|flag| flag == "direct");
+    let option = |name: &str| workload.options.get(name);
+    let direct = match &workload.tool {
+        Tool::Fio => option("direct").is_some_and(is_true) || option("buffered").is_some_and(|b| b == "0"),
+        Tool::Dd => option("iflag").is_some_and(has_direct) || option("oflag").is_some_and(has_direct),
+        Tool::Command { argv, .. } => {
+            argv.iter().any(|word| word.contains("flag=") && word.contains("direct"))
+        }
+    };
+    if direct { assemble::Caching::Direct } else { assemble::Caching::Buffered }
 }
 
 /// dd's operands as a command has them, in the words of a workload with the tool dd.

@@ -27,7 +27,7 @@ pub const COSTS: &[CostName] = &[
     cost("complete", 3_000.0, "the way back up to the program that waited"),
     cost("touch_byte", 0.0, "each byte that the program itself makes or looks at"),
     cost("copy_byte", 0.25, "each byte between the page cache and the program"),
-    cost("page", 800.0, "each page that is put into the page cache, or found there"),
+    cost("page", 900.0, "each page that is got and put into the page cache"),
     cost("md_map", 800.0, "a bio that an array sends on to a member"),
     cost("md_thread", 1_500.0, "a bio that an array's thread handles"),
     cost("stripe", 4_000.0, "a stripe of 4 KiB a member that RAID 4, 5 or 6 looks at once"),
@@ -63,6 +63,11 @@ impl Costs {
     /// That of doing it once.
     pub fn once(&self, name: &str) -> Cost {
         Cost::cycles(self.cycles(name).round() as u64)
+    }
+
+    /// A cost that is assumed to be alike on all machines, in this machine's cycles.
+    pub fn scaled(&self, cost: Cost) -> Cost {
+        Cost { cycles: (cost.cycles as f64 / self.work_per_cycle).round() as u64, ..cost }
     }
 
     /// That of so many bytes.

@@ -1,0 +1,103 @@
+//! The page cache and filesystems of a simulated machine.
+
+use super::{BlockSettings, Order};
+use crate::cache::{CacheCosts, FileSpec, MemorySpec};
+use crate::core::PartId;
+use crate::cpu::Cost;
+use crate::fs::{FsCosts, FsSpec, JournalCosts};
+use crate::machine::Costs;
+use domain::bench::BenchError;
+use domain::stack::Filesystem;
+use domain::units::Bytes;
+
+/// The part of memory that pages of one file may take: what the kernel and programs need is left out.
+const FOR_PAGES: f64 = 0.75;
+
+/// A file's pages, of so much that is there before.
+pub(super) fn pages(
+    order: &Order<'_>,
+    settings: &BlockSettings,
+    name: &str,
+    size: u64,
+    read_ahead: u64,
+) -> FileSpec {
+    let machine = order.machine;
+    let memory = Bytes::new((machine.memory.get() as f64 * FOR_PAGES) as u64);
+    let kernel = (machine.kernel.major, machine.kernel.minor);
+    let mut spec = FileSpec::new(name, Bytes::new(size), memory, kernel);
+    spec.read_ahead = Bytes::new(settings.read_ahead.unwrap_or(read_ahead));
+    if let Some(most) = settings.most_bytes {
+        spec.most_request = Bytes::new(most);
+    }
+    spec.memory = dirty(settings, spec.memory);
+    spec.costs = cache_costs(&machine.costs);
+    spec
+}
+
+fn dirty(settings: &BlockSettings, memory: MemorySpec) -> MemorySpec {
+    let percent = |ratio: Option<u32>, otherwise: u64| {
+        ratio.map_or(otherwise, |percent| memory.bytes / 100 * u64::from(percent.min(100)))
+    };
+    let span = |centisecs: Option<u32>, otherwise: u64| {
+        centisecs.map_or(otherwise, |centisecs| u64::from(centisecs) * 10_000_000)
+    };
+    let [dirty, background] = settings.dirty;
+    let [expire, writeback] = settings.centisecs;
+    MemorySpec {
+        dirty_bytes: percent(dirty, memory.dirty_bytes),
+        background_bytes: percent(background, memory.background_bytes),
+        expire_ns: span(expire, memory.expire_ns),
+        writeback_ns: span(writeback, memory.writeback_ns).max(10_000_000),
+        ..memory
+    }
+}
+
+/// A filesystem on a device of this size.
+pub(super) fn filesystem(
+    order: &Order<'_>,
+    layer: &str,
+    options: &Filesystem,
+    device: u64,
+    journal: Option<PartId>,
+) -> Result<FsSpec, BenchError> {
+    let mut spec = FsSpec::new(options, device, journal)
+        .map_err(|why| BenchError::Unsupported(format!("`stack.{layer}`: {why}")))?;
+    spec.costs = fs_costs(&order.machine.costs);
+    Ok(spec)
+}
+
+/// What the page cache costs on a machine: `copy_byte` and `page` are its own, the rest is assumed alike everywhere.
+fn cache_costs(costs: &Costs) -> CacheCosts {
+    let usual = CacheCosts::default();
+    let scaled = |cost: Cost| costs.scaled(cost);
+    CacheCosts {
+        request: scaled(usual.request),
+        find: scaled(usual.find),
+        copy_kib: costs.of_bytes("copy_byte", 1024),
+        insert: costs.once("page"),
+        evict: scaled(usual.evict),
+        dirty: scaled(usual.dirty),
+        write: scaled(usual.write),
+        bio: scaled(usual.bio),
+        end: scaled(usual.end),
+        pin: scaled(usual.pin),
+        wake: scaled(usual.wake),
+    }
+}
+
+fn fs_costs(costs: &Costs) -> FsCosts {
+    let usual = FsCosts::default();
+    let scaled = |cost: Cost| costs.scaled(cost);
+    FsCosts {
+        allocate: costs.once("allocate"),
+        map: scaled(usual.map),
+        convert: scaled(usual.convert),
+        journal: JournalCosts {
+            handle: scaled(usual.journal.handle),
+            commit: scaled(usual.journal.commit),
+            block: costs.once("journal_block"),
+            record: scaled(usual.journal.record),
+            checkpoint: scaled(usual.journal.checkpoint),
+        },
+    }
+}
