@@ -186,6 +186,19 @@ fn ordered_data_is_written_before_the_commit_and_with_writeback_it_is_not() {
 }
 
 #[test]
+fn a_commit_waits_until_ordered_data_is_on_its_device() {
+    let ordered = fs(FilesystemKind::Ext3, JournalMode::Ordered);
+    let spec = FsSpec { journal: JournalPlace::External(PartId::NOBODY), ..ordered };
+    let mut seen = ran(spec, 0, 1, 1024 * MIB, vec![sequential(Op::Write, 16 * MIB, 65536)]);
+    seen.bed.idle(10 * SECOND);
+    let first = seen.log.borrow()[0].at;
+    let record = seen.journal.borrow().iter().find(|came| came.fua).map(|came| came.at).unwrap();
+    // 16 MiB at 5 ms each; the journal's device has nothing else to do. Then the data's device is flushed.
+    assert!(record - first >= 80_000_000, "{}", record - first);
+    assert_eq!((flushes(&seen.log), flushes(&seen.journal)), (1, 1));
+}
+
+#[test]
 fn what_is_overwritten_needs_no_order() {
     let spec = fs(FilesystemKind::Ext3, JournalMode::Ordered);
     let mut seen = ran(spec, SIZE, 1, 1024 * MIB, vec![sequential(Op::Write, 4 * MIB, 65536)]);
