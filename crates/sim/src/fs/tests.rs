@@ -357,11 +357,13 @@ fn whatever_the_filesystem_every_request_is_answered_and_every_byte_accounted_fo
     }
 }
 
+const SSD: &str = include_str!("../../../../studies/machines/disks/samsung-850-evo.toml");
+const HDD: &str = include_str!("../../../../studies/machines/disks/plain-7200.toml");
+
 /// A file on ext4 on dm-crypt on a disk.
 fn stack(scripts: Vec<Vec<Step>>, depth: usize, model: &str) -> (Bed, PartId) {
     let mut bed = Bed::new(4, 2_000);
-    let path = format!("{}/../../studies/machines/disks/{model}.toml", env!("CARGO_MANIFEST_DIR"));
-    let disk = DiskSpec::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let disk = DiskSpec::parse(model).unwrap();
     let disk = disk.with_size(Bytes::new(DEVICE + (16 << 20))).unwrap();
     let queue = QueueSpec {
         scheduler: Scheduler::MqDeadline,
@@ -409,7 +411,7 @@ fn options_of_ext4() -> Options {
 fn a_whole_stack_moves_every_byte_through_each_of_its_parts() {
     let mut steps = and(sequential(Op::Write, 128 * MIB, MIB), Step::Fsync);
     steps.extend((0..256).map(|n| Step::Direct(Op::Read, n * MIB / 2, MIB / 2)));
-    for model in ["samsung-850-evo", "plain-7200"] {
+    for model in [SSD, HDD] {
         let (mut bed, file) = stack(vec![steps.clone()], 1, model);
         bed.idle(100 * SECOND);
         let counters = bed.counters(file);
@@ -428,7 +430,7 @@ fn a_whole_stack_moves_every_byte_through_each_of_its_parts() {
 #[test]
 fn a_whole_stack_takes_the_same_course_each_time() {
     let course = || {
-        let (bed, file) = stack(mixture(), 4, "plain-7200");
+        let (bed, file) = stack(mixture(), 4, HDD);
         let answered: Vec<Answered> = bed.answered.borrow().clone();
         (answered, bed.counters(file), bed.world.core.devices.clone(), bed.world.events())
     };
