@@ -146,6 +146,20 @@ fn no_more_is_dirty_than_the_limit_and_writers_get_what_the_device_writes() {
 }
 
 #[test]
+fn the_limit_holds_for_many_writers_and_a_device_that_is_slower_than_was_thought() {
+    let mut bed = Bed::new(4, 2_000);
+    let (device, log) = bed.device(DEVICE, 1_000_000, 500_000_000);
+    let me = bed.world.next_part();
+    let file = File::on_device(&mut bed.world.core, me, device, spec(10 * MIB));
+    bed.world.add(Box::new(file));
+    let script = |n: u64| vec![Step::Ask(Op::Write, n * 16 * MIB, 2 * MIB)];
+    bed.scripts(me, 1, (0..12).map(script).collect());
+    bed.finish();
+    let most = bed.counters(me)["most_dirty_bytes"];
+    assert!(most <= 2 * MIB && written(&log) >= 22 * MIB, "{most}");
+}
+
+#[test]
 fn a_slow_device_slows_its_writer_down_before_the_limit() {
     let mut bed = Bed::new(2, 2_000);
     let (device, _) = bed.device(DEVICE, 1_000_000, 50_000_000);
