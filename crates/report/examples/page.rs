@@ -19,6 +19,7 @@ fn main() -> std::io::Result<()> {
         ("hostile", cases::long::hostile()),
         ("long", cases::long::long_names()),
         ("lab", cases::virtual_machine::lab()),
+        ("simulated", cases::simulated::simulated()),
     ];
     for (name, case) in &all {
         let r = case.report();

@@ -9,6 +9,7 @@ mod findings;
 mod head;
 mod lab;
 mod processors;
+mod published;
 mod reproduce;
 mod results;
 mod traces;
@@ -17,13 +18,14 @@ mod trials;
 pub use comparison::comparison_html;
 
 use crate::wording::{direction, headline, machine, question, trial_count};
-use crate::{Report, svg};
+use crate::{Report, simulation, svg};
 use maud::{DOCTYPE, Markup, html};
 
 /// A run as one HTML file.
 pub fn html(report: &Report) -> String {
     let sections = [
         section("results", "Results", results::body(report)),
+        section("published", crate::published::TITLE, published::body(report)),
         section("effects", "What each factor changes", effects::body(report)),
         section("attribution", "What decides", effects::attribution(report)),
         section("virtual", "What the virtual CPUs did", lab::body(report)),
@@ -74,9 +76,10 @@ fn masthead(report: &Report) -> Markup {
             p class="overline" { "Flyball report · study " (report.data.study.name) }
             h1 { (question(report)) }
             p class="verdict" { (prose(&headline(report))) }
+            @if let Some(note) = simulation::note(report) { p class="model" { (note) } }
             p class="machine" { (machine(report)) }
             dl class="facts" {
-                dt { "Measured" } dd { (run.started.iso().replace('T', " ").replace('Z', " UTC")) @if run.finished.is_none() { strong { ", not finished" } } }
+                dt { @if simulation::note(report).is_some() { "Computed" } @else { "Measured" } } dd { (run.started.iso().replace('T', " ").replace('Z', " UTC")) @if run.finished.is_none() { strong { ", not finished" } } }
                 dt { "On" } dd { (run.provenance.name()) }
                 dt { "Trials" } dd { (trial_count(report)) }
                 dt { "Metric" } dd { (report.summary.metric) ", " (direction(report.summary.better)) }

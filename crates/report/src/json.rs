@@ -1,11 +1,15 @@
 //! A summary and its findings for other programs: a view of its own, so that our types may change while the
 //! schema does not. Values are in base units; what is not known is `null`.
 
+use crate::published::agrees_word;
 use crate::wording::{standing, verdict, verdict_word, why_not_counted};
-use crate::{ComparisonReport, Report, lab};
+use crate::{ComparisonReport, Report, lab, simulation};
+use analysis::published::{Beside, Estimate};
 use analysis::summary::{CellSummary, Comparison, Excluded, Interval, Point};
 use domain::finding::{Finding, Gain, NotMeasured};
 use domain::outcome::Better;
+use domain::plan::CellId;
+use domain::published::Figure;
 use domain::trial::{Run, TrialKey};
 use domain::units::Unit;
 use serde::Serialize;
@@ -41,6 +45,8 @@ pub fn json(report: &Report) -> String {
         findings: report.findings.iter().map(finding_view).collect(),
         not_measured: report.not_measured.iter().map(not_measured_view).collect(),
         lab: lab_view(report),
+        simulation: simulation::note(report),
+        published: s.published.iter().map(|row| published_view(report, row)).collect(),
     })
 }
 
@@ -84,6 +90,43 @@ struct RunView<'a> {
     not_measured: Vec<NotMeasuredView<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lab: Option<LabView<'a>>,
+    /// That the figures are a model's; absent where they were measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    simulation: Option<&'static str>,
+    /// The cells beside what was published; absent where the study has none of that.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    published: Vec<PublishedView<'a>>,
+}
+
+/// One published row beside one cell, or one relation of two.
+#[derive(Serialize)]
+struct PublishedView<'a> {
+    what: &'a str,
+    cell: &'a str,
+    /// The cell that it is divided by; figures are plain ratios then.
+    over: Option<&'a str>,
+    source: &'a str,
+    metric: &'a str,
+    /// `null` for a relation.
+    unit: Option<&'a Unit>,
+    /// As printed; `null` where a bound was.
+    value: Option<f64>,
+    /// The least and the most that agree with it; `null` where there is no such end.
+    accepted: (Option<f64>, Option<f64>),
+    provenance: &'static str,
+    ours: Option<EstimateView>,
+    /// Valid trials of the cell, and of the one that it is divided by.
+    trials: Option<(usize, Option<usize>)>,
+    /// Ours over the published value or bound.
+    ratio: Option<EstimateView>,
+    agrees: &'static str,
+    note: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct EstimateView {
+    value: f64,
+    interval: Option<IntervalView>,
 }
 
 /// What is known of a lab machine; absent for any other.
@@ -257,6 +300,34 @@ fn lab_view<'a>(report: &Report<'a>) -> Option<LabView<'a>> {
         time_in_state: states.map(row).unwrap_or_default(),
         unscaled: lab::unscaled(report).map(|(_, what)| what).unwrap_or_default(),
     })
+}
+
+fn published_view<'a>(report: &Report<'a>, row: &'a Beside) -> PublishedView<'a> {
+    let (low, high) = row.published.accepted();
+    let end = |end: f64| Some(end).filter(|end| end.is_finite());
+    PublishedView {
+        what: &row.what,
+        cell: row.cell.as_str(),
+        over: row.over.as_ref().map(CellId::as_str),
+        source: &row.source,
+        metric: &row.metric,
+        unit: row.over.is_none().then_some(&row.unit),
+        value: match row.published {
+            Figure::Value { value, .. } => Some(value),
+            Figure::AtLeast(_) | Figure::AtMost(_) | Figure::Between { .. } => None,
+        },
+        accepted: (end(low), end(high)),
+        provenance: report.data.run.provenance.name(),
+        ours: row.ours.map(|ours| estimate_view(ours.figure)),
+        trials: row.ours.map(|ours| ours.trials),
+        ratio: row.ratio.map(estimate_view),
+        agrees: agrees_word(row.agrees),
+        note: row.note.as_deref(),
+    }
+}
+
+fn estimate_view(estimate: Estimate) -> EstimateView {
+    EstimateView { value: estimate.value, interval: estimate.interval.as_ref().map(interval_view) }
 }
 
 fn run_view(run: &Run) -> RunHeadView<'_> {

@@ -19,6 +19,8 @@ pub mod inventory;
 mod json;
 mod lab;
 mod markdown;
+mod published;
+mod simulation;
 mod svg;
 mod text;
 pub mod trace_view;
@@ -29,6 +31,7 @@ pub use csv::csv;
 pub use html::{comparison_html, html};
 pub use json::{SCHEMA, comparison_json, json};
 pub use markdown::{comparison_markdown, markdown};
+pub use simulation::simulation_note;
 pub use text::{comparison_text, findings_text, text, trial_text};
 pub use trace_view::TraceView;
 

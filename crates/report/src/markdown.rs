@@ -6,7 +6,7 @@ use crate::wording::{
     question, relative, run_again, standing, tools, trial_count, trial_name, value, why_not_counted,
     workloads,
 };
-use crate::{ComparisonReport, Report, lab};
+use crate::{ComparisonReport, Report, lab, published, simulation};
 use std::fmt::Write;
 
 /// A run as Markdown.
@@ -15,11 +15,15 @@ pub fn markdown(report: &Report) -> String {
     let run = &report.data.run;
     line(&mut out, &format!("# {}", plain(question(report))));
     line(&mut out, &format!("**{}**", plain(&headline(report))));
+    if let Some(note) = simulation::note(report) {
+        line(&mut out, &format!("> **{note}**"));
+    }
     line(&mut out, &plain(&machine(report)));
     let facts =
         format!("{} on {}: {}, seed {}", run.id, run.provenance.name(), trial_count(report), run.seed);
     line(&mut out, &plain(&facts));
     results(report, &mut out);
+    beside_published(report, &mut out);
     effects(report, &mut out);
     virtual_machine(report, &mut out);
     findings(report, &mut out);
@@ -101,6 +105,24 @@ fn effects(report: &Report, out: &mut String) {
         };
         table(out, &["workload", "by", "share of the variance"], attribution.iter().map(row).collect());
     }
+}
+
+/// The run beside what was published; nothing where the study has none of that.
+fn beside_published(report: &Report, out: &mut String) {
+    let rows = &report.summary.published;
+    if rows.is_empty() {
+        return;
+    }
+    line(out, &format!("## {}", published::TITLE));
+    line(out, &plain(&format!("{} {}", published::sentence(report), published::provenance(report))));
+    let head = published::head(report);
+    let head: Vec<&str> = head.iter().map(String::as_str).collect();
+    table(out, &head, rows.iter().map(|row| published::row(report, row)).collect());
+    line(out, published::LEGEND);
+    let apart =
+        published::disagreements(report).into_iter().map(|s| format!("**Does not agree:** {}", plain(&s)));
+    list(out, apart.chain(published::notes(report).iter().map(|note| plain(note))));
+    list(out, (1..).zip(published::sources(report)).map(|(n, source)| plain(&format!("[{n}] {source}"))));
 }
 
 /// What is known of a lab machine; nothing for any other.

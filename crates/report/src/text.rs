@@ -8,7 +8,7 @@ use crate::wording::{
     headline, how_to_see_more, interval, left_out, left_out_kinds, machine, names, one_line, percent,
     question, relative, run_again, standing, trial_count, trial_name, value, why_not_counted, workloads,
 };
-use crate::{ComparisonReport, Report, lab};
+use crate::{ComparisonReport, Report, lab, published, simulation};
 use analysis::summary::CellSummary;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use domain::Nanos;
@@ -30,10 +30,12 @@ pub fn text(report: &Report) -> String {
     let run = &report.data.run;
     out.line(question(report));
     out.line(headline(report));
+    model(report, &mut out);
     out.blank();
     out.line(machine(report));
     out.line(format!("{} on {}: {}, seed {}", run.id, run.provenance.name(), trial_count(report), run.seed));
     results(report, &mut out);
+    beside_published(report, &mut out);
     finding_titles(report, &mut out);
     effects(report, &mut out);
     processors(report, &mut out);
@@ -51,6 +53,7 @@ pub fn findings_text(report: &Report) -> String {
     let mut out = Text::default();
     out.line(question(report));
     out.line(headline(report));
+    model(report, &mut out);
     if report.findings.is_empty() {
         out.blank();
         out.line("No rule found anything that the evidence allows to say.");
@@ -67,7 +70,10 @@ pub fn trial_text(trial: &Trial) -> String {
     if !trial.validity.is_valid() {
         out.item(why_not_counted(&trial.validity));
     }
-    out.line(format!("measured {} on {}", trial.started.iso(), trial.provenance.name()));
+    match simulation::of(trial.provenance) {
+        Some(note) => out.line(format!("computed {}. {note}", trial.started.iso())),
+        None => out.line(format!("measured {} on {}", trial.started.iso(), trial.provenance.name())),
+    }
     if !trial.levels.is_empty() {
         let levels: Vec<String> = trial.levels.iter().map(|(f, l)| format!("{f} {l}")).collect();
         out.line(levels.join(", "));
@@ -283,6 +289,37 @@ fn virtual_machine(report: &Report, out: &mut Text) {
     if let Some((title, what)) = lab::unscaled(report) {
         out.heading(title);
         what.iter().for_each(|what| out.item(what));
+    }
+}
+
+/// That a model's figures are a model's.
+fn model(report: &Report, out: &mut Text) {
+    if let Some(note) = simulation::note(report) {
+        out.blank();
+        out.line(note);
+    }
+}
+
+/// The run beside what was published; nothing where the study has none of that.
+fn beside_published(report: &Report, out: &mut Text) {
+    let rows = &report.summary.published;
+    if rows.is_empty() {
+        return;
+    }
+    out.heading(published::TITLE);
+    out.item(published::sentence(report));
+    out.item(published::provenance(report));
+    let head = published::narrow_head(report);
+    let head: Vec<&str> = head.iter().map(String::as_str).collect();
+    let rows = rows.iter().map(|row| published::narrow_row(report, row)).collect();
+    out.table(&head, &published::NARROW_NUMBERS, rows);
+    out.item(published::LEGEND);
+    for sentence in published::disagreements(report) {
+        out.item(format!("does not agree: {sentence}"));
+    }
+    published::notes(report).iter().for_each(|note| out.item(note));
+    for (number, source) in (1..).zip(published::sources(report)) {
+        out.item(format!("[{number}] {source}"));
     }
 }
 

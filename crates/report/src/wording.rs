@@ -321,6 +321,9 @@ pub(crate) fn aa_floor(report: &Report) -> String {
 
 /// The machine in one line.
 pub(crate) fn machine(report: &Report) -> String {
+    if let Some(model) = crate::simulation::machine(report) {
+        return model;
+    }
     match (crate::lab::machine(report), report.machine) {
         (Some(lab), Some(guest)) => format!("{lab}; in the guest: {guest}"),
         (Some(lab), None) => lab,
@@ -342,8 +345,12 @@ pub(crate) fn run_again(report: &Report) -> String {
     if run.study == "check" {
         return format!("flyball check --seed {}", run.seed);
     }
-    let command = if run.provenance == Provenance::Lab { "lab run" } else { "run" };
-    format!("flyball {command} {} --seed {}", quoted(&format!("{}.toml", run.study)), run.seed)
+    let (command, on) = match run.provenance {
+        Provenance::Lab => ("lab run", ""),
+        Provenance::Simulation => ("run", " --on sim"),
+        Provenance::Host | Provenance::Imported => ("run", ""),
+    };
+    format!("flyball {command} {}{on} --seed {}", quoted(&format!("{}.toml", run.study)), run.seed)
 }
 
 /// A command as a shell would read it.

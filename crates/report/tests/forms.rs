@@ -5,6 +5,7 @@
 mod cases;
 
 use cases::long::hostile;
+use cases::simulated::{on_a_host, simulated};
 use cases::virtual_machine::lab;
 use cases::{compared, empty, lonely, ordinary, sixty, zeros};
 use domain::trial::{Disturbance, Validity};
@@ -27,6 +28,41 @@ fn a_run_in_the_lab_in_every_form() {
     expect_file!["snapshots/lab.md"].assert_eq(&report::markdown(&case.report()));
     expect_file!["snapshots/lab.json"].assert_eq(&report::json(&case.report()));
     expect_file!["snapshots/lab.csv"].assert_eq(&report::csv(&case.report()));
+}
+
+#[test]
+fn a_simulated_run_beside_what_was_published_in_every_form() {
+    let case = simulated();
+    expect_file!["snapshots/simulated.txt"].assert_eq(&report::text(&case.report()));
+    expect_file!["snapshots/simulated.md"].assert_eq(&report::markdown(&case.report()));
+    expect_file!["snapshots/simulated.json"].assert_eq(&report::json(&case.report()));
+}
+
+#[test]
+fn every_form_of_a_simulated_run_says_that_it_is_one() {
+    let case = simulated();
+    let note = "every figure here is a model's";
+    let trial = report::trial_text(&case.data.trials[0]);
+    for form in [
+        report::text(&case.report()),
+        report::findings_text(&case.report()),
+        report::markdown(&case.report()),
+        report::json(&case.report()),
+        report::html(&case.report()),
+        trial,
+    ] {
+        assert!(form.contains(note), "{form}");
+    }
+    // CSV says it in each row.
+    let csv = report::csv(&case.report());
+    assert!(csv.lines().skip(1).all(|line| line.contains(",simulation,")));
+    assert!(report::simulation_note(&case.data.run).is_some_and(|note| note.contains("a model's")));
+    let host = on_a_host();
+    assert_eq!(report::simulation_note(&host.data.run), None);
+    for form in [report::text(&host.report()), report::markdown(&host.report()), report::json(&host.report())]
+    {
+        assert!(!form.contains("model's"), "{form}");
+    }
 }
 
 #[test]

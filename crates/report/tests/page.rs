@@ -4,6 +4,7 @@
 mod cases;
 
 use cases::long::{HOSTILE, hostile, long_names};
+use cases::simulated::{on_a_host, simulated};
 use cases::virtual_machine::lab;
 use cases::{Case, compared, empty, lonely, ordinary, sixty, zeros};
 use std::collections::BTreeSet;
@@ -19,6 +20,7 @@ fn all() -> Vec<(&'static str, String)> {
         ("hostile", page(hostile())),
         ("long names", page(long_names())),
         ("lab", page(lab())),
+        ("simulated", page(simulated())),
         ("comparison", report::comparison_html(&compared())),
     ]
 }
@@ -162,6 +164,30 @@ fn a_lab_says_what_it_is_and_shows_what_its_cpus_really_did() {
         assert!(!page.contains(unsaid), "{unsaid}");
     }
     assert!(!report::html(&ordinary().report()).contains("ground truth"));
+}
+
+#[test]
+fn a_simulated_run_is_said_to_be_one_and_a_measured_one_is_not() {
+    let page = report::html(&simulated().report());
+    for said in [
+        "class=\"model\"",
+        "every figure here is a model's",
+        "<dt>On</dt><dd>simulation</dd>",
+        "<dt>Computed</dt>",
+        "simulation of laptop-2007",
+        "flyball run crypt-model.toml --on sim --seed",
+        "ours (simulation)",
+        "What does not agree",
+    ] {
+        assert!(page.contains(said), "{said}");
+    }
+    assert!(!page.contains("2 × Intel Xeon"), "the host's own machine is not what was simulated");
+    let host = report::html(&on_a_host().report());
+    assert!(host.contains("ours (host)") && host.contains("<dt>Measured</dt>"));
+    for unsaid in ["class=\"model\"", "is a model's", "--on sim"] {
+        assert!(!host.contains(unsaid), "{unsaid}");
+    }
+    assert!(!report::html(&ordinary().report()).contains("Beside what was published"));
 }
 
 #[test]

@@ -39,7 +39,8 @@ fn runs(global: &Global, arguments: &Compare, notebook: &Notebook) -> Result<End
     let comparisons: Vec<(String, Comparison)> =
         found.cells.iter().map(|c| (c.cell.to_string(), c.comparison.clone())).collect();
     let title = format!("B, which is {}, against A, which is {}", found.b, found.a);
-    let notes = notes(&found);
+    let models = [&a, &b].into_iter().filter_map(|data| report::simulation_note(&data.run));
+    let notes = models.chain(notes(&found)).collect();
     show(global, &ComparisonReport { title, sentence: found.verdict, comparisons, notes })
 }
 
@@ -54,7 +55,9 @@ fn levels(global: &Global, arguments: &Compare, notebook: &Notebook, factor: &st
     let effects = compare_levels(&results.data, factor, arguments.metric.as_deref());
     let title = format!("the levels of {factor} in {id}");
     let sentence = analysis::answer::of_factor(factor, &effects, results.data.study.measure.threshold);
-    show(global, &ComparisonReport::of_effects(title, sentence, &effects))
+    let mut comparison = ComparisonReport::of_effects(title, sentence, &effects);
+    comparison.notes.extend(report::simulation_note(&results.data.run));
+    show(global, &comparison)
 }
 
 fn show(global: &Global, comparison: &ComparisonReport) -> Result<End> {

@@ -5,6 +5,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub mod long;
+pub mod simulated;
 pub mod virtual_machine;
 
 use analysis::summary::*;
