@@ -24,7 +24,19 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("pstate-plugin", &[]),
     (
         "flyball",
-        &["domain", "parse", "analysis", "report", "machine", "recorder", "runner", "notebook", "sim", "lab"],
+        &[
+            "domain",
+            "parse",
+            "analysis",
+            "report",
+            "machine",
+            "recorder",
+            "runner",
+            "notebook",
+            "governors",
+            "sim",
+            "lab",
+        ],
     ),
     ("xtask", &["domain", "parse", "machine"]),
 ];

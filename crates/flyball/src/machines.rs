@@ -2,10 +2,14 @@
 
 use crate::exit::Usage;
 use anyhow::Result;
+use domain::lab::{Dilation, PStateDomains};
+use domain::study::Study;
+use domain::units::Hertz;
+use governors::KernelVersion;
 use lab::disk_server;
 use sim::assemble::Models;
 use sim::disk::{DiskSpec, LinkSpec};
-use sim::machine::MachineSpec;
+use sim::machine::{Driver, MachineSpec, PState};
 use std::path::Path;
 
 macro_rules! shipped {
@@ -53,6 +57,56 @@ pub fn load(name_or_path: &str, folder: &Path) -> Result<Named> {
     let spec = MachineSpec::parse(&text)
         .map_err(|error| Usage(format!("the machine `{name_or_path}` is wrong: {error}")))?;
     Ok(Named { spec, text })
+}
+
+/// The name that stands for the lab's own machine.
+pub const LAB: &str = "lab";
+
+/// Instructions a second that QEMU's translator runs where nothing paces it: the order of magnitude on an ordinary host.
+const UNPACED: f64 = 500e6;
+
+/// The lab's machine as a study has it: its table of P-states, CPUs and memory, in the time of the machine that is stood for.
+pub fn of_lab(study: &Study, kernel: Option<&str>, folder: &Path) -> Result<Named> {
+    let mut named = load(LAB, folder)?;
+    let (lab, spec) = (&study.lab, &mut named.spec);
+    if let Some(kernel) = kernel.or(lab.kernel.as_deref()).and_then(KernelVersion::parse) {
+        spec.kernel = kernel;
+    }
+    spec.memory = lab.memory;
+    spec.cpu.count = lab.vcpus as usize;
+    let dilation = match lab.dilation {
+        Dilation::Fixed(dilation) => Some(dilation),
+        Dilation::Auto => None,
+    };
+    match &lab.pstates {
+        Some(name) => {
+            let table = lab::pstates::load(name, folder)?;
+            let rate = dilation.map_or(table.stands_for.unwrap_or(table.pace), |d| table.pace * d);
+            spec.cpu.states = table.states.iter().rev().map(pstate).collect();
+            spec.cpu.shared = table.domains == PStateDomains::Shared;
+            spec.cpu.transition = table.latency;
+            spec.cpu.base = table.states[0].frequency;
+            spec.cpu.work_per_cycle = rate / (table.states[0].frequency.hz() as f64);
+        }
+        None => {
+            let only = Hertz::from_mhz(1000);
+            spec.cpu.driver = Driver::None;
+            spec.cpu.states = vec![PState { frequency: only, busy_watts: None, idle_watts: None }];
+            spec.cpu.base = only;
+            spec.cpu.work_per_cycle = UNPACED * dilation.unwrap_or(1.0) / only.hz() as f64;
+        }
+    }
+    spec.costs.work_per_cycle = spec.cpu.work_per_cycle;
+    spec.about = format!(
+        "the lab's machine as the study has it: {:.3e} instructions a second",
+        spec.cpu.work_per_cycle * spec.cpu.base.hz() as f64
+    );
+    named.text = format!("{}\n{lab:?} {kernel:?}", named.text);
+    Ok(named)
+}
+
+fn pstate(state: &domain::lab::PState) -> PState {
+    PState { frequency: state.frequency, busy_watts: state.busy_watts, idle_watts: state.idle_watts }
 }
 
 /// Disks and links, seen from a folder.

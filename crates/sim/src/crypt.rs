@@ -123,6 +123,9 @@ pub struct CryptSpec {
     pub options: Options,
     /// Where requests are split.
     pub limits: Limits,
+    /// How many items may be in work at a time; none: as many as there are CPUs. Until 2.6.38 kcryptd was one thread a device
+    /// (`create_singlethread_workqueue`; from memory).
+    pub most_workers: Option<usize>,
     /// What it costs.
     pub costs: CryptCosts,
 }
@@ -227,8 +230,9 @@ impl Crypt {
                 (0..cpus).map(|cpu| thread(format!("kworker/{cpu}:1+kcryptd/{name}"), 1 << cpu)).collect(),
             )
         } else {
+            let workers = spec.most_workers.map_or(cpus, |most| most.min(cpus));
             let threads: Vec<_> =
-                (0..cpus).map(|n| thread(format!("kworker/u{cpus}:{n}+kcryptd/{name}"), 0)).collect();
+                (0..workers).map(|n| thread(format!("kworker/u{cpus}:{n}+kcryptd/{name}"), 0)).collect();
             let idle = (0..threads.len()).rev().collect();
             Workers::Unbound { threads, idle, waiting: VecDeque::new() }
         };

@@ -96,7 +96,11 @@ impl Machines {
             };
             fallback.get_or_insert_with(|| name.to_owned());
             if !named.contains_key(name) {
-                named.insert(name.to_owned(), machines::load(name, folder)?);
+                let machine = match name {
+                    machines::LAB => machines::of_lab(&plan.study, cell.kernel.as_deref(), folder)?,
+                    _ => machines::load(name, folder)?,
+                };
+                named.insert(name.to_owned(), machine);
             }
         }
         let fallback = fallback.context("a study has cells")?;

@@ -20,6 +20,7 @@ use domain::stack::{
 };
 use domain::study::{Target, Tool};
 use domain::units::Bytes;
+use governors::KernelVersion;
 use std::collections::BTreeMap;
 
 /// What a load works on.
@@ -245,6 +246,7 @@ impl Builder<'_> {
             name: name.clone(),
             options: options.clone(),
             limits: Limits::of_kernel(machine.kernel.major, machine.kernel.minor),
+            most_workers: (machine.kernel < KernelVersion::new(2, 6, 38)).then_some(1),
             costs: crypt,
         };
         let size = below.size - spec.data_offset().get().min(below.size);

@@ -22,7 +22,7 @@ fn bed(cpus: usize, options: Options, limits: Limits) -> (Bed, PartId, Log) {
     let mut bed = Bed::new(cpus, 1_000);
     let (device, log) = bed.device(SIZE, 100_000, 5_000_000);
     let costs = CryptCosts::of_cipher(&options.cipher, options.key_size, AesInstructions::Absent);
-    let spec = CryptSpec { name: "dm-0".to_owned(), options, limits, costs };
+    let spec = CryptSpec { name: "dm-0".to_owned(), options, limits, most_workers: None, costs };
     bed.world.core.devices.push(DeviceStats::new("dm-0"));
     let me = bed.world.next_part();
     let crypt = Crypt::new(&mut bed.world.core, me, device, 0, Bytes::new(SIZE), spec);

@@ -383,7 +383,13 @@ fn stack(scripts: Vec<Vec<Step>>, depth: usize, model: &str) -> (Bed, PartId) {
         submit_from_crypt: false,
     };
     let costs = CryptCosts::of_cipher(&options.cipher, options.key_size, AesInstructions::Present);
-    let crypt = CryptSpec { name: "dm-0".to_owned(), options, limits: Limits::of_kernel(6, 12), costs };
+    let crypt = CryptSpec {
+        name: "dm-0".to_owned(),
+        options,
+        limits: Limits::of_kernel(6, 12),
+        most_workers: None,
+        costs,
+    };
     bed.world.core.devices.push(DeviceStats::new("dm-0"));
     let me = bed.world.next_part();
     let crypt = Crypt::new(&mut bed.world.core, me, below, 1, disk.capacity, crypt);
