@@ -199,7 +199,7 @@ impl Unit {
         match self {
             Unit::Share => format!("{}%", significant(value * 100.0)),
             Unit::Count => {
-                scaled(value, &[(1e9, "G"), (1e6, "M"), (1e4, "k"), (1.0, "")]).trim_end().to_owned()
+                scaled(value, &[(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")]).trim_end().to_owned()
             }
             Unit::Other(name) => format!("{} {name}", significant(value)),
             _ => scaled(value, self.steps()),
