@@ -193,6 +193,32 @@ pub enum Sim {
     Machines,
     /// Hold simulated runs against measured ones, cell by cell
     Fidelity(Fidelity),
+    /// Fit a machine's unknown figures to what was published of a study, and judge the fit by rows held out
+    Calibrate(Calibrate),
+}
+
+#[derive(Args, Debug)]
+pub struct Calibrate {
+    /// The study file, with `[[published]]` values
+    #[arg(value_name = "STUDY")]
+    pub study: PathBuf,
+    /// The machine to fit: a name or a file [default: the study's]
+    #[arg(long, value_name = "MACHINE")]
+    pub machine: Option<String>,
+    /// Rows of this level are not fitted to, and judge the fit; may be given more than once [default: every second row]
+    #[arg(long, value_name = "FACTOR=LEVEL", value_parser = level)]
+    pub hold_out: Vec<(String, String)>,
+    /// The seed of the search and of the simulation
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// How often the model is run at most while searching
+    #[arg(long, value_name = "N", default_value_t = 400)]
+    pub budget: u32,
+}
+
+fn level(text: &str) -> Result<(String, String), String> {
+    let (factor, level) = text.split_once('=').ok_or("write it as FACTOR=LEVEL, such as `block=1m`")?;
+    Ok((factor.to_owned(), level.to_owned()))
 }
 
 #[derive(Args, Debug)]

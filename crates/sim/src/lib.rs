@@ -8,6 +8,7 @@ pub mod assemble;
 pub mod bench;
 pub mod block;
 pub mod cache;
+pub mod calibrate;
 pub mod core;
 pub mod cpu;
 pub mod crypt;

@@ -18,6 +18,7 @@ pub fn dispatch(global: &Global, command: &Sim) -> Result<End> {
     match command {
         Sim::Machines => list(global),
         Sim::Fidelity(arguments) => judge(global, arguments),
+        Sim::Calibrate(arguments) => super::calibrate::calibrate(global, arguments),
     }
 }
 

@@ -25,6 +25,7 @@ use machine::{LocalMachine, Machine};
 use notebook::{Notebook, RunFolder};
 use sim::assemble::Order;
 use sim::bench::{Simulated, simulate};
+use sim::machine::MachineSpec;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -72,15 +73,15 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
 }
 
 /// The machines that a plan's cells are simulated on.
-struct Machines {
+pub struct Machines {
     /// By the name that the study or the command line has for it.
-    named: BTreeMap<String, Named>,
+    pub named: BTreeMap<String, Named>,
     fallback: String,
     folder: PathBuf,
 }
 
 impl Machines {
-    fn of(plan: &Plan, asked: Option<&str>, folder: &Path) -> Result<Self> {
+    pub fn of(plan: &Plan, asked: Option<&str>, folder: &Path) -> Result<Self> {
         let mut named = BTreeMap::new();
         let mut fallback = None;
         for cell in &plan.cells {
@@ -111,7 +112,7 @@ impl Machines {
         &self.named[&self.fallback]
     }
 
-    fn for_cell(&self, cell: &Cell) -> &Named {
+    pub fn for_cell(&self, cell: &Cell) -> &Named {
         cell.machine.as_ref().and_then(|name| self.named.get(name)).unwrap_or_else(|| self.first())
     }
 
@@ -124,10 +125,22 @@ impl Machines {
     }
 
     fn simulate(&self, study: &Study, cell: &Cell, seed: Seed) -> Outcome {
-        let models = Shelf(&self.folder);
         let mut rows = Rows::default();
-        let order = Order { machine: &self.for_cell(cell).spec, models: &models, study, cell, seed };
-        simulate(&order, &mut rows).map(|simulated| (simulated, rows))
+        let simulated = self.simulate_on(&self.for_cell(cell).spec, study, cell, seed, &mut rows)?;
+        Ok((simulated, rows))
+    }
+
+    /// Simulates a cell on a machine whose disks are found where these machines' are.
+    pub fn simulate_on(
+        &self,
+        machine: &MachineSpec,
+        study: &Study,
+        cell: &Cell,
+        seed: Seed,
+        sink: &mut dyn Sink,
+    ) -> Result<Simulated, BenchError> {
+        let models = Shelf(&self.folder);
+        simulate(&Order { machine, models: &models, study, cell, seed }, sink)
     }
 }
 
