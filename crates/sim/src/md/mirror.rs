@@ -67,6 +67,7 @@ pub struct Mirror {
     geometry: Geometry,
     costs: MdCosts,
     heads: Vec<Head>,
+    knows_flash: bool,
     any_without_heads: bool,
     /// Whether writes wait for the plug.
     defers: bool,
@@ -85,6 +86,10 @@ pub struct Mirror {
     /// Bytes that others moved on the members.
     others: u64,
 }
+
+/// From here on RAID10 reads from the disk with least pending where there is one without heads. 4.4 takes the first idle one and
+/// then the nearest, as of hard disks, and 6.1 does not; when it changed is assumed.
+const KNOWS_FLASH: governors::KernelVersion = governors::KernelVersion::new(5, 8, 0);
 
 impl Mirror {
     /// The part `me`, which counts as `device`. A resync begins when time does.
@@ -115,6 +120,7 @@ impl Mirror {
             below: Below::new(me, device, spec),
             costs: spec.costs,
             heads: vec![Head::default(); geometry.members() as usize],
+            knows_flash: spec.kernel >= KNOWS_FLASH,
             any_without_heads: spec.members.iter().flatten().any(|member| !member.rotational),
             defers: bitmap.is_some() || !direct,
             thread: thread(&mut core.cpus, &format!("raid{}", level.name())),
@@ -214,7 +220,8 @@ impl Mirror {
         let chosen = match self.may_differ(at + len) {
             true => readable.next(),
             false => {
-                let least = readable.clone().filter(without_heads).min_by_key(|place| head(place).pending);
+                let by_load = readable.clone().filter(|place| self.knows_flash && without_heads(place));
+                let least = by_load.min_by_key(|place| head(place).pending);
                 least.or_else(|| readable.min_by_key(distance))
             }
         };
