@@ -6,7 +6,7 @@ DEMO ?= $(CURDIR)/flyball-demo
 .PHONY: help build demo test bench clean
 
 help:
-	@echo 'make demo    install what is missing, build, measure this machine for a minute and a half, name the report'
+	@echo 'make demo    install what is missing, build, measure this machine for a minute and a half, simulate a published report'
 	@echo 'make build   target/release/flyball'
 	@echo 'make test    install what the tests need, then run everything that is checked'
 	@echo 'make bench   the side-by-side benchmarks in benches/'
@@ -21,6 +21,9 @@ demo:
 	@. scripts/rust-env && $(CARGO) build --release --locked
 	@# Code 3: measured, but on a machine so busy that a cell has no undisturbed trial. The report says so.
 	@target/release/flyball --notebook '$(DEMO)/notebook' check --dir '$(DEMO)' || [ $$? -eq 3 ]
+	@echo
+	@echo 'And a published report, simulated, beside its own figures:'
+	@target/release/flyball --notebook '$(DEMO)/notebook' run studies/published/dmcrypt.toml --on sim
 	@echo 'Next, in a virtual machine: target/release/flyball lab run studies/dmcrypt-ondemand.toml'
 
 test:
