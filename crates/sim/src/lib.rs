@@ -18,6 +18,7 @@ pub mod load;
 pub mod machine;
 pub mod md;
 pub mod memory;
+pub mod oltp;
 mod quantity;
 pub mod queue;
 pub mod record;
