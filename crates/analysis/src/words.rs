@@ -7,6 +7,7 @@ pub fn metric_words(metric: &str) -> String {
     match metric {
         "latency_mean" => "mean latency".into(),
         "latency_p50" => "median latency".into(),
+        "latency_p95" => "95th percentile latency".into(),
         "latency_p99" => "99th percentile latency".into(),
         "latency_p999" => "99.9th percentile latency".into(),
         "elapsed" => "elapsed time".into(),

@@ -12,6 +12,7 @@ pub mod bench;
 pub mod finding;
 pub mod inventory;
 pub mod lab;
+pub mod oltp;
 pub mod outcome;
 pub mod plan;
 pub mod published;

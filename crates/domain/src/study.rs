@@ -70,7 +70,7 @@ pub struct Workload {
     pub name: String,
     /// Which program runs it.
     pub tool: Tool,
-    /// The tool's own options, by the tool's own names: fio's job options, dd's operands. A value of `true`
+    /// The tool's own options, by the tool's own names: fio's job options, dd's operands, sysbench's. A value of `true`
     /// for fio is `1`. Not used by [`Tool::Command`].
     pub options: BTreeMap<String, String>,
 }
@@ -82,6 +82,8 @@ pub enum Tool {
     Fio,
     /// dd of the GNU coreutils.
     Dd,
+    /// sysbench's OLTP tests ([`crate::oltp`]).
+    Sysbench,
     /// Any command; its metrics are taken from its output by pattern.
     Command {
         /// Program and arguments. `{target}` stands for the target's path, `{NAME}` for the level of the
@@ -98,6 +100,7 @@ impl Tool {
         match self {
             Tool::Fio => "fio",
             Tool::Dd => "dd",
+            Tool::Sysbench => "sysbench",
             Tool::Command { .. } => "command",
         }
     }

@@ -28,7 +28,10 @@ pub const SHIPPED: &[(&str, &str)] = shipped![
     "skylake-leap422",
     "wd-green-server",
     "xeon-e5-acpi",
-    "xeon-e5-pstate"
+    "xeon-e5-acpi-turbo",
+    "xeon-e5-pstate",
+    "xeon-e5-pstate-hz1000",
+    "xeon-e5-pstate-hz300"
 ];
 
 /// A machine with its text, by which it is told from others.

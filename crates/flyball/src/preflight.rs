@@ -10,7 +10,7 @@ use domain::lab::ENERGY_MODELLED;
 use domain::plan::Plan;
 use domain::setting::SettingRequest;
 use domain::stack::{DraftLayer, Part};
-use domain::study::{Study, Target};
+use domain::study::{Study, Target, Tool};
 use domain::units::Bytes;
 use machine::LocalMachine;
 use machine::claims::{ClaimError, open_claimed};
@@ -85,6 +85,7 @@ fn claimed(plan: &Plan) -> BTreeSet<&String> {
 /// # Errors
 /// [`Usage`] where it asks for what only a lab machine has.
 pub fn on_a_host(study: &Study) -> Result<()> {
+    on_a_real_kernel(study)?;
     let lab_alone = needs_lab_disks(study);
     let why = match (&study.target, &lab_alone) {
         (Target::LabDevice(path), _) => format!(
@@ -106,6 +107,22 @@ pub fn on_a_host(study: &Study) -> Result<()> {
         .into())
 }
 
+/// Whether a study can be run with a real kernel, on a host or in the lab.
+///
+/// # Errors
+/// [`Usage`] where only the simulation knows one of its tools.
+pub fn on_a_real_kernel(study: &Study) -> Result<()> {
+    let Some(workload) = study.workloads.iter().find(|workload| workload.tool == Tool::Sysbench) else {
+        return Ok(());
+    };
+    Err(Usage(format!(
+        "cannot run the study `{}` here: its workload `{}` has the tool `sysbench`, which only the simulation knows so far; run it with \
+         `flyball run STUDY --on sim`",
+        study.name, workload.name
+    ))
+    .into())
+}
+
 /// A layer whose devices only a lab machine has.
 fn needs_lab_disks(study: &Study) -> Option<String> {
     let of_the_lab = |layer: &&DraftLayer| {
@@ -125,8 +142,10 @@ fn mistakes(plan: &Plan) -> BTreeSet<String> {
     let target = target(&plan.study);
     let mut found = BTreeSet::new();
     for cell in &plan.cells {
+        // Whoever read the study has looked at them; there is no command that only the simulation knows.
+        let is_command = cell.workload.tool != Tool::Sysbench;
         let job = Job { workload: &cell.workload, target, raw: Path::new("/") };
-        if let Err(error) = tools::invocation(&job) {
+        if is_command && let Err(error) = tools::invocation(&job) {
             found.insert(format!("workload `{}`: {error}", cell.workload.name));
         }
         found.extend(cell.settings.iter().filter_map(no_setting));

@@ -59,6 +59,43 @@ fn what_only_the_lab_has_is_refused_on_a_host_before_anything_is_made() {
 }
 
 #[test]
+fn what_only_the_simulation_knows_is_refused_elsewhere_and_simulated_there() {
+    let place = Place::new();
+    let text = r#"
+flyball = 1
+name = "oltp"
+question = "Is a transaction of one statement sooner done?"
+
+[workload.database]
+tool = "sysbench"
+options = { threads = 4, time = 1, duty_cycle = "10%", period = "100ms", network_delay = "25us" }
+
+[factor.test]
+option = "test"
+levels = ["oltp_read_only", "oltp_point_select"]
+
+[sim]
+machine = "xeon-e5-pstate"
+
+[measure]
+metric = "transactions"
+repeats = 2
+"#;
+    let study = place.study("oltp", text);
+    for arguments in [&["run", &study][..], &["run", &study, "--dry-run"], &["lab", "run", &study]] {
+        let error = place.fails(2, arguments);
+        assert!(error.contains("`sysbench`") && error.contains("--on sim"), "{error}");
+        assert!(!place.path("notebook").exists(), "a notebook was made for nothing");
+    }
+    // Writing needs a log on a disk, and this machine has none.
+    let writes = place.study("writes", &text.replace("oltp_point_select", "oltp_read_write"));
+    let shown = place.ok(&["run", &writes, "--on", "sim", "--dry-run"]);
+    assert!(shown.contains("has no disk for it"), "{shown}");
+    place.measure(&["run", &study, "--on", "sim"]);
+    assert_eq!(place.trials().len(), 4);
+}
+
+#[test]
 fn an_option_that_would_write_elsewhere_is_refused() {
     let place = Place::new();
     let text = SMALL

@@ -40,7 +40,7 @@ pub(crate) fn names<'a>(report: &Report<'a>) -> BTreeSet<&'a str> {
 }
 
 /// Programs and drivers that write themselves small.
-const SMALL_NAMES: [&str; 12] = [
+const SMALL_NAMES: [&str; 13] = [
     "bfq",
     "cpufreq",
     "cpuidle",
@@ -53,6 +53,7 @@ const SMALL_NAMES: [&str; 12] = [
     "md",
     "mq-deadline",
     "schedutil",
+    "sysbench",
 ];
 
 /// The text with a large first letter, where it begins with an ordinary word: not with one of `names`, nor with

@@ -2,14 +2,16 @@
 
 mod loads;
 
-use crate::assemble::{Assembled, Models, Order, assemble};
+use crate::assemble::{Assembled, Ground, Models, Order, assemble};
 use crate::jobs::{Given, Jobs};
 use crate::machine::MachineSpec;
+use crate::oltp::{Oltp, Served};
 use crate::record::{self, Recorder};
-use crate::world::Stopped;
+use crate::world::{Stopped, World};
 use domain::Study;
 use domain::bench::{Bench, BenchError, Sink};
 use domain::lab::ENERGY_MODELLED;
+use domain::oltp::METRICS;
 use domain::outcome::{Better, Metric, Outcome};
 use domain::plan::Cell;
 use domain::rng::Seed;
@@ -18,7 +20,9 @@ use domain::time::Nanos;
 use domain::trial::Measurement;
 use domain::units::Unit;
 use loads::{Load, Reports};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// A cell that was simulated.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,15 +44,7 @@ pub struct Simulated {
 /// longer than the study allows, or the model is stuck.
 pub fn simulate(order: &Order<'_>, sink: &mut dyn Sink) -> Result<Simulated, BenchError> {
     let Assembled { mut world, ground, settings } = assemble(order, loads::caching(order))?;
-    let Load { jobs: specs, reports } = loads::of(order, ground)?;
-    let me = world.next_part();
-    let mut jobs = Jobs::new(me, ground.part);
-    let given = jobs.given();
-    for (spec, source) in specs {
-        let thread = world.core.cpus.thread(&spec.name, domain::trace::Role::Workload, 0);
-        jobs.add(&mut world.core, thread, spec, source);
-    }
-    world.add(Box::new(jobs));
+    let account = put_in(&mut world, loads::of(order, ground)?, ground, order.seed);
     let measure = &order.study.measure;
     let mut recorder = Recorder::new(sink, measure.interval);
     let stopped = world.run(measure.timeout.get(), Some(measure.interval.get().max(1)), &mut recorder);
@@ -67,10 +63,12 @@ pub fn simulate(order: &Order<'_>, sink: &mut dyn Sink) -> Result<Simulated, Ben
             ));
         }
     }
-    let given = given.borrow();
     let core = &mut world.core;
     let duration = Nanos::new(core.now);
-    let mut metrics = metrics(&given, reports)?;
+    let mut metrics = match &account {
+        Account::Jobs(given, reports) => metrics(&given.borrow(), *reports)?,
+        Account::Oltp(served) => oltp_metrics(&served.borrow())?,
+    };
     let joules = core.cpus.joules(core.now);
     if joules > 0.0 {
         metrics.insert(
@@ -96,6 +94,35 @@ pub fn simulate(order: &Order<'_>, sink: &mut dyn Sink) -> Result<Simulated, Ben
     };
     let events = world.events();
     Ok(Simulated { measurement, settings, environment: environment(order.machine), events })
+}
+
+/// Where a load counts what it was given.
+enum Account {
+    Jobs(Rc<RefCell<Given>>, Reports),
+    Oltp(Rc<RefCell<Served>>),
+}
+
+/// Puts a load on a machine.
+fn put_in(world: &mut World, load: Load, ground: Ground, seed: Seed) -> Account {
+    let me = world.next_part();
+    match load {
+        Load::Jobs(specs, reports) => {
+            let mut jobs = Jobs::new(me, ground.part);
+            let given = jobs.given();
+            for (spec, source) in specs {
+                let thread = world.core.cpus.thread(&spec.name, domain::trace::Role::Workload, 0);
+                jobs.add(&mut world.core, thread, spec, source);
+            }
+            world.add(Box::new(jobs));
+            Account::Jobs(given, reports)
+        }
+        Load::Oltp(spec) => {
+            let load = Oltp::new(&mut world.core, me, spec, seed);
+            let served = load.served();
+            world.add(Box::new(load));
+            Account::Oltp(served)
+        }
+    }
 }
 
 /// Whether a cell can be simulated: machine, storage, settings and load are put together, and nothing is run.
@@ -159,6 +186,36 @@ fn metrics(given: &Given, reports: Reports) -> Result<BTreeMap<String, Metric>, 
         }
     }
     Ok(metrics)
+}
+
+/// What sysbench would report.
+fn oltp_metrics(served: &Served) -> Result<BTreeMap<String, Metric>, BenchError> {
+    if served.overrun {
+        return Err(BenchError::Failed(
+            "more transactions waited than sysbench's queue holds: the machine is too slow for this `rate`"
+                .into(),
+        ));
+    }
+    if served.transactions == 0 || served.measured == 0 {
+        return Err(BenchError::Failed("no transaction was done in the time that counts".into()));
+    }
+    let seconds = served.measured as f64 / 1e9;
+    let latencies = &served.latencies;
+    let known = [
+        ("transactions", Some(served.transactions as f64 / seconds)),
+        ("queries", Some(served.queries as f64 / seconds)),
+        ("latency_mean", latencies.mean().map(|ns| ns / 1e9)),
+        ("latency_p95", latencies.quantile(0.95).map(|ns| ns / 1e9)),
+        ("latency_p99", latencies.quantile(0.99).map(|ns| ns / 1e9)),
+        ("elapsed", Some(served.ended as f64 / 1e9)),
+        // Without locks nothing fails.
+        ("errors", Some(0.0)),
+    ];
+    let metric = |(name, unit, better): (&str, Unit, Better)| {
+        let (_, value) = known.iter().find(|(known, _)| *known == name)?;
+        Some((name.to_owned(), Metric { value: (*value)?, unit, better }))
+    };
+    Ok(METRICS.into_iter().filter_map(metric).collect())
 }
 
 /// A simulated machine as a bench: each run has a seed of its own, from the bench's.

@@ -470,7 +470,11 @@ impl Cpus {
     fn place(&self, thread: ThreadId, waker: Option<ThreadId>) -> usize {
         let entry = &self.threads[thread.0 as usize];
         let allowed = |cpu: usize| entry.allowed & (1 << (cpu % 64)) != 0;
-        let idle = |cpu: usize| self.cpus[cpu].running.is_none() && self.cpus[cpu].ready.is_empty();
+        // An interrupt runs on top of whatever runs there: a CPU that does nothing else is idle (`idle_cpu`).
+        let idle = |cpu: usize| {
+            let running = self.cpus[cpu].running;
+            running.is_none_or(|thread| self.is_interrupt(thread)) && self.cpus[cpu].ready.is_empty()
+        };
         if entry.interrupt || (allowed(entry.cpu) && idle(entry.cpu)) {
             return entry.cpu;
         }
@@ -833,8 +837,11 @@ impl Cpus {
         }
         if self.tracks {
             let view = &self.policies[entry.policy].spec.view;
-            let frequency =
-                if view.frequency_invariant { khz * 1024 / view.hardware_max.khz() } else { 1024 };
+            let frequency = if view.frequency_invariant {
+                (khz * 1024 / view.hardware_max.khz()).min(1024)
+            } else {
+                1024
+            };
             let had = match entry.running {
                 None => Had::Idle,
                 Some(thread) if self.threads[thread.0 as usize].interrupt => Had::Interrupt,

@@ -19,6 +19,7 @@ pub mod load;
 pub mod machine;
 pub mod md;
 pub mod memory;
+pub mod oltp;
 mod quantity;
 pub mod queue;
 pub mod record;

@@ -7,7 +7,7 @@ mod cost;
 mod file;
 mod inventory;
 
-pub use cost::{COSTS, CostName, Costs};
+pub use cost::{COSTS, CostName, Costs, STALLS};
 
 use crate::cpu::IdleState;
 use crate::disk::SpecError;

@@ -5,6 +5,7 @@ use super::{is_name, options, published, stack};
 use crate::tools::{SHARED_METRICS, dd, fio, shared_metric};
 use domain::Study;
 use domain::lab::ENERGY_MODELLED;
+use domain::oltp::{self, Oltp};
 use domain::outcome::Better;
 use domain::plan::{Cell, Plan, PlanError};
 use domain::rng::Seed;
@@ -72,7 +73,7 @@ fn has_no_target(study: &Study) -> bool {
 
 fn has_its_target(study: &Study, workload: &Workload, root: &Section) {
     let tool = workload.tool.name();
-    if has_no_target(study) && !matches!(workload.tool, Tool::Command { .. }) {
+    if has_no_target(study) && matches!(workload.tool, Tool::Fio | Tool::Dd) {
         let node = workload_node(root, &workload.name);
         node.refuse_key(format!(
             "{tool} needs something to read or write; add `[target]` with `file = \"256MiB\"`"
@@ -124,6 +125,7 @@ pub(super) fn reported<'s>(study: &Study, workload: &'s Workload) -> Vec<&'s str
     let mut reported: Vec<&str> = match &workload.tool {
         Tool::Fio => SHARED_METRICS.iter().map(|(name, ..)| *name).collect(),
         Tool::Dd => dd::METRICS.to_vec(),
+        Tool::Sysbench => oltp::METRICS.iter().map(|(name, ..)| *name).collect(),
         // Of every command it is known how long it ran.
         Tool::Command { metrics, .. } => metrics
             .iter()
@@ -237,14 +239,14 @@ fn changes_its_workloads(study: &Study, factor: &Factor, root: &Section) {
             Tool::Command { argv, .. } => {
                 argv.iter().any(|a| placeholders(a).contains(&factor.name.as_str()))
             }
-            Tool::Fio | Tool::Dd => sets_options,
+            Tool::Fio | Tool::Dd | Tool::Sysbench => sets_options,
         };
         if changes_the_machine || changes {
             continue;
         }
         let help = match &workload.tool {
             Tool::Command { .. } => format!("put `{{{}}}` into its `argv`", factor.name),
-            Tool::Fio | Tool::Dd => {
+            Tool::Fio | Tool::Dd | Tool::Sysbench => {
                 "give the factor an `option`, a `setting` or a part of the `stack`".to_owned()
             }
         };
@@ -322,18 +324,31 @@ fn cells_are_possible(study: &Study, plan: Result<Plan, PlanError>, root: &Secti
                 .refuse_key(error.to_string());
         }
     };
+    loads_are_whole(&plan, root);
     let (Target::File(target) | Target::Loop(target)) = study.target else { return };
     let mut refused = Vec::new();
     for cell in &plan.cells {
         let problem = match cell.workload.tool {
             Tool::Fio => fio_reaches_beyond(cell, target),
             Tool::Dd => dd_reaches_beyond(cell, target),
-            Tool::Command { .. } => None,
+            Tool::Sysbench | Tool::Command { .. } => None,
         };
         if let Some(problem) = problem.filter(|_| !refused.contains(&&cell.workload.name)) {
             refused.push(&cell.workload.name);
             let node = below(workload_node(root, &cell.workload.name), &["options"]);
             node.refuse_key(format!("in the cell `{}`, {problem}", cell.id));
+        }
+    }
+}
+
+/// What sysbench is asked for has to make a load in each cell: an option may need another, which a factor may set.
+fn loads_are_whole(plan: &Plan, root: &Section) {
+    let mut refused = BTreeSet::new();
+    for cell in plan.cells.iter().filter(|cell| cell.workload.tool == Tool::Sysbench) {
+        let Err(error) = Oltp::parse(&cell.workload.options) else { continue };
+        if refused.insert(&cell.workload.name) {
+            let node = below(workload_node(root, &cell.workload.name), &["options"]);
+            node.refuse_key(format!("in the cell `{}`, {error}", cell.id));
         }
     }
 }

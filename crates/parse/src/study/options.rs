@@ -1,8 +1,9 @@
-//! Options of fio and operands of dd in a study: read as they stand, and refused where the tool's own list does
-//! ([`crate::tools::fio::options`], [`crate::tools::dd::options`]).
+//! Options of fio and sysbench and operands of dd in a study: read as they stand, and refused where the tool's own list does
+//! ([`crate::tools::fio::options`], [`crate::tools::dd::options`], [`domain::oltp`]).
 
 use super::node::{Node, nearest};
 use crate::tools::{Refusal, dd, fio};
+use domain::oltp;
 use domain::study::Tool;
 use std::collections::BTreeMap;
 
@@ -29,6 +30,13 @@ pub(super) fn refusal(tool: &Tool, option: &str, value: &str) -> Option<String> 
     let (checked, near) = match tool {
         Tool::Fio => (fio::options::check(option, value), nearest(option, fio::options::names())),
         Tool::Dd => (dd::options::check(option, value), nearest(option, dd::options::NAMES)),
+        Tool::Sysbench => {
+            let checked = oltp::check(option, value).map_err(|error| match error.unknown {
+                true => Refusal::Unknown { tool: "sysbench" },
+                false => Refusal::Value(error.problem),
+            });
+            (checked, nearest(option, oltp::OPTIONS))
+        }
         Tool::Command { .. } => return None,
     };
     let refusal = checked.err()?;

@@ -74,6 +74,54 @@ fn a_command_has_its_metrics_and_placeholders() {
     assert!(study.factors[0].levels[0].options.is_empty());
 }
 
+/// A study of a database: no target is needed.
+const OLTP: &str = "flyball = 1\nname = \"s\"\nquestion = \"q\"\n[measure]\nmetric = \"transactions\"\n[workload.w]\ntool = \"sysbench\"\n";
+
+#[test]
+fn sysbench_needs_no_target_and_has_metrics_of_its_own() {
+    let options = "options = { test = \"oltp_read_only\", threads = 8, \"rand-type\" = \"uniform\", duty_cycle = \"20%\" }\n";
+    let study = parse(&format!("{OLTP}{options}")).unwrap();
+    assert_eq!((&study.workloads[0].tool, &study.target), (&Tool::Sysbench, &Target::None));
+    assert_eq!(study.workloads[0].options["threads"], "8");
+    check(
+        &format!("{}{options}", OLTP.replace("transactions", "throughput")),
+        expect![[r#"
+        line 5, column 10: `measure.metric`: `throughput` is not reported by the workload `w`, which has `transactions`, `queries`, `latency_mean`, `latency_p95`, `latency_p99`, `elapsed`, `errors`
+    "#]],
+    );
+}
+
+#[test]
+fn sysbench_options_are_checked_alone_and_together() {
+    check(
+        &format!(
+            "{OLTP}options = {{ test = \"oltp_delete\", threads = 0, mysql-host = \"db\", thread = 4, time = \"10s\" }}\n"
+        ),
+        expect![[r#"
+            line 8, column 13: `workload.w.options.test`: is `oltp_delete`; write one of `oltp_read_only`, `oltp_read_write`, `oltp_point_select`
+            line 8, column 35: `workload.w.options.threads`: is `0`; write a whole number from 1 to 4096
+            line 8, column 48: `workload.w.options.mysql-host`: is no option of sysbench that a study can set; see docs/STUDY-FORMAT.md and `man sysbench`
+            line 8, column 67: `workload.w.options.thread`: is no option of sysbench that a study can set; did you mean `threads`?
+            line 8, column 79: `workload.w.options.time`: is `10s`; write a whole number from 1 to 86400
+        "#]],
+    );
+    check(
+        &format!("{OLTP}options = {{ test = \"oltp_read_only\", period = \"1s\" }}\n"),
+        expect![[r#"
+        line 8, column 1: `workload.w.options`: in the cell `w`, `period` is that of bursts; add `duty_cycle = "20%"`, or take it out
+    "#]],
+    );
+    check(
+        &format!("{OLTP}[factor.threads]\noption = \"threads\"\nlevels = [1, 2]\n"),
+        expect![[r#"
+        line 6, column 11: `workload.w`: in the cell `w_1`, `test` is missing; write `test = "oltp_read_only"`
+    "#]],
+    );
+    let of_a_factor =
+        "[factor.test]\noption = \"test\"\nlevels = [\"oltp_read_only\", \"oltp_point_select\"]\n";
+    assert!(parse(&format!("{OLTP}{of_a_factor}")).is_ok());
+}
+
 #[test]
 fn settings_are_the_same_with_and_without_quotes() {
     let study = study(&format!(
@@ -284,7 +332,7 @@ fn there_is_a_workload_and_a_tool() {
         "[workload.w]\n[workload.v]\ntool = \"bonnie\"\n[workload.\"a b\"]\ntool = \"dd\"\n",
         expect![[r#"
             line 5, column 11: `workload.w.tool`: missing; write `tool = "fio"`
-            line 7, column 8: `workload.v.tool`: there is no tool `bonnie`; write `fio`, `dd` or `command`
+            line 7, column 8: `workload.v.tool`: there is no tool `bonnie`; write `fio`, `dd`, `sysbench` or `command`
             line 8, column 11: `workload."a b"`: `a b` is not a name; use 1 to 64 letters, digits, `-` and `_`
         "#]],
     );
@@ -733,6 +781,15 @@ fn the_reference_names_each_shared_metric_and_refused_option() {
     let refused = fio::options::REFUSED.iter().map(|(name, _)| *name).filter(|n| !by_their_like.contains(n));
     for name in metrics.chain(refused).chain(dd::options::NAMES).chain(fio::options::ENGINES) {
         assert!(reference.contains(&format!("`{name}`")), "{name}");
+    }
+    let of_sysbench = domain::oltp::OPTIONS.into_iter().chain(domain::oltp::METRICS.map(|(name, ..)| name));
+    for name in of_sysbench {
+        assert!(reference.contains(&format!("`{name}`")), "{name}");
+    }
+    let quoted =
+        domain::oltp::Test::ALL.map(domain::oltp::Test::name).into_iter().chain(domain::oltp::RAND_TYPES);
+    for name in quoted {
+        assert!(reference.contains(&format!("`\"{name}\"`")), "{name}");
     }
 }
 

@@ -18,9 +18,10 @@ pub(super) fn read(node: &Node) -> Option<Workload> {
     let (tool, options) = match tool? {
         ("fio", _) => with_options(&section, Tool::Fio),
         ("dd", _) => with_options(&section, Tool::Dd),
+        ("sysbench", _) => with_options(&section, Tool::Sysbench),
         ("command", _) => (command(&section), Some(Options::new())),
         (other, node) => {
-            node.refuse(format!("there is no tool `{other}`; write `fio`, `dd` or `command`"));
+            node.refuse(format!("there is no tool `{other}`; write `fio`, `dd`, `sysbench` or `command`"));
             (None, None)
         }
     };

@@ -7,6 +7,7 @@ pub mod dd;
 pub mod fio;
 pub mod pattern;
 
+use domain::oltp;
 use domain::units::Unit;
 use domain::{Better, Metric};
 use std::collections::BTreeMap;
@@ -31,9 +32,13 @@ pub const SHARED_METRICS: [(&str, Unit, Better); 14] = [
     ("context_switches", Unit::PerSecond, Better::Lower),
 ];
 
-/// Unit and direction of a shared metric; `None` for any other name.
+/// Unit and direction of a shared metric, or of one of sysbench's; `None` for any other name.
 pub fn shared_metric(name: &str) -> Option<(Unit, Better)> {
-    SHARED_METRICS.into_iter().find(|(n, ..)| *n == name).map(|(_, unit, better)| (unit, better))
+    SHARED_METRICS
+        .into_iter()
+        .chain(oltp::METRICS)
+        .find(|(n, ..)| *n == name)
+        .map(|(_, unit, better)| (unit, better))
 }
 
 /// Why an option is not given to a tool: a study file is somebody's text, and it runs as root. Reads on from the

@@ -7,6 +7,7 @@
 mod command;
 mod dd;
 mod fio;
+mod sysbench;
 
 use crate::Error;
 use crate::child::{Ended, How};
@@ -54,6 +55,7 @@ fn driver(tool: &Tool) -> &'static Driver {
     match tool {
         Tool::Fio => &fio::DRIVER,
         Tool::Dd => &dd::DRIVER,
+        Tool::Sysbench => &sysbench::DRIVER,
         Tool::Command { .. } => &command::DRIVER,
     }
 }

@@ -34,6 +34,11 @@ pub struct Ground {
     pub is_file: bool,
 }
 
+impl Ground {
+    /// A machine without storage.
+    pub(crate) const NONE: Self = Self { part: PartId::NOBODY, size: 0, is_file: false };
+}
+
 /// A block device of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
@@ -80,6 +85,10 @@ pub(super) fn build(
     };
     let top = match &order.cell.stack {
         Some(stack) => builder.stack(stack)?,
+        // A database that fits into memory needs none, unless it writes.
+        None if order.cell.workload.tool == Tool::Sysbench && builder.free.is_empty() => {
+            return Ok((builder.world, Ground::NONE));
+        }
         None => builder.take("the target", 1, &[])?[0],
     };
     let ground = builder.ground(top, caching)?;

@@ -1,12 +1,17 @@
-//! A cell's workload as jobs: fio's options and dd's operands, with what they cost this machine's CPUs.
+//! A cell's workload as jobs, or as a database's clients: fio's and sysbench's options and dd's operands, with what they cost
+//! this machine's CPUs.
 
 use crate::assemble::{self, Ground, Order};
+use crate::cpu::Cost;
 use crate::disk::Op;
 use crate::jobs::{Ask, Asks, JobSpec};
 use crate::load::{self, Caching, DdLoad, DdRequests, Engine, FioJob, LoadError, Pace, Stream, SyncedWrites};
+use crate::oltp::{self, OltpSpec};
 use crate::queue::Time;
 use domain::bench::BenchError;
+use domain::oltp::{Oltp, Test};
 use domain::study::Tool;
+use domain::time::Nanos;
 use domain::units::Bytes;
 use std::collections::BTreeMap;
 
@@ -24,10 +29,12 @@ pub(super) enum Reports {
 /// How a job asks, and for what.
 pub(super) type Job = (JobSpec, Box<dyn Asks>);
 
-/// Jobs, and what is reported of them.
-pub(super) struct Load {
-    pub(super) jobs: Vec<Job>,
-    pub(super) reports: Reports,
+/// What runs.
+pub(super) enum Load {
+    /// Jobs, and what is reported of them.
+    Jobs(Vec<Job>, Reports),
+    /// A database and its clients.
+    Oltp(OltpSpec),
 }
 
 /// The load of a cell.
@@ -38,20 +45,21 @@ pub(super) fn of(order: &Order<'_>, ground: Ground) -> Result<Load, BenchError> 
     match &workload.tool {
         Tool::Fio => {
             let job = FioJob::parse(&workload.options, size).map_err(unsupported)?;
-            Ok(Load { jobs: fio(order, &job)?, reports: Reports::Fio })
+            Ok(Load::Jobs(fio(order, &job)?, Reports::Fio))
         }
         Tool::Dd => {
             let dd = DdLoad::parse(&workload.options, size).map_err(unsupported)?;
-            Ok(Load { jobs: vec![copy(order, &dd)], reports: Reports::Dd })
+            Ok(Load::Jobs(vec![copy(order, &dd)], Reports::Dd))
         }
+        Tool::Sysbench => database(order, ground).map(Load::Oltp),
         Tool::Command { argv, .. } if argv.first().is_some_and(|program| program == "dd") => {
             let dd = DdLoad::parse(&operands(argv), size).map_err(unsupported)?;
-            Ok(Load { jobs: vec![copy(order, &dd)], reports: Reports::Elapsed })
+            Ok(Load::Jobs(vec![copy(order, &dd)], Reports::Elapsed))
         }
         Tool::Command { argv, .. } => {
             let program = argv.first().map_or("", String::as_str);
             Err(BenchError::Unsupported(format!(
-                "the simulation knows fio and dd, and not what `{program}` would do"
+                "the simulation knows fio, dd and sysbench, and not what `{program}` would do"
             )))
         }
     }
@@ -66,11 +74,57 @@ pub(super) fn caching(order: &Order<'_>) -> assemble::Caching {
     let direct = match &workload.tool {
         Tool::Fio => option("direct").is_some_and(is_true) || option("buffered").is_some_and(|b| b == "0"),
         Tool::Dd => option("iflag").is_some_and(has_direct) || option("oflag").is_some_and(has_direct),
+        // The log, past the page cache where the block size is known (`innodb_log_file_buffering`, MariaDB 10.8).
+        Tool::Sysbench => true,
         Tool::Command { argv, .. } => {
             argv.iter().any(|word| word.contains("flag=") && word.contains("direct"))
         }
     };
     if direct { assemble::Caching::Direct } else { assemble::Caching::Buffered }
+}
+
+/// Bytes of a row with its index: ten million rows are some 2.4 GB (InnoDB, `sbtest1`).
+const ROW_BYTES: u64 = 240;
+
+/// What a client elsewhere takes from an answer to its next statement: as much as sysbench on a CPU of 2 GHz. Assumed.
+const CLIENT_NS: Time = 15_000;
+
+fn database(order: &Order<'_>, ground: Ground) -> Result<OltpSpec, BenchError> {
+    let unsupported = |why: String| BenchError::Unsupported(why);
+    let load = Oltp::parse(&order.cell.workload.options).map_err(|error| unsupported(error.to_string()))?;
+    let machine = order.machine;
+    let data = Bytes::new(u64::from(load.tables) * load.table_size * ROW_BYTES);
+    if data.get() > machine.memory.get() / 2 {
+        return Err(unsupported(format!(
+            "{} tables of {} rows are about {data}, and of the machine's memory of {} a half is taken to hold them; the simulation \
+             knows no database that reads from its disk: make `table_size` smaller",
+            load.tables, load.table_size, machine.memory
+        )));
+    }
+    if load.test == Test::ReadWrite && ground.size < 1 << 20 {
+        return Err(unsupported(format!(
+            "`oltp_read_write` flushes a log at each commit, and the machine `{}` has no disk for it; add a [[disk]] to it, or a \
+             [[lab.disk]] to the study",
+            machine.name
+        )));
+    }
+    let costs = &machine.costs;
+    let transaction = Cost { stall_ns: costs.stall_ns("transaction_stall_ns"), ..costs.once("transaction") };
+    Ok(OltpSpec {
+        clients: load.threads,
+        statements: oltp::statements(load.test, transaction),
+        spread: 0.5,
+        client: costs.once("client"),
+        packet: costs.once("packet"),
+        client_ns: CLIENT_NS,
+        network: load.network,
+        think: load.think.get(),
+        until: load.time.map(Nanos::get),
+        events: load.events,
+        rate: load.rate,
+        bursts: load.bursts.map(|bursts| (bursts.period.get(), bursts.on.get())),
+        log: (ground.size > 0).then_some((ground.part, ground.size)),
+    })
 }
 
 /// dd's operands as a command has them, in the words of a workload with the tool dd.

@@ -88,7 +88,7 @@ pub struct PolicySpec {
     /// From a request to its effect.
     pub transition_ns: u64,
     /// What a busy CPU gets at most, in kHz, by how many of the machine's are busy: the first is for one. Empty: no such
-    /// limit.
+    /// limit. Where it is above the highest state, that state stands for it, as 2001 MHz does in a table of `_PSS`.
     pub turbo: Vec<u64>,
 }
 
@@ -128,7 +128,7 @@ pub(super) struct Policy {
     pub(super) watched: bool,
     pub(super) generation: u32,
     pub(super) transitions: u64,
-    /// Frequency to time, lowest first; those of the table are there from the beginning.
+    /// Frequency to time, lowest first. All are there from the beginning, for a trace has the same columns in each row.
     residency: Vec<(u64, u64)>,
     since: Time,
 }
@@ -136,8 +136,7 @@ pub(super) struct Policy {
 impl Policy {
     pub(super) fn new(spec: PolicySpec) -> Self {
         let khz = spec.view.current.khz();
-        let table = spec.view.table.iter().flat_map(FrequencyTable::all);
-        let residency = table.map(|frequency| (frequency.khz(), 0)).collect();
+        let residency = frequencies(&spec).into_iter().map(|khz| (khz, 0)).collect();
         Self {
             spec,
             khz,
@@ -155,9 +154,10 @@ impl Policy {
         let span = now - self.since;
         self.since = now;
         let at = self.residency.partition_point(|(khz, _)| *khz < self.khz);
-        match self.residency.get_mut(at) {
-            Some((khz, time)) if *khz == self.khz => *time += span,
-            _ => self.residency.insert(at, (self.khz, span)),
+        let is_known = self.residency.get(at).is_some_and(|(khz, _)| *khz == self.khz);
+        let at = if is_known { at } else { at.saturating_sub(1) };
+        if let Some((_, time)) = self.residency.get_mut(at) {
+            *time += span;
         }
     }
 
@@ -186,7 +186,12 @@ impl Policy {
     pub(super) fn allowed_khz(&self, busy: usize) -> u64 {
         let turbo = &self.spec.turbo;
         let cap = turbo.get(busy.max(1) - 1).or(turbo.last()).copied().unwrap_or(u64::MAX);
-        self.granted_khz.min(cap)
+        let highest = self.spec.view.hardware_max.khz();
+        match turbo.first() {
+            // The highest state of a table stands for turbo, whatever that is worth at the moment.
+            Some(most) if *most > highest && self.granted_khz == highest => cap,
+            _ => self.granted_khz.min(cap),
+        }
     }
 
     pub(super) fn run_at(&mut self, now: Time, khz: u64) {
@@ -227,6 +232,24 @@ impl Policy {
             Chooser::Amd(_) => false,
         }
     }
+}
+
+/// Between two frequencies whose time is counted apart, where there is no table: the step of Intel's P-states.
+const STEP_KHZ: u64 = 100_000;
+
+/// The frequencies whose time is counted, lowest first: the table's, or each step from the lowest to the highest, and those of
+/// turbo. The time at any other, which AMD's and Intel's hardware may choose, counts for the next one below.
+fn frequencies(spec: &PolicySpec) -> Vec<u64> {
+    let view = &spec.view;
+    let (lowest, highest) = (view.hardware_min.khz(), view.hardware_max.khz());
+    let mut all: Vec<u64> = match &view.table {
+        Some(table) => table.all().iter().map(|frequency| frequency.khz()).collect(),
+        None => (lowest..highest).step_by(STEP_KHZ as usize).chain([highest]).collect(),
+    };
+    all.extend(&spec.turbo);
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// What a governor reads of one CPU.
@@ -284,4 +307,36 @@ pub(super) fn asks_for_utilisation(policies: &[PolicySpec]) -> bool {
 pub(super) fn utilisation(tracking: &Tracking, kernel: KernelVersion) -> (u64, u64) {
     let effective = tracking.effective(kernel);
     (effective.utilisation, effective.least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_frequency_is_counted_from_the_beginning_and_others_for_the_next_below() {
+        let mut spec = PolicySpec::fixed(vec![0], 1_200_000);
+        spec.view.table = None;
+        spec.view.hardware_max = Hertz::from_khz(1_450_000);
+        spec.turbo = vec![1_450_000, 1_350_000];
+        let mut policy = Policy::new(spec);
+        for (now, khz) in [(10, 1_300_000), (30, 1_345_000), (60, 1_450_000)] {
+            policy.run_at(now, khz);
+        }
+        policy.catch_up(100);
+        let expected = [(1_200_000, 10), (1_300_000, 50), (1_350_000, 0), (1_400_000, 0), (1_450_000, 40)];
+        assert_eq!(policy.residency(), expected);
+    }
+
+    #[test]
+    fn the_highest_state_of_a_table_may_stand_for_turbo() {
+        let spec = PolicySpec { turbo: vec![3_000_000, 2_500_000], ..PolicySpec::fixed(vec![0], 2_001_000) };
+        let mut policy = Policy::new(spec);
+        assert_eq!([1, 2, 14].map(|busy| policy.allowed_khz(busy)), [3_000_000, 2_500_000, 2_500_000]);
+        policy.granted_khz = 2_000_000;
+        assert_eq!(policy.allowed_khz(1), 2_000_000);
+        policy.spec.turbo = vec![2_000_000];
+        policy.granted_khz = 2_001_000;
+        assert_eq!(policy.allowed_khz(1), 2_000_000, "a limit within the table is one");
+    }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub struct CostName {
     /// The key in `[cost]`.
     pub name: &'static str,
-    /// Cycles, where the file says nothing.
+    /// Cycles, or for a stall nanoseconds, where the file says nothing.
     pub default: f64,
     /// What costs that, and of what the default is the order.
     pub about: &'static str,
@@ -37,8 +37,25 @@ pub const COSTS: &[CostName] = &[
     cost("crypt_bio", 4_000.0, "a bio through dm-crypt's queues"),
     cost("journal_block", 3_000.0, "a block that the journal writes"),
     cost("allocate", 5_000.0, "a block or extent that a filesystem allocates"),
-    cost("transaction", 20_000.0, "a database's transaction in its server"),
+    cost(
+        "transaction",
+        2_000_000.0,
+        "sysbench's read-only transaction of 16 statements in a database's server",
+    ),
+    cost("client", 30_000.0, "a statement in sysbench itself, where it runs on the same machine"),
+    cost(
+        "packet",
+        8_000.0,
+        "a message that comes to a database's server or leaves it: interrupt, TCP, system call",
+    ),
 ];
+
+/// Waits that no frequency shortens, in nanoseconds.
+pub const STALLS: &[CostName] = &[cost(
+    "transaction_stall_ns",
+    170_000.0,
+    "what of such a transaction waits for memory: a fifth of its time at 3 GHz",
+)];
 
 /// A machine's costs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -58,6 +75,16 @@ impl Costs {
         let known =
             COSTS.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no cost is named {name}"));
         self.given.get(name).map_or(known.default, |figure| figure.is) / self.work_per_cycle
+    }
+
+    /// A wait that no frequency shortens, in nanoseconds.
+    ///
+    /// # Panics
+    /// Where there is none of this name: see [`STALLS`].
+    pub fn stall_ns(&self, name: &str) -> u64 {
+        let known =
+            STALLS.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no stall is named {name}"));
+        self.given.get(name).map_or(known.default, |figure| figure.is).round() as u64
     }
 
     /// That of doing it once.
@@ -82,7 +109,7 @@ impl Costs {
 
     /// Each cost, with its origin.
     pub fn all(&self) -> impl Iterator<Item = (&'static str, Figure)> {
-        COSTS.iter().map(|cost| {
+        COSTS.iter().chain(STALLS).map(|cost| {
             let assumed = || Figure { is: cost.default, origin: Origin::Assumed(cost.about.to_owned()) };
             (cost.name, self.given.get(cost.name).cloned().unwrap_or_else(assumed))
         })

@@ -1,6 +1,6 @@
 //! A machine file as it is written.
 
-use super::cost::COSTS;
+use super::cost::{COSTS, STALLS};
 use super::{Costs, CpuSpec, DiskEntry, Driver, Figure, MachineSpec, Origin, PState};
 use crate::block::Scheduler;
 use crate::cpu::IdleState;
@@ -187,7 +187,9 @@ fn cpu(wrong: &Wrong<'_>, table: CpuTable) -> Result<CpuSpec, SpecError> {
     let turbo = table.turbo_mhz.map_or_else(Vec::new, Spanned::into_inner);
     let turbo: Vec<Hertz> = turbo.into_iter().map(Hertz::from_mhz).collect();
     let (lowest, highest) = (states[0].frequency, states[states.len() - 1].frequency);
-    if let Some(odd) = turbo.iter().find(|f| !(lowest..=highest).contains(f)) {
+    // The highest state of a table may stand for all of turbo.
+    let is_above = driver == Driver::AcpiCpufreq && turbo.iter().all(|f| *f > highest);
+    if let Some(odd) = turbo.iter().find(|f| !is_above && !(lowest..=highest).contains(f)) {
         let message = format!(
             "{:.0} MHz lies outside the states, {:.0} to {:.0} MHz",
             odd.mhz(),
@@ -280,8 +282,9 @@ fn costs(
 ) -> Result<Costs, SpecError> {
     let mut given = BTreeMap::new();
     for (key, figure) in table {
-        let Some(known) = COSTS.iter().find(|cost| cost.name == key.get_ref()) else {
-            let all: Vec<&str> = COSTS.iter().map(|cost| cost.name).collect();
+        let every = || COSTS.iter().chain(STALLS);
+        let Some(known) = every().find(|cost| cost.name == key.get_ref()) else {
+            let all: Vec<&str> = every().map(|cost| cost.name).collect();
             let message = format!("nothing costs `{}`; there are {}", key.get_ref(), all.join(", "));
             return Err(wrong.at(key.span(), message));
         };

@@ -24,6 +24,7 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
     let (mut study, text) = read(arguments)?;
     study.lab = start::with_options(study.lab, &arguments.machine)?;
     let file = places::absolute(&arguments.study)?;
+    preflight::on_a_real_kernel(&study)?;
     preflight::in_itself(&Plan::new(study.clone(), Seed(0))?)?;
     let workshop = Workshop::new(study.lab.clone(), &start::home(Some(&file)))?;
     if arguments.dry_run {
