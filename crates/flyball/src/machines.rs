@@ -17,6 +17,7 @@ macro_rules! shipped {
 /// The shipped machines: name and file.
 pub const SHIPPED: &[(&str, &str)] = shipped![
     "lab",
+    "lab-unpaced",
     "p4-2002",
     "pentium4-2800",
     "server-nvme",
