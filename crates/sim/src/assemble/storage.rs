@@ -186,6 +186,7 @@ impl Builder<'_> {
             tags: entry.tags,
             most_bytes: self.settings.most_bytes.unwrap_or(entry.most_bytes.get()),
             interrupt: self.order.machine.costs.once("interrupt"),
+            kernel: self.order.machine.kernel,
         };
         self.world.add(Box::new(Disk::new(me, number, device, spec.capacity, queue)));
         self.world.attach(number, me);
