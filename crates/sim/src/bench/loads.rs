@@ -23,7 +23,7 @@ pub(super) enum Reports {
 
 /// Jobs, and what is reported of them.
 pub(super) struct Load {
-    pub(super) jobs: Vec<(JobSpec, Box<dyn Asks>)>,
+    pub(super) jobs: Vec<Job>,
     pub(super) reports: Reports,
 }
 
@@ -107,7 +107,10 @@ fn job(order: &Order<'_>, name: &str) -> JobSpec {
     }
 }
 
-fn fio(order: &Order<'_>, fio: &FioJob) -> Result<Vec<(JobSpec, Box<dyn Asks>)>, BenchError> {
+/// A job, and where it gets what it asks for.
+pub(super) type Job = (JobSpec, Box<dyn Asks>);
+
+fn fio(order: &Order<'_>, fio: &FioJob) -> Result<Vec<Job>, BenchError> {
     let refuse =
         |what: &str| Err(BenchError::Unsupported(format!("the simulation does not model fio's {what}")));
     let depth = &fio.depth;
@@ -151,7 +154,7 @@ fn fio(order: &Order<'_>, fio: &FioJob) -> Result<Vec<(JobSpec, Box<dyn Asks>)>,
     Ok(jobs.collect())
 }
 
-fn copy(order: &Order<'_>, dd: &DdLoad) -> (JobSpec, Box<dyn Asks>) {
+fn copy(order: &Order<'_>, dd: &DdLoad) -> Job {
     let manner = Manner { direct: dd.direct, fua: dd.data_synced || dd.all_synced };
     let end = dd.writes().then_some(!dd.ends_with_fsync);
     (job(order, "dd"), Box::new(DdAsks { requests: dd.requests(), manner, end }))
