@@ -4,12 +4,11 @@ use crate::exit::Usage;
 use anyhow::Result;
 use domain::lab::{Dilation, PStateDomains};
 use domain::study::Study;
-use domain::units::Hertz;
 use governors::KernelVersion;
 use lab::disk_server;
 use sim::assemble::Models;
 use sim::disk::{DiskSpec, LinkSpec};
-use sim::machine::{Driver, MachineSpec, PState};
+use sim::machine::{MachineSpec, PState};
 use std::path::Path;
 
 macro_rules! shipped {
@@ -21,6 +20,8 @@ macro_rules! shipped {
 /// The shipped machines: name and file.
 pub const SHIPPED: &[(&str, &str)] = shipped![
     "lab",
+    "lab-unpaced",
+    "lab-unpaced",
     "p4-2002",
     "pentium4-2800",
     "server-nvme",
@@ -65,12 +66,12 @@ pub fn load(name_or_path: &str, folder: &Path) -> Result<Named> {
 /// The name that stands for the lab's own machine.
 pub const LAB: &str = "lab";
 
-/// Instructions a second that QEMU's translator runs where nothing paces it: the order of magnitude on an ordinary host.
-const UNPACED: f64 = 500e6;
+/// The same without a table of P-states.
+const LAB_UNPACED: &str = "lab-unpaced";
 
 /// The lab's machine as a study has it: its table of P-states, CPUs and memory, in the time of the machine that is stood for.
 pub fn of_lab(study: &Study, kernel: Option<&str>, folder: &Path) -> Result<Named> {
-    let mut named = load(LAB, folder)?;
+    let mut named = load(if study.lab.pstates.is_some() { LAB } else { LAB_UNPACED }, folder)?;
     let (lab, spec) = (&study.lab, &mut named.spec);
     if let Some(kernel) = kernel.or(lab.kernel.as_deref()).and_then(KernelVersion::parse) {
         spec.kernel = kernel;
@@ -91,19 +92,11 @@ pub fn of_lab(study: &Study, kernel: Option<&str>, folder: &Path) -> Result<Name
             spec.cpu.base = table.states[0].frequency;
             spec.cpu.work_per_cycle = rate / (table.states[0].frequency.hz() as f64);
         }
-        None => {
-            let only = Hertz::from_mhz(1000);
-            spec.cpu.driver = Driver::None;
-            spec.cpu.states = vec![PState { frequency: only, busy_watts: None, idle_watts: None }];
-            spec.cpu.base = only;
-            spec.cpu.work_per_cycle = UNPACED * dilation.unwrap_or(1.0) / only.hz() as f64;
-        }
+        // Its costs are times of the guest's.
+        None => spec.cpu.work_per_cycle = dilation.unwrap_or(1.0),
     }
     spec.costs.work_per_cycle = spec.cpu.work_per_cycle;
-    spec.about = format!(
-        "the lab's machine as the study has it: {:.3e} instructions a second",
-        spec.cpu.work_per_cycle * spec.cpu.base.hz() as f64
-    );
+    spec.about = format!("{}, as the study has it", spec.about);
     named.text = format!("{}\n{lab:?} {kernel:?}", named.text);
     Ok(named)
 }

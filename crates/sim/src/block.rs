@@ -5,16 +5,21 @@
 //! last request of its thread's plug, or one that waits in the scheduler, becomes part of it up to `max_sectors_kb`. Flushes
 //! that wait for the same turn are one.
 //!
+//! Without a plug of the submitter's, a request goes to the driver before the next is submitted, so that pieces of one large
+//! request to an array stay apart: `__submit_bio` plugs each bio alone (since 6.10), and the plug's end runs the queue at once.
+//! Before, `blk_mq_submit_bio` left it to a worker to run the queue of a scheduler, so that what came meanwhile merged there.
+//!
 //! Left out: priorities and zones of mq-deadline, bfq and kyber, write-back throttling (wbt), polling, several hardware queues
 //! (a disk has one, as SATA has), the bound on requests that wait (`nr_requests`).
 
-use crate::core::{BioId, Core, Part, PartId};
+use crate::core::{Bio, BioId, Core, Part, PartId};
 use crate::cpu::Cost;
 use crate::disk::{Op, Request};
 use crate::queue::Time;
 use crate::slab::Slab;
 use domain::time::Nanos;
 use domain::units::Bytes;
+use governors::KernelVersion;
 use std::collections::{BTreeSet, VecDeque};
 
 /// How requests wait for a disk.
@@ -37,7 +42,12 @@ pub struct QueueSpec {
     pub most_bytes: u64,
     /// What the interrupt at a request's end costs, before the bios' owners are told.
     pub interrupt: Cost,
+    /// The kernel that is meant.
+    pub kernel: KernelVersion,
 }
+
+/// Since when each bio has a plug of its own (`blk-core.c: __submit_bio`).
+pub(crate) const PLUGS_EACH_BIO: KernelVersion = KernelVersion::new(6, 10, 0);
 
 /// mq-deadline's tunables at their defaults: how long a read and a write wait at most, how many requests go in one
 /// direction before deadlines are looked at, how often reads go before waiting writes.
@@ -99,6 +109,11 @@ impl Disk {
             waiting,
             in_flight: 0,
         }
+    }
+
+    /// Whether a request without a plug waits for a worker to run the queue (`blk_mq_submit_bio` before 6.10).
+    fn runs_later(&self) -> bool {
+        self.spec.kernel < PLUGS_EACH_BIO && self.spec.scheduler != Scheduler::None
     }
 
     /// Whether the bio became part of this request.
@@ -213,19 +228,24 @@ impl Disk {
 impl Part for Disk {
     fn submit(&mut self, core: &mut Core, bio: BioId) {
         core.bios[bio.0].scratch = 0;
-        let thread = core.bios[bio.0].thread.map_or(u32::MAX, |thread| thread.0);
+        let Bio { plugged, thread, .. } = core.bios[bio.0];
+        let waits = plugged || self.runs_later();
+        let thread = thread.map_or(u32::MAX, |thread| thread.0);
         let last = self.plugged.iter().rev().find(|r| self.requests[**r].thread == thread).copied();
-        if let Some(last) = last
+        if waits
+            && let Some(last) = last
             && self.merge(core, last, bio)
         {
             return;
         }
         let request = self.ask(core, bio);
-        if core.plug(self.me) && self.plugged.len() < PLUG_REQUESTS {
+        if waits && core.plug(self.me) && self.plugged.len() < PLUG_REQUESTS {
             self.plugged.push(request);
             return;
         }
-        self.unplug(core);
+        if waits {
+            self.unplug(core);
+        }
         self.insert(core, request);
         self.dispatch(core);
     }

@@ -15,8 +15,8 @@
 //!
 //! **Context.** Each call runs in the context of a thread, as code of the kernel does: a submission in that of whoever submits,
 //! a completion in that of an interrupt. [`Core::run_here`] charges that thread, before anything else that it has to do.
-//! What is submitted to disks within one context is plugged (`blk_start_plug`): disks see it when the context ends or the
-//! thread blocks, and merge what is contiguous. A thread that works in several steps under one plug holds it
+//! What is submitted to disks within one context is plugged where its submitter plugs ([`Bio::plugged`], `blk_start_plug`): disks
+//! see it when the context ends or the thread blocks, and merge what is contiguous. A thread that works in several steps under one plug holds it
 //! ([`Core::hold_plug`]) and lets go ([`Core::release_plug`]).
 //!
 //! Goals: integer nanoseconds; the same seed gives the same course; no allocation per request once everything has grown. Not
@@ -55,6 +55,10 @@ pub struct Bio {
     pub data_only: bool,
     /// Somebody waits for it (`REQ_SYNC`): reads, direct writes, the journal; not writeback.
     pub sync: bool,
+    /// Whoever submits it holds a plug (`blk_start_plug`): readahead, writeback, filesystems, arrays' threads. Not a direct request to
+    /// a block device, which is one bio (`fops.c: __blkdev_direct_IO_async`, `__blkdev_direct_IO_simple`), nor one that
+    /// `io_submit(2)` was given alone (`fs/aio.c`: from three on).
+    pub plugged: bool,
     /// Whose it is; gets [`Part::done`].
     pub owner: PartId,
     /// To whom it goes.
@@ -82,6 +86,7 @@ impl Bio {
             direct: false,
             data_only: false,
             sync: true,
+            plugged: true,
             owner,
             to,
             offset,
@@ -269,7 +274,8 @@ impl Core {
         self.run(thread, cost, part, token);
     }
 
-    /// Whether what is submitted to `part` now is plugged; it then gets [`Part::unplug`].
+    /// Whether what is submitted to `part` now can wait for a plug to be let go; it then gets [`Part::unplug`]. Whether the
+    /// submitter has one is for the part to see.
     pub fn plug(&mut self, part: PartId) -> bool {
         let Some(thread) = self.context.filter(|thread| !self.cpus.is_interrupt(*thread)) else {
             return false;

@@ -166,6 +166,7 @@ struct Item {
     len: u64,
     fua: bool,
     sync: bool,
+    plugged: bool,
     since: Time,
 }
 
@@ -267,9 +268,9 @@ impl Crypt {
         let mut offset = bio.offset;
         while offset < bio.end() {
             let len = limit.min(bio.end() - offset);
-            let (op, fua, sync) = (bio.op, bio.fua, bio.sync);
+            let Bio { op, fua, sync, plugged, .. } = bio;
             core.count_start(self.device);
-            items.push(self.items.put(Item { parent, op, offset, len, fua, sync, since: core.now }));
+            items.push(self.items.put(Item { parent, op, offset, len, fua, sync, plugged, since: core.now }));
             offset += len;
         }
         items
@@ -326,6 +327,8 @@ impl Crypt {
             Op::Read => self.end(core, item),
             _ if self.spec.options.submit_from_crypt => {
                 core.charge(self.spec.costs.submit);
+                // A work queue has no plug.
+                self.items[item].plugged = false;
                 self.submit_below(core, item);
             }
             _ => self.hand_to_writer(core, item),
@@ -360,16 +363,18 @@ impl Crypt {
     fn writer_submits(&mut self, core: &mut Core) {
         let mut batch = std::mem::take(&mut self.batch);
         for item in batch.drain(..) {
+            // `dmcrypt_write` has a plug of its own.
+            self.items[item].plugged = true;
             self.submit_below(core, item);
         }
         self.batch = batch;
     }
 
     fn submit_below(&mut self, core: &mut Core, item: u32) {
-        let Item { op, offset, len, fua, sync, .. } = self.items[item];
+        let Item { op, offset, len, fua, sync, plugged, .. } = self.items[item];
         let offset = offset + self.spec.data_offset().get();
         let bio = Bio::new(self.me, self.below, op, offset, len, u64::from(item));
-        core.submit(Bio { fua, sync, ..bio });
+        core.submit(Bio { fua, sync, plugged, ..bio });
     }
 
     /// A piece is done; with the last one its request is.
@@ -392,8 +397,9 @@ impl Part for Crypt {
             core.charge(self.spec.costs.map);
             core.bios[id.0].scratch = 1;
             core.count_start(self.device);
-            let Bio { op, offset, len, fua, sync, .. } = bio;
-            let item = self.items.put(Item { parent: id, op, offset, len, fua, sync, since: core.now });
+            let Bio { op, offset, len, fua, sync, plugged, .. } = bio;
+            let item =
+                self.items.put(Item { parent: id, op, offset, len, fua, sync, plugged, since: core.now });
             self.submit_below(core, item);
             return;
         }

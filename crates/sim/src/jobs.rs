@@ -230,7 +230,8 @@ impl Jobs {
         job.asked += 1;
         job.set_due(core.now, &ask);
         let bio = Bio::new(me, target, ask.op, ask.offset, ask.len, index as u64);
-        core.submit(Bio { direct: ask.direct, fua: ask.fua, data_only: ask.data_only, ..bio });
+        let (direct, plugged) = (ask.direct, !ask.direct);
+        core.submit(Bio { direct, plugged, fua: ask.fua, data_only: ask.data_only, ..bio });
         self.step(core, index);
     }
 

@@ -134,10 +134,16 @@ pub struct DiskEntry {
     pub tags: u32,
     /// `max_sectors_kb`.
     pub most_bytes: Bytes,
+    /// At most so many requests at a time come through to it; none: as many as it takes.
+    pub window: Option<u32>,
+    /// What lies between the driver and the disk adds so much to each request.
+    pub delay: Nanos,
 }
 
 impl DiskEntry {
-    /// A disk as a lab's guest sees it, without its name and model: virtio-scsi, behind QEMU.
+    /// A disk as a lab's guest sees it, without its name and model: virtio-scsi, behind QEMU, whose NBD client passes 16
+    /// requests at a time (`MAX_NBD_REQUESTS`). A guest adds 0.7 to 1.1 ms of its own to each request
+    /// (docs/DISK-FORMAT.md): the delay is what of it the machine file `lab-unpaced` does not have as work of the CPU.
     pub const fn of_lab() -> Self {
         Self {
             name: String::new(),
@@ -148,6 +154,8 @@ impl DiskEntry {
             scheduler: crate::block::Scheduler::MqDeadline,
             tags: 128,
             most_bytes: Bytes::from_kib(1280),
+            window: Some(16),
+            delay: Nanos::from_micros(600),
         }
     }
 }

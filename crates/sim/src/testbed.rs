@@ -169,10 +169,10 @@ impl Part for Script {
         let bio = |op, offset, len| Bio::new(me, target, op, offset, len, tag);
         let bio = match step {
             Step::Ask(op, offset, len) => bio(op, offset, len),
-            Step::Direct(op, offset, len) => Bio { direct: true, ..bio(op, offset, len) },
+            Step::Direct(op, offset, len) => Bio { direct: true, plugged: false, ..bio(op, offset, len) },
             Step::Durable(offset, len) => Bio { fua: true, ..bio(Op::Write, offset, len) },
             Step::DirectDurable(offset, len) => {
-                Bio { fua: true, direct: true, ..bio(Op::Write, offset, len) }
+                Bio { fua: true, direct: true, plugged: false, ..bio(Op::Write, offset, len) }
             }
             Step::Fsync => bio(Op::Flush, 0, 0),
             Step::DataSync => Bio { data_only: true, ..bio(Op::Flush, 0, 0) },

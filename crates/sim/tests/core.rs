@@ -53,7 +53,13 @@ fn run(model: &str, cpus: usize, scheduler: Scheduler, jobs: &[(JobSpec, Op)], s
     let core = Core::new(Cpus::new(cpus), bank, Seed(seed));
     let mut world = World::new(core);
     world.core.devices.push(DeviceStats::new("sda"));
-    let queue = QueueSpec { scheduler, tags: 32, most_bytes: 1 << 20, interrupt: Cost::NONE };
+    let queue = QueueSpec {
+        scheduler,
+        tags: 32,
+        most_bytes: 1 << 20,
+        interrupt: Cost::NONE,
+        kernel: KernelVersion::new(6, 1, 0),
+    };
     let front = world.next_part();
     world.add(Box::new(Disk::new(front, 0, 0, spec.capacity, queue)));
     world.attach(0, front);

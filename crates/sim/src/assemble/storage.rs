@@ -13,12 +13,14 @@ use crate::md::{
 use crate::memory::{Memory, MemorySpec};
 use crate::world::World;
 use domain::bench::BenchError;
+use domain::lab::Dilation;
 use domain::plan::Cell;
 use domain::stack::{
     Bitmap, Crypt, Devices, Features, Filesystem, FilesystemKind, Journal, Layer, Lvm, Made, Md, MdLevel,
     Part as Kind, Stack,
 };
 use domain::study::{Target, Tool};
+use domain::time::Nanos;
 use domain::units::Bytes;
 use governors::KernelVersion;
 use std::collections::BTreeMap;
@@ -115,10 +117,20 @@ fn disks_of(order: &Order<'_>) -> Result<Vec<DiskEntry>, BenchError> {
             count: 1,
             size: disk.size,
             link: disk.link.as_ref().and_then(link),
+            delay: delay(&order.study.lab.dilation),
             ..DiskEntry::of_lab()
         }));
     }
     Ok(all)
+}
+
+/// What a lab's guest adds to a request ([`DiskEntry::of_lab`]), in the time of the machine that it stands for. A dilation that is
+/// found on the host is not known here; it is one of hundreds.
+fn delay(dilation: &Dilation) -> Nanos {
+    match dilation {
+        Dilation::Fixed(factor) => Nanos::new((DiskEntry::of_lab().delay.get() as f64 / factor) as u64),
+        Dilation::Auto => Nanos::new(0),
+    }
 }
 
 fn unsupported(why: String) -> BenchError {
@@ -185,6 +197,10 @@ impl Builder<'_> {
                 .with_size(size)
                 .map_err(|error| unsupported(format!("disk `{}`: {error}", entry.name)))?;
         }
+        let interface = &mut spec.interface;
+        interface.queue_depth =
+            entry.window.map_or(interface.queue_depth, |most| most.min(interface.queue_depth));
+        interface.command_latency = interface.command_latency + entry.delay;
         let link = entry.link.as_ref().map(|name| self.link(name)).transpose()?;
         let number = self.world.core.bank.add_disk(&spec, link);
         assert_eq!(number, self.disks, "disks are numbered as they come");
@@ -196,6 +212,7 @@ impl Builder<'_> {
             tags: entry.tags,
             most_bytes: self.settings.most_bytes.unwrap_or(entry.most_bytes.get()),
             interrupt: self.order.machine.costs.once("interrupt"),
+            kernel: self.order.machine.kernel,
         };
         self.world.add(Box::new(Disk::new(me, number, device, spec.capacity, queue)));
         self.world.attach(number, me);
@@ -472,6 +489,17 @@ fn letters(prefix: &str, mut number: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use domain::lab::Dilation;
+
+    #[test]
+    fn a_guest_s_own_time_shrinks_with_the_dilation() {
+        let of = |dilation| super::delay(&dilation).get();
+        assert_eq!(
+            [of(Dilation::Fixed(1.0)), of(Dilation::Fixed(20.0)), of(Dilation::Auto)],
+            [600_000, 30_000, 0]
+        );
+    }
+
     #[test]
     fn disks_have_the_kernel_s_letters() {
         let names = [0, 25, 26, 27, 701, 702].map(|n| super::letters("sd", n));

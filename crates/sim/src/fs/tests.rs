@@ -370,6 +370,7 @@ fn stack(scripts: Vec<Vec<Step>>, depth: usize, model: &str) -> (Bed, PartId) {
         tags: 32,
         most_bytes: 1280 << 10,
         interrupt: Cost::cycles(3_000),
+        kernel: governors::KernelVersion::new(6, 12, 0),
     };
     let below = bed.disk(&disk, queue);
     let options = domain::stack::Crypt {

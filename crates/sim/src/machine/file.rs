@@ -272,6 +272,8 @@ fn disk(
         scheduler,
         tags,
         most_bytes: Bytes::from_kib(most),
+        window: None,
+        delay: Nanos::new(0),
     })
 }
 

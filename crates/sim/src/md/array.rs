@@ -154,7 +154,7 @@ impl Below {
     pub(super) fn share(&self, parent: BioId, of: &Bio, member: u32, offset: u64, len: u64) -> Bio {
         let tag = Tag { kind: Kind::Data, member, number: parent.0 };
         let bio = self.request(of.op, tag, offset, len);
-        Bio { fua: of.fua, sync: of.sync, ..bio }
+        Bio { fua: of.fua, sync: of.sync, plugged: of.plugged, ..bio }
     }
 
     /// A request has come to the array.

@@ -19,6 +19,7 @@ use super::array::{ArraySpec, Below, Kind, MdCosts, Tag};
 use super::bitmap::{BitmapSpec, MetaWrites, WriteIntent};
 use super::geometry::Place;
 use super::resync::{Content, Go, Progress, Repair, ResyncSpec};
+use crate::block::PLUGS_EACH_BIO;
 use crate::core::{Bio, BioId, Core, Part, PartId};
 use crate::cpu::{Cpus, ThreadId};
 use crate::disk::Op;
@@ -71,6 +72,8 @@ pub struct Mirror {
     any_without_heads: bool,
     /// Whether writes wait for the plug.
     defers: bool,
+    /// Whether a write without a plug of its submitter's has one of its own ([`PLUGS_EACH_BIO`]).
+    plugs_each: bool,
     thread: ThreadId,
     bitmap: Option<WriteIntent>,
     meta: MetaWrites,
@@ -123,6 +126,7 @@ impl Mirror {
             knows_flash: spec.kernel >= KNOWS_FLASH,
             any_without_heads: spec.members.iter().flatten().any(|member| !member.rotational),
             defers: bitmap.is_some() || !direct,
+            plugs_each: spec.kernel >= PLUGS_EACH_BIO,
             thread: thread(&mut core.cpus, &format!("raid{}", level.name())),
             bitmap: bitmap.map(WriteIntent::new),
             meta: MetaWrites::default(),
@@ -237,7 +241,7 @@ impl Mirror {
             }
         }
         let mut parts = 0;
-        let plugs = self.defers && core.plug(self.below.me);
+        let plugs = self.defers && (bio.plugged || self.plugs_each) && core.plug(self.below.me);
         for piece in self.geometry.pieces(Bytes::new(bio.offset), Bytes::new(bio.len)) {
             for copy in 0..self.geometry.copies() {
                 let place = self.geometry.place(piece.offset, copy);
@@ -434,8 +438,9 @@ impl Part for Mirror {
     fn worked(&mut self, core: &mut Core, token: u64) {
         match token {
             SUBMIT_WAITING => {
+                // Under the thread's own plug (`flush_pending_writes`).
                 for bio in self.ready.drain(..) {
-                    core.submit(bio);
+                    core.submit(Bio { plugged: true, ..bio });
                 }
             }
             RESYNC_STEP => {

@@ -28,6 +28,7 @@ use super::array::{ArraySpec, Below, Kind, MdCosts, Tag};
 use super::bitmap::{BitmapSpec, MetaWrites, WriteIntent};
 use super::resync::{Go, Progress, Repair, ResyncSpec};
 use super::stripes::{NONE, Stripes, Sync};
+use crate::block::PLUGS_EACH_BIO;
 use crate::core::{Bio, BioId, Core, Part, PartId};
 use crate::cpu::{Cpus, ThreadId};
 use crate::disk::Op;
@@ -164,6 +165,8 @@ pub struct Parity {
     geometry: Geometry,
     costs: MdCosts,
     spec: ParitySpec,
+    /// Whether a request without a plug of its submitter's has one for its stripes ([`PLUGS_EACH_BIO`]).
+    plugs_each: bool,
     chunk: u64,
     stripes: Stripes,
     workers: Vec<Worker>,
@@ -230,6 +233,7 @@ impl Parity {
             below: Below::new(me, device, array),
             costs: array.costs,
             spec,
+            plugs_each: array.kernel >= PLUGS_EACH_BIO,
             chunk: geometry.chunk().expect("an array with parity has chunks").get(),
             stripes: Stripes::new(geometry.members(), spec.stripe_cache_size as usize),
             workers,

@@ -2,7 +2,8 @@
 //! in the context of whoever asked.
 //!
 //! Follows `drivers/md/md-linear.c: linear_make_request`, `raid0.c: raid0_make_request` and `drivers/md/dm-stripe.c:
-//! stripe_map` (6.1, 6.12). What pieces of a large request do not lose on a disk, the disk's plug makes whole again.
+//! stripe_map` (6.1, 6.12). What pieces of a large request do not lose on a disk, a plug makes whole
+//! again, where whoever asked has one ([`Bio::plugged`]).
 //!
 //! Left out: a discard goes to each member chunk by chunk, where the kernel sends one to each member.
 

@@ -139,7 +139,8 @@ impl Parity {
             head.preread = true;
             self.prereading += 1;
         }
-        if !self.stripes.head(stripe).plugged && core.plug(self.below.me) {
+        let plugs = bio.plugged || self.plugs_each;
+        if plugs && !self.stripes.head(stripe).plugged && core.plug(self.below.me) {
             self.stripes.head(stripe).plugged = true;
             self.plugged.push((core.context(), stripe));
         } else {

@@ -167,6 +167,7 @@ fn requests(scripts: Vec<Vec<Step>>) -> Vec<[(u64, u64); 2]> {
             tags: 64,
             most_bytes: MIB,
             interrupt: Cost::cycles(2000),
+            kernel: governors::KernelVersion::new(6, 12, 0),
         };
         bed.world.add(Box::new(Disk::new(me, disk, disk + 1, model.capacity, queue)));
         bed.world.attach(disk, me);
