@@ -1,0 +1,150 @@
+//! Studies on simulated machines, as a user runs them: what comes out says that it is a model's, is the same again, and is held
+//! against what was published; what no model knows is said.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says what it saw"
+)]
+
+mod support;
+
+use support::Place;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies");
+
+fn shipped(name: &str) -> String {
+    format!("{FOLDER}/{name}.toml")
+}
+
+/// The published reports that are studies for the simulation, and how many of their rows must agree at least: what was seen when
+/// they were shipped.
+const PUBLISHED: [(&str, usize); 3] =
+    [("published/dmcrypt", 3), ("published/raid10", 9), ("published/raid-levels", 12)];
+
+#[test]
+fn the_published_studies_run_on_their_machines_beside_what_was_published() {
+    for (name, least) in PUBLISHED {
+        let place = Place::new();
+        let text = place.measure(&["run", &shipped(name), "--on", "sim", "--seed", "1", "--json"]);
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let rows = report["published"].as_array().unwrap();
+        let agree = rows.iter().filter(|row| row["agrees"] == "yes").count();
+        eprintln!("{name}: {agree} of {} published rows agree", rows.len());
+        assert!(agree >= least, "{name}: {agree} rows agree: {rows:#?}");
+        assert_eq!(report["run"]["provenance"], "simulation");
+        let page = place.ok(&["report", report["run"]["id"].as_str().unwrap(), "--format", "text"]);
+        assert!(page.contains("computed, and not measured"), "{page}");
+    }
+}
+
+/// Reads at random from a hard disk, whose angle and offsets are of the seed.
+const RANDOM: &str = r#"
+flyball = 1
+name = "random"
+question = "Does a seed decide all?"
+
+[sim]
+machine = "wd-green-server"
+
+[stack.disk]
+kind = "devices"
+loop = "4GiB"
+
+[workload.read]
+tool = "fio"
+options = { rw = "randread", bs = "4k", ioengine = "libaio", direct = true, time_based = true, runtime = "2s", randrepeat = false }
+
+[factor.depth]
+option = "iodepth"
+levels = [1, 8]
+
+[measure]
+metric = "iops"
+repeats = 2
+"#;
+
+#[test]
+fn the_same_seed_gives_the_same_figures() {
+    let medians = |seed: &str| {
+        let place = Place::new();
+        let study = place.study("random", RANDOM);
+        let text = place.measure(&["run", &study, "--on", "sim", "--seed", seed, "--json"]);
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let cells = report["cells"].as_array().unwrap().clone();
+        cells.iter().map(|cell| cell["median"].as_f64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(medians("4"), medians("4"));
+    assert_ne!(medians("4"), medians("5"));
+}
+
+#[test]
+fn a_machine_that_is_wrong_or_missing_is_named_with_its_line() {
+    let place = Place::new();
+    let study = shipped("published/dmcrypt");
+    let error = place.fails(2, &["run", &study, "--on", "sim", "--machine", "toaster"]);
+    assert!(error.contains("toaster") && error.contains("server-nvme"), "{error}");
+
+    let good = std::fs::read_to_string(format!("{FOLDER}/machines/pentium4-2800.toml")).unwrap();
+    let cases = [
+        (good.replace("hz = 250", "hz = 7"), "7 is not from 100 to 1000"),
+        (good.replace("count = 2", "count = 0"), "0 is not from 1 to 64"),
+        (good.replace("crypt_byte", "crypt_bite"), "nothing costs `crypt_bite`"),
+        (good.replace(", range = [10, 100]", ""), "`range = [least, most]`"),
+        (good.replace("driver = \"acpi-cpufreq\"", "driver = \"magic\""), "no driver is named `magic`"),
+    ];
+    for (text, expected) in cases {
+        std::fs::write(place.path("machine.toml"), &text).unwrap();
+        let path = place.path("machine.toml");
+        let error = place.fails(2, &["run", &study, "--on", "sim", "--machine", path.to_str().unwrap()]);
+        assert!(error.contains(expected) && error.contains(": "), "{error}");
+        assert!(!place.path("notebook").exists(), "a notebook was made for nothing");
+    }
+}
+
+#[test]
+fn a_machine_is_only_for_the_simulation_and_a_study_without_one_says_so() {
+    let place = Place::new();
+    let error = place.fails(2, &["run", &shipped("quick"), "--machine", "lab"]);
+    assert!(error.contains("--on sim"), "{error}");
+    let error = place.fails(2, &["run", &shipped("quick"), "--on", "sim"]);
+    assert!(error.contains("--machine") && error.contains("[sim]"), "{error}");
+}
+
+#[test]
+fn what_no_model_knows_is_skipped_with_its_reason() {
+    let place = Place::new();
+    let study = std::fs::read_to_string(shipped("published/dmcrypt")).unwrap();
+    let odd = study.replace(
+        "settings = { governor = \"powersave\"",
+        "settings = { governor = \"powersave\", nr_requests = 4",
+    );
+    let study = place.study("odd", &odd);
+    let output = place.output(&["run", &study, "--on", "sim", "--seed", "1"]);
+    let said = support::stderr(&output);
+    assert!(said.contains("skipped: dd_powersave") && said.contains("nr_requests"), "{said}");
+}
+
+#[test]
+fn a_fit_is_judged_by_rows_that_it_has_not_seen() {
+    let place = Place::new();
+    let study = shipped("published/dmcrypt");
+    let arguments =
+        ["sim", "calibrate", &study, "--hold-out", "governor=ondemand", "--budget", "40", "--json"];
+    let fit: serde_json::Value = serde_json::from_str(&place.ok(&arguments)).unwrap();
+    let held: Vec<&str> = fit["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|row| row["held_out"] == true)
+        .map(|row| row["row"].as_str().unwrap())
+        .collect();
+    assert_eq!(held, ["throughput of dd_ondemand"]);
+    // 3.0 million cycles for 64 KiB are 46 a byte.
+    let crypt = fit["figures"].as_array().unwrap().iter().find(|f| f["figure"] == "crypt_byte").unwrap();
+    let is = crypt["fitted"].as_f64().unwrap();
+    eprintln!("crypt_byte {is:.1} cycles, identified: {}", crypt["identified"]);
+    assert!((40.0..55.0).contains(&is) && crypt["identified"] == true, "{crypt}");
+
+    let error = place.fails(2, &["sim", "calibrate", &study, "--hold-out", "governor=none"]);
+    assert!(error.contains("`none`"), "{error}");
+}
