@@ -90,6 +90,9 @@ impl Parity {
 
     pub(super) fn resume(&mut self, core: &mut Core) {
         self.resuming = false;
+        // Somebody else may have found nothing since; whoever waited looks for itself (`raid5_get_active_stripe` clears the bit
+        // when its wait is over). Else nobody would be left to wake it.
+        self.exhausted = false;
         while let Some(next) = self.waiting.pop_front() {
             if let Err(stopped) = self.enter(core, next) {
                 self.waiting.push_front(stopped);
