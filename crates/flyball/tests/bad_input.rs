@@ -115,7 +115,9 @@ fn a_workload_that_fails_is_kept_as_failed_and_the_rest_is_measured() {
     let output = place.output(&["run", &place.study("broken", &text)]);
     assert_eq!(output.status.code(), Some(3), "{}", support::stderr(&output));
     assert!(support::stderr(&output).contains("sideways"), "{}", support::stderr(&output));
-    assert_eq!(place.trials().iter().filter(|t| t.contains("read_") || t.contains("write_")).count(), 12);
+    // A busy machine disturbs some, which are made again.
+    let first = |t: &&String| t.ends_with(".a0") && (t.contains("read_") || t.contains("write_"));
+    assert_eq!(place.trials().iter().filter(first).count(), 12);
 }
 
 #[test]

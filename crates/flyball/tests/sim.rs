@@ -124,6 +124,58 @@ fn what_no_model_knows_is_skipped_with_its_reason() {
     assert!(said.contains("skipped: dd_powersave") && said.contains("nr_requests"), "{said}");
 }
 
+/// Several requests that each need half of the stripe cache.
+const EXHAUSTING: &str = r#"
+flyball = 1
+name = "exhausting"
+question = "Does an array whose cache is exhausted go on?"
+
+[stack.disks]
+kind = "devices"
+count = 4
+lab = "disk"
+
+[stack.array]
+kind = "md"
+on = "disks"
+level = 6
+resync = "skip"
+
+[factor.chunk]
+stack = "array.chunk"
+levels = ["32KiB", "512KiB"]
+
+[workload.write]
+tool = "fio"
+options = { rw = "randwrite", bs = "1m", ioengine = "libaio", direct = true, time_based = true, runtime = "4s", randrepeat = false }
+
+[factor.depth]
+option = "iodepth"
+levels = [8, 32]
+
+[[lab.disk]]
+name = "disk"
+count = 4
+model = "plain-7200"
+size = "256MiB"
+
+[measure]
+metric = "throughput"
+repeats = 3
+"#;
+
+#[test]
+fn an_array_whose_stripe_cache_is_exhausted_goes_on() {
+    let place = Place::new();
+    let study = place.study("exhausting", EXHAUSTING);
+    for seed in ["1", "2", "3"] {
+        let output =
+            place.output(&["run", &study, "--on", "sim", "--machine", "lab", "--seed", seed, "--new"]);
+        let said = support::stderr(&output);
+        assert!(!said.contains("failed:"), "{said}");
+    }
+}
+
 #[test]
 fn a_fit_is_judged_by_rows_that_it_has_not_seen() {
     let place = Place::new();
