@@ -7,6 +7,7 @@ use super::link::Port;
 use super::spec::{DiskSpec, MediumSpec};
 use super::ssd::Ssd;
 use super::{Completed, Op, Refused, Request};
+use crate::slab::Slab;
 use domain::rng::Rng;
 use domain::time::Nanos;
 use std::collections::VecDeque;
@@ -88,45 +89,6 @@ impl Command {
     }
 }
 
-/// Slots that keep their number while they are taken; freed ones are used again.
-#[derive(Clone, Debug)]
-pub(super) struct Slab<T> {
-    items: Vec<T>,
-    free: Vec<u32>,
-}
-
-impl<T: Copy> Slab<T> {
-    pub(super) const fn new() -> Self {
-        Self { items: Vec::new(), free: Vec::new() }
-    }
-
-    pub(super) fn put(&mut self, item: T) -> u32 {
-        match self.free.pop() {
-            Some(slot) => {
-                self.items[slot as usize] = item;
-                slot
-            }
-            None => {
-                self.items.push(item);
-                (self.items.len() - 1) as u32
-            }
-        }
-    }
-
-    pub(super) fn get(&self, slot: u32) -> T {
-        self.items[slot as usize]
-    }
-
-    pub(super) fn get_mut(&mut self, slot: u32) -> &mut T {
-        &mut self.items[slot as usize]
-    }
-
-    pub(super) fn remove(&mut self, slot: u32) -> T {
-        self.free.push(slot);
-        self.items[slot as usize]
-    }
-}
-
 /// The electronics that every disk has: queue, controller, port.
 #[derive(Clone, Debug)]
 pub(super) struct Front {
@@ -159,7 +121,7 @@ impl Front {
             flushing: false,
             controller_free: 0,
             port: Port::new(spec.interface.rate, link),
-            commands: Slab::new(),
+            commands: Slab::default(),
             waiting: VecDeque::new(),
             inside: 0,
         }
@@ -191,7 +153,7 @@ impl Front {
             }
             self.waiting.pop_front();
             self.inside += 1;
-            self.flushing = self.flush_alone && self.commands.get(slot).op == Op::Flush;
+            self.flushing = self.flush_alone && self.commands[slot].op == Op::Flush;
             self.controller_free = self.controller_free.max(now) + self.command_time;
             let understood = self.controller_free + self.command_latency;
             shared.events.plan(understood, self.index, Event::Understood(slot));
@@ -199,7 +161,7 @@ impl Front {
     }
 
     fn may_enter(&self, slot: u32, shared: &mut Shared) -> bool {
-        let is_flush = self.commands.get(slot).op == Op::Flush;
+        let is_flush = self.commands[slot].op == Op::Flush;
         if self.inside >= self.depth || self.flushing || (is_flush && self.flush_alone && self.inside > 0) {
             return false;
         }
@@ -208,7 +170,7 @@ impl Front {
 
     /// Puts a command's data on the link now; [`Event::Across`] follows.
     pub(super) fn transfer(&mut self, now: Time, slot: u32, shared: &mut Shared) {
-        let bytes = self.commands.get(slot).len;
+        let bytes = self.commands[slot].len;
         let end = self.port.transfer(now, bytes, &mut shared.links);
         shared.events.plan(end, self.index, Event::Across(slot));
     }

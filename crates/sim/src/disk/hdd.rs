@@ -131,7 +131,7 @@ impl Hdd {
 
     fn begin(&mut self, now: Time, slot: u32, front: &mut Front, shared: &mut Shared) {
         self.active_at = now;
-        match front.commands.get(slot).op {
+        match front.commands[slot].op {
             Op::Read => self.begin_read(now, slot, front, shared),
             Op::Write => self.begin_write(now, slot, front, shared),
             Op::Flush => self.begin_flush(now, slot, front, shared),
@@ -140,7 +140,7 @@ impl Hdd {
     }
 
     fn begin_read(&mut self, now: Time, slot: u32, front: &mut Front, shared: &mut Shared) {
-        let command = front.commands.get(slot);
+        let command = front.commands[slot];
         let (start, end) = (command.start, command.end());
         if self.dirty.holds(start, end) {
             return front.transfer(now, slot, shared);
@@ -169,7 +169,7 @@ impl Hdd {
     }
 
     fn begin_write(&mut self, now: Time, slot: u32, front: &mut Front, shared: &mut Shared) {
-        let command = front.commands.get(slot);
+        let command = front.commands[slot];
         if command.fua || !self.dirty.is_on() {
             return front.transfer(now, slot, shared);
         }
@@ -190,7 +190,7 @@ impl Hdd {
 
     /// A command's data is across the link: a read's to the host, a write's to the buffer.
     fn across(&mut self, now: Time, slot: u32, front: &mut Front, shared: &mut Shared) {
-        let command = front.commands.get(slot);
+        let command = front.commands[slot];
         if command.op == Op::Read {
             return front.complete(now, slot, shared);
         }
@@ -238,7 +238,7 @@ impl Hdd {
 
     fn admit_throttled(&mut self, now: Time, front: &mut Front, shared: &mut Shared) {
         while let Some(slot) = self.throttled.front().copied() {
-            if !self.dirty.promise(front.commands.get(slot).len) {
+            if !self.dirty.promise(front.commands[slot].len) {
                 return;
             }
             self.throttled.pop_front();

@@ -10,10 +10,11 @@ pub(super) mod ftl;
 
 use super::Op;
 use super::bank::Shared;
-use super::drive::{Front, Slab};
+use super::drive::Front;
 use super::events::{Event, Time};
 use super::link::span_of;
 use super::spec::{SsdSpec, SsdState};
+use crate::slab::Slab;
 use domain::rng::Rng;
 use domain::units::Bytes;
 use ftl::Ftl;
@@ -134,7 +135,7 @@ impl Ssd {
             unit,
             dies: vec![die; dies],
             channel_free: vec![0; spec.channels as usize],
-            pages: Slab::new(),
+            pages: Slab::default(),
             ftl,
             buffer: Buffer {
                 most: spec.write_buffer.get() / unit,
@@ -165,7 +166,7 @@ impl Ssd {
     }
 
     fn begin(&mut self, now: Time, slot: u32, front: &mut Front, shared: &mut Shared) {
-        let command = front.commands.get(slot);
+        let command = front.commands[slot];
         match command.op {
             Op::Read => self.begin_read(now, slot, front, shared),
             Op::Write => self.begin_write(now, slot, front, shared),
@@ -181,9 +182,9 @@ impl Ssd {
     }
 
     fn begin_read(&mut self, now: Time, slot: u32, front: &mut Front, shared: &mut Shared) {
-        let command = front.commands.get(slot);
+        let command = front.commands[slot];
         let (first, last) = (command.start / self.page, (command.end() - 1) / self.page);
-        front.commands.get_mut(slot).pages = (last - first + 1) as u32;
+        front.commands[slot].pages = (last - first + 1) as u32;
         for page in first..=last {
             let start = command.start.max(page * self.page);
             let end = command.end().min((page + 1) * self.page);
@@ -201,7 +202,7 @@ impl Ssd {
         let last = std::mem::replace(&mut self.dies[die as usize].last, read);
         match last {
             NONE => self.dies[die as usize].first = read,
-            last => self.pages.get_mut(last).next = read,
+            last => self.pages[last].next = read,
         }
     }
 
@@ -210,7 +211,7 @@ impl Ssd {
         if first == NONE {
             return None;
         }
-        let next = self.pages.get(first).next;
+        let next = self.pages[first].next;
         self.dies[die as usize].first = next;
         if next == NONE {
             self.dies[die as usize].last = NONE;
@@ -228,13 +229,13 @@ impl Ssd {
 
     /// How many units a command touches.
     fn units(&self, front: &Front, slot: u32) -> u64 {
-        let command = front.commands.get(slot);
+        let command = front.commands[slot];
         command.end().div_ceil(self.unit) - command.start / self.unit
     }
 
     /// A write's data is in the buffer.
     fn across(&mut self, now: Time, slot: u32, front: &mut Front, shared: &mut Shared) {
-        let command = front.commands.get(slot);
+        let command = front.commands[slot];
         let units = self.units(front, slot);
         self.buffer.promised -= units;
         self.buffer.taken += units;
@@ -248,7 +249,7 @@ impl Ssd {
 
     /// A flush, or a write that must be on the flash: done when all that was taken until now is programmed.
     fn wait_for_programs(&mut self, now: Time, slot: u32, front: &mut Front, shared: &mut Shared) {
-        front.commands.get_mut(slot).until = self.buffer.taken;
+        front.commands[slot].until = self.buffer.taken;
         self.buffer.forced = self.buffer.taken;
         self.barriers.push_back(slot);
         self.wake_dies(now, front, shared);
@@ -257,11 +258,11 @@ impl Ssd {
 
     fn pass_barriers(&mut self, now: Time, front: &Front, shared: &mut Shared) {
         while let Some(slot) = self.barriers.front().copied() {
-            if front.commands.get(slot).until > self.buffer.programmed {
+            if front.commands[slot].until > self.buffer.programmed {
                 return;
             }
             self.barriers.pop_front();
-            let after = match front.commands.get(slot).op {
+            let after = match front.commands[slot].op {
                 Op::Flush => self.spec.flush_time.get(),
                 _ => 0,
             };
@@ -336,7 +337,7 @@ impl Ssd {
         match self.dies[die as usize].work {
             DieWork::Read(read) => {
                 // The register keeps the page until the channel has it; the die waits for that.
-                let bytes = u64::from(self.pages.get(read).bytes);
+                let bytes = u64::from(self.pages[read].bytes);
                 let end = self.over_channel(now, die, bytes);
                 shared.events.plan(end, front.index, Event::PageRead(read));
             }
@@ -368,7 +369,7 @@ impl Ssd {
     }
 
     fn page_across(&mut self, now: Time, slot: u32, front: &mut Front, shared: &mut Shared) {
-        let command = front.commands.get_mut(slot);
+        let command = &mut front.commands[slot];
         command.pages -= 1;
         if command.pages == 0 {
             front.complete(now, slot, shared);
