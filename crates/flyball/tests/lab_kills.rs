@@ -262,7 +262,8 @@ whole
 look
 echo "@@ kills within $life ms" >&3
 recovery=500
-while [ $kills -lt $KILLS ]; do
+# Half of them again while it recovers, which on a fast machine is soon over: then some more are killed.
+while [ $kills -lt $KILLS ] || { [ $again -lt $((KILLS / 2)) ] && [ $kills -lt $((KILLS * 3)) ]; }; do
     round=$((round + 1))
     how=${HOWS[RANDOM % ${#HOWS[@]}]}
     start
@@ -324,7 +325,7 @@ while [ $kills -lt $KILLS ]; do
     fi
     began=$(now)
     flyball restore >> log 2>&1 || wrong "restore ended with $?"
-    recovery=$(((recovery * 9 + $(now) - began) / 10 + 50))
+    recovery=$(((recovery * 9 + $(now) - began) / 10 + 15))
     look
     ! has_all || whole
 done
@@ -462,7 +463,8 @@ fn killed_at_any_moment_in_the_lab_nothing_is_left_and_no_trial_is_lost_or_doubl
     let Some(lines) = marked(KILLING) else { return };
     let last = lines.last().unwrap();
     eprintln!("{last}");
-    assert!(last.starts_with(&format!("{KILLS} kills (")), "{lines:?}");
+    let kills: u32 = last.split(' ').next().unwrap().parse().unwrap();
+    assert!(kills >= KILLS && last.contains(" kills ("), "{lines:?}");
     let again: u32 = last.split(['(', ' ']).nth(3).unwrap().parse().unwrap();
     assert!(again >= KILLS * 2 / 5, "only {again} were killed again");
 }
