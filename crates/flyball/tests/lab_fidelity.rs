@@ -262,15 +262,40 @@ fn wave_study(table: &str, vcpus: u32) -> String {
 fn governors_do_what_they_should_on_one_cpu() {
     let place = Place::new();
     let table = pstates::load("laptop-5", Path::new("")).unwrap();
-    match measure(&place, "wave", "6.1", &wave_study("laptop-5", 1)) {
-        Ok(lab) => {
-            check_wave(&lab, &table, &GOVERNORS);
-            check_energy(&lab, &table);
-            let page = place.ok(&["report", &lab.run.0, "--format", "markdown"]);
-            assert!(page.contains("energy_modelled"), "{page}");
-        }
-        Err(reason) => skip(&reason),
+    if let Some(lab) = measure_wave(&place, "wave", "6.1", &wave_study("laptop-5", 1), &table, &GOVERNORS) {
+        check_energy(&lab, &table);
+        let page = place.ok(&["report", &lab.run.0, "--format", "markdown"]);
+        assert!(page.contains("energy_modelled"), "{page}");
     }
+}
+
+/// A study of the square wave whose governors do what they should; `None` where it is skipped. A governor's sample is
+/// 10 ms, and a host that looks away for one makes a busy CPU look idle: what is wrong once is measured again.
+fn measure_wave(
+    place: &Place,
+    name: &str,
+    kernel: &str,
+    study: &str,
+    table: &PStateTable,
+    governors: &[&str],
+) -> Option<Lab> {
+    let mut wrong = Vec::new();
+    for _ in 0..3 {
+        match measure(place, name, kernel, study) {
+            Ok(lab) => {
+                wrong = wrong_in_wave(&lab, table, governors);
+                if wrong.is_empty() {
+                    return Some(lab);
+                }
+                println!("(c) not what they should do: {}", wrong.join("; "));
+            }
+            Err(reason) => {
+                skip(&reason);
+                return None;
+            }
+        }
+    }
+    panic!("three times: {}", wrong.join("\n"));
 }
 
 #[test]
@@ -286,17 +311,15 @@ fn governors_do_what_they_should_where_four_cpus_share_a_policy() {
     }
     std::fs::write(place.path("shared.toml"), &shared).unwrap();
     let table = pstates::parse("shared", &shared).unwrap();
-    match measure(&place, "wave4", "6.12", &wave_study("./shared.toml", 4)) {
-        Ok(lab) => {
-            for trial in &lab.trials {
-                let cpus = &pacing_of(trial).vcpus;
-                assert_eq!(cpus.len(), 4);
-                assert!(cpus.iter().all(|cpu| same_course(cpu, &cpus[0])), "{cpus:?}");
-            }
-            // At 8 million instructions a second, conservative's steps do not reach the top within a busy half.
-            check_wave(&lab, &table, &["performance", "powersave", "userspace", "ondemand"]);
+    // At 8 million instructions a second, conservative's steps do not reach the top within a busy half.
+    let governors = ["performance", "powersave", "userspace", "ondemand"];
+    let study = wave_study("./shared.toml", 4);
+    if let Some(lab) = measure_wave(&place, "wave4", "6.12", &study, &table, &governors) {
+        for trial in &lab.trials {
+            let cpus = &pacing_of(trial).vcpus;
+            assert_eq!(cpus.len(), 4);
+            assert!(cpus.iter().all(|cpu| same_course(cpu, &cpus[0])), "{cpus:?}");
         }
-        Err(reason) => skip(&reason),
     }
 }
 
@@ -305,7 +328,9 @@ fn same_course(a: &VcpuRecord, b: &VcpuRecord) -> bool {
     states(a) == states(b)
 }
 
-fn check_wave(lab: &Lab, table: &PStateTable, governors: &[&str]) {
+/// What the governors did otherwise than they should.
+fn wrong_in_wave(lab: &Lab, table: &PStateTable, governors: &[&str]) -> Vec<String> {
+    let mut wrong = Vec::new();
     for trial in &lab.trials {
         check_time_in_state(lab, trial, table);
     }
@@ -319,8 +344,9 @@ fn check_wave(lab: &Lab, table: &PStateTable, governors: &[&str]) {
             pacing_of(trial).vcpus[0].transitions_total,
             100.0 * lateness(trial),
         );
-        wave.check(governor, table);
+        wrong.extend(wave.wrong(governor, table));
     }
+    wrong
 }
 
 /// (b) The kernel's account, as the workload reads it at its beginning and end, against the plugin's for the time
@@ -416,14 +442,15 @@ impl<'a> Wave<'a> {
         windows.iter().map(|window| time_at(self.cpu, *window, &is).secs()).sum::<f64>() / all
     }
 
-    /// Whether it left the fastest state after each busy half, at the latest at the sample with which the next begins:
-    /// an idle CPU is not sampled.
+    /// Whether it left the fastest state after a busy half, at the latest at the sample with which the next begins: an idle
+    /// CPU is not sampled. One such half is enough. Where the last sample before the CPU went idle saw it busy, the first
+    /// one after a long idle time takes that load once more (`dbs_update`, `prev_load`), and the governor rightly stays.
     fn falls(&self, table: &PStateTable) -> bool {
         let grace = Nanos::from_millis(100);
         let slow = |(from, to): &(Nanos, Nanos)| {
             time_at(self.cpu, (*from, *to + grace), |f| f != table.states[0].frequency) > Nanos::ZERO
         };
-        self.idle.iter().take(3).all(slow)
+        self.idle.iter().take(3).any(slow)
     }
 
     /// The largest step up, in states.
@@ -433,34 +460,32 @@ impl<'a> Wave<'a> {
         pairs.map(|pair| index(pair[0].1).saturating_sub(index(pair[1].1))).max().unwrap_or(0)
     }
 
-    fn check(&self, governor: &str, table: &PStateTable) {
+    fn wrong(&self, governor: &str, table: &PStateTable) -> Option<String> {
         let frequencies: Vec<Hertz> = self.cpu.states.iter().map(|s| s.frequency).collect();
         let (top, bottom) = (table.states[0].frequency, table.states[table.states.len() - 1].frequency);
-        match governor {
-            "performance" => assert_eq!(frequencies, [top]),
-            "powersave" => assert_eq!(frequencies, [bottom]),
-            "userspace" => assert_eq!(frequencies, [Hertz::from_mhz(1400)]),
-            _ => {
-                // The first busy half begins with a program's start.
-                let at_top = self.at_top(&self.busy[1..], 0.75, table);
-                assert!(at_top > 0.9, "{governor} is at the top for {at_top:.2} of the busy halves' end");
-                assert!(self.falls(table), "{governor} stays at the top: {:?}", self.cpu.transitions);
-            }
-        }
-        match governor {
+        let stays_at = |f: Hertz| frequencies == [f];
+        // The first busy half begins with a program's start.
+        let top_after = |part: f64| self.at_top(&self.busy[1..], part, table);
+        let step = self.largest_step_up(table);
+        let moves = top_after(0.75) > 0.9 && self.falls(table);
+        let right = match governor {
+            "performance" => stays_at(top),
+            "powersave" => stays_at(bottom),
+            "userspace" => stays_at(Hertz::from_mhz(1400)),
             // Above its threshold it goes to the top at once, at the second sample at the latest.
-            "ondemand" => {
-                let early = self.at_top(&self.busy[1..], 0.25, table);
-                assert!(early > 0.9, "ondemand is at the top for {early:.2} of the busy halves' rest");
-                assert!(self.largest_step_up(table) > 1, "{:?}", self.cpu.transitions);
-            }
-            "conservative" => assert_eq!(self.largest_step_up(table), 1, "{:?}", self.cpu.transitions),
-            "schedutil" => {
-                let between = self.share_of(&self.busy, 0.0, |f| f != top && f != bottom);
-                assert!(between > 0.0, "{:?}", self.cpu.transitions);
-            }
-            _ => {}
-        }
+            "ondemand" => moves && top_after(0.25) > 0.9 && step > 1,
+            "conservative" => moves && step == 1,
+            "schedutil" => moves && self.share_of(&self.busy, 0.0, |f| f != top && f != bottom) > 0.0,
+            _ => false,
+        };
+        (!right).then(|| {
+            format!(
+                "{governor}: at the top for {:.2} of the busy halves' last quarter, {:.2} of their last three; steps of {step}; {:?}",
+                top_after(0.75),
+                top_after(0.25),
+                self.cpu.transitions,
+            )
+        })
     }
 }
 
