@@ -13,8 +13,9 @@ struct Planned<T> {
 }
 
 impl<T> Planned<T> {
-    const fn before(&self, other: &Self) -> bool {
-        self.at < other.at || (self.at == other.at && self.order < other.order)
+    /// One number to compare, without a branch.
+    const fn key(&self) -> u128 {
+        (self.at as u128) << 64 | self.order as u128
     }
 }
 
@@ -43,7 +44,7 @@ impl<T: Copy> Queue<T> {
         self.heap.push(new);
         while hole > 0 {
             let parent = (hole - 1) / ARITY;
-            if !new.before(&self.heap[parent]) {
+            if new.key() > self.heap[parent].key() {
                 break;
             }
             self.heap[hole] = self.heap[parent];
@@ -62,28 +63,34 @@ impl<T: Copy> Queue<T> {
         self.order
     }
 
+    /// Takes the next one where it is not later than `now`.
+    pub fn take_until(&mut self, now: Time) -> Option<(Time, T)> {
+        if self.next_at()? > now {
+            return None;
+        }
+        self.take()
+    }
+
     /// Takes the next one.
     pub fn take(&mut self) -> Option<(Time, T)> {
         let last = self.heap.pop()?;
         let Some(first) = self.heap.first().copied() else {
             return Some((last.at, last.what));
         };
-        let mut hole = 0;
+        let (mut hole, key) = (0, last.key());
         loop {
-            let children = hole * ARITY + 1..(hole * ARITY + 1 + ARITY).min(self.heap.len());
-            let mut least: Option<usize> = None;
-            for child in children {
-                if least.is_none_or(|best| self.heap[child].before(&self.heap[best])) {
-                    least = Some(child);
-                }
+            let from = hole * ARITY + 1;
+            let Some(children) = self.heap.get(from..(from + ARITY).min(self.heap.len())) else { break };
+            let mut least = (u128::MAX, 0);
+            for (index, child) in children.iter().enumerate() {
+                least = least.min((child.key(), index));
             }
-            match least {
-                Some(child) if self.heap[child].before(&last) => {
-                    self.heap[hole] = self.heap[child];
-                    hole = child;
-                }
-                _ => break,
+            if least.0 > key {
+                break;
             }
+            let child = from + least.1;
+            self.heap[hole] = self.heap[child];
+            hole = child;
         }
         self.heap[hole] = last;
         Some((first.at, first.what))

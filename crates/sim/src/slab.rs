@@ -33,7 +33,7 @@ impl<T: Copy> Slab<T> {
     /// Takes it out; its number may be given again.
     pub fn remove(&mut self, slot: u32) -> T {
         debug_assert!(
-            !self.free.contains(&slot) || self.free.len() > MOST_CHECKED,
+            self.free.len() > MOST_CHECKED || !self.free.contains(&slot),
             "slot {slot} is freed twice"
         );
         self.free.push(slot);

@@ -15,14 +15,17 @@ pub struct PowerState {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PowerModel {
     states: Vec<PowerState>,
-    joules: f64,
+    /// What [`PowerModel::at`] last said: a CPU's frequency changes seldom.
+    last: Option<PowerState>,
+    /// In nanojoules.
+    taken: f64,
 }
 
 impl PowerModel {
     /// From a table in any order; an empty one takes nothing.
     pub fn new(mut states: Vec<PowerState>) -> Self {
         states.sort_by_key(|state| state.khz);
-        Self { states, joules: 0.0 }
+        Self { states, last: None, taken: 0.0 }
     }
 
     /// Whether there is a table.
@@ -31,27 +34,37 @@ impl PowerModel {
     }
 
     pub(super) fn joules(&self) -> f64 {
-        self.joules
+        self.taken / 1e9
     }
 
-    /// A CPU was at this frequency for so long, or in an idle state of so many watts. Between two states of the table the power
-    /// lies on a line.
+    /// A CPU was at this frequency for so long, or in an idle state of so many watts.
     pub(super) fn spend(&mut self, khz: u64, busy: bool, idle_watts: Option<f64>, ns: u64) {
-        if let Some(watts) = idle_watts.filter(|_| !busy && self.is_known()) {
-            self.joules += watts * ns as f64 / 1e9;
+        if !self.is_known() {
             return;
         }
-        let watts = |s: &PowerState| if busy { s.busy_watts } else { s.idle_watts };
-        let above = self.states.iter().position(|s| s.khz >= khz);
-        let power = match above {
-            None => self.states.last().map_or(0.0, watts),
-            Some(0) => watts(&self.states[0]),
-            Some(at) => {
-                let (low, high) = (&self.states[at - 1], &self.states[at]);
-                let share = (khz - low.khz) as f64 / (high.khz - low.khz) as f64;
-                watts(low) + share * (watts(high) - watts(low))
-            }
+        let state = match self.last {
+            Some(last) if last.khz == khz => last,
+            _ => self.at(khz),
         };
-        self.joules += power * ns as f64 / 1e9;
+        self.last = Some(state);
+        let watts = if busy { state.busy_watts } else { idle_watts.unwrap_or(state.idle_watts) };
+        self.taken += watts * ns as f64;
+    }
+
+    /// The power at a frequency: between two states of the table it lies on a line.
+    fn at(&self, khz: u64) -> PowerState {
+        let above = self.states.partition_point(|state| state.khz < khz);
+        let high = self.states[above.min(self.states.len() - 1)];
+        let low = self.states[above.saturating_sub(1)];
+        if high.khz <= low.khz {
+            return PowerState { khz, ..high };
+        }
+        let share = (khz.clamp(low.khz, high.khz) - low.khz) as f64 / (high.khz - low.khz) as f64;
+        let between = |low: f64, high: f64| low + share * (high - low);
+        PowerState {
+            khz,
+            busy_watts: between(low.busy_watts, high.busy_watts),
+            idle_watts: between(low.idle_watts, high.idle_watts),
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! A bank of disks and the links that they share: the state machine that callers drive.
 
 use super::drive::Drive;
-use super::events::{Event, Events, Time};
+use super::events::{Event, Events};
 use super::link::Link;
 use super::{Completed, DiskSpec, LinkSpec, Refused, Request};
+use crate::queue::Time;
 use domain::rng::Seed;
 use domain::time::Nanos;
 
@@ -81,7 +82,7 @@ impl Bank {
     }
 
     fn run(&mut self, now: Time) {
-        while let Some((at, drive, event)) = self.shared.events.take(now) {
+        while let Some((at, (drive, event))) = self.shared.events.take_until(now) {
             self.now = self.now.max(at);
             self.handle(at, drive, event);
         }

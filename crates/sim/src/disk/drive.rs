@@ -1,12 +1,13 @@
 //! One disk's front: it takes commands into its queue, and hands them to what is behind.
 
 use super::bank::Shared;
-use super::events::{Event, Time};
+use super::events::Event;
 use super::hdd::Hdd;
 use super::link::Port;
 use super::spec::{DiskSpec, MediumSpec};
 use super::ssd::Ssd;
 use super::{Completed, Op, Refused, Request};
+use crate::queue::Time;
 use crate::slab::Slab;
 use domain::rng::Rng;
 use domain::time::Nanos;
@@ -156,7 +157,7 @@ impl Front {
             self.flushing = self.flush_alone && self.commands[slot].op == Op::Flush;
             self.controller_free = self.controller_free.max(now) + self.command_time;
             let understood = self.controller_free + self.command_latency;
-            shared.events.plan(understood, self.index, Event::Understood(slot));
+            shared.events.plan(understood, (self.index, Event::Understood(slot)));
         }
     }
 
@@ -172,7 +173,7 @@ impl Front {
     pub(super) fn transfer(&mut self, now: Time, slot: u32, shared: &mut Shared) {
         let bytes = self.commands[slot].len;
         let end = self.port.transfer(now, bytes, &mut shared.links);
-        shared.events.plan(end, self.index, Event::Across(slot));
+        shared.events.plan(end, (self.index, Event::Across(slot)));
     }
 
     /// Answers a command; one that waited may enter.

@@ -1,10 +1,6 @@
-//! What happens next: the bank's queue of events, ordered by time and then by when they were planned.
+//! What happens to the drives of a bank.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
-
-/// A point in virtual time, in nanoseconds. Inside the model bare; [`domain::time::Nanos`] at its edge.
-pub(super) type Time = u64;
+use crate::queue::Queue;
 
 /// Something that happens to one drive.
 #[derive(Clone, Copy, Debug)]
@@ -31,59 +27,5 @@ pub(super) enum Event {
     Flushed(u32),
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Planned {
-    at: Time,
-    order: u64,
-    drive: u32,
-    event: Event,
-}
-
-impl Planned {
-    const fn key(&self) -> (Time, u64) {
-        (self.at, self.order)
-    }
-}
-
-impl PartialEq for Planned {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-impl Eq for Planned {}
-impl PartialOrd for Planned {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Planned {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.key().cmp(&other.key())
-    }
-}
-
-/// The queue. Its memory grows to the most events that were ever planned at once, and stays.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Events {
-    heap: BinaryHeap<Reverse<Planned>>,
-    order: u64,
-}
-
-impl Events {
-    pub(super) fn plan(&mut self, at: Time, drive: u32, event: Event) {
-        self.order += 1;
-        self.heap.push(Reverse(Planned { at, order: self.order, drive, event }));
-    }
-
-    pub(super) fn next_at(&self) -> Option<Time> {
-        self.heap.peek().map(|Reverse(planned)| planned.at)
-    }
-
-    /// The next event, where it is not later than `now`.
-    pub(super) fn take(&mut self, now: Time) -> Option<(Time, u32, Event)> {
-        if self.next_at()? > now {
-            return None;
-        }
-        self.heap.pop().map(|Reverse(planned)| (planned.at, planned.drive, planned.event))
-    }
-}
+/// What happens when, and to which drive.
+pub(super) type Events = Queue<(u32, Event)>;

@@ -15,9 +15,10 @@ pub(super) mod segments;
 use super::Op;
 use super::bank::Shared;
 use super::drive::Front;
-use super::events::{Event, Time};
+use super::events::Event;
 use super::link::span_of;
 use super::spec::HddSpec;
+use crate::queue::Time;
 use dirty::Dirty;
 use domain::rng::Rng;
 use domain::units::Bytes;
@@ -285,7 +286,7 @@ impl Hdd {
         }
         if !self.idle_planned {
             self.idle_planned = true;
-            shared.events.plan(now.max(self.active_at + self.destage_idle), front.index, Event::Idle);
+            shared.events.plan(now.max(self.active_at + self.destage_idle), (front.index, Event::Idle));
         }
     }
 
@@ -404,7 +405,7 @@ impl Hdd {
     fn give(&self, now: Time, done: Time, waiting: &Waiting, front: &Front, shared: &mut Shared) {
         let transfer = span_of(waiting.end - waiting.start, front.port.rate);
         let at = done.saturating_sub(transfer).max(now);
-        shared.events.plan(at, front.index, Event::Transfer(waiting.slot));
+        shared.events.plan(at, (front.index, Event::Transfer(waiting.slot)));
     }
 
     fn write_through(&mut self, now: Time, waiting: &Waiting, front: &Front, shared: &mut Shared) {
@@ -428,7 +429,7 @@ impl Hdd {
 
     fn start(&mut self, done: Time, work: Work, front: &Front, shared: &mut Shared) {
         self.work = Some(work);
-        shared.events.plan(done, front.index, Event::Mechanism);
+        shared.events.plan(done, (front.index, Event::Mechanism));
     }
 }
 

@@ -1,7 +1,8 @@
 //! Links: what a transfer occupies, for how long, and who waits for a cable.
 
-use super::events::{Event, Events, Time};
+use super::events::{Event, Events};
 use super::spec::LinkSpec;
+use crate::queue::Time;
 use domain::units::Bytes;
 use std::collections::VecDeque;
 
@@ -87,7 +88,7 @@ impl Link {
         }
         self.holder = None;
         if let Some(next) = self.waiting.front() {
-            events.plan(now, *next, Event::Admit);
+            events.plan(now, (*next, Event::Admit));
         }
     }
 }

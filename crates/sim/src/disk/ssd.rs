@@ -11,9 +11,10 @@ pub(super) mod ftl;
 use super::Op;
 use super::bank::Shared;
 use super::drive::Front;
-use super::events::{Event, Time};
+use super::events::Event;
 use super::link::span_of;
 use super::spec::{SsdSpec, SsdState};
+use crate::queue::Time;
 use crate::slab::Slab;
 use domain::rng::Rng;
 use domain::units::Bytes;
@@ -266,7 +267,7 @@ impl Ssd {
                 Op::Flush => self.spec.flush_time.get(),
                 _ => 0,
             };
-            shared.events.plan(now + after, front.index, Event::Flushed(slot));
+            shared.events.plan(now + after, (front.index, Event::Flushed(slot)));
         }
     }
 
@@ -294,7 +295,7 @@ impl Ssd {
         if let Some(read) = self.take_read(die) {
             let state = &mut self.dies[die as usize];
             (state.work, state.read_last) = (DieWork::Read(read), true);
-            shared.events.plan(now + self.spec.page_read.get(), front.index, Event::Die(die));
+            shared.events.plan(now + self.spec.page_read.get(), (front.index, Event::Die(die)));
         }
     }
 
@@ -307,7 +308,7 @@ impl Ssd {
         (state.work, state.read_last) = (DieWork::Program, false);
         let done = arrived + self.spec.page_program.get() + collection;
         self.dies[die as usize].units = units;
-        shared.events.plan(done, front.index, Event::Die(die));
+        shared.events.plan(done, (front.index, Event::Die(die)));
     }
 
     /// What garbage collection and erasures cost this die beside a page of so many units.
@@ -339,7 +340,7 @@ impl Ssd {
                 // The register keeps the page until the channel has it; the die waits for that.
                 let bytes = u64::from(self.pages[read].bytes);
                 let end = self.over_channel(now, die, bytes);
-                shared.events.plan(end, front.index, Event::PageRead(read));
+                shared.events.plan(end, (front.index, Event::PageRead(read)));
             }
             DieWork::Program => self.programmed(now, die, front, shared),
             DieWork::Nothing => {}
@@ -364,7 +365,7 @@ impl Ssd {
         let page = self.pages.remove(read);
         self.dies[page.die as usize].work = DieWork::Nothing;
         let end = front.port.transfer(now, u64::from(page.bytes), &mut shared.links);
-        shared.events.plan(end, front.index, Event::PageAcross(page.slot));
+        shared.events.plan(end, (front.index, Event::PageAcross(page.slot)));
         self.go_on(now, page.die, front, shared);
     }
 

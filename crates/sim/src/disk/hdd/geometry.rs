@@ -3,8 +3,8 @@
 //! A zone's rate is its sustained rate, so that a "track" here is what passes the head in one revolution of reading on:
 //! head and track switches are folded into it, and reading straight on never loses a revolution.
 
-use crate::disk::events::Time;
 use crate::disk::spec::HddSpec;
+use crate::queue::Time;
 use domain::units::Bytes;
 
 /// A place on the disk.
