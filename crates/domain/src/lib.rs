@@ -9,10 +9,12 @@
 //! depends on it, and it depends on none of them.
 
 pub mod bench;
+pub mod bonnie;
 pub mod finding;
 pub mod inventory;
 pub mod lab;
 pub mod oltp;
+pub mod options;
 pub mod outcome;
 pub mod plan;
 pub mod published;

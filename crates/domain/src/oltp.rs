@@ -4,6 +4,7 @@
 //! It stands here, and not with the readers of studies, because three read it: whoever checks a study, whoever runs sysbench, and
 //! the simulation, which sees nothing but this crate. Options that a load leaves out have sysbench's own defaults.
 
+use crate::options::OptionError;
 use crate::outcome::Better;
 use crate::time::Nanos;
 use crate::units::{Bytes, Unit};
@@ -131,31 +132,12 @@ pub struct Oltp {
     pub network: Option<Network>,
 }
 
-/// Why options are no load.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OltpError {
-    /// The option.
-    pub option: String,
-    /// What is wrong with it, to be read on from its name, and what to write.
-    pub problem: String,
-    /// Whether it is no option of such a load at all.
-    pub unknown: bool,
-}
-
-impl std::fmt::Display for OltpError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "`{}` {}", self.option, self.problem)
-    }
-}
-
-impl std::error::Error for OltpError {}
-
 /// Looks at one option by itself.
 ///
 /// # Errors
 /// Where it is none, or its value is not of its kind.
-pub fn check(option: &str, value: &str) -> Result<(), OltpError> {
-    let wrong = |problem: String| OltpError { option: option.to_owned(), problem, unknown: false };
+pub fn check(option: &str, value: &str) -> Result<(), OptionError> {
+    let wrong = |problem: String| OptionError::wrong(option, problem);
     let whole = |least, most| number(value, least, most).map(drop).map_err(wrong);
     match option {
         "test" => test(value).map(drop).map_err(wrong),
@@ -171,11 +153,7 @@ pub fn check(option: &str, value: &str) -> Result<(), OltpError> {
         "period" => span(value, SHORTEST_PERIOD).map(drop).map_err(wrong),
         "think_time" | "network_delay" => span(value, Nanos::ZERO).map(drop).map_err(wrong),
         "network_bandwidth" => bandwidth(value).map(drop).map_err(wrong),
-        _ => Err(OltpError {
-            option: option.to_owned(),
-            problem: "is no option of sysbench that a study can set".to_owned(),
-            unknown: true,
-        }),
+        _ => Err(OptionError::unknown(option, "sysbench")),
     }
 }
 
@@ -184,13 +162,11 @@ impl Oltp {
     ///
     /// # Errors
     /// As [`check`]; and where `test` is missing, two options are the same one, or one needs another.
-    pub fn parse(options: &BTreeMap<String, String>) -> Result<Self, OltpError> {
+    pub fn parse(options: &BTreeMap<String, String>) -> Result<Self, OptionError> {
         for (option, value) in options {
             check(option, value)?;
         }
-        let wrong = |option: &str, problem: &str| {
-            Err(OltpError { option: option.to_owned(), problem: problem.to_owned(), unknown: false })
-        };
+        let wrong = |option: &str, problem: &str| Err(OptionError::wrong(option, problem));
         let given = |option: &str| options.get(option).map(String::as_str);
         let whole = |option: &str| given(option).and_then(|text| text.parse::<u64>().ok());
         let Some(test) = given("test").and_then(|text| test(text).ok()) else {

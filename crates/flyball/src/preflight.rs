@@ -112,15 +112,22 @@ pub fn on_a_host(study: &Study) -> Result<()> {
 /// # Errors
 /// [`Usage`] where only the simulation knows one of its tools.
 pub fn on_a_real_kernel(study: &Study) -> Result<()> {
-    let Some(workload) = study.workloads.iter().find(|workload| workload.tool == Tool::Sysbench) else {
+    let Some(workload) = study.workloads.iter().find(|workload| is_simulated_only(&workload.tool)) else {
         return Ok(());
     };
     Err(Usage(format!(
-        "cannot run the study `{}` here: its workload `{}` has the tool `sysbench`, which only the simulation knows so far; run it with \
+        "cannot run the study `{}` here: its workload `{}` has the tool `{}`, which only the simulation knows so far; run it with \
          `flyball run STUDY --on sim`",
-        study.name, workload.name
+        study.name,
+        workload.name,
+        workload.tool.name()
     ))
     .into())
+}
+
+/// Tools that no driver runs.
+fn is_simulated_only(tool: &Tool) -> bool {
+    matches!(tool, Tool::Sysbench | Tool::Bonnie)
 }
 
 /// A layer whose devices only a lab machine has.
@@ -143,7 +150,7 @@ fn mistakes(plan: &Plan) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for cell in &plan.cells {
         // Whoever read the study has looked at them; there is no command that only the simulation knows.
-        let is_command = cell.workload.tool != Tool::Sysbench;
+        let is_command = !is_simulated_only(&cell.workload.tool);
         let job = Job { workload: &cell.workload, target, raw: Path::new("/") };
         if is_command && let Err(error) = tools::invocation(&job) {
             found.insert(format!("workload `{}`: {error}", cell.workload.name));

@@ -40,8 +40,9 @@ pub(crate) fn names<'a>(report: &Report<'a>) -> BTreeSet<&'a str> {
 }
 
 /// Programs and drivers that write themselves small.
-const SMALL_NAMES: [&str; 13] = [
+const SMALL_NAMES: [&str; 14] = [
     "bfq",
+    "bonnie",
     "cpufreq",
     "cpuidle",
     "dd",

@@ -4,6 +4,7 @@ use super::node::{Node, Section, listed, nearest};
 use super::{is_name, options, published, stack};
 use crate::tools::{SHARED_METRICS, dd, fio, shared_metric};
 use domain::Study;
+use domain::bonnie::{self, Bonnie};
 use domain::lab::ENERGY_MODELLED;
 use domain::oltp::{self, Oltp};
 use domain::outcome::Better;
@@ -79,6 +80,11 @@ fn has_its_target(study: &Study, workload: &Workload, root: &Section) {
             "{tool} needs something to read or write; add `[target]` with `file = \"256MiB\"`"
         ));
     }
+    if workload.tool == Tool::Bonnie && !matches!(study.target, Target::File(_)) {
+        workload_node(root, &workload.name).refuse_key(
+            "makes files beside that of the target, whose folder says where; add `[target]` with `file = \"1MiB\"`",
+        );
+    }
 }
 
 fn has_its_options(workload: &Workload, root: &Section) {
@@ -126,6 +132,7 @@ pub(super) fn reported<'s>(study: &Study, workload: &'s Workload) -> Vec<&'s str
         Tool::Fio => SHARED_METRICS.iter().map(|(name, ..)| *name).collect(),
         Tool::Dd => dd::METRICS.to_vec(),
         Tool::Sysbench => oltp::METRICS.iter().map(|(name, ..)| *name).collect(),
+        Tool::Bonnie => bonnie::METRICS.iter().map(|(name, ..)| *name).collect(),
         // Of every command it is known how long it ran.
         Tool::Command { metrics, .. } => metrics
             .iter()
@@ -239,14 +246,14 @@ fn changes_its_workloads(study: &Study, factor: &Factor, root: &Section) {
             Tool::Command { argv, .. } => {
                 argv.iter().any(|a| placeholders(a).contains(&factor.name.as_str()))
             }
-            Tool::Fio | Tool::Dd | Tool::Sysbench => sets_options,
+            Tool::Fio | Tool::Dd | Tool::Sysbench | Tool::Bonnie => sets_options,
         };
         if changes_the_machine || changes {
             continue;
         }
         let help = match &workload.tool {
             Tool::Command { .. } => format!("put `{{{}}}` into its `argv`", factor.name),
-            Tool::Fio | Tool::Dd | Tool::Sysbench => {
+            Tool::Fio | Tool::Dd | Tool::Sysbench | Tool::Bonnie => {
                 "give the factor an `option`, a `setting` or a part of the `stack`".to_owned()
             }
         };
@@ -331,7 +338,7 @@ fn cells_are_possible(study: &Study, plan: Result<Plan, PlanError>, root: &Secti
         let problem = match cell.workload.tool {
             Tool::Fio => fio_reaches_beyond(cell, target),
             Tool::Dd => dd_reaches_beyond(cell, target),
-            Tool::Sysbench | Tool::Command { .. } => None,
+            Tool::Sysbench | Tool::Bonnie | Tool::Command { .. } => None,
         };
         if let Some(problem) = problem.filter(|_| !refused.contains(&&cell.workload.name)) {
             refused.push(&cell.workload.name);
@@ -341,11 +348,17 @@ fn cells_are_possible(study: &Study, plan: Result<Plan, PlanError>, root: &Secti
     }
 }
 
-/// What sysbench is asked for has to make a load in each cell: an option may need another, which a factor may set.
+/// What sysbench and bonnie are asked for has to make a load in each cell: an option may need another, which a factor may set.
 fn loads_are_whole(plan: &Plan, root: &Section) {
     let mut refused = BTreeSet::new();
-    for cell in plan.cells.iter().filter(|cell| cell.workload.tool == Tool::Sysbench) {
-        let Err(error) = Oltp::parse(&cell.workload.options) else { continue };
+    for cell in &plan.cells {
+        let options = &cell.workload.options;
+        let error = match cell.workload.tool {
+            Tool::Sysbench => Oltp::parse(options).err(),
+            Tool::Bonnie => Bonnie::parse(options).err(),
+            Tool::Fio | Tool::Dd | Tool::Command { .. } => None,
+        };
+        let Some(error) = error else { continue };
         if refused.insert(&cell.workload.name) {
             let node = below(workload_node(root, &cell.workload.name), &["options"]);
             node.refuse_key(format!("in the cell `{}`, {error}", cell.id));

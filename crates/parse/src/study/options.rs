@@ -1,10 +1,11 @@
-//! Options of fio and sysbench and operands of dd in a study: read as they stand, and refused where the tool's own list does
-//! ([`crate::tools::fio::options`], [`crate::tools::dd::options`], [`domain::oltp`]).
+//! Options of fio, sysbench and bonnie and operands of dd in a study: read as they stand, and refused where the tool's own list does
+//! ([`crate::tools::fio::options`], [`crate::tools::dd::options`], [`domain::oltp`], [`domain::bonnie`]).
 
 use super::node::{Node, nearest};
 use crate::tools::{Refusal, dd, fio};
-use domain::oltp;
+use domain::options::OptionError;
 use domain::study::Tool;
+use domain::{bonnie, oltp};
 use std::collections::BTreeMap;
 
 /// Options by name, as the tool takes them.
@@ -31,11 +32,10 @@ pub(super) fn refusal(tool: &Tool, option: &str, value: &str) -> Option<String> 
         Tool::Fio => (fio::options::check(option, value), nearest(option, fio::options::names())),
         Tool::Dd => (dd::options::check(option, value), nearest(option, dd::options::NAMES)),
         Tool::Sysbench => {
-            let checked = oltp::check(option, value).map_err(|error| match error.unknown {
-                true => Refusal::Unknown { tool: "sysbench" },
-                false => Refusal::Value(error.problem),
-            });
-            (checked, nearest(option, oltp::OPTIONS))
+            (oltp::check(option, value).map_err(refused("sysbench")), nearest(option, oltp::OPTIONS))
+        }
+        Tool::Bonnie => {
+            (bonnie::check(option, value).map_err(refused("bonnie")), nearest(option, bonnie::OPTIONS))
         }
         Tool::Command { .. } => return None,
     };
@@ -45,4 +45,12 @@ pub(super) fn refusal(tool: &Tool, option: &str, value: &str) -> Option<String> 
         (Refusal::Unknown { tool }, None) => format!("{refusal}; see docs/STUDY-FORMAT.md and `man {tool}`"),
         _ => refusal.to_string(),
     })
+}
+
+/// A refusal of an option that the study's own words know.
+fn refused(tool: &'static str) -> impl Fn(OptionError) -> Refusal {
+    move |error| match error.unknown {
+        true => Refusal::Unknown { tool },
+        false => Refusal::Value(error.problem),
+    }
 }

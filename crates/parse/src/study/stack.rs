@@ -281,11 +281,22 @@ impl<'a> Check<'_, 'a> {
 
     /// The folder is that of a file, which a block device has not.
     fn folder_is_there(&self, cell: &Cell, stack: &Stack, said: &mut BTreeSet<(String, String)>) {
-        let Tool::Command { argv, .. } = &cell.workload.tool else { return };
         if stack.ends_in_a_filesystem() {
             return;
         }
-        let node = below(workload_node(self.root, &cell.workload.name), &["argv"]);
+        let workload = workload_node(self.root, &cell.workload.name);
+        let argv = match &cell.workload.tool {
+            Tool::Command { argv, .. } => argv,
+            Tool::Bonnie if said.insert((workload.path.clone(), String::new())) => {
+                return workload.refuse_key(format!(
+                    "makes files of its own, and in the cell `{}` the stack ends in a block device; end it in a filesystem, or name \
+                     the workloads of the factor that changes it",
+                    cell.id
+                ));
+            }
+            _ => return,
+        };
+        let node = below(workload, &["argv"]);
         for (item, argument) in node.items_if_any().iter().zip(argv) {
             if placeholders(argument).contains(&"folder") && said.insert((item.path.clone(), String::new())) {
                 item.refuse(format!(

@@ -122,6 +122,45 @@ fn sysbench_options_are_checked_alone_and_together() {
     assert!(parse(&format!("{OLTP}{of_a_factor}")).is_ok());
 }
 
+/// A study of a filesystem: the files are bonnie's own.
+const BONNIE: &str = "flyball = 1\nname = \"s\"\nquestion = \"q\"\n[measure]\nmetric = \"block_write\"\n[target]\nfile = \"1MiB\"\n[workload.w]\ntool = \"bonnie\"\n";
+
+#[test]
+fn bonnie_has_metrics_for_each_phase_and_a_folder_to_write_in() {
+    let options = "options = { size = \"1000MiB\", ram = \"256MiB\", chunk = \"16k\", per_char = false }\n";
+    let study = parse(&format!("{BONNIE}{options}")).unwrap();
+    assert_eq!((&study.workloads[0].tool, &study.workloads[0].options["per_char"][..]), (&Tool::Bonnie, "0"));
+    check(
+        &format!("{}{options}", BONNIE.replace("[target]\nfile = \"1MiB\"\n", "")),
+        expect![[r#"
+            line 6, column 11: `workload.w`: makes files beside that of the target, whose folder says where; add `[target]` with `file = "1MiB"`
+        "#]],
+    );
+    check(
+        &format!(
+            "{BONNIE}options = {{ size = \"100MiB\", ram = \"256MiB\", seeker = 3, chunk = \"12k\" }}\n"
+        ),
+        expect![[r#"
+            line 10, column 46: `workload.w.options.seeker`: is no option of bonnie that a study can set; did you mean `seekers`?
+            line 10, column 58: `workload.w.options.chunk`: is `12k`; write a power of two such as `"8k"`, from 256 B to 1 MiB
+        "#]],
+    );
+    check(
+        &format!(
+            "{BONNIE}options = {{ size = \"100MiB\" }}\n[factor.ram]\noption = \"ram\"\nlevels = [\"10MiB\", \"64MiB\"]\n"
+        ),
+        expect![[r#"
+            line 10, column 1: `workload.w.options`: in the cell `w_64MiB`, `size` is 100 MiB, less than twice the memory of 64 MiB, so that much of it would stay in memory; make it larger, or `ram` smaller (0: it is not looked at)
+        "#]],
+    );
+    check(
+        &format!("{BONNIE}[stack.disk]\nkind = \"devices\"\nloop = \"64MiB\"\n"),
+        expect![[r#"
+            line 8, column 11: `workload.w`: makes files of its own, and in the cell `w` the stack ends in a block device; end it in a filesystem, or name the workloads of the factor that changes it
+        "#]],
+    );
+}
+
 #[test]
 fn settings_are_the_same_with_and_without_quotes() {
     let study = study(&format!(
@@ -329,10 +368,10 @@ fn there_is_a_workload_and_a_tool() {
     "#]],
     );
     check_after_head(
-        "[workload.w]\n[workload.v]\ntool = \"bonnie\"\n[workload.\"a b\"]\ntool = \"dd\"\n",
+        "[workload.w]\n[workload.v]\ntool = \"iozone\"\n[workload.\"a b\"]\ntool = \"dd\"\n",
         expect![[r#"
             line 5, column 11: `workload.w.tool`: missing; write `tool = "fio"`
-            line 7, column 8: `workload.v.tool`: there is no tool `bonnie`; write `fio`, `dd`, `sysbench` or `command`
+            line 7, column 8: `workload.v.tool`: there is no tool `iozone`; write `fio`, `dd`, `sysbench`, `bonnie` or `command`
             line 8, column 11: `workload."a b"`: `a b` is not a name; use 1 to 64 letters, digits, `-` and `_`
         "#]],
     );
@@ -786,8 +825,16 @@ fn the_reference_names_each_shared_metric_and_refused_option() {
     for name in of_sysbench {
         assert!(reference.contains(&format!("`{name}`")), "{name}");
     }
-    let quoted =
-        domain::oltp::Test::ALL.map(domain::oltp::Test::name).into_iter().chain(domain::oltp::RAND_TYPES);
+    let bonnie =
+        domain::bonnie::METRICS.iter().map(|(name, ..)| *name).filter(|name| !name.starts_with("cpu_"));
+    for name in domain::bonnie::OPTIONS.into_iter().chain(bonnie) {
+        assert!(reference.contains(&format!("`{name}`")), "{name}");
+    }
+    let quoted = domain::oltp::Test::ALL
+        .map(domain::oltp::Test::name)
+        .into_iter()
+        .chain(domain::oltp::RAND_TYPES)
+        .chain(domain::bonnie::Flavour::ALL.map(domain::bonnie::Flavour::name));
     for name in quoted {
         assert!(reference.contains(&format!("`\"{name}\"`")), "{name}");
     }

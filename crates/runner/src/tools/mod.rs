@@ -4,6 +4,7 @@
 //! would write anywhere but to the target and the trial's own folder, or run another program: a study file is
 //! somebody's text, and it runs as root.
 
+mod bonnie;
 mod command;
 mod dd;
 mod fio;
@@ -56,6 +57,7 @@ fn driver(tool: &Tool) -> &'static Driver {
         Tool::Fio => &fio::DRIVER,
         Tool::Dd => &dd::DRIVER,
         Tool::Sysbench => &sysbench::DRIVER,
+        Tool::Bonnie => &bonnie::DRIVER,
         Tool::Command { .. } => &command::DRIVER,
     }
 }

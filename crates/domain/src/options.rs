@@ -1,0 +1,34 @@
+//! What is wrong with an option of a workload, where this crate knows the tool's options ([`crate::oltp`],
+//! [`crate::bonnie`]).
+
+/// Why options are no load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OptionError {
+    /// The option.
+    pub option: String,
+    /// What is wrong with it, to be read on from its name, and what to write.
+    pub problem: String,
+    /// Whether it is no option of such a load at all.
+    pub unknown: bool,
+}
+
+impl OptionError {
+    /// A value, or a combination, that makes no load.
+    pub fn wrong(option: &str, problem: impl Into<String>) -> Self {
+        Self { option: option.to_owned(), problem: problem.into(), unknown: false }
+    }
+
+    /// No option of this tool.
+    pub fn unknown(option: &str, tool: &str) -> Self {
+        let problem = format!("is no option of {tool} that a study can set");
+        Self { option: option.to_owned(), problem, unknown: true }
+    }
+}
+
+impl std::fmt::Display for OptionError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}` {}", self.option, self.problem)
+    }
+}
+
+impl std::error::Error for OptionError {}
