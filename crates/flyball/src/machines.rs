@@ -8,7 +8,10 @@ use governors::KernelVersion;
 use lab::disk_server;
 use sim::assemble::Models;
 use sim::disk::{DiskSpec, LinkSpec};
+use sim::load::{Trace, read_trace};
 use sim::machine::{MachineSpec, PState};
+use std::fs::File;
+use std::io::BufReader;
 use std::path::Path;
 
 macro_rules! shipped {
@@ -20,7 +23,6 @@ macro_rules! shipped {
 /// The shipped machines: name and file.
 pub const SHIPPED: &[(&str, &str)] = shipped![
     "lab",
-    "lab-unpaced",
     "lab-unpaced",
     "p4-2002",
     "pentium4-2800",
@@ -105,7 +107,7 @@ fn pstate(state: &domain::lab::PState) -> PState {
     PState { frequency: state.frequency, busy_watts: state.busy_watts, idle_watts: state.idle_watts }
 }
 
-/// Disks and links, seen from a folder.
+/// Disks, links and traces, seen from a folder.
 pub struct Shelf<'a>(pub &'a Path);
 
 impl Models for Shelf<'_> {
@@ -115,5 +117,12 @@ impl Models for Shelf<'_> {
 
     fn link(&self, name: &str) -> Result<LinkSpec, String> {
         disk_server::load_link(name, self.0).map_err(|error| error.to_string())
+    }
+
+    fn trace(&self, file: &str) -> Result<Trace, String> {
+        let path = self.0.join(file);
+        let because = |why: String| format!("cannot read the trace `{}`: {why}", path.display());
+        let opened = File::open(&path).map_err(|error| because(error.to_string()))?;
+        read_trace(BufReader::new(opened)).map_err(|error| because(error.to_string()))
     }
 }

@@ -10,7 +10,7 @@ use domain::lab::ENERGY_MODELLED;
 use domain::plan::Plan;
 use domain::setting::SettingRequest;
 use domain::stack::{DraftLayer, Part};
-use domain::study::{Study, Target, Tool};
+use domain::study::{Study, Target, Tool, Workload};
 use domain::units::Bytes;
 use machine::LocalMachine;
 use machine::claims::{ClaimError, open_claimed};
@@ -112,22 +112,28 @@ pub fn on_a_host(study: &Study) -> Result<()> {
 /// # Errors
 /// [`Usage`] where only the simulation knows one of its tools.
 pub fn on_a_real_kernel(study: &Study) -> Result<()> {
-    let Some(workload) = study.workloads.iter().find(|workload| is_simulated_only(&workload.tool)) else {
+    let Some(workload) = study.workloads.iter().find(|workload| is_simulated_only(workload)) else {
         return Ok(());
     };
+    let what = match workload.tool {
+        Tool::Fio => "replays a trace (`read_iolog`)".to_owned(),
+        ref tool => format!("has the tool `{}`", tool.name()),
+    };
     Err(Usage(format!(
-        "cannot run the study `{}` here: its workload `{}` has the tool `{}`, which only the simulation knows so far; run it with \
+        "cannot run the study `{}` here: its workload `{}` {what}, which only the simulation knows so far; run it with \
          `flyball run STUDY --on sim`",
-        study.name,
-        workload.name,
-        workload.tool.name()
+        study.name, workload.name,
     ))
     .into())
 }
 
-/// Tools that no driver runs.
-fn is_simulated_only(tool: &Tool) -> bool {
-    matches!(tool, Tool::Sysbench | Tool::Bonnie)
+/// Loads that no driver runs.
+fn is_simulated_only(workload: &Workload) -> bool {
+    match workload.tool {
+        Tool::Sysbench | Tool::Bonnie => true,
+        Tool::Fio => workload.options.contains_key("read_iolog"),
+        Tool::Dd | Tool::Command { .. } => false,
+    }
 }
 
 /// A layer whose devices only a lab machine has.
@@ -150,7 +156,7 @@ fn mistakes(plan: &Plan) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for cell in &plan.cells {
         // Whoever read the study has looked at them; there is no command that only the simulation knows.
-        let is_command = !is_simulated_only(&cell.workload.tool);
+        let is_command = !is_simulated_only(&cell.workload);
         let job = Job { workload: &cell.workload, target, raw: Path::new("/") };
         if is_command && let Err(error) = tools::invocation(&job) {
             found.insert(format!("workload `{}`: {error}", cell.workload.name));

@@ -200,3 +200,81 @@ fn a_fit_is_judged_by_rows_that_it_has_not_seen() {
     let error = place.fails(2, &["sim", "calibrate", &study, "--hold-out", "governor=none"]);
     assert!(error.contains("`none`"), "{error}");
 }
+
+/// A trace of one device, replayed on a hard disk: when it was asked for, or at once.
+const REPLAYED: &str = r#"
+flyball = 1
+name = "replayed"
+question = "How long does a recorded load take?"
+
+[sim]
+machine = "wd-green-server"
+
+[stack.disk]
+kind = "devices"
+loop = "4GiB"
+
+[workload.load]
+tool = "fio"
+options = { read_iolog = "load.txt", ioengine = "libaio", direct = true, iodepth = 4 }
+
+[factor.stall]
+option = "replay_no_stall"
+levels = [false, true]
+
+[measure]
+metric = "elapsed"
+repeats = 1
+"#;
+
+#[test]
+fn a_recorded_trace_is_replayed_in_its_time_or_as_fast_as_the_disk_goes() {
+    let place = Place::new();
+    let study = place.study("replayed", REPLAYED);
+    let iolog: String = (0..200)
+        .map(|n| {
+            format!(
+                "{} f {} {} 4096\n",
+                n * 50_000,
+                if n % 2 == 0 { "read" } else { "write" },
+                n * 8_388_608_u64
+            )
+        })
+        .collect();
+    let blkparse: String = (0..200)
+        .map(|n| format!("8,0 0 {n} {}.{:09} 1 Q R {} + 8 [x]\n", n / 20, n % 20 * 50_000_000, n * 16_384))
+        .collect();
+    for trace in [format!("fio version 3 iolog\n0 f add\n0 f open\n{iolog}"), blkparse] {
+        std::fs::write(place.path("load.txt"), trace).unwrap();
+        let text = place.ok(&["run", &study, "--on", "sim", "--new", "--seed", "1", "--json"]);
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let elapsed = |cell: &str| {
+            let cells = report["cells"].as_array().unwrap();
+            let cell = cells.iter().find(|c| c["cell"].as_str().unwrap().ends_with(cell)).unwrap();
+            cell["median"].as_f64().unwrap()
+        };
+        let (stalling, at_once) = (elapsed("false"), elapsed("true"));
+        eprintln!("in its time {stalling} s, at once {at_once} s");
+        // The last request comes after 9.95 s, and takes some milliseconds.
+        assert!((9.95..10.05).contains(&stalling) && at_once < 5.0, "{stalling} {at_once}");
+    }
+    let wrong = [
+        ("fio version 3 iolog\n0 f add\n0 f open\n0 f trim 0 4096\n", "line 4 of the trace"),
+        (
+            "fio version 3 iolog\n0 f add\n0 f open\n0 f read 409600000000000 4096\n",
+            "make the target as large",
+        ),
+        ("fio version 3 iolog\n0 f add\n0 f open\n0 f read 1000 4096\n", "no whole sectors"),
+        ("8,0 0 1 0.0 1 Q R 0 + 8 [x]\n8,16 0 1 0.1 1 Q R 0 + 8 [x]\n", "it is of 2 files or devices"),
+    ];
+    for (trace, told) in wrong {
+        std::fs::write(place.path("load.txt"), trace).unwrap();
+        let output = place.flyball(&["run", &study, "--on", "sim", "--new"]).output().unwrap();
+        let said = support::stderr(&output);
+        assert!(said.contains(told), "{said}");
+    }
+    let output = place.flyball(&["run", &study]).output().unwrap();
+    assert!(
+        support::stderr(&output).contains("replays a trace (`read_iolog`), which only the simulation knows")
+    );
+}

@@ -10,6 +10,7 @@ use crate::block::Scheduler;
 use crate::core::Core;
 use crate::cpu::{Cpus, CpusSpec, PowerModel, PowerState};
 use crate::disk::{Bank, DiskSpec, LinkSpec};
+use crate::load::Trace;
 use crate::machine::MachineSpec;
 use crate::world::World;
 use domain::Study;
@@ -31,6 +32,11 @@ pub trait Models {
     /// # Errors
     /// Why there is none: a sentence that names it.
     fn link(&self, name: &str) -> Result<LinkSpec, String>;
+    /// A recorded trace of requests.
+    ///
+    /// # Errors
+    /// Why there is none: a sentence that names it.
+    fn trace(&self, file: &str) -> Result<Trace, String>;
 }
 
 /// What is to be simulated.

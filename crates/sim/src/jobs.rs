@@ -29,17 +29,19 @@ pub struct Ask {
     pub fua: bool,
     /// A flush of the data alone (`fdatasync(2)`).
     pub data_only: bool,
+    /// Not before this time.
+    pub not_before: Time,
 }
 
 impl Ask {
     /// A read or write past the page cache.
     pub const fn direct(op: Op, offset: u64, len: u64) -> Self {
-        Self { op, offset, len, direct: true, fua: false, data_only: false }
+        Self { op, offset, len, direct: true, fua: false, data_only: false, not_before: 0 }
     }
 
     /// `fsync(2)`, or `fdatasync(2)`.
     pub const fn flush(data_only: bool) -> Self {
-        Self { op: Op::Flush, offset: 0, len: 0, direct: false, fua: false, data_only }
+        Self { op: Op::Flush, offset: 0, len: 0, direct: false, fua: false, data_only, not_before: 0 }
     }
 }
 
@@ -212,10 +214,11 @@ impl Jobs {
             core.cpus.waits_for_disk(job.thread, job.spec.sleeps_on_disk);
             return;
         }
-        if core.now < job.due {
+        let due = job.next.map_or(job.due, |next| job.due.max(next.not_before));
+        if core.now < due {
             job.waits = Waits::ForTime;
             core.cpus.waits_for_disk(job.thread, false);
-            core.at(job.due, me, token(STARTED));
+            core.at(due, me, token(STARTED));
             return;
         }
         job.waits = Waits::No;

@@ -292,6 +292,7 @@ impl<'a> Ahead<'a> {
 
     /// Simulates one after the other, not further ahead than there is room for.
     fn work(&self, simulate: impl Fn(&TrialKey, &Cell) -> Outcome) {
+        let _ending = EndsWhenPanicking(self);
         loop {
             let room = |state: &mut State| !state.ended && state.next >= state.asked + self.workers * AHEAD;
             let waiting = self.changed.wait_while(self.state(), room);
@@ -313,7 +314,7 @@ impl<'a> Ahead<'a> {
         state.asked = state.asked.max(place + 1);
         state.done.retain(|done, _| self.wanted[place..].iter().any(|(wanted, _)| wanted == done));
         self.changed.notify_all();
-        let missing = |state: &mut State| !state.done.contains_key(key);
+        let missing = |state: &mut State| !state.ended && !state.done.contains_key(key);
         let mut state = self.changed.wait_while(state, missing).unwrap_or_else(PoisonError::into_inner);
         state.done.remove(key)
     }
@@ -321,6 +322,17 @@ impl<'a> Ahead<'a> {
     fn end(&self) {
         self.state().ended = true;
         self.changed.notify_all();
+    }
+}
+
+/// Whoever waits for a worker that panics simulates the trial itself, and says what is wrong.
+struct EndsWhenPanicking<'a, 'b>(&'a Ahead<'b>);
+
+impl Drop for EndsWhenPanicking<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.end();
+        }
     }
 }
 

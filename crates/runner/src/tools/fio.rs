@@ -54,6 +54,9 @@ fn escaped(target: &Path) -> String {
 }
 
 fn check(key: &str, value: &str) -> Result<(), Error> {
+    if key == "read_iolog" {
+        return Err(refuse(key, value, "only the simulation replays a trace so far; add `--on sim`"));
+    }
     options::check(key, value).map_err(|refusal| refuse(key, value, &format!("it {refusal}; see fio(1)")))
 }
 

@@ -5,7 +5,10 @@ use crate::assemble::{self, Ground, Order};
 use crate::cpu::Cost;
 use crate::disk::Op;
 use crate::jobs::{Ask, Asks, JobSpec};
-use crate::load::{self, Caching, DdLoad, DdRequests, Engine, FioJob, LoadError, Pace, Stream, SyncedWrites};
+use crate::load::{
+    self, Caching, DdLoad, DdRequests, Engine, FioJob, LoadError, Pace, Replay, Stream, SyncedWrites,
+    TraceAction,
+};
 use crate::oltp::{self, OltpSpec};
 use crate::queue::Time;
 use domain::bench::BenchError;
@@ -45,7 +48,7 @@ pub(super) fn of(order: &Order<'_>, ground: Ground) -> Result<Load, BenchError> 
     match &workload.tool {
         Tool::Fio => {
             let job = FioJob::parse(&workload.options, size).map_err(unsupported)?;
-            Ok(Load::Jobs(fio(order, &job)?, Reports::Fio))
+            Ok(Load::Jobs(fio(order, ground, &job)?, Reports::Fio))
         }
         Tool::Dd => {
             let dd = DdLoad::parse(&workload.options, size).map_err(unsupported)?;
@@ -168,7 +171,7 @@ fn job(order: &Order<'_>, name: &str) -> JobSpec {
     }
 }
 
-fn fio(order: &Order<'_>, fio: &FioJob) -> Result<Vec<Job>, BenchError> {
+fn fio(order: &Order<'_>, ground: Ground, fio: &FioJob) -> Result<Vec<Job>, BenchError> {
     let refuse =
         |what: &str| Err(BenchError::Unsupported(format!("the simulation does not model fio's {what}")));
     let depth = &fio.depth;
@@ -205,11 +208,77 @@ fn fio(order: &Order<'_>, fio: &FioJob) -> Result<Vec<Job>, BenchError> {
     };
     let manner =
         Manner { direct: fio.caching == Caching::Direct, fua: fio.synced_writes != SyncedWrites::No };
+    if let Some(replay) = &fio.replay {
+        let asks = replayed(order, ground, replay, manner, start)?;
+        let job = || (spec.clone(), Box::new(Replayed(asks.clone().into_iter())) as Box<dyn Asks>);
+        return Ok((0..fio.jobs).map(|_| job()).collect());
+    }
     let jobs = (0..fio.jobs).map(|number| {
         let asks = FioAsks { stream: Stream::new(fio, number, order.seed), manner };
         (spec.clone(), Box::new(asks) as Box<dyn Asks>)
     });
     Ok(jobs.collect())
+}
+
+/// What requests to a device are whole multiples of, in bytes.
+const SECTOR: u64 = 512;
+
+/// What a recorded trace asks for, one after the other and each in its time.
+fn replayed(
+    order: &Order<'_>,
+    ground: Ground,
+    replay: &Replay,
+    manner: Manner,
+    start: Time,
+) -> Result<Vec<Ask>, BenchError> {
+    let file = &replay.file;
+    let refuse =
+        |why: String| Err(BenchError::Unsupported(format!("cannot replay the trace `{file}`: {why}")));
+    let trace = order.models.trace(file).map_err(BenchError::Unsupported)?;
+    if let [one, another, ..] = &trace.files[..] {
+        return refuse(format!(
+            "it is of {} files or devices, such as `{one}` and `{another}`, and a load has one target; keep the lines of one of them",
+            trace.files.len()
+        ));
+    }
+    let last = trace.requests.iter().max_by_key(|request| request.offset.get() + request.len.get());
+    if let Some(last) = last.filter(|r| r.offset.get() + r.len.get() > ground.size) {
+        return refuse(format!(
+            "it asks for {} at {}, and the target is {}; make the target as large as what was traced",
+            last.len,
+            last.offset,
+            Bytes::new(ground.size)
+        ));
+    }
+    let odd = trace.requests.iter().find(|r| !(r.offset.get() | r.len.get()).is_multiple_of(SECTOR));
+    if let Some(odd) = odd.filter(|_| !ground.is_file || manner.direct) {
+        return refuse(format!(
+            "it asks for {} bytes at {}, which are no whole sectors",
+            odd.len.get(),
+            odd.offset.get()
+        ));
+    }
+    let time = |at: Nanos| start + (u128::from(at.get()) * u128::from(replay.scale_percent) / 100) as Time;
+    let asks = trace.requests.iter().map(|request| {
+        let not_before = if replay.stalls { time(request.at) } else { 0 };
+        let (offset, len) = (request.offset.get(), request.len.get());
+        let io = |op, fua| Ask { op, offset, len, direct: manner.direct, fua, data_only: false, not_before };
+        match request.action {
+            TraceAction::Read => io(Op::Read, false),
+            TraceAction::Write { fua } => io(Op::Write, fua || manner.fua),
+            TraceAction::Sync | TraceAction::Flush => Ask { not_before, ..Ask::flush(false) },
+            TraceAction::DataSync => Ask { not_before, ..Ask::flush(true) },
+        }
+    });
+    Ok(asks.collect())
+}
+
+struct Replayed(std::vec::IntoIter<Ask>);
+
+impl Asks for Replayed {
+    fn next(&mut self) -> Option<Ask> {
+        self.0.next()
+    }
 }
 
 fn copy(order: &Order<'_>, dd: &DdLoad) -> Job {
@@ -229,7 +298,7 @@ impl Manner {
     fn of(self, ask: load::Ask) -> Ask {
         let op = if ask.write { Op::Write } else { Op::Read };
         let (offset, len) = (ask.offset.get(), ask.len.get());
-        Ask { op, offset, len, direct: self.direct, fua: self.fua && ask.write, data_only: false }
+        Ask { fua: self.fua && ask.write, direct: self.direct, ..Ask::direct(op, offset, len) }
     }
 }
 

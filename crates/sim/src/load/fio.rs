@@ -206,6 +206,19 @@ pub struct FioJob {
     pub ramp: Nanos,
     /// What random numbers grow from.
     pub seeding: Seeding,
+    /// A recorded trace that is replayed in place of all that says what to ask for.
+    pub replay: Option<Replay>,
+}
+
+/// How a recorded trace is replayed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replay {
+    /// Where it is (`read_iolog`), from the study's folder.
+    pub file: String,
+    /// Whether requests wait for their times (without `replay_no_stall`).
+    pub stalls: bool,
+    /// Their distances, in percent of those in the trace (`replay_time_scale`).
+    pub scale_percent: u64,
 }
 
 /// Options that change only what is written, reported or logged. What is written matters to devices that compress, and
@@ -377,7 +390,18 @@ fn parse_job(options: &mut Options<'_>, units: Units, target: Bytes) -> Result<F
         })?,
         ramp: options.or(&["ramp_time"], Nanos::ZERO, |value| value.time(SECONDS))?,
         seeding: seeding(options)?,
+        replay: replay(options)?,
     })
+}
+
+fn replay(options: &mut Options<'_>) -> Result<Option<Replay>, LoadError> {
+    let Some(file) = options.take(&["read_iolog"])? else { return Ok(None) };
+    let stalls = !options.or(&["replay_no_stall"], false, Value::flag)?;
+    let scale_percent = options.or(&["replay_time_scale"], 100, |value| match value.whole::<u64>()? {
+        scale @ 1..=10_000 => Ok(scale),
+        _ => Err(value.refuse("1 to 10000 percent are wanted")),
+    })?;
+    Ok(Some(Replay { file: file.text.to_owned(), stalls, scale_percent }))
 }
 
 /// What `rw` says before its colon.

@@ -12,14 +12,16 @@ mod value;
 
 pub use dd::{Copied, DdLoad, DdRequests};
 pub use fio::{
-    Advice, Caching, Depth, Ending, Engine, FioJob, Pace, PerDirection, Rate, Seeding, SyncedWrites, Syncs,
-    Think, ThinkAfter,
+    Advice, Caching, Depth, Ending, Engine, FioJob, Pace, PerDirection, Rate, Replay, Seeding, SyncedWrites,
+    Syncs, Think, ThinkAfter,
 };
 pub use offsets::{
     Access, Ask, BlockSizes, Coverage, Distribution, Mix, Pattern, PatternSpec, RunOf, Span, Zone,
 };
 pub use stream::{Step, Stream};
-pub use trace::{BlkEvent, Trace, TraceAction, TraceError, TraceRequest, read_blkparse, read_iolog};
+pub use trace::{
+    BlkEvent, Trace, TraceAction, TraceError, TraceRequest, read as read_trace, read_blkparse, read_iolog,
+};
 
 use thiserror::Error;
 

@@ -125,6 +125,18 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
+/// Reads a trace of either kind, told by how it begins; of blkparse's events, what was asked for.
+///
+/// # Errors
+/// As [`read_iolog`] and [`read_blkparse`].
+pub fn read(mut reader: impl BufRead) -> Result<Trace, TraceError> {
+    let head = reader.fill_buf().map_err(|source| TraceError::Read { line: 1, source })?;
+    match head.starts_with(b"fio version") {
+        true => read_iolog(reader),
+        false => read_blkparse(reader, BlkEvent::Queued),
+    }
+}
+
 /// Reads an iolog of fio, version 2 or 3. Files are added, opened and closed as fio demands it; trims are not modelled.
 ///
 /// # Errors

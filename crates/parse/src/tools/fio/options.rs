@@ -30,7 +30,7 @@ const CHANGES: &str = "it changes more of the machine than the target";
 
 /// What is refused with a reason, which is worth more than "unknown". What is neither here nor in [`names`] is
 /// refused all the same.
-pub const REFUSED: [(&str, &str); 52] = [
+pub const REFUSED: [(&str, &str); 51] = [
     ("filename", TARGET),
     ("filename_format", TARGET),
     ("directory", TARGET),
@@ -71,7 +71,6 @@ pub const REFUSED: [(&str, &str); 52] = [
     ("create_on_open", FILES),
     ("fallocate", FILES),
     ("lockfile", FILES),
-    ("read_iolog", OTHERS),
     ("replay_redirect", OTHERS),
     ("merge_blktrace_file", OTHERS),
     ("verify_state_load", OTHERS),
