@@ -49,7 +49,7 @@ pub enum Command {
     Check(Check),
     /// Show the machine: CPUs, frequency policies, idle states, arrays, filesystems, devices
     Inspect(Inspect),
-    /// Run a study on this host
+    /// Run a study, on this host or in a simulation
     Run(Run),
     /// Record a trace of this machine, or of a command
     Record(Record),
