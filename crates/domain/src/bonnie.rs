@@ -202,12 +202,14 @@ impl Bonnie {
         })
     }
 
-    /// What is done, in order.
+    /// What is done, in order. Without characters, blocks are written first: there would be nothing to rewrite.
     pub fn phases(&self) -> Vec<Phase> {
         use Phase::{BlockRead, BlockWrite, PerCharRead, PerCharWrite, Rewrite, Seeks};
         let all = match self.flavour {
-            Flavour::Bonnie1 => [PerCharWrite, Rewrite, BlockWrite, PerCharRead, BlockRead, Seeks],
-            Flavour::BonniePlusPlus => [PerCharWrite, BlockWrite, Rewrite, PerCharRead, BlockRead, Seeks],
+            Flavour::Bonnie1 if self.per_char => {
+                [PerCharWrite, Rewrite, BlockWrite, PerCharRead, BlockRead, Seeks]
+            }
+            _ => [PerCharWrite, BlockWrite, Rewrite, PerCharRead, BlockRead, Seeks],
         };
         let by_char = |phase: &Phase| matches!(phase, PerCharWrite | PerCharRead);
         all.into_iter().filter(|phase| self.per_char || !by_char(phase)).collect()

@@ -88,7 +88,11 @@ fn what_no_machine_can_be_made_of_is_told() {
         (1, &["--kernel", "./nothing"], "there is no such file"),
         (1, &["--kernel", "2.4"], "no apt source of this machine offers it; `flyball lab kernels` lists"),
         (2, &["--pstates", "laptop-6"], "shipped are `laptop-5`"),
-        (2, &["--disk", "plian-7200"], "shipped are maxtor-5400-120gb, nvme, plain-7200"),
+        (
+            2,
+            &["--disk", "plian-7200"],
+            "shipped are maxtor-5400-120gb, maxtor-5400-120gb-2002, nvme, plain-7200",
+        ),
         (2, &["--disk", "plain-7200:5GX"], "cannot read the size `5GX` of `plain-7200:5GX`; write 1GiB"),
         (2, &["--disk", ":"], "cannot read the size `` of `:`"),
         (1, &["--disk", "plain-7200:0"], "0 B is not at least 1 MiB"),

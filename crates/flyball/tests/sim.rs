@@ -278,3 +278,98 @@ fn a_recorded_trace_is_replayed_in_its_time_or_as_fast_as_the_disk_goes() {
         support::stderr(&output).contains("replays a trace (`read_iolog`), which only the simulation knows")
     );
 }
+
+/// The report's array under its modes, on a smaller machine: the set is twice its memory.
+const BONNIE: &str = r#"
+flyball = 1
+name = "bonnie"
+question = "Do Bonnie's phases relate as they must?"
+
+[sim]
+machine = "MACHINE"
+
+[target]
+file = "1MiB"
+
+[stack.disks]
+kind = "devices"
+count = 11
+loop = "64MiB"
+
+[stack.array]
+kind = "md"
+on = "disks"
+level = 5
+chunk = "32KiB"
+spares = 1
+bitmap = "none"
+resync = "skip"
+
+[stack.files]
+kind = "filesystem"
+on = "array"
+type = "ext3"
+mount = "barrier=0"
+
+[workload.bonnie]
+tool = "bonnie"
+options = { flavour = "bonnie-1", size = "192MiB", seeks = 200 }
+
+[factor.data]
+stack = "files.data"
+levels = ["ordered", "journal"]
+
+[measure]
+metric = "block_write"
+repeats = 1
+interval = "1s"
+timeout = "3600s"
+"#;
+
+/// What each cell of a run gave, by cell and metric.
+fn figures(place: &Place) -> std::collections::BTreeMap<(String, String), f64> {
+    let trials = place.trial_files();
+    let of_trial = |text: &String| {
+        let trial: serde_json::Value = serde_json::from_str(text).unwrap();
+        let cell = trial["cell"].as_str().unwrap().to_owned();
+        let metrics = trial["measurement"]["metrics"].as_object().unwrap();
+        let each =
+            metrics.iter().map(|(name, m)| ((cell.clone(), name.clone()), m["value"].as_f64().unwrap()));
+        each.collect::<Vec<_>>()
+    };
+    trials.iter().flat_map(of_trial).collect()
+}
+
+#[test]
+fn bonnie_s_phases_relate_as_they_must() {
+    let shipped = std::fs::read_to_string(format!("{FOLDER}/machines/p4-2002.toml")).unwrap();
+    let small = shipped.replace("memory = \"512 MiB\"", "memory = \"96 MiB\"");
+    let at = |mhz: &str| {
+        let place = Place::new();
+        let machine = small.replace("mhz = 1600", &format!("mhz = {mhz}"));
+        std::fs::write(place.path("machine.toml"), machine).unwrap();
+        let path = place.path("machine.toml");
+        let study = place.study("bonnie", &BONNIE.replace("MACHINE", path.to_str().unwrap()));
+        place.measure(&["run", &study, "--on", "sim", "--seed", "1"]);
+        figures(&place)
+    };
+    let (slow, usual) = (at("800"), at("1600"));
+    let of = |all: &std::collections::BTreeMap<(String, String), f64>, data: &str, name: &str| {
+        all[&(format!("bonnie_{data}"), name.to_owned())]
+    };
+    for name in ["per_char_write", "rewrite", "block_write", "per_char_read", "block_read"] {
+        let values =
+            [(&slow, "ordered"), (&usual, "ordered"), (&usual, "journal")].map(|(a, d)| of(a, d, name) / 1e6);
+        eprintln!("{name}: {values:.1?} MB/s at 800 MHz, at 1600, and with data=journal");
+    }
+    let usually = |name| of(&usual, "ordered", name);
+    assert!(usually("rewrite") < usually("block_read") && usually("rewrite") < usually("block_write"));
+    for name in ["rewrite", "block_write"] {
+        assert!(of(&usual, "journal", name) <= usually(name), "{name}");
+    }
+    let gain = usually("per_char_read") / of(&slow, "ordered", "per_char_read");
+    assert!((1.85..2.05).contains(&gain), "twice the frequency gives {gain} times as many characters");
+    assert!(usually("cpu_per_char_read") > 0.9 && usually("cpu_block_read") < 0.6);
+    let gain = usually("block_read") / of(&slow, "ordered", "block_read");
+    assert!((0.95..1.3).contains(&gain), "blocks are as fast as the bus: {gain}");
+}

@@ -3,6 +3,7 @@
 mod loads;
 
 use crate::assemble::{Assembled, Ground, Models, Order, assemble};
+use crate::bonnie::{BonnieLoad, Done};
 use crate::jobs::{Given, Jobs};
 use crate::machine::MachineSpec;
 use crate::oltp::{Oltp, Served};
@@ -10,8 +11,9 @@ use crate::record::{self, Recorder};
 use crate::world::{Stopped, World};
 use domain::Study;
 use domain::bench::{Bench, BenchError, Sink};
+use domain::bonnie;
 use domain::lab::ENERGY_MODELLED;
-use domain::oltp::METRICS;
+use domain::oltp;
 use domain::outcome::{Better, Metric, Outcome};
 use domain::plan::Cell;
 use domain::rng::Seed;
@@ -68,6 +70,7 @@ pub fn simulate(order: &Order<'_>, sink: &mut dyn Sink) -> Result<Simulated, Ben
     let mut metrics = match &account {
         Account::Jobs(given, reports) => metrics(&given.borrow(), *reports)?,
         Account::Oltp(served) => oltp_metrics(&served.borrow())?,
+        Account::Bonnie(done) => bonnie_metrics(&done.borrow(), duration),
     };
     let joules = core.cpus.joules(core.now);
     if joules > 0.0 {
@@ -100,6 +103,7 @@ pub fn simulate(order: &Order<'_>, sink: &mut dyn Sink) -> Result<Simulated, Ben
 enum Account {
     Jobs(Rc<RefCell<Given>>, Reports),
     Oltp(Rc<RefCell<Served>>),
+    Bonnie(Rc<RefCell<Vec<Done>>>),
 }
 
 /// Puts a load on a machine.
@@ -121,6 +125,12 @@ fn put_in(world: &mut World, load: Load, ground: Ground, seed: Seed) -> Account 
             let served = load.served();
             world.add(Box::new(load));
             Account::Oltp(served)
+        }
+        Load::Bonnie(spec) => {
+            let load = BonnieLoad::new(&mut world.core, me, ground.part, spec, seed);
+            let done = load.told();
+            world.add(Box::new(load));
+            Account::Bonnie(done)
         }
     }
 }
@@ -215,7 +225,24 @@ fn oltp_metrics(served: &Served) -> Result<BTreeMap<String, Metric>, BenchError>
         let (_, value) = known.iter().find(|(known, _)| *known == name)?;
         Some((name.to_owned(), Metric { value: (*value)?, unit, better }))
     };
-    Ok(METRICS.into_iter().filter_map(metric).collect())
+    Ok(oltp::METRICS.into_iter().filter_map(metric).collect())
+}
+
+/// What bonnie would report: each phase's rate, and its own threads' share of a CPU.
+fn bonnie_metrics(done: &[Done], duration: Nanos) -> BTreeMap<String, Metric> {
+    let value = |name: &str| {
+        if name == "elapsed" {
+            return Some(duration.get() as f64 / 1e9);
+        }
+        let (of_cpu, phase) = name.strip_prefix("cpu_").map_or((false, name), |phase| (true, phase));
+        let done = done.iter().find(|done| done.phase.metric() == phase && done.elapsed > 0)?;
+        let amount = if of_cpu { done.cpu as f64 } else { done.amount as f64 * 1e9 };
+        Some(amount / done.elapsed as f64)
+    };
+    let metric = |(name, unit, better): (&str, Unit, Better)| {
+        Some((name.to_owned(), Metric { value: value(name)?, unit, better }))
+    };
+    bonnie::METRICS.into_iter().filter_map(metric).collect()
 }
 
 /// A simulated machine as a bench: each run has a seed of its own, from the bench's.

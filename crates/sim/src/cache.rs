@@ -1,7 +1,7 @@
 //! A file, or a block device's own pages, between loads and a device: page cache, read-ahead, writeback, direct I/O, `fsync`.
 //!
 //! A part that takes requests to a file ([`Bio`]): reads and writes, buffered or past the page cache (`direct`), `fua` for
-//! `O_DSYNC`, and flushes for `fsync(2)` or, with `data_only`, `fdatasync(2)`. A request goes through steps in the context of
+//! `O_DSYNC`, flushes for `fsync(2)` or, with `data_only`, `fdatasync(2)`, and discards for files that are removed. A request goes through steps in the context of
 //! the thread that asked; between two steps it may sleep: for a page, for a commit, because too much is dirty. The file lies
 //! on a filesystem ([`crate::fs`]) or is the device itself.
 //!
@@ -15,9 +15,10 @@
 //!   kernel would let it wait for each;
 //! - a page may be written to while it is being written (no stable pages: md's parity levels ask for them).
 //!
-//! Left out: mmap, large folios, truncation, sparse files' unwritten holes but for reads that find them, control groups.
+//! Left out: mmap, large folios, sparse files' unwritten holes but for reads that find them, control groups.
 
 mod flusher;
+mod free;
 mod pages;
 mod read;
 mod readahead;
@@ -109,6 +110,8 @@ pub struct FileSpec {
     pub batch_pages: u64,
     /// `nr_requests` of the device below: how many requests the flusher may have on their way.
     pub most_in_flight: u64,
+    /// The flusher lets go of its plug after so many pages; none: when it has no more, or waits.
+    pub flush_pages: Option<u64>,
     /// Memory and dirty limits.
     pub memory: MemorySpec,
     /// What it costs.
@@ -130,6 +133,7 @@ impl FileSpec {
             most_request: Bytes::from_kib(1280),
             batch_pages: if (major, minor) >= (6, 10) { 31 } else { 15 },
             most_in_flight: 64,
+            flush_pages: None,
             memory: MemorySpec::with_defaults(memory.get()),
             costs: CacheCosts::default(),
         }
@@ -156,6 +160,7 @@ enum Stage {
     SyncWait,
     Commit,
     HomeWait,
+    Free,
     Flushing,
     Over,
 }
@@ -380,6 +385,7 @@ impl File {
             Stage::SyncWait => self.sync_wait(core, ask),
             Stage::Commit => self.commit(core, ask),
             Stage::HomeWait => self.home_wait(core, ask),
+            Stage::Free => self.free(core, ask),
             Stage::Over => self.finish(core, ask),
             Stage::DirectOnItsWay | Stage::Flushing => {
                 unreachable!("a request that waits for the device has nothing to do")
@@ -531,7 +537,7 @@ impl Part for File {
             Op::Read => Stage::Read,
             Op::Write if direct => Stage::Direct,
             Op::Write => Stage::Write,
-            Op::Discard => unreachable!("{bio:?}: a file takes no discards"),
+            Op::Discard => Stage::Free,
         };
         let (offset, end) =
             if bio.op == Op::Flush { (0, self.spec.size.get()) } else { (bio.offset, bio.end()) };

@@ -13,7 +13,7 @@
 //! allocated is written before the commit of its transaction (`ext4_jbd2_inode_add_write`).
 //!
 //! Modelled: allocation, size and time stamps of the inode, journal, checkpoint, flushes and FUA. Left out: everything with
-//! names, more than one file, freeing, quotas, reserved credits; that metadata would have to be read first (it is in memory).
+//! names, more than one file, quotas, reserved credits; that metadata would have to be read first (it is in memory).
 //! An approximation throughout is xfs: its log, its writing back (`xfsaild` is the flusher here) and its trees.
 //!
 //! Held against: nothing yet but the counts of the tests beside it.
@@ -334,13 +334,7 @@ impl Filesystem {
         if !self.has_holes(first, count) {
             return false;
         }
-        let mut changed = std::mem::take(&mut self.scratch);
-        self.layout.metadata(first, count, &mut changed);
-        for (block, class) in &changed {
-            self.last_change = self.change(core, *block, *class);
-        }
-        self.scratch = changed;
-        self.last_data_change = self.last_change;
+        self.change_maps(core, first, count);
         self.set_allocated(first, count);
         core.charge(self.spec.costs.allocate);
         let ordered = self.spec.data == JournalMode::Ordered && !self.spec.makes_unwritten();
@@ -348,6 +342,29 @@ impl Filesystem {
             journal.write_before_commit(core, first, first + count);
         }
         true
+    }
+
+    /// Frees blocks, as far as they are allocated. There must be room.
+    pub(crate) fn free(&mut self, core: &mut Core, first: u64, count: u64) {
+        if (first..first + count).all(|block| !self.is_allocated(block)) {
+            return;
+        }
+        self.change_maps(core, first, count);
+        for block in first..first + count {
+            self.allocated[(block / 64) as usize] &= !(1 << (block % 64));
+        }
+        core.charge(self.spec.costs.allocate);
+    }
+
+    /// What says where blocks are, and which are free, changes.
+    fn change_maps(&mut self, core: &mut Core, first: u64, count: u64) {
+        let mut changed = std::mem::take(&mut self.scratch);
+        self.layout.metadata(first, count, &mut changed);
+        for (block, class) in &changed {
+            self.last_change = self.change(core, *block, *class);
+        }
+        self.scratch = changed;
+        self.last_data_change = self.last_change;
     }
 
     /// Data of blocks that were allocated is written: their extents become written ones.

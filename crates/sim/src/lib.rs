@@ -7,6 +7,7 @@
 pub mod assemble;
 pub mod bench;
 pub mod block;
+pub mod bonnie;
 pub mod cache;
 pub mod calibrate;
 pub mod core;

@@ -160,6 +160,15 @@ impl DiskEntry {
     }
 }
 
+/// A link of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkEntry {
+    /// The model's name.
+    pub model: String,
+    /// The link that its bytes pass next, by its name.
+    pub on: Option<String>,
+}
+
 /// A machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineSpec {
@@ -177,8 +186,8 @@ pub struct MachineSpec {
     pub cpu: CpuSpec,
     /// Disks, in order.
     pub disks: Vec<DiskEntry>,
-    /// Links by name: the model of each.
-    pub links: BTreeMap<String, String>,
+    /// Links by name.
+    pub links: BTreeMap<String, LinkEntry>,
     /// What work costs.
     pub costs: Costs,
 }

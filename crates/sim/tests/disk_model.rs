@@ -9,7 +9,7 @@ use sim::disk::{Bank, Completed, DiskSpec, LinkSpec, Op, Refused, Request};
 use std::collections::BTreeMap;
 
 const DISKS: [&str; 5] = ["wd-green-1tb", "maxtor-5400-120gb", "plain-7200", "samsung-850-evo", "nvme"];
-const LINKS: [&str; 4] = ["sata-3", "sata-2", "ide-ata133", "pci-33"];
+const LINKS: [&str; 6] = ["sata-3", "sata-2", "ide-ata133", "ide-ata100", "ide-ata66", "pci-33"];
 
 fn file(name: &str) -> String {
     let path = format!("{}/../../studies/machines/disks/{name}.toml", env!("CARGO_MANIFEST_DIR"));
@@ -225,16 +225,21 @@ fn what_a_disk_has_no_blocks_for_is_refused() {
 fn together(model: &str, link_name: &str, disks: usize) -> f64 {
     let mut bank = Bank::new(Seed(1));
     let shared = bank.add_link(&link(link_name));
+    sequential_reads(bank, model, &vec![shared; disks])
+}
+
+/// The rate at which disks on these links read sequentially, in MB/s.
+fn sequential_reads(mut bank: Bank, model: &str, links: &[usize]) -> f64 {
     let end = Nanos::from_secs(2);
-    for _ in 0..disks {
-        bank.add_disk(&DiskSpec::parse(&file(model)).unwrap(), Some(shared));
+    for link in links {
+        bank.add_disk(&DiskSpec::parse(&file(model)).unwrap(), Some(*link));
     }
-    let (mut next, mut done, mut bytes) = (vec![0_u64; disks], Vec::new(), 0_u64);
+    let (mut next, mut done, mut bytes) = (vec![0_u64; links.len()], Vec::new(), 0_u64);
     let mut submit = |bank: &mut Bank, now, disk: usize| {
         bank.submit(now, disk, request(0, Op::Read, next[disk], 128 << 10)).unwrap();
         next[disk] += 128 << 10;
     };
-    (0..disks).for_each(|disk| submit(&mut bank, Nanos::ZERO, disk));
+    (0..links.len()).for_each(|disk| submit(&mut bank, Nanos::ZERO, disk));
     while let Some(at) = bank.next_event().filter(|at| *at < end) {
         bank.advance(at, &mut done);
         for completed in done.drain(..) {
@@ -243,6 +248,25 @@ fn together(model: &str, link_name: &str, disks: usize) -> f64 {
         }
     }
     bytes as f64 / 1e6 / end.secs()
+}
+
+#[test]
+fn bytes_pass_all_links_of_a_chain() {
+    let chained = |cables: usize, disks: usize| {
+        let mut bank = Bank::new(Seed(1));
+        let bus = bank.add_link(&link("pci-33"));
+        let links: Vec<usize> =
+            (0..cables).map(|_| bank.add_link_behind(&link("ide-ata66"), Some(bus))).collect();
+        let links: Vec<usize> = links.into_iter().flat_map(|cable| vec![cable; disks]).collect();
+        sequential_reads(bank, "maxtor-5400-120gb", &links)
+    };
+    let (cable, one, all) = (together("maxtor-5400-120gb", "ide-ata66", 2), chained(1, 2), chained(4, 2));
+    eprintln!(
+        "two disks on a cable {cable:.1} MB/s, on a bus too {one:.1}; eight on four cables of a bus {all:.1}"
+    );
+    // The bus is faster than a cable, and slower than four.
+    assert!((0.99..=1.0).contains(&(one / cable)), "{one} {cable}");
+    assert!(all < 112.5 && all < 4.0 * cable && all > 90.0, "{all} {cable}");
 }
 
 #[test]

@@ -73,15 +73,22 @@ pub fn calibrate(global: &Global, arguments: &Calibrate) -> Result<End> {
     Ok(End::Done)
 }
 
-/// The published values, and which of them are held out: those of the levels that were named, else every second one.
+/// What is written in a factor's place to hold out the rows of a metric.
+const METRIC: &str = "metric";
+
+/// The published values, and which of them are held out: those of the levels and metrics that were named, else every second one.
 fn rows<'a>(plan: &'a Plan, hold_out: &[(String, String)]) -> Result<Vec<Row<'a>>> {
     let name = &plan.study.name;
     for (factor, level) in hold_out {
         let known = plan.study.factors.iter().find(|f| f.name == *factor);
-        if !known.is_some_and(|known| known.levels.iter().any(|l| l.name == *level)) {
-            return Err(
-                Usage(format!("the study `{name}` has no factor `{factor}` with a level `{level}`")).into()
-            );
+        let is_level = known.is_some_and(|known| known.levels.iter().any(|l| l.name == *level));
+        let is_metric = factor == METRIC && plan.study.published.iter().any(|row| row.metric == *level);
+        if !is_level && !is_metric {
+            return Err(Usage(format!(
+                "the study `{name}` has no factor `{factor}` with a level `{level}`; of a metric, write `{METRIC}=NAME`, where something \
+                 was published of it"
+            ))
+            .into());
         }
     }
     let mut rows = Vec::new();
@@ -89,7 +96,10 @@ fn rows<'a>(plan: &'a Plan, hold_out: &[(String, String)]) -> Result<Vec<Row<'a>
         // A bound is no value to fit to.
         let Figure::Value { value, .. } = published.figure else { continue };
         for subject in published.subjects(&plan.cells)? {
-            let named = hold_out.iter().any(|(factor, level)| subject.cell.levels.get(factor) == Some(level));
+            let named = hold_out.iter().any(|(factor, level)| {
+                subject.cell.levels.get(factor) == Some(level)
+                    || (factor == METRIC && published.metric == *level)
+            });
             let held_out = if hold_out.is_empty() { rows.len() % 2 == 1 } else { named };
             rows.push(Row { published, value, cell: subject.cell, over: subject.over, held_out });
         }
@@ -98,7 +108,7 @@ fn rows<'a>(plan: &'a Plan, hold_out: &[(String, String)]) -> Result<Vec<Row<'a>
     if held == 0 || held == rows.len() {
         return Err(Usage(format!(
             "of the {} published values of the study `{name}`, {held} would be held out: some are needed to fit to, and some to \
-             judge by, for a fit is never judged by what it was fitted to; name levels with --hold-out FACTOR=LEVEL",
+             judge by, for a fit is never judged by what it was fitted to; name levels with --hold-out FACTOR=LEVEL, or metrics with --hold-out {METRIC}=NAME",
             rows.len()
         ))
         .into());

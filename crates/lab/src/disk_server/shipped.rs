@@ -11,11 +11,19 @@ macro_rules! shipped {
 }
 
 /// The shipped disks: name and file.
-pub const SHIPPED_DISKS: &[(&str, &str)] =
-    shipped!["maxtor-5400-120gb", "nvme", "plain-7200", "samsung-850-evo", "san-lun", "wd-green-1tb"];
+pub const SHIPPED_DISKS: &[(&str, &str)] = shipped![
+    "maxtor-5400-120gb",
+    "maxtor-5400-120gb-2002",
+    "nvme",
+    "plain-7200",
+    "samsung-850-evo",
+    "san-lun",
+    "wd-green-1tb"
+];
 
 /// The shipped links: name and file.
-pub const SHIPPED_LINKS: &[(&str, &str)] = shipped!["ide-ata133", "pci-33", "sata-2", "sata-3"];
+pub const SHIPPED_LINKS: &[(&str, &str)] =
+    shipped!["ide-ata100", "ide-ata133", "ide-ata66", "pci-33", "sata-2", "sata-3"];
 
 /// Why there is no such disk or link.
 #[derive(Debug, Error)]

@@ -9,9 +9,18 @@ use crate::machine::Costs;
 use domain::bench::BenchError;
 use domain::stack::Filesystem;
 use domain::units::Bytes;
+use governors::KernelVersion;
 
 /// The part of memory that pages of one file may take: what the kernel and programs need is left out.
 const FOR_PAGES: f64 = 0.75;
+/// Before 2.6, dirty buffers are written by so many at a time (`fs/buffer.c: NRSYNC`), from 40% of memory on, and whoever writes waits
+/// from 60% on (`bdf_prm`).
+const SINCE_2_6: KernelVersion = KernelVersion::new(2, 6, 0);
+const BUFFERS: u64 = 32;
+const OLD_BACKGROUND: u64 = 40;
+const OLD_LIMIT: u64 = 60;
+/// The largest journal that mke2fs made by itself then. Assumed.
+const OLD_JOURNAL: u64 = 32 << 20;
 
 /// A file's pages, of so much that is there before.
 pub(super) fn pages(
@@ -28,6 +37,14 @@ pub(super) fn pages(
     spec.read_ahead = Bytes::new(settings.read_ahead.unwrap_or(read_ahead));
     if let Some(most) = settings.most_bytes {
         spec.most_request = Bytes::new(most);
+    }
+    if machine.kernel < SINCE_2_6 {
+        spec.flush_pages = Some(BUFFERS);
+        spec.memory = MemorySpec {
+            background_bytes: spec.memory.bytes / 100 * OLD_BACKGROUND,
+            dirty_bytes: spec.memory.bytes / 100 * OLD_LIMIT,
+            ..spec.memory
+        };
     }
     spec.memory = dirty(settings, spec.memory);
     spec.costs = cache_costs(&machine.costs);
@@ -62,6 +79,9 @@ pub(super) fn filesystem(
 ) -> Result<FsSpec, BenchError> {
     let mut spec = FsSpec::new(options, device, journal)
         .map_err(|why| BenchError::Unsupported(format!("`stack.{layer}`: {why}")))?;
+    if order.machine.kernel < SINCE_2_6 {
+        spec.journal_bytes = spec.journal_bytes.min(OLD_JOURNAL);
+    }
     spec.costs = fs_costs(&order.machine.costs);
     Ok(spec)
 }

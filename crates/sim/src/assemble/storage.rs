@@ -13,8 +13,8 @@ use crate::md::{
 use crate::memory::{Memory, MemorySpec};
 use crate::world::World;
 use domain::bench::BenchError;
+use domain::bonnie::Bonnie;
 use domain::lab::Dilation;
-use domain::plan::Cell;
 use domain::stack::{
     Bitmap, Crypt, Devices, Features, Filesystem, FilesystemKind, Journal, Layer, Lvm, Made, Md, MdLevel,
     Part as Kind, Stack,
@@ -224,9 +224,13 @@ impl Builder<'_> {
         if let Some(known) = self.links.get(name) {
             return Ok(*known);
         }
-        let model = self.order.machine.links.get(name).unwrap_or(name);
+        let (model, on) = match self.order.machine.links.get(name) {
+            Some(entry) => (&entry.model, entry.on.as_ref()),
+            None => (name, None),
+        };
+        let next = on.map(|on| self.link(on)).transpose()?;
         let spec = self.order.models.link(model).map_err(unsupported)?;
-        let number = self.world.core.bank.add_link(&spec);
+        let number = self.world.core.bank.add_link_behind(&spec, next);
         self.links.insert(name.clone(), number);
         Ok(number)
     }
@@ -384,14 +388,16 @@ impl Builder<'_> {
         };
         let fs = files::filesystem(self.order, layer, options, below.size, journal)?;
         let room = below.size - below.size / OWN - fs.journal_bytes.min(below.size / 2);
-        let (size, laid_out) = match (&self.order.study.target, writes_anew(self.order.cell)) {
-            (Target::File(size), false) => (size.get(), size.get()),
+        let (size, laid_out) = match (&self.order.study.target, writes_anew(self.order)?) {
+            (_, Anew::Files(total)) => (total.get(), 0),
+            (Target::File(size), Anew::No) => (size.get(), size.get()),
             _ => (room / 4096 * 4096, 0),
         };
         if size > room {
             return Err(unsupported(format!(
-                "the target of {} does not fit the filesystem",
-                Bytes::new(size)
+                "what the load works on is {}, and the filesystem has room for {}",
+                Bytes::new(size),
+                Bytes::new(room)
             )));
         }
         let mut spec = files::pages(self.order, self.settings, "target", size, below.read_ahead);
@@ -421,11 +427,27 @@ impl Builder<'_> {
     }
 }
 
-/// Whether a cell's load makes a file of its own: a command that is not given the target.
-fn writes_anew(cell: &Cell) -> bool {
-    match &cell.workload.tool {
-        Tool::Command { argv, .. } => !argv.iter().any(|word| word.contains("{target}")),
-        _ => false,
+/// What files of its own a load makes.
+enum Anew {
+    /// None: it works on the target.
+    No,
+    /// As much as it likes: a command that is not given the target.
+    AsItLikes,
+    /// So much.
+    Files(Bytes),
+}
+
+fn writes_anew(order: &Order<'_>) -> Result<Anew, BenchError> {
+    let workload = &order.cell.workload;
+    match &workload.tool {
+        Tool::Command { argv, .. } if !argv.iter().any(|word| word.contains("{target}")) => {
+            Ok(Anew::AsItLikes)
+        }
+        Tool::Bonnie => {
+            let load = Bonnie::parse(&workload.options).map_err(|error| unsupported(error.to_string()))?;
+            Ok(Anew::Files(load.total(order.machine.memory)))
+        }
+        _ => Ok(Anew::No),
     }
 }
 

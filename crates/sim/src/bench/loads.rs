@@ -1,10 +1,12 @@
-//! A cell's workload as jobs, or as a database's clients: fio's and sysbench's options and dd's operands, with what they cost
-//! this machine's CPUs.
+//! A cell's workload as jobs, as a database's clients, or as Bonnie's phases: fio's, sysbench's and bonnie's options and dd's
+//! operands, with what they cost this machine's CPUs.
 
 use crate::assemble::{self, Ground, Order};
+use crate::bonnie::BonnieSpec;
 use crate::cpu::Cost;
 use crate::disk::Op;
 use crate::jobs::{Ask, Asks, JobSpec};
+use crate::load::bonnie::BUFFER;
 use crate::load::{
     self, Caching, DdLoad, DdRequests, Engine, FioJob, LoadError, Pace, Replay, Stream, SyncedWrites,
     TraceAction,
@@ -12,6 +14,7 @@ use crate::load::{
 use crate::oltp::{self, OltpSpec};
 use crate::queue::Time;
 use domain::bench::BenchError;
+use domain::bonnie::{Bonnie, Flavour};
 use domain::oltp::{Oltp, Test};
 use domain::study::Tool;
 use domain::time::Nanos;
@@ -38,6 +41,8 @@ pub(super) enum Load {
     Jobs(Vec<Job>, Reports),
     /// A database and its clients.
     Oltp(OltpSpec),
+    /// Bonnie's phases.
+    Bonnie(BonnieSpec),
 }
 
 /// The load of a cell.
@@ -55,9 +60,7 @@ pub(super) fn of(order: &Order<'_>, ground: Ground) -> Result<Load, BenchError> 
             Ok(Load::Jobs(vec![copy(order, &dd)], Reports::Dd))
         }
         Tool::Sysbench => database(order, ground).map(Load::Oltp),
-        Tool::Bonnie => {
-            Err(BenchError::Unsupported("the simulation does not know bonnie's phases yet".into()))
-        }
+        Tool::Bonnie => bonnie(order, ground).map(Load::Bonnie),
         Tool::Command { argv, .. } if argv.first().is_some_and(|program| program == "dd") => {
             let dd = DdLoad::parse(&operands(argv), size).map_err(unsupported)?;
             Ok(Load::Jobs(vec![copy(order, &dd)], Reports::Elapsed))
@@ -65,7 +68,7 @@ pub(super) fn of(order: &Order<'_>, ground: Ground) -> Result<Load, BenchError> 
         Tool::Command { argv, .. } => {
             let program = argv.first().map_or("", String::as_str);
             Err(BenchError::Unsupported(format!(
-                "the simulation knows fio, dd and sysbench, and not what `{program}` would do"
+                "the simulation knows fio, dd, sysbench and bonnie, and not what `{program}` would do"
             )))
         }
     }
@@ -131,6 +134,29 @@ fn database(order: &Order<'_>, ground: Ground) -> Result<OltpSpec, BenchError> {
         rate: load.rate,
         bursts: load.bursts.map(|bursts| (bursts.period.get(), bursts.on.get())),
         log: (ground.size > 0).then_some((ground.part, ground.size)),
+    })
+}
+
+/// Bonnie on a file that is as large as all of its files.
+fn bonnie(order: &Order<'_>, ground: Ground) -> Result<BonnieSpec, BenchError> {
+    let unsupported = |why: String| BenchError::Unsupported(why);
+    let load = Bonnie::parse(&order.cell.workload.options).map_err(|error| unsupported(error.to_string()))?;
+    let total = load.total(order.machine.memory);
+    if !ground.is_file || ground.size < total.get() {
+        return Err(unsupported("bonnie makes files, and needs a filesystem that holds them".into()));
+    }
+    let costs = &order.machine.costs;
+    let chars = |name| match load.flavour {
+        Flavour::Bonnie1 => costs.of_bytes(name, BUFFER),
+        Flavour::BonniePlusPlus => costs.of_bytes("byte_call", BUFFER),
+    };
+    Ok(BonnieSpec {
+        total,
+        call: costs.once("submit"),
+        back: costs.once("complete"),
+        chars_written: chars("putc"),
+        chars_read: chars("getc"),
+        load,
     })
 }
 

@@ -3,6 +3,7 @@
 //! Follows `wb_workfn`, `wb_writeback` and `writeback_sb_inodes` (`fs/fs-writeback.c`) and `range_cyclic`
 //! (`write_cache_pages`): a pass goes on where the last one ended, in the order of the file, and around once; it ends when the
 //! limit is no longer passed, or, of old pages, when all have been taken. Dirty metadata follow in the order of their places.
+//! Before 2.6, pages are taken by few, and go to the device before the next are (`write_some_buffers`): [`FileSpec::flush_pages`].
 //! The thread sleeps while as many requests are on their way as the device's queue holds.
 //!
 //! Left out: write-back throttling (wbt), bandwidth-sized chunks between several files, laptop mode.
@@ -51,6 +52,8 @@ pub(super) struct Flusher {
     /// Where the next pass begins (`writeback_index`).
     index: u64,
     in_flight: u64,
+    /// Pages under the present plug.
+    plugged: u64,
     next: Option<(Run, bool)>,
     blocks: Vec<u64>,
     armed: bool,
@@ -73,6 +76,7 @@ impl Flusher {
             pass: None,
             index: 0,
             in_flight: 0,
+            plugged: 0,
             next: None,
             blocks: Vec::new(),
             armed: false,
@@ -165,7 +169,14 @@ impl File {
             SUBMIT => {
                 let (run, fresh) = self.flusher.next.take().expect("pages that were taken are submitted");
                 self.flusher.in_flight += 1;
+                self.flusher.plugged += run.count;
                 self.submit_run(core, run, fresh, false, true);
+                if self.spec.flush_pages.is_some_and(|most| self.flusher.plugged >= most) {
+                    self.flusher.plugged = 0;
+                    core.release_plug();
+                    core.run_here(self.spec.costs.wake, self.me, FLUSHER | STEP);
+                    return;
+                }
             }
             SUBMIT_BLOCKS => {
                 let blocks = std::mem::take(&mut self.flusher.blocks);

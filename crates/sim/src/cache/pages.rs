@@ -179,6 +179,15 @@ impl Pages {
         true
     }
 
+    /// A dirty page need not be written any more, unless it is on its way or a transaction holds it; whether that was so.
+    pub(crate) fn forget_dirty(&mut self, page: u64) -> bool {
+        let forgets = self.may_be_written(page);
+        if forgets {
+            self.set(page, 0, DIRTY);
+        }
+        forgets
+    }
+
     fn next_with(&self, from: u64, end: u64, flag: u8, count: fn(&Chunk) -> u16) -> Option<u64> {
         let mut page = from;
         while page < end {

@@ -12,7 +12,7 @@ impl File {
     /// Pages from one on that can be written with one request.
     pub(super) fn gather(&self, first: u64, end: u64) -> Run {
         let (_, contiguous) = self.place(first);
-        let most = MOST_BIO.min(contiguous).min(end - first);
+        let most = self.spec.flush_pages.unwrap_or(MOST_BIO).min(MOST_BIO).min(contiguous).min(end - first);
         let count = (first..first + most).take_while(|page| self.pages.may_be_written(*page)).count();
         Run { first, count: count as u64 }
     }

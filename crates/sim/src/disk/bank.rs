@@ -35,8 +35,18 @@ impl Bank {
 
     /// Adds a link; its number is how many were there before.
     pub fn add_link(&mut self, spec: &LinkSpec) -> usize {
-        self.shared.links.push(Link::new(spec.clone()));
-        self.shared.links.len() - 1
+        self.add_link_behind(spec, None)
+    }
+
+    /// Adds a link whose bytes then pass the link `next`, as a cable's pass the bus that its controller is on.
+    ///
+    /// # Panics
+    /// Where the bank has no such link.
+    pub fn add_link_behind(&mut self, spec: &LinkSpec, next: Option<usize>) -> usize {
+        let links = &mut self.shared.links;
+        assert!(next.is_none_or(|next| next < links.len()), "a link on a link that is not there");
+        links.push(Link::new(spec.clone(), next));
+        links.len() - 1
     }
 
     /// Adds a disk, on a link or on its own; its number is how many were there before.

@@ -3,7 +3,7 @@
 use super::bank::Shared;
 use super::events::Event;
 use super::hdd::Hdd;
-use super::link::Port;
+use super::link::{self, Port};
 use super::spec::{DiskSpec, MediumSpec};
 use super::ssd::Ssd;
 use super::{Completed, Op, Refused, Request};
@@ -166,7 +166,7 @@ impl Front {
         if self.inside >= self.depth || self.flushing || (is_flush && self.flush_alone && self.inside > 0) {
             return false;
         }
-        self.port.link.is_none_or(|link| shared.links[link].take(self.index))
+        self.port.link.is_none_or(|first| link::take(&mut shared.links, first, self.index))
     }
 
     /// Puts a command's data on the link now; [`Event::Across`] follows.
@@ -187,8 +187,8 @@ impl Front {
         });
         self.inside -= 1;
         self.flushing &= command.op != Op::Flush;
-        if let Some(link) = self.port.link {
-            shared.links[link].release(now, self.index, &mut shared.events);
+        if let Some(first) = self.port.link {
+            link::release(&mut shared.links, first, now, self.index, &mut shared.events);
         }
         self.admit(now, shared);
     }

@@ -35,17 +35,19 @@ impl Port {
         let own = span_of(bytes, self.rate);
         let end = match self.link {
             None => ready + own,
-            Some(link) => links[link].transfer(ready, bytes, own),
+            Some(link) => transfer(links, link, ready, bytes, own),
         };
         self.free_at = end;
         end
     }
 }
 
-/// A link that several disks share.
+/// A link that several disks share. One behind the other are a chain: a cable, the bus that its controller is on.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     spec: LinkSpec,
+    /// The link behind it, by its number.
+    next: Option<usize>,
     free_at: Time,
     /// Which drive's command has the cable, where one at a time may.
     holder: Option<u32>,
@@ -53,36 +55,29 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(spec: LinkSpec) -> Self {
-        Self { spec, free_at: 0, holder: None, waiting: VecDeque::new() }
+    pub(super) fn new(spec: LinkSpec, next: Option<usize>) -> Self {
+        Self { spec, next, free_at: 0, holder: None, waiting: VecDeque::new() }
     }
 
-    /// First come, first served. A link that is faster than the port carries others' bytes in between.
-    fn transfer(&mut self, ready: Time, bytes: u64, at_port: Time) -> Time {
-        let start = ready.max(self.free_at);
-        let occupied = self.spec.transfer_time.get() + span_of(bytes, self.spec.rate);
-        self.free_at = start + occupied;
-        start + occupied.max(at_port)
+    fn may_take(&self, drive: u32) -> bool {
+        let is_first = self.waiting.front().is_none_or(|first| *first == drive);
+        !self.spec.one_command || (self.holder.is_none() && is_first)
     }
 
-    /// Whether this drive's command may start now; where not, it is woken by [`Event::Admit`] later.
-    pub(super) fn take(&mut self, drive: u32) -> bool {
-        if !self.spec.one_command {
-            return true;
-        }
-        if self.holder.is_none() && self.waiting.front().is_none_or(|first| *first == drive) {
+    fn hold(&mut self, drive: u32) {
+        if self.spec.one_command {
             self.waiting.pop_front();
             self.holder = Some(drive);
-            return true;
         }
+    }
+
+    fn wait(&mut self, drive: u32) {
         if !self.waiting.contains(&drive) {
             self.waiting.push_back(drive);
         }
-        false
     }
 
-    /// This drive's command is over.
-    pub(super) fn release(&mut self, now: Time, drive: u32, events: &mut Events) {
+    fn let_go(&mut self, now: Time, drive: u32, events: &mut Events) {
         if self.holder != Some(drive) {
             return;
         }
@@ -90,5 +85,51 @@ impl Link {
         if let Some(next) = self.waiting.front() {
             events.plan(now, (*next, Event::Admit));
         }
+    }
+}
+
+/// A chain of links, from the disk's side.
+fn chain(links: &[Link], first: usize) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(first), |link| links[*link].next)
+}
+
+/// First come, first served; bytes pass all links of the chain at once, at the rate of the slowest. A link that is faster than the
+/// others carries other disks' bytes in between.
+fn transfer(links: &mut [Link], first: usize, ready: Time, bytes: u64, at_port: Time) -> Time {
+    let start = chain(links, first).fold(ready, |start, link| start.max(links[link].free_at));
+    let mut longest = at_port;
+    let mut next = Some(first);
+    while let Some(number) = next {
+        let link = &mut links[number];
+        let occupied = link.spec.transfer_time.get() + span_of(bytes, link.spec.rate);
+        link.free_at = start + occupied;
+        longest = longest.max(occupied);
+        next = link.next;
+    }
+    start + longest
+}
+
+/// Whether this drive's command may start now; where not, it is woken by [`Event::Admit`] later. All links of the chain that want one
+/// command at a time are taken, or none.
+pub(super) fn take(links: &mut [Link], first: usize, drive: u32) -> bool {
+    let taken = chain(links, first).find(|link| !links[*link].may_take(drive));
+    if let Some(taken) = taken {
+        links[taken].wait(drive);
+        return false;
+    }
+    let mut next = Some(first);
+    while let Some(number) = next {
+        links[number].hold(drive);
+        next = links[number].next;
+    }
+    true
+}
+
+/// This drive's command is over.
+pub(super) fn release(links: &mut [Link], first: usize, now: Time, drive: u32, events: &mut Events) {
+    let mut next = Some(first);
+    while let Some(number) = next {
+        links[number].let_go(now, drive, events);
+        next = links[number].next;
     }
 }

@@ -1,8 +1,9 @@
 //! What a load asks for: which requests, in which order, until when, without knowing who carries them out.
 //!
-//! A study's workload becomes a [`FioJob`] or a [`DdLoad`], a recorded trace a [`Trace`]. Options whose effect on timing
+//! A study's workload becomes a [`FioJob`], a [`DdLoad`] or Bonnie's phases ([`bonnie`]), a recorded trace a [`Trace`]. Options whose effect on timing
 //! is not modelled are errors that name them: a simulation that passed one over would answer another question.
 
+pub mod bonnie;
 mod dd;
 mod fio;
 mod offsets;

@@ -1,7 +1,7 @@
 //! A machine file as it is written.
 
 use super::cost::{COSTS, STALLS};
-use super::{Costs, CpuSpec, DiskEntry, Driver, Figure, MachineSpec, Origin, PState};
+use super::{Costs, CpuSpec, DiskEntry, Driver, Figure, LinkEntry, MachineSpec, Origin, PState};
 use crate::block::Scheduler;
 use crate::cpu::IdleState;
 use crate::disk::SpecError;
@@ -92,8 +92,9 @@ struct DiskTable {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LinkTable {
-    name: String,
+    name: Spanned<String>,
     model: String,
+    on: Option<Spanned<String>>,
     #[expect(dead_code, reason = "must stand in the file, for people")]
     source: String,
 }
@@ -145,7 +146,7 @@ pub(super) fn parse(text: &str) -> Result<MachineSpec, SpecError> {
     if !(100..=1000).contains(&hz) {
         return Err(wrong.at(file.hz.span(), format!("{hz} is not from 100 to 1000 ticks a second")));
     }
-    let links: BTreeMap<String, String> = file.link.into_iter().map(|l| (l.name, l.model)).collect();
+    let links = links(&wrong, file.link)?;
     let disks = file.disk.into_iter().map(|d| disk(&wrong, d, &links)).collect::<Result<_, _>>()?;
     let cpu = cpu(&wrong, file.cpu)?;
     let costs = costs(&wrong, file.cost, cpu.work_per_cycle)?;
@@ -234,10 +235,26 @@ fn cpu(wrong: &Wrong<'_>, table: CpuTable) -> Result<CpuSpec, SpecError> {
     })
 }
 
+/// Links stand after those that they are on, so that none is on itself.
+fn links(wrong: &Wrong<'_>, tables: Vec<LinkTable>) -> Result<BTreeMap<String, LinkEntry>, SpecError> {
+    let mut links = BTreeMap::new();
+    for LinkTable { name, model, on, .. } in tables {
+        if let Some(on) = on.as_ref().filter(|on| !links.contains_key(on.get_ref())) {
+            let message = format!("no [[link]] before this one is named `{}`", on.get_ref());
+            return Err(wrong.at(on.span(), message));
+        }
+        let entry = LinkEntry { model, on: on.map(Spanned::into_inner) };
+        if links.insert(name.get_ref().clone(), entry).is_some() {
+            return Err(wrong.at(name.span(), format!("two links are named `{}`", name.get_ref())));
+        }
+    }
+    Ok(links)
+}
+
 fn disk(
     wrong: &Wrong<'_>,
     table: DiskTable,
-    links: &BTreeMap<String, String>,
+    links: &BTreeMap<String, LinkEntry>,
 ) -> Result<DiskEntry, SpecError> {
     if let Some(link) = table.link.as_ref().filter(|link| !links.contains_key(link.get_ref())) {
         return Err(wrong.at(link.span(), format!("no [[link]] is named `{}`", link.get_ref())));
