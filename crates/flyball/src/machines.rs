@@ -23,6 +23,7 @@ pub const SHIPPED: &[(&str, &str)] = shipped![
     "lab-unpaced",
     "lab-unpaced",
     "p4-2002",
+    "p4-2002-slow",
     "pentium4-2800",
     "server-nvme",
     "skylake-leap421",
