@@ -205,7 +205,8 @@ pub struct Calibrate {
     /// The machine to fit: a name or a file [default: the study's]
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
-    /// Rows of this level are not fitted to, and judge the fit; may be given more than once [default: every second row]
+    /// Rows of this level, or with `metric=NAME` of this metric, are not fitted to, and judge the fit; may be given more than once
+    /// [default: every second row]
     #[arg(long, value_name = "FACTOR=LEVEL", value_parser = level)]
     pub hold_out: Vec<(String, String)>,
     /// The seed of the search and of the simulation

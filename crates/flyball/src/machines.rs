@@ -25,6 +25,7 @@ pub const SHIPPED: &[(&str, &str)] = shipped![
     "lab",
     "lab-unpaced",
     "p4-2002",
+    "p4-2002-slow",
     "pentium4-2800",
     "server-nvme",
     "skylake-leap421",

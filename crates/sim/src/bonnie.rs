@@ -28,7 +28,7 @@ pub struct BonnieSpec {
     pub load: Bonnie,
     /// All files together.
     pub total: Bytes,
-    /// A system call that reads or writes a block, on its way down, and back.
+    /// A system call that reads or writes, on its way down.
     pub call: Cost,
     /// The way back.
     pub back: Cost,

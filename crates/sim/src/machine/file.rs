@@ -335,3 +335,22 @@ fn figure(wrong: &Wrong<'_>, figure: Spanned<FigureTable>) -> Result<Figure, Spe
     };
     Ok(Figure { is: table.is, origin })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    const P4: &str = include_str!("../../../../studies/machines/p4-2002.toml");
+
+    #[test]
+    fn a_link_may_lie_before_another_that_stands_above_it() {
+        let links = parse(P4).unwrap().links;
+        assert_eq!(links["ide2"].on.as_deref(), Some("pci"));
+        assert_eq!(links["pci"].on, None);
+        let told = |from: &str, to: &str| parse(&P4.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(
+            told("on = \"pci\"", "on = \"ide0\"").contains("no [[link]] before this one is named `ide0`")
+        );
+        assert!(told("name = \"ide1\"", "name = \"ide0\"").contains("two links are named `ide0`"));
+    }
+}
