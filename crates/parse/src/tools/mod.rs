@@ -3,9 +3,11 @@
 //! Metrics that tools share carry the names of [`SHARED_METRICS`], so that a fio and a dd trial can stand in one
 //! table. A number that a tool did not report is absent, never zero.
 
+pub mod bonnie;
 pub mod dd;
 pub mod fio;
 pub mod pattern;
+pub mod sysbench;
 
 use domain::units::Unit;
 use domain::{Better, Metric};
@@ -169,6 +171,11 @@ impl Metrics {
     /// Puts in a metric of [`SHARED_METRICS`], in its base unit.
     fn put(&mut self, name: &str, value: f64) {
         let (unit, better) = shared_metric(name).expect("parsers name only metrics of the table");
+        self.put_as(name, value, unit, better);
+    }
+
+    /// Puts in a metric of a tool's own.
+    fn put_as(&mut self, name: &str, value: f64, unit: Unit, better: Better) {
         self.0.insert(name.to_owned(), Metric { value, unit, better });
     }
 }
