@@ -10,6 +10,7 @@ use crate::oltp::{self, OltpSpec};
 use crate::queue::Time;
 use domain::bench::BenchError;
 use domain::oltp::{Oltp, Test};
+use domain::server::{self, Kind};
 use domain::study::Tool;
 use domain::time::Nanos;
 use domain::units::Bytes;
@@ -52,6 +53,9 @@ pub(super) fn of(order: &Order<'_>, ground: Ground) -> Result<Load, BenchError> 
             Ok(Load::Jobs(vec![copy(order, &dd)], Reports::Dd))
         }
         Tool::Sysbench => database(order, ground).map(Load::Oltp),
+        Tool::Pgbench => {
+            Err(BenchError::Unsupported("the simulation knows no pgbench; it has sysbench's OLTP".into()))
+        }
         Tool::Bonnie => {
             Err(BenchError::Unsupported("the simulation does not know bonnie's phases yet".into()))
         }
@@ -78,7 +82,7 @@ pub(super) fn caching(order: &Order<'_>) -> assemble::Caching {
         Tool::Fio => option("direct").is_some_and(is_true) || option("buffered").is_some_and(|b| b == "0"),
         Tool::Dd => option("iflag").is_some_and(has_direct) || option("oflag").is_some_and(has_direct),
         // The log, past the page cache where the block size is known (`innodb_log_file_buffering`, MariaDB 10.8).
-        Tool::Sysbench => true,
+        Tool::Sysbench | Tool::Pgbench => true,
         Tool::Bonnie => false,
         Tool::Command { argv, .. } => {
             argv.iter().any(|word| word.contains("flag=") && word.contains("direct"))
@@ -96,6 +100,18 @@ const CLIENT_NS: Time = 15_000;
 fn database(order: &Order<'_>, ground: Ground) -> Result<OltpSpec, BenchError> {
     let unsupported = |why: String| BenchError::Unsupported(why);
     let load = Oltp::parse(&order.cell.workload.options).map_err(|error| unsupported(error.to_string()))?;
+    if load.server.kind != Kind::MariaDb {
+        return Err(unsupported(format!(
+            "the simulated server is a MariaDB, and `server` is `{}`; take it out",
+            load.server.kind.name()
+        )));
+    }
+    if let Some(setting) = load.server.settings.keys().next() {
+        return Err(unsupported(format!(
+            "the simulated server has no settings; take `{}{setting}` out",
+            server::PREFIX
+        )));
+    }
     let machine = order.machine;
     let data = Bytes::new(u64::from(load.tables) * load.table_size * ROW_BYTES);
     if data.get() > machine.memory.get() / 2 {
