@@ -12,7 +12,7 @@
 //! | a file is flushed when it is closed | no | yes, and that counts |
 //! | a seek reads | 4 KiB of the first file | a chunk of the set |
 
-use crate::options::OptionError;
+use crate::options::{OptionError, truth};
 use crate::outcome::Better;
 use crate::units::{Bytes, Unit};
 use std::collections::BTreeMap;
@@ -233,14 +233,6 @@ fn chunk(text: &str) -> Result<Bytes, String> {
 fn number(text: &str, most: u64) -> Result<u64, String> {
     let number = text.parse::<u64>().ok().filter(|number| (1..=most).contains(number));
     number.ok_or_else(|| format!("is `{text}`; write a whole number from 1 to {most}"))
-}
-
-fn truth(text: &str) -> Result<bool, String> {
-    match text {
-        "true" | "1" => Ok(true),
-        "false" | "0" => Ok(false),
-        _ => Err(format!("is `{text}`; write true or false")),
-    }
 }
 
 fn flavour(text: &str) -> Result<Flavour, String> {

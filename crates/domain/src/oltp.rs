@@ -6,12 +6,13 @@
 
 use crate::options::OptionError;
 use crate::outcome::Better;
+use crate::server::{self, Kind, Server};
 use crate::time::Nanos;
 use crate::units::{Bytes, Unit};
 use std::collections::BTreeMap;
 
 /// The options that a study may set, by the first of their names.
-pub const OPTIONS: [&str; 14] = [
+pub const OPTIONS: [&str; 16] = [
     "test",
     "threads",
     "time",
@@ -26,6 +27,8 @@ pub const OPTIONS: [&str; 14] = [
     "think_time",
     "network_delay",
     "network_bandwidth",
+    "server",
+    "rebuild",
 ];
 
 /// What sysbench reports: name, unit, which way is good.
@@ -96,6 +99,45 @@ pub struct Bursts {
     pub on: Nanos,
 }
 
+/// The options by which a load comes in bursts.
+pub const BURST_OPTIONS: [&str; 2] = ["duty_cycle", "period"];
+
+impl Bursts {
+    /// Looks at one of its two options.
+    pub(crate) fn check(option: &str, value: &str) -> Result<(), String> {
+        match option {
+            "duty_cycle" => share(value).map(drop),
+            _ => span(value, SHORTEST_PERIOD).map(drop),
+        }
+    }
+
+    /// The bursts of a workload's options, none where it has no `duty_cycle`.
+    ///
+    /// # Errors
+    /// Where a value is not of its kind, or `period` stands alone.
+    pub fn parse(options: &BTreeMap<String, String>) -> Result<Option<Self>, OptionError> {
+        for option in BURST_OPTIONS {
+            if let Some(Err(problem)) = options.get(option).map(|value| Self::check(option, value)) {
+                return Err(OptionError::wrong(option, problem));
+            }
+        }
+        let duty = options.get("duty_cycle").and_then(|text| share(text).ok());
+        let period = options.get("period").and_then(|text| Nanos::parse(text));
+        if period.is_some() && duty.is_none() {
+            let problem = "is that of bursts; add `duty_cycle = \"20%\"`, or take it out";
+            return Err(OptionError::wrong("period", problem));
+        }
+        let period = period.unwrap_or(DEFAULT_PERIOD);
+        Ok(duty.map(|duty| Self { period, on: Nanos::new((period.get() as f64 * duty).round() as u64) }))
+    }
+
+    /// How much of a span had a burst on, where the first began with it.
+    pub fn within(&self, span: Nanos) -> Nanos {
+        let (whole, rest) = (span.get() / self.period.get(), span.get() % self.period.get());
+        Nanos::new(whole * self.on.get() + rest.min(self.on.get()))
+    }
+}
+
 /// A network between the clients and the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
@@ -103,6 +145,24 @@ pub struct Network {
     pub delay: Nanos,
     /// Bytes a second, each way; none: as much as there is.
     pub bandwidth: Option<Bytes>,
+}
+
+impl Network {
+    /// Looks at one of its two options.
+    pub(crate) fn check(option: &str, value: &str) -> Result<(), String> {
+        match option {
+            "network_delay" => span(value, Nanos::ZERO).map(drop),
+            _ => bandwidth(value).map(drop),
+        }
+    }
+
+    /// The network of options that were looked at; none where neither is there.
+    pub(crate) fn parse(options: &BTreeMap<String, String>) -> Option<Self> {
+        let delay = options.get("network_delay").and_then(|text| Nanos::parse(text));
+        let bandwidth = options.get("network_bandwidth").and_then(|text| bandwidth(text).ok());
+        (delay.is_some() || bandwidth.is_some())
+            .then(|| Self { delay: delay.unwrap_or(Nanos::ZERO), bandwidth })
+    }
 }
 
 /// A whole load.
@@ -130,6 +190,8 @@ pub struct Oltp {
     pub think: Nanos,
     /// Where clients are on another machine; none: they run on the server's, behind a socket.
     pub network: Option<Network>,
+    /// The server; the simulation has one of its own.
+    pub server: Server,
 }
 
 /// Looks at one option by itself.
@@ -149,11 +211,13 @@ pub fn check(option: &str, value: &str) -> Result<(), OptionError> {
         "rate" => whole(1, MOST_RATE),
         "rand-type" if RAND_TYPES.contains(&value) => Ok(()),
         "rand-type" => Err(wrong(format!("is `{value}`; write one of `{}`", RAND_TYPES.join("`, `")))),
-        "duty_cycle" => share(value).map(drop).map_err(wrong),
-        "period" => span(value, SHORTEST_PERIOD).map(drop).map_err(wrong),
-        "think_time" | "network_delay" => span(value, Nanos::ZERO).map(drop).map_err(wrong),
-        "network_bandwidth" => bandwidth(value).map(drop).map_err(wrong),
-        _ => Err(OptionError::unknown(option, "sysbench")),
+        "duty_cycle" | "period" => Bursts::check(option, value).map_err(wrong),
+        "think_time" => span(value, Nanos::ZERO).map(drop).map_err(wrong),
+        "network_delay" | "network_bandwidth" => Network::check(option, value).map_err(wrong),
+        _ => match server::check(option, value) {
+            Some(checked) => checked.map_err(wrong),
+            None => Err(OptionError::unknown(option, "sysbench")),
+        },
     }
 }
 
@@ -175,23 +239,14 @@ impl Oltp {
         if given("table_size").is_some() && given("table-size").is_some() {
             return wrong("table-size", "is `table_size` once more; take one out");
         }
-        let duty = given("duty_cycle").and_then(|text| share(text).ok());
-        let period = given("period").and_then(Nanos::parse);
-        if period.is_some() && duty.is_none() {
-            return wrong("period", "is that of bursts; add `duty_cycle = \"20%\"`, or take it out");
-        }
+        let bursts = Bursts::parse(options)?;
         let (events, seconds) = (whole("events"), whole("time"));
-        if duty.is_some() && seconds.is_none() && events.is_some() {
+        if bursts.is_some() && seconds.is_none() && events.is_some() {
             return wrong("duty_cycle", "needs a `time` to be a share of; add `time = 10`");
         }
         let seconds = seconds.or(events.is_none().then_some(DEFAULT_SECONDS));
-        let bursts = duty.map(|duty| {
-            let period = period.unwrap_or(DEFAULT_PERIOD);
-            Bursts { period, on: Nanos::new((period.get() as f64 * duty).round() as u64) }
-        });
         let time_of = |option: &str| given(option).and_then(Nanos::parse);
-        let bandwidth = given("network_bandwidth").and_then(|text| bandwidth(text).ok());
-        let delay = time_of("network_delay");
+        let kind = given("server").and_then(|text| server::kind(text).ok()).unwrap_or(Kind::MariaDb);
         Ok(Self {
             test,
             threads: whole("threads").unwrap_or(1) as u32,
@@ -203,8 +258,8 @@ impl Oltp {
             rand_type: given("rand-type").unwrap_or("special").to_owned(),
             bursts,
             think: time_of("think_time").unwrap_or(Nanos::ZERO),
-            network: (delay.is_some() || bandwidth.is_some())
-                .then(|| Network { delay: delay.unwrap_or(Nanos::ZERO), bandwidth }),
+            network: Network::parse(options),
+            server: Server::parse(kind, options)?,
         })
     }
 }
@@ -216,7 +271,8 @@ fn test(text: &str) -> Result<Test, String> {
         .ok_or_else(|| format!("is `{text}`; write one of `{}`", Test::ALL.map(Test::name).join("`, `")))
 }
 
-fn number(text: &str, least: u64, most: u64) -> Result<u64, String> {
+/// A whole number within bounds.
+pub(crate) fn number(text: &str, least: u64, most: u64) -> Result<u64, String> {
     let number = text.parse::<u64>().ok().filter(|number| (least..=most).contains(number));
     number.ok_or_else(|| format!("is `{text}`; write a whole number from {least} to {most}"))
 }
@@ -282,6 +338,7 @@ mod tests {
             bursts: None,
             think: Nanos::ZERO,
             network: None,
+            server: Server { kind: Kind::MariaDb, settings: BTreeMap::new(), rebuild: false },
         };
         assert_eq!(least, expected);
     }
@@ -317,6 +374,14 @@ mod tests {
             parsed(&[("test", "oltp_read_only"), ("duty_cycle", "0.5")]).unwrap().bursts.unwrap().on,
             Nanos::from_millis(500)
         );
+    }
+
+    #[test]
+    fn the_time_of_bursts_is_their_own() {
+        let bursts = Bursts { period: Nanos::from_millis(100), on: Nanos::from_millis(20) };
+        for (span_ms, on_ms) in [(0, 0), (10, 10), (50, 20), (100, 20), (110, 30), (1000, 200), (3805, 765)] {
+            assert_eq!(bursts.within(Nanos::from_millis(span_ms)), Nanos::from_millis(on_ms), "{span_ms}");
+        }
     }
 
     #[test]

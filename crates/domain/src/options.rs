@@ -1,5 +1,5 @@
 //! What is wrong with an option of a workload, where this crate knows the tool's options ([`crate::oltp`],
-//! [`crate::bonnie`]).
+//! [`crate::pgbench`], [`crate::bonnie`]).
 
 /// Why options are no load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,3 +32,12 @@ impl std::fmt::Display for OptionError {
 }
 
 impl std::error::Error for OptionError {}
+
+/// `true` or `false`, or what a study's reader makes of them.
+pub(crate) fn truth(text: &str) -> Result<bool, String> {
+    match text {
+        "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => Err(format!("is `{text}`; write true or false")),
+    }
+}

@@ -178,6 +178,9 @@ fn expand(study: &Study, workload: &Workload, cells: &mut Vec<Cell>) -> Result<(
             }
         }
         fill_placeholders(&mut cell);
+        if cell.workload.tool == Tool::Fio {
+            crate::iometer::expand(&mut cell.workload.options);
+        }
         cell.stack =
             stack(study, &changes).map_err(|error| PlanError::Stack { cell: cell.id.clone(), error })?;
         cells.push(cell);

@@ -70,7 +70,7 @@ pub struct Workload {
     pub name: String,
     /// Which program runs it.
     pub tool: Tool,
-    /// The tool's own options, by the tool's own names: fio's job options, dd's operands, sysbench's, bonnie's. A value
+    /// The tool's own options, by the tool's own names: fio's job options, dd's operands, sysbench's, pgbench's, bonnie's. A value
     /// of `true` for fio is `1`. Not used by [`Tool::Command`].
     pub options: BTreeMap<String, String>,
 }
@@ -84,6 +84,8 @@ pub enum Tool {
     Dd,
     /// sysbench's OLTP tests ([`crate::oltp`]).
     Sysbench,
+    /// pgbench ([`crate::pgbench`]).
+    Pgbench,
     /// Bonnie, in either of its kinds ([`crate::bonnie`]).
     Bonnie,
     /// Any command; its metrics are taken from its output by pattern.
@@ -103,6 +105,7 @@ impl Tool {
             Tool::Fio => "fio",
             Tool::Dd => "dd",
             Tool::Sysbench => "sysbench",
+            Tool::Pgbench => "pgbench",
             Tool::Bonnie => "bonnie",
             Tool::Command { .. } => "command",
         }

@@ -178,7 +178,7 @@ impl Start<'_> {
                 warn(supervisor.borrow_mut().gone(pid));
             }
             let Done { trial, restored, commands } = done?;
-            let places = Places::of(host.target(), &raw);
+            let places = Places::of(host.target(), &raw).with_server(host.server_commands());
             let script = script(&trial, &self.plan.study.target, &commands, &places);
             Ok(Made { trial, script, restored })
         })

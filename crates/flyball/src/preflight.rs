@@ -7,7 +7,7 @@ use crate::exit::Usage;
 use crate::places;
 use anyhow::{Result, anyhow, bail};
 use domain::lab::ENERGY_MODELLED;
-use domain::plan::Plan;
+use domain::plan::{Cell, Plan};
 use domain::setting::SettingRequest;
 use domain::stack::{DraftLayer, Part};
 use domain::study::{Study, Target, Tool, Workload};
@@ -85,7 +85,7 @@ fn claimed(plan: &Plan) -> BTreeSet<&String> {
 /// # Errors
 /// [`Usage`] where it asks for what only a lab machine has.
 pub fn on_a_host(study: &Study) -> Result<()> {
-    on_a_real_kernel(study)?;
+    replays_nothing(study)?;
     let lab_alone = needs_lab_disks(study);
     let why = match (&study.target, &lab_alone) {
         (Target::LabDevice(path), _) => format!(
@@ -107,33 +107,51 @@ pub fn on_a_host(study: &Study) -> Result<()> {
         .into())
 }
 
-/// Whether a study can be run with a real kernel, on a host or in the lab.
+/// Options of fio's that are spans of a machine's own time, which the lab would have to stretch.
+const OF_A_HOST: [&str; 2] = ["duty_cycle", "steady_state"];
+
+/// Whether a lab machine has all that a plan needs.
 ///
 /// # Errors
-/// [`Usage`] where only the simulation knows one of its tools.
-pub fn on_a_real_kernel(study: &Study) -> Result<()> {
-    let Some(workload) = study.workloads.iter().find(|workload| is_simulated_only(workload)) else {
-        return Ok(());
+/// [`Usage`] where a workload asks a database, for a guest has no server; or fio for what the lab's slower time would change.
+pub fn in_the_lab(plan: &Plan) -> Result<()> {
+    replays_nothing(&plan.study)?;
+    let why_not = |cell: &Cell| match cell.workload.tool {
+        Tool::Sysbench => {
+            Some("has the tool `sysbench`, and a guest has no database server (`--on sim` has one)".into())
+        }
+        Tool::Pgbench => Some("has the tool `pgbench`, and a guest has no database server".into()),
+        Tool::Fio => {
+            let option = OF_A_HOST.into_iter().find(|option| cell.workload.options.contains_key(*option))?;
+            Some(format!("has `{option}`, which does not know the lab's slower time"))
+        }
+        _ => None,
     };
-    let what = match workload.tool {
-        Tool::Fio => "replays a trace (`read_iolog`)".to_owned(),
-        ref tool => format!("has the tool `{}`", tool.name()),
-    };
+    let refused = plan.cells.iter().find_map(|cell| Some((&cell.workload.name, why_not(cell)?)));
+    let Some((workload, why)) = refused else { return Ok(()) };
+    let name = &plan.study.name;
     Err(Usage(format!(
-        "cannot run the study `{}` here: its workload `{}` {what}, which only the simulation knows so far; run it with \
-         `flyball run STUDY --on sim`",
+        "cannot run the study `{name}` in the lab: its workload `{workload}` {why}; run it with `flyball run STUDY`, on this host"
+    ))
+    .into())
+}
+
+/// Whether a study can be run with a real kernel: no driver replays a recorded trace.
+///
+/// # Errors
+/// [`Usage`] where a workload has `read_iolog`.
+fn replays_nothing(study: &Study) -> Result<()> {
+    let Some(workload) = study.workloads.iter().find(|workload| replays(workload)) else { return Ok(()) };
+    Err(Usage(format!(
+        "cannot run the study `{}` here: its workload `{}` replays a trace (`read_iolog`), which only the simulation knows so far; run \
+         it with `flyball run STUDY --on sim`",
         study.name, workload.name,
     ))
     .into())
 }
 
-/// Loads that no driver runs.
-fn is_simulated_only(workload: &Workload) -> bool {
-    match workload.tool {
-        Tool::Sysbench | Tool::Bonnie => true,
-        Tool::Fio => workload.options.contains_key("read_iolog"),
-        Tool::Dd | Tool::Command { .. } => false,
-    }
+fn replays(workload: &Workload) -> bool {
+    workload.tool == Tool::Fio && workload.options.contains_key("read_iolog")
 }
 
 /// A layer whose devices only a lab machine has.
@@ -155,10 +173,10 @@ fn mistakes(plan: &Plan) -> BTreeSet<String> {
     let target = target(&plan.study);
     let mut found = BTreeSet::new();
     for cell in &plan.cells {
-        // Whoever read the study has looked at them; there is no command that only the simulation knows.
-        let is_command = !is_simulated_only(&cell.workload);
-        let job = Job { workload: &cell.workload, target, raw: Path::new("/") };
-        if is_command && let Err(error) = tools::invocation(&job) {
+        let job = Job { workload: &cell.workload, target, raw: Path::new("/"), server: None, folder: None };
+        if !replays(&cell.workload)
+            && let Err(error) = tools::invocation(&job)
+        {
             found.insert(format!("workload `{}`: {error}", cell.workload.name));
         }
         found.extend(cell.settings.iter().filter_map(no_setting));

@@ -12,6 +12,7 @@ pub mod ledger;
 mod lock;
 mod loopdev;
 mod recorded;
+pub mod serving;
 pub mod settings;
 pub mod stack;
 pub mod supervise;

@@ -110,17 +110,56 @@ pub fn end_orphans() -> usize {
     marks.iter().map(end).sum()
 }
 
+/// Kills every process that executes this program with its working directory in this folder, and waits until they are
+/// dead, ten seconds at the most. Returns how many there were. Both are paths without links.
+pub(crate) fn end_working_in(program: &str, folder: &str) -> usize {
+    let deadline = Instant::now() + DEATH;
+    let mut killed = BTreeSet::new();
+    loop {
+        let found: Vec<u32> = others().filter(|pid| is_at_work(*pid, program, folder)).collect();
+        for pid in &found {
+            killed.insert(*pid);
+            kill_if(*pid, |pid| is_at_work(pid, program, folder));
+        }
+        if found.is_empty() || Instant::now() >= deadline {
+            return killed.len();
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// Whether there is such a process.
+pub(crate) fn works_in(program: &str, folder: &str) -> bool {
+    others().any(|pid| is_at_work(pid, program, folder))
+}
+
+/// The dead have neither a program nor a folder.
+fn is_at_work(pid: u32, program: &str, folder: &str) -> bool {
+    let link = |name: &str| LocalMachine.link(Path::new(&format!("/proc/{pid}/{name}"))).ok();
+    // An upgrade replaces a program's file, and a folder may be removed under the process.
+    let plain = |path: std::path::PathBuf| {
+        let path = path.to_string_lossy().into_owned();
+        path.strip_suffix(" (deleted)").map_or(path.clone(), str::to_owned)
+    };
+    link("exe").map(plain).as_deref() == Some(program)
+        && link("cwd").map(plain).is_some_and(|cwd| Path::new(&cwd).starts_with(folder))
+}
+
 fn others() -> impl Iterator<Item = u32> {
     let own = std::process::id();
     let pids = numbered(&LocalMachine, "/proc", "").into_iter().filter_map(|pid| pid.parse().ok());
     pids.filter(move |pid| *pid != own)
 }
 
-/// Through a descriptor: between the look and the signal the id may have become another process's.
 fn kill(mark: &Mark, pid: u32) {
+    kill_if(pid, |pid| mark.is_carried_by(pid));
+}
+
+/// Through a descriptor: between the look and the signal the id may have become another process's.
+fn kill_if(pid: u32, is_meant: impl Fn(u32) -> bool) {
     let Some(raw) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
     let Ok(descriptor) = pidfd_open(raw, PidfdFlags::empty()) else { return };
-    if mark.is_carried_by(pid) {
+    if is_meant(pid) {
         // That it has ended meanwhile is what we want.
         let _ = pidfd_send_signal(&descriptor, Signal::KILL);
     }

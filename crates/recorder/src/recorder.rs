@@ -110,6 +110,13 @@ impl Recorder {
         self.wake();
     }
 
+    /// Names the first process of a server that the workload asks: it counts as the workload, in the same way, from the
+    /// recording's start on.
+    pub fn follow_server(&self, pid: u32) {
+        self.orders.server.store(pid, Ordering::Release);
+        self.wake();
+    }
+
     /// Takes a last sample, ends, and reads the recording for its totals. Where the disk did not take all of
     /// it, what it took is used, and [`Recording::report`] says so.
     ///

@@ -16,6 +16,8 @@ pub struct Orders {
     pub stop: AtomicBool,
     /// The workload's first process; 0 for none yet.
     pub root: AtomicU32,
+    /// The first process of a server that the workload asks, once it is known; zero before.
+    pub server: AtomicU32,
 }
 
 /// Everything that the loop uses.
@@ -25,7 +27,8 @@ pub struct Sampler {
     spool: Writer,
     sources: Sources,
     tasks: Option<Tasks>,
-    root: u32,
+    /// That of a server and that of the workload, as far as they were taken up.
+    roots: [u32; 2],
     origin: Instant,
     ticks: u64,
     missed: u64,
@@ -70,7 +73,7 @@ impl Sampler {
             spool,
             sources,
             tasks,
-            root: 0,
+            roots: [0; 2],
             origin: Instant::now(),
             ticks: 0,
             missed: 0,
@@ -106,11 +109,13 @@ impl Sampler {
 
     /// Takes up what was ordered since the last look; whether to stop.
     fn obey(&mut self, orders: &Orders) -> bool {
-        let root = orders.root.load(Ordering::Acquire);
-        if root != self.root {
-            self.root = root;
-            if let Some(tasks) = &mut self.tasks {
-                tasks.follow(root, &mut self.spool);
+        for (order, known) in [&orders.server, &orders.root].into_iter().zip(&mut self.roots) {
+            let root = order.load(Ordering::Acquire);
+            if root != *known {
+                *known = root;
+                if let Some(tasks) = &mut self.tasks {
+                    tasks.follow(root, &mut self.spool);
+                }
             }
         }
         orders.stop.load(Ordering::Acquire)

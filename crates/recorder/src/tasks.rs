@@ -48,7 +48,8 @@ pub struct Tasks {
     list_at: Option<u64>,
     next_listing_ns: u64,
     next_id: u32,
-    root: Option<u32>,
+    /// The workload's first process, and that of a server that it asks.
+    roots: Vec<u32>,
     processes: Vec<Followed>,
     by_pid: HashMap<u32, Known>,
     threads: Threads,
@@ -98,7 +99,7 @@ impl Tasks {
             list_at: None,
             next_listing_ns: 0,
             next_id: 0,
-            root: None,
+            roots: Vec::new(),
             processes: Vec::new(),
             by_pid: HashMap::new(),
             threads: Threads::new(&roots.proc),
@@ -123,10 +124,10 @@ impl Tasks {
         self.threads.unfollowed
     }
 
-    /// The workload's first process: it and its descendants are the workload from the recording's start on.
+    /// A first process of the workload: it and its descendants are the workload from the recording's start on.
     pub fn follow(&mut self, root: u32, spool: &mut Writer) {
         self.discover(spool);
-        self.root = Some(root);
+        self.roots.push(root);
         let workload = self.descendants(root);
         for process in &mut self.processes {
             if workload.contains(&process.pid) && process.owner != Owner::Workload {
@@ -290,7 +291,7 @@ impl Tasks {
         if stat.is_kernel() {
             return Owner::Kernel;
         }
-        if self.root.is_some_and(|root| [pid, stat.group, stat.session].contains(&root)) {
+        if self.roots.iter().any(|root| [pid, stat.group, stat.session].contains(root)) {
             return Owner::Workload;
         }
         if pid == std::process::id() {

@@ -40,7 +40,7 @@ pub(crate) fn names<'a>(report: &Report<'a>) -> BTreeSet<&'a str> {
 }
 
 /// Programs and drivers that write themselves small.
-const SMALL_NAMES: [&str; 14] = [
+const SMALL_NAMES: [&str; 15] = [
     "bfq",
     "bonnie",
     "cpufreq",
@@ -53,6 +53,7 @@ const SMALL_NAMES: [&str; 14] = [
     "libaio",
     "md",
     "mq-deadline",
+    "pgbench",
     "schedutil",
     "sysbench",
 ];

@@ -106,6 +106,7 @@ pub fn run(task: &Task<'_>, started: &mut dyn FnMut(u32)) -> Result<Ended, Error
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(stdout).stderr(stderr);
     command.env("LC_ALL", "C").env_remove("LANGUAGE").process_group(0);
+    forget_settings(&mut command);
     if let Some(folder) = task.folder {
         command.current_dir(folder);
     }
@@ -118,6 +119,28 @@ pub fn run(task: &Task<'_>, started: &mut dyn FnMut(u32)) -> Result<Ended, Error
     let running = Running { program, pid: Pid::from_child(&child), pidfd: None, mark };
     started(child.id());
     running.finish(task, begin)
+}
+
+/// What somebody has set for the databases of their own does not reach ours (PostgreSQL's documentation, "Environment
+/// Variables" of libpq; MariaDB's, "MariaDB Environment Variables").
+pub(crate) fn forget_settings(command: &mut Command) {
+    const NAMES: [&str; 12] = [
+        "PGCHANNELBINDING",
+        "PGDATA",
+        "PGDATABASE",
+        "PGHOSTADDR",
+        "PGOPTIONS",
+        "PGREQUIREAUTH",
+        "PGSERVICE",
+        "PGSSLMODE",
+        "PGTARGETSESSIONATTRS",
+        "MYSQL_HOME",
+        "MYSQL_TCP_PORT",
+        "MYSQL_UNIX_PORT",
+    ];
+    for name in NAMES {
+        command.env_remove(name);
+    }
 }
 
 /// A child that has not been waited for. Until it has, its group's number is not given to anybody else.
@@ -249,7 +272,7 @@ fn shorten(path: &Path) -> Result<(), Error> {
     shorten().map_err(|e| Error::file("shorten", path, e))
 }
 
-fn prepare(command: &mut Command, descriptors: Rlimit) {
+pub(crate) fn prepare(command: &mut Command, descriptors: Rlimit) {
     let parent = rustix::process::getpid();
     let prepare = move || {
         rustix::process::setrlimit(Resource::Nofile, descriptors)?;
@@ -265,7 +288,7 @@ fn prepare(command: &mut Command, descriptors: Rlimit) {
     unsafe { command.pre_exec(prepare) };
 }
 
-fn spawn_error(program: &str, error: io::Error) -> Error {
+pub(crate) fn spawn_error(program: &str, error: io::Error) -> Error {
     if error.kind() == io::ErrorKind::NotFound {
         return Error::missing(program);
     }

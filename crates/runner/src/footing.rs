@@ -8,7 +8,7 @@ use domain::stack::Stack;
 use domain::study;
 use machine::Ledger;
 use machine::stack::{Builder, Ground};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 /// What the workloads of a run stand on. What it makes is taken down by [`Ledger::finish`].
@@ -16,6 +16,8 @@ use std::sync::atomic::AtomicBool;
 pub struct Footing {
     target: Option<Target>,
     stacks: Option<Stacks>,
+    /// Where files of workloads' own are made, where no stack says it; not made yet.
+    work: Option<PathBuf>,
 }
 
 /// Stacks, built as cells want them.
@@ -44,7 +46,8 @@ impl Footing {
     ) -> Result<Self, Error> {
         let kind = &study.target;
         if study.stack.is_none() {
-            return Ok(Self::fixed(Target::make(ledger, work, kind, devices, seed, interrupt)?));
+            let target = Target::make(ledger, work, kind, devices, seed, interrupt)?;
+            return Ok(Self { target, stacks: None, work: Some(work.to_owned()) });
         }
         let ground = Ground {
             work: crate::target::own_folder(work)?,
@@ -52,12 +55,12 @@ impl Footing {
             state: state.to_owned(),
         };
         let stacks = Stacks { builder: Builder::new(ground)?, kind: kind.clone(), seed, standing: None };
-        Ok(Self { target: None, stacks: Some(stacks) })
+        Ok(Self { target: None, stacks: Some(stacks), work: None })
     }
 
     /// A target that is there already, or none.
     pub fn fixed(target: Option<Target>) -> Self {
-        Self { target, stacks: None }
+        Self { target, stacks: None, work: None }
     }
 
     /// The target as it is now.
@@ -78,7 +81,8 @@ impl Footing {
         let (Some(stacks), Some(stack)) = (&mut self.stacks, &cell.stack) else {
             return Ok(self.target.as_ref());
         };
-        if stacks.standing.as_ref() != Some(stack) || self.target.is_none() {
+        let stands = stacks.standing.as_ref() == Some(stack) && self.target.is_some();
+        if !stands {
             self.target = None;
             stacks.standing = None;
             let standing = stacks.builder.stand(ledger, stack, interrupt)?;
@@ -87,6 +91,27 @@ impl Footing {
             stacks.standing = Some(stack.clone());
         }
         Ok(self.target.as_ref())
+    }
+
+    /// Whether what stands is what a cell wants.
+    pub(crate) fn stands_for(&self, cell: &Cell) -> bool {
+        match (&self.stacks, &cell.stack) {
+            (Some(stacks), Some(stack)) => stacks.standing.as_ref() == Some(stack) && self.target.is_some(),
+            _ => true,
+        }
+    }
+
+    /// A folder on what stands, that only this user can write to, for files of a workload's own: that of the target's file,
+    /// or the work folder, which is made. `None` where there is only a block device.
+    ///
+    /// # Errors
+    /// [`Error::OpenFolder`], [`Error::File`].
+    pub(crate) fn folder(&self) -> Result<Option<PathBuf>, Error> {
+        match (&self.target, &self.work) {
+            (Some(target), _) => Ok(target.folder().map(Path::to_owned)),
+            (None, Some(work)) => crate::target::own_folder(work).map(Some),
+            (None, None) => Ok(None),
+        }
     }
 
     /// Whether the target is still the one that was made.

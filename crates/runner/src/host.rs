@@ -2,7 +2,9 @@
 
 use crate::child::{self, Ended, How, Task};
 use crate::guards;
+use crate::server::Access;
 use crate::snapshot::Snapshot;
+use crate::steady;
 use crate::tools::{self, Job};
 use crate::{Error, Target};
 use domain::bench::{Bench, BenchError, Sink};
@@ -28,6 +30,10 @@ pub struct HostBench<'a> {
     pub machine: &'a dyn Machine,
     /// What the workload runs on.
     pub target: Option<&'a Target>,
+    /// The server that it asks, which runs.
+    pub server: Option<&'a Access>,
+    /// An empty folder for files of its own.
+    pub folder: Option<&'a Path>,
     /// The tool and its version, as [`tools::detect`] gave it.
     pub version: &'a str,
     /// The trial's folder for raw output; it exists, and its path is absolute.
@@ -56,7 +62,13 @@ impl HostBench<'_> {
         if let Some(target) = self.target {
             target.verify()?;
         }
-        let job = Job { workload, target: self.target.map(|t| (t.path(), t.size())), raw: self.raw };
+        let job = Job {
+            workload,
+            target: self.target.map(|t| (t.path(), t.size())),
+            raw: self.raw,
+            server: self.server,
+            folder: self.folder,
+        };
         let invocation = tools::invocation(&job)?;
         let task = Task {
             argv: &invocation.argv,
@@ -68,9 +80,16 @@ impl HostBench<'_> {
             timeout: self.timeout,
             interrupt: self.interrupt,
         };
+        let unsteady = match tools::conditioning(&job)? {
+            Some(asked) => steady::reach(self, &job, &asked)?,
+            None => None,
+        };
         let before = Snapshot::read(self.machine);
         let spool = Spool::new(self.raw);
         let recorder = spool.start(self.interval);
+        if let (Ok(recorder), Some(pid)) = (&recorder, self.server.and_then(|server| server.pid)) {
+            recorder.follow_server(pid);
+        }
         let ended = child::run(&task, &mut |pid| {
             (self.announce)(pid, self.target);
             if let Ok(recorder) = &recorder {
@@ -105,6 +124,7 @@ impl HostBench<'_> {
             .max(ended.user + ended.system);
         measurement.disturbances = guards::judge(&before, &after, workload_cpu);
         guards::name_culprits(&mut measurement.disturbances, &measurement.threads);
+        measurement.disturbances.extend(unsteady);
         Ok(measurement)
     }
 }
@@ -248,6 +268,8 @@ mod tests {
             let mut bench = HostBench {
                 machine: &LocalMachine,
                 target: Some(&self.target),
+                server: None,
+                folder: None,
                 version: &version,
                 raw: &raw,
                 interval: Nanos::from_millis(10),

@@ -18,6 +18,8 @@ pub struct Places<'a> {
     pub device: Option<&'a str>,
     /// What built the stack below the target, where Flyball built one.
     pub stack: &'a [Vec<String>],
+    /// What made the server that the commands ask, where Flyball made one.
+    pub server: &'a [Vec<String>],
     /// The folder that took the tools' raw output.
     pub raw: &'a Path,
 }
@@ -29,8 +31,14 @@ impl<'a> Places<'a> {
             target: target.map(crate::Target::path),
             device: target.and_then(crate::Target::device),
             stack: target.map_or(&[], crate::Target::built_by),
+            server: &[],
             raw,
         }
+    }
+
+    /// With what made the server.
+    pub fn with_server(self, server: &'a [Vec<String>]) -> Self {
+        Self { server, ..self }
     }
 }
 
@@ -40,6 +48,7 @@ pub fn script(trial: &Trial, target: &Target, commands: &[Vec<String>], places: 
     make_target(&mut text, target, places);
     write_settings(&mut text, &trial.settings, target, places);
     drop_caches(&mut text, trial);
+    name_server(&mut text, places.server);
     text.push_str("\n# What was run.\n");
     for argv in commands {
         let words: Vec<String> = argv.iter().map(|word| argument(word, places)).collect();
@@ -146,6 +155,20 @@ if [ ! -b "$DEVICE" ]; then
 fi
 "#,
     );
+}
+
+/// A server is no business of a script that may be run anywhere: people make one like it, and change the socket's path below.
+fn name_server(text: &mut String, commands: &[Vec<String>]) {
+    if commands.is_empty() {
+        return;
+    }
+    text.push_str(
+        "\n# The server was made, filled, started and warmed by these commands; make one like it:\n",
+    );
+    for argv in commands {
+        let words: Vec<String> = argv.iter().map(|word| quoted(&one_line(word))).collect();
+        let _ = writeln!(text, "#     {}", words.join(" "));
+    }
 }
 
 fn drop_caches(text: &mut String, trial: &Trial) {
@@ -277,7 +300,7 @@ mod tests {
     }
 
     fn places() -> Places<'static> {
-        Places { target: None, device: None, stack: &[], raw: Path::new("/n/raw") }
+        Places { target: None, device: None, stack: &[], server: &[], raw: Path::new("/n/raw") }
     }
 
     fn sh_accepts(script: &str) -> bool {

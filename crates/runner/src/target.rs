@@ -274,6 +274,14 @@ impl Target {
         }
     }
 
+    /// The folder that its file is in; none where it is a block device that no file of ours lies on.
+    pub fn folder(&self) -> Option<&Path> {
+        match &self.ground {
+            Ground::File { looped: None, file, .. } => file.parent(),
+            Ground::File { looped: Some(_), .. } | Ground::Device(_) => None,
+        }
+    }
+
     /// Whether it is still the one that was made or opened: same file, same size, same device.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! One whole trial: settings written, machine quiet, workload run, settings read again and put back.
 
+use crate::server::{self, Access, Servers};
 use crate::settle::{self, Settled};
 use crate::tools::{self, Job};
 use crate::{Error, Footing, HostBench, Target, environment, guards};
@@ -11,10 +12,11 @@ use domain::time::Timestamp;
 use domain::trial::{Disturbance, Measurement, Provenance, RunId, Trial, TrialKey, Validity};
 use environment::Environment;
 use machine::ledger::RestoreReport;
+use machine::serving::Made;
 use machine::{Ledger, Machine};
 use rustix::process::{Resource, Rlimit, getrlimit};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 /// The value of `caches` in a trial's environment where the whole page cache was dropped.
@@ -80,6 +82,7 @@ pub struct Site<'a, 'm> {
 pub struct Host<'a, 'm> {
     site: Site<'a, 'm>,
     footing: Footing,
+    servers: Servers,
     announce: &'a mut dyn FnMut(u32, Option<&Target>),
     versions: BTreeMap<&'static str, String>,
     descriptors: Rlimit,
@@ -94,7 +97,7 @@ impl<'a, 'm> Host<'a, 'm> {
         announce: &'a mut dyn FnMut(u32, Option<&Target>),
     ) -> Self {
         let descriptors = getrlimit(Resource::Nofile);
-        Self { site, footing, announce, versions: BTreeMap::new(), descriptors }
+        Self { site, footing, servers: Servers::default(), announce, versions: BTreeMap::new(), descriptors }
     }
 
     /// Makes one trial. Raw output goes to the folder `raw`, which exists; the trace goes to `sink`.
@@ -111,22 +114,26 @@ impl<'a, 'm> Host<'a, 'm> {
         let raw = std::path::absolute(raw).map_err(|e| failed_early(Error::file("find", raw, e)))?;
         let version = self.version(&cell.workload.tool).map_err(failed_early)?;
         let started = self.site.machine.now();
-        let interrupt = self.site.interrupt;
-        let target = match self.footing.ready(self.site.ledger, cell, interrupt) {
-            Ok(target) => target.cloned(),
+        let ground = match self.ready(cell, &raw) {
+            Ok(ground) => ground,
             Err(error) => return self.site.without_footing(error, cell, key, started),
         };
+        let Ground { target, server, folder } = &ground;
         self.site.target = target.clone();
         let job = Job {
             workload: &cell.workload,
             target: target.as_ref().map(|t| (t.path(), t.size())),
             raw: &raw,
+            server: server.as_ref(),
+            folder: folder.as_ref().map(|(path, _)| path.as_path()),
         };
         // What is refused is refused before any setting is changed.
         let commands = vec![tools::invocation(&job).map_err(failed_early)?.argv];
         let mut bench = HostBench {
             machine: self.site.machine,
             target: target.as_ref(),
+            server: server.as_ref(),
+            folder: job.folder,
             version: &version,
             raw: &raw,
             interval: self.site.measure.interval,
@@ -135,10 +142,52 @@ impl<'a, 'm> Host<'a, 'm> {
             interrupt: self.site.interrupt,
             announce: self.announce,
         };
-        let mut done = self.site.trial(&mut bench, cell, key, sink)?;
+        let done = self.site.trial(&mut bench, cell, key, sink);
+        if let Some((_, made)) = folder {
+            self.site.ledger.clear(made).map_err(|error| Stop::Ledger(error.to_string()))?;
+        }
+        let mut done = done?;
         done.trial.environment.insert("tool".into(), version);
+        done.trial.environment.extend(server.iter().flat_map(|server| server.about.clone()));
         done.commands = commands;
         Ok(done)
+    }
+
+    /// Sees to it that a cell has all that it stands on.
+    fn ready(&mut self, cell: &Cell, raw: &Path) -> Result<Ground, Error> {
+        let (ledger, interrupt) = (&mut *self.site.ledger, self.site.interrupt);
+        if !self.footing.stands_for(cell) {
+            // A server's data are on what will be taken down.
+            self.servers.clear(ledger)?;
+        }
+        let target = self.footing.ready(ledger, cell, interrupt)?.cloned();
+        let place = self.footing.folder()?;
+        if !needs_folder(&cell.workload.tool) {
+            self.servers.stop(ledger)?;
+            return Ok(Ground { target, server: None, folder: None });
+        }
+        let place = place.ok_or_else(|| {
+            Error::Unsupported(format!(
+                "{} makes files of its own, and here is only a block device; let the stack end in a filesystem",
+                cell.workload.tool.name()
+            ))
+        })?;
+        let trial = server::Trial { raw, interrupt, descriptors: self.descriptors };
+        let server = self.servers.ready(ledger, &cell.workload, &place, &trial)?;
+        let folder = match server {
+            Some(_) => None,
+            None => {
+                let (folder, made) =
+                    ledger.making(|ledger| ledger.make_tree(&place, cell.workload.tool.name()));
+                Some((folder?, made))
+            }
+        };
+        Ok(Ground { target, server, folder })
+    }
+
+    /// What made the server that the last trial asked.
+    pub fn server_commands(&self) -> &[Vec<String>] {
+        self.servers.commands()
     }
 
     /// What the last trial ran on.
@@ -164,6 +213,22 @@ impl<'a, 'm> Host<'a, 'm> {
         let version = tools::detect(self.site.machine, tool)?;
         self.versions.insert(tool.name(), version.clone());
         Ok(version)
+    }
+}
+
+/// What a cell stands on.
+struct Ground {
+    target: Option<Target>,
+    server: Option<Access>,
+    /// A folder for its own files, and what is to be undone of it.
+    folder: Option<(PathBuf, Made)>,
+}
+
+/// Whether a tool works on files of its own.
+fn needs_folder(tool: &Tool) -> bool {
+    match tool {
+        Tool::Sysbench | Tool::Pgbench | Tool::Bonnie => true,
+        Tool::Fio | Tool::Dd | Tool::Command { .. } => false,
     }
 }
 

@@ -9,7 +9,7 @@ use domain::Nanos;
 use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
 use domain::setting::SettingRequest;
-use domain::study::{Study, Target};
+use domain::study::{Study, Target, Tool};
 use domain::units::Bytes;
 use machine::ledger::{PlannedWrite, preview};
 use machine::settings::Error as SettingError;
@@ -71,6 +71,8 @@ impl CellPlan {
             workload: &cell.workload,
             target: target.map(|(path, size)| (path.as_path(), *size)),
             raw: Path::new("RAW"),
+            server: None,
+            folder: None,
         };
         Self {
             command: tools::invocation(&job).map(|i| i.argv).map_err(|e| e.to_string()),
@@ -124,14 +126,14 @@ impl From<PlannedWrite> for SettingWrite {
     }
 }
 
-/// The time that fio is told to take; what has no such option takes as long as it takes.
+/// The time that fio, sysbench or pgbench is told to take; what has no such option takes as long as it takes.
 fn takes(cell: &Cell) -> Option<Nanos> {
     let option = |name: &str| {
         let text = cell.workload.options.get(name)?;
         Nanos::parse(text).or_else(|| text.parse().ok().map(Nanos::from_secs))
     };
     let extra = option("ramp_time").unwrap_or_default() + option("startdelay").unwrap_or_default();
-    option("runtime").map(|runtime| runtime + extra)
+    option("runtime").or_else(|| option("time")).map(|runtime| runtime + extra)
 }
 
 /// The least and the most time, of the trials whose time is known, and how many cells' is not.
@@ -169,6 +171,10 @@ fn describe(
     }
     if let Some((path, size)) = target.filter(|_| plan.study.stack.is_none()) {
         writeln!(text, "makes {} of {size}, and removes it at the end", path.display())?;
+    }
+    let asks = |cell: &Cell| matches!(cell.workload.tool, Tool::Sysbench | Tool::Pgbench);
+    if plan.cells.iter().any(asks) {
+        writeln!(text, "makes a database server of its own, fills it, and removes it at the end")?;
     }
     if plan.needs_root() && !places::is_root() {
         writeln!(text, "needs root, which you are not")?;

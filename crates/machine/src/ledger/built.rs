@@ -5,7 +5,7 @@
 
 use super::record::{Act, BuiltRecord, Pending};
 use super::report::Fate;
-use super::{Ledger, RestoreReport};
+use super::{Ledger, RestoreReport, served};
 use crate::Machine;
 use crate::claims::is_own_uuid;
 use crate::settings::{Error, means_absent};
@@ -69,13 +69,25 @@ pub enum Built {
         /// Its name.
         name: String,
     },
+    /// A folder, and all that programs of ours put into it.
+    Tree {
+        /// Its path, which has a random part.
+        path: String,
+    },
+    /// A server and its processes.
+    Server {
+        /// The file that they execute.
+        program: String,
+        /// Where they work: in a folder of ours.
+        folder: String,
+    },
 }
 
 /// Where null_blk's devices are made.
 pub(crate) const NULL_BLK: &str = "/sys/kernel/config/nullb";
 
 /// How long a program may take to take something down: mdadm and umount wait until what was written is on the disk.
-const LIMIT: Duration = Duration::from_secs(300);
+pub(super) const LIMIT: Duration = Duration::from_secs(300);
 
 /// How long to wait for a part to become free: udev opens new and changed block devices for some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -92,6 +104,8 @@ impl Built {
             Self::Mount { folder, .. } => format!("mount on {folder}"),
             Self::NullBlk { name } => format!("{NULL_BLK}/{name}"),
             Self::Module { name } => format!("module {name}"),
+            Self::Tree { path } => path.clone(),
+            Self::Server { program, folder } => format!("{program} in {folder}"),
         }
     }
 }
@@ -135,7 +149,9 @@ pub(super) fn take_down(machine: &dyn Machine, record: &BuiltRecord, same_boot: 
         Built::Volume { group, mapping, below } => volume(machine, group, mapping, below),
         Built::Mount { folder, source, number } => unmount(machine, folder, source, number),
         Built::NullBlk { name } => null_blk(machine, name),
-        Built::Module { .. } if !same_boot => Ok(Fate::Rebooted),
+        Built::Module { .. } | Built::Server { .. } if !same_boot => Ok(Fate::Rebooted),
+        Built::Tree { path } => served::remove_tree(machine, path),
+        Built::Server { program, folder } => served::stop(machine, program, folder),
         Built::Module { name } => module(machine, name),
     };
     match down {
@@ -149,7 +165,8 @@ pub(super) fn take_down(machine: &dyn Machine, record: &BuiltRecord, same_boot: 
 /// What taking it down would do, for people.
 pub(super) fn foresee(machine: &dyn Machine, record: &BuiltRecord, same_boot: bool) -> Fate {
     let there = match &record.part {
-        Built::Folder { path } => is_folder(machine, path),
+        Built::Folder { path } | Built::Tree { path } => is_folder(machine, path),
+        Built::Server { program, folder } => Ok(same_boot && crate::workload::works_in(program, folder)),
         Built::Array { number, .. } => {
             is_folder(machine, &format!("/sys/block/md{number}")).map(|is| is && same_boot)
         }
@@ -169,7 +186,7 @@ pub(super) fn foresee(machine: &dyn Machine, record: &BuiltRecord, same_boot: bo
 }
 
 /// Nothing that is there may be taken for absent because it could not be looked at: it would be forgotten.
-fn names(machine: &dyn Machine, folder: &str) -> Result<Option<Vec<String>>, String> {
+pub(super) fn names(machine: &dyn Machine, folder: &str) -> Result<Option<Vec<String>>, String> {
     match machine.list(Path::new(folder)) {
         Ok(names) => Ok(Some(names)),
         Err(error) if means_absent(&error) => Ok(None),
@@ -177,12 +194,12 @@ fn names(machine: &dyn Machine, folder: &str) -> Result<Option<Vec<String>>, Str
     }
 }
 
-fn is_folder(machine: &dyn Machine, path: &str) -> Result<bool, String> {
+pub(super) fn is_folder(machine: &dyn Machine, path: &str) -> Result<bool, String> {
     names(machine, path).map(|names| names.is_some())
 }
 
 /// A file's text; `None` where it is not there, or has no value: what is being taken down answers `EBUSY`.
-fn text(machine: &dyn Machine, path: &str) -> Result<Option<String>, String> {
+pub(super) fn text(machine: &dyn Machine, path: &str) -> Result<Option<String>, String> {
     const EIO: i32 = 5;
     const EBUSY: i32 = 16;
     const EINVAL: i32 = 22;
@@ -203,7 +220,7 @@ fn devices(machine: &dyn Machine, prefix: &str) -> Result<Vec<String>, String> {
 }
 
 /// Runs a program until the part is gone, for a while at the most.
-fn until_gone(
+pub(super) fn until_gone(
     machine: &dyn Machine,
     argv: &[&str],
     mut is_there: impl FnMut() -> Result<bool, String>,
@@ -366,9 +383,17 @@ fn without_links(machine: &dyn Machine, group: &str, fate: Fate) -> Result<Fate,
 
 /// What is mounted on a folder, the topmost last.
 fn mounted_on(machine: &dyn Machine, folder: &str) -> Result<Vec<MountInfo>, String> {
+    let mut mounted = mounted_below(machine, folder)?;
+    mounted.retain(|mount| mount.mountpoint == folder);
+    Ok(mounted)
+}
+
+/// What is mounted on a folder or on one in it.
+pub(super) fn mounted_below(machine: &dyn Machine, folder: &str) -> Result<Vec<MountInfo>, String> {
     let text =
         text(machine, "/proc/self/mountinfo")?.ok_or("there is no `/proc/self/mountinfo`; mount /proc")?;
-    Ok(mounts::mountinfo(&text).flatten().filter(|mount| mount.mountpoint == folder).collect())
+    let is_there = |mount: &MountInfo| Path::new(&mount.mountpoint).starts_with(folder);
+    Ok(mounts::mountinfo(&text).flatten().filter(is_there).collect())
 }
 
 /// btrfs shows a number of its own, and a path may be written in another way.

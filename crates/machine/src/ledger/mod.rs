@@ -18,6 +18,7 @@ mod journal;
 mod objects;
 mod record;
 mod report;
+mod served;
 mod status;
 mod undo;
 

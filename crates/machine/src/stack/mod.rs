@@ -6,7 +6,7 @@
 
 mod commands;
 mod kernel;
-mod names;
+pub(crate) mod names;
 mod planned;
 mod sources;
 mod verify;

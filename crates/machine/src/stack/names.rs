@@ -15,7 +15,7 @@ pub(super) fn own_pv_uuid() -> io::Result<String> {
 }
 
 /// Eight digits that nobody else has at the time.
-pub(super) fn token() -> io::Result<String> {
+pub(crate) fn token() -> io::Result<String> {
     Ok(format!("{:08x}", u32::from_le_bytes(random()?)))
 }
 

@@ -8,6 +8,7 @@ use domain::bonnie::{self, Bonnie};
 use domain::lab::ENERGY_MODELLED;
 use domain::oltp::{self, Oltp};
 use domain::outcome::Better;
+use domain::pgbench::{self, Pgbench};
 use domain::plan::{Cell, Plan, PlanError};
 use domain::rng::Seed;
 use domain::study::{Factor, Target, Tool, Workload};
@@ -132,6 +133,7 @@ pub(super) fn reported<'s>(study: &Study, workload: &'s Workload) -> Vec<&'s str
         Tool::Fio => SHARED_METRICS.iter().map(|(name, ..)| *name).collect(),
         Tool::Dd => dd::METRICS.to_vec(),
         Tool::Sysbench => oltp::METRICS.iter().map(|(name, ..)| *name).collect(),
+        Tool::Pgbench => pgbench::METRICS.iter().map(|(name, ..)| *name).collect(),
         Tool::Bonnie => bonnie::METRICS.iter().map(|(name, ..)| *name).collect(),
         // Of every command it is known how long it ran.
         Tool::Command { metrics, .. } => metrics
@@ -246,14 +248,14 @@ fn changes_its_workloads(study: &Study, factor: &Factor, root: &Section) {
             Tool::Command { argv, .. } => {
                 argv.iter().any(|a| placeholders(a).contains(&factor.name.as_str()))
             }
-            Tool::Fio | Tool::Dd | Tool::Sysbench | Tool::Bonnie => sets_options,
+            Tool::Fio | Tool::Dd | Tool::Sysbench | Tool::Pgbench | Tool::Bonnie => sets_options,
         };
         if changes_the_machine || changes {
             continue;
         }
         let help = match &workload.tool {
             Tool::Command { .. } => format!("put `{{{}}}` into its `argv`", factor.name),
-            Tool::Fio | Tool::Dd | Tool::Sysbench | Tool::Bonnie => {
+            Tool::Fio | Tool::Dd | Tool::Sysbench | Tool::Pgbench | Tool::Bonnie => {
                 "give the factor an `option`, a `setting` or a part of the `stack`".to_owned()
             }
         };
@@ -338,7 +340,7 @@ fn cells_are_possible(study: &Study, plan: Result<Plan, PlanError>, root: &Secti
         let problem = match cell.workload.tool {
             Tool::Fio => fio_reaches_beyond(cell, target),
             Tool::Dd => dd_reaches_beyond(cell, target),
-            Tool::Sysbench | Tool::Bonnie | Tool::Command { .. } => None,
+            Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Command { .. } => None,
         };
         if let Some(problem) = problem.filter(|_| !refused.contains(&&cell.workload.name)) {
             refused.push(&cell.workload.name);
@@ -348,13 +350,14 @@ fn cells_are_possible(study: &Study, plan: Result<Plan, PlanError>, root: &Secti
     }
 }
 
-/// What sysbench and bonnie are asked for has to make a load in each cell: an option may need another, which a factor may set.
+/// What sysbench, pgbench and bonnie are asked for has to make a load in each cell: an option may need another, which a factor may set.
 fn loads_are_whole(plan: &Plan, root: &Section) {
     let mut refused = BTreeSet::new();
     for cell in &plan.cells {
         let options = &cell.workload.options;
         let error = match cell.workload.tool {
             Tool::Sysbench => Oltp::parse(options).err(),
+            Tool::Pgbench => Pgbench::parse(options).err(),
             Tool::Bonnie => Bonnie::parse(options).err(),
             Tool::Fio | Tool::Dd | Tool::Command { .. } => None,
         };

@@ -1,11 +1,12 @@
-//! Options of fio, sysbench and bonnie and operands of dd in a study: read as they stand, and refused where the tool's own list does
-//! ([`crate::tools::fio::options`], [`crate::tools::dd::options`], [`domain::oltp`], [`domain::bonnie`]).
+//! Options of fio, sysbench, pgbench and bonnie and operands of dd in a study: read as they stand, and refused where the tool's
+//! own list does ([`crate::tools::fio::options`], [`crate::tools::dd::options`], [`domain::oltp`], [`domain::pgbench`],
+//! [`domain::bonnie`]).
 
 use super::node::{Node, nearest};
 use crate::tools::{Refusal, dd, fio};
 use domain::options::OptionError;
 use domain::study::Tool;
-use domain::{bonnie, oltp};
+use domain::{bonnie, oltp, pgbench};
 use std::collections::BTreeMap;
 
 /// Options by name, as the tool takes them.
@@ -29,10 +30,17 @@ pub(super) fn read(node: &Node) -> Option<Options> {
 /// Why a tool may not be given this option, or does not know it; `None` where all is well.
 pub(super) fn refusal(tool: &Tool, option: &str, value: &str) -> Option<String> {
     let (checked, near) = match tool {
-        Tool::Fio => (fio::options::check(option, value), nearest(option, fio::options::names())),
+        Tool::Fio => {
+            let names = fio::options::names().chain(fio::options::OURS);
+            let checked = fio::options::check_ours(option, value);
+            (checked.unwrap_or_else(|| fio::options::check(option, value)), nearest(option, names))
+        }
         Tool::Dd => (dd::options::check(option, value), nearest(option, dd::options::NAMES)),
         Tool::Sysbench => {
             (oltp::check(option, value).map_err(refused("sysbench")), nearest(option, oltp::OPTIONS))
+        }
+        Tool::Pgbench => {
+            (pgbench::check(option, value).map_err(refused("pgbench")), nearest(option, pgbench::OPTIONS))
         }
         Tool::Bonnie => {
             (bonnie::check(option, value).map_err(refused("bonnie")), nearest(option, bonnie::OPTIONS))

@@ -371,7 +371,7 @@ fn there_is_a_workload_and_a_tool() {
         "[workload.w]\n[workload.v]\ntool = \"iozone\"\n[workload.\"a b\"]\ntool = \"dd\"\n",
         expect![[r#"
             line 5, column 11: `workload.w.tool`: missing; write `tool = "fio"`
-            line 7, column 8: `workload.v.tool`: there is no tool `iozone`; write `fio`, `dd`, `sysbench`, `bonnie` or `command`
+            line 7, column 8: `workload.v.tool`: there is no tool `iozone`; write `fio`, `dd`, `sysbench`, `pgbench`, `bonnie` or `command`
             line 8, column 11: `workload."a b"`: `a b` is not a name; use 1 to 64 letters, digits, `-` and `_`
         "#]],
     );
@@ -785,7 +785,7 @@ fn examples() -> Vec<String> {
 #[test]
 fn each_example_of_the_reference_is_read() {
     let examples = examples();
-    assert_eq!(examples.len(), 7);
+    assert_eq!(examples.len(), 8);
     for text in examples {
         parse(&text).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
     }
@@ -830,11 +830,19 @@ fn the_reference_names_each_shared_metric_and_refused_option() {
     for name in domain::bonnie::OPTIONS.into_iter().chain(bonnie) {
         assert!(reference.contains(&format!("`{name}`")), "{name}");
     }
+    let of_pgbench =
+        domain::pgbench::OPTIONS.into_iter().chain(domain::pgbench::METRICS.map(|(name, ..)| name));
+    for name in of_pgbench.chain(fio::options::OURS).chain(domain::iometer::NAMES) {
+        assert!(reference.contains(&format!("`{name}`")), "{name}");
+    }
     let quoted = domain::oltp::Test::ALL
         .map(domain::oltp::Test::name)
         .into_iter()
         .chain(domain::oltp::RAND_TYPES)
-        .chain(domain::bonnie::Flavour::ALL.map(domain::bonnie::Flavour::name));
+        .chain(domain::bonnie::Flavour::ALL.map(domain::bonnie::Flavour::name))
+        .chain(domain::server::Kind::ALL.map(domain::server::Kind::name))
+        .chain(domain::pgbench::BUILTINS)
+        .chain(domain::pgbench::PROTOCOLS);
     for name in quoted {
         assert!(reference.contains(&format!("`\"{name}\"`")), "{name}");
     }

@@ -19,11 +19,12 @@ pub(super) fn read(node: &Node) -> Option<Workload> {
         ("fio", _) => with_options(&section, Tool::Fio),
         ("dd", _) => with_options(&section, Tool::Dd),
         ("sysbench", _) => with_options(&section, Tool::Sysbench),
+        ("pgbench", _) => with_options(&section, Tool::Pgbench),
         ("bonnie", _) => with_options(&section, Tool::Bonnie),
         ("command", _) => (command(&section), Some(Options::new())),
         (other, node) => {
             node.refuse(format!(
-                "there is no tool `{other}`; write `fio`, `dd`, `sysbench`, `bonnie` or `command`"
+                "there is no tool `{other}`; write `fio`, `dd`, `sysbench`, `pgbench`, `bonnie` or `command`"
             ));
             (None, None)
         }

@@ -3,13 +3,18 @@
 //! Metrics that tools share carry the names of [`SHARED_METRICS`], so that a fio and a dd trial can stand in one
 //! table. A number that a tool did not report is absent, never zero.
 
+pub mod bonnie;
+pub mod bursts;
 pub mod dd;
 pub mod fio;
+pub mod histogram;
 pub mod pattern;
+pub mod pgbench;
+pub mod sysbench;
 
+use domain::oltp;
 use domain::units::Unit;
 use domain::{Better, Metric};
-use domain::{bonnie, oltp};
 use std::collections::BTreeMap;
 
 /// The metrics that mean the same whichever tool reports them: name, unit, which way is good.
@@ -32,12 +37,13 @@ pub const SHARED_METRICS: [(&str, Unit, Better); 14] = [
     ("context_switches", Unit::PerSecond, Better::Lower),
 ];
 
-/// Unit and direction of a shared metric, or of one of sysbench's or bonnie's; `None` for any other name.
+/// Unit and direction of a shared metric, or of one of sysbench's, bonnie's or pgbench's; `None` for any other name.
 pub fn shared_metric(name: &str) -> Option<(Unit, Better)> {
     SHARED_METRICS
         .into_iter()
         .chain(oltp::METRICS)
-        .chain(bonnie::METRICS)
+        .chain(domain::bonnie::METRICS)
+        .chain(domain::pgbench::METRICS)
         .find(|(n, ..)| *n == name)
         .map(|(_, unit, better)| (unit, better))
 }
@@ -169,6 +175,11 @@ impl Metrics {
     /// Puts in a metric of [`SHARED_METRICS`], in its base unit.
     fn put(&mut self, name: &str, value: f64) {
         let (unit, better) = shared_metric(name).expect("parsers name only metrics of the table");
+        self.put_as(name, value, unit, better);
+    }
+
+    /// Puts in a metric of a tool's own.
+    fn put_as(&mut self, name: &str, value: f64, unit: Unit, better: Better) {
         self.0.insert(name.to_owned(), Metric { value, unit, better });
     }
 }

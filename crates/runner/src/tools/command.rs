@@ -70,7 +70,7 @@ mod tests {
             options: Default::default(),
         };
         let target = target.map(|t| (Path::new(t), Bytes::from_mib(1)));
-        let job = Job { workload: &workload, target, raw: Path::new("/n/raw") };
+        let job = Job { workload: &workload, target, raw: Path::new("/n/raw"), server: None, folder: None };
         invocation(&job).map(|i| i.argv).map_err(|e| e.to_string())
     }
 

@@ -103,6 +103,8 @@ mod tests {
             workload: &workload,
             target: Some((Path::new("/w/target"), Bytes::from_mib(64))),
             raw: Path::new("/n/raw"),
+            server: None,
+            folder: None,
         };
         invocation(&job).map_or_else(|e| e.to_string(), |i| i.argv.join(" "))
     }

@@ -5,7 +5,10 @@
 
 use super::{Driver, Invocation, Job};
 use crate::Error;
+use domain::oltp::Bursts;
 use domain::outcome::Outcome;
+use domain::steady::Conditioning;
+use domain::time::Nanos;
 use domain::units::Bytes;
 use parse::tools::fio::options;
 use std::fs::File;
@@ -25,27 +28,84 @@ const REPORT: &str = "fio.json";
 
 fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
     let (target, size) = super::needed_target(job)?;
-    for (key, value) in &job.workload.options {
+    for (key, value) in fios(job) {
         check(key, value)?;
     }
     check_extent(job, size)?;
-    let mut argv = vec![
+    let bursts = bursts(job)?;
+    conditioning(job)?;
+    let mut argv = command(job, "fio", target);
+    argv.extend(fios(job).map(|(key, value)| format!("--{key}={value}")));
+    if let Some(Bursts { period, on }) = bursts {
+        // fio works for `thinktime_iotime`, waits until what is in flight is done, and sleeps.
+        let us = |span: Nanos| format!("{}us", span.get() / 1000);
+        argv.push(format!("--thinktime={}", us(period.saturating_sub(on))));
+        argv.push(format!("--thinktime_iotime={}", us(on)));
+    }
+    Ok(Invocation { argv, folder: Some(job.raw.to_owned()) })
+}
+
+/// What every command of fio begins with; its report is named so.
+pub(crate) fn command(job: &Job<'_>, report: &str, target: &Path) -> Vec<String> {
+    vec![
         "fio".to_owned(),
         "--output-format=json+".into(),
-        format!("--output={}", super::text(&job.raw.join(REPORT))),
+        format!("--output={}", super::text(&job.raw.join(format!("{report}.json")))),
         format!("--name={}", job.workload.name),
         format!("--filename={}", escaped(target)),
         // A target that has vanished is an error, and not a reason to make another one.
         "--allow_file_create=0".into(),
-    ];
-    argv.extend(job.workload.options.iter().map(|(key, value)| format!("--{key}={value}")));
-    Ok(Invocation { argv, folder: Some(job.raw.to_owned()) })
+    ]
 }
 
 fn outcome(job: &Job<'_>, _version: &str) -> Result<Outcome, Error> {
-    let path = job.raw.join(REPORT);
+    report(job, Path::new(REPORT))
+}
+
+/// Reads a report of the trial's folder.
+pub(crate) fn report(job: &Job<'_>, name: &Path) -> Result<Outcome, Error> {
+    let path = job.raw.join(name);
     let report = File::open(&path).map_err(|e| Error::file("read", &path, e))?;
-    parse::tools::fio::read(BufReader::new(report)).map_err(|e| super::unusable(job, &e))
+    let outcome = parse::tools::fio::read(BufReader::new(report)).map_err(|e| super::unusable(job, &e))?;
+    Ok(match bursts(job)? {
+        Some(bursts) => of_bursts(outcome, bursts),
+        None => outcome,
+    })
+}
+
+/// What fio is given: all but Flyball's own.
+fn fios<'a>(job: &Job<'a>) -> impl Iterator<Item = (&'a String, &'a String)> {
+    job.workload.options.iter().filter(|(key, _)| !options::OURS.contains(&key.as_str()))
+}
+
+fn bursts(job: &Job<'_>) -> Result<Option<Bursts>, Error> {
+    let given = &job.workload.options;
+    let bursts = Bursts::parse(given).map_err(|error| super::refused("fio", job, &error))?;
+    if bursts.is_some()
+        && let Some((key, value)) = given.iter().find(|(key, _)| key.starts_with("thinktime"))
+    {
+        return Err(refuse(key, value, "`duty_cycle` makes bursts by it; take one of them out"));
+    }
+    Ok(bursts)
+}
+
+/// What is done to the target first.
+pub(crate) fn conditioning(job: &Job<'_>) -> Result<Option<Conditioning>, Error> {
+    Conditioning::parse(&job.workload.options).map_err(|error| super::refused("fio", job, &error))
+}
+
+/// fio's rates are over all of its time; in bursts the bursts alone count.
+fn of_bursts(mut outcome: Outcome, bursts: Bursts) -> Outcome {
+    let Some(elapsed) = outcome.metrics.get("elapsed").map(|metric| metric.value) else { return outcome };
+    let on = bursts.within(Nanos::new((elapsed * 1e9) as u64));
+    if on > Nanos::ZERO {
+        for (name, metric) in &mut outcome.metrics {
+            if name.ends_with("throughput") || name.ends_with("iops") {
+                metric.value *= elapsed / on.secs();
+            }
+        }
+    }
+    outcome
 }
 
 /// A colon separates file names in fio (fio(1), `filename`).
@@ -111,6 +171,8 @@ mod tests {
             workload: &workload,
             target: Some((Path::new("/w/a:b/target"), Bytes::from_mib(64))),
             raw: Path::new("/n/raw"),
+            server: None,
+            folder: None,
         };
         invocation(&job).map(|i| i.argv).map_err(|e| e.to_string())
     }
@@ -122,6 +184,19 @@ mod tests {
                 .unwrap();
         expect!["fio --output-format=json+ --output=/n/raw/fio.json --name=read --filename=/w/a\\:b/target --allow_file_create=0 --bs=4k --bssplit=4k/60:8k/40 --rw=randread --write_bw_log=bw"]
             .assert_eq(&argv.join(" "));
+    }
+
+    #[test]
+    fn bursts_and_preconditioning_are_not_fios_words() {
+        let argv = made(&[("rw", "read"), ("duty_cycle", "20%"), ("period", "100ms"), ("precondition", "1")])
+            .unwrap();
+        let told = argv.join(" ");
+        assert!(told.ends_with("--rw=read --thinktime=80000us --thinktime_iotime=20000us"), "{told}");
+        assert!(!told.contains("precondition"));
+        assert!(
+            made(&[("thinktime", "1"), ("duty_cycle", "20%")]).unwrap_err().contains("take one of them out")
+        );
+        assert!(made(&[("round", "10s")]).is_err());
     }
 
     #[test]

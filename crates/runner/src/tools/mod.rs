@@ -7,12 +7,15 @@
 mod bonnie;
 mod command;
 mod dd;
-mod fio;
+pub(crate) mod fio;
+mod pgbench;
 mod sysbench;
 
 use crate::Error;
 use crate::child::{Ended, How};
+use crate::server::Access;
 use domain::outcome::Outcome;
+use domain::steady::Conditioning;
 use domain::study::{Tool, Workload};
 use domain::units::Bytes;
 use machine::Machine;
@@ -30,6 +33,10 @@ pub struct Job<'a> {
     pub target: Option<(&'a Path, Bytes)>,
     /// The trial's own folder for raw output; absolute.
     pub raw: &'a Path,
+    /// The server that it asks, once that runs; none in a plan.
+    pub server: Option<&'a Access>,
+    /// An empty folder for files of its own, once it is made; none in a plan.
+    pub folder: Option<&'a Path>,
 }
 
 /// A literal command, and where it runs.
@@ -57,6 +64,7 @@ fn driver(tool: &Tool) -> &'static Driver {
         Tool::Fio => &fio::DRIVER,
         Tool::Dd => &dd::DRIVER,
         Tool::Sysbench => &sysbench::DRIVER,
+        Tool::Pgbench => &pgbench::DRIVER,
         Tool::Bonnie => &bonnie::DRIVER,
         Tool::Command { .. } => &command::DRIVER,
     }
@@ -86,7 +94,12 @@ pub fn detect(machine: &dyn Machine, tool: &Tool) -> Result<String, Error> {
         let Tool::Command { argv, .. } = tool else { unreachable!("only commands have no fixed program") };
         return command::found(argv.first().map_or("", String::as_str));
     };
-    let output = machine.run(&[program, "--version"], VERSION_LIMIT).map_err(|e| {
+    // bonnie++ has no such option, and states its version in what it says of its usage.
+    let argv = match tool {
+        Tool::Bonnie => vec![program],
+        _ => vec![program, "--version"],
+    };
+    let output = machine.run(&argv, VERSION_LIMIT).map_err(|e| {
         if e.kind() != std::io::ErrorKind::NotFound {
             return Error::child("start", program, e);
         }
@@ -96,11 +109,20 @@ pub fn detect(machine: &dyn Machine, tool: &Tool) -> Result<String, Error> {
         }
     })?;
     let text = String::from_utf8_lossy(&output.stdout);
-    match text.lines().next() {
-        Some(line) if output.code == Some(0) && !line.trim().is_empty() => Ok(line.trim().to_owned()),
-        _ => Err(Error::Tool(format!(
-            "`{program} --version` does not state a version; is it the real {program}?"
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let stated = match tool {
+        Tool::Bonnie => errors.lines().chain(text.lines()).find_map(|line| line.strip_prefix("Version:")),
+        _ => text.lines().next().filter(|_| output.code == Some(0)),
+    };
+    let stated = stated.map(str::trim).filter(|line| !line.is_empty()).ok_or_else(|| {
+        Error::Tool(format!("`{}` does not state a version; is it the real {program}?", argv.join(" ")))
+    })?;
+    match tool {
+        Tool::Bonnie => Ok(format!("{program} {stated}")),
+        Tool::Sysbench if !stated.starts_with("sysbench 1.") => Err(Error::Unsupported(format!(
+            "`{stated}` is not sysbench 1, whose options a study has; install that"
         ))),
+        _ => Ok(stated.to_owned()),
     }
 }
 
@@ -110,6 +132,17 @@ pub fn detect(machine: &dyn Machine, tool: &Tool) -> Result<String, Error> {
 /// [`Error::Option`] for an option that is refused, [`Error::NoTarget`] where one is needed.
 pub fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
     (driver(&job.workload.tool).invocation)(job)
+}
+
+/// What is done to the target before a workload is measured.
+///
+/// # Errors
+/// [`Error::Option`].
+pub(crate) fn conditioning(job: &Job<'_>) -> Result<Option<Conditioning>, Error> {
+    match job.workload.tool {
+        Tool::Fio => fio::conditioning(job),
+        _ => Ok(None),
+    }
 }
 
 /// What the tool reported, once it has ended by itself with success.
@@ -148,7 +181,7 @@ pub fn failure(job: &Job<'_>, program: &str, ended: &Ended) -> Option<String> {
 }
 
 /// The last words in a file, on one line.
-fn complaint(path: &Path) -> Option<String> {
+pub(crate) fn complaint(path: &Path) -> Option<String> {
     let text = read_end(path, 64 << 10).ok()?;
     let text = text.split('{').next().expect("a split has a first part");
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
@@ -186,8 +219,14 @@ fn signal_name(signal: i32) -> String {
 }
 
 /// The target, where the workload needs one.
-fn needed_target<'a>(job: &Job<'a>) -> Result<(&'a Path, Bytes), Error> {
+pub(crate) fn needed_target<'a>(job: &Job<'a>) -> Result<(&'a Path, Bytes), Error> {
     job.target.ok_or_else(|| Error::NoTarget { workload: job.workload.name.clone() })
+}
+
+/// Options that make no load.
+fn refused(tool: &'static str, job: &Job<'_>, error: &domain::options::OptionError) -> Error {
+    let value = job.workload.options.get(&error.option).cloned().unwrap_or_default();
+    Error::Option { tool, key: error.option.clone(), value, why: format!("it {}", error.problem) }
 }
 
 /// A report that its parser could not use.
@@ -196,7 +235,7 @@ fn unusable(job: &Job<'_>, error: &parse::tools::ToolError) -> Error {
 }
 
 /// A path as an argument; ours are text, for they are made of it.
-fn text(path: &Path) -> String {
+pub(crate) fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
@@ -248,6 +287,16 @@ mod tests {
         assert_eq!(detect(&Prints(Some(printed)), &Tool::Dd).unwrap(), "dd (coreutils) 9.1");
         let error = detect(&Prints(Some("\n")), &Tool::Fio).unwrap_err().to_string();
         assert_eq!(error, "`fio --version` does not state a version; is it the real fio?");
+    }
+
+    #[test]
+    fn versions_are_looked_at() {
+        let usage = "usage: bonnie++ [-d scratch-dir]\n\nVersion: 2.00a\n";
+        assert_eq!(detect(&Prints(Some(usage)), &Tool::Bonnie).unwrap(), "bonnie++ 2.00a");
+        let old = detect(&Prints(Some("sysbench 0.4.12\n")), &Tool::Sysbench).unwrap_err().to_string();
+        assert!(old.starts_with("`sysbench 0.4.12` is not sysbench 1"), "{old}");
+        let new = detect(&Prints(Some("sysbench 1.0.20\n")), &Tool::Sysbench).unwrap();
+        assert_eq!(new, "sysbench 1.0.20");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::queue::Time;
 use domain::bench::BenchError;
 use domain::bonnie::{Bonnie, Flavour};
 use domain::oltp::{Oltp, Test};
+use domain::server::{self, Kind};
 use domain::study::Tool;
 use domain::time::Nanos;
 use domain::units::Bytes;
@@ -61,6 +62,9 @@ pub(super) fn of(order: &Order<'_>, ground: Ground) -> Result<Load, BenchError> 
         }
         Tool::Sysbench => database(order, ground).map(Load::Oltp),
         Tool::Bonnie => bonnie(order, ground).map(Load::Bonnie),
+        Tool::Pgbench => {
+            Err(BenchError::Unsupported("the simulation knows no pgbench; it has sysbench's OLTP".into()))
+        }
         Tool::Command { argv, .. } if argv.first().is_some_and(|program| program == "dd") => {
             let dd = DdLoad::parse(&operands(argv), size).map_err(unsupported)?;
             Ok(Load::Jobs(vec![copy(order, &dd)], Reports::Elapsed))
@@ -84,7 +88,7 @@ pub(super) fn caching(order: &Order<'_>) -> assemble::Caching {
         Tool::Fio => option("direct").is_some_and(is_true) || option("buffered").is_some_and(|b| b == "0"),
         Tool::Dd => option("iflag").is_some_and(has_direct) || option("oflag").is_some_and(has_direct),
         // The log, past the page cache where the block size is known (`innodb_log_file_buffering`, MariaDB 10.8).
-        Tool::Sysbench => true,
+        Tool::Sysbench | Tool::Pgbench => true,
         Tool::Bonnie => false,
         Tool::Command { argv, .. } => {
             argv.iter().any(|word| word.contains("flag=") && word.contains("direct"))
@@ -102,6 +106,18 @@ const CLIENT_NS: Time = 15_000;
 fn database(order: &Order<'_>, ground: Ground) -> Result<OltpSpec, BenchError> {
     let unsupported = |why: String| BenchError::Unsupported(why);
     let load = Oltp::parse(&order.cell.workload.options).map_err(|error| unsupported(error.to_string()))?;
+    if load.server.kind != Kind::MariaDb {
+        return Err(unsupported(format!(
+            "the simulated server is a MariaDB, and `server` is `{}`; take it out",
+            load.server.kind.name()
+        )));
+    }
+    if let Some(setting) = load.server.settings.keys().next() {
+        return Err(unsupported(format!(
+            "the simulated server has no settings; take `{}{setting}` out",
+            server::PREFIX
+        )));
+    }
     let machine = order.machine;
     let data = Bytes::new(u64::from(load.tables) * load.table_size * ROW_BYTES);
     if data.get() > machine.memory.get() / 2 {

@@ -78,7 +78,13 @@ fn cell(text: &mut String, plan: &Plan, cell: &Cell) {
         Target::LabDevice(path) => Some((Path::new(path), preflight::size_of(&plan.study.target))),
         Target::File(size) | Target::Loop(size) => Some((Path::new("TARGET"), *size)),
     };
-    match tools::invocation(&Job { workload: &cell.workload, target, raw: Path::new("RAW") }) {
+    match tools::invocation(&Job {
+        workload: &cell.workload,
+        target,
+        raw: Path::new("RAW"),
+        server: None,
+        folder: None,
+    }) {
         Ok(invocation) => {
             let _ = writeln!(text, "  run {}", invocation.argv.join(" "));
         }

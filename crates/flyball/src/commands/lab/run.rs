@@ -24,8 +24,9 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
     let (mut study, text) = read(arguments)?;
     study.lab = start::with_options(study.lab, &arguments.machine)?;
     let file = places::absolute(&arguments.study)?;
-    preflight::on_a_real_kernel(&study)?;
-    preflight::in_itself(&Plan::new(study.clone(), Seed(0))?)?;
+    let plan = Plan::new(study.clone(), Seed(0))?;
+    preflight::in_the_lab(&plan)?;
+    preflight::in_itself(&plan)?;
     let workshop = Workshop::new(study.lab.clone(), &start::home(Some(&file)))?;
     if arguments.dry_run {
         return super::dry_run::show(&workshop, study, arguments.seed);

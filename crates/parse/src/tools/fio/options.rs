@@ -6,7 +6,9 @@
 //! run as root. The study's reader asks here to tell early and where, the runner once more when it makes the command.
 
 use crate::tools::Refusal;
+use domain::oltp::Bursts;
 use domain::units::Bytes;
+use domain::{iometer, steady};
 
 /// The job options that touch nothing but the target and the trial's folder, with their other names, by the alphabet.
 const OPTIONS: &str = include_str!("options.txt");
@@ -89,6 +91,29 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     OPTIONS.lines()
 }
 
+/// Flyball's own options of a workload of fio, which fio does not see: a pattern of IOMeter's, bursts, and what comes before.
+pub const OURS: [&str; 6] = ["pattern", "duty_cycle", "period", "precondition", "steady_state", "round"];
+
+/// Looks at one of those by itself; `None` where it is one of fio's.
+pub fn check_ours(option: &str, value: &str) -> Option<Result<(), Refusal>> {
+    let alone = [(option.to_owned(), value.to_owned())];
+    let problem = match option {
+        iometer::OPTION => iometer::Pattern::parse(value).is_none().then(|| {
+            format!(
+                "is `{value}`; write `4 KiB; 75% Read; 0% random` or its like, or one of `{}`",
+                iometer::NAMES.join("`, `")
+            )
+        }),
+        "duty_cycle" => Bursts::parse(&alone.into()).err().map(|error| error.problem),
+        "period" => {
+            let with_a_share = [alone[0].clone(), ("duty_cycle".to_owned(), "50%".to_owned())];
+            Bursts::parse(&with_a_share.into()).err().map(|error| error.problem)
+        }
+        _ => steady::check(option, value)?.err(),
+    };
+    Some(problem.map_or(Ok(()), |problem| Err(Refusal::Value(problem))))
+}
+
 /// Whether fio may be given this option with this value.
 ///
 /// # Errors
@@ -141,6 +166,17 @@ mod tests {
         for (name, _) in REFUSED {
             assert!(!names().any(|known| known == name), "{name}");
         }
+    }
+
+    #[test]
+    fn flyballs_own_options_are_looked_at_and_are_none_of_fios() {
+        for option in OURS {
+            assert!(matches!(check_ours(option, "?"), Some(Err(Refusal::Value(_)))), "{option}");
+            assert!(check(option, "1").is_err(), "{option}");
+        }
+        assert_eq!(check_ours("pattern", "File server"), Some(Ok(())));
+        assert_eq!(check_ours("period", "100ms"), Some(Ok(())));
+        assert_eq!(check_ours("rw", "read"), None);
     }
 
     #[test]
