@@ -84,6 +84,8 @@ pub enum Tool {
     Dd,
     /// sysbench's OLTP tests ([`crate::oltp`]).
     Sysbench,
+    /// Whatever wrote the results that were imported: it is described, and cannot be run.
+    Imported,
     /// Any command; its metrics are taken from its output by pattern.
     Command {
         /// Program and arguments. `{target}` stands for the target's path, `{NAME}` for the level of the
@@ -101,6 +103,7 @@ impl Tool {
             Tool::Fio => "fio",
             Tool::Dd => "dd",
             Tool::Sysbench => "sysbench",
+            Tool::Imported => "imported",
             Tool::Command { .. } => "command",
         }
     }

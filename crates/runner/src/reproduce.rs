@@ -273,6 +273,7 @@ mod tests {
             validity: Validity::Valid,
             measurement: None,
             lab: None,
+            origin: None,
         }
     }
 

@@ -306,6 +306,7 @@ impl Site<'_, '_> {
             validity,
             measurement,
             lab: None,
+            origin: None,
         }
     }
 }

@@ -126,6 +126,8 @@ pub(super) fn reported<'s>(study: &Study, workload: &'s Workload) -> Vec<&'s str
         Tool::Fio => SHARED_METRICS.iter().map(|(name, ..)| *name).collect(),
         Tool::Dd => dd::METRICS.to_vec(),
         Tool::Sysbench => oltp::METRICS.iter().map(|(name, ..)| *name).collect(),
+        // Its trials say what they have.
+        Tool::Imported => Vec::new(),
         // Of every command it is known how long it ran.
         Tool::Command { metrics, .. } => metrics
             .iter()
@@ -141,6 +143,9 @@ pub(super) fn reported<'s>(study: &Study, workload: &'s Workload) -> Vec<&'s str
 }
 
 fn reports_the_metric(study: &Study, workload: &Workload, root: &Section) {
+    if workload.tool == Tool::Imported {
+        return;
+    }
     let metric = study.measure.metric.as_str();
     let reported = reported(study, workload);
     if reported.contains(&metric) {
@@ -239,14 +244,14 @@ fn changes_its_workloads(study: &Study, factor: &Factor, root: &Section) {
             Tool::Command { argv, .. } => {
                 argv.iter().any(|a| placeholders(a).contains(&factor.name.as_str()))
             }
-            Tool::Fio | Tool::Dd | Tool::Sysbench => sets_options,
+            Tool::Fio | Tool::Dd | Tool::Sysbench | Tool::Imported => sets_options,
         };
         if changes_the_machine || changes {
             continue;
         }
         let help = match &workload.tool {
             Tool::Command { .. } => format!("put `{{{}}}` into its `argv`", factor.name),
-            Tool::Fio | Tool::Dd | Tool::Sysbench => {
+            Tool::Fio | Tool::Dd | Tool::Sysbench | Tool::Imported => {
                 "give the factor an `option`, a `setting` or a part of the `stack`".to_owned()
             }
         };
@@ -331,7 +336,7 @@ fn cells_are_possible(study: &Study, plan: Result<Plan, PlanError>, root: &Secti
         let problem = match cell.workload.tool {
             Tool::Fio => fio_reaches_beyond(cell, target),
             Tool::Dd => dd_reaches_beyond(cell, target),
-            Tool::Sysbench | Tool::Command { .. } => None,
+            Tool::Sysbench | Tool::Imported | Tool::Command { .. } => None,
         };
         if let Some(problem) = problem.filter(|_| !refused.contains(&&cell.workload.name)) {
             refused.push(&cell.workload.name);

@@ -37,7 +37,7 @@ pub(super) fn refusal(tool: &Tool, option: &str, value: &str) -> Option<String> 
             });
             (checked, nearest(option, oltp::OPTIONS))
         }
-        Tool::Command { .. } => return None,
+        Tool::Imported | Tool::Command { .. } => return None,
     };
     let refusal = checked.err()?;
     Some(match (&refusal, near) {

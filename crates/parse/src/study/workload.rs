@@ -19,6 +19,7 @@ pub(super) fn read(node: &Node) -> Option<Workload> {
         ("fio", _) => with_options(&section, Tool::Fio),
         ("dd", _) => with_options(&section, Tool::Dd),
         ("sysbench", _) => with_options(&section, Tool::Sysbench),
+        ("imported", _) => (Some(Tool::Imported), Some(Options::new())),
         ("command", _) => (command(&section), Some(Options::new())),
         (other, node) => {
             node.refuse(format!("there is no tool `{other}`; write `fio`, `dd`, `sysbench` or `command`"));

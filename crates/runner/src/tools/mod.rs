@@ -7,6 +7,7 @@
 mod command;
 mod dd;
 mod fio;
+mod imported;
 mod sysbench;
 
 use crate::Error;
@@ -56,6 +57,7 @@ fn driver(tool: &Tool) -> &'static Driver {
         Tool::Fio => &fio::DRIVER,
         Tool::Dd => &dd::DRIVER,
         Tool::Sysbench => &sysbench::DRIVER,
+        Tool::Imported => &imported::DRIVER,
         Tool::Command { .. } => &command::DRIVER,
     }
 }
@@ -81,7 +83,7 @@ const QUOTED: usize = 600;
 /// [`Error::MissingTool`], with Debian's package; [`Error::Tool`] where it does not say.
 pub fn detect(machine: &dyn Machine, tool: &Tool) -> Result<String, Error> {
     let Some((program, package)) = driver(tool).program else {
-        let Tool::Command { argv, .. } = tool else { unreachable!("only commands have no fixed program") };
+        let Tool::Command { argv, .. } = tool else { return Err(imported::refusal()) };
         return command::found(argv.first().map_or("", String::as_str));
     };
     let output = machine.run(&[program, "--version"], VERSION_LIMIT).map_err(|e| {

@@ -52,6 +52,9 @@ pub(super) fn of(order: &Order<'_>, ground: Ground) -> Result<Load, BenchError> 
             Ok(Load::Jobs(vec![copy(order, &dd)], Reports::Dd))
         }
         Tool::Sysbench => database(order, ground).map(Load::Oltp),
+        Tool::Imported => Err(BenchError::Unsupported(
+            "its results were imported, and nothing tells how they were made".into(),
+        )),
         Tool::Command { argv, .. } if argv.first().is_some_and(|program| program == "dd") => {
             let dd = DdLoad::parse(&operands(argv), size).map_err(unsupported)?;
             Ok(Load::Jobs(vec![copy(order, &dd)], Reports::Elapsed))
@@ -76,6 +79,7 @@ pub(super) fn caching(order: &Order<'_>) -> assemble::Caching {
         Tool::Dd => option("iflag").is_some_and(has_direct) || option("oflag").is_some_and(has_direct),
         // The log, past the page cache where the block size is known (`innodb_log_file_buffering`, MariaDB 10.8).
         Tool::Sysbench => true,
+        Tool::Imported => false,
         Tool::Command { argv, .. } => {
             argv.iter().any(|word| word.contains("flag=") && word.contains("direct"))
         }
