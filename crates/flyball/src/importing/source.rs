@@ -156,7 +156,9 @@ fn digest(path: &Path) -> Result<(String, u64)> {
         size += count as u64;
     }
     let mut text = String::new();
-    hash.finalize().iter().for_each(|byte| drop(write!(text, "{byte:02x}")));
+    for byte in hash.finalize() {
+        let _ = write!(text, "{byte:02x}");
+    }
     Ok((text, size))
 }
 

@@ -59,6 +59,16 @@ impl Error {
         Self::Malformed { what, place, reason: reason.into(), understood: "nothing".to_owned() }
     }
 
+    /// A fault that did not know its place.
+    pub(super) fn located(mut self, at: Place) -> Self {
+        if let Self::Malformed { place, .. } = &mut self
+            && *place == Place::default()
+        {
+            *place = at;
+        }
+        self
+    }
+
     /// With what was made of the file before the fault.
     pub(super) fn after(mut self, so_far: &str) -> Self {
         if let Self::Malformed { understood, .. } = &mut self {

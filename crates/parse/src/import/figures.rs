@@ -39,6 +39,8 @@ pub struct Figures {
     hdparm: Option<(String, BTreeMap<String, Metric>)>,
     perf: BTreeMap<String, (f64, u64, Unit)>,
     cpu: Option<String>,
+    /// The columns of cpupower's monitor, and the sums of their values.
+    monitor: Option<(Vec<String>, BTreeMap<String, (f64, f64)>)>,
     /// What was found.
     pub parts: Parts,
     /// What was said of the machine.
@@ -58,6 +60,7 @@ impl Figures {
             hdparm: None,
             perf: BTreeMap::new(),
             cpu: None,
+            monitor: None,
             parts: Parts::default(),
             facts: BTreeMap::new(),
         }
@@ -258,6 +261,9 @@ impl Figures {
         if !self.wants("cpupower") {
             return false;
         }
+        if self.monitor_line(text) {
+            return true;
+        }
         let text = text.trim();
         if let Some(cpu) = text.strip_prefix("analyzing CPU ") {
             self.cpu = Some(cpu.trim_end_matches(':').to_owned());
@@ -284,10 +290,47 @@ impl Figures {
         true
     }
 
+    /// `cpupower monitor`: below ` CPU| POLL | halt` shares, or `Freq` in MHz, a row a CPU; their means are metrics.
+    fn monitor_line(&mut self, text: &str) -> bool {
+        let cells: Vec<&str> = text.split('|').map(str::trim).collect();
+        if cells.len() >= 2 && cells.contains(&"CPU") {
+            self.monitor = Some((cells.into_iter().map(str::to_owned).collect(), BTreeMap::new()));
+            return true;
+        }
+        let Some((names, sums)) = &mut self.monitor else { return false };
+        let is_row = cells.len() == names.len() && cells.iter().all(|cell| cell.parse::<f64>().is_ok());
+        if !is_row {
+            return false;
+        }
+        for (name, cell) in names.iter().zip(&cells) {
+            if let (false, Ok(value)) = (matches!(name.as_str(), "CPU" | "CORE" | "PKG"), cell.parse::<f64>())
+            {
+                let sum: &mut (f64, f64) = sums.entry(name.clone()).or_default();
+                (sum.0, sum.1) = (sum.0 + value, sum.1 + 1.0);
+            }
+        }
+        true
+    }
+
+    fn end_monitor(&mut self) {
+        let Some((_, sums)) = self.monitor.take().filter(|(_, sums)| !sums.is_empty()) else { return };
+        let metric = |(name, (sum, count)): (String, (f64, f64))| match name.as_str() {
+            "Freq" | "Aver" => {
+                ("freq.all".to_owned(), sum / count, Unit::Other("MHz".to_owned()), Better::Higher)
+            }
+            _ => (format!("idle.{name}"), sum / count / 100.0, Unit::Share, Better::Higher),
+        };
+        let metrics = sums.into_iter().map(metric).filter(|(_, value, ..)| value.is_finite());
+        let metrics =
+            metrics.map(|(name, value, unit, better)| (name, Metric { value, unit, better })).collect();
+        self.parts.push(Part::new("cpupower-monitor", outcome("cpupower", metrics)));
+    }
+
     /// Ends what is open.
     pub fn finish(&mut self) {
         self.close();
         self.end_hdparm();
+        self.end_monitor();
         if !self.perf.is_empty() {
             let perf = std::mem::take(&mut self.perf).into_iter();
             let metric = |(name, (value, _, unit)): (String, (f64, u64, Unit))| {

@@ -145,10 +145,15 @@ impl<R: Read> Tokens<R> {
                 Ok(if byte == b'{' { Token::Object } else { Token::Array })
             }
             b'"' => {
-                self.after_value();
+                self.want = if self.open.is_empty() { Want::Nothing } else { Want::CommaOrEnd };
                 self.text().map(Token::Text)
             }
             b'-' | b'0'..=b'9' => {
+                if let Some((value, length)) = short_number(&self.buffer[self.at..self.end]) {
+                    self.at += length;
+                    self.after_value();
+                    return Ok(Token::Number(value));
+                }
                 let end =
                     self.extent(|b| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+' | b'e' | b'E'))?;
                 match number(&self.buffer[self.at..end]) {
@@ -206,7 +211,15 @@ impl<R: Read> Tokens<R> {
     }
 
     fn after_value(&mut self) {
-        self.want = if self.open.is_empty() { Want::Nothing } else { Want::CommaOrEnd };
+        self.want = match self.open.last() {
+            None => Want::Nothing,
+            // The comma of most values stands right behind them.
+            Some(open) if self.at < self.end && self.buffer[self.at] == b',' => {
+                self.at += 1;
+                if *open == b'{' { Want::Key } else { Want::Value }
+            }
+            Some(_) => Want::CommaOrEnd,
+        };
     }
 
     /// The next byte that is no blank.
@@ -244,7 +257,7 @@ impl<R: Read> Tokens<R> {
         let mut length = 1;
         let mut escaped = false;
         let end = loop {
-            match memchr::memchr2(b'"', b'\\', &self.buffer[self.at + length..self.end]) {
+            match quote_or_escape(&self.buffer[self.at + length..self.end]) {
                 Some(more) if self.buffer[self.at + length + more] == b'"' => break self.at + length + more,
                 Some(more) => {
                     escaped = true;
@@ -319,42 +332,44 @@ impl<R: Read> Tokens<R> {
     }
 }
 
+/// Where a text ends, or has an escape. Most texts are short, and found before a search of many bytes at once has begun.
+fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
+    const SHORT: usize = 16;
+    let short = bytes.iter().take(SHORT).position(|byte| matches!(byte, b'"' | b'\\'));
+    short.or_else(|| memchr::memchr2(b'"', b'\\', bytes.get(SHORT..)?).map(|at| at + SHORT))
+}
+
 /// Powers of ten that are exact.
 const TENTHS: [f64; 16] =
     [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
 
-/// A number as tools print it. Up to 15 digits with a point are one exact division, which rounds as the correct reading does;
-/// everything else goes the long way.
-pub fn number(bytes: &[u8]) -> Option<f64> {
-    let (negative, digits) = match bytes {
-        [b'-', rest @ ..] => (true, rest),
-        _ => (false, bytes),
-    };
-    let (mut mantissa, mut after, mut point) = (0_u64, 0, false);
-    let short = digits.len() <= 16 && !digits.is_empty();
-    for byte in digits.iter().filter(|_| short) {
+/// The number at the beginning of these bytes, and its length, where it has up to 15 digits and no exponent, and something
+/// follows it: then one exact division rounds as the correct reading does. `None` sends it the long way.
+fn short_number(bytes: &[u8]) -> Option<(f64, usize)> {
+    let negative = bytes.first() == Some(&b'-');
+    let (mut mantissa, mut digits, mut point) = (0_u64, 0, None);
+    for (at, byte) in bytes.iter().enumerate().skip(usize::from(negative)).take(18) {
         match byte {
             b'0'..=b'9' => {
-                mantissa = mantissa * 10 + u64::from(byte - b'0');
-                after += usize::from(point);
+                mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(byte & 15));
+                digits += 1;
             }
-            b'.' if !point => point = true,
-            _ => return long(bytes),
+            b'.' if point.is_none() => point = Some(digits),
+            b'.' | b'e' | b'E' | b'+' | b'-' => return None,
+            _ if (1..=15).contains(&digits) => {
+                let value = mantissa as f64 / TENTHS[point.map_or(0, |point| digits - point)];
+                return Some((if negative { -value } else { value }, at));
+            }
+            _ => return None,
         }
     }
-    if !short
-        || mantissa >= 1_000_000_000_000_000
-        || after >= TENTHS.len()
-        || digits.len() == usize::from(point)
-    {
-        return long(bytes);
-    }
-    let value = mantissa as f64 / TENTHS[after];
-    Some(if negative { -value } else { value })
+    None
 }
 
-fn long(bytes: &[u8]) -> Option<f64> {
-    std::str::from_utf8(bytes).ok()?.parse::<f64>().ok().filter(|value| value.is_finite())
+/// A number as tools print it.
+pub fn number(bytes: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    text.parse::<f64>().ok().filter(|value| value.is_finite() && bytes.iter().any(u8::is_ascii_digit))
 }
 
 #[cfg(test)]

@@ -67,14 +67,13 @@ mod tests {
         let (facts, metrics) = read(text);
         let metrics: Vec<String> =
             metrics.iter().map(|(n, m)| format!("{n} = {}", m.unit.show(m.value))).collect();
-        expect![[
-            r#"{"md1": "active raid1", "md127": "active raid5, super 1.2 level 5, 64k chunk, algorithm 2"}
-md1.members = 1.00
-md1.working = 1.00
-md127.members = 3.00
-md127.resync_throughput = 16.9 MB/s
-md127.working = 2.00"#
-        ]]
+        expect![[r#"
+            {"md1": "active raid1, [1/1]", "md127": "active raid5, super 1.2 level 5, 64k chunk, algorithm 2"}
+            md1.members = 1.00
+            md1.working = 1.00
+            md127.members = 3.00
+            md127.resync_throughput = 16.9 MB/s
+            md127.working = 2.00"#]]
         .assert_eq(&format!("{facts:?}\n{}", metrics.join("\n")));
     }
 }

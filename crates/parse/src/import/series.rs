@@ -233,9 +233,8 @@ impl<'s> Samples<'s> {
     }
 
     /// Says that the first of several samples counts since the machine's start, as with iostat and vmstat.
-    pub fn first_is_since_boot(mut self) -> Self {
+    pub fn first_is_since_boot(&mut self) {
         self.since_boot = true;
-        self
     }
 
     /// Begins a sample: when it was taken, in nanoseconds of whatever clock the file has, and over which interval.
@@ -243,7 +242,9 @@ impl<'s> Samples<'s> {
     /// # Errors
     /// Where there are too many, or a row cannot be stored.
     pub fn begin(&mut self, place: Place, at: Option<i64>, interval: Option<Nanos>) -> Result<(), Error> {
-        if self.first.is_some() {
+        if self.samples == 1 && self.since_boot {
+            self.drop_first();
+        } else if self.first.is_some() {
             self.end()?;
         }
         if self.samples >= MOST_SAMPLES {
@@ -252,9 +253,6 @@ impl<'s> Samples<'s> {
                 place,
                 format!("it has more than {MOST_SAMPLES} samples; split the file"),
             ));
-        }
-        if self.samples == 1 && self.since_boot {
-            self.drop_first();
         }
         let step = self.pace.interval.unwrap_or(Nanos::from_secs(1));
         self.clockless |= at.is_none();
@@ -283,6 +281,10 @@ impl<'s> Samples<'s> {
         let index = self.index(place, object, field, shape)?;
         let column = &mut self.columns[index];
         let value = value * column.shape.scale;
+        if column.shape.quantity == Quantity::Seconds && value == 0.0 {
+            // Of no operation there is no latency; tools print zero.
+            return Ok(());
+        }
         column.sum += value;
         column.count += 1;
         let kept = match (&column.shape.counter, self.interval) {
@@ -368,8 +370,13 @@ impl<'s> Samples<'s> {
         for column in &mut self.columns {
             (column.sum, column.count, column.counts) = (0.0, 0, true);
         }
-        if let Keep::Rows(rows) = &mut self.keep {
-            rows.clear();
+        match &mut self.keep {
+            Keep::Means => {}
+            Keep::Rows(rows) => rows.clear(),
+            Keep::Onward(onward) => {
+                onward.row.fill(None);
+                onward.sums.fill(0.0);
+            }
         }
     }
 

@@ -6,7 +6,7 @@
 //!
 //! Source: `json_stats.c` of sysstat 12.6, and the JSON of `iostat.c` and `mpstat.c`.
 
-use super::error::Error;
+use super::error::{Error, Place};
 use super::json::{Token, Tokens};
 use super::series::{Pace, Samples, Series, Shape};
 use super::{Imported, Part, clock, meaning, part_of_series};
@@ -20,7 +20,7 @@ const WHAT: &str = "sysstat-json";
 /// Reads a file for its columns and means; of iostat, mpstat and pidstat, too.
 pub(super) fn read(input: &mut dyn BufRead, pace: Pace) -> Result<Imported, Error> {
     let mut reader = Reader::new(input, Samples::means(WHAT, pace));
-    let walked = reader.walk();
+    let walked = reader.walk().map_err(|error| error.located(reader.tokens.place()));
     let so_far = format!("{} samples of {}", reader.samples.count(), reader.tool());
     walked.map_err(|error| error.after(&so_far))?;
     let (tool, facts, mut notes) = (reader.tool(), reader.facts, reader.notes);
@@ -41,7 +41,7 @@ pub(super) fn stream(
     sink: &mut dyn Sink,
 ) -> Result<(), Error> {
     let mut reader = Reader::new(input, Samples::onward(WHAT, pace, known, sink)?);
-    reader.walk()?;
+    reader.walk().map_err(|error| error.located(reader.tokens.place()))?;
     reader.samples.finish().map(|_| ())
 }
 
@@ -60,6 +60,8 @@ struct Reader<'i, 's> {
     /// The value of the last text of the object that is read, which tells it from others.
     object: String,
     key: String,
+    /// The group and the key, made anew for each value.
+    field: String,
 }
 
 impl<'i, 's> Reader<'i, 's> {
@@ -77,6 +79,7 @@ impl<'i, 's> Reader<'i, 's> {
             last: None,
             object: String::new(),
             key: String::new(),
+            field: String::new(),
         }
     }
 
@@ -188,13 +191,17 @@ impl<'i, 's> Reader<'i, 's> {
             ("sysstat", "task" | "process" | "threads") => "pidstat",
             (known, _) => known,
         };
+        if self.tool == "iostat" {
+            self.samples.first_is_since_boot();
+        }
     }
 
     fn begin(&mut self, at: Option<i64>, interval: Option<Nanos>) -> Result<(), Error> {
         let before =
             at.zip(self.last).filter(|(at, last)| at > last).map(|(at, last)| Nanos::new(at.abs_diff(last)));
         self.last = at;
-        self.samples.begin(self.tokens.place(), at, interval.or(before))
+        // Places are dear to know, and only a bound needs one: it is added below.
+        self.samples.begin(Place::default(), at, interval.or(before))
     }
 
     /// `{"date": "2026-11-21", "time": "22:14:07", "utc": 1, "interval": 1}`, or a text.
@@ -300,15 +307,17 @@ impl<'i, 's> Reader<'i, 's> {
     fn put(&mut self, group: &str, key: &str, number: f64) -> Result<(), Error> {
         let (tool, cpus, object) = (self.tool, self.cpus, self.object.as_str());
         let shape = || shape(tool, group, object, key, cpus);
-        // Places are dear to know, and only a bound needs one.
-        let place = super::Place::default();
+        let place = Place::default();
         let object = if object.is_empty() { group } else { object };
-        // Groups that name the same objects are told apart by their fields' names in nearly all cases; CPUs are not.
-        let same_objects = matches!(group, "cpu-load" | "cpu-load-all" | "disk" | "net-dev");
-        if same_objects || object == group {
+        // CPUs, disks and interfaces stand in one group alone; fans and interrupts of one name may stand in several.
+        if matches!(group, "cpu-load" | "cpu-load-all" | "disk" | "net-dev") || object == group {
             return self.samples.put(place, object, key, number, &shape);
         }
-        self.samples.put(place, object, &format!("{group}/{key}"), number, &shape)
+        self.field.clear();
+        self.field.push_str(group);
+        self.field.push('/');
+        self.field.push_str(key);
+        self.samples.put(place, object, &self.field, number, &shape)
     }
 }
 

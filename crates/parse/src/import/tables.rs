@@ -161,8 +161,11 @@ impl Tables {
     fn of(&mut self, tool: &'static str) -> &mut Samples<'static> {
         let pace = self.pace;
         self.samples.entry(tool).or_insert_with(|| {
-            let samples = Samples::joined(tool, pace);
-            if matches!(tool, "iostat" | "vmstat") { samples.first_is_since_boot() } else { samples }
+            let mut samples = Samples::joined(tool, pace);
+            if matches!(tool, "iostat" | "vmstat") {
+                samples.first_is_since_boot();
+            }
+            samples
         })
     }
 
