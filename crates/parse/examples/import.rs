@@ -35,7 +35,11 @@ fn main() {
     let imported = read(kind, &mut open(), Pace::default()).unwrap();
     let first = begun.elapsed().as_secs_f64();
     let metrics: usize = imported.parts.iter().map(|part| part.outcome.metrics.len()).sum();
-    println!("read {size:.1} MB in {first:.3} s: {:.0} MB/s; {} parts, {metrics} metrics", size / first, imported.parts.len());
+    println!(
+        "read {size:.1} MB in {first:.3} s: {:.0} MB/s; {} parts, {metrics} metrics",
+        size / first,
+        imported.parts.len()
+    );
     for series in imported.parts.iter().filter_map(|part| part.series.as_ref()).filter(|_| rows) {
         let begun = Instant::now();
         let mut counted = Counted(0);

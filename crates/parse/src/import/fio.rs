@@ -260,6 +260,12 @@ impl<R: Read> JsonReader<R> {
         self.open()?;
         let mut name = String::new();
         loop {
+            self.tokens.numbers(|key, number| {
+                if let (Ok(key), true) = (std::str::from_utf8(key), number >= 0.0) {
+                    take(key, number as u64);
+                }
+                Ok(())
+            })?;
             match self.tokens.next()? {
                 Some(Token::Key(key)) => key.clone_into(&mut name),
                 _ => return Ok(()),

@@ -151,7 +151,7 @@ impl Parts {
 /// # Errors
 /// Where the file is not of its kind, is cut short, exceeds a bound or holds no figure; where reading fails.
 pub fn read(kind: Kind, input: &mut dyn BufRead, pace: Pace) -> Result<Imported, Error> {
-    let imported = match kind {
+    let mut imported = match kind {
         Kind::Text(only) => text(input, pace, only),
         Kind::FioJson => fio::json(input),
         Kind::FioTerse => fio::terse(input),
@@ -167,6 +167,10 @@ pub fn read(kind: Kind, input: &mut dyn BufRead, pace: Pace) -> Result<Imported,
             Err(Error::Nothing { what: kind.name(), reason })
         }
     }?;
+    for part in &mut imported.parts {
+        // A file may say 10^400 bytes in a second.
+        part.outcome.metrics.retain(|_, metric| metric.value.is_finite());
+    }
     if imported.parts.is_empty() {
         let notes = imported.notes.join("; ");
         let reason = if notes.is_empty() { "no line of it is a result".to_owned() } else { notes };

@@ -107,7 +107,7 @@ pub struct Shape {
 #[derive(Clone, Debug)]
 struct Column {
     object: String,
-    field: String,
+    field: Vec<u8>,
     shape: Shape,
     sum: f64,
     count: u64,
@@ -145,7 +145,7 @@ pub struct Samples<'s> {
     what: &'static str,
     pace: Pace,
     columns: Vec<Column>,
-    by_key: HashMap<String, HashMap<String, usize>>,
+    by_key: HashMap<String, HashMap<Vec<u8>, usize>>,
     cursor: usize,
     now: i64,
     interval: Option<Nanos>,
@@ -274,11 +274,11 @@ impl<'s> Samples<'s> {
         &mut self,
         place: Place,
         object: &str,
-        field: &str,
+        field: &(impl AsRef<[u8]> + ?Sized),
         value: f64,
         shape: &dyn Fn() -> Shape,
     ) -> Result<(), Error> {
-        let index = self.index(place, object, field, shape)?;
+        let index = self.index(place, object, field.as_ref(), shape)?;
         let column = &mut self.columns[index];
         let value = value * column.shape.scale;
         if column.shape.quantity == Quantity::Seconds && value == 0.0 {
@@ -316,7 +316,7 @@ impl<'s> Samples<'s> {
         &mut self,
         place: Place,
         object: &str,
-        field: &str,
+        field: &[u8],
         shape: &dyn Fn() -> Shape,
     ) -> Result<usize, Error> {
         // Samples repeat their order, so the column is nearly always the one after the last.
@@ -340,7 +340,7 @@ impl<'s> Samples<'s> {
                     |shape: &Shape| shape.counter.as_ref().map_or(&shape.column, |c| &c.column).clone();
                 while self.columns.iter().any(|c| name(&c.shape) == name(&shape)) {
                     shape.counter = None;
-                    shape.column = format!("{}.{field}", shape.column);
+                    shape.column = format!("{}.{}", shape.column, String::from_utf8_lossy(field));
                 }
                 self.add(Column {
                     object: object.into(),

@@ -61,7 +61,7 @@ struct Reader<'i, 's> {
     object: String,
     key: String,
     /// The group and the key, made anew for each value.
-    field: String,
+    field: Vec<u8>,
 }
 
 impl<'i, 's> Reader<'i, 's> {
@@ -79,7 +79,7 @@ impl<'i, 's> Reader<'i, 's> {
             last: None,
             object: String::new(),
             key: String::new(),
-            field: String::new(),
+            field: Vec::new(),
         }
     }
 
@@ -262,6 +262,9 @@ impl<'i, 's> Reader<'i, 's> {
     fn object(&mut self, group: &str) -> Result<(), Error> {
         self.object.clear();
         loop {
+            let to = Names { tool: self.tool, cpus: self.cpus, group, object: &self.object };
+            let (samples, field) = (&mut self.samples, &mut self.field);
+            self.tokens.numbers(|key, number| to.put(samples, field, key, number))?;
             match self.tokens.next()? {
                 Some(Token::Key(key)) => key.clone_into(&mut self.key),
                 _ => return Ok(()),
@@ -305,19 +308,38 @@ impl<'i, 's> Reader<'i, 's> {
     }
 
     fn put(&mut self, group: &str, key: &str, number: f64) -> Result<(), Error> {
-        let (tool, cpus, object) = (self.tool, self.cpus, self.object.as_str());
-        let shape = || shape(tool, group, object, key, cpus);
-        let place = Place::default();
-        let object = if object.is_empty() { group } else { object };
+        let to = Names { tool: self.tool, cpus: self.cpus, group, object: &self.object };
+        to.put(&mut self.samples, &mut self.field, key.as_bytes(), number)
+    }
+}
+
+/// What a value belongs to.
+struct Names<'a> {
+    tool: &'static str,
+    cpus: Option<u32>,
+    group: &'a str,
+    object: &'a str,
+}
+
+impl Names<'_> {
+    fn put(
+        &self,
+        samples: &mut Samples<'_>,
+        field: &mut Vec<u8>,
+        key: &[u8],
+        number: f64,
+    ) -> Result<(), Error> {
+        let shape = || shape(self.tool, self.group, self.object, &String::from_utf8_lossy(key), self.cpus);
+        let object = if self.object.is_empty() { self.group } else { self.object };
         // CPUs, disks and interfaces stand in one group alone; fans and interrupts of one name may stand in several.
-        if matches!(group, "cpu-load" | "cpu-load-all" | "disk" | "net-dev") || object == group {
-            return self.samples.put(place, object, key, number, &shape);
+        if self.object.is_empty() || matches!(self.group, "cpu-load" | "cpu-load-all" | "disk" | "net-dev") {
+            return samples.put(Place::default(), object, key, number, &shape);
         }
-        self.field.clear();
-        self.field.push_str(group);
-        self.field.push('/');
-        self.field.push_str(key);
-        self.samples.put(place, object, &self.field, number, &shape)
+        field.clear();
+        field.extend_from_slice(self.group.as_bytes());
+        field.push(b'/');
+        field.extend_from_slice(key);
+        samples.put(Place::default(), object, field, number, &shape)
     }
 }
 

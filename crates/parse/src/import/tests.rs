@@ -933,12 +933,13 @@ fn a_clock_that_somebody_gives_fills_the_recorders_counters() {
     let series = imported.parts[0].series.as_ref().unwrap();
     let rows = rows(bytes, Kind::Text(None), series);
     expect![[r#"
+        trace
           2 samples, 50 columns, every 2.0 s, frequency none; cpu.user cpu.nice cpu.system cpu.iowait
           0 ns: 0 0 0 0
           2.0 s: 134 220 46 0
           4.0 s: 261 436 101 0
     "#]]
-    .assert_eq(&trace(&rows, series));
+    .assert_eq(&format!("trace\n{}", trace(&rows, series)));
 }
 
 #[test]
