@@ -42,7 +42,7 @@ pub fn date(text: &str) -> Option<i64> {
 pub fn moment(text: &str) -> Option<i64> {
     let text = text.trim();
     if let Ok(seconds) = text.parse::<f64>() {
-        return (seconds > 0.0 && seconds < 9e9).then(|| (seconds * 1e9) as i64);
+        return (seconds > 0.0 && seconds < 9e9).then_some((seconds * 1e9) as i64);
     }
     let (day, rest) = text.split_once(['T', ' '])?;
     let rest = rest.trim();

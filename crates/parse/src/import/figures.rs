@@ -26,6 +26,9 @@ enum Open {
     Mdstat,
 }
 
+/// The columns of cpupower's monitor, and of each the sum of its values and how many there were.
+type Monitor = (Vec<String>, BTreeMap<String, (f64, f64)>);
+
 /// Reads lines into results.
 pub struct Figures {
     only: Option<&'static str>,
@@ -39,8 +42,8 @@ pub struct Figures {
     hdparm: Option<(String, BTreeMap<String, Metric>)>,
     perf: BTreeMap<String, (f64, u64, Unit)>,
     cpu: Option<String>,
-    /// The columns of cpupower's monitor, and the sums of their values.
-    monitor: Option<(Vec<String>, BTreeMap<String, (f64, f64)>)>,
+    /// cpupower's monitor so far.
+    monitor: Option<Monitor>,
     /// What was found.
     pub parts: Parts,
     /// What was said of the machine.

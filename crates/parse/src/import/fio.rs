@@ -112,9 +112,9 @@ impl<R: Read> JsonReader<R> {
     fn walk(&mut self) -> Result<(), Error> {
         let mut has_jobs = false;
         loop {
-            match self.tokens.next()? {
+            match self.tokens.token()? {
                 Some(Token::Key("fio version")) => {
-                    if let Some(Token::Text(text)) = self.tokens.next()? {
+                    if let Some(Token::Text(text)) = self.tokens.token()? {
                         text.clone_into(&mut self.version);
                     }
                 }
@@ -135,11 +135,11 @@ impl<R: Read> JsonReader<R> {
     }
 
     fn list(&mut self) -> Result<(), Error> {
-        match self.tokens.next()? {
+        match self.tokens.token()? {
             Some(Token::Array) => {}
             _ => return Err(self.tokens.fault("expected the list of jobs")),
         }
-        while let Some(Token::Object) = self.tokens.next()? {
+        while let Some(Token::Object) = self.tokens.token()? {
             let (job, options) = self.job()?;
             let name = job.jobname.clone();
             let known = self.jobs.iter().position(|(known, _)| *known == name);
@@ -163,9 +163,9 @@ impl<R: Read> JsonReader<R> {
     fn job(&mut self) -> Result<(Job, BTreeMap<String, String>), Error> {
         let (mut job, mut options) = (Job::default(), BTreeMap::new());
         loop {
-            let member = match self.tokens.next()? {
+            let member = match self.tokens.token()? {
                 Some(Token::Key("jobname")) => {
-                    if let Some(Token::Text(name)) = self.tokens.next()? {
+                    if let Some(Token::Text(name)) = self.tokens.token()? {
                         name.clone_into(&mut job.jobname);
                     }
                     continue;
@@ -219,7 +219,7 @@ impl<R: Read> JsonReader<R> {
         let mut direction = Direction::default();
         self.open()?;
         loop {
-            match self.tokens.next()? {
+            match self.tokens.token()? {
                 Some(Token::Key("io_bytes")) => direction.io_bytes = self.count()?,
                 Some(Token::Key("total_ios")) => direction.total_ios = self.count()?,
                 Some(Token::Key("runtime")) => direction.runtime = self.count()?,
@@ -234,7 +234,7 @@ impl<R: Read> JsonReader<R> {
         let mut latency = Latency::default();
         self.open()?;
         loop {
-            match self.tokens.next()? {
+            match self.tokens.token()? {
                 Some(Token::Key("mean")) => latency.mean = self.tokens.number()?.unwrap_or(0.0),
                 Some(Token::Key("N")) => latency.samples = self.count()?,
                 Some(Token::Key("percentile")) => {
@@ -266,7 +266,7 @@ impl<R: Read> JsonReader<R> {
                 }
                 Ok(())
             })?;
-            match self.tokens.next()? {
+            match self.tokens.token()? {
                 Some(Token::Key(key)) => key.clone_into(&mut name),
                 _ => return Ok(()),
             }
@@ -281,18 +281,18 @@ impl<R: Read> JsonReader<R> {
         let mut texts = BTreeMap::new();
         self.open()?;
         loop {
-            let name = match self.tokens.next()? {
+            let name = match self.tokens.token()? {
                 Some(Token::Key(key)) => key.to_owned(),
                 _ => return Ok(texts),
             };
-            if let (Some(Token::Text(text)), true) = (self.tokens.next()?, texts.len() < MOST_OPTIONS) {
+            if let (Some(Token::Text(text)), true) = (self.tokens.token()?, texts.len() < MOST_OPTIONS) {
                 texts.insert(format!("option {name}"), text.to_owned());
             }
         }
     }
 
     fn open(&mut self) -> Result<(), Error> {
-        match self.tokens.next()? {
+        match self.tokens.token()? {
             Some(Token::Object) => Ok(()),
             _ => Err(self.tokens.fault("expected an object of fio's")),
         }
@@ -305,7 +305,7 @@ pub(super) fn terse(input: &mut dyn BufRead) -> Result<Imported, Error> {
     let mut imported = Imported::default();
     loop {
         let so_far = format!("{} jobs", imported.parts.len());
-        let Some(line) = lines.next().map_err(|error| error.after(&so_far))? else { return Ok(imported) };
+        let Some(line) = lines.line().map_err(|error| error.after(&so_far))? else { return Ok(imported) };
         if line.text.trim().is_empty() {
             continue;
         }
@@ -443,7 +443,7 @@ fn log_lines(
     let mut last = None;
     loop {
         let so_far = |samples: &Samples<'_>| format!("{} samples", samples.count());
-        let Some(line) = lines.next().map_err(|error| error.after(&so_far(samples)))? else { return Ok(()) };
+        let Some(line) = lines.line().map_err(|error| error.after(&so_far(samples)))? else { return Ok(()) };
         let mut fields = line.text.split(',').map(str::trim);
         let mut number = || super::json::number(fields.next()?.as_bytes());
         let row = (number(), number(), number());

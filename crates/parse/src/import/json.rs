@@ -96,7 +96,7 @@ impl<R: Read> Tokens<R> {
     ///
     /// # Errors
     /// Where the document is cut short or malformed, exceeds a bound, or reading fails.
-    pub fn next(&mut self) -> Result<Option<Token<'_>>, Error> {
+    pub fn token(&mut self) -> Result<Option<Token<'_>>, Error> {
         loop {
             if self.want == Want::Nothing {
                 return Ok(None);
@@ -181,11 +181,11 @@ impl<R: Read> Tokens<R> {
     /// Passes over the value that follows a key, or is the next of a list.
     ///
     /// # Errors
-    /// As [`Tokens::next`].
+    /// As [`Tokens::token`].
     pub fn skip(&mut self) -> Result<(), Error> {
         let depth = self.open.len();
         loop {
-            let ended = self.next()?.is_none();
+            let ended = self.token()?.is_none();
             if ended || self.open.len() <= depth {
                 return Ok(());
             }
@@ -195,14 +195,14 @@ impl<R: Read> Tokens<R> {
     /// The number that follows a key; `None` where something else does, which is passed over.
     ///
     /// # Errors
-    /// As [`Tokens::next`].
+    /// As [`Tokens::token`].
     pub fn number(&mut self) -> Result<Option<f64>, Error> {
         let depth = self.open.len();
-        match self.next()? {
+        match self.token()? {
             Some(Token::Number(value)) => Ok(Some(value)),
             Some(Token::Object | Token::Array) => {
                 while self.open.len() > depth {
-                    self.next()?;
+                    self.token()?;
                 }
                 Ok(None)
             }
@@ -211,7 +211,7 @@ impl<R: Read> Tokens<R> {
     }
 
     /// Takes the members `"key": number` that come next in the object that is open, as far as they stand whole in the buffer. It
-    /// is the fast way through what makes up nearly all of a large file; everything else comes from [`Tokens::next`], so a caller
+    /// is the fast way through what makes up nearly all of a large file; everything else comes from [`Tokens::token`], so a caller
     /// asks that afterwards.
     ///
     /// # Errors
@@ -427,7 +427,7 @@ mod tests {
         let mut tokens = Tokens::new(Drops(text, piece), "JSON");
         let mut seen = Vec::new();
         loop {
-            match tokens.next() {
+            match tokens.token() {
                 Ok(Some(token)) => seen.push(format!("{token:?}")),
                 Ok(None) => return Ok(seen),
                 Err(error) => return Err(error.to_string()),

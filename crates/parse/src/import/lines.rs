@@ -40,7 +40,7 @@ impl<R: BufRead> Lines<R> {
     ///
     /// # Errors
     /// Where a line is longer than [`MOST_LINE`], or reading fails.
-    pub fn next(&mut self) -> Result<Option<Line<'_>>, Error> {
+    pub fn line(&mut self) -> Result<Option<Line<'_>>, Error> {
         self.line.clear();
         let read = (&mut self.input).take(MOST_LINE as u64 + 1).read_until(b'\n', &mut self.line)?;
         if read == 0 {
@@ -71,7 +71,7 @@ mod tests {
     fn lines_come_with_their_places_and_without_marks_of_mails() {
         let mut lines = Lines::new(&b"a\r\n> > b\n\nc"[..], "text");
         let mut seen = Vec::new();
-        while let Some(line) = lines.next().unwrap() {
+        while let Some(line) = lines.line().unwrap() {
             seen.push((line.text.into_owned(), line.place.offset, line.place.line));
         }
         let expected = [("a", 0, 1), ("b", 3, 2), ("", 9, 3), ("c", 10, 4)];
@@ -83,8 +83,8 @@ mod tests {
         let mut text = b"short\n".to_vec();
         text.resize(MOST_LINE + 100, b'x');
         let mut lines = Lines::new(&text[..], "text");
-        assert!(lines.next().unwrap().is_some());
-        let error = lines.next().unwrap_err().to_string();
+        assert!(lines.line().unwrap().is_some());
+        let error = lines.line().unwrap_err().to_string();
         assert!(error.contains("byte 6 (line 2)") && error.contains("1024 KiB"), "{error}");
     }
 }

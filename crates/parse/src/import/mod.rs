@@ -206,7 +206,7 @@ fn text(input: &mut dyn BufRead, pace: Pace, only: Option<&'static str>) -> Resu
         let so_far = |figures: &figures::Figures, tables: &tables::Tables| {
             format!("{} reports and {} samples", figures.parts.found.len(), tables.count())
         };
-        let line = lines.next().map_err(|error| error.after(&so_far(&figures, &tables)))?;
+        let line = lines.line().map_err(|error| error.after(&so_far(&figures, &tables)))?;
         let Some(line) = line else { break };
         if !figures.line(&line) {
             tables.line(&line).map_err(|error| error.after(&so_far(&figures, &tables)))?;

@@ -468,7 +468,7 @@ impl Column {
         } else {
             value * self.shape.quantity.stored().1
         };
-        (number >= 0.0 && number < 9e18).then(|| number.round() as u64)
+        (0.0..9e18).contains(&number).then(|| number.round() as u64)
     }
 
     fn series(&self) -> TraceSeries {

@@ -89,7 +89,7 @@ impl<'i, 's> Reader<'i, 's> {
 
     fn walk(&mut self) -> Result<(), Error> {
         loop {
-            match self.tokens.next()? {
+            match self.tokens.token()? {
                 None => return Ok(()),
                 Some(Token::Key("sysstat" | "hosts")) => {}
                 Some(Token::Key("statistics")) => self.statistics()?,
@@ -104,13 +104,13 @@ impl<'i, 's> Reader<'i, 's> {
 
     /// Something that a host says of itself.
     fn fact(&mut self) -> Result<(), Error> {
-        let value = match self.tokens.next()? {
+        let value = match self.tokens.token()? {
             Some(Token::Text(text)) => text.to_owned(),
             Some(Token::Number(number)) => number.to_string(),
             Some(Token::Object | Token::Array) => {
                 // Restarts and comments come as lists of their own.
                 let depth = self.tokens.depth();
-                while self.tokens.depth() >= depth && self.tokens.next()?.is_some() {}
+                while self.tokens.depth() >= depth && self.tokens.token()?.is_some() {}
                 return Ok(());
             }
             _ => return Ok(()),
@@ -146,12 +146,12 @@ impl<'i, 's> Reader<'i, 's> {
             self.notes.push("left out all hosts but the first".to_owned());
             return self.tokens.skip();
         }
-        match self.tokens.next()? {
+        match self.tokens.token()? {
             Some(Token::Array) => {}
             _ => return Err(self.tokens.fault("expected the list of statistics")),
         }
         loop {
-            match self.tokens.next()? {
+            match self.tokens.token()? {
                 Some(Token::Object) => self.sample()?,
                 Some(Token::End) | None => return Ok(()),
                 Some(_) => return Err(self.tokens.fault("expected an object of statistics")),
@@ -162,7 +162,7 @@ impl<'i, 's> Reader<'i, 's> {
     fn sample(&mut self) -> Result<(), Error> {
         let mut begun = false;
         loop {
-            match self.tokens.next()? {
+            match self.tokens.token()? {
                 Some(Token::Key("timestamp")) => {
                     let (at, interval) = self.timestamp()?;
                     self.begin(at, interval)?;
@@ -206,7 +206,7 @@ impl<'i, 's> Reader<'i, 's> {
 
     /// `{"date": "2026-11-21", "time": "22:14:07", "utc": 1, "interval": 1}`, or a text.
     fn timestamp(&mut self) -> Result<(Option<i64>, Option<Nanos>), Error> {
-        match self.tokens.next()? {
+        match self.tokens.token()? {
             Some(Token::Text(text)) => {
                 let (time, half) =
                     text.split_once(' ').map_or((text, None), |(time, half)| (time, Some(half)));
@@ -219,7 +219,7 @@ impl<'i, 's> Reader<'i, 's> {
         }
         let (mut date, mut time, mut interval) = (None, None, None);
         loop {
-            let is_date = match self.tokens.next()? {
+            let is_date = match self.tokens.token()? {
                 Some(Token::Key("date")) => Some(true),
                 Some(Token::Key("time")) => Some(false),
                 Some(Token::Key("interval")) => {
@@ -233,7 +233,7 @@ impl<'i, 's> Reader<'i, 's> {
                 Some(Token::Key(_)) => None,
                 _ => break,
             };
-            match (is_date, self.tokens.next()?) {
+            match (is_date, self.tokens.token()?) {
                 (Some(true), Some(Token::Text(text))) => date = clock::date(text),
                 (Some(false), Some(Token::Text(text))) => time = clock::time_of_day(text, None),
                 _ => {}
@@ -244,10 +244,10 @@ impl<'i, 's> Reader<'i, 's> {
 
     /// A value below a group: a number, an object of them, or a list of objects.
     fn value(&mut self, group: &str) -> Result<(), Error> {
-        match self.tokens.next()? {
+        match self.tokens.token()? {
             Some(Token::Number(number)) => self.put(group, "", number),
             Some(Token::Array) => loop {
-                match self.tokens.next()? {
+                match self.tokens.token()? {
                     Some(Token::Object) => self.object(group)?,
                     Some(Token::Array) => return Err(self.tokens.fault("expected an object")),
                     Some(Token::End) | None => return Ok(()),
@@ -265,11 +265,11 @@ impl<'i, 's> Reader<'i, 's> {
             let to = Names { tool: self.tool, cpus: self.cpus, group, object: &self.object };
             let (samples, field) = (&mut self.samples, &mut self.field);
             self.tokens.numbers(|key, number| to.put(samples, field, key, number))?;
-            match self.tokens.next()? {
+            match self.tokens.token()? {
                 Some(Token::Key(key)) => key.clone_into(&mut self.key),
                 _ => return Ok(()),
             }
-            match self.tokens.next()? {
+            match self.tokens.token()? {
                 Some(Token::Number(number)) => {
                     let key = std::mem::take(&mut self.key);
                     let put = self.put(group, &key, number);
@@ -299,7 +299,7 @@ impl<'i, 's> Reader<'i, 's> {
 
     fn list(&mut self, group: &str) -> Result<(), Error> {
         loop {
-            match self.tokens.next()? {
+            match self.tokens.token()? {
                 Some(Token::Object) => self.object(group)?,
                 Some(Token::End) | None => return Ok(()),
                 Some(_) => {}

@@ -169,7 +169,7 @@ impl Tables {
         })
     }
 
-    /// `Linux 6.1.0-18-amd64 (db1) 	11/21/26 	_x86_64_	(2 CPU)`, and what turbostat says before its table.
+    /// `Linux 6.1.0-18-amd64 (db1) 11/21/26 _x86_64_ (2 CPU)`, and what turbostat says before its table.
     fn banner(&mut self, text: &str, words: &[&str]) -> bool {
         if let Some(rest) = text.strip_prefix("turbostat version ") {
             let version = rest.split_whitespace().next().unwrap_or(rest);
