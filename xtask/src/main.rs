@@ -1,6 +1,7 @@
-//! Chores of this repository: `cargo xtask tidy`, `cargo xtask licences`, `cargo xtask record-machine`.
+//! Chores of this repository: `cargo xtask tidy`, `cargo xtask licences`, `cargo xtask fuzz`, `cargo xtask record-machine`.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod fuzz;
 mod licences;
 mod record;
 mod tidy;
@@ -12,6 +13,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
 
   tidy       the arrows between crates, the purity of the pure ones, the documents' code map
   licences   every dependency's licence is one that this project may ship with
+  fuzz PARSER [MINUTES] [SEED]
+             damaged files for a reader of `flyball import`, or for `all`, each so long; ten minutes
+             without a number
   record-machine [--root COPY] DIR
              this machine as a folder for `flyball inspect --root DIR`, without serial numbers; or
              another one, of which COPY holds /proc and /sys
@@ -23,6 +27,9 @@ fn main() -> ExitCode {
     let problems = match words.as_slice() {
         ["tidy"] => tidy::check(),
         ["licences"] => licences::check(),
+        ["fuzz", parser] => fuzz(parser, "10", "1"),
+        ["fuzz", parser, minutes] => fuzz(parser, minutes, "1"),
+        ["fuzz", parser, minutes, seed] => fuzz(parser, minutes, seed),
         ["record-machine", out] => record_machine("/", out),
         ["record-machine", "--root", root, out] => record_machine(root, out),
         _ => {
@@ -42,6 +49,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn fuzz(parser: &str, minutes: &str, seed: &str) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    let minutes: f64 = minutes.parse()?;
+    fuzz::run(parser, std::time::Duration::try_from_secs_f64(minutes * 60.0)?, seed.parse()?)
 }
 
 fn record_machine(root: &str, out: &str) -> Result<Vec<String>, Box<dyn std::error::Error>> {

@@ -83,6 +83,7 @@ pub fn valid(key: TrialKey, metrics: &[(&str, f64)]) -> Trial {
         validity: Validity::Valid,
         measurement: Some(measurement),
         lab: None,
+        origin: None,
     }
 }
 

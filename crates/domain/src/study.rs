@@ -88,6 +88,8 @@ pub enum Tool {
     Pgbench,
     /// Bonnie, in either of its kinds ([`crate::bonnie`]).
     Bonnie,
+    /// Whatever wrote the results that were imported: it is described, and cannot be run.
+    Imported,
     /// Any command; its metrics are taken from its output by pattern.
     Command {
         /// Program and arguments. `{target}` stands for the target's path, `{NAME}` for the level of the
@@ -107,6 +109,7 @@ impl Tool {
             Tool::Sysbench => "sysbench",
             Tool::Pgbench => "pgbench",
             Tool::Bonnie => "bonnie",
+            Tool::Imported => "imported",
             Tool::Command { .. } => "command",
         }
     }

@@ -109,6 +109,21 @@ impl Timestamp {
         self.0
     }
 
+    /// From a day of the Gregorian calendar and seconds since its midnight, UTC; `None` where there is no such day, or it
+    /// is before 1970 or after 2199. By the algorithm that [`Timestamp::iso`] names.
+    pub fn from_civil(year: i64, month: i64, day: i64, seconds: i64) -> Option<Self> {
+        let plausible = (1970..2200).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+        if !plausible || !(0..=86_400).contains(&seconds) {
+            return None;
+        }
+        let y = if month <= 2 { year - 1 } else { year };
+        let era = y.div_euclid(400);
+        let yoe = y.rem_euclid(400);
+        let doy = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
+        let doe = yoe * 365 + yoe / 4 - yoe / 100 + doy;
+        Some(Self(((era * 146_097 + doe - 719_468) * 86_400 + seconds) * 1_000_000_000))
+    }
+
     /// `2026-11-20T14:05:02Z`, by the days-from-civil algorithm of Howard Hinnant
     /// (<https://howardhinnant.github.io/date_algorithms.html>).
     pub fn iso(self) -> String {
@@ -145,5 +160,16 @@ mod tests {
         assert_eq!(Timestamp::from_unix_nanos(0).iso(), "1970-01-01T00:00:00Z");
         assert_eq!(Timestamp::from_unix_nanos(951_827_696_000_000_000).iso(), "2000-02-29T12:34:56Z");
         assert_eq!(Timestamp::from_unix_nanos(-1).iso(), "1969-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn a_civil_day_is_read_as_it_is_written() {
+        for (year, month, day, seconds) in [(1970, 1, 1, 0), (2000, 2, 29, 45_296), (2026, 12, 31, 86_399)] {
+            let text = Timestamp::from_civil(year, month, day, seconds).unwrap().iso();
+            assert!(text.starts_with(&format!("{year}-{month:02}-{day:02}T")), "{text}");
+        }
+        assert_eq!(Timestamp::from_civil(2000, 2, 29, 45_296).unwrap().iso(), "2000-02-29T12:34:56Z");
+        assert_eq!(Timestamp::from_civil(2026, 13, 1, 0), None);
+        assert_eq!(Timestamp::from_civil(1969, 1, 1, 0), None);
     }
 }

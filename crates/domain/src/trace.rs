@@ -12,6 +12,9 @@
 //! | `rapl.package-0.uj` (wraps at `max_energy_range_uj`) | µJ | powercap |
 //! | `role.workload.ns` and so on, one for each [`Role`] | ns of CPU time | clocks of processes (`clock_getcpuclockid(3)`) |
 //! | `recorder.ns` | ns of CPU time | the recorder's own thread |
+//!
+//! An imported trace has the same names where the meaning is the same (a share of an interval becomes a counter that grew by
+//! it), and `tool.object.quantity` for everything else (docs/IMPORT.md).
 
 use crate::time::{Nanos, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -36,6 +39,16 @@ pub enum SeriesUnit {
     Microjoules,
     /// Events, or things.
     Count,
+    /// Millionths of a share.
+    Ppm,
+    /// Bytes a second.
+    BytesPerSecond,
+    /// Thousandths of an event a second.
+    MilliPerSecond,
+    /// Microwatts.
+    Microwatts,
+    /// Thousandths of whatever a tool counts there.
+    Thousandths,
 }
 
 impl SeriesUnit {
@@ -50,14 +63,33 @@ impl SeriesUnit {
             Self::Kilohertz => "khz",
             Self::Microjoules => "uj",
             Self::Count => "count",
+            Self::Ppm => "ppm",
+            Self::BytesPerSecond => "bytes/s",
+            Self::MilliPerSecond => "0.001/s",
+            Self::Microwatts => "uw",
+            Self::Thousandths => "0.001",
         }
     }
     /// The unit of such a name.
     pub fn from_name(name: &str) -> Option<Self> {
         use SeriesUnit::*;
-        [Ticks, Nanos, Micros, Millis, Sectors, Kilohertz, Microjoules, Count]
-            .into_iter()
-            .find(|u| u.name() == name)
+        [
+            Ticks,
+            Nanos,
+            Micros,
+            Millis,
+            Sectors,
+            Kilohertz,
+            Microjoules,
+            Count,
+            Ppm,
+            BytesPerSecond,
+            MilliPerSecond,
+            Microwatts,
+            Thousandths,
+        ]
+        .into_iter()
+        .find(|u| u.name() == name)
     }
 }
 
@@ -96,6 +128,8 @@ pub enum FrequencySource {
     TimeInState,
     /// `cpufreq/scaling_cur_freq`.
     ScalingCurFreq,
+    /// Another tool stated it, and knows from where.
+    Tool,
     /// The machine shows none.
     None,
 }
@@ -107,12 +141,13 @@ impl FrequencySource {
             Self::AperfMperf => "aperf/mperf",
             Self::TimeInState => "time_in_state",
             Self::ScalingCurFreq => "scaling_cur_freq",
+            Self::Tool => "tool",
             Self::None => "none",
         }
     }
     /// The source of such a name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::AperfMperf, Self::TimeInState, Self::ScalingCurFreq, Self::None]
+        [Self::AperfMperf, Self::TimeInState, Self::ScalingCurFreq, Self::Tool, Self::None]
             .into_iter()
             .find(|s| s.name() == name)
     }

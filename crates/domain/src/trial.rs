@@ -80,6 +80,19 @@ impl Provenance {
     }
 }
 
+/// Where an imported trial comes from. What is not known of it, nobody guesses: its settings are empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The tool that wrote the file: `bonnie++`, `sar`.
+    pub tool: String,
+    /// Its version, where the file states it.
+    pub version: Option<String>,
+    /// The file's name as it was given.
+    pub file: String,
+    /// The SHA-256 of its bytes as they were given, in hexadecimal.
+    pub sha256: String,
+}
+
 /// Something that happened during a trial and may have changed its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disturbance {
@@ -208,6 +221,8 @@ pub struct Trial {
     pub measurement: Option<Measurement>,
     /// What is known of it from outside its guest; `None` everywhere but in the lab.
     pub lab: Option<LabAccount>,
+    /// Where it was imported from; `None` for what was measured or simulated here.
+    pub origin: Option<Origin>,
 }
 
 impl Trial {

@@ -56,6 +56,8 @@ pub enum Command {
     /// Run studies in a virtual machine: a real kernel, virtual P-states, modelled disks
     #[command(subcommand)]
     Lab(Lab),
+    /// Import other tools' results: of fio, bonnie++, sysbench, dd, sysstat, turbostat, perf and more
+    Import(Import),
     /// Simulated machines: which there are, and how well they agree with measured ones
     #[command(subcommand)]
     Sim(Sim),
@@ -340,6 +342,31 @@ pub struct Record {
     /// The command to run and follow
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct Import {
+    /// What a tool wrote, as it stands, also with text around it; `-` is standard input. What it is shows in its content
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// What the run is called, so that two imports can be compared by one name [default: from the file's name]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// What the files are, where their content does not tell: `fio-bw-log`, `text`, `sar`
+    #[arg(long = "as", value_name = "KIND")]
+    pub kind: Option<String>,
+    /// The files are of one measurement, and become one run; samples become the trace of a result beside them
+    #[arg(long)]
+    pub together: bool,
+    /// Even where the same file was imported before
+    #[arg(long)]
+    pub again: bool,
+    /// How far the samples of a file without a clock are apart
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub interval: Option<Nanos>,
+    /// Show what would be imported; store nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 #[derive(Args, Debug)]

@@ -126,9 +126,10 @@ fn trace(
 }
 
 fn inventory(notebook: &Notebook, id: &RunId) -> Option<Inventory> {
-    let read = || -> Result<Inventory> { Ok(serde_json::from_str(&notebook.machine_json(id)?)?) };
+    // An imported run's machine is not known: `null`.
+    let read = || -> Result<Option<Inventory>> { Ok(serde_json::from_str(&notebook.machine_json(id)?)?) };
     match read() {
-        Ok(inventory) => Some(inventory),
+        Ok(inventory) => inventory,
         Err(error) => {
             eprintln!("warning: the machine of `{id}` cannot be read: {error}");
             None

@@ -500,6 +500,7 @@ mod tests {
                 disturbances: vec![],
             }),
             lab: None,
+            origin: None,
         }
     }
 

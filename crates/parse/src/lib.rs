@@ -2,6 +2,7 @@
 //!
 //! Invariant: no text, whatever its bytes, makes anything here panic; an error names the place and the value.
 
+pub mod import;
 pub mod kernel;
 pub mod proc;
 pub mod study;

@@ -15,7 +15,7 @@ use domain::Nanos;
 use domain::lab::{LabAccount, StateRecord};
 use domain::setting::SettingRecord;
 use domain::trace::Role;
-use domain::trial::{Measurement, Trial};
+use domain::trial::{Measurement, Origin, Trial};
 use domain::units::Unit;
 use std::fmt::{Display, Write};
 
@@ -73,6 +73,10 @@ pub fn trial_text(trial: &Trial) -> String {
     match simulation::of(trial.provenance) {
         Some(note) => out.line(format!("computed {}. {note}", trial.started.iso())),
         None => out.line(format!("measured {} on {}", trial.started.iso(), trial.provenance.name())),
+    }
+    if let Some(Origin { tool, version, file, sha256 }) = &trial.origin {
+        let version = version.as_ref().map_or(String::new(), |version| format!(" {version}"));
+        out.line(format!("imported from {file}, written by {tool}{version}; SHA-256 {sha256}"));
     }
     if !trial.levels.is_empty() {
         let levels: Vec<String> = trial.levels.iter().map(|(f, l)| format!("{f} {l}")).collect();

@@ -348,6 +348,12 @@ pub(crate) fn run_again(report: &Report) -> String {
     if run.study == "check" {
         return format!("flyball check --seed {}", run.seed);
     }
+    if run.provenance == Provenance::Imported {
+        let files: BTreeSet<&str> =
+            report.data.trials.iter().filter_map(|t| t.origin.as_ref()).map(|o| o.file.as_str()).collect();
+        let files: Vec<String> = files.into_iter().map(quoted).collect();
+        return format!("flyball import --again --name {} {}", quoted(&run.study), files.join(" "));
+    }
     let (command, on) = match run.provenance {
         Provenance::Lab => ("lab run", ""),
         Provenance::Simulation => ("run", " --on sim"),

@@ -296,6 +296,7 @@ mod tests {
             validity: Validity::Valid,
             measurement: None,
             lab: None,
+            origin: None,
         }
     }
 

@@ -228,7 +228,7 @@ struct Ground {
 fn needs_folder(tool: &Tool) -> bool {
     match tool {
         Tool::Sysbench | Tool::Pgbench | Tool::Bonnie => true,
-        Tool::Fio | Tool::Dd | Tool::Command { .. } => false,
+        Tool::Fio | Tool::Dd | Tool::Imported | Tool::Command { .. } => false,
     }
 }
 
@@ -371,6 +371,7 @@ impl Site<'_, '_> {
             validity,
             measurement,
             lab: None,
+            origin: None,
         }
     }
 }

@@ -107,7 +107,7 @@ impl<'a> CaseCell<'a> {
             Tool::Dd => {
                 ["iflag", "oflag"].iter().any(|f| self.option(&[f]).is_some_and(|v| v.contains("direct")))
             }
-            Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Command { .. } => false,
+            Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Imported | Tool::Command { .. } => false,
         }
     }
 
@@ -121,7 +121,7 @@ impl<'a> CaseCell<'a> {
         match self.cell.workload.tool {
             Tool::Fio => self.access() == Some("read"),
             Tool::Dd => self.option(&["if"]).is_some(),
-            Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Command { .. } => false,
+            Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Imported | Tool::Command { .. } => false,
         }
     }
 
@@ -132,7 +132,7 @@ impl<'a> CaseCell<'a> {
                 self.access().is_some_and(|access| access.contains("write") || access.contains("rw"))
             }
             Tool::Dd => self.option(&["of"]).is_some(),
-            Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Command { .. } => false,
+            Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Imported | Tool::Command { .. } => false,
         }
     }
 
@@ -141,7 +141,7 @@ impl<'a> CaseCell<'a> {
     pub(super) fn depth(&self) -> Option<u32> {
         match self.cell.workload.tool {
             Tool::Dd => Some(1),
-            Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Command { .. } => None,
+            Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Imported | Tool::Command { .. } => None,
             Tool::Fio => {
                 let number =
                     |names: &[&str]| self.option(names).map_or(Some(1), |text| text.parse::<u32>().ok());

@@ -10,6 +10,9 @@ use std::collections::BTreeSet;
 /// Every question that this run leaves open for want of something the machine or the recorder did not have. What the
 /// inventory and the recorder both lack is said once.
 pub fn not_measured(case: &Case<'_>) -> Vec<NotMeasured> {
+    if case.data.run.provenance == Provenance::Imported {
+        return vec![of_imported(case)];
+    }
     let mut open = Vec::new();
     match case.inventory {
         Some(inventory) if case.data.run.provenance == Provenance::Lab => open.extend(of_lab(inventory)),
@@ -23,6 +26,17 @@ pub fn not_measured(case: &Case<'_>) -> Vec<NotMeasured> {
     open.extend(of_recorder(case));
     open.extend(of_trials(case));
     open
+}
+
+/// Of an imported run nothing is known but what the file says.
+fn of_imported(case: &Case<'_>) -> NotMeasured {
+    let tools = case.data.trials.iter().filter_map(|trial| trial.origin.as_ref());
+    let tools: BTreeSet<&str> = tools.map(|origin| origin.tool.as_str()).collect();
+    let tools: Vec<&str> = tools.into_iter().collect();
+    NotMeasured {
+        what: "settings, machine and whatever else went on".into(),
+        why: format!("{} measured this elsewhere, and the file does not say", tools.join(", ")),
+    }
 }
 
 /// A lab machine has what its study asks for: what is missing is missing there.

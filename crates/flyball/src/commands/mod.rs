@@ -6,6 +6,7 @@ mod claim;
 mod compare;
 mod dry_run;
 mod export;
+mod import;
 mod inspect;
 mod lab;
 mod list;
@@ -32,6 +33,7 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Run(arguments) => run::run(global, arguments),
         Command::Record(arguments) => record::record(global, arguments),
         Command::Lab(command) => lab::dispatch(global, command),
+        Command::Import(arguments) => import::import(global, arguments),
         Command::Sim(command) => sim::dispatch(global, command),
         Command::LabGuest => crate::guest::main().map(|()| End::Done),
         Command::List(arguments) => list::list(global, arguments),

@@ -228,6 +228,7 @@ fn kept(
         validity: Validity::Valid,
         measurement: None,
         lab: None,
+        origin: None,
     };
     match outcome {
         Ok((simulated, rows)) => {

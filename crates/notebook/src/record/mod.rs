@@ -138,8 +138,8 @@ pub(crate) mod tests {
     use domain::time::{Nanos, Timestamp};
     use domain::trace::{FrequencySource, Role};
     use domain::trial::{
-        DiskTotals, Disturbance, Measurement, Provenance, RecorderReport, RunId, ThreadTime, TrialKey,
-        Validity,
+        DiskTotals, Disturbance, Measurement, Origin, Provenance, RecorderReport, RunId, ThreadTime,
+        TrialKey, Validity,
     };
     use domain::units::{Hertz, Microjoules, Unit};
     use expect_test::expect;
@@ -292,6 +292,11 @@ pub(crate) mod tests {
         })
     }
 
+    fn origin() -> impl Strategy<Value = Origin> {
+        (any::<[String; 3]>(), option::of(any::<String>()))
+            .prop_map(|([tool, file, sha256], version)| Origin { tool, version, file, sha256 })
+    }
+
     fn setting() -> impl Strategy<Value = SettingRecord> {
         (any::<[String; 5]>(), option::of(any::<String>()), option::of(any::<String>())).prop_map(
             |([name, path, before, asked, got], object, after)| SettingRecord {
@@ -318,6 +323,7 @@ pub(crate) mod tests {
             validity in validity(),
             measurement in option::of(measurement()),
             lab in option::of(lab()),
+            origin in option::of(origin()),
         ) -> Trial {
             let [run, study, workload, machine] = names;
             let (block, attempt, started) = numbers;
@@ -335,6 +341,7 @@ pub(crate) mod tests {
                 validity,
                 measurement,
                 lab,
+                origin,
             }
         }
     }

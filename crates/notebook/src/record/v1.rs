@@ -13,7 +13,8 @@ use domain::rng::Seed;
 use domain::setting::{SettingName, SettingRecord};
 use domain::time::{Nanos, Timestamp};
 use domain::trial::{
-    DiskTotals, Disturbance, Measurement, Provenance, Run, RunId, ThreadTime, Trial, TrialKey, Validity,
+    DiskTotals, Disturbance, Measurement, Origin, Provenance, Run, RunId, ThreadTime, Trial, TrialKey,
+    Validity,
 };
 use lab::LabRecord;
 use measured::{
@@ -64,6 +65,17 @@ pub(crate) struct TrialRecord {
     measurement: Option<MeasurementRecord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lab: Option<LabRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    origin: Option<OriginRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OriginRecord {
+    tool: String,
+    version: Option<String>,
+    file: String,
+    sha256: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -159,6 +171,7 @@ impl From<&Trial> for TrialRecord {
             environment: trial.environment.clone(),
             measurement: trial.measurement.as_ref().map(MeasurementRecord::from),
             lab: trial.lab.as_ref().map(LabRecord::from),
+            origin: trial.origin.as_ref().map(OriginRecord::from),
         }
     }
 }
@@ -184,7 +197,22 @@ impl TryFrom<TrialRecord> for Trial {
             validity: record.validity.into(),
             measurement: record.measurement.map(Measurement::try_from).transpose()?,
             lab: record.lab.map(LabAccount::from),
+            origin: record.origin.map(Origin::from),
         })
+    }
+}
+
+impl From<&Origin> for OriginRecord {
+    fn from(origin: &Origin) -> Self {
+        let Origin { tool, version, file, sha256 } = origin.clone();
+        Self { tool, version, file, sha256 }
+    }
+}
+
+impl From<OriginRecord> for Origin {
+    fn from(record: OriginRecord) -> Self {
+        let OriginRecord { tool, version, file, sha256 } = record;
+        Self { tool, version, file, sha256 }
     }
 }
 

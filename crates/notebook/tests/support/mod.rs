@@ -72,6 +72,7 @@ pub fn trial(run: &Run, key: &TrialKey) -> Trial {
             disturbances: vec![],
         }),
         lab: None,
+        origin: None,
     }
 }
 

@@ -135,6 +135,8 @@ pub(super) fn reported<'s>(study: &Study, workload: &'s Workload) -> Vec<&'s str
         Tool::Sysbench => oltp::METRICS.iter().map(|(name, ..)| *name).collect(),
         Tool::Pgbench => pgbench::METRICS.iter().map(|(name, ..)| *name).collect(),
         Tool::Bonnie => bonnie::METRICS.iter().map(|(name, ..)| *name).collect(),
+        // Its trials say what they have.
+        Tool::Imported => Vec::new(),
         // Of every command it is known how long it ran.
         Tool::Command { metrics, .. } => metrics
             .iter()
@@ -150,6 +152,9 @@ pub(super) fn reported<'s>(study: &Study, workload: &'s Workload) -> Vec<&'s str
 }
 
 fn reports_the_metric(study: &Study, workload: &Workload, root: &Section) {
+    if workload.tool == Tool::Imported {
+        return;
+    }
     let metric = study.measure.metric.as_str();
     let reported = reported(study, workload);
     if reported.contains(&metric) {
@@ -248,14 +253,16 @@ fn changes_its_workloads(study: &Study, factor: &Factor, root: &Section) {
             Tool::Command { argv, .. } => {
                 argv.iter().any(|a| placeholders(a).contains(&factor.name.as_str()))
             }
-            Tool::Fio | Tool::Dd | Tool::Sysbench | Tool::Pgbench | Tool::Bonnie => sets_options,
+            Tool::Fio | Tool::Dd | Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Imported => {
+                sets_options
+            }
         };
         if changes_the_machine || changes {
             continue;
         }
         let help = match &workload.tool {
             Tool::Command { .. } => format!("put `{{{}}}` into its `argv`", factor.name),
-            Tool::Fio | Tool::Dd | Tool::Sysbench | Tool::Pgbench | Tool::Bonnie => {
+            Tool::Fio | Tool::Dd | Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Imported => {
                 "give the factor an `option`, a `setting` or a part of the `stack`".to_owned()
             }
         };
@@ -340,7 +347,7 @@ fn cells_are_possible(study: &Study, plan: Result<Plan, PlanError>, root: &Secti
         let problem = match cell.workload.tool {
             Tool::Fio => fio_reaches_beyond(cell, target),
             Tool::Dd => dd_reaches_beyond(cell, target),
-            Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Command { .. } => None,
+            Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Imported | Tool::Command { .. } => None,
         };
         if let Some(problem) = problem.filter(|_| !refused.contains(&&cell.workload.name)) {
             refused.push(&cell.workload.name);
@@ -359,7 +366,7 @@ fn loads_are_whole(plan: &Plan, root: &Section) {
             Tool::Sysbench => Oltp::parse(options).err(),
             Tool::Pgbench => Pgbench::parse(options).err(),
             Tool::Bonnie => Bonnie::parse(options).err(),
-            Tool::Fio | Tool::Dd | Tool::Command { .. } => None,
+            Tool::Fio | Tool::Dd | Tool::Imported | Tool::Command { .. } => None,
         };
         let Some(error) = error else { continue };
         if refused.insert(&cell.workload.name) {

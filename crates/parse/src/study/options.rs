@@ -45,7 +45,7 @@ pub(super) fn refusal(tool: &Tool, option: &str, value: &str) -> Option<String> 
         Tool::Bonnie => {
             (bonnie::check(option, value).map_err(refused("bonnie")), nearest(option, bonnie::OPTIONS))
         }
-        Tool::Command { .. } => return None,
+        Tool::Imported | Tool::Command { .. } => return None,
     };
     let refusal = checked.err()?;
     Some(match (&refusal, near) {

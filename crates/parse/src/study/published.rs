@@ -89,7 +89,7 @@ fn over(node: &Node) -> Option<Selection> {
 fn unit(metric: &str, workloads: &[Workload], row: &Section) -> Option<Unit> {
     let of_commands = workloads.iter().filter_map(|workload| match &workload.tool {
         Tool::Command { metrics, .. } => metrics.iter().find(|m| m.name == metric),
-        Tool::Fio | Tool::Dd | Tool::Sysbench | Tool::Pgbench | Tool::Bonnie => None,
+        Tool::Fio | Tool::Dd | Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Imported => None,
     });
     let shared = shared_metric(metric).map(|(unit, _)| unit);
     let modelled = (metric == ENERGY_MODELLED).then_some(Unit::Joules);

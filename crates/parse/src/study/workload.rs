@@ -21,6 +21,7 @@ pub(super) fn read(node: &Node) -> Option<Workload> {
         ("sysbench", _) => with_options(&section, Tool::Sysbench),
         ("pgbench", _) => with_options(&section, Tool::Pgbench),
         ("bonnie", _) => with_options(&section, Tool::Bonnie),
+        ("imported", _) => (Some(Tool::Imported), Some(Options::new())),
         ("command", _) => (command(&section), Some(Options::new())),
         (other, node) => {
             node.refuse(format!(

@@ -12,7 +12,9 @@ pub(super) fn lines(trace: &Trace, grid: &Grid) -> Lines {
     let lines = match trace.head.frequency {
         FrequencySource::AperfMperf => by_object(trace, grid, ".aperf", running_frequency),
         FrequencySource::TimeInState => policies(trace, grid),
-        FrequencySource::ScalingCurFreq => by_object(trace, grid, ".khz", current_frequency),
+        FrequencySource::ScalingCurFreq | FrequencySource::Tool => {
+            by_object(trace, grid, ".khz", current_frequency)
+        }
         FrequencySource::None => Vec::new(),
     };
     let lines: Vec<Line> = lines.into_iter().filter(Line::is_ever_above_zero).collect();

@@ -185,6 +185,7 @@ pub fn trial(study: &Study, cell: &Cell, block: u32, throughput: f64) -> Trial {
             disturbances: vec![],
         }),
         lab: None,
+        origin: None,
     }
 }
 

@@ -124,7 +124,7 @@ impl Wanted {
                 let data = DataSet::Pgbench { scale: load.scale };
                 Self { server: load.server, data, network: load.network, clients: load.clients, place }
             }
-            Tool::Fio | Tool::Dd | Tool::Bonnie | Tool::Command { .. } => return Ok(None),
+            Tool::Fio | Tool::Dd | Tool::Bonnie | Tool::Imported | Tool::Command { .. } => return Ok(None),
         }))
     }
 

@@ -8,6 +8,7 @@ mod bonnie;
 mod command;
 mod dd;
 pub(crate) mod fio;
+mod imported;
 mod pgbench;
 mod sysbench;
 
@@ -66,6 +67,7 @@ fn driver(tool: &Tool) -> &'static Driver {
         Tool::Sysbench => &sysbench::DRIVER,
         Tool::Pgbench => &pgbench::DRIVER,
         Tool::Bonnie => &bonnie::DRIVER,
+        Tool::Imported => &imported::DRIVER,
         Tool::Command { .. } => &command::DRIVER,
     }
 }
@@ -91,7 +93,7 @@ const QUOTED: usize = 600;
 /// [`Error::MissingTool`], with Debian's package; [`Error::Tool`] where it does not say.
 pub fn detect(machine: &dyn Machine, tool: &Tool) -> Result<String, Error> {
     let Some((program, package)) = driver(tool).program else {
-        let Tool::Command { argv, .. } = tool else { unreachable!("only commands have no fixed program") };
+        let Tool::Command { argv, .. } = tool else { return Err(imported::refusal()) };
         return command::found(argv.first().map_or("", String::as_str));
     };
     // bonnie++ has no such option, and states its version in what it says of its usage.

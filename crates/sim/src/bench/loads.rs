@@ -65,6 +65,9 @@ pub(super) fn of(order: &Order<'_>, ground: Ground) -> Result<Load, BenchError> 
         Tool::Pgbench => {
             Err(BenchError::Unsupported("the simulation knows no pgbench; it has sysbench's OLTP".into()))
         }
+        Tool::Imported => Err(BenchError::Unsupported(
+            "its results were imported, and nothing tells how they were made".into(),
+        )),
         Tool::Command { argv, .. } if argv.first().is_some_and(|program| program == "dd") => {
             let dd = DdLoad::parse(&operands(argv), size).map_err(unsupported)?;
             Ok(Load::Jobs(vec![copy(order, &dd)], Reports::Elapsed))
@@ -90,6 +93,7 @@ pub(super) fn caching(order: &Order<'_>) -> assemble::Caching {
         // The log, past the page cache where the block size is known (`innodb_log_file_buffering`, MariaDB 10.8).
         Tool::Sysbench | Tool::Pgbench => true,
         Tool::Bonnie => false,
+        Tool::Imported => false,
         Tool::Command { argv, .. } => {
             argv.iter().any(|word| word.contains("flag=") && word.contains("direct"))
         }

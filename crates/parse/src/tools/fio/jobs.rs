@@ -15,7 +15,7 @@ pub(super) struct Report {
 
 /// The sum over all jobs.
 #[derive(Default)]
-pub(super) struct Totals {
+pub(crate) struct Totals {
     pub(super) read: Flow,
     pub(super) write: Flow,
     /// Reads and writes together, with `unified_rw_reporting`.
@@ -24,14 +24,14 @@ pub(super) struct Totals {
     pub(super) system_ms: f64,
     pub(super) context_switches: u64,
     /// The first job that failed, and its errno.
-    pub(super) failed: Option<(String, i32)>,
+    pub(crate) failed: Option<(String, i32)>,
     /// How many I/O errors `continue_on_error` let pass.
     pub(super) passed_over: u64,
 }
 
 /// What went one way.
 #[derive(Clone, Default)]
-pub(super) struct Flow {
+pub(crate) struct Flow {
     pub(super) bytes: u64,
     pub(super) ios: u64,
     pub(super) longest_ms: u64,
@@ -53,38 +53,38 @@ pub(super) struct Latencies {
     reported: BTreeMap<String, u64>,
 }
 
-#[derive(Deserialize)]
-struct Job {
-    jobname: String,
-    error: i32,
-    job_runtime: u64,
-    usr_cpu: f64,
-    sys_cpu: f64,
-    ctx: u64,
-    read: Option<Direction>,
-    write: Option<Direction>,
-    mixed: Option<Direction>,
-    total_err: Option<u64>,
+#[derive(Default, Deserialize)]
+pub(crate) struct Job {
+    pub(crate) jobname: String,
+    pub(crate) error: i32,
+    pub(crate) job_runtime: u64,
+    pub(crate) usr_cpu: f64,
+    pub(crate) sys_cpu: f64,
+    pub(crate) ctx: u64,
+    pub(crate) read: Option<Direction>,
+    pub(crate) write: Option<Direction>,
+    pub(crate) mixed: Option<Direction>,
+    pub(crate) total_err: Option<u64>,
 }
 
-#[derive(Deserialize)]
-struct Direction {
-    io_bytes: u64,
-    total_ios: u64,
+#[derive(Default, Deserialize)]
+pub(crate) struct Direction {
+    pub(crate) io_bytes: u64,
+    pub(crate) total_ios: u64,
     /// In milliseconds.
-    runtime: u64,
-    clat_ns: Latency,
+    pub(crate) runtime: u64,
+    pub(crate) clat_ns: Latency,
 }
 
-#[derive(Deserialize)]
-pub(super) struct Latency {
-    mean: f64,
+#[derive(Default, Deserialize)]
+pub(crate) struct Latency {
+    pub(crate) mean: f64,
     #[serde(rename = "N")]
-    samples: u64,
+    pub(crate) samples: u64,
     #[serde(default)]
-    pub(super) percentile: BTreeMap<String, u64>,
+    pub(crate) percentile: BTreeMap<String, u64>,
     #[serde(default)]
-    bins: BTreeMap<u64, u64>,
+    pub(crate) bins: BTreeMap<u64, u64>,
 }
 
 impl<'de> Deserialize<'de> for Totals {
@@ -113,7 +113,7 @@ impl<'de> Visitor<'de> for JobsVisitor {
 }
 
 impl Totals {
-    fn add(&mut self, job: Job) {
+    pub(crate) fn add(&mut self, job: Job) {
         // With `unified_rw_reporting=both`, `mixed` repeats what `read` and `write` say.
         let mixed = if job.read.is_none() && job.write.is_none() { job.mixed } else { None };
         for (flow, direction) in

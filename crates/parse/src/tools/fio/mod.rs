@@ -11,16 +11,17 @@
 //!
 //! Not a goal: trims, syncs, per-priority statistics, fio's interval logs.
 
-mod jobs;
+pub(crate) mod jobs;
 pub mod options;
 
 use super::{Metrics, ToolError, tail};
-use domain::Outcome;
+use domain::{Metric, Outcome};
 use jobs::{Report, Totals};
 use serde::Deserialize;
 use serde_json::de::IoRead;
 use serde_json::error::Category;
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read};
 
 const TOOL: &str = "fio";
@@ -98,6 +99,14 @@ fn outcome(report: Report, preamble: &str) -> Result<Outcome, ToolError> {
 /// What the `normal` format says of jobs and versions before it starts; nobody is warned by it.
 fn is_banner(line: &str) -> bool {
     line.contains(": (g=") || line.starts_with("fio-") || line.starts_with("Starting ") || line == "..."
+}
+
+/// The metrics of jobs that were summed.
+///
+/// # Errors
+/// Where they did nothing, or for too short a time.
+pub(crate) fn metrics_of(jobs: &Totals) -> Result<BTreeMap<String, Metric>, ToolError> {
+    metrics(jobs).map(|metrics| metrics.0)
 }
 
 fn metrics(jobs: &Totals) -> Result<Metrics, ToolError> {

@@ -1,0 +1,139 @@
+//! `flyball import`: other tools' results become runs like others.
+
+use crate::args::{Global, Import as Arguments};
+use crate::exit::{End, Usage};
+use crate::importing::source::{Source, looked_for};
+use crate::importing::{Import, Item, imported_before, read};
+use crate::{places, put};
+use anyhow::{Result, bail};
+use domain::trial::RunId;
+use notebook::Notebook;
+use parse::import::{Kind, Pace};
+use serde_json::json;
+use std::fmt::Write;
+
+/// The version of the JSON form.
+const SCHEMA: u32 = 1;
+
+/// Reads the files, each whole before anything is stored, and stores them.
+pub fn import(global: &Global, arguments: &Arguments) -> Result<End> {
+    let kind = arguments.kind.as_deref().map(kind).transpose()?;
+    let pace = Pace { interval: arguments.interval };
+    let mut files = Vec::new();
+    for file in &arguments.files {
+        files.push(read(Source::open(file, kind)?, pace)?);
+    }
+    let name = arguments.name.as_deref();
+    let imports: Vec<Import> = if arguments.together {
+        vec![Import::of(name, files)]
+    } else {
+        files.into_iter().map(|file| Import::of(name, vec![file])).collect()
+    };
+    if arguments.dry_run {
+        let understood: Vec<(Option<RunId>, &Import)> = imports.iter().map(|import| (None, import)).collect();
+        return show(global, &understood);
+    }
+    let notebook = Notebook::create(&places::absolute(&places::notebook(global)?)?)?;
+    for source in imports.iter().flat_map(|import| &import.files).map(|file| &file.source) {
+        if !arguments.again
+            && let Some(run) = imported_before(&notebook, &source.sha256)?
+        {
+            bail!("`{}` was imported already, as `{run}`; --again imports it once more", source.name);
+        }
+    }
+    let mut stored = Vec::new();
+    for import in &imports {
+        stored.push((Some(import.store(&notebook, pace)?), import));
+    }
+    show(global, &stored)
+}
+
+fn kind(name: &str) -> Result<Kind> {
+    Kind::from_name(name)
+        .ok_or_else(|| Usage(format!("there is no kind of file `{name}`; there are {}", looked_for())).into())
+}
+
+fn show(global: &Global, imports: &[(Option<RunId>, &Import)]) -> Result<End> {
+    if global.json {
+        let runs: Vec<_> = imports.iter().map(|(run, import)| as_json(run.as_ref(), import)).collect();
+        put(&format!("{:#}", json!({ "schema": SCHEMA, "runs": runs })))?;
+        return Ok(End::Done);
+    }
+    let texts: Vec<String> = imports.iter().map(|(run, import)| as_text(run.as_ref(), import)).collect();
+    put(&texts.join("\n"))?;
+    for (run, _) in imports {
+        if let Some(run) = run {
+            eprintln!("`flyball show {run}` shows it, `flyball report {run}` writes the page");
+        }
+    }
+    Ok(End::Done)
+}
+
+fn as_text(run: Option<&RunId>, import: &Import) -> String {
+    let mut text = match run {
+        Some(run) => format!("{run}\n"),
+        None => format!("{} (nothing was stored)\n", import.name),
+    };
+    for file in &import.files {
+        let _ = writeln!(text, "  {}: {}", file.source.name, file.source.kind.name());
+        for (name, value) in &file.imported.facts {
+            let _ = writeln!(text, "    {name}: {value}");
+        }
+        for note in &file.imported.notes {
+            let _ = writeln!(text, "    note: {note}");
+        }
+    }
+    for item in &import.items {
+        let _ = writeln!(text, "  {}: {}", item.key.folder(), summary(item));
+    }
+    text.replace(|c: char| c.is_control() && c != '\n', "?")
+}
+
+/// What a trial has, in one line: its deciding figures, or how many.
+fn summary(item: &Item) -> String {
+    const SHOWN: usize = 6;
+    let metrics = &item.part.outcome.metrics;
+    let mut parts = vec![item.part.outcome.tool.clone()];
+    parts.extend(metrics.iter().take(SHOWN).map(|(name, m)| format!("{name} {}", m.unit.show(m.value))));
+    if metrics.len() > SHOWN {
+        parts.push(format!("{} more metrics", metrics.len() - SHOWN));
+    }
+    if let Some(series) = &item.part.series {
+        parts.push(format!("{} samples over {}", series.samples, series.span));
+    }
+    parts.join(", ")
+}
+
+fn as_json(run: Option<&RunId>, import: &Import) -> serde_json::Value {
+    let trial = |item: &Item| {
+        let metrics = &item.part.outcome.metrics;
+        let values: serde_json::Map<String, serde_json::Value> = metrics
+            .iter()
+            .map(|(name, m)| (name.clone(), json!({ "value": m.value, "unit": m.unit })))
+            .collect();
+        json!({
+            "trial": item.key.folder(),
+            "tool": item.part.outcome.tool,
+            "command": item.part.command,
+            "metrics": values,
+            "facts": item.part.facts,
+            "samples": item.part.series.as_ref().map(|series| series.samples),
+        })
+    };
+    let file = |read: &crate::importing::Read| {
+        json!({
+            "file": read.source.name,
+            "kind": read.source.kind.name(),
+            "sha256": read.source.sha256,
+            "facts": read.imported.facts,
+            "notes": read.imported.notes,
+        })
+    };
+    json!({
+        "run": run.map(|run| run.0.clone()),
+        "study": import.name,
+        "metric": import.metric,
+        "files": import.files.iter().map(file).collect::<Vec<_>>(),
+        "trials": import.items.iter().map(trial).collect::<Vec<_>>(),
+    })
+}

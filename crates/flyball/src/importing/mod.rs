@@ -1,0 +1,351 @@
+//! From another tool's file to a run in the notebook.
+//!
+//! A file is first understood as a whole, and only then is anything stored: a bad file leaves nothing behind. Samples of the large
+//! formats are read a second time, row by row into the trace.
+
+pub mod source;
+
+use crate::measuring::{Begin, RunOrder, run_folder};
+use anyhow::{Context, Result};
+use domain::plan::CellId;
+use domain::time::Nanos;
+use domain::trial::{Measurement, Origin, Provenance, RunId, Trial, TrialKey, Validity};
+use machine::{LocalMachine, Machine};
+use notebook::{Notebook, RunFolder, Staging};
+use parse::import::{Imported, Pace, Part};
+use source::Source;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// A larger file is not kept beside its trials; its name and SHA-256 are.
+pub const MOST_KEPT: u64 = 1 << 30;
+
+/// How many workloads a study lists; a run may have more cells than its study names.
+const MOST_WORKLOADS: usize = 64;
+
+/// A bound on a cell's name, which becomes part of a folder's.
+const MOST_NAME: usize = 64;
+
+/// A file, understood.
+pub struct Read {
+    pub source: Source,
+    pub imported: Imported,
+}
+
+/// What becomes one trial.
+pub struct Item {
+    pub part: Part,
+    /// Which of the run's files its figures are from.
+    file: usize,
+    /// Which of them its samples are from.
+    series_file: usize,
+    pub key: TrialKey,
+}
+
+/// What becomes one run.
+pub struct Import {
+    /// The study's name.
+    pub name: String,
+    pub files: Vec<Read>,
+    pub items: Vec<Item>,
+    /// The metric that decides.
+    pub metric: String,
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// Where it cannot be read or understood.
+pub fn read(source: Source, pace: Pace) -> Result<Read> {
+    let mut input = source.read()?;
+    let imported = parse::import::read(source.kind, &mut *input, pace);
+    let imported = imported
+        .map_err(|error| unknown(error, &source))
+        .with_context(|| format!("cannot import `{}`", source.name))?;
+    Ok(Read { source, imported })
+}
+
+/// Text in which nothing was found is a file of an unknown kind: it says what was looked for.
+fn unknown(error: parse::import::Error, source: &Source) -> anyhow::Error {
+    match error {
+        parse::import::Error::Nothing { what: "text", .. } => {
+            let head = source.read().ok().and_then(|mut input| {
+                let mut line = Vec::new();
+                std::io::BufRead::read_until(&mut std::io::Read::take(&mut input, 200), b'\n', &mut line)
+                    .ok()?;
+                Some(String::from_utf8_lossy(&line).trim().replace(char::is_control, " "))
+            });
+            let looked_for = format!("what these write: {}", source::looked_for());
+            parse::import::Error::Unknown { head: head.unwrap_or_default(), looked_for }.into()
+        }
+        other => other.into(),
+    }
+}
+
+impl Import {
+    /// Of files that are one run.
+    pub fn of(name: Option<&str>, mut files: Vec<Read>) -> Self {
+        let mut parts = Vec::new();
+        for (file, read) in files.iter_mut().enumerate() {
+            for part in std::mem::take(&mut read.imported.parts) {
+                parts.push((file, file, part));
+            }
+        }
+        if files.len() > 1 {
+            join_trace(&mut parts);
+        }
+        let metric = deciding(parts.iter().map(|(.., part)| part));
+        let mut cells = Cells::default();
+        let items = parts.into_iter().map(|(file, series_file, part)| {
+            let key = cells.key(&part.name);
+            Item { part, file, series_file, key }
+        });
+        let items = items.collect();
+        let given = files.first().map_or("", |read| read.source.name.as_str());
+        let stem = Path::new(given).file_name().map_or(String::new(), |n| n.to_string_lossy().into_owned());
+        let name = plain(name.unwrap_or(stem.split('.').next().unwrap_or("")));
+        Self { name, files, items, metric }
+    }
+
+    /// Stores it as a run.
+    ///
+    /// # Errors
+    /// Where the notebook cannot be written, or a file has changed since it was read.
+    pub fn store(&self, notebook: &Notebook, pace: Pace) -> Result<RunId> {
+        let host = self.files.iter().find_map(|read| read.imported.facts.get("host"));
+        let identity = host.map_or_else(|| "unknown".to_owned(), |host| format!("imported-{}", plain(host)));
+        let seed =
+            self.files.first().and_then(|read| u32::from_str_radix(read.source.sha256.get(..8)?, 16).ok());
+        let text = self.study_text();
+        let order = RunOrder {
+            study: &self.name,
+            text: &text,
+            home: None,
+            seed: seed.map(u64::from),
+            begin: Begin::Anew,
+            provenance: Provenance::Imported,
+            identity: &identity,
+        };
+        // What is not known of the machine is not made up: there is no inventory.
+        let mut folder = run_folder(&order, notebook, "null\n")?;
+        let mut kept = BTreeSet::new();
+        for item in &self.items {
+            self.trial(&mut folder, item, &identity, pace, &mut kept)?;
+        }
+        folder.finish(LocalMachine.now())?;
+        Ok(folder.run().id.clone())
+    }
+
+    fn trial(
+        &self,
+        folder: &mut RunFolder,
+        item: &Item,
+        identity: &str,
+        pace: Pace,
+        kept: &mut BTreeSet<usize>,
+    ) -> Result<()> {
+        let mut staging = folder.begin(&item.key)?;
+        let file = &self.files[item.file];
+        let mut outcome = item.part.outcome.clone();
+        outcome.warnings.extend(file.imported.notes.iter().cloned());
+        for index in [item.file, item.series_file] {
+            if kept.insert(index) {
+                outcome.warnings.extend(keep(&self.files[index].source, &staging)?);
+            }
+        }
+        if let Some(series) = &item.part.series {
+            let source = &self.files[item.series_file].source;
+            let mut input = source.read()?;
+            parse::import::stream(source.kind, &mut *input, pace, series, staging.sink())
+                .with_context(|| format!("cannot import the samples of `{}`", source.name))?;
+        }
+        let mut environment = self.files[item.series_file].imported.facts.clone();
+        environment.extend(file.imported.facts.clone());
+        environment.extend(item.part.facts.clone());
+        if item.part.started.is_none() {
+            environment.insert("when".to_owned(), "not stated; shown is when it was imported".to_owned());
+        }
+        let now = LocalMachine.now();
+        let trial = Trial {
+            run: folder.run().id.clone(),
+            key: item.key.clone(),
+            study: self.name.clone(),
+            workload: item.key.cell.as_str().to_owned(),
+            levels: BTreeMap::new(),
+            provenance: Provenance::Imported,
+            machine: identity.to_owned(),
+            started: item.part.started.unwrap_or(now),
+            settings: Vec::new(),
+            environment,
+            validity: Validity::Valid,
+            origin: Some(origin(&outcome.tool, &file.source)),
+            measurement: Some(Measurement {
+                outcome,
+                commands: item.part.command.iter().cloned().collect(),
+                duration: item.part.elapsed().unwrap_or(Nanos::ZERO),
+                roles: BTreeMap::new(),
+                threads: Vec::new(),
+                disks: Vec::new(),
+                recorder: None,
+                disturbances: Vec::new(),
+            }),
+            lab: None,
+        };
+        staging.commit(&trial, &script(&file.source))?;
+        Ok(())
+    }
+
+    /// A study that describes the run: what cannot be run again.
+    fn study_text(&self) -> String {
+        let quoted = |text: &str| serde_json::Value::from(plain_text(text)).to_string();
+        let names: Vec<&str> = self.files.iter().map(|read| read.source.name.as_str()).collect();
+        let question = format!("What is in {}?", names.join(", "));
+        let mut text = format!(
+            "flyball = 1\nname = {}\nquestion = {}\n\n[measure]\nmetric = {}\n",
+            quoted(&self.name),
+            quoted(&question),
+            quoted(&self.metric)
+        );
+        let cells: BTreeSet<&str> = self.items.iter().map(|item| item.key.cell.as_str()).collect();
+        for cell in cells.into_iter().take(MOST_WORKLOADS) {
+            text += &format!("\n[workload.{}]\ntool = \"imported\"\n", quoted(cell));
+        }
+        text
+    }
+}
+
+/// The one set of samples becomes the trace of the one result: files of one measurement.
+fn join_trace(parts: &mut Vec<(usize, usize, Part)>) {
+    let of = |has: bool, parts: &[(usize, usize, Part)]| -> Vec<usize> {
+        let wanted = parts.iter().enumerate().filter(|(_, (.., part))| part.series.is_some() == has);
+        wanted.map(|(index, _)| index).collect()
+    };
+    let (results, samples) = (of(false, parts), of(true, parts));
+    let ([result], [samples]) = (results.as_slice(), samples.as_slice()) else { return };
+    let result = if result < samples { *result } else { result - 1 };
+    let (_, samples_file, samples) = parts.remove(*samples);
+    let (_, series_file, part) = &mut parts[result];
+    for (name, metric) in samples.outcome.metrics {
+        part.outcome.metrics.entry(name).or_insert(metric);
+    }
+    part.started = part.started.or(samples.started);
+    part.series = samples.series;
+    *series_file = samples_file;
+}
+
+/// Which metric a run is about: what all storage and database tools report, before everything else.
+fn deciding<'a>(parts: impl Iterator<Item = &'a Part> + Clone) -> String {
+    const FIRST: [&str; 14] = [
+        "throughput",
+        "iops",
+        "transactions",
+        "block_read",
+        "block_write",
+        "read_throughput",
+        "write_throughput",
+        "events",
+        "operations",
+        "elapsed",
+        "value",
+        "power",
+        "freq.all",
+        "cpu.user",
+    ];
+    let has = |name: &&str| parts.clone().any(|part| part.outcome.metrics.contains_key(*name));
+    let first = FIRST.into_iter().find(has).map(str::to_owned);
+    let any = || parts.clone().find_map(|part| part.outcome.metrics.keys().next().cloned());
+    first.or_else(any).unwrap_or_else(|| "throughput".to_owned())
+}
+
+/// Names of cells, and how often each was given: results of one name are repeats.
+#[derive(Default)]
+struct Cells {
+    by_name: BTreeMap<String, (CellId, u32)>,
+    taken: BTreeSet<String>,
+}
+
+impl Cells {
+    fn key(&mut self, name: &str) -> TrialKey {
+        if !self.by_name.contains_key(name) {
+            let base = plain(name);
+            let numbered =
+                (2..).map(|n| format!("{}-{n}", base.chars().take(MOST_NAME - 8).collect::<String>()));
+            let free = std::iter::once(base.clone()).chain(numbered).find(|name| !self.taken.contains(name));
+            let free = free.unwrap_or(base);
+            self.taken.insert(free.clone());
+            self.by_name.insert(name.to_owned(), (CellId::new([free.as_str()]), 0));
+        }
+        let (cell, count) = self.by_name.get_mut(name).expect("it was put in above, where it was missing");
+        let key = TrialKey { block: *count, cell: cell.clone(), attempt: 0 };
+        *count += 1;
+        key
+    }
+}
+
+/// A name of letters, digits and `-`, as studies and cells have.
+fn plain(name: &str) -> String {
+    let clean = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let text: String = name.chars().map(clean).collect();
+    let words: Vec<&str> = text.split('-').filter(|word| !word.is_empty()).collect();
+    let text: String = words.join("-").chars().take(MOST_NAME).collect();
+    if text.is_empty() { "imported".to_owned() } else { text }
+}
+
+fn plain_text(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
+fn origin(tool: &str, source: &Source) -> Origin {
+    let (name, version) = match tool.rsplit_once('-') {
+        Some((name, version)) if version.starts_with(|c: char| c.is_ascii_digit()) => {
+            (name, Some(version.to_owned()))
+        }
+        _ => (tool, None),
+    };
+    Origin { tool: name.to_owned(), version, file: source.name.clone(), sha256: source.sha256.clone() }
+}
+
+/// Puts the file as it was given beside the trial; a warning where it is too large for that.
+fn keep(source: &Source, staging: &Staging) -> Result<Option<String>> {
+    if source.size > MOST_KEPT {
+        let (size, most) = (source.size >> 20, MOST_KEPT >> 20);
+        return Ok(Some(format!(
+            "the file is not kept here, for it has {size} MiB, and {most} MiB are kept at most"
+        )));
+    }
+    let to = staging.raw_dir().join(kept_name(source));
+    std::fs::copy(&source.path, &to)
+        .with_context(|| format!("cannot keep `{}` as `{}`", source.name, to.display()))?;
+    Ok(None)
+}
+
+fn kept_name(source: &Source) -> String {
+    let name = Path::new(&source.name).file_name().map(|n| n.to_string_lossy().into_owned());
+    let clean = |c: char| if c.is_ascii_alphanumeric() || "-_.+".contains(c) { c } else { '_' };
+    let name: String = name.unwrap_or_default().chars().map(clean).take(200).collect();
+    if name.trim_matches('.').is_empty() { "imported".to_owned() } else { name }
+}
+
+fn script(source: &Source) -> String {
+    format!(
+        "#!/bin/sh\n# Nothing was run here: another tool's result was imported. SHA-256 of the file: {}\nset -eu\n\
+         flyball import --again \"$(dirname \"$0\")/raw/{}\"\n",
+        source.sha256,
+        kept_name(source)
+    )
+}
+
+/// The run that a file was imported as before.
+///
+/// # Errors
+/// Where the notebook cannot be listed.
+pub fn imported_before(notebook: &Notebook, sha256: &str) -> Result<Option<RunId>> {
+    let (runs, _) = notebook.runs()?;
+    for entry in runs.into_iter().filter(|entry| entry.run.provenance == Provenance::Imported) {
+        let (trials, _) = notebook.trials(&entry.run.id)?;
+        if trials.iter().filter_map(|trial| trial.origin.as_ref()).any(|origin| origin.sha256 == sha256) {
+            return Ok(Some(entry.run.id));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,246 @@
+//! A file that is to be imported, as bytes: plain, gzip (by ourselves), xz or zstd (by their own programs), standard input, or
+//! sysstat's binary form through `sadf`.
+
+use anyhow::{Context, Result, bail};
+use flate2::read::MultiGzDecoder;
+use parse::import::{HEAD, Kind, recognise};
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// A bound on what a file unpacks to: a day of `sadf -j` of a large machine at one sample a second is some 10 GB. Packed zeros
+/// would otherwise be read for ever.
+const MOST_UNPACKED: u64 = 64 << 30;
+
+/// What is read at once.
+const CHUNK: usize = 256 << 10;
+
+/// How a file is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Packing {
+    Plain,
+    Gzip,
+    /// The program that unpacks it, and Debian's package that has it.
+    By(&'static str, &'static str),
+    /// sysstat's binary file: `sadf -j FILE -- -A` is what is read.
+    Sadf,
+}
+
+/// A file.
+pub struct Source {
+    /// As it was given.
+    pub name: String,
+    /// Where its bytes are.
+    pub path: PathBuf,
+    /// The SHA-256 of its bytes as given.
+    pub sha256: String,
+    /// Its size as given.
+    pub size: u64,
+    /// What it is.
+    pub kind: Kind,
+    packing: Packing,
+    /// A copy of standard input, gone with this.
+    _copy: Option<Copy>,
+}
+
+struct Copy(PathBuf);
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        // A copy in the folder for temporary files that cannot be removed harms nobody.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Source {
+    /// Looks at a file; `-` is standard input.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or nothing that is known.
+    pub fn open(file: &Path, kind: Option<Kind>) -> Result<Self> {
+        let is_input = file == Path::new("-");
+        let copy = if is_input { Some(copy_of_input()?) } else { None };
+        let path = copy.as_ref().map_or_else(|| file.to_owned(), |copy| copy.0.clone());
+        let name = if is_input { "standard input".to_owned() } else { file.display().to_string() };
+        let cannot = || format!("cannot import `{name}`");
+        if path.is_dir() {
+            bail!("cannot import `{name}`: it is a folder; name the files in it");
+        }
+        let (sha256, size) = digest(&path).with_context(cannot)?;
+        let mut source = Self {
+            name: name.clone(),
+            path,
+            sha256,
+            size,
+            kind: Kind::Text(None),
+            packing: Packing::Plain,
+            _copy: copy,
+        };
+        source.packing = packing(&source.head().with_context(cannot)?);
+        let head =
+            if source.packing == Packing::Sadf { Vec::new() } else { source.head().with_context(cannot)? };
+        source.kind = match (kind, source.packing) {
+            (Some(kind), _) => kind,
+            (None, Packing::Sadf) => Kind::Sysstat,
+            (None, _) if head.trim_ascii().is_empty() => bail!("cannot import `{name}`: it is empty"),
+            (None, _) => recognise(&head).with_context(|| {
+                format!(
+                    "cannot import `{name}`: it is neither text nor anything that is known; looked for {}",
+                    looked_for()
+                )
+            })?,
+        };
+        Ok(source)
+    }
+
+    /// Its bytes, unpacked, from the beginning.
+    ///
+    /// # Errors
+    /// Where it cannot be opened, or the program that unpacks it is missing.
+    pub fn read(&self) -> Result<Box<dyn BufRead>> {
+        let file = || File::open(&self.path).with_context(|| format!("cannot import `{}`", self.name));
+        let input: Box<dyn Read> = match self.packing {
+            Packing::Plain => Box::new(file()?),
+            Packing::Gzip => Box::new(MultiGzDecoder::new(BufReader::new(file()?))),
+            Packing::By(program, package) => {
+                let mut command = Command::new(program);
+                command.arg("-dc").stdin(file()?);
+                Box::new(Unpacked::start(command, program, package)?)
+            }
+            Packing::Sadf => {
+                let mut command = Command::new("sadf");
+                command.arg("-j").arg(&self.path).args(["--", "-A"]).stdin(Stdio::null());
+                Box::new(Unpacked::start(command, "sadf", "sysstat")?)
+            }
+        };
+        Ok(Box::new(BufReader::with_capacity(CHUNK, Bounded { input, left: MOST_UNPACKED })))
+    }
+
+    /// The first bytes, unpacked.
+    fn head(&self) -> Result<Vec<u8>> {
+        let mut head = Vec::new();
+        self.read()?.take(HEAD as u64).read_to_end(&mut head)?;
+        Ok(head)
+    }
+}
+
+/// What a file can be, for whoever gave another.
+pub fn looked_for() -> String {
+    Kind::names().join(", ")
+}
+
+fn packing(head: &[u8]) -> Packing {
+    match head {
+        [0x1f, 0x8b, ..] => Packing::Gzip,
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Packing::By("xz", "xz-utils"),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Packing::By("zstd", "zstd"),
+        _ if recognise(head) == Some(Kind::Sa) => Packing::Sadf,
+        _ => Packing::Plain,
+    }
+}
+
+fn digest(path: &Path) -> Result<(String, u64)> {
+    let mut file = File::open(path)?;
+    let mut hash = Sha256::new();
+    let (mut buffer, mut size) = (vec![0; CHUNK], 0_u64);
+    loop {
+        let count = file.read(&mut buffer)?;
+        if count == 0 {
+            break;
+        }
+        hash.update(&buffer[..count]);
+        size += count as u64;
+    }
+    let mut text = String::new();
+    for byte in hash.finalize() {
+        let _ = write!(text, "{byte:02x}");
+    }
+    Ok((text, size))
+}
+
+fn copy_of_input() -> Result<Copy> {
+    let path = std::env::temp_dir().join(format!("flyball-import-{}", std::process::id()));
+    let mut file = File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)
+        .with_context(|| format!("cannot keep standard input in `{}`", path.display()))?;
+    let copy = Copy(path);
+    let copied = io::copy(&mut io::stdin().lock().take(MOST_UNPACKED), &mut file)?;
+    file.flush()?;
+    if copied == MOST_UNPACKED {
+        bail!("cannot import standard input: it has more than {} GiB", MOST_UNPACKED >> 30);
+    }
+    Ok(copy)
+}
+
+/// Ends with an error where more comes than was allowed.
+struct Bounded<R> {
+    input: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let count = self.input.read(to)?;
+        self.left = self.left.checked_sub(count as u64).ok_or_else(|| {
+            io::Error::other(format!(
+                "it unpacks to more than {} GiB; is it what it seems to be?",
+                MOST_UNPACKED >> 30
+            ))
+        })?;
+        Ok(count)
+    }
+}
+
+/// What a program prints. That it failed is an error at its end, so nothing cut short is taken for the whole.
+struct Unpacked {
+    child: Child,
+    program: &'static str,
+}
+
+impl Unpacked {
+    fn start(mut command: Command, program: &'static str, package: &str) -> Result<Self> {
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => anyhow::anyhow!(
+                "`{program}` is needed to read this file, and is not installed; on Debian, `apt install {package}`"
+            ),
+            _ => anyhow::anyhow!("cannot start `{program}`: {error}"),
+        })?;
+        Ok(Self { child, program })
+    }
+}
+
+impl Read for Unpacked {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let Some(out) = &mut self.child.stdout else { return Ok(0) };
+        let count = out.read(to)?;
+        if count > 0 || to.is_empty() {
+            return Ok(count);
+        }
+        self.child.stdout = None;
+        let mut said = String::new();
+        if let Some(errors) = self.child.stderr.take() {
+            errors.take(4096).read_to_string(&mut said)?;
+        }
+        let status = self.child.wait()?;
+        if status.success() {
+            return Ok(0);
+        }
+        let said = said.trim().replace(char::is_control, " ");
+        Err(io::Error::other(format!("`{}` could not read it ({status}): {said}", self.program)))
+    }
+}
+
+impl Drop for Unpacked {
+    fn drop(&mut self) {
+        // Whoever reads only the head of a file leaves the program behind; it ends here.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,235 @@
+//! Other tools' files from the command line to a report: every fixture, two imports held against each other, and files that
+//! are wrong.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says why it skips"
+)]
+
+mod support;
+
+use serde_json::Value;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use support::Place;
+
+const TOOLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/tools");
+
+/// Reports of tools that failed: they hold no figure, and are errors.
+const WITHOUT_FIGURES: [&str; 12] = [
+    "dd/missing.txt",
+    "dd/no-space.txt",
+    "dd/nothing.txt",
+    "dd/skip-past-end.txt",
+    "fio/bad-option-3.33.json",
+    "fio/engine-missing-3.39.json",
+    "fio/missing-file-3.33.json",
+    "fio/no-space-3.33.json",
+    "fio/no-space-3.39.json",
+    "fio/no-clat-3.33.json",
+    "fio/unified-3.33.json",
+    "PROVENANCE.md",
+];
+
+fn fixtures() -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for folder in std::fs::read_dir(TOOLS).unwrap().map(|e| e.unwrap().path()).filter(|p| p.is_dir()) {
+        files.extend(std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()));
+    }
+    files.sort();
+    files
+}
+
+fn fixture(name: &str) -> String {
+    format!("{TOOLS}/{name}")
+}
+
+fn json(place: &Place, arguments: &[&str]) -> Value {
+    serde_json::from_str(&place.ok(&[&["--json"], arguments].concat())).unwrap()
+}
+
+#[test]
+fn every_file_of_every_tool_becomes_a_run_that_is_shown_explained_and_reported() {
+    let place = Place::new();
+    let (mut runs, mut trials, mut samples) = (0, 0, 0);
+    for file in fixtures() {
+        let name = file.strip_prefix(TOOLS).unwrap().display().to_string();
+        if WITHOUT_FIGURES.contains(&name.as_str()) {
+            continue;
+        }
+        let told = json(&place, &["import", file.to_str().unwrap()]);
+        let run = told["runs"][0]["run"].as_str().unwrap_or_else(|| panic!("{name}: {told}")).to_owned();
+        let found = told["runs"][0]["trials"].as_array().unwrap();
+        assert!(!found.is_empty(), "{name}");
+        runs += 1;
+        trials += found.len();
+        samples += found.iter().filter_map(|t| t["samples"].as_u64()).sum::<u64>();
+        let shown = place.ok(&["show", &run]);
+        assert!(shown.contains("on imported"), "{name}: {shown}");
+        place.ok(&["explain", &run]);
+        let page = place.path("page.html");
+        place.ok(&["report", &run, "--out", page.to_str().unwrap()]);
+        assert!(std::fs::read_to_string(&page).unwrap().contains("</html>"), "{name}");
+        let trial = found[0]["trial"].as_str().unwrap();
+        assert!(place.ok(&["show", &run, trial]).contains("SHA-256"), "{name}");
+        let stored = json(&place, &["show", &run, trial]);
+        assert_eq!(stored["provenance"], "imported", "{name}");
+        assert_eq!(stored["settings"].as_array().unwrap().len(), 0, "{name}");
+        assert_eq!(stored["origin"]["sha256"], told["runs"][0]["files"][0]["sha256"], "{name}");
+    }
+    eprintln!("{runs} files became {trials} trials with {samples} samples");
+    assert!(runs > 50, "{runs}");
+}
+
+#[test]
+fn what_an_article_and_a_mail_hold_is_imported_as_it_stands() {
+    let place = Place::new();
+    let told =
+        json(&place, &["import", &fixture("bonnie/1.2-in-a-mail.txt"), &fixture("dd/two-in-an-article.txt")]);
+    let metrics = &told["runs"][0]["trials"][0]["metrics"];
+    assert_eq!(metrics["block_read"]["value"], 93_332.0 * 1024.0);
+    assert!((metrics["cpu_per_char_read"]["value"].as_f64().unwrap() - 0.979).abs() < 1e-9);
+    assert_eq!(told["runs"][0]["files"][0]["facts"]["md0"], "active raid5, level 5, 32k chunk, algorithm 2");
+    let dd = told["runs"][1]["trials"].as_array().unwrap();
+    let rate = |trial: &Value| trial["metrics"]["throughput"]["value"].as_f64().unwrap();
+    assert_eq!(dd.len(), 2);
+    assert!((rate(&dd[1]) / rate(&dd[0]) - 8.64089 / 1.14821).abs() < 1e-9, "{dd:?}");
+}
+
+#[test]
+fn two_imports_are_compared_and_other_provenances_refused() {
+    let place = Place::new();
+    let file = fixture("hyperfine/1.15.json");
+    place.ok(&["import", "--name", "before", &file]);
+    let mut slower: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    for result in slower["results"].as_array_mut().unwrap() {
+        for time in result["times"].as_array_mut().unwrap() {
+            *time = Value::from(time.as_f64().unwrap() * 3.0);
+        }
+    }
+    std::fs::write(place.path("after.json"), slower.to_string()).unwrap();
+    place.ok(&["import", "--name", "after", place.path("after.json").to_str().unwrap()]);
+    let text = place.ok(&["compare", "before", "after"]);
+    assert!(text.contains("Worse in 2 of 2 cells"), "{text}");
+    let study = place.path("study.toml");
+    std::fs::write(&study, "flyball = 1\nname = \"own\"\nquestion = \"How long?\"\n[workload.sleep-0-01]\ntool = \"command\"\nargv = [\"true\"]\n[measure]\nmetric = \"elapsed\"\nrepeats = [1, 1]\ndrop_caches = false\n").unwrap();
+    place.ok(&["run", study.to_str().unwrap()]);
+    let refused = place.fails(1, &["compare", "before", "own"]);
+    assert!(refused.contains("different provenance"), "{refused}");
+    place.ok(&["compare", "before", "own", "--across"]);
+    std::fs::write(
+        &study,
+        "flyball = 1\nname = \"x\"\nquestion = \"?\"\n[workload.w]\ntool = \"imported\"\n",
+    )
+    .unwrap();
+    let refused = place.fails(2, &["run", study.to_str().unwrap()]);
+    assert!(refused.contains("imported"), "{refused}");
+}
+
+#[test]
+fn the_same_file_is_refused_until_asked_for() {
+    let place = Place::new();
+    let file = fixture("sysbench/cpu-1.0.20.txt");
+    place.ok(&["import", &file]);
+    let refused = place.fails(1, &["import", &file]);
+    assert!(refused.contains("imported already, as `cpu-1-") && refused.contains("--again"), "{refused}");
+    place.ok(&["import", "--again", &file]);
+    place.ok(&["import", "--dry-run", &file]);
+    assert_eq!(json(&place, &["list"])["runs"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn files_of_one_measurement_are_one_run_and_the_samples_its_trace() {
+    let place = Place::new();
+    let told = json(
+        &place,
+        &[
+            "import",
+            "--together",
+            "--name",
+            "both",
+            &fixture("fio/read-3.33.json"),
+            &fixture("sadf/12.6.json"),
+        ],
+    );
+    let trials = told["runs"][0]["trials"].as_array().unwrap();
+    assert_eq!((trials.len(), trials[0]["samples"].as_u64()), (1, Some(2)));
+    let trial = trials[0]["trial"].as_str().unwrap();
+    let trace = place.ok(&["export", "both", "--trace", trial]);
+    let head = trace.lines().next().unwrap();
+    assert!(head.starts_with("t_ns,cpu.user,") && head.contains("disk.vda.read_sectors"), "{head}");
+    assert_eq!(trace.lines().count(), 4, "{trace}");
+    let page = place.ok(&["report", "both", "--out", "-"]);
+    assert!(page.contains("Frequency, from tool"), "the trace is not drawn");
+}
+
+#[test]
+fn packed_files_and_standard_input_are_read() {
+    let place = Place::new();
+    let text = std::fs::read(fixture("sar/12.6-am.txt")).unwrap();
+    let packed = place.path("sar.gz");
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(&text).unwrap();
+    let packed_bytes = encoder.finish().unwrap();
+    std::fs::write(&packed, &packed_bytes).unwrap();
+    let told = json(&place, &["import", packed.to_str().unwrap()]);
+    assert_eq!(told["runs"][0]["trials"][0]["samples"], 2);
+    std::fs::write(&packed, &packed_bytes[..packed_bytes.len() / 2]).unwrap();
+    assert!(place.fails(1, &["import", packed.to_str().unwrap()]).contains("cannot import"));
+    let output = assert_cmd::Command::cargo_bin("flyball")
+        .unwrap()
+        .args(["import", "--dry-run", "-"])
+        .write_stdin(text)
+        .output()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("standard input: text"), "{output:?}");
+}
+
+#[test]
+fn a_binary_file_of_sysstat_is_read_through_sadf() {
+    let Some(sadc) =
+        ["/usr/lib/sysstat/sadc", "/usr/lib64/sa/sadc"].into_iter().find(|p| Path::new(p).exists())
+    else {
+        return eprintln!("skipped: sysstat is not installed");
+    };
+    let place = Place::new();
+    let file = place.path("sa");
+    let made = std::process::Command::new(sadc).args(["1", "3"]).arg(&file).status().unwrap();
+    assert!(made.success());
+    let told = json(&place, &["import", file.to_str().unwrap()]);
+    assert_eq!(told["runs"][0]["trials"][0]["tool"], "sadf");
+    assert!(told["runs"][0]["trials"][0]["samples"].as_u64().unwrap() >= 1, "{told}");
+}
+
+#[test]
+fn wrong_files_are_errors_that_say_where_and_leave_nothing() {
+    let place = Place::new();
+    let write = |name: &str, bytes: &[u8]| {
+        std::fs::write(place.path(name), bytes).unwrap();
+        place.path(name).to_str().unwrap().to_owned()
+    };
+    let whole = std::fs::read(fixture("sadf/12.6.json")).unwrap();
+    for (name, bytes, wanted) in [
+        (
+            "letter",
+            b"dear all,\nno figures here\n".to_vec(),
+            "cannot tell which tool wrote it: it begins with `dear all,`",
+        ),
+        ("empty", Vec::new(), "it is empty"),
+        ("binary", (0..=255).cycle().take(5000).collect(), "neither text nor anything that is known"),
+        ("cut", whole[..2000].to_vec(), "byte 2"),
+        (
+            "long",
+            [&b"Linux 6.1 (h) 11/21/26 _x86_64_ (2 CPU)\n"[..], &b"x".repeat(2 << 20)].concat(),
+            "longer than 1024 KiB",
+        ),
+        ("deep", [&b"{\"sysstat\":"[..], &b"[".repeat(100_000)].concat(), "deeper than 64 levels"),
+    ] {
+        let error = place.fails(1, &["import", &write(name, &bytes)]);
+        assert!(error.contains(wanted), "{name}: {error}");
+    }
+    assert!(place.fails(1, &["import", "/nonexistent"]).contains("/nonexistent"));
+    assert!(place.fails(2, &["import", "--as", "excel", "x"]).contains("there is no kind of file `excel`"));
+    assert!(place.fails(1, &["import", &fixture("dd/missing.txt")]).contains("cannot import"));
+    assert!(!place.path("notebook").exists(), "a notebook was made for nothing");
+}

@@ -1,0 +1,481 @@
+//! fio's json and json+ (fio 3), terse (versions 3 to 5) and logs.
+//!
+//! Jobs of one name in one report ran beside each other (`numjobs`), so they are one result; jobs of different names are results
+//! of their own, whether or not they ran at once: fio does not say. Figures are computed as for trials that Flyball ran itself
+//! ([`crate::tools::fio`]).
+//!
+//! Sources: fio's HOWTO ("Terse output", "Log file formats") and `stat.c`.
+
+use super::error::Error;
+use super::json::{Token, Tokens};
+use super::lines::Lines;
+use super::meaning;
+use super::series::{Pace, Quantity, Samples, Series, Shape};
+use super::{Imported, Part, Place, part_of_series};
+use crate::tools::fio::jobs::{Direction, Job, Latency, Totals};
+use crate::tools::fio::metrics_of;
+use domain::bench::Sink;
+use domain::outcome::{Better, Metric, Outcome};
+use domain::time::Timestamp;
+use domain::units::Unit;
+use std::collections::BTreeMap;
+use std::io::{BufRead, Read};
+
+const JSON: &str = "fio-json";
+const TERSE: &str = "fio-terse";
+const LOG: &str = "fio-log";
+
+/// A bound on the text before the JSON: warnings take some kilobytes.
+const MOST_PREAMBLE: u64 = 1 << 20;
+
+pub(super) fn json(input: &mut dyn BufRead) -> Result<Imported, Error> {
+    let (notes, first, place) = preamble(input)?;
+    let mut reader = JsonReader {
+        tokens: Tokens::new((&first[..]).chain(input), JSON),
+        version: "fio".to_owned(),
+        ended: None,
+        jobs: Vec::new(),
+        options: BTreeMap::new(),
+    };
+    let walked = reader.walk();
+    let so_far = format!("{} jobs", reader.jobs.len());
+    walked.map_err(|error| moved(error.after(&so_far), place))?;
+    let mut imported = Imported { notes, ..Imported::default() };
+    for (name, totals) in reader.jobs {
+        let mut outcome = Outcome { tool: reader.version.clone(), ..Outcome::default() };
+        match metrics_of(&totals) {
+            Ok(metrics) => outcome.metrics = metrics,
+            Err(error) => {
+                imported.notes.push(format!("left out the job `{name}`: {error}"));
+                continue;
+            }
+        }
+        if let Some((_, errno)) = &totals.failed {
+            imported.notes.push(format!(
+                "the job `{name}` ended with error {errno}: {}",
+                std::io::Error::from_raw_os_error(*errno)
+            ));
+        }
+        let mut part = Part::new(&name, outcome);
+        part.facts.extend(reader.options.remove(&name).unwrap_or_default());
+        part.started = reader.ended;
+        imported.parts.push(part);
+    }
+    Ok(imported)
+}
+
+/// What fio says before its JSON, the JSON's first line, and where that begins.
+fn preamble(input: &mut dyn BufRead) -> Result<(Vec<String>, Vec<u8>, Place), Error> {
+    let mut notes = Vec::new();
+    let mut place = Place { offset: 0, line: 1 };
+    loop {
+        let mut line = Vec::new();
+        let read = input.take(MOST_PREAMBLE).read_until(b'\n', &mut line)? as u64;
+        if line.starts_with(b"{") {
+            return Ok((notes, line, place));
+        }
+        if read == 0 || place.offset > MOST_PREAMBLE {
+            return Err(Error::at(JSON, place, "expected a line that begins with `{`, and found none"));
+        }
+        place = Place { offset: place.offset + read, line: place.line + 1 };
+        let text = String::from_utf8_lossy(&line).trim().to_owned();
+        if !text.is_empty() && notes.len() < 20 {
+            notes.push(text);
+        }
+    }
+}
+
+/// An error whose place was counted from the JSON's beginning.
+fn moved(mut error: Error, by: Place) -> Error {
+    if let Error::Malformed { place, .. } = &mut error {
+        *place = Place { offset: place.offset + by.offset, line: place.line + by.line - 1 };
+    }
+    error
+}
+
+struct JsonReader<R> {
+    tokens: Tokens<R>,
+    version: String,
+    ended: Option<Timestamp>,
+    jobs: Vec<(String, Totals)>,
+    options: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// Which number or member of a job a key is.
+enum Member {
+    Way(&'static str),
+    Options,
+    Other,
+}
+
+impl<R: Read> JsonReader<R> {
+    fn walk(&mut self) -> Result<(), Error> {
+        let mut has_jobs = false;
+        loop {
+            match self.tokens.token()? {
+                Some(Token::Key("fio version")) => {
+                    if let Some(Token::Text(text)) = self.tokens.token()? {
+                        text.clone_into(&mut self.version);
+                    }
+                }
+                Some(Token::Key("timestamp_ms")) => {
+                    let ms = self.tokens.number()?.filter(|ms| (0.0..9e12).contains(ms));
+                    self.ended = ms.map(|ms| Timestamp::from_unix_nanos((ms * 1e6) as i64));
+                }
+                Some(Token::Key("jobs")) => {
+                    has_jobs = true;
+                    self.list()?;
+                }
+                Some(Token::Key(_)) => self.tokens.skip()?,
+                Some(_) => {}
+                None if has_jobs => return Ok(()),
+                None => return Err(self.tokens.fault("expected the list `jobs`, and found none")),
+            }
+        }
+    }
+
+    fn list(&mut self) -> Result<(), Error> {
+        match self.tokens.token()? {
+            Some(Token::Array) => {}
+            _ => return Err(self.tokens.fault("expected the list of jobs")),
+        }
+        while let Some(Token::Object) = self.tokens.token()? {
+            let (job, options) = self.job()?;
+            let name = job.jobname.clone();
+            let known = self.jobs.iter().position(|(known, _)| *known == name);
+            let index = match known {
+                Some(index) => index,
+                None if self.jobs.len() >= super::MOST_PARTS => {
+                    let reason = format!("it has more than {} jobs of different names", super::MOST_PARTS);
+                    return Err(self.tokens.fault(reason));
+                }
+                None => {
+                    self.jobs.push((name.clone(), Totals::default()));
+                    self.options.insert(name, options);
+                    self.jobs.len() - 1
+                }
+            };
+            self.jobs[index].1.add(job);
+        }
+        Ok(())
+    }
+
+    fn job(&mut self) -> Result<(Job, BTreeMap<String, String>), Error> {
+        let (mut job, mut options) = (Job::default(), BTreeMap::new());
+        loop {
+            let member = match self.tokens.token()? {
+                Some(Token::Key("jobname")) => {
+                    if let Some(Token::Text(name)) = self.tokens.token()? {
+                        name.clone_into(&mut job.jobname);
+                    }
+                    continue;
+                }
+                Some(Token::Key("error")) => {
+                    job.error = self.tokens.number()?.map_or(0, |n| n as i32);
+                    continue;
+                }
+                Some(Token::Key("job_runtime")) => {
+                    job.job_runtime = self.count()?;
+                    continue;
+                }
+                Some(Token::Key("ctx")) => {
+                    job.ctx = self.count()?;
+                    continue;
+                }
+                Some(Token::Key("total_err")) => {
+                    job.total_err = Some(self.count()?);
+                    continue;
+                }
+                Some(Token::Key("usr_cpu")) => {
+                    job.usr_cpu = self.tokens.number()?.unwrap_or(0.0);
+                    continue;
+                }
+                Some(Token::Key("sys_cpu")) => {
+                    job.sys_cpu = self.tokens.number()?.unwrap_or(0.0);
+                    continue;
+                }
+                Some(Token::Key("read")) => Member::Way("read"),
+                Some(Token::Key("write")) => Member::Way("write"),
+                Some(Token::Key("mixed")) => Member::Way("mixed"),
+                Some(Token::Key("job options")) => Member::Options,
+                Some(Token::Key(_)) => Member::Other,
+                _ => return Ok((job, options)),
+            };
+            match member {
+                Member::Way("read") => job.read = Some(self.direction()?),
+                Member::Way("write") => job.write = Some(self.direction()?),
+                Member::Way(_) => job.mixed = Some(self.direction()?),
+                Member::Options => options = self.texts()?,
+                Member::Other => self.tokens.skip()?,
+            }
+        }
+    }
+
+    fn count(&mut self) -> Result<u64, Error> {
+        Ok(self.tokens.number()?.filter(|n| *n >= 0.0).map_or(0, |n| n as u64))
+    }
+
+    fn direction(&mut self) -> Result<Direction, Error> {
+        let mut direction = Direction::default();
+        self.open()?;
+        loop {
+            match self.tokens.token()? {
+                Some(Token::Key("io_bytes")) => direction.io_bytes = self.count()?,
+                Some(Token::Key("total_ios")) => direction.total_ios = self.count()?,
+                Some(Token::Key("runtime")) => direction.runtime = self.count()?,
+                Some(Token::Key("clat_ns")) => direction.clat_ns = self.latency()?,
+                Some(Token::Key(_)) => self.tokens.skip()?,
+                _ => return Ok(direction),
+            }
+        }
+    }
+
+    fn latency(&mut self) -> Result<Latency, Error> {
+        let mut latency = Latency::default();
+        self.open()?;
+        loop {
+            match self.tokens.token()? {
+                Some(Token::Key("mean")) => latency.mean = self.tokens.number()?.unwrap_or(0.0),
+                Some(Token::Key("N")) => latency.samples = self.count()?,
+                Some(Token::Key("percentile")) => {
+                    self.counts(|key, count| {
+                        latency.percentile.insert(key.to_owned(), count);
+                    })?;
+                }
+                Some(Token::Key("bins")) => {
+                    self.counts(|key, count| {
+                        if let Ok(middle) = key.parse() {
+                            latency.bins.insert(middle, count);
+                        }
+                    })?;
+                }
+                Some(Token::Key(_)) => self.tokens.skip()?,
+                _ => return Ok(latency),
+            }
+        }
+    }
+
+    /// An object of counts by name.
+    fn counts(&mut self, mut take: impl FnMut(&str, u64)) -> Result<(), Error> {
+        self.open()?;
+        let mut name = String::new();
+        loop {
+            self.tokens.numbers(|key, number| {
+                if let (Ok(key), true) = (std::str::from_utf8(key), number >= 0.0) {
+                    take(key, number as u64);
+                }
+                Ok(())
+            })?;
+            match self.tokens.token()? {
+                Some(Token::Key(key)) => key.clone_into(&mut name),
+                _ => return Ok(()),
+            }
+            if let Some(number) = self.tokens.number()?.filter(|n| *n >= 0.0) {
+                take(&name, number as u64);
+            }
+        }
+    }
+
+    fn texts(&mut self) -> Result<BTreeMap<String, String>, Error> {
+        const MOST_OPTIONS: usize = 300;
+        let mut texts = BTreeMap::new();
+        self.open()?;
+        loop {
+            let name = match self.tokens.token()? {
+                Some(Token::Key(key)) => key.to_owned(),
+                _ => return Ok(texts),
+            };
+            if let (Some(Token::Text(text)), true) = (self.tokens.token()?, texts.len() < MOST_OPTIONS) {
+                texts.insert(format!("option {name}"), text.to_owned());
+            }
+        }
+    }
+
+    fn open(&mut self) -> Result<(), Error> {
+        match self.tokens.token()? {
+            Some(Token::Object) => Ok(()),
+            _ => Err(self.tokens.fault("expected an object of fio's")),
+        }
+    }
+}
+
+/// One line a job; the fields that are read stand at the same places in versions 3 to 5, but for how long a direction is.
+pub(super) fn terse(input: &mut dyn BufRead) -> Result<Imported, Error> {
+    let mut lines = Lines::new(input, TERSE);
+    let mut imported = Imported::default();
+    loop {
+        let so_far = format!("{} jobs", imported.parts.len());
+        let Some(line) = lines.line().map_err(|error| error.after(&so_far))? else { return Ok(imported) };
+        if line.text.trim().is_empty() {
+            continue;
+        }
+        let fields: Vec<&str> = line.text.split(';').collect();
+        let wrong = |reason: &str| Error::at(TERSE, line.place, reason).after(&so_far);
+        let version =
+            fields[0].parse::<u8>().map_err(|_| wrong("expected the version of the terse form, a number"))?;
+        // `show_thread_status_terse_all` of stat.c: version 5 has six more fields a direction, versions 4 and 5 trims.
+        let (length, ways) = match version {
+            3 => (41, 2),
+            4 => (41, 3),
+            5 => (47, 3),
+            other => {
+                return Err(wrong(&format!(
+                    "expected version 3, 4 or 5 of the terse form, and found {other}"
+                )));
+            }
+        };
+        let cpu = 5 + length * ways;
+        if fields.len() < cpu + 5 {
+            let found = fields.len();
+            return Err(wrong(&format!(
+                "expected at least {} fields, and found {found}: the line is cut short",
+                cpu + 5
+            )));
+        }
+        let [name, tool] = [fields[2], fields[1]];
+        let outcome =
+            Outcome { tool: tool.to_owned(), metrics: terse_metrics(&fields, length, cpu), warnings: vec![] };
+        if outcome.metrics.is_empty() {
+            imported.notes.push(format!("left out the job `{name}`: it did nothing"));
+        } else {
+            imported.parts.push(Part::new(name, outcome));
+        }
+    }
+}
+
+fn terse_metrics(fields: &[&str], length: usize, cpu: usize) -> BTreeMap<String, Metric> {
+    use Better::{Higher, Lower};
+    let number = |index: usize| {
+        fields.get(index).and_then(|f| f.trim_end_matches('%').parse::<f64>().ok()).filter(|v| v.is_finite())
+    };
+    let mut metrics = BTreeMap::new();
+    let mut put = |name: &str, value: Option<f64>, unit: Unit, better: Better| {
+        if let Some(value) = value {
+            metrics.insert(name.to_owned(), Metric { value, unit, better });
+        }
+    };
+    let mut sums = [0.0; 2];
+    let mut longest = 0.0_f64;
+    let mut latency = Vec::new();
+    for (way, start) in [("read", 5), ("write", 5 + length)] {
+        let [Some(kib), Some(rate), Some(iops), Some(ms)] = [0, 1, 2, 3].map(|n| number(start + n)) else {
+            continue;
+        };
+        if kib <= 0.0 || ms <= 0.0 {
+            continue;
+        }
+        longest = longest.max(ms);
+        put(&format!("{way}_throughput"), Some(rate * 1024.0), Unit::BytesPerSecond, Higher);
+        put(&format!("{way}_iops"), Some(iops), Unit::PerSecond, Higher);
+        (sums[0], sums[1]) = (sums[0] + rate * 1024.0, sums[1] + iops);
+        let percentiles = fields.get(start + 12..start + 32).unwrap_or(&[]).iter();
+        latency.push((number(start + 10), percentiles.copied().collect::<Vec<&str>>()));
+    }
+    if longest <= 0.0 {
+        return metrics;
+    }
+    put("throughput", Some(sums[0]), Unit::BytesPerSecond, Higher);
+    put("iops", Some(sums[1]), Unit::PerSecond, Higher);
+    put("elapsed", Some(longest / 1e3), Unit::Seconds, Lower);
+    // Of two directions there is no percentile together; microseconds, as `1.000000%=50`.
+    if let [(mean, percentiles)] = latency.as_slice() {
+        put("latency_mean", mean.map(|us| us / 1e6), Unit::Seconds, Lower);
+        for (percent, name) in [("50.0", "latency_p50"), ("99.0", "latency_p99"), ("99.9", "latency_p999")] {
+            let named = |text: &&&str| text.split_once('%').is_some_and(|(p, _)| same(p, percent));
+            let value = percentiles
+                .iter()
+                .find(named)
+                .and_then(|t| t.split_once('='))
+                .and_then(|(_, v)| v.parse::<f64>().ok());
+            put(name, value.filter(|v| v.is_finite()).map(|us| us / 1e6), Unit::Seconds, Lower);
+        }
+    }
+    put("cpu_user", number(cpu).map(|p| p / 100.0), Unit::Share, Lower);
+    put("cpu_system", number(cpu + 1).map(|p| p / 100.0), Unit::Share, Lower);
+    metrics
+}
+
+fn same(a: &str, b: &str) -> bool {
+    a.parse::<f64>().ok().zip(b.parse::<f64>().ok()).is_some_and(|(a, b)| (a - b).abs() < 1e-9)
+}
+
+/// Reads a log for its means.
+pub(super) fn log(
+    input: &mut dyn BufRead,
+    what: Option<&'static str>,
+    pace: Pace,
+) -> Result<Imported, Error> {
+    let mut samples = Samples::means(LOG, pace);
+    log_lines(input, what, &mut samples)?;
+    let mut imported = Imported::default();
+    if what.is_none() {
+        imported.notes.push(
+            "the log does not say what it is of: --as fio-bw-log, fio-iops-log or fio-lat-log does"
+                .to_owned(),
+        );
+    }
+    if let Some(series) = samples.finish()? {
+        imported.parts.push(part_of_series(LOG, "fio", series, &mut imported.notes));
+    }
+    Ok(imported)
+}
+
+/// Reads it again, and hands the samples on.
+pub(super) fn stream_log(
+    input: &mut dyn BufRead,
+    what: Option<&'static str>,
+    pace: Pace,
+    known: &Series,
+    sink: &mut dyn Sink,
+) -> Result<(), Error> {
+    let mut samples = Samples::onward(LOG, pace, known, sink)?;
+    log_lines(input, what, &mut samples)?;
+    samples.finish().map(|_| ())
+}
+
+/// `12, 345, 0, 4096, 0`: milliseconds, a value, the direction.
+fn log_lines(
+    input: &mut dyn BufRead,
+    what: Option<&'static str>,
+    samples: &mut Samples<'_>,
+) -> Result<(), Error> {
+    let mut lines = Lines::new(input, LOG);
+    let mut last = None;
+    loop {
+        let so_far = |samples: &Samples<'_>| format!("{} samples", samples.count());
+        let Some(line) = lines.line().map_err(|error| error.after(&so_far(samples)))? else { return Ok(()) };
+        let mut fields = line.text.split(',').map(str::trim);
+        let mut number = || super::json::number(fields.next()?.as_bytes());
+        let row = (number(), number(), number());
+        let (Some(ms), Some(value), Some(way)) = row else {
+            if line.text.trim().is_empty() {
+                continue;
+            }
+            let reason = "expected milliseconds, a value and a direction, parted by commas";
+            return Err(Error::at(LOG, line.place, reason).after(&so_far(samples)));
+        };
+        let way = match way as u8 {
+            0 => "read",
+            1 => "write",
+            _ => "trim",
+        };
+        let at = (ms.clamp(0.0, 9e12) * 1e6) as i64;
+        if last != Some(at) {
+            samples.begin(line.place, Some(at), None)?;
+            last = Some(at);
+        }
+        samples.put(line.place, "", way, value, &|| log_shape(what, way))?;
+    }
+}
+
+/// Bandwidth is in KiB a second, latency in nanoseconds (fio 3).
+fn log_shape(what: Option<&'static str>, way: &str) -> Shape {
+    let (name, quantity, scale) = match what {
+        Some("bw") => ("throughput", Quantity::BytesPerSecond, 1024.0),
+        Some("iops") => ("iops", Quantity::PerSecond, 1.0),
+        Some("lat") => ("latency_mean", Quantity::Seconds, 1e-9),
+        _ => return meaning::other("fio", "log", way, true),
+    };
+    let name = format!("{way}_{name}");
+    Shape { column: format!("fio.{name}"), name, quantity, scale, counter: None, is_metric: true }
+}

@@ -1,0 +1,351 @@
+//! `cargo xtask fuzz PARSER`: the readers of other tools' files, against damaged ones, on the stable compiler.
+//!
+//! Inputs are mutated from the fixtures and from what earlier runs kept. A stable compiler gives no coverage, so what is
+//! interesting is told by what the reader says: an input that leads to a new kind of error, or to a new number of results,
+//! metrics and samples, is bred from, and kept where it is small. A panic, an input that takes longer than [`SLOW`], and samples
+//! that differ between two readings are faults; their input goes to `fuzz/faults`. Same seed and corpus: the same inputs.
+//!
+//! Not a goal: what coverage-guided fuzzers find by comparing operands; the tokens of the fixtures make up for some of it.
+
+use domain::Nanos;
+use domain::bench::{Sink, SinkError};
+use domain::rng::{Rng, Seed};
+use domain::trace::TraceHead;
+use parse::import::{Kind, Pace, read, recognise, stream};
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// An input that takes longer is a fault: all are smaller than [`MOST_INPUT`].
+const SLOW: Duration = Duration::from_secs(2);
+
+/// A bound on inputs.
+const MOST_INPUT: usize = 64 << 10;
+
+/// A bound on what is bred from.
+const MOST_POOL: usize = 2000;
+
+/// What is kept in the repository: files not larger than this, and at most so many a parser.
+const KEPT_BYTES: usize = 2048;
+const MOST_KEPT: usize = 24;
+
+/// The parsers, by the names of `flyball import --as`; `any` asks the recogniser.
+pub fn parsers() -> Vec<&'static str> {
+    [vec!["any"], Kind::names()].concat()
+}
+
+/// Runs one parser, or all, each for so long; what is wrong comes back as lines.
+pub fn run(parser: &str, span: Duration, seed: u64) -> Result<Vec<String>, Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask lies in the workspace")?;
+    let known = parsers();
+    let chosen: Vec<&str> = known.iter().copied().filter(|name| parser == "all" || parser == *name).collect();
+    if chosen.is_empty() {
+        return Err(format!("there is no parser `{parser}`; there are all, {}", known.join(", ")).into());
+    }
+    // What is caught is reported here, and not by the usual hook a thousand times.
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut problems = Vec::new();
+    for name in chosen {
+        let mut target = Target::new(root, name, seed)?;
+        problems.extend(target.run(span)?);
+    }
+    drop(std::panic::take_hook());
+    Ok(problems)
+}
+
+struct Target {
+    name: &'static str,
+    folder: PathBuf,
+    faults: PathBuf,
+    rng: Rng,
+    pool: Vec<Vec<u8>>,
+    signatures: BTreeSet<String>,
+    kept: usize,
+}
+
+impl Target {
+    fn new(root: &Path, name: &str, seed: u64) -> Result<Self, Box<dyn Error>> {
+        let name = parsers().into_iter().find(|n| *n == name).ok_or("it was looked up")?;
+        let folder = root.join("fuzz/corpus").join(name);
+        let mut pool = files(&root.join("fixtures/tools"))?;
+        // What is not of its kind is refused at its first bytes, and nothing is learnt of the rest.
+        pool.retain(|seed| understood(name, seed));
+        pool.extend(files(&folder)?);
+        let kept = if folder.is_dir() { fs::read_dir(&folder)?.count() } else { 0 };
+        let rng = Seed(seed).stream(name);
+        let faults = root.join("fuzz/faults");
+        Ok(Self { name, folder, faults, rng, pool, signatures: BTreeSet::new(), kept })
+    }
+
+    fn run(&mut self, span: Duration) -> Result<Vec<String>, Box<dyn Error>> {
+        let begun = Instant::now();
+        let seeds = self.pool.clone();
+        let (mut inputs, mut bytes, mut problems) = (0_u64, 0_u64, Vec::new());
+        for input in &seeds {
+            problems.extend(self.one(input)?);
+        }
+        let before = self.signatures.len();
+        while begun.elapsed() < span && problems.len() < 10 {
+            let input = self.mutated();
+            inputs += 1;
+            bytes += input.len() as u64;
+            problems.extend(self.one(&input)?);
+        }
+        println!(
+            "{}: {inputs} inputs, {} MB in {:.0} s, {} seeds, {} kinds of answer of which {} new, {} faults",
+            self.name,
+            bytes >> 20,
+            begun.elapsed().as_secs_f64(),
+            seeds.len(),
+            self.signatures.len(),
+            self.signatures.len() - before,
+            problems.len()
+        );
+        Ok(problems)
+    }
+
+    fn one(&mut self, input: &[u8]) -> Result<Option<String>, Box<dyn Error>> {
+        let begun = Instant::now();
+        let answer = catch_unwind(AssertUnwindSafe(|| answer(self.name, input)));
+        let fault = match answer {
+            Err(_) => "it panics".to_owned(),
+            Ok(Err(fault)) => fault,
+            Ok(Ok(_)) if begun.elapsed() > SLOW => format!("it takes {:.1} s", begun.elapsed().as_secs_f64()),
+            Ok(Ok(signature)) => {
+                if self.signatures.insert(signature) && self.pool.len() < MOST_POOL {
+                    self.pool.push(input.to_vec());
+                    self.keep(input)?;
+                }
+                return Ok(None);
+            }
+        };
+        fs::create_dir_all(&self.faults)?;
+        let path = self.faults.join(format!("{}-{:016x}", self.name, digest(input)));
+        fs::write(&path, input)?;
+        Ok(Some(format!("{}: {fault}: {}", self.name, path.display())))
+    }
+
+    /// Keeps a small input that led to something new; the fixtures are kept already.
+    fn keep(&mut self, input: &[u8]) -> Result<(), Box<dyn Error>> {
+        let is_new = self.pool.iter().filter(|known| known.as_slice() == input).count() == 1;
+        if input.len() > KEPT_BYTES || self.kept >= MOST_KEPT || !is_new {
+            return Ok(());
+        }
+        fs::create_dir_all(&self.folder)?;
+        fs::write(self.folder.join(format!("{:016x}", digest(input))), input)?;
+        self.kept += 1;
+        Ok(())
+    }
+
+    fn below(&mut self, count: usize) -> usize {
+        (self.rng.bits() % count.max(1) as u64) as usize
+    }
+
+    fn picked(&mut self) -> Vec<u8> {
+        // What was found last is tried more often.
+        let count = self.pool.len();
+        let index =
+            if self.below(3) == 0 { count - 1 - self.below(count.min(50)) } else { self.below(count) };
+        self.pool[index].clone()
+    }
+
+    /// One to eight changes of an input.
+    fn mutated(&mut self) -> Vec<u8> {
+        let mut input = self.picked();
+        for _ in 0..=self.below(8) {
+            self.change(&mut input);
+        }
+        input.truncate(MOST_INPUT);
+        input
+    }
+
+    fn change(&mut self, input: &mut Vec<u8>) {
+        const TOKENS: [&str; 24] = [
+            "0",
+            "-1",
+            "1e308",
+            "18446744073709551616",
+            "NaN",
+            "inf",
+            "9999999999999999",
+            "{",
+            "}",
+            "[",
+            "]",
+            "\"",
+            "\\u0000",
+            ",",
+            ";",
+            ":",
+            "\n",
+            "\r\n",
+            "> ",
+            "12:20:42",
+            "all",
+            "100.00",
+            "\u{fffd}",
+            "%",
+        ];
+        let at = self.below(input.len() + 1);
+        match self.below(9) {
+            0 if !input.is_empty() => {
+                let at = at.min(input.len() - 1);
+                input[at] = self.below(256) as u8;
+            }
+            1 if !input.is_empty() => {
+                let at = at.min(input.len() - 1);
+                input[at] ^= 1 << self.below(8);
+            }
+            2 => input.truncate(at),
+            3 => {
+                let end = (at + self.below(200)).min(input.len());
+                input.drain(at.min(end)..end);
+            }
+            4 => {
+                let end = (at + self.below(400)).min(input.len());
+                let part = input[at.min(end)..end].to_vec();
+                let to = self.below(input.len() + 1);
+                input.splice(to..to, part);
+            }
+            5 => {
+                let token = TOKENS[self.below(TOKENS.len())];
+                input.splice(at..at, token.bytes());
+            }
+            6 => {
+                let other = self.picked();
+                let from = self.below(other.len() + 1);
+                let end = (from + self.below(600)).min(other.len());
+                input.splice(at..at, other[from..end].iter().copied());
+            }
+            7 => self.change_number(input, at),
+            _ => self.change_line(input, at),
+        }
+        input.truncate(4 * MOST_INPUT);
+    }
+
+    /// Another number in the place of the next one.
+    fn change_number(&mut self, input: &mut Vec<u8>, at: usize) {
+        let Some(start) = input[at..].iter().position(u8::is_ascii_digit).map(|n| at + n) else { return };
+        let end = input[start..].iter().position(|b| !b.is_ascii_digit()).map_or(input.len(), |n| start + n);
+        let number = match self.below(4) {
+            0 => "0".to_owned(),
+            1 => self.rng.bits().to_string(),
+            2 => format!("{}", self.below(1000)),
+            _ => "9".repeat(self.below(400)),
+        };
+        input.splice(start..end, number.bytes());
+    }
+
+    /// A line moved or said twice.
+    fn change_line(&mut self, input: &mut Vec<u8>, at: usize) {
+        let start = input[..at].iter().rposition(|b| *b == b'\n').map_or(0, |n| n + 1);
+        let end = input[at..].iter().position(|b| *b == b'\n').map_or(input.len(), |n| at + n + 1);
+        let line = input[start..end].to_vec();
+        if self.below(2) == 0 {
+            input.drain(start..end);
+        }
+        let to = self.below(input.len() + 1);
+        let to = input[..to].iter().rposition(|b| *b == b'\n').map_or(0, |n| n + 1);
+        input.splice(to..to, line);
+    }
+}
+
+/// What a reader makes of an input, without its figures.
+fn answer(name: &str, input: &[u8]) -> Result<String, String> {
+    let kind = if name == "any" { recognise(input) } else { Kind::from_name(name) };
+    let Some(kind) = kind else { return Ok("unknown".to_owned()) };
+    let imported = match read(kind, &mut std::io::Cursor::new(input), Pace::default()) {
+        Ok(imported) => imported,
+        Err(error) => return Ok(without_figures(&error.to_string())),
+    };
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for part in &imported.parts {
+        *counts.entry("parts").or_default() += 1;
+        *counts.entry("metrics").or_default() += part.outcome.metrics.len();
+        if let Some(metric) = part.outcome.metrics.iter().find(|(_, m)| !m.value.is_finite()) {
+            return Err(format!("the metric {} is no number", metric.0));
+        }
+        let Some(series) = &part.series else { continue };
+        let mut rows = Rows::default();
+        stream(kind, &mut std::io::Cursor::new(input), Pace::default(), series, &mut rows)
+            .map_err(|error| format!("it is read, and then not: {error}"))?;
+        if rows.backwards {
+            return Err("its rows go back in time".to_owned());
+        }
+        *counts.entry("rows").or_default() += rows.count;
+    }
+    let rough = |count: usize| count.checked_ilog2().map_or(0, |n| n + 1);
+    let shown: Vec<String> =
+        counts.iter().map(|(what, count)| format!("{what} 2^{}", rough(*count))).collect();
+    Ok(format!(
+        "{} {} facts {} notes {}",
+        kind.name(),
+        shown.join(" "),
+        imported.facts.len(),
+        imported.notes.len()
+    ))
+}
+
+#[derive(Default)]
+struct Rows {
+    count: usize,
+    columns: usize,
+    last: Option<Nanos>,
+    backwards: bool,
+}
+
+impl Sink for Rows {
+    fn begin(&mut self, head: &TraceHead) -> Result<(), SinkError> {
+        self.columns = head.series.len();
+        let names: BTreeSet<&str> = head.series.iter().map(|s| s.name.as_str()).collect();
+        if names.len() == self.columns { Ok(()) } else { Err(SinkError("two columns have one name".into())) }
+    }
+    fn row(&mut self, time: Nanos, values: &[Option<u64>]) -> Result<(), SinkError> {
+        self.backwards |= self.last.is_some_and(|last| last > time);
+        self.last = Some(time);
+        self.count += 1;
+        if values.len() == self.columns { Ok(()) } else { Err(SinkError("a row has another length".into())) }
+    }
+}
+
+/// Whether a parser makes something of a file.
+fn understood(name: &str, input: &[u8]) -> bool {
+    let kind = if name == "any" { recognise(input) } else { Kind::from_name(name) };
+    kind.is_some_and(|kind| read(kind, &mut std::io::Cursor::new(input), Pace::default()).is_ok())
+}
+
+/// An error as one of its kind: what comes before anything that is quoted of the input, without digits.
+fn without_figures(text: &str) -> String {
+    let own = text.split('`').next().unwrap_or(text);
+    own.chars().filter(|c| !c.is_ascii_digit()).take(160).collect()
+}
+
+/// FNV-1a.
+fn digest(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+fn files(folder: &Path) -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
+    let mut found = Vec::new();
+    if !folder.is_dir() {
+        return Ok(found);
+    }
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(folder)?.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>()?;
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            found.extend(files(&path)?);
+        } else {
+            let mut bytes = fs::read(&path)?;
+            bytes.truncate(MOST_INPUT);
+            found.push(bytes);
+        }
+    }
+    Ok(found)
+}
