@@ -172,10 +172,10 @@ impl Bonnie {
             seekers: count("seekers", seekers),
             per_char: given("per_char").is_none_or(|text| truth(text) == Ok(true)),
         };
-        load.is_whole()
+        load.checked()
     }
 
-    fn is_whole(self) -> Result<Self, OptionError> {
+    fn checked(self) -> Result<Self, OptionError> {
         let Some(size) = self.size else {
             let alone = self.file_size.map(|_| "needs a `size` that it is a part of; add one");
             return alone.map_or(Ok(self), |problem| Err(OptionError::wrong("file_size", problem)));

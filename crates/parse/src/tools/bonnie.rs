@@ -198,7 +198,7 @@ impl<'a> Row<'a> {
             size = Some(words.remove(0));
         }
         let broken: Vec<&str> = following.split_whitespace().collect();
-        if words.len() == 2 * PAIRS - 2 && broken.len() == 2 && broken.iter().all(|w| is_figure(w)) {
+        if words.len() == 2 * PAIRS - 2 && broken.len() == 2 && broken.iter().all(is_figure) {
             words.extend(broken);
         }
         Some(Self { label, files: None, size, line, words })

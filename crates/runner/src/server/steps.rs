@@ -60,7 +60,7 @@ impl Steps<'_> {
             Ended { how, .. } => format!("did not end well ({how:?})"),
         };
         let said = [&stderr, &stdout].into_iter().find_map(|path| tools::complaint(path));
-        let said = said.map_or_else(|| "nothing".to_owned(), |said| said);
+        let said = said.unwrap_or_else(|| "nothing".to_owned());
         Err(Error::Tool(format!("cannot {doing}: `{command}` {what}; it said: {said}")))
     }
 
