@@ -90,7 +90,12 @@ impl Stack {
                 }
                 self.parts.push(Built::NullBlk { name });
             }
-            _ => self.filesystem(n, appears),
+            _ => {
+                self.filesystem(n, appears);
+                if appears {
+                    self.server(&format!("/work/flyball-x-files-{n}/flyball-x-mariadb"));
+                }
+            }
         }
     }
 
@@ -112,6 +117,15 @@ impl Stack {
         }
         let (source, number) = (self.top.2.clone(), self.top.1.clone());
         self.parts.push(Built::Mount { folder, source, number });
+    }
+
+    /// A server's folder with data in it. No process of this machine works there.
+    fn server(&mut self, folder: &str) {
+        self.tree.make_folder(folder);
+        self.tree.set(&format!("{folder}/data/ibdata1"), "rows");
+        self.parts.push(Built::Tree { path: folder.into() });
+        self.parts
+            .push(Built::Server { program: "/usr/sbin/mariadbd".into(), folder: format!("{folder}/data") });
     }
 
     /// A stack of up to six layers, of which the last may only be announced.

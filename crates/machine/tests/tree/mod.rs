@@ -208,6 +208,11 @@ impl Tree {
         match argv {
             ["umount", folder] => self.unmount(folder),
             ["rmdir", folder] => self.remove_folder(folder),
+            ["rm", "-rf", "--", folder] => {
+                self.remove(folder);
+                self.folders.borrow_mut().remove(*folder);
+                Ok(())
+            }
             ["mdadm", "--stop", node] => self.remove_device(node.trim_start_matches("/dev/")),
             ["dmsetup", "remove", "--retry", name] => {
                 self.remove_device(&self.mapped(name).ok_or("No such device")?)
