@@ -22,6 +22,8 @@ struct Rows {
 
 impl Sink for Rows {
     fn begin(&mut self, head: &TraceHead) -> Result<(), SinkError> {
+        let names: std::collections::BTreeSet<&str> = head.series.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(names.len(), head.series.len(), "two columns have one name");
         self.head = Some(head.clone());
         Ok(())
     }
@@ -995,6 +997,20 @@ fn survives(bytes: &[u8], taken_for: &str) {
             }
         }
     }
+}
+
+#[test]
+fn what_the_fuzzer_kept_makes_no_reader_panic() {
+    let corpus = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus"));
+    let mut count = 0;
+    for parser in std::fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap()) {
+        let name = parser.file_name().into_string().unwrap();
+        for file in std::fs::read_dir(parser.path()).unwrap() {
+            survives(&std::fs::read(file.unwrap().path()).unwrap(), &name);
+            count += 1;
+        }
+    }
+    assert!(count > 100, "{count}");
 }
 
 proptest! {
