@@ -999,20 +999,6 @@ fn survives(bytes: &[u8], taken_for: &str) {
     }
 }
 
-#[test]
-fn what_the_fuzzer_kept_makes_no_reader_panic() {
-    let corpus = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus"));
-    let mut count = 0;
-    for parser in std::fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap()) {
-        let name = parser.file_name().into_string().unwrap();
-        for file in std::fs::read_dir(parser.path()).unwrap() {
-            survives(&std::fs::read(file.unwrap().path()).unwrap(), &name);
-            count += 1;
-        }
-    }
-    assert!(count > 100, "{count}");
-}
-
 proptest! {
     #[test]
     fn no_damage_makes_a_reader_panic(
