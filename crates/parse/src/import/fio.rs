@@ -243,11 +243,12 @@ impl<R: Read> JsonReader<R> {
                     })?;
                 }
                 Some(Token::Key("bins")) => {
+                    // They come in order, and a tree of what is sorted is built at once.
+                    let mut bins = Vec::new();
                     self.counts(|key, count| {
-                        if let Ok(middle) = key.parse() {
-                            latency.bins.insert(middle, count);
-                        }
+                        bins.extend(key.parse::<u64>().ok().map(|middle| (middle, count)))
                     })?;
+                    latency.bins = bins.into_iter().collect();
                 }
                 Some(Token::Key(_)) => self.tokens.skip()?,
                 _ => return Ok(latency),

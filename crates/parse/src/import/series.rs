@@ -14,7 +14,7 @@ use domain::outcome::{Better, Metric};
 use domain::time::{Nanos, Timestamp};
 use domain::trace::{FrequencySource, Series as TraceSeries, SeriesKind, SeriesUnit, TraceHead};
 use domain::units::Unit;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A bound on columns: a machine of 512 CPUs with all of sadf's activities has some ten thousand.
 pub const MOST_COLUMNS: usize = 20_000;
@@ -146,6 +146,8 @@ pub struct Samples<'s> {
     pace: Pace,
     columns: Vec<Column>,
     by_key: HashMap<String, HashMap<Vec<u8>, usize>>,
+    /// What columns are called, or may come to be.
+    names: HashSet<String>,
     cursor: usize,
     now: i64,
     interval: Option<Nanos>,
@@ -185,6 +187,7 @@ impl<'s> Samples<'s> {
             pace,
             columns: Vec::new(),
             by_key: HashMap::new(),
+            names: HashSet::new(),
             cursor: 0,
             now: 0,
             interval: None,
@@ -336,12 +339,15 @@ impl<'s> Samples<'s> {
             }
             None => {
                 let mut shape = shape();
-                let name =
-                    |shape: &Shape| shape.counter.as_ref().map_or(&shape.column, |c| &c.column).clone();
-                while self.columns.iter().any(|c| name(&c.shape) == name(&shape)) {
+                // A column has the counter's name, or its own where an interval is missing: neither may be another's.
+                while self.names.contains(&shape.column)
+                    || shape.counter.as_ref().is_some_and(|counter| self.names.contains(&counter.column))
+                {
                     shape.counter = None;
                     shape.column = format!("{}.{}", shape.column, String::from_utf8_lossy(field));
                 }
+                self.names.insert(shape.column.clone());
+                self.names.extend(shape.counter.as_ref().map(|counter| counter.column.clone()));
                 self.add(Column {
                     object: object.into(),
                     field: field.into(),

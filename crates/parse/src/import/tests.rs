@@ -22,6 +22,8 @@ struct Rows {
 
 impl Sink for Rows {
     fn begin(&mut self, head: &TraceHead) -> Result<(), SinkError> {
+        let names: std::collections::BTreeSet<&str> = head.series.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(names.len(), head.series.len(), "two columns have one name");
         self.head = Some(head.clone());
         Ok(())
     }

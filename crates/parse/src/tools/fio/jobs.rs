@@ -161,7 +161,11 @@ impl Latencies {
         self.lacks_bins |= latency.bins.is_empty();
         self.sources += 1;
         self.reported = latency.percentile;
-        self.add_bins(&latency.bins);
+        if self.bins.is_empty() {
+            self.bins = latency.bins;
+        } else {
+            self.add_bins(&latency.bins);
+        }
     }
 
     fn add_bins(&mut self, bins: &BTreeMap<u64, u64>) {
