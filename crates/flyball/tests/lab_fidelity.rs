@@ -544,8 +544,9 @@ const MOST_IN_FLIGHT: u32 = 16;
 /// By how much fio may differ from the prediction.
 const DISK_TOLERANCE: f64 = 0.05;
 
-/// A gap that is known and not understood: deep cached random writes to an SSD are 8% slow in a guest, at a dilation of 400
-/// as at 1500, with 9.7 of 16 requests in the model on average; fio on the host agrees. No more than that may it become.
+/// A gap that is known: deep cached random writes to an SSD are 8% slow in a guest, at a dilation of 400 as at 1500, with 9.7
+/// of 16 requests in the model on average; fio on the host agrees. The likely reason is QEMU's NBD client, which hands answers on
+/// late (docs/LAB.md). No more than that may it become.
 const KNOWN_GAP: (&str, &str, f64) = ("samsung-850-evo", "randwrite-32", 0.10);
 
 /// A disk, the dilation that it is served with, and how long each kind of load runs, in its own time.
