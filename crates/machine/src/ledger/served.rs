@@ -20,7 +20,7 @@ pub(super) fn remove_tree(machine: &dyn Machine, path: &str) -> Result<Fate, Str
     if !is_folder(machine, path)? {
         return Ok(Fate::Untouched);
     }
-    until_gone(machine, &["rm", "-rf", "--", path], || is_folder(machine, path))
+    until_gone(machine, &["rm", "-rf", "--one-file-system", "--", path], || is_folder(machine, path))
 }
 
 /// Kills what executes this program in this folder. What it holds there is worth nothing, so it is not asked to end.

@@ -1,4 +1,4 @@
-//! Reports in text: those of bonnie++, sysbench, dd, hdparm, cpupower, perf stat and `/proc/mdstat`, with whatever prose stands
+//! Reports in text: those of bonnie++, sysbench, pgbench, dd, hdparm, cpupower, perf stat and `/proc/mdstat`, with whatever prose stands
 //! around them.
 //!
 //! A report is known by a line that only its tool prints, and ends with its last line, or with the next report. Each becomes a
@@ -6,7 +6,7 @@
 
 use super::lines::Line;
 use super::{Part, Parts, mdstat};
-use crate::tools::{bonnie, dd, sysbench};
+use crate::tools::{bonnie, dd, pgbench, sysbench};
 use domain::outcome::{Better, Metric, Outcome};
 use domain::units::Unit;
 use std::collections::BTreeMap;
@@ -23,6 +23,7 @@ enum Open {
     Nothing,
     Bonnie,
     Sysbench,
+    Pgbench,
     Mdstat,
 }
 
@@ -102,6 +103,10 @@ impl Figures {
         match () {
             () if bonnie && self.wants("bonnie") => Open::Bonnie,
             () if sysbench::begins(text) && self.wants("sysbench") => Open::Sysbench,
+            // Its version comes first from 14 on.
+            () if self.open != Open::Pgbench && pgbench::begins(text) && self.wants("pgbench") => {
+                Open::Pgbench
+            }
             () if text.starts_with("Personalities :") && self.wants("mdstat") => Open::Mdstat,
             () => Open::Nothing,
         }
@@ -117,6 +122,8 @@ impl Figures {
             // The two halves of bonnie++'s table stand without a blank between them.
             Open::Bonnie => (blank || text.starts_with("____")) && self.text.contains("-Per Ch"),
             Open::Sysbench => text.trim_start().starts_with("execution time (avg/stddev)"),
+            // Up to 13 the rate with the time to connect comes first.
+            Open::Pgbench => text.starts_with("tps = ") && !text.contains("including connections"),
             Open::Mdstat => text.starts_with("unused devices:"),
             Open::Nothing => true,
         };
@@ -140,6 +147,10 @@ impl Figures {
             Open::Sysbench => match sysbench::report(&text) {
                 Ok(outcome) => self.parts.push(Part::new(&sysbench_name(&text), outcome)),
                 Err(error) => self.parts.note(format!("passed over a report of sysbench: {error}")),
+            },
+            Open::Pgbench => match pgbench::report(&text) {
+                Ok(outcome) => self.parts.push(Part::new("pgbench", outcome)),
+                Err(error) => self.parts.note(format!("passed over a report of pgbench: {error}")),
             },
             Open::Mdstat => {
                 let (facts, metrics) = mdstat::read(&text);

@@ -928,6 +928,21 @@ fn sysbench_is_named_by_its_test() {
 }
 
 #[test]
+fn pgbench_is_read_with_prose_around_it() {
+    let report = String::from_utf8_lossy(fixture!("pgbench/select-only-15.18.txt"));
+    let (_, imported) = import(format!("We saw:\n\n{report}\nand were content.\n").as_bytes()).unwrap();
+    let part = &imported.parts[0];
+    assert_eq!((part.name.as_str(), imported.parts.len()), ("pgbench", 1));
+    assert!((part.outcome.metrics["transactions"].value - 38_711.807).abs() < 0.001);
+    // Before 14, without its version, and with two rates.
+    let old = "transaction type: <builtin: TPC-B (sort of)>\nscaling factor: 1\nnumber of transactions actually processed: 100/100\n\
+               latency average = 2.000 ms\ntps = 400.0 (including connections establishing)\n\
+               tps = 500.0 (excluding connections establishing)\n";
+    let (_, imported) = import(old.as_bytes()).unwrap();
+    assert_eq!(imported.parts[0].outcome.metrics["transactions"].value, 500.0);
+}
+
+#[test]
 fn a_clock_that_somebody_gives_fills_the_recorders_counters() {
     let pace = Pace { interval: Some(Nanos::from_secs(2)) };
     let bytes = fixture!("iostat/12.6-x.txt");

@@ -7,6 +7,11 @@ use domain::Outcome;
 
 const TOOL: &str = "pgbench";
 
+/// Whether a line begins a report.
+pub fn begins(line: &str) -> bool {
+    line.starts_with("pgbench (") || line.starts_with("transaction type: ")
+}
+
 /// Reads a report. Without the time that it takes to connect, where pgbench says so of its rate.
 ///
 /// # Errors
