@@ -26,7 +26,7 @@ use std::path::Path;
 /// [`Usage`] with everything that is wrong in the study; else that it needs root, where this is not root.
 pub fn check(plan: &Plan) -> Result<()> {
     on_a_host(&plan.study)?;
-    in_itself(plan)?;
+    for_tools(plan)?;
     if plan.needs_root() && !places::is_root() {
         bail!(
             "the study `{}` needs root: it {}; run it with sudo, or see the plan with --dry-run",
@@ -37,12 +37,23 @@ pub fn check(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Looks a plan over for what is wrong with it wherever it is run.
+/// Looks a plan over for what is wrong with it wherever it is run: what real tools cannot do, a model may.
 ///
 /// # Errors
 /// [`Usage`] with everything that is wrong in the study.
 pub fn in_itself(plan: &Plan) -> Result<()> {
-    let wrong = mistakes(plan);
+    told(plan, &mistakes(plan, |error| !matches!(error, runner::Error::Unsupported(_))))
+}
+
+/// Looks a plan over for what is wrong with it, and for what the real tools cannot do.
+///
+/// # Errors
+/// [`Usage`] with all of it.
+pub fn for_tools(plan: &Plan) -> Result<()> {
+    told(plan, &mistakes(plan, |_| true))
+}
+
+fn told(plan: &Plan, wrong: &BTreeSet<String>) -> Result<()> {
     if wrong.is_empty() {
         return Ok(());
     }
@@ -169,14 +180,13 @@ pub fn varies_kernels(study: &Study) -> bool {
 }
 
 /// Each mistake once, however many cells have it.
-fn mistakes(plan: &Plan) -> BTreeSet<String> {
+fn mistakes(plan: &Plan, counts: impl Fn(&runner::Error) -> bool) -> BTreeSet<String> {
     let target = target(&plan.study);
     let mut found = BTreeSet::new();
     for cell in &plan.cells {
         let job = Job { workload: &cell.workload, target, raw: Path::new("/"), server: None, folder: None };
-        if !replays(&cell.workload)
-            && let Err(error) = tools::invocation(&job)
-        {
+        let made = tools::invocation(&job);
+        if let Some(error) = made.err().filter(|error| !replays(&cell.workload) && counts(error)) {
             found.insert(format!("workload `{}`: {error}", cell.workload.name));
         }
         found.extend(cell.settings.iter().filter_map(no_setting));

@@ -26,7 +26,7 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
     let file = places::absolute(&arguments.study)?;
     let plan = Plan::new(study.clone(), Seed(0))?;
     preflight::in_the_lab(&plan)?;
-    preflight::in_itself(&plan)?;
+    preflight::for_tools(&plan)?;
     let workshop = Workshop::new(study.lab.clone(), &start::home(Some(&file)))?;
     if arguments.dry_run {
         return super::dry_run::show(&workshop, study, arguments.seed);
