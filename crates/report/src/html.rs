@@ -19,6 +19,7 @@ pub use comparison::comparison_html;
 
 use crate::wording::{direction, headline, machine, question, trial_count};
 use crate::{Report, simulation, svg};
+use domain::trial::Provenance;
 use maud::{DOCTYPE, Markup, html};
 
 /// A run as one HTML file.
@@ -65,6 +66,16 @@ struct Section {
     body: Markup,
 }
 
+/// How a run's figures came to be here at its time.
+const fn came(provenance: Provenance) -> &'static str {
+    match provenance {
+        Provenance::Simulation => "Computed",
+        // When it was measured, the file seldom says.
+        Provenance::Imported => "Imported",
+        Provenance::Host | Provenance::Lab => "Measured",
+    }
+}
+
 fn section(id: &'static str, title: &'static str, body: Option<Markup>) -> Option<Section> {
     body.map(|body| Section { id, title, body })
 }
@@ -79,7 +90,7 @@ fn masthead(report: &Report) -> Markup {
             @if let Some(note) = simulation::note(report) { p class="model" { (note) } }
             p class="machine" { (machine(report)) }
             dl class="facts" {
-                dt { @if simulation::note(report).is_some() { "Computed" } @else { "Measured" } } dd { (run.started.iso().replace('T', " ").replace('Z', " UTC")) @if run.finished.is_none() { strong { ", not finished" } } }
+                dt { (came(run.provenance)) } dd { (run.started.iso().replace('T', " ").replace('Z', " UTC")) @if run.finished.is_none() { strong { ", not finished" } } }
                 dt { "On" } dd { (run.provenance.name()) }
                 dt { "Trials" } dd { (trial_count(report)) }
                 dt { "Metric" } dd { (report.summary.metric) ", " (direction(report.summary.better)) }
