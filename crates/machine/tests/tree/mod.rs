@@ -208,7 +208,7 @@ impl Tree {
         match argv {
             ["umount", folder] => self.unmount(folder),
             ["rmdir", folder] => self.remove_folder(folder),
-            ["rm", "-rf", "--", folder] => {
+            ["rm", "-rf", "--one-file-system", "--", folder] => {
                 self.remove(folder);
                 self.folders.borrow_mut().remove(*folder);
                 Ok(())
