@@ -8,6 +8,7 @@ pub mod compare;
 pub mod compare_runs;
 pub mod explain;
 pub mod fidelity;
+pub mod gate;
 pub mod published;
 pub mod schedule;
 pub mod stats;

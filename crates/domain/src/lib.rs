@@ -11,6 +11,7 @@
 pub mod bench;
 pub mod bonnie;
 pub mod finding;
+pub mod gate;
 pub mod inventory;
 pub mod iometer;
 pub mod lab;
