@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use domain::Nanos;
+use domain::gate::Condition;
 use domain::lab::MEMORY;
 use domain::setting::{SettingName, SettingRequest};
 use domain::units::Bytes;
@@ -28,6 +29,7 @@ Exit codes:
   3    done, but at least one cell has no valid trial
   4    another Flyball is measuring on this machine, or holds this run
   5    done, but something that Flyball changed was changed by somebody else since; it was left alone
+  6    done, but a cell meets a condition of `--fail-if`, or was not measured
   130  interrupted; what was measured is kept, and everything is as before
 `flyball record -- COMMAND` passes the command's own code on, and 128 and the signal's number where one ended it;
 `flyball lab exec` does too, and ends with 137 where it cut the machine's power.";
@@ -178,6 +180,20 @@ pub struct Run {
     /// The simulated machine: a name (`lab`) or a file [default: the study's]
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
+    #[command(flatten)]
+    pub gate: Gate,
+}
+
+/// What makes a run fail, and who is told.
+#[derive(Args, Debug)]
+pub struct Gate {
+    /// End with code 6 where a cell meets this: `throughput < 500 MB/s`, `latency_p99 > 5 ms where governor=ondemand`,
+    /// `worse than RUN by 5%`; may be given more than once
+    #[arg(long, value_name = "CONDITION")]
+    pub fail_if: Vec<Condition>,
+    /// Write the cells, or these conditions of the cells, as JUnit's XML
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
 }
 
 /// On what kind of machine a study runs; lab machines have commands of their own.
@@ -289,6 +305,8 @@ pub struct LabRun {
     /// Begin a new run even where the last one is unfinished
     #[arg(long)]
     pub new: bool,
+    #[command(flatten)]
+    pub gate: Gate,
 }
 
 #[derive(Args, Debug)]
@@ -446,23 +464,45 @@ pub struct Export {
     /// A study, STUDY~1, STUDY@REVISION, or a run
     #[arg(value_name = "RUN")]
     pub run: String,
-    /// The form
+    /// The form: of trials csv, json, parquet, junit; of a trace csv, parquet, sadf, openmetrics; of fio's trials fio-plot;
+    /// of all runs of the study otava, otava-config
     #[arg(long, value_enum, default_value_t = ExportFormat::Csv)]
     pub format: ExportFormat,
     /// The trace of this trial instead of the table of trials
     #[arg(long, value_name = "TRIAL")]
     pub trace: Option<String>,
-    /// The file to write [default: standard output]
+    /// The file to write; for fio-plot, the folder [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// By this metric, for otava [default: the study's own]
+    #[arg(long, value_name = "NAME")]
+    pub metric: Option<String>,
+    /// The condition that a cell must not meet, for junit; see `flyball run --help`
+    #[arg(long, value_name = "CONDITION")]
+    pub fail_if: Vec<Condition>,
 }
 
 /// The forms of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ExportFormat {
+    /// Comma-separated values
     Csv,
+    /// Whole trials, as the notebook keeps them
     Json,
+    /// For DuckDB, pandas, Polars, Spark
     Parquet,
+    /// Test cases, for continuous integration
+    Junit,
+    /// A trace as `sadf -d` prints it
+    Sadf,
+    /// A trace with node_exporter's names, for Prometheus
+    Openmetrics,
+    /// fio's reports, and logs of the device, in folders for fio-plot
+    FioPlot,
+    /// A table of the study's runs, for Apache Otava
+    Otava,
+    /// The test for that table, for otava.yaml
+    OtavaConfig,
 }
 
 #[derive(Args, Debug)]

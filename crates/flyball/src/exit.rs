@@ -12,6 +12,8 @@ pub enum End {
     Incomplete,
     /// Done, but something was changed by somebody else and left alone.
     LeftAlone,
+    /// Done, but a cell meets a condition that it must not meet.
+    Failed,
     /// Somebody asked us to stop.
     Interrupted,
     /// The recorded command ended with this code, which is passed on.
@@ -24,6 +26,7 @@ impl From<End> for ExitCode {
             End::Done => 0,
             End::Incomplete => 3,
             End::LeftAlone => 5,
+            End::Failed => 6,
             End::Interrupted => 130,
             End::Child(code) => u8::try_from(code).unwrap_or(1),
         })

@@ -14,6 +14,7 @@
 mod comparison;
 mod cpu_share;
 mod csv;
+pub mod export;
 mod html;
 pub mod inventory;
 mod json;

@@ -9,15 +9,17 @@
 //! A trace of the lab is in its guest's time; its view is in the time of the machine that is stood for, as all else of
 //! the trial is: spans over the time dilation, rates times it.
 
-mod frequency;
+pub(crate) mod frequency;
+pub(crate) mod grid;
 mod truth;
 
 pub use truth::{Held, Truth, VirtualCpu};
 
 use domain::lab::LabAccount;
 use domain::time::Nanos;
-use domain::trace::{FrequencySource, Role, SeriesKind, Trace};
-use std::collections::BTreeMap;
+use domain::trace::{FrequencySource, Role, Trace};
+pub(crate) use grid::COARSEST_TICKS;
+use grid::{Grid, SECTOR_BYTES, TICK_SECONDS, coarse, names_between, rates};
 
 /// How many points a line has at the most: a plot is rarely wider in pixels.
 pub const MOST_BUCKETS: usize = 400;
@@ -145,165 +147,6 @@ fn undilated(span: Nanos, d: f64) -> Nanos {
     Nanos::new((span.get() as f64 / d).round() as u64)
 }
 
-/// The buckets of a trace.
-struct Grid {
-    start: Nanos,
-    span: Nanos,
-    width_ns: u64,
-    count: usize,
-}
-
-impl Grid {
-    fn of(trace: &Trace) -> Self {
-        let start = trace.times.first().copied().unwrap_or_default();
-        let span = trace.times.last().copied().unwrap_or_default().saturating_sub(start);
-        let count = trace.times.len().saturating_sub(1).clamp(1, MOST_BUCKETS);
-        let width_ns = span.get().div_ceil(count as u64).max(1);
-        Self { start, span, width_ns, count }
-    }
-
-    fn line(&self, name: impl Into<String>, steps: impl Iterator<Item = Step>) -> Line {
-        let mut sums = vec![Sum::EMPTY; self.count];
-        for step in steps {
-            self.add(&mut sums, step);
-        }
-        Line { name: name.into(), buckets: sums.into_iter().map(Sum::bucket).collect() }
-    }
-
-    /// Counts a step in every bucket that it overlaps.
-    fn add(&self, sums: &mut [Sum], step: Step) {
-        let from = step.from.saturating_sub(self.start).get();
-        let to = step.to.saturating_sub(self.start).get();
-        let first = (from / self.width_ns) as usize;
-        let last = (to.saturating_sub(1) / self.width_ns) as usize;
-        for (i, sum) in sums.iter_mut().enumerate().take(last + 1).skip(first) {
-            let left = from.max(i as u64 * self.width_ns);
-            let right = to.min((i as u64 + 1) * self.width_ns);
-            sum.add(step.value, right.saturating_sub(left) as f64);
-        }
-    }
-}
-
-/// A value that held from one time to another.
-#[derive(Clone, Copy)]
-struct Step {
-    from: Nanos,
-    to: Nanos,
-    value: f64,
-}
-
-impl Step {
-    /// Goes on to the end of the step that follows, at the mean of both.
-    fn join(&mut self, next: Step) {
-        let (here, there) =
-            (self.to.saturating_sub(self.from).secs(), next.to.saturating_sub(next.from).secs());
-        self.value = (self.value * here + next.value * there) / (here + there);
-        self.to = next.to;
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Sum {
-    low: f64,
-    high: f64,
-    weighted: f64,
-    weight: f64,
-}
-
-impl Sum {
-    const EMPTY: Self = Self { low: f64::INFINITY, high: f64::NEG_INFINITY, weighted: 0.0, weight: 0.0 };
-
-    fn add(&mut self, value: f64, weight: f64) {
-        if weight > 0.0 {
-            self.low = self.low.min(value);
-            self.high = self.high.max(value);
-            self.weighted += value * weight;
-            self.weight += weight;
-        }
-    }
-
-    fn bucket(self) -> Option<Bucket> {
-        let mean = self.weighted / self.weight;
-        (self.weight > 0.0).then_some(Bucket { low: self.low, mean, high: self.high })
-    }
-}
-
-/// The rates of a counter in units a second, one for each pair of neighbouring samples. A counter that falls
-/// without a known wrap was reset: what it counted meanwhile is not known.
-fn rates<'a>(trace: &'a Trace, name: &str, scale: f64) -> impl Iterator<Item = Step> + 'a {
-    let index = trace.head.series.iter().position(|s| s.name == name);
-    let wraps_at = index.and_then(|i| match trace.head.series[i].kind {
-        SeriesKind::Counter { wraps_at } => wraps_at,
-        SeriesKind::Gauge => None,
-    });
-    let values = index.map_or(&[][..], |i| &trace.columns[i]);
-    neighbours(values).filter_map(move |(before, after)| {
-        let grown = difference(values[before]?, values[after]?, wraps_at)?;
-        let (from, to) = (trace.times[before], trace.times[after]);
-        let span = to.saturating_sub(from);
-        (span > Nanos::ZERO).then(|| Step { from, to, value: grown as f64 * scale / span.secs() })
-    })
-}
-
-/// What the kernel books in whole ticks says nothing about a span of one tick: a CPU would seem to be busy twice
-/// over in it and idle in the next. Over ten ticks of 10 ms the error is a tenth at the most.
-pub(crate) const COARSEST_TICKS: Nanos = Nanos::from_millis(100);
-
-/// Joins steps that touch each other until they are [`COARSEST_TICKS`] long; a shorter rest joins the last.
-fn coarse(steps: impl Iterator<Item = Step>) -> impl Iterator<Item = Step> {
-    let long = |step: &Step| step.to.saturating_sub(step.from) >= COARSEST_TICKS;
-    let mut joined: Vec<Step> = Vec::new();
-    for step in steps {
-        match joined.last_mut() {
-            Some(last) if last.to == step.from && !long(last) => last.join(step),
-            _ => joined.push(step),
-        }
-    }
-    let mut whole: Vec<Step> = Vec::new();
-    for step in joined {
-        match whole.last_mut() {
-            Some(last) if last.to == step.from && !long(&step) => last.join(step),
-            _ => whole.push(step),
-        }
-    }
-    whole.into_iter()
-}
-
-/// Rows of a column that follow each other as its samples usually do. A source that is read at every ninth
-/// sample has its values nine rows apart; values that lie further apart than usual have a gap between them.
-fn neighbours(column: &[Option<u64>]) -> impl Iterator<Item = (usize, usize)> {
-    let usual = usual_distance(column);
-    known_pairs(column).filter(move |(before, after)| after - before <= usual)
-}
-
-/// Each row that has a value, with the next one that has.
-fn known_pairs(column: &[Option<u64>]) -> impl Iterator<Item = (usize, usize)> {
-    let known = || column.iter().enumerate().filter(|(_, value)| value.is_some()).map(|(row, _)| row);
-    known().zip(known().skip(1))
-}
-
-/// How many rows lie between two values most often; the smaller where two distances are equally frequent.
-fn usual_distance(column: &[Option<u64>]) -> usize {
-    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-    for (before, after) in known_pairs(column) {
-        *counts.entry(after - before).or_default() += 1;
-    }
-    counts.into_iter().rev().max_by_key(|(_, count)| *count).map_or(1, |(distance, _)| distance)
-}
-
-fn difference(before: u64, after: u64, wraps_at: Option<u64>) -> Option<u64> {
-    match after.checked_sub(before) {
-        Some(grown) => Some(grown),
-        None => wraps_at?.checked_sub(before)?.checked_add(after),
-    }
-}
-
-/// The parts of series' names between a prefix and a suffix, in the trace's order.
-fn names_between<'a>(trace: &'a Trace, prefix: &str, suffix: &str) -> Vec<&'a str> {
-    let names = trace.head.series.iter().map(|s| s.name.as_str());
-    names.filter_map(|n| n.strip_prefix(prefix)?.strip_suffix(suffix)).collect()
-}
-
 /// The lines with the largest sums, in the order that they came in.
 fn largest(mut lines: Vec<Line>, most: usize) -> Lines {
     lines.retain(Line::is_ever_above_zero);
@@ -319,9 +162,6 @@ fn roles(trace: &Trace, grid: &Grid) -> Vec<(Role, Line)> {
     let line = |role: Role| grid.line(role.name(), rates(trace, &format!("role.{}.ns", role.name()), 1e-9));
     Role::ALL.map(|role| (role, line(role))).into_iter().filter(|(_, l)| l.is_ever_above_zero()).collect()
 }
-
-/// A tick of `/proc/stat` is 10 ms.
-const TICK_SECONDS: f64 = 0.01;
 
 const STATES: [(&str, &[&str]); 5] = [
     ("user", &["user", "nice"]),
@@ -354,9 +194,6 @@ fn added(name: &str, parts: &[Line]) -> Line {
     Line { name: name.to_owned(), buckets: (0..count).map(bucket).collect() }
 }
 
-/// A sector of `/proc/diskstats` is 512 bytes whatever the device's own block size is.
-const SECTOR_BYTES: f64 = 512.0;
-
 fn throughput(trace: &Trace, grid: &Grid) -> Lines {
     let mut lines = Vec::new();
     for device in names_between(trace, "disk.", ".read_sectors") {
@@ -378,7 +215,7 @@ fn busy(trace: &Trace, grid: &Grid) -> Lines {
 mod tests {
     use super::*;
     use domain::time::Timestamp;
-    use domain::trace::{Series, SeriesUnit, TraceHead};
+    use domain::trace::{Series, SeriesKind, SeriesUnit, TraceHead};
 
     fn trace(name: &str, kind: SeriesKind, rows: &[(u64, Option<u64>)]) -> Trace {
         let series = vec![Series { name: name.into(), unit: SeriesUnit::Nanos, kind }];

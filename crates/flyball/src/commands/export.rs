@@ -1,100 +1,143 @@
 //! `flyball export`: trials and traces for other programs.
 
+mod fio_plot;
+mod otava;
+mod out;
+
 use crate::args::{Export, ExportFormat, Global};
+use crate::commands::gate;
 use crate::commands::read::key;
 use crate::exit::{End, Usage};
+use crate::results::Results;
 use crate::{places, results};
 use anyhow::{Context, Result, anyhow};
+use domain::trial::{RunId, TrialKey};
 use notebook::Notebook;
 use notebook::export::{trace_as_csv, trials_as_csv, trials_as_json, trials_as_parquet};
+use out::Out;
+use report::export::{OPENMETRICS_END, junit, openmetrics, sadf};
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::Path;
+use std::io::{self, Write};
 
-/// Writes the table of trials, or one trace.
+/// Writes the table of trials, one trace, or what another program makes its charts of.
 pub fn export(global: &Global, arguments: &Export) -> Result<End> {
     let notebook = Notebook::open(&places::notebook(global)?)?;
     let id = notebook.find(&arguments.run)?;
     let format = if global.json { ExportFormat::Json } else { arguments.format };
+    check(arguments, format)?;
+    if format == ExportFormat::FioPlot {
+        return fio_plot::write(&notebook, &id, arguments.out.as_deref());
+    }
     let mut out = Out::open(arguments.out.as_deref(), format)?;
     let written = match &arguments.trace {
-        None => {
-            let (trials, problems) = notebook.trials(&id)?;
-            results::tell(&problems);
-            match format {
-                ExportFormat::Csv => trials_as_csv(&trials, &mut out),
-                ExportFormat::Json => trials_as_json(&trials, &mut out),
-                ExportFormat::Parquet => trials_as_parquet(&trials, &mut out),
-            }
-        }
-        Some(name) => {
-            let key = key(name)?;
-            let nothing = || {
-                anyhow!(
-                    "trial `{name}` of `{id}` has no trace: nothing was recorded, or there is no such trial"
-                )
-            };
-            match format {
-                ExportFormat::Csv => {
-                    trace_as_csv(&mut notebook.trace(&id, &key)?.with_context(nothing)?, &mut out)
-                }
-                ExportFormat::Parquet => {
-                    let file = notebook.trial_folder(&id, &key).join("trace.parquet");
-                    let mut file =
-                        File::open(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
-                    io::copy(&mut file, &mut out).context("cannot write the trace")?;
-                    Ok(())
-                }
-                ExportFormat::Json => {
-                    return Err(Usage("a trace is written as csv or parquet, not as json".into()).into());
-                }
-            }
-        }
+        None => table(&notebook, &id, arguments, format, &mut out),
+        Some(name) => trace(&notebook, &id, name, format, &mut out).map(|()| End::Done),
     };
     let flushed = out.flush();
     if out.reader_left {
         return Ok(End::Done);
     }
-    written?;
+    let end = written?;
     flushed.context("cannot write the export")?;
+    Ok(end)
+}
+
+/// Whether the form is one of what is asked for.
+fn check(arguments: &Export, format: ExportFormat) -> Result<()> {
+    use ExportFormat::{Csv, FioPlot, Json, Junit, Openmetrics, Otava, OtavaConfig, Parquet, Sadf};
+    let refuse = |why: &str| Err(Usage(why.to_owned()).into());
+    match (format, &arguments.trace) {
+        (Sadf | Openmetrics, None) => refuse("this form is of one trace; name the trial with --trace TRIAL"),
+        (Json | Junit | FioPlot | Otava | OtavaConfig, Some(_)) => {
+            refuse("a trace is written as csv, parquet, sadf or openmetrics, not as this form")
+        }
+        (Csv | Parquet, _)
+        | (Sadf | Openmetrics, Some(_))
+        | (Json | Junit | FioPlot | Otava | OtavaConfig, None) => {
+            if format != Junit && !arguments.fail_if.is_empty() {
+                return refuse("--fail-if is for --format junit");
+            }
+            if !matches!(format, Otava | OtavaConfig) && arguments.metric.is_some() {
+                return refuse(
+                    "--metric is for --format otava and otava-config; other forms have all metrics",
+                );
+            }
+            Ok(())
+        }
+    }
+}
+
+fn table(
+    notebook: &Notebook,
+    id: &RunId,
+    arguments: &Export,
+    format: ExportFormat,
+    out: &mut Out,
+) -> Result<End> {
+    match format {
+        ExportFormat::Junit => {
+            let results = Results::load(notebook, id, None)?;
+            let judged = gate::judged(&arguments.fail_if, notebook, &results)?;
+            out.write_all(junit(&results.data, &results.summary, &judged).as_bytes())?;
+            return Ok(if judged.iter().any(|one| one.ruling.fails()) { End::Failed } else { End::Done });
+        }
+        ExportFormat::Otava => otava::table(notebook, id, arguments.metric.as_deref(), out)?,
+        ExportFormat::OtavaConfig => otava::config(notebook, id, arguments, out)?,
+        _ => {
+            let (trials, problems) = notebook.trials(id)?;
+            results::tell(&problems);
+            match format {
+                ExportFormat::Json => trials_as_json(&trials, out)?,
+                ExportFormat::Parquet => trials_as_parquet(&trials, out)?,
+                _ => trials_as_csv(&trials, out)?,
+            }
+        }
+    }
     Ok(End::Done)
 }
 
-/// A file, or standard output, whose reader may leave before the end.
-struct Out {
-    to: Box<dyn Write + Send>,
-    reader_left: bool,
+fn trace(notebook: &Notebook, id: &RunId, name: &str, format: ExportFormat, out: &mut Out) -> Result<()> {
+    let key = key(name)?;
+    let nothing =
+        || anyhow!("trial `{name}` of `{id}` has no trace: nothing was recorded, or there is no such trial");
+    let mut reader = notebook.trace(id, &key)?.with_context(nothing)?;
+    match format {
+        ExportFormat::Parquet => {
+            let file = notebook.trial_folder(id, &key).join("trace.parquet");
+            let mut file = File::open(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
+            io::copy(&mut file, out).context("cannot write the trace")?;
+        }
+        ExportFormat::Sadf => {
+            tell_of_time(notebook, id, &key)?;
+            let trace = reader.read(usize::MAX, |_| true)?;
+            let text = sadf(&trace, &notebook.run(id)?.machine)
+                .with_context(|| format!("cannot write the trace of `{name}` as sadf does"))?;
+            out.write_all(text.as_bytes())?;
+        }
+        ExportFormat::Openmetrics => {
+            tell_of_time(notebook, id, &key)?;
+            let run = notebook.run(id)?;
+            let trial = key.folder();
+            let labels =
+                [("run", run.id.0.as_str()), ("trial", &trial), ("provenance", run.provenance.name())];
+            for family in openmetrics(reader.head()) {
+                let trace = reader.read(usize::MAX, |series| family.is_of(&series.name))?;
+                out.write_all(family.text(&trace, &labels).as_bytes())?;
+            }
+            out.write_all(OPENMETRICS_END.as_bytes())?;
+        }
+        _ => trace_as_csv(&mut reader, out)?,
+    }
+    Ok(())
 }
 
-impl Out {
-    fn open(path: Option<&Path>, format: ExportFormat) -> Result<Self> {
-        let to: Box<dyn Write + Send> = match path.filter(|p| *p != Path::new("-")) {
-            Some(path) => {
-                let file = File::create(path)
-                    .with_context(|| format!("cannot write the export `{}`", path.display()))?;
-                Box::new(BufWriter::new(file))
-            }
-            None if format == ExportFormat::Parquet && io::stdout().is_terminal() => {
-                return Err(Usage("Parquet is not for a terminal; name a file with --out".into()).into());
-            }
-            None => Box::new(BufWriter::new(io::stdout())),
-        };
-        Ok(Self { to, reader_left: false })
+/// A lab's trace is in its guest's time, which other programs know nothing of.
+fn tell_of_time(notebook: &Notebook, id: &RunId, key: &TrialKey) -> Result<()> {
+    let dilation = notebook.trial(id, key)?.lab.map_or(1.0, |account| account.dilation);
+    if dilation > 1.0 {
+        eprintln!(
+            "warning: this trace is in its guest's time, which runs {dilation} times slower than the machine's that it stands for"
+        );
     }
-
-    fn noting<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
-        self.reader_left |= matches!(&result, Err(e) if e.kind() == io::ErrorKind::BrokenPipe);
-        result
-    }
-}
-
-impl Write for Out {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let result = self.to.write(bytes);
-        self.noting(result)
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        let result = self.to.flush();
-        self.noting(result)
-    }
+    Ok(())
 }

@@ -6,6 +6,7 @@ mod claim;
 mod compare;
 mod dry_run;
 mod export;
+mod gate;
 mod import;
 mod inspect;
 mod lab;

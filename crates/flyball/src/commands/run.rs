@@ -1,12 +1,14 @@
 //! `flyball run STUDY`.
 
-use crate::args::{Global, On, Run};
+use crate::args::{Gate, Global, On, Run};
+use crate::commands::gate;
 use crate::exit::{End, Usage};
 use crate::measuring::{self, Begin, Measured, Order};
 use crate::results::Results;
 use crate::{places, put};
 use anyhow::Result;
 use domain::Study;
+use notebook::Notebook;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -32,6 +34,7 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
     if arguments.dry_run {
         return super::dry_run::show(global, study, arguments.seed, &work);
     }
+    gate::prepare(&arguments.gate, &Notebook::create(&notebook)?)?;
     let file = places::absolute(&arguments.study)?;
     let order = Order {
         study,
@@ -45,11 +48,20 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
         limit: None,
     };
     let measured = measuring::measure(order)?;
+    conclude(global, &measured, &arguments.gate)
+}
+
+/// Shows what was measured, and judges it.
+pub fn conclude(global: &Global, measured: &Measured, gate: &Gate) -> Result<End> {
     let results = Results::load(&measured.notebook, &measured.run, None)?;
-    let text = if global.json { report::json(&results.report()) } else { report::text(&results.report()) };
-    put(&text)?;
+    put(&if global.json { report::json(&results.report()) } else { report::text(&results.report()) })?;
     eprintln!("`flyball report {}` writes the page", measured.run);
-    Ok(end(&measured, &results))
+    let end = end(measured, &results);
+    Ok(if gate::passes(gate, &measured.notebook, &results)? || end == End::Interrupted {
+        end
+    } else {
+        End::Failed
+    })
 }
 
 /// How a command that measured ends.

@@ -3,14 +3,14 @@
 //! Cells are simulated on all cores, as far ahead as a few for each: what is kept is in the order of the schedule, and the same
 //! whatever the number of cores.
 
-use super::run::{end, read_study};
+use super::gate;
+use super::run::{conclude, read_study};
 use crate::args::{Global, Run};
 use crate::course::{self, Course, Ended, Made, NotMade};
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
 use crate::machines::{self, Named, Shelf};
 use crate::measuring::{Begin, Measured, RunOrder, fresh_seed, run_folder};
-use crate::results::Results;
 use crate::{places, preflight, put};
 use anyhow::{Context, Result};
 use domain::Nanos;
@@ -46,6 +46,7 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
         return show(&plan, &machines, arguments.seed);
     }
     let notebook = Notebook::create(&places::absolute(&places::notebook(global)?)?)?;
+    gate::prepare(&arguments.gate, &notebook)?;
     let interrupt = Interrupt::catch()?;
     let identity = machines.identity();
     let inventory = serde_json::to_string_pretty(&machines.first().spec.inventory())
@@ -66,10 +67,7 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
     }
     let id = run.run().id.clone();
     let measured = Measured { notebook, run: id, interrupted: interrupt.came(), left_alone: false };
-    let results = Results::load(&measured.notebook, &measured.run, None)?;
-    put(&if global.json { report::json(&results.report()) } else { report::text(&results.report()) })?;
-    eprintln!("`flyball report {}` writes the page", measured.run);
-    Ok(end(&measured, &results))
+    conclude(global, &measured, &arguments.gate)
 }
 
 /// The machines that a plan's cells are simulated on.

@@ -1,14 +1,22 @@
 //! Frequency over time, from whichever source the trace has.
 
-use super::{
-    Grid, Line, Lines, MOST_LINES, Step, difference, known_pairs, names_between, neighbours, usual_distance,
-};
+use super::grid::{Grid, Step, difference, known_pairs, names_between, neighbours, usual_distance};
+use super::{Line, Lines, MOST_LINES};
 use domain::time::Nanos;
 use domain::trace::{FrequencySource, Trace};
 
 /// One line a CPU or policy; where there are more than can be told apart, one line with the mean of all of
 /// them, whose band reaches from the slowest to the fastest.
 pub(super) fn lines(trace: &Trace, grid: &Grid) -> Lines {
+    let lines = each(trace, grid);
+    if lines.len() <= MOST_LINES {
+        return Lines { lines, left_out: 0 };
+    }
+    Lines { lines: vec![envelope(&lines)], left_out: 0 }
+}
+
+/// One line a CPU or policy that has a frequency, however many there are.
+pub(crate) fn each(trace: &Trace, grid: &Grid) -> Vec<Line> {
     let lines = match trace.head.frequency {
         FrequencySource::AperfMperf => by_object(trace, grid, ".aperf", running_frequency),
         FrequencySource::TimeInState => policies(trace, grid),
@@ -17,11 +25,7 @@ pub(super) fn lines(trace: &Trace, grid: &Grid) -> Lines {
         }
         FrequencySource::None => Vec::new(),
     };
-    let lines: Vec<Line> = lines.into_iter().filter(Line::is_ever_above_zero).collect();
-    if lines.len() <= MOST_LINES {
-        return Lines { lines, left_out: 0 };
-    }
-    Lines { lines: vec![envelope(&lines)], left_out: 0 }
+    lines.into_iter().filter(Line::is_ever_above_zero).collect()
 }
 
 fn by_object(trace: &Trace, grid: &Grid, suffix: &str, steps: fn(&Trace, &str) -> Vec<Step>) -> Vec<Line> {

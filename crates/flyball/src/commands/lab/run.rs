@@ -4,13 +4,13 @@
 use super::bed::Bed;
 use super::start::{self, Workshop};
 use crate::args::{Global, LabRun};
-use crate::commands::run::{end, parse_study, read_study};
+use crate::commands::gate;
+use crate::commands::run::{conclude, parse_study, read_study};
 use crate::course::{self, Course, Ended};
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
 use crate::measuring::{Begin, Measured, RunOrder, run_folder};
-use crate::results::Results;
-use crate::{places, preflight, put};
+use crate::{places, preflight};
 use anyhow::Result;
 use domain::Study;
 use domain::plan::Plan;
@@ -32,6 +32,7 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
         return super::dry_run::show(&workshop, study, arguments.seed);
     }
     let notebook = Notebook::create(&places::absolute(&places::notebook(global)?)?)?;
+    gate::prepare(&arguments.gate, &notebook)?;
     let interrupt = Interrupt::catch()?;
     let first = Plan::new(study.clone(), Seed(0))?.cells.first().and_then(|cell| cell.kernel.clone());
     let mut bed = Bed::make(workshop, first, &interrupt)?;
@@ -55,10 +56,7 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
     }
     let run = folder.run().id.clone();
     let measured = Measured { notebook, run, interrupted: interrupt.came(), left_alone: false };
-    let results = Results::load(&measured.notebook, &measured.run, None)?;
-    put(&if global.json { report::json(&results.report()) } else { report::text(&results.report()) })?;
-    eprintln!("`flyball report {}` writes the page", measured.run);
-    Ok(end(&measured, &results))
+    conclude(global, &measured, &arguments.gate)
 }
 
 fn measure(

@@ -1,0 +1,76 @@
+//! JUnit's XML: each cell a test case, or each condition of each cell.
+
+use analysis::gate::{Judged, Ruling};
+use analysis::summary::{CellSummary, RunData, RunSummary};
+use domain::plan::CellId;
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+use std::time::Duration;
+
+/// What the failures are of, as tools group them.
+const CONDITION: &str = "flyball.condition";
+const NOT_MEASURED: &str = "flyball.not-measured";
+
+/// The run as one test suite. Without conditions each cell is a test case, which is an error where it has no valid trial.
+pub fn junit(data: &RunData, summary: &RunSummary, judged: &[Judged]) -> String {
+    let mut suite = TestSuite::new(data.study.name.clone());
+    let (run, revision) = (&data.run, data.run.revision.clone());
+    let known = [
+        ("run", Some(run.id.to_string())),
+        ("provenance", Some(run.provenance.name().to_owned())),
+        ("machine", Some(run.machine.clone())),
+        ("seed", Some(run.seed.to_string())),
+        ("started", Some(run.started.iso())),
+        ("revision", revision),
+    ];
+    for (name, value) in known.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+        suite.add_property((name, value.as_str()));
+    }
+    if judged.is_empty() {
+        suite.add_test_cases(summary.cells.iter().map(|cell| measured(data, summary, cell)));
+    }
+    suite.add_test_cases(judged.iter().map(|judged| case_of(data, judged)));
+    let mut report = Report::new("flyball");
+    report.add_test_suite(suite);
+    report.to_string().expect("text without control characters, which the library takes out, is always XML")
+}
+
+fn case(data: &RunData, name: String, workload: &str, cell: &CellId, status: TestCaseStatus) -> TestCase {
+    let mut case = TestCase::new(name, status);
+    case.set_classname(format!("{}.{workload}", data.study.name));
+    let of_cell = data.trials.iter().filter(|trial| trial.key.cell == *cell);
+    let spans = of_cell.filter_map(|trial| trial.measurement.as_ref()).map(|m| m.duration.get());
+    case.set_time(Duration::from_nanos(spans.sum()));
+    case
+}
+
+fn measured(data: &RunData, summary: &RunSummary, cell: &CellSummary) -> TestCase {
+    let status = match cell.median {
+        Some(_) => TestCaseStatus::success(),
+        None => failing(NonSuccessKind::Error, NOT_MEASURED, "it has no valid trial"),
+    };
+    let mut case = case(data, cell.cell.to_string(), &cell.workload, &cell.cell, status);
+    if let Some(median) = cell.median {
+        let value = summary.unit.show(median);
+        case.set_system_out(format!("{} {value}, median of {} trials", summary.metric, cell.points.len()));
+    }
+    case
+}
+
+fn case_of(data: &RunData, judged: &Judged) -> TestCase {
+    let status = match judged.ruling {
+        Ruling::Met => failing(NonSuccessKind::Failure, CONDITION, &judged.why),
+        Ruling::NotMeasured => failing(NonSuccessKind::Error, NOT_MEASURED, &judged.why),
+        Ruling::NotMet | Ruling::Undecided => TestCaseStatus::success(),
+    };
+    let name = format!("{}: {}", judged.cell, judged.condition);
+    let mut case = case(data, name, &judged.workload, &judged.cell, status);
+    let undecided = if judged.ruling == Ruling::Undecided { "undecided: " } else { "" };
+    case.set_system_out(format!("{undecided}{}", judged.why));
+    case
+}
+
+fn failing(kind: NonSuccessKind, what: &str, why: &str) -> TestCaseStatus {
+    let mut status = TestCaseStatus::non_success(kind);
+    status.set_type(what).set_message(why);
+    status
+}
