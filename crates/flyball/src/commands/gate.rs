@@ -1,29 +1,43 @@
 //! `--fail-if` and `--junit`: what a run must not be, judged and told.
 
-use crate::args::Gate;
 use crate::exit::Usage;
 use crate::results::{self, Results};
 use analysis::gate::{Judged, Ruling, judge};
 use anyhow::{Context, Result};
 use domain::gate::{Condition, Rule};
+use domain::trial::RunId;
 use notebook::Notebook;
 use std::fs;
+use std::path::Path;
 
-/// Looks for the runs that conditions name before anything is measured: an hour later would be a bad time to find none.
-pub fn prepare(gate: &Gate, notebook: &Notebook) -> Result<()> {
-    for condition in &gate.fail_if {
-        if let Rule::WorseThan { run, .. } = &condition.rule {
-            notebook
-                .find(run)
-                .map_err(|error| Usage(format!("cannot judge by `{condition}`: {error}; nothing was run")))?;
-        }
-    }
-    Ok(())
+/// Conditions, each with the run that it names.
+pub struct Conditions(Vec<(Condition, Option<RunId>)>);
+
+/// Finds the runs that conditions name: before anything is measured, for an hour later would be a bad time to find none,
+/// and a study's name means its last run so far.
+pub fn prepare(conditions: &[Condition], notebook: &Notebook) -> Result<Conditions> {
+    let find = |condition: &Condition| {
+        let run = match &condition.rule {
+            Rule::WorseThan { run, .. } => Some(
+                notebook
+                    .find(run)
+                    .map_err(|error| Usage(format!("cannot judge by `{condition}`: {error}")))?,
+            ),
+            Rule::Below(_) | Rule::Above(_) => None,
+        };
+        Ok((condition.clone(), run))
+    };
+    conditions.iter().map(find).collect::<Result<_>>().map(Conditions)
 }
 
 /// Judges a run, says on standard error what failed, and writes the report; whether it passes.
-pub fn passes(gate: &Gate, notebook: &Notebook, results: &Results) -> Result<bool> {
-    let judged = judged(&gate.fail_if, notebook, results)?;
+pub fn passes(
+    conditions: &Conditions,
+    junit: Option<&Path>,
+    notebook: &Notebook,
+    results: &Results,
+) -> Result<bool> {
+    let judged = judged(conditions, notebook, results)?;
     for one in judged.iter().filter(|one| one.ruling != Ruling::NotMet) {
         let what = match one.ruling {
             Ruling::Undecided => "undecided",
@@ -32,7 +46,7 @@ pub fn passes(gate: &Gate, notebook: &Notebook, results: &Results) -> Result<boo
         };
         eprintln!("{what}: {}: {}: {}", one.cell, one.condition, one.why);
     }
-    if let Some(file) = &gate.junit {
+    if let Some(file) = junit {
         let text = report::export::junit(&results.data, &results.summary, &judged);
         fs::write(file, text).with_context(|| format!("cannot write JUnit's XML to `{}`", file.display()))?;
     }
@@ -40,13 +54,10 @@ pub fn passes(gate: &Gate, notebook: &Notebook, results: &Results) -> Result<boo
 }
 
 /// What every condition says of every cell that it is about.
-pub fn judged(conditions: &[Condition], notebook: &Notebook, results: &Results) -> Result<Vec<Judged>> {
+pub fn judged(conditions: &Conditions, notebook: &Notebook, results: &Results) -> Result<Vec<Judged>> {
     let mut all = Vec::new();
-    for condition in conditions {
-        let baseline = match &condition.rule {
-            Rule::WorseThan { run, .. } => Some(results::data(notebook, &notebook.find(run)?)?),
-            Rule::Below(_) | Rule::Above(_) => None,
-        };
+    for (condition, run) in &conditions.0 {
+        let baseline = run.as_ref().map(|run| results::data(notebook, run)).transpose()?;
         let judged = judge(&results.data, condition, baseline.as_ref());
         all.extend(judged.map_err(|error| Usage(error.to_string()))?);
     }

@@ -1,7 +1,7 @@
 //! `flyball run STUDY`.
 
-use crate::args::{Gate, Global, On, Run};
-use crate::commands::gate;
+use crate::args::{Global, On, Run};
+use crate::commands::gate::{self, Conditions};
 use crate::exit::{End, Usage};
 use crate::measuring::{self, Begin, Measured, Order};
 use crate::results::Results;
@@ -34,7 +34,7 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
     if arguments.dry_run {
         return super::dry_run::show(global, study, arguments.seed, &work);
     }
-    gate::prepare(&arguments.gate, &Notebook::create(&notebook)?)?;
+    let conditions = gate::prepare(&arguments.gate.fail_if, &Notebook::create(&notebook)?)?;
     let file = places::absolute(&arguments.study)?;
     let order = Order {
         study,
@@ -48,20 +48,22 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
         limit: None,
     };
     let measured = measuring::measure(order)?;
-    conclude(global, &measured, &arguments.gate)
+    conclude(global, &measured, &conditions, arguments.gate.junit.as_deref())
 }
 
 /// Shows what was measured, and judges it.
-pub fn conclude(global: &Global, measured: &Measured, gate: &Gate) -> Result<End> {
+pub fn conclude(
+    global: &Global,
+    measured: &Measured,
+    conditions: &Conditions,
+    junit: Option<&Path>,
+) -> Result<End> {
     let results = Results::load(&measured.notebook, &measured.run, None)?;
     put(&if global.json { report::json(&results.report()) } else { report::text(&results.report()) })?;
     eprintln!("`flyball report {}` writes the page", measured.run);
     let end = end(measured, &results);
-    Ok(if gate::passes(gate, &measured.notebook, &results)? || end == End::Interrupted {
-        end
-    } else {
-        End::Failed
-    })
+    let passes = gate::passes(conditions, junit, &measured.notebook, &results)?;
+    Ok(if passes || end == End::Interrupted { end } else { End::Failed })
 }
 
 /// How a command that measured ends.

@@ -46,7 +46,7 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
         return show(&plan, &machines, arguments.seed);
     }
     let notebook = Notebook::create(&places::absolute(&places::notebook(global)?)?)?;
-    gate::prepare(&arguments.gate, &notebook)?;
+    let conditions = gate::prepare(&arguments.gate.fail_if, &notebook)?;
     let interrupt = Interrupt::catch()?;
     let identity = machines.identity();
     let inventory = serde_json::to_string_pretty(&machines.first().spec.inventory())
@@ -67,7 +67,7 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
     }
     let id = run.run().id.clone();
     let measured = Measured { notebook, run: id, interrupted: interrupt.came(), left_alone: false };
-    conclude(global, &measured, &arguments.gate)
+    conclude(global, &measured, &conditions, arguments.gate.junit.as_deref())
 }
 
 /// The machines that a plan's cells are simulated on.

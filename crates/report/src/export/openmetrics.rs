@@ -26,9 +26,12 @@ pub struct Family {
 #[derive(Clone, Debug)]
 struct Column {
     name: String,
-    labels: Vec<(&'static str, String)>,
+    labels: OwnLabels,
     scale: f64,
 }
+
+/// What tells a sample from others of its family.
+type OwnLabels = Vec<(&'static str, String)>;
 
 /// The families of a trace with these columns.
 pub fn openmetrics(head: &TraceHead) -> Vec<Family> {
@@ -105,7 +108,7 @@ impl Unwrapped {
 }
 
 /// A column's name as `{name, labels, scale}`; `None` for what is the sum of others.
-fn meaning(series: &Series) -> Option<(String, Vec<(&'static str, String)>, f64)> {
+fn meaning(series: &Series) -> Option<(String, OwnLabels, f64)> {
     let name = series.name.as_str();
     let (object, quantity) = name.rsplit_once('.').unwrap_or(("", name));
     let label = |name: &'static str, value: &str| vec![(name, value.to_owned())];

@@ -171,3 +171,71 @@ fn percent(states: &[Vec<Option<f64>>], part: &[Option<f64>], row: usize) -> Opt
     let all = states.iter().map(|state| state[row]).sum::<Option<f64>>()?;
     (all > 0.0).then_some(part[row]? / all * 100.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::trace::{FrequencySource, Series, SeriesKind, SeriesUnit, TraceHead};
+    use expect_test::expect;
+
+    /// Samples each 250 ms of what grows by so much a sample.
+    fn trace(samples: u64, columns: &[(&str, u64)]) -> Trace {
+        let series = |(name, _): &(&str, u64)| Series {
+            name: (*name).into(),
+            unit: SeriesUnit::Count,
+            kind: SeriesKind::Counter { wraps_at: None },
+        };
+        let head = TraceHead {
+            series: columns.iter().map(series).collect(),
+            interval: Nanos::from_millis(250),
+            start: Timestamp::from_unix_nanos(1_700_000_000_000_000_000),
+            frequency: FrequencySource::TimeInState,
+        };
+        let times = (0..samples).map(|i| Nanos::from_millis(250 * i)).collect();
+        let grown = |by: u64| (0..samples).map(|i| Some(7 + i * by)).collect();
+        Trace { head, times, columns: columns.iter().map(|(_, by)| grown(*by)).collect() }
+    }
+
+    #[test]
+    fn rows_are_seconds_with_sysstats_columns() {
+        let states = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
+        let grown = [10, 0, 5, 8, 1, 0, 1, 0];
+        let cpu = states.iter().zip(grown).map(|(state, by)| (format!("cpu0.{state}"), by));
+        let disk = [
+            "read_ios",
+            "read_sectors",
+            "read_ms",
+            "write_ios",
+            "write_sectors",
+            "write_ms",
+            "io_ms",
+            "weighted_ms",
+        ];
+        let grown = [100, 800, 50, 0, 0, 0, 200, 100];
+        let disk = disk.iter().zip(grown).map(|(quantity, by)| (format!("disk.sda.{quantity}"), by));
+        let states =
+            [("freq.policy0.time.1000000".to_owned(), 10), ("freq.policy0.time.2000000".to_owned(), 15)];
+        let columns: Vec<(String, u64)> = cpu.chain(disk).chain(states).collect();
+        let columns: Vec<(&str, u64)> = columns.iter().map(|(name, by)| (name.as_str(), *by)).collect();
+        // Two seconds, and half of one that is no row.
+        expect![[r"
+            # hostname;interval;timestamp;CPU;%user;%nice;%system;%iowait;%steal;%idle
+            a_b;1;2023-11-14 22:13:21 UTC;0;40.00;0.00;24.00;4.00;0.00;32.00
+            a_b;1;2023-11-14 22:13:22 UTC;0;40.00;0.00;24.00;4.00;0.00;32.00
+            # hostname;interval;timestamp;CPU;MHz
+            a_b;1;2023-11-14 22:13:21 UTC;0;1600.00
+            a_b;1;2023-11-14 22:13:22 UTC;0;1600.00
+            # hostname;interval;timestamp;DEV;tps;rkB/s;wkB/s;areq-sz;aqu-sz;await;%util
+            a_b;1;2023-11-14 22:13:21 UTC;sda;400.00;1600.00;0.00;4.00;0.40;0.50;80.00
+            a_b;1;2023-11-14 22:13:22 UTC;sda;400.00;1600.00;0.00;4.00;0.40;0.50;80.00
+        "]]
+        .assert_eq(&sadf(&trace(11, &columns), "a;b").unwrap());
+    }
+
+    #[test]
+    fn a_trace_shorter_than_a_row_is_told() {
+        let error = sadf(&trace(4, &[("cpu.user", 1)]), "a").unwrap_err().to_string();
+        assert!(error.contains("it spans 0.8 s") && error.contains("csv has every sample"), "{error}");
+        assert_eq!(sadf(&trace(9, &[]), "a").unwrap(), "");
+    }
+}

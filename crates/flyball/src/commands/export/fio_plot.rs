@@ -5,6 +5,7 @@ use crate::results;
 use anyhow::{Context, Result, bail};
 use domain::plan::{Cell, Plan};
 use domain::study::Tool;
+use domain::trace::TraceHead;
 use domain::trial::{RunId, Trial};
 use notebook::Notebook;
 use report::export::{FioLog, fio_logs};
@@ -19,7 +20,9 @@ pub fn write(notebook: &Notebook, id: &RunId, out: Option<&Path>) -> Result<End>
     let Some(folder) = out else {
         return Err(Usage("fio-plot reads folders; name the one to make with --out DIR".into()).into());
     };
-    fs::create_dir(folder).with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+    fs::create_dir(folder).with_context(|| {
+        format!("cannot make the folder `{}`; name one that is not there yet", folder.display())
+    })?;
     let data = results::data(notebook, id)?;
     let plan = Plan::new(data.study.clone(), data.run.seed)?;
     let mut written = 0;
@@ -59,18 +62,31 @@ fn write_trial(notebook: &Notebook, id: &RunId, trial: &Trial, cell: &Cell, plac
         let (from, to) = (raw.join(&name), place.join(to));
         fs::copy(&from, &to).with_context(|| format!("cannot copy `{}`", from.display()))?;
     }
-    let device = trial.environment.get("device");
-    let reader = notebook.trace(id, &trial.key)?;
-    let (Some(device), Some(mut reader)) = (device, reader) else { return Ok(()) };
+    let Some(mut reader) = notebook.trace(id, &trial.key)? else { return Ok(()) };
+    let Some(device) = device(trial, reader.head()) else {
+        eprintln!(
+            "warning: no logs of {}: which of its devices the load was on is not known",
+            trial.key.folder()
+        );
+        return Ok(());
+    };
     let prefix = format!("disk.{device}.");
     let trace = reader.read(usize::MAX, |series| series.name.starts_with(&prefix))?;
     // What fio wrote itself is better than what the device's counters say.
     let own = |log: &FioLog| kind_of(&log.name).is_some_and(|(kind, _)| kinds.iter().any(|k| k == kind));
-    for log in fio_logs(&trace, device, job).iter().filter(|log| !own(log)) {
+    for log in fio_logs(&trace, &device, job).iter().filter(|log| !own(log)) {
         let file = place.join(&log.name);
         fs::write(&file, &log.text).with_context(|| format!("cannot write `{}`", file.display()))?;
     }
     Ok(())
+}
+
+/// The device that the load was on: as the trial noted it, or the only one of the trace, as a simulation's may be.
+fn device(trial: &Trial, head: &TraceHead) -> Option<String> {
+    let noted = trial.environment.get("device").cloned();
+    let names = head.series.iter().filter_map(|s| s.name.strip_prefix("disk.")?.strip_suffix(".read_ios"));
+    let names: Vec<&str> = names.collect();
+    noted.or_else(|| if let [only] = names[..] { Some(only.to_owned()) } else { None })
 }
 
 /// The files of a folder; none where it is not there.

@@ -32,7 +32,7 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
         return super::dry_run::show(&workshop, study, arguments.seed);
     }
     let notebook = Notebook::create(&places::absolute(&places::notebook(global)?)?)?;
-    gate::prepare(&arguments.gate, &notebook)?;
+    let conditions = gate::prepare(&arguments.gate.fail_if, &notebook)?;
     let interrupt = Interrupt::catch()?;
     let first = Plan::new(study.clone(), Seed(0))?.cells.first().and_then(|cell| cell.kernel.clone());
     let mut bed = Bed::make(workshop, first, &interrupt)?;
@@ -56,7 +56,7 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
     }
     let run = folder.run().id.clone();
     let measured = Measured { notebook, run, interrupted: interrupt.came(), left_alone: false };
-    conclude(global, &measured, &arguments.gate)
+    conclude(global, &measured, &conditions, arguments.gate.junit.as_deref())
 }
 
 fn measure(
