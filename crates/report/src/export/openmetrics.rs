@@ -77,12 +77,17 @@ impl Family {
                 let Some(value) = value else { continue };
                 let at = Timestamp::from_unix_nanos(trace.head.start.unix_nanos() + time.get() as i64);
                 let (seconds, rest) = (at.unix_nanos() / 1_000_000_000, at.unix_nanos() % 1_000_000_000);
-                let value = count.next(*value) as f64 * column.scale;
+                let value = in_units(count.next(*value), column.scale);
                 let _ = writeln!(text, "{}{suffix}{{{labels}}} {value} {seconds}.{rest:09}", self.name);
             }
         }
         text
     }
+}
+
+/// Divided by a whole number where the unit is larger: a hundredth of 7 is 0.07, and 7 times 0.01 is 0.07 and a bit.
+fn in_units(count: u128, scale: f64) -> f64 {
+    if scale < 1.0 { count as f64 / (1.0 / scale).round() } else { count as f64 * scale }
 }
 
 /// A counter that goes on where the hardware's starts again.
@@ -234,7 +239,7 @@ mod tests {
             ("rapl.package-0.uj", SeriesKind::Counter { wraps_at: Some(1000) }, &[Some(900), Some(100)]),
             ("tool.vmstat.r", SeriesKind::Gauge, &[Some(1500), Some(0)]),
         ]);
-        expect![[r#"
+        expect![[r##"
             # TYPE flyball_cpufreq_time_in_state_seconds counter
             # UNIT flyball_cpufreq_time_in_state_seconds seconds
             flyball_cpufreq_time_in_state_seconds_total{policy="0",frequency_hertz="1200000000",run="a\"b"} 0.05 1700000000.500000000
@@ -257,7 +262,7 @@ mod tests {
             # UNIT node_rapl_package_joules joules
             node_rapl_package_joules_total{index="0",run="a\"b"} 0.0009 1700000000.500000000
             node_rapl_package_joules_total{index="0",run="a\"b"} 0.0011 1700000000.750000000
-        "#]]
+        "##]]
         .assert_eq(&text);
     }
 }
