@@ -4,7 +4,7 @@
 use super::bed::Bed;
 use super::start::{self, Workshop};
 use crate::args::{Global, LabRun};
-use crate::commands::run::{end, parse_study, read_study};
+use crate::commands::run::{end, parse_study_for_lab, read_study_for_lab};
 use crate::course::{self, Course, Ended};
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
@@ -27,7 +27,7 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
     let plan = Plan::new(study.clone(), Seed(0))?;
     preflight::in_the_lab(&plan)?;
     preflight::for_tools(&plan)?;
-    let workshop = Workshop::new(study.lab.clone(), &start::home(Some(&file)))?;
+    let workshop = Workshop::new(study.lab.clone(), start::flavour(&study), &start::home(Some(&file)))?;
     if arguments.dry_run {
         return super::dry_run::show(&workshop, study, arguments.seed);
     }
@@ -81,7 +81,7 @@ fn measure(
 /// The study, with the kernels that were asked for: one is the machine's, several are a factor. What is added is added
 /// to the text, so that what the notebook keeps says all of it.
 fn read(arguments: &LabRun) -> Result<(Study, String)> {
-    let (mut study, text) = read_study(&arguments.study)?;
+    let (mut study, text) = read_study_for_lab(&arguments.study)?;
     let kernels = &arguments.kernels;
     if kernels.is_empty() {
         return Ok((study, text));
@@ -102,6 +102,6 @@ fn read(arguments: &LabRun) -> Result<(Study, String)> {
         text.trim_end(),
         list.join(", ")
     );
-    let study = parse_study(&text, &format!("{} with --kernel", arguments.study.display()))?;
+    let study = parse_study_for_lab(&text, &format!("{} with --kernel", arguments.study.display()))?;
     Ok((study, text))
 }
