@@ -151,7 +151,7 @@ pub fn in_the_lab(plan: &Plan) -> Result<()> {
     let missing = missing.into_iter().collect::<Vec<String>>().join(", ");
     bail!(
         "cannot run the study `{name}` in the lab: it asks a database, for which a guest is given this host's own programs, and \
-         here is no {missing}; install it with `apt install` (`scripts/setup` does), and run it again"
+         here is no {missing}; install what is missing, and run it again"
     );
 }
 

@@ -85,7 +85,7 @@ const LVM: &[&str] = &["pvcreate", "pvs", "vgcreate", "vgchange", "vgremove", "v
 const MKFS: &[&str] = &["mkfs.ext2", "mkfs.ext3", "mkfs.ext4"];
 
 /// What studies use.
-const OFFERED: [Tool; 33] = [
+const OFFERED: [Tool; 34] = [
     tool("fio", "fio"),
     tool("mdadm", "mdadm"),
     tool("cryptsetup", "cryptsetup-bin"),
@@ -98,6 +98,7 @@ const OFFERED: [Tool; 33] = [
     tool("dumpe2fs", "e2fsprogs"),
     tool("e2fsck", "e2fsprogs"),
     tool("sha256sum", "coreutils"),
+    tool("rm", "coreutils"),
     tool("bash", "bash"),
     tool("dd", "coreutils"),
     tool("stat", "coreutils"),
@@ -316,8 +317,9 @@ fn build(aside: &Aside, kernel: &Kernel, contents: &Contents) -> Result<()> {
     let applets = programs::run("busybox", "busybox-static", &["--list"], None)?;
     for name in programs::check("list busybox's commands", applets)?.lines() {
         let at = below(&tree, &Path::new("/usr/bin").join(name));
-        let by_kmod = below(&tree, &Path::new("/usr/sbin").join(name));
-        if !at.exists() && !by_kmod.is_symlink() {
+        // The real one, which may be a link to where the guest will have it.
+        let real = below(&tree, &Path::new("/usr/sbin").join(name));
+        if !at.exists() && real.symlink_metadata().is_err() {
             link(Path::new("/usr/bin/busybox"), &at)?;
         }
     }

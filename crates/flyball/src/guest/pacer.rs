@@ -261,3 +261,35 @@ pub(super) fn tell_states() -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(tool: Tool, options: &[(&str, &str)]) -> (Kind, Workload) {
+        let options = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let mut workload = Workload { name: "w".into(), tool, options };
+        (make_wait(&mut workload), workload)
+    }
+
+    #[test]
+    fn what_can_wait_is_told_to() {
+        let (kind, workload) = told(Tool::Fio, &[("rw", "read")]);
+        assert_eq!((kind, workload.options["startdelay"].as_str()), (Kind::Fio, "1s"));
+        for (threads, delay) in
+            [(1, Nanos::from_millis(1050)), (8, Nanos::from_millis(1400)), (4096, Nanos::from_secs(60))]
+        {
+            let (kind, workload) =
+                told(Tool::Sysbench, &[("test", "oltp_read_only"), ("threads", &threads.to_string())]);
+            assert_eq!(kind, Kind::Sleepers(threads));
+            assert_eq!(Oltp::parse(&workload.options).unwrap().start_delay, delay);
+        }
+        assert_eq!(told(Tool::Pgbench, &[]).0, Kind::Whole);
+    }
+
+    #[test]
+    fn a_delay_that_a_study_has_stays() {
+        let (_, workload) = told(Tool::Sysbench, &[("test", "oltp_read_only"), ("start_delay", "5s")]);
+        assert_eq!(workload.options[START_DELAY], "5s");
+    }
+}

@@ -252,6 +252,19 @@ vcpus = 4
     }
 
     #[test]
+    fn the_study_of_governors_has_a_labs_own() {
+        let text = include_str!("../../../../studies/oltp-governors.toml");
+        let cells = |study| domain::Plan::new(study, domain::rng::Seed(1)).unwrap().cells;
+        assert_eq!(cells(parse(text).unwrap()).len(), 2 * 7 * 6);
+        let lab = parse_for_lab(text).unwrap();
+        // What was published is about machines that the lab does not have.
+        assert_eq!(lab.published, []);
+        let cells = cells(lab);
+        assert_eq!(cells.len(), 2 * 3 * 5);
+        assert!(cells.iter().all(|cell| cell.machine.is_none() && cell.workload.options["tables"] == "1"));
+    }
+
+    #[test]
     fn without_anything_of_its_own_the_lab_has_the_study() {
         assert_eq!(parse_for_lab(HEAD).unwrap(), parse(HEAD).unwrap());
     }
@@ -296,16 +309,25 @@ vcpus = 4
 
     #[test]
     fn what_it_has_is_checked_as_the_studys() {
-        check("[lab.workload.w]\noptions = { threads = 2, tables = 0 }\n", expect![[r#"
+        check(
+            "[lab.workload.w]\noptions = { threads = 2, tables = 0 }\n",
+            expect![[r#"
             line 24, column 26: `workload.w.options.tables`: is `0`; write a whole number from 1 to 1000
-        "#]]);
-        check("[lab.measure]\nrepeats = 0\nmetrik = 1\n", expect![[r#"
+        "#]],
+        );
+        check(
+            "[lab.measure]\nrepeats = 0\nmetrik = 1\n",
+            expect![[r#"
             line 24, column 11: `measure.repeats`: has to be from 1 to 1000
             line 25, column 1: `measure.metrik`: unknown key; did you mean `metric`?
-        "#]]);
-        check("measure = 1\nworkload = 2\n", expect![[r#"
+        "#]],
+        );
+        check(
+            "measure = 1\nworkload = 2\n",
+            expect![[r#"
             line 23, column 11: `lab.measure`: has to be a table, `[lab.measure]`; this is an integer
             line 24, column 12: `lab.workload`: has to be a table, `[lab.workload]`; this is an integer
-        "#]]);
+        "#]],
+        );
     }
 }
