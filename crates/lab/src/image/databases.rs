@@ -162,6 +162,6 @@ mod tests {
         let found = versions(folder.path());
         let names: Vec<_> = found.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
         assert_eq!(names, ["9", "15"]);
-        assert_eq!(versions(&folder.path().join("none")), [PathBuf::new(); 0]);
+        assert!(versions(&folder.path().join("none")).is_empty());
     }
 }

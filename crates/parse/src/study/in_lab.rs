@@ -254,7 +254,7 @@ vcpus = 4
     #[test]
     fn the_study_of_governors_has_a_labs_own() {
         let text = include_str!("../../../../studies/oltp-governors.toml");
-        let cells = |study| domain::Plan::new(study, domain::rng::Seed(1)).unwrap().cells;
+        let cells = |study| domain::plan::Plan::new(study, domain::rng::Seed(1)).unwrap().cells;
         assert_eq!(cells(parse(text).unwrap()).len(), 2 * 7 * 6);
         let lab = parse_for_lab(text).unwrap();
         // What was published is about machines that the lab does not have.
