@@ -12,7 +12,7 @@ use crate::units::{Bytes, Unit};
 use std::collections::BTreeMap;
 
 /// The options that a study may set, by the first of their names.
-pub const OPTIONS: [&str; 16] = [
+pub const OPTIONS: [&str; 17] = [
     "test",
     "threads",
     "time",
@@ -25,11 +25,15 @@ pub const OPTIONS: [&str; 16] = [
     "duty_cycle",
     "period",
     "think_time",
+    START_DELAY,
     "network_delay",
     "network_bandwidth",
     "server",
     "rebuild",
 ];
+
+/// The option by which clients that have connected wait before they begin. The lab sets it where nobody else does.
+pub const START_DELAY: &str = "start_delay";
 
 /// What sysbench reports: name, unit, which way is good.
 ///
@@ -188,6 +192,8 @@ pub struct Oltp {
     pub bursts: Option<Bursts>,
     /// A client's pause after each transaction.
     pub think: Nanos,
+    /// How long a client that has connected and prepared itself waits before its first transaction.
+    pub start_delay: Nanos,
     /// Where clients are on another machine; none: they run on the server's, behind a socket.
     pub network: Option<Network>,
     /// The server; the simulation has one of its own.
@@ -212,7 +218,7 @@ pub fn check(option: &str, value: &str) -> Result<(), OptionError> {
         "rand-type" if RAND_TYPES.contains(&value) => Ok(()),
         "rand-type" => Err(wrong(format!("is `{value}`; write one of `{}`", RAND_TYPES.join("`, `")))),
         "duty_cycle" | "period" => Bursts::check(option, value).map_err(wrong),
-        "think_time" => span(value, Nanos::ZERO).map(drop).map_err(wrong),
+        "think_time" | START_DELAY => span(value, Nanos::ZERO).map(drop).map_err(wrong),
         "network_delay" | "network_bandwidth" => Network::check(option, value).map_err(wrong),
         _ => match server::check(option, value) {
             Some(checked) => checked.map_err(wrong),
@@ -258,6 +264,7 @@ impl Oltp {
             rand_type: given("rand-type").unwrap_or("special").to_owned(),
             bursts,
             think: time_of("think_time").unwrap_or(Nanos::ZERO),
+            start_delay: time_of(START_DELAY).unwrap_or(Nanos::ZERO),
             network: Network::parse(options),
             server: Server::parse(kind, options)?,
         })
@@ -337,6 +344,7 @@ mod tests {
             rand_type: "special".into(),
             bursts: None,
             think: Nanos::ZERO,
+            start_delay: Nanos::ZERO,
             network: None,
             server: Server { kind: Kind::MariaDb, settings: BTreeMap::new(), rebuild: false },
         };

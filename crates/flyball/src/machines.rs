@@ -9,7 +9,7 @@ use lab::disk_server;
 use sim::assemble::Models;
 use sim::disk::{DiskSpec, LinkSpec};
 use sim::load::{Trace, read_trace};
-use sim::machine::{MachineSpec, PState};
+use sim::machine::{Driver, MachineSpec, PState};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -64,6 +64,21 @@ pub fn load(name_or_path: &str, folder: &Path) -> Result<Named> {
     let spec = MachineSpec::parse(&text)
         .map_err(|error| Usage(format!("the machine `{name_or_path}` is wrong: {error}")))?;
     Ok(Named { spec, text })
+}
+
+/// Why a lab machine cannot take the place of the machine of this name: its frequencies are not chosen as `acpi-cpufreq` has
+/// them chosen. A file that cannot be read is the simulation's to refuse.
+pub fn unlike_the_lab(name_or_path: &str, folder: &Path) -> Option<String> {
+    let cpu = load(name_or_path, folder).ok()?.spec.cpu;
+    let has = match cpu.driver {
+        Driver::None => return None,
+        Driver::AcpiCpufreq if cpu.turbo.is_empty() => return None,
+        Driver::AcpiCpufreq => "turbo".to_owned(),
+        other => format!("the driver `{}`", other.name()),
+    };
+    Some(format!(
+        "it is about the machine `{name_or_path}`, which has {has}; a lab machine has `acpi-cpufreq` without turbo"
+    ))
 }
 
 /// The name that stands for the lab's own machine.
@@ -125,5 +140,21 @@ impl Models for Shelf<'_> {
         let because = |why: String| format!("cannot read the trace `{}`: {why}", path.display());
         let opened = File::open(&path).map_err(|error| because(error.to_string()))?;
         read_trace(BufReader::new(opened)).map_err(|error| because(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lab_machine_takes_the_place_of_those_with_its_driver() {
+        let told = |name| unlike_the_lab(name, Path::new("/nonexistent"));
+        assert_eq!(told("xeon-e5-acpi"), None);
+        assert_eq!(told("lab-unpaced"), None);
+        assert_eq!(told("no-such-machine"), None);
+        let why = told("xeon-e5-pstate").unwrap();
+        assert!(why.contains("`xeon-e5-pstate`, which has the driver `intel_pstate`"), "{why}");
+        assert!(told("xeon-e5-acpi-turbo").unwrap().contains("which has turbo"));
     }
 }

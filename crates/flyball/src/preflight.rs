@@ -7,7 +7,10 @@ use crate::exit::Usage;
 use crate::places;
 use anyhow::{Result, anyhow, bail};
 use domain::lab::ENERGY_MODELLED;
+use domain::oltp::Oltp;
+use domain::pgbench::Pgbench;
 use domain::plan::{Cell, Plan};
+use domain::server::Kind;
 use domain::setting::SettingRequest;
 use domain::stack::{DraftLayer, Part};
 use domain::study::{Study, Target, Tool, Workload};
@@ -124,27 +127,46 @@ const OF_A_HOST: [&str; 2] = ["duty_cycle", "steady_state"];
 /// Whether a lab machine has all that a plan needs.
 ///
 /// # Errors
-/// [`Usage`] where a workload asks a database, for a guest has no server; or fio for what the lab's slower time would change.
+/// [`Usage`] where fio is asked for what the lab's slower time would change; else the programs that a guest would be given for a
+/// database, where this host lacks them.
 pub fn in_the_lab(plan: &Plan) -> Result<()> {
     replays_nothing(&plan.study)?;
-    let why_not = |cell: &Cell| match cell.workload.tool {
-        Tool::Sysbench => {
-            Some("has the tool `sysbench`, and a guest has no database server (`--on sim` has one)".into())
-        }
-        Tool::Pgbench => Some("has the tool `pgbench`, and a guest has no database server".into()),
-        Tool::Fio => {
-            let option = OF_A_HOST.into_iter().find(|option| cell.workload.options.contains_key(*option))?;
-            Some(format!("has `{option}`, which does not know the lab's slower time"))
-        }
-        _ => None,
+    let of_a_host = |cell: &Cell| {
+        let options = &cell.workload.options;
+        OF_A_HOST.into_iter().find(|option| cell.workload.tool == Tool::Fio && options.contains_key(*option))
     };
-    let refused = plan.cells.iter().find_map(|cell| Some((&cell.workload.name, why_not(cell)?)));
-    let Some((workload, why)) = refused else { return Ok(()) };
+    let refused = plan.cells.iter().find_map(|cell| Some((&cell.workload.name, of_a_host(cell)?)));
     let name = &plan.study.name;
-    Err(Usage(format!(
-        "cannot run the study `{name}` in the lab: its workload `{workload}` {why}; run it with `flyball run STUDY`, on this host"
-    ))
-    .into())
+    if let Some((workload, option)) = refused {
+        return Err(Usage(format!(
+            "cannot run the study `{name}` in the lab: its workload `{workload}` has `{option}`, which does not know the lab's \
+             slower time; run it with `flyball run STUDY`, on this host"
+        ))
+        .into());
+    }
+    let missing: BTreeSet<String> = plan.cells.iter().filter_map(asked).flat_map(missing_for).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let missing = missing.into_iter().collect::<Vec<String>>().join(", ");
+    bail!(
+        "cannot run the study `{name}` in the lab: it asks a database, for which a guest is given this host's own programs, and \
+         here is no {missing}; install what is missing, and run it again"
+    );
+}
+
+/// The server that a cell asks, and whether over a network. What is wrong with its options is told by its driver.
+fn asked(cell: &Cell) -> Option<(Kind, bool)> {
+    let options = &cell.workload.options;
+    match cell.workload.tool {
+        Tool::Sysbench => Oltp::parse(options).ok().map(|load| (load.server.kind, load.network.is_some())),
+        Tool::Pgbench => Pgbench::parse(options).ok().map(|load| (load.server.kind, load.network.is_some())),
+        Tool::Fio | Tool::Dd | Tool::Bonnie | Tool::Imported | Tool::Command { .. } => None,
+    }
+}
+
+fn missing_for((kind, has_network): (Kind, bool)) -> Vec<String> {
+    lab::image::databases::missing(kind, has_network)
 }
 
 /// Whether a study can be run with a real kernel: no driver replays a recorded trace.

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use domain::finding::{Finding, NotMeasured};
 use domain::inventory::Inventory;
 use domain::lab::LabAccount;
-use domain::trial::{RunId, TrialKey};
+use domain::trial::{Provenance, RunId, TrialKey};
 use notebook::{Notebook, Problem};
 use report::inventory::{Style, one_line, text as inventory_text};
 use report::{Report, TraceView};
@@ -96,7 +96,11 @@ impl Results {
 /// A run with its study and trials. What cannot be read is told, and does not count.
 pub fn data(notebook: &Notebook, id: &RunId) -> Result<RunData> {
     let run = notebook.run(id)?;
-    let study = parse::study::parse(&run.study_text).map_err(|e| {
+    let read = match run.provenance {
+        Provenance::Lab => parse::study::parse_for_lab,
+        _ => parse::study::parse,
+    };
+    let study = read(&run.study_text).map_err(|e| {
         anyhow::anyhow!("cannot read the study of `{id}` as this version of Flyball reads it:\n{e}")
     })?;
     let (trials, problems) = notebook.trials(id)?;

@@ -8,6 +8,8 @@
 //! the defaults of those that no cell sets. Sources: fio(1) 3.33 and how it reads numbers; the kernel's
 //! `Documentation/admin-guide/{sysctl,pm}`, `Documentation/block`.
 
+mod databases;
+
 pub use domain::lab::{UNSCALED, Unscaled};
 
 use domain::plan::Cell;
@@ -110,12 +112,14 @@ const FIO_RATES: &[&str] = &["rate", "rate_min", "rate_iops", "rate_iops_min"];
 
 /// Turns a cell, and how it is measured, into the guest's time, which is `d` times slower.
 ///
-/// fio's times and rates, settings of [`TIMERS`]; the recorder's interval, the timeout and the settling, each within what
+/// fio's times and rates, those of loads on a database, settings of [`TIMERS`]; the recorder's interval, the timeout and the settling, each within what
 /// is allowed. What fio or the kernel does not read as a number stays as it is. dd says nothing of time, and what a
 /// command's arguments say of it is not known: they stay.
 pub fn stretch(cell: &mut Cell, measure: &mut Measure, d: f64) {
-    if cell.workload.tool == Tool::Fio {
-        stretch_fio(&mut cell.workload.options, d);
+    match cell.workload.tool {
+        Tool::Fio => stretch_fio(&mut cell.workload.options, d),
+        Tool::Sysbench | Tool::Pgbench if d != 1.0 => databases::stretch(&mut cell.workload, d),
+        _ => {}
     }
     cell.settings.iter_mut().for_each(|request| stretch_setting(request, d));
     measure.interval = longer(measure.interval, d).min(SLOWEST_INTERVAL);

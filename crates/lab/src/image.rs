@@ -3,6 +3,10 @@
 //! The initramfs holds a shell and the modules that lead to the root filesystem, a few MiB, for the kernel unpacks all
 //! of it before it does anything else. Everything else (this program, the tools, their libraries, all modules) is in
 //! a read-only ext4 image, of which a guest reads only what it uses; what it writes goes to its memory.
+//!
+//! There are two flavours: one that all studies share, and one with database servers besides.
+
+pub mod databases;
 
 use crate::aside::Aside;
 use crate::digest;
@@ -16,13 +20,23 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// The version of what this file makes; a new one makes new images.
-const RECIPE: u32 = 2;
+const RECIPE: u32 = 3;
 
 /// Where the guest has this program.
 pub const PROGRAM: &str = "/usr/bin/flyball";
 
-/// How many images are kept: each build of this program makes its own for each kernel, of about 200 MiB.
+/// How many images are kept: each build of this program makes its own for each kernel and flavour, of about 200 MiB, and 300
+/// with databases. One build's are four at the most.
 const KEPT: usize = 6;
+
+/// What an image has beside what every guest needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    /// Nothing.
+    Plain,
+    /// Database servers and their clients.
+    Databases,
+}
 
 /// A guest image.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +65,13 @@ const fn tool(program: &'static str, package: &'static str) -> Tool {
     Tool { program, also: &[], package }
 }
 
+impl Tool {
+    /// As it is named where it is missing.
+    fn told(&self) -> String {
+        format!("`{}` (Debian's {})", self.program, self.package)
+    }
+}
+
 /// What a guest cannot do without.
 const NEEDED: [Tool; 3] = [
     tool("busybox", "busybox-static"),
@@ -64,7 +85,7 @@ const LVM: &[&str] = &["pvcreate", "pvs", "vgcreate", "vgchange", "vgremove", "v
 const MKFS: &[&str] = &["mkfs.ext2", "mkfs.ext3", "mkfs.ext4"];
 
 /// What studies use.
-const OFFERED: [Tool; 33] = [
+const OFFERED: [Tool; 34] = [
     tool("fio", "fio"),
     tool("mdadm", "mdadm"),
     tool("cryptsetup", "cryptsetup-bin"),
@@ -77,6 +98,7 @@ const OFFERED: [Tool; 33] = [
     tool("dumpe2fs", "e2fsprogs"),
     tool("e2fsck", "e2fsprogs"),
     tool("sha256sum", "coreutils"),
+    tool("rm", "coreutils"),
     tool("bash", "bash"),
     tool("dd", "coreutils"),
     tool("stat", "coreutils"),
@@ -115,8 +137,14 @@ const TO_THE_ROOT_IF_THERE: [&str; 1] = ["crc32c_generic"];
 ///
 /// # Errors
 /// Where a program is missing, the kernel lacks a module, or there is no space.
-pub fn make(cache: &Path, kernel: &Kernel, program: &Path, talk: &mut dyn FnMut(&str)) -> Result<Image> {
-    let contents = Contents::gather(program)?;
+pub fn make(
+    cache: &Path,
+    kernel: &Kernel,
+    program: &Path,
+    flavour: Flavour,
+    talk: &mut dyn FnMut(&str),
+) -> Result<Image> {
+    let contents = Contents::gather(program, flavour)?;
     let digest = contents.digest(kernel)?;
     let folder = cache.join(&digest);
     let image = Image {
@@ -131,7 +159,11 @@ pub fn make(cache: &Path, kernel: &Kernel, program: &Path, talk: &mut dyn FnMut(
         let _ = fs::File::open(&folder).and_then(|f| f.set_modified(std::time::SystemTime::now()));
         return Ok(image);
     }
-    talk(&format!("building the guest image of {}", kernel.release));
+    let with = match flavour {
+        Flavour::Plain => "",
+        Flavour::Databases => ", with databases",
+    };
+    talk(&format!("building the guest image of {}{with}", kernel.release));
     let aside = Aside::new(cache)?;
     build(&aside, kernel, &contents)?;
     let made = aside.path().join("image");
@@ -194,7 +226,7 @@ struct Contents {
 }
 
 impl Contents {
-    fn gather(program: &Path) -> Result<Self> {
+    fn gather(program: &Path, flavour: Flavour) -> Result<Self> {
         let mut all = Self { files: BTreeMap::new(), links: BTreeMap::new(), missing: Vec::new() };
         all.add(program, Path::new(PROGRAM))?;
         for tool in &NEEDED {
@@ -208,8 +240,12 @@ impl Contents {
         for tool in &OFFERED {
             match programs::find(tool.program) {
                 Some(found) => all.add_tool(tool, &found)?,
-                None => all.missing.push(format!("{} (Debian's {})", tool.program, tool.package)),
+                None => all.missing.push(tool.told()),
             }
+        }
+        match flavour {
+            Flavour::Plain => {}
+            Flavour::Databases => databases::add(&mut all)?,
         }
         for name in ["modprobe", "insmod", "lsmod", "rmmod", "modinfo", "depmod"] {
             all.links.insert(Path::new("/usr/sbin").join(name), "/usr/bin/kmod".into());
@@ -281,8 +317,9 @@ fn build(aside: &Aside, kernel: &Kernel, contents: &Contents) -> Result<()> {
     let applets = programs::run("busybox", "busybox-static", &["--list"], None)?;
     for name in programs::check("list busybox's commands", applets)?.lines() {
         let at = below(&tree, &Path::new("/usr/bin").join(name));
-        let by_kmod = below(&tree, &Path::new("/usr/sbin").join(name));
-        if !at.exists() && !by_kmod.is_symlink() {
+        // The real one, which may be a link to where the guest will have it.
+        let real = below(&tree, &Path::new("/usr/sbin").join(name));
+        if !at.exists() && real.symlink_metadata().is_err() {
             link(Path::new("/usr/bin/busybox"), &at)?;
         }
     }
@@ -317,8 +354,8 @@ fn skeleton(tree: &Path) -> Result<()> {
         link(&Path::new("usr").join(name), &tree.join(name))?;
     }
     for (name, text) in [
-        ("passwd", "root:x:0:0:root:/root:/bin/bash\n"),
-        ("group", "root:x:0:\n"),
+        ("passwd", "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/false\n"),
+        ("group", "root:x:0:\nnogroup:x:65534:\n"),
         ("hostname", "lab\n"),
         ("hosts", "127.0.0.1 localhost lab\n"),
         ("os-release", "NAME=\"Flyball lab\"\nPRETTY_NAME=\"Flyball lab\"\nID=flyball-lab\n"),
@@ -352,7 +389,7 @@ fn is_of_use(path: &str) -> bool {
         "fs/overlayfs/",
         "fs/nls/",
     ];
-    const SINGLE: [&str; 19] = [
+    const SINGLE: [&str; 22] = [
         "drivers/block/virtio_blk",
         "drivers/block/loop",
         "drivers/block/brd",
@@ -369,6 +406,9 @@ fn is_of_use(path: &str) -> bool {
         "drivers/base/regmap/",
         "arch/x86/events/",
         "drivers/net/virtio_net",
+        "drivers/net/veth",
+        "net/sched/sch_netem",
+        "net/sched/sch_tbf",
         "net/core/failover",
         "drivers/net/net_failover",
         "drivers/thermal/",

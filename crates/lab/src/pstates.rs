@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 
 /// The tables that ship with the program: name and text.
-const SHIPPED: [(&str, &str); 2] = [
+const SHIPPED: [(&str, &str); 3] = [
     ("laptop-5", include_str!("../../../studies/machines/pstates/laptop-5.toml")),
     ("server-8", include_str!("../../../studies/machines/pstates/server-8.toml")),
+    ("server-9", include_str!("../../../studies/machines/pstates/server-9.toml")),
 ];
 
 /// Instructions a second that can be asked for. Below, one timer tick of the kernel (some 20,000 instructions) takes
@@ -273,7 +274,10 @@ mod tests {
     #[test]
     fn an_unknown_name_lists_the_shipped_ones_and_a_missing_file_names_its_path() {
         let error = load("laptop", Path::new("/study")).unwrap_err().to_string();
-        assert!(error.contains("`laptop`") && error.contains("`laptop-5`, `server-8`"), "{error}");
+        assert!(
+            error.contains("`laptop`") && error.contains("`laptop-5`, `server-8`, `server-9`"),
+            "{error}"
+        );
         let error = load("my.toml", Path::new("/nonexistent/study")).unwrap_err().to_string();
         assert!(error.contains("`/nonexistent/study/my.toml`"), "{error}");
     }

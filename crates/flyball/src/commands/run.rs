@@ -9,6 +9,7 @@ use crate::{places, put};
 use anyhow::Result;
 use domain::Study;
 use notebook::Notebook;
+use parse::study::StudyErrors;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -82,6 +83,22 @@ pub fn end(measured: &Measured, results: &Results) -> End {
 
 /// Reads a study file, and what it means.
 pub fn read_study(path: &Path) -> Result<(Study, String)> {
+    let text = read_text(path)?;
+    Ok((understood(parse::study::parse(&text), &path.display().to_string())?, text))
+}
+
+/// The same as the lab has it.
+pub fn read_study_for_lab(path: &Path) -> Result<(Study, String)> {
+    let text = read_text(path)?;
+    Ok((parse_study_for_lab(&text, &path.display().to_string())?, text))
+}
+
+/// What a study's text means in the lab; `shown` is the file's name in messages.
+pub fn parse_study_for_lab(text: &str, shown: &str) -> Result<Study> {
+    understood(parse::study::parse_for_lab(text), shown)
+}
+
+fn read_text(path: &Path) -> Result<String> {
     let shown = path.display();
     let mut bytes = Vec::new();
     File::open(path)
@@ -90,12 +107,11 @@ pub fn read_study(path: &Path) -> Result<(Study, String)> {
     let text = String::from_utf8(bytes).map_err(|e| {
         Usage(format!("cannot read the study `{shown}`: byte {} is not UTF-8", e.utf8_error().valid_up_to()))
     })?;
-    Ok((parse_study(&text, &shown.to_string())?, text))
+    Ok(text)
 }
 
-/// What a study's text means; `shown` is the file's name in messages.
-pub fn parse_study(text: &str, shown: &str) -> Result<Study> {
-    parse::study::parse(text).map_err(|errors| {
+fn understood(parsed: Result<Study, StudyErrors>, shown: &str) -> Result<Study> {
+    parsed.map_err(|errors| {
         let lines = errors.show(shown);
         Usage(format!("the study `{shown}` is wrong; nothing was run\n{}", lines.trim_end())).into()
     })

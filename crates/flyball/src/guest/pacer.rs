@@ -2,13 +2,15 @@
 //!
 //! What a program does before and after (fio links eighty libraries, and prints pages of JSON) would take minutes on
 //! a CPU of a few million instructions a second, and is not what is measured. fio is told to wait before it begins
-//! (`startdelay`), and is paced once it sleeps; it is done when its job processes are. Any other program is paced from
-//! its start to its end.
+//! (`startdelay`), and is paced once it sleeps; it is done when its job processes are. sysbench's clients are told to wait once
+//! they have connected (`start_delay`), and are paced once all of them sleep. Any other program is paced from its start to
+//! its end.
 
 use anyhow::{Context, Result};
-use domain::Timestamp;
-use domain::study::Tool;
+use domain::oltp::{Oltp, START_DELAY};
+use domain::study::{Tool, Workload};
 use domain::trial::Disturbance;
+use domain::{Nanos, Timestamp};
 use lab::acpi::CONTROL_PORT;
 use machine::{LocalMachine, Machine};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,15 +23,20 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// What fio waits between its preparation and its first request, in the guest's time, as its option.
-pub(super) const START_DELAY_OPTION: (&str, &str) = ("startdelay", "1s");
+const FIO_DELAY: (&str, &str) = ("startdelay", "1s");
 
-/// How often fio is looked at until it sleeps. Nothing is measured then, and the CPUs are not paced yet.
+/// What sysbench's clients wait, in the guest's time: the last has to sleep before the first wakes up, and an emulated CPU
+/// connects some twenty of them in a second.
+const CLIENT_DELAY: Nanos = Nanos::from_secs(1);
+const DELAY_FOR_EACH_CLIENT: Nanos = Nanos::from_millis(50);
+
+/// How often a workload is looked at until it sleeps. Nothing is measured then, and the CPUs are not paced yet.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// How often its jobs are looked for once the CPUs are paced, when a look costs them something.
 const PACED_LOOK: Duration = Duration::from_millis(100);
 
-/// A fio that has not begun to wait after so long never will; it is paced all the same.
+/// What has not begun to wait after so long never will; it is paced all the same.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long fio may take to make its jobs on the slowest CPU.
@@ -37,6 +44,38 @@ const JOB_PATIENCE: Duration = Duration::from_secs(60);
 
 /// nanosleep(2) and clock_nanosleep(2) on x86-64.
 const SLEEPS: [&str; 2] = ["35", "230"];
+
+/// How a workload's begin and end are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It sleeps before it begins, and its children do the work.
+    Fio,
+    /// So many of its threads sleep before they begin.
+    Sleepers(usize),
+    /// Nothing is known of it but its own begin and end.
+    Whole,
+}
+
+/// Makes a workload wait between its preparation and its work, where it can, and says what to look for.
+pub(super) fn make_wait(workload: &mut Workload) -> Kind {
+    let options = &mut workload.options;
+    match workload.tool {
+        Tool::Fio => {
+            let (name, value) = FIO_DELAY;
+            options.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+            Kind::Fio
+        }
+        Tool::Sysbench => {
+            let Ok(load) = Oltp::parse(options) else { return Kind::Whole };
+            let delay = CLIENT_DELAY.get() + DELAY_FOR_EACH_CLIENT.get() * u64::from(load.threads);
+            options
+                .entry(START_DELAY.to_owned())
+                .or_insert_with(|| format!("{}us", (delay / 1000).min(60_000_000)));
+            Kind::Sleepers(load.threads as usize)
+        }
+        Tool::Dd | Tool::Pgbench | Tool::Bonnie | Tool::Imported | Tool::Command { .. } => Kind::Whole,
+    }
+}
 
 /// Watches one workload.
 pub(super) struct Pacer(JoinHandle<Result<Paced>>);
@@ -51,21 +90,27 @@ pub(super) struct Paced {
 
 impl Pacer {
     /// Begins to watch a workload that has just been started. `device` is the target's block device.
-    pub(super) fn watch(tool: &Tool, pid: u32, device: Option<&str>) -> Self {
-        let waits = matches!(tool, Tool::Fio);
+    pub(super) fn watch(kind: Kind, pid: u32, device: Option<&str>) -> Self {
         let device = device.map(str::to_owned);
         Self(std::thread::spawn(move || {
             let before = requests(device.as_deref());
-            if waits {
-                wait_until_asleep(pid);
-            }
-            let unpaced = unpaced(before, requests(device.as_deref()));
+            let missed = match kind {
+                Kind::Fio => {
+                    wait_until(|| sleepers(&format!("/proc/{pid}/syscall")).map(|asleep| asleep == 1));
+                    None
+                }
+                Kind::Sleepers(threads) => {
+                    let seen = wait_until(|| sleeping_threads(pid).map(|asleep| asleep >= threads));
+                    (!seen).then(|| unpaced_start("the clients were never seen to wait all at once".into()))
+                }
+                Kind::Whole => None,
+            };
+            let unpaced = missed.or_else(|| unpaced(before, requests(device.as_deref())));
             let from = LocalMachine.now();
             write(1)?;
-            if waits {
-                wait_for_jobs(pid)
-            } else {
-                wait_for(pid, None)
+            match kind {
+                Kind::Fio => wait_for_jobs(pid),
+                Kind::Sleepers(_) | Kind::Whole => wait_for(pid, None),
             }
             write(0)?;
             Ok(Paced { from, unpaced })
@@ -96,19 +141,34 @@ fn requests(device: Option<&str>) -> Option<u64> {
 
 fn unpaced(before: Option<u64>, after: Option<u64>) -> Option<Disturbance> {
     let count = after?.checked_sub(before?).filter(|count| *count > 0)?;
-    let detail = format!("{count} requests were made before the CPUs were paced, and none may be");
-    Some(Disturbance { kind: "unpaced-start".into(), detail })
+    Some(unpaced_start(format!("{count} requests were made before the CPUs were paced, and none may be")))
 }
 
-fn wait_until_asleep(pid: u32) {
+fn unpaced_start(detail: String) -> Disturbance {
+    Disturbance { kind: "unpaced-start".into(), detail }
+}
+
+/// Looks until it is so twice running, and gives whether it was. Whoever is looked at is gone where there is no answer.
+fn wait_until(is_so: impl Fn() -> Option<bool>) -> bool {
     let deadline = Instant::now() + PATIENCE;
     let mut seen = 0;
     while seen < 2 && Instant::now() < deadline {
         std::thread::sleep(LOOK);
-        let Ok(call) = fs::read_to_string(format!("/proc/{pid}/syscall")) else { return };
-        let sleeps = call.split(' ').next().is_some_and(|number| SLEEPS.contains(&number));
-        seen = if sleeps { seen + 1 } else { 0 };
+        let Some(is_so) = is_so() else { return false };
+        seen = if is_so { seen + 1 } else { 0 };
     }
+    seen == 2
+}
+
+/// 1 where the thread of this `syscall` file sleeps, else 0.
+fn sleepers(file: &str) -> Option<usize> {
+    let call = fs::read_to_string(file).ok()?;
+    Some(call.split(' ').next().is_some_and(|number| SLEEPS.contains(&number)).into())
+}
+
+fn sleeping_threads(pid: u32) -> Option<usize> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    Some(tasks.filter_map(|task| sleepers(task.path().join("syscall").to_str()?)).sum())
 }
 
 /// Waits for the processes that fio makes for its jobs; where it makes none (`thread`), for fio itself.
@@ -200,4 +260,36 @@ pub(super) fn tell_states() -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(tool: Tool, options: &[(&str, &str)]) -> (Kind, Workload) {
+        let options = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let mut workload = Workload { name: "w".into(), tool, options };
+        (make_wait(&mut workload), workload)
+    }
+
+    #[test]
+    fn what_can_wait_is_told_to() {
+        let (kind, workload) = told(Tool::Fio, &[("rw", "read")]);
+        assert_eq!((kind, workload.options["startdelay"].as_str()), (Kind::Fio, "1s"));
+        for (threads, delay) in
+            [(1, Nanos::from_millis(1050)), (8, Nanos::from_millis(1400)), (4096, Nanos::from_secs(60))]
+        {
+            let (kind, workload) =
+                told(Tool::Sysbench, &[("test", "oltp_read_only"), ("threads", &threads.to_string())]);
+            assert_eq!(kind, Kind::Sleepers(threads));
+            assert_eq!(Oltp::parse(&workload.options).unwrap().start_delay, delay);
+        }
+        assert_eq!(told(Tool::Pgbench, &[]).0, Kind::Whole);
+    }
+
+    #[test]
+    fn a_delay_that_a_study_has_stays() {
+        let (_, workload) = told(Tool::Sysbench, &[("test", "oltp_read_only"), ("start_delay", "5s")]);
+        assert_eq!(workload.options[START_DELAY], "5s");
+    }
 }

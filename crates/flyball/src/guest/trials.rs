@@ -2,12 +2,11 @@
 
 use super::agent::{beat, beating};
 use super::files;
-use super::pacer::{self, Pacer};
+use super::pacer::{self, Kind, Pacer};
 use super::timers::Governors;
 use anyhow::{Context, Result, bail};
 use domain::plan::{Cell as PlanCell, CellId, Plan};
 use domain::rng::Seed;
-use domain::study::Tool;
 use domain::trial::{Provenance, Run, RunId, TrialKey};
 use lab::guest::{Opening, Reply, Request, receive, send};
 use machine::{Ledger, LocalMachine, Machine};
@@ -30,8 +29,8 @@ const STATE: &str = "/run/flyball/state";
 /// Opens a study, and measures its cells as they are asked for.
 pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
     let machine = LocalMachine;
-    let study =
-        parse::study::parse(&opening.study).map_err(|e| anyhow::anyhow!("cannot read the study: {e}"))?;
+    let study = parse::study::parse_for_lab(&opening.study)
+        .map_err(|e| anyhow::anyhow!("cannot read the study: {e}"))?;
     let mut plan = Plan::new(study, Seed(opening.seed))?;
     // The measure is the same for all cells.
     if let Some(mut any) = plan.cells.first().cloned() {
@@ -96,9 +95,9 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn trial(&self, port: &mut File, host: &mut Host<'_, '_>, key: &TrialKey) -> Result<()> {
-        let cell = self.cell(key)?;
+        let (cell, kind) = self.cell(key)?;
         let (unmeasured, is_measured) = mpsc::channel();
-        self.watch.expect(self.opening.paced.then(|| cell.workload.tool.clone()), unmeasured);
+        self.watch.expect(kind, unmeasured);
         let mut staging = self.folder.begin(key)?;
         let raw = staging.raw_dir();
         let done = {
@@ -141,19 +140,16 @@ impl Bench<'_> {
         Ok(send(port, &Reply::Measured { paced_from_ns }, &[])?)
     }
 
-    /// A cell as this machine has to run it.
-    fn cell(&self, key: &TrialKey) -> Result<PlanCell> {
+    /// A cell as this machine has to run it, and how it is paced, where it is.
+    fn cell(&self, key: &TrialKey) -> Result<(PlanCell, Option<Kind>)> {
         let Some(cell) = self.plan.cells.iter().find(|cell| cell.id == key.cell) else {
             bail!("the study has no cell `{}`", key.cell);
         };
         let mut cell = cell.clone();
         lab::dilation::stretch(&mut cell, &mut self.plan.study.measure.clone(), self.opening.dilation);
         self.governors.complete(&mut cell);
-        if self.opening.paced && matches!(cell.workload.tool, Tool::Fio) {
-            let (name, value) = pacer::START_DELAY_OPTION;
-            cell.workload.options.entry(name.to_owned()).or_insert_with(|| value.to_owned());
-        }
-        Ok(cell)
+        let kind = self.opening.paced.then(|| pacer::make_wait(&mut cell.workload));
+        Ok((cell, kind))
     }
 
     fn trace_start(&self, key: &TrialKey) -> Result<Option<domain::Timestamp>> {
@@ -165,16 +161,16 @@ impl Bench<'_> {
 
 /// The pacer of the workload that runs, if any.
 struct Watch {
-    now: RefCell<(Option<Tool>, Option<Pacer>)>,
+    now: RefCell<(Option<Kind>, Option<Pacer>)>,
     /// Dropped when the workload begins. Until then the guest says that it is alive: what an earlier trial has written may
     /// take minutes to reach a slow disk.
     unmeasured: RefCell<Option<Sender<()>>>,
 }
 
 impl Watch {
-    /// The next workload is this tool, and to be paced.
-    fn expect(&self, tool: Option<Tool>, unmeasured: Sender<()>) {
-        self.now.borrow_mut().0 = tool;
+    /// The next workload is of this kind, and to be paced.
+    fn expect(&self, kind: Option<Kind>, unmeasured: Sender<()>) {
+        self.now.borrow_mut().0 = kind;
         self.unmeasured.replace(Some(unmeasured));
     }
 
@@ -185,7 +181,7 @@ impl Watch {
     fn begin(&self, pid: u32, target: Option<&Target>) {
         self.stop_beating();
         let mut now = self.now.borrow_mut();
-        now.1 = now.0.take().map(|tool| Pacer::watch(&tool, pid, target.and_then(Target::device)));
+        now.1 = now.0.take().map(|kind| Pacer::watch(kind, pid, target.and_then(Target::device)));
     }
 
     fn end(&self) -> Result<Option<pacer::Paced>> {

@@ -27,8 +27,10 @@ const MOST_LINES: usize = 256;
 
 pub(super) fn read(node: &Node) -> Option<Lab> {
     let section = node.section()?;
+    // The last three are read with the study's own, where nothing stood against that.
     section.only(&[
         "kernel", "vcpus", "memory", "dilation", "pstates", "modules", "prepare", "work", "disk", "link",
+        "workload", "factor", "measure",
     ]);
     let default = Lab::default();
     // Every value is read before any is given up, so that all their problems are seen.

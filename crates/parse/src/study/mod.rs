@@ -9,6 +9,7 @@
 mod check;
 mod error;
 mod factor;
+mod in_lab;
 mod lab;
 mod measure;
 mod node;
@@ -45,11 +46,25 @@ const LOOP_MULTIPLE: Bytes = Bytes::from_kib(4);
 /// A bound on names, which become parts of file names and columns of tables.
 const MOST_NAME_CHARS: usize = 64;
 
-/// Reads a study file.
+/// Reads a study file, as every machine but the lab has it. What the lab has otherwise is checked all the same.
 ///
 /// # Errors
 /// Everything that is wrong with it; see [`StudyErrors`].
 pub fn parse(text: &str) -> Result<Study, StudyErrors> {
+    Ok(parse_both(text)?.0)
+}
+
+/// The same as the lab has it: with what `[lab]` changes.
+///
+/// # Errors
+/// Likewise.
+pub fn parse_for_lab(text: &str) -> Result<Study, StudyErrors> {
+    let (study, in_the_lab) = parse_both(text)?;
+    Ok(in_the_lab.unwrap_or(study))
+}
+
+/// The study, and the lab's where that differs.
+fn parse_both(text: &str) -> Result<(Study, Option<Study>), StudyErrors> {
     let problems = Problems::of(text);
     if text.len() as u64 > MOST_STUDY.get() {
         let size = Bytes::new(text.len() as u64);
@@ -65,8 +80,15 @@ pub fn parse(text: &str) -> Result<Study, StudyErrors> {
         add_syntax_errors(&problems, &syntax_errors);
         return problems.settle(None);
     }
-    let study = read(&Section::root(document.get_ref(), &problems));
-    problems.settle(study)
+    let mut document = document.into_inner();
+    let changed = in_lab::split(&mut document, &problems);
+    let study = read(&Section::root(&document, &problems));
+    // What is wrong with both is said once.
+    let in_the_lab = match &changed {
+        Some(changed) if problems.is_empty() => read(&Section::root(changed, &problems)),
+        _ => None,
+    };
+    problems.settle(study.map(|study| (study, in_the_lab)))
 }
 
 /// One error a line: what follows on a line is mostly the echo of its first.

@@ -1,4 +1,4 @@
--- What Flyball adds to a test of sysbench's: warming, bursts, and a pause after each transaction. It stands behind the line that
+-- What Flyball adds to a test of sysbench's: warming, bursts, a pause after each transaction, and one before the first. It stands behind the line that
 -- loads the test.
 --
 -- Bursts begin where the monotonic clock is a multiple of the period, so that all threads agree without a word. Waiting for one
@@ -17,6 +17,7 @@ local MONOTONIC, ABSOLUTE = 1, 1
 sysbench.cmdline.options.burst_period_us = {"From one burst's beginning to the next one's, 0: no bursts", 0}
 sysbench.cmdline.options.burst_us = {"How long a burst lasts", 0}
 sysbench.cmdline.options.think_us = {"Pause after each transaction", 0}
+sysbench.cmdline.options.start_delay_us = {"Pause before the first transaction", 0}
 
 local function now_us()
    local time = ffi.new("flyball_time")
@@ -27,6 +28,15 @@ end
 local function sleep_until(us)
    local time = ffi.new("flyball_time", math.floor(us / 1e6), math.floor((us % 1e6) * 1e3))
    while ffi.C.flyball_sleep(MONOTONIC, ABSOLUTE, time, nil) ~= 0 do end
+end
+
+-- sysbench's clock starts once all threads have come back from here.
+local connect = thread_init
+
+function thread_init()
+   connect()
+   local delay = tonumber(sysbench.opt.start_delay_us)
+   if delay > 0 then sleep_until(now_us() + delay) end
 end
 
 -- Waits until a burst is on, and gives its number.

@@ -1,6 +1,6 @@
 //! sysbench 1.0's OLTP tests (its `README.md`), on a server that Flyball has started.
 //!
-//! Bursts and pauses are those of a script of ours ([`crate::server`]), for sysbench has none; rates then count the time alone
+//! Bursts, pauses and a wait before the first transaction are those of a script of ours ([`crate::server`]), for sysbench has none; rates then count the time alone
 //! that has a burst on, or a transaction of it under way.
 
 use super::{Driver, Invocation, Job};
@@ -36,7 +36,7 @@ fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
     let access = job.server.unwrap_or(&planned);
     let mut argv = access.prefix.clone();
     argv.push("sysbench".into());
-    let is_ours = load.bursts.is_some() || load.think > Nanos::ZERO;
+    let is_ours = load.bursts.is_some() || load.think.max(load.start_delay) > Nanos::ZERO;
     argv.push(if is_ours {
         access.folder.join(script_name(load.test)).display().to_string()
     } else {
@@ -58,6 +58,7 @@ fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
         argv.push(format!("--burst-period-us={}", us(period)));
         argv.push(format!("--burst-us={}", us(on)));
         argv.push(format!("--think-us={}", us(load.think)));
+        argv.push(format!("--start-delay-us={}", us(load.start_delay)));
     }
     argv.extend(["--report-interval=1", "--percentile=95", "--histogram=on", "run"].map(str::to_owned));
     Ok(Invocation { argv, folder: Some(job.raw.to_owned()) })
@@ -131,7 +132,7 @@ mod tests {
                 ("network_delay", "100us"),
             ],
             expect![
-                "nsenter --net=CLIENT -- sysbench SERVER/flyball_oltp_point_select.lua --db-driver=pgsql --pgsql-user=flyball --pgsql-db=postgres --pgsql-port=5432 --pgsql-host=198.18.0.1 --tables=1 --table-size=10000 --threads=1 --time=10 --events=0 --rand-type=special --burst-period-us=100000 --burst-us=20000 --think-us=0 --report-interval=1 --percentile=95 --histogram=on run"
+                "nsenter --net=CLIENT -- sysbench SERVER/flyball_oltp_point_select.lua --db-driver=pgsql --pgsql-user=flyball --pgsql-db=postgres --pgsql-port=5432 --pgsql-host=198.18.0.1 --tables=1 --table-size=10000 --threads=1 --time=10 --events=0 --rand-type=special --burst-period-us=100000 --burst-us=20000 --think-us=0 --start-delay-us=0 --report-interval=1 --percentile=95 --histogram=on run"
             ],
         );
     }

@@ -5,19 +5,20 @@ use super::bed::Bed;
 use super::start::{self, Workshop};
 use crate::args::{Global, LabRun};
 use crate::commands::gate;
-use crate::commands::run::{conclude, parse_study, read_study};
-use crate::course::{self, Course, Ended};
+use crate::commands::run::{conclude, parse_study_for_lab, read_study_for_lab};
+use crate::course::{self, Course, Ended, NotMade};
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
 use crate::measuring::{Begin, Measured, RunOrder, run_folder};
-use crate::{places, preflight};
+use crate::{machines, places, preflight};
 use anyhow::Result;
 use domain::Study;
-use domain::plan::Plan;
+use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
 use domain::trial::Provenance;
 use machine::{LocalMachine, Machine};
 use notebook::{Notebook, RunFolder};
+use std::path::Path;
 
 /// Runs a study in lab machines.
 pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
@@ -27,7 +28,7 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
     let plan = Plan::new(study.clone(), Seed(0))?;
     preflight::in_the_lab(&plan)?;
     preflight::for_tools(&plan)?;
-    let workshop = Workshop::new(study.lab.clone(), &start::home(Some(&file)))?;
+    let workshop = Workshop::new(study.lab.clone(), start::flavour(&study), &start::home(Some(&file)))?;
     if arguments.dry_run {
         return super::dry_run::show(&workshop, study, arguments.seed);
     }
@@ -47,7 +48,8 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
         identity: &identity,
     };
     let mut folder = run_folder(&order, &notebook, &inventory)?;
-    let ended = measure(&mut bed, study, &text, &folder, &interrupt);
+    let home = start::home(Some(&file));
+    let ended = measure(&mut bed, study, &text, &folder, &home, &interrupt);
     for log in bed.end() {
         folder.keep_log(&log.name, &log.text)?;
     }
@@ -64,6 +66,7 @@ fn measure(
     study: Study,
     text: &str,
     folder: &RunFolder,
+    home: &Path,
     interrupt: &Interrupt,
 ) -> Result<Ended> {
     let plan = Plan::new(study, folder.run().seed)?;
@@ -73,13 +76,27 @@ fn measure(
     }
     bed.open(&plan, text, folder.run());
     let course = Course { plan: &plan, folder, interrupt, limit: None, ground: &|| Ok(()) };
-    course.measure_all(&mut schedule, before, &mut |cell, key, staging| bed.trial(cell, key, staging))
+    course.measure_all(&mut schedule, before, &mut |cell, key, staging| match unlike(&plan.study, cell, home)
+    {
+        Some(why) => Err(NotMade::Unsupported(why)),
+        None => bed.trial(cell, key, staging),
+    })
+}
+
+/// Why a lab machine cannot be the one that a level of this cell is about. The machine of `[sim]` is the simulation's alone.
+fn unlike(study: &Study, cell: &Cell, home: &Path) -> Option<String> {
+    let levels = study.factors.iter().flat_map(|factor| {
+        let chosen = cell.levels.get(&factor.name);
+        factor.levels.iter().filter(move |level| Some(&level.name) == chosen)
+    });
+    let machines = levels.filter_map(|level| level.machine.as_deref());
+    machines.filter_map(|machine| machines::unlike_the_lab(machine, home)).next()
 }
 
 /// The study, with the kernels that were asked for: one is the machine's, several are a factor. What is added is added
 /// to the text, so that what the notebook keeps says all of it.
 fn read(arguments: &LabRun) -> Result<(Study, String)> {
-    let (mut study, text) = read_study(&arguments.study)?;
+    let (mut study, text) = read_study_for_lab(&arguments.study)?;
     let kernels = &arguments.kernels;
     if kernels.is_empty() {
         return Ok((study, text));
@@ -100,6 +117,6 @@ fn read(arguments: &LabRun) -> Result<(Study, String)> {
         text.trim_end(),
         list.join(", ")
     );
-    let study = parse_study(&text, &format!("{} with --kernel", arguments.study.display()))?;
+    let study = parse_study_for_lab(&text, &format!("{} with --kernel", arguments.study.display()))?;
     Ok((study, text))
 }

@@ -2,13 +2,13 @@
 
 use super::loaded::{Attached, Loaded};
 use crate::args::{LabMachine, LabShell};
-use crate::commands::run::read_study;
+use crate::commands::run::read_study_for_lab;
 use crate::exit::{Busy, Usage};
 use crate::measuring::fresh_seed;
 use crate::places;
 use ::lab::calibrate::{self, Fit};
 use ::lab::guest::{Reply, Request};
-use ::lab::image::{self, Image};
+use ::lab::image::{self, Flavour, Image};
 use ::lab::kernel::Kernels;
 use ::lab::pacing;
 use ::lab::vm::{PStatesSpec, Spec, Vm};
@@ -16,6 +16,7 @@ use ::lab::{Error, KeptDisks};
 use anyhow::{Context, Result, bail};
 use domain::lab::{Dilation, Lab, LabDisk};
 use domain::rng::Seed;
+use domain::study::{Study, Tool};
 use domain::units::Bytes;
 use machine::{LocalMachine, Machine};
 use std::path::{Path, PathBuf};
@@ -42,6 +43,7 @@ pub struct Workshop {
     /// What is random about its machines: where platters stand, and what a power cut leaves.
     seed: Seed,
     kernels: Kernels,
+    flavour: Flavour,
     images: PathBuf,
     sockets: PathBuf,
     program: PathBuf,
@@ -58,7 +60,7 @@ pub struct Running {
 
 impl Workshop {
     /// For this machine. `home` is the folder of the study, from which its files are named.
-    pub fn new(lab: Lab, home: &Path) -> Result<Self> {
+    pub fn new(lab: Lab, flavour: Flavour, home: &Path) -> Result<Self> {
         let cache = places::cache()?;
         let program = std::env::current_exe()
             .context("cannot find this program's own file, to put it into the guest")?;
@@ -68,6 +70,7 @@ impl Workshop {
             kept: None,
             seed: Seed(0),
             kernels: Kernels::new(&cache.join("kernels")),
+            flavour,
             images: cache.join("images"),
             sockets: cache.join("sockets"),
             program,
@@ -110,7 +113,7 @@ impl Workshop {
             Some(wanted) => self.kernels.get(wanted, &mut talk)?,
             None => self.kernels.get_default(&mut talk)?,
         };
-        Ok(image::make(&self.images, &kernel, &self.program, &mut talk)?)
+        Ok(image::make(&self.images, &kernel, &self.program, self.flavour, &mut talk)?)
     }
 
     /// How many times slower the machine is than the one that it stands for.
@@ -205,16 +208,26 @@ impl Workshop {
 
 /// The machine that `lab shell` and `lab exec` want.
 pub fn workshop(arguments: &LabShell) -> Result<Workshop> {
-    let lab = match &arguments.study {
-        Some(file) => read_study(file)?.0.lab,
-        None => Lab::default(),
+    let (lab, flavour) = match &arguments.study {
+        Some(file) => {
+            let study = read_study_for_lab(file)?.0;
+            let flavour = flavour(&study);
+            (study.lab, flavour)
+        }
+        None => (Lab::default(), Flavour::Plain),
     };
     let lab = with_options(lab, &arguments.machine)?;
-    let mut workshop = Workshop::new(lab, &home(arguments.study.as_deref()))?;
+    let mut workshop = Workshop::new(lab, flavour, &home(arguments.study.as_deref()))?;
     if let Some(folder) = &arguments.keep_disks {
         workshop.keep_disks(folder, arguments.seed)?;
     }
     Ok(workshop)
+}
+
+/// What a guest needs to have for a study.
+pub fn flavour(study: &Study) -> Flavour {
+    let asks = study.workloads.iter().any(|workload| matches!(workload.tool, Tool::Sysbench | Tool::Pgbench));
+    if asks { Flavour::Databases } else { Flavour::Plain }
 }
 
 /// What was typed wins over what a study says.
