@@ -4,6 +4,7 @@
 //! anybody's. Disks that somebody asked to keep are touched by that somebody's commands alone.
 
 mod agent;
+mod disks;
 mod files;
 mod pacer;
 mod timers;
@@ -26,12 +27,13 @@ const MOUNTS: [(&str, &str, &str); 8] = [
     ("debugfs", "/sys/kernel/debug", ""),
 ];
 
-/// Modules that every guest has: the port to the host, the console, frequency policy, and what storage is built of. One
-/// that a kernel lacks is passed over; what needs it then says so.
-const MODULES: [&str; 12] = [
+/// Modules of the modelled disks. The first is what the others stand on.
+const DISK_MODULES: [&str; 3] = ["scsi_mod", "virtio_scsi", "sd_mod"];
+
+/// Modules that every guest has beside them: the port to the host, the console, frequency policy, and what storage is
+/// built of. One that a kernel lacks is passed over; what needs it then says so.
+const MODULES: [&str; 10] = [
     "virtio_console",
-    "virtio_scsi",
-    "sd_mod",
     "acpi-cpufreq",
     "cpufreq_ondemand",
     "cpufreq_conservative",
@@ -63,6 +65,13 @@ fn boot() -> Result<()> {
             bail!("cannot mount /proc");
         }
     }
+    let [first, others @ ..] = DISK_MODULES;
+    load(first)?;
+    disks::hold()?;
+    for module in others {
+        load(module)?;
+    }
+    disks::name()?;
     for module in MODULES {
         // One that a kernel lacks is missed by whoever needs it, who then says so.
         let _ = load(module);

@@ -43,7 +43,6 @@ pub struct Workshop {
     seed: Seed,
     kernels: Kernels,
     images: PathBuf,
-    sockets: PathBuf,
     program: PathBuf,
     qemu: Option<PathBuf>,
 }
@@ -69,7 +68,6 @@ impl Workshop {
             seed: Seed(0),
             kernels: Kernels::new(&cache.join("kernels")),
             images: cache.join("images"),
-            sockets: cache.join("sockets"),
             program,
             qemu: places::qemu(),
         })
@@ -168,7 +166,7 @@ impl Workshop {
     /// Starts a machine, and prepares it as the study asks.
     pub fn start(&self, image: &Image, console: bool, interrupt: &AtomicBool) -> Result<Running> {
         let kept = self.kept.as_ref();
-        let mut disks = self.loaded.attach(&self.lab, kept, &self.sockets, self.dilation(), self.seed)?;
+        let mut disks = self.loaded.attach(&self.lab, kept, self.dilation(), self.seed)?;
         let mut spec = self.spec(image, console);
         spec.disks = disks.take_ends();
         let mut vm = Vm::start(spec, interrupt)?;
