@@ -6,26 +6,47 @@
 
 use anyhow::{Context, Result};
 use std::fs;
+use std::path::Path;
 
 const AUTOMATIC: &str = "/sys/bus/scsi/drivers_autoprobe";
 const PROBE: &str = "/sys/bus/scsi/drivers_probe";
 const DEVICES: &str = "/sys/bus/scsi/devices";
+const SCAN: &str = "/sys/module/scsi_mod/parameters/scan";
+const HOSTS: &str = "/sys/class/scsi_host";
 
-/// Until [`name`], the kernel probes no disk that it finds.
-pub(super) fn hold() -> Result<()> {
-    fs::write(AUTOMATIC, "0").with_context(|| format!("cannot write `{AUTOMATIC}`"))
-}
-
-/// Has the disks that were found probed, in the order of their addresses; what comes later is probed when it comes.
-pub(super) fn name() -> Result<()> {
-    let entries = fs::read_dir(DEVICES).with_context(|| format!("cannot list `{DEVICES}`"))?;
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut disks: Vec<([u32; 4], String)> = names.filter_map(|name| Some((address(&name)?, name))).collect();
+/// Has the controllers' modules loaded, and gives the disks their names in the order of the controllers. What comes later is
+/// found and probed when it comes.
+pub(super) fn name_in_order(load_modules: impl FnOnce()) -> Result<()> {
+    let knows_scsi = Path::new(AUTOMATIC).exists() && Path::new(SCAN).exists();
+    if !knows_scsi {
+        load_modules();
+        return Ok(());
+    }
+    let as_usual = fs::read_to_string(SCAN).with_context(|| format!("cannot read `{SCAN}`"))?;
+    write(SCAN, "manual")?;
+    write(AUTOMATIC, "0")?;
+    load_modules();
+    for host in names(HOSTS)? {
+        // A controller has one disk. To ask for 255 others would take a second on a busy host, for each.
+        write(&format!("{HOSTS}/{host}/scan"), "0 0 0")?;
+    }
+    let mut disks: Vec<([u32; 4], String)> =
+        names(DEVICES)?.into_iter().filter_map(|name| Some((address(&name)?, name))).collect();
     disks.sort_unstable();
     for (_, disk) in disks {
-        fs::write(PROBE, &disk).with_context(|| format!("cannot have the disk {disk} probed"))?;
+        write(PROBE, &disk)?;
     }
-    fs::write(AUTOMATIC, "1").with_context(|| format!("cannot write `{AUTOMATIC}`"))
+    write(AUTOMATIC, "1")?;
+    write(SCAN, as_usual.trim())
+}
+
+fn names(folder: &str) -> Result<Vec<String>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot list `{folder}`"))?;
+    Ok(entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
+}
+
+fn write(file: &str, value: &str) -> Result<()> {
+    fs::write(file, value).with_context(|| format!("cannot write `{value}` to `{file}`"))
 }
 
 /// Host, channel, target and unit of `0:0:0:0`; none for a host's or a target's own entry.

@@ -27,8 +27,9 @@ const MOUNTS: [(&str, &str, &str); 8] = [
     ("debugfs", "/sys/kernel/debug", ""),
 ];
 
-/// Modules of the modelled disks. The first is what the others stand on.
-const DISK_MODULES: [&str; 3] = ["scsi_mod", "virtio_scsi", "sd_mod"];
+/// Modules of the modelled disks, and what they stand on.
+const SCSI: &str = "scsi_mod";
+const DISK_MODULES: [&str; 2] = ["virtio_scsi", "sd_mod"];
 
 /// Modules that every guest has beside them: the port to the host, the console, frequency policy, and what storage is
 /// built of. One that a kernel lacks is passed over; what needs it then says so.
@@ -65,17 +66,11 @@ fn boot() -> Result<()> {
             bail!("cannot mount /proc");
         }
     }
-    let [first, others @ ..] = DISK_MODULES;
-    load(first)?;
-    disks::hold()?;
-    for module in others {
-        load(module)?;
-    }
-    disks::name()?;
-    for module in MODULES {
-        // One that a kernel lacks is missed by whoever needs it, who then says so.
-        let _ = load(module);
-    }
+    // A module that a kernel lacks is missed by whoever needs it, who then says so.
+    let load_all = |modules: &[&str]| modules.iter().for_each(|module| drop(load(module)));
+    load_all(&[SCSI]);
+    disks::name_in_order(|| load_all(&DISK_MODULES))?;
+    load_all(&MODULES);
     // Its folder comes with its module. Hosts have it mounted by systemd.
     mount("configfs", "/sys/kernel/config", "")?;
     rustix::system::sethostname(b"lab").context("cannot set the host's name")?;

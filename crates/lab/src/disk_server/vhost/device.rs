@@ -17,8 +17,8 @@ use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, Mmap
 /// A guest's memory, mapped here.
 pub(super) type Memory = Arc<GuestMemoryMmap>;
 
-/// Queues of a disk at most: one for each CPU that a lab machine can have, and the two that every controller has.
-const MOST_QUEUES: usize = 66;
+/// Queues of a disk at most: one for each CPU of its machine, and the two that every controller has.
+const MOST_QUEUES: usize = 256;
 
 /// Requests that a queue holds at most.
 const MOST_REQUESTS: u16 = 1024;
