@@ -541,10 +541,6 @@ const LOADS: [Load; 8] = [
 /// By how much fio may differ from the prediction.
 const DISK_TOLERANCE: f64 = 0.05;
 
-/// A gap that was known while guests reached their disks over NBD, and was not measured since: deep cached random writes to an SSD
-/// were 8% slow in a guest, at a dilation of 400 as at 1500. No more than that may it be.
-const KNOWN_GAP: (&str, &str, f64) = ("samsung-850-evo", "randwrite-32", 0.10);
-
 /// A disk, the dilation that it is served with, and how long each kind of load runs, in its own time.
 struct Disk {
     model: &'static str,
@@ -701,9 +697,7 @@ fn compare(lab: &Lab, disk: &Disk, load: &Load, waited: f64) -> Option<String> {
         Nanos::new(served.late.get() / served.requests.max(1)),
     );
     println!("{text}");
-    let (known_model, known_load, known_gap) = KNOWN_GAP;
-    let is_known = (disk.model, name.as_str()) == (known_model, known_load);
-    if off(trial).abs() <= if is_known { known_gap } else { DISK_TOLERANCE } {
+    if off(trial).abs() <= DISK_TOLERANCE {
         return None;
     }
     if trial.validity != Validity::Valid || waited > MOST_WAITED {

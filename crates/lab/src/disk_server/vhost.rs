@@ -239,12 +239,11 @@ impl Door for Port {
 
     fn serve(&mut self, ready: &[PollFlags], now: Nanos, drives: &mut Drives<Ticket>) {
         let Some((said, kicked)) = ready.split_first() else { return };
-        for index in 0..kicked.len().min(self.kicks.len()) {
-            if !kicked[index].is_empty() {
-                // Whatever it counts: what is there is taken.
-                let _ = rustix::io::read(&*self.kicks[index].event, &mut [0; 8]);
-                self.take_requests(self.kicks[index].ring, now, drives);
-            }
+        for (index, flags) in kicked.iter().enumerate() {
+            let Some(kick) = self.kicks.get(index).filter(|_| !flags.is_empty()) else { continue };
+            // Whatever it counts: what is there is taken.
+            let _ = rustix::io::read(&*kick.event, &mut [0; 8]);
+            self.take_requests(kick.ring, now, drives);
         }
         if !said.is_empty() {
             self.hear(drives);
