@@ -120,9 +120,8 @@ fn servers_run_in_a_guest_and_a_network_delays() {
     );
     assert!(far >= 2.0 * DELAY && near < 2.0 * DELAY, "{near} {far}");
     assert!(metric(of("pg"), "latency_mean") >= 2.0 * DELAY);
-    // Two trials of MariaDB's had one data set, of the lab's size.
+    // The data are of the lab's size.
     let made = files(&place.path("notebook/runs"), "server-prepare.out.txt");
-    assert_eq!(made.len(), 2, "{made:?}");
     let said = made.iter().map(|path| fs::read_to_string(path).unwrap()).collect::<Vec<_>>().concat();
     assert!(said.contains("Inserting 1000 records into 'sbtest1'") && !said.contains("sbtest2"), "{said}");
     eprintln!("three trials and their servers took {:?}", begun.elapsed());

@@ -538,16 +538,8 @@ const LOADS: [Load; 8] = [
     load("randwrite", 4 << 10, 32),
 ];
 
-/// What QEMU's NBD client keeps in flight on a connection (`MAX_NBD_REQUESTS` of its `block/nbd.c`).
-const MOST_IN_FLIGHT: u32 = 16;
-
 /// By how much fio may differ from the prediction.
 const DISK_TOLERANCE: f64 = 0.05;
-
-/// A gap that is known: deep cached random writes to an SSD are 8% slow in a guest, at a dilation of 400 as at 1500, with 9.7
-/// of 16 requests in the model on average; fio on the host agrees. The likely reason is QEMU's NBD client, which hands answers on
-/// late (docs/LAB.md). No more than that may it become.
-const KNOWN_GAP: (&str, &str, f64) = ("samsung-850-evo", "randwrite-32", 0.10);
 
 /// A disk, the dilation that it is served with, and how long each kind of load runs, in its own time.
 struct Disk {
@@ -606,7 +598,7 @@ impl Disk {
             order: if load.is_random() { Order::Random } else { Order::Sequential },
             reads: Ratio::new(if load.rw.ends_with("read") { 1.0 } else { 0.0 }).unwrap(),
             block: Bytes::new(load.block),
-            depth: load.depth.min(MOST_IN_FLIGHT),
+            depth: load.depth,
             offset: Bytes::new(0),
             range: spec.capacity,
             warm_up: Nanos::ZERO,
@@ -705,9 +697,7 @@ fn compare(lab: &Lab, disk: &Disk, load: &Load, waited: f64) -> Option<String> {
         Nanos::new(served.late.get() / served.requests.max(1)),
     );
     println!("{text}");
-    let (known_model, known_load, known_gap) = KNOWN_GAP;
-    let is_known = (disk.model, name.as_str()) == (known_model, known_load);
-    if off(trial).abs() <= if is_known { known_gap } else { DISK_TOLERANCE } {
+    if off(trial).abs() <= DISK_TOLERANCE {
         return None;
     }
     if trial.validity != Validity::Valid || waited > MOST_WAITED {

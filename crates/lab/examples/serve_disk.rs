@@ -4,7 +4,7 @@
 
 use domain::rng::Seed;
 use domain::units::Bytes;
-use lab::disk_server::{Backing, DiskServer, ServedDisk, load};
+use lab::disk_server::{Backing, DiskServer, Reach, ServedDisk, load};
 use std::error::Error;
 use std::io::Read;
 use std::path::Path;
@@ -21,7 +21,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         link: None,
         backing: Backing::Memory(Bytes::from_mib(8192)),
     };
-    let server = DiskServer::start(vec![disk], Vec::new(), Path::new(folder), dilation.parse()?, Seed(1))?;
+    let server =
+        DiskServer::start(vec![disk], Vec::new(), Reach::Nbd(Path::new(folder)), dilation.parse()?, Seed(1))?;
     println!("nbd+unix:///?socket={}", server.socket("disk").ok_or("the disk has no socket")?.display());
     std::io::stdin().read_to_end(&mut Vec::new())?;
     println!("{:#?}\n{}", server.take_account(), server.take_complaints().join("\n"));

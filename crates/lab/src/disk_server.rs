@@ -1,7 +1,8 @@
-//! Modelled disks: an NBD server that delays each request by a disk model.
+//! Modelled disks: a block server that delays each request by a disk model.
 //!
-//! Each disk has a unix socket of its own, on which QEMU (or fio, or nbdinfo) finds one export. A request's data is
-//! read or stored when it arrives; the model (`sim::disk`) says when it is done; the answer is sent at that moment,
+//! A disk is reached in one of two ways ([`Reach`]). QEMU has a vhost-user connection to each, which its guest takes for a
+//! SCSI disk; what runs on this host (fio, nbdinfo) finds an NBD export on a unix socket. A request's data is read or
+//! stored when it arrives; the model (`sim::disk`) says when it is done; the answer is sent at that moment,
 //! multiplied by the machine's time dilation. Deadlines are absolute, so that being late once does not add up. How
 //! late answers are is counted for each disk ([`DiskServer::take_account`]), and bounds a trial ([`judge`]).
 //!
@@ -12,35 +13,43 @@
 //! A disk that is kept ([`Backing::Kept`]) has a volatile write cache: the end of the server is a power cut, after which
 //! what was flushed is in its file, and of the rest whatever the seed says.
 
+mod clients;
 mod clock;
 mod connection;
 mod kept;
+mod model;
 mod nbd;
 mod region;
+mod scsi;
 mod serving;
 mod shipped;
 mod store;
+mod vhost;
+mod virtio_scsi;
 
 pub use shipped::{LoadError, SHIPPED_DISKS, SHIPPED_LINKS, load, load_link};
 
+use clients::Clients;
 use clock::Scale;
 use domain::lab::DiskService;
 use domain::rng::Seed;
 use domain::time::Nanos;
 use domain::trial::Disturbance;
 use domain::units::Bytes;
+use model::{Drive, Drives, Geometry};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
-use serving::{Group, Seat};
+use serving::{Door, Group};
 use sim::disk::{Bank, DiskSpec, LinkSpec, SpecError};
 use std::collections::{BTreeMap, VecDeque};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use store::{Shape, Store};
 use thiserror::Error;
+use vhost::Port;
 
 /// A disk to serve.
 #[derive(Clone, Debug)]
@@ -75,6 +84,16 @@ pub struct ServedLink {
     pub name: String,
     /// Its model.
     pub spec: LinkSpec,
+}
+
+/// How disks are reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach<'a> {
+    /// Each over a connection that is made already: QEMU gets the other end ([`DiskServer::take_end`]), as that of a
+    /// `vhost-user-scsi-pci`.
+    VhostUser,
+    /// Each by NBD, on a socket in this folder, which must be there ([`DiskServer::socket`]).
+    Nbd(&'a Path),
 }
 
 /// Why disks could not be served.
@@ -116,6 +135,7 @@ pub enum DiskServerError {
 #[derive(Debug)]
 pub struct DiskServer {
     sockets: BTreeMap<String, PathBuf>,
+    ends: BTreeMap<String, OwnedFd>,
     files: Vec<PathBuf>,
     /// By the disk's number in the study.
     accounts: BTreeMap<usize, Arc<Mutex<DiskService>>>,
@@ -132,15 +152,14 @@ type Complaints = Arc<Mutex<VecDeque<String>>>;
 const MOST_COMPLAINTS: usize = 32;
 
 impl DiskServer {
-    /// Serves disks on sockets in a folder, which must be there. Each of the models' times takes `dilation` times as
-    /// long; the seed decides where each platter stands at the beginning, and what a power cut leaves of a kept disk.
+    /// Serves disks. Each of the models' times takes `dilation` times as long; the seed decides where each platter stands at the beginning, and what a power cut leaves of a kept disk.
     ///
     /// # Errors
     /// [`DiskServerError`]; then nothing is left behind.
     pub fn start(
         disks: Vec<ServedDisk>,
         links: Vec<ServedLink>,
-        folder: &Path,
+        reach: Reach<'_>,
         dilation: f64,
         seed: Seed,
     ) -> Result<Self, DiskServerError> {
@@ -149,6 +168,7 @@ impl DiskServer {
         let scale = Scale::new(dilation).ok_or(DiskServerError::Dilation(dilation))?;
         let mut server = Self {
             sockets: BTreeMap::new(),
+            ends: BTreeMap::new(),
             files: Vec::new(),
             accounts: BTreeMap::new(),
             complaints: Complaints::default(),
@@ -162,18 +182,23 @@ impl DiskServer {
             let on_link = |disk: &ServedDisk| disk.link.as_ref() == Some(&link.name);
             let (members, others) = numbered.into_iter().partition(|(_, disk)| on_link(disk));
             numbered = others;
-            server.start_group(members, Some(&link.spec), folder, scale, seed)?;
+            server.start_group(members, Some(&link.spec), reach, scale, seed)?;
         }
         for (number, disk) in numbered {
             if let Some(link) = disk.link {
                 return Err(DiskServerError::NoSuchLink { disk: disk.name, link });
             }
-            server.start_group(vec![(number, disk)], None, folder, scale, seed)?;
+            server.start_group(vec![(number, disk)], None, reach, scale, seed)?;
         }
         Ok(server)
     }
 
-    /// Where a disk's socket is; none for a name that is not served.
+    /// QEMU's end of the connection to a disk, once; none where there is no such disk, or it is reached otherwise.
+    pub fn take_end(&mut self, name: &str) -> Option<OwnedFd> {
+        self.ends.remove(name)
+    }
+
+    /// Where a disk's socket is; none where there is no such disk, or it is reached otherwise.
     pub fn socket(&self, name: &str) -> Option<&Path> {
         self.sockets.get(name).map(PathBuf::as_path)
     }
@@ -198,48 +223,45 @@ impl DiskServer {
         &mut self,
         disks: Vec<(usize, ServedDisk)>,
         link: Option<&LinkSpec>,
-        folder: &Path,
+        reach: Reach<'_>,
         scale: Scale,
         seed: Seed,
     ) -> Result<(), DiskServerError> {
-        if disks.is_empty() {
-            return Ok(());
-        }
-        let first = disks[0].0;
+        let Some((first, _)) = disks.first() else { return Ok(()) };
         let mut bank = Bank::new(Seed(seed.stream(&format!("disks from {first}")).bits()));
         let link = link.map(|link| bank.add_link(link));
-        let mut seats = Vec::with_capacity(disks.len());
+        let (mut specs, mut drives) = (Vec::new(), Vec::new());
         for (number, disk) in disks {
-            let seat = self.seat(number, disk, folder, seed, &mut bank, link)?;
-            seats.push(seat);
+            let (spec, drive) = self.drive(number, disk, seed)?;
+            bank.add_disk(&spec, link);
+            specs.push((number, spec));
+            drives.push(drive);
         }
-        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|error| {
-            DiskServerError::System { attempt: "make an eventfd".to_owned(), error: error.into() }
-        })?);
-        let group = Group::new(
-            bank,
-            seats,
-            scale,
-            Arc::clone(&self.stop),
-            Arc::clone(&wake),
-            Arc::clone(&self.complaints),
-        );
-        let thread = std::thread::Builder::new().name("modelled-disk".to_owned()).spawn(move || group.run());
-        let thread = thread.map_err(|error| system("start a disk's thread".to_owned(), error))?;
-        self.wake.push(wake);
-        self.threads.push(thread);
-        Ok(())
+        let complaints = Arc::clone(&self.complaints);
+        match reach {
+            Reach::VhostUser => {
+                let port = |(place, (_, spec)): (usize, &(usize, DiskSpec))| {
+                    self.port(place, &drives[place].name, spec)
+                };
+                let doors = specs.iter().enumerate().map(port).collect::<Result<_, _>>()?;
+                self.spawn(Drives::new(bank, drives, scale, complaints), doors)
+            }
+            Reach::Nbd(folder) => {
+                let clients = |(place, (number, spec)): (usize, &(usize, DiskSpec))| {
+                    self.clients(place, *number, &drives[place].name, spec, folder)
+                };
+                let doors = specs.iter().enumerate().map(clients).collect::<Result<_, _>>()?;
+                self.spawn(Drives::new(bank, drives, scale, complaints), doors)
+            }
+        }
     }
 
-    fn seat(
+    fn drive(
         &mut self,
         number: usize,
         disk: ServedDisk,
-        folder: &Path,
         seed: Seed,
-        bank: &mut Bank,
-        link: Option<usize>,
-    ) -> Result<Seat, DiskServerError> {
+    ) -> Result<(DiskSpec, Drive), DiskServerError> {
         let spec = match disk.size {
             None => disk.spec,
             Some(size) => {
@@ -247,14 +269,6 @@ impl DiskServer {
                 with_size.map_err(|error| DiskServerError::Spec { disk: disk.name.clone(), error })?
             }
         };
-        let path = folder.join(format!("disk-{number}.nbd"));
-        let listener = UnixListener::bind(&path).map_err(|error| {
-            system(format!("listen for the disk `{}` at `{}`", disk.name, path.display()), error)
-        })?;
-        self.sockets.insert(disk.name.clone(), path);
-        listener.set_nonblocking(true).map_err(|error| {
-            system(format!("make the socket of the disk `{}` non-blocking", disk.name), error)
-        })?;
         if let Backing::File(path) = &disk.backing {
             self.files.push(path.clone());
         }
@@ -263,10 +277,48 @@ impl DiskServer {
         let store = Store::new(&disk.backing, shape, rng).map_err(|error| {
             system(format!("make a place for the data of the disk `{}`", disk.name), error)
         })?;
-        bank.add_disk(&spec, link);
         let account = Arc::new(Mutex::new(no_service(&disk.name)));
         self.accounts.insert(number, Arc::clone(&account));
-        Ok(Seat::new(nbd::Export::new(&disk.name, &spec), listener, store, account))
+        let geometry = Geometry::new(&spec);
+        Ok((spec, Drive { name: disk.name, geometry, store, account }))
+    }
+
+    fn port(&mut self, place: usize, name: &str, spec: &DiskSpec) -> Result<Port, DiskServerError> {
+        let failed = |error| system(format!("make a connection to the disk `{name}`"), error);
+        let (ours, qemus) = UnixStream::pair().map_err(failed)?;
+        self.ends.insert(name.to_owned(), qemus.into());
+        Port::new(place, scsi::Face::new(name, spec), ours).map_err(failed)
+    }
+
+    fn clients(
+        &mut self,
+        place: usize,
+        number: usize,
+        name: &str,
+        spec: &DiskSpec,
+        folder: &Path,
+    ) -> Result<Clients, DiskServerError> {
+        let path = folder.join(format!("disk-{number}.nbd"));
+        let listener = UnixListener::bind(&path).map_err(|error| {
+            system(format!("listen for the disk `{name}` at `{}`", path.display()), error)
+        })?;
+        self.sockets.insert(name.to_owned(), path);
+        listener
+            .set_nonblocking(true)
+            .map_err(|error| system(format!("make the socket of the disk `{name}` non-blocking"), error))?;
+        Ok(Clients::new(place, nbd::Export::new(name, spec), listener))
+    }
+
+    fn spawn<D: Door>(&mut self, drives: Drives<D::Ticket>, doors: Vec<D>) -> Result<(), DiskServerError> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let wake = eventfd(0, flags).map_err(|error| system("make an eventfd".to_owned(), error.into()))?;
+        let wake = Arc::new(wake);
+        let group = Group::new(drives, doors, Arc::clone(&self.stop), Arc::clone(&wake));
+        let thread = std::thread::Builder::new().name("modelled-disk".to_owned()).spawn(move || group.run());
+        let thread = thread.map_err(|error| system("start a disk's thread".to_owned(), error))?;
+        self.wake.push(wake);
+        self.threads.push(thread);
+        Ok(())
     }
 }
 

@@ -64,6 +64,13 @@ const PANIC: &str = "Kernel panic";
 /// kernel encrypts with ordinary ones.
 const WITHOUT: &str = "-aes,-vaes,-pclmulqdq,-vpclmulqdq,-sha-ni";
 
+/// Where on the PCI bus the disks begin, behind what QEMU puts in the first free places, and how many share a slot.
+const FIRST_DISK_SLOT: usize = 0x10;
+const FUNCTIONS: usize = 8;
+
+/// How many requests a disk's queue holds: as many as that of QEMU's own virtio-scsi.
+const DISK_QUEUE: u32 = 256;
+
 /// What the guest's kernel is told: print to the log; end QEMU at a panic; keep quiet about being slow, which a paced
 /// CPU is by intention; and leave out the mitigations, which guard nothing here.
 const COMMAND_LINE: &str = "console=ttyS0 loglevel=5 panic=-1 mitigations=off nowatchdog \
@@ -95,18 +102,10 @@ pub struct PStatesSpec<'a> {
     pub plugin: &'a Path,
 }
 
-/// A modelled disk, as the guest sees it.
+/// A modelled disk. What the guest sees of it, its server says.
 #[derive(Debug)]
 pub struct Disk {
-    /// Its serial number.
-    pub name: String,
-    /// What it says it is; 16 characters are seen.
-    pub product: String,
-    /// Revolutions a minute; 1 for a disk that does not turn.
-    pub rotation_rate: u32,
-    /// Logical and physical block size.
-    pub block_sizes: (u32, u32),
-    /// QEMU's end of the connection to its block server.
+    /// QEMU's end of the connection to its block server, as a `vhost-user-scsi-pci` has it.
     pub server: OwnedFd,
 }
 
@@ -401,6 +400,7 @@ fn version(text: &str) -> Option<(u32, u32, String)> {
 fn base(spec: &Spec<'_>) -> Vec<String> {
     let image = spec.image;
     let root = format!("if=none,id=root,format=raw,readonly=on,file={}", escaped(&image.root));
+    let memory = format!("{}M", spec.memory.get() >> 20);
     let words = [
         "-nodefaults",
         "-no-user-config",
@@ -408,7 +408,10 @@ fn base(spec: &Spec<'_>) -> Vec<String> {
         "none",
         "-no-reboot",
         "-M",
-        "q35,usb=off,vmport=off",
+        "q35,usb=off,vmport=off,memory-backend=ram",
+        // The disks' servers read and write the guest's memory themselves.
+        "-object",
+        &format!("memory-backend-memfd,id=ram,share=on,size={memory}"),
         "-accel",
         "tcg,thread=multi",
         "-cpu",
@@ -416,7 +419,7 @@ fn base(spec: &Spec<'_>) -> Vec<String> {
         "-smp",
         &spec.vcpus.to_string(),
         "-m",
-        &format!("{}M", spec.memory.get() >> 20),
+        &memory,
         "-chardev",
         "stdio,id=log,signal=off",
         "-serial",
@@ -460,23 +463,16 @@ fn console_port(fd: RawFd) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
 
+/// A disk has a controller of its own, so that it has a connection and a server's thread of its own. Its place on the bus
+/// is given, for the guest counts its disks in that order.
 fn disk_arguments(index: usize, disk: Disk, passed: &mut Passed) -> Vec<String> {
     let fd = passed.give(disk.server);
-    let mut words = Vec::new();
-    if index == 0 {
-        words.extend(["-device".to_owned(), "virtio-scsi-pci,id=scsi".to_owned()]);
-    }
-    let (logical, physical) = disk.block_sizes;
-    let product: String = disk.product.chars().filter(|c| c.is_ascii() && *c != ',').take(16).collect();
-    let blockdev =
-        format!("driver=nbd,node-name=disk{index},server.type=fd,server.str={fd},export={}", disk.name);
+    let (slot, function) = (FIRST_DISK_SLOT + index / FUNCTIONS, index % FUNCTIONS);
     let device = format!(
-        "scsi-hd,bus=scsi.0,scsi-id={index},drive=disk{index},serial={},device_id={},vendor=FLYBALL,product={product},\
-         rotation_rate={},logical_block_size={logical},physical_block_size={physical},write-cache=on",
-        disk.name, disk.name, disk.rotation_rate
+        "vhost-user-scsi-pci,chardev=disk{index},addr={slot:#x}.{function:#x},multifunction=on,\
+         virtqueue_size={DISK_QUEUE}"
     );
-    words.extend(["-blockdev".to_owned(), blockdev, "-device".to_owned(), device]);
-    words
+    ["-chardev", &format!("socket,id=disk{index},fd={fd}"), "-device", &device].map(str::to_owned).to_vec()
 }
 
 /// Descriptors that the child inherits under the numbers that they have here.

@@ -8,7 +8,7 @@ use domain::lab::DiskService;
 use domain::rng::Seed;
 use domain::time::Nanos;
 use domain::units::{Bytes, Ratio};
-use lab::disk_server::{self, Backing, DiskServer, ServedDisk, judge};
+use lab::disk_server::{self, Backing, DiskServer, Reach, ServedDisk, judge};
 use sim::disk::DiskSpec;
 use sim::workload::{Order, Pattern, predict, time_for};
 use std::path::Path;
@@ -134,7 +134,9 @@ fn measure_load(case: &Case, load: &Load) -> Row {
         link: None,
         backing: Backing::Memory(Bytes::from_mib(4096)),
     };
-    let server = DiskServer::start(vec![served], Vec::new(), folder.path(), case.dilation, Seed(1)).unwrap();
+    let server =
+        DiskServer::start(vec![served], Vec::new(), Reach::Nbd(folder.path()), case.dilation, Seed(1))
+            .unwrap();
     let (requests, expected) = prediction(case, load, &spec);
     let seen = fio(server.socket("disk").unwrap(), load, requests, &spec) * case.dilation;
     let service = server.take_account().remove(0);

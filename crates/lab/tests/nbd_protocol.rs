@@ -3,7 +3,9 @@
 
 use domain::rng::Seed;
 use domain::units::Bytes;
-use lab::disk_server::{Backing, DiskServer, DiskServerError, ServedDisk, ServedLink, load, load_link};
+use lab::disk_server::{
+    Backing, DiskServer, DiskServerError, Reach, ServedDisk, ServedLink, load, load_link,
+};
 use proptest::prelude::*;
 use sim::disk::spec::MediumSpec;
 use std::io::{Read, Write};
@@ -25,7 +27,8 @@ fn served(name: &str, model: &str, link: Option<&str>) -> ServedDisk {
 }
 
 fn serve(folder: &Path) -> DiskServer {
-    DiskServer::start(vec![served("fast", "nvme", None)], Vec::new(), folder, 1.0, Seed(1)).unwrap()
+    DiskServer::start(vec![served("fast", "nvme", None)], Vec::new(), Reach::Nbd(folder), 1.0, Seed(1))
+        .unwrap()
 }
 
 fn connect(server: &DiskServer, name: &str) -> UnixStream {
@@ -257,7 +260,7 @@ fn a_server_that_is_dropped_leaves_nothing() {
         ServedDisk { backing: Backing::File(file.clone()), ..served("a", "plain-7200", Some("bus")) };
     let bus = ServedLink { name: "bus".to_owned(), spec: load_link("pci-33", Path::new("")).unwrap() };
     let disks = vec![on_file, served("b", "plain-7200", Some("bus")), served("c", "nvme", None)];
-    let server = DiskServer::start(disks, vec![bus], folder.path(), 2.0, Seed(1)).unwrap();
+    let server = DiskServer::start(disks, vec![bus], Reach::Nbd(folder.path()), 2.0, Seed(1)).unwrap();
     assert!(file.exists());
     let mut client = connect(&server, "b");
     shake_hands(&mut client);
@@ -279,7 +282,7 @@ fn after_a_cut(folder: &Path, mut disk: ServedDisk, seed: u64) -> Vec<u8> {
     // As if it were the first time.
     let _ = std::fs::remove_file(&file);
     disk.backing = Backing::Kept(file.clone());
-    let server = DiskServer::start(vec![disk], Vec::new(), folder, 1.0, Seed(seed)).unwrap();
+    let server = DiskServer::start(vec![disk], Vec::new(), Reach::Nbd(folder), 1.0, Seed(seed)).unwrap();
     let mut stream = connect(&server, "fast");
     shake_hands(&mut stream);
     write(&mut stream, 0, 0, &[1; 8192]);
@@ -326,12 +329,14 @@ fn a_kept_disk_is_found_by_the_next_server_and_refused_with_another_size() {
     let folder = tempfile::tempdir().unwrap();
     let disk =
         || ServedDisk { backing: Backing::Kept(folder.path().join("kept")), ..served("fast", "nvme", None) };
-    let server = DiskServer::start(vec![disk()], Vec::new(), folder.path(), 1.0, Seed(1)).unwrap();
+    let server =
+        DiskServer::start(vec![disk()], Vec::new(), Reach::Nbd(folder.path()), 1.0, Seed(1)).unwrap();
     let mut stream = connect(&server, "fast");
     shake_hands(&mut stream);
     write(&mut stream, FUA, 4096, &[7; 512]);
     drop(server);
-    let server = DiskServer::start(vec![disk()], Vec::new(), folder.path(), 1.0, Seed(1)).unwrap();
+    let server =
+        DiskServer::start(vec![disk()], Vec::new(), Reach::Nbd(folder.path()), 1.0, Seed(1)).unwrap();
     let mut stream = connect(&server, "fast");
     shake_hands(&mut stream);
     stream.write_all(&request(0, READ, 1, 4096, 512)).unwrap();
@@ -339,8 +344,9 @@ fn a_kept_disk_is_found_by_the_next_server_and_refused_with_another_size() {
     assert_eq!(take::<512>(&mut stream), [7; 512]);
     drop(server);
     let other = ServedDisk { size: Some(Bytes::new(SIZE / 2)), ..disk() };
-    let error =
-        DiskServer::start(vec![other], Vec::new(), folder.path(), 1.0, Seed(1)).unwrap_err().to_string();
+    let error = DiskServer::start(vec![other], Vec::new(), Reach::Nbd(folder.path()), 1.0, Seed(1))
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("is a disk of 67108864 bytes, and one of 33554432 bytes is wanted"), "{error}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "the kept disk alone is there");
 }
@@ -348,8 +354,9 @@ fn a_kept_disk_is_found_by_the_next_server_and_refused_with_another_size() {
 #[test]
 fn disks_that_do_not_fit_together_are_refused_and_leave_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let start =
-        |disks, dilation| DiskServer::start(disks, Vec::new(), folder.path(), dilation, Seed(1)).unwrap_err();
+    let start = |disks, dilation| {
+        DiskServer::start(disks, Vec::new(), Reach::Nbd(folder.path()), dilation, Seed(1)).unwrap_err()
+    };
     let twice = vec![served("a", "nvme", None), served("a", "nvme", None)];
     assert!(matches!(start(twice, 1.0), DiskServerError::Twice(name) if name == "a"));
     let link = vec![served("a", "nvme", None), served("b", "nvme", Some("bus"))];
@@ -379,7 +386,7 @@ fn tool(program: &str, arguments: &[&str]) -> Option<String> {
 fn nbdinfo_is_told_what_the_disk_is() {
     let folder = tempfile::tempdir().unwrap();
     let disk = served("slow", "wd-green-1tb", None);
-    let server = DiskServer::start(vec![disk], Vec::new(), folder.path(), 1.0, Seed(1)).unwrap();
+    let server = DiskServer::start(vec![disk], Vec::new(), Reach::Nbd(folder.path()), 1.0, Seed(1)).unwrap();
     let uri = format!("nbd+unix:///slow?socket={}", server.socket("slow").unwrap().display());
     let Some(text) = tool("nbdinfo", &["--list", &uri]) else { return };
     for told in ["export=\"slow\"", "67108864", "is_rotational: true", "can_fua: true", "can_trim: false"] {

@@ -141,9 +141,8 @@ pub struct DiskEntry {
 }
 
 impl DiskEntry {
-    /// A disk as a lab's guest sees it, without its name and model: virtio-scsi, behind QEMU, whose NBD client passes 16
-    /// requests at a time (`MAX_NBD_REQUESTS`). A guest adds 0.7 to 1.1 ms of its own to each request
-    /// (docs/DISK-FORMAT.md): the delay is what of it the machine file `lab-unpaced` does not have as work of the CPU.
+    /// A disk as a lab's guest sees it, without its name and model: virtio-scsi. A guest adds 0.7 to 1.1 ms of its own
+    /// to each request (docs/DISK-FORMAT.md): the delay is what of it the machine file `lab-unpaced` does not have as work of the CPU.
     pub const fn of_lab() -> Self {
         Self {
             name: String::new(),
@@ -154,7 +153,7 @@ impl DiskEntry {
             scheduler: crate::block::Scheduler::MqDeadline,
             tags: 128,
             most_bytes: Bytes::from_kib(1280),
-            window: Some(16),
+            window: None,
             delay: Nanos::from_micros(600),
         }
     }

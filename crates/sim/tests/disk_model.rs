@@ -201,6 +201,18 @@ fn forced_unit_access_takes_the_platter_s_time() {
 }
 
 #[test]
+fn writes_as_large_as_the_buffer_are_done_behind_part_of_a_page() {
+    for model in DISKS {
+        let mut bank = bank(model, None);
+        let writes = [(0, 4096), (1 << 20, 64 << 20), (128 << 20, 4096), (256 << 20, 64 << 20), (0, 8192)];
+        for (id, (offset, len)) in writes.into_iter().enumerate() {
+            bank.submit(Nanos::ZERO, 0, request(id as u64, Op::Write, offset, len)).unwrap();
+        }
+        assert_eq!(drain(&mut bank).len(), writes.len(), "{model}");
+    }
+}
+
+#[test]
 fn what_a_disk_has_no_blocks_for_is_refused() {
     let mut bank = Bank::new(Seed(1));
     bank.add_disk(&disk("nvme"), None);

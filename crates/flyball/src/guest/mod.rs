@@ -4,6 +4,7 @@
 //! anybody's. Disks that somebody asked to keep are touched by that somebody's commands alone.
 
 mod agent;
+mod disks;
 mod files;
 mod pacer;
 mod timers;
@@ -26,12 +27,14 @@ const MOUNTS: [(&str, &str, &str); 8] = [
     ("debugfs", "/sys/kernel/debug", ""),
 ];
 
-/// Modules that every guest has: the port to the host, the console, frequency policy, and what storage is built of. One
-/// that a kernel lacks is passed over; what needs it then says so.
-const MODULES: [&str; 12] = [
+/// Modules of the modelled disks, and what they stand on.
+const SCSI: &str = "scsi_mod";
+const DISK_MODULES: [&str; 2] = ["virtio_scsi", "sd_mod"];
+
+/// Modules that every guest has beside them: the port to the host, the console, frequency policy, and what storage is
+/// built of. One that a kernel lacks is passed over; what needs it then says so.
+const MODULES: [&str; 10] = [
     "virtio_console",
-    "virtio_scsi",
-    "sd_mod",
     "acpi-cpufreq",
     "cpufreq_ondemand",
     "cpufreq_conservative",
@@ -63,10 +66,11 @@ fn boot() -> Result<()> {
             bail!("cannot mount /proc");
         }
     }
-    for module in MODULES {
-        // One that a kernel lacks is missed by whoever needs it, who then says so.
-        let _ = load(module);
-    }
+    // A module that a kernel lacks is missed by whoever needs it, who then says so.
+    let load_all = |modules: &[&str]| modules.iter().for_each(|module| drop(load(module)));
+    load_all(&[SCSI]);
+    disks::name_in_order(|| load_all(&DISK_MODULES))?;
+    load_all(&MODULES);
     // Its folder comes with its module. Hosts have it mounted by systemd.
     mount("configfs", "/sys/kernel/config", "")?;
     rustix::system::sethostname(b"lab").context("cannot set the host's name")?;

@@ -1,5 +1,6 @@
 //! One client: its bytes in, its answers out, never blocking.
 
+use super::model::MOST_BYTES;
 use super::nbd::{self, Ask, Export, Header, Shaken, Then};
 use domain::time::Nanos;
 use std::collections::VecDeque;
@@ -15,7 +16,7 @@ const MOST_SPARE_BYTES: usize = 1 << 20;
 
 /// The most bytes that one client's requests and answers take at a time: two of the largest. Its socket is not read
 /// while they do.
-const MOST_HELD: usize = 2 * nbd::MOST_BYTES as usize;
+const MOST_HELD: usize = 2 * MOST_BYTES as usize;
 
 /// The most requests of one client at a time.
 const MOST_REQUESTS: usize = 1024;
@@ -49,7 +50,7 @@ pub(super) struct Connection {
     spare: Vec<Vec<u8>>,
     /// Bytes of answers, being prepared or waiting to be sent; and requests in flight.
     held: usize,
-    pub(super) in_flight: usize,
+    in_flight: usize,
 }
 
 /// A request that is all there.
@@ -185,9 +186,9 @@ impl Connection {
         &self.input[arrived.data.clone()]
     }
 
-    /// Counts an answer that is being prepared.
-    pub(super) fn hold(&mut self, answer: &[u8]) {
-        self.held += answer.len();
+    /// Counts an answer of so many bytes that is being prepared.
+    pub(super) fn hold(&mut self, answer: usize) {
+        self.held += answer;
         self.in_flight += 1;
     }
 

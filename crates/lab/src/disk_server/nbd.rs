@@ -3,11 +3,9 @@
 //! Source: the NBD project's doc/proto.md. Bytes in, meaning out: nothing here touches a socket. Structured replies,
 //! TLS and metadata contexts are declined; a client that goes on without them is served.
 
+use super::model::{Act, Ask as Meaning, MOST_BYTES, Refusal};
 use sim::disk::DiskSpec;
 use sim::disk::spec::MediumSpec;
-
-/// The most bytes of one read or write: what proto.md asks every server to take, and what QEMU sends at most.
-pub(super) const MOST_BYTES: u32 = 32 << 20;
 
 /// The most bytes of an option's data. A name has at most 4096; requests for information come on top.
 const MOST_OPTION: u32 = 16 << 10;
@@ -33,7 +31,6 @@ pub(super) struct Export {
     physical_block: u32,
     flags: u16,
     can_trim: bool,
-    pub(super) has_write_cache: bool,
 }
 
 impl Export {
@@ -55,13 +52,7 @@ impl Export {
             physical_block: spec.physical_block.get().max(4096) as u32,
             flags: HAS_FLAGS | SEND_FLUSH | SEND_FUA | SEND_WRITE_ZEROES | kind,
             can_trim: kind == SEND_TRIM,
-            has_write_cache: spec.has_write_cache(),
         }
-    }
-
-    /// Whether a range begins and ends at a block.
-    pub(super) const fn is_aligned(&self, offset: u64, len: u32) -> bool {
-        offset.is_multiple_of(self.logical_block as u64) && len.is_multiple_of(self.logical_block)
     }
 }
 
@@ -261,6 +252,27 @@ impl Header {
     pub(super) fn payload(&self) -> usize {
         if self.ask == Ask::Write { self.len as usize } else { 0 }
     }
+
+    /// What it asks of the disk; none for what is not known here.
+    pub(super) fn meaning(&self) -> Option<Meaning> {
+        let act = match self.ask {
+            Ask::Flush => Act::Flush,
+            _ if self.odd_flags != 0 => return None,
+            Ask::Read => Act::Read,
+            Ask::Write => Act::Write,
+            Ask::Trim => Act::Discard,
+            Ask::WriteZeroes => Act::Zero,
+            Ask::Disconnect | Ask::Unknown(_) => return None,
+        };
+        Some(Meaning { act, fua: self.fua, offset: self.offset, len: u64::from(self.len) })
+    }
+
+    /// The answer to a request that is refused.
+    pub(super) fn refused(&self, refusal: Refusal) -> [u8; ANSWER] {
+        let writes = matches!(self.ask, Ask::Write | Ask::WriteZeroes | Ask::Trim);
+        let refusal = if refusal == Refusal::BeyondEnd && writes { Refusal::NoSpace } else { refusal };
+        answer(self.cookie, error_number(refusal))
+    }
 }
 
 /// Reads a header; `None` where bytes are missing.
@@ -303,25 +315,30 @@ pub(super) fn header(bytes: &[u8], export: &Export) -> Result<Option<Header>, St
 }
 
 /// Why a request is refused, as NBD numbers it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    Io = 5,
-    Invalid = 22,
-    NoSpace = 28,
+const fn error_number(refusal: Refusal) -> u32 {
+    match refusal {
+        Refusal::Io => 5,
+        Refusal::Invalid | Refusal::BeyondEnd => 22,
+        Refusal::NoSpace => 28,
+    }
 }
 
-/// The header of an answer.
-pub(super) fn answer(cookie: u64, refusal: Option<Refusal>) -> [u8; ANSWER] {
+/// The header of an answer to a request that is done.
+pub(super) fn done(cookie: u64) -> [u8; ANSWER] {
+    answer(cookie, 0)
+}
+
+fn answer(cookie: u64, error: u32) -> [u8; ANSWER] {
     let mut bytes = [0; ANSWER];
     bytes[..4].copy_from_slice(&ANSWER_MAGIC.to_be_bytes());
-    bytes[4..8].copy_from_slice(&refusal.map_or(0, |refusal| refusal as u32).to_be_bytes());
+    bytes[4..8].copy_from_slice(&error.to_be_bytes());
     bytes[8..].copy_from_slice(&cookie.to_be_bytes());
     bytes
 }
 
 /// The refusal of a request that was to be answered so.
 pub(super) fn refused(answer_so_far: &[u8], refusal: Refusal) -> [u8; ANSWER] {
-    answer(take_u64(answer_so_far, 8).unwrap_or(0), Some(refusal))
+    answer(take_u64(answer_so_far, 8).unwrap_or(0), error_number(refusal))
 }
 
 fn take_u32(bytes: &[u8], at: usize) -> Option<u32> {

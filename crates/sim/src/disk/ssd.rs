@@ -226,6 +226,7 @@ impl Ssd {
             return front.transfer(now, slot, shared);
         }
         self.throttled.push_back(slot);
+        self.wake_dies(now, front, shared);
     }
 
     /// How many units a command touches.
@@ -273,11 +274,20 @@ impl Ssd {
 
     /// Gives pages that wait to dies that do nothing.
     fn wake_dies(&mut self, now: Time, front: &Front, shared: &mut Shared) {
+        self.make_room(front);
         let mut tried = 0;
         while self.buffer.next_page() > 0 && tried < self.dies.len() {
             self.turn = (self.turn + 1) % self.dies.len();
             tried += 1;
             self.go_on(now, self.turn as u32, front, shared);
+        }
+    }
+
+    /// A write that waits for all of the buffer has incomplete pages programmed too: it would wait for them forever.
+    fn make_room(&mut self, front: &Front) {
+        let Some(slot) = self.throttled.front().copied() else { return };
+        if self.units(front, slot) + self.buffer.units_per_page > self.buffer.most {
+            self.buffer.forced = self.buffer.taken;
         }
     }
 
@@ -357,6 +367,7 @@ impl Ssd {
             self.throttled.pop_front();
             front.transfer(now, slot, shared);
         }
+        self.make_room(front);
         self.pass_barriers(now, front, shared);
         self.go_on(now, die, front, shared);
     }

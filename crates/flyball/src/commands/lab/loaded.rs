@@ -3,10 +3,10 @@
 use crate::exit::Usage;
 use crate::places;
 use ::lab::calibrate::Fit;
-use ::lab::disk_server::{self, Backing, DiskServer, ServedDisk, ServedLink};
+use ::lab::disk_server::{self, Backing, DiskServer, Reach, ServedDisk, ServedLink};
 use ::lab::pacing;
 use ::lab::vm::Disk;
-use ::lab::{Aside, KeptDisks, pstates};
+use ::lab::{KeptDisks, pstates};
 use anyhow::{Context, Result};
 use domain::lab::{DiskService, Lab, LabAccount, LabDisk, LabLink, PStateTable};
 use domain::rng::Seed;
@@ -15,8 +15,6 @@ use domain::{Nanos, Trial};
 use sim::disk::{DiskSpec, LinkSpec};
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 /// How much of a modelled disk can be written: what is written is in this host's memory.
@@ -67,18 +65,10 @@ impl Loaded {
     }
 
     /// Serves the machine's disks, each with nothing on it, or as it was kept.
-    pub fn attach(
-        &self,
-        lab: &Lab,
-        kept: Option<&KeptDisks>,
-        sockets: &Path,
-        dilation: f64,
-        seed: Seed,
-    ) -> Result<Attached> {
+    pub fn attach(&self, lab: &Lab, kept: Option<&KeptDisks>, dilation: f64, seed: Seed) -> Result<Attached> {
         if lab.disks.is_empty() {
             return Ok(Attached { server: None, ends: Vec::new() });
         }
-        let folder = Aside::new(sockets)?;
         let served = lab.disks.iter().map(|disk| ServedDisk {
             name: disk.name.clone(),
             spec: self.disks[&disk.name].clone(),
@@ -93,25 +83,14 @@ impl Loaded {
             .links
             .iter()
             .map(|link| ServedLink { name: link.name.clone(), spec: self.links[&link.name].clone() });
-        let server = DiskServer::start(served.collect(), links.collect(), folder.path(), dilation, seed)?;
-        let ends = lab.disks.iter().map(|disk| self.end(&server, &disk.name)).collect::<Result<_>>()?;
-        // The connections are made; nobody needs the sockets' names any more.
-        drop(folder);
+        let reach = Reach::VhostUser;
+        let mut server = DiskServer::start(served.collect(), links.collect(), reach, dilation, seed)?;
+        let mut end = |disk: &LabDisk| {
+            let end = server.take_end(&disk.name);
+            Ok(Disk { server: end.with_context(|| format!("the disk `{}` is not served", disk.name))? })
+        };
+        let ends = lab.disks.iter().map(&mut end).collect::<Result<_>>()?;
         Ok(Attached { server: Some(server), ends })
-    }
-
-    fn end(&self, server: &DiskServer, name: &str) -> Result<Disk> {
-        let path = server.socket(name).with_context(|| format!("the disk `{name}` is not served"))?;
-        let stream = UnixStream::connect(path).with_context(|| format!("cannot reach the disk `{name}`"))?;
-        let spec = &self.disks[name];
-        let block = |size: Bytes| u32::try_from(size.get()).unwrap_or(512);
-        Ok(Disk {
-            name: name.to_owned(),
-            product: spec.model.clone(),
-            rotation_rate: u32::from(spec.rotation_rate()),
-            block_sizes: (block(spec.logical_block), block(spec.physical_block)),
-            server: OwnedFd::from(stream),
-        })
     }
 
     /// Adds to a trial what is known from outside its guest: the plugin's record, what the disks did, the energy that

@@ -45,7 +45,6 @@ pub struct Workshop {
     kernels: Kernels,
     flavour: Flavour,
     images: PathBuf,
-    sockets: PathBuf,
     program: PathBuf,
     qemu: Option<PathBuf>,
 }
@@ -72,7 +71,6 @@ impl Workshop {
             kernels: Kernels::new(&cache.join("kernels")),
             flavour,
             images: cache.join("images"),
-            sockets: cache.join("sockets"),
             program,
             qemu: places::qemu(),
         })
@@ -171,7 +169,7 @@ impl Workshop {
     /// Starts a machine, and prepares it as the study asks.
     pub fn start(&self, image: &Image, console: bool, interrupt: &AtomicBool) -> Result<Running> {
         let kept = self.kept.as_ref();
-        let mut disks = self.loaded.attach(&self.lab, kept, &self.sockets, self.dilation(), self.seed)?;
+        let mut disks = self.loaded.attach(&self.lab, kept, self.dilation(), self.seed)?;
         let mut spec = self.spec(image, console);
         spec.disks = disks.take_ends();
         let mut vm = Vm::start(spec, interrupt)?;
