@@ -62,7 +62,7 @@ fn row(node: &Node, workloads: &[Workload], default: &str) -> Option<Published> 
 }
 
 /// `workload` and `levels`, which stand in a row and in its `over`.
-fn selection(section: &Section) -> Option<Selection> {
+pub(super) fn selection(section: &Section) -> Option<Selection> {
     let workload = section.get("workload").map_or(Some(None), |node| super::name(&node).map(Some));
     let levels = section.get("levels").map_or_else(|| Some(BTreeMap::new()), |node| levels(&node));
     Some(Selection { workload: workload?, levels: levels? })
@@ -75,7 +75,7 @@ fn levels(node: &Node) -> Option<BTreeMap<String, String>> {
     pairs.into_iter().collect()
 }
 
-fn over(node: &Node) -> Option<Selection> {
+pub(super) fn over(node: &Node) -> Option<Selection> {
     let section = node.section()?;
     section.only(&["workload", "levels"]);
     if section.entries().is_empty() {
@@ -245,7 +245,7 @@ pub(super) fn check(study: &Study, cells: Option<&[Cell]>, root: &Section) {
 }
 
 /// Workload, factors and levels are the study's.
-fn names_exist(study: &Study, selection: &Selection, section: &Section) {
+pub(super) fn names_exist(study: &Study, selection: &Selection, section: &Section) {
     let workloads: Vec<&str> = study.workloads.iter().map(|w| w.name.as_str()).collect();
     let workload = selection.workload.as_deref();
     if let (Some(name), Some(node)) = (workload, section.get("workload"))
