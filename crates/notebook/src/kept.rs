@@ -4,7 +4,7 @@
 //! substitute for the run: what was measured stays in its notebook.
 
 use crate::durable;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::record;
 use domain::trial::{Run, Trial};
 use std::collections::BTreeSet;
