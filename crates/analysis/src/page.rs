@@ -13,9 +13,9 @@ use crate::roles::cores_by_role;
 use crate::summarise::{cells_by, metric_kind};
 use crate::summary::{CellSummary, Comparison, Point, RunData, Verdict};
 use crate::words::{counted, listed};
-use domain::page::{Answer, Look, Page, Question, YesIf};
+use domain::page::{Answer, Look, Page, Part, Question, YesIf};
 use domain::plan::{CellId, Plan};
-use domain::published::{Subject, SubjectError, subjects};
+use domain::published::{Selection, Subject, SubjectError, subjects};
 use domain::rng::Seed;
 use domain::study::Study;
 use domain::trace::Role;
@@ -43,8 +43,10 @@ pub struct Found {
 /// A study's published rows beside its runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartFound {
-    /// In the order of the study and of its plan.
+    /// The rows that are shown, in the order of the study and of its plan.
     pub rows: Vec<Row>,
+    /// Where rows are left out: how many agree of each cell's.
+    pub by_cell: Vec<CellTally>,
     /// What is not the same in a run's own study: `factors`, `workloads`; empty where nothing is.
     pub differs: BTreeMap<Provenance, Vec<&'static str>>,
 }
@@ -67,24 +69,42 @@ pub struct Held {
     pub why: Option<String>,
 }
 
+/// All rows about one cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CellTally {
+    /// Which.
+    pub what: String,
+    /// How they stand; absent where there is no run.
+    pub tally: BTreeMap<Provenance, Tally>,
+}
+
 /// What runs say to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuestionFound {
-    /// A line for each cell that answers it.
+    /// One for each of its answers.
+    pub answers: Vec<AnswerFound>,
+}
+
+/// What runs say to a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AnswerFound {
+    /// The claim.
+    pub claim: String,
+    /// The study's name.
+    pub study: String,
+    /// The metric of its comparisons; `None` for CPU time.
+    pub metric: Option<String>,
+    /// What makes the claim true; `None` for CPU time.
+    pub yes_if: Option<YesIf>,
+    /// A line for each cell that tells.
     pub lines: Vec<Line>,
 }
 
-/// One cell that answers a question.
+/// One cell that tells something of a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// The study's name.
-    pub study: String,
     /// What is looked at: `small, governor ondemand over governor performance`.
     pub what: String,
-    /// The metric of a comparison; `None` for CPU time.
-    pub metric: Option<String>,
-    /// What makes it a yes; `None` for CPU time.
-    pub yes_if: Option<YesIf>,
     /// By provenance; absent where there is no run.
     pub seen: BTreeMap<Provenance, Seen>,
 }
@@ -92,7 +112,7 @@ pub struct Line {
 /// What one run shows of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen {
-    /// How it compares, and what that says to the question.
+    /// How it compares, and what that says to the claim.
     Compared(Comparison, Says),
     /// How many cores each role kept busy.
     Cpu(Vec<(Role, f64)>),
@@ -100,7 +120,7 @@ pub enum Seen {
     Nothing(Option<String>),
 }
 
-/// What a comparison says to a question.
+/// What a comparison says to a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Says {
     /// Yes.
@@ -145,7 +165,8 @@ pub enum PageError {
 pub fn hold(page: &Page, own: &str, parts: &[PartRuns]) -> Result<Found, PageError> {
     let questions: Result<Vec<QuestionFound>, PageError> =
         page.questions.iter().map(|question| answered(question, own, parts)).collect();
-    Ok(Found { parts: parts.iter().map(part).collect(), questions: questions? })
+    let parts = parts.iter().zip(&page.parts).map(|(runs, part)| held(runs, part)).collect();
+    Ok(Found { parts, questions: questions? })
 }
 
 /// Every metric that rows and questions of a page look at in this study.
@@ -160,11 +181,10 @@ pub fn metrics_of(page: &Page, own: &str, study: &Study) -> BTreeSet<String> {
     rows.chain(asked).chain([study.measure.metric.clone()]).collect()
 }
 
-fn part(part: &PartRuns) -> PartFound {
-    let mut rows: Vec<Row> = unmeasured(&part.study)
-        .into_iter()
-        .map(|published| Row { published, ours: BTreeMap::new() })
-        .collect();
+fn held(part: &PartRuns, told: &Part) -> PartFound {
+    let rows = unmeasured(&part.study);
+    let mut rows: Vec<Row> =
+        rows.into_iter().map(|published| Row { published, ours: BTreeMap::new() }).collect();
     for (provenance, run) in &part.runs {
         let run = as_now(run, &part.study);
         for (row, beside) in rows.iter_mut().zip(beside(&run)) {
@@ -174,7 +194,35 @@ fn part(part: &PartRuns) -> PartFound {
         }
     }
     let differs = part.runs.iter().map(|(provenance, run)| (*provenance, differs(&run.study, &part.study)));
-    PartFound { rows, differs: differs.filter(|(_, what)| !what.is_empty()).collect() }
+    let differs = differs.filter(|(_, what)| !what.is_empty()).collect();
+    if told.only.is_empty() {
+        return PartFound { rows, by_cell: Vec::new(), differs };
+    }
+    let by_cell = by_cell(&rows, part);
+    let shown = Selection { workload: None, levels: told.only.clone() };
+    let cells = Plan::new(part.study.clone(), Seed(0)).map(|plan| plan.cells).unwrap_or_default();
+    let shown: BTreeSet<&CellId> =
+        cells.iter().filter(|cell| shown.holds(cell)).map(|cell| &cell.id).collect();
+    rows.retain(|row| shown.contains(&row.published.cell));
+    PartFound { rows, by_cell, differs }
+}
+
+/// How many rows agree of each cell's, in the order of the rows.
+fn by_cell(rows: &[Row], part: &PartRuns) -> Vec<CellTally> {
+    let mut cells: Vec<&Beside> = Vec::new();
+    for row in rows {
+        if !cells.iter().any(|known| known.what == row.published.what) {
+            cells.push(&row.published);
+        }
+    }
+    let tally = |what: &str, provenance: Provenance| {
+        Tally::of(rows.iter().filter(|row| row.published.what == what), provenance)
+    };
+    let cell = |known: &&Beside| CellTally {
+        what: known.what.clone(),
+        tally: part.runs.keys().map(|provenance| (*provenance, tally(&known.what, *provenance))).collect(),
+    };
+    cells.iter().map(cell).collect()
 }
 
 /// A run with the cells and rows of the study as it is now, and measured as it was then.
@@ -224,44 +272,34 @@ fn reasons(validity: &Validity) -> Vec<&str> {
 }
 
 fn answered(question: &Question, own: &str, parts: &[PartRuns]) -> Result<QuestionFound, PageError> {
-    let mut lines = Vec::new();
-    for answer in &question.answers {
+    let answers = question.answers.iter().map(|answer| {
         let name = answer.study.as_deref().unwrap_or(own);
         let part = parts.iter().find(|part| part.study.name == name).ok_or_else(|| {
             let known: Vec<String> = parts.iter().map(|part| format!("`{}`", part.study.name)).collect();
             let (asked, study) = (question.asked.clone(), name.to_owned());
             PageError::NoSuchStudy { asked, study, known: listed(&known) }
         })?;
-        lines.extend(lines_of(answer, part).map_err(|reason| PageError::Subject {
+        told(answer, part).map_err(|reason| PageError::Subject {
             asked: question.asked.clone(),
             study: name.to_owned(),
             reason,
-        })?);
-    }
-    Ok(QuestionFound { lines })
+        })
+    });
+    Ok(QuestionFound { answers: answers.collect::<Result<_, _>>()? })
 }
 
-fn lines_of(answer: &Answer, part: &PartRuns) -> Result<Vec<Line>, SubjectError> {
+fn told(answer: &Answer, part: &PartRuns) -> Result<AnswerFound, SubjectError> {
     let study = &part.study;
     let cells = Plan::new(study.clone(), Seed(0)).map(|plan| plan.cells).unwrap_or_default();
-    let over = match &answer.look {
-        Look::Against { over, .. } => Some(over),
-        Look::Cpu => None,
+    let (over, metric, yes_if) = match &answer.look {
+        Look::Against { over, metric, yes_if } => {
+            let metric = metric.clone().unwrap_or_else(|| study.measure.metric.clone());
+            (Some(over), Some(metric), Some(*yes_if))
+        }
+        Look::Cpu => (None, None, None),
     };
     let subjects = subjects(&answer.of, over, &cells)?;
-    let (metric, yes_if) = match &answer.look {
-        Look::Against { metric, yes_if, .. } => {
-            (Some(metric.clone().unwrap_or_else(|| study.measure.metric.clone())), Some(*yes_if))
-        }
-        Look::Cpu => (None, None),
-    };
-    let line = |subject: &Subject<'_>| Line {
-        study: study.name.clone(),
-        what: what(study, *subject),
-        metric: metric.clone(),
-        yes_if,
-        seen: BTreeMap::new(),
-    };
+    let line = |subject: &Subject<'_>| Line { what: what(study, *subject), seen: BTreeMap::new() };
     let mut lines: Vec<Line> = subjects.iter().map(line).collect();
     for (provenance, run) in &part.runs {
         let run = as_now(run, study);
@@ -273,7 +311,7 @@ fn lines_of(answer: &Answer, part: &PartRuns) -> Result<Vec<Line>, SubjectError>
             line.seen.insert(*provenance, seen);
         }
     }
-    Ok(lines)
+    Ok(AnswerFound { claim: answer.claim.clone(), study: study.name.clone(), metric, yes_if, lines })
 }
 
 fn cpu(run: &RunData, subject: Subject<'_>) -> Seen {
@@ -369,13 +407,11 @@ impl Tally {
     pub const fn measured(&self) -> usize {
         self.yes + self.no + self.undecided
     }
-}
 
-impl Found {
-    /// How the page's rows stand on one kind of machine.
-    pub fn agreement(&self, provenance: Provenance) -> Tally {
-        let mut tally = Tally::default();
-        for row in self.parts.iter().flat_map(|part| &part.rows) {
+    /// Of rows, on one kind of machine.
+    fn of<'r>(rows: impl Iterator<Item = &'r Row>, provenance: Provenance) -> Self {
+        let mut tally = Self::default();
+        for row in rows {
             tally.all += 1;
             match row.ours.get(&provenance).map(|held| held.beside.agrees) {
                 Some(Agreement::Yes) => tally.yes += 1,
@@ -386,21 +422,20 @@ impl Found {
         }
         tally
     }
+}
 
-    /// The provenances that have a run.
-    pub fn provenances(&self) -> BTreeSet<Provenance> {
-        let rows = self.parts.iter().flat_map(|part| &part.rows).flat_map(|row| row.ours.keys());
-        let lines = self.questions.iter().flat_map(|question| &question.lines);
-        rows.chain(lines.flat_map(|line| line.seen.keys())).copied().collect()
+impl Found {
+    /// How the page's rows stand on one kind of machine.
+    pub fn agreement(&self, provenance: Provenance) -> Tally {
+        Tally::of(self.parts.iter().flat_map(|part| &part.rows), provenance)
     }
 }
 
-impl QuestionFound {
+impl AnswerFound {
     /// What the comparisons of one kind of machine say to it.
     pub fn says(&self, provenance: Provenance) -> Tally {
-        let mut tally = Tally::default();
-        for line in self.lines.iter().filter(|line| line.metric.is_some()) {
-            tally.all += 1;
+        let mut tally = Tally { all: self.lines.len(), ..Tally::default() };
+        for line in &self.lines {
             match line.seen.get(&provenance) {
                 Some(Seen::Compared(_, Says::Yes)) => tally.yes += 1,
                 Some(Seen::Compared(_, Says::No)) => tally.no += 1,
@@ -416,8 +451,7 @@ impl QuestionFound {
 mod tests {
     use super::*;
     use crate::testing::{run, study};
-    use domain::page::Part;
-    use domain::published::{Figure, Published, Selection};
+    use domain::published::{Figure, Published};
     use domain::trial::Disturbance;
     use domain::units::Unit;
 
@@ -441,12 +475,22 @@ mod tests {
 
     fn page(study: Option<&str>, yes_if: YesIf) -> Page {
         let look = Look::Against { over: selection("performance"), metric: None, yes_if };
-        let answer = Answer { study: study.map(str::to_owned), of: selection("ondemand"), look };
+        let answer = Answer {
+            claim: "ondemand is slower".into(),
+            study: study.map(str::to_owned),
+            of: selection("ondemand"),
+            look,
+        };
         Page {
             title: "t".into(),
             source: "s".into(),
             published: vec![],
-            parts: vec![Part { study: None, about: "a".into(), not_run: BTreeMap::new() }],
+            parts: vec![Part {
+                study: None,
+                about: "a".into(),
+                only: BTreeMap::new(),
+                not_run: BTreeMap::new(),
+            }],
             questions: vec![Question { asked: "Is it slow?".into(), answers: vec![answer], note: None }],
             not_reproduced: vec![],
         }
@@ -460,7 +504,7 @@ mod tests {
         })
     }
 
-    fn held(runs: &[(Provenance, RunData)], yes_if: YesIf) -> Found {
+    fn found_in(runs: &[(Provenance, RunData)], yes_if: YesIf) -> Found {
         let part = PartRuns { study: governors(), runs: runs.iter().cloned().collect() };
         let own = part.study.name.clone();
         hold(&page(None, yes_if), &own, &[part]).unwrap()
@@ -469,7 +513,7 @@ mod tests {
     #[test]
     fn each_provenance_has_its_own_column_and_one_without_a_run_has_none() {
         let runs = [(Provenance::Lab, measured(0.2)), (Provenance::Simulation, measured(0.9))];
-        let found = held(&runs, YesIf::Worse);
+        let found = found_in(&runs, YesIf::Worse);
         let (lab, model) = (found.agreement(Provenance::Lab), found.agreement(Provenance::Simulation));
         assert_eq!(
             (lab, model),
@@ -484,14 +528,15 @@ mod tests {
     #[test]
     fn a_question_is_answered_by_the_comparison_that_it_names() {
         let says = |share, yes_if| {
-            held(&[(Provenance::Lab, measured(share))], yes_if).questions[0].says(Provenance::Lab)
+            found_in(&[(Provenance::Lab, measured(share))], yes_if).questions[0].answers[0]
+                .says(Provenance::Lab)
         };
         assert_eq!(says(0.2, YesIf::Worse).yes, 1);
         assert_eq!(says(0.2, YesIf::Better).no, 1);
         assert_eq!(says(1.0, YesIf::Worse).no, 1);
         assert_eq!(says(1.0, YesIf::Same).yes, 1);
         assert_eq!(says(2.0, YesIf::Differs).yes, 1);
-        let none = held(&[], YesIf::Worse).questions[0].says(Provenance::Lab);
+        let none = found_in(&[], YesIf::Worse).questions[0].answers[0].says(Provenance::Lab);
         assert_eq!((none.all, none.measured()), (1, 0));
     }
 
@@ -499,8 +544,8 @@ mod tests {
     fn too_few_trials_answer_nothing() {
         let mut run = measured(0.2);
         run.trials.retain(|trial| trial.key.block < 2);
-        let found = held(&[(Provenance::Lab, run)], YesIf::Worse);
-        assert_eq!(found.questions[0].says(Provenance::Lab).undecided, 1);
+        let found = found_in(&[(Provenance::Lab, run)], YesIf::Worse);
+        assert_eq!(found.questions[0].answers[0].says(Provenance::Lab).undecided, 1);
         assert_eq!(found.agreement(Provenance::Lab).undecided, 1);
     }
 
@@ -510,25 +555,48 @@ mod tests {
         for trial in run.trials.iter_mut().filter(|trial| trial.levels["governor"] == "ondemand") {
             trial.disturb(Disturbance { kind: "late-vcpu".into(), detail: "7%".into() });
         }
-        let found = held(&[(Provenance::Lab, run.clone())], YesIf::Worse);
+        let found = found_in(&[(Provenance::Lab, run.clone())], YesIf::Worse);
         let held_row = &found.parts[0].rows[0].ours[&Provenance::Lab];
         assert_eq!(held_row.why.as_deref(), Some("6 trials, none counted: late-vcpu"));
         assert_eq!(
-            found.questions[0].lines[0].seen[&Provenance::Lab],
+            found.questions[0].answers[0].lines[0].seen[&Provenance::Lab],
             Seen::Nothing(Some("6 trials, none counted: late-vcpu".into()))
         );
         run.trials.clear();
-        let found = held(&[(Provenance::Lab, run)], YesIf::Worse);
+        let found = found_in(&[(Provenance::Lab, run)], YesIf::Worse);
         assert_eq!(found.parts[0].rows[0].ours[&Provenance::Lab].why, None);
+    }
+
+    #[test]
+    fn rows_that_are_not_shown_are_counted_by_cell() {
+        let each = Published {
+            of: Selection::default(),
+            over: None,
+            figure: Figure::within(50e6, 0.1),
+            ..governors().published.remove(0)
+        };
+        let study = Study { published: vec![each], ..governors() };
+        let mut page = page(None, YesIf::Worse);
+        page.parts[0].only = selection("performance").levels;
+        let part = PartRuns { study, runs: [(Provenance::Lab, measured(0.2))].into() };
+        let found = hold(&page, &part.study.name.clone(), &[part]).unwrap().parts.remove(0);
+        assert_eq!(found.rows.len(), 1);
+        let of_cell = |cell: &CellTally| (cell.what.clone(), cell.tally[&Provenance::Lab]);
+        let agrees = Tally { all: 1, yes: 1, ..Tally::default() };
+        let not = Tally { all: 1, no: 1, ..Tally::default() };
+        assert_eq!(
+            found.by_cell.iter().map(of_cell).collect::<Vec<_>>(),
+            [("w, governor performance".to_owned(), agrees), ("w, governor ondemand".to_owned(), not)]
+        );
     }
 
     #[test]
     fn a_run_of_another_version_of_the_study_is_said_to_be_one() {
         let mut run = measured(0.2);
         run.study.lab.vcpus = 7;
-        let found = held(&[(Provenance::Lab, run)], YesIf::Worse);
+        let found = found_in(&[(Provenance::Lab, run)], YesIf::Worse);
         assert_eq!(found.parts[0].differs[&Provenance::Lab], ["the lab machine"]);
-        assert!(held(&[(Provenance::Lab, measured(0.2))], YesIf::Worse).parts[0].differs.is_empty());
+        assert!(found_in(&[(Provenance::Lab, measured(0.2))], YesIf::Worse).parts[0].differs.is_empty());
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct Part {
     pub study: Option<String>,
     /// What it measures, and on what scale its figures are held beside the published ones.
     pub about: String,
+    /// Only rows about cells of these levels are shown; of the others, how many agree. Factor name to level name.
+    pub only: BTreeMap<String, String>,
     /// Why it is not run on a kind of machine.
     pub not_run: BTreeMap<Provenance, String>,
 }
@@ -40,15 +42,17 @@ pub struct Part {
 pub struct Question {
     /// In the words of whoever asked.
     pub asked: String,
-    /// The cells that answer it; empty where none does, which `note` explains.
+    /// What of it can be told; empty where nothing can, which `note` explains.
     pub answers: Vec<Answer>,
     /// What the reader has to know besides.
     pub note: Option<String>,
 }
 
-/// Cells of a study that answer a question.
+/// Something that may be true, and the cells of a study that tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
+    /// What they tell: a sentence that is true or not, or, where it is only looked, what at.
+    pub claim: String,
     /// The study's name; `None`: that of the page.
     pub study: Option<String>,
     /// The cells.
@@ -57,7 +61,7 @@ pub struct Answer {
     pub look: Look,
 }
 
-/// What of a cell answers a question.
+/// What of a cell is looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Look {
     /// By how much it differs from another.
@@ -66,14 +70,14 @@ pub enum Look {
         over: Selection,
         /// By which metric; `None`: the study's.
         metric: Option<String>,
-        /// What makes the answer a yes.
+        /// What makes the claim true.
         yes_if: YesIf,
     },
     /// Whose CPU time it took.
     Cpu,
 }
 
-/// What has to come out of a comparison for "yes".
+/// What has to come out of a comparison for a claim to be true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum YesIf {
     /// The cell is better than the other.

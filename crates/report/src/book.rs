@@ -11,13 +11,13 @@ mod json;
 
 pub use index::{IndexEntry, index_markdown};
 
-use analysis::page::{Found, PartFound, PartRuns, QuestionFound, Tally};
+use analysis::page::{AnswerFound, CellTally, Found, PartFound, PartRuns, Tally};
 use cells::{answer_cell, compared, held_cell, run_line};
 use document::{Block, Document};
-use domain::page::{Page, Part, Question, YesIf};
+use domain::page::{Page, Part, YesIf};
 use domain::study::Study;
 use domain::trial::{Provenance, RunId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::published;
 use crate::wording::{counted, quoted};
@@ -94,7 +94,8 @@ fn document(report: &PageReport) -> Document {
 
 /// The columns of this page.
 fn columns(report: &PageReport) -> Vec<Provenance> {
-    let there = report.found.provenances();
+    let there: BTreeSet<Provenance> =
+        report.parts.iter().flat_map(|part| part.runs.keys().copied()).collect();
     let always = [Provenance::Lab, Provenance::Simulation];
     COLUMNS.into_iter().filter(|column| always.contains(column) || there.contains(column)).collect()
 }
@@ -114,14 +115,18 @@ fn in_short(report: &PageReport) -> Vec<Block> {
         let tally = report.found.agreement(column);
         format!("**{}:** {}", name(column), agreement_words(tally))
     });
-    let questions =
-        report.page.questions.iter().zip(&report.found.questions).map(|(question, found)| {
-            format!("*{}* {}", question.asked, answer_words(report, question, found))
-        });
+    let asked = report.page.questions.iter().zip(&report.found.questions);
+    let questions = asked.map(|(question, found)| {
+        let answers =
+            found.answers.iter().map(|answer| format!("{}: {}", answer.claim, answer_words(report, answer)));
+        let answers: Vec<String> = answers.collect();
+        let none = || vec!["Not answered here; see below.".to_owned()];
+        (format!("**{}**", question.asked), if answers.is_empty() { none() } else { answers })
+    });
     vec![
         Block::Heading(2, "In short".into()),
         Block::List(figures.collect()),
-        Block::List(questions.collect()),
+        Block::Outline(questions.collect()),
     ]
 }
 
@@ -152,18 +157,15 @@ pub(crate) fn agreement_words(tally: Tally) -> String {
     format!("of {}, {}.", counted(all, "published figure"), listed(&parts))
 }
 
-/// `Lab: yes, in all 4 comparisons. Simulation: not run.`
-fn answer_words(report: &PageReport, question: &Question, found: &QuestionFound) -> String {
-    if found.lines.is_empty() {
-        return "Not answered here.".to_owned();
+/// `lab: yes, in all 4 comparisons; simulation: not run.`
+fn answer_words(report: &PageReport, answer: &AnswerFound) -> String {
+    if answer.metric.is_none() {
+        return "see the table below.".to_owned();
     }
-    if found.lines.iter().all(|line| line.metric.is_none()) {
-        return "See the table below.".to_owned();
-    }
-    debug_assert!(!question.answers.is_empty(), "lines come from answers");
-    let columns = columns(report).into_iter();
-    let words = columns.map(|column| format!("**{}:** {}.", name(column), tally_words(found.says(column))));
-    words.collect::<Vec<_>>().join(" ")
+    let words = columns(report)
+        .into_iter()
+        .map(|column| format!("{} **{}**", name(column).to_lowercase(), tally_words(answer.says(column))));
+    format!("{}.", words.collect::<Vec<_>>().join("; "))
 }
 
 fn tally_words(tally: Tally) -> String {
@@ -174,10 +176,10 @@ fn tally_words(tally: Tally) -> String {
     }
     let comparisons = counted(measured, "comparison");
     let words = match (yes, no, undecided) {
-        (n, 0, 0) if n == 1 => "yes".to_owned(),
+        (1, 0, 0) => "yes".to_owned(),
         (_, 0, 0) => format!("yes, in all {comparisons}"),
-        (0, n, 0) if n == 1 => "no".to_owned(),
-        (0, _, 0) => format!("no, in none of {comparisons}"),
+        (0, 1, 0) => "no".to_owned(),
+        (0, _, 0) => format!("no, in all {comparisons}"),
         (0, 0, _) => "cannot tell yet".to_owned(),
         _ => {
             let parts = [(yes, "yes"), (no, "no"), (undecided, "cannot tell")];
@@ -221,6 +223,7 @@ fn side_by_side(report: &PageReport) -> Vec<Block> {
         blocks.push(Block::Heading(3, format!("`{}`", runs.study.name)));
         blocks.push(Block::Paragraph(format!("{} Study: `{file}`.", part.about)));
         blocks.extend(rows(found, &columns));
+        blocks.extend(by_cell(part, found, &columns));
         blocks.push(Block::List(what_was_run(part, runs, found, &columns)));
     }
     blocks
@@ -237,6 +240,25 @@ fn rows(found: &PartFound, columns: &[Provenance]) -> Option<Block> {
     };
     let rows: Vec<Vec<String>> = found.rows.iter().map(row).collect();
     (!rows.is_empty()).then(|| Block::Table { head: head.collect(), rows })
+}
+
+/// How many of the rows agree for each cell, where not all cells are shown.
+fn by_cell(part: &Part, found: &PartFound, columns: &[Provenance]) -> Vec<Block> {
+    let Some(first) = found.by_cell.first() else { return Vec::new() };
+    let columns: Vec<Provenance> =
+        columns.iter().copied().filter(|column| first.tally.contains_key(column)).collect();
+    let head = ["rows that agree".to_owned()].into_iter();
+    let head = head.chain(columns.iter().map(|column| name(*column).to_lowercase()));
+    let row = |cell: &CellTally| -> Vec<String> {
+        let tallies = columns.iter().map(|column| cell.tally.get(column).copied().unwrap_or_default());
+        let counts = tallies.map(|tally| format!("{} of {}", tally.yes, tally.all));
+        [cell.what.clone()].into_iter().chain(counts).collect()
+    };
+    let only: Vec<String> = part.only.iter().map(|(factor, level)| format!("{factor} {level}")).collect();
+    vec![
+        Block::Paragraph(format!("The table shows {}. Of the same rows agree, cell by cell:", listed(&only))),
+        Block::Table { head: head.collect(), rows: found.by_cell.iter().map(row).collect() },
+    ]
 }
 
 /// Which runs the columns are, why one is missing, and what rows say besides.
@@ -280,36 +302,39 @@ fn questions(report: &PageReport) -> Vec<Block> {
     let mut blocks = vec![Block::Heading(2, "What the figures say to the open questions".into())];
     for (question, found) in report.page.questions.iter().zip(&report.found.questions) {
         blocks.push(Block::Heading(3, question.asked.clone()));
-        blocks.push(Block::Paragraph(answer_words(report, question, found)));
-        blocks.extend(comparisons(report, found));
+        for answer in &found.answers {
+            let words = answer_words(report, answer);
+            blocks.push(Block::Paragraph(format!(
+                "**{}.** In the study `{}`: {words}",
+                answer.claim, answer.study
+            )));
+            blocks.push(lines(report, answer));
+        }
         blocks.extend(question.note.clone().map(Block::Paragraph));
     }
     blocks
 }
 
-fn comparisons(report: &PageReport, found: &QuestionFound) -> Option<Block> {
+fn lines(report: &PageReport, answer: &AnswerFound) -> Block {
     let columns = columns(report);
-    let head = ["study", "what", "a yes is"].into_iter().map(str::to_owned);
-    let head = head.chain(columns.iter().map(|column| name(*column).to_lowercase()));
-    let row = |line: &analysis::page::Line| -> Vec<String> {
-        let what = match &line.metric {
-            Some(metric) => format!("{metric} of {}", line.what),
-            None => format!("cores that were busy in {}", line.what),
-        };
-        let yes = line.yes_if.map_or("–", yes_words).to_owned();
-        let seen = columns.iter().map(|column| answer_cell(line.seen.get(column)));
-        [format!("`{}`", line.study), what, yes].into_iter().chain(seen).collect()
+    let first = match (&answer.metric, answer.yes_if) {
+        (Some(metric), Some(yes_if)) => format!("{metric}; yes where {}", yes_words(yes_if)),
+        _ => "cores kept busy, by role".to_owned(),
     };
-    let rows: Vec<Vec<String>> = found.lines.iter().map(row).collect();
-    (!rows.is_empty()).then(|| Block::Table { head: head.collect(), rows })
+    let head = [first].into_iter().chain(columns.iter().map(|column| name(*column).to_lowercase()));
+    let row = |line: &analysis::page::Line| -> Vec<String> {
+        let seen = columns.iter().map(|column| answer_cell(line.seen.get(column)));
+        [line.what.clone()].into_iter().chain(seen).collect()
+    };
+    Block::Table { head: head.collect(), rows: answer.lines.iter().map(row).collect() }
 }
 
 const fn yes_words(yes_if: YesIf) -> &'static str {
     match yes_if {
         YesIf::Better => "better",
         YesIf::Worse => "worse",
-        YesIf::Differs => "any difference",
-        YesIf::Same => "no difference",
+        YesIf::Differs => "different",
+        YesIf::Same => "not different",
     }
 }
 

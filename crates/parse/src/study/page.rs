@@ -4,7 +4,7 @@
 
 use super::check::reported;
 use super::node::{Node, Section, listed, nearest};
-use super::published::{names_exist, over, selection};
+use super::published::{levels, names_exist, over, selection};
 use super::words;
 use domain::Study;
 use domain::page::{Answer, Look, Page, Part, Question, YesIf};
@@ -52,7 +52,7 @@ fn list<'a, T>(node: &Node<'a>, read: impl Fn(&Node<'a>) -> Option<T>) -> Option
 
 fn part(node: &Node) -> Option<Part> {
     let section = node.section()?;
-    section.only(&["study", "about", "host", "lab", "simulation"]);
+    section.only(&["study", "about", "only", "host", "lab", "simulation"]);
     let study = section.get("study").map_or(Some(None), |node| words(&node).map(Some));
     let about = section.require("about", "about = \"…\"").and_then(|node| words(&node));
     let reason = |provenance: Provenance| {
@@ -60,7 +60,8 @@ fn part(node: &Node) -> Option<Part> {
         Some(words(&node).map(|reason| (provenance, reason)))
     };
     let not_run: Option<BTreeMap<Provenance, String>> = MACHINES.into_iter().filter_map(reason).collect();
-    Some(Part { study: study?, about: about?, not_run: not_run? })
+    let only = section.get("only").map_or_else(|| Some(BTreeMap::new()), |node| levels(&node));
+    Some(Part { study: study?, about: about?, only: only?, not_run: not_run? })
 }
 
 fn question(node: &Node) -> Option<Question> {
@@ -79,14 +80,15 @@ fn question(node: &Node) -> Option<Question> {
 
 fn answer(node: &Node) -> Option<Answer> {
     let section = node.section()?;
-    section.only(&["study", "workload", "levels", "over", "metric", "yes_if", "look"]);
+    section.only(&["claim", "study", "workload", "levels", "over", "metric", "yes_if", "look"]);
+    let claim = section.require("claim", "claim = \"powersave is slower\"").and_then(|node| words(&node));
     let study = section.get("study").map_or(Some(None), |node| super::name(&node).map(Some));
     let of = selection(&section);
     let look = match section.get("look") {
         Some(node) => cpu(&node, &section),
         None => against(&section),
     };
-    Some(Answer { study: study?, of: of?, look: look? })
+    Some(Answer { claim: claim?, study: study?, of: of?, look: look? })
 }
 
 fn cpu(node: &Node, section: &Section) -> Option<Look> {
@@ -202,9 +204,9 @@ published = ["It was slow."]
     fn a_page_has_parts_questions_and_what_answers_them() {
         let text = format!(
             "{HEAD}not_reproduced = [\"the machine\"]\n{PART}[[page.part]]\nstudy = \"other.toml\"\nabout = \"a model\"\n\
-             [[page.question]]\nasked = \"Is it slow?\"\n[[page.question.answer]]\nlevels = {{ governor = \"ondemand\" }}\n\
-             over = {{ levels = {{ governor = \"performance\" }} }}\nyes_if = \"worse\"\n[[page.question.answer]]\nlook = \"cpu\"\n\
-             [[page.question.answer]]\nstudy = \"other\"\nworkload = \"what it has\"\nlook = \"cpu\"\n[[page.question]]\nasked = \"Why?\"\nnote = \"nobody knows\"\n"
+             [[page.question]]\nasked = \"Is it slow?\"\n[[page.question.answer]]\nclaim = \"it is slow\"\nlevels = {{ governor = \"ondemand\" }}\n\
+             over = {{ levels = {{ governor = \"performance\" }} }}\nyes_if = \"worse\"\n[[page.question.answer]]\nclaim = \"it is slow\"\nlook = \"cpu\"\n\
+             [[page.question.answer]]\nclaim = \"it is slow\"\nstudy = \"other\"\nworkload = \"what it has\"\nlook = \"cpu\"\n[[page.question]]\nasked = \"Why?\"\nnote = \"nobody knows\"\n"
         );
         let text = text.replace("\"what it has\"", "\"read\"");
         let page = parse(&text).unwrap_or_else(|errors| panic!("{errors}")).page.unwrap();
@@ -219,7 +221,7 @@ published = ["It was slow."]
     #[test]
     fn what_is_wrong_is_said_with_its_place() {
         check(
-            "tittle = \"x\"\n[[page.question]]\nasked = \"Why?\"\n[[page.question]]\nasked = \"Is it?\"\n[[page.question.answer]]\nyes_if = \"wors\"\n[[page.question.answer]]\nlook = \"cpus\"\n",
+            "tittle = \"x\"\n[[page.question]]\nasked = \"Why?\"\n[[page.question]]\nasked = \"Is it?\"\n[[page.question.answer]]\nclaim = \"it is slow\"\nyes_if = \"wors\"\n[[page.question.answer]]\nclaim = \"it is slow\"\nlook = \"cpus\"\n",
             expect![[r#"
                 line 10, column 2: `page.part`: missing; write `[[page.part]]`
                 line 14, column 1: `page.tittle`: unknown key; did you mean `title`?
@@ -231,7 +233,7 @@ published = ["It was slow."]
         );
         check(
             &format!(
-                "{PART}[[page.question]]\nasked = \"Is it?\"\n[[page.question.answer]]\nlevels = {{ governor = \"ondemnad\" }}\nover = {{ levels = {{ govrnor = \"performance\" }} }}\nmetric = \"speed\"\nyes_if = \"worse\"\n"
+                "{PART}[[page.question]]\nasked = \"Is it?\"\n[[page.question.answer]]\nclaim = \"it is slow\"\nlevels = {{ governor = \"ondemnad\" }}\nover = {{ levels = {{ govrnor = \"performance\" }} }}\nmetric = \"speed\"\nyes_if = \"worse\"\n"
             ),
             expect![[r#"
                 line 20, column 23: `page.question[1].answer[1].levels.governor`: `governor` has no level `ondemnad`; did you mean `ondemand`?
@@ -241,7 +243,7 @@ published = ["It was slow."]
         );
         check(
             &format!(
-                "{PART}[[page.question]]\nasked = \"Is it?\"\n[[page.question.answer]]\nlevels = {{ governor = \"performance\" }}\nover = {{ levels = {{ governor = \"performance\" }} }}\nyes_if = \"worse\"\n"
+                "{PART}[[page.question]]\nasked = \"Is it?\"\n[[page.question.answer]]\nclaim = \"it is slow\"\nlevels = {{ governor = \"performance\" }}\nover = {{ levels = {{ governor = \"performance\" }} }}\nyes_if = \"worse\"\n"
             ),
             expect![[r#"
                 line 19, column 1: `page.question[1].answer[1]`: `over` names nothing that differs from the cell `small_performance` itself; name another level or workload

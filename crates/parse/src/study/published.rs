@@ -68,7 +68,7 @@ pub(super) fn selection(section: &Section) -> Option<Selection> {
     Some(Selection { workload: workload?, levels: levels? })
 }
 
-fn levels(node: &Node) -> Option<BTreeMap<String, String>> {
+pub(super) fn levels(node: &Node) -> Option<BTreeMap<String, String>> {
     let entries = node.section()?.entries();
     let pair = |entry: &Node| Some((entry.key.to_owned(), entry.scalar()?.shown));
     let pairs: Vec<Option<(String, String)>> = entries.iter().map(pair).collect();

@@ -23,6 +23,8 @@ pub(super) enum Block {
     /// Smaller than a paragraph.
     Note(String),
     List(Vec<String>),
+    /// Items, each with items below it.
+    Outline(Vec<(String, Vec<String>)>),
     Table {
         head: Vec<String>,
         rows: Vec<Vec<String>>,
@@ -86,9 +88,17 @@ impl Document {
                 }
                 Block::Paragraph(text) | Block::Note(text) => markdown::line(&mut out, &in_markdown(text)),
                 Block::List(items) => markdown::list(&mut out, items.iter().map(|item| in_markdown(item))),
+                Block::Outline(items) => {
+                    let item = |(item, below): &(String, Vec<String>)| {
+                        let below = below.iter().map(|line| format!("\n  - {}", in_markdown(line)));
+                        in_markdown(item) + &below.collect::<String>()
+                    };
+                    markdown::list(&mut out, items.iter().map(item));
+                }
                 Block::Table { head, rows } => {
+                    let head: Vec<String> = head.iter().map(|name| in_markdown(name)).collect();
                     let fields = |row: &Vec<String>| row.iter().map(|field| in_markdown(field)).collect();
-                    markdown::marked_table(&mut out, head, rows.iter().map(fields).collect());
+                    markdown::marked_table(&mut out, &head, rows.iter().map(fields).collect());
                 }
                 Block::Code(language, text) => markdown::fenced(&mut out, language, text),
             }
@@ -106,6 +116,12 @@ impl Document {
                 Block::Heading(_, text) => out.heading(in_text(text)),
                 Block::Paragraph(text) | Block::Note(text) => out.line(in_text(text)),
                 Block::List(items) => items.iter().for_each(|item| out.item(format!("- {}", in_text(item)))),
+                Block::Outline(items) => {
+                    for (item, below) in items {
+                        out.item(in_text(item));
+                        below.iter().for_each(|line| out.item(format!("- {}", in_text(line))));
+                    }
+                }
                 Block::Table { head, rows } => {
                     let head: Vec<&str> = head.iter().map(String::as_str).collect();
                     let fields = |row: &Vec<String>| row.iter().map(|field| in_text(field)).collect();
@@ -138,10 +154,17 @@ fn block_html(block: &Block) -> Markup {
         Block::Paragraph(text) => html! { p { (in_html(text)) } },
         Block::Note(text) => html! { p class="note" { (in_html(text)) } },
         Block::List(items) => html! { ul class="lines" { @for item in items { li { (in_html(item)) } } } },
+        Block::Outline(items) => html! {
+            ul class="lines" {
+                @for (item, below) in items {
+                    li { (in_html(item)) ul { @for line in below { li { (in_html(line)) } } } }
+                }
+            }
+        },
         Block::Table { head, rows } => html! {
             div class="scroll" tabindex="0" role="group" aria-label="Table" {
                 table class="beside" {
-                    thead { tr { @for name in head { th scope="col" { (name) } } } }
+                    thead { tr { @for name in head { th scope="col" { (in_html(name)) } } } }
                     tbody { @for row in rows { tr { @for field in row { td { (in_html(field)) } } } } }
                 }
             }

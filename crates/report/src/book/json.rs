@@ -6,7 +6,7 @@ use crate::json::{
     run_view, written,
 };
 use crate::published::agrees_word;
-use analysis::page::{Held, Line, Row, Says, Seen};
+use analysis::page::{AnswerFound, Held, Line, Row, Says, Seen};
 use domain::page::YesIf;
 use domain::plan::CellId;
 use domain::trial::Provenance;
@@ -85,15 +85,21 @@ struct HeldView<'a> {
 struct QuestionView<'a> {
     asked: &'a str,
     note: Option<&'a str>,
+    answers: Vec<AnswerView<'a>>,
+}
+
+#[derive(Serialize)]
+struct AnswerView<'a> {
+    claim: &'a str,
+    study: &'a str,
+    metric: Option<&'a str>,
+    yes_if: Option<&'static str>,
     lines: Vec<LineView<'a>>,
 }
 
 #[derive(Serialize)]
 struct LineView<'a> {
-    study: &'a str,
     what: &'a str,
-    metric: Option<&'a str>,
-    yes_if: Option<&'static str>,
     seen: BTreeMap<&'static str, SeenView<'a>>,
 }
 
@@ -116,7 +122,7 @@ pub(super) fn json(report: &PageReport) -> String {
         page.questions.iter().zip(&report.found.questions).map(|(question, found)| QuestionView {
             asked: &question.asked,
             note: question.note.as_deref(),
-            lines: found.lines.iter().map(line_view).collect(),
+            answers: found.answers.iter().map(answer_view).collect(),
         });
     written(&PageView {
         schema: SCHEMA,
@@ -176,12 +182,19 @@ fn held_view(held: &Held) -> HeldView<'_> {
     }
 }
 
+fn answer_view(answer: &AnswerFound) -> AnswerView<'_> {
+    AnswerView {
+        claim: &answer.claim,
+        study: &answer.study,
+        metric: answer.metric.as_deref(),
+        yes_if: answer.yes_if.map(YesIf::name),
+        lines: answer.lines.iter().map(line_view).collect(),
+    }
+}
+
 fn line_view(line: &Line) -> LineView<'_> {
     LineView {
-        study: &line.study,
         what: &line.what,
-        metric: line.metric.as_deref(),
-        yes_if: line.yes_if.map(YesIf::name),
         seen: line.seen.iter().map(|(provenance, seen)| (provenance.name(), seen_view(seen))).collect(),
     }
 }
