@@ -11,7 +11,7 @@ mod json;
 
 pub use index::{IndexEntry, index_markdown};
 
-use analysis::page::{AnswerFound, CellTally, Found, PartFound, PartRuns, Tally};
+use analysis::page::{AnswerFound, CellTally, Found, PartFound, PartRuns, Seen, Tally};
 use cells::{answer_cell, compared, held_cell, run_line};
 use document::{Block, Document};
 use domain::page::{Page, Part, YesIf};
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::published;
 use crate::wording::{counted, quoted};
-use analysis::words::listed;
+use analysis::words::{listed, ratio_words};
 
 /// Everything that a page shows.
 #[derive(Clone, Copy, Debug)]
@@ -130,11 +130,11 @@ fn in_short(report: &PageReport) -> Vec<Block> {
     ]
 }
 
-/// `of 12 published figures 9 agree, 2 do not, 1 is undecided`.
+/// `of 12 rows beside published figures, 9 agree and 3 do not agree.`
 pub(crate) fn agreement_words(tally: Tally) -> String {
     let Tally { all, yes, no, undecided } = tally;
     if tally.measured() == 0 {
-        return format!("none of {} was run.", counted(all, "published figure"));
+        return format!("none of {} beside published figures was run.", counted(all, "row"));
     }
     let part = |count: usize, one: &str, more: &str| match count {
         0 => None,
@@ -154,18 +154,46 @@ pub(crate) fn agreement_words(tally: Tally) -> String {
     .into_iter()
     .flatten()
     .collect();
-    format!("of {}, {}.", counted(all, "published figure"), listed(&parts))
+    format!("of {} beside published figures, {}.", counted(all, "row"), listed(&parts))
 }
 
-/// `lab: yes, in all 4 comparisons; simulation: not run.`
+/// `lab: yes, ×0.83; simulation: not run.` A kind of machine on which the study is not run is left out.
 fn answer_words(report: &PageReport, answer: &AnswerFound) -> String {
     if answer.metric.is_none() {
         return "see the table below.".to_owned();
     }
-    let words = columns(report)
-        .into_iter()
-        .map(|column| format!("{} **{}**", name(column).to_lowercase(), tally_words(answer.says(column))));
-    format!("{}.", words.collect::<Vec<_>>().join("; "))
+    let part = report.parts.iter().position(|part| part.study.name == answer.study);
+    let is_never_run = |column: &Provenance| {
+        let part = part.map(|index| (&report.page.parts[index], &report.parts[index]));
+        part.is_some_and(|(told, runs)| told.not_run.contains_key(column) && !runs.runs.contains_key(column))
+    };
+    let words = columns(report).into_iter().filter(|column| !is_never_run(column)).map(|column| {
+        let tally = answer.says(column);
+        let had_trials =
+            |line: &analysis::page::Line| matches!(line.seen.get(&column), Some(Seen::Nothing(Some(_))));
+        let words = match tally.measured() {
+            0 if answer.lines.iter().any(had_trials) => "no trial counts".to_owned(),
+            _ => tally_words(tally),
+        };
+        format!("{} **{words}**{}", name(column).to_lowercase(), ratios(answer, column))
+    });
+    let words: Vec<String> = words.collect();
+    if words.is_empty() { "not run.".to_owned() } else { format!("{}.", words.join("; ")) }
+}
+
+/// From which ratio to which an answer's comparisons go: ` (×0.26 to ×0.28)`.
+fn ratios(answer: &AnswerFound, column: Provenance) -> String {
+    let compared = answer.lines.iter().filter_map(|line| match line.seen.get(&column) {
+        Some(Seen::Compared(comparison, _)) => Some(comparison.ratio),
+        _ => None,
+    });
+    let (low, high) = compared.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), r| (l.min(r), h.max(r)));
+    let (low, high) = (ratio_words(low), ratio_words(high));
+    match answer.says(column).measured() {
+        0 => String::new(),
+        _ if low == high => format!(" (×{low})"),
+        _ => format!(" (×{low} to ×{high})"),
+    }
 }
 
 fn tally_words(tally: Tally) -> String {
@@ -206,7 +234,7 @@ fn what_was_published(report: &PageReport) -> Vec<Block> {
 
 const LEGEND: &str = "✓ the whole interval agrees with what was published, ✗ none of it does, ? a part of it does or there are too \
      few trials for an interval. In brackets after a published value: from where to where a figure agrees with it; after one of \
-     ours: its interval, and the number of trials that count. \"absolute\" is a figure in its unit, \"ratio\" one cell over \
+     ours: its interval, and the number of trials that count, of both cells where one is divided by another. \"absolute\" is a figure in its unit, \"ratio\" one cell over \
      another, \"bound\" and \"order\" are the same where only a bound was published. Columns are never compared with one \
      another, each is held against what was published.";
 
@@ -230,7 +258,7 @@ fn side_by_side(report: &PageReport) -> Vec<Block> {
 }
 
 fn rows(found: &PartFound, columns: &[Provenance]) -> Option<Block> {
-    let head = ["what", "is", "published"].into_iter().map(str::to_owned);
+    let head = ["what", "compared", "published"].into_iter().map(str::to_owned);
     let head = head.chain(columns.iter().map(|column| name(*column).to_lowercase()));
     let row = |row: &analysis::page::Row| -> Vec<String> {
         let beside = &row.published;
@@ -295,11 +323,19 @@ fn notes(found: &PartFound) -> Vec<String> {
     notes
 }
 
+const VERDICTS: &str = "Each question is taken as claims, and each claim as comparisons of two cells within one run, by the ratio of the \
+     one to the other (×0.83 is 17% less). Better and worse are claimed where the interval of the ratio clears the study's \
+     practical threshold (2% unless it says otherwise) and a permutation test agrees; \"not different\" where the whole interval \
+     lies within the threshold; else nothing can be told yet.";
+
 fn questions(report: &PageReport) -> Vec<Block> {
     if report.page.questions.is_empty() {
         return Vec::new();
     }
-    let mut blocks = vec![Block::Heading(2, "What the figures say to the open questions".into())];
+    let mut blocks = vec![
+        Block::Heading(2, "What the figures say to the open questions".into()),
+        Block::Note(VERDICTS.into()),
+    ];
     for (question, found) in report.page.questions.iter().zip(&report.found.questions) {
         blocks.push(Block::Heading(3, question.asked.clone()));
         for answer in &found.answers {

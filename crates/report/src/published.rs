@@ -161,7 +161,10 @@ pub(crate) fn figures(beside: &Beside, ours: Estimate) -> String {
 
 /// A span without the unit that the value before it has: it stands there once.
 fn without_unit<'a>(value: &str, span: &'a str) -> &'a str {
-    let unit = value.split_once(' ').map_or("", |(_, unit)| unit);
+    let unit = match value.strip_suffix('%') {
+        Some(_) => "%",
+        None => value.split_once(' ').map_or("", |(_, unit)| unit),
+    };
     span.strip_suffix(unit).unwrap_or(span).trim_end()
 }
 

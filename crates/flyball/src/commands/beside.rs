@@ -248,7 +248,10 @@ impl Source for FromNotebook<'_> {
             return Ok(None);
         };
         let results = Results::load(self.notebook, &run.id, None)?;
-        let machine = report::machine_line(&results.report());
+        // Of a lab machine, what the lab says of it is enough.
+        let report = results.report();
+        let guest = report.machine.filter(|_| provenance != Provenance::Lab);
+        let machine = report::machine_line(&report::Report { machine: guest, ..report });
         Ok(Some((results.data, machine)))
     }
 }

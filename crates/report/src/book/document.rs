@@ -173,7 +173,8 @@ fn block_html(block: &Block) -> Markup {
     }
 }
 
-fn in_markdown(text: &str) -> String {
+/// Text with its marks as Markdown.
+pub(super) fn in_markdown(text: &str) -> String {
     let span = |span: Span<'_>| match span {
         Span::Plain(text) => markdown::plain_part(text),
         Span::Code(text) => markdown::code(text),

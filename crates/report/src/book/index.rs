@@ -1,5 +1,6 @@
 //! The book's first page: which reports there are, and how each stands.
 
+use super::document::in_markdown;
 use super::{PageReport, agreement_words};
 use crate::markdown;
 use domain::trial::Provenance;
@@ -42,11 +43,10 @@ pub fn index_markdown(entries: &[IndexEntry]) -> String {
         let made = first.report.made;
         markdown::line(
             &mut out,
-            &format!(
-                "Written by {} from {}. Not typed: changes are lost.",
-                markdown::code(&made.command),
-                markdown::plain_part(&made.from)
-            ),
+            &in_markdown(&format!(
+                "Written by `{}` from {}. Not typed: changes are lost.",
+                made.command, made.from
+            )),
         );
     }
     out
