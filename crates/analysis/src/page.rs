@@ -113,7 +113,7 @@ pub struct Line {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen {
     /// How it compares, and what that says to the claim.
-    Compared(Comparison, Says),
+    Compared(Box<Comparison>, Says),
     /// How many cores each role kept busy.
     Cpu(Vec<(Role, f64)>),
     /// Nothing, and why, where trials say it.
@@ -350,7 +350,7 @@ fn compared(run: &RunData, subjects: &[Subject<'_>], metric: &str, yes_if: YesIf
         .map(|(comparison, subject)| match comparison {
             Some(comparison) => {
                 let says = says(comparison.verdict, yes_if);
-                Seen::Compared(comparison, says)
+                Seen::Compared(Box::new(comparison), says)
             }
             None => {
                 let cells = [Some(&subject.cell.id), subject.over.map(|over| &over.id)];

@@ -87,8 +87,9 @@ fn a_book_keeps_its_runs_and_is_checked_against_them() {
     let place = Place::new();
     let study = study(&place);
     place.ok(&["run", &study, "--on", "sim", "--seed", "1"]);
-    let book =
-        |arguments: &[&str]| [&["report", "--beside", &study, "--book", "book"][..], arguments].concat();
+    let book = |arguments: &[&'static str]| {
+        [&["report", "--beside", &study, "--book", "book"][..], arguments].concat()
+    };
     place.ok(&book(&["--renew"]));
     // Without the notebook it is the same.
     std::fs::remove_dir_all(place.path("notebook")).unwrap();

@@ -231,7 +231,7 @@ impl<'a> FromNotebook<'a> {
         }
         let (entries, problems) = notebook.runs()?;
         results::tell(&problems);
-        runs.extend(entries.into_iter().filter(|entry| has_trials(entry)).map(|entry| entry.run));
+        runs.extend(entries.into_iter().filter(has_trials).map(|entry| entry.run));
         Ok(Self { notebook, runs })
     }
 }

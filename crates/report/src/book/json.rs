@@ -108,7 +108,7 @@ struct LineView<'a> {
 enum SeenView<'a> {
     Compared {
         says: &'static str,
-        comparison: ComparisonView<'a>,
+        comparison: Box<ComparisonView<'a>>,
     },
     /// How many cores each role kept busy.
     Cores(BTreeMap<&'static str, f64>),
@@ -207,7 +207,7 @@ fn seen_view(seen: &Seen) -> SeenView<'_> {
                 Says::No => "no",
                 Says::Undecided => "undecided",
             },
-            comparison: comparison_view(comparison),
+            comparison: Box::new(comparison_view(comparison)),
         },
         Seen::Cpu(roles) => {
             SeenView::Cores(roles.iter().map(|(role, cores)| (role.name(), *cores)).collect())
