@@ -227,8 +227,8 @@ published = ["It was slow."]
                 line 14, column 1: `page.tittle`: unknown key; did you mean `title`?
                 line 15, column 1: `page.question[1]`: has no answer and no `note` that says why; add one or the other
                 line 19, column 1: `page.question[2].answer[1].over`: missing; write `over = { levels = { governor = "performance" } }`
-                line 20, column 10: `page.question[2].answer[1].yes_if`: `wors` is nothing that comes out of a comparison; did you mean `worse`?
-                line 22, column 8: `page.question[2].answer[2].look`: has to be `"cpu"`: whose CPU time the cells took
+                line 21, column 10: `page.question[2].answer[1].yes_if`: `wors` is nothing that comes out of a comparison; did you mean `worse`?
+                line 24, column 8: `page.question[2].answer[2].look`: has to be `"cpu"`: whose CPU time the cells took
             "#]],
         );
         check(
@@ -236,9 +236,9 @@ published = ["It was slow."]
                 "{PART}[[page.question]]\nasked = \"Is it?\"\n[[page.question.answer]]\nclaim = \"it is slow\"\nlevels = {{ governor = \"ondemnad\" }}\nover = {{ levels = {{ govrnor = \"performance\" }} }}\nmetric = \"speed\"\nyes_if = \"worse\"\n"
             ),
             expect![[r#"
-                line 20, column 23: `page.question[1].answer[1].levels.governor`: `governor` has no level `ondemnad`; did you mean `ondemand`?
-                line 21, column 21: `page.question[1].answer[1].over.levels.govrnor`: there is no factor `govrnor`; did you mean `governor`?
-                line 22, column 10: `page.question[1].answer[1].metric`: no workload reports `speed`; there are `throughput`, `read_throughput`, `write_throughput`, `iops`, `read_iops`, `write_iops`, `latency_mean`, `latency_p50`, `latency_p99`, `latency_p999`, `elapsed`, `cpu_user`, `cpu_system`, `context_switches`
+                line 21, column 23: `page.question[1].answer[1].levels.governor`: `governor` has no level `ondemnad`; did you mean `ondemand`?
+                line 22, column 21: `page.question[1].answer[1].over.levels.govrnor`: there is no factor `govrnor`; did you mean `governor`?
+                line 23, column 10: `page.question[1].answer[1].metric`: no workload reports `speed`; there are `throughput`, `read_throughput`, `write_throughput`, `iops`, `read_iops`, `write_iops`, `latency_mean`, `latency_p50`, `latency_p99`, `latency_p999`, `elapsed`, `cpu_user`, `cpu_system`, `context_switches`
             "#]],
         );
         check(
