@@ -3,11 +3,16 @@
 CARGO ?= cargo
 DEMO ?= $(CURDIR)/flyball-demo
 
-.PHONY: help build demo test bench clean
+# The pages of docs/studies, in the order of their index. `make book NOTEBOOK=DIR` takes the newest runs of that notebook first.
+BOOK := raid10-governors dmcrypt-ondemand raid5-journal oltp-governors raid-levels
+NOTEBOOK ?=
+
+.PHONY: help build demo book test bench clean
 
 help:
 	@echo 'make demo    install what is missing, build, measure this machine for a minute and a half, simulate a published report'
 	@echo 'make build   target/release/flyball'
+	@echo 'make book    docs/studies anew from the runs kept there; NOTEBOOK=DIR takes the newest runs of that notebook first'
 	@echo 'make test    install what the tests need, then run everything that is checked'
 	@echo 'make bench   the side-by-side benchmarks in benches/'
 	@echo 'make clean   remove what was built and what the demo left'
@@ -25,6 +30,9 @@ demo:
 	@echo 'And a published report, simulated, beside its own figures:'
 	@target/release/flyball --notebook '$(DEMO)/notebook' run studies/published/dmcrypt.toml --on sim
 	@echo 'Next, in a virtual machine: target/release/flyball lab run studies/dmcrypt-ondemand.toml'
+
+book: build
+	target/release/flyball $(if $(NOTEBOOK),--notebook '$(NOTEBOOK)') report --beside $(BOOK:%=studies/%.toml) --book docs/studies $(if $(NOTEBOOK),--renew)
 
 test:
 	@scripts/setup test

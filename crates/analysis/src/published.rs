@@ -13,6 +13,8 @@ use crate::summarise::{cells_by, metric_kind};
 use crate::summary::{CellSummary, Interval, RunData};
 use domain::plan::{Cell, CellId, Plan};
 use domain::published::{Figure, Published, Subject};
+use domain::rng::Seed;
+use domain::study::Study;
 use domain::units::Unit;
 use std::collections::BTreeMap;
 
@@ -109,17 +111,32 @@ fn beside_one(
         }
     };
     let over_published = |ours: Ours| Some(divided(ours.figure, row.figure.reference()?));
+    let (ratio, agrees) = (ours.and_then(over_published), agreement(row.figure, ours));
+    Beside { ours, ratio, agrees, ..unmeasured_one(&data.study, row, subject) }
+}
+
+/// Every row of a study with the cells that it is about, and nothing measured: in the order of [`beside`].
+pub(crate) fn unmeasured(study: &Study) -> Vec<Beside> {
+    let Ok(plan) = Plan::new(study.clone(), Seed(0)) else { return Vec::new() };
+    let of_row = |row: &Published| -> Vec<Beside> {
+        let subjects = row.subjects(&plan.cells).unwrap_or_default();
+        subjects.into_iter().map(|subject| unmeasured_one(study, row, subject)).collect()
+    };
+    study.published.iter().flat_map(of_row).collect()
+}
+
+fn unmeasured_one(study: &Study, row: &Published, subject: Subject<'_>) -> Beside {
     Beside {
-        what: what(data, subject),
+        what: what(study, subject),
         cell: subject.cell.id.clone(),
         over: subject.over.map(|over| over.id.clone()),
         source: row.source.clone(),
         metric: row.metric.clone(),
         unit: row.unit.clone(),
         published: row.figure,
-        ratio: ours.and_then(over_published),
-        agrees: agreement(row.figure, ours),
-        ours,
+        ratio: None,
+        agrees: Agreement::NotMeasured,
+        ours: None,
         note: row.note.clone(),
     }
 }
@@ -164,8 +181,8 @@ fn agreement(published: Figure, ours: Option<Ours>) -> Agreement {
 
 /// `small, depth 1, governor ondemand`, factors in the order of the study; of the cell that it is divided by, only what
 /// differs.
-fn what(data: &RunData, subject: Subject<'_>) -> String {
-    let factors = || data.study.factors.iter().map(|factor| &factor.name);
+pub(crate) fn what(study: &Study, subject: Subject<'_>) -> String {
+    let factors = || study.factors.iter().map(|factor| &factor.name);
     let level =
         |cell: &Cell, factor: &String| cell.levels.get(factor).map(|level| format!("{factor} {level}"));
     let Subject { cell, over } = subject;
@@ -185,7 +202,6 @@ mod tests {
     use super::*;
     use crate::testing::{run, study};
     use domain::published::Selection;
-    use domain::study::Study;
 
     fn selection(levels: &[(&str, &str)]) -> Selection {
         let levels = levels.iter().map(|(f, l)| ((*f).to_owned(), (*l).to_owned())).collect();

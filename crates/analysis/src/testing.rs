@@ -38,6 +38,7 @@ pub fn study(factors: &[(&str, &[&str])]) -> Study {
         lab: domain::lab::Lab::default(),
         sim: domain::study::Sim::default(),
         published: vec![],
+        page: None,
     }
 }
 

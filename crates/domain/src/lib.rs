@@ -18,6 +18,7 @@ pub mod lab;
 pub mod oltp;
 pub mod options;
 pub mod outcome;
+pub mod page;
 pub mod pgbench;
 pub mod plan;
 pub mod published;

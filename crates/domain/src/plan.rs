@@ -237,6 +237,7 @@ mod tests {
             lab: crate::lab::Lab::default(),
             sim: crate::study::Sim::default(),
             published: vec![],
+            page: None,
         }
     }
 

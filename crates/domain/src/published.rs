@@ -149,27 +149,39 @@ pub enum SubjectError {
 }
 
 impl Published {
-    /// The cells of a plan that it is about, in their order.
-    ///
-    /// A relation is about each cell and the same one with what `over` names put in: one cell each, and never itself.
+    /// The cells of a plan that it is about, in their order; see [`subjects`].
     ///
     /// # Errors
     /// Where there is none, or `over` leaves open which cell is meant.
     pub fn subjects<'c>(&self, cells: &'c [Cell]) -> Result<Vec<Subject<'c>>, SubjectError> {
-        let mine: Vec<&Cell> = cells.iter().filter(|cell| self.of.holds(cell)).collect();
-        let Some(first) = mine.first() else { return Err(SubjectError::NoCell) };
-        let Some(over) = &self.over else {
-            return Ok(mine.into_iter().map(|cell| Subject { cell, over: None }).collect());
-        };
-        let mut found = Vec::new();
-        for cell in &mine {
-            let other = over.instead_of(cell, cells)?;
-            if other.id != cell.id {
-                found.push(Subject { cell, over: Some(other) });
-            }
-        }
-        if found.is_empty() { Err(SubjectError::Itself(first.id.clone())) } else { Ok(found) }
+        subjects(&self.of, self.over.as_ref(), cells)
     }
+}
+
+/// The cells of a plan that are selected, in their order.
+///
+/// A relation is about each cell and the same one with what `over` names put in: one cell each, and never itself.
+///
+/// # Errors
+/// Where there is none, or `over` leaves open which cell is meant.
+pub fn subjects<'c>(
+    of: &Selection,
+    over: Option<&Selection>,
+    cells: &'c [Cell],
+) -> Result<Vec<Subject<'c>>, SubjectError> {
+    let mine: Vec<&Cell> = cells.iter().filter(|cell| of.holds(cell)).collect();
+    let Some(first) = mine.first() else { return Err(SubjectError::NoCell) };
+    let Some(over) = over else {
+        return Ok(mine.into_iter().map(|cell| Subject { cell, over: None }).collect());
+    };
+    let mut found = Vec::new();
+    for cell in &mine {
+        let other = over.instead_of(cell, cells)?;
+        if other.id != cell.id {
+            found.push(Subject { cell, over: Some(other) });
+        }
+    }
+    if found.is_empty() { Err(SubjectError::Itself(first.id.clone())) } else { Ok(found) }
 }
 
 #[cfg(test)]

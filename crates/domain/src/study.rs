@@ -4,6 +4,7 @@
 
 use crate::lab::Lab;
 use crate::outcome::Better;
+use crate::page::Page;
 use crate::published::Published;
 use crate::setting::SettingRequest;
 use crate::stack;
@@ -39,6 +40,8 @@ pub struct Study {
     pub sim: Sim,
     /// What others published of its cells.
     pub published: Vec<Published>,
+    /// The page of the book that is named after it.
+    pub page: Option<Page>,
 }
 
 /// What a study asks of its simulated machine.

@@ -432,9 +432,9 @@ pub struct Explain {
 
 #[derive(Args, Debug)]
 pub struct Report {
-    /// A study, STUDY~1, STUDY@REVISION, or a run
-    #[arg(value_name = "RUN")]
-    pub run: String,
+    /// A study, STUDY~1, STUDY@REVISION, or a run; with --beside a study's file that has a `[page]`
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<String>,
     /// The form of the report
     #[arg(long, value_enum, default_value_t = ReportFormat::Html)]
     pub format: ReportFormat,
@@ -442,11 +442,26 @@ pub struct Report {
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// By this metric [default: the study's own]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "beside")]
     pub metric: Option<String>,
     /// Draw the trace of this trial; may be given more than once [default: one of each cell first, 40 at most]
-    #[arg(long, value_name = "TRIAL")]
+    #[arg(long, value_name = "TRIAL", conflicts_with = "beside")]
     pub trial: Vec<String>,
+    /// What was published, lab, simulation and host side by side: of each the newest run of the study's page
+    #[arg(long)]
+    pub beside: bool,
+    /// With --beside: this run, and not the newest of its study on its kind of machine; may be given more than once
+    #[arg(long, value_name = "RUN", requires = "beside", conflicts_with = "book")]
+    pub of: Vec<String>,
+    /// With --beside: a page for each study file and their index in this folder, from the runs kept in its `runs`
+    #[arg(long, value_name = "DIR", requires = "beside", conflicts_with_all = ["format", "out"])]
+    pub book: Option<PathBuf>,
+    /// With --book: first keep there the newest runs of the notebook
+    #[arg(long, requires = "book")]
+    pub renew: bool,
+    /// With --book: write nothing, and fail where a page is not what would be written
+    #[arg(long, requires = "book", conflicts_with = "renew")]
+    pub check: bool,
 }
 
 /// The forms of a report.

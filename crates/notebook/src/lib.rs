@@ -25,6 +25,7 @@ mod durable;
 mod error;
 pub mod export;
 mod index;
+pub mod kept;
 mod lock;
 mod notebook;
 mod reading;

@@ -102,21 +102,42 @@ fn masthead(report: &Report) -> Markup {
 
 /// Everything around the content of a page.
 fn page(title: &str, content: &Markup) -> String {
+    let plots = html! { "Written by Flyball. Dots are single trials, bars are intervals of the median, strokes are medians; what is crossed was measured and not counted." };
+    framed(title, &html! { (svg::definitions()) (content) }, &plots)
+}
+
+/// A page without plots.
+pub(crate) fn prose_page(title: &str, content: &Markup, footer: &Markup) -> String {
+    framed(title, content, footer)
+}
+
+fn framed(title: &str, content: &Markup, footer: &Markup) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
             (head::head(title))
             body {
                 button id="theme" type="button" hidden { "Dark" }
-                (svg::definitions())
                 (content)
-                footer { p { "Written by Flyball. Dots are single trials, bars are intervals of the median, strokes are medians; what is crossed was measured and not counted." } }
+                footer { p { (footer) } }
                 div id="tip" role="tooltip" hidden {}
                 (head::script())
             }
         }
     }
     .into_string()
+}
+
+/// Text in which addresses of the web can be followed.
+pub(crate) fn linked(text: &str) -> Markup {
+    let is_address = |word: &str| word.starts_with("https://") || word.starts_with("http://");
+    html! {
+        @for (i, word) in text.split(' ').enumerate() {
+            @if i > 0 { " " }
+            @let address = word.trim_end_matches(['.', ',', ';', ')']);
+            @if is_address(address) { a href=(address) { (address) } (word[address.len()..]) } @else { (word) }
+        }
+    }
 }
 
 /// A text in which backticks mark what is typed or read, as code.

@@ -65,7 +65,7 @@ pub fn comparison_json(report: &ComparisonReport) -> String {
     })
 }
 
-fn written(view: &impl Serialize) -> String {
+pub(crate) fn written(view: &impl Serialize) -> String {
     let mut text = serde_json::to_string_pretty(view).expect("views have text as keys and write to a String");
     text.push('\n');
     text
@@ -124,7 +124,7 @@ struct PublishedView<'a> {
 }
 
 #[derive(Serialize)]
-struct EstimateView {
+pub(crate) struct EstimateView {
     value: f64,
     interval: Option<IntervalView>,
 }
@@ -150,7 +150,7 @@ struct StatesView<'a> {
 }
 
 #[derive(Serialize)]
-struct RunHeadView<'a> {
+pub(crate) struct RunHeadView<'a> {
     id: &'a str,
     study: &'a str,
     seed: u64,
@@ -200,7 +200,7 @@ struct EffectView<'a> {
 }
 
 #[derive(Serialize)]
-struct ComparisonView<'a> {
+pub(crate) struct ComparisonView<'a> {
     a: &'a str,
     b: &'a str,
     metric: &'a str,
@@ -303,8 +303,6 @@ fn lab_view<'a>(report: &Report<'a>) -> Option<LabView<'a>> {
 }
 
 fn published_view<'a>(report: &Report<'a>, row: &'a Beside) -> PublishedView<'a> {
-    let (low, high) = row.published.accepted();
-    let end = |end: f64| Some(end).filter(|end| end.is_finite());
     PublishedView {
         what: &row.what,
         cell: row.cell.as_str(),
@@ -312,11 +310,8 @@ fn published_view<'a>(report: &Report<'a>, row: &'a Beside) -> PublishedView<'a>
         source: &row.source,
         metric: &row.metric,
         unit: row.over.is_none().then_some(&row.unit),
-        value: match row.published {
-            Figure::Value { value, .. } => Some(value),
-            Figure::AtLeast(_) | Figure::AtMost(_) | Figure::Between { .. } => None,
-        },
-        accepted: (end(low), end(high)),
+        value: printed(row),
+        accepted: ends(row),
         provenance: report.data.run.provenance.name(),
         ours: row.ours.map(|ours| estimate_view(ours.figure)),
         trials: row.ours.map(|ours| ours.trials),
@@ -326,11 +321,26 @@ fn published_view<'a>(report: &Report<'a>, row: &'a Beside) -> PublishedView<'a>
     }
 }
 
-fn estimate_view(estimate: Estimate) -> EstimateView {
+/// What was printed, where it was no bound.
+pub(crate) const fn printed(row: &Beside) -> Option<f64> {
+    match row.published {
+        Figure::Value { value, .. } => Some(value),
+        Figure::AtLeast(_) | Figure::AtMost(_) | Figure::Between { .. } => None,
+    }
+}
+
+/// The least and the most that agree with it, where there are such ends.
+pub(crate) fn ends(row: &Beside) -> (Option<f64>, Option<f64>) {
+    let (low, high) = row.published.accepted();
+    let end = |end: f64| Some(end).filter(|end| end.is_finite());
+    (end(low), end(high))
+}
+
+pub(crate) fn estimate_view(estimate: Estimate) -> EstimateView {
     EstimateView { value: estimate.value, interval: estimate.interval.as_ref().map(interval_view) }
 }
 
-fn run_view(run: &Run) -> RunHeadView<'_> {
+pub(crate) fn run_view(run: &Run) -> RunHeadView<'_> {
     RunHeadView {
         id: &run.id.0,
         study: &run.study,
@@ -369,7 +379,7 @@ fn interval_view(interval: &Interval) -> IntervalView {
     IntervalView { low: interval.low, high: interval.high, confidence: interval.confidence }
 }
 
-fn comparison_view(c: &Comparison) -> ComparisonView<'_> {
+pub(crate) fn comparison_view(c: &Comparison) -> ComparisonView<'_> {
     ComparisonView {
         a: &c.a,
         b: &c.b,

@@ -11,6 +11,7 @@
 //! Invariants: the same input gives the same bytes; no text of a study, a tool or a device reaches a page
 //! unescaped or a terminal with its control characters; the page loads nothing from anywhere.
 
+mod book;
 mod comparison;
 mod cpu_share;
 mod csv;
@@ -27,6 +28,9 @@ mod text;
 pub mod trace_view;
 mod wording;
 
+pub use book::{
+    IndexEntry, Made, PageReport, index_markdown, page_html, page_json, page_markdown, page_text,
+};
 pub use comparison::ComparisonReport;
 pub use csv::csv;
 pub use html::{comparison_html, html};
@@ -35,6 +39,7 @@ pub use markdown::{comparison_markdown, markdown};
 pub use simulation::simulation_note;
 pub use text::{comparison_text, findings_text, text, trial_text};
 pub use trace_view::TraceView;
+pub use wording::machine as machine_line;
 
 use analysis::summary::{RunData, RunSummary};
 use domain::finding::{Finding, NotMeasured};

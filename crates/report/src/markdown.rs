@@ -206,14 +206,14 @@ fn reproduce(report: &Report, out: &mut String) {
     fenced(out, "toml", &run.study_text);
 }
 
-fn line(out: &mut String, text: &str) {
+pub(crate) fn line(out: &mut String, text: &str) {
     if !out.is_empty() {
         out.push('\n');
     }
     writeln!(out, "{text}").expect(NEVER);
 }
 
-fn list(out: &mut String, items: impl Iterator<Item = String>) {
+pub(crate) fn list(out: &mut String, items: impl Iterator<Item = String>) {
     let items: Vec<String> = items.map(|item| format!("- {item}")).collect();
     if !items.is_empty() {
         line(out, &items.join("\n"));
@@ -221,31 +221,40 @@ fn list(out: &mut String, items: impl Iterator<Item = String>) {
 }
 
 fn table(out: &mut String, head: &[&str], rows: Vec<Vec<String>>) {
-    let row = |fields: &[String]| {
-        format!("| {} |", fields.iter().map(|f| plain(f)).collect::<Vec<_>>().join(" | "))
-    };
-    let head: Vec<String> = head.iter().map(|h| (*h).to_owned()).collect();
-    let mut lines = vec![row(&head), format!("|{}", "---|".repeat(head.len()))];
-    lines.extend(rows.iter().map(|r| row(r)));
+    let head: Vec<String> = head.iter().map(|name| plain(name)).collect();
+    let rows = rows.iter().map(|row| row.iter().map(|field| plain(field)).collect());
+    marked_table(out, &head, rows.collect());
+}
+
+/// A table whose fields are Markdown.
+pub(crate) fn marked_table(out: &mut String, head: &[String], rows: Vec<Vec<String>>) {
+    let row = |fields: &[String]| format!("| {} |", fields.join(" | "));
+    let mut lines = vec![row(head), format!("|{}", "---|".repeat(head.len()))];
+    lines.extend(rows.iter().map(|fields| row(fields)));
     line(out, &lines.join("\n"));
 }
 
 /// A block whose fence is longer than any that the text holds, so that the text cannot end it.
-fn fenced(out: &mut String, language: &str, text: &str) {
+pub(crate) fn fenced(out: &mut String, language: &str, text: &str) {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     line(out, &format!("{fence}{language}\n{}\n{fence}", text.trim_end()));
 }
 
-fn code(text: &str) -> String {
+pub(crate) fn code(text: &str) -> String {
     let text = one_line(text).replace('|', "\\|");
     if text.contains('`') { plain(&text) } else { format!("`{text}`") }
 }
 
 /// Text that Markdown shows as it is, on one line.
 fn plain(text: &str) -> String {
+    plain_part(&one_line(text))
+}
+
+/// A stretch of such a line, whose blanks at the ends count.
+pub(crate) fn plain_part(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in one_line(text).chars() {
+    for c in text.chars().map(|c| if c.is_control() { ' ' } else { c }) {
         match c {
             '<' => out.push_str("&lt;"),
             '&' => out.push_str("&amp;"),

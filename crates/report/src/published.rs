@@ -135,21 +135,37 @@ pub(crate) fn sentence(report: &Report) -> String {
 
 /// What does not agree, a sentence each.
 pub(crate) fn disagreements(report: &Report) -> Vec<String> {
-    let rows = report.summary.published.iter().filter(|row| row.agrees == Agreement::No);
-    rows.filter_map(|row| {
-        let ours = row.ours?.figure;
-        let far = row.ratio.map(|ratio| format!(", {} times as much", ratio_words(ratio.value)));
-        Some(format!(
-            "{} of {}: published {}, ours {} ({}){}.",
-            row.metric,
-            row.what,
-            bare(row),
-            show(row, ours.value),
-            interval(row, ours.interval),
-            far.unwrap_or_default()
-        ))
-    })
-    .collect()
+    report.summary.published.iter().filter_map(disagreement).collect()
+}
+
+/// How ours and what was published are apart; `None` where they are not.
+pub(crate) fn disagreement(row: &Beside) -> Option<String> {
+    let ours = row.ours.filter(|_| row.agrees == Agreement::No)?.figure;
+    let far = row.ratio.map(|ratio| format!(", {} times as much", ratio_words(ratio.value)));
+    Some(format!(
+        "{} of {}: published {}, ours {} ({}){}.",
+        row.metric,
+        row.what,
+        bare(row),
+        show(row, ours.value),
+        interval(row, ours.interval),
+        far.unwrap_or_default()
+    ))
+}
+
+/// One of ours with its interval, the bracket left open: `642 MB/s (640 to 650`.
+pub(crate) fn figures(beside: &Beside, ours: Estimate) -> String {
+    let (value, interval) = (show(beside, ours.value), interval(beside, ours.interval));
+    format!("{value} ({}", without_unit(&value, &interval))
+}
+
+/// A span without the unit that the value before it has: it stands there once.
+fn without_unit<'a>(value: &str, span: &'a str) -> &'a str {
+    let unit = match value.strip_suffix('%') {
+        Some(_) => "%",
+        None => value.split_once(' ').map_or("", |(_, unit)| unit),
+    };
+    span.strip_suffix(unit).unwrap_or(span).trim_end()
 }
 
 /// A figure of a row: with its unit, or as a plain ratio.
@@ -182,15 +198,14 @@ fn bare(beside: &Beside) -> String {
 }
 
 /// What was printed, and what agrees with it: `57.1 MB/s (51.4 to 62.8)`.
-fn published(beside: &Beside) -> String {
+pub(crate) fn published(beside: &Beside) -> String {
     let Figure::Value { low, high, .. } = beside.published else { return bare(beside) };
     let (value, span) = (bare(beside), span(beside, low, high));
-    // A unit that both have stands there once.
-    let unit = value.split_once(' ').map_or("", |(_, unit)| unit);
-    format!("{value} ({})", span.strip_suffix(unit).unwrap_or(&span).trim_end())
+    format!("{value} ({})", without_unit(&value, &span))
 }
 
-fn trials(beside: &Beside) -> String {
+/// How many trials ours rests on.
+pub(crate) fn trials(beside: &Beside) -> String {
     match beside.ours.map(|ours| ours.trials) {
         None => none(),
         Some((n, None)) => n.to_string(),

@@ -402,19 +402,24 @@ fn not_counted(report: &Report, out: &mut Text) {
 
 /// Text that grows; every piece is cleaned of control characters on its way in.
 #[derive(Default)]
-struct Text(String);
+pub(crate) struct Text(String);
 
 impl Text {
-    fn line(&mut self, text: impl Display) {
+    /// All of it.
+    pub(crate) fn finish(self) -> String {
+        self.0
+    }
+
+    pub(crate) fn line(&mut self, text: impl Display) {
         self.wrapped("", &one_line(&text.to_string()));
     }
 
-    fn item(&mut self, text: impl Display) {
+    pub(crate) fn item(&mut self, text: impl Display) {
         self.wrapped(INDENT, &one_line(&text.to_string()));
     }
 
     /// What is to be copied stays on one line.
-    fn command(&mut self, label: &str, command: &str) {
+    pub(crate) fn command(&mut self, label: &str, command: &str) {
         writeln!(self.0, "{INDENT}{label}{}", one_line(command)).expect(NEVER);
     }
 
@@ -435,17 +440,17 @@ impl Text {
         writeln!(self.0, "{indent}{line}").expect(NEVER);
     }
 
-    fn blank(&mut self) {
+    pub(crate) fn blank(&mut self) {
         self.0.push('\n');
     }
 
-    fn heading(&mut self, text: impl Display) {
+    pub(crate) fn heading(&mut self, text: impl Display) {
         self.blank();
         self.line(text);
     }
 
     /// Columns in `numbers` are set flush right.
-    fn table(&mut self, head: &[&str], numbers: &[usize], rows: Vec<Vec<String>>) {
+    pub(crate) fn table(&mut self, head: &[&str], numbers: &[usize], rows: Vec<Vec<String>>) {
         let mut table = Table::new();
         table
             .load_preset(presets::NOTHING)

@@ -323,7 +323,7 @@ pub(crate) fn aa_floor(report: &Report) -> String {
 }
 
 /// The machine in one line.
-pub(crate) fn machine(report: &Report) -> String {
+pub fn machine(report: &Report) -> String {
     if let Some(model) = crate::simulation::machine(report) {
         return model;
     }
@@ -367,7 +367,8 @@ pub(crate) fn command_line(argv: &[String]) -> String {
     argv.iter().map(|a| quoted(a)).collect::<Vec<_>>().join(" ")
 }
 
-fn quoted(argument: &str) -> String {
+/// An argument as a shell would read it.
+pub(crate) fn quoted(argument: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     if !argument.is_empty() && argument.chars().all(plain) {
         argument.to_owned()

@@ -1,5 +1,6 @@
 //! One file a command. Each gathers what it needs, calls the crate that knows, and prints.
 
+mod beside;
 mod calibrate;
 mod check;
 mod claim;

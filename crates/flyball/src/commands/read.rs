@@ -1,5 +1,6 @@
 //! `flyball show`, `explain`, `report`: a run of the notebook, read again.
 
+use super::beside;
 use crate::args::{Explain, Global, Report, ReportFormat, Show};
 use crate::exit::{End, Usage};
 use crate::results::Results;
@@ -49,8 +50,21 @@ pub fn explain(global: &Global, arguments: &Explain) -> Result<End> {
 
 /// Writes a run as a page, or in another form.
 pub fn report(global: &Global, arguments: &Report) -> Result<End> {
+    if arguments.beside {
+        return beside::report(global, arguments);
+    }
+    let [run] = arguments.runs.as_slice() else {
+        let problem = "a report is of one run; name one, or study files with --beside and --book";
+        return Err(Usage(problem.into()).into());
+    };
+    if run.ends_with(".toml") {
+        let problem = format!(
+            "`{run}` is a study's file, and not a run; add --beside to put its runs beside what was published"
+        );
+        return Err(Usage(problem).into());
+    }
     let notebook = Notebook::open(&places::notebook(global)?)?;
-    let id = notebook.find(&arguments.run)?;
+    let id = notebook.find(run)?;
     let results = Results::load(&notebook, &id, arguments.metric.as_deref())?;
     let format = if global.json { ReportFormat::Json } else { arguments.format };
     let text = match format {

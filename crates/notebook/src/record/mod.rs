@@ -6,6 +6,7 @@
 mod v1;
 
 use crate::error::{Error, Result};
+use crate::kept::{Keep, Kept};
 use crate::recording::Recording;
 use domain::trial::{Run, Trial};
 use serde::Deserialize;
@@ -65,6 +66,33 @@ pub(crate) fn read_trial(path: &Path) -> Result<Trial> {
 pub(crate) fn read_recording(path: &Path) -> Result<Recording> {
     let record: v1::RecordingRecord = read(path)?;
     Recording::try_from(record).map_err(|reason| Error::damaged(path, reason))
+}
+
+/// A run in one small file: the head on a line, then a line for each trial.
+///
+/// # Errors
+/// Where a metric is not a finite number.
+pub(crate) fn kept_text(kept: &Kept, keep: &Keep) -> Result<String> {
+    kept.trials.iter().try_for_each(check_numbers)?;
+    let (head, trials) = v1::kept::records(kept, keep);
+    let line =
+        |record: serde_json::Result<String>| record.expect("records hold strings, numbers and maps by name");
+    let trials: Vec<String> = trials.iter().map(|trial| line(serde_json::to_string(trial))).collect();
+    let head = line(serde_json::to_string(&head));
+    Ok(format!("{{\"kept\":{head},\n\"trials\":[\n{}\n]}}\n", trials.join(",\n")))
+}
+
+/// Reads such a file.
+pub(crate) fn read_kept(path: &Path) -> Result<Kept> {
+    #[derive(Deserialize)]
+    struct Head {
+        kept: Version,
+    }
+    let text = read_text(path)?;
+    let head: Head = serde_json::from_str(&text).map_err(|e| Error::damaged(path, e))?;
+    check_schema(path, head.kept.schema, head.kept.written_by)?;
+    let record: v1::kept::KeptRecord = serde_json::from_str(&text).map_err(|e| Error::damaged(path, e))?;
+    record.into_kept().map_err(|reason| Error::damaged(path, reason))
 }
 
 /// The JSON of trials, one after the other, without the brackets around them.

@@ -3,6 +3,7 @@
 //! Times are nanoseconds, of the epoch (UTC) where the name begins a point in time; metrics are in the base
 //! unit that they name.
 
+pub(crate) mod kept;
 mod lab;
 mod measured;
 

@@ -1,7 +1,7 @@
 //! What the parts of a study have to do with each other.
 
 use super::node::{Node, Section, listed, nearest};
-use super::{is_name, options, published, stack};
+use super::{is_name, options, page, published, stack};
 use crate::tools::{SHARED_METRICS, dd, fio, shared_metric};
 use domain::Study;
 use domain::bonnie::{self, Bonnie};
@@ -38,7 +38,9 @@ pub(super) fn check(study: &Study, root: &Section) {
     if let (Some(draft), Ok(plan)) = (&study.stack, &plan) {
         stack::check(study, draft, &plan.cells, root);
     }
-    published::check(study, plan.as_ref().ok().map(|plan| &plan.cells[..]), root);
+    let cells = plan.as_ref().ok().map(|plan| &plan.cells[..]);
+    published::check(study, cells, root);
+    page::check(study, cells, root);
     if root.is_sound() {
         cells_are_possible(study, plan, root);
     }

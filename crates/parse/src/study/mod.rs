@@ -14,6 +14,7 @@ mod lab;
 mod measure;
 mod node;
 mod options;
+mod page;
 mod published;
 mod settings;
 mod sim;
@@ -130,6 +131,7 @@ fn read(root: &Section) -> Option<Study> {
         "lab",
         "sim",
         "published",
+        "page",
     ]);
     let name = root.require("name", "name = \"my-study\"").and_then(|node| name(&node));
     let question = root.require("question", "question = \"Does … decide …?\"").and_then(|node| node.text());
@@ -154,6 +156,7 @@ fn read(root: &Section) -> Option<Study> {
         // Which units its figures are in is not known; what is wrong above has been said.
         (Some(_), ..) => None,
     };
+    let page = root.get("page").map_or(Some(None), |node| page::read(&node).map(Some));
     let study = Study {
         name: name?,
         question: question?.to_owned(),
@@ -166,6 +169,7 @@ fn read(root: &Section) -> Option<Study> {
         lab: lab?,
         sim: sim?,
         published: published?,
+        page: page?,
     };
     check::check(&study, root);
     Some(study)

@@ -62,20 +62,20 @@ fn row(node: &Node, workloads: &[Workload], default: &str) -> Option<Published> 
 }
 
 /// `workload` and `levels`, which stand in a row and in its `over`.
-fn selection(section: &Section) -> Option<Selection> {
+pub(super) fn selection(section: &Section) -> Option<Selection> {
     let workload = section.get("workload").map_or(Some(None), |node| super::name(&node).map(Some));
     let levels = section.get("levels").map_or_else(|| Some(BTreeMap::new()), |node| levels(&node));
     Some(Selection { workload: workload?, levels: levels? })
 }
 
-fn levels(node: &Node) -> Option<BTreeMap<String, String>> {
+pub(super) fn levels(node: &Node) -> Option<BTreeMap<String, String>> {
     let entries = node.section()?.entries();
     let pair = |entry: &Node| Some((entry.key.to_owned(), entry.scalar()?.shown));
     let pairs: Vec<Option<(String, String)>> = entries.iter().map(pair).collect();
     pairs.into_iter().collect()
 }
 
-fn over(node: &Node) -> Option<Selection> {
+pub(super) fn over(node: &Node) -> Option<Selection> {
     let section = node.section()?;
     section.only(&["workload", "levels"]);
     if section.entries().is_empty() {
@@ -245,7 +245,7 @@ pub(super) fn check(study: &Study, cells: Option<&[Cell]>, root: &Section) {
 }
 
 /// Workload, factors and levels are the study's.
-fn names_exist(study: &Study, selection: &Selection, section: &Section) {
+pub(super) fn names_exist(study: &Study, selection: &Selection, section: &Section) {
     let workloads: Vec<&str> = study.workloads.iter().map(|w| w.name.as_str()).collect();
     let workload = selection.workload.as_deref();
     if let (Some(name), Some(node)) = (workload, section.get("workload"))

@@ -101,6 +101,7 @@ pub fn study(name: &str, question: &str, workloads: &[&str], factors: Vec<Factor
         lab: domain::lab::Lab::default(),
         sim: domain::study::Sim::default(),
         published: vec![],
+        page: None,
     }
 }
 

@@ -1,0 +1,608 @@
+//! Runs of several kinds of machine beside a published report, and what they say to its open questions.
+//!
+//! This is where provenances are held beside each other because somebody asked for it; they are never compared with one
+//! another, but each with what was published ([`crate::published`]). A question is answered by comparisons within one run
+//! ([`crate::compare`]); those of one answer are one family.
+//!
+//! Cells, rows and questions are those of the study as it is now; trials are found by the names of their cells. Where a run
+//! was measured with another version of the study, what differs is said.
+
+use crate::compare::{Blocks, Group, Yardstick, compare_family};
+use crate::published::{Agreement, Beside, beside, unmeasured, what};
+use crate::roles::cores_by_role;
+use crate::summarise::{cells_by, metric_kind};
+use crate::summary::{CellSummary, Comparison, Point, RunData, Verdict};
+use crate::words::{counted, listed};
+use domain::page::{Answer, Look, Page, Part, Question, YesIf};
+use domain::plan::{CellId, Plan};
+use domain::published::{Selection, Subject, SubjectError, subjects};
+use domain::rng::Seed;
+use domain::study::Study;
+use domain::trace::Role;
+use domain::trial::{Provenance, Validity};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A study of the page with its runs: at most one of each provenance.
+#[derive(Clone, Debug)]
+pub struct PartRuns {
+    /// The study as it is now.
+    pub study: Study,
+    /// The runs, each with the study as it was then.
+    pub runs: BTreeMap<Provenance, RunData>,
+}
+
+/// What runs say to a page.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// One for each part of the page.
+    pub parts: Vec<PartFound>,
+    /// One for each question.
+    pub questions: Vec<QuestionFound>,
+}
+
+/// A study's published rows beside its runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartFound {
+    /// The rows that are shown, in the order of the study and of its plan.
+    pub rows: Vec<Row>,
+    /// Where rows are left out: how many agree of each cell's.
+    pub by_cell: Vec<CellTally>,
+    /// What is not the same in a run's own study: `factors`, `workloads`; empty where nothing is.
+    pub differs: BTreeMap<Provenance, Vec<&'static str>>,
+}
+
+/// One published row beside the runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// What was published; nothing of ours.
+    pub published: Beside,
+    /// By provenance; absent where there is no run.
+    pub ours: BTreeMap<Provenance, Held>,
+}
+
+/// What one run gives for a row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Held {
+    /// The row beside the run.
+    pub beside: Beside,
+    /// Why there is no figure, where trials say it.
+    pub why: Option<String>,
+}
+
+/// All rows about one cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CellTally {
+    /// Which.
+    pub what: String,
+    /// How they stand; absent where there is no run.
+    pub tally: BTreeMap<Provenance, Tally>,
+}
+
+/// What runs say to a question.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QuestionFound {
+    /// One for each of its answers.
+    pub answers: Vec<AnswerFound>,
+}
+
+/// What runs say to a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AnswerFound {
+    /// The claim.
+    pub claim: String,
+    /// The study's name.
+    pub study: String,
+    /// The metric of its comparisons; `None` for CPU time.
+    pub metric: Option<String>,
+    /// What makes the claim true; `None` for CPU time.
+    pub yes_if: Option<YesIf>,
+    /// A line for each cell that tells.
+    pub lines: Vec<Line>,
+}
+
+/// One cell that tells something of a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// What is looked at: `small, governor ondemand over governor performance`.
+    pub what: String,
+    /// By provenance; absent where there is no run.
+    pub seen: BTreeMap<Provenance, Seen>,
+}
+
+/// What one run shows of a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Seen {
+    /// How it compares, and what that says to the claim.
+    Compared(Box<Comparison>, Says),
+    /// How many cores each role kept busy.
+    Cpu(Vec<(Role, f64)>),
+    /// Nothing, and why, where trials say it.
+    Nothing(Option<String>),
+}
+
+/// What a comparison says to a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Says {
+    /// Yes.
+    Yes,
+    /// No.
+    No,
+    /// Too little to say.
+    Undecided,
+}
+
+/// Why a page cannot be made of its studies.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PageError {
+    /// An answer is about a study that is no part of the page.
+    #[error(
+        "an answer to \"{asked}\" is about the study `{study}`, which is no part of the page; there are {known}"
+    )]
+    NoSuchStudy {
+        /// The question.
+        asked: String,
+        /// The study.
+        study: String,
+        /// Those of the page.
+        known: String,
+    },
+    /// An answer is about no cell of its study.
+    #[error("an answer to \"{asked}\", of the study `{study}`: {reason}")]
+    Subject {
+        /// The question.
+        asked: String,
+        /// The study.
+        study: String,
+        /// What is wrong.
+        reason: SubjectError,
+    },
+}
+
+/// Holds runs beside what was published, and answers what was asked. `parts` are those of the page, in its order.
+///
+/// # Errors
+/// Where an answer is about a study or a cell that is not there.
+pub fn hold(page: &Page, own: &str, parts: &[PartRuns]) -> Result<Found, PageError> {
+    let questions: Result<Vec<QuestionFound>, PageError> =
+        page.questions.iter().map(|question| answered(question, own, parts)).collect();
+    let parts = parts.iter().zip(&page.parts).map(|(runs, part)| held(runs, part)).collect();
+    Ok(Found { parts, questions: questions? })
+}
+
+/// Every metric that rows and questions of a page look at in this study.
+pub fn metrics_of(page: &Page, own: &str, study: &Study) -> BTreeSet<String> {
+    let answers = page.questions.iter().flat_map(|question| &question.answers);
+    let mine = answers.filter(|answer| answer.study.as_deref().unwrap_or(own) == study.name);
+    let asked = mine.filter_map(|answer| match &answer.look {
+        Look::Against { metric, .. } => metric.clone(),
+        Look::Cpu => None,
+    });
+    let rows = study.published.iter().map(|row| row.metric.clone());
+    rows.chain(asked).chain([study.measure.metric.clone()]).collect()
+}
+
+fn held(part: &PartRuns, told: &Part) -> PartFound {
+    let rows = unmeasured(&part.study);
+    let mut rows: Vec<Row> =
+        rows.into_iter().map(|published| Row { published, ours: BTreeMap::new() }).collect();
+    for (provenance, run) in &part.runs {
+        let run = as_now(run, &part.study);
+        for (row, beside) in rows.iter_mut().zip(beside(&run)) {
+            let cells = [Some(&beside.cell), beside.over.as_ref()];
+            let why = beside.ours.is_none().then(|| why_nothing(&run, cells, &beside.metric)).flatten();
+            row.ours.insert(*provenance, Held { beside, why });
+        }
+    }
+    let differs = part.runs.iter().map(|(provenance, run)| (*provenance, differs(&run.study, &part.study)));
+    let differs = differs.filter(|(_, what)| !what.is_empty()).collect();
+    if told.only.is_empty() {
+        return PartFound { rows, by_cell: Vec::new(), differs };
+    }
+    let by_cell = by_cell(&rows, part);
+    let shown = Selection { workload: None, levels: told.only.clone() };
+    let cells = Plan::new(part.study.clone(), Seed(0)).map(|plan| plan.cells).unwrap_or_default();
+    let shown: BTreeSet<&CellId> =
+        cells.iter().filter(|cell| shown.holds(cell)).map(|cell| &cell.id).collect();
+    rows.retain(|row| shown.contains(&row.published.cell));
+    PartFound { rows, by_cell, differs }
+}
+
+/// How many rows agree of each cell's, in the order of the rows.
+fn by_cell(rows: &[Row], part: &PartRuns) -> Vec<CellTally> {
+    let mut cells: Vec<&Beside> = Vec::new();
+    for row in rows {
+        if !cells.iter().any(|known| known.what == row.published.what) {
+            cells.push(&row.published);
+        }
+    }
+    let tally = |what: &str, provenance: Provenance| {
+        Tally::of(rows.iter().filter(|row| row.published.what == what), provenance)
+    };
+    let cell = |known: &&Beside| CellTally {
+        what: known.what.clone(),
+        tally: part.runs.keys().map(|provenance| (*provenance, tally(&known.what, *provenance))).collect(),
+    };
+    cells.iter().map(cell).collect()
+}
+
+/// A run with the cells and rows of the study as it is now, and measured as it was then.
+fn as_now(run: &RunData, now: &Study) -> RunData {
+    let study = Study { measure: run.study.measure.clone(), ..now.clone() };
+    RunData { run: run.run.clone(), study, trials: run.trials.clone() }
+}
+
+/// What decides figures and is not the same in two versions of a study.
+fn differs(then: &Study, now: &Study) -> Vec<&'static str> {
+    let same = [
+        ("the target", then.target == now.target),
+        ("the stack", then.stack == now.stack),
+        ("the workloads", then.workloads == now.workloads),
+        ("the factors", then.factors == now.factors),
+        ("the settings", then.settings == now.settings),
+        ("the lab machine", then.lab == now.lab),
+    ];
+    same.into_iter().filter(|(_, same)| !same).map(|(what, _)| what).collect()
+}
+
+/// Why cells have no figure: `3 trials, none counted: late-vcpu`. `None` where one of them has no trial at all.
+fn why_nothing(run: &RunData, cells: [Option<&CellId>; 2], metric: &str) -> Option<String> {
+    let lacking = |cell: &&CellId| {
+        let mut trials = run.trials.iter().filter(|t| t.key.cell == **cell && t.validity.is_valid());
+        !trials.any(|t| t.metric(metric).is_some())
+    };
+    let cell = cells.into_iter().flatten().find(lacking)?;
+    let trials: Vec<_> = run.trials.iter().filter(|t| t.key.cell == *cell).collect();
+    if trials.is_empty() {
+        return None;
+    }
+    if trials.iter().any(|t| t.validity.is_valid()) {
+        return Some(format!("its trials do not report `{metric}`"));
+    }
+    let reasons: BTreeSet<&str> = trials.iter().flat_map(|t| reasons(&t.validity)).collect();
+    let reasons: Vec<String> = reasons.into_iter().map(str::to_owned).collect();
+    Some(format!("{}, none counted: {}", counted(trials.len(), "trial"), listed(&reasons)))
+}
+
+fn reasons(validity: &Validity) -> Vec<&str> {
+    match validity {
+        Validity::Valid => vec![],
+        Validity::Disturbed(all) => all.iter().map(|disturbance| disturbance.kind.as_str()).collect(),
+        Validity::Failed(reason) => vec![reason],
+    }
+}
+
+fn answered(question: &Question, own: &str, parts: &[PartRuns]) -> Result<QuestionFound, PageError> {
+    let answers = question.answers.iter().map(|answer| {
+        let name = answer.study.as_deref().unwrap_or(own);
+        let part = parts.iter().find(|part| part.study.name == name).ok_or_else(|| {
+            let known: Vec<String> = parts.iter().map(|part| format!("`{}`", part.study.name)).collect();
+            let (asked, study) = (question.asked.clone(), name.to_owned());
+            PageError::NoSuchStudy { asked, study, known: listed(&known) }
+        })?;
+        told(answer, part).map_err(|reason| PageError::Subject {
+            asked: question.asked.clone(),
+            study: name.to_owned(),
+            reason,
+        })
+    });
+    Ok(QuestionFound { answers: answers.collect::<Result<_, _>>()? })
+}
+
+fn told(answer: &Answer, part: &PartRuns) -> Result<AnswerFound, SubjectError> {
+    let study = &part.study;
+    let cells = Plan::new(study.clone(), Seed(0)).map(|plan| plan.cells).unwrap_or_default();
+    let (over, metric, yes_if) = match &answer.look {
+        Look::Against { over, metric, yes_if } => {
+            let metric = metric.clone().unwrap_or_else(|| study.measure.metric.clone());
+            (Some(over), Some(metric), Some(*yes_if))
+        }
+        Look::Cpu => (None, None, None),
+    };
+    let subjects = subjects(&answer.of, over, &cells)?;
+    let line = |subject: &Subject<'_>| Line { what: what(study, *subject), seen: BTreeMap::new() };
+    let mut lines: Vec<Line> = subjects.iter().map(line).collect();
+    for (provenance, run) in &part.runs {
+        let run = as_now(run, study);
+        let seen = match (&metric, yes_if) {
+            (Some(metric), Some(yes_if)) => compared(&run, &subjects, metric, yes_if),
+            _ => subjects.iter().map(|subject| cpu(&run, *subject)).collect(),
+        };
+        for (line, seen) in lines.iter_mut().zip(seen) {
+            line.seen.insert(*provenance, seen);
+        }
+    }
+    Ok(AnswerFound { claim: answer.claim.clone(), study: study.name.clone(), metric, yes_if, lines })
+}
+
+fn cpu(run: &RunData, subject: Subject<'_>) -> Seen {
+    match cores_by_role(&run.trials, &subject.cell.id) {
+        Some(roles) => Seen::Cpu(roles),
+        None => Seen::Nothing(None),
+    }
+}
+
+/// The comparisons of one answer in one run, as one family.
+fn compared(run: &RunData, subjects: &[Subject<'_>], metric: &str, yes_if: YesIf) -> Vec<Seen> {
+    let kind = metric_kind(run, metric);
+    let cells = cells_by(run, &kind);
+    let points = |id: &CellId| -> &[Point] {
+        cells.iter().find(|cell: &&CellSummary| cell.cell == *id).map_or(&[], |cell| &cell.points)
+    };
+    let names: Vec<(String, String)> = subjects.iter().map(|subject| sides(&run.study, *subject)).collect();
+    let pairs: Vec<(Group<'_>, Group<'_>)> = subjects
+        .iter()
+        .zip(&names)
+        .map(|(subject, (a, b))| {
+            let over = subject.over.map_or(&[][..], |over| points(&over.id));
+            (Group { name: a, points: over }, Group { name: b, points: points(&subject.cell.id) })
+        })
+        .collect();
+    let by = Yardstick {
+        metric: &kind.name,
+        unit: kind.unit.clone(),
+        better: kind.better,
+        confidence: run.study.measure.confidence,
+        threshold: run.study.measure.threshold,
+        blocks: Blocks::Shared,
+    };
+    let compared = compare_family(&pairs, &by).into_iter().zip(subjects);
+    compared
+        .map(|(comparison, subject)| match comparison {
+            Some(comparison) => {
+                let says = says(comparison.verdict, yes_if);
+                Seen::Compared(Box::new(comparison), says)
+            }
+            None => {
+                let cells = [Some(&subject.cell.id), subject.over.map(|over| &over.id)];
+                Seen::Nothing(why_nothing(run, cells, metric))
+            }
+        })
+        .collect()
+}
+
+/// What the two sides are called: the levels and workloads in which they differ, of the other and of the cell itself.
+fn sides(study: &Study, subject: Subject<'_>) -> (String, String) {
+    let Some(over) = subject.over else { return (String::new(), String::new()) };
+    let cell = subject.cell;
+    let mut names = (Vec::new(), Vec::new());
+    if over.workload.name != cell.workload.name {
+        names.0.push(over.workload.name.clone());
+        names.1.push(cell.workload.name.clone());
+    }
+    for factor in &study.factors {
+        let (a, b) = (over.levels.get(&factor.name), cell.levels.get(&factor.name));
+        if a != b {
+            names.0.extend(a.cloned());
+            names.1.extend(b.cloned());
+        }
+    }
+    (names.0.join(", "), names.1.join(", "))
+}
+
+const fn says(verdict: Verdict, yes_if: YesIf) -> Says {
+    match (verdict, yes_if) {
+        (Verdict::Undecided, _) => Says::Undecided,
+        (Verdict::Better, YesIf::Better | YesIf::Differs)
+        | (Verdict::Worse, YesIf::Worse | YesIf::Differs)
+        | (Verdict::Same, YesIf::Same) => Says::Yes,
+        _ => Says::No,
+    }
+}
+
+/// How many rows agree and do not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Rows, or comparisons.
+    pub all: usize,
+    /// That agree, or say yes.
+    pub yes: usize,
+    /// That do not, or say no.
+    pub no: usize,
+    /// That are undecided.
+    pub undecided: usize,
+}
+
+impl Tally {
+    /// How many have a figure.
+    pub const fn measured(&self) -> usize {
+        self.yes + self.no + self.undecided
+    }
+
+    /// Of rows, on one kind of machine.
+    fn of<'r>(rows: impl Iterator<Item = &'r Row>, provenance: Provenance) -> Self {
+        let mut tally = Self::default();
+        for row in rows {
+            tally.all += 1;
+            match row.ours.get(&provenance).map(|held| held.beside.agrees) {
+                Some(Agreement::Yes) => tally.yes += 1,
+                Some(Agreement::No) => tally.no += 1,
+                Some(Agreement::Undecided) => tally.undecided += 1,
+                Some(Agreement::NotMeasured) | None => {}
+            }
+        }
+        tally
+    }
+}
+
+impl Found {
+    /// How the page's rows stand on one kind of machine.
+    pub fn agreement(&self, provenance: Provenance) -> Tally {
+        Tally::of(self.parts.iter().flat_map(|part| &part.rows), provenance)
+    }
+}
+
+impl AnswerFound {
+    /// What the comparisons of one kind of machine say to it.
+    pub fn says(&self, provenance: Provenance) -> Tally {
+        let mut tally = Tally { all: self.lines.len(), ..Tally::default() };
+        for line in &self.lines {
+            match line.seen.get(&provenance) {
+                Some(Seen::Compared(_, Says::Yes)) => tally.yes += 1,
+                Some(Seen::Compared(_, Says::No)) => tally.no += 1,
+                Some(Seen::Compared(_, Says::Undecided)) => tally.undecided += 1,
+                Some(Seen::Cpu(_) | Seen::Nothing(_)) | None => {}
+            }
+        }
+        tally
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{run, study};
+    use domain::published::{Figure, Published};
+    use domain::trial::Disturbance;
+    use domain::units::Unit;
+
+    fn selection(governor: &str) -> Selection {
+        Selection { workload: None, levels: [("governor".to_owned(), governor.to_owned())].into() }
+    }
+
+    /// A study with one relation: ondemand gives a fifth of what performance gives.
+    fn governors() -> Study {
+        let published = vec![Published {
+            source: "a paper".into(),
+            of: selection("ondemand"),
+            over: Some(selection("performance")),
+            metric: "throughput".into(),
+            unit: Unit::BytesPerSecond,
+            figure: Figure::within(0.2, 0.1),
+            note: None,
+        }];
+        Study { published, ..study(&[("governor", &["performance", "ondemand"])]) }
+    }
+
+    fn page(study: Option<&str>, yes_if: YesIf) -> Page {
+        let look = Look::Against { over: selection("performance"), metric: None, yes_if };
+        let answer = Answer {
+            claim: "ondemand is slower".into(),
+            study: study.map(str::to_owned),
+            of: selection("ondemand"),
+            look,
+        };
+        Page {
+            title: "t".into(),
+            source: "s".into(),
+            published: vec![],
+            parts: vec![Part {
+                study: None,
+                about: "a".into(),
+                only: BTreeMap::new(),
+                not_run: BTreeMap::new(),
+            }],
+            questions: vec![Question { asked: "Is it slow?".into(), answers: vec![answer], note: None }],
+            not_reproduced: vec![],
+        }
+    }
+
+    /// Six blocks, in which ondemand gives this share of performance's 50 MB/s.
+    fn measured(share: f64) -> RunData {
+        run(governors(), 6, |levels, block| {
+            let middle = if levels["governor"] == "performance" { 50e6 } else { 50e6 * share };
+            vec![("throughput", middle * (0.99 + 0.004 * f64::from(block)))]
+        })
+    }
+
+    fn found_in(runs: &[(Provenance, RunData)], yes_if: YesIf) -> Found {
+        let part = PartRuns { study: governors(), runs: runs.iter().cloned().collect() };
+        let own = part.study.name.clone();
+        hold(&page(None, yes_if), &own, &[part]).unwrap()
+    }
+
+    #[test]
+    fn each_provenance_has_its_own_column_and_one_without_a_run_has_none() {
+        let runs = [(Provenance::Lab, measured(0.2)), (Provenance::Simulation, measured(0.9))];
+        let found = found_in(&runs, YesIf::Worse);
+        let (lab, model) = (found.agreement(Provenance::Lab), found.agreement(Provenance::Simulation));
+        assert_eq!(
+            (lab, model),
+            (Tally { all: 1, yes: 1, ..Tally::default() }, Tally { all: 1, no: 1, ..Tally::default() })
+        );
+        assert_eq!(found.agreement(Provenance::Host), Tally { all: 1, ..Tally::default() });
+        let row = &found.parts[0].rows[0];
+        assert_eq!(row.published.ours, None);
+        assert!((row.ours[&Provenance::Lab].beside.ours.unwrap().figure.value - 0.2).abs() < 0.01);
+    }
+
+    #[test]
+    fn a_question_is_answered_by_the_comparison_that_it_names() {
+        let says = |share, yes_if| {
+            found_in(&[(Provenance::Lab, measured(share))], yes_if).questions[0].answers[0]
+                .says(Provenance::Lab)
+        };
+        assert_eq!(says(0.2, YesIf::Worse).yes, 1);
+        assert_eq!(says(0.2, YesIf::Better).no, 1);
+        assert_eq!(says(1.0, YesIf::Worse).no, 1);
+        assert_eq!(says(1.0, YesIf::Same).yes, 1);
+        assert_eq!(says(2.0, YesIf::Differs).yes, 1);
+        let none = found_in(&[], YesIf::Worse).questions[0].answers[0].says(Provenance::Lab);
+        assert_eq!((none.all, none.measured()), (1, 0));
+    }
+
+    #[test]
+    fn too_few_trials_answer_nothing() {
+        let mut run = measured(0.2);
+        run.trials.retain(|trial| trial.key.block < 2);
+        let found = found_in(&[(Provenance::Lab, run)], YesIf::Worse);
+        assert_eq!(found.questions[0].answers[0].says(Provenance::Lab).undecided, 1);
+        assert_eq!(found.agreement(Provenance::Lab).undecided, 1);
+    }
+
+    #[test]
+    fn a_cell_whose_trials_do_not_count_says_why_and_one_without_trials_nothing() {
+        let mut run = measured(0.2);
+        for trial in run.trials.iter_mut().filter(|trial| trial.levels["governor"] == "ondemand") {
+            trial.disturb(Disturbance { kind: "late-vcpu".into(), detail: "7%".into() });
+        }
+        let found = found_in(&[(Provenance::Lab, run.clone())], YesIf::Worse);
+        let held_row = &found.parts[0].rows[0].ours[&Provenance::Lab];
+        assert_eq!(held_row.why.as_deref(), Some("6 trials, none counted: late-vcpu"));
+        assert_eq!(
+            found.questions[0].answers[0].lines[0].seen[&Provenance::Lab],
+            Seen::Nothing(Some("6 trials, none counted: late-vcpu".into()))
+        );
+        run.trials.clear();
+        let found = found_in(&[(Provenance::Lab, run)], YesIf::Worse);
+        assert_eq!(found.parts[0].rows[0].ours[&Provenance::Lab].why, None);
+    }
+
+    #[test]
+    fn rows_that_are_not_shown_are_counted_by_cell() {
+        let each = Published {
+            of: Selection::default(),
+            over: None,
+            figure: Figure::within(50e6, 0.1),
+            ..governors().published.remove(0)
+        };
+        let study = Study { published: vec![each], ..governors() };
+        let mut page = page(None, YesIf::Worse);
+        page.parts[0].only = selection("performance").levels;
+        let part = PartRuns { study, runs: [(Provenance::Lab, measured(0.2))].into() };
+        let found = hold(&page, &part.study.name.clone(), &[part]).unwrap().parts.remove(0);
+        assert_eq!(found.rows.len(), 1);
+        let of_cell = |cell: &CellTally| (cell.what.clone(), cell.tally[&Provenance::Lab]);
+        let agrees = Tally { all: 1, yes: 1, ..Tally::default() };
+        let not = Tally { all: 1, no: 1, ..Tally::default() };
+        assert_eq!(
+            found.by_cell.iter().map(of_cell).collect::<Vec<_>>(),
+            [("w, governor performance".to_owned(), agrees), ("w, governor ondemand".to_owned(), not)]
+        );
+    }
+
+    #[test]
+    fn a_run_of_another_version_of_the_study_is_said_to_be_one() {
+        let mut run = measured(0.2);
+        run.study.lab.vcpus = 7;
+        let found = found_in(&[(Provenance::Lab, run)], YesIf::Worse);
+        assert_eq!(found.parts[0].differs[&Provenance::Lab], ["the lab machine"]);
+        assert!(found_in(&[(Provenance::Lab, measured(0.2))], YesIf::Worse).parts[0].differs.is_empty());
+    }
+
+    #[test]
+    fn an_answer_of_a_study_that_is_not_there_is_an_error() {
+        let part = PartRuns { study: governors(), runs: BTreeMap::new() };
+        let error = hold(&page(Some("other"), YesIf::Worse), "x", &[part]).unwrap_err();
+        assert!(error.to_string().contains("`other`, which is no part of the page"), "{error}");
+    }
+}

@@ -1,0 +1,106 @@
+//! A page of the book: a published report, and where in the runs of which studies its figures and questions come up again.
+//!
+//! It holds what somebody wrote: what the report says, what its author asked, what cannot be done here. What runs
+//! answer to that is computed, by `analysis::page`.
+
+use crate::published::Selection;
+use crate::trial::Provenance;
+use std::collections::BTreeMap;
+
+/// A page, which stands in the study that it is named after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Its title.
+    pub title: String,
+    /// Where the report was published: an address, or a title and a date.
+    pub source: String,
+    /// What the report says, in the words of the page.
+    pub published: Vec<String>,
+    /// The studies whose published rows stand side by side, in their order; at least one.
+    pub parts: Vec<Part>,
+    /// What the report's author, or its readers, wanted to know.
+    pub questions: Vec<Question>,
+    /// What could not be reproduced, and why.
+    pub not_reproduced: Vec<String>,
+}
+
+/// A study of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its file, from the folder of the study that holds the page; `None`: that study itself.
+    pub study: Option<String>,
+    /// What it measures, and on what scale its figures are held beside the published ones.
+    pub about: String,
+    /// Only rows about cells of these levels are shown; of the others, how many agree. Factor name to level name.
+    pub only: BTreeMap<String, String>,
+    /// Why it is not run on a kind of machine.
+    pub not_run: BTreeMap<Provenance, String>,
+}
+
+/// A question that the report left open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// In the words of whoever asked.
+    pub asked: String,
+    /// What of it can be told; empty where nothing can, which `note` explains.
+    pub answers: Vec<Answer>,
+    /// What the reader has to know besides.
+    pub note: Option<String>,
+}
+
+/// Something that may be true, and the cells of a study that tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What they tell: a sentence that is true or not, or, where it is only looked, what at.
+    pub claim: String,
+    /// The study's name; `None`: that of the page.
+    pub study: Option<String>,
+    /// The cells.
+    pub of: Selection,
+    /// What is looked at.
+    pub look: Look,
+}
+
+/// What of a cell is looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// By how much it differs from another.
+    Against {
+        /// The other: the same cell, but for what this names.
+        over: Selection,
+        /// By which metric; `None`: the study's.
+        metric: Option<String>,
+        /// What makes the claim true.
+        yes_if: YesIf,
+    },
+    /// Whose CPU time it took.
+    Cpu,
+}
+
+/// What has to come out of a comparison for a claim to be true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum YesIf {
+    /// The cell is better than the other.
+    Better,
+    /// It is worse.
+    Worse,
+    /// It is one or the other.
+    Differs,
+    /// It is neither, within the study's threshold.
+    Same,
+}
+
+impl YesIf {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Better, Self::Worse, Self::Differs, Self::Same];
+
+    /// As a study file has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::Differs => "differs",
+            Self::Same => "same",
+        }
+    }
+}

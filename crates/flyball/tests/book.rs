@@ -1,0 +1,121 @@
+//! The book: pages that put lab and simulation beside published reports. What is committed is what the command writes; a page is
+//! made of runs from a notebook, also where there are none yet.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says what it saw"
+)]
+
+mod support;
+
+use std::path::Path;
+use support::Place;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// The pages of `make book`.
+const PAGES: [&str; 5] = [
+    "studies/raid10-governors.toml",
+    "studies/dmcrypt-ondemand.toml",
+    "studies/raid5-journal.toml",
+    "studies/oltp-governors.toml",
+    "studies/raid-levels.toml",
+];
+
+/// The most that kept runs may weigh: they are in the repository.
+const MOST_KEPT: u64 = 1 << 20;
+
+#[test]
+fn the_committed_book_is_what_the_command_writes() {
+    let place = Place::new();
+    let arguments = [&["report", "--beside"][..], &PAGES, &["--book", "docs/studies", "--check"]].concat();
+    let output = place.flyball(&arguments).current_dir(ROOT).output().unwrap();
+    assert!(output.status.success(), "{}", support::stderr(&output));
+    let makefile = std::fs::read_to_string(format!("{ROOT}/Makefile")).unwrap();
+    let names: Vec<&str> =
+        PAGES.iter().map(|page| &page["studies/".len()..page.len() - ".toml".len()]).collect();
+    assert!(makefile.contains(&format!("BOOK := {}\n", names.join(" "))), "the Makefile has other pages");
+    let kept = std::fs::read_dir(format!("{ROOT}/docs/studies/runs")).unwrap();
+    let size: u64 = kept.map(|file| file.unwrap().metadata().unwrap().len()).sum();
+    eprintln!("the kept runs have {size} bytes");
+    assert!(size < MOST_KEPT, "{size}");
+}
+
+/// The study of dm-crypt on a model, as a page of its own.
+fn study(place: &Place) -> String {
+    let text = std::fs::read_to_string(format!("{ROOT}/studies/published/dmcrypt.toml")).unwrap();
+    place.study("dmcrypt", &format!("{text}{PAGE}"))
+}
+
+const PAGE: &str = r#"
+[page]
+title = "dm-crypt"
+source = "lxadm.com"
+published = ["It was slow."]
+[[page.part]]
+about = "A model."
+[[page.question]]
+asked = "Is a low frequency slow?"
+[[page.question.answer]]
+claim = "powersave is slower"
+levels = { governor = "powersave" }
+over = { levels = { governor = "performance" } }
+yes_if = "worse"
+"#;
+
+#[test]
+fn a_page_is_made_of_the_newest_runs_and_of_none() {
+    let place = Place::new();
+    let study = study(&place);
+    place.ok(&["run", &study, "--on", "sim", "--seed", "1"]);
+    place.ok(&["run", &study, "--on", "sim", "--seed", "2", "--new"]);
+    let page = |arguments: &[&str]| place.ok(&[&["report", "--beside", &study][..], arguments].concat());
+    let newest = page(&["--format", "markdown"]);
+    assert!(newest.contains("--on sim --seed 2") && newest.contains("Lab: not run yet"), "{newest}");
+    assert!(newest.contains("simulation **yes**"), "{newest}");
+    let named = page(&["--format", "text", "--of", "dmcrypt-published~1"]);
+    assert!(named.contains("--on sim --seed 1"), "{named}");
+    let json: serde_json::Value = serde_json::from_str(&page(&["--json"])).unwrap();
+    assert_eq!(json["parts"][0]["rows"][1]["ours"]["simulation"]["agrees"], "yes");
+    assert_eq!(json["parts"][0]["rows"][1]["ours"]["lab"], serde_json::Value::Null);
+    page(&["--out", "page.html"]);
+    assert!(std::fs::read_to_string(place.path("page.html")).unwrap().contains("<h1>dm-crypt</h1>"));
+}
+
+#[test]
+fn a_book_keeps_its_runs_and_is_checked_against_them() {
+    let place = Place::new();
+    let study = study(&place);
+    place.ok(&["run", &study, "--on", "sim", "--seed", "1"]);
+    let book = |arguments: &[&'static str]| {
+        [&["report", "--beside", &study, "--book", "book"][..], arguments].concat()
+    };
+    place.ok(&book(&["--renew"]));
+    // Without the notebook it is the same.
+    std::fs::remove_dir_all(place.path("notebook")).unwrap();
+    place.ok(&book(&["--check"]));
+    let page = place.path("book/dmcrypt-published.md");
+    let text = std::fs::read_to_string(&page).unwrap();
+    std::fs::write(&page, text.replace("59", "60")).unwrap();
+    let error = place.fails(1, &book(&["--check"]));
+    assert!(error.contains("dmcrypt-published.md") && error.contains("without --check"), "{error}");
+    place.ok(&book(&[]));
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), text);
+}
+
+#[test]
+fn what_cannot_be_a_page_is_said() {
+    let place = Place::new();
+    let plain = format!("{ROOT}/studies/published/dmcrypt.toml");
+    let said = place.fails(2, &["report", "--beside", &plain]);
+    assert!(said.contains("has no [page]"), "{said}");
+    let said = place.fails(2, &["report", &plain]);
+    assert!(said.contains("--beside"), "{said}");
+    let said = place.fails(2, &["report", "one", "two"]);
+    assert!(said.contains("--book"), "{said}");
+    let wrong = PAGE.replace("levels = { governor = \"powersave\" }", "study = \"other\"");
+    let text = std::fs::read_to_string(Path::new(&plain)).unwrap();
+    let study = place.study("wrong", &format!("{text}{wrong}"));
+    let said = place.fails(2, &["report", "--beside", &study, "--book", "book"]);
+    assert!(said.contains("`other`, which is no part of the page"), "{said}");
+}

@@ -1,0 +1,455 @@
+//! A page of the book: what was published, the lab and the simulation side by side, and what they say to the questions that a
+//! report left open.
+//!
+//! A page is put together once, as headings, paragraphs and tables ([`document`]), and written in each form from that: so
+//! all forms say the same in the same order. What is not there is said in words: a cell without a run says "not run".
+
+mod cells;
+mod document;
+mod index;
+mod json;
+
+pub use index::{IndexEntry, index_markdown};
+
+use analysis::page::{AnswerFound, CellTally, Found, PartFound, PartRuns, Seen, Tally};
+use cells::{answer_cell, compared, held_cell, run_line};
+use document::{Block, Document};
+use domain::page::{Page, Part, YesIf};
+use domain::study::Study;
+use domain::trial::{Provenance, RunId};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::published;
+use crate::wording::{counted, quoted};
+use analysis::words::{listed, ratio_words};
+
+/// Everything that a page shows.
+#[derive(Clone, Copy, Debug)]
+pub struct PageReport<'a> {
+    /// The page.
+    pub page: &'a Page,
+    /// The study that holds it.
+    pub study: &'a Study,
+    /// The file of each part's study, as commands name it; in the order of the page.
+    pub files: &'a [String],
+    /// The studies with their runs, in the same order.
+    pub parts: &'a [PartRuns],
+    /// What the runs say.
+    pub found: &'a Found,
+    /// The machine of each run in one line.
+    pub machines: &'a BTreeMap<RunId, String>,
+    /// Where the runs were taken from, and by which command the page was written.
+    pub made: &'a Made,
+}
+
+/// How a page was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// Where its runs are: a notebook, or a folder of kept runs.
+    pub from: String,
+    /// The command that writes it.
+    pub command: String,
+}
+
+/// The columns that are always there, then those that are there where a run is.
+const COLUMNS: [Provenance; 4] =
+    [Provenance::Lab, Provenance::Simulation, Provenance::Host, Provenance::Imported];
+
+/// A page as text for a terminal.
+pub fn page_text(report: &PageReport) -> String {
+    document(report).text()
+}
+
+/// A page as Markdown.
+pub fn page_markdown(report: &PageReport) -> String {
+    document(report).markdown()
+}
+
+/// A page as one HTML file.
+pub fn page_html(report: &PageReport) -> String {
+    document(report).html()
+}
+
+/// A page as JSON, indented, with a newline at its end.
+pub fn page_json(report: &PageReport) -> String {
+    json::json(report)
+}
+
+fn document(report: &PageReport) -> Document {
+    let mut blocks = vec![Block::Paragraph(report.study.question.clone())];
+    blocks.extend(in_short(report));
+    blocks.extend(what_was_published(report));
+    blocks.extend(side_by_side(report));
+    blocks.extend(questions(report));
+    blocks.extend(not_reproduced(report));
+    blocks.extend(runs(report));
+    blocks.extend(anew(report));
+    let overline = format!("Flyball, a published report and its study `{}`", report.study.name);
+    let footer = format!(
+        "Written by `{}` from {}. Not typed: changes are lost.",
+        report.made.command, report.made.from
+    );
+    Document { overline, title: report.page.title.clone(), blocks, footer }
+}
+
+/// The columns of this page.
+fn columns(report: &PageReport) -> Vec<Provenance> {
+    let there: BTreeSet<Provenance> =
+        report.parts.iter().flat_map(|part| part.runs.keys().copied()).collect();
+    let always = [Provenance::Lab, Provenance::Simulation];
+    COLUMNS.into_iter().filter(|column| always.contains(column) || there.contains(column)).collect()
+}
+
+/// As a column and a sentence name it.
+const fn name(provenance: Provenance) -> &'static str {
+    match provenance {
+        Provenance::Host => "Host",
+        Provenance::Lab => "Lab",
+        Provenance::Simulation => "Simulation",
+        Provenance::Imported => "Imported",
+    }
+}
+
+fn in_short(report: &PageReport) -> Vec<Block> {
+    let figures = columns(report).into_iter().map(|column| {
+        let tally = report.found.agreement(column);
+        format!("**{}:** {}", name(column), agreement_words(tally))
+    });
+    let asked = report.page.questions.iter().zip(&report.found.questions);
+    let questions = asked.map(|(question, found)| {
+        let answers =
+            found.answers.iter().map(|answer| format!("{}: {}", answer.claim, answer_words(report, answer)));
+        let answers: Vec<String> = answers.collect();
+        let none = || vec!["Not answered here; see below.".to_owned()];
+        (format!("**{}**", question.asked), if answers.is_empty() { none() } else { answers })
+    });
+    vec![
+        Block::Heading(2, "In short".into()),
+        Block::List(figures.collect()),
+        Block::Outline(questions.collect()),
+    ]
+}
+
+/// `of 12 rows beside published figures, 9 agree and 3 do not agree.`
+pub(crate) fn agreement_words(tally: Tally) -> String {
+    let Tally { all, yes, no, undecided } = tally;
+    if tally.measured() == 0 {
+        return format!("none of {} beside published figures was run.", counted(all, "row"));
+    }
+    let part = |count: usize, one: &str, more: &str| match count {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        n => Some(format!("{n} {more}")),
+    };
+    let parts: Vec<String> = [
+        part(yes, "agrees", "agree"),
+        part(no, "does not agree", "do not agree"),
+        part(undecided, "is undecided", "are undecided"),
+        part(
+            all - tally.measured(),
+            "was not run or has no trial that counts",
+            "were not run or have no trial that counts",
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    format!("of {} beside published figures, {}.", counted(all, "row"), listed(&parts))
+}
+
+/// `lab: yes, ×0.83; simulation: not run.` A kind of machine on which the study is not run is left out.
+fn answer_words(report: &PageReport, answer: &AnswerFound) -> String {
+    if answer.metric.is_none() {
+        return "see the table below.".to_owned();
+    }
+    let part = report.parts.iter().position(|part| part.study.name == answer.study);
+    let is_never_run = |column: &Provenance| {
+        let part = part.map(|index| (&report.page.parts[index], &report.parts[index]));
+        part.is_some_and(|(told, runs)| told.not_run.contains_key(column) && !runs.runs.contains_key(column))
+    };
+    let words = columns(report).into_iter().filter(|column| !is_never_run(column)).map(|column| {
+        let tally = answer.says(column);
+        let had_trials =
+            |line: &analysis::page::Line| matches!(line.seen.get(&column), Some(Seen::Nothing(Some(_))));
+        let words = match tally.measured() {
+            0 if answer.lines.iter().any(had_trials) => "no trial counts".to_owned(),
+            _ => tally_words(tally),
+        };
+        format!("{} **{words}**{}", name(column).to_lowercase(), ratios(answer, column))
+    });
+    let words: Vec<String> = words.collect();
+    if words.is_empty() { "not run.".to_owned() } else { format!("{}.", words.join("; ")) }
+}
+
+/// From which ratio to which an answer's comparisons go: ` (×0.26 to ×0.28)`.
+fn ratios(answer: &AnswerFound, column: Provenance) -> String {
+    let compared = answer.lines.iter().filter_map(|line| match line.seen.get(&column) {
+        Some(Seen::Compared(comparison, _)) => Some(comparison.ratio),
+        _ => None,
+    });
+    let (low, high) = compared.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), r| (l.min(r), h.max(r)));
+    let (low, high) = (ratio_words(low), ratio_words(high));
+    match answer.says(column).measured() {
+        0 => String::new(),
+        _ if low == high => format!(" (×{low})"),
+        _ => format!(" (×{low} to ×{high})"),
+    }
+}
+
+fn tally_words(tally: Tally) -> String {
+    let Tally { all, yes, no, undecided } = tally;
+    let measured = tally.measured();
+    if measured == 0 {
+        return "not run".to_owned();
+    }
+    let comparisons = counted(measured, "comparison");
+    let words = match (yes, no, undecided) {
+        (1, 0, 0) => "yes".to_owned(),
+        (_, 0, 0) => format!("yes, in all {comparisons}"),
+        (0, 1, 0) => "no".to_owned(),
+        (0, _, 0) => format!("no, in all {comparisons}"),
+        (0, 0, _) => "cannot tell yet".to_owned(),
+        _ => {
+            let parts = [(yes, "yes"), (no, "no"), (undecided, "cannot tell")];
+            let parts: Vec<String> = parts
+                .into_iter()
+                .filter(|(count, _)| *count > 0)
+                .map(|(count, word)| format!("{word} in {count}"))
+                .collect();
+            format!("{} of {comparisons}", listed(&parts))
+        }
+    };
+    match all - measured {
+        0 => words,
+        missing => format!("{words}; {missing} more not run"),
+    }
+}
+
+fn what_was_published(report: &PageReport) -> Vec<Block> {
+    let mut blocks = vec![Block::Heading(2, "What was published".into())];
+    blocks.extend(report.page.published.iter().cloned().map(Block::Paragraph));
+    blocks.push(Block::Note(format!("Source: {}", report.page.source)));
+    blocks
+}
+
+const LEGEND: &str = "✓ the whole interval agrees with what was published, ✗ none of it does, ? a part of it does or there are too \
+     few trials for an interval. In brackets after a published value: from where to where a figure agrees with it; after one of \
+     ours: its interval, and the number of trials that count, of both cells where one is divided by another. \"absolute\" is a figure in its unit, \"ratio\" one cell over \
+     another, \"bound\" and \"order\" are the same where only a bound was published. Columns are never compared with one \
+     another, each is held against what was published.";
+
+fn side_by_side(report: &PageReport) -> Vec<Block> {
+    let columns = columns(report);
+    let names: Vec<String> = columns.iter().map(|column| name(*column).to_lowercase()).collect();
+    let mut blocks = vec![
+        Block::Heading(2, format!("Published, {} side by side", listed(&names))),
+        Block::Note(LEGEND.to_owned()),
+    ];
+    for (((part, runs), found), file) in
+        report.page.parts.iter().zip(report.parts).zip(&report.found.parts).zip(report.files)
+    {
+        blocks.push(Block::Heading(3, format!("`{}`", runs.study.name)));
+        blocks.push(Block::Paragraph(format!("{} Study: `{file}`.", part.about)));
+        blocks.extend(rows(found, &columns));
+        blocks.extend(by_cell(part, found, &columns));
+        blocks.push(Block::List(what_was_run(part, runs, found, &columns)));
+    }
+    blocks
+}
+
+fn rows(found: &PartFound, columns: &[Provenance]) -> Option<Block> {
+    let head = ["what", "compared", "published"].into_iter().map(str::to_owned);
+    let head = head.chain(columns.iter().map(|column| name(*column).to_lowercase()));
+    let row = |row: &analysis::page::Row| -> Vec<String> {
+        let beside = &row.published;
+        let what = format!("{} of {}", beside.metric, beside.what);
+        let ours = columns.iter().map(|column| held_cell(row.ours.get(column)));
+        [what, compared(beside).to_owned(), published::published(beside)].into_iter().chain(ours).collect()
+    };
+    let rows: Vec<Vec<String>> = found.rows.iter().map(row).collect();
+    (!rows.is_empty()).then(|| Block::Table { head: head.collect(), rows })
+}
+
+/// How many of the rows agree for each cell, where not all cells are shown.
+fn by_cell(part: &Part, found: &PartFound, columns: &[Provenance]) -> Vec<Block> {
+    let Some(first) = found.by_cell.first() else { return Vec::new() };
+    let columns: Vec<Provenance> =
+        columns.iter().copied().filter(|column| first.tally.contains_key(column)).collect();
+    let head = ["rows that agree".to_owned()].into_iter();
+    let head = head.chain(columns.iter().map(|column| name(*column).to_lowercase()));
+    let row = |cell: &CellTally| -> Vec<String> {
+        let tallies = columns.iter().map(|column| cell.tally.get(column).copied().unwrap_or_default());
+        let counts = tallies.map(|tally| format!("{} of {}", tally.yes, tally.all));
+        [cell.what.clone()].into_iter().chain(counts).collect()
+    };
+    let only: Vec<String> = part.only.iter().map(|(factor, level)| format!("{factor} {level}")).collect();
+    vec![
+        Block::Paragraph(format!("The table shows {}. Of the same rows agree, cell by cell:", listed(&only))),
+        Block::Table { head: head.collect(), rows: found.by_cell.iter().map(row).collect() },
+    ]
+}
+
+/// Which runs the columns are, why one is missing, and what rows say besides.
+fn what_was_run(part: &Part, runs: &PartRuns, found: &PartFound, columns: &[Provenance]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for column in columns {
+        let name = name(*column);
+        match (runs.runs.get(column), part.not_run.get(column)) {
+            (Some(run), _) => lines.push(format!("{name}: {}", run_line(run))),
+            (None, Some(why)) => lines.push(format!("{name}: not run: {why}")),
+            (None, None) => lines.push(format!("{name}: not run yet")),
+        }
+        if let Some(what) = found.differs.get(column) {
+            let what: Vec<String> = what.iter().map(|what| (*what).to_owned()).collect();
+            lines.push(format!(
+                "**{name}: measured with an earlier version of this study, in which {} differed; run it again.**",
+                listed(&what)
+            ));
+        }
+    }
+    lines.extend(notes(found));
+    lines
+}
+
+fn notes(found: &PartFound) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for beside in found.rows.iter().map(|row| &row.published) {
+        let Some(note) = &beside.note else { continue };
+        let note = format!("{}: {note}", beside.what);
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
+}
+
+const VERDICTS: &str = "Each question is taken as claims, and each claim as comparisons of two cells within one run, by the ratio of the \
+     one to the other (×0.83 is 17% less). Better and worse are claimed where the interval of the ratio clears the study's \
+     practical threshold (2% unless it says otherwise) and a permutation test agrees; \"not different\" where the whole interval \
+     lies within the threshold; else nothing can be told yet.";
+
+fn questions(report: &PageReport) -> Vec<Block> {
+    if report.page.questions.is_empty() {
+        return Vec::new();
+    }
+    let mut blocks = vec![
+        Block::Heading(2, "What the figures say to the open questions".into()),
+        Block::Note(VERDICTS.into()),
+    ];
+    for (question, found) in report.page.questions.iter().zip(&report.found.questions) {
+        blocks.push(Block::Heading(3, question.asked.clone()));
+        for answer in &found.answers {
+            let words = answer_words(report, answer);
+            blocks.push(Block::Paragraph(format!(
+                "**{}.** In the study `{}`: {words}",
+                answer.claim, answer.study
+            )));
+            blocks.push(lines(report, answer));
+        }
+        blocks.extend(question.note.clone().map(Block::Paragraph));
+    }
+    blocks
+}
+
+fn lines(report: &PageReport, answer: &AnswerFound) -> Block {
+    let columns = columns(report);
+    let first = match (&answer.metric, answer.yes_if) {
+        (Some(metric), Some(yes_if)) => format!("{metric}; yes where {}", yes_words(yes_if)),
+        _ => "cores kept busy, by role".to_owned(),
+    };
+    let head = [first].into_iter().chain(columns.iter().map(|column| name(*column).to_lowercase()));
+    let row = |line: &analysis::page::Line| -> Vec<String> {
+        let seen = columns.iter().map(|column| answer_cell(line.seen.get(column)));
+        [line.what.clone()].into_iter().chain(seen).collect()
+    };
+    Block::Table { head: head.collect(), rows: answer.lines.iter().map(row).collect() }
+}
+
+const fn yes_words(yes_if: YesIf) -> &'static str {
+    match yes_if {
+        YesIf::Better => "better",
+        YesIf::Worse => "worse",
+        YesIf::Differs => "different",
+        YesIf::Same => "not different",
+    }
+}
+
+/// What a person wrote of it, then what does not agree, column by column.
+fn not_reproduced(report: &PageReport) -> Vec<Block> {
+    let mut items = report.page.not_reproduced.clone();
+    for column in columns(report) {
+        let rows = report.found.parts.iter().flat_map(|part| &part.rows);
+        let apart = rows.filter_map(|row| published::disagreement(&row.ours.get(&column)?.beside));
+        items.extend(apart.map(|sentence| format!("**{}:** {sentence}", name(column))));
+    }
+    if items.is_empty() {
+        return Vec::new();
+    }
+    vec![Block::Heading(2, "What could not be reproduced".into()), Block::List(items)]
+}
+
+fn runs(report: &PageReport) -> Vec<Block> {
+    let head = ["study", "on", "run", "machine", "kernel", "date", "trials that count"].map(str::to_owned);
+    let mut rows = Vec::new();
+    for part in report.parts {
+        for column in COLUMNS {
+            let Some(run) = part.runs.get(&column) else { continue };
+            let counted = run.trials.iter().filter(|trial| trial.validity.is_valid()).count();
+            let machine = report.machines.get(&run.run.id).cloned().unwrap_or_else(|| "not known".into());
+            rows.push(vec![
+                format!("`{}`", run.run.study),
+                column.name().to_owned(),
+                run.run.id.to_string(),
+                machine,
+                cells::kernels(run),
+                cells::date(run),
+                format!("{counted} of {}", run.trials.len()),
+            ]);
+        }
+    }
+    let body = match rows.is_empty() {
+        true => Block::Paragraph("None yet.".into()),
+        false => Block::Table { head: head.to_vec(), rows },
+    };
+    let model = "Figures of a simulation are computed by a model and not measured.";
+    vec![Block::Heading(2, "The runs".into()), body, Block::Note(model.into())]
+}
+
+/// The commands with which a reader makes the runs and the page anew.
+fn anew(report: &PageReport) -> Vec<Block> {
+    let mut commands = Vec::new();
+    for ((part, runs), file) in report.page.parts.iter().zip(report.parts).zip(report.files) {
+        for column in columns(report) {
+            let run = runs.runs.get(&column);
+            if run.is_none() && part.not_run.contains_key(&column) {
+                continue;
+            }
+            let seed = run.map(|run| format!(" --seed {}", run.run.seed)).unwrap_or_default();
+            let file = quoted(file);
+            match column {
+                Provenance::Lab => commands.push(format!("flyball lab run {file}{seed}")),
+                Provenance::Simulation => commands.push(format!("flyball run {file} --on sim{seed}")),
+                Provenance::Host => commands.push(format!("flyball run {file}{seed}")),
+                Provenance::Imported => {}
+            }
+        }
+    }
+    if let Some(file) = own_file(report) {
+        commands.push(format!("flyball report --beside {} --format text", quoted(file)));
+    }
+    vec![
+        Block::Heading(2, "Make it anew".into()),
+        Block::Paragraph(
+            "From the folder of the repository. Simulations give the same figures again for the same seed; in the lab the seed decides \
+             the order of the trials."
+                .into(),
+        ),
+        Block::Code("sh".into(), commands.join("\n")),
+    ]
+}
+
+/// The file of the study that holds the page.
+fn own_file<'a>(report: &PageReport<'a>) -> Option<&'a String> {
+    let own = report.page.parts.iter().position(|part| part.study.is_none())?;
+    report.files.get(own)
+}

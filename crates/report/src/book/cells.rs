@@ -1,0 +1,88 @@
+//! What stands in a field of a page's tables.
+
+use crate::cpu_share::{notable, shown};
+use crate::published::{figures, trials};
+use analysis::page::{Held, Says, Seen};
+use analysis::published::{Agreement, Beside};
+use analysis::summary::{Comparison, RunData};
+use analysis::words::{counted, percent, ratio_words};
+use domain::published::Figure;
+use std::collections::BTreeSet;
+
+/// What of a row is compared.
+pub(super) const fn compared(beside: &Beside) -> &'static str {
+    match (beside.published, beside.over.is_some()) {
+        (Figure::Value { .. }, false) => "absolute",
+        (Figure::Value { .. }, true) => "ratio",
+        (_, false) => "bound",
+        (_, true) => "order",
+    }
+}
+
+/// `✓ 642 MB/s (640 to 650, n 6)`; `not run`, or why nothing counts.
+pub(super) fn held_cell(held: Option<&Held>) -> String {
+    let Some(held) = held else { return "not run".to_owned() };
+    let Some(ours) = held.beside.ours else { return nothing(held.why.as_deref()) };
+    let sign = match held.beside.agrees {
+        Agreement::Yes => "✓",
+        Agreement::No => "✗",
+        Agreement::Undecided | Agreement::NotMeasured => "?",
+    };
+    let trials = trials(&held.beside);
+    format!("{sign} {}, n {trials})", figures(&held.beside, ours.figure))
+}
+
+fn nothing(why: Option<&str>) -> String {
+    why.map_or_else(|| "not run".to_owned(), |why| format!("no figure: {why}"))
+}
+
+/// `✓ yes: 0.79 (0.78 to 0.80, n 5, 5)`; for CPU time, cores by role.
+pub(super) fn answer_cell(seen: Option<&Seen>) -> String {
+    match seen {
+        None => "not run".to_owned(),
+        Some(Seen::Nothing(why)) => nothing(why.as_deref()),
+        Some(Seen::Cpu(roles)) => {
+            let roles: Vec<String> =
+                notable(roles).map(|(role, cores)| format!("{} {}", role.name(), shown(*cores))).collect();
+            if roles.is_empty() { "none that took time".to_owned() } else { roles.join(", ") }
+        }
+        Some(Seen::Compared(comparison, says)) => {
+            let word = match says {
+                Says::Yes => "✓ yes",
+                Says::No => "✗ no",
+                Says::Undecided => "? cannot tell",
+            };
+            format!("{word}: {}", ratio(comparison))
+        }
+    }
+}
+
+fn ratio(comparison: &Comparison) -> String {
+    let interval = match comparison.interval {
+        Some(i) => format!("{} to {}", ratio_words(i.low), ratio_words(i.high)),
+        None => "too few trials for an interval".to_owned(),
+    };
+    let (a, b) = comparison.trials;
+    format!("×{} ({interval}, n {b}, {a})", ratio_words(comparison.ratio))
+}
+
+/// `run quick-…, 2026-11-22, 6 valid trials of 6, intervals at 95%`.
+pub(super) fn run_line(run: &RunData) -> String {
+    let valid = run.trials.iter().filter(|trial| trial.validity.is_valid()).count();
+    let trials = counted(run.trials.len(), "trial");
+    let confidence = percent(run.study.measure.confidence);
+    format!("{}, {}, {valid} of {trials} count, {confidence} intervals", run.run.id, date(run))
+}
+
+/// The day on which a run was begun.
+pub(super) fn date(run: &RunData) -> String {
+    run.run.started.iso().chars().take_while(|c| *c != 'T').collect()
+}
+
+/// The kernels that a run's trials name.
+pub(super) fn kernels(run: &RunData) -> String {
+    let kernels: BTreeSet<&str> =
+        run.trials.iter().filter_map(|t| t.environment.get("kernel")).map(String::as_str).collect();
+    let kernels: Vec<&str> = kernels.into_iter().collect();
+    if kernels.is_empty() { "not known".to_owned() } else { kernels.join(", ") }
+}

@@ -1,0 +1,53 @@
+//! The book's first page: which reports there are, and how each stands.
+
+use super::document::in_markdown;
+use super::{PageReport, agreement_words};
+use crate::markdown;
+use domain::trial::Provenance;
+
+/// A page of the book.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexEntry<'a> {
+    /// The page.
+    pub report: PageReport<'a>,
+    /// Its file, from the book's folder.
+    pub file: &'a str,
+}
+
+/// The first page, as Markdown.
+pub fn index_markdown(entries: &[IndexEntry]) -> String {
+    let mut out = String::new();
+    markdown::line(&mut out, "# Published reports, measured again");
+    markdown::line(
+        &mut out,
+        "Each of these reports found that a Linux storage or database workload ran slower than it should, and left open why. Each is a \
+         study here: the same question to a real kernel in the lab, and to a model of the report's machine. A page puts both \
+         beside what was published, and says what they answer.",
+    );
+    let head = ["report", "question", "lab", "simulation"].map(str::to_owned);
+    let row = |entry: &IndexEntry| {
+        let stands = |provenance| {
+            let words = agreement_words(entry.report.found.agreement(provenance));
+            markdown::plain_part(words.trim_end_matches('.'))
+        };
+        vec![
+            format!("[{}]({})", markdown::plain_part(&entry.report.page.title), entry.file),
+            markdown::plain_part(&entry.report.study.question),
+            stands(Provenance::Lab),
+            stands(Provenance::Simulation),
+        ]
+    };
+    markdown::marked_table(&mut out, &head, entries.iter().map(row).collect());
+    if let Some(first) = entries.first() {
+        markdown::line(&mut out, "---");
+        let made = first.report.made;
+        markdown::line(
+            &mut out,
+            &in_markdown(&format!(
+                "Written by `{}` from {}. Not typed: changes are lost.",
+                made.command, made.from
+            )),
+        );
+    }
+    out
+}

@@ -1,0 +1,141 @@
+//! A page of the book in every form: what was published, the lab and the simulation side by side. To accept a change:
+//! `UPDATE_EXPECT=1 cargo test -p report`.
+#![allow(clippy::unwrap_used)]
+
+mod cases;
+
+use analysis::page::{Found, PartRuns, hold};
+use cases::simulated::simulated;
+use domain::page::{Answer, Look, Page, Part, Question, YesIf};
+use domain::published::Selection;
+use domain::study::Study;
+use domain::trial::{Provenance, RunId};
+use expect_test::expect_file;
+use report::{IndexEntry, Made, PageReport};
+use std::collections::BTreeMap;
+
+/// Everything that a page is made of.
+struct Case {
+    page: Page,
+    study: Study,
+    files: Vec<String>,
+    parts: Vec<PartRuns>,
+    found: Found,
+    machines: BTreeMap<RunId, String>,
+    made: Made,
+}
+
+fn governor(level: &str) -> Selection {
+    Selection { workload: None, levels: [("governor".to_owned(), level.to_owned())].into() }
+}
+
+fn page() -> Page {
+    let against = |claim: &str, level: &str, yes_if| Answer {
+        claim: claim.into(),
+        study: None,
+        of: governor(level),
+        look: Look::Against { over: governor("performance"), metric: None, yes_if },
+    };
+    let cpu =
+        Answer { claim: "Whose CPU time".into(), study: None, of: governor("ondemand"), look: Look::Cpu };
+    let part = |not_run: &[(Provenance, &str)]| Part {
+        study: None,
+        about: "A model, in `MB/s`.".into(),
+        only: BTreeMap::new(),
+        not_run: not_run.iter().map(|(provenance, why)| (*provenance, (*why).to_owned())).collect(),
+    };
+    Page {
+        title: "Reading <slowly>".into(),
+        source: "https://example.org/slow|ly, 2011".into(),
+        published: vec!["It was slow under `ondemand`.".into()],
+        parts: vec![part(&[(Provenance::Lab, "no such CPU")])],
+        questions: vec![
+            Question {
+                asked: "Is it the governor?".into(),
+                answers: vec![
+                    against("ondemand is slower", "ondemand", YesIf::Worse),
+                    against("schedutil is as fast", "schedutil", YesIf::Same),
+                    against("conservative is slower", "conservative", YesIf::Worse),
+                    cpu,
+                ],
+                note: None,
+            },
+            Question { asked: "Why?".into(), answers: vec![], note: Some("Nobody *knows*.".into()) },
+        ],
+        not_reproduced: vec!["The <machine>.".into()],
+    }
+}
+
+/// A simulated run, and the same as one of the lab where `lab`.
+fn case(lab: Lab) -> Case {
+    let data = simulated().data;
+    let study = data.study.clone();
+    let mut runs = BTreeMap::from([(Provenance::Simulation, data.clone())]);
+    if lab == Lab::Run {
+        let mut of_lab = data;
+        of_lab.run.provenance = Provenance::Lab;
+        of_lab.run.id = RunId("crypt-model-lab".into());
+        of_lab.trials.truncate(8);
+        of_lab.study.lab.vcpus = 9;
+        runs.insert(Provenance::Lab, of_lab);
+    }
+    let parts = vec![PartRuns { study: study.clone(), runs }];
+    let page = page();
+    let found = hold(&page, &study.name, &parts).unwrap();
+    let machines = [(RunId("crypt-model-lab".into()), "lab: 1 virtual CPU".to_owned())].into();
+    let made = Made { from: "the notebook `x`".into(), command: "flyball report --beside x.toml".into() };
+    Case { page, study, files: vec!["studies/x y.toml".into()], parts, found, machines, made }
+}
+
+#[derive(PartialEq, Eq)]
+enum Lab {
+    Run,
+    NotRun,
+}
+
+impl Case {
+    fn report(&self) -> PageReport<'_> {
+        PageReport {
+            page: &self.page,
+            study: &self.study,
+            files: &self.files,
+            parts: &self.parts,
+            found: &self.found,
+            machines: &self.machines,
+            made: &self.made,
+        }
+    }
+}
+
+#[test]
+fn a_page_in_every_form() {
+    let case = case(Lab::Run);
+    expect_file!["snapshots/page.txt"].assert_eq(&report::page_text(&case.report()));
+    expect_file!["snapshots/page.md"].assert_eq(&report::page_markdown(&case.report()));
+    expect_file!["snapshots/page.json"].assert_eq(&report::page_json(&case.report()));
+    let index = report::index_markdown(&[IndexEntry { report: case.report(), file: "x.md" }]);
+    expect_file!["snapshots/index.md"].assert_eq(&index);
+}
+
+#[test]
+fn a_kind_of_machine_without_a_run_has_no_figure_and_says_why() {
+    let case = case(Lab::NotRun);
+    let text = report::page_markdown(&case.report());
+    assert!(text.contains("Lab: not run: no such CPU"), "{text}");
+    let rows = text.lines().filter(|line| line.starts_with("| throughput of small"));
+    assert!(rows.clone().count() > 4 && rows.clone().all(|row| row.contains("| not run |")), "{text}");
+    assert!(!text.contains("flyball lab run"), "what is never run there is not told to be run:\n{text}");
+    assert!(!text.contains("lab **not run**"), "{text}");
+}
+
+#[test]
+fn no_text_of_a_page_is_markup() {
+    let html = report::page_html(&case(Lab::Run).report());
+    assert!(
+        html.contains("Reading &lt;slowly&gt;") && !html.contains("<slowly>") && !html.contains("<machine>")
+    );
+    assert!(html.contains("<code>ondemand</code>") && html.contains("<em>knows</em>"));
+    assert!(html.contains("href=\"https://example.org/slow|ly\""), "an address can be followed");
+    assert!(html.contains("every figure here is a model") || html.contains("computed by a model"));
+    assert!(!html.contains("<script src") && !html.contains("<link"));
+}
