@@ -30,8 +30,8 @@ use std::time::{Duration, Instant};
 const OLDEST_QEMU: (u32, u32) = (9, 1);
 const OLDEST_QEMU_TEXT: &str = "9.1";
 
-/// How long a guest may take until its first word: ten times what it takes on two busy cores.
-const START: Duration = Duration::from_secs(90);
+/// How long a guest may take until its first word: some thirty times what it takes on two quiet cores, for a host may be busy with much else.
+const START: Duration = Duration::from_secs(240);
 
 /// How long a guest may take to power off before it is killed, where it has nothing to lose.
 const POWER_OFF: Duration = Duration::from_secs(5);

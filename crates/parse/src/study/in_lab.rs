@@ -46,6 +46,8 @@ pub(super) fn split<'t>(study: &mut DeTable<'t>, problems: &Problems<'_>) -> Opt
         }
     }
     drop_published(&mut own);
+    // A page is about all of the study, of which the lab has a part.
+    own.remove("page");
     Some(own)
 }
 
