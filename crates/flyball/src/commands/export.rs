@@ -77,7 +77,7 @@ fn table(
     match format {
         ExportFormat::Junit => {
             let results = Results::load(notebook, id, None)?;
-            let conditions = gate::prepare(&arguments.fail_if, notebook)?;
+            let conditions = gate::prepare(&arguments.fail_if, notebook.folder())?;
             let judged = gate::judged(&conditions, notebook, &results)?;
             out.write_all(junit(&results.data, &results.summary, &judged).as_bytes())?;
             return Ok(if judged.iter().any(|one| one.ruling.fails()) { End::Failed } else { End::Done });

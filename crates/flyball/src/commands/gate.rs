@@ -14,15 +14,14 @@ use std::path::Path;
 pub struct Conditions(Vec<(Condition, Option<RunId>)>);
 
 /// Finds the runs that conditions name: before anything is measured, for an hour later would be a bad time to find none,
-/// and a study's name means its last run so far.
-pub fn prepare(conditions: &[Condition], notebook: &Notebook) -> Result<Conditions> {
+/// and a study's name means its last run so far. `notebook` is the notebook's folder, which may not be there yet.
+pub fn prepare(conditions: &[Condition], notebook: &Path) -> Result<Conditions> {
     let find = |condition: &Condition| {
         let run = match &condition.rule {
-            Rule::WorseThan { run, .. } => Some(
-                notebook
-                    .find(run)
-                    .map_err(|error| Usage(format!("cannot judge by `{condition}`: {error}")))?,
-            ),
+            Rule::WorseThan { run, .. } => {
+                let found = Notebook::open(notebook).and_then(|notebook| notebook.find(run));
+                Some(found.map_err(|error| Usage(format!("cannot judge by `{condition}`: {error}")))?)
+            }
             Rule::Below(_) | Rule::Above(_) => None,
         };
         Ok((condition.clone(), run))

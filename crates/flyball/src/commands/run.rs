@@ -8,7 +8,6 @@ use crate::results::Results;
 use crate::{places, put};
 use anyhow::Result;
 use domain::Study;
-use notebook::Notebook;
 use parse::study::StudyErrors;
 use std::fs::File;
 use std::io::Read;
@@ -35,7 +34,7 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
     if arguments.dry_run {
         return super::dry_run::show(global, study, arguments.seed, &work);
     }
-    let conditions = gate::prepare(&arguments.gate.fail_if, &Notebook::create(&notebook)?)?;
+    let conditions = gate::prepare(&arguments.gate.fail_if, &notebook)?;
     let file = places::absolute(&arguments.study)?;
     let order = Order {
         study,

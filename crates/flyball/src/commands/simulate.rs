@@ -45,8 +45,9 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
     if arguments.dry_run {
         return show(&plan, &machines, arguments.seed);
     }
-    let notebook = Notebook::create(&places::absolute(&places::notebook(global)?)?)?;
+    let notebook = places::absolute(&places::notebook(global)?)?;
     let conditions = gate::prepare(&arguments.gate.fail_if, &notebook)?;
+    let notebook = Notebook::create(&notebook)?;
     let interrupt = Interrupt::catch()?;
     let identity = machines.identity();
     let inventory = serde_json::to_string_pretty(&machines.first().spec.inventory())

@@ -32,8 +32,9 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
     if arguments.dry_run {
         return super::dry_run::show(&workshop, study, arguments.seed);
     }
-    let notebook = Notebook::create(&places::absolute(&places::notebook(global)?)?)?;
+    let notebook = places::absolute(&places::notebook(global)?)?;
     let conditions = gate::prepare(&arguments.gate.fail_if, &notebook)?;
+    let notebook = Notebook::create(&notebook)?;
     let interrupt = Interrupt::catch()?;
     let first = Plan::new(study.clone(), Seed(0))?.cells.first().and_then(|cell| cell.kernel.clone());
     let mut bed = Bed::make(workshop, first, &interrupt)?;
