@@ -126,9 +126,10 @@ impl Clients {
     }
 
     fn drop_client(&mut self, place: usize, why: &str, drives: &Drives<Ticket>) {
-        self.clients.remove(place);
+        // Before it is closed: who sees that may ask why.
         let name = drives.name(self.drive);
         drives.complain(format!("closed a connection to the disk `{name}`: {why}"));
+        self.clients.remove(place);
     }
 }
 
