@@ -24,7 +24,7 @@
 
 use crate::cpu::{Cost, Cpus, ThreadId};
 use crate::disk::{Bank, Op};
-use crate::queue::{Queue, Time};
+use crate::queue::{LineId, Queue, Time};
 use crate::slab::Slab;
 use domain::rng::{Rng, Seed};
 use std::collections::VecDeque;
@@ -150,17 +150,16 @@ pub trait Part {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     Timer(PartId, u64),
-    /// A CPU is through with a piece of work, unless it was interrupted since.
-    Executed {
-        cpu: u32,
-        generation: u32,
-    },
+    /// A CPU is through with a piece of work: its alarm.
+    Executed(u32),
     Tick(u32),
     /// A policy's request takes effect, unless there was a later one.
     Frequency {
         policy: u32,
         generation: u32,
     },
+    /// The hardware looks at who shares turbo's budget.
+    Budget,
     /// A policy's hardware looks at it.
     Hardware(u32),
     /// Row of the trace.
@@ -201,6 +200,7 @@ pub struct Core {
 impl Core {
     /// CPUs and disks, at time zero.
     pub fn new(cpus: Cpus, bank: Bank, seed: Seed) -> Self {
+        let executed = (0..cpus.count() as u32).map(Event::Executed).collect();
         Self {
             now: 0,
             bios: Slab::default(),
@@ -208,7 +208,7 @@ impl Core {
             devices: Vec::new(),
             bank,
             rng: seed.stream("core"),
-            queue: Queue::default(),
+            queue: Queue::with_alarms(executed),
             calls: VecDeque::new(),
             context: None,
             plugged: Vec::new(),
@@ -238,6 +238,16 @@ impl Core {
     /// Asks for [`Part::timer`] at a time, which is not before now.
     pub fn at(&mut self, time: Time, part: PartId, token: u64) {
         self.queue.plan(time.max(self.now), Event::Timer(part, token));
+    }
+
+    /// A new line, for [`Core::at_in`].
+    pub fn line(&mut self) -> LineId {
+        self.queue.line()
+    }
+
+    /// As [`Core::at`], where no earlier call for this line named a later time: cheaper.
+    pub fn at_in(&mut self, line: LineId, time: Time, part: PartId, token: u64) {
+        self.queue.append(line, time.max(self.now), Event::Timer(part, token));
     }
 
     /// Has a thread do work, after all that it has to do; then [`Part::worked`]. The thread is woken where it sleeps.
@@ -316,8 +326,8 @@ impl Core {
     }
 
     /// A CPU has executed a piece of work: what it was for.
-    pub(crate) fn executed(&mut self, cpu: usize, generation: u32) {
-        let executed = self.cpus.executed(self.now, cpu, generation);
+    pub(crate) fn executed(&mut self, cpu: usize) {
+        let executed = self.cpus.executed(self.now, cpu);
         if let Some((thread, part, token)) = executed.filter(|(_, part, _)| *part != PartId::NOBODY) {
             self.calls.push_back((Some(thread), Call::Worked(part, token)));
         }

@@ -75,8 +75,12 @@ impl Cost {
 
     /// What is left after `done` of `whole` nanoseconds.
     fn rest(self, done: u64, whole: u64) -> Self {
-        let left = u128::from(whole - done);
-        let share = |all: u64| (u128::from(all) * left).div_ceil(u128::from(whole.max(1))) as u64;
+        let left = whole - done;
+        let whole = whole.max(1);
+        let share = |all: u64| match all.checked_mul(left) {
+            Some(product) => product.div_ceil(whole),
+            None => (u128::from(all) * u128::from(left)).div_ceil(u128::from(whole)) as u64,
+        };
         Self { cycles: share(self.cycles), stall_ns: share(self.stall_ns) }
     }
 }
@@ -144,7 +148,6 @@ struct Cpu {
     ends: Option<Time>,
     /// Its work was stopped in the middle, to go on at another frequency.
     interrupted: bool,
-    generation: u32,
     /// Since when the running thread has had the CPU.
     dispatched: Time,
     ticking: bool,
@@ -196,8 +199,30 @@ pub struct Cpus {
     tracks: bool,
     base_khz: u64,
     busy: usize,
+    /// CPUs that run a thread other than their interrupt's.
+    working: usize,
+    budget: Budget,
     seen: Vec<Seen1>,
 }
+
+/// How many CPUs share turbo's budget. The hardware looks at fixed intervals, and a CPU that sleeps for less than one counts as one
+/// that works: such sleeps are C1, in which a core is active to it (Intel, "Turbo Boost Technology in Intel Core Microarchitecture
+/// (Nehalem) Based Processors", 2008).
+#[derive(Clone, Debug, Default)]
+struct Budget {
+    /// Whether any policy has turbo.
+    exists: bool,
+    /// What limits now.
+    active: usize,
+    /// The most that have been busy at once since the hardware last looked.
+    most: usize,
+    /// The next look is planned: something has changed.
+    planned: bool,
+}
+
+/// Between two looks (D. Hackenberg et al., "An Energy Efficiency Feature Survey of the Intel Haswell Processor", IPDPSW 2015, which
+/// finds P-states of Haswell-EP changed at such intervals).
+const BUDGET_NS: u64 = 500_000;
 
 /// What all CPUs of a machine have in common.
 #[derive(Clone, Debug)]
@@ -241,6 +266,11 @@ impl Cpus {
             tracks: policy::asks_for_utilisation(&policies),
             base_khz,
             busy: 0,
+            working: 0,
+            budget: Budget {
+                exists: policies.iter().any(|policy| !policy.turbo.is_empty()),
+                ..Budget::default()
+            },
             seen: Vec::new(),
         };
         for cpu in 0..count {
@@ -480,14 +510,12 @@ impl Cpus {
         }
         let near = waker.map(|waker| self.threads[waker.0 as usize].cpu);
         let count = self.cpus.len();
-        let around = (1..=count).map(|step| (entry.cpu + step) % count);
-        let mut candidates = near.into_iter().chain(around).filter(|cpu| allowed(*cpu));
-        let first_allowed = candidates.clone().min_by_key(|cpu| self.cpus[*cpu].ready.len());
-        candidates
-            .find(|cpu| idle(*cpu))
-            .or_else(|| allowed(entry.cpu).then_some(entry.cpu))
-            .or(first_allowed)
-            .unwrap_or(entry.cpu)
+        let around = (entry.cpu + 1..count).chain(0..=entry.cpu);
+        let candidates = || near.into_iter().chain(around.clone()).filter(|cpu| allowed(*cpu));
+        // Where all work, none needs to be asked.
+        let free = || (self.working < count).then(|| candidates().find(|cpu| idle(*cpu)))?;
+        let shortest = || candidates().min_by_key(|cpu| self.cpus[*cpu].ready.len());
+        free().or_else(|| allowed(entry.cpu).then_some(entry.cpu)).or_else(shortest).unwrap_or(entry.cpu)
     }
 
     fn least_vruntime(&self, cpu: usize) -> u64 {
@@ -509,10 +537,9 @@ impl Cpus {
         let Some(at) = (0..ready.len()).min_by_key(|at| key(&ready[*at])) else { return };
         let thread = self.cpus[cpu].ready.swap_remove(at);
         let was_idle = !std::mem::replace(&mut self.cpus[cpu].busy, true);
-        self.cpus[cpu].running = Some(thread);
+        self.run_thread(cpu, Some(thread));
         if was_idle {
-            self.busy += 1;
-            self.rebalance(now, queue);
+            self.count_busy(now, queue, self.busy + 1);
             self.watch(now, queue, self.cpus[cpu].policy);
         }
         self.cpus[cpu].dispatched = now;
@@ -549,11 +576,10 @@ impl Cpus {
         let running = &mut self.threads[thread.0 as usize];
         running.first = running.first.max(1);
         let work = running.work.front().expect("a thread that runs has work");
-        entry.generation = entry.generation.wrapping_add(1);
         entry.begun = now;
         let ends = now + work.cost.at(khz);
         entry.ends = Some(ends);
-        queue.plan(ends, Event::Executed { cpu: cpu as u32, generation: entry.generation });
+        queue.set_alarm(cpu, ends);
     }
 
     /// Keeps what is left of the present piece.
@@ -566,14 +592,21 @@ impl Cpus {
         if let Some(work) = self.threads[thread.0 as usize].work.front_mut() {
             work.cost = work.cost.rest(done, whole);
         }
-        entry.generation = entry.generation.wrapping_add(1);
+    }
+
+    /// Which thread a CPU runs from now on; the one that it ran.
+    fn run_thread(&mut self, cpu: usize, thread: Option<ThreadId>) -> Option<ThreadId> {
+        let before = std::mem::replace(&mut self.cpus[cpu].running, thread);
+        let works = |thread: Option<ThreadId>| thread.is_some_and(|thread| !self.is_interrupt(thread));
+        self.working = self.working + usize::from(works(thread)) - usize::from(works(before));
+        before
     }
 
     /// Takes the CPU from the running thread.
     fn put_back(&mut self, now: Time, cpu: usize) {
         self.account(now, cpu);
         self.interrupt_work(now, cpu);
-        if let Some(thread) = self.cpus[cpu].running.take() {
+        if let Some(thread) = self.run_thread(cpu, None) {
             self.threads[thread.0 as usize].state = State::Ready;
             self.cpus[cpu].ready.push(thread);
         }
@@ -581,15 +614,9 @@ impl Cpus {
 
     /// The piece that a CPU is through with: whose it was and what for. [`Cpus::proceed`] must follow, when all that it has
     /// led to is told.
-    pub(crate) fn executed(
-        &mut self,
-        now: Time,
-        cpu: usize,
-        generation: u32,
-    ) -> Option<(ThreadId, PartId, u64)> {
-        if self.cpus[cpu].generation != generation || self.cpus[cpu].ends.is_none() {
-            return None;
-        }
+    pub(crate) fn executed(&mut self, now: Time, cpu: usize) -> Option<(ThreadId, PartId, u64)> {
+        // Work that was interrupted, and has not begun again, has no end.
+        self.cpus[cpu].ends?;
         self.account(now, cpu);
         self.cpus[cpu].ends = None;
         let thread = self.cpus[cpu].running?;
@@ -617,7 +644,7 @@ impl Cpus {
             return;
         }
         self.account(now, cpu);
-        self.cpus[cpu].running = None;
+        self.run_thread(cpu, None);
         self.sleep(thread, cpu);
         if !self.threads[thread.0 as usize].interrupt {
             self.hook(now, queue, cpu, false);
@@ -656,8 +683,7 @@ impl Cpus {
         if let Some(idleness) = &mut entry.idleness {
             idleness.enter(now, self.tick_ns - now % self.tick_ns, entry.sleepers_on_disk);
         }
-        self.busy -= 1;
-        self.rebalance(now, queue);
+        self.count_busy(now, queue, self.busy - 1);
     }
 
     /// An idle CPU takes a thread that waits elsewhere (`newidle_balance`).
@@ -779,7 +805,30 @@ impl Cpus {
     }
 
     /// More or fewer CPUs are busy, which decides how far each may go.
-    fn rebalance(&mut self, now: Time, queue: &mut Queue<Event>) {
+    fn count_busy(&mut self, now: Time, queue: &mut Queue<Event>, busy: usize) {
+        self.busy = busy;
+        self.budget.most = self.budget.most.max(busy);
+        self.plan_budget(now, queue);
+    }
+
+    fn plan_budget(&mut self, now: Time, queue: &mut Queue<Event>) {
+        if self.budget.exists && !self.budget.planned {
+            self.budget.planned = true;
+            queue.plan((now / BUDGET_NS + 1) * BUDGET_NS, Event::Budget);
+        }
+    }
+
+    /// The hardware looks at how many CPUs share turbo's budget.
+    pub(crate) fn share_budget(&mut self, now: Time, queue: &mut Queue<Event>) {
+        let most = std::mem::replace(&mut self.budget.most, self.busy);
+        self.budget.planned = false;
+        if most != self.busy {
+            self.plan_budget(now, queue);
+        }
+        if most == self.budget.active {
+            return;
+        }
+        self.budget.active = most;
         for policy in 0..self.policies.len() {
             if !self.policies[policy].spec.turbo.is_empty() {
                 self.adapt(now, queue, policy);
@@ -789,7 +838,7 @@ impl Cpus {
 
     /// A policy's CPUs go on at the frequency that they should have.
     fn adapt(&mut self, now: Time, queue: &mut Queue<Event>, policy: usize) {
-        let khz = self.policies[policy].allowed_khz(self.busy);
+        let khz = self.policies[policy].allowed_khz(self.budget.active);
         if khz == self.policies[policy].khz {
             return;
         }
@@ -811,13 +860,13 @@ impl Cpus {
 
     /// Brings a CPU's times up to now.
     fn account(&mut self, now: Time, cpu: usize) {
-        let khz = self.khz(cpu);
         let entry = &mut self.cpus[cpu];
         let span = now - entry.accounted;
-        entry.accounted = now;
         if span == 0 {
             return;
         }
+        entry.accounted = now;
+        let khz = self.policies[entry.policy].khz;
         let idle_watts = entry.idleness.as_ref().and_then(Idleness::watts);
         self.power.spend(khz, entry.running.is_some(), idle_watts, span);
         match entry.running {
@@ -858,7 +907,10 @@ impl Cpus {
 
 /// Cycles in so many nanoseconds.
 const fn cycles(ns: u64, khz: u64) -> u64 {
-    (ns as u128 * khz as u128 / 1_000_000) as u64
+    match ns.checked_mul(khz) {
+        Some(product) => product / 1_000_000,
+        None => (ns as u128 * khz as u128 / 1_000_000) as u64,
+    }
 }
 
 impl Cpu {
@@ -872,7 +924,6 @@ impl Cpu {
             begun: 0,
             ends: None,
             interrupted: false,
-            generation: 0,
             dispatched: 0,
             ticking: false,
             accounted: 0,

@@ -23,7 +23,7 @@ use crate::core::{Bio, Core, Part, PartId};
 use crate::cpu::{Cost, ThreadId};
 use crate::disk::Op;
 use crate::jobs::Latencies;
-use crate::queue::Time;
+use crate::queue::{LineId, Time};
 use domain::oltp::{Network, Test};
 use domain::rng::{Rng, Seed};
 use domain::trace::Role;
@@ -190,6 +190,13 @@ struct Log {
     at: u64,
 }
 
+/// One direction of the network. What is sent later arrives later.
+struct Way {
+    /// Until when it is taken.
+    taken: Time,
+    arrivals: LineId,
+}
+
 /// Clients, server and log. When the last client is done, the machine stops.
 pub struct Oltp {
     me: PartId,
@@ -206,8 +213,8 @@ pub struct Oltp {
     measuring: Option<Time>,
     /// Came by themselves, and wait for a client: since when.
     waiting: VecDeque<Time>,
-    /// By direction: until when the link is taken.
-    link: [Time; 2],
+    /// By direction.
+    link: [Way; 2],
     log: Log,
     rng: Rng,
     served: Rc<RefCell<Served>>,
@@ -272,7 +279,7 @@ impl Oltp {
             under_way: 0,
             measuring: Some(core.now),
             waiting: VecDeque::new(),
-            link: [0; 2],
+            link: [Way { taken: 0, arrivals: core.line() }, Way { taken: 0, arrivals: core.line() }],
             log: Log::default(),
             rng: seed.stream("oltp"),
             served: Rc::default(),
@@ -371,20 +378,27 @@ impl Oltp {
             Some(network) => {
                 let bytes = self.spec.statements[self.clients[client].statement].request;
                 let ready = core.now + self.spec.client_ns;
-                let at = self.transmit(network, TO_SERVER, ready, bytes);
-                core.at(at, self.me, Self::token(client, ARRIVED));
+                self.transmit(core, network, TO_SERVER, ready, bytes, Self::token(client, ARRIVED));
             }
         }
     }
 
-    /// When a message that is ready then has come to the other end.
-    fn transmit(&mut self, network: Network, way: usize, ready: Time, bytes: u64) -> Time {
+    /// Sends a message that is ready then; the timer `token` is its arrival at the other end.
+    fn transmit(
+        &mut self,
+        core: &mut Core,
+        network: Network,
+        way: usize,
+        ready: Time,
+        bytes: u64,
+        token: u64,
+    ) {
         let takes = network
             .bandwidth
             .map_or(0, |rate| (u128::from(bytes) * 1_000_000_000 / u128::from(rate.get().max(1))) as Time);
-        let sent = self.link[way].max(ready) + takes;
-        self.link[way] = sent;
-        sent + network.delay.get()
+        let way = &mut self.link[way];
+        way.taken = way.taken.max(ready) + takes;
+        core.at_in(way.arrivals, way.taken + network.delay.get(), self.me, token);
     }
 
     /// The server's thread of the connection executes the statement.
@@ -452,8 +466,7 @@ impl Oltp {
         match (self.spec.network, self.clients[client].own) {
             (Some(network), _) => {
                 let bytes = self.spec.statements[self.clients[client].statement].answer;
-                let at = self.transmit(network, TO_CLIENT, core.now, bytes);
-                core.at(at, self.me, token);
+                self.transmit(core, network, TO_CLIENT, core.now, bytes, token);
             }
             (None, Some(own)) => core.run(own, self.spec.client, self.me, token),
             (None, None) => unreachable!("a client without a network is a thread"),

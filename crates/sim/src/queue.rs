@@ -1,6 +1,11 @@
 //! What happens when: events in the order of their time, and of those of one time in the order in which they were planned.
 //!
-//! A 4-ary heap: half as deep as a binary one, and its four children share a cache line or two.
+//! A 4-ary heap: half as deep as a binary one, and its four children share a cache line or two. Beside it a tournament, where a change
+//! costs a path of a few comparisons and leaves nothing behind. In it stand *alarms*, events of which each is planned at most once
+//! at a time, and often for another time before it comes; and the first of each *line*, whose events are planned in the order of their
+//! times.
+
+use std::collections::VecDeque;
 
 /// A point in virtual time, in nanoseconds.
 pub type Time = u64;
@@ -13,33 +18,69 @@ struct Planned<T> {
 }
 
 impl<T> Planned<T> {
-    /// One number to compare, without a branch.
     const fn key(&self) -> u128 {
-        (self.at as u128) << 64 | self.order as u128
+        key(self.at, self.order)
     }
+}
+
+/// One number to compare, without a branch.
+const fn key(at: Time, order: u64) -> u128 {
+    (at as u128) << 64 | order as u128
 }
 
 /// The queue. Its memory grows to the most events that were ever planned at once, and stays.
 #[derive(Clone, Debug)]
 pub struct Queue<T> {
     heap: Vec<Planned<T>>,
+    /// In steps of [`MOST_PLAYERS`]: below that is a player's number.
     order: u64,
+    alarms: Vec<T>,
+    lines: Vec<VecDeque<(u128, T)>>,
+    /// The players' keys, those of the alarms before those of the lines, are the second half; in the first half is, for each pair below,
+    /// the lesser key. The root is at 1.
+    tournament: Vec<u128>,
 }
+
+/// A line, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineId(u32);
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Self { heap: Vec::new(), order: 0 }
+        Self { heap: Vec::new(), order: 0, alarms: Vec::new(), lines: Vec::new(), tournament: Vec::new() }
     }
 }
 
 /// Children of a node.
 const ARITY: usize = 4;
 
+const MOST_PLAYERS: u64 = 1 << 16;
+const NEVER: u128 = u128::MAX;
+
 impl<T: Copy> Queue<T> {
+    /// An empty queue with these alarms, each with its place in the list as its number.
+    ///
+    /// # Panics
+    /// Where there are more than 65536.
+    pub fn with_alarms(alarms: Vec<T>) -> Self {
+        let mut queue = Self { alarms, ..Self::default() };
+        queue.make_room();
+        queue
+    }
+
+    /// A new line.
+    ///
+    /// # Panics
+    /// Where there are more than 65536 alarms and lines.
+    pub fn line(&mut self) -> LineId {
+        self.lines.push(VecDeque::new());
+        self.make_room();
+        LineId((self.lines.len() - 1) as u32)
+    }
+
     /// Plans something.
     pub fn plan(&mut self, at: Time, what: T) {
-        self.order += 1;
-        let new = Planned { at, order: self.order, what };
+        let new = Planned { at, order: self.next_order(), what };
         let mut hole = self.heap.len();
         self.heap.push(new);
         while hole > 0 {
@@ -53,14 +94,31 @@ impl<T: Copy> Queue<T> {
         self.heap[hole] = new;
     }
 
-    /// When the next one is due.
-    pub fn next_at(&self) -> Option<Time> {
-        self.heap.first().map(|planned| planned.at)
+    /// Plans an alarm for this time, and for no other.
+    pub fn set_alarm(&mut self, number: usize, at: Time) {
+        let order = self.next_order() | number as u64;
+        self.put(number, key(at, order));
     }
 
-    /// How many have ever been planned.
-    pub fn planned(&self) -> u64 {
-        self.order
+    /// Plans something at the end of a line.
+    ///
+    /// # Panics
+    /// Where what is before it in the line comes later.
+    pub fn append(&mut self, line: LineId, at: Time, what: T) {
+        let number = self.alarms.len() + line.0 as usize;
+        let new = key(at, self.next_order() | number as u64);
+        let line = &mut self.lines[line.0 as usize];
+        match line.back() {
+            None => self.put(number, new),
+            Some((before, _)) => assert!(*before < new, "a line that runs backwards"),
+        }
+        self.lines[number - self.alarms.len()].push_back((new, what));
+    }
+
+    /// When the next one is due.
+    pub fn next_at(&self) -> Option<Time> {
+        let least = self.next_planned().min(self.next_player());
+        (least != NEVER).then_some((least >> 64) as Time)
     }
 
     /// Takes the next one where it is not later than `now`.
@@ -73,6 +131,11 @@ impl<T: Copy> Queue<T> {
 
     /// Takes the next one.
     pub fn take(&mut self) -> Option<(Time, T)> {
+        let player = self.next_player();
+        if player < self.next_planned() {
+            let number = (player as u64 % MOST_PLAYERS) as usize;
+            return Some(((player >> 64) as Time, self.take_player(number)?));
+        }
         let last = self.heap.pop()?;
         let Some(first) = self.heap.first().copied() else {
             return Some((last.at, last.what));
@@ -81,7 +144,7 @@ impl<T: Copy> Queue<T> {
         loop {
             let from = hole * ARITY + 1;
             let Some(children) = self.heap.get(from..(from + ARITY).min(self.heap.len())) else { break };
-            let mut least = (u128::MAX, 0);
+            let mut least = (NEVER, 0);
             for (index, child) in children.iter().enumerate() {
                 least = least.min((child.key(), index));
             }
@@ -95,12 +158,80 @@ impl<T: Copy> Queue<T> {
         self.heap[hole] = last;
         Some((first.at, first.what))
     }
+
+    const fn next_order(&mut self) -> u64 {
+        self.order += MOST_PLAYERS;
+        self.order
+    }
+
+    fn next_planned(&self) -> u128 {
+        self.heap.first().map_or(NEVER, Planned::key)
+    }
+
+    /// What the winner of the tournament has; the next of its line takes its place.
+    fn take_player(&mut self, number: usize) -> Option<T> {
+        if let Some(what) = self.alarms.get(number).copied() {
+            self.put(number, NEVER);
+            return Some(what);
+        }
+        let line = &mut self.lines[number - self.alarms.len()];
+        let (_, what) = line.pop_front()?;
+        let next = line.front().map_or(NEVER, |(key, _)| *key);
+        self.put(number, next);
+        Some(what)
+    }
+
+    /// A tournament for all players, with the keys that they have.
+    fn make_room(&mut self) {
+        let players = self.alarms.len() + self.lines.len();
+        assert!(players as u64 <= MOST_PLAYERS, "{players} alarms and lines");
+        let before = self.tournament.split_off(self.tournament.len() / 2);
+        self.tournament = vec![NEVER; 2 * players.next_power_of_two()];
+        before.into_iter().take(players).enumerate().for_each(|(number, key)| self.put(number, key));
+    }
+
+    fn next_player(&self) -> u128 {
+        self.tournament.get(1).copied().unwrap_or(NEVER)
+    }
+
+    fn put(&mut self, number: usize, key: u128) {
+        let mut at = self.tournament.len() / 2 + number;
+        self.tournament[at] = key;
+        while at > 1 {
+            let lesser = self.tournament[at].min(self.tournament[at ^ 1]);
+            at /= 2;
+            // What did not change here does not change further up.
+            if std::mem::replace(&mut self.tournament[at], lesser) == lesser {
+                break;
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// What is done to a queue.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Take,
+        Plan(Time),
+        Set(usize, Time),
+        /// At the end of one of two lines: so long after the last there.
+        Append(usize, Time),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            2 => Just(Step::Take),
+            1 => (0_u64..50).prop_map(Step::Plan),
+            1 => (0_usize..5, 0_u64..50).prop_map(|(number, at)| Step::Set(number, at)),
+            1 => (0_usize..2, 0_u64..9).prop_map(|(line, later)| Step::Append(line, later)),
+        ];
+        prop::collection::vec(step, 0..300)
+    }
 
     proptest! {
         #[test]
@@ -116,15 +247,33 @@ mod tests {
         }
 
         #[test]
-        fn taking_and_planning_may_be_mixed(steps in prop::collection::vec((0_u64..50, any::<bool>()), 0..300)) {
-            let mut queue = Queue::default();
+        fn taking_planning_alarms_and_lines_may_be_mixed(steps in steps()) {
+            // Events are numbers from 1000 on, alarms those below.
+            let mut queue = Queue::with_alarms((0..5).collect());
+            let lines = [queue.line(), queue.line()];
+            let mut ends = [0; 2];
             let mut model = std::collections::BTreeSet::new();
-            for (order, (at, take)) in steps.into_iter().enumerate() {
-                if take {
-                    prop_assert_eq!(queue.take(), model.pop_first());
-                } else {
-                    queue.plan(at, order);
-                    model.insert((at, order));
+            for (order, step) in steps.into_iter().enumerate() {
+                match step {
+                    Step::Take => {
+                        let expected = model.pop_first().map(|(at, _, what)| (at, what));
+                        prop_assert_eq!(queue.next_at(), expected.map(|(at, _)| at));
+                        prop_assert_eq!(queue.take(), expected);
+                    }
+                    Step::Plan(at) => {
+                        queue.plan(at, 1000 + order);
+                        model.insert((at, order, 1000 + order));
+                    }
+                    Step::Set(number, at) => {
+                        queue.set_alarm(number, at);
+                        model.retain(|(_, _, what)| *what != number);
+                        model.insert((at, order, number));
+                    }
+                    Step::Append(line, later) => {
+                        ends[line] += later;
+                        queue.append(lines[line], ends[line], 1000 + order);
+                        model.insert((ends[line], order, 1000 + order));
+                    }
                 }
             }
         }

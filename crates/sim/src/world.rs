@@ -126,8 +126,8 @@ impl World {
                 self.parts[part.0 as usize].timer(core, token);
                 self.calls();
             }
-            Event::Executed { cpu, generation } => {
-                core.executed(cpu as usize, generation);
+            Event::Executed(cpu) => {
+                core.executed(cpu as usize);
                 self.calls();
                 let core = &mut self.core;
                 core.cpus.proceed(now, &mut core.queue, cpu as usize);
@@ -136,6 +136,7 @@ impl World {
             Event::Frequency { policy, generation } => {
                 core.cpus.change(now, &mut core.queue, policy as usize, generation);
             }
+            Event::Budget => core.cpus.share_budget(now, &mut core.queue),
             Event::Hardware(policy) => core.cpus.hardware(now, &mut core.queue, policy as usize),
             Event::Sample => unreachable!("rows are taken in the loop"),
         }

@@ -5,11 +5,13 @@ use domain::rng::Seed;
 use domain::trace::Role;
 use governors::KernelVersion;
 use sim::block::{Disk, QueueSpec, Scheduler};
-use sim::core::{Core, DeviceStats};
-use sim::cpu::{Cost, Cpus, CpusSpec, PolicySpec, PowerModel, PowerState};
+use sim::core::{Core, DeviceStats, Part, PartId};
+use sim::cpu::{Cost, Cpus, CpusSpec, PolicySpec, PowerModel, PowerState, ThreadId};
 use sim::disk::{Bank, DiskSpec, Op};
 use sim::jobs::{Ask, Given, JobSpec, Jobs};
 use sim::world::{Stopped, World};
+use std::cell::RefCell;
+use std::rc::Rc;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -35,22 +37,25 @@ fn disk(name: &str) -> DiskSpec {
     DiskSpec::parse(&std::fs::read_to_string(format!("{folder}/{name}.toml")).unwrap()).unwrap()
 }
 
-/// A machine of so many CPUs at 1 GHz with one disk, and jobs that read or write 4 KiB at random.
-fn run(model: &str, cpus: usize, scheduler: Scheduler, jobs: &[(JobSpec, Op)], seed: u64) -> (World, Given) {
-    let power = PowerModel::new(vec![PowerState { khz: 1_000_000, busy_watts: 10.0, idle_watts: 1.0 }]);
-    let spec = disk(model);
-    let mut bank = Bank::new(Seed(seed));
-    bank.add_disk(&spec, None);
-    let cpus = CpusSpec {
-        policies: vec![PolicySpec::fixed((0..cpus).collect(), 1_000_000)],
+fn of_policies(policies: Vec<PolicySpec>) -> Cpus {
+    Cpus::new(CpusSpec {
+        policies,
         hz: 250,
         switch: Cost::NONE,
-        power,
+        power: PowerModel::new(vec![PowerState { khz: 1_000_000, busy_watts: 10.0, idle_watts: 1.0 }]),
         kernel: KernelVersion::new(6, 1, 0),
         base_khz: 1_000_000,
         idle: None,
-    };
-    let core = Core::new(Cpus::new(cpus), bank, Seed(seed));
+    })
+}
+
+/// A machine of so many CPUs at 1 GHz with one disk, and jobs that read or write 4 KiB at random.
+fn run(model: &str, cpus: usize, scheduler: Scheduler, jobs: &[(JobSpec, Op)], seed: u64) -> (World, Given) {
+    let spec = disk(model);
+    let mut bank = Bank::new(Seed(seed));
+    bank.add_disk(&spec, None);
+    let cpus = of_policies(vec![PolicySpec::fixed((0..cpus).collect(), 1_000_000)]);
+    let core = Core::new(cpus, bank, Seed(seed));
     let mut world = World::new(core);
     world.core.devices.push(DeviceStats::new("sda"));
     let queue = QueueSpec {
@@ -151,4 +156,63 @@ fn a_rate_is_kept() {
     let job = JobSpec { rate_iops: Some(50), until: Some(10 * SECOND), ..job() };
     let (_, given) = run("plain-7200", 1, Scheduler::None, &[(job, Op::Read)], 1);
     assert!((499..=501).contains(&given.reads), "{}", given.reads);
+}
+
+/// A thread that works for ever, one that works when it is told to, and how fast the first one's CPU is at times.
+struct Naps {
+    me: PartId,
+    steady: ThreadId,
+    napping: ThreadId,
+    /// When the second begins to work, and for how long.
+    works: Vec<(u64, u64)>,
+    looks: Vec<u64>,
+    seen: Rc<RefCell<Vec<u64>>>,
+}
+
+const LOOK: u64 = u64::MAX;
+
+impl Naps {
+    fn start(&self, core: &mut Core) {
+        core.run(self.steady, Cost { cycles: 0, stall_ns: SECOND }, self.me, 0);
+        self.works.iter().for_each(|(at, ns)| core.at(*at, self.me, *ns));
+        self.looks.iter().for_each(|at| core.at(*at, self.me, LOOK));
+    }
+}
+
+impl Part for Naps {
+    fn timer(&mut self, core: &mut Core, token: u64) {
+        match token {
+            LOOK => self.seen.borrow_mut().push(core.cpus.khz(0)),
+            stall_ns => core.run(self.napping, Cost { cycles: 0, stall_ns }, self.me, 0),
+        }
+    }
+
+    fn worked(&mut self, _: &mut Core, _: u64) {}
+}
+
+#[test]
+fn turbo_is_shared_each_half_millisecond_and_a_short_sleep_is_none() {
+    const US: u64 = 1_000;
+    let policy =
+        |cpu| PolicySpec { turbo: vec![3_000_000, 2_500_000], ..PolicySpec::fixed(vec![cpu], 2_001_000) };
+    let core = Core::new(of_policies(vec![policy(0), policy(1)]), Bank::new(Seed(1)), Seed(1));
+    let mut world = World::new(core);
+    let steady = world.core.cpus.thread("steady", Role::Workload, 1);
+    let napping = world.core.cpus.thread("napping", Role::Workload, 2);
+    let seen = Rc::default();
+    let part = Naps {
+        me: world.next_part(),
+        steady,
+        napping,
+        // It sleeps from 1.3 to 1.6 ms, and from 2.1 ms on.
+        works: vec![(1_200 * US, 100 * US), (1_600 * US, 500 * US)],
+        // The hardware has looked at 1.5, 2, 2.5 and 3 ms.
+        looks: [100, 1_400, 1_550, 1_700, 2_200, 2_600, 3_100].map(|us| us * US).to_vec(),
+        seen: Rc::clone(&seen),
+    };
+    part.start(&mut world.core);
+    world.add(Box::new(part));
+    world.run(4_000 * US, None, &mut ());
+    let ghz: Vec<f64> = seen.borrow().iter().map(|khz| *khz as f64 / 1e6).collect();
+    assert_eq!(ghz, [3.0, 3.0, 2.5, 2.5, 2.5, 2.5, 3.0]);
 }
