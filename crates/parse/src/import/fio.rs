@@ -7,11 +7,12 @@
 //! Sources: fio's HOWTO ("Terse output", "Log file formats") and `stat.c`.
 
 use super::error::Error;
-use super::json::{Token, Tokens};
+use super::json::{Token, Tokens, whole};
 use super::lines::Lines;
 use super::meaning;
 use super::series::{Pace, Quantity, Samples, Series, Shape};
 use super::{Imported, Part, Place, part_of_series};
+use crate::tools::fio::bins::Bins;
 use crate::tools::fio::jobs::{Direction, Job, Latency, Totals};
 use crate::tools::fio::metrics_of;
 use domain::bench::Sink;
@@ -239,16 +240,13 @@ impl<R: Read> JsonReader<R> {
                 Some(Token::Key("N")) => latency.samples = self.count()?,
                 Some(Token::Key("percentile")) => {
                     self.counts(|key, count| {
-                        latency.percentile.insert(key.to_owned(), count);
+                        latency.percentile.insert(String::from_utf8_lossy(key).into_owned(), count);
                     })?;
                 }
                 Some(Token::Key("bins")) => {
-                    // They come in order, and a tree of what is sorted is built at once.
                     let mut bins = Vec::new();
-                    self.counts(|key, count| {
-                        bins.extend(key.parse::<u64>().ok().map(|middle| (middle, count)))
-                    })?;
-                    latency.bins = bins.into_iter().collect();
+                    self.counts(|key, count| bins.extend(whole(key).map(|middle| (middle, count))))?;
+                    latency.bins = Bins::new(bins);
                 }
                 Some(Token::Key(_)) => self.tokens.skip()?,
                 _ => return Ok(latency),
@@ -257,18 +255,18 @@ impl<R: Read> JsonReader<R> {
     }
 
     /// An object of counts by name.
-    fn counts(&mut self, mut take: impl FnMut(&str, u64)) -> Result<(), Error> {
+    fn counts(&mut self, mut take: impl FnMut(&[u8], u64)) -> Result<(), Error> {
         self.open()?;
-        let mut name = String::new();
+        let mut name = Vec::new();
         loop {
             self.tokens.numbers(|key, number| {
-                if let (Ok(key), true) = (std::str::from_utf8(key), number >= 0.0) {
+                if number >= 0.0 {
                     take(key, number as u64);
                 }
                 Ok(())
             })?;
             match self.tokens.token()? {
-                Some(Token::Key(key)) => key.clone_into(&mut name),
+                Some(Token::Key(key)) => key.as_bytes().clone_into(&mut name),
                 _ => return Ok(()),
             }
             if let Some(number) = self.tokens.number()?.filter(|n| *n >= 0.0) {

@@ -186,6 +186,9 @@ impl<R: Read> Tokens<R> {
         let depth = self.open.len();
         loop {
             let ended = self.token()?.is_none();
+            if self.open.len() > depth {
+                self.numbers(|_, _| Ok(()))?;
+            }
             if ended || self.open.len() <= depth {
                 return Ok(());
             }
@@ -225,6 +228,10 @@ impl<R: Read> Tokens<R> {
             }
             let Some(length) = quote_or_escape(&bytes[start + 1..]) else { return Ok(()) };
             let end = start + 1 + length;
+            // What may be no UTF-8 goes the long way, which checks it.
+            if bytes[start + 1..end].iter().any(|byte| *byte >= 128) {
+                return Ok(());
+            }
             let colon = blanks(bytes, end + 1);
             if bytes[end] != b'"' || bytes.get(colon) != Some(&b':') {
                 return Ok(());
@@ -379,25 +386,39 @@ const TENTHS: [f64; 16] =
 
 /// The number at the beginning of these bytes, and its length, where it has up to 15 digits and no exponent, and something
 /// follows it: then one exact division rounds as the correct reading does. `None` sends it the long way.
+#[inline]
 fn short_number(bytes: &[u8]) -> Option<(f64, usize)> {
-    let negative = bytes.first() == Some(&b'-');
-    let (mut mantissa, mut digits, mut point) = (0_u64, 0, None);
-    for (at, byte) in bytes.iter().enumerate().skip(usize::from(negative)).take(18) {
-        match byte {
-            b'0'..=b'9' => {
-                mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(byte & 15));
-                digits += 1;
-            }
-            b'.' if point.is_none() => point = Some(digits),
-            b'.' | b'e' | b'E' | b'+' | b'-' => return None,
-            _ if (1..=15).contains(&digits) => {
-                let value = mantissa as f64 / TENTHS[point.map_or(0, |point| digits - point)];
-                return Some((if negative { -value } else { value }, at));
-            }
-            _ => return None,
-        }
+    let sign = usize::from(bytes.first() == Some(&b'-'));
+    let (mut mantissa, whole) = digits(bytes.get(sign..)?, 0);
+    let mut end = sign + whole;
+    let mut tenths = 0;
+    if bytes.get(end) == Some(&b'.') {
+        (mantissa, tenths) = digits(&bytes[end + 1..], mantissa);
+        end += 1 + tenths;
     }
-    None
+    let ends = !matches!(bytes.get(end)?, b'.' | b'e' | b'E' | b'+' | b'-');
+    let mantissa = mantissa as f64;
+    let value = if tenths == 0 { mantissa } else { mantissa / TENTHS.get(tenths)? };
+    (ends && whole > 0 && whole + tenths <= 15).then_some((if sign == 1 { -value } else { value }, end))
+}
+
+/// `value`, with the decimal digits that come first appended, and how many they are. Beyond 19 of them it means nothing.
+#[inline]
+fn digits(bytes: &[u8], mut value: u64) -> (u64, usize) {
+    for (at, byte) in bytes.iter().enumerate() {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return (value, at);
+        }
+        value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
+    }
+    (value, bytes.len())
+}
+
+/// A whole number of up to 19 digits, and nothing else.
+pub fn whole(bytes: &[u8]) -> Option<u64> {
+    let (value, length) = digits(bytes, 0);
+    (length == bytes.len() && (1..=19).contains(&length)).then_some(value)
 }
 
 /// A number as tools print it.

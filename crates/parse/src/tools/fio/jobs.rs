@@ -1,5 +1,6 @@
 //! The JSON of a report, its jobs summed while they are read.
 
+use super::bins::Bins;
 use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use std::collections::BTreeMap;
@@ -43,8 +44,7 @@ pub(crate) struct Flow {
 pub(super) struct Latencies {
     sum_ns: f64,
     samples: u64,
-    /// Middle of the bin in nanoseconds, to the number of samples in it.
-    bins: BTreeMap<u64, u64>,
+    bins: Bins,
     /// Whether each job that has samples also has bins.
     lacks_bins: bool,
     /// How many jobs and directions have samples.
@@ -84,7 +84,7 @@ pub(crate) struct Latency {
     #[serde(default)]
     pub(crate) percentile: BTreeMap<String, u64>,
     #[serde(default)]
-    pub(crate) bins: BTreeMap<u64, u64>,
+    pub(crate) bins: Bins,
 }
 
 impl<'de> Deserialize<'de> for Totals {
@@ -164,14 +164,7 @@ impl Latencies {
         if self.bins.is_empty() {
             self.bins = latency.bins;
         } else {
-            self.add_bins(&latency.bins);
-        }
-    }
-
-    fn add_bins(&mut self, bins: &BTreeMap<u64, u64>) {
-        for (middle_ns, count) in bins {
-            let sum = self.bins.entry(*middle_ns).or_default();
-            *sum = sum.saturating_add(*count);
+            self.bins.add(&latency.bins);
         }
     }
 
@@ -184,7 +177,7 @@ impl Latencies {
         if self.sources == 0 {
             merged.reported = other.reported.clone();
         }
-        merged.add_bins(&other.bins);
+        merged.bins.add(&other.bins);
         merged
     }
 
@@ -197,13 +190,6 @@ impl Latencies {
             let own = self.reported.get(&format!("{percent:.6}")).copied();
             return own.filter(|_| self.sources == 1);
         }
-        let total: u64 = self.bins.values().fold(0, |sum, n| sum.saturating_add(*n));
-        let wanted = percent / 100.0 * total as f64;
-        let mut sum = 0_u64;
-        let reaches = |(_, count): &(&u64, &u64)| {
-            sum = sum.saturating_add(**count);
-            sum as f64 >= wanted
-        };
-        self.bins.iter().find(reaches).map(|(middle_ns, _)| *middle_ns)
+        self.bins.at(percent / 100.0)
     }
 }

@@ -11,6 +11,7 @@
 //!
 //! Not a goal: trims, syncs, per-priority statistics, fio's interval logs.
 
+pub(crate) mod bins;
 pub(crate) mod jobs;
 pub mod options;
 
