@@ -10,7 +10,8 @@ use crate::summary::{CellSummary, RunData, RunSummary, Verdict};
 use crate::words::{counted, listed, percent};
 use domain::gate::{Condition, Rule};
 use domain::plan::CellId;
-use std::collections::BTreeSet;
+use domain::study::Study;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What one condition says of one cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -158,26 +159,44 @@ fn known_metric<'c>(data: &RunData, condition: &'c Condition) -> Result<Option<&
     })
 }
 
+/// That a study has cells which a condition is about, before any of them was measured. `cells` are their levels.
+///
+/// # Errors
+/// [`GateError::Levels`] where none has the levels that the condition names.
+pub fn check<'l>(
+    condition: &Condition,
+    study: &Study,
+    cells: impl IntoIterator<Item = &'l BTreeMap<String, String>>,
+) -> Result<(), GateError> {
+    let is_there = cells.into_iter().any(|levels| is_about(condition, levels));
+    if is_there { Ok(()) } else { Err(no_such_levels(condition, study)) }
+}
+
+fn is_about(condition: &Condition, levels: &BTreeMap<String, String>) -> bool {
+    condition.levels.iter().all(|(factor, level)| levels.get(factor) == Some(level))
+}
+
 fn chosen<'s>(
     data: &RunData,
     summary: &'s RunSummary,
     condition: &Condition,
 ) -> Result<Vec<&'s CellSummary>, GateError> {
-    let wanted = |cell: &&CellSummary| condition.levels.iter().all(|(f, l)| cell.levels.get(f) == Some(l));
-    let cells: Vec<&CellSummary> = summary.cells.iter().filter(wanted).collect();
-    if !cells.is_empty() {
-        return Ok(cells);
-    }
+    let cells: Vec<&CellSummary> =
+        summary.cells.iter().filter(|cell| is_about(condition, &cell.levels)).collect();
+    if cells.is_empty() { Err(no_such_levels(condition, &data.study)) } else { Ok(cells) }
+}
+
+fn no_such_levels(condition: &Condition, study: &Study) -> GateError {
     let levels: Vec<String> = condition.levels.iter().map(|(f, l)| format!("{f}={l}")).collect();
-    let factors = data.study.factors.iter().map(|factor| {
+    let factors = study.factors.iter().map(|factor| {
         let levels: Vec<&str> = factor.levels.iter().map(|level| level.name.as_str()).collect();
         format!("{} ({})", factor.name, levels.join(", "))
     });
-    Err(GateError::Levels {
+    GateError::Levels {
         condition: condition.text.clone(),
         levels: listed(&levels),
         factors: listed(&factors.collect::<Vec<_>>()),
-    })
+    }
 }
 
 const NOT_MEASURED: &str = "it has no valid trial";

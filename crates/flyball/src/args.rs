@@ -25,7 +25,8 @@ Results go to standard output, talk and progress to standard error.
 Exit codes:
   0    done
   1    it failed; the message says on what, and what to do
-  2    the command line or the study is wrong; nothing was touched
+  2    the command line or the study is wrong; nothing was touched. Or a --fail-if asks for a metric that nothing reported;
+       what was measured is kept
   3    done, but at least one cell has no valid trial
   4    another Flyball is measuring on this machine, or holds this run
   5    done, but something that Flyball changed was changed by somebody else since; it was left alone

@@ -77,6 +77,10 @@ fn a_condition_about_nothing_is_told_before_anything_is_run() {
     let run = |condition: &str| place.fails(2, &["run", &file, "--on", "sim", "--fail-if", condition]);
     assert!(run("iops <").contains("is no value of at least 0"));
     assert!(run("worse than nothing").contains("cannot judge by `worse than nothing`"));
+    assert!(
+        run("iops < 5 /s where depth=64")
+            .contains("no cell of the study has depth=64; its factors are depth (1, 8")
+    );
     assert!(!place.path("notebook").exists(), "a notebook was made for nothing");
     assert!(run("iosp < 5 /s").contains("no trial of `depths-"), "what was measured is kept");
 }

@@ -2,9 +2,10 @@
 
 use crate::exit::Usage;
 use crate::results::{self, Results};
-use analysis::gate::{Judged, Ruling, judge};
+use analysis::gate::{Judged, Ruling, check, judge};
 use anyhow::{Context, Result};
 use domain::gate::{Condition, Rule};
+use domain::plan::Plan;
 use domain::trial::RunId;
 use notebook::Notebook;
 use std::fs;
@@ -27,6 +28,15 @@ pub fn prepare(conditions: &[Condition], notebook: &Path) -> Result<Conditions> 
         Ok((condition.clone(), run))
     };
     conditions.iter().map(find).collect::<Result<_>>().map(Conditions)
+}
+
+/// The same for a run that is to be: whatever a plan can tell of its conditions is told first.
+pub fn prepare_for(plan: &Plan, conditions: &[Condition], notebook: &Path) -> Result<Conditions> {
+    for condition in conditions {
+        let cells = plan.cells.iter().map(|cell| &cell.levels);
+        check(condition, &plan.study, cells).map_err(|error| Usage(error.to_string()))?;
+    }
+    prepare(conditions, notebook)
 }
 
 /// Judges a run, says on standard error what failed, and writes the report; whether it passes.

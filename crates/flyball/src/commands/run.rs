@@ -8,6 +8,8 @@ use crate::results::Results;
 use crate::{places, put};
 use anyhow::Result;
 use domain::Study;
+use domain::plan::Plan;
+use domain::rng::Seed;
 use parse::study::StudyErrors;
 use std::fs::File;
 use std::io::Read;
@@ -34,7 +36,8 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
     if arguments.dry_run {
         return super::dry_run::show(global, study, arguments.seed, &work);
     }
-    let conditions = gate::prepare(&arguments.gate.fail_if, &notebook)?;
+    let conditions =
+        gate::prepare_for(&Plan::new(study.clone(), Seed(0))?, &arguments.gate.fail_if, &notebook)?;
     let file = places::absolute(&arguments.study)?;
     let order = Order {
         study,

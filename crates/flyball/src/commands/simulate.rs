@@ -46,7 +46,7 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
         return show(&plan, &machines, arguments.seed);
     }
     let notebook = places::absolute(&places::notebook(global)?)?;
-    let conditions = gate::prepare(&arguments.gate.fail_if, &notebook)?;
+    let conditions = gate::prepare_for(&plan, &arguments.gate.fail_if, &notebook)?;
     let notebook = Notebook::create(&notebook)?;
     let interrupt = Interrupt::catch()?;
     let identity = machines.identity();

@@ -33,7 +33,7 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
         return super::dry_run::show(&workshop, study, arguments.seed);
     }
     let notebook = places::absolute(&places::notebook(global)?)?;
-    let conditions = gate::prepare(&arguments.gate.fail_if, &notebook)?;
+    let conditions = gate::prepare_for(&plan, &arguments.gate.fail_if, &notebook)?;
     let notebook = Notebook::create(&notebook)?;
     let interrupt = Interrupt::catch()?;
     let first = Plan::new(study.clone(), Seed(0))?.cells.first().and_then(|cell| cell.kernel.clone());
