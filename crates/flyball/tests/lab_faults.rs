@@ -80,6 +80,27 @@ fn a_qemu_that_is_missing_too_old_or_none_is_told() {
 }
 
 #[test]
+fn a_machine_that_qemus_own_assertion_ends_is_started_again() {
+    let Some(place) = place() else { return };
+    // The first start of a machine says what QEMU says, and ends as it does.
+    let qemu = place.path("qemu");
+    let (real, once) = ("/usr/bin/qemu-system-x86_64", place.path("once"));
+    let text = format!(
+        "#!/bin/sh\ncase \"$*\" in *-kernel*) ;; *) exec {real} \"$@\" ;; esac\n\
+        if mkdir {} 2> /dev/null; then\n\
+            echo 'physmem.c:2678: iotlb_to_section: Assertion failed.' >&2; kill -ABRT $$\nfi\n\
+        exec {real} \"$@\"\n",
+        once.display()
+    );
+    std::fs::write(&qemu, text).unwrap();
+    std::fs::set_permissions(&qemu, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let output = place.flyball(&exec("echo alive")).env("FLYBALL_QEMU", &qemu).output().unwrap();
+    let told = stderr(&output);
+    assert!(output.status.success() && told.contains("starting it again"), "{told}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("alive"));
+}
+
+#[test]
 fn what_no_machine_can_be_made_of_is_told() {
     let Some(place) = place() else { return };
     std::fs::write(place.path("text"), "no kernel").unwrap();

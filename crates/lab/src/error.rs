@@ -116,7 +116,15 @@ pub enum Error {
     Interrupted,
 }
 
+/// What QEMU 10.0 says, now and then, where one virtual CPU maps a device while another fills its TLB (`system/physmem.c`).
+const MISTAKE: &str = "iotlb_to_section: Assertion";
+
 impl Error {
+    /// Whether QEMU came to an end by a mistake of its own that the next start need not meet.
+    pub fn is_mistake_of_qemu(&self) -> bool {
+        matches!(self, Self::Guest { log, .. } if log.contains(MISTAKE))
+    }
+
     /// A file that could not be used.
     pub fn file(doing: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
         Self::File { doing, path: path.to_owned(), source: source.into() }
@@ -138,4 +146,18 @@ fn tail(log: &str) -> String {
         return "; its kernel had printed nothing".into();
     }
     format!("; its last lines were:\n{log}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_assertion_of_qemus_is_its_own_mistake_and_a_panic_is_not() {
+        let ended = |log: &str| Error::Guest { what: "QEMU ended while it started".into(), log: log.into() };
+        let said = "qemu-system-x86_64: system/physmem.c:2678: iotlb_to_section: Assertion `section_index < d->map.sections_nb' failed.";
+        assert!(ended(said).is_mistake_of_qemu());
+        assert!(!ended("Kernel panic - not syncing").is_mistake_of_qemu());
+        assert!(!Error::Interrupted.is_mistake_of_qemu());
+    }
 }

@@ -6,6 +6,7 @@
 
 pub mod acpi;
 mod aside;
+mod awake;
 pub mod calibrate;
 mod digest;
 pub mod dilation;
@@ -15,13 +16,14 @@ pub mod guest;
 pub mod image;
 mod kept_disks;
 pub mod kernel;
-
 pub mod pacing;
 mod programs;
 pub mod pstates;
+mod turns;
 pub mod vm;
 
 pub use aside::Aside;
+pub use awake::Awake;
 pub use digest::of_text as digest;
 pub use error::{Error, Result};
 pub use kept_disks::KeptDisks;

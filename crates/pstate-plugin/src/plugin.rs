@@ -51,6 +51,8 @@ struct Account {
     present: bool,
     /// Instructions that were taken out of the counter.
     taken: u64,
+    /// Its thread, in the host's numbers.
+    thread: i32,
     schedstat: Option<File>,
     /// What `schedstat` said when it went idle, and when the present span began.
     queued_at_rest_ns: u64,
@@ -198,6 +200,9 @@ impl Plugin {
             record.began_ns = Some(now_ns);
         }
         self.each_present(|cpu, account, count| {
+            if value <= 1 && self.leaves_a_cpu() {
+                host::come_first(account.thread, value == 1);
+            }
             if value == 1 {
                 account.queued_at_begin_ns = account.queued_ns();
                 account.vcpu.begin(now_ns, count, &self.pace);
@@ -209,6 +214,12 @@ impl Plugin {
         if let Err(error) = record.file.write_all(text.as_bytes()) {
             let _ = writeln!(std::io::stderr(), "pstate-plugin: cannot write the record: {error}");
         }
+    }
+
+    /// Whether CPUs that come first while they are paced leave one of the host's to everybody else: a pace that the emulator
+    /// cannot keep makes them work without a pause.
+    fn leaves_a_cpu(&self) -> bool {
+        self.cpus.len() < host::cpus()
     }
 
     /// Ends the present span on all CPUs and writes what they did in it.
@@ -243,6 +254,7 @@ impl Cpu {
                 vcpu: Vcpu::new(states, host::now_ns()),
                 present: false,
                 taken: 0,
+                thread: 0,
                 schedstat: None,
                 queued_at_rest_ns: 0,
                 queued_at_begin_ns: 0,
@@ -274,6 +286,7 @@ extern "C" fn on_start(_id: u64, cpu: c_uint) {
         let mut account = cell.account.lock().unwrap_or_else(PoisonError::into_inner);
         account.vcpu = Vcpu::new(plugin.options.speeds.len(), host::now_ns());
         account.present = true;
+        account.thread = host::thread();
         account.schedstat = host::open_schedstat();
     }
 }

@@ -6,6 +6,7 @@
 
 use super::clock;
 use super::model::{Drives, Refusal};
+use crate::turns;
 use domain::time::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -56,6 +57,8 @@ impl<D: Door> Group<D> {
 
     /// Serves until it is told to stop.
     pub(super) fn run(mut self) {
+        // It sleeps nearly always, and what it is late by is time that the disk would not have taken.
+        turns::first();
         // Where this is refused, waits end some 50 us later: the account will tell.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let (mut ready, mut ends, mut due) = (Vec::new(), Vec::new(), Vec::new());

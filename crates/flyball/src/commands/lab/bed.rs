@@ -3,6 +3,7 @@
 use super::start::{Running, Workshop};
 use crate::course::{CANNOT_GO_ON, Made, NotMade};
 use crate::interrupt::Interrupt;
+use ::lab::Awake;
 use ::lab::guest::{Opening, Reply, Request};
 use ::lab::image::Image;
 use anyhow::{Context, Result, anyhow, bail};
@@ -47,12 +48,14 @@ pub struct Bed<'a> {
     /// How long a trial may take, in the guest's time, which is ours.
     patience: Duration,
     logs: Vec<KernelLog>,
+    _awake: Awake,
 }
 
 impl<'a> Bed<'a> {
     /// A machine with this kernel, calibrated, prepared and running.
     pub fn make(mut workshop: Workshop, kernel: Option<String>, interrupt: &'a Interrupt) -> Result<Self> {
         let image = workshop.image(kernel.as_deref())?;
+        let awake = Awake::keep();
         workshop.calibrate(&image, interrupt.flag())?;
         let running = Some(workshop.start(&image, false, interrupt.flag())?);
         Ok(Self {
@@ -65,6 +68,7 @@ impl<'a> Bed<'a> {
             is_open: false,
             patience: MARGIN,
             logs: Vec::new(),
+            _awake: awake,
         })
     }
 

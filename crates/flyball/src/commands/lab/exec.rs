@@ -4,6 +4,7 @@ use super::start::{self, Running};
 use crate::args::LabExec;
 use crate::exit::End;
 use crate::interrupt::Interrupt;
+use ::lab::Awake;
 use ::lab::guest::{Reply, Request, Stream};
 use anyhow::{Result, bail};
 use std::io::Write;
@@ -20,6 +21,7 @@ pub fn exec(arguments: &LabExec) -> Result<End> {
     let interrupt = Interrupt::catch()?;
     let mut workshop = start::workshop(&arguments.shell)?;
     let image = workshop.image(arguments.shell.kernel.as_deref())?;
+    let _awake = Awake::keep();
     workshop.calibrate(&image, interrupt.flag())?;
     let mut running = workshop.start(&image, false, interrupt.flag())?;
     let vm = &mut running.vm;

@@ -139,7 +139,7 @@ impl Workshop {
     /// A machine without P-states is not asked.
     pub fn calibrate(&mut self, image: &Image, interrupt: &AtomicBool) -> Result<()> {
         let Some(table) = self.loaded.table.clone() else { return Ok(()) };
-        let mut vm = Vm::start(self.spec(image, false), interrupt)?;
+        let mut vm = persistently(|| Ok(Vm::start(self.spec(image, false), interrupt)?))?;
         let span_ms = u64::try_from(CALIBRATION.as_millis()).expect("it is short");
         vm.ask(&Request::Calibrate { span_ms }, "while it was calibrated")?;
         match vm.receive(CALIBRATION * 20, interrupt)?.0 {
@@ -168,11 +168,13 @@ impl Workshop {
 
     /// Starts a machine, and prepares it as the study asks.
     pub fn start(&self, image: &Image, console: bool, interrupt: &AtomicBool) -> Result<Running> {
-        let kept = self.kept.as_ref();
-        let mut disks = self.loaded.attach(&self.lab, kept, self.dilation(), self.seed)?;
-        let mut spec = self.spec(image, console);
-        spec.disks = disks.take_ends();
-        let mut vm = Vm::start(spec, interrupt)?;
+        let (mut vm, disks) = persistently(|| {
+            let kept = self.kept.as_ref();
+            let mut disks = self.loaded.attach(&self.lab, kept, self.dilation(), self.seed)?;
+            let mut spec = self.spec(image, console);
+            spec.disks = disks.take_ends();
+            Ok((Vm::start(spec, interrupt)?, disks))
+        })?;
         let prepare = Request::Prepare {
             modules: self.lab.modules.clone(),
             lines: self.lab.prepare.clone(),
@@ -202,6 +204,22 @@ impl Workshop {
             console,
         }
     }
+}
+
+/// How often a machine is started where QEMU fails by a mistake of its own.
+const STARTS: u32 = 4;
+
+/// Starts a machine, and again where QEMU itself failed in a way that is known to be rare.
+fn persistently<T>(mut start: impl FnMut() -> Result<T>) -> Result<T> {
+    for _ in 1..STARTS {
+        match start() {
+            Err(error) if error.downcast_ref().is_some_and(Error::is_mistake_of_qemu) => {
+                eprintln!("QEMU failed an assertion of its own while it started; starting it again");
+            }
+            other => return other,
+        }
+    }
+    start()
 }
 
 /// The machine that `lab shell` and `lab exec` want.
