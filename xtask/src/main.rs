@@ -1,9 +1,10 @@
-//! Chores of this repository: `cargo xtask tidy`, `cargo xtask licences`, `cargo xtask fuzz`, `cargo xtask record-machine`.
+//! Chores of this repository: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask licences`, `cargo xtask fuzz`, `cargo xtask record-machine`.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod fuzz;
 mod licences;
 mod record;
+mod suite;
 mod tidy;
 
 use std::path::Path;
@@ -11,6 +12,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask COMMAND
 
+  test       every test of the workspace; those that do not measure two programs at a time
   tidy       the arrows between crates, the purity of the pure ones, the documents' code map
   licences   every dependency's licence is one that this project may ship with
   fuzz PARSER [MINUTES] [SEED]
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let problems = match words.as_slice() {
+        ["test"] => suite::run(),
         ["tidy"] => tidy::check(),
         ["licences"] => licences::check(),
         ["fuzz", parser] => fuzz(parser, "10", "1"),
