@@ -4,6 +4,7 @@
 //! anybody's. Disks that somebody asked to keep are touched by that somebody's commands alone.
 
 mod agent;
+mod cpus;
 mod disks;
 mod files;
 mod pacer;
@@ -31,10 +32,12 @@ const MOUNTS: [(&str, &str, &str); 8] = [
 const SCSI: &str = "scsi_mod";
 const DISK_MODULES: [&str; 2] = ["virtio_scsi", "sd_mod"];
 
-/// Modules that every guest has beside them: the port to the host, the console, frequency policy, and what storage is
-/// built of. One that a kernel lacks is passed over; what needs it then says so.
-const MODULES: [&str; 10] = [
-    "virtio_console",
+/// The port to the host and the console.
+const CONSOLE: &str = "virtio_console";
+
+/// Modules that every guest has beside them: frequency policy, and what storage is built of. One that a kernel lacks is
+/// passed over; what needs it then says so.
+const MODULES: [&str; 9] = [
     "acpi-cpufreq",
     "cpufreq_ondemand",
     "cpufreq_conservative",
@@ -70,6 +73,9 @@ fn boot() -> Result<()> {
     let load_all = |modules: &[&str]| modules.iter().for_each(|module| drop(load(module)));
     load_all(&[SCSI]);
     disks::name_in_order(|| load_all(&DISK_MODULES))?;
+    load_all(&[CONSOLE]);
+    // All that QEMU maps is mapped.
+    cpus::start_all()?;
     load_all(&MODULES);
     // Its folder comes with its module. Hosts have it mounted by systemd.
     mount("configfs", "/sys/kernel/config", "")?;
