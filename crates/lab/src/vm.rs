@@ -71,6 +71,9 @@ const FUNCTIONS: usize = 8;
 /// How many requests a disk's queue holds: as many as that of QEMU's own virtio-scsi.
 const DISK_QUEUE: u32 = 256;
 
+/// How long QEMU may take to end once it has closed its port, and its output to be read then.
+const END: Duration = Duration::from_secs(2);
+
 /// What the guest's kernel is told: print to the log; end QEMU at a panic; keep quiet about being slow, which a paced
 /// CPU is by intention; leave out the mitigations, which guard nothing here; and start with one CPU: the guest starts the
 /// others when it has its devices, for QEMU 10.0 may fail where one CPU maps a device while another one runs.
@@ -320,7 +323,10 @@ impl Vm {
             return self.lost(&format!("the guest said what cannot be understood ({error})"));
         }
         // QEMU closes the port a moment before it ends; how it ended says more.
-        let end = self.wait(Duration::from_secs(2));
+        let end = self.wait(END);
+        if end.is_some() {
+            self.hear_out();
+        }
         match end {
             Some(status) if status.success() && self.log.holds(PANIC) => {
                 self.lost("the guest's kernel panicked")
@@ -333,6 +339,14 @@ impl Vm {
 
     fn lost(&mut self, why: &str) -> Error {
         Error::Guest { what: format!("{why} {}", self.what), log: self.log.tail() }
+    }
+
+    /// What QEMU said before it ended is read to its end. Whoever it left its output to may keep that open.
+    fn hear_out(&self) {
+        let deadline = Instant::now() + END;
+        while self.reader.as_ref().is_some_and(|reader| !reader.is_finished()) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn silent(&mut self, span: Duration) -> Error {
