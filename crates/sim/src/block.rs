@@ -1,9 +1,9 @@
 //! The block layer before a disk: requests made of contiguous bios, the I/O scheduler, the driver's tags, and the interrupt
 //! that ends a request.
 //!
-//! Follows `block/blk-merge.c`, `block/blk-mq.c`, `block/mq-deadline.c`, `block/blk-flush.c` (6.1, 6.12). A bio that touches the
-//! last request of its thread's plug, or one that waits in the scheduler, becomes part of it up to `max_sectors_kb`. Flushes
-//! that wait for the same turn are one.
+//! Follows `block/blk-merge.c`, `block/blk-mq.c`, `block/mq-deadline.c`, `block/blk-flush.c` (6.1, 6.12). A bio that touches a
+//! request under its thread's plug ([`crate::plug`]), or one that waits in the scheduler, becomes part of it up to `max_sectors_kb` and
+//! `max_segments`. Flushes that wait for the same turn are one.
 //!
 //! Without a plug of the submitter's, a request goes to the driver before the next is submitted, so that pieces of one large
 //! request to an array stay apart: `__submit_bio` plugs each bio alone (since 6.10), and the plug's end runs the queue at once.
@@ -40,6 +40,8 @@ pub struct QueueSpec {
     pub tags: u32,
     /// `max_sectors_kb`, in bytes.
     pub most_bytes: u64,
+    /// `max_segments`: pieces of memory that lie apart, in one request.
+    pub most_segments: u32,
     /// What the interrupt at a request's end costs, before the bios' owners are told.
     pub interrupt: Cost,
     /// The kernel that is meant.
@@ -55,8 +57,6 @@ const READ_EXPIRE_NS: Time = 500_000_000;
 const WRITE_EXPIRE_NS: Time = 5_000_000_000;
 const FIFO_BATCH: u32 = 16;
 const WRITES_STARVED: u32 = 2;
-/// A plug is let go at so many requests (`BLK_MAX_REQUEST_COUNT`).
-const PLUG_REQUESTS: usize = 32;
 
 #[derive(Clone, Copy, Debug)]
 struct Asked {
@@ -71,7 +71,8 @@ struct Asked {
     bios: u32,
     since: Time,
     cpu: u32,
-    thread: u32,
+    /// Pieces of memory that lie apart.
+    segments: u32,
 }
 
 /// A disk with its request queue.
@@ -82,9 +83,15 @@ pub struct Disk {
     size: u64,
     spec: QueueSpec,
     requests: Slab<Asked>,
-    plugged: Vec<u32>,
     waiting: Waiting,
     in_flight: u32,
+}
+
+/// A bio's pages lie in one piece as far as a segment goes (`max_segment_size`); those of several bios lie apart.
+const SEGMENT: u64 = 64 << 10;
+
+const fn segments(bytes: u64) -> u32 {
+    bytes.div_ceil(SEGMENT) as u32
 }
 
 /// Set in the number of a request whose interrupt is being handled.
@@ -98,17 +105,7 @@ impl Disk {
             Scheduler::MqDeadline => Waiting::Deadline(Box::default()),
         };
         let size = size.get();
-        Self {
-            me,
-            disk,
-            device,
-            size,
-            spec,
-            requests: Slab::default(),
-            plugged: Vec::new(),
-            waiting,
-            in_flight: 0,
-        }
+        Self { me, disk, device, size, spec, requests: Slab::default(), waiting, in_flight: 0 }
     }
 
     /// Whether a request without a plug waits for a worker to run the queue (`blk_mq_submit_bio` before 6.10).
@@ -123,7 +120,8 @@ impl Disk {
         let fits = asked.op == bio.op
             && asked.fua == bio.fua
             && matches!(bio.op, Op::Read | Op::Write)
-            && asked.len + bio.len <= self.spec.most_bytes;
+            && asked.len + bio.len <= self.spec.most_bytes
+            && asked.segments + segments(bio.len) <= self.spec.most_segments;
         if !fits {
             return false;
         }
@@ -138,15 +136,57 @@ impl Disk {
             return false;
         }
         asked.len += bio.len;
+        asked.segments += segments(bio.len);
         asked.bios += 1;
         asked.sync |= bio.sync;
         true
     }
 
+    /// Whether the bio became part of a request that waits in the scheduler (`blk_mq_sched_bio_merge`).
+    fn merge_waiting(&mut self, core: &mut Core, id: BioId) -> bool {
+        let Bio { op, offset, len, .. } = core.bios[id.0];
+        let Some(request) = self.waiting.beside(&self.requests, op, (offset, offset + len)) else {
+            return false;
+        };
+        self.waiting.forget(&self.requests, request);
+        let merged = self.merge(core, request, id);
+        self.waiting.put_again(&self.requests, request);
+        if merged {
+            self.fill_gap(core, request);
+        }
+        merged
+    }
+
+    /// A request that has grown may touch the next (`attempt_back_merge`, `attempt_front_merge`).
+    fn fill_gap(&mut self, core: &mut Core, request: u32) {
+        let Asked { op, offset, len, .. } = self.requests[request];
+        let end = offset + len;
+        if let Some(before) = self.waiting.ending_at(&self.requests, op, offset)
+            && self.fit(before, request)
+        {
+            self.waiting.remove(&self.requests, request);
+            self.join(core, before, request);
+        } else if let Some(after) = self.waiting.beginning_at(&self.requests, op, end)
+            && self.fit(request, after)
+        {
+            self.waiting.remove(&self.requests, after);
+            self.join(core, request, after);
+        }
+    }
+
+    /// Whether the second may become the end of the first.
+    fn fit(&self, first: u32, second: u32) -> bool {
+        let (first, second) = (&self.requests[first], &self.requests[second]);
+        first.op == second.op
+            && first.fua == second.fua
+            && matches!(first.op, Op::Read | Op::Write)
+            && first.len + second.len <= self.spec.most_bytes
+            && first.segments + second.segments <= self.spec.most_segments
+    }
+
     fn ask(&mut self, core: &mut Core, id: BioId) -> u32 {
         let bio = &core.bios[id.0];
         let cpu = bio.thread.map_or(0, |thread| core.cpus.cpu_of(thread) as u32);
-        let thread = bio.thread.map_or(u32::MAX, |thread| thread.0);
         let asked = Asked {
             op: bio.op,
             fua: bio.fua,
@@ -158,39 +198,42 @@ impl Disk {
             bios: 1,
             since: core.now,
             cpu,
-            thread,
+            segments: segments(bio.len),
         };
         core.count_start(self.device);
         self.requests.put(asked)
     }
 
-    /// A request goes from the plug, or at once, to the scheduler; where it touches one that waits there, they are one.
-    fn insert(&mut self, core: &mut Core, request: u32) {
-        if let Some(other) = self.waiting.neighbour(&self.requests, request, self.spec.most_bytes) {
-            self.join(core, other, request);
-            return;
+    /// A request goes from the plug, or at once, to the scheduler. Where it goes on from one that waits there it becomes its end,
+    /// and that one likewise (`elv_attempt_insert_merge`).
+    fn insert(&mut self, core: &mut Core, mut request: u32) {
+        let mut waits = false;
+        loop {
+            let Asked { op, offset, .. } = self.requests[request];
+            let before = self.waiting.ending_at(&self.requests, op, offset);
+            let Some(before) = before.filter(|before| self.fit(*before, request)) else { break };
+            if waits {
+                self.waiting.remove(&self.requests, request);
+            }
+            self.join(core, before, request);
+            (request, waits) = (before, true);
         }
-        self.waiting.put(&self.requests, request, core.now);
+        if !waits {
+            self.waiting.put(&self.requests, request, core.now);
+        }
     }
 
-    /// Two requests become one.
+    /// The second request becomes the end of the first, which waits.
     fn join(&mut self, core: &mut Core, into: u32, request: u32) {
         let other = self.requests.remove(request);
-        self.waiting.forget(&self.requests, into);
         let asked = &mut self.requests[into];
-        if asked.offset + asked.len == other.offset {
-            core.bios[asked.last.0].scratch = u64::from(other.first.0) + 1;
-            asked.last = other.last;
-        } else {
-            core.bios[other.last.0].scratch = u64::from(asked.first.0) + 1;
-            asked.first = other.first;
-            asked.offset = other.offset;
-        }
+        core.bios[asked.last.0].scratch = u64::from(other.first.0) + 1;
+        asked.last = other.last;
         asked.len += other.len;
+        asked.segments += other.segments;
         asked.bios += other.bios;
         asked.sync |= other.sync;
         core.devices[self.device].in_flight -= 1;
-        self.waiting.put_again(&self.requests, into);
     }
 
     fn dispatch(&mut self, core: &mut Core) {
@@ -228,34 +271,30 @@ impl Disk {
 impl Part for Disk {
     fn submit(&mut self, core: &mut Core, bio: BioId) {
         core.bios[bio.0].scratch = 0;
-        let Bio { plugged, thread, .. } = core.bios[bio.0];
-        let waits = plugged || self.runs_later();
-        let thread = thread.map_or(u32::MAX, |thread| thread.0);
-        let last = self.plugged.iter().rev().find(|r| self.requests[**r].thread == thread).copied();
+        let waits = core.bios[bio.0].plugged || self.runs_later();
         if waits
-            && let Some(last) = last
-            && self.merge(core, last, bio)
+            && let Some(request) = core.plugged(self.me, self.spec.kernel)
+            && self.merge(core, request, bio)
         {
+            core.plugged_grew(self.me, request, self.requests[request].len);
+            return;
+        }
+        if self.merge_waiting(core, bio) {
             return;
         }
         let request = self.ask(core, bio);
-        if waits && core.plug(self.me) && self.plugged.len() < PLUG_REQUESTS {
-            self.plugged.push(request);
+        let bytes = self.requests[request].len;
+        if waits && core.plug_request(self.me, request, bytes, self.spec.kernel) {
             return;
-        }
-        if waits {
-            self.unplug(core);
         }
         self.insert(core, request);
         self.dispatch(core);
     }
 
     fn unplug(&mut self, core: &mut Core) {
-        let mut plugged = std::mem::take(&mut self.plugged);
-        for request in plugged.drain(..) {
+        for request in core.unplugged(self.me) {
             self.insert(core, request);
         }
-        self.plugged = plugged;
         self.dispatch(core);
     }
 
@@ -303,31 +342,42 @@ struct Direction {
 }
 
 impl Waiting {
-    /// One that waits and could be made one with this request.
-    fn neighbour(&self, requests: &Slab<Asked>, request: u32, most: u64) -> Option<u32> {
-        let asked = &requests[request];
-        let fits =
-            |other: &Asked| other.op == asked.op && other.fua == asked.fua && other.len + asked.len <= most;
-        let touches = |other: &Asked| {
-            other.offset + other.len == asked.offset || asked.offset + asked.len == other.offset
-        };
-        if !matches!(asked.op, Op::Read | Op::Write) {
+    /// One that waits and ends where a bio begins, or else begins where it ends.
+    fn beside(&self, requests: &Slab<Asked>, op: Op, range: (u64, u64)) -> Option<u32> {
+        if !matches!(op, Op::Read | Op::Write) {
             return None;
         }
         match self {
             // Without a scheduler the newest few are looked at (`blk_bio_list_merge`).
-            Self::Fifo(all) => {
-                let mut newest = all.iter().rev().take(8).copied();
-                newest.find(|other| fits(&requests[*other]) && touches(&requests[*other]))
-            }
-            Self::Deadline(all) => {
-                let sorted = &all.directions[usize::from(asked.op == Op::Write)].sorted;
-                let before = sorted.range(..(asked.offset, 0)).next_back();
-                let after = sorted.range((asked.offset + asked.len, 0)..).next();
-                let mut both = [before, after].into_iter().flatten().map(|(_, other)| *other);
-                both.find(|other| fits(&requests[*other]) && touches(&requests[*other]))
+            Self::Fifo(all) => all.iter().rev().take(8).copied().find(|other| {
+                let other = &requests[*other];
+                other.op == op && (other.offset + other.len == range.0 || other.offset == range.1)
+            }),
+            Self::Deadline(_) => {
+                self.ending_at(requests, op, range.0).or_else(|| self.beginning_at(requests, op, range.1))
             }
         }
+    }
+
+    fn sorted(&self, op: Op) -> Option<&BTreeSet<(u64, u32)>> {
+        match (self, op) {
+            (Self::Deadline(all), Op::Read | Op::Write) => {
+                Some(&all.directions[usize::from(op == Op::Write)].sorted)
+            }
+            _ => None,
+        }
+    }
+
+    /// One that waits for the scheduler and ends there.
+    fn ending_at(&self, requests: &Slab<Asked>, op: Op, at: u64) -> Option<u32> {
+        let before = self.sorted(op)?.range(..(at, 0)).next_back()?.1;
+        (requests[before].offset + requests[before].len == at).then_some(before)
+    }
+
+    /// One that waits for the scheduler and begins there.
+    fn beginning_at(&self, requests: &Slab<Asked>, op: Op, at: u64) -> Option<u32> {
+        let after = self.sorted(op)?.range((at, 0)..).next()?.1;
+        (requests[after].offset == at).then_some(after)
     }
 
     fn put(&mut self, requests: &Slab<Asked>, request: u32, now: Time) {
@@ -342,6 +392,15 @@ impl Waiting {
                 }
                 Op::Flush | Op::Discard => all.others.push_back(request),
             },
+        }
+    }
+
+    /// Takes one out for good.
+    fn remove(&mut self, requests: &Slab<Asked>, request: u32) {
+        self.forget(requests, request);
+        if let Self::Deadline(all) = self {
+            let write = requests[request].op == Op::Write;
+            all.directions[usize::from(write)].arrivals.retain(|(_, other)| *other != request);
         }
     }
 

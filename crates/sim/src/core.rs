@@ -24,9 +24,11 @@
 
 use crate::cpu::{Cost, Cpus, ThreadId};
 use crate::disk::{Bank, Op};
+use crate::plug::Plugs;
 use crate::queue::{LineId, Queue, Time};
 use crate::slab::Slab;
 use domain::rng::{Rng, Seed};
+use governors::KernelVersion;
 use std::collections::VecDeque;
 
 /// A part of a machine, by its number.
@@ -139,8 +141,13 @@ pub trait Part {
         0
     }
 
+    /// Which of the machine's devices it is, where it is one.
+    fn device(&self) -> Option<usize> {
+        None
+    }
+
     /// Gauges and counters of this part for the trace, by name; called at the beginning and at each sample, with the same names
-    /// in the same order.
+    /// in the same order. Those of a device get its name before them.
     fn counters(&self, out: &mut dyn FnMut(&str, u64)) {
         let _ = out;
     }
@@ -194,6 +201,7 @@ pub struct Core {
     pub(crate) calls: VecDeque<(Option<ThreadId>, Call)>,
     context: Option<ThreadId>,
     plugged: Vec<(ThreadId, PartId)>,
+    plugs: Plugs,
     stopped: bool,
 }
 
@@ -212,6 +220,7 @@ impl Core {
             calls: VecDeque::new(),
             context: None,
             plugged: Vec::new(),
+            plugs: Plugs::default(),
             stopped: false,
         }
     }
@@ -284,12 +293,52 @@ impl Core {
         self.run(thread, cost, part, token);
     }
 
+    /// Who may have a plug in this context: any thread but an interrupt's.
+    fn plugger(&self) -> Option<ThreadId> {
+        self.context.filter(|thread| !self.cpus.is_interrupt(*thread))
+    }
+
+    /// The request under this context's plug with which a bio to `disk` may merge.
+    pub(crate) fn plugged(&self, disk: PartId, kernel: KernelVersion) -> Option<u32> {
+        self.plugs.candidate(self.plugger()?, disk, kernel)
+    }
+
+    /// That request has so many bytes now.
+    pub(crate) fn plugged_grew(&mut self, disk: PartId, request: u32, bytes: u64) {
+        if let Some(thread) = self.plugger() {
+            self.plugs.grown(thread, disk, request, bytes);
+        }
+    }
+
+    /// Whether a disk's request waits for the plug of this context to be let go; the disk then gets [`Part::unplug`], and finds
+    /// it in [`Core::unplugged`].
+    pub(crate) fn plug_request(
+        &mut self,
+        disk: PartId,
+        request: u32,
+        bytes: u64,
+        kernel: KernelVersion,
+    ) -> bool {
+        let Some(thread) = self.plugger() else { return false };
+        if self.plugs.is_full(thread, kernel) {
+            // At once: before whatever else this context leads to.
+            for disk in self.plugs.let_go(thread).into_iter().rev() {
+                self.calls.push_front((Some(thread), Call::Unplug(disk)));
+            }
+        }
+        self.plugs.add(thread, disk, request, bytes);
+        true
+    }
+
+    /// The requests of a disk that waited under a plug and do so no more.
+    pub(crate) fn unplugged(&mut self, disk: PartId) -> Vec<u32> {
+        self.plugs.released(disk)
+    }
+
     /// Whether what is submitted to `part` now can wait for a plug to be let go; it then gets [`Part::unplug`]. Whether the
     /// submitter has one is for the part to see.
     pub fn plug(&mut self, part: PartId) -> bool {
-        let Some(thread) = self.context.filter(|thread| !self.cpus.is_interrupt(*thread)) else {
-            return false;
-        };
+        let Some(thread) = self.plugger() else { return false };
         if !self.plugged.contains(&(thread, part)) {
             self.plugged.push((thread, part));
         }
@@ -347,9 +396,9 @@ impl Core {
         }
     }
 
-    /// Lets go of plugs that nobody holds; whether there was one.
+    /// Lets go of plugs that nobody holds, what waits above disks first; whether there was one.
     fn let_go(&mut self) -> bool {
-        let before = self.plugged.len();
+        let before = self.calls.len();
         let (cpus, calls) = (&self.cpus, &mut self.calls);
         self.plugged.retain(|(thread, part)| {
             let held = cpus.holds_plug(*thread);
@@ -358,7 +407,12 @@ impl Core {
             }
             held
         });
-        self.plugged.len() != before
+        let ended: Vec<ThreadId> = self.plugs.threads().filter(|thread| !cpus.holds_plug(*thread)).collect();
+        for thread in ended {
+            let unplugged = |disk| (Some(thread), Call::Unplug(disk));
+            self.calls.extend(self.plugs.end(thread).into_iter().map(unplugged));
+        }
+        self.calls.len() != before
     }
 
     /// A request begins on a block device.

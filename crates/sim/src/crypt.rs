@@ -445,6 +445,10 @@ impl Part for Crypt {
         self.size
     }
 
+    fn device(&self) -> Option<usize> {
+        Some(self.device)
+    }
+
     fn counters(&self, out: &mut dyn FnMut(&str, u64)) {
         let waiting = match &self.workers {
             Workers::Unbound { waiting, .. } => waiting.len() as u64,

@@ -21,6 +21,7 @@ pub mod machine;
 pub mod md;
 pub mod memory;
 pub mod oltp;
+mod plug;
 mod quantity;
 pub mod queue;
 pub mod record;

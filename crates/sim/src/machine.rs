@@ -134,6 +134,8 @@ pub struct DiskEntry {
     pub tags: u32,
     /// `max_sectors_kb`.
     pub most_bytes: Bytes,
+    /// `max_segments`.
+    pub most_segments: u32,
     /// At most so many requests at a time come through to it; none: as many as it takes.
     pub window: Option<u32>,
     /// What lies between the driver and the disk adds so much to each request.
@@ -153,6 +155,8 @@ impl DiskEntry {
             scheduler: crate::block::Scheduler::MqDeadline,
             tags: 128,
             most_bytes: Bytes::from_kib(1280),
+            // QEMU's vhost-user-scsi says 126 (`seg_max`).
+            most_segments: 126,
             window: None,
             delay: Nanos::from_micros(600),
         }

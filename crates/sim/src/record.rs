@@ -131,7 +131,11 @@ fn columns(core: &mut Core, parts: &[Box<dyn Part>], put: &mut dyn FnMut(&str, S
     let microjoules = (core.cpus.joules(now) * 1e6) as u64;
     put("rapl.package-0.uj", SeriesUnit::Microjoules, COUNTER, microjoules);
     for part in parts {
-        part.counters(&mut |name, value| put(name, SeriesUnit::Count, SeriesKind::Gauge, value));
+        let device = part.device().map(|device| core.devices[device].name.as_str());
+        part.counters(&mut |name, value| match device {
+            Some(device) => put(&format!("{device}.{name}"), SeriesUnit::Count, SeriesKind::Gauge, value),
+            None => put(name, SeriesUnit::Count, SeriesKind::Gauge, value),
+        });
     }
 }
 

@@ -62,6 +62,7 @@ fn run(model: &str, cpus: usize, scheduler: Scheduler, jobs: &[(JobSpec, Op)], s
         scheduler,
         tags: 32,
         most_bytes: 1 << 20,
+        most_segments: 168,
         interrupt: Cost::NONE,
         kernel: KernelVersion::new(6, 1, 0),
     };

@@ -120,7 +120,7 @@ impl<'a> CaseCell<'a> {
     pub(super) fn reads_sequentially(&self) -> bool {
         match self.cell.workload.tool {
             Tool::Fio => self.access() == Some("read"),
-            Tool::Dd => self.option(&["if"]).is_some(),
+            Tool::Dd => !self.writes(),
             Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Imported | Tool::Command { .. } => false,
         }
     }
@@ -131,7 +131,7 @@ impl<'a> CaseCell<'a> {
             Tool::Fio => {
                 self.access().is_some_and(|access| access.contains("write") || access.contains("rw"))
             }
-            Tool::Dd => self.option(&["of"]).is_some(),
+            Tool::Dd => self.option(&["direction"]) == Some("write"),
             Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Imported | Tool::Command { .. } => false,
         }
     }

@@ -108,8 +108,9 @@ fn figures(
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{about, bare_machine, findings, fio_run, setting_run};
+    use super::super::testing::{about, bare_machine, findings, fio_run, setting_run, tool_run};
     use super::*;
+    use domain::study::Tool;
 
     const BUFFERED: &str = "rw=read bs=128k";
     const DIRECT: &str = "rw=read bs=1m direct=1";
@@ -130,6 +131,18 @@ mod tests {
         assert_eq!(found[0].confidence, Confidence::Shown);
         assert!((found[0].gain.as_ref().unwrap().ratio - 9.5).abs() < 0.1);
         assert_eq!(found[0].remedy.as_ref().unwrap().settings[0].value, "4096");
+    }
+
+    #[test]
+    fn dd_is_a_sequential_reader_unless_it_writes() {
+        let count = |options: [&str; 2]| {
+            let data = tool_run(&Tool::Dd, &options, |cell, block| {
+                vec![("throughput", about([1e8, 2e8][cell], cell, block))]
+            });
+            findings(RULE, &data, Some(&bare_machine()), Some("vda")).len()
+        };
+        assert_eq!(count(["bs=64k", "bs=1M iflag=direct"]), 1);
+        assert_eq!(count(["bs=64k direction=write", "bs=1M direction=write oflag=direct"]), 0);
     }
 
     #[test]

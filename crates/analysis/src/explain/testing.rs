@@ -25,11 +25,20 @@ pub fn with_depth(depth: &str) -> String {
 
 /// A run of fio workloads `w0`, `w1`, … with these options, eight blocks each.
 pub fn fio_run(workloads: &[&str], outcome: impl Fn(usize, u32) -> Vec<(&'static str, f64)>) -> RunData {
+    tool_run(&Tool::Fio, workloads, outcome)
+}
+
+/// The same of another tool.
+pub fn tool_run(
+    tool: &Tool,
+    workloads: &[&str],
+    outcome: impl Fn(usize, u32) -> Vec<(&'static str, f64)>,
+) -> RunData {
     let mut study = study(&[("only", &["one"])]);
     study.factors.clear();
     let workload = |(index, words): (usize, &&str)| Workload {
         name: format!("w{index}"),
-        tool: Tool::Fio,
+        tool: tool.clone(),
         options: options(words),
     };
     study.workloads = workloads.iter().enumerate().map(workload).collect();

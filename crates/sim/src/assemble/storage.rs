@@ -211,6 +211,7 @@ impl Builder<'_> {
             scheduler: self.settings.scheduler.unwrap_or(entry.scheduler),
             tags: entry.tags,
             most_bytes: self.settings.most_bytes.unwrap_or(entry.most_bytes.get()),
+            most_segments: entry.most_segments,
             interrupt: self.order.machine.costs.once("interrupt"),
             kernel: self.order.machine.kernel,
         };

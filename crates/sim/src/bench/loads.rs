@@ -8,7 +8,7 @@ use crate::disk::Op;
 use crate::jobs::{Ask, Asks, JobSpec};
 use crate::load::bonnie::BUFFER;
 use crate::load::{
-    self, Caching, DdLoad, DdRequests, Engine, FioJob, LoadError, Pace, Replay, Stream, SyncedWrites,
+    self, Caching, Copied, DdLoad, DdRequests, Engine, FioJob, LoadError, Pace, Replay, Stream, SyncedWrites,
     TraceAction,
 };
 use crate::oltp::{self, OltpSpec};
@@ -330,7 +330,14 @@ impl Asks for Replayed {
 fn copy(order: &Order<'_>, dd: &DdLoad) -> Job {
     let manner = Manner { direct: dd.direct, fua: dd.data_synced || dd.all_synced };
     let end = dd.writes().then_some(!dd.ends_with_fsync);
-    (job(order, "dd"), Box::new(DdAsks { requests: dd.requests(), manner, end }))
+    let made = match dd.copied {
+        Copied::FromTarget => 0,
+        Copied::ZerosToTarget => order.machine.costs.byte_1024("zero_byte"),
+        Copied::RandomToTarget => order.machine.costs.byte_1024("random_byte"),
+    };
+    let job = job(order, "dd");
+    let job = JobSpec { byte_cycles_1024: job.byte_cycles_1024 + made, ..job };
+    (job, Box::new(DdAsks { requests: dd.requests(), manner, end }))
 }
 
 /// How each request is made.

@@ -369,6 +369,7 @@ fn stack(scripts: Vec<Vec<Step>>, depth: usize, model: &str) -> (Bed, PartId) {
         scheduler: Scheduler::MqDeadline,
         tags: 32,
         most_bytes: 1280 << 10,
+        most_segments: 168,
         interrupt: Cost::cycles(3_000),
         kernel: governors::KernelVersion::new(6, 12, 0),
     };

@@ -4,7 +4,7 @@
 //! (from `/dev/zero` or the kernel's random numbers), the rest is dd's own. A write that asks for no sync ends with
 //! `fdatasync`, as Flyball has it on a host.
 //!
-//! Approximate: what making and copying the data costs is the simulator's matter; short reads do not occur.
+//! Approximate: short reads do not occur.
 
 use super::LoadError;
 use super::offsets::Ask;

@@ -27,6 +27,8 @@ pub const COSTS: &[CostName] = &[
     cost("complete", 3_000.0, "the way back up to the program that waited"),
     cost("touch_byte", 0.0, "each byte that the program itself makes or looks at"),
     cost("copy_byte", 0.25, "each byte between the page cache and the program"),
+    cost("zero_byte", 0.06, "each byte that a program reads from /dev/zero"),
+    cost("random_byte", 7.0, "each byte that a program reads from /dev/urandom: ChaCha20 in C"),
     cost("page", 900.0, "each page that is got and put into the page cache"),
     cost("putc", 10.0, "a character that a program writes through stdio (`putc`)"),
     cost("getc", 10.0, "a character that a program reads through stdio (`getc`)"),
@@ -116,5 +118,20 @@ impl Costs {
             let assumed = || Figure { is: cost.default, origin: Origin::Assumed(cost.about.to_owned()) };
             (cost.name, self.given.get(cost.name).cloned().unwrap_or_else(assumed))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manual_has_every_cost_with_its_default() {
+        let manual = include_str!("../../../../docs/MACHINE-FORMAT.md");
+        for CostName { name, default, .. } in COSTS.iter().chain(STALLS) {
+            let of_it = |line: &&str| line.starts_with('|') && line.contains(&format!("`{name}`"));
+            let row = manual.lines().find(of_it).unwrap_or_else(|| panic!("no row has `{name}`"));
+            assert_eq!(row.split('|').nth(2).unwrap().trim(), default.to_string(), "{name}");
+        }
     }
 }

@@ -87,6 +87,7 @@ struct DiskTable {
     scheduler: Option<Spanned<String>>,
     tags: Option<Spanned<u32>>,
     max_sectors_kb: Option<Spanned<u64>>,
+    max_segments: Option<Spanned<u32>>,
 }
 
 #[derive(Deserialize)]
@@ -113,6 +114,8 @@ struct FigureTable {
 const MOST_CPUS: usize = 64;
 /// Disks of one machine.
 const MOST_DISKS: u32 = 64;
+/// What libahci gives each command's table (`AHCI_MAX_SG`).
+const AHCI_SEGMENTS: u32 = 168;
 
 /// Says what is wrong, and where.
 struct Wrong<'a>(&'a str);
@@ -280,6 +283,10 @@ fn disk(
             format!("{tags} tags are not from 1 to 1024, or {most} KiB not from 4 to 65536"),
         ));
     }
+    let segments = table.max_segments.as_ref().map_or(AHCI_SEGMENTS, |most| *most.get_ref());
+    if let Some(given) = table.max_segments.filter(|given| !(1..=65_535).contains(given.get_ref())) {
+        return Err(wrong.at(given.span(), format!("{segments} segments are not from 1 to 65535")));
+    }
     Ok(DiskEntry {
         name: table.name.into_inner(),
         model: table.model,
@@ -289,6 +296,7 @@ fn disk(
         scheduler,
         tags,
         most_bytes: Bytes::from_kib(most),
+        most_segments: segments,
         window: None,
         delay: Nanos::new(0),
     })

@@ -414,6 +414,10 @@ impl Part for Parity {
         self.geometry.size().get()
     }
 
+    fn device(&self) -> Option<usize> {
+        Some(self.below.device)
+    }
+
     fn counters(&self, out: &mut dyn FnMut(&str, u64)) {
         out("stripe_cache_size", self.stripes.heads.len() as u64);
         out("stripe_cache_active", self.stripes.active as u64);

@@ -250,6 +250,7 @@ fn reads_of_one_mebibyte(step: Step, kernel: KernelVersion) -> Vec<(u64, u64)> {
             scheduler: Scheduler::MqDeadline,
             tags: 128,
             most_bytes: MIB,
+            most_segments: 168,
             interrupt: Cost::NONE,
             kernel,
         };

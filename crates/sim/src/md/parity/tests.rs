@@ -166,6 +166,7 @@ fn requests(scripts: Vec<Vec<Step>>) -> Vec<[(u64, u64); 2]> {
             scheduler: Scheduler::MqDeadline,
             tags: 64,
             most_bytes: MIB,
+            most_segments: 168,
             interrupt: Cost::cycles(2000),
             kernel: governors::KernelVersion::new(6, 12, 0),
         };
