@@ -12,8 +12,8 @@ pub const MOST_DEPTH: usize = 64;
 /// A bound on one text or number.
 pub const MOST_TOKEN: usize = 1 << 20;
 
-/// What is read at once.
-const CHUNK: usize = 256 << 10;
+/// What is read at once: so much that a buffered reader's own buffer is passed by, even where a token is left over.
+const CHUNK: usize = 512 << 10;
 
 /// One step through a document.
 #[derive(Debug, PartialEq)]

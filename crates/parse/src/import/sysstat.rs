@@ -262,9 +262,9 @@ impl<'i, 's> Reader<'i, 's> {
     fn object(&mut self, group: &str) -> Result<(), Error> {
         self.object.clear();
         loop {
-            let to = Names { tool: self.tool, cpus: self.cpus, group, object: &self.object };
-            let (samples, field) = (&mut self.samples, &mut self.field);
-            self.tokens.numbers(|key, number| to.put(samples, field, key, number))?;
+            let mut to = Names::new(self.tool, self.cpus, (group, &self.object), &mut self.field);
+            let samples = &mut self.samples;
+            self.tokens.numbers(|key, number| to.put(samples, key, number))?;
             match self.tokens.token()? {
                 Some(Token::Key(key)) => key.clone_into(&mut self.key),
                 _ => return Ok(()),
@@ -308,38 +308,49 @@ impl<'i, 's> Reader<'i, 's> {
     }
 
     fn put(&mut self, group: &str, key: &str, number: f64) -> Result<(), Error> {
-        let to = Names { tool: self.tool, cpus: self.cpus, group, object: &self.object };
-        to.put(&mut self.samples, &mut self.field, key.as_bytes(), number)
+        let mut to = Names::new(self.tool, self.cpus, (group, &self.object), &mut self.field);
+        to.put(&mut self.samples, key.as_bytes(), number)
     }
 }
 
-/// What a value belongs to.
+/// What values belong to.
 struct Names<'a> {
     tool: &'static str,
     cpus: Option<u32>,
     group: &'a str,
     object: &'a str,
+    /// The group and a slash, where the object may stand in several groups; then the key.
+    field: &'a mut Vec<u8>,
+    prefix: usize,
 }
 
-impl Names<'_> {
-    fn put(
-        &self,
-        samples: &mut Samples<'_>,
-        field: &mut Vec<u8>,
-        key: &[u8],
-        number: f64,
-    ) -> Result<(), Error> {
-        let shape = || shape(self.tool, self.group, self.object, &String::from_utf8_lossy(key), self.cpus);
-        let object = if self.object.is_empty() { self.group } else { self.object };
-        // CPUs, disks and interfaces stand in one group alone; fans and interrupts of one name may stand in several.
-        if self.object.is_empty() || matches!(self.group, "cpu-load" | "cpu-load-all" | "disk" | "net-dev") {
-            return samples.put(Place::default(), object, key, number, &shape);
-        }
+impl<'a> Names<'a> {
+    fn new(
+        tool: &'static str,
+        cpus: Option<u32>,
+        (group, object): (&'a str, &'a str),
+        field: &'a mut Vec<u8>,
+    ) -> Self {
         field.clear();
-        field.extend_from_slice(self.group.as_bytes());
-        field.push(b'/');
-        field.extend_from_slice(key);
-        samples.put(Place::default(), object, field, number, &shape)
+        // CPUs, disks and interfaces stand in one group alone; fans and interrupts of one name may stand in several.
+        if !object.is_empty() && !matches!(group, "cpu-load" | "cpu-load-all" | "disk" | "net-dev") {
+            field.extend_from_slice(group.as_bytes());
+            field.push(b'/');
+        }
+        let prefix = field.len();
+        Self { tool, cpus, group, object, field, prefix }
+    }
+
+    fn put(&mut self, samples: &mut Samples<'_>, key: &[u8], number: f64) -> Result<(), Error> {
+        let (tool, group, object, cpus) = (self.tool, self.group, self.object, self.cpus);
+        let shape = || shape(tool, group, object, &String::from_utf8_lossy(key), cpus);
+        let column = if object.is_empty() { group } else { object };
+        if self.prefix == 0 {
+            return samples.put(Place::default(), column, key, number, &shape);
+        }
+        self.field.truncate(self.prefix);
+        self.field.extend_from_slice(key);
+        samples.put(Place::default(), column, self.field, number, &shape)
     }
 }
 
