@@ -10,7 +10,7 @@ use std::error::Error;
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -42,6 +42,8 @@ struct Ended {
     took: Duration,
     /// Why it is not well.
     wrong: Option<String>,
+    /// What its failed tests said.
+    failures: String,
 }
 
 /// Builds and runs all; what failed comes back as lines.
@@ -70,6 +72,10 @@ pub fn run() -> Result<Vec<String>, Box<dyn Error>> {
     println!("\nThe longest of {} programs, after {:.0} s:", ended.len(), begun.elapsed().as_secs_f64());
     for program in ended.iter().take(12) {
         println!("{:7.1} s  {}", program.took.as_secs_f64(), program.title);
+    }
+    // At the end, where whoever keeps only the last of it finds them.
+    for program in ended.iter().filter(|program| !program.failures.is_empty()) {
+        println!("\n     What failed in {}\n\n{}", program.title, program.failures);
     }
     Ok(ended.into_iter().filter_map(|p| Some(format!("{}: {}", p.title, p.wrong?))).collect())
 }
@@ -111,8 +117,9 @@ fn one_by_one<const N: usize>(lists: [&Mutex<VecDeque<Program>>; N], ended: &Mut
     let next = || lists.iter().find_map(|list| locked(list).pop_front());
     while let Some(program) = next() {
         let begun = Instant::now();
-        let wrong = run_one(&program).unwrap_or_else(|error| Some(error.to_string()));
-        let one = Ended { title: program.title, took: begun.elapsed(), wrong };
+        let (wrong, failures) =
+            run_one(&program).unwrap_or_else(|error| (Some(error.to_string()), String::new()));
+        let one = Ended { title: program.title, took: begun.elapsed(), wrong, failures };
         locked(ended).push(one);
     }
 }
@@ -121,14 +128,16 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a program, and shows all that it said at once: lines of two are never mixed.
-fn run_one(program: &Program) -> Result<Option<String>, Box<dyn Error>> {
+/// Runs a program, and shows all that it said at once: lines of two are never mixed. Why it is not well comes back, and what its failed
+/// tests said.
+fn run_one(program: &Program) -> Result<(Option<String>, String), Box<dyn Error>> {
     let said = program.path.with_extension("said");
     let file = File::create(&said)?;
     let mut child = Command::new(&program.path)
         .arg("--show-output")
         .current_dir(&program.folder)
         .env("CARGO_MANIFEST_DIR", &program.folder)
+        .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
         .stdout(file.try_clone()?)
         .stderr(file)
@@ -136,17 +145,34 @@ fn run_one(program: &Program) -> Result<Option<String>, Box<dyn Error>> {
         .process_group(0)
         .spawn()?;
     let wrong = wait(&mut child)?;
-    show(&program.title, &said)?;
-    Ok(wrong)
+    let text = String::from_utf8_lossy(&std::fs::read(&said)?).into_owned();
+    std::fs::remove_file(said)?;
+    show(&program.title, &text)?;
+    let failures = if wrong.is_some() { failures(&text) } else { String::new() };
+    Ok((wrong, failures))
 }
 
-fn show(title: &str, said: &Path) -> Result<(), Box<dyn Error>> {
+fn show(title: &str, text: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "\n     Running {title}")?;
-    std::io::copy(&mut File::open(said)?, &mut out)?;
-    out.flush()?;
-    std::fs::remove_file(said)?;
-    Ok(())
+    write!(out, "\n     Running {title}\n{text}")?;
+    out.flush()
+}
+
+/// How much of a program's failures is told again: of more, the first and the last.
+const TOLD_LINES: usize = 120;
+
+/// What the failed tests of a program said, as libtest prints it between its two lines `failures:`; without those, the end of all.
+fn failures(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let is_title = |line: &&str| *line == "failures:";
+    let first = lines.iter().position(is_title).map_or(lines.len().saturating_sub(TOLD_LINES), |n| n + 1);
+    let last = lines.iter().rposition(is_title).filter(|n| *n >= first).unwrap_or(lines.len());
+    let told = &lines[first..last];
+    let half = TOLD_LINES / 2;
+    if told.len() <= TOLD_LINES {
+        return told.join("\n");
+    }
+    [&told[..half], &["[…]"], &told[told.len() - half..]].concat().join("\n")
 }
 
 fn wait(child: &mut Child) -> Result<Option<String>, Box<dyn Error>> {
@@ -172,5 +198,23 @@ fn documentation() -> Result<Ended, Box<dyn Error>> {
     let begun = Instant::now();
     let status = cargo(&["--doc"]).status()?;
     let wrong = (!status.success()).then(|| status.to_string());
-    Ok(Ended { title: "examples in the documentation".into(), took: begun.elapsed(), wrong })
+    let title = "examples in the documentation".into();
+    Ok(Ended { title, took: begun.elapsed(), wrong, failures: String::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TOLD_LINES, failures};
+
+    #[test]
+    fn what_failed_tests_said_is_told_again_and_not_what_others_said() {
+        let text = "running 2 tests\nsuccesses:\n\n---- a stdout ----\nfine\n\nfailures:\n\n---- b stdout ----\n2 is not 3\n\n\n\
+                    failures:\n    b\n\ntest result: FAILED\n";
+        assert_eq!(failures(text).trim(), "---- b stdout ----\n2 is not 3");
+        assert_eq!(failures("it was\nkilled"), "it was\nkilled");
+        let many: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
+        let told = failures(&format!("failures:\n{}\nfailures:\n", many.join("\n")));
+        assert_eq!(told.lines().count(), TOLD_LINES + 1);
+        assert!(told.starts_with("0\n") && told.ends_with("\n999"), "{told}");
+    }
 }

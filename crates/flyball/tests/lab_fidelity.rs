@@ -754,23 +754,34 @@ fn a_host_with_other_load_makes_trials_disturbed() {
     );
 }
 
-/// A process that does nothing but compute; it ends when this is dropped, and by itself after [`BURNS`].
+/// A process that computes and comes before the lab's own on a CPU; it ends when this is dropped, and by itself after [`BURNS`].
 struct Burners(Child);
 
 /// Long enough for a few trials, and no burden on the host where the test was killed.
 const BURNS: &str = "60";
 
+/// Before what is paced, whose threads are of real time where they may be; a quarter of the time is left for all else: the
+/// machine would come to a halt.
+const FIRST: &str = "while :; do chrt --rr 2 timeout 0.15 sh -c 'while :; do :; done'; sleep 0.05; done";
+
+/// Where nobody may be of real time, two for each CPU leave a virtual one a third of it, but let it wait for longer than it can
+/// catch up with.
+const ORDINARY: &str = "while :; do :; done";
+
 impl Burners {
-    /// Two for each CPU of the host. With the nice value of everybody else they leave a virtual CPU a third of one, but
-    /// let it wait for longer than it can catch up with; with more, the guest would come to a halt.
     fn start() -> Vec<Self> {
         let cpus = std::thread::available_parallelism().unwrap().get();
+        let may = Command::new("chrt").args(["--rr", "2", "true"]).stderr(Stdio::null()).status();
+        let (script, number) = match may {
+            Ok(status) if status.success() => (FIRST, cpus),
+            _ => (ORDINARY, 2 * cpus),
+        };
         let burner = |_| {
             let mut command = Command::new("timeout");
-            command.args([BURNS, "sh", "-c", "while :; do :; done"]).stdin(Stdio::null());
+            command.args([BURNS, "sh", "-c", script]).stdin(Stdio::null());
             Self(command.spawn().unwrap())
         };
-        (0..2 * cpus).map(burner).collect()
+        (0..number).map(burner).collect()
     }
 }
 

@@ -10,7 +10,7 @@ mod support;
 
 use recording::{Replayed, Updates, parse, replay};
 use support::Place;
-use support::lab::{KERNELS, missing, without_plugin};
+use support::lab::{KERNELS, missing, slow_pstates, without_plugin};
 
 const RECORD: &str = include_str!("../../../fixtures/governors/record.sh");
 
@@ -27,31 +27,23 @@ const RECORDED: [&str; 6] = [
 /// What a host says that is too busy even to boot a guest.
 const NOT_BOOTED: &str = "the guest said nothing";
 
-/// The states of `studies/machines/pstates/laptop-5.toml`. The guest is never paced: the lowest pace suits every host.
-fn table() -> String {
-    let states = [(2800, 1.0), (2100, 0.75), (1400, 0.5), (700, 0.25), (350, 0.125)];
-    let state = |(mhz, speed)| format!("[[state]]\nmhz = {mhz}\nspeed = {speed:?}\n");
-    let states: String = states.into_iter().map(state).collect();
-    format!("latency = \"10us\"\ndomains = \"per-cpu\"\npace = 1e6\n{states}")
-}
-
 #[test]
 fn what_a_kernel_decides_now_the_models_decide() {
     let place = Place::new();
     if let Some(reason) = without_plugin() {
         return println!("skipped: {reason}");
     }
-    std::fs::write(place.path("slow.toml"), table()).unwrap();
+    let table = slow_pstates(&place);
     for kernel in KERNELS {
         match missing(&place, kernel) {
             Some(reason) => println!("skipped: {reason}"),
-            None => check(&place, kernel),
+            None => check(&place, kernel, &table),
         }
     }
 }
 
-fn check(place: &Place, kernel: &str) {
-    let mut arguments = vec!["lab", "exec", "--kernel", kernel, "--pstates", "./slow.toml", "--"];
+fn check(place: &Place, kernel: &str, table: &str) {
+    let mut arguments = vec!["lab", "exec", "--kernel", kernel, "--pstates", table, "--"];
     arguments.extend(["bash", "-c", RECORD, "record.sh"]);
     arguments.extend(RECORDED);
     let output = place.output(&arguments);

@@ -439,23 +439,13 @@ fn marked(script: &str) -> Option<Vec<String>> {
     let files = files.map(|(name, text)| format!("cat > /run/kills/{name}.toml <<'END'\n{text}\nEND\n"));
     let numbers = format!("SEED={SEED} KILLS={KILLS} TRIALS={TRIALS}\n");
     let script = ["mkdir -p /run/kills\n", &files.concat(), &numbers, BEGIN, script].concat();
-    let table = place.path("table.toml");
-    std::fs::write(&table, table_without_pace()).unwrap();
-    let options = ["--kernel", KERNEL, "--memory", "1GiB", "--pstates", table.to_str().unwrap()];
+    let table = lab::slow_pstates(&place);
+    let options = ["--kernel", KERNEL, "--memory", "1GiB", "--pstates", &table];
     let arguments = [&["lab", "exec"][..], &options, &["--", "bash", "-c", &script]].concat();
     let output = place.output(&arguments);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}\n{}", support::stderr(&output));
     Some(text.lines().filter_map(|line| line.strip_prefix("@@ ")).map(str::to_owned).collect())
-}
-
-/// P-states so slow that every host keeps up with them: nothing here is measured, but there are governors.
-fn table_without_pace() -> String {
-    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/machines/pstates/laptop-5.toml");
-    let text = std::fs::read_to_string(shipped).unwrap();
-    let slow =
-        |line: &str| if line.starts_with("pace = ") { "pace = 1e6".to_owned() } else { line.to_owned() };
-    text.lines().map(|line| slow(line) + "\n").collect()
 }
 
 #[test]

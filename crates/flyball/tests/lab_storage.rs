@@ -144,7 +144,8 @@ done";
             eprintln!("skipped: {why}");
             return;
         }
-        let options = ["--kernel", kernel, "--pstates", "laptop-5", "--vcpus", "2"];
+        let table = lab::slow_pstates(&place);
+        let options = ["--kernel", kernel, "--pstates", &table, "--vcpus", "2"];
         let arguments = [&["lab", "exec"][..], &options, &["--", "bash", "-ec", script]].concat();
         let shown = Shown::read(&place.ok(&arguments));
         let governors: Vec<&str> = shown.inventories.keys().map(String::as_str).collect();
