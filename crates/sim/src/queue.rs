@@ -39,6 +39,9 @@ pub struct Queue<T> {
     /// The players' keys, those of the alarms before those of the lines, are the second half; in the first half is, for each pair below,
     /// the lesser key. The root is at 1.
     tournament: Vec<u128>,
+    /// The player that was taken last, where it has no new key yet: what was taken is mostly planned anew before anybody asks what is next, so
+    /// that its path is gone once and not twice.
+    taken: Option<usize>,
 }
 
 /// A line, by its number.
@@ -47,7 +50,14 @@ pub struct LineId(u32);
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Self { heap: Vec::new(), order: 0, alarms: Vec::new(), lines: Vec::new(), tournament: Vec::new() }
+        Self {
+            heap: Vec::new(),
+            order: 0,
+            alarms: Vec::new(),
+            lines: Vec::new(),
+            tournament: Vec::new(),
+            taken: None,
+        }
     }
 }
 
@@ -116,7 +126,7 @@ impl<T: Copy> Queue<T> {
     }
 
     /// When the next one is due.
-    pub fn next_at(&self) -> Option<Time> {
+    pub fn next_at(&mut self) -> Option<Time> {
         let least = self.next_planned().min(self.next_player());
         (least != NEVER).then_some((least >> 64) as Time)
     }
@@ -170,14 +180,15 @@ impl<T: Copy> Queue<T> {
 
     /// What the winner of the tournament has; the next of its line takes its place.
     fn take_player(&mut self, number: usize) -> Option<T> {
+        self.taken = Some(number);
         if let Some(what) = self.alarms.get(number).copied() {
-            self.put(number, NEVER);
             return Some(what);
         }
         let line = &mut self.lines[number - self.alarms.len()];
         let (_, what) = line.pop_front()?;
-        let next = line.front().map_or(NEVER, |(key, _)| *key);
-        self.put(number, next);
+        if let Some((next, _)) = line.front().copied() {
+            self.put(number, next);
+        }
         Some(what)
     }
 
@@ -185,16 +196,23 @@ impl<T: Copy> Queue<T> {
     fn make_room(&mut self) {
         let players = self.alarms.len() + self.lines.len();
         assert!(players as u64 <= MOST_PLAYERS, "{players} alarms and lines");
+        self.next_player();
         let before = self.tournament.split_off(self.tournament.len() / 2);
         self.tournament = vec![NEVER; 2 * players.next_power_of_two()];
         before.into_iter().take(players).enumerate().for_each(|(number, key)| self.put(number, key));
     }
 
-    fn next_player(&self) -> u128 {
+    fn next_player(&mut self) -> u128 {
+        if let Some(number) = self.taken {
+            self.put(number, NEVER);
+        }
         self.tournament.get(1).copied().unwrap_or(NEVER)
     }
 
     fn put(&mut self, number: usize, key: u128) {
+        if self.taken == Some(number) {
+            self.taken = None;
+        }
         let mut at = self.tournament.len() / 2 + number;
         self.tournament[at] = key;
         while at > 1 {

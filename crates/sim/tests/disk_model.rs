@@ -155,7 +155,8 @@ fn flushed(model: &str, writes: u64) -> (Nanos, Nanos) {
     }
     let mut done = Vec::new();
     while done.len() < writes as usize {
-        bank.advance(bank.next_event().unwrap(), &mut done);
+        let next = bank.next_event().unwrap();
+        bank.advance(next, &mut done);
     }
     let written = done.iter().map(|completed| completed.at).max().unwrap();
     bank.submit(written, 0, request(writes, Op::Flush, 0, 0)).unwrap();

@@ -188,7 +188,7 @@ impl<T> Drives<T> {
     }
 
     /// When the model wants to be asked again.
-    pub(super) fn next_event(&self) -> Option<Nanos> {
+    pub(super) fn next_event(&mut self) -> Option<Nanos> {
         self.bank.next_event().map(|at| self.scale.host(at))
     }
 

@@ -82,7 +82,8 @@ impl<D: Door> Group<D> {
     }
 
     /// Waits for the doors or for the model: what happened to what the doors watch, and where each door's part ends.
-    fn wait(&self, ready: &mut Vec<PollFlags>, ends: &mut Vec<usize>) {
+    fn wait(&mut self, ready: &mut Vec<PollFlags>, ends: &mut Vec<usize>) {
+        let deadline = self.drives.next_event().map(|at| at.saturating_sub(D::LEAD));
         let mut descriptors = Vec::with_capacity(ready.len());
         ends.clear();
         for door in &self.doors {
@@ -90,7 +91,6 @@ impl<D: Door> Group<D> {
             ends.push(descriptors.len());
         }
         descriptors.push(PollFd::new(&self.wake, PollFlags::IN));
-        let deadline = self.drives.next_event().map(|at| at.saturating_sub(D::LEAD));
         loop {
             let left = deadline.map(|deadline| deadline.saturating_sub(clock::now()));
             let timeout = left.map(|left| timespec(left.saturating_sub(SPIN)));

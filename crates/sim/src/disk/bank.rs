@@ -57,7 +57,7 @@ impl Bank {
         assert!(link.is_none_or(|link| link < self.shared.links.len()), "a disk on a link that is not there");
         let index = self.drives.len();
         let rng = self.seed.stream(&format!("disk {index}"));
-        self.drives.push(Drive::new(index as u32, spec, link, rng));
+        self.drives.push(Drive::new(index as u32, spec, link, rng, &mut self.shared.events));
         index
     }
 
@@ -73,7 +73,7 @@ impl Bank {
 
     /// When something happens next, where anything will without a further request. A request may be done then, or a
     /// disk may only have come further with one.
-    pub fn next_event(&self) -> Option<Nanos> {
+    pub fn next_event(&mut self) -> Option<Nanos> {
         match self.shared.done.is_empty() {
             true => self.shared.events.next_at().map(Nanos::new),
             false => Some(Nanos::new(self.now)),

@@ -1,13 +1,13 @@
 //! One disk's front: it takes commands into its queue, and hands them to what is behind.
 
 use super::bank::Shared;
-use super::events::Event;
+use super::events::{Event, Events};
 use super::hdd::Hdd;
 use super::link::{self, Port};
 use super::spec::{DiskSpec, MediumSpec};
 use super::ssd::Ssd;
 use super::{Completed, Op, Refused, Request};
-use crate::queue::Time;
+use crate::queue::{LineId, Time};
 use crate::slab::Slab;
 use domain::rng::Rng;
 use domain::time::Nanos;
@@ -26,12 +26,18 @@ enum Medium {
 }
 
 impl Drive {
-    pub(super) fn new(index: u32, spec: &DiskSpec, link: Option<usize>, rng: Rng) -> Self {
+    pub(super) fn new(
+        index: u32,
+        spec: &DiskSpec,
+        link: Option<usize>,
+        rng: Rng,
+        events: &mut Events,
+    ) -> Self {
         let medium = match &spec.medium {
             MediumSpec::Hdd(hdd) => Medium::Hdd(Box::new(Hdd::new(hdd, spec.capacity, rng))),
-            MediumSpec::Ssd(ssd) => Medium::Ssd(Box::new(Ssd::new(ssd, spec.capacity, rng))),
+            MediumSpec::Ssd(ssd) => Medium::Ssd(Box::new(Ssd::new(ssd, spec.capacity, rng, events.line()))),
         };
-        Self { front: Front::new(index, spec, link), medium }
+        Self { front: Front::new(index, spec, link, events), medium }
     }
 
     pub(super) fn submit(&mut self, now: Time, request: Request, shared: &mut Shared) -> Result<(), Refused> {
@@ -103,6 +109,9 @@ pub(super) struct Front {
     flush_alone: bool,
     flushing: bool,
     controller_free: Time,
+    /// Commands are understood, and their data is across, in the order in which they begin.
+    understood: LineId,
+    across: LineId,
     pub(super) port: Port,
     pub(super) commands: Slab<Command>,
     waiting: VecDeque<u32>,
@@ -110,7 +119,7 @@ pub(super) struct Front {
 }
 
 impl Front {
-    fn new(index: u32, spec: &DiskSpec, link: Option<usize>) -> Self {
+    fn new(index: u32, spec: &DiskSpec, link: Option<usize>, events: &mut Events) -> Self {
         Self {
             index,
             size: spec.capacity.get(),
@@ -121,6 +130,8 @@ impl Front {
             flush_alone: matches!(spec.medium, MediumSpec::Hdd(_)),
             flushing: false,
             controller_free: 0,
+            understood: events.line(),
+            across: events.line(),
             port: Port::new(spec.interface.rate, link),
             commands: Slab::default(),
             waiting: VecDeque::new(),
@@ -157,7 +168,7 @@ impl Front {
             self.flushing = self.flush_alone && self.commands[slot].op == Op::Flush;
             self.controller_free = self.controller_free.max(now) + self.command_time;
             let understood = self.controller_free + self.command_latency;
-            shared.events.plan(understood, (self.index, Event::Understood(slot)));
+            shared.events.append(self.understood, understood, (self.index, Event::Understood(slot)));
         }
     }
 
@@ -171,9 +182,13 @@ impl Front {
 
     /// Puts a command's data on the link now; [`Event::Across`] follows.
     pub(super) fn transfer(&mut self, now: Time, slot: u32, shared: &mut Shared) {
-        let bytes = self.commands[slot].len;
+        self.carry(now, self.commands[slot].len, Event::Across(slot), shared);
+    }
+
+    /// Puts bytes on the link now; when they are across, there is this event.
+    pub(super) fn carry(&mut self, now: Time, bytes: u64, event: Event, shared: &mut Shared) {
         let end = self.port.transfer(now, bytes, &mut shared.links);
-        shared.events.plan(end, (self.index, Event::Across(slot)));
+        shared.events.append(self.across, end, (self.index, event));
     }
 
     /// Answers a command; one that waited may enter.

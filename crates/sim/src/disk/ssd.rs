@@ -14,7 +14,7 @@ use super::drive::Front;
 use super::events::Event;
 use super::link::span_of;
 use super::spec::{SsdSpec, SsdState};
-use crate::queue::Time;
+use crate::queue::{LineId, Time};
 use crate::slab::Slab;
 use domain::rng::Rng;
 use domain::units::Bytes;
@@ -60,6 +60,8 @@ pub(super) struct Ssd {
     page: u64,
     unit: u64,
     dies: Vec<Die>,
+    /// All reads of a page take as long, so they are done in the order in which they begin.
+    reads: LineId,
     channel_free: Vec<Time>,
     pages: Slab<PageRead>,
     ftl: Ftl,
@@ -115,7 +117,7 @@ impl Buffer {
 }
 
 impl Ssd {
-    pub(super) fn new(spec: &SsdSpec, capacity: Bytes, mut rng: Rng) -> Self {
+    pub(super) fn new(spec: &SsdSpec, capacity: Bytes, mut rng: Rng, reads: LineId) -> Self {
         let (page, unit) = (spec.page.get(), spec.map_unit.get());
         let mut ftl = Ftl::new(capacity.get().div_ceil(unit), spec.over_provisioning.get());
         if spec.state == SsdState::Steady {
@@ -135,6 +137,7 @@ impl Ssd {
             page,
             unit,
             dies: vec![die; dies],
+            reads,
             channel_free: vec![0; spec.channels as usize],
             pages: Slab::default(),
             ftl,
@@ -305,7 +308,7 @@ impl Ssd {
         if let Some(read) = self.take_read(die) {
             let state = &mut self.dies[die as usize];
             (state.work, state.read_last) = (DieWork::Read(read), true);
-            shared.events.plan(now + self.spec.page_read.get(), (front.index, Event::Die(die)));
+            shared.events.append(self.reads, now + self.spec.page_read.get(), (front.index, Event::Die(die)));
         }
     }
 
@@ -375,8 +378,7 @@ impl Ssd {
     fn page_read(&mut self, now: Time, read: u32, front: &mut Front, shared: &mut Shared) {
         let page = self.pages.remove(read);
         self.dies[page.die as usize].work = DieWork::Nothing;
-        let end = front.port.transfer(now, u64::from(page.bytes), &mut shared.links);
-        shared.events.plan(end, (front.index, Event::PageAcross(page.slot)));
+        front.carry(now, u64::from(page.bytes), Event::PageAcross(page.slot), shared);
         self.go_on(now, page.die, front, shared);
     }
 
