@@ -110,7 +110,7 @@ pub const UNSCALED: &[Unscaled] = &[
         matters: Matters::Journal,
     },
     Unscaled {
-        what: "md's delay before an array is called clean, 0.2 s, and that of its write-intent bitmap, 5 s, unless they are set",
+        what: "the delay of an array's write-intent bitmap, 5 s unless it is set; of arrays that no stack of the study made, that before one is called clean, 0.2 s",
         matters: Matters::Array,
     },
     Unscaled {

@@ -103,6 +103,61 @@ fn every_stack_becomes_what_was_asked_and_leaves_nothing() {
     }
 }
 
+/// A degraded array whose cache of 256 stripes is too small for what is read, and grows.
+const GROWING: &str = r#"
+flyball = 1
+name = "growing"
+question = "Does each trial begin with the cache that the array was built with?"
+[stack.disks]
+kind = "devices"
+count = 3
+null_blk = "32MiB"
+attributes = "irqmode=2 completion_nsec=20000"
+[stack.array]
+kind = "md"
+on = "disks"
+level = 5
+missing = 1
+resync = "skip"
+safe_mode_delay = "500ms"
+[workload.read]
+tool = "command"
+argv = ["sh", "-c", """
+stripes() { echo $1 $(awk '/^raid5/ { print $2 }' /proc/slabinfo) >> /run/stripes; }
+stripes begin
+fio --name=r --filename={target} --rw=randread --bs=1m --iodepth=8 --ioengine=libaio --direct=1 --time_based --runtime=3 > /dev/null
+stripes end
+cat /sys/block/md*/md/safe_mode_delay >> /run/stripes
+"""]
+[measure]
+metric = "elapsed"
+repeats = [2, 2]
+settle = "100ms"
+drop_caches = false
+"#;
+
+#[test]
+fn a_trial_begins_with_the_stripe_cache_that_its_array_was_built_with() {
+    let place = Place::new();
+    if let Some(why) = lab::without(&["mdadm", "fio"]).or_else(|| lab::missing(&place, lab::KERNELS[1])) {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    let script = format!(
+        "set -e; modprobe null_blk nr_devices=0; export FLYBALL_STATE=/run/state FLYBALL_NOTEBOOK=/run/notebook
+        cat > /run/growing.toml << 'END OF STUDY'\n{GROWING}\nEND OF STUDY
+        flyball run /run/growing.toml >&2; cat /run/stripes"
+    );
+    let text = place.ok(&["lab", "exec", "--kernel", lab::KERNELS[1], "--", "bash", "-c", &script]);
+    eprintln!("{text}");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [_, first, _, grown, delay, _, second, ..] = words[..] else { panic!("{text}") };
+    let [first, grown, second] = [first, grown, second].map(|n| n.parse::<u32>().unwrap());
+    assert!(grown > first + 40, "it did not grow: {text}");
+    assert!(second < first + 20, "what the first trial made of it is still there: {text}");
+    assert_eq!(delay, "0.500");
+}
+
 /// On the lab's own disks, which are nobody's to make: one of them, then all, and one again.
 const LAB_DISKS: &str = r#"
 flyball = 1

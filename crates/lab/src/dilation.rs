@@ -14,6 +14,7 @@ pub use domain::lab::{UNSCALED, Unscaled};
 
 use domain::plan::Cell;
 use domain::setting::{SettingRecord, SettingRequest};
+use domain::stack::{Part, SAFE_MODE_DELAY};
 use domain::study::{Measure, Tool};
 use domain::time::Nanos;
 use domain::trial::{Measurement, Trial};
@@ -122,6 +123,7 @@ pub fn stretch(cell: &mut Cell, measure: &mut Measure, d: f64) {
         _ => {}
     }
     cell.settings.iter_mut().for_each(|request| stretch_setting(request, d));
+    stretch_stack(cell, d);
     measure.interval = longer(measure.interval, d).min(SLOWEST_INTERVAL);
     measure.timeout = longer(measure.timeout, d).min(LONGEST_TIMEOUT);
     measure.settle = longer(measure.settle, d).min(LONGEST_SETTLE);
@@ -222,6 +224,18 @@ fn whole(value: f64) -> Option<String> {
     (value.is_finite() && value < 9e18).then(|| format!("{}", value.round() as u64))
 }
 
+/// An array's own timer, which starts with the array: a default stays as it is where nobody writes another one.
+fn stretch_stack(cell: &mut Cell, d: f64) {
+    let layers = cell.stack.iter_mut().filter(|_| d != 1.0).flat_map(|stack| &mut stack.layers);
+    for layer in layers {
+        if let Part::Md(md) = &mut layer.part
+            && md.level.is_redundant()
+        {
+            md.safe_mode_delay = Some(longer(md.safe_mode_delay.unwrap_or(SAFE_MODE_DELAY), d));
+        }
+    }
+}
+
 fn stretch_setting(request: &mut SettingRequest, d: f64) {
     if let Some(value) = scaled_value(&request.setting.name, &request.value, d) {
         request.value = value;
@@ -307,6 +321,7 @@ mod tests {
     use domain::outcome::{Better, Metric, Outcome};
     use domain::plan::CellId;
     use domain::setting::SettingName;
+    use domain::stack::{Draft, DraftLayer};
     use domain::study::Workload;
     use domain::time::Timestamp;
     use domain::trace::{FrequencySource, Role};
@@ -406,6 +421,28 @@ mod tests {
         let expected =
             ["200000", "60000", "-1", "0", "10000", "system", "480000000", "2147483647", "95", "128"];
         assert_eq!(values, expected);
+    }
+
+    #[test]
+    fn an_arrays_delay_before_it_is_clean_is_stretched_also_where_it_is_the_kernels_own() {
+        let delay = |level: &str, own: Option<&str>, d| {
+            let layer = |name: &str, values: &[(&str, &str)]| DraftLayer {
+                name: name.into(),
+                values: values.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
+            };
+            let mut array = layer("array", &[("kind", "md"), ("on", "disks"), ("level", level)]);
+            array.values.extend(own.map(|own| ("safe_mode_delay".into(), own.into())));
+            let disks = layer("disks", &[("kind", "devices"), ("count", "4"), ("loop", "64MiB")]);
+            let mut cell = cell(&[], &[]);
+            cell.stack = Some(Draft { layers: vec![disks, array] }.build().unwrap());
+            stretch(&mut cell, &mut Measure::default(), d);
+            let Part::Md(md) = &cell.stack.unwrap().layers[1].part else { panic!() };
+            md.safe_mode_delay
+        };
+        assert_eq!(delay("5", None, 3.0), Some(Nanos::from_millis(600)));
+        assert_eq!(delay("10", Some("50ms"), 3.0), Some(Nanos::from_millis(150)));
+        assert_eq!(delay("1", Some("0s"), 3.0), Some(Nanos::ZERO));
+        assert_eq!((delay("5", None, 1.0), delay("0", None, 3.0)), (None, None));
     }
 
     #[test]

@@ -315,6 +315,9 @@ impl Site<'_, '_> {
         if !settle::write_out(self.measure.settle, self.interrupt)? {
             tell("unsettled", format!("writing out dirty data took longer than {}", self.measure.settle));
         }
+        if let Err(error) = self.forget_grown_stripes() {
+            tell("caches-kept", format!("an array's stripe cache stays as it has grown: {error}"));
+        }
         if !self.measure.drop_caches {
             return Ok("kept, as the study asks".into());
         }
@@ -329,6 +332,17 @@ impl Site<'_, '_> {
                 Ok("kept".into())
             }
         }
+    }
+
+    /// Arrays that the study has built begin each trial as they were built: what an earlier trial made of their stripe caches would make
+    /// this one faster.
+    fn forget_grown_stripes(&self) -> std::io::Result<()> {
+        let built = self.target.as_ref().filter(|target| !target.built_by().is_empty());
+        let devices = built.map(|target| environment::devices_below(self.machine, target.file()));
+        for device in devices.unwrap_or_default() {
+            machine::settings::forget_grown_stripes(self.machine, &device)?;
+        }
+        Ok(())
     }
 
     fn environment(&self, caches: String, settled: &Settled) -> Environment {

@@ -6,6 +6,7 @@
 
 mod array;
 pub mod bitmap;
+mod clean;
 pub mod geometry;
 pub mod mirror;
 pub mod parity;

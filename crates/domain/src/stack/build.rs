@@ -5,6 +5,7 @@ use super::{
     Bitmap, Crypt, CryptKind, Devices, Draft, DraftLayer, Features, Filesystem, FilesystemKind, Journal,
     JournalMode, Layer, Lvm, MOST_DEVICES, MOST_LAYERS, Made, Md, MdLevel, Part, Resync, Stack, StackError,
 };
+use crate::time::Nanos;
 use crate::units::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -183,6 +184,9 @@ fn attributes(values: &Values<'_>) -> Result<BTreeMap<String, String>> {
     Ok(all)
 }
 
+/// Longer than anybody waits for a clean array.
+const LONGEST_SAFE_MODE_DELAY: Nanos = Nanos::from_secs(60);
+
 fn md(values: &Values<'_>) -> Result<Md> {
     if values.text("level").is_none() {
         return values.refuse("level", "is missing; write `level = 5`");
@@ -199,6 +203,7 @@ fn md(values: &Values<'_>) -> Result<Md> {
     // The kernel's own bounds: drivers/md/raid5.c, raid5_set_cache_size and raid5_store_group_thread_cnt.
     let stripe_cache_size = values.count("stripe_cache_size", 17..=32768)?;
     let group_thread_cnt = values.count("group_thread_cnt", 0..=8192)?;
+    let safe_mode_delay = values.time("safe_mode_delay", Nanos::ZERO..=LONGEST_SAFE_MODE_DELAY)?;
     if chunk.is_some_and(|chunk| !chunk.get().is_power_of_two()) {
         return values.refuse("chunk", "has to be a power of two");
     }
@@ -213,6 +218,7 @@ fn md(values: &Values<'_>) -> Result<Md> {
         resync: if level.is_redundant() { resync } else { Resync::Skip },
         stripe_cache_size: stripe_cache_size.filter(|_| level.has_parity()),
         group_thread_cnt: group_thread_cnt.filter(|_| level.has_parity()),
+        safe_mode_delay: safe_mode_delay.filter(|_| level.is_redundant()),
     })
 }
 

@@ -9,6 +9,7 @@
 mod build;
 mod values;
 
+use crate::time::Nanos;
 use crate::units::Bytes;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,6 +39,7 @@ pub fn keys(kind: &str) -> Option<&'static [&'static str]> {
             "resync",
             "stripe_cache_size",
             "group_thread_cnt",
+            "safe_mode_delay",
         ],
         "crypt" => &[
             "kind",
@@ -179,7 +181,13 @@ pub struct Md {
     pub stripe_cache_size: Option<u32>,
     /// `md/group_thread_cnt`; levels 4, 5 and 6.
     pub group_thread_cnt: Option<u32>,
+    /// `md/safe_mode_delay`, of levels with redundancy: so long after its last write an array is marked clean, for which its members
+    /// are flushed, and again before the next write (md(4)). Zero: never.
+    pub safe_mode_delay: Option<Nanos>,
 }
+
+/// The kernel's own `safe_mode_delay` (`drivers/md/md.c`: `DEFAULT_SAFEMODE_DELAY`), to which it adds a tick.
+pub const SAFE_MODE_DELAY: Nanos = Nanos::from_millis(200);
 
 /// A level of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

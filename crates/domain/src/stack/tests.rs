@@ -81,6 +81,19 @@ fn what_a_level_or_filesystem_has_not_is_left_out_so_that_it_can_be_a_factor() {
 }
 
 #[test]
+fn an_arrays_delay_before_it_is_clean_is_a_time_of_levels_with_redundancy() {
+    let of = |level: &str, delay: &str| {
+        let changed = changes(&[("array.level", level), ("array.safe_mode_delay", delay)]);
+        let stack = draft(WHOLE).with(&changed).unwrap().build().unwrap();
+        let Part::Md(array) = &stack.layers[1].part else { panic!() };
+        array.safe_mode_delay
+    };
+    assert_eq!(of("5", "300ms"), Some(Nanos::from_millis(300)));
+    assert_eq!(of("1", "0s"), Some(Nanos::ZERO));
+    assert_eq!(of("0", "300ms"), None);
+}
+
+#[test]
 fn a_wrong_stack_is_refused_with_its_key() {
     let disks = "disks: kind=devices; count=3; loop=64MiB\n";
     let with = |line: &str| refusal(&format!("{disks}{line}"));
@@ -92,6 +105,8 @@ fn a_wrong_stack_is_refused_with_its_key() {
         (with("a: kind=md; on=disks; level=6"), "needs 4 members; there are 3"),
         (with("a: kind=md; on=disks; level=5; missing=2"), "without 1 at the most"),
         (with("a: kind=md; on=disks; level=5; chunk=48KiB"), "a power of two"),
+        (with("a: kind=md; on=disks; level=5; safe_mode_delay=200"), "a time from 0 ns to 60.0 s"),
+        (with("a: kind=md; on=disks; level=5; safe_mode_delay=61s"), "is `61s`"),
         (with("a: kind=md; level=5"), "stands on nothing"),
         (with("a: kind=md; on=a; level=5"), "`stack.disks`"),
         (

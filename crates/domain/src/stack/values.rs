@@ -1,6 +1,7 @@
 //! Reading the values of one layer, strictly: a key that is not read is an error.
 
 use super::{DraftLayer, StackError};
+use crate::time::Nanos;
 use crate::units::Bytes;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -58,6 +59,22 @@ impl<'a> Values<'a> {
             _ => self.refuse(
                 key,
                 format!("is `{text}`, and has to be a number from {} to {}", range.start(), range.end()),
+            ),
+        }
+    }
+
+    /// A time.
+    pub(super) fn time(&self, key: &'static str, range: RangeInclusive<Nanos>) -> Result<Option<Nanos>> {
+        let Some(text) = self.text(key) else { return Ok(None) };
+        match Nanos::parse(text) {
+            Some(time) if range.contains(&time) => Ok(Some(time)),
+            _ => self.refuse(
+                key,
+                format!(
+                    "is `{text}`, and has to be a time from {} to {}, such as `200ms`",
+                    range.start(),
+                    range.end()
+                ),
             ),
         }
     }

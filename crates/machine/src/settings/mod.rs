@@ -93,6 +93,22 @@ pub fn drop_caches(machine: &dyn Machine) -> io::Result<()> {
     machine.write(Path::new("/proc/sys/vm/drop_caches"), b"3")
 }
 
+/// Has an array of RAID4, 5 or 6 forget the stripes by which its cache has grown beyond its `stripe_cache_size`: under load it grows,
+/// one stripe at a time, and nothing makes it shrink but want of memory (`drivers/md/raid5.c`: `raid5d`,
+/// `raid5_cache_scan`). Writing the size that it has drops what is above (`raid5_set_cache_size`). An act, as above.
+///
+/// False where the device has no such cache.
+///
+/// # Errors
+/// As the kernel gives them.
+pub fn forget_grown_stripes(machine: &dyn Machine, device: &str) -> io::Result<bool> {
+    let path = format!("/sys/block/{device}/md/stripe_cache_size");
+    match machine.text(&path) {
+        Some(size) => machine.write(Path::new(&path), size.as_bytes()).map(|()| true),
+        None => Ok(false),
+    }
+}
+
 fn unsupported(setting: &SettingName, reason: impl Into<String>) -> Error {
     Error::Unsupported { setting: setting.to_string(), reason: reason.into() }
 }

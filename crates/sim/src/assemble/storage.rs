@@ -17,7 +17,7 @@ use domain::bonnie::Bonnie;
 use domain::lab::Dilation;
 use domain::stack::{
     Bitmap, Crypt, Devices, Features, Filesystem, FilesystemKind, Journal, Layer, Lvm, Made, Md, MdLevel,
-    Part as Kind, Stack,
+    Part as Kind, SAFE_MODE_DELAY, Stack,
 };
 use domain::study::{Target, Tool};
 use domain::time::Nanos;
@@ -54,6 +54,9 @@ pub(super) struct Block {
 
 /// `read_ahead_kb` of a device that knows no better size (`VM_READAHEAD_PAGES`).
 const READ_AHEAD: u64 = 128 << 10;
+
+/// From here on arrays mark their superblocks (Documentation/admin-guide/md.rst, "safe_mode"): of the first kernel of 2.6.
+const MARKS_CLEAN: KernelVersion = KernelVersion::new(2, 6, 0);
 
 /// What layers have been built, and what the machine has left.
 struct Builder<'o> {
@@ -288,6 +291,18 @@ impl Builder<'_> {
         Ok(Block { part: me, size, rotates: below.rotates, read_ahead: READ_AHEAD })
     }
 
+    /// In whole ticks; the kernel's own, with one tick more (`md.c`: `DEFAULT_SAFEMODE_DELAY`, `safe_delay_store`).
+    fn safe_mode_delay(&self, md: &Md) -> Option<u64> {
+        let machine = self.order.machine;
+        let ticks = |time: Nanos| (u128::from(time.get()) * u128::from(machine.hz) / 1_000_000_000) as u64;
+        let ticks = match md.safe_mode_delay {
+            Some(Nanos::ZERO) => 0,
+            Some(time) => ticks(time).max(1),
+            None => ticks(SAFE_MODE_DELAY) + 1,
+        };
+        (machine.kernel >= MARKS_CLEAN).then_some(ticks * 1_000_000_000 / machine.hz)
+    }
+
     /// An array over all devices but its spares, which nothing asks of.
     fn array(&mut self, layer: &str, md: &Md, below: &[Block]) -> Result<Block, BenchError> {
         let wrong = |why: String| unsupported(format!("`stack.{layer}`: {why}"));
@@ -311,6 +326,7 @@ impl Builder<'_> {
             data_offset: Bytes::new(offset),
             kernel: self.order.machine.kernel,
             costs: MdCosts::of(&self.order.machine.costs),
+            safe_mode_delay: self.safe_mode_delay(md),
         };
         let size = spec.geometry.size().get();
         let read_ahead = read_ahead(&spec.geometry);

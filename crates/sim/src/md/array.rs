@@ -1,10 +1,12 @@
 //! What all arrays have in common: members, the requests to them that a request is made of, and what work costs.
 
 use super::Geometry;
+use super::clean::CleanMark;
 use crate::core::{Bio, BioId, Core, PartId};
 use crate::cpu::Cost;
 use crate::disk::Op;
 use crate::machine::Costs;
+use crate::queue::Time;
 use domain::units::Bytes;
 use governors::KernelVersion;
 
@@ -32,6 +34,9 @@ pub struct ArraySpec {
     pub kernel: KernelVersion,
     /// What work costs.
     pub costs: MdCosts,
+    /// How long after its last write an array with redundancy is marked clean (`md/safe_mode_delay`), zero for never; `None`
+    /// where it knows no such mark: in nanoseconds.
+    pub safe_mode_delay: Option<Time>,
 }
 
 /// What an array's work costs. All defaults are assumed: orders of magnitude of a current kernel on a current CPU.
@@ -89,9 +94,11 @@ pub(super) enum Kind {
     ResyncRead,
     ResyncWrite,
     Stripe,
+    SuperFlush,
+    SuperWrite,
 }
 
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 9] = [
     Kind::Data,
     Kind::Flush,
     Kind::MetaFlush,
@@ -99,6 +106,8 @@ const KINDS: [Kind; 7] = [
     Kind::ResyncRead,
     Kind::ResyncWrite,
     Kind::Stripe,
+    Kind::SuperFlush,
+    Kind::SuperWrite,
 ];
 
 /// The tag of a request to a member.
@@ -127,13 +136,20 @@ pub(super) struct Below {
     pub(super) device: usize,
     pub(super) data_offset: u64,
     pub(super) members: Vec<Option<Member>>,
+    pub(super) mark: CleanMark,
 }
 
 impl Below {
     pub(super) fn new(me: PartId, device: usize, spec: &ArraySpec) -> Self {
         let (wanted, there) = (spec.geometry.members() as usize, spec.members.len());
         assert_eq!(wanted, there, "an array of {wanted} members is given {there}");
-        Self { me, device, data_offset: spec.data_offset.get(), members: spec.members.clone() }
+        Self {
+            me,
+            device,
+            data_offset: spec.data_offset.get(),
+            members: spec.members.clone(),
+            mark: CleanMark::new(spec.safe_mode_delay.filter(|_| spec.geometry.level().is_redundant())),
+        }
     }
 
     pub(super) fn is_there(&self, member: u32) -> bool {
@@ -165,7 +181,7 @@ impl Below {
     }
 
     /// It has so many parts; without any it is done.
-    pub(super) fn expect(&self, core: &mut Core, id: BioId, parts: u64) {
+    pub(super) fn expect(&mut self, core: &mut Core, id: BioId, parts: u64) {
         core.bios[id.0].scratch = parts;
         if parts == 0 {
             self.end(core, id);
@@ -173,7 +189,7 @@ impl Below {
     }
 
     /// A part of it is done; whether it was the last, with which the request is done too.
-    pub(super) fn part_done(&self, core: &mut Core, id: BioId) -> bool {
+    pub(super) fn part_done(&mut self, core: &mut Core, id: BioId) -> bool {
         let left = &mut core.bios[id.0].scratch;
         *left -= 1;
         if *left == 0 {
@@ -183,18 +199,18 @@ impl Below {
         false
     }
 
-    fn end(&self, core: &mut Core, id: BioId) {
+    fn end(&mut self, core: &mut Core, id: BioId) {
         let bio = core.bios[id.0];
+        self.count_write(core, bio.op);
         core.count_end(self.device, bio.op, bio.len, bio.submitted, 0);
         core.complete(id);
     }
 
     /// A flush goes to every member (`md.c: md_flush_request`).
-    pub(super) fn flush(&self, core: &mut Core, id: BioId) {
-        let there = (0..self.members.len() as u32).filter(|member| self.is_there(*member));
-        let count = there.clone().count() as u64;
+    pub(super) fn flush(&mut self, core: &mut Core, id: BioId) {
+        let count = self.members.iter().flatten().count() as u64;
         self.expect(core, id, count);
-        for member in there {
+        for member in (0..self.members.len() as u32).filter(|member| self.is_there(*member)) {
             let tag = Tag { kind: Kind::Flush, member, number: id.0 };
             let bio = self.request(Op::Flush, tag, 0, 0);
             core.submit(bio);

@@ -12,11 +12,12 @@
 //! - **Resync and rebuild** in units of 64 KiB, 32 at a time: read from one copy, then write to others.
 //!
 //! Left out: write-behind, write-mostly, failfast, bad blocks, errors; an optimal I/O size that members may give; the bound of
-//! 64 MiB at which RAID1 splits requests; barriers between resync and others; the superblock's mark of a clean array.
+//! 64 MiB at which RAID1 splits requests; barriers between resync and others.
 
 use super::Geometry;
 use super::array::{ArraySpec, Below, Kind, MdCosts, Tag};
 use super::bitmap::{BitmapSpec, MetaWrites, WriteIntent};
+use super::clean;
 use super::geometry::Place;
 use super::resync::{Content, Go, Progress, Repair, ResyncSpec};
 use crate::block::PLUGS_EACH_BIO;
@@ -416,6 +417,7 @@ impl Part for Mirror {
         match bio.op {
             Op::Flush => self.below.flush(core, id),
             Op::Read => self.read(core, id, &bio),
+            Op::Write | Op::Discard if !self.below.may_write(core, id) => {}
             Op::Write | Op::Discard => self.write(core, id, &bio),
         }
     }
@@ -428,6 +430,12 @@ impl Part for Mirror {
                 let spec = self.bitmap.as_ref().expect("a bitmap's page is done where there is one").spec;
                 if self.meta.done(core, &self.below, &spec, tag) {
                     self.let_waiting_go(core);
+                }
+            }
+            Kind::SuperFlush | Kind::SuperWrite => {
+                for id in self.below.superblock_is_written(core, tag) {
+                    let bio = core.bios[id.0];
+                    self.write(core, id, &bio);
                 }
             }
             Kind::ResyncRead | Kind::ResyncWrite => self.resync_done(core, tag),
@@ -453,9 +461,13 @@ impl Part for Mirror {
     }
 
     fn timer(&mut self, core: &mut Core, token: u64) {
-        if token == RESYNC_AGAIN {
-            self.steps = false;
-            return self.resync_goes_on(core);
+        match token {
+            clean::TIMER => return self.below.call_clean(core),
+            RESYNC_AGAIN => {
+                self.steps = false;
+                return self.resync_goes_on(core);
+            }
+            _ => {}
         }
         let bitmap = self.bitmap.as_mut().expect("the daemon's timer is set where there is a bitmap");
         let pages = bitmap.round();

@@ -17,7 +17,7 @@
 //!
 //! Left out: the journal and partial parity log, `skip_copy`, bad blocks, errors, discards (refused by default), the eight hash
 //! lists of inactive stripes, shrinking of the cache, groups of workers by NUMA node and their sorted dispatch to hard disks,
-//! waiting of writes that overlap others which are not drained yet, the superblock's mark of a clean array.
+//! waiting of writes that overlap others which are not drained yet.
 
 mod enter;
 mod handle;
@@ -26,6 +26,7 @@ mod threads;
 use super::Geometry;
 use super::array::{ArraySpec, Below, Kind, MdCosts, Tag};
 use super::bitmap::{BitmapSpec, MetaWrites, WriteIntent};
+use super::clean;
 use super::resync::{Go, Progress, Repair, ResyncSpec};
 use super::stripes::{NONE, Stripes, Sync};
 use crate::block::PLUGS_EACH_BIO;
@@ -339,21 +340,29 @@ impl Parity {
     }
 }
 
+impl Parity {
+    /// A request that goes through the stripe cache.
+    fn begin(&mut self, core: &mut Core, id: BioId, bio: &Bio) {
+        if bio.op == Op::Discard {
+            return self.below.expect(core, id, 0);
+        }
+        let begun = self.begin_submission(core, id, bio);
+        if let Err(stopped) = self.enter(core, begun) {
+            self.waiting.push_back(stopped);
+            self.wake(core, 0);
+        }
+    }
+}
+
 impl Part for Parity {
     fn submit(&mut self, core: &mut Core, id: BioId) {
         let bio = self.below.begin(core, id);
         self.others += bio.len;
         match bio.op {
             Op::Flush => self.below.flush(core, id),
-            Op::Discard => self.below.expect(core, id, 0),
             Op::Read if !self.is_degraded() => self.read_at_once(core, id, &bio),
-            Op::Read | Op::Write => {
-                let begun = self.begin_submission(core, id, &bio);
-                if let Err(stopped) = self.enter(core, begun) {
-                    self.waiting.push_back(stopped);
-                    self.wake(core, 0);
-                }
-            }
+            Op::Write | Op::Discard if !self.below.may_write(core, id) => {}
+            Op::Read | Op::Write | Op::Discard => self.begin(core, id, &bio),
         }
     }
 
@@ -366,6 +375,12 @@ impl Part for Parity {
                 if self.meta.done(core, &self.below, &spec, tag) {
                     self.writes_bitmap = false;
                     self.wake(core, 0);
+                }
+            }
+            Kind::SuperFlush | Kind::SuperWrite => {
+                for id in self.below.superblock_is_written(core, tag) {
+                    let bio = core.bios[id.0];
+                    self.begin(core, id, &bio);
                 }
             }
             Kind::Stripe | Kind::ResyncRead | Kind::ResyncWrite => self.block_is_done(core, bio, tag),
@@ -387,9 +402,13 @@ impl Part for Parity {
     }
 
     fn timer(&mut self, core: &mut Core, token: u64) {
-        if token == RESYNC_AGAIN {
-            self.steps = false;
-            return self.resync_goes_on(core);
+        match token {
+            clean::TIMER => return self.below.call_clean(core),
+            RESYNC_AGAIN => {
+                self.steps = false;
+                return self.resync_goes_on(core);
+            }
+            _ => {}
         }
         let bitmap = self.bitmap.as_mut().expect("the daemon's timer is set where there is a bitmap");
         let pages = bitmap.round();

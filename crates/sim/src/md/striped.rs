@@ -63,11 +63,20 @@ pub fn logical_volume(
         resync: Resync::Skip,
         stripe_cache_size: None,
         group_thread_cnt: None,
+        safe_mode_delay: None,
     };
     let geometry = Geometry::over(&md, stripes as u32, Bytes::new(least / EXTENT * EXTENT))?;
     let members = members[..stripes].iter().copied().map(Some).collect();
     let data_offset = Bytes::from_mib(1);
-    Ok(ArraySpec { name: name.to_owned(), geometry, members, data_offset, kernel, costs })
+    Ok(ArraySpec {
+        name: name.to_owned(),
+        geometry,
+        members,
+        data_offset,
+        kernel,
+        costs,
+        safe_mode_delay: None,
+    })
 }
 
 impl Part for Striped {

@@ -26,6 +26,7 @@ pub(super) fn md(level: MdLevel, layout: Option<&str>) -> Md {
         resync: Resync::Skip,
         stripe_cache_size: None,
         group_thread_cnt: None,
+        safe_mode_delay: None,
     }
 }
 
@@ -44,6 +45,7 @@ pub(super) fn bed(md: &Md, members: u32, missing: &[u32]) -> (Bed, ArraySpec, Ve
         data_offset: Bytes::from_mib(1),
         kernel: KernelVersion::new(6, 12, 0),
         costs: MdCosts::default(),
+        safe_mode_delay: None,
     };
     bed.world.core.devices.push(crate::core::DeviceStats::new("md0"));
     (bed, spec, devices.into_iter().map(|(_, log)| log).collect())
@@ -182,6 +184,51 @@ fn a_bitmap_is_on_all_members_before_the_data_and_cleared_later() {
         assert_eq!(what, [page, data, page].concat());
         assert!(log[2].at > log[1].at + MS && log[4].at > 14_000 * MS, "{log:?}");
     }
+}
+
+/// What came to each member of an array that marks itself clean 200 ms after its last write: in KiB, and whether forced.
+fn marked(level: MdLevel, delay: u64, steps: Vec<Step>) -> Vec<Vec<(Op, u64, bool)>> {
+    let (mut bed, mut spec, logs) = bed(&md(level, None), 3, &[]);
+    spec.safe_mode_delay = Some(delay);
+    let me = bed.world.next_part();
+    if level == MdLevel::Raid5 {
+        let parity = Parity::new(&mut bed.world.core, me, 0, &spec, ParitySpec::default());
+        bed.world.add(Box::new(parity));
+    } else {
+        stand(&mut bed, &spec);
+    }
+    bed.scripts(me, 1, vec![steps]);
+    bed.finish();
+    let what = |log: &Log| log.borrow().iter().map(|came| (came.op, came.offset / KIB, came.fua)).collect();
+    logs.iter().map(what).collect()
+}
+
+#[test]
+fn a_clean_array_is_marked_before_its_first_write_and_again_when_nobody_writes() {
+    let write = |at| Step::Ask(Op::Write, at, 4 * KIB);
+    let pause = Step::Sleep(500 * MS);
+    let mark = [(Op::Flush, 1024, false), (Op::Write, 4, true)];
+    let is_mark = |came: &(Op, u64, bool)| mark.contains(came);
+    for level in [MdLevel::Raid1, MdLevel::Raid5] {
+        for came in marked(level, 200 * MS, vec![write(0), pause, pause, write(0), pause]) {
+            let marks = came.iter().filter(|came| is_mark(came)).count();
+            assert_eq!((marks, &came[..2]), (8, &mark[..]), "in use, clean, in use, clean: {came:?}");
+        }
+        for came in marked(level, 200 * MS, vec![write(0), write(8 * KIB), Step::Sleep(100 * MS), write(0)]) {
+            assert_eq!(came.iter().filter(|came| is_mark(came)).count(), 2, "not for so long: {came:?}");
+        }
+        for came in marked(level, 0, vec![write(0), pause, pause, write(0), pause]) {
+            assert_eq!(came.iter().filter(|came| is_mark(came)).count(), 2, "never clean again: {came:?}");
+        }
+        let reads = vec![Step::Ask(Op::Read, 0, 4 * KIB), pause];
+        assert!(marked(level, 200 * MS, reads).concat().iter().all(|came| !is_mark(came)));
+    }
+}
+
+#[test]
+fn a_level_without_redundancy_has_no_mark() {
+    let came = marked(MdLevel::Raid0, 200 * MS, vec![Step::Ask(Op::Write, 0, 4 * KIB)]);
+    assert_eq!(came.concat(), [(Op::Write, 1024, false)]);
 }
 
 #[test]

@@ -18,6 +18,7 @@ fn md(level: MdLevel, layout: Option<&str>, chunk_kib: u64) -> Md {
         resync: Resync::Skip,
         stripe_cache_size: None,
         group_thread_cnt: None,
+        safe_mode_delay: None,
     }
 }
 
