@@ -122,18 +122,21 @@ resync = "skip"
 safe_mode_delay = "500ms"
 [workload.read]
 tool = "command"
-argv = ["sh", "-c", """
-stripes() { echo $1 $(awk '/^raid5/ { print $2 }' /proc/slabinfo) >> /run/stripes; }
-stripes begin
-fio --name=r --filename={target} --rw=randread --bs=1m --iodepth=8 --ioengine=libaio --direct=1 --time_based --runtime=3 > /dev/null
-stripes end
-cat /sys/block/md*/md/safe_mode_delay >> /run/stripes
-"""]
+argv = ["sh", "/run/read.sh", "{target}"]
 [measure]
 metric = "elapsed"
 repeats = [2, 2]
 settle = "100ms"
 drop_caches = false
+"#;
+
+/// How many stripes there are before it reads and afterwards.
+const READ: &str = r#"
+stripes() { echo $1 $(awk '/^raid5/ { print $2 }' /proc/slabinfo) >> /run/stripes; }
+stripes begin
+fio --name=r --filename=$1 --rw=randread --bs=1m --iodepth=8 --ioengine=libaio --direct=1 --time_based --runtime=5 > /dev/null
+stripes end
+cat /sys/block/md*/md/safe_mode_delay >> /run/stripes
 "#;
 
 #[test]
@@ -146,6 +149,7 @@ fn a_trial_begins_with_the_stripe_cache_that_its_array_was_built_with() {
     let script = format!(
         "set -e; modprobe null_blk nr_devices=0; export FLYBALL_STATE=/run/state FLYBALL_NOTEBOOK=/run/notebook
         cat > /run/growing.toml << 'END OF STUDY'\n{GROWING}\nEND OF STUDY
+        cat > /run/read.sh << 'END OF SCRIPT'\n{READ}\nEND OF SCRIPT
         flyball run /run/growing.toml >&2; cat /run/stripes"
     );
     let text = place.ok(&["lab", "exec", "--kernel", lab::KERNELS[1], "--", "bash", "-c", &script]);
@@ -153,8 +157,8 @@ fn a_trial_begins_with_the_stripe_cache_that_its_array_was_built_with() {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [_, first, _, grown, delay, _, second, ..] = words[..] else { panic!("{text}") };
     let [first, grown, second] = [first, grown, second].map(|n| n.parse::<u32>().unwrap());
-    assert!(grown > first + 40, "it did not grow: {text}");
-    assert!(second < first + 20, "what the first trial made of it is still there: {text}");
+    assert!(grown >= first + 10, "it did not grow: {text}");
+    assert!(second < first + 10, "what the first trial made of it is still there: {text}");
     assert_eq!(delay, "0.500");
 }
 

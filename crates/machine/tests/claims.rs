@@ -73,7 +73,8 @@ impl Bench {
     fn mkfs(&self, uuid: &str) {
         let mut command = Command::new("mkfs.ext4");
         command.args(["-q", "-F", "-U", uuid]).arg(&self.device);
-        assert!(command.status().unwrap().success());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
     }
 
     /// Opens the ledger, as the next start does, and says what became of the disk.
