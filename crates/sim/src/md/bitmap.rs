@@ -30,6 +30,9 @@ impl Default for BitmapSpec {
     }
 }
 
+/// The timer of an array that the daemon has.
+const TIMER: u64 = 0;
+
 /// A page of the bitmap on the members, and how many bits it has; its superblock takes 256 bytes of the first one.
 const PAGE: u64 = 4096;
 const SUPERBLOCK_BITS: u64 = 256 * 8;
@@ -42,7 +45,7 @@ pub(super) struct WriteIntent {
     /// writes on their way.
     counters: BTreeMap<u64, u32>,
     pages: BTreeMap<u64, Page>,
-    pub(super) timed: bool,
+    timed: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -102,8 +105,25 @@ impl WriteIntent {
         taken.collect()
     }
 
+    /// There is something for the daemon: its timer is set, where it is not.
+    pub(super) fn wake_daemon(&mut self, core: &mut Core, below: &Below) {
+        if !std::mem::replace(&mut self.timed, true) {
+            core.at(core.now + self.spec.daemon, below.me, TIMER);
+        }
+    }
+
+    /// The daemon's timer: a round, and the next where there is still something.
+    pub(super) fn daemon(&mut self, core: &mut Core, below: &Below, meta: &mut MetaWrites) {
+        let pages = self.round();
+        self.timed = false;
+        if !self.is_idle() {
+            self.wake_daemon(core, below);
+        }
+        meta.write(core, below, &pages, false);
+    }
+
     /// A round of the daemon: the pages that are to be written.
-    pub(super) fn round(&mut self) -> Vec<u64> {
+    fn round(&mut self) -> Vec<u64> {
         for page in self.pages.values_mut() {
             page.needs_write |= std::mem::take(&mut page.pending);
         }
@@ -127,7 +147,7 @@ impl WriteIntent {
     }
 
     /// Whether the daemon has anything to look at.
-    pub(super) fn is_idle(&self) -> bool {
+    fn is_idle(&self) -> bool {
         self.counters.is_empty() && self.pages.values().all(|page| !page.pending && !page.needs_write)
     }
 }

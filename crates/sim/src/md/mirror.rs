@@ -40,7 +40,6 @@ const RESYNC_STEP: u64 = 1;
 /// Set in the number of a unit whose copies are to be written.
 const UNIT_WRITE: u64 = 1 << 32;
 /// Timers.
-const DAEMON: u64 = 0;
 const RESYNC_AGAIN: u64 = 1;
 
 /// What is known of a member for choosing.
@@ -236,10 +235,7 @@ impl Mirror {
     fn write(&mut self, core: &mut Core, id: BioId, bio: &Bio) {
         if let Some(bitmap) = &mut self.bitmap {
             bitmap.start(bio.offset, bio.len);
-            if !bitmap.timed {
-                bitmap.timed = true;
-                core.at(core.now + bitmap.spec.daemon, self.below.me, DAEMON);
-            }
+            bitmap.wake_daemon(core, &self.below);
         }
         let mut parts = 0;
         let plugs = self.defers && (bio.plugged || self.plugs_each) && core.plug(self.below.me);
@@ -462,20 +458,16 @@ impl Part for Mirror {
 
     fn timer(&mut self, core: &mut Core, token: u64) {
         match token {
-            clean::TIMER => return self.below.call_clean(core),
+            clean::TIMER => self.below.call_clean(core),
             RESYNC_AGAIN => {
                 self.steps = false;
-                return self.resync_goes_on(core);
+                self.resync_goes_on(core);
             }
-            _ => {}
+            _ => {
+                let bitmap = self.bitmap.as_mut().expect("the daemon's timer is set where there is a bitmap");
+                bitmap.daemon(core, &self.below, &mut self.meta);
+            }
         }
-        let bitmap = self.bitmap.as_mut().expect("the daemon's timer is set where there is a bitmap");
-        let pages = bitmap.round();
-        bitmap.timed = !bitmap.is_idle();
-        if bitmap.timed {
-            core.at(core.now + bitmap.spec.daemon, self.below.me, DAEMON);
-        }
-        self.meta.write(core, &self.below, &pages, false);
     }
 
     fn unplug(&mut self, core: &mut Core) {

@@ -62,7 +62,6 @@ const RESUME: u64 = 3;
 const RESYNC_STEP: u64 = 4;
 const KIND_BITS: u32 = 3;
 /// Timers.
-const DAEMON: u64 = 0;
 const RESYNC_AGAIN: u64 = 1;
 
 /// When to read, modify and write (`md/rmw_level`).
@@ -403,20 +402,16 @@ impl Part for Parity {
 
     fn timer(&mut self, core: &mut Core, token: u64) {
         match token {
-            clean::TIMER => return self.below.call_clean(core),
+            clean::TIMER => self.below.call_clean(core),
             RESYNC_AGAIN => {
                 self.steps = false;
-                return self.resync_goes_on(core);
+                self.resync_goes_on(core);
             }
-            _ => {}
+            _ => {
+                let bitmap = self.bitmap.as_mut().expect("the daemon's timer is set where there is a bitmap");
+                bitmap.daemon(core, &self.below, &mut self.meta);
+            }
         }
-        let bitmap = self.bitmap.as_mut().expect("the daemon's timer is set where there is a bitmap");
-        let pages = bitmap.round();
-        bitmap.timed = !bitmap.is_idle();
-        if bitmap.timed {
-            core.at(core.now + bitmap.spec.daemon, self.below.me, DAEMON);
-        }
-        self.meta.write(core, &self.below, &pages, false);
     }
 
     fn unplug(&mut self, core: &mut Core) {

@@ -2,7 +2,7 @@
 //! stripe_add_to_batch_list`).
 
 use super::super::stripes::NONE;
-use super::{BLOCK, DAEMON, LARGEST, Parity, Submission};
+use super::{BLOCK, LARGEST, Parity, Submission};
 use crate::core::{Bio, BioId, Core};
 use crate::disk::Op;
 
@@ -113,10 +113,7 @@ impl Parity {
             {
                 bitmap.start(row * BLOCK, BLOCK);
                 self.stripes.head(stripe).bit_delay = true;
-                if !bitmap.timed {
-                    bitmap.timed = true;
-                    core.at(core.now + bitmap.spec.daemon, self.below.me, DAEMON);
-                }
+                bitmap.wake_daemon(core, &self.below);
             }
             self.stripes.add_write(stripe, member, id, (from - at) as u32, (to - at) as u32);
         }
