@@ -26,6 +26,7 @@ pub const SHIPPED: &[(&str, &str)] = shipped![
     "lab-unpaced",
     "p4-2002",
     "p4-2002-slow",
+    "pentium4-1500",
     "pentium4-2800",
     "server-nvme",
     "skylake-leap421",

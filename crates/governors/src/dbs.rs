@@ -27,6 +27,10 @@ pub(crate) fn transition_delay_us(kernel: KernelVersion, transition_latency_ns: 
     if latency_us == 0 {
         return 1_000;
     }
+    // Bounded since 4.14 (from memory): before, a slow driver's governor looked as seldom as a thousand times its latency said.
+    if kernel < KernelVersion::new(4, 14, 0) {
+        return latency_us.wrapping_mul(1_000);
+    }
     let cap_us = if kernel >= KernelVersion::new(6, 9, 0) { 2_000 } else { 10_000 };
     latency_us.wrapping_mul(1_000).min(cap_us)
 }
@@ -38,7 +42,7 @@ pub(crate) fn min_sampling_rate_us(hz: u32) -> u32 {
 
 /// The sampling period of ondemand and conservative where none is set, in microseconds (their `sampling_rate`).
 ///
-/// Up to 6.8 a thousand times the transition latency, 10 ms at the most; up to 6.11 the same with 2 ms; then one and a half
+/// A thousand times the transition latency; from 4.14 to 6.8 10 ms at the most; up to 6.11 the same with 2 ms; then one and a half
 /// times the latency; never less than two ticks.
 pub fn default_sampling_rate_us(kernel: KernelVersion, hz: u32, transition_latency_ns: u64) -> u32 {
     min_sampling_rate_us(hz).max(transition_delay_us(kernel, transition_latency_ns))
@@ -426,6 +430,8 @@ pub(crate) mod tests {
         let rate = |version: &str, hz, latency_ns| {
             default_sampling_rate_us(KernelVersion::parse(version).unwrap(), hz, latency_ns)
         };
+        assert_eq!(rate("2.6.18", 250, 1_000_000), 1_000_000, "no bound");
+        assert_eq!(rate("6.1", 250, 1_000_000), 10_000);
         assert_eq!(rate("6.1", 250, 10_000), 10_000);
         assert_eq!(rate("6.1", 250, 4_000), 8_000, "two ticks");
         assert_eq!(rate("6.1", 1000, 4_000), 4_000);

@@ -31,6 +31,16 @@ pub enum Scheduler {
     MqDeadline,
 }
 
+/// Which CPU gets the interrupt at a request's end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Interrupts {
+    /// The one that submitted it: a queue for each CPU, or `rq_affinity`.
+    #[default]
+    Submitter,
+    /// Any, at random: a controller of one interrupt that is delivered to whichever CPU the chipset takes.
+    Any,
+}
+
 /// What stands before a disk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueSpec {
@@ -44,6 +54,8 @@ pub struct QueueSpec {
     pub most_segments: u32,
     /// What the interrupt at a request's end costs, before the bios' owners are told.
     pub interrupt: Cost,
+    /// On which CPU.
+    pub interrupts: Interrupts,
     /// The kernel that is meant.
     pub kernel: KernelVersion,
 }
@@ -304,7 +316,10 @@ impl Part for Disk {
             return;
         }
         self.in_flight -= 1;
-        let cpu = self.requests[token as u32].cpu as usize;
+        let cpu = match self.spec.interrupts {
+            Interrupts::Submitter => self.requests[token as u32].cpu as usize,
+            Interrupts::Any => core.rng.below(core.cpus.count()),
+        };
         core.interrupt(cpu, self.spec.interrupt, self.me, token | HANDLED);
         self.dispatch(core);
     }

@@ -2,7 +2,7 @@
 //!
 //! Follows `drivers/md/dm-crypt.c` (6.1, 6.12): a read goes down as it is and is decrypted when it comes back, a write is
 //! encrypted into pages of its own and then goes down. Both are done by kcryptd, a work queue that is bound to no CPU and has
-//! as many items in work as there are CPUs, one item a request; finished writes go to one thread (`dmcrypt_write`) that takes
+//! as many items in work as there are CPUs, one item a request (older kernels: [`WorkQueue`]); finished writes go to one thread (`dmcrypt_write`) that takes
 //! all that are there and submits them by place, under one plug. The options change who does it:
 //!
 //! | option | effect |
@@ -26,6 +26,7 @@ use crate::slab::Slab;
 use domain::stack::{Crypt as Options, CryptKind};
 use domain::trace::Role;
 use domain::units::Bytes;
+use governors::KernelVersion;
 use std::collections::{BTreeMap, VecDeque};
 
 /// What LUKS2's header takes at the beginning of the device: `cryptsetup luksFormat` puts the data there.
@@ -114,6 +115,31 @@ impl CryptCosts {
     }
 }
 
+/// What kcryptd is (`dm-crypt.c: crypt_ctr`, before 2.6.24 `dm_crypt_init`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkQueue {
+    /// A thread on each CPU, which does what was queued on that CPU: until 2.6.23 (`create_workqueue`), and from 2.6.38 to 3.19
+    /// (`alloc_workqueue` without `WQ_UNBOUND`, one item at a time).
+    EachCpu,
+    /// One thread a device: from 2.6.24 to 2.6.37 (`create_singlethread_workqueue`).
+    OneThread,
+    /// As many items as there are CPUs, anywhere: from 4.0 on (`WQ_UNBOUND`, `num_online_cpus`).
+    Unbound,
+}
+
+impl WorkQueue {
+    /// That of a kernel. In which release each change came is taken from memory, that they came in this order from the sources.
+    pub fn of_kernel(kernel: KernelVersion) -> Self {
+        let before = |major, minor, patch| kernel < KernelVersion::new(major, minor, patch);
+        match () {
+            () if before(2, 6, 24) => Self::EachCpu,
+            () if before(2, 6, 38) => Self::OneThread,
+            () if before(4, 0, 0) => Self::EachCpu,
+            () => Self::Unbound,
+        }
+    }
+}
+
 /// An encrypted volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CryptSpec {
@@ -123,9 +149,8 @@ pub struct CryptSpec {
     pub options: Options,
     /// Where requests are split.
     pub limits: Limits,
-    /// How many items may be in work at a time; none: as many as there are CPUs. Until 2.6.38 kcryptd was one thread a device
-    /// (`create_singlethread_workqueue`; from memory).
-    pub most_workers: Option<usize>,
+    /// Who encrypts; with `same_cpu` always a thread on each CPU.
+    pub queue: WorkQueue,
     /// What it costs.
     pub costs: CryptCosts,
 }
@@ -226,16 +251,18 @@ impl Crypt {
         let cpus = core.cpus.count();
         let mut thread = |name: String, allowed| core.cpus.thread(&name, Role::Crypt, allowed);
         let name = &spec.name;
-        let workers = if spec.options.same_cpu {
-            Workers::Bound(
-                (0..cpus).map(|cpu| thread(format!("kworker/{cpu}:1+kcryptd/{name}"), 1 << cpu)).collect(),
-            )
-        } else {
-            let workers = spec.most_workers.map_or(cpus, |most| most.min(cpus));
+        let mut anywhere = |workers: usize| {
             let threads: Vec<_> =
                 (0..workers).map(|n| thread(format!("kworker/u{cpus}:{n}+kcryptd/{name}"), 0)).collect();
             let idle = (0..threads.len()).rev().collect();
             Workers::Unbound { threads, idle, waiting: VecDeque::new() }
+        };
+        let workers = match spec.queue {
+            WorkQueue::Unbound if !spec.options.same_cpu => anywhere(cpus),
+            WorkQueue::OneThread if !spec.options.same_cpu => anywhere(1),
+            _ => Workers::Bound(
+                (0..cpus).map(|cpu| thread(format!("kworker/{cpu}:1+kcryptd/{name}"), 1 << cpu)).collect(),
+            ),
         };
         let writer = thread(format!("dmcrypt_write/{name}"), 0);
         Self {

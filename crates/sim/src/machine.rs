@@ -9,6 +9,7 @@ mod inventory;
 
 pub use cost::{COSTS, CostName, Costs, STALLS};
 
+use crate::block::Interrupts;
 use crate::cpu::IdleState;
 use crate::disk::SpecError;
 use domain::time::Nanos;
@@ -111,6 +112,8 @@ pub struct CpuSpec {
     pub frequency_invariant: bool,
     /// What a clock cycle executes, in the unit in which costs are given; 1 where these are cycles.
     pub work_per_cycle: f64,
+    /// Who handles disks' interrupts.
+    pub interrupts: Interrupts,
     /// Shallowest first.
     pub idle: Vec<IdleState>,
 }

@@ -4,7 +4,7 @@
 use domain::rng::Seed;
 use domain::trace::Role;
 use governors::KernelVersion;
-use sim::block::{Disk, QueueSpec, Scheduler};
+use sim::block::{Disk, Interrupts, QueueSpec, Scheduler};
 use sim::core::{Core, DeviceStats, Part, PartId};
 use sim::cpu::{Cost, Cpus, CpusSpec, PolicySpec, PowerModel, PowerState, ThreadId};
 use sim::disk::{Bank, DiskSpec, Op};
@@ -49,8 +49,24 @@ fn of_policies(policies: Vec<PolicySpec>) -> Cpus {
     })
 }
 
-/// A machine of so many CPUs at 1 GHz with one disk, and jobs that read or write 4 KiB at random.
+fn queue(scheduler: Scheduler) -> QueueSpec {
+    QueueSpec {
+        scheduler,
+        tags: 32,
+        most_bytes: 1 << 20,
+        most_segments: 168,
+        interrupt: Cost::NONE,
+        interrupts: Interrupts::Submitter,
+        kernel: KernelVersion::new(6, 1, 0),
+    }
+}
+
 fn run(model: &str, cpus: usize, scheduler: Scheduler, jobs: &[(JobSpec, Op)], seed: u64) -> (World, Given) {
+    run_with(model, cpus, queue(scheduler), jobs, seed)
+}
+
+/// A machine of so many CPUs at 1 GHz with one disk, and jobs that read or write 4 KiB at random.
+fn run_with(model: &str, cpus: usize, queue: QueueSpec, jobs: &[(JobSpec, Op)], seed: u64) -> (World, Given) {
     let spec = disk(model);
     let mut bank = Bank::new(Seed(seed));
     bank.add_disk(&spec, None);
@@ -58,14 +74,6 @@ fn run(model: &str, cpus: usize, scheduler: Scheduler, jobs: &[(JobSpec, Op)], s
     let core = Core::new(cpus, bank, Seed(seed));
     let mut world = World::new(core);
     world.core.devices.push(DeviceStats::new("sda"));
-    let queue = QueueSpec {
-        scheduler,
-        tags: 32,
-        most_bytes: 1 << 20,
-        most_segments: 168,
-        interrupt: Cost::NONE,
-        kernel: KernelVersion::new(6, 1, 0),
-    };
     let front = world.next_part();
     world.add(Box::new(Disk::new(front, 0, 0, spec.capacity, queue)));
     world.attach(0, front);
@@ -98,6 +106,19 @@ fn every_request_is_done_once_and_the_disk_counts_what_the_job_counts() {
         assert_eq!((sda.reads.bytes, sda.writes.bytes), (given.read_bytes, given.write_bytes));
         assert_eq!(given.latencies.count(), given.reads + given.writes);
     }
+}
+
+#[test]
+fn interrupts_come_to_the_submitter_or_to_any_cpu() {
+    let shares = |interrupts| {
+        let queue = QueueSpec { interrupt: Cost::cycles(10_000), interrupts, ..queue(Scheduler::None) };
+        let (world, given) = run_with("nvme", 4, queue, &[(job(), Op::Read)], 5);
+        let times: Vec<u64> = (0..4).map(|cpu| world.core.cpus.interrupt_time(cpu) / 10_000).collect();
+        assert_eq!(times.iter().sum::<u64>(), given.reads);
+        times.into_iter().map(move |handled| handled as f64 / given.reads as f64).collect::<Vec<_>>()
+    };
+    assert_eq!(shares(Interrupts::Submitter).into_iter().filter(|share| *share > 0.0).count(), 1);
+    assert!(shares(Interrupts::Any).into_iter().all(|share| (share - 0.25).abs() < 0.02));
 }
 
 #[test]

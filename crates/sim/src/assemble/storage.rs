@@ -4,7 +4,7 @@ use super::{BlockSettings, Caching, Order, files};
 use crate::block::{Disk, QueueSpec};
 use crate::cache::File;
 use crate::core::{DeviceStats, PartId};
-use crate::crypt::{self, AesInstructions, CryptCosts, CryptSpec, Limits};
+use crate::crypt::{self, AesInstructions, CryptCosts, CryptSpec, Limits, WorkQueue};
 use crate::disk::spec::MediumSpec;
 use crate::machine::DiskEntry;
 use crate::md::{
@@ -216,6 +216,7 @@ impl Builder<'_> {
             most_bytes: self.settings.most_bytes.unwrap_or(entry.most_bytes.get()),
             most_segments: entry.most_segments,
             interrupt: self.order.machine.costs.once("interrupt"),
+            interrupts: self.order.machine.cpu.interrupts,
             kernel: self.order.machine.kernel,
         };
         self.world.add(Box::new(Disk::new(me, number, device, spec.capacity, queue)));
@@ -280,7 +281,7 @@ impl Builder<'_> {
             name: name.clone(),
             options: options.clone(),
             limits: Limits::of_kernel(machine.kernel.major, machine.kernel.minor),
-            most_workers: (machine.kernel < KernelVersion::new(2, 6, 38)).then_some(1),
+            queue: WorkQueue::of_kernel(machine.kernel),
             costs: crypt,
         };
         let size = below.size - spec.data_offset().get().min(below.size);

@@ -22,7 +22,7 @@ fn bed(cpus: usize, options: Options, limits: Limits) -> (Bed, PartId, Log) {
     let mut bed = Bed::new(cpus, 1_000);
     let (device, log) = bed.device(SIZE, 100_000, 5_000_000);
     let costs = CryptCosts::of_cipher(&options.cipher, options.key_size, AesInstructions::Absent);
-    let spec = CryptSpec { name: "dm-0".to_owned(), options, limits, most_workers: None, costs };
+    let spec = CryptSpec { name: "dm-0".to_owned(), options, limits, queue: WorkQueue::Unbound, costs };
     bed.world.core.devices.push(DeviceStats::new("dm-0"));
     let me = bed.world.next_part();
     let crypt = Crypt::new(&mut bed.world.core, me, device, 0, Bytes::new(SIZE), spec);
@@ -188,4 +188,12 @@ fn ciphers_differ_in_cost() {
     assert!(
         kib("serpent-xts-plain64", 512, AesInstructions::Absent) < kib(xts, 256, AesInstructions::Absent)
     );
+}
+
+#[test]
+fn kcryptd_is_what_the_kernel_had() {
+    let of = |version| WorkQueue::of_kernel(KernelVersion::parse(version).unwrap());
+    assert_eq!(["2.6.18", "2.6.23", "3.2", "3.19.8"].map(of), [WorkQueue::EachCpu; 4]);
+    assert_eq!(["2.6.24", "2.6.37"].map(of), [WorkQueue::OneThread; 2]);
+    assert_eq!(["4.0", "6.1", "6.12.117"].map(of), [WorkQueue::Unbound; 3]);
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::block::{QueueSpec, Scheduler};
+use crate::block::{Interrupts, QueueSpec, Scheduler};
 use crate::cache::{File, FileSpec};
 use crate::core::{DeviceStats, Part};
 use crate::crypt::{AesInstructions, Crypt, CryptCosts, CryptSpec, Limits};
@@ -371,6 +371,7 @@ fn stack(scripts: Vec<Vec<Step>>, depth: usize, model: &str) -> (Bed, PartId) {
         most_bytes: 1280 << 10,
         most_segments: 168,
         interrupt: Cost::cycles(3_000),
+        interrupts: Interrupts::Submitter,
         kernel: governors::KernelVersion::new(6, 12, 0),
     };
     let below = bed.disk(&disk, queue);
@@ -389,7 +390,7 @@ fn stack(scripts: Vec<Vec<Step>>, depth: usize, model: &str) -> (Bed, PartId) {
         name: "dm-0".to_owned(),
         options,
         limits: Limits::of_kernel(6, 12),
-        most_workers: None,
+        queue: crate::crypt::WorkQueue::Unbound,
         costs,
     };
     bed.world.core.devices.push(DeviceStats::new("dm-0"));

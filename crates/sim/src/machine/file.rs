@@ -2,7 +2,7 @@
 
 use super::cost::{COSTS, STALLS};
 use super::{Costs, CpuSpec, DiskEntry, Driver, Figure, LinkEntry, MachineSpec, Origin, PState};
-use crate::block::Scheduler;
+use crate::block::{Interrupts, Scheduler};
 use crate::cpu::IdleState;
 use crate::disk::SpecError;
 use crate::disk::spec::located;
@@ -53,6 +53,7 @@ struct CpuTable {
     frequency_invariant: Option<bool>,
     #[serde(default)]
     work_per_cycle: Option<Spanned<f64>>,
+    interrupts: Option<Spanned<String>>,
     #[serde(default)]
     idle: Vec<IdleTable>,
 }
@@ -215,6 +216,14 @@ fn cpu(wrong: &Wrong<'_>, table: CpuTable) -> Result<CpuSpec, SpecError> {
         ok if (1e-6..=100.0).contains(&ok) => Ok(ok),
         odd => Err(wrong.at(work.span(), format!("{odd} is not from 0.000001 to 100 a cycle"))),
     })?;
+    let interrupts = match table.interrupts.as_ref().map(|name| name.get_ref().as_str()) {
+        None | Some("submitter") => Interrupts::Submitter,
+        Some("any") => Interrupts::Any,
+        Some(odd) => {
+            let span = table.interrupts.as_ref().map_or(0..0, Spanned::span);
+            return Err(wrong.at(span, format!("interrupts are for `submitter` or `any`, not `{odd}`")));
+        }
+    };
     let idle = table.idle.into_iter().map(|state| IdleState {
         name: state.name,
         exit_latency_ns: state.exit_latency.0.get(),
@@ -234,6 +243,7 @@ fn cpu(wrong: &Wrong<'_>, table: CpuTable) -> Result<CpuSpec, SpecError> {
         transition: Nanos::new(table.transition.0.get()),
         frequency_invariant: table.frequency_invariant.unwrap_or(true),
         work_per_cycle: work,
+        interrupts,
         idle: idle.collect(),
     })
 }

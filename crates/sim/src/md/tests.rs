@@ -1,7 +1,7 @@
 //! What arrays do to their members: counts that have to be exact.
 
 use super::*;
-use crate::block::{QueueSpec, Scheduler};
+use crate::block::{Interrupts, QueueSpec, Scheduler};
 use crate::core::PartId;
 use crate::cpu::Cost;
 use crate::disk::{DiskSpec, Op};
@@ -299,6 +299,7 @@ fn reads_of_one_mebibyte(step: Step, kernel: KernelVersion) -> Vec<(u64, u64)> {
             most_bytes: MIB,
             most_segments: 168,
             interrupt: Cost::NONE,
+            interrupts: Interrupts::Submitter,
             kernel,
         };
         let part = bed.disk(&model, queue);

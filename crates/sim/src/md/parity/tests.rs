@@ -2,7 +2,7 @@
 
 use super::super::resync::Content;
 use super::*;
-use crate::block::{Disk, QueueSpec, Scheduler};
+use crate::block::{Disk, Interrupts, QueueSpec, Scheduler};
 use crate::core::DeviceStats;
 use crate::cpu::Cost;
 use crate::disk::DiskSpec;
@@ -168,6 +168,7 @@ fn requests(scripts: Vec<Vec<Step>>) -> Vec<[(u64, u64); 2]> {
             most_bytes: MIB,
             most_segments: 168,
             interrupt: Cost::cycles(2000),
+            interrupts: Interrupts::Submitter,
             kernel: governors::KernelVersion::new(6, 12, 0),
         };
         bed.world.add(Box::new(Disk::new(me, disk, disk + 1, model.capacity, queue)));
