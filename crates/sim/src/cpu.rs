@@ -330,6 +330,11 @@ impl Cpus {
         self.threads[thread.0 as usize].waits_for_disk = waits;
     }
 
+    /// A thread that has not run yet is as if it had run on that CPU last.
+    pub fn leave_on(&mut self, thread: ThreadId, cpu: usize) {
+        self.threads[thread.0 as usize].cpu = cpu;
+    }
+
     /// Where a thread runs or last ran.
     pub fn cpu_of(&self, thread: ThreadId) -> usize {
         self.threads[thread.0 as usize].cpu

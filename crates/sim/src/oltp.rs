@@ -4,8 +4,9 @@
 //! A client sends a statement, waits for its answer, and sends the next; after the last it pauses, and begins the next
 //! transaction. Without a network, clients are threads of the same machine, and cost it what a statement costs its client.
 //! With one they are elsewhere, whose CPUs are always quick enough: a message takes its turn on the link of its direction, then
-//! the delay; at the server its interrupt is handled by a CPU that the connection has for ever, as a network card's queues
-//! hash, and wakes the server's thread from there.
+//! the delay; at the server its interrupt is handled by the CPU on which the connection's thread last ran, and wakes it from
+//! there: so a card steers that learns from what is sent where (Intel's Flow Director, `drivers/net/ethernet/intel/ixgbe`, by default;
+//! "accelerated RFS" in `Documentation/networking/scaling.rst`). With queues by a hash alone two CPUs have to wake up for a message.
 //!
 //! A statement is cycles, and a stall that no frequency shortens, which stands for its misses to memory. Both vary from
 //! statement to statement, evenly by half each way. What a statement is of a whole transaction is assumed: see [`statements`].
@@ -247,9 +248,15 @@ impl Oltp {
         assert!(!spec.statements.is_empty(), "a transaction of nothing");
         let commits = spec.statements.iter().any(|statement| statement.commits);
         assert!(!commits || spec.log.is_some(), "a commit without a log");
+        let cpus = core.cpus.count();
         let clients: Vec<Client> = (0..spec.clients)
             .map(|number| Client {
-                server: core.cpus.thread(&format!("server/{number}"), Role::Workload, 0),
+                server: {
+                    let server = core.cpus.thread(&format!("server/{number}"), Role::Workload, 0);
+                    // A thread is made while the others sleep, and gets the CPU that has done least.
+                    core.cpus.leave_on(server, number as usize % cpus);
+                    server
+                },
                 own: spec
                     .network
                     .is_none()
@@ -564,9 +571,8 @@ impl Part for Oltp {
         let client = (token / KINDS) as usize;
         match token % KINDS {
             BEGIN => self.begin(core, client),
-            // The queue that the network card puts the connection's messages into has one CPU.
             ARRIVED => {
-                let cpu = client % core.cpus.count();
+                let cpu = core.cpus.cpu_of(self.clients[client].server);
                 core.interrupt(cpu, self.spec.packet, self.me, Self::token(client, RECEIVED));
             }
             ANSWERED => self.answered(core, client),
