@@ -3,7 +3,8 @@
 //! A figure of ours is a cell's median with its order-statistic interval ([`crate::stats::median_interval`]); a relation
 //! is the ratio of two cells with its interval, by the estimator of every other comparison ([`crate::compare`]). It
 //! agrees where the whole interval lies where the row says, and does not where none of it does; between the two, and
-//! without an interval, it is undecided. This is the reading of a confidence interval as a pair of one-sided tests
+//! without an interval, it is undecided. A model has no noise but its seeds': where a simulation has too few trials for an
+//! interval, the range of those it has takes its place. This is the reading of a confidence interval as a pair of one-sided tests
 //! (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987), here at half of 1 - confidence each.
 //!
 //! Each row is judged by itself: of many, one in twenty may miss by chance at 0.95.
@@ -15,6 +16,7 @@ use domain::plan::{Cell, CellId, Plan};
 use domain::published::{Figure, Published, Subject};
 use domain::rng::Seed;
 use domain::study::Study;
+use domain::trial::Provenance;
 use domain::units::Unit;
 use std::collections::BTreeMap;
 
@@ -52,6 +54,8 @@ pub struct Ours {
     pub figure: Estimate,
     /// Valid trials of the cell, and of the one that it is divided by.
     pub trials: (usize, Option<usize>),
+    /// What agreement is judged by, from where to where: the interval, or a simulation's range.
+    pub extent: Option<(f64, f64)>,
 }
 
 /// A figure with its interval.
@@ -66,7 +70,7 @@ pub struct Estimate {
 /// Whether ours and what was published agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Agreement {
-    /// The whole interval of ours lies where the row says.
+    /// All that ours is judged by ([`Ours::extent`]) lies where the row says.
     Yes,
     /// None of it does.
     No,
@@ -105,7 +109,7 @@ fn beside_one(
     cells: &BTreeMap<CellId, CellSummary>,
 ) -> Beside {
     let ours = match subject.over {
-        None => cells.get(&subject.cell.id).and_then(median_of),
+        None => cells.get(&subject.cell.id).and_then(|cell| median_of(data, cell)),
         Some(over) => {
             cells.get(&over.id).zip(cells.get(&subject.cell.id)).and_then(|(a, b)| ratio_of(data, row, a, b))
         }
@@ -141,9 +145,18 @@ fn unmeasured_one(study: &Study, row: &Published, subject: Subject<'_>) -> Besid
     }
 }
 
-fn median_of(cell: &CellSummary) -> Option<Ours> {
+fn median_of(data: &RunData, cell: &CellSummary) -> Option<Ours> {
     let figure = Estimate { value: cell.median?, interval: cell.interval };
-    Some(Ours { figure, trials: (cell.points.len(), None) })
+    Some(Ours {
+        figure,
+        trials: (cell.points.len(), None),
+        extent: extent(data, figure.interval, cell.range),
+    })
+}
+
+fn extent(data: &RunData, interval: Option<Interval>, range: Option<(f64, f64)>) -> Option<(f64, f64)> {
+    let of_seeds = || range.filter(|_| data.run.provenance == Provenance::Simulation);
+    interval.map(|interval| (interval.low, interval.high)).or_else(of_seeds)
 }
 
 fn ratio_of(data: &RunData, row: &Published, a: &CellSummary, b: &CellSummary) -> Option<Ours> {
@@ -161,7 +174,12 @@ fn ratio_of(data: &RunData, row: &Published, a: &CellSummary, b: &CellSummary) -
     // Over a cell whose median is zero there is no ratio.
     let value = Some(compared.ratio).filter(|ratio| ratio.is_finite())?;
     let figure = Estimate { value, interval: compared.interval };
-    Some(Ours { figure, trials: (b.points.len(), Some(a.points.len())) })
+    let range = a.range.zip(b.range).map(|(a, b)| (b.0 / a.1, b.1 / a.0));
+    Some(Ours {
+        figure,
+        trials: (b.points.len(), Some(a.points.len())),
+        extent: extent(data, figure.interval, range),
+    })
 }
 
 fn divided(figure: Estimate, by: f64) -> Estimate {
@@ -171,10 +189,10 @@ fn divided(figure: Estimate, by: f64) -> Estimate {
 
 fn agreement(published: Figure, ours: Option<Ours>) -> Agreement {
     let (low, high) = published.accepted();
-    match ours.map(|ours| ours.figure.interval) {
+    match ours.map(|ours| ours.extent) {
         None => Agreement::NotMeasured,
-        Some(Some(i)) if low <= i.low && i.high <= high => Agreement::Yes,
-        Some(Some(i)) if i.high < low || high < i.low => Agreement::No,
+        Some(Some((least, most))) if low <= least && most <= high => Agreement::Yes,
+        Some(Some((least, most))) if most < low || high < least => Agreement::No,
         Some(_) => Agreement::Undecided,
     }
 }
@@ -281,6 +299,25 @@ mod tests {
         assert_eq!((none.agrees, none.ours, none.ratio), (Agreement::NotMeasured, None, None));
         let unreported = one(row("performance", "joules", Figure::within(5.0, 0.1)), 9);
         assert_eq!(unreported.agrees, Agreement::NotMeasured);
+    }
+
+    #[test]
+    fn a_model_with_too_few_trials_for_an_interval_is_judged_by_all_of_them() {
+        // Three seeds lie between 48 and 52 MB/s and are told to be no interval.
+        let of_model = |figure, level, over: bool| {
+            let row = row(level, "throughput", figure);
+            let over = over.then(|| selection(&[("governor", "performance")]));
+            let mut data = measured(governors(vec![Published { over, ..row }]), 3);
+            data.run.provenance = Provenance::Simulation;
+            beside(&data).remove(0)
+        };
+        let within = of_model(Figure::within(50e6, 0.1), "performance", false);
+        assert_eq!((within.agrees, within.ours.unwrap().figure.interval), (Agreement::Yes, None));
+        assert_eq!(of_model(Figure::AtLeast(60e6), "performance", false).agrees, Agreement::No);
+        let one_is_there = of_model(Figure::within(50e6, 0.001), "performance", false);
+        assert_eq!(one_is_there.agrees, Agreement::Undecided);
+        assert_eq!(of_model(Figure::within(0.2, 0.2), "ondemand", true).agrees, Agreement::Yes);
+        assert_eq!(of_model(Figure::AtLeast(1.0), "ondemand", true).agrees, Agreement::No);
     }
 
     #[test]

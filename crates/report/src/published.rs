@@ -103,7 +103,7 @@ pub(crate) const fn provenance(report: &Report) -> &'static str {
 
 /// How the table is to be read.
 pub(crate) const LEGEND: &str = "In brackets beside a published value: from where to where ours agrees with it. \
-     Ours agrees where its whole interval lies there.";
+     Ours agrees where its whole interval lies there; a simulation with too few trials for one, where all of them do.";
 
 /// How many agree, in one sentence.
 pub(crate) fn sentence(report: &Report) -> String {
