@@ -4,6 +4,7 @@
 use domain::stack::{
     Bitmap, Crypt, CryptKind, Features, Filesystem, FilesystemKind, Journal, Lvm, Md, Resync,
 };
+use domain::time::Nanos;
 
 /// A program and its arguments.
 pub type Argv = Vec<String>;
@@ -12,6 +13,26 @@ pub type Argv = Vec<String>;
 /// probes for one.
 pub(super) fn wipe(devices: &[String]) -> Argv {
     argv(["wipefs", "--all", "--quiet"], devices.iter().cloned())
+}
+
+/// What is written to an array's files in `/sys/block/DEVICE/md` once it is made: file and value.
+pub(super) fn array_files(md: &Md) -> Vec<(&'static str, String)> {
+    let count = |count: Option<u32>| count.map(|count| count.to_string());
+    // In seconds, to the millisecond (`md.c`: `safe_delay_store`).
+    let seconds = |time: Nanos| format!("{:.3}", time.secs());
+    let all = [
+        ("stripe_cache_size", count(md.stripe_cache_size)),
+        ("group_thread_cnt", count(md.group_thread_cnt)),
+        ("safe_mode_delay", md.safe_mode_delay.map(seconds)),
+    ];
+    all.into_iter().filter_map(|(file, value)| Some((file, value?))).collect()
+}
+
+/// As a command, the path of a file of an array that is called so in `/sys/block`, and what is written to it.
+pub(super) fn written(device: &str, file: &str, value: &str) -> (String, Argv) {
+    let path = format!("/sys/block/{device}/md/{file}");
+    let command = argv(["sh", "-c"], [format!("echo {value} > {path}")]);
+    (path, command)
 }
 
 /// `node` is the array's, `members` those of its devices that are there.

@@ -20,7 +20,6 @@ use crate::ledger::{Built, Ledger, RestoreReport};
 use crate::settings::Error as SettingError;
 use crate::{LocalMachine, Machine};
 use domain::stack::{Filesystem, FilesystemKind, Journal, Layer, Md, Part, Resync, Stack};
-use domain::time::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -409,20 +408,12 @@ impl Builder {
         let node = format!("/dev/md{number}");
         self.run("make the array", &commands::array(md, &node, &uuid, &paths(below)))?;
         let device = Device::at(&node)?;
-        let count = |count: Option<u32>| count.map(|count| count.to_string());
-        // In seconds, to the millisecond (`md.c`: `safe_delay_store`).
-        let seconds = |time: Nanos| format!("{:.3}", time.secs());
-        for (file, value) in [
-            ("stripe_cache_size", count(md.stripe_cache_size)),
-            ("group_thread_cnt", count(md.group_thread_cnt)),
-            ("safe_mode_delay", md.safe_mode_delay.map(seconds)),
-        ] {
-            let Some(value) = value else { continue };
+        for (file, value) in commands::array_files(md) {
             // It goes with the array, which is ours: there is nothing to put back.
-            let path = format!("/sys/block/{}/md/{file}", device.name);
+            let (path, command) = commands::written(&device.name, file, &value);
             let written = LocalMachine.write(Path::new(&path), value.as_bytes());
             written.map_err(|source| Error::File { what: "write", path: path.clone(), source })?;
-            self.ran.push(["sh", "-c", &format!("echo {value} > {path}")].map(str::to_owned).to_vec());
+            self.ran.push(command);
         }
         if md.level.is_redundant() && md.resync == Resync::Wait {
             wait_for_resync(&device, interrupt)?;

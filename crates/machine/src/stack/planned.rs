@@ -37,6 +37,8 @@ fn layer_commands(
             let node = format!("/dev/md/{}", layer.name);
             all.push(commands::wipe(below));
             all.push(commands::array(md, &node, UUID, below));
+            let files = commands::array_files(md).into_iter();
+            all.extend(files.map(|(file, value)| commands::written("mdN", file, &value).1));
             vec![node]
         }
         Part::Crypt(crypt) => {
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_degraded_array_with_a_spare_names_what_is_missing() {
+    fn a_degraded_array_with_a_spare_names_what_is_missing_and_what_is_written() {
         check(
             &[
                 ("disks", &[("kind", "devices"), ("count", "5"), ("lab", "disk"), ("loop", "64MiB")]),
@@ -148,12 +150,16 @@ mod tests {
                         ("spares", "1"),
                         ("missing", "1"),
                         ("layout", "left-symmetric"),
+                        ("stripe_cache_size", "512"),
+                        ("safe_mode_delay", "600ms"),
                     ],
                 ),
             ],
             &expect![[r#"
                 wipefs --all --quiet /dev/lab-disk0 /dev/lab-disk1 /dev/lab-disk2 /dev/lab-disk3 /dev/lab-disk4
                 mdadm --create /dev/md/array --run --quiet --metadata=1.2 --homehost=any --name=flyball --uuid=f17ba110 --level=5 --layout=left-symmetric --chunk=128K --bitmap=none --raid-devices=4 --spare-devices=1 /dev/lab-disk0 /dev/lab-disk1 /dev/lab-disk2 missing /dev/lab-disk4
+                sh -c echo 512 > /sys/block/mdN/md/stripe_cache_size
+                sh -c echo 0.600 > /sys/block/mdN/md/safe_mode_delay
             "#]],
         );
     }
