@@ -287,6 +287,24 @@ impl Core {
         }
     }
 
+    /// The thread of this context waits inside the call that it has made, until [`Core::let_on`]; a timer's or an interrupt's
+    /// handler cannot. Who is held up, if anybody.
+    pub fn hold_up(&mut self) -> Option<ThreadId> {
+        let thread = self.plugger()?;
+        self.cpus.hold_up(thread);
+        Some(thread)
+    }
+
+    /// What a thread waited for since [`Core::hold_up`] has come.
+    pub fn let_on(&mut self, thread: ThreadId) {
+        self.cpus.let_on(self.now, &mut self.queue, thread, self.context);
+    }
+
+    /// A call of [`Part::worked`] in the context of a thread that is held up, and goes on within its call of the kernel.
+    pub fn go_on(&mut self, thread: ThreadId, part: PartId, token: u64) {
+        self.calls.push_back((Some(thread), Call::Worked(part, token)));
+    }
+
     /// Interrupts a CPU; when it has executed the handler, [`Part::worked`].
     pub fn interrupt(&mut self, cpu: usize, cost: Cost, part: PartId, token: u64) {
         let thread = self.cpus.interrupt_of(cpu);

@@ -125,7 +125,15 @@ struct Thread {
     attached: bool,
     waits_for_disk: bool,
     holds_plug: bool,
+    /// For so many things it waits inside a call of the kernel, whatever else it has to do.
+    held_up: u32,
     interrupt: bool,
+}
+
+impl Thread {
+    fn can_run(&self) -> bool {
+        !self.work.is_empty() && self.held_up == 0
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -320,6 +328,7 @@ impl Cpus {
             attached: false,
             waits_for_disk: false,
             holds_plug: false,
+            held_up: 0,
             interrupt: false,
         });
         ThreadId((self.threads.len() - 1) as u32)
@@ -365,11 +374,32 @@ impl Cpus {
     pub(crate) fn holds_plug(&self, thread: ThreadId) -> bool {
         let thread = &self.threads[thread.0 as usize];
         // The kernel flushes a plug when its thread blocks.
-        thread.holds_plug && !thread.work.is_empty()
+        thread.holds_plug && thread.can_run()
     }
 
     pub(crate) fn has_nothing_to_do(&self, thread: ThreadId) -> bool {
-        self.threads[thread.0 as usize].work.is_empty()
+        let thread = &self.threads[thread.0 as usize];
+        thread.work.is_empty() && thread.held_up == 0
+    }
+
+    /// A thread waits inside a call of the kernel: after the piece of work that it executes it sleeps, whatever it has to do.
+    pub(crate) fn hold_up(&mut self, thread: ThreadId) {
+        self.threads[thread.0 as usize].held_up += 1;
+    }
+
+    /// One of the things that it waits for has come.
+    pub(crate) fn let_on(
+        &mut self,
+        now: Time,
+        queue: &mut Queue<Event>,
+        thread: ThreadId,
+        waker: Option<ThreadId>,
+    ) {
+        let entry = &mut self.threads[thread.0 as usize];
+        entry.held_up -= 1;
+        if entry.can_run() && entry.state == State::Sleeping {
+            self.wake(now, queue, thread, waker);
+        }
     }
 
     /// What a CPU has done, and the state it is in, brought up to now.
@@ -424,7 +454,7 @@ impl Cpus {
     ) {
         let entry = &mut self.threads[thread.0 as usize];
         entry.work.push_back(Work { cost, part, token });
-        if entry.state == State::Sleeping {
+        if entry.can_run() && entry.state == State::Sleeping {
             self.wake(now, queue, thread, waker);
         }
     }
@@ -442,7 +472,7 @@ impl Cpus {
         let at = entry.first.min(entry.work.len());
         entry.work.insert(at, Work { cost, part, token });
         entry.first = at + 1;
-        if entry.state == State::Sleeping {
+        if entry.can_run() && entry.state == State::Sleeping {
             self.wake(now, queue, thread, Some(thread));
         }
     }
@@ -639,11 +669,11 @@ impl Cpus {
         let Some(thread) = self.cpus[cpu].running else { return };
         let entry = &self.threads[thread.0 as usize];
         let waiting_interrupt = self.cpus[cpu].ready.contains(&self.cpus[cpu].interrupt);
-        if !entry.work.is_empty() && (entry.interrupt || !waiting_interrupt) {
+        if entry.can_run() && (entry.interrupt || !waiting_interrupt) {
             self.begin(now, queue, cpu);
             return;
         }
-        if !entry.work.is_empty() {
+        if entry.can_run() {
             self.put_back(now, cpu);
             self.dispatch(now, queue, cpu);
             return;

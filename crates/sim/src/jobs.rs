@@ -186,12 +186,6 @@ impl Jobs {
         let me = self.me;
         let job = &mut self.jobs[index];
         let token = |kind| index as u64 * KINDS + kind;
-        if !job.seen.is_empty() {
-            job.waits = Waits::No;
-            let cost = job.complete_cost();
-            core.run(job.thread, cost, me, token(REAPED));
-            return;
-        }
         if !job.over && job.spec.until.is_some_and(|until| core.now >= until) {
             job.over = true;
             job.next = None;
@@ -205,6 +199,14 @@ impl Jobs {
         }
         let blocked = job.in_flight >= job.spec.depth
             || (job.in_flight > 0 && job.next.is_some_and(|next| next.op == Op::Flush));
+        let due = job.next.map_or(job.due, |next| job.due.max(next.not_before));
+        // What is done is looked at when nothing can be asked (fio's `do_io`: `queue_full`, `wait_for_completions`).
+        if !job.seen.is_empty() && (job.next.is_none() || blocked || core.now < due) {
+            job.waits = Waits::No;
+            let cost = job.complete_cost();
+            core.run(job.thread, cost, me, token(REAPED));
+            return;
+        }
         if job.next.is_none() || blocked {
             if job.in_flight == 0 {
                 self.end(core, index);
@@ -214,7 +216,6 @@ impl Jobs {
             core.cpus.waits_for_disk(job.thread, job.spec.sleeps_on_disk);
             return;
         }
-        let due = job.next.map_or(job.due, |next| job.due.max(next.not_before));
         if core.now < due {
             job.waits = Waits::ForTime;
             core.cpus.waits_for_disk(job.thread, false);

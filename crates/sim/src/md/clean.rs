@@ -10,6 +10,7 @@
 
 use super::array::{Below, Kind, Tag};
 use crate::core::{Bio, BioId, Core};
+use crate::cpu::ThreadId;
 use crate::disk::Op;
 use crate::queue::Time;
 use std::collections::VecDeque;
@@ -22,6 +23,9 @@ pub(super) const TIMER: u64 = 2;
 const PLACE: u64 = 4096;
 const LEN: u64 = 4096;
 
+/// A write that waits, and the thread that waits with it.
+pub(super) type Waiter = (BioId, Option<ThreadId>);
+
 /// What an array's superblock says, and who waits for it.
 #[derive(Clone, Debug)]
 pub(super) struct CleanMark {
@@ -30,8 +34,8 @@ pub(super) struct CleanMark {
     is_clean: bool,
     /// Writes to the array on their way.
     writes: u32,
-    /// Of those, who wait for the mark to be gone.
-    held: VecDeque<BioId>,
+    /// Of those, who wait for the mark to be gone, each with its submitter.
+    held: VecDeque<Waiter>,
     /// Requests to members that are not done, and whether the mark has changed since they began.
     pending: u32,
     is_stale: bool,
@@ -54,14 +58,10 @@ impl CleanMark {
         }
     }
 
-    /// A write to the array begins; whether it may go on (`md_write_start`). Where not, it comes from [`Below::superblock_is_written`] later.
-    fn begin(&mut self, id: BioId) -> bool {
+    /// A write to the array begins; whether it may go on.
+    fn begin(&mut self) -> bool {
         self.writes += 1;
-        let goes = !self.is_clean && self.held.is_empty();
-        if !goes {
-            self.held.push_back(id);
-        }
-        goes
+        !self.is_clean && self.held.is_empty()
     }
 
     /// One has ended; when the timer is to be set, where it is not (`md_write_end`).
@@ -74,12 +74,16 @@ impl CleanMark {
 }
 
 impl Below {
-    /// A write has come to the array; whether it may go on.
+    /// A write has come to the array; whether it may go on (`md_write_start`). Where not, its submitter waits, and both come from
+    /// [`Below::superblock_is_written`] later.
     pub(super) fn may_write(&mut self, core: &mut Core, id: BioId) -> bool {
         if self.mark.delay.is_none() {
             return true;
         }
-        let goes = self.mark.begin(id);
+        let goes = self.mark.begin();
+        if !goes {
+            self.mark.held.push_back((id, core.hold_up()));
+        }
         if std::mem::take(&mut self.mark.is_clean) {
             self.write_superblock(core);
         }
@@ -120,8 +124,8 @@ impl Below {
         }
     }
 
-    /// A request of these is done: the writes that may go on now.
-    pub(super) fn superblock_is_written(&mut self, core: &mut Core, tag: Tag) -> VecDeque<BioId> {
+    /// A request of these is done: the writes that may go on now, whose submitters are to be let on.
+    pub(super) fn superblock_is_written(&mut self, core: &mut Core, tag: Tag) -> VecDeque<Waiter> {
         if tag.kind == Kind::SuperFlush {
             let bio = self.request(Op::Write, Tag { kind: Kind::SuperWrite, ..tag }, 0, LEN);
             core.submit(Bio { fua: true, offset: PLACE, ..bio });

@@ -429,9 +429,12 @@ impl Part for Mirror {
                 }
             }
             Kind::SuperFlush | Kind::SuperWrite => {
-                for id in self.below.superblock_is_written(core, tag) {
+                for (id, submitter) in self.below.superblock_is_written(core, tag) {
                     let bio = core.bios[id.0];
                     self.write(core, id, &bio);
+                    if let Some(thread) = submitter {
+                        core.let_on(thread);
+                    }
                 }
             }
             Kind::ResyncRead | Kind::ResyncWrite => self.resync_done(core, tag),

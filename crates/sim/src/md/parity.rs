@@ -130,6 +130,8 @@ struct Submission {
     inside: u64,
     /// The stripe before, with which one may be a batch.
     last: Option<u32>,
+    /// The thread that waits with it for a stripe.
+    holds_up: Option<ThreadId>,
 }
 
 struct Worker {
@@ -340,15 +342,25 @@ impl Parity {
 }
 
 impl Parity {
-    /// A request that goes through the stripe cache.
-    fn begin(&mut self, core: &mut Core, id: BioId, bio: &Bio) {
+    /// A request that goes through the stripe cache; whether it has all its stripes. Where not, its submitter has to wait.
+    fn begin(&mut self, core: &mut Core, id: BioId, bio: &Bio) -> bool {
         if bio.op == Op::Discard {
-            return self.below.expect(core, id, 0);
+            self.below.expect(core, id, 0);
+            return true;
         }
         let begun = self.begin_submission(core, id, bio);
-        if let Err(stopped) = self.enter(core, begun) {
+        let entered = self.enter(core, begun);
+        if let Err(stopped) = entered {
             self.waiting.push_back(stopped);
             self.wake(core, 0);
+        }
+        entered.is_ok()
+    }
+
+    /// The last request that waits for stripes does so with this thread.
+    fn waits_with(&mut self, thread: Option<ThreadId>) {
+        if let Some(last) = self.waiting.back_mut() {
+            last.holds_up = thread;
         }
     }
 }
@@ -361,7 +373,11 @@ impl Part for Parity {
             Op::Flush => self.below.flush(core, id),
             Op::Read if !self.is_degraded() => self.read_at_once(core, id, &bio),
             Op::Write | Op::Discard if !self.below.may_write(core, id) => {}
-            Op::Read | Op::Write | Op::Discard => self.begin(core, id, &bio),
+            Op::Read | Op::Write | Op::Discard => {
+                if !self.begin(core, id, &bio) {
+                    self.waits_with(core.hold_up());
+                }
+            }
         }
     }
 
@@ -377,9 +393,13 @@ impl Part for Parity {
                 }
             }
             Kind::SuperFlush | Kind::SuperWrite => {
-                for id in self.below.superblock_is_written(core, tag) {
+                for (id, submitter) in self.below.superblock_is_written(core, tag) {
                     let bio = core.bios[id.0];
-                    self.begin(core, id, &bio);
+                    if !self.begin(core, id, &bio) {
+                        self.waits_with(submitter);
+                    } else if let Some(thread) = submitter {
+                        core.let_on(thread);
+                    }
                 }
             }
             Kind::Stripe | Kind::ResyncRead | Kind::ResyncWrite => self.block_is_done(core, bio, tag),

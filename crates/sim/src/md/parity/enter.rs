@@ -15,7 +15,7 @@ impl Parity {
 
     pub(super) fn submission_at(&self, id: BioId, at: u64) -> Submission {
         let number = at / self.chunk / u64::from(self.geometry.data_members());
-        Submission { id, at, number, inside: 0, last: None }
+        Submission { id, at, number, inside: 0, last: None, holds_up: None }
     }
 
     /// Puts a request into stripes, row by row; where there is no stripe, gives how far it is.
@@ -52,7 +52,7 @@ impl Parity {
                 on.number += 1;
                 on.inside = 0;
             }
-            on = Submission { last: on.last, ..self.submission_at(on.id, end) };
+            on = Submission { last: on.last, holds_up: on.holds_up, ..self.submission_at(on.id, end) };
         }
         core.charge(self.costs.map.times(stripes));
         self.below.part_done(core, on.id);

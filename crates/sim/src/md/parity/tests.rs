@@ -65,18 +65,21 @@ struct Setup {
     missing: Option<u32>,
     depth: usize,
     waited_for: bool,
+    /// After how long the array is called clean.
+    clean_after: Option<Time>,
     spec: ParitySpec,
 }
 
 impl Setup {
     fn new(level: MdLevel, members: u32) -> Self {
         let spec = ParitySpec::default();
-        Self { level, members, missing: None, depth: 1, waited_for: true, spec }
+        Self { level, members, missing: None, depth: 1, waited_for: true, clean_after: None, spec }
     }
 
     fn run(self, scripts: Vec<Vec<Step>>) -> Ran {
         let missing: Vec<u32> = self.missing.into_iter().collect();
-        let (mut bed, spec, logs) = bed(&md(self.level, None), self.members, &missing);
+        let (mut bed, mut spec, logs) = bed(&md(self.level, None), self.members, &missing);
+        spec.safe_mode_delay = self.clean_after;
         let me = bed.world.next_part();
         let array = Parity::new(&mut bed.world.core, me, 0, &spec, self.spec);
         bed.world.add(Box::new(array));
@@ -289,6 +292,24 @@ fn a_small_cache_makes_submitters_wait_and_grows() {
     let ran = setup.run(vec![many(Op::Write, size), second]);
     assert!(ran.counter("stripe_waits") > 0 && ran.counter("stripe_cache_size") > 17);
     assert_eq!(ran.counter("stripe_cache_active"), 0);
+}
+
+#[test]
+fn a_thread_without_a_stripe_asks_for_no_more_until_it_has_one() {
+    for clean in [None, Some(200 * MS)] {
+        let mut setup = Setup { depth: 64, ..Setup::new(MdLevel::Raid5, 4) };
+        setup.spec.stripe_cache_size = 17;
+        setup.clean_after = clean;
+        let ran = setup.run(vec![(0..200).map(|n| Step::Ask(Op::Write, n * 256 * KIB, 4096)).collect()]);
+        let answered = ran.bed.answered.borrow();
+        let under_way = |at| answered.iter().filter(|other| other.since <= at && at < other.at).count();
+        let most = answered.iter().map(|one| under_way(one.since)).max().unwrap();
+        let stripes = ran.counter("stripe_cache_size") as usize;
+        assert!(
+            (17..=stripes + 1).contains(&most) && stripes < 60,
+            "{most} at a time with {stripes} stripes"
+        );
+    }
 }
 
 #[test]

@@ -80,8 +80,13 @@ impl Parity {
         self.exhausted = false;
         if let Some(first) = self.waiting.front() {
             self.resuming = true;
-            let thread = core.bios[first.id.0].thread.unwrap_or(self.workers[0].thread);
-            core.run(thread, Cost::NONE, self.below.me, RESUME);
+            match first.holds_up {
+                Some(thread) => core.go_on(thread, self.below.me, RESUME),
+                None => {
+                    let thread = core.bios[first.id.0].thread.unwrap_or(self.workers[0].thread);
+                    core.run(thread, Cost::NONE, self.below.me, RESUME);
+                }
+            }
         }
         if std::mem::take(&mut self.resync_waits) {
             core.at(core.now + TICK, self.below.me, RESYNC_AGAIN);
@@ -97,6 +102,9 @@ impl Parity {
             if let Err(stopped) = self.enter(core, next) {
                 self.waiting.push_front(stopped);
                 return;
+            }
+            if let Some(thread) = next.holds_up {
+                core.let_on(thread);
             }
         }
     }
