@@ -7,9 +7,10 @@
 //! Sources: fio's HOWTO ("Terse output", "Log file formats") and `stat.c`.
 
 use super::error::Error;
-use super::json::{Token, Tokens, whole};
+use super::json::{Plain, Taken, Token, Tokens};
 use super::lines::Lines;
 use super::meaning;
+use super::scan::whole;
 use super::series::{Pace, Quantity, Samples, Series, Shape};
 use super::{Imported, Part, Place, part_of_series};
 use crate::tools::fio::bins::Bins;
@@ -259,11 +260,13 @@ impl<R: Read> JsonReader<R> {
         self.open()?;
         let mut name = Vec::new();
         loop {
-            self.tokens.numbers(|key, number| {
-                if number >= 0.0 {
+            self.tokens.members(|key, value| {
+                if let Plain::Number(number) = value
+                    && number >= 0.0
+                {
                     take(key, number as u64);
                 }
-                Ok(())
+                Ok(Taken::Yes)
             })?;
             match self.tokens.token()? {
                 Some(Token::Key(key)) => key.as_bytes().clone_into(&mut name),
