@@ -29,7 +29,7 @@ fn main() {
     let mut head = Vec::new();
     File::open(file).unwrap().take(64 << 10).read_to_end(&mut head).unwrap();
     let kind = recognise(&head).unwrap();
-    let open = || BufReader::with_capacity(256 << 10, File::open(file).unwrap());
+    let open = || BufReader::with_capacity(64 << 10, File::open(file).unwrap());
     let size = std::fs::metadata(file).unwrap().len() as f64 / 1e6;
     let begun = Instant::now();
     let imported = read(kind, &mut open(), Pace::default()).unwrap();

@@ -17,7 +17,7 @@ use std::process::{Child, Command, Stdio};
 const MOST_UNPACKED: u64 = 64 << 30;
 
 /// What is read at once.
-const CHUNK: usize = 256 << 10;
+const CHUNK: usize = 64 << 10;
 
 /// How a file is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

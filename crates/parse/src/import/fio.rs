@@ -7,19 +7,20 @@
 //! Sources: fio's HOWTO ("Terse output", "Log file formats") and `stat.c`.
 
 use super::error::Error;
-use super::json::{Token, Tokens, whole};
+use super::json::{Plain, Taken, Token, Tokens};
 use super::lines::Lines;
 use super::meaning;
+use super::scan::whole;
 use super::series::{Pace, Quantity, Samples, Series, Shape};
 use super::{Imported, Part, Place, part_of_series};
 use crate::tools::fio::bins::Bins;
 use crate::tools::fio::jobs::{Direction, Job, Latency, Totals};
-use crate::tools::fio::metrics_of;
+use crate::tools::fio::{PERCENTILES, metrics_of};
 use domain::bench::Sink;
 use domain::outcome::{Better, Metric, Outcome};
 use domain::time::Timestamp;
 use domain::units::Unit;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, Read};
 
 const JSON: &str = "fio-json";
@@ -36,6 +37,8 @@ pub(super) fn json(input: &mut dyn BufRead) -> Result<Imported, Error> {
         version: "fio".to_owned(),
         ended: None,
         jobs: Vec::new(),
+        index: HashMap::new(),
+        bins: Vec::new(),
         options: BTreeMap::new(),
     };
     let walked = reader.walk();
@@ -99,6 +102,10 @@ struct JsonReader<R> {
     version: String,
     ended: Option<Timestamp>,
     jobs: Vec<(String, Totals)>,
+    /// Where in `jobs` a name is.
+    index: HashMap<String, usize>,
+    /// The bins that were read last; kept for its room alone.
+    bins: Vec<(u64, u64)>,
     options: BTreeMap<String, BTreeMap<String, String>>,
 }
 
@@ -143,14 +150,14 @@ impl<R: Read> JsonReader<R> {
         while let Some(Token::Object) = self.tokens.token()? {
             let (job, options) = self.job()?;
             let name = job.jobname.clone();
-            let known = self.jobs.iter().position(|(known, _)| *known == name);
-            let index = match known {
-                Some(index) => index,
+            let index = match self.index.get(&name) {
+                Some(index) => *index,
                 None if self.jobs.len() >= super::MOST_PARTS => {
                     let reason = format!("it has more than {} jobs of different names", super::MOST_PARTS);
                     return Err(self.tokens.fault(reason));
                 }
                 None => {
+                    self.index.insert(name.clone(), self.jobs.len());
                     self.jobs.push((name.clone(), Totals::default()));
                     self.options.insert(name, options);
                     self.jobs.len() - 1
@@ -217,9 +224,11 @@ impl<R: Read> JsonReader<R> {
     }
 
     fn direction(&mut self) -> Result<Direction, Error> {
+        const WANTED: [&[u8]; 4] = [b"io_bytes", b"total_ios", b"runtime", b"clat_ns"];
         let mut direction = Direction::default();
         self.open()?;
         loop {
+            self.pass_over(&WANTED)?;
             match self.tokens.token()? {
                 Some(Token::Key("io_bytes")) => direction.io_bytes = self.count()?,
                 Some(Token::Key("total_ios")) => direction.total_ios = self.count()?,
@@ -232,21 +241,26 @@ impl<R: Read> JsonReader<R> {
     }
 
     fn latency(&mut self) -> Result<Latency, Error> {
+        const WANTED: [&[u8]; 4] = [b"mean", b"N", b"percentile", b"bins"];
         let mut latency = Latency::default();
         self.open()?;
         loop {
+            self.pass_over(&WANTED)?;
             match self.tokens.token()? {
                 Some(Token::Key("mean")) => latency.mean = self.tokens.number()?.unwrap_or(0.0),
                 Some(Token::Key("N")) => latency.samples = self.count()?,
                 Some(Token::Key("percentile")) => {
                     self.counts(|key, count| {
-                        latency.percentile.insert(String::from_utf8_lossy(key).into_owned(), count);
+                        let known = PERCENTILES.iter().find(|(_, name, _)| name.as_bytes() == key);
+                        latency.percentile.extend(known.map(|(_, name, _)| ((*name).to_owned(), count)));
                     })?;
                 }
                 Some(Token::Key("bins")) => {
-                    let mut bins = Vec::new();
+                    let mut bins = std::mem::take(&mut self.bins);
+                    bins.clear();
                     self.counts(|key, count| bins.extend(whole(key).map(|middle| (middle, count))))?;
-                    latency.bins = Bins::new(bins);
+                    latency.bins = Bins::new(bins.clone());
+                    self.bins = bins;
                 }
                 Some(Token::Key(_)) => self.tokens.skip()?,
                 _ => return Ok(latency),
@@ -254,16 +268,23 @@ impl<R: Read> JsonReader<R> {
         }
     }
 
+    /// Passes over the plain members that come next, up to one of these.
+    fn pass_over(&mut self, wanted: &[&[u8]]) -> Result<(), Error> {
+        self.tokens.members(|key, _| Ok(if wanted.contains(&key) { Taken::No } else { Taken::Yes }))
+    }
+
     /// An object of counts by name.
     fn counts(&mut self, mut take: impl FnMut(&[u8], u64)) -> Result<(), Error> {
         self.open()?;
         let mut name = Vec::new();
         loop {
-            self.tokens.numbers(|key, number| {
-                if number >= 0.0 {
+            self.tokens.members(|key, value| {
+                if let Plain::Number(number) = value
+                    && number >= 0.0
+                {
                     take(key, number as u64);
                 }
-                Ok(())
+                Ok(Taken::Yes)
             })?;
             match self.tokens.token()? {
                 Some(Token::Key(key)) => key.as_bytes().clone_into(&mut name),

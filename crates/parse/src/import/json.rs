@@ -4,6 +4,8 @@
 //! refused. Source: RFC 8259.
 
 use super::error::{Error, Place};
+use super::scan;
+pub use super::scan::Plain;
 use std::io::Read;
 
 /// A bound on nesting. sadf's deepest has 9 levels, fio's json+ 7.
@@ -12,8 +14,9 @@ pub const MOST_DEPTH: usize = 64;
 /// A bound on one text or number.
 pub const MOST_TOKEN: usize = 1 << 20;
 
-/// What is read at once: so much that a buffered reader's own buffer is passed by, even where a token is left over.
-const CHUNK: usize = 512 << 10;
+/// What is read at once: so much that a buffered reader's own buffer is passed by, even where a token is left over, and so little
+/// that it is still in a core's second cache (from 256 KiB on) when it is scanned.
+pub(super) const CHUNK: usize = 128 << 10;
 
 /// One step through a document.
 #[derive(Debug, PartialEq)]
@@ -34,6 +37,15 @@ pub enum Token<'a> {
     Word,
 }
 
+/// Whether a member was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// The next one may come.
+    Yes,
+    /// It is to come as tokens.
+    No,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Want {
     Value,
@@ -50,6 +62,8 @@ enum Want {
 pub struct Tokens<R> {
     input: R,
     what: &'static str,
+    /// What the buffer grows by.
+    chunk: usize,
     buffer: Vec<u8>,
     at: usize,
     end: usize,
@@ -63,10 +77,15 @@ pub struct Tokens<R> {
 impl<R: Read> Tokens<R> {
     /// Of a file of this kind.
     pub fn new(input: R, what: &'static str) -> Self {
+        Self::with_chunk(input, what, CHUNK)
+    }
+
+    fn with_chunk(input: R, what: &'static str, chunk: usize) -> Self {
         Self {
             input,
             what,
-            buffer: vec![0; CHUNK],
+            chunk,
+            buffer: vec![0; chunk],
             at: 0,
             end: 0,
             before: Place::default(),
@@ -149,8 +168,8 @@ impl<R: Read> Tokens<R> {
                 self.text().map(Token::Text)
             }
             b'-' | b'0'..=b'9' => {
-                if let Some((value, length)) = short_number(&self.buffer[self.at..self.end]) {
-                    self.at += length;
+                if let Some((value, end)) = scan::short_number(&self.buffer[..self.end], self.at) {
+                    self.at = end;
                     self.after_value();
                     return Ok(Token::Number(value));
                 }
@@ -187,7 +206,7 @@ impl<R: Read> Tokens<R> {
         loop {
             let ended = self.token()?.is_none();
             if self.open.len() > depth {
-                self.numbers(|_, _| Ok(()))?;
+                self.members(|_, _| Ok(Taken::Yes))?;
             }
             if ended || self.open.len() <= depth {
                 return Ok(());
@@ -213,34 +232,31 @@ impl<R: Read> Tokens<R> {
         }
     }
 
-    /// Takes the members `"key": number` that come next in the object that is open, as far as they stand whole in the buffer. It
+    /// Takes the members that come next in the object that is open and are plain, as far as they stand whole in the buffer. It
     /// is the fast way through what makes up nearly all of a large file; everything else comes from [`Tokens::token`], so a caller
-    /// asks that afterwards.
+    /// asks that afterwards. A member that was not taken is the next token.
     ///
     /// # Errors
     /// Those of `take`.
-    pub fn numbers(&mut self, mut take: impl FnMut(&[u8], f64) -> Result<(), Error>) -> Result<(), Error> {
-        while matches!(self.want, Want::Key | Want::KeyOrEnd) {
-            let bytes = &self.buffer[self.at..self.end];
-            let start = blanks(bytes, 0);
-            if bytes.get(start) != Some(&b'"') {
-                return Ok(());
+    #[inline]
+    pub fn members(
+        &mut self,
+        mut take: impl FnMut(&[u8], Plain<'_>) -> Result<Taken, Error>,
+    ) -> Result<(), Error> {
+        if !matches!(self.want, Want::Key | Want::KeyOrEnd) {
+            return Ok(());
+        }
+        let bytes = &self.buffer[..self.end];
+        while let Some(member) = scan::member(bytes, self.at) {
+            if take(member.key, member.value)? == Taken::No {
+                break;
             }
-            let Some(length) = quote_or_escape(&bytes[start + 1..]) else { return Ok(()) };
-            let end = start + 1 + length;
-            // What may be no UTF-8 goes the long way, which checks it.
-            if bytes[start + 1..end].iter().any(|byte| *byte >= 128) {
-                return Ok(());
+            let goes_on = bytes.get(member.end) == Some(&b',');
+            self.at = member.end + usize::from(goes_on);
+            self.want = if goes_on { Want::Key } else { Want::CommaOrEnd };
+            if !goes_on {
+                break;
             }
-            let colon = blanks(bytes, end + 1);
-            if bytes[end] != b'"' || bytes.get(colon) != Some(&b':') {
-                return Ok(());
-            }
-            let from = blanks(bytes, colon + 1);
-            let Some((value, digits)) = bytes.get(from..).and_then(short_number) else { return Ok(()) };
-            take(&bytes[start + 1..end], value)?;
-            self.at += from + digits;
-            self.after_value();
         }
         Ok(())
     }
@@ -278,10 +294,12 @@ impl<R: Read> Tokens<R> {
         loop {
             let found = self.buffer[self.at + length..self.end].iter().position(|byte| !is_part(*byte));
             if let Some(more) = found {
+                self.bounded(length + more)?;
                 return Ok(self.at + length + more);
             }
             length = self.end - self.at;
             if !self.fill()? {
+                self.bounded(length)?;
                 return Ok(self.end);
             }
         }
@@ -289,10 +307,15 @@ impl<R: Read> Tokens<R> {
 
     /// The text whose opening quote is next.
     fn text(&mut self) -> Result<&str, Error> {
+        if let Some(end) = scan::plain_text(&self.buffer[..self.end], self.at + 1) {
+            let start = self.at + 1;
+            self.at = end + 1;
+            return Ok(std::str::from_utf8(&self.buffer[start..end]).expect("it is of ASCII"));
+        }
         let mut length = 1;
         let mut escaped = false;
         let end = loop {
-            match quote_or_escape(&self.buffer[self.at + length..self.end]) {
+            match memchr::memchr2(b'"', b'\\', &self.buffer[self.at + length..self.end]) {
                 Some(more) if self.buffer[self.at + length + more] == b'"' => break self.at + length + more,
                 Some(more) => {
                     escaped = true;
@@ -312,6 +335,7 @@ impl<R: Read> Tokens<R> {
             }
         };
         let start = self.at + 1;
+        self.bounded(end - start)?;
         self.at = end + 1;
         let Ok(text) = std::str::from_utf8(&self.buffer[start..end]) else {
             return Err(Error::at(self.what, self.place(), "a text holds bytes that are no UTF-8"));
@@ -342,11 +366,10 @@ impl<R: Read> Tokens<R> {
             self.end -= self.at;
             self.at = 0;
         }
+        // What is left over is an unfinished token, and may have an opening quote.
+        self.bounded(self.end.saturating_sub(1))?;
         if self.end == self.buffer.len() {
-            if self.end > MOST_TOKEN {
-                return Err(self.fault(format!("a text or number is longer than {} KiB", MOST_TOKEN >> 10)));
-            }
-            self.buffer.resize(self.end + CHUNK, 0);
+            self.buffer.resize(self.end + self.chunk, 0);
         }
         loop {
             match self.input.read(&mut self.buffer[self.end..]) {
@@ -360,65 +383,21 @@ impl<R: Read> Tokens<R> {
         }
     }
 
-    fn unexpected(&self, wanted: &str) -> Error {
+    /// Whether a token of this length may stand here.
+    fn bounded(&self, length: usize) -> Result<(), Error> {
+        if length > MOST_TOKEN {
+            return Err(self.fault(format!("a text or number is longer than {} KiB", MOST_TOKEN >> 10)));
+        }
+        Ok(())
+    }
+
+    fn unexpected(&mut self, wanted: &str) -> Error {
+        // What was found is shown whole, wherever the buffer ends.
+        while self.end - self.at < 20 && matches!(self.fill(), Ok(true)) {}
         let rest = &self.buffer[self.at..self.end.min(self.at + 20)];
         let found = String::from_utf8_lossy(rest).replace(char::is_control, " ");
         self.fault(format!("expected {wanted}, found `{found}`"))
     }
-}
-
-/// Where the first byte stands from `at` on that is no blank; at most the end.
-fn blanks(bytes: &[u8], at: usize) -> usize {
-    let rest = bytes.get(at..).unwrap_or(&[]);
-    at + rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count()
-}
-
-/// Where a text ends, or has an escape. Most texts are short, and found before a search of many bytes at once has begun.
-fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
-    const SHORT: usize = 16;
-    let short = bytes.iter().take(SHORT).position(|byte| matches!(byte, b'"' | b'\\'));
-    short.or_else(|| memchr::memchr2(b'"', b'\\', bytes.get(SHORT..)?).map(|at| at + SHORT))
-}
-
-/// Powers of ten that are exact.
-const TENTHS: [f64; 16] =
-    [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
-
-/// The number at the beginning of these bytes, and its length, where it has up to 15 digits and no exponent, and something
-/// follows it: then one exact division rounds as the correct reading does. `None` sends it the long way.
-#[inline]
-fn short_number(bytes: &[u8]) -> Option<(f64, usize)> {
-    let sign = usize::from(bytes.first() == Some(&b'-'));
-    let (mut mantissa, whole) = digits(bytes.get(sign..)?, 0);
-    let mut end = sign + whole;
-    let mut tenths = 0;
-    if bytes.get(end) == Some(&b'.') {
-        (mantissa, tenths) = digits(&bytes[end + 1..], mantissa);
-        end += 1 + tenths;
-    }
-    let ends = !matches!(bytes.get(end)?, b'.' | b'e' | b'E' | b'+' | b'-');
-    let mantissa = mantissa as f64;
-    let value = if tenths == 0 { mantissa } else { mantissa / TENTHS.get(tenths)? };
-    (ends && whole > 0 && whole + tenths <= 15).then_some((if sign == 1 { -value } else { value }, end))
-}
-
-/// `value`, with the decimal digits that come first appended, and how many they are. Beyond 19 of them it means nothing.
-#[inline]
-fn digits(bytes: &[u8], mut value: u64) -> (u64, usize) {
-    for (at, byte) in bytes.iter().enumerate() {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return (value, at);
-        }
-        value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
-    }
-    (value, bytes.len())
-}
-
-/// A whole number of up to 19 digits, and nothing else.
-pub fn whole(bytes: &[u8]) -> Option<u64> {
-    let (value, length) = digits(bytes, 0);
-    (length == bytes.len() && (1..=19).contains(&length)).then_some(value)
 }
 
 /// A number as tools print it.
@@ -487,14 +466,106 @@ mod tests {
         }
     }
 
+    /// Everything that a document holds up to its end or its fault, by the fast way where `fast`, with a buffer of so many bytes.
+    fn events(text: &[u8], chunk: usize, fast: bool) -> (Vec<String>, Option<String>) {
+        let mut tokens = Tokens::with_chunk(text, "JSON", chunk);
+        let mut seen = Vec::new();
+        loop {
+            if fast {
+                let taken = tokens.members(|key, value| {
+                    if key == b"left" {
+                        return Ok(Taken::No);
+                    }
+                    seen.push(format!("{:?}", Token::Key(std::str::from_utf8(key).unwrap())));
+                    seen.push(match value {
+                        Plain::Number(number) => format!("{:?}", Token::Number(number)),
+                        Plain::Text(text) => format!("{:?}", Token::Text(std::str::from_utf8(text).unwrap())),
+                    });
+                    Ok(Taken::Yes)
+                });
+                taken.unwrap();
+            }
+            match tokens.token() {
+                Ok(Some(token)) => seen.push(format!("{token:?}")),
+                Ok(None) => return (seen, None),
+                Err(error) => return (seen, Some(error.to_string())),
+            }
+        }
+    }
+
+    /// With everything that the fast way takes, and everything that it leaves.
+    const ALL_KINDS: &str = "{\n\t\"rd_sec/s\": 0.00, \"left\" : 12345678, \"exact\":123456789012345,\"long\":1234567890123456789,\n        \
+         \"tenths\": -1017187.057919, \"fine\": 0.123456789012, \"huge\": 1.5e300, \"a key of more than sixteen bytes\" \t:\r\n \"sda\",\
+         \"\": \"\", \"esc\\\"aped\": \"x\\n\\u00b5\", \"f\u{fc}nf\": \"\u{3b1}\u{3b2}\u{3b3}\", \"none\": null, \"list\": [0.00, 1, -2.5, {\"a\": 1,\"b\":\"c\"}, [], {},\n\
+         {\"intr\": \"24\", \"all\": 0.00, \"CPU0\": 819.80}, true, \"text\", \"\\\\\"], \"last\": 7}";
+
     #[test]
-    fn depth_and_length_are_bounded() {
+    fn neither_way_nor_where_the_buffer_ends_changes_what_is_read() {
+        let wanted = events(ALL_KINDS.as_bytes(), 1, false);
+        assert_eq!((wanted.0.len(), &wanted.1), (55, &None), "{wanted:?}");
+        for chunk in (1..=200).chain([1000, CHUNK]) {
+            for fast in [false, true] {
+                assert_eq!(events(ALL_KINDS.as_bytes(), chunk, fast), wanted, "{chunk} {fast}");
+            }
+        }
+    }
+
+    #[test]
+    fn faults_are_told_alike_wherever_the_buffer_ends() {
+        for at in 0..ALL_KINDS.len() {
+            let bytes = ALL_KINDS.as_bytes();
+            let cut = bytes[..at].to_vec();
+            let damaged = [&bytes[..at], b"\x01", &bytes[at + 1..]].concat();
+            let more = [&bytes[..at], b"\"", &bytes[at..]].concat();
+            for text in [cut, damaged, more] {
+                let wanted = events(&text, 1, false);
+                for chunk in [2, 7, 8, 9, 31, 64, CHUNK] {
+                    assert_eq!(
+                        events(&text, chunk, true),
+                        wanted,
+                        "{chunk} {}",
+                        String::from_utf8_lossy(&text)
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn depth_is_bounded() {
         let error = walked(&b"[".repeat(MOST_DEPTH + 1), 100).unwrap_err();
         assert!(error.contains("deeper than 64 levels") && error.contains("byte 64"), "{error}");
-        let mut long = b"[\"".to_vec();
-        long.resize(3 << 20, b'x');
-        let error = walked(&long, 1 << 20).unwrap_err();
-        assert!(error.contains("longer than 1024 KiB"), "{error}");
+    }
+
+    #[test]
+    fn length_is_bounded_to_the_byte_wherever_the_buffer_ends() {
+        let text = |length: usize| ["[1, \"", &"x".repeat(length), "\"]"].concat();
+        let escaped = |length: usize| ["[1, \"", &"\\n".repeat(length / 2), "\"]"].concat();
+        let key = |length: usize| ["{  \n\"", &"x".repeat(length), "\":1}"].concat();
+        let number = |length: usize| ["[1, ", &"0".repeat(length - 1), "1]"].concat();
+        for chunk in [1000, 65_536, CHUNK, MOST_TOKEN + 1, MOST_TOKEN + 2, 3 << 20] {
+            for make in [&text as &dyn Fn(usize) -> String, &escaped, &key, &number] {
+                for fast in [false, true] {
+                    assert_eq!(events(make(MOST_TOKEN).as_bytes(), chunk, fast).1, None, "{chunk}");
+                    let long = make(MOST_TOKEN + 2);
+                    for long in [long.as_bytes(), &long.as_bytes()[..MOST_TOKEN + 6]] {
+                        let error = events(long, chunk, fast).1.unwrap();
+                        assert!(
+                            error.contains("byte 4 (line ") && error.contains("longer than 1024 KiB"),
+                            "{error}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_that_never_ends_is_not_kept_whole() {
+        let mut tokens = Tokens::new(Read::chain(&b"[\""[..], std::io::repeat(b'x')), "JSON");
+        assert_eq!(tokens.token().unwrap(), Some(Token::Array));
+        assert!(tokens.token().unwrap_err().to_string().contains("longer than 1024 KiB"));
+        assert!(tokens.buffer.len() <= MOST_TOKEN + 2 * CHUNK);
     }
 
     proptest! {
@@ -515,8 +586,21 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_it_panic(bytes in prop::collection::vec(prop_oneof![any::<u8>(), Just(b'"'), Just(b'{'), Just(b'['), Just(b'}'), Just(b'\\'), Just(b'1'), Just(b',')], 0..60)) {
+        fn no_bytes_make_it_panic_and_all_ways_end_alike(bytes in prop::collection::vec(prop_oneof![any::<u8>(), Just(b'"'), Just(b'{'), Just(b'['), Just(b'}'), Just(b'\\'), Just(b'1'), Just(b',')], 0..60), chunk in 1_usize..70) {
             let _ = walked(&bytes, 5);
+            prop_assert_eq!(events(&bytes, chunk, true), events(&bytes, 1, false));
+        }
+
+        #[test]
+        fn members_are_the_same_by_either_way(
+            members in prop::collection::vec(("[a-z/%-]{0,20}", prop_oneof!["-?[0-9]{1,18}(\\.[0-9]{1,9})?", "\"[A-Za-z0-9 ]{0,20}\"", Just("{}".to_owned())], "[ \n\t]{0,12}"), 0..30),
+            chunk in 1_usize..300,
+        ) {
+            let members: Vec<String> = members.iter().map(|(key, value, gap)| format!("{gap}\"{key}\":{gap}{value}{gap}")).collect();
+            let text = format!("{{{}}}", members.join(","));
+            let wanted = events(text.as_bytes(), 1, false);
+            prop_assert_eq!(&wanted.1, &None);
+            prop_assert_eq!(events(text.as_bytes(), chunk, true), wanted);
         }
     }
 }

@@ -20,6 +20,7 @@ mod meaning;
 mod phoronix;
 mod powertop;
 mod recognise;
+mod scan;
 pub mod series;
 mod stats_collect;
 mod sysstat;

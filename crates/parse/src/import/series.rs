@@ -9,6 +9,7 @@
 //! in order ([`Samples::onward`]) are handed on row by row.
 
 use super::error::{Error, Place};
+use super::scan::same;
 use domain::bench::Sink;
 use domain::outcome::{Better, Metric};
 use domain::time::{Nanos, Timestamp};
@@ -106,14 +107,23 @@ pub struct Shape {
 
 #[derive(Clone, Debug)]
 struct Column {
-    object: String,
+    object: Vec<u8>,
+    /// What stands before the key, and the key.
     field: Vec<u8>,
+    /// Where the key begins.
+    key: usize,
+    /// Columns of equal numbers have the same object and the same before their keys.
+    owner: usize,
     shape: Shape,
     sum: f64,
     count: u64,
     /// Whether each value had an interval, so that the counter can grow.
     counts: bool,
 }
+
+/// What is known of an object while its values come: nothing at first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Owner(Option<usize>);
 
 /// Where rows go.
 enum Keep<'s> {
@@ -145,7 +155,7 @@ pub struct Samples<'s> {
     what: &'static str,
     pace: Pace,
     columns: Vec<Column>,
-    by_key: HashMap<String, HashMap<Vec<u8>, usize>>,
+    by_key: HashMap<Vec<u8>, HashMap<Vec<u8>, usize>>,
     /// What columns are called, or may come to be.
     names: HashSet<String>,
     cursor: usize,
@@ -281,7 +291,43 @@ impl<'s> Samples<'s> {
         value: f64,
         shape: &dyn Fn() -> Shape,
     ) -> Result<(), Error> {
-        let index = self.index(place, object, field.as_ref(), shape)?;
+        self.put_of(&mut Owner::default(), place, object.as_bytes(), (b"", field.as_ref()), value, shape)
+    }
+
+    /// As [`Samples::put`], of an object whose values come one after the other: `owner` is a new one for the first of them. A field
+    /// is what stands before the keys of all, and the key.
+    ///
+    /// # Errors
+    /// As [`Samples::put`].
+    #[inline(always)]
+    pub fn put_of(
+        &mut self,
+        owner: &mut Owner,
+        place: Place,
+        object: &[u8],
+        (prefix, key): (&[u8], &[u8]),
+        value: f64,
+        shape: &dyn Fn() -> Shape,
+    ) -> Result<(), Error> {
+        // Samples repeat their order, so the column is nearly always the one after the last.
+        let guess = self.cursor;
+        if let Some(column) = self.columns.get(guess)
+            && owner.0 == Some(column.owner)
+            && same(&column.field[column.key..], key)
+        {
+            self.cursor = guess + 1;
+            return self.take(place, guess, value);
+        }
+        let index = self.index(place, object, (prefix, key), shape)?;
+        // `a/b` may be the key `b` after `a/`, or `a/b` after nothing.
+        let column = &self.columns[index];
+        owner.0 = (column.key == prefix.len()).then_some(column.owner);
+        self.cursor = index + 1;
+        self.take(place, index, value)
+    }
+
+    #[inline]
+    fn take(&mut self, place: Place, index: usize, value: f64) -> Result<(), Error> {
         let column = &mut self.columns[index];
         let value = value * column.shape.scale;
         if column.shape.quantity == Quantity::Seconds && value == 0.0 {
@@ -315,23 +361,24 @@ impl<'s> Samples<'s> {
         Ok(())
     }
 
+    #[inline(never)]
     fn index(
         &mut self,
         place: Place,
-        object: &str,
-        field: &[u8],
+        object: &[u8],
+        (prefix, key): (&[u8], &[u8]),
         shape: &dyn Fn() -> Shape,
     ) -> Result<usize, Error> {
-        // Samples repeat their order, so the column is nearly always the one after the last.
-        let guess = self.cursor;
-        if let Some(column) = self.columns.get(guess)
-            && column.field == field
+        if let Some(column) = self.columns.get(self.cursor)
+            && column.key == prefix.len()
+            && column.field[column.key..] == *key
+            && column.field[..column.key] == *prefix
             && column.object == object
         {
-            self.cursor = guess + 1;
-            return Ok(guess);
+            return Ok(self.cursor);
         }
-        let known = self.by_key.get(object).and_then(|fields| fields.get(field)).copied();
+        let field = [prefix, key].concat();
+        let known = self.by_key.get(object).and_then(|fields| fields.get(&field)).copied();
         let index = match known {
             Some(index) => index,
             None if self.columns.len() >= MOST_COLUMNS => {
@@ -344,13 +391,19 @@ impl<'s> Samples<'s> {
                     || shape.counter.as_ref().is_some_and(|counter| self.names.contains(&counter.column))
                 {
                     shape.counter = None;
-                    shape.column = format!("{}.{}", shape.column, String::from_utf8_lossy(field));
+                    shape.column = format!("{}.{}", shape.column, String::from_utf8_lossy(&field));
                 }
                 self.names.insert(shape.column.clone());
                 self.names.extend(shape.counter.as_ref().map(|counter| counter.column.clone()));
+                let same = |last: &&Column| {
+                    last.object == object && last.key == prefix.len() && last.field[..last.key] == *prefix
+                };
+                let owner = self.columns.last().filter(same).map_or(self.columns.len(), |last| last.owner);
                 self.add(Column {
                     object: object.into(),
-                    field: field.into(),
+                    field,
+                    key: prefix.len(),
+                    owner,
                     shape,
                     sum: 0.0,
                     count: 0,
@@ -358,7 +411,6 @@ impl<'s> Samples<'s> {
                 })
             }
         };
-        self.cursor = index + 1;
         Ok(index)
     }
 
@@ -550,5 +602,62 @@ impl Series {
             sink.row(Nanos::new(at.abs_diff(self.start)), &row)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape() -> Shape {
+        let (name, column) = ("mean".to_owned(), "column".to_owned());
+        Shape { name, column, quantity: Quantity::Number, scale: 1.0, counter: None, is_metric: true }
+    }
+
+    #[test]
+    fn values_find_their_columns_in_whatever_order_they_come() {
+        // Objects, what stands before their keys, and their values; the last two are the same column.
+        type Object<'a> = (&'a str, &'a str, &'a [(&'a str, f64)]);
+        let first: [Object<'_>; 4] = [
+            ("sda", "", &[("reads", 1.0), ("writes", 2.0)]),
+            ("sdb", "", &[("reads", 3.0), ("writes", 4.0)]),
+            ("1", "fan/", &[("rpm", 5.0), ("low", 6.0)]),
+            ("1", "", &[("fan/rpm", 7.0)]),
+        ];
+        let second: [Object<'_>; 5] = [
+            ("sdb", "", &[("writes", 10.0), ("reads", 20.0)]),
+            ("sda", "", &[("writes", 30.0), ("reads", 40.0)]),
+            ("1", "", &[("fan/rpm", 50.0), ("low", 60.0)]),
+            ("1", "temp/", &[("low", 70.0)]),
+            ("1", "fan/", &[("low", 80.0), ("rpm", 90.0)]),
+        ];
+        let mut samples = Samples::means("text", Pace::default());
+        for objects in [&first[..], &second[..]] {
+            samples.begin(Place::default(), None, None).unwrap();
+            for (object, prefix, values) in objects {
+                let mut owner = Owner::default();
+                for (key, value) in *values {
+                    let field = (prefix.as_bytes(), key.as_bytes());
+                    samples
+                        .put_of(&mut owner, Place::default(), object.as_bytes(), field, *value, &shape)
+                        .unwrap();
+                }
+            }
+        }
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let series = samples.finish().unwrap().unwrap();
+        let sums: Vec<_> =
+            series.columns.iter().map(|c| (text(&c.object) + " " + &text(&c.field), c.sum)).collect();
+        let wanted = [
+            ("sda reads", 41.0),
+            ("sda writes", 32.0),
+            ("sdb reads", 23.0),
+            ("sdb writes", 14.0),
+            ("1 fan/rpm", 5.0 + 7.0 + 50.0 + 90.0),
+            ("1 fan/low", 86.0),
+            ("1 low", 60.0),
+            ("1 temp/low", 70.0),
+        ];
+        assert_eq!(sums, wanted.map(|(name, sum)| (name.to_owned(), sum)));
     }
 }

@@ -7,8 +7,8 @@
 //! Source: `json_stats.c` of sysstat 12.6, and the JSON of `iostat.c` and `mpstat.c`.
 
 use super::error::{Error, Place};
-use super::json::{Token, Tokens};
-use super::series::{Pace, Samples, Series, Shape};
+use super::json::{Plain, Taken, Token, Tokens};
+use super::series::{Owner, Pace, Samples, Series, Shape};
 use super::{Imported, Part, clock, meaning, part_of_series};
 use domain::bench::Sink;
 use domain::time::Nanos;
@@ -57,10 +57,10 @@ struct Reader<'i, 's> {
     midnight: i64,
     day: clock::Day,
     last: Option<i64>,
-    /// The value of the last text of the object that is read, which tells it from others.
-    object: String,
+    /// The texts of the object that is read, which tell it from others.
+    object: Vec<u8>,
     key: String,
-    /// The group and the key, made anew for each value.
+    /// What stands before the keys of its values, made anew for each object.
     field: Vec<u8>,
 }
 
@@ -77,7 +77,7 @@ impl<'i, 's> Reader<'i, 's> {
             midnight: 0,
             day: clock::Day::default(),
             last: None,
-            object: String::new(),
+            object: Vec::new(),
             key: String::new(),
             field: Vec::new(),
         }
@@ -262,9 +262,15 @@ impl<'i, 's> Reader<'i, 's> {
     fn object(&mut self, group: &str) -> Result<(), Error> {
         self.object.clear();
         loop {
-            let mut to = Names::new(self.tool, self.cpus, (group, &self.object), &mut self.field);
+            let mut to = Names::new(self.tool, self.cpus, group, &mut self.object, &mut self.field);
             let samples = &mut self.samples;
-            self.tokens.numbers(|key, number| to.put(samples, key, number))?;
+            self.tokens.members(|key, value| {
+                match value {
+                    Plain::Number(number) => to.put(samples, key, number)?,
+                    Plain::Text(text) => to.tell(text),
+                }
+                Ok(Taken::Yes)
+            })?;
             match self.tokens.token()? {
                 Some(Token::Key(key)) => key.clone_into(&mut self.key),
                 _ => return Ok(()),
@@ -277,10 +283,8 @@ impl<'i, 's> Reader<'i, 's> {
                     put?;
                 }
                 Some(Token::Text(text)) => {
-                    if !self.object.is_empty() {
-                        self.object.push('.');
-                    }
-                    self.object.push_str(text);
+                    Names::new(self.tool, self.cpus, group, &mut self.object, &mut self.field)
+                        .tell(text.as_bytes());
                 }
                 Some(Token::Object) => {
                     let group = self.key.clone();
@@ -308,7 +312,7 @@ impl<'i, 's> Reader<'i, 's> {
     }
 
     fn put(&mut self, group: &str, key: &str, number: f64) -> Result<(), Error> {
-        let mut to = Names::new(self.tool, self.cpus, (group, &self.object), &mut self.field);
+        let mut to = Names::new(self.tool, self.cpus, group, &mut self.object, &mut self.field);
         to.put(&mut self.samples, key.as_bytes(), number)
     }
 }
@@ -318,39 +322,52 @@ struct Names<'a> {
     tool: &'static str,
     cpus: Option<u32>,
     group: &'a str,
-    object: &'a str,
-    /// The group and a slash, where the object may stand in several groups; then the key.
-    field: &'a mut Vec<u8>,
-    prefix: usize,
+    object: &'a mut Vec<u8>,
+    /// The group and a slash, where the object may stand in several groups.
+    prefix: &'a mut Vec<u8>,
+    owner: Owner,
 }
 
 impl<'a> Names<'a> {
     fn new(
         tool: &'static str,
         cpus: Option<u32>,
-        (group, object): (&'a str, &'a str),
-        field: &'a mut Vec<u8>,
+        group: &'a str,
+        object: &'a mut Vec<u8>,
+        prefix: &'a mut Vec<u8>,
     ) -> Self {
-        field.clear();
-        // CPUs, disks and interfaces stand in one group alone; fans and interrupts of one name may stand in several.
-        if !object.is_empty() && !matches!(group, "cpu-load" | "cpu-load-all" | "disk" | "net-dev") {
-            field.extend_from_slice(group.as_bytes());
-            field.push(b'/');
-        }
-        let prefix = field.len();
-        Self { tool, cpus, group, object, field, prefix }
+        let mut names = Self { tool, cpus, group, object, prefix, owner: Owner::default() };
+        names.anew();
+        names
     }
 
-    fn put(&mut self, samples: &mut Samples<'_>, key: &[u8], number: f64) -> Result<(), Error> {
-        let (tool, group, object, cpus) = (self.tool, self.group, self.object, self.cpus);
-        let shape = || shape(tool, group, object, &String::from_utf8_lossy(key), cpus);
-        let column = if object.is_empty() { group } else { object };
-        if self.prefix == 0 {
-            return samples.put(Place::default(), column, key, number, &shape);
+    /// A text tells the object from others.
+    fn tell(&mut self, text: &[u8]) {
+        if !self.object.is_empty() {
+            self.object.push(b'.');
         }
-        self.field.truncate(self.prefix);
-        self.field.extend_from_slice(key);
-        samples.put(Place::default(), column, self.field, number, &shape)
+        self.object.extend_from_slice(text);
+        self.anew();
+    }
+
+    fn anew(&mut self) {
+        self.owner = Owner::default();
+        self.prefix.clear();
+        // CPUs, disks and interfaces stand in one group alone; fans and interrupts of one name may stand in several.
+        if !self.object.is_empty() && !matches!(self.group, "cpu-load" | "cpu-load-all" | "disk" | "net-dev")
+        {
+            self.prefix.extend_from_slice(self.group.as_bytes());
+            self.prefix.push(b'/');
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, samples: &mut Samples<'_>, key: &[u8], number: f64) -> Result<(), Error> {
+        let (tool, group, object, cpus) = (self.tool, self.group, self.object.as_slice(), self.cpus);
+        let shape =
+            || shape(tool, group, &String::from_utf8_lossy(object), &String::from_utf8_lossy(key), cpus);
+        let column = if object.is_empty() { group.as_bytes() } else { object };
+        samples.put_of(&mut self.owner, Place::default(), column, (self.prefix, key), number, &shape)
     }
 }
 

@@ -706,6 +706,34 @@ fn logs_of_fio() {
     assert!((1e-6..1e-2).contains(&metric.value), "{metric:?}");
 }
 
+/// All that is made of a file, and its rows.
+fn all(bytes: &[u8], kind: Kind) -> String {
+    let imported = read(kind, &mut Cursor::new(bytes), Pace::default()).unwrap();
+    let series = imported.parts.iter().filter_map(|part| part.series.as_ref());
+    let rows: Vec<_> = series.map(|series| rows(bytes, kind, series).rows).collect();
+    let parts: Vec<_> = imported.parts.iter().map(|part| (&part.name, &part.outcome, &part.facts)).collect();
+    format!("{:?} {:?} {parts:?} {rows:?}", imported.facts, imported.notes)
+}
+
+#[test]
+fn figures_do_not_depend_on_where_a_buffer_ends() {
+    for (bytes, kind, step) in [
+        (fixture!("sadf/12.6.json"), Kind::Sysstat, 7),
+        (fixture!("iostat/12.6.json"), Kind::Sysstat, 11),
+        (fixture!("fio/four-jobs-3.33.json"), Kind::FioJson, 211),
+        (fixture!("fio/mixed-3.33.json"), Kind::FioJson, 53),
+    ] {
+        let wanted = all(bytes, kind);
+        let open = bytes.windows(2).position(|pair| pair == b"{\n").unwrap() + 2;
+        for at in (open..bytes.len()).step_by(step) {
+            // So many blanks that the first buffer ends there.
+            let blanks = b" ".repeat(json::CHUNK - at);
+            let moved = [&bytes[..open], &blanks, &bytes[open..]].concat();
+            assert_eq!(all(&moved, kind), wanted, "{} at byte {at}", kind.name());
+        }
+    }
+}
+
 #[test]
 fn jobs_of_one_name_are_summed_as_the_runner_sums_them() {
     for bytes in [

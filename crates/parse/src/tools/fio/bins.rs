@@ -12,7 +12,10 @@ pub(crate) struct Bins(Vec<(u64, u64)>);
 impl Bins {
     /// From bins in any order. What is there twice is summed.
     pub(crate) fn new(mut bins: Vec<(u64, u64)>) -> Self {
-        // fio prints them in order, and then this is one pass.
+        // fio prints them in order.
+        if bins.is_sorted_by(|first, second| first.0 < second.0) {
+            return Self(bins);
+        }
         bins.sort_by_key(|(middle_ns, _)| *middle_ns);
         bins.dedup_by(|later, kept| {
             let same = later.0 == kept.0;

@@ -102,6 +102,13 @@ fn is_banner(line: &str) -> bool {
     line.contains(": (g=") || line.starts_with("fio-") || line.starts_with("Starting ") || line == "..."
 }
 
+/// The percentiles that are metrics, and what fio calls them.
+pub(crate) const PERCENTILES: [(&str, &str, f64); 3] = [
+    ("latency_p50", "50.000000", 50.0),
+    ("latency_p99", "99.000000", 99.0),
+    ("latency_p999", "99.900000", 99.9),
+];
+
 /// The metrics of jobs that were summed.
 ///
 /// # Errors
@@ -133,7 +140,7 @@ fn metrics(jobs: &Totals) -> Result<Metrics, ToolError> {
     if let Some(mean_ns) = all.latency.mean_ns() {
         metrics.put("latency_mean", mean_ns / 1e9);
     }
-    for (name, percent) in [("latency_p50", 50.0), ("latency_p99", 99.0), ("latency_p999", 99.9)] {
+    for (name, _, percent) in PERCENTILES {
         if let Some(ns) = all.latency.percentile_ns(percent) {
             metrics.put(name, ns as f64 / 1e9);
         }
