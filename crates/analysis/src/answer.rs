@@ -128,6 +128,10 @@ fn nothing_measured(data: &RunData, metric: &str) -> String {
                 measurement.outcome.metrics.keys().map(|name| format!("`{name}`")).collect();
             format!("no trial reports `{metric}`; what they report is {}", listed(&names))
         }
+        None if data.trials.is_empty() && !data.skipped.is_empty() => match data.skipped.len() {
+            1 => "nothing was measured: this machine cannot run the one cell".to_owned(),
+            all => format!("nothing was measured: this machine cannot run any of the {all} cells"),
+        },
         None if data.trials.is_empty() => "nothing has been measured yet".to_owned(),
         None => format!("nothing can be said: of {} none is valid", counted(data.trials.len(), "trial")),
     }

@@ -6,7 +6,7 @@
 
 use crate::compare_runs::{AcrossProvenances, CompareError, compare_runs};
 use crate::summarise::{metric_kind, summarise};
-use crate::summary::{CellSummary, RunData, RunSummary, Verdict};
+use crate::summary::{CellSummary, Lack, RunData, RunSummary, Verdict};
 use crate::words::{counted, listed, percent};
 use domain::gate::{Condition, Rule};
 use domain::plan::CellId;
@@ -199,10 +199,17 @@ fn no_such_levels(condition: &Condition, study: &Study) -> GateError {
     }
 }
 
-const NOT_MEASURED: &str = "it has no valid trial";
+/// Why a cell cannot be judged.
+pub fn not_measured(cell: &CellSummary) -> String {
+    match &cell.lack {
+        Some(Lack::NotPossible(why)) => format!("it could not be run: {why}"),
+        Some(Lack::NotReported) => "no trial of it reports the metric".to_owned(),
+        None => "it has no valid trial".to_owned(),
+    }
+}
 
 fn beyond(cell: &CellSummary, summary: &RunSummary, bound: f64, below: bool) -> (Ruling, String) {
-    let Some(median) = cell.median else { return (Ruling::NotMeasured, NOT_MEASURED.into()) };
+    let Some(median) = cell.median else { return (Ruling::NotMeasured, not_measured(cell)) };
     let show = |value: f64| summary.unit.show(value);
     let is_beyond = |value: f64| if below { value < bound } else { value > bound };
     let said =
@@ -256,7 +263,7 @@ fn worse(
         .map_err(|error| GateError::Compare { condition: condition.text.clone(), error })?;
     let ruling = |cell: &&CellSummary| {
         if cell.points.is_empty() {
-            return (Ruling::NotMeasured, NOT_MEASURED.to_owned());
+            return (Ruling::NotMeasured, not_measured(cell));
         }
         match compared.cells.iter().find(|c| c.cell == cell.cell) {
             None => (Ruling::NotMeasured, format!("`{}` has no valid trial of it", baseline.run.id)),

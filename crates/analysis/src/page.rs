@@ -228,7 +228,7 @@ fn by_cell(rows: &[Row], part: &PartRuns) -> Vec<CellTally> {
 /// A run with the cells and rows of the study as it is now, and measured as it was then.
 fn as_now(run: &RunData, now: &Study) -> RunData {
     let study = Study { measure: run.study.measure.clone(), ..now.clone() };
-    RunData { run: run.run.clone(), study, trials: run.trials.clone() }
+    RunData { run: run.run.clone(), study, trials: run.trials.clone(), skipped: run.skipped.clone() }
 }
 
 /// What decides figures and is not the same in two versions of a study.

@@ -8,7 +8,7 @@ use crate::stats::floor::aa_floor;
 use crate::stats::median_interval::median_interval;
 use crate::stats::quantile::{median, quantile, relative_iqr};
 use crate::summary::{
-    Attribution, CellSummary, Comparison, Excluded, FactorEffect, Point, RunData, RunSummary,
+    Attribution, CellSummary, Comparison, Excluded, FactorEffect, Lack, Point, RunData, RunSummary,
 };
 use domain::outcome::{Better, Metric};
 use domain::plan::{CellId, Plan};
@@ -82,12 +82,22 @@ pub(crate) fn cells_by(data: &RunData, metric: &MetricKind) -> Vec<CellSummary> 
     new.map(|(id, workload, levels)| {
         let trials = by_cell.get(&id).map_or(&[][..], Vec::as_slice);
         let (points, excluded) = sorted_out(trials, &metric.name);
+        let lack = lack(data, &id, trials, &points);
         cell_summary(
-            CellSummary { points, excluded, ..empty_cell(id, workload, levels) },
+            CellSummary { points, excluded, lack, ..empty_cell(id, workload, levels) },
             data.study.measure.confidence,
         )
     })
     .collect()
+}
+
+fn lack(data: &RunData, cell: &CellId, trials: &[&Trial], points: &[Point]) -> Option<Lack> {
+    let not_reported = || trials.iter().any(|trial| trial.validity.is_valid()).then_some(Lack::NotReported);
+    match data.skipped.get(cell) {
+        _ if !points.is_empty() => None,
+        Some(why) if trials.is_empty() => Some(Lack::NotPossible(why.clone())),
+        _ => not_reported(),
+    }
 }
 
 /// Valid values, one for each block, and everything else.
@@ -120,6 +130,7 @@ fn empty_cell(cell: CellId, workload: String, levels: BTreeMap<String, String>) 
         range: None,
         spread: None,
         relative: None,
+        lack: None,
     }
 }
 
@@ -377,6 +388,24 @@ mod tests {
         let summary = summarise(&data, None);
         assert_eq!((summary.cells.len(), summary.aa_floor, summary.effects.len()), (2, None, 0));
         expect!["nothing has been measured yet"].assert_eq(&summary.verdict);
+        assert!(summary.cells.iter().all(|cell| cell.lack.is_none()));
+    }
+
+    #[test]
+    fn cells_that_could_not_be_run_or_do_not_report_say_so() {
+        let mut data = run(study(&[("block", &["4k", "64k"])]), 0, |_, _| vec![]);
+        let cells: Vec<CellId> = summarise(&data, None).cells.into_iter().map(|cell| cell.cell).collect();
+        data.skipped = cells.iter().map(|cell| (cell.clone(), "no array".to_owned())).collect();
+        let summary = summarise(&data, None);
+        assert!(summary.cells.iter().all(|cell| cell.lack == Some(Lack::NotPossible("no array".into()))));
+        expect!["nothing was measured: this machine cannot run any of the 2 cells"]
+            .assert_eq(&summary.verdict);
+        let silent = summarise(&two_factors(), Some("joules"));
+        assert!(silent.cells.iter().all(|cell| cell.lack == Some(Lack::NotReported)));
+        // What was measured before counts, whatever cannot be run now.
+        let mut measured = two_factors();
+        measured.skipped = [(measured.trials[0].key.cell.clone(), "no array".to_owned())].into();
+        assert!(summarise(&measured, None).cells.iter().all(|cell| cell.lack.is_none()));
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub struct RunData {
     pub study: Study,
     /// Its trials, in the order in which they were measured.
     pub trials: Vec<Trial>,
+    /// The cells that the machine could not run, and why.
+    pub skipped: BTreeMap<CellId, String>,
 }
 
 /// An interval with the confidence that was asked for.
@@ -74,6 +76,27 @@ pub struct CellSummary {
     /// The median relative to the best cell of the same workload, which is 1: 0.8 means "20% worse",
     /// whichever way is good.
     pub relative: Option<f64>,
+    /// Why there is no trial that counts, where it is not that all failed or were disturbed.
+    pub lack: Option<Lack>,
+}
+
+/// Why a cell has nothing to count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// Its machine could not run it, and why.
+    NotPossible(String),
+    /// It has valid trials, and none of them reports the metric.
+    NotReported,
+}
+
+impl Lack {
+    /// In a few words, for a table.
+    pub fn short(&self) -> &'static str {
+        match self {
+            Self::NotPossible(_) => "not possible here",
+            Self::NotReported => "not reported",
+        }
+    }
 }
 
 /// What can be said of two groups of trials.

@@ -124,5 +124,5 @@ pub fn run(
         flyball: "0.1.0".into(),
         revision: None,
     };
-    RunData { run, study: plan.study, trials }
+    RunData { run, study: plan.study, trials, skipped: BTreeMap::new() }
 }

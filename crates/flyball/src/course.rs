@@ -6,11 +6,12 @@ use crate::progress::Progress;
 use analysis::schedule::Schedule;
 use anyhow::{Context, Result};
 use domain::Nanos;
-use domain::plan::{Cell, Plan};
+use domain::plan::{Cell, CellId, Plan};
 use domain::trial::{Trial, TrialKey, Validity};
 use machine::ledger::RestoreReport;
 use notebook::{Problem, RunFolder, Staging};
 use runner::Stop;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Why no further trial is run.
@@ -72,6 +73,7 @@ pub fn schedule(plan: &Plan, folder: &RunFolder) -> Result<(Schedule, usize)> {
     let (trials, problems) = folder.trials()?;
     crate::results::tell(&problems);
     let mut schedule = Schedule::new(plan, &trials)?;
+    folder.forget_skipped()?;
     problems.iter().filter_map(damaged).for_each(|key| schedule.pass_over(&key));
     eprintln!("run {}, seed {}, {} cells", folder.run().id, plan.seed, plan.cells.len());
     if !trials.is_empty() {
@@ -105,6 +107,7 @@ impl Course<'_> {
         pace: &mut Pace,
         make: &mut MakeTrial<'_>,
     ) -> Result<Ended> {
+        let mut skipped: BTreeMap<String, CellId> = BTreeMap::new();
         while let Some(next) = schedule.next() {
             if self.interrupt.came() {
                 return Ok(Ended::Interrupted);
@@ -122,8 +125,15 @@ impl Course<'_> {
                 Ok(made) => made,
                 Err(NotMade::Interrupted) => return Ok(Ended::Interrupted),
                 Err(NotMade::Unsupported(reason)) => {
-                    pace.progress.say(&format!("skipped: {}: {reason}", cell.id));
+                    self.folder.note_skipped(&BTreeMap::from([(cell.id.clone(), reason.clone())]))?;
                     schedule.skip(next.cell);
+                    // A reason is said once.
+                    let told = match skipped.get(&reason) {
+                        Some(first) => format!("skipped: {}: as {first}", cell.id),
+                        None => format!("skipped: {}: {reason}", cell.id),
+                    };
+                    pace.progress.say(&told);
+                    skipped.entry(reason).or_insert_with(|| cell.id.clone());
                     continue;
                 }
                 Err(NotMade::Broken(error)) => return Err(error),

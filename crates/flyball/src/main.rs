@@ -8,6 +8,7 @@ mod commands;
 mod course;
 mod exit;
 mod guest;
+mod here;
 mod importing;
 mod interrupt;
 mod machines;

@@ -3,7 +3,8 @@
 use crate::course::{self, Course, Ended, Made};
 use crate::exit::Busy;
 use crate::interrupt::Interrupt;
-use crate::preflight;
+use crate::{here, preflight};
+use analysis::schedule::Schedule;
 use anyhow::{Context, Result, bail};
 use domain::Timestamp;
 use domain::plan::Plan;
@@ -130,6 +131,10 @@ impl Start<'_> {
         if schedule.next().is_none() {
             return Ok(Ended::AllMeasured);
         }
+        self.leave_out(&mut schedule)?;
+        if schedule.next().is_none() {
+            return Ok(Ended::AllMeasured);
+        }
         let made = Footing::make(
             &mut self.ledger,
             &self.order.work,
@@ -182,6 +187,24 @@ impl Start<'_> {
             let script = script(&trial, &self.plan.study.target, &commands, &places);
             Ok(Made { trial, script, restored })
         })
+    }
+}
+
+impl Start<'_> {
+    /// Cells that cannot be run here are said before the first trial, and nothing is made for them.
+    fn leave_out(&self, schedule: &mut Schedule) -> Result<()> {
+        let cannot = here::cannot(&self.plan);
+        let cells = |index: &usize| &self.plan.cells[*index].id;
+        let told: Vec<_> = cannot.iter().map(|(index, why)| (cells(index), why.as_str())).collect();
+        for line in here::in_words(self.plan.cells.len(), &told) {
+            eprintln!("{line}");
+        }
+        cannot.keys().for_each(|index| schedule.skip(*index));
+        if !cannot.is_empty() {
+            let noted = cannot.iter().map(|(index, why)| (cells(index).clone(), why.clone())).collect();
+            self.folder.note_skipped(&noted)?;
+        }
+        Ok(())
     }
 }
 

@@ -12,7 +12,7 @@ use domain::trial::{Provenance, RunId, TrialKey};
 use notebook::{Notebook, Problem};
 use report::inventory::{Style, one_line, text as inventory_text};
 use report::{Report, TraceView};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many rows of a trace are read for a picture of a few hundred points.
 const TRACE_ROWS: usize = 4_000;
@@ -105,7 +105,11 @@ pub fn data(notebook: &Notebook, id: &RunId) -> Result<RunData> {
     })?;
     let (trials, problems) = notebook.trials(id)?;
     tell(&problems);
-    Ok(RunData { run, study, trials })
+    let skipped = notebook.skipped(id).unwrap_or_else(|error| {
+        eprintln!("warning: which cells of `{id}` could not be run cannot be read: {error}");
+        BTreeMap::new()
+    });
+    Ok(RunData { run, study, trials, skipped })
 }
 
 /// Names on standard error what a notebook holds that cannot be read.
@@ -149,6 +153,9 @@ fn check_metric(data: &RunData, metric: &str) -> Result<()> {
         return Ok(());
     }
     let known: Vec<&str> = known.into_iter().collect();
+    if known.is_empty() {
+        bail!("no trial of `{}` reports the metric `{metric}`, nor any other", data.run.id);
+    }
     bail!("no trial of `{}` reports the metric `{metric}`; there are {}", data.run.id, known.join(", "))
 }
 

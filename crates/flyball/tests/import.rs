@@ -188,6 +188,57 @@ fn packed_files_and_standard_input_are_read() {
 }
 
 #[test]
+fn a_run_of_several_samplers_is_about_what_they_have_in_common() {
+    let place = Place::new();
+    let comment = fixture("turbostat/sar-sadf-turbostat-in-a-comment.txt");
+    place.ok(&["import", "--name", "comment", &comment]);
+    let text = place.ok(&["show", "comment"]);
+    assert!(text.contains("turbostat: freq.all") && !text.contains("no valid trial"), "{text}");
+    let by_power = place.ok(&["report", "comment", "--format", "text", "--metric", "power"]);
+    assert_eq!(by_power.matches("not reported").count(), 2, "{by_power}");
+}
+
+#[test]
+fn pipes_by_name_are_read_once_and_devices_not_at_all() {
+    let place = Place::new();
+    let pipes = [place.path("one"), place.path("two")];
+    for pipe in &pipes {
+        rustix::fs::mknodat(rustix::fs::CWD, pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    }
+    let writers = pipes.clone().map(|pipe| {
+        let text = std::fs::read(fixture("sar/12.6-am.txt")).unwrap();
+        std::thread::spawn(move || std::fs::write(pipe, text).unwrap())
+    });
+    let [one, two] = pipes.each_ref().map(|pipe| pipe.to_str().unwrap());
+    let told = place.ok(&["import", "--dry-run", one, two]);
+    assert_eq!(told.matches("2 samples").count(), 2, "{told}");
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
+    let link = place.path("link");
+    std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
+    for device in ["/dev/zero", "/dev/urandom", "/dev/null", link.to_str().unwrap()] {
+        assert!(place.fails(1, &["import", device]).contains("it is a device"), "{device}");
+    }
+}
+
+#[test]
+fn what_another_form_would_make_readable_says_so() {
+    let place = Place::new();
+    let text = std::fs::read_to_string(fixture("sar/12.6-am.txt")).unwrap();
+    let wide: Vec<u8> =
+        std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    for (bytes, wanted) in [
+        (wide, "`iconv -f UTF-16 -t UTF-8 FILE`"),
+        (b"BZh91AY&SY\x01\x02".to_vec(), "bzip2 packed it"),
+        (b"PK\x03\x04\x14\0".to_vec(), "it is a ZIP archive"),
+    ] {
+        let file = place.path("other");
+        std::fs::write(&file, bytes).unwrap();
+        let error = place.fails(1, &["import", file.to_str().unwrap()]);
+        assert!(error.contains(wanted), "{error}");
+    }
+}
+
+#[test]
 fn a_binary_file_of_sysstat_is_read_through_sadf() {
     let Some(sadc) =
         ["/usr/lib/sysstat/sadc", "/usr/lib64/sa/sadc"].into_iter().find(|p| Path::new(p).exists())

@@ -45,6 +45,52 @@ fn a_dry_run_shows_commands_and_writes_and_does_nothing() {
     assert!(!place.path("state").exists(), "a dry run made a state folder");
 }
 
+/// Two cells, of which no machine can run one.
+const HALF: &str = r#"
+flyball = 1
+name = "half"
+question = "What becomes of a cell that cannot be run?"
+
+[workload.there]
+tool = "command"
+argv = ["true"]
+
+[workload.gone]
+tool = "command"
+argv = ["flyball-has-no-such-program"]
+
+[measure]
+metric = "elapsed"
+repeats = 1
+settle = "0s"
+"#;
+
+#[test]
+fn a_cell_that_cannot_be_run_is_told_first_and_the_others_are_run() {
+    let place = Place::new();
+    let study = place.study("half", HALF);
+    let told = "1 of 2 cells can be run here; 1 cannot:";
+    let plan = place.ok(&["run", &study, "--dry-run"]);
+    assert!(plan.contains(told) && plan.contains("flyball-has-no-such-program"), "{plan}");
+    let json: serde_json::Value =
+        serde_json::from_str(&place.ok(&["run", &study, "--dry-run", "--json"])).unwrap();
+    let not_possible = |cell: usize| json["cells"][cell]["not_possible"].as_array().unwrap().len();
+    assert_eq!([not_possible(0), not_possible(1)], [0, 1], "{json}");
+
+    let junit = place.path("half.xml");
+    let output = place.output(&["run", &study, "--junit", junit.to_str().unwrap()]);
+    let (text, talk) = (String::from_utf8(output.stdout.clone()).unwrap(), support::stderr(&output));
+    assert_eq!(output.status.code(), Some(3), "{talk}");
+    assert!(talk.contains(told), "{talk}");
+    assert_eq!(place.trials().iter().filter(|trial| trial.contains("gone")).count(), 0);
+    assert!(first_attempts(&place).contains(&"b00.there.a0".to_owned()), "{talk}");
+    assert!(text.contains("not possible here") && text.contains("not possible on this machine: "), "{text}");
+    let junit = std::fs::read_to_string(junit).unwrap();
+    assert!(junit.contains("it could not be run: ") && junit.contains("no-such-program"), "{junit}");
+    let again = place.ok(&["report", "half", "--format", "markdown"]);
+    assert!(again.contains("not possible on this machine"), "the reason was not kept: {again}");
+}
+
 #[test]
 fn kill_9_at_any_moment_loses_and_doubles_nothing() {
     let place = Place::new();

@@ -4,8 +4,11 @@ use crate::error::{Error, Result};
 use crate::index::{Index, TrialCounts};
 use crate::notebook::Notebook;
 use crate::record;
+use crate::run_folder::SKIPPED;
 use crate::trace::TraceReader;
+use domain::plan::CellId;
 use domain::trial::{Run, RunId, Trial, TrialKey};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -115,6 +118,15 @@ impl Notebook {
         // The key settles the order of two where the clock stood still.
         trials.sort_by(|a, b| (a.started, &a.key).cmp(&(b.started, &b.key)));
         Ok((trials, problems))
+    }
+
+    /// The cells of a run that its machine could not run, and why.
+    ///
+    /// # Errors
+    /// Where the note is there, and cannot be read.
+    pub fn skipped(&self, id: &RunId) -> Result<BTreeMap<CellId, String>> {
+        let path = self.run_folder(id).join(SKIPPED);
+        if path.exists() { record::read_skipped(&path) } else { Ok(BTreeMap::new()) }
     }
 
     /// The keys of a run's trials, sorted, and what is in the folder besides. No trial is read.

@@ -8,8 +8,10 @@ use crate::notebook::{Notebook, check_name};
 use crate::reading::Problem;
 use crate::record;
 use crate::trace::TraceSink;
+use domain::plan::CellId;
 use domain::time::Timestamp;
 use domain::trial::{Run, RunId, Trial, TrialKey};
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -17,6 +19,8 @@ use std::time::Duration;
 const TRIAL: &str = "trial.json";
 const SCRIPT: &str = "reproduce.sh";
 const TRACE: &str = "trace.parquet";
+/// Which cells this machine cannot run; absent where there is none.
+pub(crate) const SKIPPED: &str = "skipped.json";
 
 /// A run that this process measures. Nobody else can, until this is dropped or the process ends, however it ends.
 #[derive(Debug)]
@@ -72,6 +76,30 @@ impl RunFolder {
         let folder = self.path().join("logs");
         durable::make_folder(&folder)?;
         durable::write_new(&folder.join(name), text, Mode::Plain)
+    }
+
+    /// Notes cells that this machine cannot run, and why, beside those that were noted before.
+    ///
+    /// # Errors
+    /// Where its file cannot be read or written.
+    pub fn note_skipped(&self, cells: &BTreeMap<CellId, String>) -> Result<()> {
+        let mut all = self.notebook.skipped(&self.run.id)?;
+        all.extend(cells.iter().map(|(cell, why)| (cell.clone(), why.clone())));
+        durable::replace(&self.path().join(SKIPPED), &record::skipped_text(&all))
+    }
+
+    /// Forgets which cells could not be run: they are tried again.
+    ///
+    /// # Errors
+    /// Where the note cannot be removed.
+    pub fn forget_skipped(&self) -> Result<()> {
+        let path = self.path().join(SKIPPED);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::io("remove", &path)(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Begins to write a trial.

@@ -4,6 +4,7 @@
 
 mod support;
 
+use domain::plan::CellId;
 use domain::time::Timestamp;
 use domain::trial::{RunId, TrialKey, Validity};
 use expect_test::expect;
@@ -52,6 +53,25 @@ fn a_stored_trial_is_read_back_with_all_its_parts() {
     assert_eq!(fs::metadata(script).unwrap().permissions().mode() & 0o111, 0o111);
     assert_eq!(notebook.machine_json(&RunId("quick-1".into())).unwrap(), "{\"cpus\": 2}");
     assert_eq!(staged(notebook.folder()), Vec::<String>::new());
+}
+
+#[test]
+fn cells_that_could_not_be_run_are_noted_and_forgotten() {
+    let (_root, notebook) = filled();
+    let id = RunId("quick-1".into());
+    let folder = notebook.open_run(&id).unwrap();
+    assert!(notebook.skipped(&id).unwrap().is_empty());
+    folder.forget_skipped().unwrap();
+    for (cell, why) in [("read_4k", "no fio"), ("read_64k", "no `md`\nhere"), ("read_4k", "no array")] {
+        folder.note_skipped(&[(CellId::from_stored(cell), why.to_owned())].into()).unwrap();
+    }
+    let noted = notebook.skipped(&id).unwrap();
+    let noted: Vec<(&str, &str)> = noted.iter().map(|(cell, why)| (cell.as_str(), why.as_str())).collect();
+    assert_eq!(noted, [("read_4k", "no array"), ("read_64k", "no `md`\nhere")]);
+    fs::write(folder.path().join("skipped.json"), "{\"schema\": 7}").unwrap();
+    assert!(notebook.skipped(&id).is_err());
+    folder.forget_skipped().unwrap();
+    assert!(notebook.skipped(&id).unwrap().is_empty());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The fragments of text that all forms share, so that a thing is called the same everywhere.
 
 use crate::Report;
-use analysis::summary::{CellSummary, Comparison, Interval, Verdict};
+use analysis::summary::{CellSummary, Comparison, Interval, Lack, Verdict};
 pub(crate) use analysis::words::counted;
 use domain::outcome::Better;
 use domain::trial::{Provenance, Trial, TrialKey, Validity};
@@ -151,7 +151,7 @@ pub(crate) fn range(unit: &Unit, low: f64, high: f64) -> String {
 pub(crate) fn interval(unit: &Unit, cell: &CellSummary) -> String {
     match (&cell.interval, cell.points.len()) {
         (Some(i), _) => range(unit, i.low, i.high),
-        (None, 0) => "no valid trial".to_owned(),
+        (None, 0) => cell.lack.as_ref().map_or("no valid trial", Lack::short).to_owned(),
         (None, _) => "n too small".to_owned(),
     }
 }

@@ -318,6 +318,22 @@ mod tests {
     }
 
     #[test]
+    fn the_rates_of_bursts_are_over_the_bursts() {
+        // One request at a time takes what it takes: as many a second as there were, times how long each took, is at most one. Were
+        // pauses counted as bursts, or a first burst that lasts for a period as a short one, this would be far off.
+        let timed = [("runtime", "2s"), ("time_based", "1")];
+        for times in [&timed[..], &[]] {
+            let options = [("rw", "randread"), ("bs", "4k"), ("ioengine", "psync"), ("direct", "1")];
+            let bursts = [("duty_cycle", "20%"), ("period", "500ms"), ("number_ios", "3000")];
+            let all = [&options[..], &bursts[..if times.is_empty() { 3 } else { 2 }], times].concat();
+            let outcome = Bed::new().run(workload(Tool::Fio, &all)).unwrap().outcome;
+            let of = |name: &str| outcome.metrics[name].value;
+            let at_once = of("iops") * of("latency_mean");
+            assert!(at_once < 1.3, "{at_once} at once: {outcome:?}");
+        }
+    }
+
+    #[test]
     fn dd_writes_in_place() {
         let mut bed = Bed::new();
         let measurement = bed.run(workload(Tool::Dd, &[("direction", "write"), ("bs", "1M")])).unwrap();

@@ -10,6 +10,7 @@ use domain::outcome::Outcome;
 use domain::steady::{Conditioning, MOST_ROUNDS, Window};
 use domain::time::Nanos;
 use domain::trial::Disturbance;
+use domain::units::significant;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -66,6 +67,7 @@ pub(crate) fn reach(
 
 fn shown(window: Option<Window>) -> String {
     window.map_or_else(String::new, |Window { average, excursion, slope }| {
+        let average = significant(average);
         format!("average {average} excursion {:.1}% slope {:.1}%", excursion * 100.0, slope * 100.0)
     })
 }

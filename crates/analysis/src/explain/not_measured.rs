@@ -1,6 +1,8 @@
 //! What could not be answered here, why, and what it would need.
 
 use super::case::Case;
+use crate::summary::{CellSummary, Lack};
+use crate::words::listed;
 use domain::finding::NotMeasured;
 use domain::inventory::Inventory;
 use domain::trace::FrequencySource;
@@ -140,19 +142,47 @@ fn of_recorder(case: &Case<'_>) -> Vec<NotMeasured> {
 
 /// Cells without a valid trial.
 fn of_trials(case: &Case<'_>) -> Vec<NotMeasured> {
+    let not_possible = |cell: &CellSummary| matches!(cell.lack, Some(Lack::NotPossible(_)));
     let empty = case.summary.cells.iter().filter(|cell| cell.points.is_empty());
-    empty
-        .map(|cell| {
-            let why = cell.excluded.last().map_or_else(
-                || format!("no trial of it reports `{}`", case.summary.metric),
-                |last| match &last.validity {
-                    domain::trial::Validity::Failed(text) => format!("its last trial failed: {text}"),
-                    _ => "all of its trials were disturbed".to_owned(),
-                },
-            );
-            NotMeasured { what: format!("cell {}", cell.cell), why }
-        })
-        .collect()
+    let each = empty.filter(|cell| !not_possible(cell));
+    let each = each.map(|cell| {
+        let why = cell.excluded.last().map_or_else(
+            || format!("no trial of it reports `{}`", case.summary.metric),
+            |last| match &last.validity {
+                domain::trial::Validity::Failed(text) => format!("its last trial failed: {text}"),
+                _ => "all of its trials were disturbed".to_owned(),
+            },
+        );
+        NotMeasured { what: format!("cell {}", cell.cell), why }
+    });
+    not_possible_here(case).into_iter().chain(each).collect()
+}
+
+/// So many cells are named of those that have one reason in common.
+const MOST_NAMED: usize = 4;
+
+/// Cells that this machine could not run, those with one reason together.
+fn not_possible_here(case: &Case<'_>) -> Vec<NotMeasured> {
+    let mut reasons: Vec<(&String, Vec<String>)> = Vec::new();
+    for cell in &case.summary.cells {
+        let Some(Lack::NotPossible(why)) = &cell.lack else { continue };
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, cells)) => cells.push(cell.cell.to_string()),
+            None => reasons.push((why, vec![cell.cell.to_string()])),
+        }
+    }
+    let told = |(why, mut cells): (&String, Vec<String>)| {
+        let (count, left) = (cells.len(), cells.len().saturating_sub(MOST_NAMED));
+        cells.truncate(MOST_NAMED);
+        cells.extend((left > 0).then(|| format!("{left} more")));
+        let what = if count == 1 {
+            format!("cell {}", cells[0])
+        } else {
+            format!("{count} cells ({})", listed(&cells))
+        };
+        NotMeasured { what, why: format!("not possible on this machine: {why}") }
+    };
+    reasons.into_iter().map(told).collect()
 }
 
 #[cfg(test)]
@@ -178,6 +208,24 @@ mod tests {
 
     fn why(open: &[NotMeasured], what: &str) -> Option<String> {
         open.iter().find(|n| n.what == what).map(|n| n.why.clone())
+    }
+
+    #[test]
+    fn cells_that_could_not_be_run_are_told_by_their_reasons() {
+        use crate::testing::{run, study};
+        use domain::plan::CellId;
+        let levels = ["1", "2", "3", "4", "5", "6", "7"];
+        let mut data = run(study(&[("depth", &levels)]), 0, |_, _| vec![]);
+        let cell = |level: &str| CellId::new(["w", level]);
+        data.skipped =
+            levels[1..].iter().map(|level| (cell(level), "there is no array".to_owned())).collect();
+        data.skipped.insert(cell("1"), "there is no fio".into());
+        let open = open(&data, None, None);
+        assert_eq!(why(&open, "cell w_1").unwrap(), "not possible on this machine: there is no fio");
+        assert_eq!(
+            why(&open, "6 cells (w_2, w_3, w_4, w_5 and 2 more)").unwrap(),
+            "not possible on this machine: there is no array"
+        );
     }
 
     #[test]

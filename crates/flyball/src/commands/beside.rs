@@ -275,6 +275,6 @@ impl Source for FromKept {
         let then = parse::study::parse(&run.study_text).map_err(|e| {
             anyhow!("cannot read the study that `{}` was measured with:\n{e}", path.display())
         })?;
-        Ok(Some((RunData { run, study: then, trials }, machine)))
+        Ok(Some((RunData { run, study: then, trials, skipped: BTreeMap::new() }, machine)))
     }
 }

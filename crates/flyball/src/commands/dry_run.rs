@@ -3,10 +3,11 @@
 use super::stacks;
 use crate::args::Global;
 use crate::exit::End;
+use crate::here::{self, Here};
 use crate::{measuring, places, preflight, put};
 use anyhow::Result;
 use domain::Nanos;
-use domain::plan::{Cell, Plan};
+use domain::plan::{Cell, CellId, Plan};
 use domain::rng::Seed;
 use domain::setting::SettingRequest;
 use domain::study::{Study, Target, Tool};
@@ -38,7 +39,9 @@ pub fn show(global: &Global, study: Study, seed: Option<u64>, work: &Path) -> Re
     let seed = Seed(seed.unwrap_or_else(|| measuring::fresh_seed(LocalMachine.now())));
     let plan = Plan::new(study, seed)?;
     let target = target(&plan.study, work);
-    let cells: Vec<CellPlan> = plan.cells.iter().map(|cell| CellPlan::of(cell, target.as_ref())).collect();
+    let mut here = Here::default();
+    let cells: Vec<CellPlan> =
+        plan.cells.iter().map(|cell| CellPlan::of(cell, target.as_ref(), here.against(cell))).collect();
     put(&if global.json {
         as_json(&plan, &cells, target.as_ref())
     } else {
@@ -49,6 +52,8 @@ pub fn show(global: &Global, study: Study, seed: Option<u64>, work: &Path) -> Re
 
 /// What one cell would do.
 struct CellPlan {
+    /// What stands against it on this machine, besides its writes and its command.
+    not_here: Vec<String>,
     /// Its command, or why there is none.
     command: Result<Vec<String>, String>,
     /// Its writes, or why they are not possible here.
@@ -66,7 +71,7 @@ struct SettingWrite {
 }
 
 impl CellPlan {
-    fn of(cell: &Cell, target: Option<&(PathBuf, Bytes)>) -> Self {
+    fn of(cell: &Cell, target: Option<&(PathBuf, Bytes)>, not_here: Vec<String>) -> Self {
         let job = Job {
             workload: &cell.workload,
             target: target.map(|(path, size)| (path.as_path(), *size)),
@@ -75,10 +80,23 @@ impl CellPlan {
             folder: None,
         };
         Self {
+            not_here,
             command: tools::invocation(&job).map(|i| i.argv).map_err(|e| e.to_string()),
             writes: writes(&cell.settings),
             takes: takes(cell),
         }
+    }
+
+    /// Everything that stands against it, each once.
+    fn against(&self) -> Vec<&str> {
+        let writes = self.writes.iter().filter_map(|write| write.as_ref().err());
+        let mut all: Vec<&str> = Vec::new();
+        for why in self.not_here.iter().chain(writes).chain(self.command.as_ref().err()) {
+            if !all.contains(&why.as_str()) {
+                all.push(why);
+            }
+        }
+        all
     }
 }
 
@@ -136,12 +154,13 @@ fn takes(cell: &Cell) -> Option<Nanos> {
     option("runtime").or_else(|| option("time")).map(|runtime| runtime + extra)
 }
 
-/// The least and the most time, of the trials whose time is known, and how many cells' is not.
+/// The least and the most time, of the cells that can be run here and of the trials whose time is known, and how many cells' is not.
 fn expected(plan: &Plan, cells: &[CellPlan]) -> (Nanos, Nanos, usize) {
-    let known: u64 = cells.iter().map(|c| c.takes.unwrap_or_default().get() + OVERHEAD.get()).sum();
+    let run = || cells.iter().filter(|cell| cell.against().is_empty());
+    let known: u64 = run().map(|c| c.takes.unwrap_or_default().get() + OVERHEAD.get()).sum();
     let measure = &plan.study.measure;
     let times = |repeats: u32| Nanos::new(known.saturating_mul(u64::from(repeats)));
-    let unknown = cells.iter().filter(|c| c.takes.is_none()).count();
+    let unknown = run().filter(|c| c.takes.is_none()).count();
     (times(measure.repeats_min), times(measure.repeats_max), unknown)
 }
 
@@ -164,16 +183,25 @@ fn describe(
     writeln!(text, "seed {}", plan.seed)?;
     let times = range(measure.repeats_min, measure.repeats_max);
     writeln!(text, "{} cells, each {times} times", cells.len())?;
-    write!(text, "expected time {}", range(least, most))?;
-    match unknown {
-        0 => writeln!(text)?,
-        n => writeln!(text, ", and what the workloads of {n} cells take, which state no time")?,
+    if cells.iter().any(|cell| cell.against().is_empty()) {
+        write!(text, "expected time {}", range(least, most))?;
+        match unknown {
+            0 => writeln!(text)?,
+            n => writeln!(text, ", and what the workloads of {n} cells take, which state no time")?,
+        }
+    }
+    let why: Vec<String> = cells.iter().map(|does| does.against().join("; and ")).collect();
+    let cannot: Vec<(&CellId, &str)> =
+        plan.cells.iter().map(|cell| &cell.id).zip(why.iter().map(String::as_str)).collect();
+    let cannot: Vec<(&CellId, &str)> = cannot.into_iter().filter(|(_, why)| !why.is_empty()).collect();
+    for line in here::in_words(cells.len(), &cannot) {
+        writeln!(text, "{line}")?;
     }
     if let Some((path, size)) = target.filter(|_| plan.study.stack.is_none()) {
         writeln!(text, "makes {} of {size}, and removes it at the end", path.display())?;
     }
     let asks = |cell: &Cell| matches!(cell.workload.tool, Tool::Sysbench | Tool::Pgbench);
-    if plan.cells.iter().any(asks) {
+    if plan.cells.iter().zip(cells).any(|(cell, does)| asks(cell) && does.against().is_empty()) {
         writeln!(text, "makes a database server of its own, fills it, and removes it at the end")?;
     }
     if plan.needs_root() && !places::is_root() {
@@ -182,15 +210,14 @@ fn describe(
     stacks::describe(text, &stacks::of(plan, Devices::Refused));
     for (cell, does) in plan.cells.iter().zip(cells) {
         writeln!(text, "\n{}", cell.id)?;
-        for write in &does.writes {
-            match write {
-                Ok(w) => writeln!(text, "  write  {} = {}{}  {}", w.setting, w.new, was(w), w.path)?,
-                Err(reason) => writeln!(text, "  cannot {reason}")?,
-            }
+        for reason in does.against() {
+            writeln!(text, "  not possible: {reason}")?;
         }
-        match &does.command {
-            Ok(argv) => writeln!(text, "  run    {}", argv.join(" "))?,
-            Err(reason) => writeln!(text, "  cannot {reason}")?,
+        for w in does.writes.iter().flatten() {
+            writeln!(text, "  write  {} = {}{}  {}", w.setting, w.new, was(w), w.path)?;
+        }
+        if let Ok(argv) = &does.command {
+            writeln!(text, "  run    {}", argv.join(" "))?;
         }
     }
     writeln!(text, "\nthe first block runs in this order:")?;
@@ -219,6 +246,7 @@ fn as_json(plan: &Plan, cells: &[CellPlan], target: Option<&(PathBuf, Bytes)>) -
         json!({
             "cell": cell.id.as_str(),
             "levels": cell.levels,
+            "not_possible": does.against(),
             "writes": does.writes.iter().map(write).collect::<Vec<Value>>(),
             "command": does.command.as_ref().ok(),
             "error": does.command.as_ref().err(),

@@ -233,9 +233,10 @@ fn join_trace(parts: &mut Vec<(usize, usize, Part)>) {
     *series_file = samples_file;
 }
 
-/// Which metric a run is about: what all storage and database tools report, before everything else.
+/// Which metric a run is about: what all storage and database tools report, before everything else; of samples the one that the most of
+/// them have.
 fn deciding<'a>(parts: impl Iterator<Item = &'a Part> + Clone) -> String {
-    const FIRST: [&str; 14] = [
+    const FIRST: [&str; 11] = [
         "throughput",
         "iops",
         "transactions",
@@ -247,12 +248,13 @@ fn deciding<'a>(parts: impl Iterator<Item = &'a Part> + Clone) -> String {
         "operations",
         "elapsed",
         "value",
-        "power",
-        "freq.all",
-        "cpu.user",
     ];
-    let has = |name: &&str| parts.clone().any(|part| part.outcome.metrics.contains_key(*name));
-    let first = FIRST.into_iter().find(has).map(str::to_owned);
+    const OF_SAMPLES: [&str; 3] = ["power", "freq.all", "cpu.user"];
+    let how_many = |name: &str| parts.clone().filter(|part| part.outcome.metrics.contains_key(name)).count();
+    // Of equals the last is the largest.
+    let sampled =
+        || OF_SAMPLES.into_iter().rev().max_by_key(|name| how_many(name)).filter(|name| how_many(name) > 0);
+    let first = FIRST.into_iter().find(|name| how_many(name) > 0).or_else(sampled).map(str::to_owned);
     let any = || parts.clone().find_map(|part| part.outcome.metrics.keys().next().cloned());
     first.or_else(any).unwrap_or_else(|| "throughput".to_owned())
 }

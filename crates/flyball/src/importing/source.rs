@@ -8,9 +8,10 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A bound on what a file unpacks to: a day of `sadf -j` of a large machine at one sample a second is some 10 GB. Packed zeros
 /// would otherwise be read for ever.
@@ -63,7 +64,11 @@ impl Source {
     /// Where it cannot be read, or nothing that is known.
     pub fn open(file: &Path, kind: Option<Kind>) -> Result<Self> {
         let is_input = file == Path::new("-");
-        let copy = if is_input { Some(copy_of_input()?) } else { None };
+        let copy = match passing(file).with_context(|| format!("cannot import `{}`", file.display()))? {
+            Some(mut passing) => Some(copy_of(&mut passing, kind.is_some())?),
+            None if is_input => Some(copy_of(&mut io::stdin().lock(), kind.is_some())?),
+            None => None,
+        };
         let path = copy.as_ref().map_or_else(|| file.to_owned(), |copy| copy.0.clone());
         let name = if is_input { "standard input".to_owned() } else { file.display().to_string() };
         let cannot = || format!("cannot import `{name}`");
@@ -87,12 +92,17 @@ impl Source {
             (Some(kind), _) => kind,
             (None, Packing::Sadf) => Kind::Sysstat,
             (None, _) if head.trim_ascii().is_empty() => bail!("cannot import `{name}`: it is empty"),
-            (None, _) => recognise(&head).with_context(|| {
-                format!(
-                    "cannot import `{name}`: it is neither text nor anything that is known; looked for {}",
-                    looked_for()
-                )
-            })?,
+            (None, _) => {
+                if let Some(told) = in_another_way(&head) {
+                    bail!("cannot import `{name}`: {told}");
+                }
+                recognise(&head).with_context(|| {
+                    format!(
+                        "cannot import `{name}`: it is neither text nor anything that is known; looked for {}",
+                        looked_for()
+                    )
+                })?
+            }
         };
         Ok(source)
     }
@@ -125,6 +135,37 @@ impl Source {
         let mut head = Vec::new();
         self.read()?.take(HEAD as u64).read_to_end(&mut head)?;
         Ok(head)
+    }
+}
+
+/// A pipe by name, which gives its bytes once; `None` where it is not one.
+///
+/// # Errors
+/// Where it is a device, which may have no end, or a socket.
+fn passing(file: &Path) -> Result<Option<File>> {
+    // What cannot be looked at is told when it is opened.
+    let Ok(kind) = std::fs::metadata(file).map(|metadata| metadata.file_type()) else { return Ok(None) };
+    if kind.is_char_device() || kind.is_block_device() {
+        bail!("it is a device, and no file that a tool wrote");
+    }
+    if kind.is_socket() {
+        bail!("it is a socket; name a file, or write `-` for standard input");
+    }
+    Ok(if kind.is_fifo() { Some(File::open(file)?) } else { None })
+}
+
+/// What a file is that could be read, were it written in another way.
+fn in_another_way(head: &[u8]) -> Option<&'static str> {
+    match head {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+            Some("it is in UTF-16; `iconv -f UTF-16 -t UTF-8 FILE` writes it in UTF-8, which is read")
+        }
+        [b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', b'Y', ..] => {
+            Some("bzip2 packed it; unpack it first (gzip, xz and zstd are read as they are)")
+        }
+        [b'P', b'K', 3, 4, ..] => Some("it is a ZIP archive; unpack it, and name the files in it"),
+        [0x1f, 0x8b, ..] => Some("it is packed twice; unpack it once"),
+        _ => None,
     }
 }
 
@@ -162,20 +203,28 @@ fn digest(path: &Path) -> Result<(String, u64)> {
     Ok((text, size))
 }
 
-fn copy_of_input() -> Result<Copy> {
-    let path = std::env::temp_dir().join(format!("flyball-import-{}", std::process::id()));
+/// Keeps what can be read once in a file. What is nothing that is known is not read to its end, unless its kind was told.
+fn copy_of(input: &mut dyn Read, kind_is_told: bool) -> Result<Copy> {
+    static COPIES: AtomicU32 = AtomicU32::new(0);
+    let number = COPIES.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("flyball-import-{}-{number}", std::process::id()));
     let mut file = File::options()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(&path)
-        .with_context(|| format!("cannot keep standard input in `{}`", path.display()))?;
+        .with_context(|| format!("cannot keep what is read in `{}`", path.display()))?;
     let copy = Copy(path);
-    let copied = io::copy(&mut io::stdin().lock().take(MOST_UNPACKED), &mut file)?;
-    file.flush()?;
-    if copied == MOST_UNPACKED {
-        bail!("cannot import standard input: it has more than {} GiB", MOST_UNPACKED >> 30);
+    let mut head = Vec::new();
+    (&mut *input).take(HEAD as u64).read_to_end(&mut head)?;
+    file.write_all(&head)?;
+    if kind_is_told || packing(&head) != Packing::Plain || recognise(&head).is_some() {
+        let copied = io::copy(&mut input.take(MOST_UNPACKED), &mut file)?;
+        if copied == MOST_UNPACKED {
+            bail!("cannot import what is read: it has more than {} GiB", MOST_UNPACKED >> 30);
+        }
     }
+    file.flush()?;
     Ok(copy)
 }
 

@@ -84,6 +84,16 @@ pub fn check_name(setting: &SettingName) -> Result<(), Error> {
     Err(Error::UnknownSetting { name: name.to_owned(), nearest: catalogue::nearest(name) })
 }
 
+/// Why a setting of the CPUs' frequency policy can never be used here: there is no policy. `None` for any other setting, and where
+/// there is one.
+pub fn without_policy(machine: &dyn Machine, setting: &SettingName) -> Option<Error> {
+    let name = setting.name.as_str();
+    let of_policy = KNOWN.iter().any(|known| known.name == name && matches!(known.scope, Scope::Policy));
+    let of_governor = name.split_once('.').is_some_and(|(head, _)| TUNABLE_GOVERNORS.contains(&head));
+    let whole = SettingName { name: setting.name.clone(), object: None };
+    (of_policy || of_governor).then(|| policies(machine, &whole).err()).flatten()
+}
+
 /// What writing 3 to `vm.drop_caches` does: forgets clean pages, directory entries and inodes. An act, not a
 /// setting: there is nothing to put back. Call `sync` first, for dirty pages stay.
 ///

@@ -1,5 +1,5 @@
 //! What this kernel can build, before anything is made: arrays, mappings, filesystems. A module that is there is loaded, as
-//! the tools would have the kernel do.
+//! the tools would have the kernel do; where one only wants to know, it is looked for.
 
 use super::Error;
 use crate::{LocalMachine, Machine};
@@ -10,23 +10,34 @@ use std::time::Duration;
 /// A module's own start may scan for hardware.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// What is done about a module that is not loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Modules {
+    Load,
+    /// Nothing is changed.
+    LookFor,
+}
+
 /// Whether the kernel has all that a stack needs.
 ///
 /// # Errors
 /// [`Error::Unsupported`], naming the first layer that it has not.
-pub(super) fn check(stack: &Stack) -> Result<(), Error> {
+pub(super) fn check(stack: &Stack, modules: Modules) -> Result<(), Error> {
+    let needs = |layer: &Layer, what: &str, module: &str, is_there: &dyn Fn() -> bool| {
+        needs(layer, what, module, modules, is_there)
+    };
     stack.layers.iter().try_for_each(|layer| match &layer.part {
         Part::Devices(_) => Ok(()),
         Part::Md(md) => {
             let (name, module) = personality(md.level);
             let what = format!("arrays of the kind `{name}`");
-            needs(layer, &what, module, || shows("/proc/mdstat", &format!("[{name}]")))
+            needs(layer, &what, module, &|| shows("/proc/mdstat", &format!("[{name}]")))
         }
-        Part::Crypt(_) => needs(layer, "dm-crypt", "dm-crypt", || is_loaded("dm_crypt")),
-        Part::Lvm(_) => needs(layer, "the device mapper", "dm-mod", || is_loaded("dm_mod")),
+        Part::Crypt(_) => needs(layer, "dm-crypt", "dm-crypt", &|| is_loaded("dm_crypt")),
+        Part::Lvm(_) => needs(layer, "the device mapper", "dm-mod", &|| is_loaded("dm_mod")),
         Part::Filesystem(fs) => {
             let name = fs.kind.name();
-            needs(layer, &format!("the filesystem {name}"), &format!("fs-{name}"), || {
+            needs(layer, &format!("the filesystem {name}"), &format!("fs-{name}"), &|| {
                 LocalMachine
                     .text("/proc/filesystems")
                     .is_some_and(|all| all.split_whitespace().any(|n| n == name))
@@ -48,14 +59,24 @@ fn personality(level: MdLevel) -> (&'static str, &'static str) {
     }
 }
 
-fn needs(layer: &Layer, what: &str, module: &str, is_there: impl Fn() -> bool) -> Result<(), Error> {
+fn needs(
+    layer: &Layer,
+    what: &str,
+    module: &str,
+    modules: Modules,
+    is_there: &dyn Fn() -> bool,
+) -> Result<(), Error> {
     if is_there() {
         return Ok(());
     }
     // What is built into the kernel counts as loaded. A modprobe that was killed says nothing about the kernel: then the tools
     // will say what they lack.
-    let loaded = LocalMachine.run(&["modprobe", "--quiet", module], LIMIT);
-    if loaded.is_ok_and(|output| matches!(output.code, Some(0) | None)) || is_there() {
+    let argv = match modules {
+        Modules::Load => &["modprobe", "--quiet", module][..],
+        Modules::LookFor => &["modprobe", "--quiet", "--dry-run", module],
+    };
+    let found = LocalMachine.run(argv, LIMIT);
+    if found.is_ok_and(|output| matches!(output.code, Some(0) | None)) || is_there() {
         return Ok(());
     }
     Err(Error::Unsupported(format!(

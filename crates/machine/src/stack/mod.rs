@@ -20,6 +20,7 @@ use crate::ledger::{Built, Ledger, RestoreReport};
 use crate::settings::Error as SettingError;
 use crate::{LocalMachine, Machine};
 use domain::stack::{Filesystem, FilesystemKind, Journal, Layer, Md, Part, Resync, Stack};
+use kernel::Modules;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -190,6 +191,11 @@ struct Storey {
     claimed: Vec<Claimed>,
 }
 
+/// Why this machine's kernel cannot build a stack; `None` where it can, as far as can be told. Nothing is loaded or changed.
+pub fn lacking(stack: &Stack) -> Option<String> {
+    kernel::check(stack, Modules::LookFor).err().map(|error| error.to_string())
+}
+
 /// Builds stacks, one at a time.
 #[derive(Debug)]
 pub struct Builder {
@@ -231,7 +237,7 @@ impl Builder {
         stack: &Stack,
         interrupt: &AtomicBool,
     ) -> Result<Standing, Error> {
-        kernel::check(stack)?;
+        kernel::check(stack, Modules::Load)?;
         let kept = self.kept(stack);
         let goes: Vec<bool> = self.standing.iter().map(|built| !kept.contains(&built.layer.name)).collect();
         self.take_down(ledger, &goes)?;

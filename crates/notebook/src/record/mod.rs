@@ -8,8 +8,10 @@ mod v1;
 use crate::error::{Error, Result};
 use crate::kept::{Keep, Kept};
 use crate::recording::Recording;
+use domain::plan::CellId;
 use domain::trial::{Run, Trial};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -34,6 +36,17 @@ struct Version {
 /// The JSON of a run. The study's text stands in a file of its own.
 pub(crate) fn run_text(run: &Run) -> String {
     pretty(&v1::RunRecord::from(run))
+}
+
+/// The JSON of what could not be run.
+pub(crate) fn skipped_text(cells: &BTreeMap<CellId, String>) -> String {
+    pretty(&v1::SkippedRecord::from(cells))
+}
+
+/// Reads what could not be run.
+pub(crate) fn read_skipped(path: &Path) -> Result<BTreeMap<CellId, String>> {
+    let record: v1::SkippedRecord = read(path)?;
+    Ok(record.into_cells())
 }
 
 /// The JSON of a trial.

@@ -45,6 +45,31 @@ pub(crate) struct RunRecord {
     revision: Option<String>,
 }
 
+/// Cells that a machine cannot run, and why.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SkippedRecord {
+    schema: u64,
+    written_by: String,
+    cells: BTreeMap<String, String>,
+}
+
+impl From<&BTreeMap<CellId, String>> for SkippedRecord {
+    fn from(cells: &BTreeMap<CellId, String>) -> Self {
+        Self {
+            schema: SCHEMA,
+            written_by: super::PROGRAM.to_owned(),
+            cells: cells.iter().map(|(cell, why)| (cell.as_str().to_owned(), why.clone())).collect(),
+        }
+    }
+}
+
+impl SkippedRecord {
+    pub(crate) fn into_cells(self) -> BTreeMap<CellId, String> {
+        self.cells.into_iter().map(|(cell, why)| (CellId::from_stored(&cell), why)).collect()
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TrialRecord {

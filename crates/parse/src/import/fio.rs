@@ -30,10 +30,150 @@ const LOG: &str = "fio-log";
 /// A bound on the text before the JSON: warnings take some kilobytes.
 const MOST_PREAMBLE: u64 = 1 << 20;
 
+/// Reads one report after the other: with `--status-interval` fio writes one each time, of all that was done until then, and the
+/// last one counts. Reports of different runs that stand in one file all count, and are no repeats of each other.
 pub(super) fn json(input: &mut dyn BufRead) -> Result<Imported, Error> {
-    let (notes, first, place) = preamble(input)?;
+    let (notes, mut first, mut place) = preamble(input)?;
+    let mut all = Imported { notes, ..Imported::default() };
+    let mut last = Imported::default();
+    let mut replaced = 0;
+    loop {
+        let mut document = Document::new(&first, input)?;
+        let one = report(&mut document).map_err(|error| moved(error, place))?;
+        let end = document.finish()?;
+        if is_later(&last.parts, &one.parts) {
+            replaced += 1;
+        } else {
+            keep(&mut all, last);
+        }
+        last = one;
+        if all.parts.len() + last.parts.len() > super::MOST_PARTS {
+            let reason = format!("it has more than {} jobs", super::MOST_PARTS);
+            return Err(Error::at(JSON, place, reason));
+        }
+        let Some(end) = end else { break };
+        place = Place { offset: place.offset + end.offset, line: place.line + end.line };
+        match preamble(input) {
+            Ok((_, line, before)) => {
+                first = line;
+                place = Place { offset: place.offset + before.offset, line: place.line + before.line - 1 };
+            }
+            // What follows the last report is left alone.
+            Err(Error::Malformed { .. }) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    keep(&mut all, last);
+    if replaced > 0 {
+        all.notes.push(format!("left out {replaced} reports that were written before the run's last one"));
+    }
+    Ok(all)
+}
+
+/// Adds a report's results to those of other runs, under other names where theirs are the same.
+fn keep(all: &mut Imported, report: Imported) {
+    all.notes.extend(report.notes);
+    for mut part in report.parts {
+        let before = all.parts.iter().filter(|known| known.kind == part.name).count();
+        part.kind.clone_from(&part.name);
+        if before > 0 {
+            part.name = format!("{}-{}", part.name, before + 1);
+        }
+        all.parts.push(part);
+    }
+}
+
+/// Whether a report is of the same run as the one before, and later: of the same jobs, which were at work already when that one was
+/// written.
+fn is_later(before: &[Part], now: &[Part]) -> bool {
+    let same =
+        !now.is_empty() && before.len() == now.len() && before.iter().zip(now).all(|(a, b)| a.name == b.name);
+    let ended = |parts: &[Part]| parts.iter().filter_map(|part| part.started).max();
+    let lasted = now
+        .iter()
+        .filter_map(|part| part.outcome.metrics.get("elapsed"))
+        .map(|m| m.value)
+        .fold(0.0, f64::max);
+    match (ended(before), ended(now)) {
+        (Some(before), Some(now)) => {
+            let between = now.unix_nanos().saturating_sub(before.unix_nanos());
+            same && between >= 0 && (between as f64) < lasted * 1e9
+        }
+        _ => false,
+    }
+}
+
+/// One document of several: it begins with a line that is `{` and one that is indented, and ends with a `}` that begins a line, as fio
+/// writes it. One that does not begin so is taken to go on to the file's end.
+struct Document<'a> {
+    first: &'a [u8],
+    rest: &'a mut dyn BufRead,
+    /// Whether what was read last ended a line.
+    at_line: bool,
+    /// Whether it is one that a `}` at the beginning of a line ends.
+    spread: bool,
+    /// Whether that was read.
+    ended: bool,
+    read: Place,
+}
+
+impl<'a> Document<'a> {
+    fn new(first: &'a [u8], rest: &'a mut dyn BufRead) -> Result<Self, Error> {
+        // Where nothing is indented, other ends than the last one begin a line too.
+        let is_indented = matches!(rest.fill_buf()?.first(), Some(b' ' | b'\t'));
+        let spread = first.trim_ascii() == b"{" && is_indented;
+        Ok(Self { first, rest, at_line: false, spread, ended: false, read: Place::default() })
+    }
+
+    /// Reads to its end, and says where that is, from its beginning; `None` where nothing can follow.
+    fn finish(mut self) -> Result<Option<Place>, Error> {
+        if !self.spread {
+            return Ok(None);
+        }
+        let mut buffer = vec![0; 1 << 13];
+        while !self.ended && self.read(&mut buffer)? > 0 {}
+        Ok(Some(self.read))
+    }
+
+    fn took(&mut self, bytes: &[u8]) {
+        self.at_line = bytes.last() == Some(&b'\n');
+        self.read.offset += bytes.len() as u64;
+        self.read.line += memchr::memchr_iter(b'\n', bytes).count() as u64;
+    }
+}
+
+impl Read for Document<'_> {
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        if !self.first.is_empty() {
+            let count = self.first.len().min(to.len());
+            let (now, later) = self.first.split_at(count);
+            to[..count].copy_from_slice(now);
+            self.first = later;
+            self.took(&to[..count]);
+            return Ok(count);
+        }
+        if self.ended {
+            return Ok(0);
+        }
+        let buffer = self.rest.fill_buf()?;
+        let room = buffer.len().min(to.len());
+        let end = match buffer.first() {
+            _ if !self.spread => None,
+            Some(b'}') if self.at_line && room > 0 => Some(1),
+            _ => memchr::memmem::find(&buffer[..room], b"\n}").map(|at| at + 2),
+        };
+        let count = end.unwrap_or(room);
+        to[..count].copy_from_slice(&buffer[..count]);
+        self.rest.consume(count);
+        self.ended = end.is_some();
+        self.took(&to[..count]);
+        Ok(count)
+    }
+}
+
+fn report(input: &mut dyn Read) -> Result<Imported, Error> {
     let mut reader = JsonReader {
-        tokens: Tokens::new((&first[..]).chain(input), JSON),
+        tokens: Tokens::new(input, JSON),
         version: "fio".to_owned(),
         ended: None,
         jobs: Vec::new(),
@@ -43,8 +183,8 @@ pub(super) fn json(input: &mut dyn BufRead) -> Result<Imported, Error> {
     };
     let walked = reader.walk();
     let so_far = format!("{} jobs", reader.jobs.len());
-    walked.map_err(|error| moved(error.after(&so_far), place))?;
-    let mut imported = Imported { notes, ..Imported::default() };
+    walked.map_err(|error| error.after(&so_far))?;
+    let mut imported = Imported::default();
     for (name, totals) in reader.jobs {
         let mut outcome = Outcome { tool: reader.version.clone(), ..Outcome::default() };
         match metrics_of(&totals) {

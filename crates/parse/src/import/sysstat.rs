@@ -188,7 +188,11 @@ impl<'i, 's> Reader<'i, 's> {
         self.tool = match (self.tool, group) {
             ("sysstat", "avg-cpu" | "disk") => "iostat",
             ("sysstat", "cpu-load" | "sum-interrupts" | "node-load" | "individual-interrupts") => "mpstat",
-            ("sysstat", "task" | "process" | "threads") => "pidstat",
+            (
+                "sysstat",
+                "task-cpu-load" | "child-cpu-load" | "task-memory" | "child-memory" | "stack"
+                | "context-switch" | "realtime",
+            ) => "pidstat",
             (known, _) => known,
         };
         if self.tool == "iostat" {

@@ -238,7 +238,7 @@ impl Tables {
         }
         let place = |name: &str| rest.iter().position(|w| *w == name);
         let tool = match () {
-            () if rest.contains(&"PID") => "pidstat",
+            () if rest.contains(&"PID") || rest.contains(&"TGID") => "pidstat",
             () if rest[0] == "CPU"
                 && place("%irq").zip(place("%steal")).is_some_and(|(irq, steal)| irq < steal) =>
             {
@@ -467,12 +467,17 @@ impl<'a> Row<'a> {
         let place = |name: &str| header.iter().position(|h| h == name);
         if let Some(command) = place("Command") {
             // A command may hold blanks, and stands last.
-            let pid = fields.get(place("PID")?)?;
             if fields.len() <= command {
                 return None;
             }
-            let name: Vec<&str> = fields[command..].iter().take(1).copied().collect();
-            let object = format!("{pid}.{}", name.join(" "));
+            // With `-t` a row is of a process, or of one of its threads, whose name is drawn as a branch.
+            let stated = |column: &str| place(column).map(|at| fields[at]).filter(|text| is_figure(text));
+            let name = fields[command].trim_start_matches("|__");
+            let object = match (stated("PID").or_else(|| stated("TGID")), stated("TID")) {
+                (Some(process), _) => format!("{process}.{name}"),
+                (None, Some(thread)) => format!("thread.{thread}.{name}"),
+                (None, None) => return None,
+            };
             return Some(Self { object, kind: "PID".to_owned(), fields: &fields[..command], key: None });
         }
         let key = header.iter().position(|name| KEYS.contains(&name.as_str()) || name == "FILESYSTEM");

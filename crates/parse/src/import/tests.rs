@@ -529,6 +529,37 @@ fn mpstat_pidstat_and_vmstat() {
     "#]],
     );
     check(
+        fixture!("pidstat/12.6-t.txt"),
+        expect![[r#"
+        text
+        architecture: x86_64
+        cpus: 2
+        date: 11/22/26
+        host: vm
+        kernel: 6.18.44
+        [pidstat] pidstat at 2026-11-22T23:09:56Z 
+          2 samples, 14 columns, every 2.0 s, frequency none; pidstat.9224.dd.%usr pidstat.9224.dd.%system pidstat.9224.dd.%guest pidstat.9224.dd.%wait
+          0 ns: - - - -
+          2.0 s: 54300 178300 0 689900
+          3.0 s: 78400 196100 0 735300
+    "#]],
+    );
+    check(
+        fixture!("pidstat/12.7.9.json"),
+        expect![[r#"
+        sysstat-json
+        architecture: x86_64
+        cpus: 2
+        date: 11/22/26
+        host: vm
+        kernel: 6.18.44
+        [pidstat] pidstat at 2026-11-22T23:48:37Z 
+          2 samples, 16 columns, every 0 ns, frequency none; pidstat.task-cpu-load.0.3885..usr pidstat.task-cpu-load.0.3885..system pidstat.task-cpu-load.0.3885..guest pidstat.task-cpu-load.0.3885..wait
+          0 ns: 2830 20750 0 63210
+          1.0 s: 7920 28710 0 75250
+    "#]],
+    );
+    check(
         fixture!("pidstat/12.6-h.txt"),
         expect![[r#"
         text
@@ -591,6 +622,77 @@ fn mpstat_pidstat_and_vmstat() {
           1.0 s: 7000 0 0 15456984000
     "#]],
     );
+}
+
+#[test]
+fn of_fios_reports_while_it_runs_the_last_counts() {
+    check(
+        fixture!("fio/status-interval-3.33.json"),
+        expect![[r#"
+        fio-json
+        note: left out 2 reports that were written before the run's last one
+        [a] fio-3.33 at 2026-11-22T22:38:58Z 
+          context_switches = 1.61 k/s
+          cpu_system = 5.54%
+          cpu_user = 0%
+          elapsed = 2.00 s
+          iops = 1.61 k/s
+          latency_mean = 619 µs
+          latency_p50 = 261 µs
+          latency_p99 = 3.98 ms
+          latency_p999 = 6.52 ms
+          read_iops = 1.61 k/s
+          read_throughput = 6.60 MB/s
+          throughput = 6.60 MB/s
+    "#]],
+    );
+    // Reports of two runs: both count, whichever is first.
+    let two = [fixture!("fio/mixed-3.33.json"), fixture!("fio/read-3.33.json")].concat();
+    check(
+        &two,
+        expect![[r#"
+        fio-json
+        [mixed] fio-3.33 at 2026-11-20T14:09:51Z 
+          context_switches = 40.4 k/s
+          cpu_system = 23.9%
+          cpu_user = 0%
+          elapsed = 201 ms
+          iops = 40.4 k/s
+          latency_mean = 24.2 µs
+          latency_p50 = 15.3 µs
+          latency_p99 = 36.6 µs
+          latency_p999 = 453 µs
+          read_iops = 20.0 k/s
+          read_throughput = 82.0 MB/s
+          throughput = 166 MB/s
+        [seqread] fio-3.33 at 2026-11-20T14:09:50Z 
+          context_switches = 446 /s
+          cpu_system = 27.2%
+          cpu_user = 0%
+          elapsed = 202 ms
+          iops = 17.4 k/s
+          latency_mean = 56.0 µs
+          latency_p50 = 9.41 µs
+          latency_p99 = 2.18 ms
+          latency_p999 = 3.49 ms
+          read_iops = 17.4 k/s
+          read_throughput = 2.28 GB/s
+          throughput = 2.28 GB/s
+    "#]],
+    );
+    let twice = [fixture!("fio/read-3.33.json"), fixture!("fio/read-3.33.json")].concat();
+    let imported = read(Kind::FioJson, &mut Cursor::new(&twice), Pace::default()).unwrap();
+    assert_eq!(imported.parts.len(), 1, "one run that was copied twice is one run");
+    // One that was written anew without indentation.
+    let text = String::from_utf8_lossy(fixture!("fio/read-3.33.json"));
+    let flat: Vec<&str> = text.lines().map(str::trim_start).collect();
+    let imported = read(Kind::FioJson, &mut Cursor::new(flat.join("\n")), Pace::default()).unwrap();
+    assert_eq!(imported.parts.len(), 1);
+    // Cut within the last one: what stands there is told from the file's beginning.
+    let whole = fixture!("fio/status-interval-3.33.json");
+    let error =
+        read(Kind::FioJson, &mut Cursor::new(&whole[..whole.len() - 500]), Pace::default()).unwrap_err();
+    expect!["cannot read it as fio-json: byte 18772 (line 783): it ends here, within a text; understood before that: 0 jobs"].assert_eq(&error.to_string());
 }
 
 #[test]

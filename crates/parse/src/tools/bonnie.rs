@@ -236,7 +236,8 @@ fn put_half(metrics: &mut Metrics, names: &[&str], fields: &[&str], scale: f64) 
         let is_rate_of_data = scale == KIB && *name != DATA[5];
         let (unit, scale) =
             if is_rate_of_data { (Unit::BytesPerSecond, scale) } else { (Unit::PerSecond, 1.0) };
-        if let Some(value) = rate(pair[0]) {
+        // bon_csv2txt prints `0k` for what bonnie++ leaves as `+++++`.
+        if let Some(value) = rate(pair[0]).filter(|rate| *rate > 0.0) {
             let scale = if pair[0].ends_with(|c: char| c.is_ascii_alphabetic()) { 1.0 } else { scale };
             metrics.put_as(name, value * scale, unit, Better::Higher);
         }
@@ -463,6 +464,24 @@ mod tests {
             text("Writing a byte at a time...done\n"),
             expect![[r#"
             cannot read the report of bonnie++: it holds no figure: every phase is missing, or took too little time (`+++++`); the text ends with `Writing a byte at a time...done`; see what bonnie++ wrote to its standard error
+        "#]],
+        );
+        let of_csv2txt = include_str!("../../../../fixtures/tools/bonnie/2.00a-csv2txt.txt");
+        check(
+            text(of_csv2txt),
+            expect![[r#"
+            Some("vm") Some("64M::8192:5")
+            bonnie++-2.00a
+            cpu_per_char_read = 96.0%
+            cpu_per_char_write = 94.0%
+            latency_block_read = 73.0 µs
+            latency_block_write = 2.75 ms
+            latency_per_char_read = 9.40 ms
+            latency_per_char_write = 19.8 ms
+            latency_rewrite = 7.05 ms
+            latency_seeks = 14.8 ms
+            per_char_read = 1.54 MB/s
+            per_char_write = 961 kB/s
         "#]],
         );
         check(

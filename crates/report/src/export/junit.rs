@@ -1,6 +1,6 @@
 //! JUnit's XML: each cell a test case, or each condition of each cell.
 
-use analysis::gate::{Judged, Ruling};
+use analysis::gate::{Judged, Ruling, not_measured};
 use analysis::summary::{CellSummary, RunData, RunSummary};
 use domain::plan::CellId;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
@@ -46,7 +46,7 @@ fn case(data: &RunData, name: String, workload: &str, cell: &CellId, status: Tes
 fn measured(data: &RunData, summary: &RunSummary, cell: &CellSummary) -> TestCase {
     let status = match cell.median {
         Some(_) => TestCaseStatus::success(),
-        None => failing(NonSuccessKind::Error, NOT_MEASURED, "it has no valid trial"),
+        None => failing(NonSuccessKind::Error, NOT_MEASURED, &not_measured(cell)),
     };
     let mut case = case(data, cell.cell.to_string(), &cell.workload, &cell.cell, status);
     if let Some(median) = cell.median {

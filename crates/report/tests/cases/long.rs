@@ -36,7 +36,7 @@ pub fn hostile() -> Case {
     let not_measured = vec![NotMeasured { what: HOSTILE.into(), why: HOSTILE.into() }];
     let mut traces = vec![(trials[2].key.clone(), view(1))];
     traces[0].1.busy.lines[0].name = HOSTILE.into();
-    let data = RunData { run: run(&study, HOSTILE), study, trials };
+    let data = RunData { run: run(&study, HOSTILE), study, trials, skipped: BTreeMap::new() };
     Case { data, summary, findings, not_measured, inventory: Some(HOSTILE.into()), traces }
 }
 

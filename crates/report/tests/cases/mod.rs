@@ -253,6 +253,7 @@ fn cell_summary(cell: &Cell, trials: &[Trial]) -> CellSummary {
         median,
         points,
         excluded,
+        lack: None,
     }
 }
 
@@ -343,7 +344,7 @@ pub fn ordinary() -> Case {
     summary.aa_floor = Some(0.0163);
     let traces =
         trials.iter().step_by(7).take(6).enumerate().map(|(i, t)| (t.key.clone(), view(i as u64))).collect();
-    let data = RunData { run: run(&study, STUDY_TEXT), study, trials };
+    let data = RunData { run: run(&study, STUDY_TEXT), study, trials, skipped: BTreeMap::new() };
     Case {
         data,
         summary,
@@ -504,7 +505,7 @@ fn step(name: &str, load: f64, rng: &mut Rng) -> f64 {
 
 fn bare(study: Study, plan: &Plan, trials: Vec<Trial>, verdict: &str) -> Case {
     let summary = summary(plan, &trials, verdict);
-    let data = RunData { run: run(&study, "flyball = 1\n"), study, trials };
+    let data = RunData { run: run(&study, "flyball = 1\n"), study, trials, skipped: BTreeMap::new() };
     Case { data, summary, findings: vec![], not_measured: vec![], inventory: None, traces: vec![] }
 }
 

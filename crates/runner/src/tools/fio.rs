@@ -35,14 +35,41 @@ fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
     let bursts = bursts(job)?;
     conditioning(job)?;
     let mut argv = command(job, "fio", target);
-    argv.extend(fios(job).map(|(key, value)| format!("--{key}={value}")));
+    let lead_in = bursts.and_then(|bursts| lead_in(job, bursts));
+    let ours = |key: &str| key == RAMP && lead_in.is_some();
+    argv.extend(
+        fios(job).filter(|(key, _)| !ours(key.as_str())).map(|(key, value)| format!("--{key}={value}")),
+    );
     if let Some(Bursts { period, on }) = bursts {
         // fio works for `thinktime_iotime`, waits until what is in flight is done, and sleeps.
         let us = |span: Nanos| format!("{}us", span.get() / 1000);
+        argv.extend(lead_in.map(|span| format!("--{RAMP}={}", us(span))));
         argv.push(format!("--thinktime={}", us(period.saturating_sub(on))));
         argv.push(format!("--thinktime_iotime={}", us(on)));
     }
     Ok(Invocation { argv, folder: Some(job.raw.to_owned()) })
+}
+
+/// The option that has fio work for a while before it counts.
+const RAMP: &str = "ramp_time";
+
+/// How long fio works before it counts, so that what it counts begins with a burst. Before fio 3.35 the first burst lasts for a whole
+/// period and each later one ends with its period, so that a period begins with a pause (backend.c, `handle_thinktime`); counting,
+/// which begins with the first request after the ramp, is begun in the middle of such a pause. From 3.35 on a ramp's end begins a
+/// burst (libfio.c, `reset_all_stats`). `None` where the job's time is not given: what does not last would end within its ramp.
+fn lead_in(job: &Job<'_>, bursts: Bursts) -> Option<Nanos> {
+    let given = &job.workload.options;
+    let is_set = |key: &str| given.get(key).is_some_and(|value| value != "0");
+    if !is_set("runtime") || !is_set("time_based") {
+        return None;
+    }
+    let asked = match given.get(RAMP) {
+        Some(text) => Nanos::parse(text).or_else(|| text.parse().ok().map(Nanos::from_secs))?,
+        None => Nanos::ZERO,
+    };
+    let periods = asked.get().div_ceil(bursts.period.get()).max(1);
+    let pause = bursts.period.saturating_sub(bursts.on);
+    Some(Nanos::new(bursts.period.get().checked_mul(periods)?.checked_add(pause.get() / 2)?))
 }
 
 /// What every command of fio begins with; its report is named so.
@@ -68,7 +95,7 @@ pub(crate) fn report(job: &Job<'_>, name: &Path) -> Result<Outcome, Error> {
     let report = File::open(&path).map_err(|e| Error::file("read", &path, e))?;
     let outcome = parse::tools::fio::read(BufReader::new(report)).map_err(|e| super::unusable(job, &e))?;
     Ok(match bursts(job)? {
-        Some(bursts) => of_bursts(outcome, bursts),
+        Some(bursts) => of_bursts(outcome, bursts, lead_in(job, bursts).is_some()),
         None => outcome,
     })
 }
@@ -94,10 +121,18 @@ pub(crate) fn conditioning(job: &Job<'_>) -> Result<Option<Conditioning>, Error>
     Conditioning::parse(&job.workload.options).map_err(|error| super::refused("fio", job, &error))
 }
 
-/// fio's rates are over all of its time; in bursts the bursts alone count.
-fn of_bursts(mut outcome: Outcome, bursts: Bursts) -> Outcome {
+/// fio's rates are over all of its time; in bursts the bursts alone count. Where nothing led in, the first burst of a fio before 3.35
+/// was a whole period, which is told.
+fn of_bursts(mut outcome: Outcome, bursts: Bursts, led_in: bool) -> Outcome {
     let Some(elapsed) = outcome.metrics.get("elapsed").map(|metric| metric.value) else { return outcome };
-    let on = bursts.within(Nanos::new((elapsed * 1e9) as u64));
+    let elapsed_ns = Nanos::new((elapsed * 1e9) as u64);
+    let on = if led_in || !first_burst_is_a_period(&outcome.tool) {
+        bursts.within(elapsed_ns)
+    } else {
+        let known = "its first burst lasted for a whole period, as with every fio before 3.35; with `runtime` and `time_based` it is left out";
+        outcome.warnings.push(format!("{}: {known}", outcome.tool));
+        within_after_a_whole(bursts, elapsed_ns)
+    };
     if on > Nanos::ZERO {
         for (name, metric) in &mut outcome.metrics {
             if name.ends_with("throughput") || name.ends_with("iops") {
@@ -106,6 +141,27 @@ fn of_bursts(mut outcome: Outcome, bursts: Bursts) -> Outcome {
         }
     }
     outcome
+}
+
+/// Whether this fio, `fio-3.33`, has a first burst of thinktime and burst together. A version that is not understood is taken for a new
+/// one.
+fn first_burst_is_a_period(version: &str) -> bool {
+    let numbers = version.strip_prefix("fio-").and_then(|text| text.split_once('.'));
+    let Some((major, rest)) = numbers else { return false };
+    let minor = rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+    match (major.parse::<u32>(), minor.parse::<u32>()) {
+        (Ok(major), Ok(minor)) => (major, minor) < (3, 35),
+        _ => false,
+    }
+}
+
+/// How much of a span had a burst on, where the first was a whole period, and each later one the end of its period.
+fn within_after_a_whole(bursts: Bursts, span: Nanos) -> Nanos {
+    let Bursts { period, on } = bursts;
+    let after = span.get().saturating_sub(period.get());
+    let (whole, rest) = (after / period.get(), after % period.get());
+    let pause = period.saturating_sub(on).get();
+    Nanos::new(span.get().min(period.get()) + whole * on.get() + rest.saturating_sub(pause))
 }
 
 /// A colon separates file names in fio (fio(1), `filename`).
@@ -192,11 +248,40 @@ mod tests {
             .unwrap();
         let told = argv.join(" ");
         assert!(told.ends_with("--rw=read --thinktime=80000us --thinktime_iotime=20000us"), "{told}");
+        // Led in by a period and half a pause, or by as many periods as a ramp was asked for.
+        let timed = [("rw", "read"), ("runtime", "3s"), ("time_based", "1"), ("duty_cycle", "20%")];
+        let told = made(&timed).unwrap().join(" ");
+        assert!(
+            told.ends_with("--ramp_time=1400000us --thinktime=800000us --thinktime_iotime=200000us"),
+            "{told}"
+        );
+        let told = made(&[&timed[..], &[("ramp_time", "2500ms")]].concat()).unwrap().join(" ");
+        assert!(told.contains("--ramp_time=3400000us") && told.matches("ramp_time").count() == 1, "{told}");
         assert!(!told.contains("precondition"));
         assert!(
             made(&[("thinktime", "1"), ("duty_cycle", "20%")]).unwrap_err().contains("take one of them out")
         );
         assert!(made(&[("round", "10s")]).is_err());
+    }
+
+    #[test]
+    fn a_first_burst_of_a_whole_period_counts_as_such() {
+        for (version, is_old) in [
+            ("fio-3.28", true),
+            ("fio-3.34-12-g1a2b", true),
+            ("fio-3.35", false),
+            ("fio-3.39", false),
+            ("fio-4.0", false),
+            ("fio-x", false),
+        ] {
+            assert_eq!(first_burst_is_a_period(version), is_old, "{version}");
+        }
+        // fio 3.33 with 900 ms of thinktime and 100 ms of bursts over 3 s: it worked from 0 to 1000, 1900 to 2001 and 2901 to 3000 ms.
+        let bursts = Bursts { period: Nanos::from_secs(1), on: Nanos::from_millis(100) };
+        for (span_ms, on_ms) in [(0, 0), (500, 500), (1000, 1000), (1500, 1000), (1950, 1050), (3000, 1200)] {
+            let on = within_after_a_whole(bursts, Nanos::from_millis(span_ms));
+            assert_eq!(on, Nanos::from_millis(on_ms), "{span_ms}");
+        }
     }
 
     #[test]

@@ -1,0 +1,110 @@
+//! What this machine cannot run of a plan, as far as it is known before anything is made or changed: a tool that is not installed, storage
+//! that the kernel cannot build, a frequency policy that there is none of.
+//!
+//! Non-goal: what shows only when it is tried, such as a network's queueing discipline. Such a cell is skipped when its turn comes.
+
+use domain::plan::{Cell, CellId, Plan};
+use domain::stack::Stack;
+use domain::study::Tool;
+use machine::LocalMachine;
+use machine::settings::without_policy;
+use runner::tools;
+use std::collections::BTreeMap;
+
+/// So many cells are named of those that have one reason in common.
+const MOST_NAMED: usize = 6;
+
+/// Looks for what cells need, once for all cells that need the same.
+#[derive(Default)]
+pub struct Here<'a> {
+    tools: Vec<(&'a Tool, Option<String>)>,
+    stacks: Vec<(&'a Stack, Option<String>)>,
+}
+
+impl<'a> Here<'a> {
+    /// Everything that stands against a cell on this machine.
+    pub fn against(&mut self, cell: &'a Cell) -> Vec<String> {
+        let stack = cell.stack.as_ref().and_then(|stack| self.stack(stack));
+        let policy = cell.settings.iter().find_map(|request| without_policy(&LocalMachine, &request.setting));
+        let policy = policy.map(|error| error.to_string());
+        [self.tool(&cell.workload.tool), stack, policy].into_iter().flatten().collect()
+    }
+
+    fn tool(&mut self, tool: &'a Tool) -> Option<String> {
+        if let Some((_, known)) = self.tools.iter().find(|(other, _)| *other == tool) {
+            return known.clone();
+        }
+        // What does not start for another reason may start later.
+        let missing = match tools::detect(&LocalMachine, tool) {
+            Err(error @ (runner::Error::MissingTool { .. } | runner::Error::Unsupported(_))) => {
+                Some(error.to_string())
+            }
+            _ => None,
+        };
+        self.tools.push((tool, missing.clone()));
+        missing
+    }
+
+    fn stack(&mut self, stack: &'a Stack) -> Option<String> {
+        if let Some((_, known)) = self.stacks.iter().find(|(other, _)| *other == stack) {
+            return known.clone();
+        }
+        let lacking = machine::stack::lacking(stack);
+        self.stacks.push((stack, lacking.clone()));
+        lacking
+    }
+}
+
+/// The cells of a plan that cannot be run here, by their place in it, and why.
+pub fn cannot(plan: &Plan) -> BTreeMap<usize, String> {
+    let mut here = Here::default();
+    let reasons = plan.cells.iter().enumerate().map(|(index, cell)| (index, here.against(cell)));
+    reasons.filter(|(_, all)| !all.is_empty()).map(|(index, all)| (index, all.join("; and "))).collect()
+}
+
+/// Which cells cannot be run here, in words, each reason once; nothing where all can.
+pub fn in_words(all: usize, cannot: &[(&CellId, &str)]) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (cell, why) in cannot {
+        match reasons.iter_mut().find(|(known, _)| known == why) {
+            Some((_, cells)) => cells.push(cell.as_str()),
+            None => reasons.push((why, vec![cell.as_str()])),
+        }
+    }
+    let mut lines = Vec::new();
+    match (cannot.len(), all) {
+        (0, _) => return lines,
+        (some, all) if some == all => lines.push(format!("none of the {all} cells can be run here:")),
+        (some, all) => lines.push(format!("{} of {all} cells can be run here; {some} cannot:", all - some)),
+    }
+    for (why, cells) in reasons {
+        let left = cells.len().saturating_sub(MOST_NAMED);
+        let named = cells[..cells.len() - left].join(", ");
+        let more = if left > 0 { format!(" and {left} more") } else { String::new() };
+        lines.push(format!("  {why}"));
+        lines.push(format!("    {named}{more}"));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_with_one_reason_are_told_together() {
+        let ids: Vec<CellId> = (0..9).map(|n| CellId::new(["read", &n.to_string()])).collect();
+        let why = |n: usize| if n == 3 { "no tool" } else { "no array" };
+        let all: Vec<(&CellId, &str)> = ids.iter().enumerate().map(|(n, id)| (id, why(n))).collect();
+        assert!(in_words(9, &[]).is_empty());
+        assert_eq!(in_words(9, &all)[0], "none of the 9 cells can be run here:");
+        let lines = [
+            "3 of 12 cells can be run here; 9 cannot:",
+            "  no array",
+            "    read_0, read_1, read_2, read_4, read_5, read_6 and 2 more",
+            "  no tool",
+            "    read_3",
+        ];
+        assert_eq!(in_words(12, &all), lines);
+    }
+}
