@@ -191,11 +191,11 @@ fn a_fit_is_judged_by_rows_that_it_has_not_seen() {
         .map(|row| row["row"].as_str().unwrap())
         .collect();
     assert_eq!(held, ["throughput of dd_ondemand"]);
-    // 3.0 million cycles for 64 KiB are 46 a byte.
+    // 3.0 million cycles of one CPU for 64 KiB are 46 a byte; two are busy for 73% of the time.
     let crypt = fit["figures"].as_array().unwrap().iter().find(|f| f["figure"] == "crypt_byte").unwrap();
     let is = crypt["fitted"].as_f64().unwrap();
     eprintln!("crypt_byte {is:.1} cycles, identified: {}", crypt["identified"]);
-    assert!((40.0..55.0).contains(&is) && crypt["identified"] == true, "{crypt}");
+    assert!((60.0..75.0).contains(&is) && crypt["identified"] == true, "{crypt}");
 
     let error = place.fails(2, &["sim", "calibrate", &study, "--hold-out", "governor=none"]);
     assert!(error.contains("`none`"), "{error}");
