@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from pathlib import Path
 
@@ -64,7 +65,8 @@ def fio_report(folder):
     command += ["--time_based", "--runtime=2", "--output-format=json+"]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     report = json.loads(text[text.index("{") :])
-    job = json.dumps(report["jobs"][0], indent=2)
+    # Indented as fio has it: a brace that begins a line ends a report.
+    job = textwrap.indent(json.dumps(report["jobs"][0], indent=2), "    ")
     out = folder / "fio.json"
     with open(out, "w") as f:
         f.write('{\n  "fio version" : "%s",\n  "jobs" : [\n' % report["fio version"])
