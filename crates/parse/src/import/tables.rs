@@ -471,7 +471,9 @@ impl<'a> Row<'a> {
                 return None;
             }
             // With `-t` a row is of a process, or of one of its threads, whose name is drawn as a branch.
-            let stated = |column: &str| place(column).map(|at| fields[at]).filter(|text| is_figure(text));
+            let stated = |column: &str| {
+                place(column).and_then(|at| fields.get(at).copied()).filter(|text| is_figure(text))
+            };
             let name = fields[command].trim_start_matches("|__");
             let object = match (stated("PID").or_else(|| stated("TGID")), stated("TID")) {
                 (Some(process), _) => format!("{process}.{name}"),
