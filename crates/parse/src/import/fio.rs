@@ -21,7 +21,7 @@ use domain::outcome::{Better, Metric, Outcome};
 use domain::time::Timestamp;
 use domain::units::Unit;
 use std::collections::{BTreeMap, HashMap};
-use std::io::{BufRead, Read};
+use std::io::{self, BufRead, Read};
 
 const JSON: &str = "fio-json";
 const TERSE: &str = "fio-terse";
@@ -33,14 +33,13 @@ const MOST_PREAMBLE: u64 = 1 << 20;
 /// Reads one report after the other: with `--status-interval` fio writes one each time, of all that was done until then, and the
 /// last one counts. Reports of different runs that stand in one file all count, and are no repeats of each other.
 pub(super) fn json(input: &mut dyn BufRead) -> Result<Imported, Error> {
-    let (notes, mut first, mut place) = preamble(input)?;
+    let (notes, first, place) = preamble(input)?;
     let mut all = Imported { notes, ..Imported::default() };
     let mut last = Imported::default();
     let mut replaced = 0;
+    let mut tokens = Tokens::new(first.chain(input), JSON);
     loop {
-        let mut document = Document::new(&first, input)?;
-        let one = report(&mut document).map_err(|error| moved(error, place))?;
-        let end = document.finish()?;
+        let one = report(&mut tokens).map_err(|error| moved(error, place))?;
         if is_later(&last.parts, &one.parts) {
             replaced += 1;
         } else {
@@ -48,19 +47,12 @@ pub(super) fn json(input: &mut dyn BufRead) -> Result<Imported, Error> {
         }
         last = one;
         if all.parts.len() + last.parts.len() > super::MOST_PARTS {
-            let reason = format!("it has more than {} jobs", super::MOST_PARTS);
-            return Err(Error::at(JSON, place, reason));
+            let error = tokens.fault(format!("it has more than {} jobs", super::MOST_PARTS));
+            return Err(moved(error, place));
         }
-        let Some(end) = end else { break };
-        place = Place { offset: place.offset + end.offset, line: place.line + end.line };
-        match preamble(input) {
-            Ok((_, line, before)) => {
-                first = line;
-                place = Place { offset: place.offset + before.offset, line: place.line + before.line - 1 };
-            }
-            // What follows the last report is left alone.
-            Err(Error::Malformed { .. }) => break,
-            Err(error) => return Err(error),
+        // What follows the last report is left alone.
+        if !tokens.next_document(MOST_PREAMBLE)? {
+            break;
         }
     }
     keep(&mut all, last);
@@ -103,77 +95,9 @@ fn is_later(before: &[Part], now: &[Part]) -> bool {
     }
 }
 
-/// One document of several: it begins with a line that is `{` and one that is indented, and ends with a `}` that begins a line, as fio
-/// writes it. One that does not begin so is taken to go on to the file's end.
-struct Document<'a> {
-    first: &'a [u8],
-    rest: &'a mut dyn BufRead,
-    /// Whether what was read last ended a line.
-    at_line: bool,
-    /// Whether it is one that a `}` at the beginning of a line ends.
-    spread: bool,
-    /// Whether that was read.
-    ended: bool,
-    read: Place,
-}
-
-impl<'a> Document<'a> {
-    fn new(first: &'a [u8], rest: &'a mut dyn BufRead) -> Result<Self, Error> {
-        // Where nothing is indented, other ends than the last one begin a line too.
-        let is_indented = matches!(rest.fill_buf()?.first(), Some(b' ' | b'\t'));
-        let spread = first.trim_ascii() == b"{" && is_indented;
-        Ok(Self { first, rest, at_line: false, spread, ended: false, read: Place::default() })
-    }
-
-    /// Reads to its end, and says where that is, from its beginning; `None` where nothing can follow.
-    fn finish(mut self) -> Result<Option<Place>, Error> {
-        if !self.spread {
-            return Ok(None);
-        }
-        let mut buffer = vec![0; 1 << 13];
-        while !self.ended && self.read(&mut buffer)? > 0 {}
-        Ok(Some(self.read))
-    }
-
-    fn took(&mut self, bytes: &[u8]) {
-        self.at_line = bytes.last() == Some(&b'\n');
-        self.read.offset += bytes.len() as u64;
-        self.read.line += memchr::memchr_iter(b'\n', bytes).count() as u64;
-    }
-}
-
-impl Read for Document<'_> {
-    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
-        if !self.first.is_empty() {
-            let count = self.first.len().min(to.len());
-            let (now, later) = self.first.split_at(count);
-            to[..count].copy_from_slice(now);
-            self.first = later;
-            self.took(&to[..count]);
-            return Ok(count);
-        }
-        if self.ended {
-            return Ok(0);
-        }
-        let buffer = self.rest.fill_buf()?;
-        let room = buffer.len().min(to.len());
-        let end = match buffer.first() {
-            _ if !self.spread => None,
-            Some(b'}') if self.at_line && room > 0 => Some(1),
-            _ => memchr::memmem::find(&buffer[..room], b"\n}").map(|at| at + 2),
-        };
-        let count = end.unwrap_or(room);
-        to[..count].copy_from_slice(&buffer[..count]);
-        self.rest.consume(count);
-        self.ended = end.is_some();
-        self.took(&to[..count]);
-        Ok(count)
-    }
-}
-
-fn report(input: &mut dyn Read) -> Result<Imported, Error> {
+fn report<R: Read>(tokens: &mut Tokens<R>) -> Result<Imported, Error> {
     let mut reader = JsonReader {
-        tokens: Tokens::new(input, JSON),
+        tokens,
         version: "fio".to_owned(),
         ended: None,
         jobs: Vec::new(),
@@ -197,7 +121,7 @@ fn report(input: &mut dyn Read) -> Result<Imported, Error> {
         if let Some((_, errno)) = &totals.failed {
             imported.notes.push(format!(
                 "the job `{name}` ended with error {errno}: {}",
-                std::io::Error::from_raw_os_error(*errno)
+                io::Error::from_raw_os_error(*errno)
             ));
         }
         let mut part = Part::new(&name, outcome);
@@ -209,14 +133,14 @@ fn report(input: &mut dyn Read) -> Result<Imported, Error> {
 }
 
 /// What fio says before its JSON, the JSON's first line, and where that begins.
-fn preamble(input: &mut dyn BufRead) -> Result<(Vec<String>, Vec<u8>, Place), Error> {
+fn preamble(input: &mut dyn BufRead) -> Result<(Vec<String>, io::Cursor<Vec<u8>>, Place), Error> {
     let mut notes = Vec::new();
     let mut place = Place { offset: 0, line: 1 };
     loop {
         let mut line = Vec::new();
         let read = input.take(MOST_PREAMBLE).read_until(b'\n', &mut line)? as u64;
         if line.starts_with(b"{") {
-            return Ok((notes, line, place));
+            return Ok((notes, io::Cursor::new(line), place));
         }
         if read == 0 || place.offset > MOST_PREAMBLE {
             return Err(Error::at(JSON, place, "expected a line that begins with `{`, and found none"));
@@ -237,8 +161,8 @@ fn moved(mut error: Error, by: Place) -> Error {
     error
 }
 
-struct JsonReader<R> {
-    tokens: Tokens<R>,
+struct JsonReader<'t, R> {
+    tokens: &'t mut Tokens<R>,
     version: String,
     ended: Option<Timestamp>,
     jobs: Vec<(String, Totals)>,
@@ -256,7 +180,7 @@ enum Member {
     Other,
 }
 
-impl<R: Read> JsonReader<R> {
+impl<R: Read> JsonReader<'_, R> {
     fn walk(&mut self) -> Result<(), Error> {
         let mut has_jobs = false;
         loop {

@@ -151,6 +151,33 @@ impl<R: Read> Tokens<R> {
         }
     }
 
+    /// Passes what stands between this document, which is at its end, and a next one: a line that begins with `{` within so many
+    /// bytes. Whether there is one; then its tokens come.
+    ///
+    /// # Errors
+    /// Where reading fails.
+    pub fn next_document(&mut self, most: u64) -> Result<bool, Error> {
+        let bound = self.before.offset + self.at as u64 + most;
+        let mut is_in_line = false;
+        while self.before.offset + self.at as u64 <= bound {
+            let rest = &self.buffer[self.at..self.end];
+            self.at += match is_in_line {
+                true => memchr::memchr(b'\n', rest).unwrap_or(rest.len()),
+                false => scan::blanks(rest, 0),
+            };
+            is_in_line = match self.buffer[self.at..self.end].first().copied() {
+                Some(b'{') if !is_in_line => {
+                    self.want = Want::Value;
+                    return Ok(true);
+                }
+                Some(_) => !is_in_line,
+                None if self.fill()? => is_in_line,
+                None => return Ok(false),
+            };
+        }
+        Ok(false)
+    }
+
     fn value(&mut self, byte: u8) -> Result<Token<'_>, Error> {
         match byte {
             b'{' | b'[' => {
@@ -558,6 +585,33 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn further_documents_are_found_wherever_the_buffer_ends() {
+        let text = b"{\"a\":\n{\n}\n}{\"b\":1} tail { of a line\nfio: {\n\n  \t{\"c\":2}\nnothing more {";
+        for chunk in (1..=60).chain([CHUNK]) {
+            let mut tokens = Tokens::with_chunk(&text[..], "JSON", chunk);
+            let mut keys = Vec::new();
+            loop {
+                while let Some(token) = tokens.token().unwrap() {
+                    if let Token::Key(key) = token {
+                        keys.push(key.to_owned());
+                    }
+                }
+                if !tokens.next_document(1000).unwrap() {
+                    break;
+                }
+            }
+            assert_eq!(keys, ["a", "b", "c"], "{chunk}");
+        }
+        let far = [b"{}\n".as_slice(), &b"x\n".repeat(100), b"{}"].concat();
+        let found = |most| {
+            let mut tokens = Tokens::new(&far[..], "JSON");
+            while tokens.token().unwrap().is_some() {}
+            tokens.next_document(most).unwrap()
+        };
+        assert!(found(300) && !found(100));
     }
 
     #[test]

@@ -688,6 +688,15 @@ fn of_fios_reports_while_it_runs_the_last_counts() {
     let flat: Vec<&str> = text.lines().map(str::trim_start).collect();
     let imported = read(Kind::FioJson, &mut Cursor::new(flat.join("\n")), Pace::default()).unwrap();
     assert_eq!(imported.parts.len(), 1);
+    // Two, with every brace at the beginning of a line.
+    let flat: Vec<String> = [fixture!("fio/mixed-3.33.json"), fixture!("fio/read-3.33.json")]
+        .map(|one| String::from_utf8_lossy(one).replace("\n ", "\n").replace("  ", ""))
+        .into();
+    let imported = read(Kind::FioJson, &mut Cursor::new(flat.concat()), Pace::default()).unwrap();
+    assert_eq!(
+        imported.parts.iter().map(|part| part.name.as_str()).collect::<Vec<_>>(),
+        ["mixed", "seqread"]
+    );
     // Cut within the last one: what stands there is told from the file's beginning.
     let whole = fixture!("fio/status-interval-3.33.json");
     let error =
