@@ -2,6 +2,27 @@
 
 use crate::summary::{Comparison, Interval};
 
+/// Things that one reason stands against, together: reasons in the order in which they come, each once, the first `most` of its things by
+/// name and how many there are.
+pub fn by_reason<'a>(
+    things: impl IntoIterator<Item = (String, &'a str)>,
+    most: usize,
+) -> Vec<(&'a str, Vec<String>, usize)> {
+    let mut reasons: Vec<(&str, Vec<String>, usize)> = Vec::new();
+    for (thing, why) in things {
+        let index = reasons.iter().position(|(known, ..)| *known == why).unwrap_or_else(|| {
+            reasons.push((why, Vec::new(), 0));
+            reasons.len() - 1
+        });
+        let (_, named, count) = &mut reasons[index];
+        *count += 1;
+        if named.len() < most {
+            named.push(thing);
+        }
+    }
+    reasons
+}
+
 /// A metric's name in words: `latency_p99` is the 99th percentile latency.
 pub fn metric_words(metric: &str) -> String {
     match metric {

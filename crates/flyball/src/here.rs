@@ -3,6 +3,7 @@
 //!
 //! Non-goal: what shows only when it is tried, such as a network's queueing discipline. Such a cell is skipped when its turn comes.
 
+use analysis::words::by_reason;
 use domain::plan::{Cell, CellId, Plan};
 use domain::stack::Stack;
 use domain::study::Tool;
@@ -64,22 +65,16 @@ pub fn cannot(plan: &Plan) -> BTreeMap<usize, String> {
 
 /// Which cells cannot be run here, in words, each reason once; nothing where all can.
 pub fn in_words(all: usize, cannot: &[(&CellId, &str)]) -> Vec<String> {
-    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (cell, why) in cannot {
-        match reasons.iter_mut().find(|(known, _)| known == why) {
-            Some((_, cells)) => cells.push(cell.as_str()),
-            None => reasons.push((why, vec![cell.as_str()])),
-        }
-    }
     let mut lines = Vec::new();
     match (cannot.len(), all) {
         (0, _) => return lines,
         (some, all) if some == all => lines.push(format!("none of the {all} cells can be run here:")),
         (some, all) => lines.push(format!("{} of {all} cells can be run here; {some} cannot:", all - some)),
     }
-    for (why, cells) in reasons {
-        let left = cells.len().saturating_sub(MOST_NAMED);
-        let named = cells[..cells.len() - left].join(", ");
+    let cells = cannot.iter().map(|(cell, why)| (cell.to_string(), *why));
+    for (why, named, count) in by_reason(cells, MOST_NAMED) {
+        let left = count - named.len();
+        let named = named.join(", ");
         let more = if left > 0 { format!(" and {left} more") } else { String::new() };
         lines.push(format!("  {why}"));
         lines.push(format!("    {named}{more}"));

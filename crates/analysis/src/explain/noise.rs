@@ -10,7 +10,7 @@ use crate::summarise::{keys, values};
 use crate::summary::CellSummary;
 use crate::words::{counted, p_words, percent};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
-use domain::trial::Validity;
+use domain::trial::{Provenance, Validity};
 use std::collections::BTreeMap;
 
 pub(super) const RULE: Rule =
@@ -31,23 +31,34 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     figures.extend(drifting(case, threshold));
     figures.extend(outlying(case));
     figures.extend(disturbed(case));
+    let is_model = case.data.run.provenance == Provenance::Simulation;
     let steal = disturbances(case).contains_key("steal");
     let is_virtual = case.inventory.and_then(|i| i.is_virtual()) == Some(true);
     vec![Finding {
         rule: RULE.name,
-        title: format!("this machine is too noisy to see differences below {}", percent(floor)),
-        reason: reason(steal, is_virtual).into(),
+        title: match is_model {
+            true => format!("seeds alone make differences of up to {}", percent(floor)),
+            false => format!("this machine is too noisy to see differences below {}", percent(floor)),
+        },
+        reason: if is_model { OF_SEEDS } else { reason(steal, is_virtual) }.into(),
         evidence: figures,
         confidence: Confidence::Shown,
         gain: None,
         remedy: Some(Remedy {
-            what: "measure more often (`repeats`), longer (`runtime`), or when nothing else runs".into(),
+            what: match is_model {
+                true => "simulate more often (`repeats`) or for longer (`runtime`)",
+                false => "measure more often (`repeats`), longer (`runtime`), or when nothing else runs",
+            }
+            .into(),
             settings: vec![],
             undo: "nothing to undo: this is about the measurement, not the machine".into(),
         }),
-        next: "flyball record".into(),
+        next: if is_model { format!("flyball show {}", case.data.run.id) } else { "flyball record".into() },
     }]
 }
+
+/// Why a model's trials differ.
+const OF_SEEDS: &str = "Trials of a model differ in what is drawn at random: offsets, the angles of platters, which CPU is interrupted.";
 
 fn reason(steal: bool, is_virtual: bool) -> &'static str {
     if steal {
@@ -140,6 +151,19 @@ mod tests {
         assert_eq!(found.confidence, Confidence::Shown);
         let what: Vec<_> = found.evidence.iter().map(|e| e.what.as_str()).collect();
         assert!(what[0].starts_with("identical trials") && what[1].starts_with("widest cell"), "{what:?}");
+    }
+
+    #[test]
+    fn a_models_seeds_are_no_noisy_machine() {
+        let mut data = with_noise(0.3);
+        data.run.provenance = Provenance::Simulation;
+        let found = findings(RULE, &data, None, None).swap_remove(0);
+        let told = format!("{} {} {} {}", found.title, found.reason, found.remedy.unwrap().what, found.next);
+        assert!(told.starts_with("seeds alone"), "{told}");
+        assert!(
+            !["machine is", "Other work", "nothing else", "record"].iter().any(|word| told.contains(word)),
+            "{told}"
+        );
     }
 
     #[test]

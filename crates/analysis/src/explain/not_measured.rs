@@ -2,7 +2,7 @@
 
 use super::case::Case;
 use crate::summary::{CellSummary, Lack};
-use crate::words::listed;
+use crate::words::{by_reason, listed};
 use domain::finding::NotMeasured;
 use domain::inventory::Inventory;
 use domain::trace::FrequencySource;
@@ -163,17 +163,12 @@ const MOST_NAMED: usize = 4;
 
 /// Cells that this machine could not run, those with one reason together.
 fn not_possible_here(case: &Case<'_>) -> Vec<NotMeasured> {
-    let mut reasons: Vec<(&String, Vec<String>)> = Vec::new();
-    for cell in &case.summary.cells {
-        let Some(Lack::NotPossible(why)) = &cell.lack else { continue };
-        match reasons.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, cells)) => cells.push(cell.cell.to_string()),
-            None => reasons.push((why, vec![cell.cell.to_string()])),
-        }
-    }
-    let told = |(why, mut cells): (&String, Vec<String>)| {
-        let (count, left) = (cells.len(), cells.len().saturating_sub(MOST_NAMED));
-        cells.truncate(MOST_NAMED);
+    let cells = case.summary.cells.iter().filter_map(|cell| match &cell.lack {
+        Some(Lack::NotPossible(why)) => Some((cell.cell.to_string(), why.as_str())),
+        _ => None,
+    });
+    let told = |(why, mut cells, count): (&str, Vec<String>, usize)| {
+        let left = count - cells.len();
         cells.extend((left > 0).then(|| format!("{left} more")));
         let what = if count == 1 {
             format!("cell {}", cells[0])
@@ -182,7 +177,7 @@ fn not_possible_here(case: &Case<'_>) -> Vec<NotMeasured> {
         };
         NotMeasured { what, why: format!("not possible on this machine: {why}") }
     };
-    reasons.into_iter().map(told).collect()
+    by_reason(cells, MOST_NAMED).into_iter().map(told).collect()
 }
 
 #[cfg(test)]
