@@ -32,10 +32,9 @@ pub enum Scheduler {
 }
 
 /// Which CPU gets the interrupt at a request's end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupts {
     /// The one that submitted it: a queue for each CPU, or `rq_affinity`.
-    #[default]
     Submitter,
     /// Any, at random: a controller of one interrupt that is delivered to whichever CPU the chipset takes.
     Any,

@@ -342,25 +342,26 @@ impl Parity {
 }
 
 impl Parity {
-    /// A request that goes through the stripe cache; whether it has all its stripes. Where not, its submitter has to wait.
-    fn begin(&mut self, core: &mut Core, id: BioId, bio: &Bio) -> bool {
-        if bio.op == Op::Discard {
-            self.below.expect(core, id, 0);
-            return true;
-        }
-        let begun = self.begin_submission(core, id, bio);
-        let entered = self.enter(core, begun);
-        if let Err(stopped) = entered {
-            self.waiting.push_back(stopped);
-            self.wake(core, 0);
-        }
-        entered.is_ok()
-    }
-
-    /// The last request that waits for stripes does so with this thread.
-    fn waits_with(&mut self, thread: Option<ThreadId>) {
-        if let Some(last) = self.waiting.back_mut() {
-            last.holds_up = thread;
+    /// A request that goes through the stripe cache, and the submitter that it holds up already. Without a stripe it waits, and its submitter with it.
+    fn begin(&mut self, core: &mut Core, id: BioId, bio: &Bio, held_up: Option<ThreadId>) {
+        let entered = match bio.op {
+            Op::Discard => {
+                self.below.expect(core, id, 0);
+                Ok(())
+            }
+            _ => {
+                let begun = self.begin_submission(core, id, bio);
+                self.enter(core, begun)
+            }
+        };
+        match (entered, held_up) {
+            (Ok(()), Some(thread)) => core.let_on(thread),
+            (Ok(()), None) => {}
+            (Err(stopped), _) => {
+                let holds_up = held_up.or_else(|| core.hold_up());
+                self.waiting.push_back(Submission { holds_up, ..stopped });
+                self.wake(core, 0);
+            }
         }
     }
 }
@@ -373,11 +374,7 @@ impl Part for Parity {
             Op::Flush => self.below.flush(core, id),
             Op::Read if !self.is_degraded() => self.read_at_once(core, id, &bio),
             Op::Write | Op::Discard if !self.below.may_write(core, id) => {}
-            Op::Read | Op::Write | Op::Discard => {
-                if !self.begin(core, id, &bio) {
-                    self.waits_with(core.hold_up());
-                }
-            }
+            Op::Read | Op::Write | Op::Discard => self.begin(core, id, &bio, None),
         }
     }
 
@@ -395,11 +392,7 @@ impl Part for Parity {
             Kind::SuperFlush | Kind::SuperWrite => {
                 for (id, submitter) in self.below.superblock_is_written(core, tag) {
                     let bio = core.bios[id.0];
-                    if !self.begin(core, id, &bio) {
-                        self.waits_with(submitter);
-                    } else if let Some(thread) = submitter {
-                        core.let_on(thread);
-                    }
+                    self.begin(core, id, &bio, submitter);
                 }
             }
             Kind::Stripe | Kind::ResyncRead | Kind::ResyncWrite => self.block_is_done(core, bio, tag),
