@@ -65,7 +65,7 @@ def fio_report(folder):
     command += ["--time_based", "--runtime=2", "--output-format=json+"]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     report = json.loads(text[text.index("{") :])
-    # Indented as fio has it: a brace that begins a line ends a report.
+    # Indented as fio has it.
     job = textwrap.indent(json.dumps(report["jobs"][0], indent=2), "    ")
     out = folder / "fio.json"
     with open(out, "w") as f:
