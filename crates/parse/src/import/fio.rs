@@ -37,7 +37,7 @@ pub(super) fn json(input: &mut dyn BufRead) -> Result<Imported, Error> {
     let mut all = Imported { notes, ..Imported::default() };
     let mut last = Imported::default();
     let mut replaced = 0;
-    let mut tokens = Tokens::new(first.chain(input), JSON);
+    let mut tokens = Tokens::new(first.as_slice().chain(input), JSON);
     loop {
         let one = report(&mut tokens).map_err(|error| moved(error, place))?;
         if is_later(&last.parts, &one.parts) {
@@ -133,14 +133,14 @@ fn report<R: Read>(tokens: &mut Tokens<R>) -> Result<Imported, Error> {
 }
 
 /// What fio says before its JSON, the JSON's first line, and where that begins.
-fn preamble(input: &mut dyn BufRead) -> Result<(Vec<String>, io::Cursor<Vec<u8>>, Place), Error> {
+fn preamble(input: &mut dyn BufRead) -> Result<(Vec<String>, Vec<u8>, Place), Error> {
     let mut notes = Vec::new();
     let mut place = Place { offset: 0, line: 1 };
     loop {
         let mut line = Vec::new();
         let read = input.take(MOST_PREAMBLE).read_until(b'\n', &mut line)? as u64;
         if line.starts_with(b"{") {
-            return Ok((notes, io::Cursor::new(line), place));
+            return Ok((notes, line, place));
         }
         if read == 0 || place.offset > MOST_PREAMBLE {
             return Err(Error::at(JSON, place, "expected a line that begins with `{`, and found none"));
