@@ -4,6 +4,7 @@ use crate::rng::Seed;
 use crate::setting::SettingRequest;
 use crate::stack::{Changes, Stack, StackError};
 use crate::study::{Study, Target, Tool, Workload};
+use crate::trial::TrialKey;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -102,6 +103,21 @@ impl Plan {
             return Err(PlanError::SameName(pair[0].clone()));
         }
         Ok(Self { study, cells, seed })
+    }
+
+    /// The cell as one trial has it. Where a fio job wants other random numbers in each trial (`randrepeat=0`), they grow from the
+    /// run's seed, the cell and the block (`randseed`): the same trial of another run with this seed, and its simulation, ask for
+    /// the same requests.
+    pub fn in_trial(&self, cell: &Cell, key: &TrialKey) -> Cell {
+        let mut cell = cell.clone();
+        let options = &mut cell.workload.options;
+        let is_off = |value: &String| matches!(value.as_str(), "0" | "false");
+        let wants_others = options.get("randrepeat").is_some_and(is_off) && !options.contains_key("randseed");
+        if cell.workload.tool == Tool::Fio && wants_others {
+            let purpose = format!("fio of {}, block {}", cell.id, key.block);
+            options.insert("randseed".into(), (self.seed.stream(&purpose).bits() >> 32).to_string());
+        }
+        cell
     }
 
     /// The order of one block: every cell once, all orders equally likely, the same for the same seed. Where cells are
@@ -251,6 +267,33 @@ mod tests {
         let names: Vec<_> = plan.cells.iter().map(|c| c.id.as_str()).collect();
         assert_eq!(names, ["a_4k", "a_64k", "b_4k_1", "b_4k_8", "b_64k_1", "b_64k_8"]);
         assert_eq!(plan.cells[5].workload.options["bs"], "64k");
+    }
+
+    #[test]
+    fn random_numbers_that_are_to_differ_come_from_the_runs_seed() {
+        let off = Factor {
+            levels: vec![Level {
+                options: BTreeMap::from([("randrepeat".into(), "0".into())]),
+                ..factor("off", &["off"], &[]).levels.remove(0)
+            }],
+            ..factor("off", &["off"], &["a"])
+        };
+        let plan = |seed| Plan::new(study(vec![off.clone()]), Seed(seed)).unwrap();
+        let randseed = |plan: &Plan, cell: usize, block, attempt| {
+            let cell = &plan.cells[cell];
+            let key = TrialKey { block, cell: cell.id.clone(), attempt };
+            plan.in_trial(cell, &key).workload.options.get("randseed").cloned()
+        };
+        let one = plan(1);
+        assert!(randseed(&one, 0, 0, 0).is_some_and(|seed| seed.parse::<u32>().is_ok()));
+        assert_eq!(
+            randseed(&one, 0, 0, 0),
+            randseed(&plan(1), 0, 0, 1),
+            "a trial made again is the same one"
+        );
+        assert_ne!(randseed(&one, 0, 0, 0), randseed(&one, 0, 1, 0));
+        assert_ne!(randseed(&one, 0, 0, 0), randseed(&plan(2), 0, 0, 0));
+        assert_eq!(randseed(&one, 1, 0, 0), None, "this workload did not ask for it");
     }
 
     #[test]

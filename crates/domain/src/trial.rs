@@ -33,6 +33,11 @@ pub struct TrialKey {
 }
 
 impl TrialKey {
+    /// The first trial of a cell.
+    pub fn first(cell: CellId) -> Self {
+        Self { block: 0, cell, attempt: 0 }
+    }
+
     /// `b03.randread_4k.a0`.
     pub fn folder(&self) -> String {
         format!("b{:02}.{}.a{}", self.block, self.cell, self.attempt)

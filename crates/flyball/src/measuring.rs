@@ -178,7 +178,7 @@ impl Start<'_> {
         course.measure_all(&mut schedule, before, &mut |cell, key, staging| {
             let raw = staging.raw_dir();
             let mut host = host.borrow_mut();
-            let done = host.trial(cell, key, &raw, staging.sink());
+            let done = host.trial(&self.plan.in_trial(cell, key), key, &raw, staging.sink());
             if let Some(pid) = group.take() {
                 warn(supervisor.borrow_mut().gone(pid));
             }

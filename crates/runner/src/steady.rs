@@ -36,7 +36,8 @@ pub(crate) fn reach(
     let (mut values, mut text) = (Vec::new(), String::new());
     let found = loop {
         let name = format!("round-{:02}", values.len() + 1);
-        let argv = round_of(job, &name, *round)?;
+        let mut argv = round_of(job, &name, *round)?;
+        argv.extend(other_numbers(job, values.len() as u64));
         run(bench, job, &name, argv, *round + GRACE)?;
         let outcome = report(job, &name)?;
         let value = outcome.metrics.get(metric).map(|metric| metric.value);
@@ -92,6 +93,14 @@ fn round_of(job: &Job<'_>, name: &str, round: Nanos) -> Result<Vec<String>, Erro
     }
     argv.extend([format!("--runtime={}ms", round.get() / 1_000_000), "--time_based=1".into()]);
     Ok(argv)
+}
+
+/// Where random numbers are not to repeat themselves, each round has others.
+fn other_numbers(job: &Job<'_>, round: u64) -> Option<String> {
+    let given = &job.workload.options;
+    let repeats = given.get("randrepeat").is_none_or(|value| value != "0" && value != "false");
+    let seed = given.get("randseed").filter(|_| !repeats)?.parse::<u64>().ok()?;
+    Some(format!("--randseed={}", seed.wrapping_add(round)))
 }
 
 fn run(

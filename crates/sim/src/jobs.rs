@@ -50,6 +50,9 @@ pub trait Asks {
     /// The next; `None` where there is nothing more.
     fn next(&mut self) -> Option<Ask>;
 
+    /// What is asked from now on counts; told once, before the first such one.
+    fn counts(&mut self) {}
+
     /// What it does at its end, one after the other, also where its time is up.
     fn finish(&mut self) -> Option<Ask> {
         None
@@ -124,6 +127,8 @@ struct Job {
     asked: u32,
     /// The earliest time of the next request under a rate.
     due: Time,
+    /// The source has been told that it counts.
+    counts: bool,
     over: bool,
 }
 
@@ -176,6 +181,7 @@ impl Jobs {
             next: None,
             asked: 0,
             due,
+            counts: false,
             over: false,
         });
         self.running += 1;
@@ -189,6 +195,10 @@ impl Jobs {
         if !job.over && job.spec.until.is_some_and(|until| core.now >= until) {
             job.over = true;
             job.next = None;
+        }
+        if !job.counts && core.now >= job.spec.counted_from {
+            job.counts = true;
+            job.source.counts();
         }
         if job.next.is_none() && !job.over {
             job.next = job.source.next();

@@ -11,6 +11,7 @@ use domain::plan::{Cell, CellId, Plan};
 use domain::rng::Seed;
 use domain::setting::SettingRequest;
 use domain::study::{Study, Target, Tool};
+use domain::trial::TrialKey;
 use domain::units::Bytes;
 use machine::ledger::{PlannedWrite, preview};
 use machine::settings::Error as SettingError;
@@ -40,8 +41,11 @@ pub fn show(global: &Global, study: Study, seed: Option<u64>, work: &Path) -> Re
     let plan = Plan::new(study, seed)?;
     let target = target(&plan.study, work);
     let mut here = Here::default();
-    let cells: Vec<CellPlan> =
-        plan.cells.iter().map(|cell| CellPlan::of(cell, target.as_ref(), here.against(cell))).collect();
+    let cells = plan.cells.iter().map(|cell| {
+        let first = plan.in_trial(cell, &TrialKey::first(cell.id.clone()));
+        CellPlan::of(&first, target.as_ref(), here.against(cell))
+    });
+    let cells: Vec<CellPlan> = cells.collect();
     put(&if global.json {
         as_json(&plan, &cells, target.as_ref())
     } else {

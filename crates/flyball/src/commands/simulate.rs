@@ -187,14 +187,15 @@ fn make_all(study: Study, machines: &Machines, folder: &RunFolder, interrupt: &I
     let ahead = Ahead::of(&plan, &there);
     let course = Course { plan: &plan, folder, interrupt, limit: None, ground: &|| Ok(()) };
     let run = &folder.run().id;
+    let simulate = |key: &TrialKey, cell: &Cell| {
+        machines.simulate(&plan.study, &plan.in_trial(cell, key), seed_of(&plan, key))
+    };
     std::thread::scope(|scope| {
         for _ in 0..ahead.workers {
-            scope.spawn(|| ahead.work(|key, cell| machines.simulate(&plan.study, cell, seed_of(&plan, key))));
+            scope.spawn(|| ahead.work(simulate));
         }
         let ended = course.measure_all(&mut schedule, before, &mut |cell, key, staging| {
-            let outcome = ahead
-                .wait_for(key)
-                .unwrap_or_else(|| machines.simulate(&plan.study, cell, seed_of(&plan, key)));
+            let outcome = ahead.wait_for(key).unwrap_or_else(|| simulate(key, cell));
             kept(outcome, cell, key, &plan, machines, run, staging)
         });
         ahead.end();

@@ -145,7 +145,7 @@ impl Bench<'_> {
         let Some(cell) = self.plan.cells.iter().find(|cell| cell.id == key.cell) else {
             bail!("the study has no cell `{}`", key.cell);
         };
-        let mut cell = cell.clone();
+        let mut cell = self.plan.in_trial(cell, key);
         lab::dilation::stretch(&mut cell, &mut self.plan.study.measure.clone(), self.opening.dilation);
         self.governors.complete(&mut cell);
         let kind = self.opening.paced.then(|| pacer::make_wait(&mut cell.workload));

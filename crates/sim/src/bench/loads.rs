@@ -374,6 +374,10 @@ impl Asks for FioAsks {
         self.stream.step().map(|step| self.ask(step))
     }
 
+    fn counts(&mut self) {
+        self.stream.count_anew();
+    }
+
     fn finish(&mut self) -> Option<Ask> {
         self.stream.finish().map(|step| self.ask(step))
     }

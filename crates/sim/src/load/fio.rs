@@ -4,6 +4,7 @@
 //! CPU time of a request (`registerfiles`, `fixedbufs`, `hipri`, `gtod_reduce` …), that choose CPUs or priorities, or that
 //! search for a depth are refused: a simulation that passed them over would answer another question.
 
+use super::draws::Seeding;
 use super::offsets::{Access, BlockSizes, Coverage, Distribution, Mix, PatternSpec, RunOf, Span, Zone};
 use super::stream::writes;
 use super::value::{MICROSECONDS, Options, SECONDS, Units, Value};
@@ -145,15 +146,6 @@ pub enum Advice {
     Random,
 }
 
-/// What random numbers grow from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seeding {
-    /// The same in every trial (`randrepeat`, the default; `randseed`).
-    Fixed(u64),
-    /// Other ones in each trial (`randrepeat=0`).
-    OfTrial,
-}
-
 /// When a job is over: whatever of it comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
@@ -223,8 +215,7 @@ pub struct Replay {
 
 /// Options that change only what is written, reported or logged. What is written matters to devices that compress, and
 /// none of the models does.
-const WITHOUT_EFFECT: [&str; 59] = [
-    "allrandrepeat",
+const WITHOUT_EFFECT: [&str; 58] = [
     "block_error_percentiles",
     "buffer_compress_chunk",
     "buffer_compress_percentage",
@@ -472,7 +463,9 @@ fn block_sizes(options: &mut Options<'_>, units: Units) -> Result<[BlockSizes; 2
     if let Some(value) = split {
         return value.by_direction(DEFAULT, |part| {
             let shares = shares(part, |size| length(size, units))?;
-            Ok(BlockSizes::Split(shares.into_iter().filter(|(_, share)| *share > 0).collect()))
+            let mut shares: Vec<_> = shares.into_iter().filter(|(_, share)| *share > 0).collect();
+            shares.sort_by_key(|(_, share)| *share);
+            Ok(BlockSizes::Split(shares))
         });
     }
     Ok([DEFAULT, DEFAULT])
@@ -542,7 +535,7 @@ fn access(
     }
     let length = u32::try_from(suffix.unwrap_or(1)).unwrap_or(u32::MAX).max(1);
     let uniform = distribution == Distribution::Uniform;
-    let each_once = map && uniform && align == [None; 2];
+    let each_once = map && uniform;
     Ok(Access::Random {
         distribution,
         coverage: if each_once { Coverage::EachOnce } else { Coverage::AsDrawn },
@@ -822,13 +815,14 @@ fn think(options: &mut Options<'_>) -> Result<Option<Think>, LoadError> {
 }
 
 fn seeding(options: &mut Options<'_>) -> Result<Seeding, LoadError> {
-    /// What jobs without a seed of their own have in every trial; any number would do.
-    const ALWAYS: u64 = 0xf10;
     let repeat = options.or(&["randrepeat"], true, Value::flag)?;
+    let all = options.or(&["allrandrepeat"], false, Value::flag)?;
     let seed = options.take(&["randseed"])?.map(|value| value.whole::<u64>()).transpose()?;
     Ok(match seed {
-        Some(seed) => Seeding::Fixed(seed),
-        None if repeat => Seeding::Fixed(ALWAYS),
+        _ if all => Seeding::AllRepeated,
+        Some(seed) if repeat => Seeding::AllButPlacesOf(seed),
+        Some(seed) => Seeding::Of(seed),
+        None if repeat => Seeding::Repeated,
         None => Seeding::OfTrial,
     })
 }
@@ -942,7 +936,7 @@ mod tests {
             (&[("rw", "randread")][..], Coverage::EachOnce),
             (&[("rw", "randread"), ("norandommap", "")], Coverage::AsDrawn),
             (&[("rw", "randread"), ("random_distribution", "zipf:1.2")], Coverage::AsDrawn),
-            (&[("rw", "randread"), ("ba", "8k")], Coverage::AsDrawn),
+            (&[("rw", "randread"), ("ba", "8k")], Coverage::EachOnce),
         ] {
             let Access::Random { coverage, .. } = parse(options).unwrap().pattern.access else {
                 panic!("not random")
@@ -954,7 +948,7 @@ mod tests {
     #[test]
     fn shares_that_are_left_out_take_what_is_left() {
         let job = parse(&[("bssplit", "4k/50:1k/:32k/")]).unwrap();
-        let sizes = [(4, 50), (1, 25), (32, 25)].map(|(kib, share)| (Bytes::from_kib(kib), share));
+        let sizes = [(1, 25), (32, 25), (4, 50)].map(|(kib, share)| (Bytes::from_kib(kib), share));
         assert_eq!(job.pattern.sizes[0], BlockSizes::Split(sizes.to_vec()));
         let both = parse(&[("bssplit", "2k/50:4k/50,4k/90:8k/10"), ("rw", "rw")]).unwrap();
         assert_eq!(both.pattern.sizes[1].longest(), 8192);
@@ -991,9 +985,11 @@ mod tests {
     #[test]
     fn seeds_repeat_unless_it_is_switched_off() {
         let seeding = |options| parse(options).unwrap().seeding;
-        assert_eq!(seeding(&[("randseed", "7"), ("randrepeat", "0")]), Seeding::Fixed(7));
+        assert_eq!(seeding(&[("randseed", "7"), ("randrepeat", "0")]), Seeding::Of(7));
         assert_eq!(seeding(&[("randrepeat", "0")]), Seeding::OfTrial);
-        assert!(matches!(seeding(&[]), Seeding::Fixed(_)));
+        assert_eq!(seeding(&[("randseed", "7")]), Seeding::AllButPlacesOf(7));
+        assert_eq!(seeding(&[]), Seeding::Repeated);
+        assert_eq!(seeding(&[("randseed", "7"), ("allrandrepeat", "1")]), Seeding::AllRepeated);
     }
 
     #[test]

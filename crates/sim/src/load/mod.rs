@@ -5,16 +5,19 @@
 
 pub mod bonnie;
 mod dd;
+mod draws;
 mod fio;
 mod offsets;
 mod stream;
 mod trace;
 mod value;
+mod visited;
 
 pub use dd::{Copied, DdLoad, DdRequests};
+pub use draws::{Draws, Seeding};
 pub use fio::{
-    Advice, Caching, Depth, Ending, Engine, FioJob, Pace, PerDirection, Rate, Replay, Seeding, SyncedWrites,
-    Syncs, Think, ThinkAfter,
+    Advice, Caching, Depth, Ending, Engine, FioJob, Pace, PerDirection, Rate, Replay, SyncedWrites, Syncs,
+    Think, ThinkAfter,
 };
 pub use offsets::{
     Access, Ask, BlockSizes, Coverage, Distribution, Mix, Pattern, PatternSpec, RunOf, Span, Zone,

@@ -1,24 +1,20 @@
-//! The requests of a fio job: direction, offset and length, one after the other, without memory that grows.
+//! The requests of a fio job: direction, offset and length, one after the other.
 //!
 //! Follows what fio(1) says of `rw`, `random_distribution`, `norandommap`, `percentage_random`, `bs`, `bsrange` and
-//! `bssplit`, checked against logs of fio 3.33 (`write_iolog`). The numbers are other ones than fio's: the generator is
-//! this project's, so that a seed gives the same order for ever.
-//!
-//! A random order without repetition is a permutation of the blocks' numbers: a Feistel network of four rounds over the
-//! next even power of two, walked until it lands within the blocks (J. Black and P. Rogaway, "Ciphers with arbitrary
-//! finite domains", CT-RSA 2002). fio keeps a bitmap, or a shift register of full period.
+//! `bssplit`, and how fio 3.33 goes about it (`io_u.c`): with the same seed the requests are the same, which
+//! `tests/fio_requests.rs` asks of fio itself. That holds for the uniform distribution; the others have their law, and other numbers.
 //!
 //! Zipf's ranks come by rejection-inversion (W. Hörmann and G. Derflinger, "Rejection-inversion to generate variates from
 //! monotone discrete distributions", ACM TOMACS 6(3), 1996), which is exact for each exponent; fio uses the approximation
 //! of J. Gray et al. ("Quickly generating billion-record synthetic databases", SIGMOD 1994), which is exact for the first
 //! two ranks and up to a fifth off for the next ones. Their rule for `pareto` is used here too: a share h of the accesses
 //! goes to a share 1 − h of the blocks. `normal` is fio's own: the mean of twelve uniform numbers, and a uniform deviation.
-//! fio then scatters ranks over the blocks by a hash, which lets two ranks meet; here they are scattered by the
-//! permutation.
-//!
-//! Approximate: with block sizes that differ (`bsrange`, `bssplit`, or reads and writes of different size), random
-//! requests may repeat blocks, where fio's bitmap cuts lengths so that none is met twice.
+//! fio then scatters ranks over the blocks by a hash, which lets two ranks meet; here they are scattered by a
+//! permutation: a Feistel network of four rounds over the next even power of two, walked until it lands within the blocks
+//! (J. Black and P. Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
 
+use super::draws::{Draws, Tausworthe};
+use super::visited::Visited;
 use domain::rng::{Rng, Seed};
 use domain::units::Bytes;
 
@@ -51,7 +47,7 @@ pub enum BlockSizes {
     Fixed(Bytes),
     /// Any multiple of the shortest up to the longest, equally likely (`bsrange`).
     Range(Bytes, Bytes),
-    /// Lengths with their shares in percent, which sum to 100 (`bssplit`); none is zero.
+    /// Lengths with their shares in percent, the smallest share first, which sum to 100 (`bssplit`); none is zero.
     Split(Vec<(Bytes, u8)>),
 }
 
@@ -72,34 +68,39 @@ impl BlockSizes {
         }
     }
 
-    fn draw(&self, rng: &mut Rng) -> u64 {
-        match self {
-            Self::Fixed(size) => size.get(),
-            Self::Range(shortest, longest) => {
-                let steps = longest.get() / shortest.get();
-                shortest.get() * (1 + rng.below(steps as usize) as u64)
-            }
-            Self::Split(sizes) => {
-                let mut left = rng.below(100) as u64;
-                let drawn = sizes.iter().find(|(_, share)| {
-                    let here = left < u64::from(*share);
-                    left = left.saturating_sub(u64::from(*share));
-                    here
-                });
-                drawn.or(sizes.last()).map_or(0, |(size, _)| size.get())
-            }
-        }
-    }
-
     /// A length that fits into what is left, drawn again while it does not, as fio does; `None` where none fits.
-    fn draw_within(&self, room: u64, rng: &mut Rng) -> Option<u64> {
+    fn draw_within(&self, room: u64, draws: &mut Tausworthe) -> Option<u64> {
         /// Draws after which the shortest is taken: fio draws for ever, and a length of 1% fits within that many nearly always.
         const MOST_DRAWS: usize = 1_000;
         if self.shortest() > room {
             return None;
         }
-        let fitting = (0..MOST_DRAWS).map(|_| self.draw(rng)).find(|len| *len <= room);
+        if let Self::Fixed(size) = self {
+            return Some(size.get());
+        }
+        let fitting = (0..MOST_DRAWS).map(|_| self.draw(room, draws)).find(|len| *len <= room);
         Some(fitting.unwrap_or(self.shortest()))
+    }
+
+    fn draw(&self, room: u64, draws: &mut Tausworthe) -> u64 {
+        match self {
+            Self::Fixed(size) => size.get(),
+            Self::Range(shortest, longest) => {
+                let drawn = shortest.get() + draws.below(longest.get());
+                (drawn - drawn % shortest.get()).min(longest.get())
+            }
+            Self::Split(sizes) => {
+                let drawn = draws.bits();
+                let mut shares = 0;
+                let fits = sizes.iter().find(|(size, share)| {
+                    shares += u32::from(*share);
+                    drawn / shares <= u32::MAX / 100 && size.get() <= room
+                });
+                // fio takes the last one, and rounds it to whole shortest ones.
+                let len = fits.or(sizes.last()).map_or(0, |(size, _)| size.get());
+                len - len % self.shortest()
+            }
+        }
     }
 }
 
@@ -231,11 +232,9 @@ impl PatternSpec {
         fitting.min(len / unit)
     }
 
-    /// Whether a permutation can stand for fio's bitmap: one block size, aligned to itself.
-    fn has_one_block(&self) -> bool {
-        let units: Vec<_> = self.directions().map(|write| (self.unit(write), &self.sizes[write])).collect();
-        let (unit, sizes) = units[0];
-        *sizes == BlockSizes::Fixed(Bytes::new(unit)) && units.iter().all(|other| *other == (unit, sizes))
+    /// What fio's map of visited blocks has a bit for.
+    fn mapped_blocks(&self) -> u64 {
+        self.span.len.get() / self.shortest().max(1)
     }
 }
 
@@ -245,56 +244,91 @@ pub struct Pattern {
     spec: PatternSpec,
     /// Where the last request of each direction ended, from the span's beginning.
     positions: [u64; 2],
-    /// Requests of each direction so far in the run from a random offset.
-    in_run: [u32; 2],
-    last: [Option<(u64, u64)>; 2],
-    order: Option<Permutation>,
-    met: u64,
+    /// Where the last request of each direction began.
+    last: [Option<u64>; 2],
+    /// Requests until the next one at a random place.
+    until_leap: u32,
+    turn: Turn,
+    visited: Option<Visited>,
     ranks: [Option<Ranks>; 2],
 }
 
+/// Whose turn it is in a mix of reads and writes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turn {
+    write: usize,
+    /// Requests of either direction so far.
+    asked: [u64; 2],
+    /// Nothing is drawn before so many requests of the direction whose turn it is.
+    until: u64,
+}
+
+impl Turn {
+    /// fio draws a direction for each request, but after a change not before the new one has caught up (`get_rw_ddir`).
+    fn next(&mut self, reads: u8, draws: &mut Tausworthe) -> usize {
+        if self.asked[self.write] >= self.until {
+            let drawn = usize::from(draws.percent() > reads);
+            if drawn != self.write {
+                let share = if drawn == 0 { reads } else { 100 - reads };
+                self.until = self.asked[self.write] * u64::from(share) / 100;
+                self.write = drawn;
+            }
+        }
+        self.write
+    }
+}
+
 impl Pattern {
-    /// At its beginning; a random order is drawn from `rng` here.
+    /// At its beginning.
     ///
     /// # Panics
     /// Where a length is zero.
-    pub fn new(spec: PatternSpec, rng: &mut Rng) -> Self {
+    pub fn new(spec: PatternSpec) -> Self {
         assert!(spec.shortest() > 0, "a request of no length: {spec:?}");
         let ranks = [0, 1].map(|write| Ranks::of(&spec, write));
-        let mut pattern =
-            Self { spec, positions: [0; 2], in_run: [0; 2], last: [None; 2], order: None, met: 0, ranks };
-        pattern.begin(rng);
-        pattern
+        let once = matches!(spec.access, Access::Random { coverage: Coverage::EachOnce, .. });
+        let visited = once.then(|| Visited::new(spec.mapped_blocks()));
+        Self {
+            spec,
+            positions: [0; 2],
+            last: [None; 2],
+            until_leap: 1,
+            turn: Turn::default(),
+            visited,
+            ranks,
+        }
     }
 
-    /// Begins anew, in a new order where it is a random one.
-    pub fn begin(&mut self, rng: &mut Rng) {
-        (self.positions, self.in_run, self.last) = ([0; 2], [0; 2], [None; 2]);
-        self.reorder(rng);
+    /// Begins a pass over the target.
+    pub fn begin(&mut self) {
+        self.forget_places();
+        self.turn.until = 0;
     }
 
-    fn reorder(&mut self, rng: &mut Rng) {
-        self.met = 0;
-        let once = matches!(&self.spec.access, Access::Random { coverage: Coverage::EachOnce, .. });
-        self.order = (once && self.spec.has_one_block()).then(|| {
-            let write = usize::from(self.spec.mix == Mix::Writes);
-            Permutation::new(self.spec.blocks(write), rng)
-        });
+    /// Requests are counted anew from here on, which is at the end of fio's `ramp_time` (`reset_all_stats`).
+    pub fn count_anew(&mut self) {
+        (self.turn.asked, self.turn.until) = ([0; 2], 0);
+    }
+
+    fn forget_places(&mut self) {
+        (self.positions, self.last) = ([0; 2], [None; 2]);
+        self.visited.iter_mut().for_each(Visited::clear);
     }
 
     /// The next request; `None` where the pass is over.
-    pub fn next(&mut self, rng: &mut Rng) -> Option<Ask> {
+    pub fn next(&mut self, draws: &mut Draws) -> Option<Ask> {
         let write = match self.spec.mix {
             Mix::Reads => 0,
             Mix::Writes => 1,
-            Mix::Both(reads) => usize::from(rng.below(100) >= usize::from(reads)),
+            Mix::Both(reads) => self.turn.next(reads, &mut draws.mix),
         };
         let (offset, len) = match self.spec.access {
-            Access::Sequential { hole } => self.next_sequential(write, hole.get(), rng)?,
-            Access::Random { run, share, .. } => self.next_random(write, run, share[write], rng)?,
+            Access::Sequential { hole } => self.next_sequential(write, hole.get(), draws)?,
+            Access::Random { run, share, .. } => self.next_random(write, run, share[write], draws)?,
         };
         self.positions[write] = offset + len;
-        self.last[write] = Some((offset, len));
+        self.last[write] = Some(offset);
+        self.turn.asked[write] += 1;
         Some(Ask {
             write: write == 1,
             offset: Bytes::new(self.spec.span.start.get() + offset),
@@ -302,59 +336,71 @@ impl Pattern {
         })
     }
 
-    fn next_sequential(&mut self, write: usize, hole: u64, rng: &mut Rng) -> Option<(u64, u64)> {
+    fn next_sequential(&mut self, write: usize, hole: u64, draws: &mut Draws) -> Option<(u64, u64)> {
         let position = self.positions[write];
         let mut offset = if position > 0 { position + hole } else { 0 };
-        let beyond_target = self.spec.span.start.get() + offset >= self.spec.span.target.get();
-        if hole > 0 && beyond_target {
+        let beyond_target = |place: u64| self.spec.span.start.get() + place >= self.spec.span.target.get();
+        if beyond_target(offset) && !beyond_target(position) {
             offset = 0;
         }
-        match self.fit(write, offset, rng) {
-            None if self.spec.endless => self.fit(write, 0, rng).map(|len| (0, len)),
+        match self.fit(write, offset, draws) {
+            None if self.spec.endless => self.fit(write, 0, draws).map(|len| (0, len)),
             fitted => fitted.map(|len| (offset, len)),
         }
     }
 
     /// A length for a request at an offset of the span.
-    fn fit(&self, write: usize, offset: u64, rng: &mut Rng) -> Option<u64> {
+    fn fit(&self, write: usize, offset: u64, draws: &mut Draws) -> Option<u64> {
         let room = self.spec.span.len.get().checked_sub(offset)?;
-        self.spec.sizes[write].draw_within(room, rng)
+        self.spec.sizes[write].draw_within(room, &mut draws.lengths[write])
     }
 
-    fn next_random(&mut self, write: usize, run: RunOf, share: u8, rng: &mut Rng) -> Option<(u64, u64)> {
+    fn next_random(&mut self, write: usize, run: RunOf, share: u8, draws: &mut Draws) -> Option<(u64, u64)> {
         let (RunOf::Following(length) | RunOf::Same(length)) = run;
-        let within_run = self.in_run[write] > 0;
-        self.in_run[write] = (self.in_run[write] + 1) % length.max(1);
-        if let (true, RunOf::Same(_), Some(last)) = (within_run, run, self.last[write]) {
-            return Some(last);
+        self.until_leap -= 1;
+        let is_run_over = self.until_leap == 0;
+        if is_run_over {
+            self.until_leap = length.max(1);
+        } else if let RunOf::Same(_) = run {
+            let offset = self.last[write].unwrap_or(0);
+            return self.fit(write, offset, draws).map(|len| (offset, len));
         }
-        let following = within_run || (share < 100 && rng.below(100) >= usize::from(share));
-        if following && let Some(len) = self.fit(write, self.positions[write], rng) {
+        // fio marks only what was meant to be at random.
+        let leaps = is_run_over && (share == 100 || draws.leaps[write].percent() <= share);
+        if !leaps && let Some(len) = self.fit(write, self.positions[write], draws) {
             return Some((self.positions[write], len));
         }
-        let offset = self.random_block(write, rng)? * self.spec.unit(write);
-        self.fit(write, offset, rng).map(|len| (offset, len))
+        let offset = self.random_block(write, draws)? * self.spec.unit(write);
+        let len = self.fit(write, offset, draws)?;
+        let Some(visited) = self.visited.as_mut().filter(|_| leaps) else { return Some((offset, len)) };
+        let block = self.spec.sizes[write].shortest();
+        let free = visited.take(offset / block, len.div_ceil(block));
+        Some((offset, len.min((free * block).max(1))))
     }
 
-    fn random_block(&mut self, write: usize, rng: &mut Rng) -> Option<u64> {
+    fn random_block(&mut self, write: usize, draws: &mut Draws) -> Option<u64> {
         let blocks = self.spec.blocks(write);
         if blocks == 0 {
             return None;
         }
-        if self.order.is_some() && self.met == blocks {
+        if let Some(ranks) = &self.ranks[write] {
+            return Some(ranks.draw(draws));
+        }
+        self.unvisited(draws.places.below(blocks)).or_else(|| {
             if !self.spec.endless {
                 return None;
             }
-            self.reorder(rng);
-        }
-        if let Some(order) = &self.order {
-            self.met += 1;
-            return Some(order.at(self.met - 1));
-        }
-        Some(match &self.ranks[write] {
-            Some(ranks) => ranks.draw(rng),
-            None => rng.below(blocks as usize) as u64,
+            self.forget_places();
+            self.unvisited(draws.places.below(blocks))
         })
+    }
+
+    /// The block, or the next one that has not been visited.
+    fn unvisited(&self, block: u64) -> Option<u64> {
+        match &self.visited {
+            Some(visited) if visited.has(block) => visited.free_behind(block),
+            _ => Some(block),
+        }
     }
 }
 
@@ -446,22 +492,23 @@ impl Ranks {
         Some(Self { kind, scattered, shift })
     }
 
-    fn draw(&self, rng: &mut Rng) -> u64 {
+    fn draw(&self, draws: &mut Draws) -> u64 {
         let blocks = self.scattered.bound;
+        let places = &mut draws.places;
         let rank = match &self.kind {
-            RankKind::Zipf(zipf) => zipf.draw(rng) - 1,
-            RankKind::Pareto(power) => ((blocks - 1) as f64 * rng.unit().powf(*power)) as u64,
-            RankKind::Normal(width) => normal(blocks, *width, rng),
-            RankKind::Zoned(zones) => return zoned(zones, rng),
+            RankKind::Zipf(zipf) => zipf.draw(places) - 1,
+            RankKind::Pareto(power) => ((blocks - 1) as f64 * places.unit().powf(*power)) as u64,
+            RankKind::Normal(width) => normal(blocks, *width, places),
+            RankKind::Zoned(zones) => return zoned(zones, draws),
         };
         (self.scattered.at(rank.min(blocks - 1)) + self.shift) % blocks
     }
 }
 
 /// fio's normal distribution: the mean of twelve uniform numbers, moved by up to half a width either way.
-fn normal(blocks: u64, width: u64, rng: &mut Rng) -> u64 {
-    let mean = (0..12).map(|_| rng.unit()).sum::<f64>() / 12.0 * blocks as f64;
-    let moved = (rng.unit() - 0.5) * width as f64;
+fn normal(blocks: u64, width: u64, places: &mut Tausworthe) -> u64 {
+    let mean = (0..12).map(|_| places.unit()).sum::<f64>() / 12.0 * blocks as f64;
+    let moved = (places.unit() - 0.5) * width as f64;
     (mean + moved).clamp(0.0, (blocks - 1) as f64) as u64
 }
 
@@ -481,11 +528,11 @@ fn zone_blocks(zones: &[Zone], unit: u64, blocks: u64) -> Vec<(u32, u64, u64)> {
     found
 }
 
-fn zoned(zones: &[(u32, u64, u64)], rng: &mut Rng) -> u64 {
+fn zoned(zones: &[(u32, u64, u64)], draws: &mut Draws) -> u64 {
     let Some((all, ..)) = zones.last().filter(|(all, ..)| *all > 0) else { return 0 };
-    let drawn = rng.below(*all as usize) as u32;
+    let drawn = draws.zones.below(u64::from(*all)) as u32;
     let (_, first, end) = zones.iter().find(|(share, ..)| drawn < *share).unwrap_or(&zones[zones.len() - 1]);
-    first + rng.below((end - first) as usize) as u64
+    first + draws.places.below(end - first)
 }
 
 /// Zipf's law over 1 to `count`: a rank's probability is proportional to its power −theta.
@@ -521,9 +568,9 @@ impl Zipf {
         if power == 0.0 { area.exp() } else { (area * power + 1.0).max(0.0).powf(1.0 / power) }
     }
 
-    fn draw(&self, rng: &mut Rng) -> u64 {
+    fn draw(&self, places: &mut Tausworthe) -> u64 {
         loop {
-            let area = self.high + rng.unit() * (self.low - self.high);
+            let area = self.high + places.unit() * (self.low - self.high);
             let x = self.inverse(area);
             let rank = x.round().clamp(1.0, self.count);
             if rank - x <= self.near || area >= self.integral(rank + 0.5) - rank.powf(-self.theta) {
@@ -535,12 +582,12 @@ impl Zipf {
 
 #[cfg(test)]
 mod tests {
+    use super::super::draws::Seeding;
     use super::*;
-    use domain::rng::Rng;
     use proptest::prelude::*;
 
-    fn rng() -> Rng {
-        Seed(1).stream("offsets")
+    fn draws() -> Draws {
+        Draws::new(Seeding::Of(1), 0, Seed(0))
     }
 
     fn kib(kib: u64) -> Bytes {
@@ -568,10 +615,10 @@ mod tests {
 
     /// Offsets and lengths in KiB, until the pass is over or there are so many.
     fn asked(spec: &PatternSpec, most: usize) -> Vec<(bool, u64, u64)> {
-        let mut rng = rng();
-        let mut pattern = Pattern::new(spec.clone(), &mut rng);
+        let mut draws = draws();
+        let mut pattern = Pattern::new(spec.clone());
         let one = |ask: Ask| (ask.write, ask.offset.get() / 1024, ask.len.get() / 1024);
-        (0..most).map_while(|_| pattern.next(&mut rng).map(one)).collect()
+        (0..most).map_while(|_| pattern.next(&mut draws).map(one)).collect()
     }
 
     fn offsets(spec: &PatternSpec, most: usize) -> Vec<u64> {
@@ -684,11 +731,11 @@ mod tests {
 
     #[test]
     fn lengths_of_a_split_have_their_shares() {
-        let split = BlockSizes::Split(vec![(kib(4), 10), (kib(64), 50), (kib(32), 40)]);
-        let mut rng = rng();
+        let split = BlockSizes::Split(vec![(kib(4), 10), (kib(32), 40), (kib(64), 50)]);
+        let mut draws = draws();
         let mut counts = std::collections::BTreeMap::new();
         for _ in 0..10_000 {
-            *counts.entry(split.draw(&mut rng) / 1024).or_insert(0_u32) += 1;
+            *counts.entry(split.draw(u64::MAX, &mut draws.lengths[0]) / 1024).or_insert(0_u32) += 1;
         }
         let share = |size: u64| f64::from(counts[&size]) / 10_000.0;
         for (size, expected) in [(4, 0.1), (64, 0.5), (32, 0.4)] {
@@ -811,10 +858,10 @@ mod tests {
                     BlockSizes::Range(Bytes::new(short), Bytes::new(long)),
                 ],
             };
-            let mut rng = Seed(seed).stream("x");
-            let mut pattern = Pattern::new(spec, &mut rng);
+            let mut draws = Draws::new(Seeding::Of(seed), 0, Seed(0));
+            let mut pattern = Pattern::new(spec);
             for _ in 0..300 {
-                let Some(ask) = pattern.next(&mut rng) else { break };
+                let Some(ask) = pattern.next(&mut draws) else { break };
                 prop_assert!(ask.len.get() > 0);
                 prop_assert!(ask.offset.get() >= start && ask.offset.get() + ask.len.get() <= start + len);
             }

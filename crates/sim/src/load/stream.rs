@@ -1,13 +1,14 @@
 //! What one job of fio asks for, until its amount of data or of requests is done.
 //!
 //! Follows fio's rules for the end of a job, checked against logs of fio 3.33: a pass over the span ends where no further
-//! request fits or each block was met; with `io_size` another one begins as long as a request of the longest size is
-//! missing, without it the job is over; `loops` repeats all that; `randrepeat` gives every pass the same order;
-//! `time_based` never ends by itself. When time is up is the simulator's matter, as are rates and pauses.
+//! request fits or each block was met; then come as many more as `loops` says, and with `io_size` others as long as a request of the
+//! longest size is missing to it; `loops` times the amount of data or of requests ends the job at once; `randrepeat` gives every pass
+//! the same order; `time_based` never ends by itself. When time is up is the simulator's matter, as are rates and pauses.
 
-use super::fio::{FioJob, Seeding};
+use super::draws::Draws;
+use super::fio::{Ending, FioJob};
 use super::offsets::{Ask, Mix, Pattern};
-use domain::rng::{Rng, Seed};
+use domain::rng::Seed;
 
 /// The next thing that a job does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +27,11 @@ pub enum Step {
 pub struct Stream {
     job: FioJob,
     pattern: Pattern,
-    rng: Rng,
-    /// The generator as each pass begins with it, where all passes have the same order.
-    fresh: Option<Rng>,
+    draws: Draws,
+    /// The generators as each pass begins with them, where all passes have the same order.
+    fresh: Option<Draws>,
     loops_left: u64,
-    /// Bytes and requests of this loop.
+    /// Bytes so far, and requests of this pass.
     done: u64,
     in_pass: u64,
     requests: u64,
@@ -43,17 +44,12 @@ impl Stream {
     /// The steps of the job with this number, from 0 to `numjobs` − 1; `seed` is the trial's, which counts only where the
     /// job does not fix one.
     pub fn new(job: &FioJob, number: u32, seed: Seed) -> Self {
-        let purpose = format!("fio job {number}");
-        let fresh = match job.seeding {
-            Seeding::Fixed(fixed) => Seed(fixed).stream(&purpose),
-            Seeding::OfTrial => seed.stream(&purpose),
-        };
+        let draws = Draws::new(job.seeding, number, seed);
         let spec = super::PatternSpec { span: job.span_of(number), ..job.pattern.clone() };
-        let mut rng = fresh.clone();
         Self {
-            pattern: Pattern::new(spec, &mut rng),
-            rng,
-            fresh: matches!(job.seeding, Seeding::Fixed(_)).then_some(fresh),
+            pattern: Pattern::new(spec),
+            fresh: job.seeding.repeats_passes().then(|| draws.clone()),
+            draws,
             loops_left: job.ending.loops,
             done: 0,
             in_pass: 0,
@@ -68,22 +64,25 @@ impl Stream {
     /// The next step; `None` where the job is over by itself. Then [`Stream::finish`] tells what it does at its end.
     pub fn step(&mut self) -> Option<Step> {
         loop {
-            if self.job.ending.requests.is_some_and(|most| self.requests >= most) {
+            let Ending { bytes, requests, loops, .. } = self.job.ending;
+            let is_done = |amount: Option<u64>, done| amount.is_some_and(|a| done >= a.saturating_mul(loops));
+            if is_done(requests, self.requests) || is_done(bytes, self.done) {
                 return None;
-            }
-            if self.job.ending.bytes.is_some_and(|limit| self.done >= limit) {
-                self.next_loop()?;
-                continue;
             }
             if let Some(sync) = self.sync_due() {
                 return Some(sync);
             }
-            if let Some(ask) = self.pattern.next(&mut self.rng) {
+            if let Some(ask) = self.pattern.next(&mut self.draws) {
                 self.count(ask);
                 return Some(Step::Io(ask));
             }
             self.pass_over()?;
         }
+    }
+
+    /// From here on everything counts: fio's own counts of requests, by which it mixes directions, begin anew too.
+    pub fn count_anew(&mut self) {
+        self.pattern.count_anew();
     }
 
     /// What the job does at its end, also where its time is up: `end_fsync` or `fsync_on_close`, if it has written.
@@ -114,34 +113,25 @@ impl Stream {
 
     fn pass_over(&mut self) -> Option<()> {
         let nothing_fits = std::mem::take(&mut self.in_pass) == 0;
-        let limit = self.job.ending.bytes.unwrap_or(u64::MAX);
-        let too_little_left = limit - self.done < self.job.pattern.longest();
         if nothing_fits {
             return None;
         }
-        if too_little_left || !self.job.ending.passes {
-            return self.next_loop();
-        }
-        self.begin();
-        Some(())
-    }
-
-    fn next_loop(&mut self) -> Option<()> {
         self.loops_left = self.loops_left.saturating_sub(1);
-        if self.loops_left == 0 {
-            return None;
+        let limit = self.job.ending.bytes.unwrap_or(u64::MAX);
+        let is_enough_left = limit.saturating_sub(self.done) >= self.job.pattern.longest();
+        if self.loops_left > 0 || (self.job.ending.passes && is_enough_left) {
+            self.begin();
+            return Some(());
         }
-        self.done = 0;
-        self.begin();
-        Some(())
+        None
     }
 
     fn begin(&mut self) {
         self.in_pass = 0;
         if let Some(fresh) = &self.fresh {
-            self.rng = fresh.clone();
+            self.draws = fresh.clone();
         }
-        self.pattern.begin(&mut self.rng);
+        self.pattern.begin();
     }
 }
 

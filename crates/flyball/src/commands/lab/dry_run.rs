@@ -8,6 +8,7 @@ use anyhow::Result;
 use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
 use domain::study::{Study, Target};
+use domain::trial::TrialKey;
 use machine::{LocalMachine, Machine};
 use runner::Devices;
 use runner::tools::{self, Job};
@@ -29,7 +30,7 @@ pub fn show(workshop: &Workshop, study: Study, seed: Option<u64>) -> Result<End>
     );
     stacks::describe(&mut text, &stacks::of(&plan, Devices::OfTheGuest));
     for each in &plan.cells {
-        cell(&mut text, &plan, each);
+        cell(&mut text, &plan, &plan.in_trial(each, &TrialKey::first(each.id.clone())));
     }
     put(&text)?;
     eprintln!("nothing was started");
