@@ -123,6 +123,7 @@ pub fn run(
         machine: "m".into(),
         flyball: "0.1.0".into(),
         revision: None,
+        command: Vec::new(),
     };
     RunData { run, study: plan.study, trials, skipped: BTreeMap::new() }
 }

@@ -272,6 +272,8 @@ pub struct Run {
     pub flyball: String,
     /// The git commit of the folder that holds the study file, with `+` where the tree was not clean.
     pub revision: Option<String>,
+    /// The arguments of the command that began it, as they were given; empty where that is not known.
+    pub command: Vec<String>,
 }
 
 #[cfg(test)]

@@ -311,6 +311,7 @@ pub fn run_folder(order: &RunOrder<'_>, notebook: &Notebook, inventory: &str) ->
         machine: order.identity.to_owned(),
         flyball: env!("CARGO_PKG_VERSION").to_owned(),
         revision: order.home.and_then(|folder| revision(&LocalMachine, folder)),
+        command: std::env::args().skip(1).collect(),
     };
     notebook.create_run(&run, inventory).map_err(run_busy)
 }

@@ -177,7 +177,12 @@ fn packed_files_and_standard_input_are_read() {
     let told = json(&place, &["import", packed.to_str().unwrap()]);
     assert_eq!(told["runs"][0]["trials"][0]["samples"], 2);
     std::fs::write(&packed, &packed_bytes[..packed_bytes.len() / 2]).unwrap();
-    assert!(place.fails(1, &["import", packed.to_str().unwrap()]).contains("cannot import"));
+    let told = place.fails(1, &["import", packed.to_str().unwrap()]);
+    let half = packed_bytes.len() / 2;
+    assert!(
+        told.contains("cannot import") && told.contains(&format!("at byte {half} of the packed")),
+        "{told}"
+    );
     let output = assert_cmd::Command::cargo_bin("flyball")
         .unwrap()
         .args(["import", "--dry-run", "-"])

@@ -103,6 +103,7 @@ mod tests {
             machine: "m".into(),
             flyball: "0.1.0".into(),
             revision: None,
+            command: Vec::new(),
         };
         let mut failed = a_trial();
         failed.key.block += 1;

@@ -171,6 +171,7 @@ mod tests {
                 machine: "m".to_owned(),
                 flyball: "0.1.0".to_owned(),
                 revision: revision.map(str::to_owned),
+                command: Vec::new(),
             };
             notebook.create_run(&run, "{}").unwrap();
         }

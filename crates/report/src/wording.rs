@@ -4,7 +4,7 @@ use crate::Report;
 use analysis::summary::{CellSummary, Comparison, Interval, Lack, Verdict};
 pub(crate) use analysis::words::counted;
 use domain::outcome::Better;
-use domain::trial::{Provenance, Trial, TrialKey, Validity};
+use domain::trial::{Provenance, Run, Trial, TrialKey, Validity};
 use domain::units::{Unit, significant};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -344,6 +344,9 @@ pub(crate) fn tools(report: &Report) -> Vec<String> {
 /// The command that measures the same plan again.
 pub(crate) fn run_again(report: &Report) -> String {
     let run = &report.data.run;
+    if !run.command.is_empty() && run.provenance != Provenance::Imported {
+        return as_begun(run);
+    }
     // The study of `flyball check` is its own.
     if run.study == "check" {
         return format!("flyball check --seed {}", run.seed);
@@ -360,6 +363,17 @@ pub(crate) fn run_again(report: &Report) -> String {
         Provenance::Host | Provenance::Imported => ("run", ""),
     };
     format!("flyball {command} {}{on} --seed {}", quoted(&format!("{}.toml", run.study)), run.seed)
+}
+
+/// The command that began a run, with its seed.
+fn as_begun(run: &Run) -> String {
+    let is_seed = |word: &String| word == "--seed" || word.starts_with("--seed=");
+    let mut words = vec!["flyball".to_owned()];
+    words.extend(run.command.iter().cloned());
+    if !run.command.iter().any(is_seed) {
+        words.extend(["--seed".to_owned(), run.seed.to_string()]);
+    }
+    command_line(&words)
 }
 
 /// A command as a shell would read it.

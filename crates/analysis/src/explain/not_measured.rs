@@ -5,6 +5,7 @@ use crate::summary::{CellSummary, Lack};
 use crate::words::{by_reason, listed};
 use domain::finding::NotMeasured;
 use domain::inventory::Inventory;
+use domain::lab::ENERGY_MODELLED;
 use domain::trace::FrequencySource;
 use domain::trial::Provenance;
 use std::collections::BTreeSet;
@@ -18,6 +19,9 @@ pub fn not_measured(case: &Case<'_>) -> Vec<NotMeasured> {
     let mut open = Vec::new();
     match case.inventory {
         Some(inventory) if case.data.run.provenance == Provenance::Lab => open.extend(of_lab(inventory)),
+        Some(inventory) if case.data.run.provenance == Provenance::Simulation => {
+            open.extend(of_model(case, inventory))
+        }
         Some(inventory) => open.extend(of_machine(inventory)),
         None => open.push(NotMeasured {
             what: "what the machine's configuration costs".into(),
@@ -47,6 +51,27 @@ fn of_lab(inventory: &Inventory) -> Option<NotMeasured> {
         what: "what the CPU frequency policy costs".into(),
         why: "this lab machine has no P-states: name a table of them with `pstates` under [lab]".into(),
     })
+}
+
+/// A model has what its machine file says.
+fn of_model(case: &Case<'_>, inventory: &Inventory) -> Vec<NotMeasured> {
+    let idle = inventory.cpuidle.as_ref().is_some_and(|idle| !idle.states.is_empty());
+    let has_watts = case.data.trials.iter().any(|trial| trial.metric(ENERGY_MODELLED).is_some());
+    let lacks = [
+        (
+            inventory.cpufreq.is_none(),
+            "what the CPU frequency policy costs",
+            "no driver and policies (`driver`)",
+        ),
+        (!idle, "what leaving idle states costs", "no idle states (`[[cpu.idle]]`)"),
+        (!has_watts, "power and energy", "no watts (`busy_watts`, `idle_watts`)"),
+    ];
+    let lacking = lacks.into_iter().filter(|(lacks, ..)| *lacks);
+    let told = lacking.map(|(_, what, part)| NotMeasured {
+        what: what.into(),
+        why: format!("the machine file gives this machine {part}"),
+    });
+    told.collect()
 }
 
 fn of_machine(inventory: &Inventory) -> Vec<NotMeasured> {
@@ -246,6 +271,16 @@ mod tests {
         assert!(why(&open, "what the CPU frequency policy costs").unwrap().contains("`pstates`"));
         assert!(why(&open, "what other guests did meanwhile").is_none());
         assert!(why(&open, "power and energy").is_none());
+    }
+
+    #[test]
+    fn a_model_is_told_what_its_file_could_say_and_nothing_of_drivers() {
+        let mut data = quiet();
+        data.run.provenance = Provenance::Simulation;
+        let told = open(&data, Some(&bare_machine()), Some("md0"));
+        assert!(why(&told, "power and energy").unwrap().contains("`busy_watts`"));
+        assert!(why(&told, "what leaving idle states costs").unwrap().contains("`[[cpu.idle]]`"));
+        assert!(told.iter().all(|each| !each.why.contains("firmware")), "{told:?}");
     }
 
     #[test]

@@ -203,6 +203,7 @@ fn run_folder(opening: &Opening, plan: &Plan) -> Result<RunFolder> {
         machine: opening.machine.clone(),
         flyball: env!("CARGO_PKG_VERSION").to_owned(),
         revision: None,
+        command: Vec::new(),
     };
     Ok(notebook.create_run(&run, "{}")?)
 }

@@ -115,7 +115,7 @@ impl Source {
         let file = || File::open(&self.path).with_context(|| format!("cannot import `{}`", self.name));
         let input: Box<dyn Read> = match self.packing {
             Packing::Plain => Box::new(file()?),
-            Packing::Gzip => Box::new(MultiGzDecoder::new(BufReader::new(file()?))),
+            Packing::Gzip => Box::new(Gunzip::new(file()?)),
             Packing::By(program, package) => {
                 let mut command = Command::new(program);
                 command.arg("-dc").stdin(file()?);
@@ -243,6 +243,51 @@ impl<R: Read> Read for Bounded<R> {
                 MOST_UNPACKED >> 30
             ))
         })?;
+        Ok(count)
+    }
+}
+
+/// What gzip packed. An error says how far it could be read.
+struct Gunzip {
+    decoder: MultiGzDecoder<BufReader<Counted>>,
+    unpacked: u64,
+}
+
+/// A file, and how much of it has been read.
+struct Counted {
+    file: File,
+    count: u64,
+}
+
+impl Read for Counted {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(to)?;
+        self.count += count as u64;
+        Ok(count)
+    }
+}
+
+impl Gunzip {
+    fn new(file: File) -> Self {
+        let input = BufReader::new(Counted { file, count: 0 });
+        Self { decoder: MultiGzDecoder::new(input), unpacked: 0 }
+    }
+}
+
+impl Read for Gunzip {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let count = self.decoder.read(to).map_err(|error| {
+            let input = self.decoder.get_ref();
+            let at = input.get_ref().count - input.buffer().len() as u64;
+            let unpacked = self.unpacked;
+            io::Error::new(
+                error.kind(),
+                format!(
+                    "{error}, at byte {at} of the packed file, of which {unpacked} bytes could be unpacked"
+                ),
+            )
+        })?;
+        self.unpacked += count as u64;
         Ok(count)
     }
 }

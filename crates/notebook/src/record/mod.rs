@@ -408,6 +408,7 @@ pub(crate) mod tests {
             finished in option::of(any::<i64>()),
             provenance in provenance(),
             revision in option::of(any::<String>()),
+            command in prop::collection::vec(any::<String>(), 0..4),
         ) {
             let [id, study, study_text, machine, flyball] = names;
             let run = Run {
@@ -421,6 +422,7 @@ pub(crate) mod tests {
                 machine,
                 flyball,
                 revision,
+                command,
             };
             let file = write(&run_text(&run));
             prop_assert_eq!(read_run(file.path(), study_text).unwrap(), run);

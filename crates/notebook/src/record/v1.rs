@@ -43,6 +43,8 @@ pub(crate) struct RunRecord {
     machine: String,
     flyball: String,
     revision: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    command: Vec<String>,
 }
 
 /// Cells that a machine cannot run, and why.
@@ -156,6 +158,7 @@ impl From<&Run> for RunRecord {
             machine: run.machine.clone(),
             flyball: run.flyball.clone(),
             revision: run.revision.clone(),
+            command: run.command.clone(),
         }
     }
 }
@@ -173,6 +176,7 @@ impl RunRecord {
             machine: self.machine,
             flyball: self.flyball,
             revision: self.revision,
+            command: self.command,
         })
     }
 }

@@ -30,6 +30,7 @@ pub fn run(id: &str) -> Run {
         machine: "4f2a".to_owned(),
         flyball: "0.1.0".to_owned(),
         revision: Some("3fa2c1d0e5".to_owned()),
+        command: ["run", "quick.toml"].map(str::to_owned).to_vec(),
     }
 }
 

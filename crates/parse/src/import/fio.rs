@@ -251,7 +251,7 @@ impl<R: Read> JsonReader<'_, R> {
                     continue;
                 }
                 Some(Token::Key("ctx")) => {
-                    job.ctx = self.count()?;
+                    job.ctx = Some(self.count()?);
                     continue;
                 }
                 Some(Token::Key("total_err")) => {
@@ -259,11 +259,11 @@ impl<R: Read> JsonReader<'_, R> {
                     continue;
                 }
                 Some(Token::Key("usr_cpu")) => {
-                    job.usr_cpu = self.tokens.number()?.unwrap_or(0.0);
+                    job.usr_cpu = self.tokens.number()?;
                     continue;
                 }
                 Some(Token::Key("sys_cpu")) => {
-                    job.sys_cpu = self.tokens.number()?.unwrap_or(0.0);
+                    job.sys_cpu = self.tokens.number()?;
                     continue;
                 }
                 Some(Token::Key("read")) => Member::Way("read"),

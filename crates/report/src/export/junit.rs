@@ -1,7 +1,7 @@
 //! JUnit's XML: each cell a test case, or each condition of each cell.
 
 use analysis::gate::{Judged, Ruling, not_measured};
-use analysis::summary::{CellSummary, RunData, RunSummary};
+use analysis::summary::{CellSummary, Lack, RunData, RunSummary};
 use domain::plan::CellId;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use std::time::Duration;
@@ -10,7 +10,8 @@ use std::time::Duration;
 const CONDITION: &str = "flyball.condition";
 const NOT_MEASURED: &str = "flyball.not-measured";
 
-/// The run as one test suite. Without conditions each cell is a test case, which is an error where it has no valid trial.
+/// The run as one test suite. Without conditions each cell is a test case, which is skipped where its machine cannot run it, and
+/// otherwise an error where it has no valid trial.
 pub fn junit(data: &RunData, summary: &RunSummary, judged: &[Judged]) -> String {
     let mut suite = TestSuite::new(data.study.name.clone());
     let (run, revision) = (&data.run, data.run.revision.clone());
@@ -46,6 +47,11 @@ fn case(data: &RunData, name: String, workload: &str, cell: &CellId, status: Tes
 fn measured(data: &RunData, summary: &RunSummary, cell: &CellSummary) -> TestCase {
     let status = match cell.median {
         Some(_) => TestCaseStatus::success(),
+        None if matches!(cell.lack, Some(Lack::NotPossible(_))) => {
+            let mut status = TestCaseStatus::skipped();
+            status.set_type(NOT_MEASURED).set_message(not_measured(cell));
+            status
+        }
         None => failing(NonSuccessKind::Error, NOT_MEASURED, &not_measured(cell)),
     };
     let mut case = case(data, cell.cell.to_string(), &cell.workload, &cell.cell, status);

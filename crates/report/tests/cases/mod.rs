@@ -117,6 +117,7 @@ fn run(study: &Study, text: &str) -> Run {
         machine: "3f9ab2c41d07".into(),
         flyball: "0.1.0".into(),
         revision: Some("1a2b3c4d+".into()),
+        command: Vec::new(),
     }
 }
 

@@ -91,7 +91,8 @@ pub(crate) fn records(kept: &Kept, keep: &Keep) -> (KeptHead, Vec<KeptTrial>) {
     let head = KeptHead {
         schema: super::SCHEMA,
         written_by: crate::record::PROGRAM.to_owned(),
-        run: RunRecord::from(&kept.run),
+        // Whose folders that command named is nothing for a reader elsewhere.
+        run: RunRecord::from(&Run { command: Vec::new(), ..kept.run.clone() }),
         study_text: kept.run.study_text.clone(),
         machine: kept.machine.clone(),
         environment,

@@ -21,13 +21,29 @@ pub(crate) struct Totals {
     pub(super) write: Flow,
     /// Reads and writes together, with `unified_rw_reporting`.
     pub(super) mixed: Flow,
-    pub(super) user_ms: f64,
-    pub(super) system_ms: f64,
-    pub(super) context_switches: u64,
+    pub(super) user_ms: Sum,
+    pub(super) system_ms: Sum,
+    pub(super) context_switches: Sum,
     /// The first job that failed, and its errno.
     pub(crate) failed: Option<(String, i32)>,
     /// How many I/O errors `continue_on_error` let pass.
     pub(super) passed_over: u64,
+}
+
+/// A sum, which is unknown once a part of it is.
+#[derive(Clone, Copy)]
+pub(super) struct Sum(pub(super) Option<f64>);
+
+impl Default for Sum {
+    fn default() -> Self {
+        Self(Some(0.0))
+    }
+}
+
+impl Sum {
+    fn add(&mut self, part: Option<f64>) {
+        self.0 = self.0.zip(part).map(|(sum, part)| sum + part);
+    }
 }
 
 /// What went one way.
@@ -58,9 +74,11 @@ pub(crate) struct Job {
     pub(crate) jobname: String,
     pub(crate) error: i32,
     pub(crate) job_runtime: u64,
-    pub(crate) usr_cpu: f64,
-    pub(crate) sys_cpu: f64,
-    pub(crate) ctx: u64,
+    /// In percent.
+    pub(crate) usr_cpu: Option<f64>,
+    /// In percent.
+    pub(crate) sys_cpu: Option<f64>,
+    pub(crate) ctx: Option<u64>,
     pub(crate) read: Option<Direction>,
     pub(crate) write: Option<Direction>,
     pub(crate) mixed: Option<Direction>,
@@ -123,9 +141,10 @@ impl Totals {
                 flow.add(direction);
             }
         }
-        self.user_ms += job.usr_cpu / 100.0 * job.job_runtime as f64;
-        self.system_ms += job.sys_cpu / 100.0 * job.job_runtime as f64;
-        self.context_switches = self.context_switches.saturating_add(job.ctx);
+        let time = |percent: Option<f64>| percent.map(|percent| percent / 100.0 * job.job_runtime as f64);
+        self.user_ms.add(time(job.usr_cpu));
+        self.system_ms.add(time(job.sys_cpu));
+        self.context_switches.add(job.ctx.map(|count| count as f64));
         self.passed_over = self.passed_over.saturating_add(job.total_err.unwrap_or(0));
         if job.error != 0 && self.failed.is_none() {
             self.failed = Some((job.jobname, job.error));

@@ -145,9 +145,16 @@ fn metrics(jobs: &Totals) -> Result<Metrics, ToolError> {
             metrics.put(name, ns as f64 / 1e9);
         }
     }
-    metrics.put("cpu_user", jobs.user_ms / all.longest_ms as f64);
-    metrics.put("cpu_system", jobs.system_ms / all.longest_ms as f64);
-    metrics.put("context_switches", jobs.context_switches as f64 * 1e3 / all.longest_ms as f64);
+    let sums = [
+        ("cpu_user", jobs.user_ms, 1.0),
+        ("cpu_system", jobs.system_ms, 1.0),
+        ("context_switches", jobs.context_switches, 1e3),
+    ];
+    for (name, sum, scale) in sums {
+        if let Some(sum) = sum.0 {
+            metrics.put(name, sum * scale / all.longest_ms as f64);
+        }
+    }
     Ok(metrics)
 }
 

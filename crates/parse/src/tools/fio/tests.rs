@@ -121,6 +121,16 @@ fn a_group_of_jobs_has_the_same_figures_as_its_jobs() {
 }
 
 #[test]
+fn what_a_job_does_not_report_is_unknown_and_not_zero() {
+    let whole = String::from_utf8(fixture!("four-jobs-3.33").to_vec()).unwrap();
+    let lacking = |key: &str| whole.replacen(&format!("\"{key}\""), "\"another\"", 1);
+    for (key, metric) in [("usr_cpu", "cpu_user"), ("sys_cpu", "cpu_system"), ("ctx", "context_switches")] {
+        let metrics = read(lacking(key).as_bytes()).unwrap().metrics;
+        assert!(!metrics.contains_key(metric) && metrics.contains_key("throughput"), "{key}: {metrics:?}");
+    }
+}
+
+#[test]
 fn percentiles_from_bins_are_the_ones_that_fio_prints() {
     for report in [fixture!("read-3.33"), fixture!("write-3.39"), fixture!("four-jobs-grouped-3.39")] {
         let json: serde_json::Value = serde_json::from_slice(report).unwrap();
