@@ -1,5 +1,6 @@
 //! An outcome: what the workload's own tool reported, parsed; its text is kept verbatim beside it.
 
+use crate::time::Nanos;
 use crate::units::Unit;
 use std::collections::BTreeMap;
 
@@ -37,4 +38,15 @@ pub struct Outcome {
     pub tool: String,
     /// What the tool warned of, line by line.
     pub warnings: Vec<String>,
+}
+
+/// The name of the metric that Flyball adds to what a tool reports: the share of the time of all CPUs in which they were not idle,
+/// whoever used them.
+pub const CPU_BUSY: &str = "cpu_busy";
+
+/// That metric: CPU time of all threads and interrupts over a span on so many CPUs; `None` where there is no span.
+pub fn cpu_busy(used: Nanos, span: Nanos, cpus: usize) -> Option<Metric> {
+    let whole = span.secs() * cpus as f64;
+    let value = (used.secs() / whole).min(1.0);
+    (whole > 0.0).then_some(Metric { value, unit: Unit::Share, better: Better::Lower })
 }

@@ -45,6 +45,15 @@ pub struct Named {
     pub text: String,
 }
 
+/// A machine as a command line names it: a file of the folder that the command was given in counts before one of the study's.
+pub fn named_here(name_or_path: &str) -> String {
+    let is_shipped = name_or_path == LAB || SHIPPED.iter().any(|(name, _)| *name == name_or_path);
+    match std::path::absolute(name_or_path) {
+        Ok(path) if !is_shipped && path.is_file() => path.display().to_string(),
+        _ => name_or_path.to_owned(),
+    }
+}
+
 /// A machine by the name of a shipped one, or by a path from `folder`.
 pub fn load(name_or_path: &str, folder: &Path) -> Result<Named> {
     let shipped = SHIPPED.iter().find(|(name, _)| *name == name_or_path);

@@ -3,7 +3,8 @@
 //! A bound has to let pass what an idle server does by itself, or no trial would ever count; and to catch what
 //! moves a result by more than the practical threshold of 2%.
 
-use crate::snapshot::Snapshot;
+use crate::snapshot::{CpuTotals, Snapshot};
+use domain::outcome::{Metric, cpu_busy};
 use domain::setting::{SettingName, SettingRecord};
 use domain::time::Nanos;
 use domain::trace::Role;
@@ -90,11 +91,19 @@ pub(crate) fn other_time(before: &Snapshot, after: &Snapshot, workload: Nanos) -
     Some(all.saturating_sub(known))
 }
 
+/// How busy all CPUs were between two snapshots, whoever used them.
+pub(crate) fn busy(before: &Snapshot, after: &Snapshot) -> Option<Metric> {
+    cpu_busy(used(before.cpu?, after.cpu?), span(before, after), after.cpus as usize)
+}
+
+fn used(before: CpuTotals, after: CpuTotals) -> Nanos {
+    after.threads.saturating_sub(before.threads) + after.interrupts.saturating_sub(before.interrupts)
+}
+
 fn steal(before: &Snapshot, after: &Snapshot) -> Option<Disturbance> {
     let (before, after) = (before.cpu?, after.cpu?);
     let steal = after.steal.saturating_sub(before.steal);
-    let used =
-        after.threads.saturating_sub(before.threads) + after.interrupts.saturating_sub(before.interrupts);
+    let used = used(before, after);
     let share = steal.get() as f64 / (steal + used).get().max(1) as f64;
     (steal >= LEAST_STEAL && share > MOST_STEAL).then(|| {
         let text = format!(

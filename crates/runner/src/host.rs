@@ -8,7 +8,7 @@ use crate::steady;
 use crate::tools::{self, Job};
 use crate::{Error, Target};
 use domain::bench::{Bench, BenchError, Sink};
-use domain::outcome::{Better, Metric, Outcome};
+use domain::outcome::{Better, CPU_BUSY, Metric, Outcome};
 use domain::plan::Cell;
 use domain::study::{Tool, Workload};
 use domain::time::Nanos;
@@ -116,6 +116,8 @@ impl HostBench<'_> {
             Ok(recording) => add_recording(&mut measurement, recording, &ended, sink)?,
             Err(error) => measurement.outcome.warnings.push(format!("nothing was recorded: {error}")),
         }
+        let busy = guards::busy(&before, &after).map(|busy| (CPU_BUSY.to_owned(), busy));
+        measurement.outcome.metrics.extend(busy);
         let workload_cpu = measurement
             .roles
             .get(&Role::Workload)

@@ -14,7 +14,7 @@ use domain::bench::{Bench, BenchError, Sink};
 use domain::bonnie;
 use domain::lab::ENERGY_MODELLED;
 use domain::oltp;
-use domain::outcome::{Better, Metric, Outcome};
+use domain::outcome::{Better, CPU_BUSY, Metric, Outcome, cpu_busy};
 use domain::plan::Cell;
 use domain::rng::Seed;
 use domain::setting::SettingRecord;
@@ -79,6 +79,9 @@ pub fn simulate(order: &Order<'_>, sink: &mut dyn Sink) -> Result<Simulated, Ben
             Metric { value: joules, unit: Unit::Joules, better: Better::Lower },
         );
     }
+    let roles = record::roles(core);
+    let used = roles.values().fold(Nanos::ZERO, |sum, used| sum + *used);
+    metrics.extend(cpu_busy(used, duration, core.cpus.count()).map(|busy| (CPU_BUSY.to_owned(), busy)));
     let outcome = Outcome {
         metrics,
         tool: format!("{}, simulated", order.cell.workload.tool.name()),
@@ -89,7 +92,7 @@ pub fn simulate(order: &Order<'_>, sink: &mut dyn Sink) -> Result<Simulated, Ben
         outcome,
         commands: Vec::new(),
         duration,
-        roles: record::roles(core),
+        roles,
         threads: record::threads(core),
         disks,
         recorder: Some(report),

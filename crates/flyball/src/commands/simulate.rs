@@ -83,8 +83,9 @@ impl Machines {
     pub fn of(plan: &Plan, asked: Option<&str>, folder: &Path) -> Result<Self> {
         let mut named = BTreeMap::new();
         let mut fallback = None;
+        let asked = asked.map(machines::named_here);
         for cell in &plan.cells {
-            let Some(name) = asked.or(cell.machine.as_deref()) else {
+            let Some(name) = asked.as_deref().or(cell.machine.as_deref()) else {
                 let names: Vec<&str> = machines::SHIPPED.iter().map(|(name, _)| *name).collect();
                 return Err(Usage(format!(
                     "the study `{}` does not say which machine is to be simulated; give --machine NAME or a file ({} are \

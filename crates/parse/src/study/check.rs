@@ -8,6 +8,7 @@ use domain::bonnie::{self, Bonnie};
 use domain::lab::ENERGY_MODELLED;
 use domain::oltp::{self, Oltp};
 use domain::outcome::Better;
+use domain::outcome::CPU_BUSY;
 use domain::pgbench::{self, Pgbench};
 use domain::plan::{Cell, Plan, PlanError};
 use domain::rng::Seed;
@@ -147,6 +148,7 @@ pub(super) fn reported<'s>(study: &Study, workload: &'s Workload) -> Vec<&'s str
             .chain(["elapsed"])
             .collect(),
     };
+    reported.push(CPU_BUSY);
     if study.lab.pstates.is_some() {
         reported.push(ENERGY_MODELLED);
     }
@@ -187,9 +189,9 @@ fn metrics_mean_the_same(study: &Study, root: &Section) {
         for metric in metrics {
             let meaning = (metric.unit.clone(), metric.better);
             let name = metric.name.as_str();
-            if name == ENERGY_MODELLED {
+            if [ENERGY_MODELLED, CPU_BUSY].contains(&name) {
                 below(workload_node(root, &workload.name), &["metric"])
-                    .refuse(format!("`{name}` is the lab's own metric; rename this one"));
+                    .refuse(format!("`{name}` is a metric of Flyball's own; rename this one"));
             }
             let first = shared_metric(name).or_else(|| meanings.get(name).cloned());
             if first.is_some_and(|first| first != meaning) {

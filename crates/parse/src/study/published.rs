@@ -486,8 +486,8 @@ levels = ["laptop-2007", "machines/own.toml"]
         check(
             "source = \"a\"\nvalue = \"1 ms\"\nmetric = \"latency_mean\"\n",
             expect![[r#"
-            line 22, column 10: `published[1].metric`: `latency_mean` is not reported by the workload `large`, which has `throughput`, `iops`, `elapsed`; name another metric, or a workload that reports it
-        "#]],
+                line 22, column 10: `published[1].metric`: `latency_mean` is not reported by the workload `large`, which has `throughput`, `iops`, `elapsed`, `cpu_busy`; name another metric, or a workload that reports it
+            "#]],
         );
     }
 

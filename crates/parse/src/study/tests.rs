@@ -86,8 +86,8 @@ fn sysbench_needs_no_target_and_has_metrics_of_its_own() {
     check(
         &format!("{}{options}", OLTP.replace("transactions", "throughput")),
         expect![[r#"
-        line 5, column 10: `measure.metric`: `throughput` is not reported by the workload `w`, which has `transactions`, `queries`, `latency_mean`, `latency_p95`, `latency_p99`, `elapsed`, `errors`
-    "#]],
+            line 5, column 10: `measure.metric`: `throughput` is not reported by the workload `w`, which has `transactions`, `queries`, `latency_mean`, `latency_p95`, `latency_p99`, `elapsed`, `errors`, `cpu_busy`
+        "#]],
     );
 }
 

@@ -13,6 +13,7 @@ pub mod pgbench;
 pub mod sysbench;
 
 use domain::oltp;
+use domain::outcome::CPU_BUSY;
 use domain::units::Unit;
 use domain::{Better, Metric};
 use std::collections::BTreeMap;
@@ -37,10 +38,11 @@ pub const SHARED_METRICS: [(&str, Unit, Better); 14] = [
     ("context_switches", Unit::PerSecond, Better::Lower),
 ];
 
-/// Unit and direction of a shared metric, or of one of sysbench's, bonnie's or pgbench's; `None` for any other name.
+/// Unit and direction of a shared metric, of one of sysbench's, bonnie's or pgbench's, or of Flyball's own; `None` for any other name.
 pub fn shared_metric(name: &str) -> Option<(Unit, Better)> {
     SHARED_METRICS
         .into_iter()
+        .chain([(CPU_BUSY, Unit::Share, Better::Lower)])
         .chain(oltp::METRICS)
         .chain(domain::bonnie::METRICS)
         .chain(domain::pgbench::METRICS)

@@ -7,6 +7,7 @@ use crate::core::{DeviceStats, PartId};
 use crate::crypt::{self, AesInstructions, CryptCosts, CryptSpec, Limits, WorkQueue};
 use crate::disk::spec::MediumSpec;
 use crate::machine::DiskEntry;
+use crate::md::geometry::chunk_of;
 use crate::md::{
     ArraySpec, BitmapSpec, Geometry, MdCosts, Member, Mirror, Parity, ParitySpec, Striped, logical_volume,
 };
@@ -309,7 +310,8 @@ impl Builder<'_> {
         let wrong = |why: String| unsupported(format!("`stack.{layer}`: {why}"));
         let active = below.len().saturating_sub(md.spares as usize);
         let below = &below[..active];
-        let offset = data_offset(below.iter().map(|block| block.size).min().unwrap_or(0));
+        let least = below.iter().map(|block| block.size).min().unwrap_or(0);
+        let offset = data_offset(least, chunk_of(md));
         let sizes: Vec<Bytes> =
             below.iter().map(|block| Bytes::new(block.size.saturating_sub(offset))).collect();
         let geometry = Geometry::new(md, &sizes).map_err(|error| wrong(error.to_string()))?;
@@ -494,23 +496,25 @@ fn read_ahead(geometry: &Geometry) -> u64 {
     (2 * stripe).max(READ_AHEAD)
 }
 
-/// Where mdadm puts the data on a member of this size, with metadata 1.2 (mdadm 4.2, super1.c): behind the superblock, room for
-/// a bitmap, and headroom for a reshape, which is 128 MiB where that is no more than a thousandth.
-fn data_offset(size: u64) -> u64 {
+/// Where mdadm puts the data on a member of this size, in an array of these chunks, with metadata 1.2 (mdadm 4.2, super1.c,
+/// `validate_geometry1`): behind the superblock, room for a bitmap, and headroom for a reshape, which is 128 MiB where that is no
+/// more than a thousandth, and less down to two chunks.
+fn data_offset(size: u64, chunk: Option<Bytes>) -> u64 {
     const SECTOR: u64 = 512;
-    const MIB: u64 = 2048;
-    let sectors = size / SECTOR;
-    let bitmap = match sectors {
-        ..128 => 0,
-        small if small - 128 < 200 * 1024 * MIB => 8,
+    const GIB: u64 = 1 << 30;
+    const MIB: u64 = 1 << 20;
+    let bitmap = match size {
+        ..0x1_0000 => 0,
+        small if small <= 8 * GIB + 4096 => 8,
+        middling if middling < 200 * GIB + 65_536 => 128,
         _ => 256,
     };
+    let least = chunk.map_or(0, |chunk| 2 * chunk.get());
     let mut headroom = 128 * MIB;
-    while headroom << 10 > sectors {
-        headroom >>= 1;
+    while headroom << 10 > size && headroom / 2 >= least {
+        headroom /= 2;
     }
-    let data = 24 + bitmap + headroom + 8;
-    if data > MIB { data.next_multiple_of(MIB) * SECTOR } else { data.next_multiple_of(8) * SECTOR }
+    ((24 + bitmap) * SECTOR + headroom).next_multiple_of(MIB)
 }
 
 /// `sda` to `sdz`, `sdaa` and on.
@@ -530,6 +534,37 @@ fn letters(prefix: &str, mut number: usize) -> String {
 #[cfg(test)]
 mod tests {
     use domain::lab::Dilation;
+    use domain::units::Bytes;
+
+    #[test]
+    fn data_begins_where_mdadm_begins_it() {
+        // mdadm 4.2 in the lab: MiB of a member, KiB of a chunk (none of a mirror's), sectors up to the data (`mdadm --examine`).
+        for (member, chunk, sectors) in [
+            (128, 0, 2048),
+            (128, 64, 2048),
+            (128, 512, 4096),
+            (128, 4096, 18_432),
+            (256, 0, 2048),
+            (256, 32, 2048),
+            (256, 512, 4096),
+            (256, 1024, 6144),
+            (1 << 10, 32, 4096),
+            (1 << 10, 512, 4096),
+            (1 << 10, 1024, 6144),
+            (3 << 10, 512, 6144),
+            (3 << 10, 4096, 18_432),
+            (10 << 10, 512, 18_432),
+            (50 << 10, 64, 67_584),
+            (100 << 10, 512, 133_120),
+            (150 << 10, 512, 264_192),
+            (300 << 10, 0, 264_192),
+            (300 << 10, 4096, 264_192),
+        ] {
+            let chunk = (chunk > 0).then(|| Bytes::from_kib(chunk));
+            let offset = super::data_offset(Bytes::from_mib(member).get(), chunk);
+            assert_eq!(offset, sectors * 512, "{member} MiB, chunk {chunk:?}");
+        }
+    }
 
     #[test]
     fn a_guest_s_own_time_shrinks_with_the_dilation() {

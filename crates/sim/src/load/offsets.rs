@@ -249,6 +249,8 @@ pub struct Pattern {
     /// Requests until the next one at a random place.
     until_leap: u32,
     turn: Turn,
+    /// What random places are multiples of, and how many there are.
+    grid: [(u64, u64); 2],
     visited: Option<Visited>,
     ranks: [Option<Ranks>; 2],
 }
@@ -289,6 +291,7 @@ impl Pattern {
         let once = matches!(spec.access, Access::Random { coverage: Coverage::EachOnce, .. });
         let visited = once.then(|| Visited::new(spec.mapped_blocks()));
         Self {
+            grid: [0, 1].map(|write| (spec.unit(write), spec.blocks(write))),
             spec,
             positions: [0; 2],
             last: [None; 2],
@@ -370,7 +373,7 @@ impl Pattern {
         if !leaps && let Some(len) = self.fit(write, self.positions[write], draws) {
             return Some((self.positions[write], len));
         }
-        let offset = self.random_block(write, draws)? * self.spec.unit(write);
+        let offset = self.random_block(write, draws)? * self.grid[write].0;
         let len = self.fit(write, offset, draws)?;
         let Some(visited) = self.visited.as_mut().filter(|_| leaps) else { return Some((offset, len)) };
         let block = self.spec.sizes[write].shortest();
@@ -379,7 +382,7 @@ impl Pattern {
     }
 
     fn random_block(&mut self, write: usize, draws: &mut Draws) -> Option<u64> {
-        let blocks = self.spec.blocks(write);
+        let (_, blocks) = self.grid[write];
         if blocks == 0 {
             return None;
         }

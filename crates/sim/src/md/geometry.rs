@@ -122,6 +122,12 @@ pub struct NoGeometry {
     pub reason: String,
 }
 
+/// The chunk that an array is made with: mdadm's own choice where it does not say; `None` where the level has none.
+pub fn chunk_of(md: &Md) -> Option<Bytes> {
+    let chunk = md.chunk.or((md.level != MdLevel::Linear).then_some(USUAL_CHUNK));
+    chunk.filter(|_| md.level.has_chunks())
+}
+
 impl Geometry {
     /// The map of an array over active members with data areas of these sizes, missing ones among them, spares not. What
     /// the study left to mdadm is what mdadm chooses.
@@ -129,10 +135,9 @@ impl Geometry {
     /// # Errors
     /// Where the kernel would not run such an array, or would lay it out wrongly.
     pub fn new(md: &Md, sizes: &[Bytes]) -> Result<Self, NoGeometry> {
-        let chunk = md.chunk.or((md.level != MdLevel::Linear).then_some(USUAL_CHUNK));
         let layout = md.layout.as_deref();
         let refuse = |reason| NoGeometry { level: md.level.name(), members: sizes.len(), reason };
-        let chunk = chunk.filter(|_| md.level.has_chunks()).unwrap_or_default();
+        let chunk = chunk_of(md).unwrap_or_default();
         match md.level {
             MdLevel::Linear => linear(chunk, sizes),
             MdLevel::Raid0 => Raid0Layout::parse(layout).and_then(|layout| striped(layout, chunk, sizes)),
