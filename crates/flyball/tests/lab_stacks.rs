@@ -222,6 +222,51 @@ fn the_labs_disks_are_taken_as_each_cell_wants_them() {
     assert_eq!(place.trials().len(), 9);
 }
 
+/// bonnie++ beside a file of an ext4 in the guest's memory.
+const BONNIE: &str = r#"
+flyball = 1
+name = "bonnie"
+question = "Do bonnie's phases run in a guest?"
+[target]
+file = "1MiB"
+[stack.disk]
+kind = "devices"
+count = 1
+null_blk = "256MiB"
+[stack.fs]
+kind = "filesystem"
+on = "disk"
+type = "ext4"
+[workload.phases]
+tool = "bonnie"
+options = { size = "96MiB", ram = 0, per_char = false }
+[measure]
+metric = "block_write"
+repeats = 1
+settle = "0s"
+retries = 0
+"#;
+
+#[test]
+fn bonnie_runs_in_a_guest() {
+    let place = Place::new();
+    if let Some(why) = lab::without(&["bonnie++"]).or_else(|| lab::missing(&place, lab::KERNELS[1])) {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    let study = place.study("bonnie", BONNIE);
+    place.measure(&["lab", "run", &study, "--kernel", lab::KERNELS[1]]);
+    let run = std::fs::read_dir(place.path("notebook/runs")).unwrap().next().unwrap().unwrap().path();
+    let text = std::fs::read_to_string(run.join("trials/b00.phases.a0/trial.json")).unwrap();
+    let trial: Value = serde_json::from_str(&text).unwrap();
+    let metrics = &trial["measurement"]["metrics"];
+    // What takes less than half a second bonnie++ does not report.
+    assert!(metrics["block_write"]["value"].as_f64().unwrap() > 1e6, "{trial:#}");
+    let busy = metrics["cpu_busy"]["value"].as_f64().unwrap();
+    assert!(busy > 0.1 && busy <= 1.0, "{busy}");
+    assert!(run.join("trials/b00.phases.a0/raw/stdout.txt").is_file());
+}
+
 /// The marked lines, and what each trial stood on, or why it failed.
 fn read(text: &str) -> (Vec<String>, BTreeMap<String, Value>) {
     let (mut lines, mut trials) = (Vec::new(), BTreeMap::new());

@@ -16,7 +16,8 @@ type Request = (bool, u64, u64);
 /// What fio asks for.
 fn of_fio(folder: &Path, options: &[(&str, &str)], target_kib: u64) -> Vec<Request> {
     let target = folder.join("target");
-    std::fs::File::create(&target).unwrap().set_len(target_kib * 1024).unwrap();
+    let file = std::fs::File::create(&target).expect("a file of holes");
+    file.set_len(target_kib * 1024).expect("a file of holes");
     let log = folder.join("log");
     // fio would write behind what is there.
     let _ = std::fs::remove_file(&log);
@@ -29,7 +30,7 @@ fn of_fio(folder: &Path, options: &[(&str, &str)], target_kib: u64) -> Vec<Reque
         .output()
         .expect("fio is installed");
     assert!(output.status.success(), "{options:?}: {}", String::from_utf8_lossy(&output.stderr));
-    let log = std::fs::read_to_string(log).unwrap();
+    let log = std::fs::read_to_string(log).expect("fio wrote its log");
     let request = |line: &str| {
         let fields: Vec<&str> = line.split(' ').collect();
         let [.., action, offset, len] = fields[..] else { return None };
@@ -38,7 +39,7 @@ fn of_fio(folder: &Path, options: &[(&str, &str)], target_kib: u64) -> Vec<Reque
             "write" => true,
             _ => return None,
         };
-        Some((write, offset.parse().unwrap(), len.parse().unwrap()))
+        Some((write, offset.parse().ok()?, len.parse().ok()?))
     };
     log.lines().filter_map(request).collect()
 }
@@ -46,7 +47,7 @@ fn of_fio(folder: &Path, options: &[(&str, &str)], target_kib: u64) -> Vec<Reque
 fn of_the_model(options: &[(&str, &str)], target_kib: u64, most: usize) -> Vec<Request> {
     let options: BTreeMap<String, String> =
         options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    let job = FioJob::parse(&options, Bytes::from_kib(target_kib)).unwrap();
+    let job = FioJob::parse(&options, Bytes::from_kib(target_kib)).expect("a job that is modelled");
     let mut stream = Stream::new(&job, 0, Seed(0));
     let steps = std::iter::from_fn(|| stream.step());
     let requests = steps.filter_map(|step| match step {
