@@ -119,6 +119,8 @@ fn of_device(case: &Case<'_>) -> Option<NotMeasured> {
         disks.into_iter().any(|disk| disk.device == device)
     };
     let why = match case.target_device {
+        // A model has no device under another name than its parts have.
+        None if case.data.run.provenance == Provenance::Simulation => return None,
         None => {
             "the target lies on no block device that was found (tmpfs, a network filesystem, or hidden by a container)"
                 .to_owned()
@@ -277,7 +279,8 @@ mod tests {
     fn a_model_is_told_what_its_file_could_say_and_nothing_of_drivers() {
         let mut data = quiet();
         data.run.provenance = Provenance::Simulation;
-        let told = open(&data, Some(&bare_machine()), Some("md0"));
+        let told = open(&data, Some(&bare_machine()), None);
+        assert!(why(&told, "how busy the device below the target was").is_none());
         assert!(why(&told, "power and energy").unwrap().contains("`busy_watts`"));
         assert!(why(&told, "what leaving idle states costs").unwrap().contains("`[[cpu.idle]]`"));
         assert!(told.iter().all(|each| !each.why.contains("firmware")), "{told:?}");
