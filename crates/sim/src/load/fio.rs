@@ -327,7 +327,7 @@ fn parse_job(options: &mut Options<'_>, units: Units, target: Bytes) -> Result<F
         jobs @ 1..=MOST_JOBS => Ok(jobs),
         _ => Err(value.refuse(format!("1 to {MOST_JOBS} jobs are wanted"))),
     })?;
-    let access = access(options, units, &kind, access_suffix, target)?;
+    let access = access(options, units, &kind, access_suffix, target, &sizes)?;
     let runtime = options.or(&["runtime", "timeout"], Nanos::ZERO, |value| value.time(SECONDS))?;
     let time_based = options.or(&["time_based"], false, |value| match value.flag()? {
         true if runtime == Nanos::ZERO => Err(value.refuse("it needs `runtime`")),
@@ -344,7 +344,8 @@ fn parse_job(options: &mut Options<'_>, units: Units, target: Bytes) -> Result<F
             .take(&["number_ios"])?
             .map(|value| value.whole())
             .transpose()?
-            .filter(|count| *count > 0),
+            // It ends a pass, and after that fio goes on while there is time.
+            .filter(|count| *count > 0 && !time_based),
         loops: options.or(&["loops"], 1, |value| value.whole::<u64>())?.max(1),
         runtime: (runtime > Nanos::ZERO).then_some(runtime),
     };
@@ -515,6 +516,7 @@ fn access(
     kind: &Kind,
     suffix: Option<u64>,
     target: Bytes,
+    sizes: &[BlockSizes; 2],
 ) -> Result<Access, LoadError> {
     let same = options.or(&["rw_sequencer"], false, |value| match value.text {
         "sequential" => Ok(false),
@@ -535,7 +537,10 @@ fn access(
     }
     let length = u32::try_from(suffix.unwrap_or(1)).unwrap_or(u32::MAX).max(1);
     let uniform = distribution == Distribution::Uniform;
-    let each_once = map && uniform;
+    // Any other alignment than to the shortest length turns fio's map off.
+    let is_usual =
+        |(align, sizes): (&Option<Bytes>, &BlockSizes)| align.is_none_or(|a| a.get() == sizes.shortest());
+    let each_once = map && uniform && align.iter().zip(sizes).all(is_usual);
     Ok(Access::Random {
         distribution,
         coverage: if each_once { Coverage::EachOnce } else { Coverage::AsDrawn },
@@ -936,7 +941,8 @@ mod tests {
             (&[("rw", "randread")][..], Coverage::EachOnce),
             (&[("rw", "randread"), ("norandommap", "")], Coverage::AsDrawn),
             (&[("rw", "randread"), ("random_distribution", "zipf:1.2")], Coverage::AsDrawn),
-            (&[("rw", "randread"), ("ba", "8k")], Coverage::EachOnce),
+            (&[("rw", "randread"), ("ba", "8k")], Coverage::AsDrawn),
+            (&[("rw", "randread"), ("ba", "8k"), ("bs", "8k")], Coverage::EachOnce),
         ] {
             let Access::Random { coverage, .. } = parse(options).unwrap().pattern.access else {
                 panic!("not random")

@@ -378,7 +378,7 @@ impl Pattern {
         let Some(visited) = self.visited.as_mut().filter(|_| leaps) else { return Some((offset, len)) };
         let block = self.spec.sizes[write].shortest();
         let free = visited.take(offset / block, len.div_ceil(block));
-        Some((offset, len.min((free * block).max(1))))
+        Some((offset, len.min(free * block)))
     }
 
     fn random_block(&mut self, write: usize, draws: &mut Draws) -> Option<u64> {

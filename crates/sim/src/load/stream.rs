@@ -209,8 +209,10 @@ mod tests {
 
     #[test]
     fn a_number_of_requests_ends_the_job() {
-        let job = job(&[("number_ios", "2"), ("time_based", "1"), ("runtime", "9")], 64);
-        assert_eq!(steps(&job, 99), "r0+4 r4+4");
+        assert_eq!(steps(&job(&[("number_ios", "2")], 64), 99), "r0+4 r4+4");
+        // fio 3.33 goes on while there is time.
+        let timed = job(&[("number_ios", "2"), ("time_based", "1"), ("runtime", "9")], 64);
+        assert_eq!(steps(&timed, 4), "r0+4 r4+4 r8+4 r12+4");
     }
 
     #[test]
