@@ -110,12 +110,10 @@ impl Plan {
     /// the same requests.
     pub fn in_trial(&self, cell: &Cell, key: &TrialKey) -> Cell {
         let mut cell = cell.clone();
-        let options = &mut cell.workload.options;
-        let is_off = |value: &String| matches!(value.as_str(), "0" | "false");
-        let wants_others = options.get("randrepeat").is_some_and(is_off) && !options.contains_key("randseed");
-        if cell.workload.tool == Tool::Fio && wants_others {
+        if cell.workload.varies() {
             let purpose = format!("fio of {}, block {}", cell.id, key.block);
-            options.insert("randseed".into(), (self.seed.stream(&purpose).bits() >> 32).to_string());
+            let own = || (self.seed.stream(&purpose).bits() >> 32).to_string();
+            cell.workload.options.entry("randseed".into()).or_insert_with(own);
         }
         cell
     }

@@ -78,6 +78,14 @@ pub struct Workload {
     pub options: BTreeMap<String, String>,
 }
 
+impl Workload {
+    /// Whether it is a fio job whose random numbers are not to repeat themselves (`randrepeat=0`).
+    pub fn varies(&self) -> bool {
+        let is_off = |value: &String| matches!(value.as_str(), "0" | "false");
+        self.tool == Tool::Fio && self.options.get("randrepeat").is_some_and(is_off)
+    }
+}
+
 /// The programs whose reports Flyball understands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tool {

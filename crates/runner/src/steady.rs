@@ -97,9 +97,8 @@ fn round_of(job: &Job<'_>, name: &str, round: Nanos) -> Result<Vec<String>, Erro
 
 /// Where random numbers are not to repeat themselves, each round has others.
 fn other_numbers(job: &Job<'_>, round: u64) -> Option<String> {
-    let given = &job.workload.options;
-    let repeats = given.get("randrepeat").is_none_or(|value| value != "0" && value != "false");
-    let seed = given.get("randseed").filter(|_| !repeats)?.parse::<u64>().ok()?;
+    let given = job.workload.options.get("randseed").filter(|_| job.workload.varies());
+    let seed = given?.parse::<u64>().ok()?;
     Some(format!("--randseed={}", seed.wrapping_add(round)))
 }
 

@@ -7,7 +7,7 @@ use parse::import::{HEAD, Kind, recognise};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -249,36 +249,27 @@ impl<R: Read> Read for Bounded<R> {
 
 /// What gzip packed. An error says how far it could be read.
 struct Gunzip {
-    decoder: MultiGzDecoder<BufReader<Counted>>,
+    decoder: MultiGzDecoder<BufReader<File>>,
     unpacked: u64,
-}
-
-/// A file, and how much of it has been read.
-struct Counted {
-    file: File,
-    count: u64,
-}
-
-impl Read for Counted {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read(to)?;
-        self.count += count as u64;
-        Ok(count)
-    }
 }
 
 impl Gunzip {
     fn new(file: File) -> Self {
-        let input = BufReader::new(Counted { file, count: 0 });
-        Self { decoder: MultiGzDecoder::new(input), unpacked: 0 }
+        Self { decoder: MultiGzDecoder::new(BufReader::new(file)), unpacked: 0 }
+    }
+
+    /// How much of the file was taken in.
+    fn position(&self) -> io::Result<u64> {
+        let input = self.decoder.get_ref();
+        let mut file = input.get_ref();
+        Ok(file.stream_position()? - input.buffer().len() as u64)
     }
 }
 
 impl Read for Gunzip {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let count = self.decoder.read(to).map_err(|error| {
-            let input = self.decoder.get_ref();
-            let at = input.get_ref().count - input.buffer().len() as u64;
+            let Ok(at) = self.position() else { return error };
             let unpacked = self.unpacked;
             io::Error::new(
                 error.kind(),
