@@ -28,7 +28,7 @@ const MISSING: [&str; 3] = ["no kernel `", "install Debian's package", "no QEMU 
 const TOO_FAST: &str = "is too fast for this host";
 
 /// What it says where other load kept the calibration from its CPUs.
-const NOT_CALIBRATED: &str = "cannot calibrate: virtual CPU";
+const NOT_CALIBRATED: &str = "this host is too busy with other things";
 
 /// A run of a study in the lab, read back from its notebook.
 struct Lab {

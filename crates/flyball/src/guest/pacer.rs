@@ -225,6 +225,8 @@ fn is_zombie(pid: u32) -> bool {
 /// and touch fresh pages. Two workers for each CPU: while one starts a process on another CPU, its own would be idle.
 pub(super) fn calibrate(span: Duration) -> Result<()> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    // What the first process waits for is not the CPU's work.
+    work(Duration::from_millis(1))?;
     write(2)?;
     let worked: Result<Vec<()>> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..2 * cpus).map(|_| scope.spawn(|| work(span))).collect();

@@ -29,6 +29,9 @@ const PREPARATION: Duration = Duration::from_secs(900);
 /// How long the guest works to show how fast this host can pace it: long enough for a hundred processes.
 const CALIBRATION: Duration = Duration::from_millis(1500);
 
+/// How often it is tried where other load of the host kept the guest from working.
+const CALIBRATIONS: u32 = 4;
+
 /// The marks that the guest sets around that work.
 const MARKS: (u8, u8) = (2, 3);
 
@@ -136,9 +139,35 @@ impl Workshop {
 
     /// Finds out how fast this host can pace the machine's CPUs, and what that makes of its pace and dilation.
     ///
-    /// A machine without P-states is not asked.
+    /// A machine without P-states is not asked. One that the host kept from its work is asked again, a few times.
     pub fn calibrate(&mut self, image: &Image, interrupt: &AtomicBool) -> Result<()> {
         let Some(table) = self.loaded.table.clone() else { return Ok(()) };
+        let mut left = CALIBRATIONS;
+        let rates = loop {
+            left -= 1;
+            match self.rates(image, interrupt)? {
+                Ok(rates) => break rates,
+                Err(error) if left > 0 => eprintln!("{error}; once more"),
+                Err(error) => return Err(error).context("this host is too busy with other things"),
+            }
+        };
+        let fit = calibrate::fit(&table, self.lab.dilation, &rates)?;
+        let Fit { pace, dilation, headroom } = fit;
+        eprintln!(
+            "pace {:.0} million instructions a second, headroom {headroom:.1}, time dilation {dilation:.3}",
+            pace / 1e6
+        );
+        self.loaded.table = Some(domain::lab::PStateTable { pace, ..table });
+        self.loaded.fit = Some(fit);
+        Ok(())
+    }
+
+    /// What each virtual CPU executes a second, unpaced; the inner error where that could not be seen.
+    fn rates(
+        &self,
+        image: &Image,
+        interrupt: &AtomicBool,
+    ) -> Result<std::result::Result<Vec<f64>, calibrate::Error>> {
         let mut vm = persistently(|| Ok(Vm::start(self.spec(image, false), interrupt)?))?;
         let span_ms = u64::try_from(CALIBRATION.as_millis()).expect("it is short");
         vm.ask(&Request::Calibrate { span_ms }, "while it was calibrated")?;
@@ -155,15 +184,7 @@ impl Workshop {
                 "cannot calibrate the lab machine: the plugin saw none of the guest's marks; please report this"
             );
         };
-        let fit = calibrate::fit(&table, self.lab.dilation, &calibrate::rates(from, to)?)?;
-        let Fit { pace, dilation, headroom } = fit;
-        eprintln!(
-            "pace {:.0} million instructions a second, headroom {headroom:.1}, time dilation {dilation:.3}",
-            pace / 1e6
-        );
-        self.loaded.table = Some(domain::lab::PStateTable { pace, ..table });
-        self.loaded.fit = Some(fit);
-        Ok(())
+        Ok(calibrate::rates(from, to))
     }
 
     /// Starts a machine, and prepares it as the study asks.
