@@ -392,12 +392,11 @@ impl Core {
         self.stopped
     }
 
-    /// A CPU has executed a piece of work: what it was for.
-    pub(crate) fn executed(&mut self, cpu: usize) {
-        let executed = self.cpus.executed(self.now, cpu);
-        if let Some((thread, part, token)) = executed.filter(|(_, part, _)| *part != PartId::NOBODY) {
-            self.calls.push_back((Some(thread), Call::Worked(part, token)));
-        }
+    /// A CPU has executed a piece of work: whom to tell, with what, in the context of its thread, which is that of what follows.
+    pub(crate) fn executed(&mut self, cpu: usize) -> Option<(PartId, u64)> {
+        let (thread, part, token) = self.cpus.executed(self.now, cpu)?;
+        self.context = Some(thread);
+        (part != PartId::NOBODY).then_some((part, token))
     }
 
     /// The next call, with its context.
@@ -416,6 +415,9 @@ impl Core {
 
     /// Lets go of plugs that nobody holds, what waits above disks first; whether there was one.
     fn let_go(&mut self) -> bool {
+        if self.plugged.is_empty() && self.plugs.is_empty() {
+            return false;
+        }
         let before = self.calls.len();
         let (cpus, calls) = (&self.cpus, &mut self.calls);
         self.plugged.retain(|(thread, part)| {

@@ -88,6 +88,11 @@ impl Plugs {
         }
     }
 
+    /// Whether no thread has a list.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lists.is_empty()
+    }
+
     /// Threads with a list.
     pub(crate) fn threads(&self) -> impl Iterator<Item = ThreadId> {
         self.lists.iter().map(|list| list.thread)

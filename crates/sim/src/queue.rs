@@ -1,11 +1,12 @@
 //! What happens when: events in the order of their time, and of those of one time in the order in which they were planned.
 //!
-//! A 4-ary heap: half as deep as a binary one, and its four children share a cache line or two. Beside it a tournament, where a change
-//! costs a path of a few comparisons and leaves nothing behind. In it stand *alarms*, events of which each is planned at most once
-//! at a time, and often for another time before it comes; and the first of each *line*, whose events are planned in the order of their
-//! times.
+//! A 4-ary heap: half as deep as a binary one, and its four children share a cache line or two. Beside it a tournament of groups of
+//! four, where a change costs a path of a few comparisons, without a branch that could be mispredicted, and leaves nothing behind. In it
+//! stand *alarms*, events of which each is planned at most once at a time, and often for another time before it comes; and the first
+//! of each *line*, whose events are planned in the order of their times.
 
 use std::collections::VecDeque;
+use std::hint::select_unpredictable;
 
 /// A point in virtual time, in nanoseconds.
 pub type Time = u64;
@@ -36,9 +37,7 @@ pub struct Queue<T> {
     order: u64,
     alarms: Vec<T>,
     lines: Vec<VecDeque<(u128, T)>>,
-    /// The players' keys, those of the alarms before those of the lines, are the second half; in the first half is, for each pair below,
-    /// the lesser key. The root is at 1.
-    tournament: Vec<u128>,
+    tournament: Tournament,
     /// The player that was taken last, where it has no new key yet: what was taken is mostly planned anew before anybody asks what is next, so
     /// that its path is gone once and not twice.
     taken: Option<usize>,
@@ -55,7 +54,7 @@ impl<T> Default for Queue<T> {
             order: 0,
             alarms: Vec::new(),
             lines: Vec::new(),
-            tournament: Vec::new(),
+            tournament: Tournament::default(),
             taken: None,
         }
     }
@@ -131,20 +130,21 @@ impl<T: Copy> Queue<T> {
         (least != NEVER).then_some((least >> 64) as Time)
     }
 
-    /// Takes the next one where it is not later than `now`.
-    pub fn take_until(&mut self, now: Time) -> Option<(Time, T)> {
-        if self.next_at()? > now {
-            return None;
-        }
-        self.take()
-    }
-
     /// Takes the next one.
     pub fn take(&mut self) -> Option<(Time, T)> {
-        let player = self.next_player();
-        if player < self.next_planned() {
-            let number = (player as u64 % MOST_PLAYERS) as usize;
-            return Some(((player >> 64) as Time, self.take_player(number)?));
+        self.take_until(Time::MAX)
+    }
+
+    /// Takes the next one where it is not later than `now`.
+    pub fn take_until(&mut self, now: Time) -> Option<(Time, T)> {
+        let (player, planned) = (self.next_player(), self.next_planned());
+        let least = player.min(planned);
+        let at = (least >> 64) as Time;
+        if least == NEVER || at > now {
+            return None;
+        }
+        if player == least {
+            return Some((at, self.take_player((player as u64 % MOST_PLAYERS) as usize)?));
         }
         let last = self.heap.pop()?;
         let Some(first) = self.heap.first().copied() else {
@@ -192,38 +192,72 @@ impl<T: Copy> Queue<T> {
         Some(what)
     }
 
-    /// A tournament for all players, with the keys that they have.
+    /// Room in the tournament for all players.
     fn make_room(&mut self) {
         let players = self.alarms.len() + self.lines.len();
         assert!(players as u64 <= MOST_PLAYERS, "{players} alarms and lines");
-        self.next_player();
-        let before = self.tournament.split_off(self.tournament.len() / 2);
-        self.tournament = vec![NEVER; 2 * players.next_power_of_two()];
-        before.into_iter().take(players).enumerate().for_each(|(number, key)| self.put(number, key));
+        self.tournament.make_room(players);
     }
 
     fn next_player(&mut self) -> u128 {
         if let Some(number) = self.taken {
             self.put(number, NEVER);
         }
-        self.tournament.get(1).copied().unwrap_or(NEVER)
+        self.tournament.least
     }
 
     fn put(&mut self, number: usize, key: u128) {
         if self.taken == Some(number) {
             self.taken = None;
         }
-        let mut at = self.tournament.len() / 2 + number;
-        self.tournament[at] = key;
-        while at > 1 {
-            let lesser = self.tournament[at].min(self.tournament[at ^ 1]);
-            at /= 2;
-            // What did not change here does not change further up.
-            if std::mem::replace(&mut self.tournament[at], lesser) == lesser {
-                break;
-            }
-        }
+        self.tournament.put(number, key);
     }
+}
+
+/// Which of many keys is the least. Players' keys, those of the alarms before those of the lines, stand in groups of [`ARITY`]; the least of
+/// each group stands in a group above, and so on up to one group, the first.
+#[derive(Clone, Debug)]
+struct Tournament {
+    groups: Vec<[u128; ARITY]>,
+    /// The first of the players' own groups.
+    players: usize,
+    levels: u32,
+    least: u128,
+}
+
+impl Default for Tournament {
+    fn default() -> Self {
+        Self { groups: vec![[NEVER; ARITY]], players: 0, levels: 1, least: NEVER }
+    }
+}
+
+impl Tournament {
+    /// Room for so many; those that are there keep their keys.
+    fn make_room(&mut self, players: usize) {
+        let before = self.groups.split_off(self.players);
+        while players > ARITY.pow(self.levels) {
+            self.players += ARITY.pow(self.levels - 1);
+            self.levels += 1;
+        }
+        self.groups = vec![[NEVER; ARITY]; self.players + ARITY.pow(self.levels - 1)];
+        before.into_iter().flatten().enumerate().for_each(|(number, key)| self.put(number, key));
+    }
+
+    fn put(&mut self, number: usize, key: u128) {
+        let mut group = self.players + number / ARITY;
+        self.groups[group][number % ARITY] = key;
+        while group > 0 {
+            let above = (group - 1) / ARITY;
+            self.groups[above][(group - 1) % ARITY] = least(&self.groups[group]);
+            group = above;
+        }
+        self.least = least(&self.groups[0]);
+    }
+}
+
+fn least(&[a, b, c, d]: &[u128; ARITY]) -> u128 {
+    let lesser = |one: u128, other: u128| select_unpredictable(one < other, one, other);
+    lesser(lesser(a, b), lesser(c, d))
 }
 
 #[cfg(test)]

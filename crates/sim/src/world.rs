@@ -72,7 +72,7 @@ impl World {
 
     /// How many events there were.
     pub fn events(&self) -> u64 {
-        self.events
+        self.events + self.core.bank.events()
     }
 
     /// Lets time pass until a part stops it, nothing is left to happen, or it is `until`. `every`: the interval of the
@@ -89,26 +89,30 @@ impl World {
                 return Stopped::Done;
             }
             let queued = self.core.queue.next_at();
-            let disks = self.core.bank.next_event().map(Nanos::get);
-            let Some(next) = [queued, disks].into_iter().flatten().min() else { return Stopped::Stuck };
+            // Disks know nothing of the machine above them: until something is queued there, they go on by themselves.
+            let limit = queued.unwrap_or(Time::MAX).min(until);
+            if let Some(at) = self.core.bank.advance_to_done(limit, &mut self.completed) {
+                self.core.now = at;
+                self.completed();
+                continue;
+            }
+            let Some(next) = queued.or_else(|| self.core.bank.next_event().map(Nanos::get)) else {
+                return Stopped::Stuck;
+            };
             if next > until {
                 self.core.now = until;
                 return Stopped::TimeOver;
             }
             self.core.now = next;
             self.events += 1;
-            if disks == Some(next) {
-                self.disks();
-                self.calls();
-                continue;
-            }
             let Some((_, event)) = self.core.queue.take() else { return Stopped::Stuck };
             match event {
                 Event::Sample => {
                     observer.sample(&mut self.core, &self.parts);
                     // Rows alone keep nothing alive.
-                    alive =
-                        if self.core.queue.next_at().is_none() && disks.is_none() { alive + 1 } else { 0 };
+                    let is_last =
+                        self.core.queue.next_at().is_none() && self.core.bank.next_event().is_none();
+                    alive = if is_last { alive + 1 } else { 0 };
                     if alive > 1 {
                         return Stopped::Stuck;
                     }
@@ -127,7 +131,9 @@ impl World {
                 self.calls();
             }
             Event::Executed(cpu) => {
-                core.executed(cpu as usize);
+                if let Some((part, token)) = core.executed(cpu as usize) {
+                    self.parts[part.0 as usize].worked(core, token);
+                }
                 self.calls();
                 let core = &mut self.core;
                 core.cpus.proceed(now, &mut core.queue, cpu as usize);
@@ -143,12 +149,12 @@ impl World {
     }
 
     /// What disks are done with now.
-    fn disks(&mut self) {
-        self.core.bank.advance(Nanos::new(self.core.now), &mut self.completed);
+    fn completed(&mut self) {
         for done in self.completed.drain(..) {
             let part = self.fronts[done.disk];
             self.core.calls.push_back((None, Call::Worked(part, done.id)));
         }
+        self.calls();
     }
 
     /// All that is to happen now.

@@ -17,6 +17,7 @@ pub struct Bank {
     drives: Vec<Drive>,
     shared: Shared,
     seed: Seed,
+    handled: u64,
 }
 
 /// What the drives of a bank have in common.
@@ -30,7 +31,7 @@ pub(super) struct Shared {
 impl Bank {
     /// An empty bank. The seed decides where each platter's angle is at the beginning, and what an SSD went through.
     pub fn new(seed: Seed) -> Self {
-        Self { now: 0, drives: Vec::new(), shared: Shared::default(), seed }
+        Self { now: 0, drives: Vec::new(), shared: Shared::default(), seed, handled: 0 }
     }
 
     /// Adds a link; its number is how many were there before.
@@ -86,6 +87,24 @@ impl Bank {
         done.append(&mut self.shared.done);
     }
 
+    /// Moves on to the first moment at which something is done, appends that to `done`, and says when it is; where nothing is done
+    /// until `limit`, moves no further than what happens until then.
+    pub fn advance_to_done(&mut self, limit: Time, done: &mut Vec<Completed>) -> Option<Time> {
+        while self.shared.done.is_empty() {
+            let (at, (drive, event)) = self.shared.events.take_until(limit)?;
+            self.now = self.now.max(at);
+            self.handle(at, drive, event);
+        }
+        self.run(self.now);
+        done.append(&mut self.shared.done);
+        Some(self.now)
+    }
+
+    /// How many events there were.
+    pub const fn events(&self) -> u64 {
+        self.handled
+    }
+
     /// Requests that were taken and are not yet done, over all disks.
     pub fn in_flight(&self) -> usize {
         self.drives.iter().map(Drive::in_flight).sum()
@@ -100,6 +119,7 @@ impl Bank {
     }
 
     fn handle(&mut self, at: Time, drive: u32, event: Event) {
+        self.handled += 1;
         self.drives[drive as usize].handle(at, event, &mut self.shared);
     }
 }
