@@ -13,7 +13,7 @@ use machine::Machine;
 use parse::kernel::meminfo;
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -154,24 +154,28 @@ fn unrest(earlier: &Look, now: &Look) -> Vec<(Cause, Disturbance)> {
     causes
 }
 
-/// Writes out what is dirty on all filesystems, for at most `limit`. False where that was not enough: the
-/// kernel goes on with it by itself.
+/// Writes out what is dirty on all filesystems, and what the disks below `target` hold in write caches of their own: else a trial
+/// would begin with what the one before it has left there. For at most `limit`; false where that was not enough: the kernel goes on
+/// with it by itself.
 ///
 /// # Errors
-/// Where no thread can be started; [`Error::Interrupted`] once `interrupt` is set.
-pub fn write_out(limit: Nanos, interrupt: &AtomicBool) -> Result<bool, Error> {
+/// Where no thread can be started, or the target does not take a flush ([`Error::File`]); [`Error::Interrupted`] once `interrupt` is set.
+pub fn write_out(target: Option<PathBuf>, limit: Nanos, interrupt: &AtomicBool) -> Result<bool, Error> {
     let (done, wait) = mpsc::sync_channel(1);
     // sync(2) cannot be interrupted, and a filesystem whose server is gone would hold it for ever.
     let thread = std::thread::Builder::new().name("flyball-sync".into()).spawn(move || {
         rustix::fs::sync();
+        let flush = |path: PathBuf| {
+            File::open(&path).and_then(|open| open.sync_all()).map_err(|e| Error::file("flush", &path, e))
+        };
         // Nobody listens any more once the limit is over.
-        let _ = done.send(());
+        let _ = done.send(target.map_or(Ok(()), flush));
     });
     thread.map_err(|e| Error::child("start a thread for", "sync", e))?;
     let begin = Instant::now();
     loop {
-        if wait.recv_timeout(LOOK).is_ok() {
-            return Ok(true);
+        if let Ok(flushed) = wait.recv_timeout(LOOK) {
+            return flushed.map(|()| true);
         }
         if interrupt.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
@@ -264,6 +268,17 @@ mod tests {
         assert!(settled.waited >= Nanos::from_millis(200), "{settled:?}");
         let error = settle(&LocalMachine, Nanos::from_secs(60), &AtomicBool::new(true)).unwrap_err();
         assert!(matches!(error, Error::Interrupted));
+    }
+
+    #[test]
+    fn a_target_that_takes_no_flush_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let (limit, never) = (Nanos::from_secs(60), AtomicBool::new(false));
+        let file = folder.path().join("target");
+        let error = write_out(Some(file.clone()), limit, &never).unwrap_err().to_string();
+        assert!(error.contains("flush") && error.contains(&file.display().to_string()), "{error}");
+        std::fs::write(&file, "bytes").unwrap();
+        assert!(write_out(Some(file), limit, &never).unwrap());
     }
 
     #[test]

@@ -266,6 +266,14 @@ impl Target {
         }
     }
 
+    /// What a flush is asked of: where a filesystem was built, the device below it, for one without barriers sends none down.
+    pub fn to_flush(&self) -> PathBuf {
+        match (&self.below, &self.ground) {
+            (Some(below), Ground::File { looped: None, .. }) => Path::new("/dev").join(&below.device),
+            _ => self.path.clone(),
+        }
+    }
+
     /// The file, also where a loop device lies over it; the node of a device that was there.
     pub fn file(&self) -> &Path {
         match &self.ground {

@@ -309,11 +309,17 @@ impl Site<'_, '_> {
         Ok((measurement, environment))
     }
 
-    /// Writes out what is dirty, and drops cached pages where the study asks for it; says which.
+    /// Writes out what is dirty, disks' own caches too, and drops cached pages where the study asks for it; says which.
     fn empty_caches(&self, disturbances: &mut Vec<Disturbance>) -> Result<String, Error> {
         let mut tell = |kind: &str, detail| disturbances.push(Disturbance { kind: kind.into(), detail });
-        if !settle::write_out(self.measure.settle, self.interrupt)? {
-            tell("unsettled", format!("writing out dirty data took longer than {}", self.measure.settle));
+        let to_flush = self.target.as_ref().map(Target::to_flush);
+        match settle::write_out(to_flush, self.measure.settle, self.interrupt) {
+            Ok(true) => {}
+            Ok(false) => {
+                tell("unsettled", format!("writing out dirty data took longer than {}", self.measure.settle));
+            }
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error) => tell("caches-kept", error.to_string()),
         }
         if let Err(error) = self.forget_grown_stripes() {
             tell("caches-kept", format!("an array's stripe cache stays as it has grown: {error}"));
