@@ -22,6 +22,10 @@ use std::time::{Duration, Instant};
 /// server that is otherwise idle always has some.
 pub const MOST_DIRTY: Bytes = Bytes::from_mib(16);
 
+/// How long writing out may take at least, however short a study's `settle`: what a trial would otherwise write for the one before it is
+/// no matter of quiet.
+pub const WRITE_OUT: Nanos = Nanos::from_secs(30);
+
 /// The span over which load and temperature are looked at: 20 ticks of `/proc/stat`, so that 5% of a CPU shows.
 pub const LOOK: Duration = Duration::from_millis(200);
 

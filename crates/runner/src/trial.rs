@@ -313,11 +313,10 @@ impl Site<'_, '_> {
     fn empty_caches(&self, disturbances: &mut Vec<Disturbance>) -> Result<String, Error> {
         let mut tell = |kind: &str, detail| disturbances.push(Disturbance { kind: kind.into(), detail });
         let to_flush = self.target.as_ref().map(Target::to_flush);
-        match settle::write_out(to_flush, self.measure.settle, self.interrupt) {
+        let limit = self.measure.settle.max(settle::WRITE_OUT);
+        match settle::write_out(to_flush, limit, self.interrupt) {
             Ok(true) => {}
-            Ok(false) => {
-                tell("unsettled", format!("writing out dirty data took longer than {}", self.measure.settle));
-            }
+            Ok(false) => tell("unsettled", format!("writing out dirty data took longer than {limit}")),
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             Err(error) => tell("caches-kept", error.to_string()),
         }

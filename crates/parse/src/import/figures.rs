@@ -95,7 +95,9 @@ impl Figures {
     }
 
     fn begins(&self, text: &str) -> Open {
-        let bonnie = text.contains("---Sequential Output") && self.open != Open::Bonnie
+        // The files' half may stand alone: no data was measured.
+        let half = text.contains("---Sequential Output") || text.contains("---Sequential Create");
+        let bonnie = half && self.open != Open::Bonnie
             || text
                 .strip_prefix("Bonnie ")
                 .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -120,7 +122,10 @@ impl Figures {
         let blank = text.trim().is_empty();
         let ends = match self.open {
             // The two halves of bonnie++'s table stand without a blank between them.
-            Open::Bonnie => (blank || text.starts_with("____")) && self.text.contains("-Per Ch"),
+            Open::Bonnie => {
+                (blank || text.starts_with("____"))
+                    && (self.text.contains("-Per Ch") || self.text.contains("-Create--"))
+            }
             Open::Sysbench => text.trim_start().starts_with("execution time (avg/stddev)"),
             // Up to 13 the rate with the time to connect comes first.
             Open::Pgbench => text.starts_with("tps = ") && !text.contains("including connections"),

@@ -1,9 +1,10 @@
-//! bonnie++'s reports: its CSV (formats 1.98 and 2.00, and the one before 1.90), its table of 1.03 to 2.00, and the table
-//! of Bonnie 1.2. Also with prose around them, as in a mail.
+//! bonnie++'s reports: its CSV (formats 1.96, 1.97 and 1.98, which 2.00 writes, and the one before 1.90), its table of 1.03 to 2.00, and
+//! the table of Bonnie 1.2. Also with prose around them, as in a mail.
 //!
 //! bonnie++ counts in KiB and rounds its table to whole KiB, MiB or GiB (`126m`), so the CSV is the exact one. What took
 //! less than half a second it prints as `+++++`: not measured, and absent here. CPU time is a share of one CPU.
-//! Sources: bon_csv2html(1) for the CSV's fields; `bonnie++.cpp` prints the table.
+//! Sources: bon_csv2html(1) for the fields of format 1.98; `bonnie++.cpp` prints the table. That 1.98 came with two fields more (how many
+//! seeks, by how many processes), and that 1.96 leaves one out where no data is measured (`-s 0`), is in `debian/changelog`.
 
 use super::{Metrics, ToolError, tail};
 use domain::units::Unit;
@@ -21,8 +22,12 @@ const FILES: [&str; 6] =
 /// Pairs of a rate and a CPU share in one half of the table.
 const PAIRS: usize = 6;
 
-/// Fields of the CSV of format 2 (1.90 and later), without and with latencies.
-const FIELDS: [usize; 2] = [38, 50];
+/// Fields of the CSV from 1.90 on: of 1.98, without latencies and with them; of 1.97 and 1.96; of 1.96 where no data was measured.
+const FIELDS: [usize; 4] = [38, 50, 48, 47];
+/// Those of the latencies.
+const LATENCIES: usize = 12;
+/// Between the figures of data and those of files: what the files are like.
+const BETWEEN: usize = 5;
 /// Fields of the CSV before 1.90.
 const OLD_FIELDS: usize = 27;
 
@@ -63,18 +68,24 @@ fn is_version(field: &str) -> bool {
 pub fn csv(line: &str) -> Result<Report, ToolError> {
     if !is_csv(line) {
         return Err(missing(
-            "line of bonnie++'s CSV: 38 or 50 fields that begin with a version, or 27",
+            "line of bonnie++'s CSV: 38, 47, 48 or 50 fields that begin with a version, or 27",
             line,
         ));
     }
     let fields: Vec<&str> = line.trim().split(',').collect();
     let old = fields.len() == OLD_FIELDS;
-    let (label, size, data, files) =
-        if old { (fields[0], fields[1], 2, 15) } else { (fields[2], fields[5], 9, 26) };
+    let (label, size, data, files) = if old {
+        (fields[0], fields[1], 2, 15)
+    } else {
+        // What is before the figures of data has grown, and what is behind them has not.
+        let latencies = if fields.len() == FIELDS[0] { 0 } else { LATENCIES };
+        let files = fields.len() - latencies - 2 * PAIRS;
+        (fields[2], fields[5], files - BETWEEN - 2 * PAIRS, files)
+    };
     let mut metrics = Metrics::default();
     put_half(&mut metrics, &DATA, &fields[data..data + 2 * PAIRS], KIB);
     put_half(&mut metrics, &FILES, &fields[files..files + 2 * PAIRS], 1.0);
-    for (name, field) in DATA.iter().chain(&FILES).zip(fields.get(38..).unwrap_or(&[])) {
+    for (name, field) in DATA.iter().chain(&FILES).zip(fields.get(files + 2 * PAIRS..).unwrap_or(&[])) {
         put_latency(&mut metrics, name, field);
     }
     let version = if old { None } else { Some(fields[1]) };
@@ -357,6 +368,95 @@ mod tests {
     }
 
     #[test]
+    fn the_csv_of_1_96_and_1_97_has_two_fields_fewer_and_without_data_three() {
+        check(
+            csv(fixture!("1.96.csv")),
+            expect![[r#"
+            Some("corei7") Some("32080M")
+            bonnie++-1.96
+            block_read = 235 MB/s
+            block_write = 130 MB/s
+            cpu_block_read = 15.0%
+            cpu_block_write = 11.0%
+            cpu_create_seq = 22.0%
+            cpu_delete_seq = 16.0%
+            cpu_per_char_read = 100%
+            cpu_per_char_write = 98.0%
+            cpu_rewrite = 9.00%
+            cpu_seeks = 160%
+            create_seq = 23.3 k/s
+            delete_seq = 24.0 k/s
+            latency_block_read = 434 ms
+            latency_block_write = 554 ms
+            latency_create_random = 633 µs
+            latency_create_seq = 1.34 ms
+            latency_delete_random = 625 µs
+            latency_delete_seq = 603 µs
+            latency_per_char_read = 4.47 ms
+            latency_per_char_write = 15.9 ms
+            latency_rewrite = 483 ms
+            latency_seeks = 2.48 ms
+            latency_stat_random = 102 µs
+            latency_stat_seq = 924 µs
+            per_char_read = 5.46 MB/s
+            per_char_write = 1.18 MB/s
+            rewrite = 76.1 MB/s
+            seeks = 13.1 k/s
+        "#]],
+        );
+        check(
+            csv(fixture!("1.96-no-files.csv")),
+            expect![[r#"
+            Some("ako") Some("4018M")
+            bonnie++-1.96
+            block_read = 91.0 MB/s
+            block_write = 57.9 MB/s
+            cpu_block_read = 16.0%
+            cpu_block_write = 10.0%
+            cpu_rewrite = 12.0%
+            cpu_seeks = 3.00%
+            latency_block_read = 43.1 ms
+            latency_block_write = 5.55 s
+            latency_rewrite = 228 ms
+            latency_seeks = 430 ms
+            rewrite = 33.2 MB/s
+            seeks = 110 /s
+        "#]],
+        );
+        let mail = fixture!("1.96-no-data-in-a-mail.txt");
+        let line =
+            mail.lines().find_map(|line| line.strip_prefix("> >").filter(|line| line.starts_with("1.96,")));
+        check(
+            csv(line.unwrap()),
+            expect![[r#"
+            Some("fslab3") None
+            bonnie++-1.96
+            cpu_create_random = 16.0%
+            cpu_create_seq = 14.0%
+            cpu_delete_random = 3.00%
+            cpu_delete_seq = 4.00%
+            cpu_stat_random = 13.0%
+            cpu_stat_seq = 12.0%
+            create_random = 1.87 k/s
+            create_seq = 1.70 k/s
+            delete_random = 1.27 k/s
+            delete_seq = 1.33 k/s
+            latency_create_random = 505 ms
+            latency_create_seq = 3.87 s
+            latency_delete_random = 9.63 s
+            latency_delete_seq = 8.66 s
+            latency_stat_random = 7.26 s
+            latency_stat_seq = 6.65 s
+            stat_random = 2.05 k/s
+            stat_seq = 2.02 k/s
+        "#]],
+        );
+        let all = fixture!("1.97.txt");
+        let (table, line) = all.trim_end().rsplit_once('\n').unwrap();
+        assert_eq!(csv(line).unwrap().outcome, text(table).unwrap().outcome);
+    }
+
+    #[test]
     fn the_table_says_what_the_csv_says_rounded() {
         check(
             text(fixture!("2.00a.txt")),
@@ -487,8 +587,8 @@ mod tests {
         check(
             csv(&"1.98,2.00a,h,1,1,64M,,8192,5".replace(' ', "")),
             expect![[r#"
-            cannot read the report of bonnie++: it holds no line of bonnie++'s CSV: 38 or 50 fields that begin with a version, or 27; the text ends with `1.98,2.00a,h,1,1,64M,,8192,5`; see what bonnie++ wrote to its standard error
-        "#]],
+                cannot read the report of bonnie++: it holds no line of bonnie++'s CSV: 38, 47, 48 or 50 fields that begin with a version, or 27; the text ends with `1.98,2.00a,h,1,1,64M,,8192,5`; see what bonnie++ wrote to its standard error
+            "#]],
         );
         check(
             text(""),
