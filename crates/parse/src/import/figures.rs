@@ -193,7 +193,8 @@ impl Figures {
             self.dd.push(text.trim().to_owned());
             return true;
         }
-        let is_sum = text.contains("copied, ") && words.get(1).is_some_and(|w| w.starts_with("byte"));
+        let sum = text.contains("copied, ") || text.contains(" transferred in ");
+        let is_sum = sum && words.get(1).is_some_and(|w| w.starts_with("byte"));
         if !is_sum {
             return false;
         }

@@ -234,6 +234,7 @@ impl<R: Read> JsonReader<'_, R> {
 
     fn job(&mut self) -> Result<(Job, BTreeMap<String, String>), Error> {
         let (mut job, mut options) = (Job::default(), BTreeMap::new());
+        let mut time = None;
         loop {
             let member = match self.tokens.token()? {
                 Some(Token::Key("jobname")) => {
@@ -247,7 +248,7 @@ impl<R: Read> JsonReader<'_, R> {
                     continue;
                 }
                 Some(Token::Key("job_runtime")) => {
-                    job.job_runtime = self.count()?;
+                    time = Some(self.count()?);
                     continue;
                 }
                 Some(Token::Key("ctx")) => {
@@ -271,7 +272,7 @@ impl<R: Read> JsonReader<'_, R> {
                 Some(Token::Key("mixed")) => Member::Way("mixed"),
                 Some(Token::Key("job options")) => Member::Options,
                 Some(Token::Key(_)) => Member::Other,
-                _ => return Ok((job, options)),
+                _ => break,
             };
             match member {
                 Member::Way("read") => job.read = Some(self.direction()?),
@@ -281,6 +282,12 @@ impl<R: Read> JsonReader<'_, R> {
                 Member::Other => self.tokens.skip()?,
             }
         }
+        // Up to 3.11 it does not say of how much time CPU is a share: of one thread's, or of a group's together.
+        match time {
+            Some(time) => job.job_runtime = time,
+            None => (job.usr_cpu, job.sys_cpu) = (None, None),
+        }
+        Ok((job, options))
     }
 
     fn count(&mut self) -> Result<u64, Error> {
@@ -288,8 +295,9 @@ impl<R: Read> JsonReader<'_, R> {
     }
 
     fn direction(&mut self) -> Result<Direction, Error> {
-        const WANTED: [&[u8]; 4] = [b"io_bytes", b"total_ios", b"runtime", b"clat_ns"];
+        const WANTED: [&[u8]; 5] = [b"io_bytes", b"total_ios", b"runtime", b"clat_ns", b"clat"];
         let mut direction = Direction::default();
+        let mut samples = None;
         self.open()?;
         loop {
             self.pass_over(&WANTED)?;
@@ -297,22 +305,35 @@ impl<R: Read> JsonReader<'_, R> {
                 Some(Token::Key("io_bytes")) => direction.io_bytes = self.count()?,
                 Some(Token::Key("total_ios")) => direction.total_ios = self.count()?,
                 Some(Token::Key("runtime")) => direction.runtime = self.count()?,
-                Some(Token::Key("clat_ns")) => direction.clat_ns = self.latency()?,
+                Some(Token::Key("clat_ns")) => (direction.clat_ns, samples) = self.latency()?,
+                Some(Token::Key("clat")) => {
+                    (direction.clat_ns, samples) = self.latency()?;
+                    in_nanoseconds(&mut direction.clat_ns);
+                }
                 Some(Token::Key(_)) => self.tokens.skip()?,
-                _ => return Ok(direction),
+                _ => break,
             }
         }
+        if counts_kibibytes(&self.version) {
+            direction.io_bytes = direction.io_bytes.saturating_mul(1024);
+        }
+        // Up to 3.18 it does not say how many samples there are; that each request is one is the default.
+        let all = if direction.clat_ns.mean > 0.0 { direction.total_ios } else { 0 };
+        direction.clat_ns.samples = samples.unwrap_or(all);
+        Ok(direction)
     }
 
-    fn latency(&mut self) -> Result<Latency, Error> {
+    /// A latency, and how many samples it says that it is of.
+    fn latency(&mut self) -> Result<(Latency, Option<u64>), Error> {
         const WANTED: [&[u8]; 4] = [b"mean", b"N", b"percentile", b"bins"];
         let mut latency = Latency::default();
+        let mut samples = None;
         self.open()?;
         loop {
             self.pass_over(&WANTED)?;
             match self.tokens.token()? {
                 Some(Token::Key("mean")) => latency.mean = self.tokens.number()?.unwrap_or(0.0),
-                Some(Token::Key("N")) => latency.samples = self.count()?,
+                Some(Token::Key("N")) => samples = Some(self.count()?),
                 Some(Token::Key("percentile")) => {
                     self.counts(|key, count| {
                         let known = PERCENTILES.iter().find(|(_, name, _)| name.as_bytes() == key);
@@ -327,7 +348,7 @@ impl<R: Read> JsonReader<'_, R> {
                     self.bins = bins;
                 }
                 Some(Token::Key(_)) => self.tokens.skip()?,
-                _ => return Ok(latency),
+                _ => return Ok((latency, samples)),
             }
         }
     }
@@ -381,6 +402,22 @@ impl<R: Read> JsonReader<'_, R> {
             _ => Err(self.tokens.fault("expected an object of fio's")),
         }
     }
+}
+
+/// Whether `io_bytes` counts kibibytes, as it did up to 2.20 (`show_ddir_status` of stat.c; 2.21 has `io_kbytes` for that).
+fn counts_kibibytes(version: &str) -> bool {
+    let mut numbers = version.trim_start_matches("fio-").split(['.', '-']).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) < (2, 21),
+        _ => false,
+    }
+}
+
+/// What was measured in microseconds, as up to 2.21; the bins' keys were then their places and no latencies.
+fn in_nanoseconds(latency: &mut Latency) {
+    latency.mean *= 1e3;
+    latency.percentile.values_mut().for_each(|value| *value = value.saturating_mul(1000));
+    latency.bins = Bins::default();
 }
 
 /// One line a job; the fields that are read stand at the same places in versions 3 to 5, but for how long a direction is.

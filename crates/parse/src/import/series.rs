@@ -485,6 +485,8 @@ impl<'s> Samples<'s> {
         let mut notes = Vec::new();
         if self.dropped_first {
             notes.push("left out its first sample, which counts since the machine's start".to_owned());
+        } else if self.since_boot && self.samples == 1 {
+            notes.push("it has one sample: where that is the first that the tool printed, it counts since the machine's start".to_owned());
         }
         if self.clockless && self.pace.interval.is_none() {
             notes.push("it has no clock: its samples are drawn one second apart; --interval TIME says how far they are".to_owned());

@@ -211,12 +211,13 @@ impl Tables {
                 let fresh = !std::mem::take(&mut self.cpu_seen);
                 return Some(Table::IostatDevices { header: owned(rest), fresh });
             }
-            ["r", "b", "swpd", ..] if wanted("vmstat") => {
+            ["r", "b", "swpd", ..] | ["r", "b", "w", "swpd", ..] if wanted("vmstat") => {
                 return Some(Table::Vmstat { header: owned(words) });
             }
             _ => {}
         }
-        let turbostat = |w: &&str| matches!(*w, "Avg_MHz" | "Bzy_MHz" | "PkgWatt" | "Busy%" | "%Busy");
+        let turbostat =
+            |w: &&str| matches!(*w, "Avg_MHz" | "Bzy_MHz" | "PkgWatt" | "Busy%" | "%Busy" | "%c0");
         if words.len() >= 2
             && words.iter().any(turbostat)
             && words.iter().all(|w| !is_figure(w))
@@ -374,9 +375,15 @@ impl Tables {
         fresh: bool,
         words: &[&str],
     ) -> Result<Option<Table>, Error> {
-        const PLACES: [&str; 6] = ["Package", "Die", "Node", "Core", "CPU", "APIC"];
-        let is_place =
-            |name: &str| PLACES.contains(&name) || name == "X2APIC" || name == "pk" || name == "cr";
+        const PLACES: [&str; 10] =
+            ["Package", "Die", "Node", "Core", "CPU", "APIC", "X2APIC", "pk", "cor", "cr"];
+        let is_place = |name: &str| PLACES.contains(&name);
+        // Until 2013 the sum of all stood first, with blanks for its places.
+        let places = header.iter().filter(|name| is_place(name)).count();
+        let is_sum = fresh && header.iter().any(|name| name == "%c0") && words.len() + places == header.len();
+        let full: Vec<&str> =
+            std::iter::repeat_n("-", if is_sum { places } else { 0 }).chain(words.iter().copied()).collect();
+        let words = full.as_slice();
         let fits = words.len() <= header.len() && words.len() >= 2;
         let field = |name: &str| header.iter().position(|h| h == name).and_then(|i| words.get(i)).copied();
         let readable = words.iter().all(|w| is_figure(w) || matches!(*w, "-" | "–"));
@@ -392,14 +399,16 @@ impl Tables {
         }
         let all = matches!(cpu, "-" | "–");
         let object = if all { "all".to_owned() } else { format!("cpu{cpu}") };
-        let package = field("Package").filter(|p| is_figure(p) && !all).map(str::to_owned);
+        let package = field("Package").or(field("pk")).filter(|p| is_figure(p) && !all).map(str::to_owned);
         let samples = self.of("turbostat");
         for (name, text) in header.iter().zip(words) {
             let Some(value) = text.parse::<f64>().ok().filter(|v| v.is_finite()) else { continue };
             if is_place(name) || name == "Time_Of_Day_Seconds" || name == "usec" {
                 continue;
             }
-            let shape = || match name.as_str() {
+            let (name, scale) = as_turbostat_calls_it(name);
+            let value = value * scale;
+            let shape = || match name {
                 "Bzy_MHz" => meaning::frequency(cpu),
                 "PkgWatt" | "CorWatt" | "GFXWatt" | "RAMWatt" | "SysWatt" => {
                     meaning::watts("turbostat", name, if all { None } else { package.as_deref() })
@@ -542,4 +551,18 @@ fn is_zone(name: &str) -> bool {
 /// The tools that these tables are of.
 pub fn tools() -> impl Iterator<Item = &'static str> {
     TOOLS.into_iter()
+}
+
+/// A column's name since 3.12, and what its figure is multiplied by to be of the unit in it.
+fn as_turbostat_calls_it(name: &str) -> (&str, f64) {
+    match name {
+        "%c0" => ("Busy%", 1.0),
+        "GHz" => ("Bzy_MHz", 1e3),
+        "TSC" => ("TSC_MHz", 1e3),
+        "Pkg_W" => ("PkgWatt", 1.0),
+        "Cor_W" => ("CorWatt", 1.0),
+        "GFX_W" => ("GFXWatt", 1.0),
+        "RAM_W" => ("RAMWatt", 1.0),
+        other => (other, 1.0),
+    }
 }

@@ -174,6 +174,216 @@ fn a_table_of_bonnie_that_its_csv_follows_is_there_once() {
     );
 }
 
+/// Output of versions that others have published: [`PROVENANCE.md`](../../../../fixtures/tools/PROVENANCE.md) says where.
+#[test]
+fn older_versions_say_the_same_in_other_words() {
+    check(
+        fixture!("fio/mixed-2.18.json"),
+        expect![[r#"
+        fio-json
+        [mixed] fio-2.18 at 2026-11-23T07:54:21Z 
+          context_switches = 11.5 k/s
+          elapsed = 88.0 ms
+          iops = 23.3 k/s
+          latency_mean = 41.8 µs
+          read_iops = 11.5 k/s
+          read_throughput = 47.2 MB/s
+          throughput = 95.3 MB/s
+          write_iops = 11.7 k/s
+          write_throughput = 48.1 MB/s
+    "#]],
+    );
+    check(
+        fixture!("fio/mixed-3.1.json"),
+        expect![[r#"
+        fio-json
+        [mixed] fio-3.1 at 2026-11-23T07:54:25Z 
+          context_switches = 12.5 k/s
+          elapsed = 82.0 ms
+          iops = 25.0 k/s
+          latency_mean = 34.7 µs
+          latency_p50 = 7.84 µs
+          latency_p99 = 105 µs
+          latency_p999 = 157 µs
+          read_iops = 12.1 k/s
+          read_throughput = 49.7 MB/s
+          throughput = 102 MB/s
+          write_iops = 12.9 k/s
+          write_throughput = 52.6 MB/s
+    "#]],
+    );
+    check(
+        fixture!("sysbench/oltp-0.4.12.txt"),
+        expect![[r#"
+            text
+            [sysbench-oltp] sysbench-0.4.12 
+              elapsed = 60.0 s
+              errors = 0 /s
+              latency_max = 6.22 ms
+              latency_mean = 930 µs
+              latency_min = 510 µs
+              latency_p95 = 1.10 ms
+              queries = 34.4 k/s
+              transactions = 17.2 k/s
+        "#]],
+    );
+    check(
+        fixture!("pgbench/tpcb-9.4.txt"),
+        expect![[r#"
+        text
+        [pgbench] pgbench 
+          elapsed = 300 s
+          transactions = 267 /s
+    "#]],
+    );
+    check(
+        fixture!("pgbench/tpcb-10.txt"),
+        expect![[r#"
+        text
+        [pgbench] pgbench 
+          elapsed = 600 s
+          latency_mean = 10.6 ms
+          latency_stddev = 14.7 ms
+          transactions = 753 /s
+    "#]],
+    );
+    check(
+        fixture!("dd/2004.txt"),
+        expect![[r#"
+        text
+        [dd] dd 
+          elapsed = 28.4 ms
+          iops = 352 /s
+          throughput = 369 MB/s
+    "#]],
+    );
+    check(
+        fixture!("dd/bsd-and-busybox.txt"),
+        expect![[r#"
+        text
+        [dd] dd 
+          elapsed = 481 s
+          iops = 2.03 /s
+          throughput = 2.12 MB/s
+        [dd-2] dd 
+          elapsed = 13.2 ms
+          iops = 756 /s
+          throughput = 793 MB/s
+    "#]],
+    );
+    check(
+        fixture!("bonnie/1.97.txt"),
+        expect![[r#"
+        text
+        [bonnie] bonnie++-1.97 
+          block_read = 278 MB/s
+          block_write = 80.9 MB/s
+          cpu_block_read = 13.0%
+          cpu_block_write = 7.00%
+          cpu_create_random = 6.00%
+          cpu_create_seq = 7.00%
+          cpu_delete_random = 13.0%
+          cpu_delete_seq = 12.0%
+          cpu_per_char_read = 92.0%
+          cpu_per_char_write = 97.0%
+          cpu_rewrite = 11.0%
+          cpu_seeks = 53.0%
+    "#]],
+    );
+    check(
+        fixture!("bonnie/1.96-no-data-in-a-mail.txt"),
+        expect![[r#"
+        text
+        [bonnie] bonnie++-1.96 
+          cpu_create_random = 16.0%
+          cpu_create_seq = 14.0%
+          cpu_delete_random = 3.00%
+          cpu_delete_seq = 4.00%
+          cpu_stat_random = 13.0%
+          cpu_stat_seq = 12.0%
+          create_random = 1.87 k/s
+          create_seq = 1.70 k/s
+          delete_random = 1.27 k/s
+          delete_seq = 1.33 k/s
+          latency_create_random = 505 ms
+          latency_create_seq = 3.87 s
+    "#]],
+    );
+    check(
+        fixture!("iostat/9.0-x-k.txt"),
+        expect![[r#"
+        text
+        architecture: x86_64
+        cpus: 4
+        date: 07/16/2014
+        host: colin
+        kernel: 2.6.32-279.el6.x86_64
+        note: iostat: it has one sample: where that is the first that the tool printed, it counts since the machine's start
+        note: iostat: it has no clock: its samples are drawn one second apart; --interval TIME says how far they are
+        [iostat] iostat 
+          disk.dm-0.busy = 0.340%
+          disk.dm-0.latency_mean = 209 ms
+          disk.dm-0.read_iops = 0.0400 /s
+          disk.dm-0.read_throughput = 287 B/s
+          disk.dm-0.write_iops = 3.05 /s
+          disk.dm-0.write_throughput = 12.5 kB/s
+          disk.dm-1.busy = 0.760%
+          disk.dm-1.latency_mean = 74.3 ms
+          disk.dm-1.read_iops = 0.0200 /s
+          disk.dm-1.read_throughput = 471 B/s
+          disk.dm-1.write_iops = 5.82 /s
+          disk.dm-1.write_throughput = 23.8 kB/s
+          1 samples, 33 columns, every 0 ns, frequency none; iostat.disk.sda.rrqm/s iostat.disk.sda.wrqm/s iostat.disk.sda.read_iops iostat.disk.sda.write_iops
+          0 ns: 20 7250 40 1900
+    "#]],
+    );
+    check(
+        fixture!("iostat/9.0-x.txt"),
+        expect![[r#"
+        text
+        note: iostat: left out its first sample, which counts since the machine's start
+        note: iostat: it has no clock: its samples are drawn one second apart; --interval TIME says how far they are
+        [iostat] iostat 
+          cpu.idle = 34.8%
+          cpu.iowait = 48.3%
+          cpu.nice = 0.500%
+          cpu.steal = 0%
+          cpu.system = 8.96%
+          cpu.user = 7.47%
+          disk.sda.busy = 84.4%
+          disk.sda.latency_mean = 10.6 ms
+          disk.sda.read_iops = 99.0 /s
+          disk.sda.read_throughput = 1.15 MB/s
+          disk.sda.write_iops = 7.00 /s
+          disk.sda.write_throughput = 1.15 MB/s
+          1 samples, 28 columns, every 0 ns, frequency none; iostat.cpu.user iostat.cpu.nice iostat.cpu.system iostat.cpu.iowait
+          0 ns: 74700 5000 89600 482600
+    "#]],
+    );
+    check(
+        fixture!("turbostat/2012-in-a-manual.txt"),
+        expect![[r#"
+        text
+        note: turbostat: it has no clock: its samples are drawn one second apart; --interval TIME says how far they are
+        [turbostat] turbostat 
+          freq.all = 3440 MHz
+          power = 94.0 W
+          power.package-0 = 48.1 W
+          turbostat.%c1 = 9.18%
+          turbostat.%c3 = 0%
+          turbostat.%c6 = 85.3%
+          turbostat.%c7 = 0%
+          turbostat.%pc2 = 0%
+          turbostat.%pc3 = 0%
+          turbostat.%pc6 = 0%
+          turbostat.%pc7 = 0%
+          turbostat.Busy% = 5.54%
+          1 samples, 45 columns, every 0 ns, frequency tool; turbostat.Busy% freq.all.khz turbostat.TSC_MHz turbostat.SMI
+          0 ns: 55400 3440000 2900000 0
+    "#]],
+    );
+}
+
 #[test]
 fn sar_sadf_and_turbostat_in_a_comment() {
     check(

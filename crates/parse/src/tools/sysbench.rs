@@ -60,6 +60,8 @@ struct Found {
     version: Option<String>,
     /// Whether latencies follow: `min`, `avg` and `max` stand nowhere else.
     in_latencies: bool,
+    /// All queries, of which 0.4 and 0.5 give no rate: that of their `read/write requests` leaves out `BEGIN` and `COMMIT`.
+    queries: Option<f64>,
 }
 
 impl Found {
@@ -95,7 +97,8 @@ impl Found {
         let value = value.trim();
         match key {
             "transactions" => self.per_second("transactions", value),
-            "queries" | "read/write requests" => self.per_second("queries", value),
+            "queries" => self.per_second("queries", value),
+            "total" => self.queries = value.parse().ok().filter(|queries: &f64| queries.is_finite()),
             "ignored errors" | "deadlocks" => self.per_second("errors", value),
             "events per second" | "events/s (eps)" => self.put_number("events", value, 1.0),
             "reads/s" => self.put_number("read_iops", value, 1.0),
@@ -162,8 +165,15 @@ impl Found {
         self.metrics.put_as(name, value * scale, unit, better);
     }
 
-    /// With reads and writes together, which sysbench's file test states apart.
+    /// With reads and writes together, which sysbench's file test states apart, and the rate of queries where it states none.
     fn sums(mut self) -> Metrics {
+        let elapsed =
+            self.metrics.0.get("elapsed").map(|metric| metric.value).filter(|elapsed| *elapsed > 0.0);
+        if let (Some(queries), Some(elapsed), false) =
+            (self.queries, elapsed, self.metrics.0.contains_key("queries"))
+        {
+            self.metrics.put("queries", queries / elapsed);
+        }
         for (sum, parts) in
             [("iops", ["read_iops", "write_iops"]), ("throughput", ["read_throughput", "write_throughput"])]
         {

@@ -1,9 +1,10 @@
-//! dd's report: what GNU dd writes to its standard error, in the C locale.
+//! dd's report: what GNU dd writes to its standard error, in the C locale; of a record, also what BSD's and busybox's do.
 //!
 //! The rate is computed from the bytes and the seconds that dd states, never taken from its rounded figure.
-//! Both forms of the last 20 years are read: `…copied, 1.14821 s, 57.1 MB/s` and `…copied, 8.64089 seconds, 7.6 MB/s`.
+//! All its forms are read: `…copied, 1.14821 s, 57.1 MB/s`, `…copied, 8.64089 seconds, 7.6 MB/s`, and of 2004 `10485760 bytes transferred in
+//! 0.028418 seconds (368981986 bytes/sec)`, which is BSD's with `secs`.
 //!
-//! Not a goal: other locales (run dd with `LC_ALL=C`), other dds.
+//! Not a goal: other locales (run dd with `LC_ALL=C`).
 
 pub mod options;
 
@@ -19,7 +20,8 @@ pub const METRICS: [&str; 3] = ["throughput", "iops", "elapsed"];
 
 /// The summary; with `status=progress` also what comes before it.
 static SUMMARY: LazyLock<Regex> = LazyLock::new(|| {
-    let pattern = r"(?<bytes>\d+) bytes?(?: \([^)]*\))? copied, (?<seconds>[\d.]+(?:e[-+]?\d+)?) s";
+    let pattern =
+        r"(?<bytes>\d+) bytes?(?: \([^)]*\))? (?:copied,|transferred in) (?<seconds>[\d.]+(?:e[-+]?\d+)?) s";
     Regex::new(pattern).expect("a constant pattern that the tests compile")
 });
 
@@ -143,6 +145,27 @@ mod tests {
             throughput = 202 MB/s
         "#]],
         );
+    }
+
+    #[test]
+    fn the_form_of_2004_and_bsds_are_read() {
+        for (text, throughput) in [
+            (
+                "10+0 records out\n10485760 bytes transferred in 0.028418 seconds (368981986 bytes/sec)\n",
+                368_983_038.0,
+            ),
+            (
+                "974+1 records out\n1021592274 bytes transferred in 480.752682 secs (2124985 bytes/sec)\n",
+                2_124_985.0,
+            ),
+            (
+                "10+0 records out\n10485760 bytes (10.0MB) copied, 0.013231 seconds, 755.8MB/s\n",
+                792_514_549.0,
+            ),
+        ] {
+            let value = parse(text).unwrap().metrics["throughput"].value;
+            assert!((value / throughput - 1.0).abs() < 1e-5, "{value}");
+        }
     }
 
     #[test]
