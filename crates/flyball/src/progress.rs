@@ -3,9 +3,13 @@
 use domain::Nanos;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
+use std::time::Duration;
 
 /// How often the bar is drawn, a second: rarely, for the terminal's own work disturbs what is measured.
 const DRAWS_A_SECOND: u8 = 2;
+
+/// How often it is drawn where nothing else happens, to show that a long trial is alive.
+const ALIVE: Duration = Duration::from_secs(5);
 
 /// The bar of one run.
 pub struct Progress(ProgressBar);
@@ -19,20 +23,22 @@ impl Progress {
             ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(Some(0), target);
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} trials  {msg}")
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} trials  {msg}, for {elapsed}")
             .expect("the template is a constant")
             .progress_chars("=> ");
         bar.set_style(style);
         Self(bar)
     }
 
-    /// Which trial runs, how many are done of how many at the least, and how long the rest will take.
+    /// Which trial runs from now on, how many are done of how many at the least, and how long the rest will take.
     pub fn show(&self, what: &str, done: u64, total: u64, left: Option<Nanos>) {
         self.0.set_length(total);
         self.0.set_position(done);
         let left = left.map_or(String::new(), |t| format!("about {t} left, "));
         self.0.set_message(format!("{left}{what}"));
+        self.0.reset_elapsed();
         self.0.tick();
+        self.0.enable_steady_tick(ALIVE);
     }
 
     /// A line of talk above the bar, or on standard error where there is none.

@@ -174,7 +174,7 @@ fn of_trials(case: &Case<'_>) -> Vec<NotMeasured> {
     let each = empty.filter(|cell| !not_possible(cell));
     let each = each.map(|cell| {
         let why = cell.excluded.last().map_or_else(
-            || format!("no trial of it reports `{}`", case.summary.metric),
+            || not_reported(case, cell),
             |last| match &last.validity {
                 domain::trial::Validity::Failed(text) => format!("its last trial failed: {text}"),
                 _ => "all of its trials were disturbed".to_owned(),
@@ -183,6 +183,16 @@ fn of_trials(case: &Case<'_>) -> Vec<NotMeasured> {
         NotMeasured { what: format!("cell {}", cell.cell), why }
     });
     not_possible_here(case).into_iter().chain(each).collect()
+}
+
+/// That no trial of a cell has the metric, with what its tool says of it.
+fn not_reported(case: &Case<'_>, cell: &CellSummary) -> String {
+    let metric = &case.summary.metric;
+    let own = case.data.trials.iter().filter(|trial| trial.key.cell == cell.cell);
+    let warnings = own.filter_map(|trial| Some(&trial.measurement.as_ref()?.outcome.warnings)).flatten();
+    let said = warnings.into_iter().find(|warning| warning.contains(metric.as_str()));
+    let said = said.map_or_else(String::new, |warning| format!(" ({warning})"));
+    format!("no trial of it reports `{metric}`{said}")
 }
 
 /// So many cells are named of those that have one reason in common.

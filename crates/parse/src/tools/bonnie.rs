@@ -89,7 +89,20 @@ pub fn csv(line: &str) -> Result<Report, ToolError> {
         put_latency(&mut metrics, name, field);
     }
     let version = if old { None } else { Some(fields[1]) };
-    report(metrics, version, Some(label), Some(size), line)
+    let mut report = report(metrics, version, Some(label), Some(size), line)?;
+    let short: Vec<&str> = [(&DATA, data), (&FILES, files)]
+        .into_iter()
+        .flat_map(|(names, at)| names.iter().zip(fields[at..at + 2 * PAIRS].chunks_exact(2)))
+        .filter(|(_, pair)| pair[0].starts_with("+++"))
+        .map(|(name, _)| *name)
+        .collect();
+    if !short.is_empty() {
+        report.outcome.warnings.push(format!(
+            "took less than the half second from which bonnie++ gives a rate: {}",
+            short.join(", ")
+        ));
+    }
+    Ok(report)
 }
 
 /// KiB, in which rates of data are printed where no letter says otherwise.
@@ -337,33 +350,34 @@ mod tests {
         check(
             csv(fixture!("2.00a.csv")),
             expect![[r#"
-            Some("testhost") Some("768M")
-            bonnie++-2.00a
-            block_write = 132 MB/s
-            cpu_block_write = 33.0%
-            cpu_create_random = 32.0%
-            cpu_create_seq = 30.0%
-            cpu_per_char_read = 30.0%
-            cpu_per_char_write = 27.0%
-            cpu_rewrite = 39.0%
-            create_random = 737 /s
-            create_seq = 20.6 k/s
-            latency_block_read = 8.49 ms
-            latency_block_write = 40.1 ms
-            latency_create_random = 283 ms
-            latency_create_seq = 41.8 ms
-            latency_delete_random = 10.2 ms
-            latency_delete_seq = 12.1 ms
-            latency_per_char_read = 58.4 ms
-            latency_per_char_write = 255 ms
-            latency_rewrite = 11.8 ms
-            latency_seeks = 21.8 ms
-            latency_stat_random = 13.1 ms
-            latency_stat_seq = 16.1 ms
-            per_char_read = 849 kB/s
-            per_char_write = 506 kB/s
-            rewrite = 969 MB/s
-        "#]],
+                Some("testhost") Some("768M")
+                bonnie++-2.00a
+                block_write = 132 MB/s
+                cpu_block_write = 33.0%
+                cpu_create_random = 32.0%
+                cpu_create_seq = 30.0%
+                cpu_per_char_read = 30.0%
+                cpu_per_char_write = 27.0%
+                cpu_rewrite = 39.0%
+                create_random = 737 /s
+                create_seq = 20.6 k/s
+                latency_block_read = 8.49 ms
+                latency_block_write = 40.1 ms
+                latency_create_random = 283 ms
+                latency_create_seq = 41.8 ms
+                latency_delete_random = 10.2 ms
+                latency_delete_seq = 12.1 ms
+                latency_per_char_read = 58.4 ms
+                latency_per_char_write = 255 ms
+                latency_rewrite = 11.8 ms
+                latency_seeks = 21.8 ms
+                latency_stat_random = 13.1 ms
+                latency_stat_seq = 16.1 ms
+                per_char_read = 849 kB/s
+                per_char_write = 506 kB/s
+                rewrite = 969 MB/s
+                warning: took less than the half second from which bonnie++ gives a rate: block_read, seeks, stat_seq, delete_seq, stat_random, delete_random
+            "#]],
         );
     }
 
@@ -372,37 +386,38 @@ mod tests {
         check(
             csv(fixture!("1.96.csv")),
             expect![[r#"
-            Some("corei7") Some("32080M")
-            bonnie++-1.96
-            block_read = 235 MB/s
-            block_write = 130 MB/s
-            cpu_block_read = 15.0%
-            cpu_block_write = 11.0%
-            cpu_create_seq = 22.0%
-            cpu_delete_seq = 16.0%
-            cpu_per_char_read = 100%
-            cpu_per_char_write = 98.0%
-            cpu_rewrite = 9.00%
-            cpu_seeks = 160%
-            create_seq = 23.3 k/s
-            delete_seq = 24.0 k/s
-            latency_block_read = 434 ms
-            latency_block_write = 554 ms
-            latency_create_random = 633 µs
-            latency_create_seq = 1.34 ms
-            latency_delete_random = 625 µs
-            latency_delete_seq = 603 µs
-            latency_per_char_read = 4.47 ms
-            latency_per_char_write = 15.9 ms
-            latency_rewrite = 483 ms
-            latency_seeks = 2.48 ms
-            latency_stat_random = 102 µs
-            latency_stat_seq = 924 µs
-            per_char_read = 5.46 MB/s
-            per_char_write = 1.18 MB/s
-            rewrite = 76.1 MB/s
-            seeks = 13.1 k/s
-        "#]],
+                Some("corei7") Some("32080M")
+                bonnie++-1.96
+                block_read = 235 MB/s
+                block_write = 130 MB/s
+                cpu_block_read = 15.0%
+                cpu_block_write = 11.0%
+                cpu_create_seq = 22.0%
+                cpu_delete_seq = 16.0%
+                cpu_per_char_read = 100%
+                cpu_per_char_write = 98.0%
+                cpu_rewrite = 9.00%
+                cpu_seeks = 160%
+                create_seq = 23.3 k/s
+                delete_seq = 24.0 k/s
+                latency_block_read = 434 ms
+                latency_block_write = 554 ms
+                latency_create_random = 633 µs
+                latency_create_seq = 1.34 ms
+                latency_delete_random = 625 µs
+                latency_delete_seq = 603 µs
+                latency_per_char_read = 4.47 ms
+                latency_per_char_write = 15.9 ms
+                latency_rewrite = 483 ms
+                latency_seeks = 2.48 ms
+                latency_stat_random = 102 µs
+                latency_stat_seq = 924 µs
+                per_char_read = 5.46 MB/s
+                per_char_write = 1.18 MB/s
+                rewrite = 76.1 MB/s
+                seeks = 13.1 k/s
+                warning: took less than the half second from which bonnie++ gives a rate: stat_seq, create_random, stat_random, delete_random
+            "#]],
         );
         check(
             csv(fixture!("1.96-no-files.csv")),
@@ -453,7 +468,7 @@ mod tests {
         );
         let all = fixture!("1.97.txt");
         let (table, line) = all.trim_end().rsplit_once('\n').unwrap();
-        assert_eq!(csv(line).unwrap().outcome, text(table).unwrap().outcome);
+        assert_eq!(csv(line).unwrap().outcome.metrics, text(table).unwrap().outcome.metrics);
     }
 
     #[test]
@@ -532,29 +547,30 @@ mod tests {
         check(
             csv(line),
             expect![[r#"
-            Some("box") Some("4G")
-            bonnie++
-            block_read = 92.2 MB/s
-            block_write = 20.5 MB/s
-            cpu_block_read = 9.00%
-            cpu_block_write = 10.0%
-            cpu_create_random = 8.00%
-            cpu_create_seq = 9.00%
-            cpu_delete_random = 7.00%
-            cpu_delete_seq = 8.00%
-            cpu_per_char_read = 60.0%
-            cpu_per_char_write = 50.0%
-            cpu_rewrite = 5.00%
-            cpu_seeks = 1.00%
-            create_random = 1.40 k/s
-            create_seq = 1.50 k/s
-            delete_random = 2.30 k/s
-            delete_seq = 2.50 k/s
-            per_char_read = 12.3 MB/s
-            per_char_write = 10.2 MB/s
-            rewrite = 9.22 MB/s
-            seeks = 210 /s
-        "#]],
+                Some("box") Some("4G")
+                bonnie++
+                block_read = 92.2 MB/s
+                block_write = 20.5 MB/s
+                cpu_block_read = 9.00%
+                cpu_block_write = 10.0%
+                cpu_create_random = 8.00%
+                cpu_create_seq = 9.00%
+                cpu_delete_random = 7.00%
+                cpu_delete_seq = 8.00%
+                cpu_per_char_read = 60.0%
+                cpu_per_char_write = 50.0%
+                cpu_rewrite = 5.00%
+                cpu_seeks = 1.00%
+                create_random = 1.40 k/s
+                create_seq = 1.50 k/s
+                delete_random = 2.30 k/s
+                delete_seq = 2.50 k/s
+                per_char_read = 12.3 MB/s
+                per_char_write = 10.2 MB/s
+                rewrite = 9.22 MB/s
+                seeks = 210 /s
+                warning: took less than the half second from which bonnie++ gives a rate: stat_seq, stat_random
+            "#]],
         );
     }
 
