@@ -222,6 +222,29 @@ fn the_labs_disks_are_taken_as_each_cell_wants_them() {
     assert_eq!(place.trials().len(), 9);
 }
 
+#[test]
+fn an_array_is_synchronised_beside_each_trial() {
+    let place = Place::new();
+    if let Some(why) = lab::without(&["mdadm", "fio"]).or_else(|| lab::missing(&place, lab::KERNELS[1])) {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    let study = place.study("resync", include_str!("studies/resync.toml"));
+    place.measure(&["lab", "run", &study, "--kernel", lab::KERNELS[1]]);
+    let run = std::fs::read_dir(place.path("notebook/runs")).unwrap().next().unwrap().unwrap().path();
+    let throughput = |state: &str| {
+        let name = place.trials().into_iter().find(|name| name.contains(state)).unwrap();
+        let text = std::fs::read_to_string(run.join("trials").join(&name).join("trial.json")).unwrap();
+        let trial: Value = serde_json::from_str(&text).unwrap();
+        // Whatever else disturbed it: it was one of a resync, or of none, from beginning to end.
+        assert!(!trial["validity"].to_string().contains("resync"), "{trial:#}");
+        trial["measurement"]["metrics"]["throughput"]["value"].as_f64().unwrap()
+    };
+    let [whole, first, rebuilding] = ["whole", "first-resync", "rebuilding"].map(throughput);
+    eprintln!("{:.2} and {:.2} of the whole array's", first / whole, rebuilding / whole);
+    assert!([first, rebuilding].iter().all(|value| (0.3..0.85).contains(&(value / whole))));
+}
+
 /// bonnie++ beside a file of an ext4 in the guest's memory.
 const BONNIE: &str = r#"
 flyball = 1

@@ -177,6 +177,33 @@ fn an_array_whose_stripe_cache_is_exhausted_goes_on() {
 }
 
 #[test]
+fn an_array_is_synchronised_beside_its_workload_for_all_of_a_trial_or_the_trial_says_so() {
+    let place = Place::new();
+    let text = include_str!("studies/resync.toml");
+    let run = |name: &str, text: &str| {
+        let study = place.study(name, text);
+        place.output(&["run", &study, "--on", "sim", "--machine", "lab", "--seed", "1", "--new"])
+    };
+    run("resync", text);
+    let shown: serde_json::Value = serde_json::from_str(&place.ok(&["show", "resync", "--json"])).unwrap();
+    let of = |state: &str| {
+        let cell = shown["cells"].as_array().unwrap().iter().find(|cell| cell["levels"]["state"] == state);
+        cell.unwrap()["median"].as_f64().unwrap()
+    };
+    let [whole, first, rebuilding] = ["whole", "first-resync", "rebuilding"].map(of);
+    assert!([first, rebuilding].iter().all(|value| (0.3..0.85).contains(&(value / whole))), "{shown:#}");
+
+    let small =
+        text.replace("\"1GiB\"", "\"32MiB\"").replace("\"2s\"", "\"40s\"").replace("\"resync\"", "\"small\"");
+    let said = support::stderr(&run("small", &small));
+    assert!(said.contains("synchronised before the workload ended"), "{said}");
+
+    let wrong = text.replace("spares = 1", "spares = 0").replace("\"resync\"", "\"wrong\"");
+    let said = support::stderr(&run("wrong", &wrong));
+    assert!(said.contains("rebuilds one missing member on a spare"), "{said}");
+}
+
+#[test]
 fn a_fit_is_judged_by_rows_that_it_has_not_seen() {
     let place = Place::new();
     let study = shipped("published/dmcrypt");

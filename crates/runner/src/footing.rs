@@ -30,6 +30,13 @@ struct Stacks {
     standing: Option<Stack>,
 }
 
+impl Stacks {
+    /// Whether what stands is this stack, as it is wanted.
+    fn stands(&self, stack: &Stack) -> bool {
+        self.standing.as_ref() == Some(stack) && !stack.resyncs_beside()
+    }
+}
+
 impl Footing {
     /// Makes what is the same for all cells: the target of a study without stacks. `state` is where claims of disks are.
     ///
@@ -81,8 +88,7 @@ impl Footing {
         let (Some(stacks), Some(stack)) = (&mut self.stacks, &cell.stack) else {
             return Ok(self.target.as_ref());
         };
-        let stands = stacks.standing.as_ref() == Some(stack) && self.target.is_some();
-        if !stands {
+        if !stacks.stands(stack) || self.target.is_none() {
             self.target = None;
             stacks.standing = None;
             let standing = stacks.builder.stand(ledger, stack, interrupt)?;
@@ -96,7 +102,7 @@ impl Footing {
     /// Whether what stands is what a cell wants.
     pub(crate) fn stands_for(&self, cell: &Cell) -> bool {
         match (&self.stacks, &cell.stack) {
-            (Some(stacks), Some(stack)) => stacks.standing.as_ref() == Some(stack) && self.target.is_some(),
+            (Some(stacks), Some(stack)) => stacks.stands(stack) && self.target.is_some(),
             _ => true,
         }
     }

@@ -37,12 +37,13 @@ const SLEW: f64 = 0.0005;
 /// How long a machine must have slept for it to be called so.
 const LEAST_SLEEP: Nanos = Nanos::from_millis(1);
 
-/// What happened between two snapshots, besides a workload that used `workload` of CPU time.
-pub fn judge(before: &Snapshot, after: &Snapshot, workload: Nanos) -> Vec<Disturbance> {
+/// What happened between two snapshots, besides a workload that used `workload` of CPU time. `resyncs`: the study has an array
+/// synchronised meanwhile.
+pub fn judge(before: &Snapshot, after: &Snapshot, workload: Nanos, resyncs: bool) -> Vec<Disturbance> {
     let checks = [
         steal(before, after),
         other_load(before, after, workload),
-        resync(before, after),
+        if resyncs { resync_ended(before, after) } else { resync(before, after) },
         throttled(before, after),
         clock_step(before, after),
         suspended(before, after),
@@ -141,6 +142,19 @@ fn resync(before: &Snapshot, after: &Snapshot) -> Option<Disturbance> {
     (!active.is_empty()).then(|| disturbance("resync", text()))
 }
 
+/// Where a trial is one of a resync, all of it has to be.
+fn resync_ended(before: &Snapshot, after: &Snapshot) -> Option<Disturbance> {
+    let when = match (before.resyncing.is_empty(), after.resyncing.is_empty()) {
+        (false, false) => return None,
+        (true, _) => "before the workload began",
+        (false, true) => "before the workload ended",
+    };
+    let text = format!(
+        "the array was synchronised {when}; larger devices or a lower `dev.raid.speed_limit_max` make that last longer"
+    );
+    Some(disturbance("resync-ended", text))
+}
+
 fn throttled(before: &Snapshot, after: &Snapshot) -> Option<Disturbance> {
     let times = after.throttles?.saturating_sub(before.throttles?);
     let text = || format!("CPUs were throttled for heat {times} times; the bound is none");
@@ -236,11 +250,28 @@ mod tests {
     fn check(change: impl FnOnce(&mut Snapshot), expected: Expect) {
         let mut after = later();
         change(&mut after);
-        let lines: Vec<String> = judge(&quiet(), &after, WORKLOAD)
+        let lines: Vec<String> = judge(&quiet(), &after, WORKLOAD, false)
             .into_iter()
             .map(|d| format!("{}: {}", d.kind, d.detail))
             .collect();
         expected.assert_eq(&lines.join("\n"));
+    }
+
+    #[test]
+    fn a_trial_of_a_resync_is_one_from_beginning_to_end() {
+        let told = |at_first: bool, at_last: bool| {
+            let (mut before, mut after) = (quiet(), later());
+            before.resyncing.extend(at_first.then(|| "md0: recover".to_owned()));
+            after.resyncing.extend(at_last.then(|| "md0: recover".to_owned()));
+            judge(&before, &after, WORKLOAD, true)
+                .into_iter()
+                .map(|d| d.detail)
+                .collect::<Vec<_>>()
+                .join("; ")
+        };
+        assert_eq!(told(true, true), "");
+        assert!(told(true, false).contains("before the workload ended"), "{}", told(true, false));
+        assert!(told(false, false).contains("before the workload began"), "{}", told(false, false));
     }
 
     #[test]

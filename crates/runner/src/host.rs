@@ -10,6 +10,7 @@ use crate::{Error, Target};
 use domain::bench::{Bench, BenchError, Sink};
 use domain::outcome::{Better, CPU_BUSY, Metric, Outcome};
 use domain::plan::Cell;
+use domain::stack::Stack;
 use domain::study::{Tool, Workload};
 use domain::time::Nanos;
 use domain::trace::Role;
@@ -53,12 +54,18 @@ pub struct HostBench<'a> {
 
 impl Bench for HostBench<'_> {
     fn run(&mut self, cell: &Cell, sink: &mut dyn Sink) -> Result<Measurement, BenchError> {
-        self.measure(&cell.workload, sink).map_err(BenchError::from)
+        let resyncs = cell.stack.as_ref().is_some_and(Stack::resyncs_beside);
+        self.measure(&cell.workload, resyncs, sink).map_err(BenchError::from)
     }
 }
 
 impl HostBench<'_> {
-    fn measure(&mut self, workload: &Workload, sink: &mut dyn Sink) -> Result<Measurement, Error> {
+    fn measure(
+        &mut self,
+        workload: &Workload,
+        resyncs: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<Measurement, Error> {
         if let Some(target) = self.target {
             target.verify()?;
         }
@@ -124,7 +131,7 @@ impl HostBench<'_> {
             .copied()
             .unwrap_or(Nanos::ZERO)
             .max(ended.user + ended.system);
-        measurement.disturbances = guards::judge(&before, &after, workload_cpu);
+        measurement.disturbances = guards::judge(&before, &after, workload_cpu, resyncs);
         guards::name_culprits(&mut measurement.disturbances, &measurement.threads);
         measurement.disturbances.extend(unsteady);
         Ok(measurement)

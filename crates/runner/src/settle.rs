@@ -97,11 +97,17 @@ impl Look {
     }
 }
 
-/// Waits until the machine is quiet, or `limit` is over. Takes at least one [`LOOK`].
+/// Waits until the machine is quiet, or `limit` is over. Takes at least one [`LOOK`]. `resyncs`: the study has an array synchronised,
+/// which is not waited for.
 ///
 /// # Errors
 /// [`Error::Interrupted`] once `interrupt` is set.
-pub fn settle(machine: &dyn Machine, limit: Nanos, interrupt: &AtomicBool) -> Result<Settled, Error> {
+pub fn settle(
+    machine: &dyn Machine,
+    limit: Nanos,
+    resyncs: bool,
+    interrupt: &AtomicBool,
+) -> Result<Settled, Error> {
     let begin = Instant::now();
     let mut settled = Settled::default();
     let mut earlier = Look::take(machine);
@@ -111,7 +117,8 @@ pub fn settle(machine: &dyn Machine, limit: Nanos, interrupt: &AtomicBool) -> Re
         }
         std::thread::sleep(LOOK);
         let now = Look::take(machine);
-        let causes = unrest(&earlier, &now);
+        let mut causes = unrest(&earlier, &now);
+        causes.retain(|(cause, _)| !(resyncs && *cause == Cause::Resync));
         settled.waited = Nanos::new(begin.elapsed().as_nanos() as u64);
         if causes.is_empty() {
             return Ok(settled);
@@ -268,9 +275,9 @@ mod tests {
 
     #[test]
     fn waiting_ends_at_its_limit_and_at_an_interruption() {
-        let settled = settle(&LocalMachine, Nanos::ZERO, &AtomicBool::new(false)).unwrap();
+        let settled = settle(&LocalMachine, Nanos::ZERO, false, &AtomicBool::new(false)).unwrap();
         assert!(settled.waited >= Nanos::from_millis(200), "{settled:?}");
-        let error = settle(&LocalMachine, Nanos::from_secs(60), &AtomicBool::new(true)).unwrap_err();
+        let error = settle(&LocalMachine, Nanos::from_secs(60), false, &AtomicBool::new(true)).unwrap_err();
         assert!(matches!(error, Error::Interrupted));
     }
 

@@ -7,6 +7,7 @@ use crate::{Error, Footing, HostBench, Target, environment, guards};
 use domain::bench::{Bench, BenchError, Sink, SinkError};
 use domain::plan::Cell;
 use domain::setting::SettingRecord;
+use domain::stack::Stack;
 use domain::study::{Measure, Tool};
 use domain::time::Timestamp;
 use domain::trial::{Disturbance, Measurement, Provenance, RunId, Trial, TrialKey, Validity};
@@ -297,7 +298,9 @@ impl Site<'_, '_> {
         let mut disturbances = Vec::new();
         let early = |error: Error| Failure::from_bench(error.into(), Environment::new());
         let caches = self.empty_caches(&mut disturbances).map_err(early)?;
-        let settled = settle::settle(self.machine, self.measure.settle, self.interrupt).map_err(early)?;
+        let resyncs = cell.stack.as_ref().is_some_and(Stack::resyncs_beside);
+        let settled =
+            settle::settle(self.machine, self.measure.settle, resyncs, self.interrupt).map_err(early)?;
         let environment = self.environment(caches, &settled);
         disturbances.extend(settled.remaining);
         let mut measurement =

@@ -6,6 +6,7 @@ use crate::assemble::{Assembled, Ground, Models, Order, assemble};
 use crate::bonnie::{BonnieLoad, Done};
 use crate::jobs::{Given, Jobs};
 use crate::machine::MachineSpec;
+use crate::md::resync::LEFT;
 use crate::oltp::{Oltp, Served};
 use crate::record::{self, Recorder};
 use crate::world::{Stopped, World};
@@ -19,7 +20,7 @@ use domain::plan::Cell;
 use domain::rng::Seed;
 use domain::setting::SettingRecord;
 use domain::time::Nanos;
-use domain::trial::Measurement;
+use domain::trial::{Disturbance, Measurement};
 use domain::units::Unit;
 use loads::{Load, Reports};
 use std::cell::RefCell;
@@ -65,6 +66,7 @@ pub fn simulate(order: &Order<'_>, sink: &mut dyn Sink) -> Result<Simulated, Ben
             ));
         }
     }
+    let disturbances = resync_ended(&world).into_iter().collect();
     let core = &mut world.core;
     let duration = Nanos::new(core.now);
     let mut metrics = match &account {
@@ -96,10 +98,23 @@ pub fn simulate(order: &Order<'_>, sink: &mut dyn Sink) -> Result<Simulated, Ben
         threads: record::threads(core),
         disks,
         recorder: Some(report),
-        disturbances: Vec::new(),
+        disturbances,
     };
     let events = world.events();
     Ok(Simulated { measurement, settings, environment: environment(order.machine), events })
+}
+
+/// Where a trial is one of an array that is synchronised, all of it has to be.
+fn resync_ended(world: &World) -> Option<Disturbance> {
+    let mut ended = false;
+    for part in world.parts() {
+        part.counters(&mut |name, left| ended |= name == LEFT && left == 0);
+    }
+    ended.then(|| Disturbance {
+        kind: "resync-ended".into(),
+        detail: "an array was synchronised before the workload ended; larger devices make that last longer"
+            .into(),
+    })
 }
 
 /// Where a load counts what it was given.

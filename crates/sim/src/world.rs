@@ -70,6 +70,11 @@ impl World {
         &*self.parts[part.0 as usize]
     }
 
+    /// All parts.
+    pub fn parts(&self) -> impl Iterator<Item = &dyn Part> {
+        self.parts.iter().map(|part| &**part)
+    }
+
     /// How many events there were.
     pub fn events(&self) -> u64 {
         self.events + self.core.bank.events()

@@ -199,7 +199,8 @@ fn md(values: &Values<'_>) -> Result<Md> {
         values.one_of("bitmap", &[("none", Bitmap::None), ("internal", Bitmap::Internal)], Bitmap::None)?;
     let spares = values.count("spares", 0..=MOST_DEVICES)?.unwrap_or(0);
     let missing = values.count("missing", 0..=2)?.unwrap_or(0);
-    let resync = values.one_of("resync", &[("wait", Resync::Wait), ("skip", Resync::Skip)], Resync::Wait)?;
+    let resyncs = [("wait", Resync::Wait), ("skip", Resync::Skip), ("beside", Resync::Beside)];
+    let resync = values.one_of("resync", &resyncs, Resync::Wait)?;
     // The kernel's own bounds: drivers/md/raid5.c, raid5_set_cache_size and raid5_store_group_thread_cnt.
     let stripe_cache_size = values.count("stripe_cache_size", 17..=32768)?;
     let group_thread_cnt = values.count("group_thread_cnt", 0..=8192)?;
@@ -476,6 +477,17 @@ fn check(draft: &Draft, stack: &Stack) -> Result<()> {
                     return of(
                         "missing",
                         format!("is {}, and this array runs without {bearable} at the most", md.missing),
+                    );
+                }
+                // What is missing can only be rebuilt on a spare, and one at a time.
+                if md.resync == Resync::Beside && md.missing > md.spares.min(1) {
+                    let (missing, spares) = (md.missing, md.spares);
+                    return of(
+                        "resync",
+                        format!(
+                            "is `beside`, which rebuilds one missing member on a spare; {missing} are missing, and there are \
+{spares} spares; write `missing = 1` and `spares = 1`"
+                        ),
                     );
                 }
             }

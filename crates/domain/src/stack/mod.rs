@@ -268,6 +268,8 @@ pub enum Resync {
     /// The members are said to be in agreement (`--assume-clean`). Mirrors and parity are then wrong where nothing was
     /// written, which costs no time and matters to nobody who reads only what was written.
     Skip,
+    /// It goes on beside the workload, begun anew for each trial: of a member that is missing, its rebuilding on a spare.
+    Beside,
 }
 
 /// dm-crypt (cryptsetup(8)).
@@ -451,6 +453,13 @@ impl Draft {
     }
 }
 
+impl Layer {
+    /// Whether it is an array that is to be synchronised while workloads run.
+    pub fn resyncs_beside(&self) -> bool {
+        matches!(&self.part, Part::Md(Md { resync: Resync::Beside, .. }))
+    }
+}
+
 impl Stack {
     /// The layer that workloads work on.
     pub fn top(&self) -> &Layer {
@@ -460,6 +469,11 @@ impl Stack {
     /// A layer by its name.
     pub fn layer(&self, name: &str) -> Option<&Layer> {
         self.layers.iter().find(|layer| layer.name == name)
+    }
+
+    /// Whether an array of it is to be synchronised while workloads run, and so is made anew for each trial.
+    pub fn resyncs_beside(&self) -> bool {
+        self.layers.iter().any(Layer::resyncs_beside)
     }
 
     /// Whether workloads work on a filesystem, and not on a block device.

@@ -237,6 +237,10 @@ fn kept(
             trial.settings = simulated.settings;
             trial.environment = simulated.environment;
             trial.environment.insert("simulated events".into(), simulated.events.to_string());
+            let disturbances = &simulated.measurement.disturbances;
+            if !disturbances.is_empty() {
+                trial.validity = Validity::Disturbed(disturbances.clone());
+            }
             trial.measurement = Some(simulated.measurement);
         }
         Err(BenchError::Unsupported(reason)) => return Err(NotMade::Unsupported(reason)),

@@ -3,7 +3,7 @@
 use super::{Device, Error};
 use crate::{Machine, inventory};
 use domain::inventory::{BlockKind, Crypt as CryptSeen, Md as MdSeen};
-use domain::stack::{Bitmap, Crypt, Filesystem, JournalMode, Lvm, Md, MdLevel};
+use domain::stack::{Bitmap, Crypt, Filesystem, JournalMode, Lvm, Md, MdLevel, Resync};
 use parse::kernel::{ext4, mounts};
 use std::time::Duration;
 
@@ -57,9 +57,16 @@ pub(super) fn array(
         number(seen.raid_disks).as_deref(),
     )?;
     if md.level.is_redundant() {
-        check.same("number of missing members", &md.missing.to_string(), number(seen.degraded).as_deref())?;
-        let spares = seen.members.iter().filter(|member| member.is_spare()).count();
-        check.same("number of spares", &md.spares.to_string(), Some(&spares.to_string()))?;
+        // While a member is rebuilt it is missing still, and a spare: the last one of a new RAID5, for mdadm makes it so.
+        if md.resync != Resync::Beside {
+            check.same(
+                "number of missing members",
+                &md.missing.to_string(),
+                number(seen.degraded).as_deref(),
+            )?;
+            let spares = seen.members.iter().filter(|member| member.is_spare()).count();
+            check.same("number of spares", &md.spares.to_string(), Some(&spares.to_string()))?;
+        }
         let has_bitmap = seen.bitmap.as_deref().is_some_and(|place| place != "none" && !place.is_empty());
         let words = |is| if is { "there" } else { "none" };
         check.same("bitmap", words(md.bitmap == Bitmap::Internal), Some(words(has_bitmap)))?;

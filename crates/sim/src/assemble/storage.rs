@@ -9,7 +9,8 @@ use crate::disk::spec::MediumSpec;
 use crate::machine::DiskEntry;
 use crate::md::geometry::chunk_of;
 use crate::md::{
-    ArraySpec, BitmapSpec, Geometry, MdCosts, Member, Mirror, Parity, ParitySpec, Striped, logical_volume,
+    ArraySpec, BitmapSpec, Content, Geometry, MdCosts, Member, Mirror, Parity, ParitySpec, Repair,
+    ResyncSpec, Striped, logical_volume,
 };
 use crate::memory::{Memory, MemorySpec};
 use crate::world::World;
@@ -18,7 +19,7 @@ use domain::bonnie::Bonnie;
 use domain::lab::Dilation;
 use domain::stack::{
     Bitmap, Crypt, Devices, Features, Filesystem, FilesystemKind, Journal, Layer, Lvm, Made, Md, MdLevel,
-    Part as Kind, SAFE_MODE_DELAY, Stack,
+    Part as Kind, Resync, SAFE_MODE_DELAY, Stack,
 };
 use domain::study::{Target, Tool};
 use domain::time::Nanos;
@@ -130,6 +131,22 @@ fn disks_of(order: &Order<'_>) -> Result<Vec<DiskEntry>, BenchError> {
 
 /// What a lab's guest adds to a request ([`DiskEntry::of_lab`]), in the time of the machine that it stands for. A dilation that is
 /// found on the host is not known here; it is one of hundreds.
+/// What an array does by itself beside the workload: a member that is missing is rebuilt, in a new RAID4 or 5 the last one
+/// (mdadm's `Create.c`: that is faster than parities for all), and other arrays' members are made to agree, which they do: where the array
+/// wrote, and where nothing was.
+fn beside(md: &Md, active: usize) -> Option<ResyncSpec> {
+    if md.resync != Resync::Beside {
+        return None;
+    }
+    let last = active as u32 - 1;
+    let repair = match md.level {
+        _ if md.missing > 0 => Repair::Rebuild(last + 1 - md.missing),
+        MdLevel::Raid4 | MdLevel::Raid5 => Repair::Rebuild(last),
+        _ => Repair::Resync(Content::Agrees),
+    };
+    Some(ResyncSpec::new(repair))
+}
+
 fn delay(dilation: &Dilation) -> Nanos {
     match dilation {
         Dilation::Fixed(factor) => Nanos::new((DiskEntry::of_lab().delay.get() as f64 / factor) as u64),
@@ -305,11 +322,20 @@ impl Builder<'_> {
         (machine.kernel >= MARKS_CLEAN).then_some(ticks * 1_000_000_000 / machine.hz)
     }
 
-    /// An array over all devices but its spares, which nothing asks of.
+    /// An array over all devices but its spares, which nothing asks of; of one that is rebuilt meanwhile, the first stands where a
+    /// member is missing.
     fn array(&mut self, layer: &str, md: &Md, below: &[Block]) -> Result<Block, BenchError> {
         let wrong = |why: String| unsupported(format!("`stack.{layer}`: {why}"));
         let active = below.len().saturating_sub(md.spares as usize);
-        let below = &below[..active];
+        let (below, spares) = below.split_at(active);
+        let mut below = below.to_vec();
+        let mut md = md.clone();
+        let resync = beside(&md, active);
+        if let (true, [spare, ..]) = (md.resync == Resync::Beside && md.missing > 0, spares) {
+            below[active - md.missing as usize] = *spare;
+            md.missing = 0;
+        }
+        let (md, below) = (&md, below.as_slice());
         let least = below.iter().map(|block| block.size).min().unwrap_or(0);
         let offset = data_offset(least, chunk_of(md));
         let sizes: Vec<Bytes> =
@@ -342,7 +368,7 @@ impl Builder<'_> {
             }
             MdLevel::Linear | MdLevel::Raid0 => self.world.add(Box::new(Striped::new(me, device, &spec))),
             MdLevel::Raid1 | MdLevel::Raid10 => {
-                let mirror = Mirror::new(core, me, device, &spec, bitmap, None);
+                let mirror = Mirror::new(core, me, device, &spec, bitmap, resync);
                 self.world.add(Box::new(mirror))
             }
             MdLevel::Raid4 | MdLevel::Raid5 | MdLevel::Raid6 => {
@@ -350,7 +376,8 @@ impl Builder<'_> {
                 if active - there > parities {
                     return Err(wrong(format!("it does not run without {} members", active - there)));
                 }
-                let parity = Parity::new(core, me, device, &spec, ParitySpec::of(md));
+                let parity_spec = ParitySpec { resync, ..ParitySpec::of(md) };
+                let parity = Parity::new(core, me, device, &spec, parity_spec);
                 self.world.add(Box::new(parity))
             }
         };

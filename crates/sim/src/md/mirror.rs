@@ -19,7 +19,7 @@ use super::array::{ArraySpec, Below, Kind, MdCosts, Tag};
 use super::bitmap::{BitmapSpec, MetaWrites, WriteIntent};
 use super::clean;
 use super::geometry::Place;
-use super::resync::{Content, Go, Progress, Repair, ResyncSpec};
+use super::resync::{Content, Go, LEFT, Progress, Repair, ResyncSpec};
 use crate::block::PLUGS_EACH_BIO;
 use crate::core::{Bio, BioId, Core, Part, PartId};
 use crate::cpu::{Cpus, ThreadId};
@@ -83,6 +83,8 @@ pub struct Mirror {
     waiting: VecDeque<Bio>,
     ready: VecDeque<Bio>,
     resync: Option<Progress>,
+    /// Whether there was one from the beginning.
+    resyncs: bool,
     resync_thread: ThreadId,
     steps: bool,
     units: Slab<Unit>,
@@ -133,6 +135,7 @@ impl Mirror {
             plugged: Vec::new(),
             waiting: VecDeque::new(),
             ready: VecDeque::new(),
+            resyncs: resync.is_some(),
             resync,
             resync_thread: thread(&mut core.cpus, "resync"),
             steps: false,
@@ -407,6 +410,12 @@ impl Mirror {
 }
 
 impl Part for Mirror {
+    fn counters(&self, out: &mut dyn FnMut(&str, u64)) {
+        if self.resyncs {
+            out(LEFT, self.resync.as_ref().map_or(0, Progress::left));
+        }
+    }
+
     fn submit(&mut self, core: &mut Core, id: BioId) {
         let bio = self.below.begin(core, id);
         self.others += bio.len;

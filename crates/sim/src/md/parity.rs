@@ -27,7 +27,7 @@ use super::Geometry;
 use super::array::{ArraySpec, Below, Kind, MdCosts, Tag};
 use super::bitmap::{BitmapSpec, MetaWrites, WriteIntent};
 use super::clean;
-use super::resync::{Go, Progress, Repair, ResyncSpec};
+use super::resync::{Go, LEFT, Progress, Repair, ResyncSpec};
 use super::stripes::{NONE, Stripes, Sync};
 use crate::block::PLUGS_EACH_BIO;
 use crate::core::{Bio, BioId, Core, Part, PartId};
@@ -453,6 +453,9 @@ impl Part for Parity {
         out("stripes_modified", self.counts.modified);
         out("stripes_batched", self.counts.batched);
         out("stripe_waits", self.counts.waits);
+        if self.spec.resync.is_some() {
+            out(LEFT, self.resync.as_ref().map_or(0, Progress::left));
+        }
     }
 }
 

@@ -23,6 +23,9 @@ pub struct ResyncSpec {
     pub speed_max: Bytes,
 }
 
+/// The gauge of an array that is synchronised: bytes that are not yet in order.
+pub const LEFT: &str = "resync_left";
+
 /// What is to be repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repair {
@@ -117,6 +120,11 @@ impl Progress {
     /// Up to where all is in order, where requests are done in their order.
     pub(super) const fn repaired(&self) -> u64 {
         self.position - self.active
+    }
+
+    /// How much is not yet in order.
+    pub(super) const fn left(&self) -> u64 {
+        self.end - self.repaired()
     }
 
     /// What it may do; `others`: the bytes that others have moved on the members until now.
