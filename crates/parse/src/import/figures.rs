@@ -223,8 +223,10 @@ impl Figures {
         let Some(rest) = text.strip_prefix("Timing ") else { return false };
         let Some((_, metrics)) = &mut self.hdparm else { return false };
         let name = match rest {
-            _ if rest.contains("cached reads") && !rest.contains("O_DIRECT") => "cached_read_throughput",
-            _ if rest.starts_with("O_DIRECT cached reads") => "cached_read_throughput",
+            // Until 5.x of hdparm.
+            _ if rest.contains("cached reads") || rest.contains("buffer-cache reads") => {
+                "cached_read_throughput"
+            }
             _ if rest.contains("disk reads") => "read_throughput",
             _ => return false,
         };
