@@ -47,6 +47,10 @@ pub fn describe(text: &mut String, stacks: &[PlannedStack<'_>]) {
             "\nBetween cells only what differs is built anew; at the end all of it is taken down, in reverse."
         );
     }
+    if stacks.iter().any(|planned| planned.stack.resyncs_beside()) {
+        let _ =
+            writeln!(text, "An array that is synchronised beside the workload is made anew for each trial.");
+    }
 }
 
 /// The same as JSON.
