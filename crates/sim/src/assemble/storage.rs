@@ -129,24 +129,29 @@ fn disks_of(order: &Order<'_>) -> Result<Vec<DiskEntry>, BenchError> {
     Ok(all)
 }
 
-/// What a lab's guest adds to a request ([`DiskEntry::of_lab`]), in the time of the machine that it stands for. A dilation that is
-/// found on the host is not known here; it is one of hundreds.
-/// What an array does by itself beside the workload: a member that is missing is rebuilt, in a new RAID4 or 5 the last one
-/// (mdadm's `Create.c`: that is faster than parities for all), and other arrays' members are made to agree, which they do: where the array
-/// wrote, and where nothing was.
-fn beside(md: &Md, active: usize) -> Option<ResyncSpec> {
+/// An array's members, how many of them are there, and what it does by itself beside the workload: a member that is missing is rebuilt on
+/// the first spare, in a new RAID4 or 5 the last one (mdadm's `Create.c`: that is faster than parities for all), and other arrays'
+/// members are made to agree, which they do: where the array wrote, and where nothing was.
+fn members(md: &Md, below: &[Block]) -> (Vec<Block>, usize, Option<ResyncSpec>) {
+    let (active, spares) = below.split_at(below.len().saturating_sub(md.spares as usize));
+    let (mut members, there) = (active.to_vec(), active.len().saturating_sub(md.missing as usize));
     if md.resync != Resync::Beside {
-        return None;
+        return (members, there, None);
     }
-    let last = active as u32 - 1;
-    let repair = match md.level {
-        _ if md.missing > 0 => Repair::Rebuild(last + 1 - md.missing),
-        MdLevel::Raid4 | MdLevel::Raid5 => Repair::Rebuild(last),
+    let repair = match (md.missing, spares.first(), md.level) {
+        (1.., Some(spare), _) => {
+            members[there] = *spare;
+            Repair::Rebuild(there as u32)
+        }
+        (_, _, MdLevel::Raid4 | MdLevel::Raid5) => Repair::Rebuild(there as u32 - 1),
         _ => Repair::Resync(Content::Agrees),
     };
-    Some(ResyncSpec::new(repair))
+    let all = members.len();
+    (members, all, Some(ResyncSpec::new(repair)))
 }
 
+/// What a lab's guest adds to a request ([`DiskEntry::of_lab`]), in the time of the machine that it stands for. A dilation that is
+/// found on the host is not known here; it is one of hundreds.
 fn delay(dilation: &Dilation) -> Nanos {
     match dilation {
         Dilation::Fixed(factor) => Nanos::new((DiskEntry::of_lab().delay.get() as f64 / factor) as u64),
@@ -322,26 +327,16 @@ impl Builder<'_> {
         (machine.kernel >= MARKS_CLEAN).then_some(ticks * 1_000_000_000 / machine.hz)
     }
 
-    /// An array over all devices but its spares, which nothing asks of; of one that is rebuilt meanwhile, the first stands where a
-    /// member is missing.
+    /// An array over all devices but its spares, which nothing asks of unless one takes a missing member's place.
     fn array(&mut self, layer: &str, md: &Md, below: &[Block]) -> Result<Block, BenchError> {
         let wrong = |why: String| unsupported(format!("`stack.{layer}`: {why}"));
-        let active = below.len().saturating_sub(md.spares as usize);
-        let (below, spares) = below.split_at(active);
-        let mut below = below.to_vec();
-        let mut md = md.clone();
-        let resync = beside(&md, active);
-        if let (true, [spare, ..]) = (md.resync == Resync::Beside && md.missing > 0, spares) {
-            below[active - md.missing as usize] = *spare;
-            md.missing = 0;
-        }
-        let (md, below) = (&md, below.as_slice());
+        let (below, there, resync) = members(md, below);
+        let active = below.len();
         let least = below.iter().map(|block| block.size).min().unwrap_or(0);
         let offset = data_offset(least, chunk_of(md));
         let sizes: Vec<Bytes> =
             below.iter().map(|block| Bytes::new(block.size.saturating_sub(offset))).collect();
         let geometry = Geometry::new(md, &sizes).map_err(|error| wrong(error.to_string()))?;
-        let there = active.saturating_sub(md.missing as usize);
         let name = format!("md{}", self.count("md"));
         let device = self.device(&name);
         let spec = ArraySpec {
