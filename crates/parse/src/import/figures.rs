@@ -223,7 +223,7 @@ impl Figures {
         let Some(rest) = text.strip_prefix("Timing ") else { return false };
         let Some((_, metrics)) = &mut self.hdparm else { return false };
         let name = match rest {
-            // Until 5.x of hdparm.
+            // The second is of old versions.
             _ if rest.contains("cached reads") || rest.contains("buffer-cache reads") => {
                 "cached_read_throughput"
             }

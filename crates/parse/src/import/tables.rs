@@ -378,7 +378,7 @@ impl Tables {
         const PLACES: [&str; 10] =
             ["Package", "Die", "Node", "Core", "CPU", "APIC", "X2APIC", "pk", "cor", "cr"];
         let is_place = |name: &str| PLACES.contains(&name);
-        // Until 2013 the sum of all stood first, with blanks for its places.
+        // In its oldest form the sum of all stands first, with blanks for its places.
         let places = header.iter().filter(|name| is_place(name)).count();
         let is_sum = fresh && header.iter().any(|name| name == "%c0") && words.len() + places == header.len();
         let full: Vec<&str> =
@@ -553,7 +553,7 @@ pub fn tools() -> impl Iterator<Item = &'static str> {
     TOOLS.into_iter()
 }
 
-/// A column's name since 3.12, and what its figure is multiplied by to be of the unit in it.
+/// The present name of a column of turbostat's oldest form, and what its figure is multiplied by to be of the unit in it.
 fn as_turbostat_calls_it(name: &str) -> (&str, f64) {
     match name {
         "%c0" => ("Busy%", 1.0),
