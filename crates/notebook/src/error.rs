@@ -133,6 +133,14 @@ pub enum Error {
     /// An export that could not be written.
     #[error("cannot write the export: {0}")]
     Export(String),
+    /// Root would write where somebody else decides what a name leads to.
+    #[error("cannot write into `{}` as root: {why}", path.display())]
+    Foreign {
+        /// The folder.
+        path: PathBuf,
+        /// Who may change it, and what to do.
+        why: String,
+    },
     /// The index failed, and could not be made again.
     #[error("cannot use the index `{}`: {source}; it can be deleted without loss", path.display())]
     Index {
@@ -149,6 +157,10 @@ impl Error {
         move |source| Error::Io { doing, path: path.to_owned(), source }
     }
 
+    pub(crate) fn foreign(path: &Path, why: impl ToString) -> Error {
+        Error::Foreign { path: path.to_owned(), why: why.to_string() }
+    }
+
     pub(crate) fn damaged(path: &Path, reason: impl ToString) -> Error {
         Error::Damaged { path: path.to_owned(), reason: reason.to_string() }
     }
@@ -159,6 +171,20 @@ impl Error {
             Error::Damaged { reason, .. } => reason.clone(),
             Error::Io { doing, source, .. } => format!("cannot {doing} it: {source}"),
             other => other.to_string(),
+        }
+    }
+}
+
+impl From<files::Error> for Error {
+    fn from(error: files::Error) -> Self {
+        match error {
+            files::Error::Io { action, path, source } => Self::Io { doing: action, path, source },
+            files::Error::Locked { path, limit } => Self::Locked { path, limit },
+            files::Error::Exists { path } => Self::Exists { path },
+            files::Error::Untrusted(why) => {
+                Self::Foreign { path: why.path().to_owned(), why: why.to_string() }
+            }
+            files::Error::Full { path, reason } => Self::Damaged { path, reason },
         }
     }
 }

@@ -3,10 +3,10 @@
 //! Pages of the book are made of such files, so that anybody can make them again from the repository alone. It is no
 //! substitute for the run: what was measured stays in its notebook.
 
-use crate::durable;
 use crate::error::Result;
 use crate::record;
 use domain::trial::{Run, Trial};
+use files::durable::{self, Permissions};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -37,7 +37,7 @@ impl Kept {
     /// # Errors
     /// Where the file cannot be written, or a metric is not a finite number.
     pub fn write(&self, path: &Path, keep: &Keep) -> Result<()> {
-        durable::replace(path, &record::kept_text(self, keep)?)
+        Ok(durable::replace(path, record::kept_text(self, keep)?.as_bytes(), Permissions::Plain)?)
     }
 
     /// Reads such a file.

@@ -20,13 +20,10 @@
 //!
 //! Not here: what trials mean. That is `analysis`.
 
-mod aside;
-mod durable;
 mod error;
 pub mod export;
 mod index;
 pub mod kept;
-mod lock;
 mod notebook;
 mod reading;
 mod record;

@@ -1,14 +1,15 @@
 //! A notebook, opened.
 
-use crate::aside::{self, Aside};
-use crate::durable::{self, Mode};
 use crate::error::{Error, Result};
 use crate::index::Index;
-use crate::lock::Lock;
 use crate::record;
 use crate::recording::RecordingFolder;
 use crate::run_folder::RunFolder;
 use domain::trial::{Run, RunId};
+use files::durable::{self, Permissions};
+use files::lock::Lock;
+use files::staging::{self, StagingDir};
+use files::{own, trust};
 use serde::Deserialize;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,13 +17,15 @@ use std::path::{Path, PathBuf};
 /// The file that makes a folder a notebook.
 const MARK: &str = "notebook.json";
 
-/// A bound on names of runs and recordings; file systems allow 255 bytes, and what is written aside adds some.
+/// A bound on names of runs and recordings; file systems allow 255 bytes, and a staging folder's add some.
 const LONGEST_NAME: usize = 200;
 
 /// A folder of runs, trials and recordings.
 #[derive(Clone, Debug)]
 pub struct Notebook {
     root: PathBuf,
+    /// Why nothing may be written into it.
+    foreign: Option<String>,
 }
 
 /// What the mark says. A later version may say more, and is then refused by its number.
@@ -33,7 +36,7 @@ struct Mark {
 
 impl Notebook {
     /// Opens the notebook in `folder`, and removes what killed programs left half written in it. A notebook that
-    /// cannot be written is opened all the same, for reading.
+    /// cannot be written is opened all the same, for reading; so is, by root, one that somebody else may change.
     ///
     /// # Errors
     /// Where there is none, or it is of a newer version.
@@ -45,9 +48,15 @@ impl Notebook {
         let text = record::read_text(&mark)?;
         let Mark { flyball_notebook } = serde_json::from_str(&text).map_err(|e| Error::damaged(&mark, e))?;
         record::check_schema(&mark, flyball_notebook, None)?;
-        let notebook = Self { root: folder.to_owned() };
-        // Leftovers are never read as results, so failing to remove them is no reason to read nothing.
-        let _ = aside::sweep(&notebook.staging());
+        let (root, foreign) = match trusted(folder) {
+            Ok(root) => (root, None),
+            Err(why) => (folder.to_owned(), Some(why.to_string())),
+        };
+        let notebook = Self { root, foreign };
+        if notebook.foreign.is_none() {
+            // Leftovers are never read as results, so failing to remove them is no reason to read nothing.
+            let _ = staging::sweep(&notebook.staging());
+        }
         Ok(notebook)
     }
 
@@ -56,8 +65,11 @@ impl Notebook {
     /// # Errors
     /// As [`Notebook::open`]; where the folder holds something else; where it cannot be written.
     pub fn create(folder: &Path) -> Result<Self> {
+        let folder = &trusted(folder).map_err(|why| Error::foreign(folder, why))?;
         if !folder.join(MARK).exists() {
             durable::make_folder(folder)?;
+            // In a folder like `/tmp` somebody may have been faster.
+            trusted(folder).map_err(|why| Error::foreign(folder, why))?;
             Self::mark(folder)?;
         }
         Self::open(folder)
@@ -72,7 +84,15 @@ impl Notebook {
         }
         refuse_foreign(folder)?;
         let text = format!("{{\"flyball_notebook\": {}}}\n", record::SCHEMA);
-        durable::replace(&folder.join(MARK), &text)
+        Ok(durable::replace(&folder.join(MARK), text.as_bytes(), Permissions::Plain)?)
+    }
+
+    /// An error where nothing may be written into it: root writes into no notebook that somebody else may change.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        match &self.foreign {
+            None => Ok(()),
+            Some(why) => Err(Error::foreign(&self.root, why)),
+        }
     }
 
     /// Where it is.
@@ -100,18 +120,19 @@ impl Notebook {
     /// Where there is a run of this id, or the notebook cannot be written.
     pub fn create_run(&self, run: &Run, inventory_json: &str) -> Result<RunFolder> {
         check_name(&run.id.0)?;
-        let aside = Aside::begin(&self.staging(), "run")?;
-        let folder = aside.folder();
-        durable::write_new(&folder.join("run.json"), &record::run_text(run), Mode::Plain)?;
-        durable::write_new(&folder.join("study.toml"), &run.study_text, Mode::Plain)?;
-        durable::write_new(&folder.join("machine.json"), inventory_json, Mode::Plain)?;
+        self.check_writable()?;
+        let staged = StagingDir::begin(&self.staging(), "run")?;
+        let folder = staged.folder();
+        durable::write_new(&folder.join("run.json"), &record::run_text(run), Permissions::Plain)?;
+        durable::write_new(&folder.join("study.toml"), &run.study_text, Permissions::Plain)?;
+        durable::write_new(&folder.join("machine.json"), inventory_json, Permissions::Plain)?;
         durable::make_folder(&folder.join("trials"))?;
         // The lock is taken before the run can be seen; so nobody else can measure it first.
         let lock_path = folder.join(RunFolder::LOCK);
         let mut lock = Lock::try_take(&lock_path)?.expect("nobody else knows this folder yet");
-        lock.sign(&lock_path)?;
-        durable::make_folder(&self.runs_folder())?;
-        aside.publish(&self.run_folder(&run.id))?;
+        lock.sign(&lock_path, &std::process::id().to_string())?;
+        own::make_folder(&self.runs_folder())?;
+        staged.publish(&self.run_folder(&run.id))?;
         Ok(RunFolder::new(self.clone(), run.clone(), lock))
     }
 
@@ -120,6 +141,7 @@ impl Notebook {
     /// # Errors
     /// Where there is no such run, or another process measures it.
     pub fn open_run(&self, id: &RunId) -> Result<RunFolder> {
+        self.check_writable()?;
         let run = self.run(id)?;
         let lock = RunFolder::lock(&self.run_folder(id), id)?;
         Ok(RunFolder::new(self.clone(), run, lock))
@@ -131,7 +153,8 @@ impl Notebook {
     /// Where there is one of this name, or the notebook cannot be written.
     pub fn begin_recording(&self, name: &str) -> Result<RecordingFolder> {
         check_name(name)?;
-        durable::make_folder(&self.recordings_folder())?;
+        self.check_writable()?;
+        own::make_folder(&self.recordings_folder())?;
         RecordingFolder::begin(&self.staging(), self.recordings_folder().join(name))
     }
 
@@ -153,10 +176,16 @@ impl Notebook {
     }
 }
 
+/// The folder with its links resolved. Root is asked for one that nobody else may change: it would write wherever
+/// somebody lets a name in it lead. Other users may share a notebook with whom they like.
+fn trusted(folder: &Path) -> std::result::Result<PathBuf, trust::Untrusted> {
+    if rustix::process::geteuid().is_root() { trust::check(folder) } else { Ok(folder.to_owned()) }
+}
+
 /// A folder with other people's things in it does not become a notebook by a mistyped path.
 fn refuse_foreign(folder: &Path) -> Result<()> {
-    // `lost+found` is on every fresh ext4; the other is what a kill between two steps of this leaves.
-    const HARMLESS: [&str; 2] = ["lost+found", "notebook.part"];
+    // `lost+found` is on every fresh ext4; the others are what a kill between two steps of this leaves, and did once.
+    const HARMLESS: [&str; 3] = ["lost+found", "notebook.json.part", "notebook.part"];
     for entry in fs::read_dir(folder).map_err(Error::io("list", folder))? {
         let name = entry.map_err(Error::io("list", folder))?.file_name();
         if !HARMLESS.iter().any(|harmless| name == *harmless) {

@@ -1,7 +1,5 @@
 //! A recording: what `flyball record` keeps of a machine, or of one command, without a study.
 
-use crate::aside::{self, Aside};
-use crate::durable::{self, Mode};
 use crate::error::{Error, Result};
 use crate::notebook::Notebook;
 use crate::reading::{self, Problem};
@@ -10,6 +8,8 @@ use crate::trace::{TraceReader, TraceSink};
 use domain::time::{Nanos, Timestamp};
 use domain::trace::Role;
 use domain::trial::{DiskTotals, RecorderReport, ThreadTime};
+use files::durable::{self, Permissions};
+use files::staging::{self, StagingDir};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -51,13 +51,13 @@ impl Recording {
     }
 }
 
-/// A recording that is being made, aside. Dropped without [`RecordingFolder::commit`], it leaves nothing.
+/// A recording that is being made, in a staging folder. Dropped without [`RecordingFolder::commit`], it leaves nothing.
 #[derive(Debug)]
 pub struct RecordingFolder {
-    aside: Aside,
+    staged: StagingDir,
     sink: TraceSink,
     target: PathBuf,
-    /// Dropped after `aside`, which is in it.
+    /// Dropped after `staged`, which is in it.
     own_staging: Option<OwnStaging>,
 }
 
@@ -68,7 +68,7 @@ struct OwnStaging(PathBuf);
 impl Drop for OwnStaging {
     fn drop(&mut self) {
         // Another recording beside this one may still be using it; then the last of them removes it.
-        let _ = aside::remove_if_empty(&self.0);
+        let _ = staging::remove_if_empty(&self.0);
     }
 }
 
@@ -95,15 +95,15 @@ impl RecordingFolder {
         if target.join("recording.json").exists() {
             return Err(Error::Exists { path: target });
         }
-        let aside = Aside::begin(staging, "recording")?;
-        durable::make_folder(&aside.folder().join("raw"))?;
-        let sink = TraceSink::new(aside.folder().join("trace.parquet"));
-        Ok(Self { aside, sink, target, own_staging: None })
+        let staged = StagingDir::begin(staging, "recording")?;
+        durable::make_folder(&staged.folder().join("raw"))?;
+        let sink = TraceSink::new(staged.folder().join("trace.parquet"));
+        Ok(Self { staged, sink, target, own_staging: None })
     }
 
     /// The folder for whatever else is to be kept: the command's output.
     pub fn raw_dir(&self) -> PathBuf {
-        self.aside.folder().join("raw")
+        self.staged.folder().join("raw")
     }
 
     /// Where the trace goes.
@@ -116,11 +116,11 @@ impl RecordingFolder {
     /// # Errors
     /// Where one of this name is there already, the trace is not whole, or the disk is full.
     pub fn commit(self, recording: &Recording) -> Result<PathBuf> {
-        let Self { aside, sink, target, own_staging: _own_staging } = self;
+        let Self { staged, sink, target, own_staging: _own_staging } = self;
         sink.close()?;
         let text = record::recording_text(recording);
-        durable::write_new(&aside.folder().join("recording.json"), &text, Mode::Plain)?;
-        aside.publish(&target)?;
+        durable::write_new(&staged.folder().join("recording.json"), &text, Permissions::Plain)?;
+        staged.publish(&target)?;
         Ok(target)
     }
 }

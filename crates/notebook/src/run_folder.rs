@@ -1,9 +1,6 @@
 //! A run while it is measured, and one trial of it while it is written.
 
-use crate::aside::Aside;
-use crate::durable::{self, Mode};
 use crate::error::{Error, Result};
-use crate::lock::{self, Lock};
 use crate::notebook::{Notebook, check_name};
 use crate::reading::Problem;
 use crate::record;
@@ -11,8 +8,12 @@ use crate::trace::TraceSink;
 use domain::plan::CellId;
 use domain::time::Timestamp;
 use domain::trial::{Run, RunId, Trial, TrialKey};
+use files::durable::{self, Permissions};
+use files::lock::{self, Lock};
+use files::own::{self, Access};
+use files::staging::StagingDir;
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ impl RunFolder {
         let path = folder.join(Self::LOCK);
         match Lock::try_take(&path)? {
             Some(mut lock) => {
-                lock.sign(&path)?;
+                lock.sign(&path, &std::process::id().to_string())?;
                 Ok(lock)
             }
             None => Err(Error::RunBusy { run: id.0.clone(), pid: holder_once_signed(&path) }),
@@ -75,7 +76,7 @@ impl RunFolder {
         check_name(name)?;
         let folder = self.path().join("logs");
         durable::make_folder(&folder)?;
-        durable::write_new(&folder.join(name), text, Mode::Plain)
+        Ok(durable::write_new(&folder.join(name), text, Permissions::Plain)?)
     }
 
     /// Notes cells that this machine cannot run, and why, beside those that were noted before.
@@ -85,7 +86,8 @@ impl RunFolder {
     pub fn note_skipped(&self, cells: &BTreeMap<CellId, String>) -> Result<()> {
         let mut all = self.notebook.skipped(&self.run.id)?;
         all.extend(cells.iter().map(|(cell, why)| (cell.clone(), why.clone())));
-        durable::replace(&self.path().join(SKIPPED), &record::skipped_text(&all))
+        let text = record::skipped_text(&all);
+        Ok(durable::replace(&self.path().join(SKIPPED), text.as_bytes(), Permissions::Plain)?)
     }
 
     /// Forgets which cells could not be run: they are tried again.
@@ -114,10 +116,10 @@ impl RunFolder {
         if target.join(TRIAL).exists() {
             return Err(Error::Exists { path: target });
         }
-        let aside = Aside::begin(&self.notebook.staging(), "trial")?;
-        durable::make_folder(&aside.folder().join("raw"))?;
-        let sink = TraceSink::new(aside.folder().join(TRACE));
-        Ok(Staging { run: self.run.id.clone(), key: key.clone(), aside, sink, target })
+        let staged = StagingDir::begin(&self.notebook.staging(), "trial")?;
+        durable::make_folder(&staged.folder().join("raw"))?;
+        let sink = TraceSink::new(staged.folder().join(TRACE));
+        Ok(Staging { run: self.run.id.clone(), key: key.clone(), staged, sink, target })
     }
 
     /// Marks the run as finished: nothing is missing of it.
@@ -126,18 +128,22 @@ impl RunFolder {
     /// Where its file cannot be written.
     pub fn finish(&mut self, finished: Timestamp) -> Result<()> {
         let run = Run { finished: Some(finished), ..self.run.clone() };
-        durable::replace(&self.path().join("run.json"), &record::run_text(&run))?;
+        durable::replace(
+            &self.path().join("run.json"),
+            record::run_text(&run).as_bytes(),
+            Permissions::Plain,
+        )?;
         self.run = run;
         Ok(())
     }
 }
 
-/// A trial that is being measured, aside. Dropped without [`Staging::commit`], it leaves nothing.
+/// A trial that is being measured, in a staging folder. Dropped without [`Staging::commit`], it leaves nothing.
 #[derive(Debug)]
 pub struct Staging {
     run: RunId,
     key: TrialKey,
-    aside: Aside,
+    staged: StagingDir,
     sink: TraceSink,
     target: PathBuf,
 }
@@ -145,7 +151,7 @@ pub struct Staging {
 impl Staging {
     /// The folder for what the tools write: reports, logs. All of it is kept.
     pub fn raw_dir(&self) -> PathBuf {
-        self.aside.folder().join("raw")
+        self.staged.folder().join("raw")
     }
 
     /// Where the trial's trace goes; to be given to [`domain::Bench::run`]. Without a first call of its
@@ -171,11 +177,11 @@ impl Staging {
             let reason = "it is no file of a trial".to_owned();
             return Err(Error::BadName { name: name.to_owned(), reason });
         }
-        let path = self.aside.folder().join(name);
+        let path = self.staged.folder().join(name);
         if let Some(folder) = path.parent() {
             durable::make_folder(folder)?;
         }
-        OpenOptions::new().create(true).append(true).open(&path).map_err(Error::io("write", &path))
+        own::open_or_make(&path, Access::Append, 0o644).map_err(Error::io("write", &path))
     }
 
     /// The trial that was taken in, and its script, once all of it is there. What is then committed takes their place.
@@ -183,7 +189,7 @@ impl Staging {
     /// # Errors
     /// Where it is not there, or cannot be read.
     pub fn taken_in(&self) -> Result<(Trial, String)> {
-        let (trial, script) = (self.aside.folder().join(TRIAL), self.aside.folder().join(SCRIPT));
+        let (trial, script) = (self.staged.folder().join(TRIAL), self.staged.folder().join(SCRIPT));
         let taken = (record::read_trial(&trial)?, record::read_text(&script)?);
         for path in [trial, script] {
             fs::remove_file(&path).map_err(Error::io("remove", &path))?;
@@ -205,12 +211,12 @@ impl Staging {
             (&self.run, &self.key),
             "another trial was begun than is stored"
         );
-        let Self { aside, sink, target, .. } = self;
+        let Self { staged, sink, target, .. } = self;
         sink.close()?;
         let text = record::trial_text(trial)?;
-        durable::write_new(&aside.folder().join(TRIAL), &text, Mode::Plain)?;
-        durable::write_new(&aside.folder().join(SCRIPT), reproduce, Mode::Executable)?;
-        aside.publish(&target)?;
+        durable::write_new(&staged.folder().join(TRIAL), &text, Permissions::Plain)?;
+        durable::write_new(&staged.folder().join(SCRIPT), reproduce, Permissions::Executable)?;
+        staged.publish(&target)?;
         Ok(target)
     }
 }
@@ -221,7 +227,7 @@ fn holder_once_signed(path: &Path) -> Option<u32> {
     const PAUSE: Duration = Duration::from_millis(5);
     for _ in 0..LOOKS {
         let alive = |pid: &u32| Path::new("/proc").join(pid.to_string()).exists();
-        if let Some(pid) = lock::holder(path).filter(alive) {
+        if let Some(pid) = lock::signature(path).and_then(|pid| pid.parse().ok()).filter(alive) {
             return Some(pid);
         }
         std::thread::sleep(PAUSE);

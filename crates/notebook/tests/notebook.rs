@@ -144,7 +144,7 @@ fn torn_and_foreign_folders_are_skipped_and_reported() {
     expect![[r#"
         ROOT/notebook/runs/quick-1/trials/b00.read_4k.a0: EOF while parsing an object at line 1 column 19
         ROOT/notebook/runs/quick-1/trials/b08.read_4k.a0: it is the trial `b01.read_4k.a0` of the run `quick-1`, copied here
-        ROOT/notebook/runs/quick-1/trials/b09.empty.a0: cannot open it: No such file or directory (os error 2)
+        ROOT/notebook/runs/quick-1/trials/b09.empty.a0: cannot read it: No such file or directory (os error 2)
         ROOT/notebook/runs/quick-1/trials/my notes: its name is not that of a trial
         ROOT/notebook/runs/quick-1/trials/notes.txt: it is not a folder, and not of this program
     "#]]

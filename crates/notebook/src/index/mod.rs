@@ -9,9 +9,10 @@ mod fill;
 pub(crate) use fill::{unit_name, validity_of};
 
 use crate::error::{Error, Result};
-use crate::lock::Lock;
 use crate::notebook::Notebook;
 use crate::reading::Problem;
+use files::lock::Lock;
+use files::own::{self, Access};
 use rusqlite::{Connection, OpenFlags};
 use std::collections::BTreeMap;
 use std::fs;
@@ -53,6 +54,7 @@ impl Index {
     pub(crate) fn open(notebook: &Notebook) -> Result<Self> {
         let path = notebook.index_path();
         let on_disk = || -> Result<Self> {
+            notebook.check_writable()?;
             // Held until the index is up to date, so that nobody deletes it under somebody who writes it.
             let _lock = Lock::take_within(&notebook.folder().join(".index.lock"), PATIENCE)?;
             match Self::up_to_date(notebook, &path) {
@@ -65,7 +67,9 @@ impl Index {
         };
         match on_disk() {
             // The notebook is read-only, or somebody else's, or its disk is full: it can be read all the same.
-            Err(Error::Index { .. } | Error::Io { .. } | Error::Locked { .. }) => Self::in_memory(notebook),
+            Err(Error::Index { .. } | Error::Io { .. } | Error::Locked { .. } | Error::Foreign { .. }) => {
+                Self::in_memory(notebook)
+            }
             other => other,
         }
     }
@@ -103,6 +107,7 @@ impl Index {
     }
 
     fn up_to_date(notebook: &Notebook, path: &Path) -> Result<Self> {
+        remove_what_is_no_file(path)?;
         let connection = open_file(path).map_err(failed(path))?;
         Self::fill(notebook, path.to_owned(), connection)
     }
@@ -140,6 +145,14 @@ fn create(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(&format!(
         "BEGIN; {SCHEMA} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
     ))
+}
+
+/// A link, a pipe or somebody else's file in the index's place goes, and not what a link points to.
+fn remove_what_is_no_file(path: &Path) -> Result<()> {
+    match own::open(path, Access::Read) {
+        Err(e) if e.kind() == io::ErrorKind::InvalidInput => remove_files(path),
+        _ => Ok(()),
+    }
 }
 
 /// Removes the index and its journals: a journal of the old file would be played back into the new one.

@@ -12,8 +12,6 @@ use domain::plan::CellId;
 use domain::trial::{Run, Trial};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 /// The schema that is written.
@@ -115,13 +113,7 @@ pub(crate) fn write_trial(trial: &Trial, out: &mut dyn std::io::Write) -> serde_
 
 /// A file's whole text.
 pub(crate) fn read_text(path: &Path) -> Result<String> {
-    let file = File::open(path).map_err(Error::io("open", path))?;
-    let mut text = String::new();
-    file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(Error::io("read", path))?;
-    if text.len() as u64 > MOST_BYTES {
-        return Err(Error::damaged(path, format!("it is larger than {} MiB", MOST_BYTES >> 20)));
-    }
-    Ok(text)
+    files::regular::text(path, MOST_BYTES).map_err(Error::io("read", path))
 }
 
 fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T> {

@@ -36,7 +36,7 @@ impl TraceReader {
     /// # Errors
     /// Where it is torn, no trace, or of a newer version.
     pub fn open_if_there(path: &Path) -> Result<Option<Self>> {
-        let file = match File::open(path) {
+        let file = match files::regular::open(path) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(Error::io("open", path)(e)),

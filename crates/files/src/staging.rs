@@ -19,48 +19,58 @@ const PART_LOCK: &str = ".part.lock";
 const STAGING_LOCK: &str = ".lock";
 
 /// A bound on names tried for one folder: more of them than one process has open at once.
-const MOST_NAMES: u32 = 10_000;
+const MAX_NAMES: u32 = 10_000;
 
-/// A folder aside. Dropped without being published, it is removed.
+/// A folder staged. Dropped without being published, it is removed.
 #[derive(Debug)]
-pub(crate) struct Aside {
+pub struct StagingDir {
     folder: PathBuf,
     lock_path: PathBuf,
     _lock: Lock,
 }
 
-impl Aside {
-    /// Makes an empty folder in `staging`. `what` begins its name: `trial`, `run`.
-    pub(crate) fn begin(staging: &Path, what: &str) -> Result<Self> {
+impl StagingDir {
+    /// Makes an empty folder in `staging`, which is made where it is missing. `what` begins its name: `trial`, `run`.
+    ///
+    /// # Errors
+    /// Where `staging` cannot be written, or is a link; [`Error::Locked`]; [`Error::Full`].
+    pub fn begin(staging: &Path, what: &str) -> Result<Self> {
         durable::make_folder(staging)?;
+        if !is_folder(staging) {
+            let link = io::Error::new(io::ErrorKind::NotADirectory, "it is a link; remove it");
+            return Err(Error::io("write to", staging)(link));
+        }
         let _short = Lock::take_within(&staging.join(STAGING_LOCK), MOMENT)?;
         let pid = std::process::id();
-        for n in 0..MOST_NAMES {
+        for n in 0..MAX_NAMES {
             let folder = staging.join(format!("{what}-{pid}-{n}{PART}"));
             let lock_path = staging.join(format!("{what}-{pid}-{n}{PART_LOCK}"));
             // A lock file that is there may belong to the same process id of another machine or container.
-            if lock_path.exists() || folder.exists() {
+            if is_there(&lock_path) || is_there(&folder) {
                 continue;
             }
             let lock =
                 Lock::try_take(&lock_path)?.expect("nobody else makes locks while the staging lock is held");
-            let aside = Self { folder, lock_path, _lock: lock };
-            fs::create_dir(&aside.folder).map_err(Error::io("make the folder", &aside.folder))?;
-            return Ok(aside);
+            let staged = Self { folder, lock_path, _lock: lock };
+            fs::create_dir(&staged.folder).map_err(Error::io("make the folder", &staged.folder))?;
+            return Ok(staged);
         }
-        Err(Error::damaged(
-            staging,
-            format!("it holds more than {MOST_NAMES} folders of process {pid}; empty it"),
-        ))
+        Err(Error::Full {
+            path: staging.to_owned(),
+            reason: format!("it holds more than {MAX_NAMES} folders of process {pid}; empty it"),
+        })
     }
 
     /// Where to write.
-    pub(crate) fn folder(&self) -> &Path {
+    pub fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// Makes everything durable and puts it into its place.
-    pub(crate) fn publish(self, target: &Path) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`Error::Exists`] where something is there; where it cannot be written.
+    pub fn publish(self, target: &Path) -> Result<()> {
         durable::flush_tree(&self.folder)?;
         match fs::rename(&self.folder, target) {
             Ok(()) => durable::flush_folder(durable::parent(target)),
@@ -70,7 +80,7 @@ impl Aside {
     }
 }
 
-impl Drop for Aside {
+impl Drop for StagingDir {
     fn drop(&mut self) {
         // What cannot be removed now is swept later: nobody reads it as a result in the meantime.
         let _ = fs::remove_dir_all(&self.folder);
@@ -82,8 +92,8 @@ impl Drop for Aside {
 ///
 /// # Errors
 /// Where the staging folder is there and cannot be swept, as on a read-only disk.
-pub(crate) fn sweep(staging: &Path) -> Result<()> {
-    if !staging.is_dir() {
+pub fn sweep(staging: &Path) -> Result<()> {
+    if !is_folder(staging) {
         return Ok(());
     }
     let _short = Lock::take_within(&staging.join(STAGING_LOCK), MOMENT)?;
@@ -99,13 +109,26 @@ pub(crate) fn sweep(staging: &Path) -> Result<()> {
 }
 
 /// Removes a staging folder in which nothing is being written.
-pub(crate) fn remove_if_empty(staging: &Path) -> Result<()> {
+///
+/// # Errors
+/// Where it cannot be listed or removed.
+pub fn remove_if_empty(staging: &Path) -> Result<()> {
     let mut names = fs::read_dir(staging).map_err(Error::io("list", staging))?;
     let in_use = names.any(|entry| entry.is_ok_and(|e| e.file_name() != STAGING_LOCK));
     if in_use {
         return Ok(());
     }
     fs::remove_dir_all(staging).map_err(Error::io("remove", staging))
+}
+
+/// Whether there is anything of this name, be it a link that leads nowhere.
+fn is_there(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
+/// A link to a folder is none: what lies behind it is not ours to sweep.
+fn is_folder(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
 }
 
 fn stem_of(name: &str) -> Option<&str> {
@@ -143,9 +166,9 @@ mod tests {
     fn what_is_published_is_there_and_nothing_is_left_aside() {
         let root = tempfile::tempdir().unwrap();
         let staging = root.path().join("staging");
-        let aside = Aside::begin(&staging, "trial").unwrap();
-        fs::write(aside.folder().join("a"), "1").unwrap();
-        aside.publish(&root.path().join("place")).unwrap();
+        let staged = StagingDir::begin(&staging, "trial").unwrap();
+        fs::write(staged.folder().join("a"), "1").unwrap();
+        staged.publish(&root.path().join("place")).unwrap();
         assert_eq!(fs::read_to_string(root.path().join("place/a")).unwrap(), "1");
         assert_eq!(names(&staging), Vec::<String>::new());
     }
@@ -155,9 +178,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let staging = root.path().join("staging");
         for (text, kind) in [("first", true), ("second", false)] {
-            let aside = Aside::begin(&staging, "trial").unwrap();
-            fs::write(aside.folder().join("a"), text).unwrap();
-            assert_eq!(aside.publish(&root.path().join("place")).is_ok(), kind);
+            let staged = StagingDir::begin(&staging, "trial").unwrap();
+            fs::write(staged.folder().join("a"), text).unwrap();
+            assert_eq!(staged.publish(&root.path().join("place")).is_ok(), kind);
         }
         assert_eq!(fs::read_to_string(root.path().join("place/a")).unwrap(), "first");
         assert_eq!(names(&staging), Vec::<String>::new());
@@ -167,7 +190,7 @@ mod tests {
     fn the_living_are_not_swept_and_the_dead_are() {
         let root = tempfile::tempdir().unwrap();
         let staging = root.path().join("staging");
-        let living = Aside::begin(&staging, "trial").unwrap();
+        let living = StagingDir::begin(&staging, "trial").unwrap();
         for dead in ["trial-1-0.part", "trial-2-0.part", "notes"] {
             fs::create_dir(staging.join(dead)).unwrap();
         }
@@ -182,9 +205,9 @@ mod tests {
     #[test]
     fn dropping_removes_what_was_written() {
         let root = tempfile::tempdir().unwrap();
-        let aside = Aside::begin(root.path(), "trial").unwrap();
-        fs::create_dir(aside.folder().join("raw")).unwrap();
-        drop(aside);
+        let staged = StagingDir::begin(root.path(), "trial").unwrap();
+        fs::create_dir(staged.folder().join("raw")).unwrap();
+        drop(staged);
         assert_eq!(names(root.path()), Vec::<String>::new());
     }
 }

@@ -1,0 +1,141 @@
+//! Files that a user asks for: pages, exports, reports.
+//!
+//! Such a file takes the place of the old one when it is whole, and no link in its place is followed. Root writes none where
+//! somebody else decides what the name of its folder leads to. A device or a pipe of that name (`/dev/null`) is written to.
+
+use crate::durable::{Permissions, Replacement};
+use crate::error::{Error, Result};
+use crate::trust;
+use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, openat};
+use rustix::process::geteuid;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Where such a file goes.
+#[derive(Debug)]
+pub enum Output {
+    /// Into the place of a file, once it is whole.
+    File(Replacement),
+    /// To a device or a pipe, at once.
+    Stream(File),
+}
+
+impl Output {
+    /// Begins to write.
+    ///
+    /// # Errors
+    /// [`Error::Untrusted`] for root; where it cannot be written; where it is a pipe that nobody reads.
+    pub fn open(path: &Path) -> Result<Self> {
+        let kind = fs::metadata(path).map(|metadata| FileType::from_raw_mode(metadata.mode()));
+        match kind {
+            Ok(FileType::CharacterDevice | FileType::Fifo) => {
+                stream(path).map(Self::Stream).map_err(Error::io("write to", path))
+            }
+            Ok(FileType::RegularFile) | Err(_) => {
+                check(path)?;
+                Replacement::begin(path, Permissions::Plain).map(Self::File)
+            }
+            Ok(_) => {
+                let text = "it is no file, and nothing that can be written to like one; name another";
+                Err(Error::io("write to", path)(io::Error::new(io::ErrorKind::InvalidInput, text)))
+            }
+        }
+    }
+
+    /// Puts a file into its place.
+    ///
+    /// # Errors
+    /// Where it cannot be flushed or renamed.
+    pub fn finish(self) -> Result<()> {
+        match self {
+            Self::File(file) => file.finish(),
+            Self::Stream(_) => Ok(()),
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.write(bytes),
+            Self::Stream(file) => file.write(bytes),
+        }
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.flush(),
+            Self::Stream(file) => file.flush(),
+        }
+    }
+}
+
+/// Writes such a file.
+///
+/// # Errors
+/// Those of [`Output::open`]; where it cannot be written.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut output = Output::open(path)?;
+    output.write_all(bytes).map_err(Error::io("write", path))?;
+    output.finish()
+}
+
+/// Makes a folder for such files where it is missing.
+///
+/// # Errors
+/// [`Error::Untrusted`] for root; where it cannot be made.
+pub fn make_folder(path: &Path) -> Result<()> {
+    check(&path.join("file"))?;
+    DirBuilder::new().recursive(true).create(path).map_err(Error::io("make the folder", path))?;
+    check(&path.join("file"))
+}
+
+fn check(file: &Path) -> Result<()> {
+    if geteuid().is_root() {
+        trust::check_folder_of(file)?;
+    }
+    Ok(())
+}
+
+/// Opening a pipe that nobody reads fails, where it would wait for ever.
+fn stream(path: &Path) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = openat(CWD, path, flags, Mode::empty())?;
+    fcntl_setfl(&file, OFlags::empty())?;
+    Ok(file.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_file_is_replaced_whole_and_a_link_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (victim, page) = (folder.path().join("victim"), folder.path().join("page.html"));
+        fs::write(&victim, "precious").unwrap();
+        symlink(&victim, &page).unwrap();
+        write(&page, b"new").unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        assert_eq!(fs::read_to_string(&page).unwrap(), "new");
+        // Given up half-way, it leaves the old one.
+        let mut half = Output::open(&page).unwrap();
+        half.write_all(b"ha").unwrap();
+        drop(half);
+        assert_eq!(fs::read_to_string(&page).unwrap(), "new");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_device_is_written_to_and_a_pipe_without_a_reader_is_an_error_at_once() {
+        write(Path::new("/dev/null"), b"text").unwrap();
+        assert!(Path::new("/dev/null").metadata().unwrap().mode() & 0o170_000 == 0o020_000);
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert!(write(&pipe, b"text").is_err());
+        assert!(write(folder.path(), b"text").is_err());
+    }
+}
