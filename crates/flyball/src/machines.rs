@@ -10,7 +10,6 @@ use sim::assemble::Models;
 use sim::disk::{DiskSpec, LinkSpec};
 use sim::load::{Trace, read_trace};
 use sim::machine::{Driver, MachineSpec, PState};
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -54,6 +53,9 @@ pub fn named_here(name_or_path: &str) -> String {
     }
 }
 
+/// A bound on a machine file; the largest that is shipped has 20 KiB.
+const MAX_FILE: u64 = 4 << 20;
+
 /// A machine by the name of a shipped one, or by a path from `folder`.
 pub fn load(name_or_path: &str, folder: &Path) -> Result<Named> {
     let shipped = SHIPPED.iter().find(|(name, _)| *name == name_or_path);
@@ -61,7 +63,7 @@ pub fn load(name_or_path: &str, folder: &Path) -> Result<Named> {
         Some((_, text)) => (*text).to_owned(),
         None => {
             let path = folder.join(name_or_path);
-            std::fs::read_to_string(&path).map_err(|error| {
+            files::regular::text(&path, MAX_FILE).map_err(|error| {
                 let names: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
                 Usage(format!(
                     "cannot read the machine `{}`: {error}; shipped are {}",
@@ -148,7 +150,7 @@ impl Models for Shelf<'_> {
     fn trace(&self, file: &str) -> Result<Trace, String> {
         let path = self.0.join(file);
         let because = |why: String| format!("cannot read the trace `{}`: {why}", path.display());
-        let opened = File::open(&path).map_err(|error| because(error.to_string()))?;
+        let opened = files::regular::open(&path).map_err(|error| because(error.to_string()))?;
         read_trace(BufReader::new(opened)).map_err(|error| because(error.to_string()))
     }
 }

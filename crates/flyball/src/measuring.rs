@@ -3,7 +3,7 @@
 use crate::course::{self, Course, Ended, Made};
 use crate::exit::Busy;
 use crate::interrupt::Interrupt;
-use crate::{here, preflight};
+use crate::{here, places, preflight};
 use analysis::schedule::Schedule;
 use anyhow::{Context, Result, bail};
 use domain::Timestamp;
@@ -13,7 +13,7 @@ use domain::study::Study;
 use domain::trial::{Provenance, Run, RunId};
 use machine::ledger::{Fate, RestoreReport};
 use machine::supervise::Supervisor;
-use machine::{Ledger, LocalMachine, Machine};
+use machine::{Ledger, LocalMachine, Machine, MachineLock};
 use notebook::{Notebook, RunFolder};
 use runner::reproduce::{Places, script};
 use runner::{Devices, Done, Footing, Host, Site, Target};
@@ -54,6 +54,10 @@ pub struct Measured {
     pub left_alone: bool,
 }
 
+/// How long another Flyball is waited for: long enough for a supervisor to end its work, short enough to be told at once that
+/// another run is on.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// A bound on a look at the study's git repository; a huge one on a cold disk takes longer, and is not waited for.
 const GIT_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -64,8 +68,17 @@ pub fn measure(order: Order<'_>) -> Result<Measured> {
     let plan = Plan::new(order.study.clone(), Seed(0))?;
     preflight::check(&plan)?;
     let interrupt = Interrupt::catch()?;
-    let mut supervisor = supervisor(&order.state)?;
-    let (ledger, recovered) = open_ledger(&order.state, &machine)?;
+    // A second Flyball is refused before anything is started that would outlive it.
+    let lock = lock_machine()?;
+    let mut supervisor = supervisor(&order.state, lock.as_ref())?;
+    let opened = open_ledger(&order.state, &machine);
+    let (ledger, recovered) = match opened {
+        Ok(opened) => opened,
+        Err(refused) => {
+            supervisor.done()?;
+            return Err(refused);
+        }
+    };
     tell(&recovered);
     // Only now is what a killed run has left on them erased.
     if let Err(refused) = preflight::claimed_disks(&plan, &order.state) {
@@ -209,12 +222,24 @@ impl Start<'_> {
 }
 
 /// This program once more, to put things back should this process be killed.
-pub fn supervisor(state: &Path) -> Result<Supervisor> {
+pub fn supervisor(state: &Path, lock: Option<&MachineLock>) -> Result<Supervisor> {
     let program =
         std::env::current_exe().context("cannot find this program's own file, to start the supervisor")?;
     let mut command = std::process::Command::new(program);
     command.arg("supervise").arg(state);
-    Ok(Supervisor::start(command)?)
+    Ok(match lock {
+        Some(lock) => Supervisor::start_with(lock, command)?,
+        None => Supervisor::start(command)?,
+    })
+}
+
+/// The machine's lock, which whoever measures or changes anything here holds until it is done.
+///
+/// # Errors
+/// Where another Flyball has it, whatever its state folder is.
+pub fn lock_machine() -> Result<Option<MachineLock>> {
+    let Some(path) = places::machine_lock() else { return Ok(None) };
+    MachineLock::take(&path, &LocalMachine, PATIENCE).map(Some).map_err(busy)
 }
 
 /// Opens the ledger, and undoes what an earlier Flyball left. What still runs of one that was killed with its supervisor may

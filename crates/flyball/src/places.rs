@@ -20,13 +20,22 @@ pub fn notebook(global: &Global) -> Result<PathBuf> {
 /// Where the ledger of changes is: `FLYBALL_STATE`, else `/var/lib/flyball` for root, else `flyball` in the XDG
 /// state home. Two users have two ledgers, for what one may change the other may not undo.
 pub fn state() -> Result<PathBuf> {
-    if let Some(folder) = variable("FLYBALL_STATE") {
-        return Ok(folder);
-    }
-    if is_root() {
-        return Ok("/var/lib/flyball".into());
-    }
-    Ok(xdg("XDG_STATE_HOME", ".local/state", "the ledger of changes", "FLYBALL_STATE")?.join("flyball"))
+    let folder = match variable("FLYBALL_STATE") {
+        Some(folder) => folder,
+        None if is_root() => "/var/lib/flyball".into(),
+        None => {
+            xdg("XDG_STATE_HOME", ".local/state", "the ledger of changes", "FLYBALL_STATE")?.join("flyball")
+        }
+    };
+    trusted(folder).context("cannot use the folder of the ledger (FLYBALL_STATE)")
+}
+
+/// The file whose lock is this machine's: `flyball.lock` in the folder that `FLYBALL_RUN` names, else in `/run` for root, else in the
+/// user's runtime folder (`XDG_RUNTIME_DIR`). `None` where there is none of these: then the state folder's lock is all.
+pub fn machine_lock() -> Option<PathBuf> {
+    let by_default = || if is_root() { Some("/run".into()) } else { variable("XDG_RUNTIME_DIR") };
+    let folder = variable("FLYBALL_RUN").or_else(by_default)?;
+    folder.is_dir().then(|| folder.join("flyball.lock"))
 }
 
 /// Where the system's configuration is: below `FLYBALL_ROOT`, else `/`.
@@ -36,10 +45,18 @@ pub fn roots() -> Roots {
 
 /// Where kernels and guest images of the lab are kept: `FLYBALL_CACHE`, else `flyball` in the XDG cache home.
 pub fn cache() -> Result<PathBuf> {
-    if let Some(folder) = variable("FLYBALL_CACHE") {
-        return Ok(folder);
-    }
-    Ok(xdg("XDG_CACHE_HOME", ".cache", "the lab's kernels and images", "FLYBALL_CACHE")?.join("flyball"))
+    let folder = match variable("FLYBALL_CACHE") {
+        Some(folder) => folder,
+        None => {
+            xdg("XDG_CACHE_HOME", ".cache", "the lab's kernels and images", "FLYBALL_CACHE")?.join("flyball")
+        }
+    };
+    trusted(folder).context("cannot use the folder of the lab's kernels and images (FLYBALL_CACHE)")
+}
+
+/// Root uses no folder that somebody else could put another one in the place of.
+fn trusted(folder: PathBuf) -> Result<PathBuf> {
+    if is_root() { Ok(files::trust::check(&folder)?) } else { Ok(folder) }
 }
 
 /// The QEMU of the lab, where it is not the one in the usual folders: `FLYBALL_QEMU`.

@@ -197,6 +197,7 @@ fn without_root_a_study_that_needs_it_says_so_before_anything_is_made() {
         .args(["run", &study])
         .env("FLYBALL_NOTEBOOK", place.path("notebook"))
         .env("FLYBALL_STATE", place.path("state"))
+        .env("FLYBALL_RUN", place.path("."))
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", support::stderr(&output));

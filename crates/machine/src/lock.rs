@@ -1,22 +1,27 @@
-//! One Flyball at a time changes a machine: an exclusive lock on a file, which the kernel drops when its holder dies.
+//! One Flyball at a time changes a machine: exclusive locks on files, which the kernel drops when their holders die.
+//!
+//! There are two. [`MachineLock`] is the machine's: whoever measures or changes anything here has it, whatever its state folder is,
+//! and its supervisor has it too. The lock of a state folder is held by whoever has its ledger open.
 
 use crate::Machine;
 use crate::settings::Error;
-use rustix::fs::{FlockOperation, flock};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use files::lock::{self, Lock as FileLock};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// The lock, held while this lives.
+/// The lock of a state folder, held while this lives.
 #[derive(Debug)]
 pub(crate) struct Lock {
     // Dropping it closes the descriptor, and so gives the lock up.
-    _file: File,
+    _file: FileLock,
 }
 
-/// A process that holds or held the lock.
+/// The lock of this machine, held while this lives, or while a process lives that was given its descriptor.
+#[derive(Debug)]
+pub struct MachineLock(FileLock);
+
+/// A process that holds or held a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// Its id.
@@ -24,9 +29,6 @@ pub struct Holder {
     /// Whether it still runs: there is a process of this id that was started when the holder was.
     pub alive: bool,
 }
-
-/// How often a lock that is held is tried again.
-const POLL: Duration = Duration::from_millis(5);
 
 fn file_in(folder: &Path) -> PathBuf {
     folder.join("lock")
@@ -36,44 +38,52 @@ impl Lock {
     /// Takes the lock, waiting for it for `patience` at most.
     ///
     /// # Errors
-    /// [`Error::Busy`] with the holder's id; [`Error::State`] where the folder cannot be written.
+    /// [`Error::Busy`] with the holder's id; [`Error::State`] where the file cannot be used.
     pub fn take(folder: &Path, machine: &dyn Machine, patience: Duration) -> Result<Self, Error> {
-        let path = file_in(folder);
-        let state = |what| {
-            let path = path.clone();
-            move |source| Error::State { what, path, source }
-        };
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o644);
-        let mut file = options.open(&path).map_err(state("open the lock"))?;
-        let deadline = Instant::now() + patience;
-        loop {
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => break,
-                Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => std::thread::sleep(POLL),
-                Err(rustix::io::Errno::WOULDBLOCK) => {
-                    return Err(Error::Busy { path, pid: holder(folder, machine).map(|h| h.pid) });
-                }
-                Err(error) => return Err(state("take the lock")(error.into())),
-            }
-        }
-        let pid = std::process::id();
-        let started = process(machine, pid).map_or(0, |p| p.started);
-        write_holder(&mut file, pid, started).map_err(state("write to the lock"))?;
-        Ok(Self { _file: file })
+        take(&file_in(folder), machine, patience).map(|file| Self { _file: file })
     }
 }
 
-fn write_holder(file: &mut File, pid: u32, started: u64) -> io::Result<()> {
-    file.seek(SeekFrom::Start(0))?;
-    file.set_len(0)?;
-    file.write_all(format!("{pid} {started}\n").as_bytes())
+impl MachineLock {
+    /// Takes the lock of the machine, waiting for it for `patience` at most. `path` is the same for every Flyball of this
+    /// machine, in a folder that only root may write to.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] with the holder's id; [`Error::State`] where the file cannot be used.
+    pub fn take(path: &Path, machine: &dyn Machine, patience: Duration) -> Result<Self, Error> {
+        take(path, machine, patience).map(Self)
+    }
 }
 
-/// Who holds the lock, or held it last; `None` where nobody has written that down.
+impl AsFd for MachineLock {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn take(path: &Path, machine: &dyn Machine, patience: Duration) -> Result<FileLock, Error> {
+    let mut lock = match FileLock::take_within(path, patience) {
+        Err(files::Error::Locked { path, .. }) => {
+            let pid = holder_in(&path, machine).map(|holder| holder.pid);
+            return Err(Error::Busy { path, pid });
+        }
+        other => other?,
+    };
+    let pid = std::process::id();
+    let started = process(machine, pid).map_or(0, |process| process.started);
+    lock.sign(path, &format!("{pid} {started}"))?;
+    Ok(lock)
+}
+
+/// Who holds the lock of a state folder, or held it last; `None` where nobody has written that down.
 pub(crate) fn holder(folder: &Path, machine: &dyn Machine) -> Option<Holder> {
-    let text = fs::read_to_string(file_in(folder)).ok()?;
-    let (pid, start) = text.trim().split_once(' ')?;
+    holder_in(&file_in(folder), machine)
+}
+
+/// Who holds the lock of this file, or held it last; `None` where nobody has written that down.
+pub fn holder_in(path: &Path, machine: &dyn Machine) -> Option<Holder> {
+    let text = lock::signature(path)?;
+    let (pid, start) = text.split_once(' ')?;
     let (pid, start): (u32, u64) = (pid.parse().ok()?, start.parse().ok()?);
     let process = process(machine, pid);
     Some(Holder { pid, alive: process.is_some_and(|p| p.started == start && !p.is_zombie()) })

@@ -9,11 +9,14 @@
 use crate::ledger::{Ledger, RestoreReport};
 use crate::settings::{Error, numbered};
 use crate::workload::{self, Mark};
-use crate::{LocalMachine, Machine, lock};
+use crate::{LocalMachine, Machine, MachineLock, lock};
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process_group, setsid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
@@ -67,6 +70,16 @@ impl Supervisor {
         Ok(Self { child, pipe, program })
     }
 
+    /// The same for one that holds the machine's lock as well, so that nobody else measures between the worker's death and the end
+    /// of undoing.
+    ///
+    /// # Errors
+    /// [`Error::Supervisor`].
+    pub fn start_with(lock: &MachineLock, mut command: Command) -> Result<Self, Error> {
+        inherit(&mut command, lock);
+        Self::start(command)
+    }
+
     /// Announces a process group that dies with this process. Call it right after its leader is started.
     ///
     /// # Errors
@@ -110,6 +123,18 @@ impl Supervisor {
         let program = self.program.clone();
         self.pipe.write_all(line.as_bytes()).map_err(|source| Error::Supervisor { program, source })
     }
+}
+
+/// The child keeps the descriptor of the lock open until it ends, and never looks at it.
+fn inherit(command: &mut Command, lock: &MachineLock) {
+    let descriptor = lock.as_fd().as_raw_fd();
+    let keep_open = move || {
+        // SAFETY: the parent holds the lock until this program has replaced the forked process.
+        let lock = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        Ok(fcntl_setfd(lock, FdFlags::empty())?)
+    };
+    // SAFETY: between fork and exec one system call is made, which is safe in any program.
+    unsafe { command.pre_exec(keep_open) };
 }
 
 /// A thread reads, so that a program that never answers is given up.

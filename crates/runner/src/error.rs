@@ -88,6 +88,9 @@ pub enum Error {
         .0.display()
     )]
     OpenFolder(PathBuf),
+    /// Somebody else decides what the work folder's name leads to.
+    #[error("cannot use the work folder: {0}")]
+    Untrusted(#[from] files::trust::Untrusted),
     /// The target is not what was made: replaced, shortened or gone.
     #[error("the target `{}` is not the one that was made: {why}; nothing more is run on it", path.display())]
     TargetChanged {

@@ -10,9 +10,9 @@ use domain::units::Bytes;
 use machine::stack::{Standing, Top};
 use machine::{Ledger, LocalMachine, LoopIo};
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io::{Seek, SeekFrom};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -357,14 +357,14 @@ fn device_size(path: &Path) -> std::io::Result<Bytes> {
     File::open(path)?.seek(SeekFrom::End(0)).map(Bytes::new)
 }
 
-/// Makes the work folder where it is missing, and makes sure that nobody else can put anything into it.
+/// Makes the work folder where it is missing, and makes sure that nobody else can put anything into it, or another folder into its
+/// place: a workload would write through a link there to any file of this machine.
 pub(crate) fn own_folder(folder: &Path) -> Result<PathBuf, Error> {
-    let failed = |e| Error::file("use the work folder", folder, e);
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-    let metadata = fs::symlink_metadata(folder).map_err(failed)?;
+    let path = files::trust::make(folder, 0o700)?;
+    let metadata = fs::symlink_metadata(&path).map_err(|e| Error::file("use the work folder", &path, e))?;
     let ours = metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
     if !ours || metadata.mode() & 0o022 != 0 {
-        return Err(Error::OpenFolder(folder.to_owned()));
+        return Err(Error::OpenFolder(path));
     }
-    fs::canonicalize(folder).map_err(failed)
+    Ok(path)
 }

@@ -98,7 +98,7 @@ fn book(global: &Global, arguments: &Report, folder: &Path, drafts: Vec<Draft>) 
 }
 
 fn check(path: &Path, text: &str) -> Result<()> {
-    let there = std::fs::read_to_string(path)
+    let there = files::regular::text(path, MAX_PAGE)
         .with_context(|| format!("cannot read the page `{}`", path.display()))?;
     if there != text {
         bail!(
@@ -120,7 +120,7 @@ fn renew(drafts: &[Draft], from: &FromNotebook<'_>, to: &FromKept) -> Result<()>
             keep.roles |= draft.looks_at_cpu(&study.name);
         }
     }
-    std::fs::create_dir_all(&to.0).with_context(|| format!("cannot make the folder `{}`", to.0.display()))?;
+    files::output::make_folder(&to.0)?;
     for (study, keep) in keeps {
         for provenance in PROVENANCES {
             let Some((data, machine)) = from.run(study, provenance)? else { continue };
@@ -131,6 +131,9 @@ fn renew(drafts: &[Draft], from: &FromNotebook<'_>, to: &FromKept) -> Result<()>
     }
     Ok(())
 }
+
+/// A bound on a page of the book.
+const MAX_PAGE: u64 = 16 << 20;
 
 /// A study's file with its page, and the studies of its parts.
 struct Draft {

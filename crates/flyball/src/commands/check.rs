@@ -6,7 +6,7 @@ use crate::exit::{End, Usage};
 use crate::measuring::{self, Begin, Order};
 use crate::results::Results;
 use crate::{places, put};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use domain::inventory::Inventory;
 use machine::LocalMachine;
 use report::inventory::{Style, text as inventory_text};
@@ -40,8 +40,7 @@ pub fn check(global: &Global, arguments: &Check) -> Result<End> {
     let text = if can_vary_policy(&inventory) { format!("{STUDY}{POLICY_FACTOR}") } else { STUDY.to_owned() };
     let study = parse::study::parse(&text)
         .map_err(|e| Usage(format!("the study of `flyball check` is wrong:\n{e}")))?;
-    std::fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+    files::output::make_folder(&folder)?;
     let order = Order {
         study,
         text,
@@ -58,8 +57,7 @@ pub fn check(global: &Global, arguments: &Check) -> Result<End> {
     let report = results.report();
     put(&if global.json { report::json(&report) } else { report::text(&report) })?;
     let page = folder.join("report.html");
-    std::fs::write(&page, report::html(&report))
-        .with_context(|| format!("cannot write `{}`", page.display()))?;
+    files::output::write(&page, report::html(&report).as_bytes())?;
     let notebook = global.notebook.as_ref().map_or(String::new(), |n| format!(" --notebook {}", n.display()));
     eprintln!("\nThe same again: flyball{notebook} show {}", measured.run);
     eprintln!("The report: {}", page.display());

@@ -2,7 +2,7 @@
 
 use crate::args::{Claim as Arguments, Global};
 use crate::exit::{End, Usage};
-use crate::measuring::{busy, tell};
+use crate::measuring::{busy, lock_machine, tell};
 use crate::{places, put};
 use anyhow::{Result, bail};
 use machine::claims::{Claim, ClaimError, Claims, Examined, Guard, examine, open_claimed};
@@ -92,6 +92,7 @@ fn give_back(
         return Ok(End::Done);
     }
     // What a killed run has left on it goes first; and while this is on, nobody else begins one.
+    let _lock = lock_machine()?;
     let (_ledger, report) = Ledger::open(&places::state()?, &LocalMachine).map_err(busy)?;
     tell(&report);
     if report.failed().next().is_some() {

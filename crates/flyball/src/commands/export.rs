@@ -16,7 +16,6 @@ use notebook::Notebook;
 use notebook::export::{trace_as_csv, trials_as_csv, trials_as_json, trials_as_parquet};
 use out::Out;
 use report::export::{OPENMETRICS_END, junit, openmetrics, sadf};
-use std::fs::File;
 use std::io::{self, Write};
 
 /// Writes the table of trials, one trace, or what another program makes its charts of.
@@ -39,6 +38,7 @@ pub fn export(global: &Global, arguments: &Export) -> Result<End> {
     }
     let end = written?;
     flushed.context("cannot write the export")?;
+    out.finish()?;
     Ok(end)
 }
 
@@ -105,7 +105,8 @@ fn trace(notebook: &Notebook, id: &RunId, name: &str, format: ExportFormat, out:
     match format {
         ExportFormat::Parquet => {
             let file = notebook.trial_folder(id, &key).join("trace.parquet");
-            let mut file = File::open(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
+            let mut file =
+                files::regular::open(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
             io::copy(&mut file, out).context("cannot write the trace")?;
         }
         ExportFormat::Sadf => {

@@ -8,7 +8,6 @@ use domain::gate::{Condition, Rule};
 use domain::plan::Plan;
 use domain::trial::RunId;
 use notebook::Notebook;
-use std::fs;
 use std::path::Path;
 
 /// Conditions, each with the run that it names.
@@ -57,7 +56,7 @@ pub fn passes(
     }
     if let Some(file) = junit {
         let text = report::export::junit(&results.data, &results.summary, &judged);
-        fs::write(file, text).with_context(|| format!("cannot write JUnit's XML to `{}`", file.display()))?;
+        files::output::write(file, text.as_bytes()).context("cannot keep JUnit's XML")?;
     }
     Ok(!judged.iter().any(|one| one.ruling.fails()))
 }

@@ -5,7 +5,6 @@ use crate::exit::End;
 use crate::put;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
-use std::fs;
 use std::path::Path;
 
 /// Prints a completion script.
@@ -19,7 +18,7 @@ pub fn completions(shell: clap_complete::Shell) -> Result<End> {
 /// Writes `flyball.1` and a page for each command.
 pub fn man(folder: &Path) -> Result<End> {
     let cannot = || format!("cannot write the man pages to `{}`", folder.display());
-    fs::create_dir_all(folder).with_context(cannot)?;
+    files::output::make_folder(folder)?;
     clap_mangen::generate_to(Cli::command(), folder).with_context(cannot)?;
     Ok(End::Done)
 }

@@ -23,7 +23,7 @@ pub fn show(global: &Global, arguments: &Show) -> Result<End> {
         let trial = notebook.trial(&id, &key)?;
         if global.json {
             let stored = folder.join("trial.json");
-            put(&std::fs::read_to_string(&stored)
+            put(&files::regular::text(&stored, MAX_TRIAL)
                 .with_context(|| format!("cannot read `{}`", stored.display()))?)?;
         } else {
             put(&report::trial_text(&trial))?;
@@ -93,13 +93,16 @@ pub fn report(global: &Global, arguments: &Report) -> Result<End> {
     }
 }
 
+/// A bound on a stored trial, as the notebook has it.
+const MAX_TRIAL: u64 = 64 << 20;
+
 /// Writes a file, or standard output where it is `-`, and names the file.
 pub fn write(out: &Path, text: &str) -> Result<End> {
     if out == Path::new("-") {
         put(text)?;
         return Ok(End::Done);
     }
-    std::fs::write(out, text).with_context(|| format!("cannot write the report `{}`", out.display()))?;
+    files::output::write(out, text.as_bytes())?;
     put(&out.display().to_string())?;
     Ok(End::Done)
 }

@@ -11,12 +11,10 @@ use domain::Study;
 use domain::plan::Plan;
 use domain::rng::Seed;
 use parse::study::StudyErrors;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
-/// What is read of a study file: more than a study may have, so that a longer one is refused, and `/dev/zero` ends.
-const MOST_READ: u64 = 2 << 20;
+/// A bound on a study file: more than a study may have, which then says how much that is.
+const MAX_STUDY: u64 = 2 << 20;
 
 /// Runs a study, or shows what running it would do.
 pub fn run(global: &Global, arguments: &Run) -> Result<End> {
@@ -102,14 +100,8 @@ pub fn parse_study_for_lab(text: &str, shown: &str) -> Result<Study> {
 
 fn read_text(path: &Path) -> Result<String> {
     let shown = path.display();
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(MOST_READ).read_to_end(&mut bytes))
-        .map_err(|e| Usage(format!("cannot read the study `{shown}`: {e}")))?;
-    let text = String::from_utf8(bytes).map_err(|e| {
-        Usage(format!("cannot read the study `{shown}`: byte {} is not UTF-8", e.utf8_error().valid_up_to()))
-    })?;
-    Ok(text)
+    let text = files::regular::text(path, MAX_STUDY);
+    Ok(text.map_err(|e| Usage(format!("cannot read the study `{shown}`: {e}")))?)
 }
 
 fn understood(parsed: Result<Study, StudyErrors>, shown: &str) -> Result<Study> {

@@ -3,7 +3,7 @@
 use crate::args::{Global, Tune};
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
-use crate::measuring::{busy, tell};
+use crate::measuring::{busy, lock_machine, tell};
 use crate::{places, put};
 use anyhow::{Result, bail};
 use machine::lasting::{self, Entry, FileState, LastingStatus, LocalFiles, Made, Order, Site, Undone};
@@ -54,6 +54,7 @@ fn persist(global: &Global, arguments: &Tune) -> Result<End> {
     } else {
         // From here on a signal only sets a flag: what follows takes moments.
         let _uninterrupted = Interrupt::catch()?;
+        let _lock = lock_machine()?;
         let (ledger, report) = Ledger::open(&state, &LocalMachine).map_err(busy)?;
         tell(&report);
         lasting::make(ledger, &site, &order)?
@@ -117,6 +118,7 @@ fn undo(global: &Global) -> Result<End> {
     let site = Site { machine: &LocalMachine, files: &LocalFiles, roots: &roots, state: &state };
     let undone = if state.exists() {
         let _uninterrupted = Interrupt::catch()?;
+        let _lock = lock_machine()?;
         let (ledger, report) = Ledger::open(&state, &LocalMachine).map_err(busy)?;
         tell(&report);
         lasting::undo(ledger, &site)?

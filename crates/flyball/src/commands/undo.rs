@@ -3,7 +3,7 @@
 use super::tune;
 use crate::args::{Global, Restore};
 use crate::exit::End;
-use crate::measuring::{open_ledger, tell};
+use crate::measuring::{lock_machine, open_ledger, tell};
 use crate::{places, put};
 use anyhow::{Context, Result, bail};
 use machine::LocalMachine;
@@ -39,8 +39,12 @@ pub fn restore(global: &Global, arguments: &Restore) -> Result<End> {
         return service(arguments);
     }
     let state = places::state()?;
-    let report =
-        if state.exists() { open_ledger(&state, &LocalMachine)?.1 } else { RestoreReport::default() };
+    let report = if state.exists() {
+        let _lock = lock_machine()?;
+        open_ledger(&state, &LocalMachine)?.1
+    } else {
+        RestoreReport::default()
+    };
     if global.json {
         put(&restored_as_json(&report))?;
     } else {

@@ -38,6 +38,7 @@ impl Place {
             .current_dir(self.folder.path())
             .env("FLYBALL_NOTEBOOK", self.path("notebook"))
             .env("FLYBALL_STATE", self.path("state"))
+            .env("FLYBALL_RUN", self.folder.path())
             .env("NO_COLOR", "1")
             .stdin(Stdio::null());
         command

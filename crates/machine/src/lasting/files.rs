@@ -1,15 +1,16 @@
 //! The few things that are done to files of the system's configuration, each so that it may be cut short.
 
+use files::durable::{self, Permissions};
+use files::regular;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// A file of rules or of values is some kilobytes; ours are bounded by the settings of one machine.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 
 /// What is done to files. Tests put one in its place that dies.
 pub trait Files {
@@ -44,15 +45,17 @@ pub struct LocalFiles;
 
 impl Files for LocalFiles {
     fn read(&self, path: &Path) -> io::Result<Option<String>> {
-        let metadata = match fs::symlink_metadata(path) {
-            Ok(metadata) => metadata,
+        let no_text = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+        let file = match regular::open_itself(path) {
+            Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                return Err(no_text(error.to_string()));
+            }
             Err(error) => return Err(error),
         };
-        if !metadata.is_file() || metadata.len() > MOST_BYTES {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no plain file of text"));
-        }
-        fs::read_to_string(path).map(Some)
+        let bytes = regular::read_all(file, MAX_BYTES).map_err(|error| no_text(error.to_string()))?;
+        String::from_utf8(bytes).map(Some).map_err(|_| no_text("it is no text in UTF-8".to_owned()))
     }
 
     fn make(&self, path: &Path, content: &str) -> io::Result<()> {
@@ -99,7 +102,7 @@ fn write_aside(path: &Path, content: &str) -> io::Result<PathBuf> {
         fs::create_dir_all(folder)?;
     }
     let aside = aside_of(path);
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(&aside)?;
+    let mut file = durable::create_anew(&aside, Permissions::Plain)?;
     file.write_all(content.as_bytes())?;
     file.sync_all()?;
     Ok(aside)

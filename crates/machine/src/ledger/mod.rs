@@ -35,8 +35,6 @@ use crate::settings::Error;
 use domain::setting::{SettingName, SettingRecord};
 use journal::Journal;
 use record::{Pending, Record};
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::time::Duration;
 use undo::Scope;
@@ -82,7 +80,7 @@ impl<'m> Ledger<'m> {
         machine: &'m dyn Machine,
     ) -> Result<(Self, RestoreReport), Error> {
         let boot = boot_id(machine)?;
-        make_folder(state)?;
+        let state = &files::trust::make(state, 0o700)?;
         let lock = Lock::take(state, machine, patience)?;
         let loaded = journal::load(state)?;
         let journal = Journal::open(state)?;
@@ -189,9 +187,4 @@ fn boot_id(machine: &dyn Machine) -> Result<String, Error> {
         source,
     })?;
     Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
-}
-
-fn make_folder(state: &Path) -> Result<(), Error> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(state);
-    made.map_err(|source| Error::State { what: "make the folder", path: state.to_owned(), source })
 }

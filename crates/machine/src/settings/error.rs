@@ -112,6 +112,12 @@ pub enum Error {
         /// Why it failed.
         source: io::Error,
     },
+    /// A file or folder in which the ledger is kept.
+    #[error("{0}; nothing on this machine is changed without it")]
+    Kept(#[from] files::Error),
+    /// The state folder, where somebody else decides what its name leads to.
+    #[error("cannot use the state folder: {0}")]
+    Untrusted(#[from] files::trust::Untrusted),
     /// A file or loop device of our own.
     #[error("cannot {what} `{}`: {source}{hint}", path.display())]
     Own {

@@ -4,11 +4,11 @@
 //! reaches its address is in its network namespace.
 
 use super::steps::{Steps, find, version};
-use super::{DATA, Programs, SOCKET, Wanted};
+use super::{DATA, Programs, SOCKET, Wanted, write_readable};
 use crate::Error;
+use files::own;
 use machine::serving::{Link, Room};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
 /// sysbench's own name for its database.
@@ -34,12 +34,12 @@ pub(super) fn programs() -> Result<Programs, Error> {
 pub(super) fn create(steps: &mut Steps<'_>, room: &Room, wanted: &Wanted) -> Result<(), Error> {
     let init = room.place.join(INIT);
     let text = format!("CREATE DATABASE IF NOT EXISTS {DATABASE};\n");
-    let readable = fs::Permissions::from_mode(0o644);
-    let written = fs::write(&init, text).and_then(|()| fs::set_permissions(&init, readable));
-    written.map_err(|e| Error::file("write", &init, e))?;
+    write_readable(&init, &text)?;
     let temporary = room.place.join(TEMPORARY);
-    let made =
-        fs::create_dir(&temporary).and_then(|()| std::os::unix::fs::chown(&temporary, room.user, room.user));
+    let made = match room.user {
+        Some(user) => own::make_folder_for(&temporary, user),
+        None => fs::create_dir(&temporary),
+    };
     made.map_err(|e| Error::file("make", &temporary, e))?;
     let mut argv = vec!["mariadb-install-db".to_owned(), "--no-defaults".into()];
     argv.extend(places(room));

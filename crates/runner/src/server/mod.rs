@@ -20,6 +20,8 @@ use machine::Ledger;
 use machine::serving::{Link, Made, Room, Slow};
 use rustix::process::Rlimit;
 use std::collections::BTreeMap;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use steps::{Process, Steps};
@@ -414,9 +416,20 @@ fn write_scripts(room: &Room) -> Result<(), Error> {
     for test in domain::oltp::Test::ALL {
         let path = room.place.join(script_name(test));
         let text = format!("require(\"{}\")\n{TEXT}", test.name());
-        std::fs::write(&path, text).map_err(|e| Error::file("write", &path, e))?;
+        write_readable(&path, &text)?;
     }
     Ok(())
+}
+
+/// A new file in the server's folder that it can read, whatever the umask is. That folder may belong to the server, so that
+/// nothing is written through a link there.
+fn write_readable(path: &Path, text: &str) -> Result<(), Error> {
+    let write = || {
+        let mut file = files::durable::create_new(path, files::durable::Permissions::Plain)?;
+        file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
+        file.write_all(text.as_bytes())
+    };
+    write().map_err(|e| Error::file("write", path, e))
 }
 
 /// The name of our script for a test, in the server's folder.

@@ -7,7 +7,7 @@ use super::steps::{Steps, missing, version};
 use super::{DATA, Programs, Wanted};
 use crate::Error;
 use machine::serving::{Link, Room};
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -62,7 +62,7 @@ pub(super) fn create(steps: &mut Steps<'_>, programs: &Programs, room: &Room) ->
     steps.run_as_server("make PostgreSQL's own tables", "create", argv)?;
     let path = room.place.join(DATA).join("pg_hba.conf");
     let line = format!("host all all {} trust\n", Link::NETWORK);
-    let opened = File::options().append(true).open(&path);
+    let opened = files::own::append_to_anothers(&path);
     let written = opened.and_then(|mut file| file.write_all(line.as_bytes()));
     written.map_err(|e| Error::file("write", &path, e))
 }

@@ -4,9 +4,9 @@ use super::Trial;
 use crate::child::{self, Ended, How, Task};
 use crate::{Error, tools};
 use domain::time::Nanos;
+use files::durable::Permissions;
 use machine::serving::Room;
 use machine::workload::{self, Mark};
-use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -92,8 +92,7 @@ impl Steps<'_> {
     pub fn spawn(&mut self, at_server: &[String], argv: &[String], room: &Room) -> Result<Process, Error> {
         let argv: Vec<String> = at_server.iter().cloned().chain(self.as_server(argv.to_vec())).collect();
         let path = room.place.join(LOG);
-        let log = File::options().create(true).append(true).open(&path);
-        let log = log.map_err(|e| Error::file("make", &path, e))?;
+        let log = files::own::append_to_anothers(&path).map_err(|e| Error::file("make", &path, e))?;
         let errors = log.try_clone().map_err(|e| Error::file("open", &path, e))?;
         let (program, arguments) = argv.split_first().expect("a command has at least a program");
         let mark = Mark::new();
@@ -137,7 +136,11 @@ impl Steps<'_> {
 /// Puts what the server has said so far into a trial's folder.
 pub(super) fn keep_log(room: &Room, raw: &Path) -> Result<(), Error> {
     let (from, to) = (room.place.join(LOG), raw.join(LOG));
-    std::fs::copy(&from, &to).map(drop).map_err(|e| Error::file("keep", &from, e))
+    let copy = || {
+        let mut said = files::regular::open_itself(&from)?;
+        std::io::copy(&mut said, &mut files::durable::create_new(&to, Permissions::Plain)?)
+    };
+    copy().map(drop).map_err(|e| Error::file("keep", &from, e))
 }
 
 /// The first process of a server; it dies with this value.

@@ -10,6 +10,7 @@ use domain::trial::{RunId, Trial};
 use notebook::Notebook;
 use report::export::{FioLog, fio_logs};
 use std::fs;
+use std::io;
 use std::path::Path;
 
 /// The kinds of logs that fio writes, as its files' names end: `_bw.1.log`.
@@ -20,9 +21,10 @@ pub fn write(notebook: &Notebook, id: &RunId, out: Option<&Path>) -> Result<End>
     let Some(folder) = out else {
         return Err(Usage("fio-plot reads folders; name the one to make with --out DIR".into()).into());
     };
-    fs::create_dir(folder).with_context(|| {
-        format!("cannot make the folder `{}`; name one that is not there yet", folder.display())
-    })?;
+    if fs::symlink_metadata(folder).is_ok() {
+        return Err(Usage(format!("`{}` is there already; name a folder to make", folder.display())).into());
+    }
+    files::output::make_folder(folder)?;
     let data = results::data(notebook, id)?;
     let plan = Plan::new(data.study.clone(), data.run.seed)?;
     let mut written = 0;
@@ -60,7 +62,11 @@ fn write_trial(notebook: &Notebook, id: &RunId, trial: &Trial, cell: &Cell, plac
             continue;
         };
         let (from, to) = (raw.join(&name), place.join(to));
-        fs::copy(&from, &to).with_context(|| format!("cannot copy `{}`", from.display()))?;
+        let mut original =
+            files::regular::open(&from).with_context(|| format!("cannot copy `{}`", from.display()))?;
+        let mut copy = files::output::Output::open(&to)?;
+        io::copy(&mut original, &mut copy).with_context(|| format!("cannot copy `{}`", from.display()))?;
+        copy.finish()?;
     }
     let Some(mut reader) = notebook.trace(id, &trial.key)? else { return Ok(()) };
     let Some(device) = device(trial, reader.head()) else {
@@ -76,7 +82,7 @@ fn write_trial(notebook: &Notebook, id: &RunId, trial: &Trial, cell: &Cell, plac
     let own = |log: &FioLog| kind_of(&log.name).is_some_and(|(kind, _)| kinds.iter().any(|k| k == kind));
     for log in fio_logs(&trace, &device, job).iter().filter(|log| !own(log)) {
         let file = place.join(&log.name);
-        fs::write(&file, &log.text).with_context(|| format!("cannot write `{}`", file.display()))?;
+        files::output::write(&file, log.text.as_bytes())?;
     }
     Ok(())
 }

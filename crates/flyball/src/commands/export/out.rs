@@ -2,31 +2,41 @@
 
 use crate::args::ExportFormat;
 use crate::exit::Usage;
-use anyhow::{Context, Result};
-use std::fs::File;
+use anyhow::Result;
+use files::output::Output;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
+/// What is written to.
+enum To {
+    File(BufWriter<Output>),
+    Stdout(BufWriter<io::Stdout>),
+}
+
 /// A file, or standard output, whose reader may leave before the end.
 pub struct Out {
-    to: Box<dyn Write + Send>,
+    to: To,
     pub reader_left: bool,
 }
 
 impl Out {
     pub fn open(path: Option<&Path>, format: ExportFormat) -> Result<Self> {
-        let to: Box<dyn Write + Send> = match path.filter(|p| *p != Path::new("-")) {
-            Some(path) => {
-                let file = File::create(path)
-                    .with_context(|| format!("cannot write the export `{}`", path.display()))?;
-                Box::new(BufWriter::new(file))
-            }
+        let to = match path.filter(|p| *p != Path::new("-")) {
+            Some(path) => To::File(BufWriter::new(Output::open(path)?)),
             None if format == ExportFormat::Parquet && io::stdout().is_terminal() => {
                 return Err(Usage("Parquet is not for a terminal; name a file with --out".into()).into());
             }
-            None => Box::new(BufWriter::new(io::stdout())),
+            None => To::Stdout(BufWriter::new(io::stdout())),
         };
         Ok(Self { to, reader_left: false })
+    }
+
+    /// Puts a file into its place, now that it is whole.
+    pub fn finish(self) -> Result<()> {
+        match self.to {
+            To::File(file) => Ok(file.into_inner().map_err(io::IntoInnerError::into_error)?.finish()?),
+            To::Stdout(_) => Ok(()),
+        }
     }
 
     fn noting<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
@@ -37,11 +47,17 @@ impl Out {
 
 impl Write for Out {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let result = self.to.write(bytes);
+        let result = match &mut self.to {
+            To::File(file) => file.write(bytes),
+            To::Stdout(out) => out.write(bytes),
+        };
         self.noting(result)
     }
     fn flush(&mut self) -> io::Result<()> {
-        let result = self.to.flush();
+        let result = match &mut self.to {
+            To::File(file) => file.flush(),
+            To::Stdout(out) => out.flush(),
+        };
         self.noting(result)
     }
 }
