@@ -150,7 +150,7 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-fn folders(path: &Path) -> Vec<PathBuf> {
+pub fn folders(path: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(path).into_iter().flatten().map(|e| e.unwrap().path());
     entries.filter(|p| p.is_dir()).collect()
 }
