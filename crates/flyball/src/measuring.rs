@@ -67,6 +67,7 @@ pub fn measure(order: Order<'_>) -> Result<Measured> {
     // The seed decides the order alone: what can fail is the same for every seed.
     let plan = Plan::new(order.study.clone(), Seed(0))?;
     preflight::check(&plan)?;
+    files::trust::check(&order.work).context("cannot use the work folder")?;
     let interrupt = Interrupt::catch()?;
     // A second Flyball is refused before anything is started that would outlive it.
     let lock = lock_machine()?;

@@ -184,7 +184,8 @@ fn a_pipe_a_socket_or_a_device_in_the_place_of_any_file_holds_nothing_up() {
     let of_the_state = ["ledger", "lock", "lasting.json", "claims/a.json", "claims/lock"];
     let of_the_state = of_the_state.map(|name| place.path("state").join(name));
     let machine_lock = place.path("flyball.lock");
-    let reading: [&[&str]; 4] = [&["list"], &["show", "small"], &["report", "small", "--out", "-"], &["explain", "small"]];
+    let reading: [&[&str]; 4] =
+        [&["list"], &["show", "small"], &["report", "small", "--out", "-"], &["explain", "small"]];
     let changing: [&[&str]; 4] = [&["status"], &["restore"], &["claim"], &["tune", "--undo"]];
     let mut tried = 0;
     let mut attempt = |path: &Path, commands: &[&[&str]]| {
@@ -193,7 +194,11 @@ fn a_pipe_a_socket_or_a_device_in_the_place_of_any_file_holds_nothing_up() {
             let _listener = put(kind, path);
             for arguments in commands {
                 let ended = ends(place.flyball(arguments));
-                assert!(ended.is_some(), "{arguments:?} waits for ever with a {kind} as `{}`", path.display());
+                assert!(
+                    ended.is_some(),
+                    "{arguments:?} waits for ever with a {kind} as `{}`",
+                    path.display()
+                );
                 tried += 1;
             }
             let _ = fs::remove_file(path).or_else(|_| fs::remove_dir_all(path));
@@ -265,6 +270,7 @@ unit = "count"
 better = "higher"
 
 [measure]
+metric = "rate"
 repeats = [1, 1]
 settle = "0s"
 "#;
