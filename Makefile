@@ -1,7 +1,8 @@
 # Flyball: what people type. Each target does all of its own set-up.
 
 CARGO ?= cargo
-DEMO ?= $(CURDIR)/flyball-demo
+# Root measures nowhere below a folder of somebody else's, as a checkout is in which one types `sudo make demo`.
+DEMO ?= $(shell if [ "$$(id -u)" = 0 ] && [ "$$(stat -c %u .)" != 0 ]; then echo /var/lib/flyball-demo; else echo "$(CURDIR)/flyball-demo"; fi)
 
 # The pages of docs/studies, in the order of their index. `make book NOTEBOOK=DIR` takes the newest runs of that notebook first.
 BOOK := raid10-governors dmcrypt-ondemand raid5-journal oltp-governors raid-levels

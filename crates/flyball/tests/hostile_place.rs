@@ -66,7 +66,7 @@ fn root_measures_nowhere_below_a_strangers_folder() {
     let home = strangers(&place, "book");
     let inside = home.join("book").display().to_string();
     let cases: [(&[&str], &str); 6] = [
-        (&["--notebook", &inside, "run", &study], "as root"),
+        (&["--notebook", &inside, "run", &study], "the work folder"),
         (&["run", &study, "--work", &inside], "the work folder"),
         (&["check", "--dir", &inside], "as root"),
         (&["--notebook", &inside, "record", "--for", "1s"], "as root"),
