@@ -25,6 +25,9 @@ const PACES: (f64, f64) = (1e6, 1e9);
 /// The most states: ACPI counts them in a byte, and no machine has more than some twenty.
 const MOST_STATES: usize = 64;
 
+/// A bound on a table's file: some hundred bytes a state.
+const MAX_TABLE: u64 = 1 << 20;
+
 /// The longest transition: `acpi-cpufreq` takes more for none, and the kernel then refuses ondemand (10 ms).
 const LONGEST_LATENCY: Nanos = Nanos::from_millis(10);
 
@@ -87,7 +90,7 @@ pub fn load(name_or_path: &str, folder: &Path) -> Result<PStateTable, Error> {
         return Err(Error::Unknown { name: name_or_path.to_owned(), shipped: names.join(", ") });
     }
     let path = folder.join(name_or_path);
-    match std::fs::read_to_string(&path) {
+    match files::regular::text(&path, MAX_TABLE) {
         Ok(text) => parse(name_or_path, &text),
         Err(source) => Err(Error::Unreadable { path, source }),
     }

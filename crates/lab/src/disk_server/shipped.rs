@@ -25,6 +25,9 @@ pub const SHIPPED_DISKS: &[(&str, &str)] = shipped![
 pub const SHIPPED_LINKS: &[(&str, &str)] =
     shipped!["ide-ata100", "ide-ata133", "ide-ata66", "pci-33", "sata-2", "sata-3"];
 
+/// A bound on a disk's or link's file; the largest that is shipped has 6 KiB.
+const MAX_FILE: u64 = 1 << 20;
+
 /// Why there is no such disk or link.
 #[derive(Debug, Error)]
 pub enum LoadError {
@@ -78,7 +81,7 @@ fn text_of(
         return Ok((*text).to_owned());
     }
     let path = folder.join(name_or_path);
-    std::fs::read_to_string(&path).map_err(|error| {
+    files::regular::text(&path, MAX_FILE).map_err(|error| {
         let names: Vec<&str> = shipped.iter().map(|(name, _)| *name).collect();
         LoadError::Missing { kind, path, error, shipped: names.join(", ") }
     })
