@@ -23,6 +23,8 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("sim", &["domain", "governors"]),
     ("lab", &["domain", "files", "machine", "sim"]),
     ("pstate-plugin", &[]),
+    // Tests alone may depend on it: it is in nobody's list.
+    ("testing", &[]),
     (
         "flyball",
         &[

@@ -1,0 +1,105 @@
+//! What tests of all crates share: how much of a long one is run, and the lines that `cargo xtask test` reads.
+//!
+//! A test that takes long by nature runs a part of its rounds, chosen by a seed, unless it is asked for the whole.
+//! The lines, each at the start of a line of a test's output:
+//!
+//! ```text
+//! skipped: REASON                          the test passes, and has shown nothing
+//! skipped in part: REASON                  the rest of it was shown
+//! promise ID: N tried, M broken; WORDS     a figure for docs/PROMISES.md
+//! waited: S s                              so long another test had what this one needs
+//! ```
+//!
+//! Only tests depend on this crate.
+#![allow(clippy::print_stdout, reason = "the output of a test is how its figures reach the runner")]
+
+use std::fmt::Display;
+use std::time::{Duration, SystemTime};
+
+/// Set to anything but `0`, every test runs the whole of its rounds.
+pub const WHOLE: &str = "FLYBALL_TEST_WHOLE";
+/// The seed that chooses the part of a test that is run. Without it the date chooses.
+pub const SEED: &str = "FLYBALL_TEST_SEED";
+/// How many rounds are run, whatever a test's own numbers are. It is meant for a run of one test.
+pub const COUNT: &str = "FLYBALL_TEST_COUNT";
+
+/// How much of a long test is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// How many rounds.
+    pub count: u64,
+    /// What chooses them.
+    pub seed: u64,
+}
+
+impl Extent {
+    /// The extent of a test that runs `part` rounds by default, and has `whole` of them. Says both, and the seed.
+    ///
+    /// # Panics
+    /// Where a variable of the environment is no number.
+    pub fn of(part: u64, whole: u64) -> Self {
+        let variable = |name: &str| std::env::var(name).ok();
+        let days = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs() / 86_400;
+        let extent = Self::chosen(part, whole, days, &variable);
+        println!("{} of {whole} rounds; this very part again: {SEED}={}", extent.count, extent.seed);
+        extent
+    }
+
+    fn chosen(part: u64, whole: u64, days: u64, variable: &dyn Fn(&str) -> Option<String>) -> Self {
+        let number = |name: &str| {
+            let text = variable(name)?;
+            Some(text.parse().unwrap_or_else(|error| panic!("cannot read {name} `{text}`: {error}")))
+        };
+        let is_whole = variable(WHOLE).is_some_and(|value| !value.is_empty() && value != "0");
+        let count = number(COUNT).unwrap_or(if is_whole { whole } else { part });
+        Self { count, seed: number(SEED).unwrap_or(days) }
+    }
+}
+
+/// Says that a test shows nothing here, and why.
+pub fn skip(reason: impl Display) {
+    println!("skipped: {reason}");
+}
+
+/// Says that a test shows only a part of what it is for, and why.
+pub fn skip_in_part(reason: impl Display) {
+    println!("skipped in part: {reason}");
+}
+
+/// Says a promise's figure. A test that ends here has found none broken: it fails otherwise.
+pub fn promise(id: &str, tried: impl Display, words: impl Display) {
+    println!("promise {id}: {tried} tried, 0 broken; {words}");
+}
+
+/// Says how long a test waited until another had ended: its own time is the shorter by that.
+pub fn waited(span: Duration) {
+    if span >= Duration::from_millis(10) {
+        println!("waited: {:.3} s", span.as_secs_f64());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COUNT, Extent, SEED, WHOLE};
+
+    fn chosen(variables: &[(&str, &str)]) -> (u64, u64) {
+        let variable =
+            |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
+        let Extent { count, seed } = Extent::chosen(120, 840, 20_000, &variable);
+        (count, seed)
+    }
+
+    #[test]
+    fn a_part_is_run_unless_the_whole_or_a_count_is_asked_for() {
+        assert_eq!(chosen(&[]), (120, 20_000));
+        assert_eq!(chosen(&[(WHOLE, "0"), (SEED, "7")]), (120, 7));
+        assert_eq!(chosen(&[(WHOLE, "1")]), (840, 20_000));
+        assert_eq!(chosen(&[(WHOLE, "1"), (COUNT, "5")]), (5, 20_000));
+    }
+
+    #[test]
+    #[should_panic(expected = "cannot read FLYBALL_TEST_COUNT `many`")]
+    fn a_count_that_is_no_number_is_no_count() {
+        chosen(&[(COUNT, "many")]);
+    }
+}
