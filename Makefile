@@ -8,13 +8,14 @@ DEMO ?= $(shell if [ "$$(id -u)" = 0 ] && [ "$$(stat -c %u .)" != 0 ]; then echo
 BOOK := raid10-governors dmcrypt-ondemand raid5-journal oltp-governors raid-levels
 NOTEBOOK ?=
 
-.PHONY: help build demo book test bench clean
+.PHONY: help build demo book test test-all bench clean
 
 help:
 	@echo 'make demo    install what is missing, build, measure this machine for a minute and a half, simulate a published report'
 	@echo 'make build   target/release/flyball'
 	@echo 'make book    docs/studies anew from the runs kept there; NOTEBOOK=DIR takes the newest runs of that notebook first'
-	@echo 'make test    install what the tests need, then run everything that is checked'
+	@echo 'make test    install what the tests need, then run everything that is checked; a part of what takes long'
+	@echo 'make test-all  the same, and the whole of what takes long'
 	@echo 'make bench   the side-by-side benchmarks in benches/'
 	@echo 'make clean   remove what was built and what the demo left'
 
@@ -38,6 +39,10 @@ book: build
 test:
 	@scripts/setup test
 	@scripts/test
+
+test-all:
+	@scripts/setup test
+	@FLYBALL_TEST_WHOLE=1 scripts/test
 
 bench:
 	@scripts/setup test

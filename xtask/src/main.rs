@@ -12,7 +12,9 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask COMMAND
 
-  test       every test of the workspace; those that do not measure two programs at a time
+  test [PROGRAM...]
+             every test of the workspace, or those of programs of a folder `tests`; those that do not
+             measure two programs at a time. FLYBALL_TEST_WHOLE=1: the whole of what takes long
   tidy       the arrows between crates, the purity of the pure ones, the documents' code map
   licences   every dependency's licence is one that this project may ship with
   fuzz PARSER [MINUTES] [SEED]
@@ -27,7 +29,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let problems = match words.as_slice() {
-        ["test"] => suite::run(),
+        ["test", names @ ..] => suite::run(names),
         ["tidy"] => tidy::check(),
         ["licences"] => licences::check(),
         ["fuzz", parser] => fuzz(parser, "10", "1"),

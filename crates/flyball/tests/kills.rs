@@ -2,6 +2,7 @@
 //! nothing of it is left on this machine, and no trial is lost, changed or there twice.
 #![allow(
     clippy::unwrap_used,
+    clippy::print_stdout,
     clippy::print_stderr,
     reason = "a test fails by panicking, and says why it skips"
 )]
@@ -14,9 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 use support::{Place, is_root, wait_until};
+use testing::Extent;
 
 /// Filesystems with and without a journal, and with one on a device of its own; sysctls; a queue's settings; fio, whose
 /// jobs live in sessions of their own.
@@ -113,11 +115,11 @@ struct Killing {
 
 #[test]
 fn killed_at_any_moment_and_again_while_it_recovers_it_leaves_nothing_and_loses_and_doubles_no_trial() {
-    const KILLS: u32 = 160;
     if !is_root() || !Path::new("/dev/loop-control").exists() {
         eprintln!("skipped: needs root and loop devices");
         return;
     }
+    let extent = Extent::of(60, 160);
     let (_alone, mut place) = (alone(), Place::new());
     // In memory where there is such a place: each start syncs its ledger and its trials dozens of times.
     if let Ok(folder) = tempfile::tempdir_in("/dev/shm") {
@@ -126,7 +128,7 @@ fn killed_at_any_moment_and_again_while_it_recovers_it_leaves_nothing_and_loses_
     let mut killing = Killing {
         study: place.study("kills", STUDY),
         place,
-        points: Seed(11).stream("kill points"),
+        points: Seed(extent.seed).stream("kill points"),
         sysctls: sysctls(),
         kept: BTreeMap::new(),
         figures: Figures::default(),
@@ -138,21 +140,29 @@ fn killed_at_any_moment_and_again_while_it_recovers_it_leaves_nothing_and_loses_
     // From its start into its second trial: now and then one is kept, and at last all are there.
     killing.life = begun.elapsed() * 3 / 2 / TRIALS as u32;
     eprintln!("a run takes {:?}", begun.elapsed());
-    while killing.figures.kills < KILLS {
+    while u64::from(killing.figures.kills) < extent.count {
         killing.round();
     }
     killing.run_to_the_end();
     let Figures { kills, again, trials, runs } = killing.figures;
-    eprintln!(
-        "{kills} kills ({again} again during recovery): 0 left; {trials} trials in {runs} runs, 0 lost, 0 doubled"
-    );
-    assert!(again >= kills * 2 / 5, "only {again} of {kills} were killed again");
+    let figure =
+        format!("{again} killed again during recovery; {trials} trials in {runs} runs, 0 lost, 0 doubled");
+    testing::promise("killed-runs", kills, figure);
+    assert!(kills < 20 || again >= kills * 2 / 5, "only {again} of {kills} were killed again");
 }
 
 impl Killing {
     fn start(&self) -> Child {
         let mut command = self.place.flyball(&["run", &self.study, "--seed", "3"]);
-        command.process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        let said = fs::File::create(self.place.path("said")).unwrap();
+        command.process_group(0).stdout(Stdio::null()).stderr(said).spawn().unwrap()
+    }
+
+    /// Whether a run ended because its supervisor was gone. One that is killed a moment before it, alone or as a process of its
+    /// group, may be missed by the run in that moment: before its first word, or at its last.
+    fn has_missed_its_supervisor(&self, status: ExitStatus) -> bool {
+        let said = fs::read_to_string(self.place.path("said")).unwrap();
+        status.code() == Some(1) && said.contains("cannot start the supervisor")
     }
 
     fn round(&mut self) {
@@ -170,7 +180,8 @@ impl Killing {
             _ => run.kill().unwrap(),
         }
         let status = run.wait().unwrap();
-        if status.signal() != Some(9) {
+        let is_alone = victim != Victim::Worker && self.has_missed_its_supervisor(status);
+        if status.signal() != Some(9) && !is_alone {
             assert!(matches!(status.code(), Some(0 | 3)), "{case}: it ended by itself, {status}");
             return self.all_are_there(&case);
         }
@@ -193,8 +204,10 @@ impl Killing {
         }
     }
 
+    /// Eight of ten; and whenever fewer than half were, for on a busy machine a kill often comes too late for a recovery.
     fn is_killed_again(&mut self) -> bool {
-        self.points.unit() < 0.8
+        let is_drawn = self.points.unit() < 0.8;
+        is_drawn || self.figures.again * 2 < self.figures.kills
     }
 
     /// Whether the supervisor lived to the end of it.
@@ -216,7 +229,8 @@ impl Killing {
             std::thread::sleep(self.recovery.mul_f64(self.points.unit()));
             restore.kill().unwrap();
             let status = restore.wait().unwrap();
-            let is_expected = matches!(status.code(), Some(0 | 5)) || status.signal() == Some(9);
+            // Or kept out by a supervisor, as below.
+            let is_expected = matches!(status.code(), Some(0 | 4 | 5)) || status.signal() == Some(9);
             assert!(is_expected, "{case}: {status}");
             self.figures.again += u32::from(status.signal() == Some(9));
         }

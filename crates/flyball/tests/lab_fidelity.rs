@@ -81,7 +81,7 @@ impl Lab {
         if lateness(best) <= most_late {
             return Some(best);
         }
-        skip(&format!(
+        testing::skip_in_part(format!(
             "{level}: the host was too busy each time: {:.1}% late at best",
             100.0 * lateness(best)
         ));
@@ -702,7 +702,7 @@ fn compare(lab: &Lab, disk: &Disk, load: &Load, waited: f64) -> Option<String> {
     }
     if trial.validity != Validity::Valid || waited > MOST_WAITED {
         let told = disturbances(trial);
-        skip(&format!(
+        testing::skip_in_part(format!(
             "the host was too busy ({:.0}%) for {name} on {}: {told:?}",
             100.0 * waited,
             disk.model

@@ -91,7 +91,7 @@ fn fio_sees_what_the_model_predicts() {
     let is_wrong = |row: &&&Row| row.off.abs() > TOLERANCE;
     // What the server itself calls late proves nothing about the model, as in a trial.
     for row in late.iter().filter(is_wrong) {
-        println!("skipped: the host was too busy {ATTEMPTS} times for {}", row.text);
+        testing::skip_in_part(format!("the host was too busy {ATTEMPTS} times for {}", row.text));
     }
     let wrong: Vec<&str> = in_time.iter().filter(is_wrong).map(|row| row.text.as_str()).collect();
     println!("{} loads in time, {} late; {} beyond {TOLERANCE}", in_time.len(), late.len(), wrong.len());

@@ -58,7 +58,7 @@ fn a_program_that_anybody_may_replace_or_that_is_gone_after_a_restart_is_refused
     assert!(refused(&program).contains("/tmp"), "{}", refused(&program));
     // A checkout may itself lie in a temporary folder; no system's /var/lib does.
     let Ok(here) = tempfile::tempdir_in("/var/lib") else {
-        return eprintln!("skipped: one of two cases, a folder that lasts can be made by root alone");
+        return testing::skip_in_part("one of two cases: a folder that lasts can be made by root alone");
     };
     let program = here.path().join("flyball");
     fs::write(&program, "").unwrap();

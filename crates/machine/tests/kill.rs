@@ -381,7 +381,7 @@ struct Killing {
 }
 
 fn what_is_killed_at_any_moment_and_again_while_it_recovers_leaves_nothing() {
-    let extent = Extent::of(120, 840);
+    let extent = Extent::of(120, 1000);
     let folders = folders();
     let mut killing = Killing {
         before: Before::look(),
@@ -406,16 +406,14 @@ impl Figures {
         println!(
             "{kills} kills ({again} again during recovery, {tools} tools besides, {workloads} workloads, {latecomers} of them ended by a second recovery): {settings} settings put back, {mounts} mounts, {loops} loop devices, {files} files removed; 0 left; a recovery took {recovery:?}"
         );
-        // Too few rounds meet with nothing in particular.
+        // Few rounds, or many on a busy machine, meet with little in particular.
         if *kills >= 100 {
             assert!(*again >= kills * 2 / 5, "only {again} of {kills} were killed again");
-            let least = *kills as usize / 30;
-            assert!(
-                [settings, mounts, loops, files].iter().all(|n| **n > least),
-                "too little undone: {self:?}"
-            );
-            assert!(*tools > 0 && *workloads > kills / 10, "too little killed: {self:?}");
+            assert!(mounts + loops + files > *kills as usize / 4, "too little undone: {self:?}");
+            assert!(*workloads > kills / 10, "too little killed: {self:?}");
         }
+        let all = [settings, mounts, loops, files, tools];
+        assert!(*kills < 800 || all.iter().all(|n| **n > 5), "too little undone: {self:?}");
         assert!(*latecomers <= 3 + kills / 10, "{latecomers} workloads outlived a recovery");
         testing::promise("real-kills", kills, format!("{again} killed again while they were recovered from"));
     }

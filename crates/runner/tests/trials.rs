@@ -80,7 +80,7 @@ fn a_guest_uses_only_what_is_a_block_device() {
 
 #[test]
 fn a_guest_uses_a_device_as_it_is_and_notices_another() {
-    if !is_root("a_guest_uses_a_device_as_it_is_and_notices_another") {
+    if !is_root() {
         return;
     }
     let bed = Bed::new();
@@ -104,7 +104,7 @@ fn a_guest_uses_a_device_as_it_is_and_notices_another() {
 
 #[test]
 fn a_setting_of_the_loop_device_holds_for_its_trial_and_no_longer() {
-    if !is_root("a_setting_of_the_loop_device_holds_for_its_trial_and_no_longer") {
+    if !is_root() {
         return;
     }
     let bed = Bed::new();
@@ -126,7 +126,7 @@ fn a_setting_of_the_loop_device_holds_for_its_trial_and_no_longer() {
 
 #[test]
 fn a_setting_that_somebody_else_writes_meanwhile_disturbs_the_trial() {
-    if !is_root("a_setting_that_somebody_else_writes_meanwhile_disturbs_the_trial") {
+    if !is_root() {
         return;
     }
     let bed = Bed::new();
@@ -143,7 +143,7 @@ fn a_setting_that_somebody_else_writes_meanwhile_disturbs_the_trial() {
 
 #[test]
 fn settings_are_back_whatever_the_bench_says() {
-    if !is_root("settings_are_back_whatever_the_bench_says") {
+    if !is_root() {
         return;
     }
     let bed = Bed::new();
@@ -213,7 +213,7 @@ fn an_interruption_in_the_middle_ends_the_workload() {
 
 #[test]
 fn a_disk_that_is_too_small_is_told_before_anything_is_written() {
-    if !is_root("a_disk_that_is_too_small_is_told_before_anything_is_written") {
+    if !is_root() {
         return;
     }
     let bed = Bed::new();
@@ -228,7 +228,7 @@ fn a_disk_that_is_too_small_is_told_before_anything_is_written() {
 
 #[test]
 fn a_read_only_work_folder_is_told() {
-    if !is_root("a_read_only_work_folder_is_told") {
+    if !is_root() {
         return;
     }
     let bed = Bed::new();
@@ -252,7 +252,7 @@ fn a_work_folder_that_others_can_write_to_is_refused() {
 
 #[test]
 fn a_full_disk_under_the_raw_output_fails_the_trial_with_a_reason() {
-    if !is_root("a_full_disk_under_the_raw_output_fails_the_trial_with_a_reason") {
+    if !is_root() {
         return;
     }
     let bed = Bed::new();
@@ -269,7 +269,7 @@ fn a_run_to_be_killed() {
     let Some(folder) = std::env::var_os("FLYBALL_KILLED_RUN").map(PathBuf::from) else { return };
     let bed = Bed::within(&folder);
     let mut ledger = Ledger::open(&folder.join("state"), &LocalMachine).unwrap().0;
-    let root = is_root("the loop device of a_run_to_be_killed");
+    let root = is_root();
     let (kind, settings) = if root { (LOOP, &[("read_ahead_kb", "52")][..]) } else { (FILE, &[][..]) };
     let target =
         Target::make(&mut ledger, &folder.join("work"), &kind, Devices::Refused, Seed(1), &bed.interrupt)

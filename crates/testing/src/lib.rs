@@ -10,7 +10,7 @@
 //! waited: S s                              so long another test had what this one needs
 //! ```
 //!
-//! Only tests depend on this crate.
+//! Only tests depend on this crate, and what runs them.
 #![allow(clippy::print_stdout, reason = "the output of a test is how its figures reach the runner")]
 
 use std::fmt::Display;
@@ -38,11 +38,18 @@ impl Extent {
     /// # Panics
     /// Where a variable of the environment is no number.
     pub fn of(part: u64, whole: u64) -> Self {
-        let variable = |name: &str| std::env::var(name).ok();
-        let days = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs() / 86_400;
-        let extent = Self::chosen(part, whole, days, &variable);
+        let extent = Self::of_environment(part, whole);
         println!("{} of {whole} rounds; this very part again: {SEED}={}", extent.count, extent.seed);
         extent
+    }
+
+    /// The same without a word.
+    ///
+    /// # Panics
+    /// Where a variable of the environment is no number.
+    pub fn of_environment(part: u64, whole: u64) -> Self {
+        let days = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs() / 86_400;
+        Self::chosen(part, whole, days, &|name| std::env::var(name).ok())
     }
 
     fn chosen(part: u64, whole: u64, days: u64, variable: &dyn Fn(&str) -> Option<String>) -> Self {
@@ -50,10 +57,19 @@ impl Extent {
             let text = variable(name)?;
             Some(text.parse().unwrap_or_else(|error| panic!("cannot read {name} `{text}`: {error}")))
         };
-        let is_whole = variable(WHOLE).is_some_and(|value| !value.is_empty() && value != "0");
+        let is_whole = variable(WHOLE).is_some_and(|value| asks_for_the_whole(&value));
         let count = number(COUNT).unwrap_or(if is_whole { whole } else { part });
         Self { count, seed: number(SEED).unwrap_or(days) }
     }
+}
+
+/// Whether every test is to run the whole of its rounds.
+pub fn is_whole() -> bool {
+    std::env::var(WHOLE).is_ok_and(|value| asks_for_the_whole(&value))
+}
+
+fn asks_for_the_whole(value: &str) -> bool {
+    !value.is_empty() && value != "0"
 }
 
 /// Says that a test shows nothing here, and why.

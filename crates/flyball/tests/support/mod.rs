@@ -21,8 +21,10 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 impl Place {
     pub fn new() -> Self {
+        let begun = Instant::now();
         // A test that failed leaves nothing that another would see.
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        testing::waited(begun.elapsed());
         Self { folder: tempfile::tempdir().unwrap(), _alone: alone }
     }
 

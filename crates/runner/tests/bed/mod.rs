@@ -20,16 +20,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 pub const SMALL: Bytes = Bytes::from_mib(8);
 pub const FILE: study::Target = study::Target::File(SMALL);
 pub const LOOP: study::Target = study::Target::Loop(SMALL);
 
-/// Whether this is root; says what is skipped where it is not.
-pub fn is_root(test: &str) -> bool {
+/// Whether this is root; says that the test is skipped where it is not.
+pub fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
-        println!("skipped: {test} needs root");
+        testing::skip("needs root");
     }
     root
 }
@@ -103,7 +104,9 @@ impl Bed {
         cell: &Cell,
         script: Option<&mut ScriptedBench>,
     ) -> Result<Done, Stop> {
+        let begun = Instant::now();
         let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        testing::waited(begun.elapsed());
         let fixed = Environment::new();
         let run = RunId("test".into());
         let mut site = Site {

@@ -1,0 +1,210 @@
+//! Building the programs of tests, and running one.
+
+use super::said::{self, Outcome, Said, Test};
+use cargo_metadata::{Artifact, Message};
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::{BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What takes longer has hung.
+pub const LONGEST: Duration = Duration::from_secs(40 * 60);
+
+/// One program of tests.
+pub struct Program {
+    pub name: String,
+    path: PathBuf,
+    /// Where cargo runs it: its package's folder.
+    folder: PathBuf,
+    /// As cargo names it.
+    pub title: String,
+}
+
+/// How it ended.
+pub struct Ended {
+    pub title: String,
+    pub took: Duration,
+    /// Why it is not well.
+    pub wrong: Option<String>,
+    pub tests: Vec<Test>,
+}
+
+/// What a run of a program is given.
+#[derive(Clone, Copy)]
+pub struct Order<'a> {
+    /// Its tests, by their whole names; empty: all.
+    pub only: &'a [&'a str],
+    pub environment: &'a [(&'a str, String)],
+    pub longest: Duration,
+}
+
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["test", "--release", "--locked", "--workspace"]).args(arguments);
+    command
+}
+
+/// Builds programs of tests: those of these names in a folder `tests`, or all without a name.
+pub fn build(names: &[&str]) -> Result<Vec<Program>, Box<dyn Error>> {
+    let mut command = cargo(&["--no-run", "--message-format=json-render-diagnostics"]);
+    for name in names {
+        command.args(["--test", name]);
+    }
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
+    let output = child.stdout.take().ok_or("a pipe that was asked for is there")?;
+    let mut programs = Vec::new();
+    for message in Message::parse_stream(BufReader::new(output)) {
+        if let Message::CompilerArtifact(artifact) = message? {
+            programs.extend(program(artifact));
+        }
+    }
+    match child.wait()? {
+        status if status.success() => Ok(programs),
+        status => Err(format!("cannot build the tests: {status}").into()),
+    }
+}
+
+fn program(artifact: Artifact) -> Option<Program> {
+    let path = artifact.executable.filter(|_| artifact.profile.test)?;
+    let folder = artifact.manifest_path.parent()?;
+    let source = artifact.target.src_path.strip_prefix(folder).unwrap_or(&artifact.target.src_path);
+    let kind = if artifact.target.is_test() { "" } else { "unittests " };
+    let title = format!("{kind}{source} ({path})");
+    Some(Program { name: artifact.target.name, path: path.into(), folder: folder.into(), title })
+}
+
+impl Program {
+    /// Runs it, and shows all that it said at once: lines of two are never mixed.
+    pub fn run(&self, order: Order<'_>) -> Ended {
+        let begun = Instant::now();
+        let (said, wrong) = self
+            .said(order)
+            .unwrap_or_else(|error| (Said::default(), Some(format!("it could not be run: {error}"))));
+        let wrong = wrong.or_else(|| said.miscounted.clone());
+        let ended = Ended { title: self.title.clone(), took: begun.elapsed(), wrong, tests: said.tests };
+        // Whoever reads this is told of everything else at the end.
+        let _ = show(&ended, &said.loose);
+        ended
+    }
+
+    fn said(&self, order: Order<'_>) -> Result<(Said, Option<String>), Box<dyn Error>> {
+        let path = self.path.with_extension("said");
+        let file = File::create(&path)?;
+        let mut command = Command::new(&self.path);
+        if let [name] = order.only {
+            command.arg(name);
+        }
+        if !order.only.is_empty() {
+            command.args(order.only.get(1..).unwrap_or_default()).arg("--exact");
+        }
+        command
+            // One word each: a harness of its own takes any other word for a test's name.
+            .args(["-Zunstable-options", "--format=json", "--report-time", "--show-output"])
+            // This is what lets libtest give JSON. Nothing is compiled with it.
+            .env("RUSTC_BOOTSTRAP", "1")
+            .current_dir(&self.folder)
+            .env("CARGO_MANIFEST_DIR", &self.folder)
+            .env("RUST_BACKTRACE", "0")
+            .envs(order.environment.iter().map(|(name, value)| (*name, value.as_str())))
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            // What it started ends with it where it hangs.
+            .process_group(0);
+        let wrong = wait(&mut command.spawn()?, order.longest)?;
+        let text = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
+        fs::remove_file(path)?;
+        Ok((said::read(&text), wrong))
+    }
+}
+
+impl Ended {
+    /// What its failed tests said, and a line where it failed as a whole.
+    pub fn failures(&self) -> String {
+        let failed = self.tests.iter().filter(|test| test.outcome == Outcome::Failed);
+        failed.map(|test| format!("---- {} ----\n{}", test.name, shortened(&test.output))).collect()
+    }
+
+    /// Whether something is wrong of which no test's result tells.
+    pub fn is_wrong_as_a_whole(&self) -> bool {
+        self.wrong.is_some() && self.tests.iter().all(|test| test.outcome != Outcome::Failed)
+    }
+}
+
+fn show(ended: &Ended, loose: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "\n     Running {}", ended.title)?;
+    out.write_all(loose.as_bytes())?;
+    for test in &ended.tests {
+        let told = match &test.outcome {
+            Outcome::Passed => "ok",
+            Outcome::Failed => "FAILED",
+            Outcome::Skipped(_) => "skipped",
+        };
+        writeln!(out, "test {} ... {told} ({:.1} s)", test.name, test.took.as_secs_f64())?;
+        out.write_all(test.output.as_bytes())?;
+    }
+    out.flush()
+}
+
+/// How much of a test's failure is told again: of more, the first and the last.
+const TOLD_LINES: usize = 120;
+
+fn shortened(text: &str) -> String {
+    let told: Vec<&str> = text.lines().collect();
+    let half = TOLD_LINES / 2;
+    let lines = if told.len() <= TOLD_LINES {
+        told
+    } else {
+        [&told[..half], &["[…]"], &told[told.len() - half..]].concat()
+    };
+    lines.iter().flat_map(|line| [line, "\n"]).collect()
+}
+
+fn wait(child: &mut Child, longest: Duration) -> Result<Option<String>, Box<dyn Error>> {
+    let begun = Instant::now();
+    loop {
+        match child.try_wait()? {
+            Some(status) if status.success() => return Ok(None),
+            Some(status) => return Ok(Some(status.to_string())),
+            None if begun.elapsed() > longest => {
+                if let Some(group) = rustix::process::Pid::from_raw(child.id() as i32) {
+                    rustix::process::kill_process_group(group, rustix::process::Signal::KILL)?;
+                }
+                child.wait()?;
+                return Ok(Some(format!("not done after {} minutes: killed", longest.as_secs() / 60)));
+            }
+            None => thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}
+
+/// The examples in the documentation.
+pub fn documentation() -> Result<Ended, Box<dyn Error>> {
+    let begun = Instant::now();
+    let output = cargo(&["--doc"]).stderr(Stdio::inherit()).output()?;
+    let said = said::read(&String::from_utf8_lossy(&output.stdout));
+    let wrong = (!output.status.success()).then(|| output.status.to_string());
+    let title = "examples in the documentation".into();
+    let ended = Ended { title, took: begun.elapsed(), wrong, tests: said.tests };
+    show(&ended, &said.loose)?;
+    Ok(ended)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TOLD_LINES, shortened};
+
+    #[test]
+    fn of_a_long_failure_the_first_and_the_last_are_told() {
+        assert_eq!(shortened("2 is not 3\n"), "2 is not 3\n");
+        let many: String = (0..1000).map(|n| format!("{n}\n")).collect();
+        let told = shortened(&many);
+        assert_eq!(told.lines().count(), TOLD_LINES + 1);
+        assert!(told.starts_with("0\n") && told.ends_with("\n999\n"), "{told}");
+    }
+}
