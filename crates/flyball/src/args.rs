@@ -98,6 +98,13 @@ pub enum Command {
     /// Serve the host from inside a lab machine
     #[command(hide = true)]
     LabGuest,
+    /// Watch over a recording, and end what it records when it dies
+    #[command(hide = true)]
+    WatchRecording {
+        /// Where the recording goes [default: the notebook]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
     /// Watch over a worker, and put its changes back when it dies
     #[command(hide = true)]
     Supervise {

@@ -10,7 +10,6 @@ use rustix::process::Signal;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
@@ -127,18 +126,7 @@ impl Machine for LocalMachine {
         let mut command = Command::new(program);
         // What is half done when this process is killed must be over before anybody undoes it: the kernel ends the
         // program with the thread that started it, and the mark lets the supervisor wait for that.
-        let us = rustix::process::getpid();
-        let die_with_us = move || {
-            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-            // Died before it was asked for, a parent sends none.
-            if rustix::process::getppid() == Some(us) {
-                Ok(())
-            } else {
-                Err(io::ErrorKind::Interrupted.into())
-            }
-        };
-        // SAFETY: between fork and exec only system calls are made, which are safe in any program.
-        unsafe { command.pre_exec(die_with_us) };
+        workload::dies_with_us(&mut command, Signal::KILL);
         let mut child = command
             .args(arguments)
             .env(workload::VARIABLE, Mark::new().as_str())

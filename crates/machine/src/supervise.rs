@@ -57,7 +57,8 @@ impl Supervisor {
     pub fn start(mut command: Command) -> Result<Self, Error> {
         let program = PathBuf::from(command.get_program());
         let failed = |source| Error::Supervisor { program: program.clone(), source };
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        // Where this process is somebody's workload itself, its supervisor must outlive it all the same.
+        command.env_remove(workload::VARIABLE).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let pipe = child.stdin.take().expect("it was asked for as a pipe");
         let answer = child.stdout.take().expect("it was asked for as a pipe");
@@ -199,6 +200,29 @@ pub fn supervise_main(
     }
     let (_ledger, report) = Ledger::open_within(LOCK, state, machine)?;
     Ok(Ending::Recovered { killed, report })
+}
+
+/// How long what a dead recording left running may take to end, once asked, before it is killed.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// As [`supervise_main`], over a recording, which changes nothing: where it dies, what it records is asked to end, and
+/// killed where it does not. Returns how many processes that were; `None` where the recording said `done`.
+///
+/// # Errors
+/// Where it cannot leave the terminal.
+pub fn watch_main(input: impl BufRead, mut ready: impl Write) -> io::Result<Option<usize>> {
+    let workloads = Mark::of_parent();
+    outlive_the_terminal()?;
+    // A recording that is dead before it could hear this has closed `input` as well.
+    let _ = ready.write_all(READY.as_bytes()).and_then(|()| ready.flush());
+    drop(ready);
+    if matches!(listen(input), Heard::Done) {
+        return Ok(None);
+    }
+    // A parent that was dead at our start had started nothing yet.
+    Ok(Some(workloads.map_or(0, |mark| {
+        workload::end(&mark) + workload::ask_to_end(&mark.of_its_recorded_commands(), GRACE)
+    })))
 }
 
 fn outlive_the_terminal() -> io::Result<()> {

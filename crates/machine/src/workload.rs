@@ -10,7 +10,10 @@ use crate::settings::numbered;
 use crate::{LocalMachine, Machine};
 use rustix::process::{Pid, PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -21,8 +24,12 @@ pub const VARIABLE: &str = "FLYBALL_WORKLOAD";
 const DEATH: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(5);
 
+/// Begins the marks of recorded commands. What such a command leaves running when it ends by itself is its owner's, and
+/// [`end_orphans`] must never take it for a workload.
+const RECORDED: &str = "recorded.";
+
 /// What the processes of one workload carry, `PID.START.COUNT.`, or those of all workloads of one Flyball,
-/// `PID.START.`: with its start, a process's id names one process and no other.
+/// `PID.START.`: with its start, a process's id names one process and no other. A recorded command's begins with `recorded.`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark(String);
 
@@ -35,10 +42,20 @@ impl Mark {
         Self(format!("{all}{}.", COUNT.fetch_add(1, Ordering::Relaxed)))
     }
 
+    /// A mark for a command that is recorded.
+    pub fn of_recorded_command() -> Self {
+        Self(format!("{RECORDED}{}", Self::new().0))
+    }
+
     /// What all workloads carry that this process's parent starts; `None` where it is dead.
     pub(crate) fn of_parent() -> Option<Self> {
         let parent = getppid().filter(|p| !p.is_init())?;
         Some(Self::of_all(parent.as_raw_nonzero().get().unsigned_abs()))
+    }
+
+    /// Of the commands that the owner of these workloads records.
+    pub(crate) fn of_its_recorded_commands(&self) -> Self {
+        Self(format!("{RECORDED}{}", self.0))
     }
 
     fn of_all(pid: u32) -> Self {
@@ -67,7 +84,8 @@ impl Mark {
         Some(Self(String::from_utf8_lossy(mark).into_owned()))
     }
 
-    fn is_carried_by(&self, pid: u32) -> bool {
+    /// Whether a process carries this mark, as far as we may look.
+    pub fn is_carried_by(&self, pid: u32) -> bool {
         Self::carried_by(pid).is_some_and(|mark| mark.0.starts_with(&self.0))
     }
 
@@ -90,7 +108,7 @@ pub fn end(mark: &Mark) -> usize {
         let found: Vec<u32> = others().filter(|pid| mark.is_carried_by(*pid)).collect();
         for pid in &found {
             killed.entry(*pid).or_insert_with(|| process(&LocalMachine, *pid).map(|p| p.started));
-            kill(mark, *pid);
+            send(Signal::KILL, *pid, |pid| mark.is_carried_by(pid));
         }
         let alive = |(pid, started): (&u32, &Option<u64>)| {
             process(&LocalMachine, *pid).is_some_and(|p| Some(p.started) == *started && !p.is_zombie())
@@ -100,6 +118,38 @@ pub fn end(mark: &Mark) -> usize {
         }
         std::thread::sleep(POLL);
     }
+}
+
+/// Asks every process that carries the mark to end, and kills what still runs after `grace`. Returns how many there were.
+pub fn ask_to_end(mark: &Mark, grace: Duration) -> usize {
+    let deadline = Instant::now() + grace;
+    let mut asked = BTreeSet::new();
+    loop {
+        let found: Vec<u32> = others().filter(|pid| mark.is_carried_by(*pid)).collect();
+        if found.is_empty() {
+            return asked.len();
+        }
+        if Instant::now() >= deadline {
+            return asked.len().max(end(mark));
+        }
+        // Once each: to many programs a second request means that they must not tidy up.
+        for pid in found.into_iter().filter(|pid| asked.insert(*pid)) {
+            send(Signal::TERM, pid, |pid| mark.is_carried_by(pid));
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// Lets the kernel send this signal to the program when the thread that starts it dies.
+pub fn dies_with_us(command: &mut Command, signal: Signal) {
+    let us = rustix::process::getpid();
+    let ask_for_the_signal = move || {
+        rustix::process::set_parent_process_death_signal(Some(signal))?;
+        // Died before it was asked for, a parent sends none.
+        if getppid() == Some(us) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
+    };
+    // SAFETY: between fork and exec only system calls are made, which are safe in any program.
+    unsafe { command.pre_exec(ask_for_the_signal) };
 }
 
 /// Ends what is left of the workloads of every Flyball that is dead, and whose supervisor died with it. Returns how many
@@ -119,7 +169,7 @@ pub(crate) fn end_working_in(program: &str, folder: &str) -> usize {
         let found: Vec<u32> = others().filter(|pid| is_at_work(*pid, program, folder)).collect();
         for pid in &found {
             killed.insert(*pid);
-            kill_if(*pid, |pid| is_at_work(pid, program, folder));
+            send(Signal::KILL, *pid, |pid| is_at_work(pid, program, folder));
         }
         if found.is_empty() || Instant::now() >= deadline {
             return killed.len();
@@ -151,24 +201,21 @@ fn others() -> impl Iterator<Item = u32> {
     pids.filter(move |pid| *pid != own)
 }
 
-fn kill(mark: &Mark, pid: u32) {
-    kill_if(pid, |pid| mark.is_carried_by(pid));
-}
-
 /// Through a descriptor: between the look and the signal the id may have become another process's.
-fn kill_if(pid: u32, is_meant: impl Fn(u32) -> bool) {
+fn send(signal: Signal, pid: u32, is_meant: impl Fn(u32) -> bool) {
     let Some(raw) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
     let Ok(descriptor) = pidfd_open(raw, PidfdFlags::empty()) else { return };
     if is_meant(pid) {
         // That it has ended meanwhile is what we want.
-        let _ = pidfd_send_signal(&descriptor, Signal::KILL);
+        let _ = pidfd_send_signal(&descriptor, signal);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::{Child, Command};
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Child;
 
     fn start(mark: &str) -> Child {
         // In a session of its own, as a job of fio is.
@@ -193,6 +240,25 @@ mod tests {
         assert!(is_alive(&mut another));
         another.kill().unwrap();
         another.wait().unwrap();
+    }
+
+    #[test]
+    fn a_recorded_command_is_asked_first_and_what_one_left_running_is_no_orphan() {
+        let mut dead = Command::new("sleep").arg("1000").spawn().unwrap();
+        let mark = Mark(format!("{}0.", Mark::of_all(dead.id()).of_its_recorded_commands().0));
+        let deaf = ["-c", "trap '' TERM; while :; do sleep 1; done"];
+        let mut polite = start(mark.as_str());
+        let mut deaf = Command::new("sh").args(deaf).env(VARIABLE, mark.as_str()).spawn().unwrap();
+        dead.kill().unwrap();
+        dead.wait().unwrap();
+        while !mark.is_carried_by(polite.id()) || !mark.is_carried_by(deaf.id()) {
+            std::thread::sleep(POLL);
+        }
+        end_orphans();
+        assert!(is_alive(&mut polite) && is_alive(&mut deaf), "what somebody recorded is his");
+        assert!(ask_to_end(&mark, Duration::from_secs(2)) >= 2);
+        let signal = |child: &mut Child| child.wait().unwrap().signal();
+        assert_eq!((signal(&mut polite), signal(&mut deaf)), (Some(15), Some(9)));
     }
 
     #[test]

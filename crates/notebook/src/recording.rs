@@ -79,16 +79,29 @@ impl RecordingFolder {
     /// # Errors
     /// Where `folder` is there and not empty, or its parent cannot be written.
     pub fn at(folder: &Path) -> Result<Self> {
-        let mut staging = folder.as_os_str().to_owned();
-        staging.push(".staging");
         if let Ok(mut entries) = std::fs::read_dir(folder)
             && entries.next().is_some()
         {
             return Err(Error::Exists { path: folder.to_owned() });
         }
-        let staging = PathBuf::from(staging);
+        // What cannot be swept takes room, and is no reason not to record.
+        let _ = Self::sweep(folder);
+        let staging = staging_of(folder);
         let begun = Self::begin(&staging, folder.to_owned())?;
         Ok(Self { own_staging: Some(OwnStaging(staging)), ..begun })
+    }
+
+    /// Removes what recordings into `folder` that were killed left beside it.
+    ///
+    /// # Errors
+    /// Where it is there and cannot be removed.
+    pub fn sweep(folder: &Path) -> Result<()> {
+        let staging = staging_of(folder);
+        if !holds_recordings_alone(&staging) {
+            return Ok(());
+        }
+        aside::sweep(&staging)?;
+        aside::remove_if_empty(&staging)
     }
 
     pub(crate) fn begin(staging: &Path, target: PathBuf) -> Result<Self> {
@@ -125,6 +138,30 @@ impl RecordingFolder {
     }
 }
 
+fn staging_of(folder: &Path) -> PathBuf {
+    let mut staging = folder.as_os_str().to_owned();
+    staging.push(".staging");
+    PathBuf::from(staging)
+}
+
+/// Whether a folder is there and has only what recordings make in it: one of somebody else's that happens to be called so
+/// is left alone.
+fn holds_recordings_alone(staging: &Path) -> bool {
+    let is_folder = std::fs::symlink_metadata(staging).is_ok_and(|metadata| metadata.is_dir());
+    let Ok(mut entries) = std::fs::read_dir(staging) else { return false };
+    is_folder
+        && entries.all(|entry| entry.is_ok_and(|e| e.file_name().to_str().is_some_and(is_of_a_recording)))
+}
+
+/// `.lock`, `recording-4711-0.part`, `recording-4711-0.part.lock`.
+fn is_of_a_recording(name: &str) -> bool {
+    let numbers = name.strip_prefix("recording-").and_then(|rest| {
+        rest.strip_suffix(".part").or_else(|| rest.strip_suffix(".part.lock"))?.split_once('-')
+    });
+    let is_number = |text: &str| text.parse::<u32>().is_ok();
+    name == ".lock" || numbers.is_some_and(|(pid, n)| is_number(pid) && is_number(n))
+}
+
 impl Notebook {
     /// The recordings, newest first, and what could not be read.
     ///
@@ -149,5 +186,37 @@ impl Notebook {
     /// Where there is one that cannot be read.
     pub fn recording_trace(&self, name: &str) -> Result<Option<TraceReader>> {
         TraceReader::open_if_there(&self.recordings_folder().join(name).join("trace.parquet"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn what_the_dead_left_beside_a_recording_is_swept_and_nobody_elses_folder_is() {
+        let root = tempfile::tempdir().unwrap();
+        let (out, staging) = (root.path().join("out"), root.path().join("out.staging"));
+        let leave = || {
+            fs::create_dir_all(staging.join("recording-1-0.part/raw")).unwrap();
+            fs::write(staging.join("recording-1-0.part.lock"), "").unwrap();
+            fs::write(staging.join(".lock"), "").unwrap();
+        };
+        leave();
+        drop(RecordingFolder::at(&out).unwrap());
+        assert!(!staging.exists());
+        leave();
+        let living = RecordingFolder::begin(&staging, out.clone()).unwrap();
+        RecordingFolder::sweep(&out).unwrap();
+        assert!(living.raw_dir().exists() && !staging.join("recording-1-0.part").exists());
+        drop(living);
+        for others in ["film.part", "recording-1-0.part/../notes", "recording-x-0.part"] {
+            leave();
+            fs::create_dir_all(staging.join(others)).unwrap();
+            RecordingFolder::sweep(&out).unwrap();
+            assert!(staging.join(others).exists() && staging.join("recording-1-0.part").exists(), "{others}");
+            fs::remove_dir_all(&staging).unwrap();
+        }
     }
 }

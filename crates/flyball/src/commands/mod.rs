@@ -50,6 +50,7 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Tune(arguments) => tune::tune(global, arguments),
         Command::Completions { shell } => paperwork::completions(*shell),
         Command::Man { folder } => paperwork::man(folder),
+        Command::WatchRecording { out } => record::watch(global, out.as_deref()),
         Command::Supervise { state } => undo::supervise(state),
     }
 }

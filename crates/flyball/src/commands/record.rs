@@ -8,6 +8,8 @@ use anyhow::{Context, Result};
 use domain::trace::Role;
 use domain::units::Bytes;
 use domain::{Nanos, Timestamp};
+use machine::supervise::{Supervisor, watch_main};
+use machine::workload::{self, Mark};
 use machine::{LocalMachine, Machine};
 use notebook::{Notebook, Recording, RecordingFolder};
 use recorder::{Recorder, RecorderConfig};
@@ -15,6 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde_json::json;
 use std::fmt::Write;
+use std::io::{self, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -38,6 +41,7 @@ pub fn record(global: &Global, arguments: &Record) -> Result<End> {
         Some(folder) => RecordingFolder::at(folder)?,
         None => Notebook::create(&places::notebook(global)?)?.begin_recording(&name)?,
     };
+    let watcher = watcher(global, arguments)?;
     let inventory = machine::inventory::take(&LocalMachine)?;
     let spool = folder.raw_dir().join("samples.spool");
     let recorder = Recorder::start(RecorderConfig::new(arguments.interval, spool.clone()))?;
@@ -64,6 +68,7 @@ pub fn record(global: &Global, arguments: &Record) -> Result<End> {
         recorder: recorded.report().clone(),
     };
     let kept = folder.commit(&recording)?;
+    watcher.done()?;
     put(&if global.json { as_json(&recording, &kept) } else { as_text(&recording, &kept) })?;
     match status {
         Some(status) if !status.success() => Ok(End::Child(code_of(status))),
@@ -76,6 +81,37 @@ fn code_of(status: ExitStatus) -> i32 {
     status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1)
 }
 
+/// This program once more, to end what is recorded should this process be killed, and to remove what was half written.
+/// Dropped before it was told that all is done, it takes us for dead: what an error leaves running is ended too.
+fn watcher(global: &Global, arguments: &Record) -> Result<Supervisor> {
+    let program = std::env::current_exe()
+        .context("cannot find this program's own file, to watch over the recording")?;
+    let mut command = Command::new(program);
+    match &arguments.out {
+        Some(folder) => command.arg("watch-recording").arg("--out").arg(places::absolute(folder)?),
+        None => command
+            .arg("--notebook")
+            .arg(places::absolute(&places::notebook(global)?)?)
+            .arg("watch-recording"),
+    };
+    Ok(Supervisor::start(command)?)
+}
+
+/// The watcher's own half.
+pub fn watch(global: &Global, out: Option<&Path>) -> Result<End> {
+    let Some(ended) = watch_main(BufReader::new(io::stdin()), io::stdout())? else { return Ok(End::Done) };
+    if ended > 0 {
+        // Standard error is still the terminal of the one that died.
+        eprintln!("flyball was killed while it recorded; ended what it recorded: {ended} processes");
+    }
+    match out {
+        Some(folder) => RecordingFolder::sweep(folder)?,
+        // Opening a notebook sweeps it.
+        None => drop(Notebook::open(&places::notebook(global)?)?),
+    }
+    Ok(End::Done)
+}
+
 /// Runs the command, or waits; `None` where there was no command.
 fn follow(arguments: &Record, recorder: &Recorder, interrupt: &Interrupt) -> Result<Option<ExitStatus>> {
     let deadline = arguments.duration.map(|d| Instant::now() + Duration::from(d));
@@ -86,22 +122,30 @@ fn follow(arguments: &Record, recorder: &Recorder, interrupt: &Interrupt) -> Res
         }
         return Ok(None);
     };
-    let mut child = Command::new(program)
-        .args(rest)
-        .spawn()
-        .map_err(|e| Usage(format!("cannot run `{program}`: {e}; nothing was recorded")))?;
+    let mark = Mark::of_recorded_command();
+    let mut command = Command::new(program);
+    // It stays in our process group: one in the background may not read from the terminal.
+    command.args(rest).env(workload::VARIABLE, mark.as_str());
+    // Where the watcher is killed as well.
+    workload::dies_with_us(&mut command, Signal::TERM);
+    let mut child =
+        command.spawn().map_err(|e| Usage(format!("cannot run `{program}`: {e}; nothing was recorded")))?;
     recorder.follow(child.id());
     while !over() {
         if ends_within(&child, LOOK.min(left(deadline)))? {
             return Ok(Some(child.wait()?));
         }
     }
-    Ok(Some(stop(&mut child)?))
+    Ok(Some(stop(&mut child, &mark)?))
 }
 
-/// Asks a command to end, and kills it where it does not.
-fn stop(child: &mut Child) -> Result<ExitStatus> {
-    kill_process(Pid::from_child(child), Signal::TERM).context("cannot end the command")?;
+/// Asks a command and all that it started to end, and kills what does not.
+fn stop(child: &mut Child, mark: &Mark) -> Result<ExitStatus> {
+    // One that has cleared its environment, or runs as somebody else.
+    if !mark.is_carried_by(child.id()) {
+        kill_process(Pid::from_child(child), Signal::TERM).context("cannot end the command")?;
+    }
+    workload::ask_to_end(mark, GRACE);
     if !ends_within(child, GRACE)? {
         child.kill()?;
     }

@@ -1,0 +1,150 @@
+//! `flyball record`, killed: what it recorded dies with it, and nothing half written stays.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says why it skips"
+)]
+
+mod support;
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use support::{Place, wait_until};
+
+/// A job in a session of its own, as fio's are, and one in the foreground.
+const COMMAND: [&str; 3] = ["sh", "-c", "setsid sleep 1234.5 & sleep 1234.5; :"];
+
+/// Its fields from the state on (proc_pid_stat(5)); `None` for the dead.
+fn stat(pid: u32) -> Option<Vec<String>> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<String> = stat.rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect();
+    (fields[0] != "Z").then_some(fields)
+}
+
+fn kill(pid: u32) {
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL).unwrap();
+}
+
+struct Recording {
+    place: Place,
+    process: Child,
+}
+
+impl Recording {
+    /// Begins one, and waits until its two sleeps are there.
+    fn begin(arguments: &[&str], command: &[&str]) -> Self {
+        let place = Place::new();
+        let mut flyball = place.flyball(&[&["record"], arguments, &["--"], command].concat());
+        flyball.env("RECORDED_IN", place.folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
+        let recording = Self { process: flyball.spawn().unwrap(), place };
+        wait_until("the command runs", || recording.running("1234.5").len() == 2);
+        recording
+    }
+
+    /// The processes of this test whose arguments have this word.
+    fn running(&self, word: &str) -> Vec<u32> {
+        let has = |pid: u32, file: &str, word: &str| {
+            let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            bytes.split(|byte| *byte == 0).any(|part| part == word.as_bytes())
+        };
+        let of_this_test = format!("RECORDED_IN={}", self.place.folder.path().display());
+        let pids =
+            fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
+        let is_ours = |pid: &u32| {
+            stat(*pid).is_some() && has(*pid, "environ", &of_this_test) && has(*pid, "cmdline", word)
+        };
+        pids.filter(is_ours).collect()
+    }
+
+    /// What is in the folder in which recordings are half written, but for its lock.
+    fn half_written(&self, staging: &str) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.place.path(staging)).into_iter().flatten().map(|e| e.unwrap().path());
+        entries.filter(|path| !path.ends_with(".lock")).collect()
+    }
+
+    fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_killed_recording_takes_its_command_and_what_it_has_half_written_with_it() {
+    for (arguments, staging) in [(&["--out", "here"][..], "here.staging"), (&[], "notebook/staging")] {
+        let mut recording = Recording::begin(arguments, &COMMAND);
+        assert!(!recording.half_written(staging).is_empty());
+        recording.kill();
+        wait_until("its command is dead", || recording.running("1234.5").is_empty());
+        wait_until("its watcher has ended", || recording.running("watch-recording").is_empty());
+        assert_eq!(recording.half_written(staging), Vec::<PathBuf>::new(), "{staging}");
+        assert!(!recording.place.path("here").exists() && !recording.place.path("here.staging").exists());
+    }
+}
+
+#[test]
+fn killed_with_its_watcher_it_still_ends_its_command_and_the_next_recording_sweeps() {
+    let mut recording =
+        Recording::begin(&["--out", "here"], &["sh", "-c", "sleep 1234.5 & exec sleep 1234.5"]);
+    let of_recording = |pid: &u32| stat(*pid).is_some_and(|s| s[1] == recording.process.id().to_string());
+    let command = recording.running("1234.5").into_iter().find(of_recording).unwrap();
+    recording.running("watch-recording").into_iter().for_each(kill);
+    recording.kill();
+    wait_until("the command is dead", || stat(command).is_none());
+    // What it had started itself is left: nobody is there any more who knows it.
+    recording.running("1234.5").into_iter().for_each(kill);
+    assert!(!recording.half_written("here.staging").is_empty());
+    recording.place.ok(&["record", "--duration", "100ms", "--out", "here"]);
+    assert!(!recording.place.path("here.staging").exists());
+    assert!(recording.place.path("here/recording.json").exists());
+}
+
+#[test]
+fn a_recorded_command_is_in_the_foreground_and_its_time_ends_all_that_it_started() {
+    let mut recording = Recording::begin(&["--out", "here", "--duration", "2s"], &COMMAND);
+    let group = |pid: u32| stat(pid).unwrap()[2].clone();
+    let shell = recording.running("-c")[0];
+    assert_eq!(
+        group(shell),
+        group(recording.process.id()),
+        "a background process may not read from the terminal"
+    );
+    recording.process.wait().unwrap();
+    assert_eq!(recording.running("1234.5"), Vec::<u32>::new());
+    assert_eq!(recording.running("watch-recording"), Vec::<u32>::new());
+    assert!(
+        recording.place.path("here/recording.json").exists()
+            && !recording.place.path("here.staging").exists()
+    );
+}
+
+#[test]
+fn what_a_command_leaves_running_when_it_ends_is_left_alone() {
+    let command = ["sh", "-c", "setsid sleep 1234.5 & setsid sleep 1234.5 & sleep 1"];
+    let mut recording = Recording::begin(&["--out", "here"], &command);
+    assert!(recording.process.wait().unwrap().success());
+    recording.place.ok(&["record", "--duration", "100ms", "--out", "again"]);
+    recording.place.output(&["restore"]);
+    let left = recording.running("1234.5");
+    left.iter().copied().for_each(kill);
+    assert_eq!(left.len(), 2);
+}
+
+#[test]
+fn a_recording_within_a_recording_is_watched_over_by_its_own() {
+    let inner = [env!("CARGO_BIN_EXE_flyball"), "record", "--out", "inner", "--"];
+    let mut recording = Recording::begin(&["--out", "here"], &[&inner[..], &COMMAND].concat());
+    let watchers = recording.running("watch-recording");
+    assert_eq!(watchers.len(), 2);
+    for watcher in &watchers {
+        // What ends the outer's command must not end the one who watches over the inner.
+        let environment = fs::read(format!("/proc/{watcher}/environ")).unwrap();
+        assert!(!String::from_utf8_lossy(&environment).contains("FLYBALL_WORKLOAD="));
+    }
+    recording.kill();
+    wait_until("the command of the inner is dead", || recording.running("1234.5").is_empty());
+    wait_until("both watchers have ended", || recording.running("watch-recording").is_empty());
+    assert!(recording.place.path("inner/recording.json").exists(), "the inner was asked to end, and did");
+    assert!(!recording.place.path("here.staging").exists());
+}
