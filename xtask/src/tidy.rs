@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The arrows that the design allows: a crate, and all crates of this workspace that it may depend on.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("domain", &[]),
     ("files", &[]),
     ("parse", &["domain"]),
@@ -25,6 +25,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("pstate-plugin", &[]),
     // For tests alone, and for what runs them.
     ("testing", &[]),
+    ("confine", &[]),
     (
         "flyball",
         &[
@@ -40,6 +41,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
             "governors",
             "sim",
             "lab",
+            "confine",
         ],
     ),
     ("xtask", &["domain", "parse", "machine", "testing"]),
