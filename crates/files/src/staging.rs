@@ -7,6 +7,7 @@
 use crate::durable;
 use crate::error::{Error, Result};
 use crate::lock::{Lock, MOMENT};
+use crate::own;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,13 +34,9 @@ impl StagingDir {
     /// Makes an empty folder in `staging`, which is made where it is missing. `what` begins its name: `trial`, `run`.
     ///
     /// # Errors
-    /// Where `staging` cannot be written, or is a link; [`Error::Locked`]; [`Error::Full`].
+    /// Where `staging` cannot be written, is a link, or belongs to somebody else; [`Error::Locked`]; [`Error::Full`].
     pub fn begin(staging: &Path, what: &str) -> Result<Self> {
-        durable::make_folder(staging)?;
-        if !is_folder(staging) {
-            let link = io::Error::new(io::ErrorKind::NotADirectory, "it is a link; remove it");
-            return Err(Error::io("write to", staging)(link));
-        }
+        own::make_folder(staging)?;
         let _short = Lock::take_within(&staging.join(STAGING_LOCK), MOMENT)?;
         let pid = std::process::id();
         for n in 0..MAX_NAMES {

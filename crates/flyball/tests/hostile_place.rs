@@ -69,8 +69,8 @@ fn root_measures_nowhere_below_a_strangers_folder() {
         (&["--notebook", &inside, "run", &study], "the work folder"),
         (&["run", &study, "--work", &inside], "the work folder"),
         (&["check", "--dir", &inside], "as root"),
-        (&["--notebook", &inside, "record", "--for", "1s"], "as root"),
-        (&["record", "--for", "1s", "--out", &inside], "as root"),
+        (&["--notebook", &inside, "record", "--duration", "1s"], "as root"),
+        (&["record", "--duration", "1s", "--out", &inside], "as root"),
         (&["--notebook", &inside, "run", &study, "--on", "sim"], "as root"),
     ];
     for (arguments, what) in cases {

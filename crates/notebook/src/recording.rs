@@ -10,6 +10,7 @@ use domain::trace::Role;
 use domain::trial::{DiskTotals, RecorderReport, ThreadTime};
 use files::durable::{self, Permissions};
 use files::staging::{self, StagingDir};
+use files::trust;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -79,6 +80,9 @@ impl RecordingFolder {
     /// # Errors
     /// Where `folder` is there and not empty, or its parent cannot be written.
     pub fn at(folder: &Path) -> Result<Self> {
+        if rustix::process::geteuid().is_root() {
+            trust::check_folder_of(folder).map_err(|why| Error::foreign(folder, why))?;
+        }
         if let Ok(mut entries) = std::fs::read_dir(folder)
             && entries.next().is_some()
         {
@@ -100,8 +104,8 @@ impl RecordingFolder {
         if !holds_recordings_alone(&staging) {
             return Ok(());
         }
-        aside::sweep(&staging)?;
-        aside::remove_if_empty(&staging)
+        staging::sweep(&staging)?;
+        Ok(staging::remove_if_empty(&staging)?)
     }
 
     pub(crate) fn begin(staging: &Path, target: PathBuf) -> Result<Self> {
