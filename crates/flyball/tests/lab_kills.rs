@@ -12,13 +12,10 @@
 mod support;
 
 use support::{Place, lab};
+use testing::Extent;
 
 /// One kernel, for what is killed is this program; its storage is shown on both elsewhere.
 const KERNEL: &str = "6.12";
-
-/// How many are killed, and from which seed the moments are drawn.
-const KILLS: u32 = 100;
-const SEED: u32 = 5;
 
 /// Each kind of layer, in five cells, each with a governor of its own.
 const STUDY: &str = r#"
@@ -427,8 +424,8 @@ echo "@@ 5 things of others left alone" >&3
 const TOOLS: [&str; 9] =
     ["mdadm", "cryptsetup", "dmsetup", "lvm", "mke2fs", "mkfs.xfs", "modprobe", "losetup", "mount"];
 
-/// The lines that a script marked, from a guest of its own.
-fn marked(script: &str) -> Option<Vec<String>> {
+/// The lines that a script marked, from a guest of its own. As many are killed, and when, as the extent says.
+fn marked(script: &str, extent: Extent) -> Option<Vec<String>> {
     let place = Place::new();
     let missing = lab::without(&TOOLS).or_else(lab::without_plugin);
     if let Some(why) = missing.or_else(|| lab::missing(&place, KERNEL)) {
@@ -437,7 +434,9 @@ fn marked(script: &str) -> Option<Vec<String>> {
     }
     let files = [("kills", STUDY), ("storage", STORAGE), ("memory", MEMORY)];
     let files = files.map(|(name, text)| format!("cat > /run/kills/{name}.toml <<'END'\n{text}\nEND\n"));
-    let numbers = format!("SEED={SEED} KILLS={KILLS} TRIALS={TRIALS}\n");
+    // Bash's generator takes no more than 32 bits.
+    let seed = extent.seed % (1 << 31);
+    let numbers = format!("SEED={seed} KILLS={} TRIALS={TRIALS}\n", extent.count);
     let script = ["mkdir -p /run/kills\n", &files.concat(), &numbers, BEGIN, script].concat();
     let table = lab::slow_pstates(&place);
     let options = ["--kernel", KERNEL, "--memory", "1GiB", "--pstates", &table];
@@ -450,18 +449,19 @@ fn marked(script: &str) -> Option<Vec<String>> {
 
 #[test]
 fn killed_at_any_moment_in_the_lab_nothing_is_left_and_no_trial_is_lost_or_doubled() {
-    let Some(lines) = marked(KILLING) else { return };
+    let extent = Extent::of(25, 150);
+    let Some(lines) = marked(KILLING, extent) else { return };
     let last = lines.last().unwrap();
-    eprintln!("{last}");
-    let kills: u32 = last.split(' ').next().unwrap().parse().unwrap();
-    assert!(kills >= KILLS && last.contains(" kills ("), "{lines:?}");
-    let again: u32 = last.split(['(', ' ']).nth(3).unwrap().parse().unwrap();
-    assert!(again >= KILLS * 2 / 5, "only {again} were killed again");
+    let kills: u64 = last.split(' ').next().unwrap().parse().unwrap();
+    assert!(kills >= extent.count && last.contains(" kills ("), "{lines:?}");
+    let again: u64 = last.split(['(', ' ']).nth(3).unwrap().parse().unwrap();
+    assert!(again >= extent.count * 2 / 5, "only {again} were killed again");
+    testing::promise("lab-kills", kills, last);
 }
 
 #[test]
 fn what_somebody_else_changed_meanwhile_is_left_alone_and_told() {
-    let Some(lines) = marked(OTHERS) else { return };
+    let Some(lines) = marked(OTHERS, Extent { count: 1, seed: 5 }) else { return };
     eprintln!("{lines:?}");
     assert_eq!(lines, ["5 things of others left alone"]);
 }

@@ -19,12 +19,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::{Place, lab};
-
-/// Decides when the power fails, and what is then left on the disk.
-const SEED: Seed = Seed(20);
-
-/// How many cuts each kernel gets: twenty in all.
-const CUTS: u32 = 10;
+use testing::Extent;
 
 /// When the power fails of a machine that is asked for it: so long after it began to look at what the cut before has left.
 const EARLIEST: Duration = Duration::from_millis(1500);
@@ -154,7 +149,7 @@ struct Moment {
 }
 
 impl Cut {
-    fn draw(number: u32, rng: &mut Rng) -> Self {
+    fn draw(number: u64, rng: &mut Rng) -> Self {
         let moment = |rng: &mut Rng| Moment {
             trials: 1 + rng.below(MOST_TRIALS),
             delay: LONGEST_DELAY.mul_f64(rng.unit()),
@@ -322,13 +317,14 @@ impl Machine<'_> {
 }
 
 /// Cuts the power of one machine again and again.
-fn cut_again_and_again(place: &Place, kernel: &str, disk: &str) -> Account {
+fn cut_again_and_again(place: &Place, kernel: &str, disk: &str, extent: Extent) -> Account {
     let folder = place.path(&format!("disks-{kernel}")).to_str().unwrap().to_owned();
     let machine = Machine { place, kernel, disk, folder };
     machine.run(MAKE, STUDY);
-    let mut rng = SEED.stream(kernel);
+    // Decides when the power fails, and what is then left on the disk.
+    let mut rng = Seed(extent.seed).stream(kernel);
     let mut account = Account::default();
-    for number in 0..CUTS {
+    for number in 0..extent.count {
         let cut = Cut::draw(number, &mut rng);
         let told = machine.run_until(cut, rng.bits(), &account);
         let before = account.acknowledged.len();
@@ -351,15 +347,17 @@ fn missing(place: &Place) -> Option<String> {
 }
 
 #[test]
-fn twenty_power_cuts_lose_nothing_that_was_acknowledged_and_leave_nothing_changed() {
+fn power_cuts_lose_nothing_that_was_acknowledged_and_leave_nothing_changed() {
     let place = Place::new();
     if let Some(why) = missing(&place) {
         return eprintln!("skipped: {why}");
     }
+    // For each of the two.
+    let extent = Extent::of(6, 50);
     let place = &place;
     let accounts: Vec<Account> = std::thread::scope(|scope| {
-        let lanes =
-            MACHINES.map(|(kernel, disk)| scope.spawn(move || cut_again_and_again(place, kernel, disk)));
+        let lanes = MACHINES
+            .map(|(kernel, disk)| scope.spawn(move || cut_again_and_again(place, kernel, disk, extent)));
         lanes.into_iter().map(|lane| lane.join().unwrap()).collect()
     });
     let sum = |count: fn(&Account) -> usize| accounts.iter().map(count).sum::<usize>();
@@ -381,6 +379,8 @@ fn twenty_power_cuts_lose_nothing_that_was_acknowledged_and_leave_nothing_change
         assert!(account.acknowledged.is_subset(&account.found));
         assert!(!account.acknowledged.is_empty(), "nothing was measured between the cuts");
     }
+    let figure = format!("{} trials acknowledged, {found} found", sum(|a| a.acknowledged.len()));
+    testing::promise("power-cuts", sum(|a| a.cuts as usize), figure);
 }
 
 /// A run whose work files are on another filesystem than its ledger, killed by a power cut while its file is there.

@@ -12,6 +12,7 @@ use machine::ledger::{Ledger, RestoreReport};
 use proptest::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use testing::Extent;
 use tree::{CPUFREQ, QUEUE, Tree, Tunables};
 
 /// One thing that a run does.
@@ -120,7 +121,8 @@ fn dying_at_any_operation_leaves_nothing_changed() {
             }
             n += 1;
         }
-        println!("{} deaths with {tunables:?} tunables: everything as before", 4 * (n - 1));
+        let words = format!("at each operation of a run with {tunables:?} tunables");
+        testing::promise("modelled-kills", 4 * (n - 1), words);
         assert!(n > 300, "the script has only {n} operations");
     }
 }
@@ -151,7 +153,7 @@ fn dying_again_at_any_operation_of_the_recovery_leaves_nothing_changed() {
         }
         n += 1;
     }
-    println!("{cases} pairs of deaths: everything as before");
+    testing::promise("modelled-kills-in-recovery", cases, "at each operation of a recovery from each death");
     assert!(cases > 1000, "only {cases} pairs of deaths");
 }
 
@@ -223,9 +225,9 @@ fn random_sets(choice: &mut Rng) -> Vec<Vec<(String, String)>> {
 
 #[test]
 fn random_machines_with_random_settings_are_as_before_wherever_the_program_dies() {
-    const SEEDS: u64 = 24;
+    let extent = Extent::of(24, 72);
     let (mut died, mut most) = (0, 0);
-    for seed in 0..SEEDS {
+    for seed in (0..extent.count).map(|n| extent.seed.wrapping_add(n)) {
         let sets = random_sets(&mut Seed(seed).stream("sets"));
         let fresh = || random_tree(&mut Seed(seed).stream("tree"));
         let before = fresh();
@@ -243,10 +245,9 @@ fn random_machines_with_random_settings_are_as_before_wherever_the_program_dies(
         }
         most = most.max(n);
     }
-    println!(
-        "{SEEDS} random machines and settings, {died} deaths, at up to {most} operations: everything as before"
-    );
-    assert!(died > 1000, "only {died} deaths");
+    let words = format!("at each of up to {most} operations, on {} random machines", extent.count);
+    testing::promise("modelled-kills", died, words);
+    assert!(u64::from(died) > 20 * extent.count, "only {died} deaths");
 }
 
 /// One set after the other; errors are part of it.

@@ -12,6 +12,7 @@ use serde_json::json;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use testing::Extent;
 use tree::{Tree, Tunables};
 
 const UUID: &str = "f17ba110-2222-3333-4444-555555555555";
@@ -198,14 +199,15 @@ fn dies_everywhere(make: &dyn Fn() -> Stack, case: &str) -> u32 {
 
 #[test]
 fn dying_at_any_operation_of_the_recovery_leaves_nothing_of_any_stack() {
-    const STACKS: u64 = 60;
+    let extent = Extent::of(60, 120);
     let mut cases = 0;
-    for seed in 0..STACKS {
+    for seed in (0..extent.count).map(|n| extent.seed.wrapping_add(n)) {
         let make = || Stack::random(&mut Seed(seed).stream("stack"));
         cases += dies_everywhere(&make, &format!("seed {seed}"));
     }
-    println!("{cases} deaths in recoveries of {STACKS} stacks: 0 parts left");
-    assert!(cases > 2000, "only {cases} deaths");
+    let words = format!("at each operation of taking down {} random stacks", extent.count);
+    testing::promise("modelled-kills-in-recovery", cases, words);
+    assert!(u64::from(cases) > 30 * extent.count, "only {cases} deaths");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use std::fs;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use testing::Extent;
 use tree::{CPUFREQ, QUEUE, Tree, Tunables};
 
 /// A machine in memory, and folders for its configuration and its state.
@@ -400,10 +401,8 @@ fn dying_at_any_operation_leaves_nothing_or_a_complete_lasting_change() {
         assert!(host.undo().report.is_clean(), "{case}");
         assert_eq!((host.tree.snapshot(), texts(&host)), before, "{case}");
     });
-    println!(
-        "{} runs, {deaths} deaths while making changes last: {none} left nothing, {whole} left all of it",
-        none + whole
-    );
+    let words = format!("while changes were made to last: {none} left nothing, {whole} all of it");
+    testing::promise("modelled-kills", deaths, words);
     assert!(none > 100 && whole > 8);
 }
 
@@ -438,12 +437,8 @@ fn dying_at_any_operation_of_a_second_order_leaves_the_first_or_both() {
         assert!(host.undo().report.is_clean(), "{case}");
         assert_eq!(host.tree.snapshot(), before, "{case}");
     });
-    println!(
-        "{} runs, {deaths} deaths in a second order: {} left the first, {} both",
-        ends[0] + ends[1],
-        ends[0],
-        ends[1]
-    );
+    let words = format!("in a second lasting order: {} left the first, {} both", ends[0], ends[1]);
+    testing::promise("modelled-kills", deaths, words);
 }
 
 #[test]
@@ -465,12 +460,8 @@ fn dying_at_any_operation_of_taking_back_leaves_all_or_nothing_of_it() {
             assert_eq!(host.drifts(), [], "{case}");
         }
     });
-    println!(
-        "{} runs, {deaths} deaths while taking back: {} left all in place, {} nothing",
-        ends[0] + ends[1],
-        ends[0],
-        ends[1]
-    );
+    let words = format!("while taking back: {} left all in place, {} nothing", ends[0], ends[1]);
+    testing::promise("modelled-kills", deaths, words);
     assert!(ends[0] > 0 && ends[1] > 0);
 }
 
@@ -488,9 +479,9 @@ fn random_orders_that_die_anywhere_are_taken_back_whole() {
         ("idle.C6.disable", &["0", "1"]),
         ("max_freq", &["1500MHz", "max", "2345678"]),
     ];
-    const SEEDS: u64 = 300;
+    let extent = Extent::of(300, 3000);
     let (mut deaths, mut orders) = (0, 0);
-    for seed in 0..SEEDS {
+    for seed in (0..extent.count).map(|n| extent.seed.wrapping_add(n)) {
         let mut choice = Seed(seed).stream("orders");
         let tunables = if choice.below(2) == 0 { Tunables::Global } else { Tunables::PerPolicy };
         let governor = ["ondemand", "conservative", "powersave"][choice.below(3)];
@@ -528,7 +519,7 @@ fn random_orders_that_die_anywhere_are_taken_back_whole() {
         assert_eq!(host.tree.snapshot(), before, "seed {seed}");
         assert_eq!(host.files(), BTreeMap::new(), "seed {seed}");
     }
-    println!("{SEEDS} seeds, {orders} orders, {deaths} deaths: all taken back");
+    testing::promise("modelled-kills", deaths, format!("in {orders} random lasting orders: all taken back"));
 }
 
 #[test]

@@ -39,4 +39,9 @@ fn what_the_fuzzer_kept_makes_no_reader_panic() {
         }
     }
     assert!(count > 100, "{count}");
+    testing::promise(
+        "kept-inputs",
+        count,
+        "damaged files, each to the reader of its kind and to the one that takes it for its own",
+    );
 }
