@@ -250,15 +250,30 @@ pub fn lock_machine() -> Result<Option<MachineLock>> {
 /// # Errors
 /// Those of [`Ledger::open`].
 pub fn open_ledger<'m>(state: &Path, machine: &'m LocalMachine) -> Result<(Ledger<'m>, RestoreReport)> {
+    after_orphans(|| Ledger::open(state, machine))
+}
+
+/// The same for `flyball restore`, which sets a damaged ledger aside and says so.
+///
+/// # Errors
+/// Those of [`Ledger::recover`].
+pub fn recover_ledger<'m>(state: &Path, machine: &'m LocalMachine) -> Result<(Ledger<'m>, RestoreReport)> {
+    after_orphans(|| Ledger::recover(state, machine))
+}
+
+fn after_orphans<'m>(
+    open: impl Fn() -> Result<(Ledger<'m>, RestoreReport), machine::settings::Error>,
+) -> Result<(Ledger<'m>, RestoreReport)> {
     machine::workload::end_orphans();
-    let (ledger, report) = Ledger::open(state, machine).map_err(busy)?;
+    let (ledger, report) = open().map_err(busy)?;
     if machine::workload::end_orphans() == 0 {
         return Ok((ledger, report));
     }
     drop(ledger);
-    let (ledger, mut again) = Ledger::open(state, machine).map_err(busy)?;
+    let (ledger, mut again) = open().map_err(busy)?;
     again.undone.extend(report.undone.into_iter().filter(|undone| !matches!(undone.fate, Fate::Failed(_))));
     again.notes.extend(report.notes);
+    again.damage.extend(report.damage);
     Ok((ledger, again))
 }
 

@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 pub struct CommandOutput {
     /// Its exit code; `None` where a signal ended it.
     pub code: Option<i32>,
-    /// Its standard output, at most [`MOST_OUTPUT`] bytes of it.
+    /// Its standard output, whole.
     pub stdout: Vec<u8>,
     /// Its standard error, likewise.
     pub stderr: Vec<u8>,
@@ -45,16 +46,18 @@ impl CommandOutput {
 
 /// A machine as its kernel shows it. Paths are absolute, as on the machine itself.
 pub trait Machine {
-    /// The whole of a file, at most [`MOST_OUTPUT`] bytes.
+    /// The whole of a file.
     ///
     /// # Errors
-    /// As the kernel gives them; `NotFound` where the machine does not have it.
+    /// As the kernel gives them; `NotFound` where the machine does not have it; `FileTooLarge` where it holds more than
+    /// [`MOST_OUTPUT`] bytes.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
-    /// Writes an existing file in one `write` call; never creates or truncates one.
+    /// Writes an existing file of the kernel's below `/sys` or `/proc/sys` in one `write` call; never creates or truncates
+    /// one.
     ///
     /// # Errors
-    /// As the kernel gives them.
+    /// As the kernel gives them; `PermissionDenied` where the path leads to any other file.
     fn write(&self, path: &Path, value: &[u8]) -> io::Result<()>;
 
     /// The names in a folder, sorted.
@@ -98,13 +101,12 @@ pub struct LocalMachine;
 
 impl Machine for LocalMachine {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        fs::File::open(path)?.take(MOST_OUTPUT).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        read_whole(fs::File::open(path)?, MOST_OUTPUT)
     }
 
     fn write(&self, path: &Path, value: &[u8]) -> io::Result<()> {
         let mut file = fs::OpenOptions::new().write(true).open(path)?;
+        check_is_of_the_kernel(&file)?;
         let written = file.write(value)?;
         if written == value.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
     }
@@ -153,8 +155,11 @@ impl Machine for LocalMachine {
             }
             std::thread::sleep(POLL);
         };
-        let collect = |reader: std::thread::JoinHandle<Vec<u8>>| reader.join().unwrap_or_default();
-        Ok(CommandOutput { code: status.code(), stdout: collect(stdout), stderr: collect(stderr) })
+        let collect = |reader: Reader| {
+            let read = reader.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")));
+            read.map_err(|e| io::Error::new(e.kind(), format!("cannot read what `{program}` printed: {e}")))
+        };
+        Ok(CommandOutput { code: status.code(), stdout: collect(stdout)?, stderr: collect(stderr)? })
     }
 
     fn now(&self) -> Timestamp {
@@ -177,13 +182,85 @@ fn path() -> OsString {
     all
 }
 
-fn drain(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Vec<u8>> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(pipe) = pipe {
-            // What was read before an error is still the best there is.
-            let _ = pipe.take(MOST_OUTPUT).read_to_end(&mut bytes);
+/// A thread that reads what a program prints.
+type Reader = std::thread::JoinHandle<io::Result<Vec<u8>>>;
+
+fn drain(pipe: Option<impl Read + Send + 'static>) -> Reader {
+    std::thread::spawn(move || pipe.map_or_else(|| Ok(Vec::new()), |pipe| read_whole(pipe, MOST_OUTPUT)))
+}
+
+/// All that there is to read. What is longer than `most` bytes is an error: a part of it would be taken for the whole.
+pub(crate) fn read_whole(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is longer than {most} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// Where the files lie that are settings, and those by which the kernel makes devices.
+const OF_THE_KERNEL: [&str; 2] = ["/sys/", "/proc/sys/"];
+
+/// Refuses a file to which a link has led out of the kernel's. Asked of the open file, so that nobody can change it
+/// between this look and the write.
+fn check_is_of_the_kernel(file: &fs::File) -> io::Result<()> {
+    let place = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    if OF_THE_KERNEL.iter().any(|root| place.starts_with(root)) {
+        return Ok(());
+    }
+    let why = format!("it leads to `{}`, and settings live under /sys and /proc/sys", place.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn what_is_longer_than_the_bound_is_an_error_and_not_cut() {
+        assert_eq!(read_whole(&b"1234"[..], 4).unwrap(), b"1234");
+        assert_eq!(read_whole(&b"12345"[..], 4).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+    }
+
+    #[test]
+    fn a_command_that_prints_more_than_the_bound_is_an_error() {
+        let count = (MOST_OUTPUT + 1).to_string();
+        let error =
+            LocalMachine.run(&["head", "-c", &count, "/dev/zero"], Duration::from_secs(60)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        assert!(error.to_string().contains("cannot read what `head` printed"), "{error}");
+    }
+
+    #[test]
+    fn nothing_but_the_kernels_files_is_written_whatever_a_path_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "old").unwrap();
+        symlink(&file, &link).unwrap();
+        let around = Path::new("/sys/..").join(file.strip_prefix("/").unwrap());
+        for path in [&file, &link, &around] {
+            let error = LocalMachine.write(path, b"new").unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{}", path.display());
+            assert!(error.to_string().contains("settings live under"), "{error}");
         }
-        bytes
-    })
+        assert_eq!(fs::read(&file).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_link_within_sys_is_followed() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let all = fs::read_dir("/sys/class/block").into_iter().flatten().flatten();
+        // Which leads to /sys/devices.
+        let Some(path) = all.map(|disk| disk.path().join("queue/read_ahead_kb")).find(|path| path.exists())
+        else {
+            return;
+        };
+        let now = fs::read(&path).unwrap();
+        LocalMachine.write(&path, now.trim_ascii()).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), now);
+    }
 }

@@ -15,6 +15,7 @@ mod recorded;
 pub mod serving;
 pub mod settings;
 pub mod stack;
+mod strict;
 pub mod supervise;
 pub mod workload;
 

@@ -15,11 +15,11 @@
 //! Whole files are read from the folder when they are asked for, so that a recording costs no memory that nobody
 //! uses. A recording has no clock: [`Machine::now`] is the epoch.
 
-use crate::access::{CommandOutput, MOST_OUTPUT, Machine};
+use crate::access::{CommandOutput, MOST_OUTPUT, Machine, read_whole};
 use domain::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::ops::Bound;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
@@ -289,9 +289,7 @@ fn read_list(path: &Path) -> io::Result<String> {
 }
 
 fn bounded(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    fs::File::open(path)?.take(most).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    read_whole(fs::File::open(path)?, most)
 }
 
 /// Without `.` and `..`, by their text alone; nothing leads above the root.

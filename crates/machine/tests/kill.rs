@@ -547,7 +547,7 @@ impl Killing {
 
     fn assert_nothing_is_left(&mut self, made: &BTreeSet<String>, case: &str) {
         let seen = status(&self.folders.state, &LocalMachine).unwrap();
-        assert!(seen.changes.is_empty() && seen.notes.is_empty(), "{case}: {seen:?}");
+        assert!(seen.changes.is_empty() && seen.problems.is_empty(), "{case}: {seen:?}");
         self.before.assert_same(&self.folders.work, made, case);
         self.end_latecomers(case);
         // One line for each recovery that lived to write it.

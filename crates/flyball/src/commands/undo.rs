@@ -3,7 +3,7 @@
 use super::tune;
 use crate::args::{Global, Restore};
 use crate::exit::End;
-use crate::measuring::{lock_machine, open_ledger, tell};
+use crate::measuring::{lock_machine, recover_ledger, tell};
 use crate::{places, put};
 use anyhow::{Context, Result, bail};
 use machine::LocalMachine;
@@ -19,18 +19,21 @@ use std::path::{Path, PathBuf};
 /// The version of the JSON forms of `status` and `restore`.
 const SCHEMA: u32 = 1;
 
-/// Shows what is changed now, who changed it, and what `restore` would do.
+/// Shows what is changed now, who changed it, and what `restore` would do; what of it is not known is an error in the end.
 pub fn status(global: &Global) -> Result<End> {
     let state = places::state()?;
-    let status = read_status(&state, &LocalMachine)?;
-    let lasting = tune::lasting(&state)?;
+    let mut status = read_status(&state, &LocalMachine)?;
+    let lasting = tune::lasting(&state).unwrap_or_else(|error| {
+        status.problems.push(format!("{error:#}"));
+        LastingStatus::default()
+    });
     put(&if global.json {
         as_json(&status, &lasting)
     } else {
         let texts = [as_text(&status), tune::drift_as_text(&lasting)];
         texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
     })?;
-    Ok(End::Done)
+    if status.problems.is_empty() { Ok(End::Done) } else { bail!(status.problems.join("; ")) }
 }
 
 /// Puts everything back, or sees to it that this happens at boot.
@@ -41,7 +44,7 @@ pub fn restore(global: &Global, arguments: &Restore) -> Result<End> {
     let state = places::state()?;
     let report = if state.exists() {
         let _lock = lock_machine()?;
-        open_ledger(&state, &LocalMachine)?.1
+        recover_ledger(&state, &LocalMachine)?.1
     } else {
         RestoreReport::default()
     };
@@ -51,10 +54,24 @@ pub fn restore(global: &Global, arguments: &Restore) -> Result<End> {
         put(&restored_as_text(&report))?;
     }
     tell(&report);
-    if report.failed().next().is_some() {
-        bail!("not everything could be put back; what is left stays in the ledger: see `flyball status`");
-    }
+    refuse_what_is_left(&report)?;
     Ok(if report.foreign().next().is_some() { End::LeftAlone } else { End::Done })
+}
+
+/// An error where something is still changed, or may be.
+fn refuse_what_is_left(report: &RestoreReport) -> Result<()> {
+    let mut left = Vec::new();
+    if report.failed().next().is_some() {
+        left.push(
+            "not everything could be put back; what is left stays in the ledger: see `flyball status`"
+                .to_owned(),
+        );
+    }
+    if !report.damage.is_empty() {
+        let damage = report.damage.join("; ");
+        left.push(format!("what is known was undone, and more may be changed: {damage}"));
+    }
+    if left.is_empty() { Ok(()) } else { bail!(left.join("; ")) }
 }
 
 /// Installs or removes the service that restores at boot.
@@ -81,7 +98,8 @@ fn lines(what: &str, paths: &[PathBuf]) -> String {
 
 fn restored_as_text(report: &RestoreReport) -> String {
     if report.undone.is_empty() {
-        return "nothing is changed".to_owned();
+        let all = report.damage.is_empty();
+        return if all { "nothing is changed" } else { "nothing that is known is changed" }.to_owned();
     }
     report.restored().map(ToString::to_string).collect::<Vec<String>>().join("\n")
 }
@@ -95,6 +113,7 @@ fn restored_as_json(report: &RestoreReport) -> String {
         "left_alone": all(&mut report.foreign()),
         "failed": all(&mut report.failed()),
         "notes": report.notes,
+        "damage": report.damage,
     });
     format!("{value:#}")
 }
@@ -122,11 +141,12 @@ fn as_text(status: &Status) -> String {
         }
         _ => {}
     }
-    if status.changes.is_empty() {
-        lines.push("nothing is changed".to_owned());
+    match (status.changes.is_empty(), status.problems.is_empty()) {
+        (true, true) => lines.push("nothing is changed".to_owned()),
+        (true, false) => lines.push("nothing that is known is changed".to_owned()),
+        (false, _) => {}
     }
     lines.extend(status.changes.iter().map(line));
-    lines.extend(status.notes.iter().map(|note| format!("note: {note}")));
     lines.join("\n")
 }
 
@@ -150,7 +170,7 @@ fn as_json(status: &Status, lasting: &LastingStatus) -> String {
         "holder": holder,
         "changed": status.changes.iter().map(change).collect::<Vec<_>>(),
         "lasting": tune::drift_as_json(lasting),
-        "notes": status.notes,
+        "notes": status.problems,
     });
     format!("{value:#}")
 }

@@ -2,12 +2,12 @@
 
 use super::Error;
 use super::reader::Reader;
+use crate::access::read_whole;
 use domain::inventory::{CpuList, Kernel, Preemption, Tickless};
 use flate2::read::GzDecoder;
 use parse::kernel::config::Config;
 use parse::kernel::{cmdline, selection};
 use std::collections::BTreeMap;
-use std::io::Read;
 
 /// A bound on the unpacked configuration: the largest distribution's is 300 KiB.
 const LONGEST_CONFIG: u64 = 8 << 20;
@@ -55,10 +55,9 @@ fn config(reader: &Reader, release: &str) -> Option<(String, String)> {
     let found = plain.into_iter().find_map(|path| reader.text(&path).map(|text| (path, text)));
     found.or_else(|| {
         let path = "/proc/config.gz";
-        let mut text = String::new();
         let packed = reader.bytes_of(path)?;
-        GzDecoder::new(&packed[..]).take(LONGEST_CONFIG).read_to_string(&mut text).ok()?;
-        Some((path.to_owned(), text))
+        let text = read_whole(GzDecoder::new(&packed[..]), LONGEST_CONFIG).ok()?;
+        Some((path.to_owned(), String::from_utf8(text).ok()?))
     })
 }
 

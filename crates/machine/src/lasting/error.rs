@@ -55,9 +55,17 @@ pub enum Error {
         /// What to do next, beginning with `; `.
         hint: &'static str,
     },
-    /// The record cannot be understood.
+    /// Another version of this program has written the record.
+    #[error("cannot use {what}; nothing was touched; {}", settings::error::use_that("flyball tune --undo", by.as_deref()))]
+    NotUnderstood {
+        /// On what, and what is not understood of it.
+        what: String,
+        /// The version of the Flyball that wrote it, where it says one.
+        by: Option<String>,
+    },
+    /// The record is no record.
     #[error(
-        "cannot understand the record of lasting changes `{}`: {reason}; nothing was changed, use the Flyball that wrote it, or move it away and remove the files that it names by hand", path.display()
+        "cannot read the record of lasting changes `{}`: {reason}; it was left as it is, mend it, or move it away and remove the files that it names by hand", path.display()
     )]
     Damaged {
         /// The record.

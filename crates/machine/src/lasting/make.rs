@@ -427,22 +427,44 @@ fn take_back(ledger: &mut Ledger, files: &dyn Files, state: &Path, record: &Reco
     Ok(undone)
 }
 
+/// Stops where another version of this program has written the record: nothing that it means may be touched.
+///
+/// # Errors
+/// [`settings::Error::NotUnderstood`].
+pub(crate) fn understand(state: &Path) -> Result<(), settings::Error> {
+    match record::load(&LocalFiles, state) {
+        Err(Error::NotUnderstood { what, by }) => {
+            Err(settings::Error::NotUnderstood { what, by, undo: "flyball tune --undo" })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What came of completing lasting changes.
+#[derive(Debug, Default)]
+pub(crate) struct Resumed {
+    /// What there is to know.
+    pub notes: Vec<String>,
+    /// Why lasting changes are not known.
+    pub damage: Option<String>,
+}
+
 /// Completes what an earlier process did not: called for each ledger that is opened, before it undoes anything.
 ///
 /// # Errors
 /// [`settings::Error::State`] where the ledger or the record cannot be written.
-pub(crate) fn resume(ledger: &mut Ledger, state: &Path) -> Result<Vec<String>, settings::Error> {
+pub(crate) fn resume(ledger: &mut Ledger, state: &Path) -> Result<Resumed, settings::Error> {
     let files = &LocalFiles;
     let record = match record::load(files, state) {
         Ok(record) => record,
         // What is in the ledger is undone; what lasts is not known, and is left.
-        Err(error) => return Ok(vec![error.to_string()]),
+        Err(error) => return Ok(Resumed { damage: Some(error.to_string()), notes: Vec::new() }),
     };
-    match &record.phase {
-        Phase::Done => Ok(Vec::new()),
+    let notes = match &record.phase {
+        Phase::Done => Vec::new(),
         Phase::Undoing => match take_back(ledger, files, state, &record) {
-            Ok(undone) => Ok(undone.notes),
-            Err(error) => Ok(vec![format!("{error}; lasting changes are not all taken back")]),
+            Ok(undone) => undone.notes,
+            Err(error) => vec![format!("{error}; lasting changes are not all taken back")],
         },
         Phase::Making { .. } => {
             let placed = record.files.iter().try_for_each(|file| place(files, file));
@@ -452,9 +474,10 @@ pub(crate) fn resume(ledger: &mut Ledger, state: &Path) -> Result<Vec<String>, s
             };
             let notes = placed.err().map(|e| format!("{e}; a lasting change is not complete"));
             finished.map_err(|error| as_state(error, state))?;
-            Ok(notes.into_iter().collect())
+            notes.into_iter().collect()
         }
-    }
+    };
+    Ok(Resumed { notes, damage: None })
 }
 
 /// The files are for the next start to write; the values stay, and their numbers in the ledger are free again.

@@ -38,7 +38,7 @@ pub use files::{Files, LocalFiles};
 pub use make::{Made, Undone, make, plan, undo};
 pub use record::{Entry, OwnText, Vehicle};
 
-pub(crate) use make::resume;
+pub(crate) use make::{resume, understand};
 pub(crate) use record::{Inverse, Keep, OldValue};
 
 use crate::Machine;

@@ -3,15 +3,20 @@
 use super::error::Error;
 use super::files::Files;
 use super::udev::Match;
-use crate::settings::Identity;
+use crate::settings::{Identity, check_path};
+use crate::strict::{self, shortened};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "lasting.json";
 
-/// The version of the form. A record of a later one is an error, never a guess.
+/// The version of the form. A record of a later one is an error, never a guess, and so is a field that is not known.
 const VERSION: u32 = 1;
+
+/// The Flyball that this is.
+const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 
 /// What carries a value over a restart of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -145,6 +150,9 @@ pub(crate) enum Phase {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub version: u32,
+    /// The Flyball that wrote it; the first one did not say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     pub phase: Phase,
     /// The profile of tuned that ours includes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -166,7 +174,14 @@ impl Record {
 
 impl Default for Record {
     fn default() -> Self {
-        Self { version: VERSION, phase: Phase::Done, base_profile: None, entries: vec![], files: vec![] }
+        Self {
+            version: VERSION,
+            by: Some(PROGRAM.to_owned()),
+            phase: Phase::Done,
+            base_profile: None,
+            entries: vec![],
+            files: vec![],
+        }
     }
 }
 
@@ -186,13 +201,48 @@ pub(crate) fn load(files: &dyn Files, state: &Path) -> Result<Record, Error> {
             return Err(Error::File { what: "read the record of lasting changes", path, source, hint });
         }
     };
-    let record: Record = serde_json::from_str(&text)
+    let value: Value = serde_json::from_str(&text)
         .map_err(|error| Error::Damaged { path: path.clone(), reason: error.to_string() })?;
-    if record.version > VERSION {
-        let reason = format!("it is of version {}, and this program knows {VERSION}", record.version);
-        return Err(Error::Damaged { path, reason });
+    // Whatever is written of it from here on, this program writes.
+    understand(&value).map(|record| Record { by: Some(PROGRAM.to_owned()), ..record }).map_err(|why| {
+        let by = value.get("by").and_then(Value::as_str).map(shortened);
+        let wrote = by.as_ref().map(|by| format!(", which Flyball {by} wrote")).unwrap_or_default();
+        let why = shortened(&why);
+        let what = format!(
+            "the record of lasting changes `{}`{wrote}: this one ({PROGRAM}) does not understand it: {why}",
+            path.display()
+        );
+        Error::NotUnderstood { what, by }
+    })
+}
+
+fn understand(value: &Value) -> Result<Record, String> {
+    match value.get("version").and_then(Value::as_u64) {
+        Some(version) if version == u64::from(VERSION) => {}
+        Some(version) => return Err(format!("it is of version {version}, and version {VERSION} is known")),
+        None => return Err("it says no version".to_owned()),
     }
+    let record: Record = strict::from_json(value)?;
+    record.entries.iter().try_for_each(check_entry)?;
+    record.files.iter().try_for_each(check_file)?;
     Ok(record)
+}
+
+/// Root writes there.
+fn check_entry(entry: &Entry) -> Result<(), String> {
+    let inverse = entry.inverse.iter();
+    let more = inverse.flat_map(|i| {
+        let keeps = i.keeps.iter().map(|keep| &keep.path);
+        i.instead.iter().map(|instead| &instead.path).chain(keeps)
+    });
+    more.chain([&entry.path]).try_for_each(|path| check_path(path).map_err(|error| error.to_string()))
+}
+
+fn check_file(file: &OwnText) -> Result<(), String> {
+    match file.vehicle.file() {
+        Some(own) if file.path.is_absolute() && file.path.ends_with(own) => Ok(()),
+        _ => Err(format!("`{}` is no file that it writes", file.path.display())),
+    }
 }
 
 /// Writes the record; an empty one is removed.

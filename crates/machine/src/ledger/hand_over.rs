@@ -42,6 +42,11 @@ impl Ledger<'_> {
     /// [`Error::State`].
     pub(crate) fn give_up(&mut self, ids: &[u64]) -> Result<(), Error> {
         self.pending.retain(|entry| !ids.contains(&entry.id()));
+        if self.is_damaged {
+            // Its file must not be made anew; cut short, this is done again by whoever resumes.
+            let done: Vec<Record> = ids.iter().map(|id| Record::Done { id: *id }).collect();
+            return self.journal.announce(&done);
+        }
         self.journal.retire(&self.pending)
     }
 

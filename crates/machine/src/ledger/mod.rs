@@ -7,6 +7,10 @@
 //! so that their records are void after one; files of our own are removed all the same, and what was left on a
 //! [claimed](crate::claims) disk is erased.
 //!
+//! A ledger that another version of this program has written to, and that is not understood to the last field, is not
+//! touched, and neither is the machine. Of a damaged one all else is undone; then nothing is changed any more until
+//! [`Ledger::recover`] has said so.
+//!
 //! Dropping a [`Ledger`] undoes nothing: an error could not be told. Call [`Ledger::restore`] after each trial and
 //! [`Ledger::finish`] at the end.
 
@@ -15,12 +19,14 @@ mod built;
 mod devices;
 mod hand_over;
 mod journal;
+mod line;
 mod objects;
 mod record;
 mod report;
 mod served;
 mod status;
 mod undo;
+mod whereabouts;
 
 pub use apply::{PlannedWrite, preview};
 pub use built::Built;
@@ -33,7 +39,8 @@ use crate::Machine;
 use crate::lock::Lock;
 use crate::settings::Error;
 use domain::setting::{SettingName, SettingRecord};
-use journal::Journal;
+use journal::{Journal, Loaded};
+use objects::Held;
 use record::{Pending, Record};
 use std::path::Path;
 use std::time::Duration;
@@ -43,6 +50,9 @@ use undo::Scope;
 /// told at once that another run is on.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// What undoes a ledger.
+const UNDO: &str = "flyball restore";
+
 /// The ledger of this machine, held by this process alone.
 #[derive(Debug)]
 pub struct Ledger<'m> {
@@ -51,6 +61,9 @@ pub struct Ledger<'m> {
     pending: Vec<Pending>,
     boot: String,
     last_id: u64,
+    held: Held,
+    /// Its file holds lines that cannot be read, and must not be emptied.
+    is_damaged: bool,
     _lock: Lock,
 }
 
@@ -65,7 +78,9 @@ impl<'m> Ledger<'m> {
     /// changed. What cannot be undone stays in the ledger, and is in the report.
     ///
     /// # Errors
-    /// [`Error::Busy`] where another Flyball has it; [`Error::State`] where the folder cannot be used.
+    /// [`Error::Busy`] where another Flyball has it; [`Error::State`] where the folder cannot be used;
+    /// [`Error::NotUnderstood`] where another version has written to it: nothing is touched then; [`Error::Damaged`]
+    /// where a change may have been lost: what was readable is undone then.
     pub fn open(state: &Path, machine: &'m dyn Machine) -> Result<(Self, RestoreReport), Error> {
         Self::open_within(PATIENCE, state, machine)
     }
@@ -79,27 +94,70 @@ impl<'m> Ledger<'m> {
         state: &Path,
         machine: &'m dyn Machine,
     ) -> Result<(Self, RestoreReport), Error> {
-        let boot = boot_id(machine)?;
-        let state = &files::trust::make(state, 0o700)?;
-        let lock = Lock::take(state, machine, patience)?;
-        let loaded = journal::load(state)?;
-        let journal = Journal::open(state)?;
-        let last_id = loaded.records.iter().map(Record::id).max().unwrap_or(0);
-        let pending = record::pending(loaded.records);
-        let mut ledger = Self { machine, journal, pending, boot, last_id, _lock: lock };
-        let lasting = crate::lasting::resume(&mut ledger, state)?;
-        let mut report = ledger.undo(0, &Scope::Everything);
-        report.notes.extend(lasting);
-        if loaded.torn {
-            report
-                .notes
-                .push("the last line of the ledger was cut off: what it announces never happened".into());
-        }
-        if !loaded.damaged.is_empty() {
-            report.notes.push(ledger.set_aside(&loaded.damaged));
+        let (mut ledger, report, damage) = Self::begin(patience, state, machine)?;
+        if !damage.is_empty() {
+            return Err(Error::Damaged { what: damage.join("; "), undone: in_short(&report) });
         }
         ledger.journal.retire(&ledger.pending)?;
         Ok((ledger, report))
+    }
+
+    /// The same for whoever is told of it and sees to it: a damaged ledger is set aside, and the report says what was
+    /// damaged.
+    ///
+    /// # Errors
+    /// As [`Ledger::open`], but for [`Error::Damaged`].
+    pub fn recover(state: &Path, machine: &'m dyn Machine) -> Result<(Self, RestoreReport), Error> {
+        let (mut ledger, mut report, damage) = Self::begin(PATIENCE, state, machine)?;
+        report.damage = damage;
+        if ledger.is_damaged {
+            match ledger.journal.set_aside(machine.now().unix_nanos()) {
+                Ok(copy) => report.damage.push(format!(
+                    "the damaged ledger is kept as `{}`; see what of this machine it names, and set that right by hand",
+                    copy.display()
+                )),
+                Err(error) => {
+                    let path = journal::path(state);
+                    report.damage.push(format!(
+                        "no copy of `{}` could be kept: {error}; it is left as it is, make room for one and run \
+                         `flyball restore` again",
+                        path.display()
+                    ));
+                    return Ok((ledger, report));
+                }
+            }
+            ledger.is_damaged = false;
+        }
+        ledger.journal.retire(&ledger.pending)?;
+        Ok((ledger, report))
+    }
+
+    /// Undoes what is readable. The ledger's file still holds all that it held.
+    fn begin(
+        patience: Duration,
+        state: &Path,
+        machine: &'m dyn Machine,
+    ) -> Result<(Self, RestoreReport, Vec<String>), Error> {
+        let boot = boot_id(machine)?;
+        let state = &files::trust::make(state, 0o700)?;
+        let lock = Lock::take(state, machine, patience)?;
+        crate::lasting::understand(state)?;
+        let loaded = journal::load(state)?;
+        refuse_foreign(state, &loaded)?;
+        let journal = Journal::open(state, &loaded)?;
+        let Loaded { pending, last_id, torn, damaged, .. } = loaded;
+        let is_damaged = !damaged.is_empty();
+        let mut ledger =
+            Self { machine, journal, pending, boot, last_id, held: Held::new(), is_damaged, _lock: lock };
+        let lasting = crate::lasting::resume(&mut ledger, state)?;
+        let mut report = ledger.undo(0, &Scope::Everything);
+        report.notes.extend(lasting.notes);
+        if torn {
+            let note = "the last line of the ledger was cut off: what it announces never happened";
+            report.notes.push(note.to_owned());
+        }
+        let lines = is_damaged.then(|| in_words(state, &damaged));
+        Ok((ledger, report, lines.into_iter().chain(lasting.damage).collect()))
     }
 
     /// Puts every setting back, in reverse order. Files and loop devices of our own stay, and claimed disks as they are.
@@ -129,11 +187,14 @@ impl<'m> Ledger<'m> {
     }
 
     fn undo(&mut self, from: usize, scope: &Scope<'_>) -> RestoreReport {
-        undo::undo(self.machine, &mut self.journal, &mut self.pending, from, scope)
+        undo::undo(self.machine, &mut self.journal, &self.held, &mut self.pending, from, scope)
     }
 
     fn undo_and_retire(&mut self, from: usize, scope: &Scope<'_>) -> RestoreReport {
         let mut report = self.undo(from, scope);
+        if self.is_damaged {
+            return report;
+        }
         if let Err(error) = self.journal.retire(&self.pending) {
             // What is undone is marked so, or will be found to be undone.
             report.notes.push(error.to_string());
@@ -163,14 +224,36 @@ impl<'m> Ledger<'m> {
         self.pending.push(entry);
         Ok(())
     }
+}
 
-    fn set_aside(&self, damaged: &[usize]) -> String {
-        let stamp = self.machine.now().unix_nanos();
-        let kept = match self.journal.set_aside(stamp) {
-            Ok(copy) => format!("a copy is kept as `{}`", copy.display()),
-            Err(error) => format!("no copy could be kept: {error}"),
-        };
-        format!("lines {damaged:?} of the ledger cannot be read, so that a change may be left; {kept}")
+/// Stops where a line is whole and not understood: undoing all but what it says may undo too much or too little.
+fn refuse_foreign(state: &Path, loaded: &Loaded) -> Result<(), Error> {
+    match foreign_in_words(state, loaded) {
+        Some((what, by)) => Err(Error::NotUnderstood { what, by, undo: UNDO }),
+        None => Ok(()),
+    }
+}
+
+/// What is not understood, and which Flyball wrote it, where it says that.
+fn foreign_in_words(state: &Path, loaded: &Loaded) -> Option<(String, Option<String>)> {
+    let first = loaded.first_foreign.as_ref()?;
+    let path = journal::path(state);
+    let what = format!("the ledger `{}`, {}: the first of these {first}", path.display(), loaded.foreign);
+    Some((what, first.by.clone()))
+}
+
+fn in_words(state: &Path, damaged: &journal::Lines) -> String {
+    let path = journal::path(state);
+    format!("{damaged} of the ledger `{}` cannot be read, so that a change may be left", path.display())
+}
+
+/// What became of all that could be read.
+fn in_short(report: &RestoreReport) -> String {
+    let left: Vec<String> = report.failed().chain(report.foreign()).map(ToString::to_string).collect();
+    match (report.restored().count(), left.is_empty()) {
+        (0, true) => "nothing else was changed".to_owned(),
+        (_, true) => "all else was put back".to_owned(),
+        (_, false) => format!("of all else this was not put back: {}", left.join("; ")),
     }
 }
 

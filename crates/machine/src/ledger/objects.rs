@@ -8,6 +8,7 @@ use crate::settings::Error;
 use domain::units::Bytes;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, fallocate, linkat, open};
 use rustix::io::Errno;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -32,6 +33,10 @@ pub struct LoopDevice {
     /// `/dev/loop8`.
     pub path: PathBuf,
 }
+
+/// The files of our own that this process has made, by the numbers of their changes: where the folder of one is moved away, it is
+/// found through its descriptor.
+pub(super) type Held = BTreeMap<u64, File>;
 
 /// How many loop devices there may be before ours: each number that is taken is tried once.
 const MOST_LOOPS: u32 = 1024;
@@ -59,7 +64,11 @@ impl Ledger<'_> {
         if made.is_err() && self.pending.len() > mark {
             self.undo_last();
         }
-        Ok(OwnFile { file: made?, path })
+        let file = made?;
+        if let (Some(entry), Ok(held)) = (self.pending.last(), file.try_clone()) {
+            self.held.insert(entry.id(), held);
+        }
+        Ok(OwnFile { file, path })
     }
 
     fn make_file(&mut self, path: &Path, text: String, size: Bytes) -> Result<File, Error> {
@@ -189,11 +198,14 @@ fn inode_of(metadata: &fs::Metadata) -> Inode {
     Inode { device: metadata.dev(), number: metadata.ino(), born }
 }
 
-/// Removes a file of ours: only the very one that was made.
-pub(super) fn remove_file(record: &FileRecord, same_boot: bool) -> Fate {
+/// Removes a file of ours: only the very one that was made, also where its folder has another name by now and this process
+/// still has it open.
+pub(super) fn remove_file(record: &FileRecord, held: Option<&File>, same_boot: bool) -> Fate {
     let metadata = match fs::symlink_metadata(&record.path) {
         Ok(metadata) => metadata,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Fate::Untouched,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return held.map_or_else(|| missing(record), remove_moved);
+        }
         Err(error) => return Fate::Failed(format!("cannot look at it: {error}")),
     };
     if !is_ours(record, &metadata, same_boot) {
@@ -204,6 +216,43 @@ pub(super) fn remove_file(record: &FileRecord, same_boot: bool) -> Fate {
         Ok(()) => Fate::Removed,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Fate::Untouched,
         Err(error) => Fate::Failed(format!("cannot remove it: {error}; remove it by hand")),
+    }
+}
+
+/// A file that is gone is what is wanted, unless its folder went with it: then it may have been moved with all that is in it.
+fn missing(record: &FileRecord) -> Fate {
+    let folder = Path::new(&record.path).parent();
+    match folder.map(fs::symlink_metadata) {
+        Some(Err(error)) if error.kind() == io::ErrorKind::NotFound => {
+            let name = Path::new(&record.path).file_name().unwrap_or_default().to_string_lossy();
+            Fate::Gone(format!(
+                "its folder is gone; where that was moved, the file `{name}` in it is Flyball's, and can be removed"
+            ))
+        }
+        _ => Fate::Untouched,
+    }
+}
+
+/// Removes the file behind a descriptor under the name that it has now.
+fn remove_moved(held: &File) -> Fate {
+    let is_held = |path: &Path| {
+        let same = |now: fs::Metadata, then: fs::Metadata| (now.dev(), now.ino()) == (then.dev(), then.ino());
+        fs::symlink_metadata(path).is_ok_and(|now| held.metadata().is_ok_and(|then| same(now, then)))
+    };
+    if held.metadata().is_ok_and(|metadata| metadata.nlink() == 0) {
+        return Fate::Untouched;
+    }
+    let path = match fs::read_link(format!("/proc/self/fd/{}", held.as_raw_fd())) {
+        Ok(path) if is_held(&path) => path,
+        _ => {
+            return Fate::Failed(
+                "its folder was moved, and it is not found any more; remove it by hand".into(),
+            );
+        }
+    };
+    match fs::remove_file(&path) {
+        Ok(()) => Fate::Removed,
+        Err(error) => Fate::Failed(format!("cannot remove `{}`: {error}; remove it by hand", path.display())),
     }
 }
 

@@ -1,11 +1,10 @@
-//! What the ledger writes down, and how a line of it is told from a torn one.
-//!
-//! A line is `LENGTH CHECKSUM JSON`: the length of the JSON in bytes, its CRC-32 in hexadecimal.
+//! What the ledger writes down. How a line says it is [`super::line`]'s.
 
 use super::built::Built;
 use crate::claims::{DiskIdentity, Signature};
 use crate::settings::Identity;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 /// One line of the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,22 +130,6 @@ impl Record {
             Record::Returning { id, .. } | Record::Done { id } => *id,
         }
     }
-
-    /// The line, with its newline.
-    pub fn line(&self) -> String {
-        let json = serde_json::to_string(self).expect("these types hold nothing that JSON cannot");
-        format!("{} {:08x} {json}\n", json.len(), crc32fast::hash(json.as_bytes()))
-    }
-
-    /// The record of a line without its newline; `None` where the line is torn or damaged.
-    pub fn from_line(line: &[u8]) -> Option<Self> {
-        let line = std::str::from_utf8(line).ok()?;
-        let (length, rest) = line.split_once(' ')?;
-        let (checksum, json) = rest.split_once(' ')?;
-        let whole = length.parse() == Ok(json.len())
-            && u32::from_str_radix(checksum, 16) == Ok(crc32fast::hash(json.as_bytes()));
-        if whole { serde_json::from_str(json).ok() } else { None }
-    }
 }
 
 /// A change that is not undone yet.
@@ -208,86 +191,112 @@ impl Pending {
     }
 }
 
-/// What is left to undo after these records, in the order in which it was done.
-pub(super) fn pending(records: Vec<Record>) -> Vec<Pending> {
-    let mut pending: Vec<Pending> = Vec::new();
-    for record in records {
+/// What is left to undo after some records, which are told one by one: a ledger may be larger than memory should be.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    /// In the order in which it was done; `None` where there is nothing more to undo.
+    entries: Vec<Option<Pending>>,
+    /// Where the changes of an id are, the last one last.
+    places: HashMap<u64, Vec<usize>>,
+    last_id: u64,
+}
+
+impl Tally {
+    pub fn add(&mut self, record: Record) {
+        self.last_id = self.last_id.max(record.id());
         match record {
-            Record::Change(change) => pending.push(Pending::new(Act::Setting(change))),
-            Record::Loop(device) => pending.push(Pending::new(Act::Loop(device))),
-            Record::Built(built) => pending.push(Pending::new(Act::Built(built))),
-            Record::Disk(disk) => pending.push(Pending::new(Act::Disk(disk))),
+            Record::Change(change) => self.push(Act::Setting(change)),
+            Record::Loop(device) => self.push(Act::Loop(device)),
+            Record::Built(built) => self.push(Act::Built(built)),
+            Record::Disk(disk) => self.push(Act::Disk(disk)),
             // A second record of a file adds its inode.
-            Record::File(file) => match find(&mut pending, file.id) {
+            Record::File(file) => match self.find(file.id) {
                 Some(known) => known.act = Act::File(file),
-                None => pending.push(Pending::new(Act::File(file))),
+                None => self.push(Act::File(file)),
             },
             Record::Got(got) => {
-                if let Some(known) = find(&mut pending, got.id) {
+                if let Some(known) = self.find(got.id) {
                     known.got = Some(got);
                 }
             }
             Record::Returning { id, foreign } => {
-                if let Some(known) = find(&mut pending, id) {
+                if let Some(known) = self.find(id) {
                     known.returning = Some(foreign);
                 }
             }
-            Record::Done { id } => pending.retain(|p| p.id() != id),
+            Record::Done { id } => {
+                for place in self.places.remove(&id).unwrap_or_default() {
+                    self.entries[place] = None;
+                }
+            }
         }
     }
-    pending
-}
 
-fn find(pending: &mut [Pending], id: u64) -> Option<&mut Pending> {
-    pending.iter_mut().rev().find(|p| p.id() == id)
+    fn push(&mut self, act: Act) {
+        let entry = Pending::new(act);
+        self.places.entry(entry.id()).or_default().push(self.entries.len());
+        self.entries.push(Some(entry));
+    }
+
+    fn find(&mut self, id: u64) -> Option<&mut Pending> {
+        let place = *self.places.get(&id)?.last()?;
+        self.entries[place].as_mut()
+    }
+
+    /// The highest id that there was.
+    pub const fn last_id(&self) -> u64 {
+        self.last_id
+    }
+
+    /// What is left to undo, in the order in which it was done.
+    pub fn pending(self) -> Vec<Pending> {
+        self.entries.into_iter().flatten().collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use expect_test::expect;
 
-    fn change() -> Record {
-        Record::Change(Change {
-            id: 1,
-            boot: "b".into(),
-            setting: "governor@policy0".into(),
-            path: "/sys/x".into(),
-            identity: Identity::default(),
-            old: "powersave".into(),
-            new: "performance".into(),
-            instead: None,
-            keeps: vec![],
-        })
+    fn file(id: u64, inode: Option<Inode>) -> Record {
+        Record::File(FileRecord { id, boot: "b".into(), path: "/work/target".into(), inode })
     }
 
-    #[test]
-    fn a_line_is_length_checksum_and_json() {
-        expect![[r#"
-            134 e77476b5 {"record":"change","id":1,"boot":"b","setting":"governor@policy0","path":"/sys/x","identity":{},"old":"powersave","new":"performance"}
-        "#]]
-        .assert_eq(&change().line());
-    }
-
-    #[test]
-    fn a_line_that_is_cut_or_changed_anywhere_is_no_record() {
-        let line = change().line();
-        let line = line.trim_end().as_bytes();
-        assert_eq!(Record::from_line(line), Some(change()));
-        for at in 0..line.len() {
-            assert_eq!(Record::from_line(&line[..at]), None, "cut at {at}");
-            let mut changed = line.to_vec();
-            changed[at] ^= 1;
-            assert_eq!(Record::from_line(&changed), None, "changed at {at}");
-        }
+    fn pending(records: Vec<Record>) -> Vec<Pending> {
+        let mut tally = Tally::default();
+        records.into_iter().for_each(|record| tally.add(record));
+        tally.pending()
     }
 
     #[test]
     fn what_is_done_is_no_longer_pending() {
-        let got = Record::Got(Got { id: 1, value: "performance".into(), kept: vec![] });
-        let left = pending(vec![change(), got.clone()]);
+        let change = |id| {
+            Record::Change(Change {
+                id,
+                boot: "b".into(),
+                setting: "governor@policy0".into(),
+                path: "/sys/x".into(),
+                identity: Identity::default(),
+                old: "powersave".into(),
+                new: "performance".into(),
+                instead: None,
+                keeps: vec![],
+            })
+        };
+        let got = Record::Got(Got { id: 2, value: "performance".into(), kept: vec![] });
+        let left = pending(vec![change(1), change(2), got.clone(), Record::Done { id: 1 }]);
         assert_eq!(left.len(), 1);
-        assert_eq!(left[0].records(), [change(), got]);
-        assert_eq!(pending(vec![change(), Record::Done { id: 1 }]), []);
+        assert_eq!(left[0].records(), [change(2), got]);
+        assert_eq!(pending(vec![change(1), Record::Done { id: 1 }]), []);
+    }
+
+    #[test]
+    fn a_second_record_of_a_file_says_which_one_it_is() {
+        let inode = Some(Inode { device: 1, number: 2, born: Some(3) });
+        let left = pending(vec![file(1, None), file(2, None), file(1, inode.clone())]);
+        assert_eq!(
+            left.iter().flat_map(Pending::records).collect::<Vec<_>>(),
+            [file(1, inode), file(2, None)]
+        );
     }
 }

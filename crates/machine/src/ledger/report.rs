@@ -67,6 +67,8 @@ pub struct RestoreReport {
     pub undone: Vec<Undone>,
     /// What was noticed about the ledger itself.
     pub notes: Vec<String>,
+    /// What of the ledger could not be read, so that something may still be changed; and what to do.
+    pub damage: Vec<String>,
 }
 
 impl RestoreReport {
@@ -87,7 +89,10 @@ impl RestoreReport {
 
     /// Whether everything is as it was before us, and nobody else was there.
     pub fn is_clean(&self) -> bool {
-        self.foreign().next().is_none() && self.failed().next().is_none() && self.notes.is_empty()
+        self.foreign().next().is_none()
+            && self.failed().next().is_none()
+            && self.notes.is_empty()
+            && self.damage.is_empty()
     }
 
     /// Adds a change, unless the same is said already: two changes of one file share a stranger's value.

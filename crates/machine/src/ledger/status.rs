@@ -1,8 +1,8 @@
 //! What is changed now, and what undoing it would do: read only, without the lock.
 
-use super::record::{self, Act, Pending};
+use super::record::{Act, Pending};
 use super::report::Fate;
-use super::{boot_id, devices, journal, objects, undo};
+use super::{UNDO, boot_id, devices, foreign_in_words, in_words, journal, objects, undo};
 use crate::Machine;
 use crate::lock::{self, Holder};
 use crate::settings::Error;
@@ -15,8 +15,8 @@ pub struct Status {
     pub holder: Option<Holder>,
     /// What is not undone yet, in the order in which it was done.
     pub changes: Vec<PendingChange>,
-    /// What was noticed about the ledger itself.
-    pub notes: Vec<String>,
+    /// Why there may be changes that are not among these: `flyball restore` has to say more.
+    pub problems: Vec<String>,
 }
 
 /// A change that is not undone yet.
@@ -41,13 +41,12 @@ pub struct PendingChange {
 pub fn status(state: &Path, machine: &dyn Machine) -> Result<Status, Error> {
     let loaded = journal::load(state)?;
     let boot = boot_id(machine)?;
-    let pending = record::pending(loaded.records);
-    let mut notes = Vec::new();
-    if !loaded.damaged.is_empty() {
-        notes.push(format!("lines {:?} of the ledger cannot be read", loaded.damaged));
-    }
-    let changes = pending.iter().map(|entry| look(entry, machine, &boot)).collect();
-    Ok(Status { holder: lock::holder(state, machine), changes, notes })
+    let foreign =
+        foreign_in_words(state, &loaded).map(|(what, by)| Error::NotUnderstood { what, by, undo: UNDO });
+    let damaged = (!loaded.damaged.is_empty()).then(|| in_words(state, &loaded.damaged));
+    let problems = foreign.map(|error| error.to_string()).into_iter().chain(damaged).collect();
+    let changes = loaded.pending.iter().map(|entry| look(entry, machine, &boot)).collect();
+    Ok(Status { holder: lock::holder(state, machine), changes, problems })
 }
 
 fn look(entry: &Pending, machine: &dyn Machine, boot: &str) -> PendingChange {

@@ -5,6 +5,7 @@
 
 use super::devices;
 use super::journal::Journal;
+use super::objects::Held;
 use super::record::{Act, Change, Pending, Record, Value};
 use super::report::{Fate, RestoreReport, Undone};
 use super::{built, objects};
@@ -42,13 +43,14 @@ impl Scope<'_> {
 pub(super) fn undo(
     machine: &dyn Machine,
     journal: &mut Journal,
+    held: &Held,
     pending: &mut Vec<Pending>,
     from: usize,
     scope: &Scope<'_>,
 ) -> RestoreReport {
     let mut report = RestoreReport::default();
     let boot = super::boot_id(machine);
-    let mut undoer = Undoer { machine, journal, boot: boot.ok(), blocked: BTreeSet::new() };
+    let mut undoer = Undoer { machine, journal, held, boot: boot.ok(), blocked: BTreeSet::new() };
     for pass in 1..=PASSES {
         let before = pending.len();
         undoer.blocked.clear();
@@ -79,6 +81,7 @@ pub(super) fn undo(
 struct Undoer<'a> {
     machine: &'a dyn Machine,
     journal: &'a mut Journal,
+    held: &'a Held,
     /// `None` where it cannot be read: then nothing is known to be void, and everything is judged.
     boot: Option<String>,
     /// Files of which a later change could not be undone: the earlier ones have to wait for it.
@@ -121,7 +124,7 @@ impl Undoer<'_> {
                 let fate = if self.blocked.contains(&file.path) {
                     Fate::Failed("a loop device still uses it".into())
                 } else {
-                    objects::remove_file(file, same_boot)
+                    objects::remove_file(file, self.held.get(&file.id), same_boot)
                 };
                 (file.path.clone(), file.path.clone(), fate)
             }

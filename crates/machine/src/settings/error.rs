@@ -118,6 +118,24 @@ pub enum Error {
     /// The state folder, where somebody else decides what its name leads to.
     #[error("cannot use the state folder: {0}")]
     Untrusted(#[from] files::trust::Untrusted),
+    /// Another version of this program has written to the ledger, or to the record of lasting changes.
+    #[error("cannot use {what}; nothing was touched; {}", use_that(undo, by.as_deref()))]
+    NotUnderstood {
+        /// On what, which part of it, and what it says.
+        what: String,
+        /// The version of the Flyball that wrote it, where it says one.
+        by: Option<String>,
+        /// The command by which that one undoes it.
+        undo: &'static str,
+    },
+    /// A change may have been lost.
+    #[error("{what}; {undone}; nothing is changed before that is seen to: run `flyball restore`")]
+    Damaged {
+        /// What is damaged.
+        what: String,
+        /// What became of the changes that are known.
+        undone: String,
+    },
     /// A file or loop device of our own.
     #[error("cannot {what} `{}`: {source}{hint}", path.display())]
     Own {
@@ -141,4 +159,17 @@ pub enum Error {
         /// Why it failed.
         source: io::Error,
     },
+}
+
+/// How to go on where another version has written something down that `undo` takes back.
+pub(crate) fn use_that(undo: &str, by: Option<&str>) -> String {
+    match by {
+        Some(by) if by != env!("CARGO_PKG_VERSION") => {
+            format!("undo it with the Flyball that wrote it: `{undo}` of version {by}")
+        }
+        _ => format!(
+            "undo it with the Flyball that wrote it (`{undo}`); where that is not known, look at the file, put back by \
+             hand what it names, and move it away"
+        ),
+    }
 }

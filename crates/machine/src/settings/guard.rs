@@ -57,7 +57,7 @@ const ACTS: &[(Where, &str)] = &[
 ];
 
 /// Refuses what has no inverse, and paths that do not stay where they seem to lead.
-pub(super) fn check(path: &str) -> Result<(), Error> {
+pub(crate) fn check(path: &str) -> Result<(), Error> {
     let refuse = |reason: &str| Err(Error::NotASetting { path: path.to_owned(), reason: reason.to_owned() });
     if !(path.starts_with("/sys/") || path.starts_with("/proc/sys/")) {
         return refuse("settings live under /sys and /proc/sys");

@@ -8,7 +8,7 @@
 
 mod catalogue;
 mod effects;
-mod error;
+pub(crate) mod error;
 mod guard;
 mod identity;
 mod value;
@@ -18,6 +18,7 @@ pub use error::Error;
 pub use value::same;
 
 pub(crate) use effects::{RANKS, choices, kept_paths, order_limits, rank, twin};
+pub(crate) use guard::check as check_path;
 pub(crate) use identity::{Identity, component_after, identity};
 pub(crate) use value::{is_rounding, means_absent, read, read_late};
 
