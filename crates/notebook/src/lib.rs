@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! NOTEBOOK/
-//!   notebook.json                 {"flyball_notebook": 1}
+//!   notebook.json                 {"flyball_notebook": 1, "written_by": VERSION}
 //!   index.sqlite                  rebuilt from the folders at any time
 //!   runs/RUN/run.json  study.toml  machine.json  .lock
 //!   runs/RUN/trials/KEY/          trial.json  trace.parquet  raw/…  reproduce.sh

@@ -32,6 +32,8 @@ pub struct Notebook {
 #[derive(Deserialize)]
 struct Mark {
     flyball_notebook: u64,
+    #[serde(default)]
+    written_by: Option<String>,
 }
 
 impl Notebook {
@@ -46,8 +48,9 @@ impl Notebook {
             return Err(Error::Missing { path: folder.to_owned() });
         }
         let text = record::read_text(&mark)?;
-        let Mark { flyball_notebook } = serde_json::from_str(&text).map_err(|e| Error::damaged(&mark, e))?;
-        record::check_schema(&mark, flyball_notebook, None)?;
+        let Mark { flyball_notebook, written_by } =
+            serde_json::from_str(&text).map_err(|e| Error::damaged(&mark, e))?;
+        record::check_schema(&mark, flyball_notebook, written_by)?;
         let (root, foreign) = match trusted(folder) {
             Ok(root) => (root, None),
             Err(why) => (folder.to_owned(), Some(why.to_string())),
@@ -83,7 +86,11 @@ impl Notebook {
             return Ok(());
         }
         refuse_foreign(folder)?;
-        let text = format!("{{\"flyball_notebook\": {}}}\n", record::SCHEMA);
+        let text = format!(
+            "{{\"flyball_notebook\": {}, \"written_by\": \"{}\"}}\n",
+            record::SCHEMA,
+            record::PROGRAM
+        );
         Ok(durable::replace(&folder.join(MARK), text.as_bytes(), Permissions::Plain)?)
     }
 

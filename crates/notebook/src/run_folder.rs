@@ -93,8 +93,12 @@ impl RunFolder {
     /// Forgets which cells could not be run: they are tried again.
     ///
     /// # Errors
-    /// Where the note cannot be removed.
+    /// [`Error::Newer`] where a newer version of this program wrote the note: it may say more than which cells were left
+    /// out. Where it cannot be removed.
     pub fn forget_skipped(&self) -> Result<()> {
+        if let Err(error @ Error::Newer { .. }) = self.notebook.skipped(&self.run.id) {
+            return Err(error);
+        }
         let path = self.path().join(SKIPPED);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -68,7 +68,11 @@ fn cells_that_could_not_be_run_are_noted_and_forgotten() {
     let noted = notebook.skipped(&id).unwrap();
     let noted: Vec<(&str, &str)> = noted.iter().map(|(cell, why)| (cell.as_str(), why.as_str())).collect();
     assert_eq!(noted, [("read_4k", "no array"), ("read_64k", "no `md`\nhere")]);
-    fs::write(folder.path().join("skipped.json"), "{\"schema\": 7}").unwrap();
+    let file = folder.path().join("skipped.json");
+    fs::write(&file, "{\"schema\": 7}").unwrap();
+    assert!(matches!(notebook.skipped(&id), Err(Error::Newer { .. })));
+    assert!(matches!(folder.forget_skipped(), Err(Error::Newer { .. })));
+    fs::write(&file, "{\"schema\": 1").unwrap();
     assert!(notebook.skipped(&id).is_err());
     folder.forget_skipped().unwrap();
     assert!(notebook.skipped(&id).unwrap().is_empty());

@@ -101,8 +101,10 @@ pub(crate) fn read_kept(path: &Path) -> Result<Kept> {
     }
     let text = read_text(path)?;
     let head: Head = serde_json::from_str(&text).map_err(|e| Error::damaged(path, e))?;
-    check_schema(path, head.kept.schema, head.kept.written_by)?;
-    let record: v1::kept::KeptRecord = serde_json::from_str(&text).map_err(|e| Error::damaged(path, e))?;
+    let Version { schema, written_by } = head.kept;
+    check_schema(path, schema, written_by.clone())?;
+    let record: v1::kept::KeptRecord =
+        serde_json::from_str(&text).map_err(|e| Error::damaged(path, with_writer(&e, written_by)))?;
     record.into_kept().map_err(|reason| Error::damaged(path, reason))
 }
 
@@ -119,8 +121,16 @@ pub(crate) fn read_text(path: &Path) -> Result<String> {
 fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T> {
     let text = read_text(path)?;
     let version: Version = serde_json::from_str(&text).map_err(|e| Error::damaged(path, e))?;
-    check_schema(path, version.schema, version.written_by)?;
-    serde_json::from_str(&text).map_err(|e| Error::damaged(path, e))
+    check_schema(path, version.schema, version.written_by.clone())?;
+    serde_json::from_str(&text).map_err(|e| Error::damaged(path, with_writer(&e, version.written_by)))
+}
+
+/// What is wrong with a file, and where another version wrote it, which.
+fn with_writer(error: &serde_json::Error, written_by: Option<String>) -> String {
+    match written_by.filter(|by| by != PROGRAM) {
+        Some(by) => format!("{error}; flyball {by} wrote it, and this is flyball {PROGRAM}"),
+        None => error.to_string(),
+    }
 }
 
 /// Refuses a schema that this program does not know.
