@@ -92,6 +92,21 @@ pub enum Error {
         /// What the guest needs it for.
         purpose: &'static str,
     },
+    /// Another version of this program keeps disks there, in a way of its own.
+    #[error(
+        "cannot open the lab machine's disks that `{mark}` marks: {why}; this is Flyball {this}; nothing was touched, use \
+         {needed}, or name another folder"
+    )]
+    NewerDisks {
+        /// The file that says so.
+        mark: PathBuf,
+        /// The version of this program.
+        this: &'static str,
+        /// What is not known.
+        why: String,
+        /// Which version knows it, in words.
+        needed: String,
+    },
     /// What a lab machine is asked to be cannot be.
     #[error("{0}")]
     Machine(String),
