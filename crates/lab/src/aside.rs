@@ -39,6 +39,29 @@ impl Aside {
     }
 }
 
+impl Aside {
+    /// Gives what was made here under this name its place. What is there already stays where it is as good, for somebody
+    /// else has made the same meanwhile, and goes where it is not.
+    ///
+    /// # Errors
+    /// Where it cannot be renamed.
+    pub fn publish(&self, name: &str, to: &Path, is_good: impl Fn(&Path) -> bool) -> Result<()> {
+        if to.exists() && !is_good(to) {
+            // It goes with this folder.
+            match fs::rename(to, self.path.join("damaged")) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::file("replace", to, e));
+                }
+                _ => {}
+            }
+        }
+        match fs::rename(self.path.join(name), to) {
+            Err(e) if !to.exists() => Err(Error::file("make", to, e)),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Drop for Aside {
     fn drop(&mut self) {
         // What cannot be removed now is swept away by the next one.

@@ -9,7 +9,7 @@
 pub mod databases;
 
 use crate::aside::Aside;
-use crate::digest;
+use crate::digest::{self, Checked};
 use crate::kernel::Kernel;
 use crate::programs;
 use crate::{Error, Result};
@@ -20,7 +20,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// The version of what this file makes; a new one makes new images.
-const RECIPE: u32 = 3;
+const RECIPE: u32 = 4;
 
 /// Where the guest has this program.
 pub const PROGRAM: &str = "/usr/bin/flyball";
@@ -155,9 +155,12 @@ pub fn make(
         digest,
     };
     if folder.exists() {
-        // Its time says which images are in use.
-        let _ = fs::File::open(&folder).and_then(|f| f.set_modified(std::time::SystemTime::now()));
-        return Ok(image);
+        let Some(why) = damage(&folder) else {
+            // Its time says which images are in use.
+            let _ = fs::File::open(&folder).and_then(|f| f.set_modified(std::time::SystemTime::now()));
+            return Ok(image);
+        };
+        talk(&format!("the guest image `{}` is damaged: {why}; it is built anew", folder.display()));
     }
     let with = match flavour {
         Flavour::Plain => "",
@@ -166,15 +169,18 @@ pub fn make(
     talk(&format!("building the guest image of {}{with}", kernel.release));
     let aside = Aside::new(cache)?;
     build(&aside, kernel, &contents)?;
-    let made = aside.path().join("image");
-    match fs::rename(&made, &folder) {
-        Ok(()) => {}
-        // Somebody else built the same one meanwhile.
-        Err(_) if folder.exists() => {}
-        Err(e) => return Err(Error::file("make", &folder, e)),
-    }
+    aside.publish("image", &folder, |there| damage(there).is_none())?;
     drop_oldest(cache);
     Ok(image)
+}
+
+/// What is wrong with an image in the cache, where something is.
+fn damage(folder: &Path) -> Option<String> {
+    match digest::check_sums(folder, &["initramfs", "root.ext4"]) {
+        Checked::Whole => None,
+        Checked::NoSums => Some("it has no sums".to_owned()),
+        Checked::Damaged(why) => Some(why),
+    }
 }
 
 /// What is in the cache.
@@ -327,7 +333,8 @@ fn build(aside: &Aside, kernel: &Kernel, contents: &Contents) -> Result<()> {
     copy_modules(&modules, &tree)?;
     initramfs(&modules, &tree, &image.join("initramfs"))?;
     filesystem(&tree, &image.join("root.ext4"))?;
-    fs::write(image.join("kernel"), &kernel.release).map_err(|e| Error::file("write", &image, e))
+    fs::write(image.join("kernel"), &kernel.release).map_err(|e| Error::file("write", &image, e))?;
+    digest::write_sums(&image).map_err(|e| Error::file("write the sums of", &image, e))
 }
 
 /// The folders, links and small files that programs expect.
@@ -697,6 +704,52 @@ mod tests {
     fn modules_go_by_the_names_that_the_kernel_uses() {
         assert_eq!(module_name("kernel/drivers/md/dm-crypt.ko.xz"), "dm_crypt");
         assert_eq!(module_name("kernel/fs/ext4/ext4.ko"), "ext4");
+    }
+
+    /// A kernel that has all that leads to the root filesystem built in.
+    fn kernel(folder: &Path) -> Kernel {
+        let (vmlinux, modules) = (folder.join("vmlinux"), folder.join("modules"));
+        make_folder(&modules).unwrap();
+        write(&vmlinux, "a kernel").unwrap();
+        let builtin = TO_THE_ROOT.map(|(module, _)| format!("kernel/{module}.ko\n")).concat();
+        for (name, text) in [("modules.dep", ""), ("modules.builtin", &builtin), ("modules.order", "")] {
+            write(&modules.join(name), text).unwrap();
+        }
+        Kernel { release: "6.1.0-1-amd64".into(), vmlinux, modules }
+    }
+
+    #[test]
+    fn an_image_that_was_damaged_in_the_cache_is_told_and_built_anew() {
+        if NEEDED.iter().any(|tool| programs::find(tool.program).is_none()) {
+            // As the lab itself would say.
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (cache, kernel) = (folder.path().join("images"), kernel(folder.path()));
+        let program = programs::find("busybox").unwrap();
+        let mut told = Vec::new();
+        let mut make = || {
+            told.clear();
+            let made =
+                make(&cache, &kernel, &program, Flavour::Plain, &mut |text| told.push(text.to_owned()));
+            (made.unwrap(), told.clone())
+        };
+        let (first, told) = make();
+        assert_eq!(told, ["building the guest image of 6.1.0-1-amd64"]);
+        assert_eq!(make().1, [""; 0]);
+        for file in [&first.root, &first.initramfs] {
+            let mut bytes = read(file).unwrap();
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            fs::write(file, &bytes).unwrap();
+            let (again, told) = make();
+            let name = file.file_name().unwrap().to_str().unwrap();
+            assert!(told[0].contains("is damaged") && told[0].contains(name), "{told:?}");
+            assert_eq!((&again, damage(file.parent().unwrap())), (&first, None));
+            assert_ne!(read(file).unwrap(), bytes);
+            assert_eq!(make().1, [""; 0], "it is built once");
+        }
+        assert_eq!(fs::read_dir(&cache).unwrap().count(), 1, "something is left aside");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! takes; so that is unpacked once (Linux, `Documentation/arch/x86/boot.rst`: `payload_offset`, `payload_length`).
 
 use crate::aside::Aside;
+use crate::digest::{self, Checked};
 use crate::programs::{self, Output};
 use crate::{Error, Result};
 use std::cmp::Ordering;
@@ -52,15 +53,24 @@ impl Kernels {
     /// Where there is no such kernel, it cannot be downloaded, or the file is none.
     pub fn get(&self, wanted: &str, talk: &mut dyn FnMut(&str)) -> Result<Kernel> {
         if wanted.contains('/') {
-            return self.of_file(Path::new(wanted));
+            return self.of_file(Path::new(wanted), talk);
         }
         let matches = |release: &str| is_meant(release, wanted);
-        if let Some(release) = newest(self.unpacked()?.into_iter().filter(|r| matches(r))) {
-            return self.open(&release);
+        let unpacked = newest(self.unpacked()?.into_iter().filter(|r| matches(r)));
+        if let Some(release) = &unpacked
+            && is_whole(&self.folder.join(release), "vmlinux", talk)?
+        {
+            return self.open(release);
         }
-        let offered = offered()?;
-        let Some(release) = newest(offered.into_iter().filter(|r| matches(r))) else {
-            let why = "it is not unpacked here, and no apt source of this machine offers it".to_owned();
+        let offered: Vec<String> = offered()?.into_iter().filter(|r| matches(r)).collect();
+        let same = unpacked.clone().filter(|release| offered.contains(release));
+        let Some(release) = same.or_else(|| newest(offered.into_iter())) else {
+            let why = match unpacked {
+                Some(release) => {
+                    format!("what is unpacked of {release} is damaged, and no apt source offers it")
+                }
+                None => "it is not unpacked here, and no apt source of this machine offers it".to_owned(),
+            };
             return Err(Error::NoKernel { wanted: wanted.to_owned(), why });
         };
         talk(&format!("downloading the kernel {release}; it is unpacked, not installed"));
@@ -153,14 +163,12 @@ impl Kernels {
             "list what a kernel's modules depend on",
             programs::run("depmod", "kmod", &arguments, None)?,
         )?;
-        let home = self.folder.join(&release);
-        if !home.exists() {
-            fs::rename(&tree, &home).map_err(|e| Error::file("make", &home, e))?;
-        }
+        write_sums(&tree)?;
+        aside.publish("tree", &self.folder.join(&release), |home| is_good(home, "vmlinux"))?;
         Ok(release)
     }
 
-    fn of_file(&self, path: &Path) -> Result<Kernel> {
+    fn of_file(&self, path: &Path, talk: &mut dyn FnMut(&str)) -> Result<Kernel> {
         if !path.is_file() {
             let why = "there is no such file".to_owned();
             return Err(Error::NoKernel { wanted: path.display().to_string(), why });
@@ -178,15 +186,16 @@ impl Kernels {
         if !modules.exists() {
             return Err(bad(path, &format!("the modules of {release} are not in `{}`", modules.display())));
         }
-        let digest = crate::digest::of_text(&format!("{} {:?}", path.display(), fs::metadata(path).ok()));
+        let digest = digest::of_text(&format!("{} {:?}", path.display(), fs::metadata(path).ok()));
         let folder = self.folder.join(format!("file-{digest}"));
         let vmlinux = folder.join("image");
-        if !vmlinux.exists() {
+        if !folder.exists() || !is_whole(&folder, "image", talk)? {
             let aside = self.aside()?;
-            let part = aside.path().join("image");
-            unpack_image(path, &part)?;
-            fs::create_dir_all(&folder).map_err(|e| Error::file("make", &folder, e))?;
-            fs::rename(&part, &vmlinux).map_err(|e| Error::file("make", &vmlinux, e))?;
+            let tree = aside.path().join("tree");
+            fs::create_dir(&tree).map_err(|e| Error::file("make", &tree, e))?;
+            unpack_image(path, &tree.join("image"))?;
+            write_sums(&tree)?;
+            aside.publish("tree", &folder, |there| is_good(there, "image"))?;
         }
         Ok(Kernel { release, vmlinux, modules })
     }
@@ -194,6 +203,28 @@ impl Kernels {
     fn aside(&self) -> Result<Aside> {
         Aside::new(&self.folder)
     }
+}
+
+/// Whether a kernel in the cache is as it was when it was unpacked; `talk` is told where it is not. One that has no sums is
+/// from a version that wrote none, and is taken as it is from now on: it may not be had a second time.
+fn is_whole(folder: &Path, image: &str, talk: &mut dyn FnMut(&str)) -> Result<bool> {
+    match digest::check_sums(folder, &[image]) {
+        Checked::Whole => Ok(true),
+        Checked::NoSums if folder.join(image).exists() => write_sums(folder).map(|()| true),
+        Checked::NoSums => Ok(false),
+        Checked::Damaged(why) => {
+            talk(&format!("the kernel in `{}` is damaged: {why}; it is unpacked anew", folder.display()));
+            Ok(false)
+        }
+    }
+}
+
+fn is_good(folder: &Path, image: &str) -> bool {
+    digest::check_sums(folder, &[image]) == Checked::Whole
+}
+
+fn write_sums(folder: &Path) -> Result<()> {
+    digest::write_sums(folder).map_err(|e| Error::file("write the sums of", folder, e))
 }
 
 fn check_folder(kernel: &Kernel) -> Result<()> {
@@ -354,6 +385,73 @@ mod tests {
         assert!(!is_meant("6.12.57+deb12-amd64", "6.1"));
         let all = ["6.12.57+deb12-amd64", "6.12.117+deb12-amd64", "6.12.90+deb12.1-amd64"];
         assert_eq!(newest(all.map(str::to_owned).into_iter()).as_deref(), Some(all[1]));
+    }
+
+    /// A bzImage of a kernel that is only the beginning of one, with its modules beside it.
+    fn vmlinuz(root: &Path, release: &str) -> PathBuf {
+        let packed = programs::filter("gzip", "gzip", &["-c"], b"\x7fELF and more").unwrap();
+        let packed = programs::check_bytes("pack", packed).unwrap();
+        let mut image = vec![0_u8; 5 * 512];
+        image[0x202..0x206].copy_from_slice(b"HdrS");
+        image[0x20e..0x210].copy_from_slice(&0x100_u16.to_le_bytes());
+        image[0x300..0x300 + release.len()].copy_from_slice(release.as_bytes());
+        image[0x24c..0x250].copy_from_slice(&(packed.len() as u32 + 4).to_le_bytes());
+        image.extend(packed);
+        image.extend([0; 4]);
+        let path = root.join("boot").join(format!("vmlinuz-{release}"));
+        fs::create_dir_all(root.join("boot")).unwrap();
+        fs::create_dir_all(root.join("lib/modules").join(release)).unwrap();
+        fs::write(&path, image).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_kernel_that_was_damaged_in_the_cache_is_told_and_unpacked_anew() {
+        let root = tempfile::tempdir().unwrap();
+        let path = vmlinuz(root.path(), "6.1.0-1-amd64");
+        let kernels = Kernels::new(&root.path().join("kernels"));
+        let mut told = Vec::new();
+        let mut get = || {
+            told.clear();
+            let kernel = kernels.get(path.to_str().unwrap(), &mut |text| told.push(text.to_owned()));
+            (kernel.unwrap(), told.clone())
+        };
+        let (kernel, told) = get();
+        assert_eq!(
+            (read(&kernel.vmlinux).unwrap().as_slice(), told),
+            (b"\x7fELF and more".as_slice(), vec![])
+        );
+        assert_eq!(get().1, [""; 0]);
+        fs::write(&kernel.vmlinux, b"\x7fELF and mope").unwrap();
+        let (again, told) = get();
+        assert!(told[0].contains("`image` is not what it was"), "{told:?}");
+        assert_eq!(again, kernel);
+        assert_eq!(read(&kernel.vmlinux).unwrap(), b"\x7fELF and more");
+    }
+
+    #[test]
+    fn a_damaged_kernel_that_nobody_offers_is_not_started() {
+        let root = tempfile::tempdir().unwrap();
+        // No series of Debian's.
+        let release = "0.0.1-1-amd64";
+        let modules = root.path().join(release).join("lib/modules").join(release);
+        fs::create_dir_all(&modules).unwrap();
+        let (vmlinux, module) = (root.path().join(release).join("vmlinux"), modules.join("a.ko"));
+        fs::write(&vmlinux, "a kernel").unwrap();
+        fs::write(&module, "a module").unwrap();
+        let kernels = Kernels::new(root.path());
+        // Of a version that wrote no sums.
+        kernels.get(release, &mut |_| {}).unwrap();
+        for (file, text) in [(&vmlinux, "a kernel"), (&module, "a module")] {
+            fs::write(file, "damaged").unwrap();
+            let mut told = String::new();
+            let error = kernels.get(release, &mut |text| told.push_str(text));
+            let Err(error) = error else { panic!("it is given all the same") };
+            assert!(told.contains("is damaged"), "{told}");
+            assert!(matches!(error, Error::NoKernel { .. } | Error::MissingProgram { .. }), "{error}");
+            fs::write(file, text).unwrap();
+            kernels.get(release, &mut |_| {}).unwrap();
+        }
     }
 
     #[test]
