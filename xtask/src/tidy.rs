@@ -64,6 +64,25 @@ const IMPURE: [&str; 10] = [
     "thread_rng",
 ];
 
+/// The crate that prints.
+const BINARY: &str = "flyball";
+
+/// The part of it through which everything is printed, for there it becomes inert.
+const TERMINAL: &str = "terminal";
+
+/// Ways to print past it.
+const PRINTING: [&str; 9] = [
+    "print!",
+    "println!",
+    "dbg!",
+    "io::stdout",
+    "io::stderr",
+    "stdio::stdout",
+    "stdio::stderr",
+    "Stdio::inherit",
+    "indicatif::",
+];
+
 /// All that is out of shape, as lines for people.
 pub fn check() -> Result<Vec<String>, Box<dyn Error>> {
     let metadata = MetadataCommand::new().no_deps().other_options(vec!["--offline".into()]).exec()?;
@@ -71,7 +90,12 @@ pub fn check() -> Result<Vec<String>, Box<dyn Error>> {
     let mut problems = arrows(&metadata);
     for package in metadata.workspace_packages() {
         if PURE.contains(&package.name.as_str()) {
-            problems.extend(impurities(package, root)?);
+            problems.extend(named_in(package, root, &IMPURE, "a pure crate names")?);
+        }
+        if package.name.as_str() == BINARY {
+            let past = named_in(package, root, &PRINTING, "prints past src/terminal.rs, by")?;
+            let terminal = |line: &String| line.contains(&format!("/src/{TERMINAL}"));
+            problems.extend(past.into_iter().filter(|line| !terminal(line)));
         }
     }
     problems.extend(unmapped(&metadata, &fs::read_to_string(root.join("ARCHITECTURE.md"))?));
@@ -98,37 +122,44 @@ fn arrows(metadata: &Metadata) -> Vec<String> {
     problems
 }
 
-fn impurities(package: &Package, root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+/// Where a crate's code names one of these, as lines for people.
+fn named_in(
+    package: &Package,
+    root: &Path,
+    what: &'static [&'static str],
+    why: &str,
+) -> Result<Vec<String>, Box<dyn Error>> {
     let folder = package.manifest_path.parent().ok_or("a manifest without a folder")?.join("src");
     let mut problems = Vec::new();
     for file in rust_files(folder.as_std_path())? {
         let text = fs::read_to_string(&file)?;
         let shown = file.strip_prefix(root).unwrap_or(&file).display().to_string();
-        problems.extend(
-            impure_lines(&text).map(|(line, what)| format!("{shown}:{line}: a pure crate names `{what}`")),
-        );
+        let named = named_lines(&text, what);
+        problems.extend(named.map(|(line, what)| format!("{shown}:{line}: {why} `{what}`")));
     }
     Ok(problems)
 }
 
-/// Lines outside comments and before the file's tests that name something impure.
-fn impure_lines(text: &str) -> impl Iterator<Item = (usize, &'static str)> + '_ {
+/// Lines outside comments and before the file's tests that name one of these.
+fn named_lines<'t>(
+    text: &'t str,
+    all: &'static [&'static str],
+) -> impl Iterator<Item = (usize, &'static str)> + 't {
     // A `#[cfg(test)]` over `mod testing;` or a single item hides nothing but that.
     let tests = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
     let code = text[..tests].lines().enumerate();
     code.filter(|(_, line)| !line.trim_start().starts_with("//")).filter_map(|(index, line)| {
-        let named = IMPURE.iter().find(|what| line.contains(*what) || through_a_group(line, what))?;
+        let named = all.iter().find(|what| line.contains(*what) || through_a_group(line, what))?;
         Some((index + 1, *named))
     })
 }
 
 /// Whether `use std::{fs, …}` brings in what `std::fs` names.
 fn through_a_group(line: &str, what: &str) -> bool {
-    let (Some(list), Some(module)) = (line.trim().strip_prefix("use std::{"), what.strip_prefix("std::"))
-    else {
-        return false;
-    };
-    list.split([',', '}', ';']).any(|item| item.trim().split("::").next() == Some(module))
+    let used = line.trim().strip_prefix("use ").and_then(|rest| rest.split_once("::{"));
+    let (Some((path, list)), Some((module, wanted))) = (used, what.rsplit_once("::")) else { return false };
+    path.rsplit("::").next() == Some(module)
+        && list.split([',', '}', ';']).any(|item| item.trim().split("::").next() == Some(wanted))
 }
 
 /// All sources below a folder, in order.
@@ -170,8 +201,15 @@ mod tests {
     fn impure_names_are_found_outside_comments_and_tests() {
         let text = "//! std::fs is not used\nuse std::fs;\nuse std::{collections::BTreeMap, env};\n\
                     #[cfg(test)]\nmod testing;\nuse std::net;\n#[cfg(test)]\nmod tests {\nuse std::process;\n}\n";
-        let found: Vec<_> = impure_lines(text).collect();
+        let found: Vec<_> = named_lines(text, &IMPURE).collect();
         assert_eq!(found, [(2, "std::fs"), (3, "std::env"), (6, "std::net")]);
+    }
+
+    #[test]
+    fn every_way_to_print_is_found() {
+        let text = "eprintln!();\nlet out = std::io::stdout();\nuse rustix::stdio::{stdin, stdout};\nterminal::say();\n";
+        let found: Vec<_> = named_lines(text, &PRINTING).collect();
+        assert_eq!(found, [(1, "println!"), (2, "io::stdout"), (3, "stdio::stdout")]);
     }
 
     #[test]

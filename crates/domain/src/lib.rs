@@ -12,6 +12,7 @@ pub mod bench;
 pub mod bonnie;
 pub mod finding;
 pub mod gate;
+pub mod inert;
 pub mod inventory;
 pub mod iometer;
 pub mod lab;

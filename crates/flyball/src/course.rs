@@ -2,7 +2,7 @@
 
 use crate::interrupt::Interrupt;
 use crate::measuring::{refuse_leftovers, tell};
-use crate::progress::Progress;
+use crate::terminal::{self, Progress};
 use analysis::schedule::Schedule;
 use anyhow::{Context, Result};
 use domain::Nanos;
@@ -75,9 +75,9 @@ pub fn schedule(plan: &Plan, folder: &RunFolder) -> Result<(Schedule, usize)> {
     let mut schedule = Schedule::new(plan, &trials)?;
     folder.forget_skipped()?;
     problems.iter().filter_map(damaged).for_each(|key| schedule.pass_over(&key));
-    eprintln!("run {}, seed {}, {} cells", folder.run().id, plan.seed, plan.cells.len());
+    terminal::say(format_args!("run {}, seed {}, {} cells", folder.run().id, plan.seed, plan.cells.len()));
     if !trials.is_empty() {
-        eprintln!("{} trials are there already; measuring what is missing", trials.len());
+        terminal::say(format_args!("{} trials are there already; measuring what is missing", trials.len()));
     }
     Ok((schedule, trials.len()))
 }

@@ -1,5 +1,6 @@
 //! How the program ends: the exit codes that `flyball --help` lists.
 
+use domain::inert;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -45,6 +46,23 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// A study file is wrong: exit code 2. Each of its faults has a line, which is inert.
+#[derive(Debug)]
+pub struct Faults {
+    /// What was read, and what follows from its being wrong.
+    pub what: String,
+    /// `FILE:LINE:COLUMN: …` each.
+    pub faults: String,
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n{}", inert::one_line(&self.what), self.faults.trim_end())
+    }
+}
+
+impl std::error::Error for Faults {}
+
 /// Another Flyball has what we need: exit code 4.
 #[derive(Debug)]
 pub struct Busy(pub String);
@@ -60,7 +78,7 @@ impl std::error::Error for Busy {}
 /// The exit code of an error.
 pub fn code_of(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(match error {
-        e if e.is::<Usage>() => 2,
+        e if e.is::<Usage>() || e.is::<Faults>() => 2,
         e if e.is::<Busy>() => 4,
         e if is_interrupt(e) => 130,
         _ => 1,

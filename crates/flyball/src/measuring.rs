@@ -3,7 +3,7 @@
 use crate::course::{self, Course, Ended, Made};
 use crate::exit::Busy;
 use crate::interrupt::Interrupt;
-use crate::{here, places, preflight};
+use crate::{here, places, preflight, terminal};
 use analysis::schedule::Schedule;
 use anyhow::{Context, Result, bail};
 use domain::Timestamp;
@@ -211,7 +211,7 @@ impl Start<'_> {
         let cells = |index: &usize| &self.plan.cells[*index].id;
         let told: Vec<_> = cannot.iter().map(|(index, why)| (cells(index), why.as_str())).collect();
         for line in here::in_words(self.plan.cells.len(), &told) {
-            eprintln!("{line}");
+            terminal::say(line);
         }
         cannot.keys().for_each(|index| schedule.skip(*index));
         if !cannot.is_empty() {
@@ -288,17 +288,17 @@ pub fn busy(error: machine::settings::Error) -> anyhow::Error {
 /// A supervisor that is gone is no reason to end: what it would undo, the next start of Flyball undoes.
 fn warn(said: Result<(), machine::settings::Error>) {
     if let Err(error) = said {
-        eprintln!("warning: {error}");
+        terminal::warning(error);
     }
 }
 
 /// Says what was put back, and what could not be.
 pub fn tell(report: &RestoreReport) {
     for undone in report.foreign().chain(report.failed()) {
-        eprintln!("warning: {undone}");
+        terminal::warning(undone);
     }
     for note in &report.notes {
-        eprintln!("note: {note}");
+        terminal::note(note);
     }
 }
 

@@ -1,6 +1,8 @@
 //! A run from the notebook with everything that is computed from it: what `show`, `explain`, `report` and the end
 //! of `run` have in common.
 
+use crate::args::Global;
+use crate::terminal;
 use analysis::explain::{Case, explain, not_measured};
 use analysis::summarise::summarise;
 use analysis::summary::{RunData, RunSummary};
@@ -68,7 +70,9 @@ impl Results {
             match trace(notebook, &self.data.run.id, &key, account) {
                 Ok(Some(view)) => self.traces.push((key, view)),
                 Ok(None) => {}
-                Err(error) => eprintln!("warning: the trace of `{}` is not drawn: {error}", key.folder()),
+                Err(error) => {
+                    terminal::warning(format_args!("the trace of `{}` is not drawn: {error}", key.folder()))
+                }
             }
         }
         self
@@ -85,6 +89,16 @@ impl Results {
             inventory_text: self.inventory.as_deref(),
             traces: &self.traces,
         }
+    }
+
+    /// Prints the report as text, or as JSON.
+    pub fn print(&self, global: &Global) -> Result<()> {
+        if global.json {
+            terminal::json(&report::json(&self.report()))?;
+        } else {
+            terminal::document(&report::text(&self.report()))?;
+        }
+        Ok(())
     }
 
     /// Whether any cell of the plan has no valid trial.
@@ -106,7 +120,7 @@ pub fn data(notebook: &Notebook, id: &RunId) -> Result<RunData> {
     let (trials, problems) = notebook.trials(id)?;
     tell(&problems);
     let skipped = notebook.skipped(id).unwrap_or_else(|error| {
-        eprintln!("warning: which cells of `{id}` could not be run cannot be read: {error}");
+        terminal::warning(format_args!("which cells of `{id}` could not be run cannot be read: {error}"));
         BTreeMap::new()
     });
     Ok(RunData { run, study, trials, skipped })
@@ -115,7 +129,7 @@ pub fn data(notebook: &Notebook, id: &RunId) -> Result<RunData> {
 /// Names on standard error what a notebook holds that cannot be read.
 pub fn tell(problems: &[Problem]) {
     for problem in problems {
-        eprintln!("warning: passed over `{}`: {}", problem.path.display(), problem.reason);
+        terminal::warning(format_args!("passed over `{}`: {}", problem.path.display(), problem.reason));
     }
 }
 
@@ -139,7 +153,7 @@ fn inventory(notebook: &Notebook, id: &RunId) -> Option<Inventory> {
     match read() {
         Ok(inventory) => inventory,
         Err(error) => {
-            eprintln!("warning: the machine of `{id}` cannot be read: {error}");
+            terminal::warning(format_args!("the machine of `{id}` cannot be read: {error}"));
             None
         }
     }

@@ -590,12 +590,11 @@ impl Log {
     /// The last lines; from the panic on, where there was one.
     fn tail(&self) -> String {
         let text = self.text();
-        let shown = |c: char| c == '\t' || !c.is_control();
-        let lines = text.lines().map(|line| line.chars().filter(|c| shown(*c)).collect::<String>());
-        let lines: Vec<String> = lines.filter(|line| !line.trim().is_empty()).collect();
+        let text = domain::inert::lines(&text);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = lines.len().saturating_sub(TAIL_LINES);
         let from = lines.iter().position(|line| line.contains(PANIC)).map_or(last, |panic| panic.min(last));
-        lines[from..].iter().take(TAIL_LINES).map(String::as_str).collect::<Vec<_>>().join("\n")
+        lines[from..].iter().take(TAIL_LINES).copied().collect::<Vec<_>>().join("\n")
     }
 }
 

@@ -39,7 +39,7 @@ impl CommandOutput {
         let lines: Vec<&str> = lines.take_while(before_help).collect();
         match &lines[lines.len().saturating_sub(LINES)..] {
             [] => "nothing".to_owned(),
-            last => last.join("; ").replace(|c: char| c.is_control(), "?"),
+            last => domain::inert::one_line(&last.join("; ")).into_owned(),
         }
     }
 }

@@ -5,12 +5,12 @@
 //! without measuring again. Runs come from the notebook; those of a book are kept in small files beside its pages, so that
 //! the pages can be made again from the repository alone.
 
-use super::read::write;
+use super::read::{print, write};
 use super::run::read_study;
 use crate::args::{Global, Report, ReportFormat};
 use crate::exit::{End, Usage};
 use crate::results::{self, Results};
-use crate::{places, put};
+use crate::{places, terminal};
 use analysis::page::{Found, PartRuns, hold, metrics_of};
 use analysis::summary::RunData;
 use anyhow::{Context, Result, anyhow, bail};
@@ -60,10 +60,7 @@ pub fn report(global: &Global, arguments: &Report) -> Result<End> {
     };
     match &arguments.out {
         Some(out) => write(out, &text),
-        None => {
-            put(&text)?;
-            Ok(End::Done)
-        }
+        None => print(format, &text),
     }
 }
 
@@ -126,7 +123,7 @@ fn renew(drafts: &[Draft], from: &FromNotebook<'_>, to: &FromKept) -> Result<()>
             let Some((data, machine)) = from.run(study, provenance)? else { continue };
             let path = to.path(study, provenance);
             Kept { run: data.run, machine, trials: data.trials }.write(&path, &keep)?;
-            eprintln!("kept {}", path.display());
+            terminal::say(format_args!("kept {}", path.display()));
         }
     }
     Ok(())

@@ -5,10 +5,11 @@ use super::run::read_study;
 use super::simulate::Machines;
 use crate::args::{Calibrate, Global};
 use crate::exit::{End, Usage};
-use crate::{places, put};
+use crate::{places, terminal};
 use anyhow::Result;
 use domain::Nanos;
 use domain::bench::{BenchError, Sink, SinkError};
+use domain::inert::Lines;
 use domain::plan::{Cell, CellId, Plan};
 use domain::published::{Figure, Published};
 use domain::rng::Seed;
@@ -17,7 +18,6 @@ use serde_json::json;
 use sim::calibrate::{Fit, Unknown, fit};
 use sim::machine::Origin;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::path::Path;
 
 /// The version of the JSON form.
@@ -65,11 +65,11 @@ pub fn calibrate(global: &Global, arguments: &Calibrate) -> Result<End> {
     let fit = fit(&unknowns, Seed(arguments.seed), arguments.budget, &mut objective);
     let values: Vec<f64> = fit.figures.iter().map(|figure| figure.is).collect();
     let after = bench.judge(&rows, &values)?;
-    put(&if global.json {
-        as_json(&rows, &fit, &before, &after)
+    if global.json {
+        terminal::json(&as_json(&rows, &fit, &before, &after))?;
     } else {
-        as_text(&rows, &fit, &before, &after)
-    })?;
+        terminal::lines(&as_text(&rows, &fit, &before, &after))?;
+    }
     Ok(End::Done)
 }
 
@@ -213,24 +213,25 @@ fn errors(rows: &[Row<'_>], model: &[f64], held_out: bool) -> (f64, f64) {
     (errors.iter().sum::<f64>() / errors.len().max(1) as f64, errors.iter().copied().fold(0.0, f64::max))
 }
 
-fn as_text(rows: &[Row<'_>], fit: &Fit, before: &[f64], after: &[f64]) -> String {
-    let mut text =
-        format!("fitted with {} evaluations; a model's figures, not measured\n\n", fit.evaluations);
-    let _ = writeln!(text, "{:<16} {:>12} {:>12}  as good a fit between", "figure", "before", "fitted");
+fn as_text(rows: &[Row<'_>], fit: &Fit, before: &[f64], after: &[f64]) -> Lines {
+    let mut text = Lines::default();
+    text.line(format_args!("fitted with {} evaluations; a model's figures, not measured", fit.evaluations));
+    text.blank();
+    text.line(format_args!("{:<16} {:>12} {:>12}  as good a fit between", "figure", "before", "fitted"));
     for figure in &fit.figures {
         let verdict = if figure.is_identified() { "" } else { "  NOT IDENTIFIED by these rows" };
-        let _ = writeln!(
-            text,
+        text.line(format_args!(
             "{:<16} {:>12.4} {:>12.4}  {:.4} and {:.4}{verdict}",
             figure.unknown.name, figure.unknown.is, figure.is, figure.known.0, figure.known.1
-        );
+        ));
     }
     for (title, held_out) in [("rows that it was fitted to", false), ("rows held out", true)] {
-        let _ = writeln!(
-            text,
-            "\n{title}\n{:<64} {:>10} {:>10} {:>10} {:>8}",
+        text.blank();
+        text.line(title);
+        text.line(format_args!(
+            "{:<64} {:>10} {:>10} {:>10} {:>8}",
             "", "published", "before", "fitted", "error"
-        );
+        ));
         for ((row, before), after) in
             rows.iter().zip(before).zip(after).filter(|((row, _), _)| row.held_out == held_out)
         {
@@ -239,26 +240,23 @@ fn as_text(rows: &[Row<'_>], fit: &Fit, before: &[f64], after: &[f64]) -> String
                 None => row.published.unit.show(value),
             };
             let error = (after / row.value - 1.0) * 100.0;
-            let _ = writeln!(
-                text,
+            text.line(format_args!(
                 "{:<64} {:>10} {:>10} {:>10} {error:>+7.1}%",
                 row.name(),
                 show(row.value),
                 show(*before),
                 show(*after)
-            );
+            ));
         }
         let (mean, worst) = errors(rows, after, held_out);
-        let _ = writeln!(text, "mean error {:.1}%, worst {:.1}%", mean * 100.0, worst * 100.0);
+        text.line(format_args!("mean error {:.1}%, worst {:.1}%", mean * 100.0, worst * 100.0));
     }
-    let _ = writeln!(text, "\nfor the machine file:");
+    text.blank();
+    text.line("for the machine file:");
     for figure in &fit.figures {
         let (least, most) = (figure.unknown.least, figure.unknown.most);
-        let _ = writeln!(
-            text,
-            "{} = {{ is = {:.4}, fitted = \"the rows above, by flyball sim calibrate\", range = [{least}, {most}] }}",
-            figure.unknown.name, figure.is
-        );
+        text.line(format_args!("{} = {{ is = {:.4}, fitted = \"the rows above, by flyball sim calibrate\", range = [{least}, {most}] }}",
+            figure.unknown.name, figure.is));
     }
     text
 }

@@ -5,7 +5,7 @@ use crate::commands::run::end;
 use crate::exit::{End, Usage};
 use crate::measuring::{self, Begin, Order};
 use crate::results::Results;
-use crate::{places, put};
+use crate::{places, terminal};
 use anyhow::Result;
 use domain::inventory::Inventory;
 use machine::LocalMachine;
@@ -35,7 +35,7 @@ pub fn check(global: &Global, arguments: &Check) -> Result<End> {
     let folder = places::absolute(&arguments.dir)?;
     let inventory = machine::inventory::take(&LocalMachine)?;
     if !global.json {
-        put(&inventory_text(&inventory, Style::Brief))?;
+        terminal::document(&inventory_text(&inventory, Style::Brief))?;
     }
     let text = if can_vary_policy(&inventory) { format!("{STUDY}{POLICY_FACTOR}") } else { STUDY.to_owned() };
     let study = parse::study::parse(&text)
@@ -54,13 +54,13 @@ pub fn check(global: &Global, arguments: &Check) -> Result<End> {
     };
     let measured = measuring::measure(order)?;
     let results = Results::load(&measured.notebook, &measured.run, None)?.with_traces(&measured.notebook);
-    let report = results.report();
-    put(&if global.json { report::json(&report) } else { report::text(&report) })?;
+    results.print(global)?;
     let page = folder.join("report.html");
-    files::output::write(&page, report::html(&report).as_bytes())?;
+    files::output::write(&page, report::html(&results.report()).as_bytes())?;
     let notebook = global.notebook.as_ref().map_or(String::new(), |n| format!(" --notebook {}", n.display()));
-    eprintln!("\nThe same again: flyball{notebook} show {}", measured.run);
-    eprintln!("The report: {}", page.display());
+    terminal::say("");
+    terminal::say(format_args!("The same again: flyball{notebook} show {}", measured.run));
+    terminal::say(format_args!("The report: {}", page.display()));
     Ok(end(&measured, &results))
 }
 

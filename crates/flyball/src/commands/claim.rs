@@ -3,8 +3,9 @@
 use crate::args::{Claim as Arguments, Global};
 use crate::exit::{End, Usage};
 use crate::measuring::{busy, lock_machine, tell};
-use crate::{places, put};
+use crate::{places, terminal};
 use anyhow::{Result, bail};
+use domain::inert::Lines;
 use machine::claims::{Claim, ClaimError, Claims, Examined, Guard, examine, open_claimed};
 use machine::{Ledger, LocalMachine};
 use serde_json::{Value, json};
@@ -36,11 +37,11 @@ fn list(global: &Global, claims: &Claims) -> Result<End> {
     let all = claims.list()?;
     if global.json {
         let value = json!({ "schema": SCHEMA, "claims": all });
-        put(&format!("{value:#}"))?;
+        terminal::json(&format!("{value:#}"))?;
     } else if all.is_empty() {
-        put("no disk is claimed")?;
+        terminal::line("no disk is claimed")?;
     } else {
-        put(&all.iter().map(in_words).collect::<Vec<String>>().join("\n"))?;
+        terminal::lines(&all.iter().map(in_words).collect())?;
     }
     Ok(End::Done)
 }
@@ -104,10 +105,10 @@ fn give_back(
     let back = claims.give_back(device, overwrite).map_err(usage)?;
     if global.json {
         let value = json!({ "schema": SCHEMA, "given_back": back.claim, "written": back.written });
-        put(&format!("{value:#}"))?;
+        terminal::json(&format!("{value:#}"))?;
     } else {
         let what = if back.written { "were written back" } else { "are as they were" };
-        put(&format!(
+        terminal::line(format_args!(
             "`{}` is given back: its first 8 MiB and its last MiB {what}; what lies between may have been overwritten",
             device.display()
         ))?;
@@ -120,10 +121,10 @@ fn forget(global: &Global, arguments: &Arguments, claims: &Claims, device: &Path
         if arguments.dry_run { claims.named(device) } else { claims.forget(device) }.map_err(usage)?;
     if global.json {
         let value = json!({ "schema": SCHEMA, "forgotten": claim, "dry_run": arguments.dry_run });
-        put(&format!("{value:#}"))?;
+        terminal::json(&format!("{value:#}"))?;
     } else {
         let how = if arguments.dry_run { "would be given up" } else { "is given up" };
-        put(&format!(
+        terminal::line(format_args!(
             "the claim of `{}` {how} with its backup; the disk is left as it is",
             claim.path.display()
         ))?;
@@ -147,38 +148,43 @@ enum Said {
 }
 
 fn show(global: &Global, examined: &Examined, said: &Said) -> Result<()> {
-    let text = if global.json { as_json(examined, said) } else { as_text(examined, said) };
-    Ok(put(&text)?)
+    if global.json {
+        terminal::json(&as_json(examined, said))?;
+    } else {
+        terminal::lines(&as_text(examined, said))?;
+    }
+    Ok(())
 }
 
-fn as_text(examined: &Examined, said: &Said) -> String {
+fn as_text(examined: &Examined, said: &Said) -> Lines {
     let identity = &examined.identity;
     let model = identity.model.as_ref().map(|model| format!(", {model}")).unwrap_or_default();
-    let mut lines = vec![format!(
+    let mut lines = Lines::default();
+    lines.line(format_args!(
         "{} ({}, {}{model}): {}",
         examined.path.display(),
         examined.name,
         identity.size,
         identity.in_words()
-    )];
+    ));
     if !examined.partitions.is_empty() {
-        lines.push(format!("  partitions: {}", examined.partitions.join(", ")));
+        lines.line(format_args!("  partitions: {}", examined.partitions.join(", ")));
     }
     let against = examined.all_reasons();
     lines.extend(against.iter().map(|reason| format!("  {reason}")));
     if against.is_empty() {
-        lines.push("  nobody uses it, its first 8 MiB and its last MiB are zero".to_owned());
+        lines.line("  nobody uses it, its first 8 MiB and its last MiB are zero");
     }
     match said {
         Said::Claimed { claim, guard } => {
-            lines.push(format!("claimed{}", allowed(claim)));
-            lines.push(guarded(guard));
+            lines.line(format_args!("claimed{}", allowed(claim)));
+            lines.line(guarded(guard));
         }
-        Said::Would(what) => lines.push((*what).to_owned()),
+        Said::Would(what) => lines.line(what),
         // The message goes to standard error.
         Said::Refused(_) => {}
     }
-    lines.join("\n")
+    lines
 }
 
 fn as_json(examined: &Examined, said: &Said) -> String {

@@ -3,7 +3,7 @@
 use crate::args::{Compare, Global};
 use crate::exit::{End, Usage};
 use crate::results::{self, Results};
-use crate::{places, put};
+use crate::{places, terminal};
 use analysis::compare_runs::{AcrossProvenances, Difference, RunComparison, compare_runs};
 use analysis::summarise::compare_levels;
 use analysis::summary::Comparison;
@@ -61,11 +61,11 @@ fn levels(global: &Global, arguments: &Compare, notebook: &Notebook, factor: &st
 }
 
 fn show(global: &Global, comparison: &ComparisonReport) -> Result<End> {
-    put(&if global.json {
-        report::comparison_json(comparison)
+    if global.json {
+        terminal::json(&report::comparison_json(comparison))?;
     } else {
-        report::comparison_text(comparison)
-    })?;
+        terminal::document(&report::comparison_text(comparison))?;
+    }
     Ok(End::Done)
 }
 

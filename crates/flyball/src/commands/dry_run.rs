@@ -4,9 +4,10 @@ use super::stacks;
 use crate::args::Global;
 use crate::exit::End;
 use crate::here::{self, Here};
-use crate::{measuring, places, preflight, put};
+use crate::{measuring, places, preflight, terminal};
 use anyhow::Result;
 use domain::Nanos;
+use domain::inert::{Lines, prose};
 use domain::plan::{Cell, CellId, Plan};
 use domain::rng::Seed;
 use domain::setting::SettingRequest;
@@ -19,7 +20,7 @@ use machine::{LocalMachine, Machine};
 use runner::Devices;
 use runner::tools::{self, Job};
 use serde_json::{Value, json};
-use std::fmt::{Display, Write};
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// The version of the JSON form of a plan.
@@ -46,11 +47,11 @@ pub fn show(global: &Global, study: Study, seed: Option<u64>, work: &Path) -> Re
         CellPlan::of(&first, target.as_ref(), here.against(cell))
     });
     let cells: Vec<CellPlan> = cells.collect();
-    put(&if global.json {
-        as_json(&plan, &cells, target.as_ref())
+    if global.json {
+        terminal::json(&as_json(&plan, &cells, target.as_ref()))?;
     } else {
-        as_text(&plan, &cells, target.as_ref())
-    })?;
+        terminal::lines(&as_text(&plan, &cells, target.as_ref()))?;
+    }
     Ok(End::Done)
 }
 
@@ -168,67 +169,57 @@ fn expected(plan: &Plan, cells: &[CellPlan]) -> (Nanos, Nanos, usize) {
     (times(measure.repeats_min), times(measure.repeats_max), unknown)
 }
 
-fn as_text(plan: &Plan, cells: &[CellPlan], target: Option<&(PathBuf, Bytes)>) -> String {
-    let mut text = String::new();
-    // Writing to a String cannot fail.
-    let _ = describe(&mut text, plan, cells, target);
-    text
-}
-
-fn describe(
-    text: &mut String,
-    plan: &Plan,
-    cells: &[CellPlan],
-    target: Option<&(PathBuf, Bytes)>,
-) -> std::fmt::Result {
+fn as_text(plan: &Plan, cells: &[CellPlan], target: Option<&(PathBuf, Bytes)>) -> Lines {
+    let mut text = Lines::default();
     let measure = &plan.study.measure;
     let (least, most, unknown) = expected(plan, cells);
-    writeln!(text, "{}\n", plan.study.question)?;
-    writeln!(text, "seed {}", plan.seed)?;
+    text.line(prose(&plan.study.question));
+    text.blank();
+    text.line(format_args!("seed {}", plan.seed));
     let times = range(measure.repeats_min, measure.repeats_max);
-    writeln!(text, "{} cells, each {times} times", cells.len())?;
+    text.line(format_args!("{} cells, each {times} times", cells.len()));
     if cells.iter().any(|cell| cell.against().is_empty()) {
-        write!(text, "expected time {}", range(least, most))?;
-        match unknown {
-            0 => writeln!(text)?,
-            n => writeln!(text, ", and what the workloads of {n} cells take, which state no time")?,
-        }
+        let unknown = match unknown {
+            0 => String::new(),
+            n => format!(", and what the workloads of {n} cells take, which state no time"),
+        };
+        text.line(format_args!("expected time {}{unknown}", range(least, most)));
     }
     let why: Vec<String> = cells.iter().map(|does| does.against().join("; and ")).collect();
     let cannot: Vec<(&CellId, &str)> =
         plan.cells.iter().map(|cell| &cell.id).zip(why.iter().map(String::as_str)).collect();
     let cannot: Vec<(&CellId, &str)> = cannot.into_iter().filter(|(_, why)| !why.is_empty()).collect();
-    for line in here::in_words(cells.len(), &cannot) {
-        writeln!(text, "{line}")?;
-    }
+    text.extend(here::in_words(cells.len(), &cannot));
     if let Some((path, size)) = target.filter(|_| plan.study.stack.is_none()) {
-        writeln!(text, "makes {} of {size}, and removes it at the end", path.display())?;
+        text.line(format_args!("makes {} of {size}, and removes it at the end", path.display()));
     }
     let asks = |cell: &Cell| matches!(cell.workload.tool, Tool::Sysbench | Tool::Pgbench);
     if plan.cells.iter().zip(cells).any(|(cell, does)| asks(cell) && does.against().is_empty()) {
-        writeln!(text, "makes a database server of its own, fills it, and removes it at the end")?;
+        text.line("makes a database server of its own, fills it, and removes it at the end");
     }
     if plan.needs_root() && !places::is_root() {
-        writeln!(text, "needs root, which you are not")?;
+        text.line("needs root, which you are not");
     }
-    stacks::describe(text, &stacks::of(plan, Devices::Refused));
+    stacks::describe(&mut text, &stacks::of(plan, Devices::Refused));
     for (cell, does) in plan.cells.iter().zip(cells) {
-        writeln!(text, "\n{}", cell.id)?;
+        text.blank();
+        text.line(&cell.id);
         for reason in does.against() {
-            writeln!(text, "  not possible: {reason}")?;
+            text.line(format_args!("  not possible: {reason}"));
         }
         for w in does.writes.iter().flatten() {
-            writeln!(text, "  write  {} = {}{}  {}", w.setting, w.new, was(w), w.path)?;
+            text.line(format_args!("  write  {} = {}{}  {}", w.setting, w.new, was(w), w.path));
         }
         if let Ok(argv) = &does.command {
-            writeln!(text, "  run    {}", argv.join(" "))?;
+            text.line(format_args!("  run    {}", argv.join(" ")));
         }
     }
-    writeln!(text, "\nthe first block runs in this order:")?;
+    text.blank();
+    text.line("the first block runs in this order:");
     for index in plan.block_order(0) {
-        writeln!(text, "  {}", plan.cells[index].id)?;
+        text.line(format_args!("  {}", plan.cells[index].id));
     }
-    Ok(())
+    text
 }
 
 /// `6 to 12`, or just `6`.

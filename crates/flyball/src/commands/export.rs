@@ -9,7 +9,7 @@ use crate::commands::gate;
 use crate::commands::read::key;
 use crate::exit::{End, Usage};
 use crate::results::Results;
-use crate::{places, results};
+use crate::{places, results, terminal};
 use anyhow::{Context, Result, anyhow};
 use domain::trial::{RunId, TrialKey};
 use notebook::Notebook;
@@ -137,9 +137,9 @@ fn trace(notebook: &Notebook, id: &RunId, name: &str, format: ExportFormat, out:
 fn tell_of_time(notebook: &Notebook, id: &RunId, key: &TrialKey) -> Result<()> {
     let dilation = notebook.trial(id, key)?.lab.map_or(1.0, |account| account.dilation);
     if dilation > 1.0 {
-        eprintln!(
-            "warning: this trace is in its guest's time, which runs {dilation} times slower than the machine's that it stands for"
-        );
+        terminal::warning(format_args!(
+            "this trace is in its guest's time, which runs {dilation} times slower than the machine's that it stands for"
+        ));
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use crate::exit::Usage;
 use crate::results::{self, Results};
+use crate::terminal;
 use analysis::gate::{Judged, Ruling, check, judge};
 use anyhow::{Context, Result};
 use domain::gate::{Condition, Rule};
@@ -52,7 +53,7 @@ pub fn passes(
             Ruling::NotMeasured => "failed, for it was not measured",
             Ruling::Met | Ruling::NotMet => "failed",
         };
-        eprintln!("{what}: {}: {}: {}", one.cell, one.condition, one.why);
+        terminal::say(format_args!("{what}: {}: {}: {}", one.cell, one.condition, one.why));
     }
     if let Some(file) = junit {
         let text = report::export::junit(&results.data, &results.summary, &judged);

@@ -4,13 +4,13 @@ use crate::args::{Global, Import as Arguments};
 use crate::exit::{End, Usage};
 use crate::importing::source::{Source, looked_for};
 use crate::importing::{Import, Item, imported_before, read};
-use crate::{places, put};
+use crate::{places, terminal};
 use anyhow::{Result, bail};
+use domain::inert::Lines;
 use domain::trial::RunId;
 use notebook::Notebook;
 use parse::import::{Kind, Pace};
 use serde_json::json;
-use std::fmt::Write;
 
 /// The version of the JSON form.
 const SCHEMA: u32 = 1;
@@ -56,37 +56,44 @@ fn kind(name: &str) -> Result<Kind> {
 fn show(global: &Global, imports: &[(Option<RunId>, &Import)]) -> Result<End> {
     if global.json {
         let runs: Vec<_> = imports.iter().map(|(run, import)| as_json(run.as_ref(), import)).collect();
-        put(&format!("{:#}", json!({ "schema": SCHEMA, "runs": runs })))?;
+        terminal::json(&format!("{:#}", json!({ "schema": SCHEMA, "runs": runs })))?;
         return Ok(End::Done);
     }
-    let texts: Vec<String> = imports.iter().map(|(run, import)| as_text(run.as_ref(), import)).collect();
-    put(&texts.join("\n"))?;
+    let mut text = Lines::default();
+    for (index, (run, import)) in imports.iter().enumerate() {
+        if index > 0 {
+            text.blank();
+        }
+        describe(&mut text, run.as_ref(), import);
+    }
+    terminal::lines(&text)?;
     for (run, _) in imports {
         if let Some(run) = run {
-            eprintln!("`flyball show {run}` shows it, `flyball report {run}` writes the page");
+            terminal::say(format_args!(
+                "`flyball show {run}` shows it, `flyball report {run}` writes the page"
+            ));
         }
     }
     Ok(End::Done)
 }
 
-fn as_text(run: Option<&RunId>, import: &Import) -> String {
-    let mut text = match run {
-        Some(run) => format!("{run}\n"),
-        None => format!("{} (nothing was stored)\n", import.name),
-    };
+fn describe(text: &mut Lines, run: Option<&RunId>, import: &Import) {
+    match run {
+        Some(run) => text.line(run),
+        None => text.line(format_args!("{} (nothing was stored)", import.name)),
+    }
     for file in &import.files {
-        let _ = writeln!(text, "  {}: {}", file.source.name, file.source.kind.name());
+        text.line(format_args!("  {}: {}", file.source.name, file.source.kind.name()));
         for (name, value) in &file.imported.facts {
-            let _ = writeln!(text, "    {name}: {value}");
+            text.line(format_args!("    {name}: {value}"));
         }
         for note in &file.imported.notes {
-            let _ = writeln!(text, "    note: {note}");
+            text.line(format_args!("    note: {note}"));
         }
     }
     for item in &import.items {
-        let _ = writeln!(text, "  {}: {}", item.key.folder(), summary(item));
+        text.line(format_args!("  {}: {}", item.key.folder(), summary(item)));
     }
-    text.replace(|c: char| c.is_control() && c != '\n', "?")
 }
 
 /// What a trial has, in one line: its deciding figures, or how many.

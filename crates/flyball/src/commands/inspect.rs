@@ -2,7 +2,7 @@
 
 use crate::args::{Global, Inspect};
 use crate::exit::End;
-use crate::put;
+use crate::terminal;
 use anyhow::{Context, Result};
 use machine::{LocalMachine, RecordedMachine};
 use report::inventory::{Style, text};
@@ -14,9 +14,10 @@ pub fn inspect(global: &Global, arguments: &Inspect) -> Result<End> {
         None => machine::inventory::take(&LocalMachine)?,
     };
     if global.json {
-        put(&serde_json::to_string_pretty(&inventory).context("cannot write the inventory as JSON")?)?;
+        let text = serde_json::to_string_pretty(&inventory).context("cannot write the inventory as JSON")?;
+        terminal::json(&text)?;
     } else {
-        put(&text(&inventory, Style::Full))?;
+        terminal::document(&text(&inventory, Style::Full))?;
     }
     Ok(End::Done)
 }

@@ -2,8 +2,9 @@
 
 use crate::args::{Global, List};
 use crate::exit::End;
-use crate::{places, put, results};
+use crate::{places, results, terminal};
 use anyhow::Result;
+use domain::inert::{Lines, one_line};
 use notebook::{Notebook, RunEntry, TrialCounts};
 use serde_json::json;
 
@@ -14,33 +15,40 @@ const SCHEMA: u32 = 1;
 pub fn list(global: &Global, arguments: &List) -> Result<End> {
     let folder = places::notebook(global)?;
     if !folder.exists() {
-        eprintln!(
+        terminal::say(format_args!(
             "there is no notebook in `{}` yet; `flyball run` and `flyball check` begin one",
             folder.display()
-        );
-        put(&if global.json { as_json(&[]) } else { String::new() })?;
-        return Ok(End::Done);
+        ));
+        return print(global, &[]);
     }
     let (runs, problems) = Notebook::open(&folder)?.runs()?;
     results::tell(&problems);
     let wanted = |entry: &RunEntry| arguments.study.as_ref().is_none_or(|study| entry.run.study == *study);
     let runs: Vec<RunEntry> = runs.into_iter().filter(wanted).collect();
     if let (Some(study), true) = (&arguments.study, runs.is_empty()) {
-        eprintln!("there is no run of the study `{study}`; `flyball list` shows all");
+        terminal::say(format_args!("there is no run of the study `{study}`; `flyball list` shows all"));
     }
-    put(&if global.json { as_json(&runs) } else { as_text(&runs) })?;
+    print(global, &runs)
+}
+
+fn print(global: &Global, runs: &[RunEntry]) -> Result<End> {
+    if global.json {
+        terminal::json(&as_json(runs))?;
+    } else {
+        terminal::lines(&as_text(runs))?;
+    }
     Ok(End::Done)
 }
 
-fn as_text(runs: &[RunEntry]) -> String {
-    let width = runs.iter().map(|entry| entry.run.id.0.len()).max().unwrap_or(0);
+fn as_text(runs: &[RunEntry]) -> Lines {
+    let width = runs.iter().map(|entry| one_line(&entry.run.id.0).chars().count()).max().unwrap_or(0);
     let lines = runs.iter().map(|entry| {
         let run = &entry.run;
         let state = if run.finished.is_some() { "finished" } else { "unfinished" };
         let revision = run.revision.as_deref().unwrap_or("-");
         format!(
             "{:width$}  {}  {:10}  {:10}  {:4} trials, {} not counted  {revision}",
-            run.id.0,
+            one_line(&run.id.0),
             run.started.iso(),
             run.provenance.name(),
             state,
@@ -48,7 +56,7 @@ fn as_text(runs: &[RunEntry]) -> String {
             entry.trials.disturbed + entry.trials.failed,
         )
     });
-    lines.collect::<Vec<String>>().join("\n")
+    lines.collect()
 }
 
 fn as_json(runs: &[RunEntry]) -> String {

@@ -2,7 +2,7 @@
 
 use crate::args::Cli;
 use crate::exit::End;
-use crate::put;
+use crate::terminal;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::path::Path;
 pub fn completions(shell: clap_complete::Shell) -> Result<End> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "flyball", &mut script);
-    put(&String::from_utf8_lossy(&script))?;
+    terminal::document(&String::from_utf8_lossy(&script))?;
     Ok(End::Done)
 }
 

@@ -4,7 +4,7 @@ use super::beside;
 use crate::args::{Explain, Global, Report, ReportFormat, Show};
 use crate::exit::{End, Usage};
 use crate::results::Results;
-use crate::{places, put};
+use crate::{places, terminal};
 use anyhow::{Context, Result, bail};
 use domain::trial::TrialKey;
 use notebook::Notebook;
@@ -23,16 +23,17 @@ pub fn show(global: &Global, arguments: &Show) -> Result<End> {
         let trial = notebook.trial(&id, &key)?;
         if global.json {
             let stored = folder.join("trial.json");
-            put(&files::regular::text(&stored, MAX_TRIAL)
-                .with_context(|| format!("cannot read `{}`", stored.display()))?)?;
+            let text = files::regular::text(&stored, MAX_TRIAL)
+                .with_context(|| format!("cannot read `{}`", stored.display()))?;
+            terminal::json(&text)?;
         } else {
-            put(&report::trial_text(&trial))?;
-            eprintln!("all of it: {}", folder.display());
+            terminal::document(&report::trial_text(&trial))?;
+            terminal::say(format_args!("all of it: {}", folder.display()));
         }
         return Ok(End::Done);
     }
     let results = Results::load(&notebook, &id, None)?;
-    put(&if global.json { report::json(&results.report()) } else { report::text(&results.report()) })?;
+    results.print(global)?;
     Ok(End::Done)
 }
 
@@ -40,11 +41,11 @@ pub fn show(global: &Global, arguments: &Show) -> Result<End> {
 pub fn explain(global: &Global, arguments: &Explain) -> Result<End> {
     let notebook = Notebook::open(&places::notebook(global)?)?;
     let results = Results::load(&notebook, &notebook.find(&arguments.run)?, None)?;
-    put(&if global.json {
-        report::json(&results.report())
+    if global.json {
+        terminal::json(&report::json(&results.report()))?;
     } else {
-        report::findings_text(&results.report())
-    })?;
+        terminal::document(&report::findings_text(&results.report()))?;
+    }
     Ok(End::Done)
 }
 
@@ -86,10 +87,7 @@ pub fn report(global: &Global, arguments: &Report) -> Result<End> {
     };
     match &arguments.out {
         Some(out) => write(out, &text),
-        None => {
-            put(&text)?;
-            Ok(End::Done)
-        }
+        None => print(format, &text),
     }
 }
 
@@ -99,11 +97,21 @@ const MAX_TRIAL: u64 = 64 << 20;
 /// Writes a file, or standard output where it is `-`, and names the file.
 pub fn write(out: &Path, text: &str) -> Result<End> {
     if out == Path::new("-") {
-        put(text)?;
-        return Ok(End::Done);
+        return print(ReportFormat::Text, text);
     }
     files::output::write(out, text.as_bytes())?;
-    put(&out.display().to_string())?;
+    terminal::line(out.display())?;
+    Ok(End::Done)
+}
+
+/// Prints a document in one of its forms.
+pub fn print(format: ReportFormat, text: &str) -> Result<End> {
+    match format {
+        ReportFormat::Json => terminal::json(text)?,
+        ReportFormat::Html | ReportFormat::Markdown | ReportFormat::Text | ReportFormat::Csv => {
+            terminal::document(text)?;
+        }
+    }
     Ok(End::Done)
 }
 

@@ -3,8 +3,9 @@
 use crate::args::{Global, Record};
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
-use crate::{places, put};
+use crate::{places, terminal};
 use anyhow::{Context, Result};
+use domain::inert::Lines;
 use domain::trace::Role;
 use domain::units::Bytes;
 use domain::{Nanos, Timestamp};
@@ -16,7 +17,6 @@ use recorder::{Recorder, RecorderConfig};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde_json::json;
-use std::fmt::Write;
 use std::io::{self, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -69,7 +69,11 @@ pub fn record(global: &Global, arguments: &Record) -> Result<End> {
     };
     let kept = folder.commit(&recording)?;
     watcher.done()?;
-    put(&if global.json { as_json(&recording, &kept) } else { as_text(&recording, &kept) })?;
+    if global.json {
+        terminal::json(&as_json(&recording, &kept))?;
+    } else {
+        terminal::lines(&as_text(&recording, &kept))?;
+    }
     match status {
         Some(status) if !status.success() => Ok(End::Child(code_of(status))),
         _ => Ok(End::Done),
@@ -175,53 +179,50 @@ fn name(now: Timestamp) -> String {
     format!("{}-{}-{:04x}", &digits[..8], &digits[8..], now.unix_nanos() & 0xffff)
 }
 
-fn as_text(recording: &Recording, kept: &Path) -> String {
-    let mut text = String::new();
-    // Writing to a String cannot fail.
-    let _ = describe(&mut text, recording, kept);
-    text
-}
-
-fn describe(text: &mut String, recording: &Recording, kept: &Path) -> std::fmt::Result {
+fn as_text(recording: &Recording, kept: &Path) -> Lines {
+    let mut text = Lines::default();
     let Recording { duration, recorder, .. } = recording;
-    writeln!(text, "recorded {duration}: {} samples, {} missed", recorder.samples, recorder.missed)?;
+    text.line(format_args!("recorded {duration}: {} samples, {} missed", recorder.samples, recorder.missed));
     let each = recorder.cpu.get() as f64 / recorder.samples.max(1) as f64 / 1e3;
-    writeln!(text, "the recorder itself used {} of CPU time, {each:.0} µs a sample", recorder.cpu)?;
-    writeln!(text, "frequency from: {}", recorder.frequency.name())?;
+    text.line(format_args!("the recorder itself used {} of CPU time, {each:.0} µs a sample", recorder.cpu));
+    text.line(format_args!("frequency from: {}", recorder.frequency.name()));
     for reason in &recorder.absent {
-        writeln!(text, "not recorded: {reason}")?;
+        text.line(format_args!("not recorded: {reason}"));
     }
-    writeln!(text, "\nCPU time by role")?;
+    text.blank();
+    text.line("CPU time by role");
     for role in Role::ALL {
         if let Some(cpu) = recording.roles.get(&role) {
             let share = cpu.get() as f64 / duration.get().max(1) as f64;
-            writeln!(text, "  {:10} {:>9}  {share:.2} CPUs", role.name(), cpu.to_string())?;
+            text.line(format_args!("  {:10} {:>9}  {share:.2} CPUs", role.name(), cpu.to_string()));
         }
     }
-    writeln!(text, "\nbusiest threads")?;
+    text.blank();
+    text.line("busiest threads");
     for thread in recording.threads.iter().take(8) {
-        writeln!(
-            text,
+        text.line(format_args!(
             "  {:20} {:>9}  {} ({})",
             thread.name,
             thread.cpu.to_string(),
             thread.role,
             thread.tid
-        )?;
+        ));
     }
     if !recording.disks.is_empty() {
-        writeln!(text, "\ndisks")?;
+        text.blank();
+        text.line("disks");
     }
     for disk in &recording.disks {
         let (read, written) =
             (Bytes::from_sectors(disk.read_sectors), Bytes::from_sectors(disk.write_sectors));
-        writeln!(
-            text,
+        text.line(format_args!(
             "  {:10} read {read} in {}, wrote {written} in {}, busy {}",
             disk.device, disk.read_ios, disk.write_ios, disk.busy
-        )?;
+        ));
     }
-    writeln!(text, "\n{}", kept.display())
+    text.blank();
+    text.line(kept.display());
+    text
 }
 
 fn as_json(recording: &Recording, kept: &Path) -> String {

@@ -2,10 +2,10 @@
 
 use crate::args::{Global, On, Run};
 use crate::commands::gate::{self, Conditions};
-use crate::exit::{End, Usage};
+use crate::exit::{End, Faults, Usage};
 use crate::measuring::{self, Begin, Measured, Order};
 use crate::results::Results;
-use crate::{places, put};
+use crate::{places, terminal};
 use anyhow::Result;
 use domain::Study;
 use domain::plan::Plan;
@@ -60,8 +60,8 @@ pub fn conclude(
     junit: Option<&Path>,
 ) -> Result<End> {
     let results = Results::load(&measured.notebook, &measured.run, None)?;
-    put(&if global.json { report::json(&results.report()) } else { report::text(&results.report()) })?;
-    eprintln!("`flyball report {}` writes the page", measured.run);
+    results.print(global)?;
+    terminal::say(format_args!("`flyball report {}` writes the page", measured.run));
     let end = end(measured, &results);
     let passes = gate::passes(conditions, junit, &measured.notebook, &results)?;
     Ok(if passes || end == End::Interrupted { end } else { End::Failed })
@@ -70,7 +70,7 @@ pub fn conclude(
 /// How a command that measured ends.
 pub fn end(measured: &Measured, results: &Results) -> End {
     if measured.interrupted {
-        eprintln!("interrupted; everything is as before, and the next run measures what is missing");
+        terminal::say("interrupted; everything is as before, and the next run measures what is missing");
         End::Interrupted
     } else if measured.left_alone {
         End::LeftAlone
@@ -106,7 +106,7 @@ fn read_text(path: &Path) -> Result<String> {
 
 fn understood(parsed: Result<Study, StudyErrors>, shown: &str) -> Result<Study> {
     parsed.map_err(|errors| {
-        let lines = errors.show(shown);
-        Usage(format!("the study `{shown}` is wrong; nothing was run\n{}", lines.trim_end())).into()
+        let what = format!("the study `{shown}` is wrong; nothing was run");
+        Faults { what, faults: errors.show(shown) }.into()
     })
 }

@@ -2,14 +2,14 @@
 
 use crate::args::{Fidelity, Global, Sim};
 use crate::exit::{End, Usage};
-use crate::{machines, places, put, results};
+use crate::{machines, places, results, terminal};
 use analysis::fidelity::{self, Errors, Half};
 use analysis::summary::RunData;
 use anyhow::Result;
+use domain::inert::{Lines, one_line};
 use domain::trial::Provenance;
 use notebook::Notebook;
 use serde_json::json;
-use std::fmt::Write;
 
 /// The version of the JSON form.
 const SCHEMA: u32 = 1;
@@ -29,15 +29,13 @@ fn list(global: &Global) -> Result<End> {
         let spec = machines::load(name, std::path::Path::new("/"))?.spec;
         rows.push((spec.name, spec.about));
     }
-    let text = match global.json {
-        true => {
-            let machines: Vec<_> =
-                rows.iter().map(|(name, about)| json!({ "name": name, "about": about })).collect();
-            format!("{:#}\n", json!({ "schema": SCHEMA, "machines": machines }))
-        }
-        false => rows.iter().map(|(name, about)| format!("{name:<16} {about}\n")).collect(),
-    };
-    put(&text)?;
+    if global.json {
+        let machines: Vec<_> =
+            rows.iter().map(|(name, about)| json!({ "name": name, "about": about })).collect();
+        terminal::json(&format!("{:#}\n", json!({ "schema": SCHEMA, "machines": machines })))?;
+    } else {
+        terminal::lines(&rows.iter().map(|(name, about)| format!("{name:<16} {about}")).collect())?;
+    }
     Ok(End::Done)
 }
 
@@ -61,42 +59,49 @@ fn judge(global: &Global, arguments: &Fidelity) -> Result<End> {
     }
     let metric = arguments.metric.clone().unwrap_or_else(|| measured[0].study.measure.metric.clone());
     let found = fidelity::fidelity(&measured, &modelled, &metric);
-    put(&if global.json { as_json(&found, &metric) } else { as_text(&found, &metric) })?;
+    if global.json {
+        terminal::json(&as_json(&found, &metric))?;
+    } else {
+        terminal::lines(&as_text(&found, &metric))?;
+    }
     Ok(End::Done)
 }
 
-fn as_text(found: &fidelity::Fidelity, metric: &str) -> String {
-    let width = found.pairs.iter().map(|pair| pair.cell.as_str().len()).max().unwrap_or(4);
-    let mut text =
-        format!("{:<width$}  {:<8}  {:>12}  {:>12}  {:>7}\n", "cell", "half", "measured", "model", "error");
+fn as_text(found: &fidelity::Fidelity, metric: &str) -> Lines {
+    let width =
+        found.pairs.iter().map(|pair| one_line(pair.cell.as_str()).chars().count()).max().unwrap_or(4);
+    let mut text = Lines::default();
+    text.line(format_args!(
+        "{:<width$}  {:<8}  {:>12}  {:>12}  {:>7}",
+        "cell", "half", "measured", "model", "error"
+    ));
     for pair in &found.pairs {
-        let _ = writeln!(
-            text,
+        text.line(format_args!(
             "{:<width$}  {:<8}  {:>12}  {:>12}  {:>+6.1}%{}",
-            pair.cell.as_str(),
+            one_line(pair.cell.as_str()),
             pair.half.name(),
             domain::units::significant(pair.measured),
             domain::units::significant(pair.modelled),
             pair.error() * 100.0,
             if pair.disturbed { "  (disturbed trials only)" } else { "" }
-        );
+        ));
     }
-    let _ = writeln!(text, "\n{metric}: model / measured - 1, of medians");
+    text.blank();
+    text.line(format_args!("{metric}: model / measured - 1, of medians"));
     for (name, half) in
         [("test set", Some(Half::Test)), ("training set", Some(Half::Training)), ("all", None)]
     {
         if let Some(Errors { cells, mean, worst }) = found.errors(half) {
-            let _ = writeln!(
-                text,
+            text.line(format_args!(
                 "  {name}: {cells} cells, mean error {:.1}%, worst {:.1}%",
                 mean * 100.0,
                 worst * 100.0
-            );
+            ));
         }
     }
     if !found.missing.is_empty() {
         let names: Vec<&str> = found.missing.iter().map(|cell| cell.as_str()).collect();
-        let _ = writeln!(text, "  not in both: {} cells: {}", names.len(), names.join(", "));
+        text.line(format_args!("  not in both: {} cells: {}", names.len(), names.join(", ")));
     }
     text
 }

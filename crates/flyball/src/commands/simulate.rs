@@ -11,10 +11,11 @@ use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
 use crate::machines::{self, Named, Shelf};
 use crate::measuring::{Begin, Measured, RunOrder, fresh_seed, run_folder};
-use crate::{places, preflight, put};
+use crate::{places, preflight, terminal};
 use anyhow::{Context, Result};
 use domain::Nanos;
 use domain::bench::{BenchError, Sink, SinkError};
+use domain::inert::Lines;
 use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
 use domain::study::Study;
@@ -27,7 +28,6 @@ use sim::assemble::Order;
 use sim::bench::{Simulated, simulate};
 use sim::machine::MachineSpec;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -345,22 +345,23 @@ impl Drop for EndsWhenPanicking<'_, '_> {
 /// What would be simulated, and what cannot be.
 fn show(plan: &Plan, machines: &Machines, seed: Option<u64>) -> Result<End> {
     let seed = Seed(seed.unwrap_or_else(|| fresh_seed(LocalMachine.now())));
-    let mut text = format!(
-        "study {}, seed {seed}, simulated: nothing of this machine is read or written\n",
+    let mut text = Lines::default();
+    text.line(format_args!(
+        "study {}, seed {seed}, simulated: nothing of this machine is read or written",
         plan.study.name
-    );
+    ));
     for named in machines.named.values() {
-        let _ = writeln!(text, "machine {}: {}", named.spec.name, named.spec.about);
+        text.line(format_args!("machine {}: {}", named.spec.name, named.spec.about));
     }
     for cell in &plan.cells {
         let models = Shelf(&machines.folder);
         let order =
             Order { machine: &machines.for_cell(cell).spec, models: &models, study: &plan.study, cell, seed };
-        let _ = match sim::bench::check(&order) {
-            Ok(()) => writeln!(text, "  {}", cell.id),
-            Err(error) => writeln!(text, "  {}: {error}", cell.id),
-        };
+        match sim::bench::check(&order) {
+            Ok(()) => text.line(format_args!("  {}", cell.id)),
+            Err(error) => text.line(format_args!("  {}: {error}", cell.id)),
+        }
     }
-    put(&text)?;
+    terminal::lines(&text)?;
     Ok(End::Done)
 }

@@ -1,11 +1,11 @@
 //! The stacks of a plan: what would be run to build each, for `--dry-run`.
 
+use domain::inert::Lines;
 use domain::plan::{CellId, Plan};
 use domain::stack::Stack;
 use machine::stack::{Argv, planned};
 use runner::Devices;
 use serde_json::{Value, json};
-use std::fmt::Write;
 
 /// A stack, and the cells that stand on it.
 pub struct PlannedStack<'a> {
@@ -31,25 +31,24 @@ pub fn of(plan: &Plan, devices: Devices) -> Vec<PlannedStack<'_>> {
 }
 
 /// Adds them to a plan in words.
-pub fn describe(text: &mut String, stacks: &[PlannedStack<'_>]) {
-    // Writing to a String cannot fail.
+pub fn describe(text: &mut Lines, stacks: &[PlannedStack<'_>]) {
     for (index, PlannedStack { stack, cells, commands }) in stacks.iter().enumerate() {
-        let _ = writeln!(text, "\nstack {}: {stack}", index + 1);
+        text.blank();
+        text.line(format_args!("stack {}: {stack}", index + 1));
         for argv in commands {
-            let _ = writeln!(text, "  build  {}", argv.join(" "));
+            text.line(format_args!("  build  {}", argv.join(" ")));
         }
         let cells: Vec<&str> = cells.iter().map(|cell| cell.as_str()).collect();
-        let _ = writeln!(text, "  for    {}", cells.join(", "));
+        text.line(format_args!("  for    {}", cells.join(", ")));
     }
     if !stacks.is_empty() {
-        let _ = writeln!(
-            text,
-            "\nBetween cells only what differs is built anew; at the end all of it is taken down, in reverse."
+        text.blank();
+        text.line(
+            "Between cells only what differs is built anew; at the end all of it is taken down, in reverse.",
         );
     }
     if stacks.iter().any(|planned| planned.stack.resyncs_beside()) {
-        let _ =
-            writeln!(text, "An array that is synchronised beside the workload is made anew for each trial.");
+        text.line("An array that is synchronised beside the workload is made anew for each trial.");
     }
 }
 

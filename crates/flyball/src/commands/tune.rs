@@ -4,8 +4,9 @@ use crate::args::{Global, Tune};
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
 use crate::measuring::{busy, lock_machine, tell};
-use crate::{places, put};
+use crate::{places, terminal};
 use anyhow::{Result, bail};
+use domain::inert::Lines;
 use machine::lasting::{self, Entry, FileState, LastingStatus, LocalFiles, Made, Order, Site, Undone};
 use machine::{Ledger, LocalMachine};
 use serde_json::{Value, json};
@@ -59,31 +60,34 @@ fn persist(global: &Global, arguments: &Tune) -> Result<End> {
         tell(&report);
         lasting::make(ledger, &site, &order)?
     };
-    put(&if global.json {
-        made_as_json(&made, arguments.dry_run)
+    if global.json {
+        terminal::json(&made_as_json(&made, arguments.dry_run))?;
     } else {
-        made_as_text(&made, arguments.dry_run)
-    })?;
-    made.notes.iter().for_each(|note| eprintln!("note: {note}"));
+        terminal::lines(&made_as_text(&made, arguments.dry_run))?;
+    }
+    made.notes.iter().for_each(terminal::note);
     Ok(End::Done)
 }
 
-fn made_as_text(made: &Made, dry_run: bool) -> String {
+fn made_as_text(made: &Made, dry_run: bool) -> Lines {
     let written = if dry_run { "would write" } else { "written" };
     let entry = |e: &Entry| {
         let old = e.old().map_or_else(|| "it is that already".to_owned(), |old| format!("was `{old}`"));
         let old = if e.only_at_boot { "the kernel takes it at boot alone".to_owned() } else { old };
         format!("{} = {} ({old}), kept by: {}", e.setting, e.new, e.vehicle)
     };
-    let mut lines: Vec<String> = made.entries.iter().map(entry).collect();
+    let mut lines: Lines = made.entries.iter().map(entry).collect();
     for file in &made.files {
         match &file.content {
-            Some(content) if dry_run => lines.push(format!("{written} {}:\n{content}", file.path.display())),
-            Some(_) => lines.push(format!("{written} {}", file.path.display())),
-            None => lines.push(format!("not needed any more: {}", file.path.display())),
+            Some(content) if dry_run => {
+                lines.line(format_args!("{written} {}:", file.path.display()));
+                lines.extend(content.lines());
+            }
+            Some(_) => lines.line(format_args!("{written} {}", file.path.display())),
+            None => lines.line(format_args!("not needed any more: {}", file.path.display())),
         }
     }
-    lines.join("\n")
+    lines
 }
 
 fn made_as_json(made: &Made, dry_run: bool) -> String {
@@ -125,9 +129,13 @@ fn undo(global: &Global) -> Result<End> {
     } else {
         Undone::default()
     };
-    put(&if global.json { undone_as_json(&undone) } else { undone_as_text(&undone) })?;
+    if global.json {
+        terminal::json(&undone_as_json(&undone))?;
+    } else {
+        terminal::lines(&undone_as_text(&undone))?;
+    }
     tell(&undone.report);
-    undone.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    undone.notes.iter().for_each(terminal::note);
     if undone.report.failed().next().is_some() {
         bail!("not every value could be put back; what is left is in the ledger now: run `flyball restore`");
     }
@@ -135,12 +143,12 @@ fn undo(global: &Global) -> Result<End> {
     Ok(if left { End::LeftAlone } else { End::Done })
 }
 
-fn undone_as_text(undone: &Undone) -> String {
+fn undone_as_text(undone: &Undone) -> Lines {
     if undone.removed.is_empty() && undone.report.undone.is_empty() && undone.files_left == 0 {
-        return "nothing lasts that Flyball changed".to_owned();
+        return ["nothing lasts that Flyball changed"].into_iter().collect();
     }
     let restored = undone.report.restored().map(ToString::to_string);
-    undone.removed.iter().map(|path| format!("removed {path}")).chain(restored).collect::<Vec<_>>().join("\n")
+    undone.removed.iter().map(|path| format!("removed {path}")).chain(restored).collect()
 }
 
 fn undone_as_json(undone: &Undone) -> String {
@@ -166,11 +174,11 @@ pub fn lasting(state: &Path) -> Result<LastingStatus> {
 }
 
 /// For `status`; empty where nothing lasts.
-pub fn drift_as_text(status: &LastingStatus) -> String {
-    let mut lines = Vec::new();
+pub fn drift_as_text(status: &LastingStatus) -> Lines {
+    let mut lines = Lines::default();
     for (entry, drifts) in &status.entries {
         let why = if entry.reason.is_empty() { String::new() } else { format!(" ({})", entry.reason) };
-        lines.push(format!("lasting: {} = {}, by {}{why}", entry.setting, entry.new, entry.vehicle));
+        lines.line(format_args!("lasting: {} = {}, by {}{why}", entry.setting, entry.new, entry.vehicle));
         lines.extend(drifts.iter().map(|drift| format!("  drift: {drift}")));
     }
     for (file, state) in &status.files {
@@ -178,15 +186,15 @@ pub fn drift_as_text(status: &LastingStatus) -> String {
         match state {
             FileState::AsWritten => {}
             FileState::Gone => {
-                lines.push(format!("drift: `{path}` is gone: nothing brings its values back at boot"))
+                lines.line(format_args!("drift: `{path}` is gone: nothing brings its values back at boot"));
             }
-            FileState::Edited => lines.push(format!("drift: `{path}` is not as Flyball wrote it")),
+            FileState::Edited => lines.line(format_args!("drift: `{path}` is not as Flyball wrote it")),
         }
     }
     if status.unfinished {
-        lines.push("note: a lasting change was cut short; `flyball restore` completes it".to_owned());
+        lines.line("note: a lasting change was cut short; `flyball restore` completes it");
     }
-    lines.join("\n")
+    lines
 }
 
 /// The same for `status --json`.

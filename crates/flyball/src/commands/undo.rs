@@ -4,8 +4,9 @@ use super::tune;
 use crate::args::{Global, Restore};
 use crate::exit::End;
 use crate::measuring::{lock_machine, recover_ledger, tell};
-use crate::{places, put};
+use crate::{places, terminal};
 use anyhow::{Context, Result, bail};
+use domain::inert::Lines;
 use machine::LocalMachine;
 use machine::boot;
 use machine::lasting::LastingStatus;
@@ -27,12 +28,13 @@ pub fn status(global: &Global) -> Result<End> {
         status.problems.push(format!("{error:#}"));
         LastingStatus::default()
     });
-    put(&if global.json {
-        as_json(&status, &lasting)
+    if global.json {
+        terminal::json(&as_json(&status, &lasting))?;
     } else {
-        let texts = [as_text(&status), tune::drift_as_text(&lasting)];
-        texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
-    })?;
+        let mut text = as_text(&status);
+        text.append(&tune::drift_as_text(&lasting));
+        terminal::lines(&text)?;
+    }
     if status.problems.is_empty() { Ok(End::Done) } else { bail!(status.problems.join("; ")) }
 }
 
@@ -49,9 +51,9 @@ pub fn restore(global: &Global, arguments: &Restore) -> Result<End> {
         RestoreReport::default()
     };
     if global.json {
-        put(&restored_as_json(&report))?;
+        terminal::json(&restored_as_json(&report))?;
     } else {
-        put(&restored_as_text(&report))?;
+        terminal::lines(&restored_as_text(&report))?;
     }
     tell(&report);
     refuse_what_is_left(&report)?;
@@ -79,29 +81,30 @@ fn service(arguments: &Restore) -> Result<End> {
     let roots = places::roots();
     if arguments.uninstall {
         let removed = boot::uninstall(&roots)?;
-        put(&if removed.is_empty() {
-            "the service is not installed".to_owned()
+        if removed.is_empty() {
+            terminal::line("the service is not installed")?;
         } else {
-            lines("removed", &removed)
-        })?;
+            terminal::lines(&lines("removed", &removed))?;
+        }
         return Ok(End::Done);
     }
     let program = std::env::current_exe().context("cannot find where this program lies")?;
     let written = boot::install(&roots, &program, &places::absolute(&places::state()?)?)?;
-    put(&lines("wrote", &written))?;
+    terminal::lines(&lines("wrote", &written))?;
     Ok(End::Done)
 }
 
-fn lines(what: &str, paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| format!("{what} {}", path.display())).collect::<Vec<_>>().join("\n")
+fn lines(what: &str, paths: &[PathBuf]) -> Lines {
+    paths.iter().map(|path| format!("{what} {}", path.display())).collect()
 }
 
-fn restored_as_text(report: &RestoreReport) -> String {
+fn restored_as_text(report: &RestoreReport) -> Lines {
     if report.undone.is_empty() {
         let all = report.damage.is_empty();
-        return if all { "nothing is changed" } else { "nothing that is known is changed" }.to_owned();
+        let line = if all { "nothing is changed" } else { "nothing that is known is changed" };
+        return [line].into_iter().collect();
     }
-    report.restored().map(ToString::to_string).collect::<Vec<String>>().join("\n")
+    report.restored().collect()
 }
 
 fn restored_as_json(report: &RestoreReport) -> String {
@@ -120,34 +123,35 @@ fn restored_as_json(report: &RestoreReport) -> String {
 
 /// Watches over the process at the other end of standard input.
 pub fn supervise(state: &Path) -> Result<End> {
-    let ending = match supervise_main(BufReader::new(io::stdin()), io::stdout(), state, &LocalMachine) {
+    let ending = match supervise_main(BufReader::new(io::stdin()), terminal::verbatim(), state, &LocalMachine)
+    {
         // Who was faster to take the lock has put everything back as the first thing it did.
         Err(Error::Busy { .. }) => return Ok(End::Done),
         other => other?,
     };
     if let Ending::Recovered { report, .. } = &ending {
         // Standard error is still the terminal of the one that died.
-        report.restored().for_each(|undone| eprintln!("flyball was killed; {undone}"));
+        report.restored().for_each(|undone| terminal::say(format_args!("flyball was killed; {undone}")));
         tell(report);
     }
     Ok(End::Done)
 }
 
-fn as_text(status: &Status) -> String {
-    let mut lines = Vec::new();
+fn as_text(status: &Status) -> Lines {
+    let mut lines = Lines::default();
     match &status.holder {
         Some(holder) if holder.alive => {
-            lines.push(format!("a Flyball is measuring here: process {}", holder.pid))
+            lines.line(format_args!("a Flyball is measuring here: process {}", holder.pid));
         }
         _ => {}
     }
     match (status.changes.is_empty(), status.problems.is_empty()) {
-        (true, true) => lines.push("nothing is changed".to_owned()),
-        (true, false) => lines.push("nothing that is known is changed".to_owned()),
+        (true, true) => lines.line("nothing is changed"),
+        (true, false) => lines.line("nothing that is known is changed"),
         (false, _) => {}
     }
     lines.extend(status.changes.iter().map(line));
-    lines.join("\n")
+    lines
 }
 
 fn line(change: &PendingChange) -> String {

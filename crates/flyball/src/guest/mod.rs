@@ -11,6 +11,7 @@ mod pacer;
 mod timers;
 mod trials;
 
+use crate::terminal;
 use anyhow::{Context, Result, bail};
 use rustix::process::{WaitOptions, getpid, wait};
 use rustix::system::{RebootCommand, reboot};
@@ -56,7 +57,7 @@ pub fn main() -> Result<()> {
     }
     // An init that ends is a kernel panic; whatever failed, the host reads it in the log, and the machine goes off.
     if let Err(error) = boot() {
-        eprintln!("flyball: the guest cannot start: {error:#}");
+        terminal::say(format_args!("flyball: the guest cannot start: {error:#}"));
     }
     rustix::fs::sync();
     reboot(RebootCommand::PowerOff).context("cannot power off")
@@ -93,7 +94,7 @@ fn boot() -> Result<()> {
             continue;
         }
         if let Some(signal) = status.terminating_signal() {
-            eprintln!("flyball: the agent in the guest was ended by signal {signal}");
+            terminal::say(format_args!("flyball: the agent in the guest was ended by signal {signal}"));
         }
         break;
     }

@@ -73,7 +73,7 @@ fn unknown(error: parse::import::Error, source: &Source) -> anyhow::Error {
                 let mut line = Vec::new();
                 std::io::BufRead::read_until(&mut std::io::Read::take(&mut input, 200), b'\n', &mut line)
                     .ok()?;
-                Some(String::from_utf8_lossy(&line).trim().replace(char::is_control, " "))
+                Some(domain::inert::of_bytes(line.trim_ascii()))
             });
             let looked_for = format!("what these write: {}", source::looked_for());
             parse::import::Error::Unknown { head: head.unwrap_or_default(), looked_for }.into()
@@ -199,7 +199,7 @@ impl Import {
     fn study_text(&self) -> String {
         let quoted = |text: &str| serde_json::Value::from(plain_text(text)).to_string();
         let names: Vec<&str> = self.files.iter().map(|read| read.source.name.as_str()).collect();
-        let question = format!("What is in {}?", names.join(", "));
+        let question = format!("What is in {}?", domain::inert::one_line(&names.join(", ")));
         let mut text = format!(
             "flyball = 1\nname = {}\nquestion = {}\n\n[measure]\nmetric = {}\n",
             quoted(&self.name),

@@ -317,7 +317,7 @@ impl Read for Unpacked {
         if status.success() {
             return Ok(0);
         }
-        let said = said.trim().replace(char::is_control, " ");
+        let said = domain::inert::prose(said.trim());
         Err(io::Error::other(format!("`{}` could not read it ({status}): {said}", self.program)))
     }
 }

@@ -422,7 +422,7 @@ impl<R: Read> Tokens<R> {
         // What was found is shown whole, wherever the buffer ends.
         while self.end - self.at < 20 && matches!(self.fill(), Ok(true)) {}
         let rest = &self.buffer[self.at..self.end.min(self.at + 20)];
-        let found = String::from_utf8_lossy(rest).replace(char::is_control, " ");
+        let found = domain::inert::of_bytes(rest);
         self.fault(format!("expected {wanted}, found `{found}`"))
     }
 }

@@ -1,5 +1,6 @@
 //! What is wrong with a study file: all of it, each with its place.
 
+use domain::inert::{Lines, one_line, prose};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
@@ -47,23 +48,23 @@ impl StudyErrors {
         &self.errors
     }
 
-    /// One line an error, as compilers write them: `studies/quick.toml:12:3: …`, so that editors can follow.
+    /// One line an error, as compilers write them: `studies/quick.toml:12:3: …`, so that editors can follow. Each is inert.
     pub fn show(&self, file: &str) -> String {
         let line = |e: &StudyError| match e.key.as_str() {
-            "" => format!("{file}:{}:{}: {}\n", e.line, e.column, e.problem),
-            key => format!("{file}:{}:{}: `{key}`: {}\n", e.line, e.column, e.problem),
+            "" => format!("{file}:{}:{}: {}", e.line, e.column, prose(&e.problem)),
+            key => format!("{file}:{}:{}: `{key}`: {}", e.line, e.column, prose(&e.problem)),
         };
-        let mut text: String = self.errors.iter().map(line).collect();
+        let mut lines: Lines = self.errors.iter().map(line).collect();
         if self.left_out > 0 {
-            text += &format!("{file}: and {} more errors; correct these first\n", self.left_out);
+            lines.line(format_args!("{file}: and {} more errors; correct these first", self.left_out));
         }
-        text
+        lines.as_str().to_owned()
     }
 }
 
 impl fmt::Display for StudyErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines: Vec<String> = self.errors.iter().map(ToString::to_string).collect();
+        let lines: Vec<String> = self.errors.iter().map(|e| one_line(&e.to_string()).into_owned()).collect();
         f.write_str(&lines.join("\n"))?;
         match self.left_out {
             0 => Ok(()),

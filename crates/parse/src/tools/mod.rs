@@ -194,7 +194,7 @@ fn tail(text: &str) -> String {
     let text = text.trim_end();
     let start = text.char_indices().rev().nth(TAIL_CHARS - 1).map_or(0, |(index, _)| index);
     let lines: Vec<&str> = text[start..].lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    lines.join(" | ").replace(char::is_control, "?")
+    domain::inert::one_line(&lines.join(" | ")).into_owned()
 }
 
 #[cfg(test)]

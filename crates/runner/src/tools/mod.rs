@@ -187,7 +187,7 @@ pub(crate) fn complaint(path: &Path) -> Option<String> {
     let text = read_end(path, 64 << 10).ok()?;
     let text = text.split('{').next().expect("a split has a first part");
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
-    let line = lines.join(" | ").replace(|c: char| c.is_control(), "?");
+    let line = domain::inert::one_line(&lines.join(" | ")).into_owned();
     let start = line.char_indices().rev().take(QUOTED).last()?.0;
     Some(line[start..].to_owned())
 }

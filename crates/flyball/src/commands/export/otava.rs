@@ -3,6 +3,7 @@
 use super::out::Out;
 use crate::args::Export;
 use crate::results::Results;
+use crate::terminal;
 use anyhow::{Result, bail};
 use domain::trial::RunId;
 use notebook::Notebook;
@@ -12,9 +13,9 @@ use std::io::Write;
 pub fn table(notebook: &Notebook, id: &RunId, metric: Option<&str>, out: &mut Out) -> Result<()> {
     let points = points(notebook, id, metric)?;
     for cell in left_out(&points) {
-        eprintln!(
-            "warning: the cell `{cell}` is left out: not every run has measured it, and Otava takes no gaps"
-        );
+        terminal::warning(format_args!(
+            "the cell `{cell}` is left out: not every run has measured it, and Otava takes no gaps"
+        ));
     }
     out.write_all(otava_csv(&points).as_bytes())?;
     Ok(())

@@ -2,15 +2,16 @@
 
 use crate::args::ExportFormat;
 use crate::exit::Usage;
+use crate::terminal;
 use anyhow::Result;
 use files::output::Output;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 /// What is written to.
 enum To {
     File(BufWriter<Output>),
-    Stdout(BufWriter<io::Stdout>),
+    Stdout(Box<dyn Write + Send>),
 }
 
 /// A file, or standard output, whose reader may leave before the end.
@@ -23,10 +24,11 @@ impl Out {
     pub fn open(path: Option<&Path>, format: ExportFormat) -> Result<Self> {
         let to = match path.filter(|p| *p != Path::new("-")) {
             Some(path) => To::File(BufWriter::new(Output::open(path)?)),
-            None if format == ExportFormat::Parquet && io::stdout().is_terminal() => {
+            None if format == ExportFormat::Parquet && terminal::is_terminal() => {
                 return Err(Usage("Parquet is not for a terminal; name a file with --out".into()).into());
             }
-            None => To::Stdout(BufWriter::new(io::stdout())),
+            None if format == ExportFormat::Parquet => To::Stdout(Box::new(BufWriter::new(terminal::verbatim()))),
+            None => To::Stdout(Box::new(BufWriter::new(terminal::data()))),
         };
         Ok(Self { to, reader_left: false })
     }

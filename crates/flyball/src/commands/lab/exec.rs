@@ -4,6 +4,7 @@ use super::start::{self, Running};
 use crate::args::LabExec;
 use crate::exit::End;
 use crate::interrupt::Interrupt;
+use crate::terminal;
 use ::lab::Awake;
 use ::lab::guest::{Reply, Request, Stream};
 use anyhow::{Result, bail};
@@ -33,10 +34,10 @@ pub fn exec(arguments: &LabExec) -> Result<End> {
         };
         match reply {
             Reply::Output { stream: Stream::Out } => {
-                std::io::stdout().write_all(&bytes)?;
-                std::io::stdout().flush()?;
+                let mut out = terminal::verbatim();
+                out.write_all(&bytes).and_then(|()| out.flush())?;
             }
-            Reply::Output { stream: Stream::Error } => std::io::stderr().write_all(&bytes)?,
+            Reply::Output { stream: Stream::Error } => terminal::verbatim_errors().write_all(&bytes)?,
             Reply::Exited { code } => {
                 workshop.power_off(running, interrupt.flag())?;
                 return Ok(End::Child(code));
@@ -52,6 +53,6 @@ fn cut_power(running: Running) -> End {
     let Running { vm, disks } = running;
     vm.cut_power();
     drop(disks);
-    eprintln!("the power was cut");
+    terminal::say("the power was cut");
     End::Child(POWER_CUT)
 }

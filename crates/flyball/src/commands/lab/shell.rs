@@ -4,10 +4,11 @@ use super::start;
 use crate::args::LabShell;
 use crate::exit::End;
 use crate::interrupt::Interrupt;
+use crate::terminal;
 use ::lab::guest::{Reply, Request};
 use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::stdio::{stdin, stdout};
+use rustix::stdio::stdin;
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -22,7 +23,8 @@ pub fn shell(arguments: &LabShell) -> Result<End> {
     let mut running = workshop.start(&image, true, interrupt.flag())?;
     let vm = &mut running.vm;
     let mut console = vm.take_console().context("the machine has no console")?;
-    let (rows, columns) = tcgetwinsize(stdout()).map_or((24, 80), |size| (size.ws_row, size.ws_col));
+    let (rows, columns) =
+        tcgetwinsize(terminal::descriptor()?).map_or((24, 80), |size| (size.ws_row, size.ws_col));
     vm.ask(&Request::Shell { rows, columns }, "while its shell ran")?;
     let raw = Raw::enter()?;
     relay(&mut console, vm)?;
@@ -55,7 +57,7 @@ fn relay(console: &mut UnixStream, vm: &::lab::vm::Vm) -> Result<()> {
         let came: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         if came[0] {
             let count = console.read(&mut buffer).context("cannot read the guest's console")?;
-            let mut out = std::io::stdout().lock();
+            let mut out = terminal::verbatim();
             out.write_all(&buffer[..count])
                 .and_then(|()| out.flush())
                 .context("cannot write to the terminal")?;
@@ -78,7 +80,7 @@ struct Raw(Option<Termios>);
 
 impl Raw {
     fn enter() -> Result<Self> {
-        if !isatty(stdin()) || !isatty(stdout()) {
+        if !isatty(stdin()) || !terminal::is_terminal() {
             return Ok(Self(None));
         }
         let before = tcgetattr(stdin()).context("cannot read the terminal's settings")?;

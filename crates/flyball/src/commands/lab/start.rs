@@ -5,7 +5,7 @@ use crate::args::{LabMachine, LabShell};
 use crate::commands::run::read_study_for_lab;
 use crate::exit::{Busy, Usage};
 use crate::measuring::fresh_seed;
-use crate::places;
+use crate::{places, terminal};
 use ::lab::calibrate::{self, Fit};
 use ::lab::guest::{Reply, Request};
 use ::lab::image::{self, Flavour, Image};
@@ -91,7 +91,7 @@ impl Workshop {
             other => other.into(),
         })?);
         self.seed = Seed(seed.unwrap_or_else(|| fresh_seed(LocalMachine.now())));
-        eprintln!("seed {}", self.seed.0);
+        terminal::say(format_args!("seed {}", self.seed.0));
         Ok(())
     }
 
@@ -109,7 +109,7 @@ impl Workshop {
 
     /// The image with this kernel, which is downloaded and built where it is missing.
     pub fn image(&self, kernel: Option<&str>) -> Result<Image> {
-        let mut talk = |text: &str| eprintln!("{text}");
+        let mut talk = |text: &str| terminal::say(text);
         let kernel = match kernel {
             Some(wanted) => self.kernels.get(wanted, &mut talk)?,
             None => self.kernels.get_default(&mut talk)?,
@@ -147,16 +147,16 @@ impl Workshop {
             left -= 1;
             match self.rates(image, interrupt)? {
                 Ok(rates) => break rates,
-                Err(error) if left > 0 => eprintln!("{error}; once more"),
+                Err(error) if left > 0 => terminal::say(format_args!("{error}; once more")),
                 Err(error) => return Err(error).context("this host is too busy with other things"),
             }
         };
         let fit = calibrate::fit(&table, self.lab.dilation, &rates)?;
         let Fit { pace, dilation, headroom } = fit;
-        eprintln!(
+        terminal::say(format_args!(
             "pace {:.0} million instructions a second, headroom {headroom:.1}, time dilation {dilation:.3}",
             pace / 1e6
-        );
+        ));
         self.loaded.table = Some(domain::lab::PStateTable { pace, ..table });
         self.loaded.fit = Some(fit);
         Ok(())
@@ -235,7 +235,7 @@ fn persistently<T>(mut start: impl FnMut() -> Result<T>) -> Result<T> {
     for _ in 1..STARTS {
         match start() {
             Err(error) if error.downcast_ref().is_some_and(Error::is_mistake_of_qemu) => {
-                eprintln!("QEMU failed an assertion of its own while it started; starting it again");
+                terminal::say("QEMU failed an assertion of its own while it started; starting it again");
             }
             other => return other,
         }

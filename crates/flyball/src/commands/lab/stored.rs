@@ -2,13 +2,13 @@
 
 use crate::args::{Global, LabKernels};
 use crate::exit::End;
-use crate::{places, put};
+use crate::{places, terminal};
 use ::lab::image;
 use ::lab::kernel::Kernels;
 use anyhow::{Context, Result};
+use domain::inert::Lines;
 use domain::units::Bytes;
 use serde_json::json;
-use std::fmt::Write;
 
 /// The version of the JSON that these commands print.
 const SCHEMA: u32 = 1;
@@ -17,26 +17,25 @@ const SCHEMA: u32 = 1;
 pub fn kernels(global: &Global, arguments: &LabKernels) -> Result<End> {
     let kernels = Kernels::new(&places::cache()?.join("kernels"));
     for wanted in &arguments.get {
-        kernels.get(wanted, &mut |text| eprintln!("{text}"))?;
+        kernels.get(wanted, &mut |text| terminal::say(text))?;
     }
     let all = kernels.list()?;
     if global.json {
         let rows = all.iter().map(|k| json!({ "release": k.release, "unpacked": k.unpacked }));
-        put(&json!({ "schema": SCHEMA, "kernels": rows.collect::<Vec<_>>() }).to_string())?;
+        terminal::json(&json!({ "schema": SCHEMA, "kernels": rows.collect::<Vec<_>>() }).to_string())?;
         return Ok(End::Done);
     }
-    let mut text = String::new();
+    let mut text = Lines::default();
     for kernel in &all {
         let state = if kernel.unpacked { "unpacked" } else { "can be downloaded" };
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{:32} {state}", kernel.release);
+        text.line(format_args!("{:32} {state}", kernel.release));
     }
     if all.is_empty() {
-        eprintln!(
-            "no kernel is unpacked here, and apt offers none; `--kernel FILE` takes a vmlinuz or a Debian package"
+        terminal::say(
+            "no kernel is unpacked here, and apt offers none; `--kernel FILE` takes a vmlinuz or a Debian package",
         );
     }
-    put(&text)?;
+    terminal::lines(&text)?;
     Ok(End::Done)
 }
 
@@ -45,18 +44,17 @@ pub fn images(global: &Global) -> Result<End> {
     let all = image::list(&places::cache()?.join("images"));
     if global.json {
         let rows = all.iter().map(|i| json!({ "digest": i.digest, "kernel": i.kernel, "bytes": i.size }));
-        put(&json!({ "schema": SCHEMA, "images": rows.collect::<Vec<_>>() }).to_string())?;
+        terminal::json(&json!({ "schema": SCHEMA, "images": rows.collect::<Vec<_>>() }).to_string())?;
         return Ok(End::Done);
     }
-    let mut text = String::new();
+    let mut text = Lines::default();
     for image in &all {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{}  {:32} {}", image.digest, image.kernel, Bytes::new(image.size));
+        text.line(format_args!("{}  {:32} {}", image.digest, image.kernel, Bytes::new(image.size)));
     }
     if all.is_empty() {
-        eprintln!("there is no guest image yet; `flyball lab run` builds what it needs");
+        terminal::say("there is no guest image yet; `flyball lab run` builds what it needs");
     }
-    put(&text)?;
+    terminal::lines(&text)?;
     Ok(End::Done)
 }
 
@@ -66,7 +64,7 @@ pub fn clean() -> Result<End> {
     for name in ["kernels", "images"] {
         let folder = cache.join(name);
         match std::fs::remove_dir_all(&folder) {
-            Ok(()) => eprintln!("removed `{}`", folder.display()),
+            Ok(()) => terminal::say(format_args!("removed `{}`", folder.display())),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
             Err(e) => return Err(e).with_context(|| format!("cannot remove `{}`", folder.display())),
         }

@@ -1,6 +1,7 @@
 //! Progress with an estimate of the time left: a bar on a terminal, nothing at all elsewhere.
 
 use domain::Nanos;
+use domain::inert::one_line;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -35,7 +36,7 @@ impl Progress {
         self.0.set_length(total);
         self.0.set_position(done);
         let left = left.map_or(String::new(), |t| format!("about {t} left, "));
-        self.0.set_message(format!("{left}{what}"));
+        self.0.set_message(one_line(&format!("{left}{what}")).into_owned());
         self.0.reset_elapsed();
         self.0.tick();
         self.0.enable_steady_tick(ALIVE);
@@ -44,9 +45,9 @@ impl Progress {
     /// A line of talk above the bar, or on standard error where there is none.
     pub fn say(&self, line: &str) {
         if self.0.is_hidden() {
-            eprintln!("{line}");
+            super::say(line);
         } else {
-            self.0.println(line);
+            self.0.println(one_line(line));
         }
     }
 
