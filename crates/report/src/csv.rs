@@ -1,10 +1,12 @@
 //! One row a trial, for spreadsheets and data frames.
 //!
 //! Values are in their base units, which stand in the column's name: `metric.throughput (B/s)`. What is not
-//! known is an empty field. A name that two tools report in different units has two columns.
+//! known is an empty field. A name that two tools report in different units has two columns. A text that a spreadsheet would
+//! compute has an apostrophe before it ([`csv_cell`]).
 
 use crate::Report;
 use crate::wording::{standing, why_not_counted};
+use domain::inert::csv_cell;
 use domain::outcome::Metric;
 use domain::trial::Trial;
 use domain::units::Unit;
@@ -35,17 +37,19 @@ pub fn csv(report: &Report) -> String {
     let metrics: BTreeSet<(&str, &Unit)> =
         trials.iter().flat_map(metrics_of).map(|(n, m)| (n, &m.unit)).collect();
     let mut writer = ::csv::Writer::from_writer(Vec::new());
+    let mut write = |fields: &mut dyn Iterator<Item = String>| {
+        writer.write_record(fields.map(|field| csv_cell(&field).into_owned())).expect(NEVER);
+    };
     let head = FIXED.iter().map(|name| (*name).to_owned());
     let head = head.chain(factors.iter().map(|f| format!("factor.{f}")));
     let head = head.chain(metrics.iter().map(|(name, unit)| column(name, unit)));
     let in_lab = trials.iter().any(|trial| trial.lab.is_some());
-    let head = head.chain(LAB.iter().filter(|_| in_lab).map(|name| (*name).to_owned()));
-    writer.write_record(head).expect(NEVER);
+    write(&mut head.chain(LAB.iter().filter(|_| in_lab).map(|name| (*name).to_owned())));
     for trial in trials {
         let levels = factors.iter().map(|f| trial.levels.get(*f).cloned().unwrap_or_default());
         let values = metrics.iter().map(|(name, unit)| value(trial, name, unit));
         let lab = lab(trial).into_iter().filter(|_| in_lab);
-        writer.write_record(fixed(trial).into_iter().chain(levels).chain(values).chain(lab)).expect(NEVER);
+        write(&mut fixed(trial).into_iter().chain(levels).chain(values).chain(lab));
     }
     let bytes = writer.into_inner().expect(NEVER);
     String::from_utf8(bytes).expect("only text was written")

@@ -1,6 +1,8 @@
 //! The page: one self-contained file that loads nothing, works without its script, and prints.
 //!
-//! Templates are `maud`, so that every text is escaped unless it was built here, and tags always close.
+//! Templates are `maud`, so that every text is escaped unless it was built here, and tags always close. Characters that are no
+//! markup and yet act (controls, marks of direction) become visible in the page as a whole; letters that are written from right to
+//! left turn nothing around beside the element that they are in (`unicode-bidi` in the style).
 
 mod comparison;
 mod effects;
@@ -19,6 +21,7 @@ pub use comparison::comparison_html;
 
 use crate::wording::{direction, headline, machine, question, trial_count};
 use crate::{Report, simulation, svg};
+use domain::inert;
 use domain::trial::Provenance;
 use maud::{DOCTYPE, Markup, html};
 
@@ -112,7 +115,7 @@ pub(crate) fn prose_page(title: &str, content: &Markup, footer: &Markup) -> Stri
 }
 
 fn framed(title: &str, content: &Markup, footer: &Markup) -> String {
-    html! {
+    let page = html! {
         (DOCTYPE)
         html lang="en" {
             (head::head(title))
@@ -124,8 +127,9 @@ fn framed(title: &str, content: &Markup, footer: &Markup) -> String {
                 (head::script())
             }
         }
-    }
-    .into_string()
+    };
+    // The templates hold nothing that is live: what is found here came in with a text of others.
+    inert::lines(&page.into_string()).into_owned()
 }
 
 /// Text in which addresses of the web can be followed.

@@ -7,6 +7,7 @@ use crate::{ComparisonReport, Report, lab, simulation};
 use analysis::published::{Beside, Estimate};
 use analysis::summary::{CellSummary, Comparison, Excluded, Interval, Point};
 use domain::finding::{Finding, Gain, NotMeasured};
+use domain::inert;
 use domain::outcome::Better;
 use domain::plan::CellId;
 use domain::published::Figure;
@@ -68,7 +69,7 @@ pub fn comparison_json(report: &ComparisonReport) -> String {
 pub(crate) fn written(view: &impl Serialize) -> String {
     let mut text = serde_json::to_string_pretty(view).expect("views have text as keys and write to a String");
     text.push('\n');
-    text
+    inert::json(&text).into_owned()
 }
 
 #[derive(Serialize)]

@@ -7,6 +7,7 @@ use crate::wording::{
     workloads,
 };
 use crate::{ComparisonReport, Report, lab, published, simulation};
+use domain::inert;
 use std::fmt::Write;
 
 /// A run as Markdown.
@@ -18,10 +19,10 @@ pub fn markdown(report: &Report) -> String {
     if let Some(note) = simulation::note(report) {
         line(&mut out, &format!("> **{note}**"));
     }
-    line(&mut out, &plain(&machine(report)));
+    line(&mut out, &paragraph(&machine(report)));
     let facts =
         format!("{} on {}: {}, seed {}", run.id, run.provenance.name(), trial_count(report), run.seed);
-    line(&mut out, &plain(&facts));
+    line(&mut out, &paragraph(&facts));
     results(report, &mut out);
     beside_published(report, &mut out);
     effects(report, &mut out);
@@ -30,7 +31,7 @@ pub fn markdown(report: &Report) -> String {
     not_measured(report, &mut out);
     not_counted(report, &mut out);
     reproduce(report, &mut out);
-    out
+    finished(&out)
 }
 
 /// A comparison as Markdown.
@@ -48,7 +49,12 @@ pub fn comparison_markdown(report: &ComparisonReport) -> String {
         line(&mut out, "## To know besides");
     }
     list(&mut out, report.notes.iter().map(|n| plain(n)));
-    out
+    finished(&out)
+}
+
+/// A document of which no text acts: what the fields' own functions have left is shown.
+pub(crate) fn finished(document: &str) -> String {
+    inert::lines(document).into_owned()
 }
 
 fn results(report: &Report, out: &mut String) {
@@ -114,7 +120,7 @@ fn beside_published(report: &Report, out: &mut String) {
         return;
     }
     line(out, &format!("## {}", published::TITLE));
-    line(out, &plain(&format!("{} {}", published::sentence(report), published::provenance(report))));
+    line(out, &paragraph(&format!("{} {}", published::sentence(report), published::provenance(report))));
     let head = published::head(report);
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     table(out, &head, rows.iter().map(|row| published::row(report, row)).collect());
@@ -139,7 +145,7 @@ fn virtual_machine(report: &Report, out: &mut String) {
     if !pace.is_empty() {
         line(out, &format!("## {}", lab::PACE_TITLE));
     }
-    list(out, pace.into_iter());
+    list(out, pace.iter().map(|sentence| plain(sentence)));
     if let Some((title, what)) = lab::unscaled(report) {
         line(out, &format!("## {title}"));
         list(out, what.into_iter().map(plain));
@@ -154,7 +160,7 @@ fn findings(report: &Report, out: &mut String) {
     for f in report.findings {
         let title = capitalised(&f.title, &names);
         line(out, &format!("### {} ({})", plain(&title), f.confidence.name()));
-        line(out, &plain(&f.reason));
+        line(out, &paragraph(&f.reason));
         list(out, f.evidence.iter().map(|e| plain(&format!("{}: {} ({})", e.what, e.figure, e.source))));
         if let Some(gain) = &f.gain {
             let (ratio, low, high) = (change(gain.ratio), change(gain.low), change(gain.high));
@@ -184,14 +190,14 @@ fn not_counted(report: &Report, out: &mut String) {
         return;
     }
     line(out, &format!("## {} not counted", counted(left_out.len(), "trial")));
-    line(out, &plain(&left_out_kinds(&left_out)));
+    line(out, &paragraph(&left_out_kinds(&left_out)));
     let row = |t: &&domain::Trial| {
         let name = format!("{}, {}", t.key.cell, trial_name(&t.key));
         vec![name, standing(&t.validity).to_owned(), why_not_counted(&t.validity)]
     };
     table(out, &["trial", "standing", "why"], left_out.iter().take(MOST_LEFT_OUT).map(row).collect());
     if let Some((more, command)) = how_to_see_more(report, &left_out) {
-        line(out, &plain(&more));
+        line(out, &paragraph(&more));
         fenced(out, "sh", &command);
     }
 }
@@ -201,7 +207,7 @@ fn reproduce(report: &Report, out: &mut String) {
     line(out, "## How to reproduce it");
     let mut versions = vec![format!("Flyball {}", run.flyball)];
     versions.extend(tools(report));
-    line(out, &plain(&versions.join(", ")));
+    line(out, &paragraph(&versions.join(", ")));
     fenced(out, "sh", &run_again(report));
     fenced(out, "toml", &run.study_text);
 }
@@ -242,8 +248,22 @@ pub(crate) fn fenced(out: &mut String, language: &str, text: &str) {
 }
 
 pub(crate) fn code(text: &str) -> String {
-    let text = one_line(text).replace('|', "\\|");
+    let text = inert::one_line(text.trim()).replace('|', "\\|");
     if text.contains('`') { plain(&text) } else { format!("`{text}`") }
+}
+
+/// Text that Markdown shows as it is, on one line, which stands for itself.
+fn paragraph(text: &str) -> String {
+    let text = plain(text);
+    // What would begin a quotation, a list or a rule.
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, rest) = text.split_at(digits);
+    let begins = |marks: &[&str]| marks.iter().any(|mark| rest.starts_with(mark) || rest == mark.trim_end());
+    let is_mark = match digits {
+        0 => begins(&[">", "- ", "--", "+ "]),
+        _ => begins(&[". ", ") "]),
+    };
+    if is_mark { format!("{number}\\{rest}") } else { text }
 }
 
 /// Text that Markdown shows as it is, on one line.
@@ -253,16 +273,53 @@ fn plain(text: &str) -> String {
 
 /// A stretch of such a line, whose blanks at the ends count.
 pub(crate) fn plain_part(text: &str) -> String {
+    let text = text.replace(['\n', '\r', '\t'], " ");
     let mut out = String::with_capacity(text.len());
-    for c in text.chars().map(|c| if c.is_control() { ' ' } else { c }) {
+    let mut before = ' ';
+    let text = inert::one_line(&text);
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        // Within a word it is no mark: `read_ahead_kb`.
+        let in_word = before.is_alphanumeric() && rest.peek().is_some_and(|next| next.is_alphanumeric());
         match c {
             '<' => out.push_str("&lt;"),
             '&' => out.push_str("&amp;"),
-            '\\' | '`' | '~' | '*' | '[' | ']' | '|' | '#' => out.extend(['\\', c]),
+            '_' if in_word => out.push(c),
+            '\\' | '`' | '~' | '*' | '_' | '[' | ']' | '|' | '#' => out.extend(['\\', c]),
             c => out.push(c),
         }
+        before = c;
     }
     out
 }
 
 const NEVER: &str = "a String takes all that is written to it";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_is_markup() {
+        for (text, shown) in [
+            ("read_ahead_kb is 3.5, +4% - a", "read_ahead_kb is 3.5, +4% - a"),
+            (
+                "a|b `c` <i>&amp; _d_ *e* ![f](g) \x1b[1m\n# h",
+                "a\\|b \\`c\\` &lt;i>&amp;amp; \\_d\\_ \\*e\\* !\\[f\\](g) \\\\x1b\\[1m \\# h",
+            ),
+            ("\u{202e}", "\\\\u{202e}"),
+        ] {
+            assert_eq!(plain(text), shown);
+        }
+        for (text, shown) in [
+            ("> a", "\\> a"),
+            ("- a", "\\- a"),
+            ("---", "\\---"),
+            ("12. a", "12\\. a"),
+            ("3.5 a", "3.5 a"),
+            ("-3", "-3"),
+        ] {
+            assert_eq!(paragraph(text), shown);
+        }
+    }
+}

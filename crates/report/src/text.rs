@@ -12,6 +12,7 @@ use crate::{ComparisonReport, Report, lab, published, simulation};
 use analysis::summary::CellSummary;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use domain::Nanos;
+use domain::inert;
 use domain::lab::{LabAccount, StateRecord};
 use domain::setting::SettingRecord;
 use domain::trace::Role;
@@ -400,7 +401,7 @@ fn not_counted(report: &Report, out: &mut Text) {
     }
 }
 
-/// Text that grows; every piece is cleaned of control characters on its way in.
+/// Text that grows; every piece becomes inert on its way in.
 #[derive(Default)]
 pub(crate) struct Text(String);
 
@@ -420,7 +421,7 @@ impl Text {
 
     /// What is to be copied stays on one line.
     pub(crate) fn command(&mut self, label: &str, command: &str) {
-        writeln!(self.0, "{INDENT}{label}{}", one_line(command)).expect(NEVER);
+        writeln!(self.0, "{INDENT}{label}{}", inert::one_line(command)).expect(NEVER);
     }
 
     /// Breaks between words; a word that is too long stands on a line of its own.
@@ -456,8 +457,8 @@ impl Text {
             .load_preset(presets::NOTHING)
             .set_content_arrangement(ContentArrangement::Dynamic)
             .set_width(WIDTH);
-        table.set_header(head.iter().map(|h| one_line(h)));
-        table.add_rows(rows.iter().map(|row| row.iter().map(|field| one_line(field))));
+        table.set_header(head.iter().map(|h| inert::one_line(h)));
+        table.add_rows(rows.iter().map(|row| row.iter().map(|field| inert::one_line(field))));
         for column in numbers {
             if let Some(column) = table.column_mut(*column) {
                 column.set_cell_alignment(CellAlignment::Right);

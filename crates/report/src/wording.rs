@@ -3,6 +3,7 @@
 use crate::Report;
 use analysis::summary::{CellSummary, Comparison, Interval, Lack, Verdict};
 pub(crate) use analysis::words::counted;
+use domain::inert;
 use domain::outcome::Better;
 use domain::trial::{Provenance, Run, Trial, TrialKey, Validity};
 use domain::units::{Unit, significant};
@@ -381,28 +382,32 @@ pub(crate) fn command_line(argv: &[String]) -> String {
     argv.iter().map(|a| quoted(a)).collect::<Vec<_>>().join(" ")
 }
 
-/// An argument as a shell would read it.
+/// An argument as a shell would read it. What a terminal would obey is written as bash, zsh, ksh and busybox's sh read it.
 pub(crate) fn quoted(argument: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     if !argument.is_empty() && argument.chars().all(plain) {
         argument.to_owned()
+    } else if argument.contains(inert::is_live) {
+        format!("$'{}'", argument.chars().map(in_dollar_quotes).collect::<String>())
     } else {
         format!("'{}'", argument.replace('\'', r"'\''"))
     }
 }
 
-/// One line without control characters: a hostile name cannot steer a terminal or break a table.
-pub(crate) fn one_line(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() || is_bidi(c) { ' ' } else { c })
-        .collect::<String>()
-        .trim()
-        .to_owned()
+/// A character within `$'…'`, byte by byte where a terminal would obey it.
+fn in_dollar_quotes(c: char) -> String {
+    match c {
+        '\'' | '\\' => format!("\\{c}"),
+        c if inert::is_live(c) => {
+            c.encode_utf8(&mut [0; 4]).bytes().map(|byte| format!("\\{byte:03o}")).collect()
+        }
+        c => c.to_string(),
+    }
 }
 
-/// Characters that reorder the text after them.
-const fn is_bidi(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+/// Sentences on one line, inert: a hostile name cannot steer a terminal or break a table.
+pub(crate) fn one_line(text: &str) -> String {
+    inert::prose(text.trim()).into_owned()
 }
 
 #[cfg(test)]
@@ -447,10 +452,11 @@ mod tests {
     #[test]
     fn an_argument_with_a_quote_survives_the_shell() {
         assert_eq!(command_line(&["dd".into(), "if=it's".into(), String::new()]), r"dd 'if=it'\''s' ''");
+        assert_eq!(quoted("a'\x1b[2J\u{202e}\\é"), r"$'a\'\033[2J\342\200\256\\é'");
     }
 
     #[test]
     fn control_and_reordering_characters_do_not_reach_a_terminal() {
-        assert_eq!(one_line("a\x1b[31m\nb\u{202e}c"), "a [31m b c");
+        assert_eq!(one_line("a\x1b[31m\nb\u{202e}c"), "a\\x1b[31m b\\u{202e}c");
     }
 }

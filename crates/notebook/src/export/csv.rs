@@ -3,6 +3,7 @@
 use super::table::{Table, Values};
 use crate::error::{Error, Result};
 use crate::trace::{TIME_COLUMN, TraceReader};
+use domain::inert::csv_cell;
 use domain::trial::Trial;
 use std::io::Write;
 
@@ -13,9 +14,9 @@ use std::io::Write;
 pub fn trials_as_csv(trials: &[Trial], out: impl Write) -> Result<()> {
     let table = Table::of(trials);
     let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(table.columns.iter().map(|c| &c.name)).map_err(failed)?;
+    writer.write_record(table.columns.iter().map(|c| cell(&c.name))).map_err(failed)?;
     for row in 0..trials.len() {
-        writer.write_record(table.columns.iter().map(|c| field(&c.values, row))).map_err(failed)?;
+        writer.write_record(table.columns.iter().map(|c| cell(&field(&c.values, row)))).map_err(failed)?;
     }
     writer.flush().map_err(failed)
 }
@@ -27,7 +28,7 @@ pub fn trials_as_csv(trials: &[Trial], out: impl Write) -> Result<()> {
 pub fn trace_as_csv(trace: &mut TraceReader, out: impl Write) -> Result<()> {
     let mut writer = csv::Writer::from_writer(out);
     let names = trace.head().series.iter().map(|s| s.name.as_str());
-    writer.write_record(std::iter::once(TIME_COLUMN).chain(names)).map_err(failed)?;
+    writer.write_record(std::iter::once(TIME_COLUMN).chain(names).map(cell)).map_err(failed)?;
     trace.each_row(|time, values| {
         writer.write_field(time.get().to_string()).map_err(failed)?;
         for value in values {
@@ -36,6 +37,11 @@ pub fn trace_as_csv(trace: &mut TraceReader, out: impl Write) -> Result<()> {
         writer.write_record(None::<&[u8]>).map_err(failed)
     })?;
     writer.flush().map_err(failed)
+}
+
+/// A text of others on one line, and no formula; Parquet and JSON have it as it is.
+fn cell(text: &str) -> String {
+    csv_cell(text).into_owned()
 }
 
 fn field(values: &Values, row: usize) -> String {

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::record;
+use domain::inert;
 use domain::trial::Trial;
 use std::io::Write;
 
@@ -15,7 +16,10 @@ pub fn trials_as_json(trials: &[Trial], mut out: impl Write) -> Result<()> {
         .map_err(failed)?;
     for (i, trial) in trials.iter().enumerate() {
         out.write_all(if i == 0 { b"\n" } else { b",\n" }).map_err(failed)?;
-        record::write_trial(trial, &mut out).map_err(|e| Error::Export(e.to_string()))?;
+        let mut text = Vec::new();
+        record::write_trial(trial, &mut text).map_err(|e| Error::Export(e.to_string()))?;
+        // It means the same, and no terminal obeys it.
+        out.write_all(inert::json(&String::from_utf8_lossy(&text)).as_bytes()).map_err(failed)?;
     }
     out.write_all(b"\n]}\n").map_err(failed)
 }

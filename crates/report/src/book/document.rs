@@ -105,7 +105,7 @@ impl Document {
         }
         markdown::line(&mut out, "---");
         markdown::line(&mut out, &in_markdown(&self.footer));
-        out
+        markdown::finished(&out)
     }
 
     pub(super) fn text(&self) -> String {

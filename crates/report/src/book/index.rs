@@ -49,5 +49,5 @@ pub fn index_markdown(entries: &[IndexEntry]) -> String {
             )),
         );
     }
-    out
+    markdown::finished(&out)
 }

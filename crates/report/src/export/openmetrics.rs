@@ -3,6 +3,7 @@
 //!
 //! One family is made at a time from its own columns, so that a long trace is never in memory as a whole.
 
+use domain::inert;
 use domain::time::Timestamp;
 use domain::trace::{Series, SeriesKind, Trace, TraceHead};
 use std::collections::BTreeMap;
@@ -197,9 +198,9 @@ fn word(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
 
-/// A label's value (OpenMetrics 1.0, "escaped-string").
+/// A label's value (OpenMetrics 1.0, "escaped-string"); what is live in it is shown as an escape, and that as text.
 fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    inert::one_line(text).replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A study's runs over time as Apache Otava reads them: a table with a row a run, and the test that says what its columns are.
 
 use analysis::summary::RunSummary;
+use domain::inert::{self, csv_cell};
 use domain::outcome::Better;
 use domain::trial::Run;
 use std::collections::BTreeSet;
@@ -45,7 +46,7 @@ pub fn otava_csv(points: &[RunPoint]) -> String {
     let cells = cells(points);
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     let head = ["time"].into_iter().chain(ATTRIBUTES).chain(cells.iter().copied());
-    writer.write_record(head).expect(NEVER);
+    writer.write_record(head.map(|name| csv_cell(name).into_owned())).expect(NEVER);
     let mut sorted: Vec<&RunPoint> = points.iter().collect();
     sorted.sort_by_key(|point| point.run.started);
     for point in sorted {
@@ -57,7 +58,7 @@ pub fn otava_csv(points: &[RunPoint]) -> String {
             cell.and_then(|cell| cell.median).map(|median| median.to_string()).unwrap_or_default()
         };
         let row = fixed.into_iter().chain([run.machine.clone()]).chain(cells.iter().map(median));
-        writer.write_record(row).expect(NEVER);
+        writer.write_record(row.map(|field| csv_cell(&field).into_owned())).expect(NEVER);
     }
     let bytes = writer.into_inner().expect(NEVER);
     String::from_utf8(bytes).expect("only text was written")
@@ -80,7 +81,7 @@ pub fn otava_config(points: &[RunPoint], file: &str) -> String {
         let _ = writeln!(
             text,
             "      {0}:\n        column: {0}\n        direction: {direction}\n        scale: 1",
-            quoted(cell)
+            quoted(&csv_cell(cell))
         );
     }
     text
@@ -88,5 +89,5 @@ pub fn otava_config(points: &[RunPoint], file: &str) -> String {
 
 /// A string as YAML takes it whatever is in it: JSON's strings are YAML's.
 fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    inert::json(&serde_json::Value::from(text).to_string()).into_owned()
 }

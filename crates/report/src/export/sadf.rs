@@ -5,6 +5,7 @@
 
 use crate::trace_view::frequency;
 use crate::trace_view::grid::{Grid, SECTOR_BYTES, TICK_SECONDS, names_between, rates};
+use domain::inert::csv_cell;
 use domain::time::{Nanos, Timestamp};
 use domain::trace::Trace;
 use std::fmt::Write;
@@ -47,7 +48,7 @@ pub fn sadf(trace: &Trace, host: &str) -> Result<String, Uneven> {
     if grid.count == 0 {
         return Err(Uneven { span: grid.span, row });
     }
-    let host = host.replace([';', '\n', '\r'], "_");
+    let host = field(host);
     let rows = Rows { trace, grid, row, host };
     Ok([rows.cpus(), rows.frequencies(), rows.disks()].concat())
 }
@@ -77,8 +78,8 @@ impl Rows<'_> {
                 let Some(values) = values.iter().map(|v| v[i]).collect::<Option<Vec<f64>>>() else {
                     continue;
                 };
-                let _ =
-                    write!(text, "{};{};{};{name}", self.host, self.row.get() / 1_000_000_000, self.end(i));
+                let (name, seconds) = (field(name), self.row.get() / 1_000_000_000);
+                let _ = write!(text, "{};{seconds};{};{name}", self.host, self.end(i));
                 for value in values {
                     let _ = write!(text, ";{value:.2}");
                 }
@@ -152,6 +153,11 @@ impl Rows<'_> {
         let objects: Vec<_> = names.iter().map(object).collect();
         self.table("DEV;tps;rkB/s;wkB/s;areq-sz;aqu-sz;await;%util", &objects)
     }
+}
+
+/// A text between semicolons, for which there is no quoting.
+fn field(text: &str) -> String {
+    csv_cell(&text.replace([';', '\n', '\r'], "_")).into_owned()
 }
 
 fn added(a: &[Option<f64>], b: &[Option<f64>]) -> Vec<Option<f64>> {

@@ -1,5 +1,6 @@
 //! The page: sections with a name at the left, and lines that are broken at words.
 
+use domain::inert::one_line;
 use std::fmt::Write;
 
 /// Where a terminal that nobody made wider ends comfortably.
@@ -31,7 +32,7 @@ impl Page {
     /// A line whose following ones, where it is too long, go in as far as said: under the text of a table's
     /// last column.
     pub(super) fn hanging(&mut self, inward: usize, line: impl AsRef<str>) {
-        let line = line.as_ref();
+        let line = &*one_line(line.as_ref());
         let own = line.len() - line.trim_start().len();
         let mut column = 0;
         self.begin(own);

@@ -1,7 +1,7 @@
 //! fio's trials in folders as fio-plot reads them: `FOLDER/CELL/BLOCK/`, fio's own report, and logs.
 
 use crate::exit::{End, Usage};
-use crate::results;
+use crate::{results, terminal};
 use anyhow::{Context, Result, bail};
 use domain::plan::{Cell, Plan};
 use domain::study::Tool;
@@ -42,14 +42,19 @@ pub fn write(notebook: &Notebook, id: &RunId, out: Option<&Path>) -> Result<End>
         fs::remove_dir(folder).with_context(|| format!("cannot remove `{}` again", folder.display()))?;
         bail!("cannot write `{id}` for fio-plot: it has no valid trial of fio");
     }
-    eprintln!("{written} trials in `{}`; fio-plot -i {}/CELL/BLOCK", folder.display(), folder.display());
+    terminal::say(format_args!(
+        "{written} trials in `{}`; fio-plot -i {}/CELL/BLOCK",
+        folder.display(),
+        folder.display()
+    ));
     Ok(End::Done)
 }
 
 fn write_trial(notebook: &Notebook, id: &RunId, trial: &Trial, cell: &Cell, place: &Path) -> Result<()> {
     let option =
         |name: &str, default: &'static str| cell.workload.options.get(name).map_or(default, String::as_str);
-    let job = (option("rw", "read"), option("iodepth", "1"), option("numjobs", "1"));
+    let job = [option("rw", "read"), option("iodepth", "1"), option("numjobs", "1")].map(name_part);
+    let job = (job[0].as_str(), job[1].as_str(), job[2].as_str());
     let raw = notebook.trial_folder(id, &trial.key).join("raw");
     let mut kinds = Vec::new();
     for name in names(&raw)? {
@@ -70,10 +75,10 @@ fn write_trial(notebook: &Notebook, id: &RunId, trial: &Trial, cell: &Cell, plac
     }
     let Some(mut reader) = notebook.trace(id, &trial.key)? else { return Ok(()) };
     let Some(device) = device(trial, reader.head()) else {
-        eprintln!(
-            "warning: no logs of {}: which of its devices the load was on is not known",
+        terminal::warning(format_args!(
+            "no logs of {}: which of its devices the load was on is not known",
             trial.key.folder()
-        );
+        ));
         return Ok(());
     };
     let prefix = format!("disk.{device}.");
@@ -85,6 +90,11 @@ fn write_trial(notebook: &Notebook, id: &RunId, trial: &Trial, cell: &Cell, plac
         files::output::write(&file, log.text.as_bytes())?;
     }
     Ok(())
+}
+
+/// An option's value as part of a file's name: what it leads to is in the folder, whatever a study says.
+fn name_part(value: &str) -> String {
+    value.replace(|c: char| !c.is_ascii_alphanumeric() && !"-_:%".contains(c), "_")
 }
 
 /// The device that the load was on: as the trial noted it, or the only one of the trace, as a simulation's may be.
