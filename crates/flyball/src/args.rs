@@ -98,6 +98,18 @@ pub enum Command {
     /// Serve the host from inside a lab machine
     #[command(hide = true)]
     LabGuest,
+    /// Read files that others wrote, as somebody who can do nothing else
+    #[command(hide = true)]
+    ReadForeign,
+    /// Unpack a file that others wrote with a program of others, which can do nothing else
+    #[command(hide = true)]
+    UnpackForeign {
+        /// The program
+        program: PathBuf,
+        /// Its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Watch over a recording, and end what it records when it dies
     #[command(hide = true)]
     WatchRecording {

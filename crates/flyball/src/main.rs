@@ -6,6 +6,7 @@ mod args;
 mod commands;
 mod course;
 mod exit;
+mod foreign;
 mod guest;
 mod here;
 mod importing;

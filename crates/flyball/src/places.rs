@@ -69,6 +69,19 @@ pub fn pstate_plugin() -> Option<PathBuf> {
     variable("FLYBALL_PSTATE_PLUGIN")
 }
 
+/// A program of this name, in the folders that PATH names.
+pub fn program(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let is_program =
+        |path: &PathBuf| rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file();
+    env::split_paths(&path).map(|folder| folder.join(name)).find(is_program)
+}
+
+/// The time zone that programs are to print in, where it is not the machine's: `TZ`.
+pub fn time_zone() -> Option<std::ffi::OsString> {
+    env::var_os("TZ")
+}
+
 /// Whether this is root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()

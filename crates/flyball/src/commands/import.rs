@@ -10,6 +10,7 @@ use domain::inert::Lines;
 use domain::trial::RunId;
 use notebook::Notebook;
 use parse::import::{Kind, Pace};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
 /// The version of the JSON form.
@@ -17,11 +18,12 @@ const SCHEMA: u32 = 1;
 
 /// Reads the files, each whole before anything is stored, and stores them.
 pub fn import(global: &Global, arguments: &Arguments) -> Result<End> {
+    allow_many_files();
     let kind = arguments.kind.as_deref().map(kind).transpose()?;
     let pace = Pace { interval: arguments.interval };
     let mut files = Vec::new();
     for file in &arguments.files {
-        files.push(read(Source::open(file, kind)?, pace)?);
+        files.push(read(Source::open(file, kind, pace)?)?);
     }
     let name = arguments.name.as_deref();
     let imports: Vec<Import> = if arguments.together {
@@ -43,9 +45,16 @@ pub fn import(global: &Global, arguments: &Arguments) -> Result<End> {
     }
     let mut stored = Vec::new();
     for import in &imports {
-        stored.push((Some(import.store(&notebook, pace)?), import));
+        stored.push((Some(import.store(&notebook)?), import));
     }
     show(global, &stored)
+}
+
+/// Each file stays open from its first look to the end, so that no other is stored under its name.
+fn allow_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it is not allowed, many files at once are an error that says so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 fn kind(name: &str) -> Result<Kind> {
@@ -83,7 +92,7 @@ fn describe(text: &mut Lines, run: Option<&RunId>, import: &Import) {
         None => text.line(format_args!("{} (nothing was stored)", import.name)),
     }
     for file in &import.files {
-        text.line(format_args!("  {}: {}", file.source.name, file.source.kind.name()));
+        text.line(format_args!("  {}: {}", file.source.name, file.imported.kind.name()));
         for (name, value) in &file.imported.facts {
             text.line(format_args!("    {name}: {value}"));
         }
@@ -105,8 +114,8 @@ fn summary(item: &Item) -> String {
     if metrics.len() > SHOWN {
         parts.push(format!("{} more metrics", metrics.len() - SHOWN));
     }
-    if let Some(series) = &item.part.series {
-        parts.push(format!("{} samples over {}", series.samples, series.span));
+    if let Some(series) = &item.part.samples {
+        parts.push(format!("{} samples over {}", series.count, series.span));
     }
     parts.join(", ")
 }
@@ -124,13 +133,13 @@ fn as_json(run: Option<&RunId>, import: &Import) -> serde_json::Value {
             "command": item.part.command,
             "metrics": values,
             "facts": item.part.facts,
-            "samples": item.part.series.as_ref().map(|series| series.samples),
+            "samples": item.part.samples.map(|samples| samples.count),
         })
     };
     let file = |read: &crate::importing::Read| {
         json!({
             "file": read.source.name,
-            "kind": read.source.kind.name(),
+            "kind": read.imported.kind.name(),
             "sha256": read.source.sha256,
             "facts": read.imported.facts,
             "notes": read.imported.notes,

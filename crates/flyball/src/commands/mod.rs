@@ -50,6 +50,8 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Tune(arguments) => tune::tune(global, arguments),
         Command::Completions { shell } => paperwork::completions(*shell),
         Command::Man { folder } => paperwork::man(folder),
+        Command::ReadForeign => crate::foreign::serve(),
+        Command::UnpackForeign { program, arguments } => crate::foreign::unpack(program, arguments),
         Command::WatchRecording { out } => record::watch(global, out.as_deref()),
         Command::Supervise { state } => undo::supervise(state),
     }

@@ -106,7 +106,9 @@ pub fn watch(global: &Global, out: Option<&Path>) -> Result<End> {
     let Some(ended) = watch_main(BufReader::new(io::stdin()), io::stdout())? else { return Ok(End::Done) };
     if ended > 0 {
         // Standard error is still the terminal of the one that died.
-        eprintln!("flyball was killed while it recorded; ended what it recorded: {ended} processes");
+        terminal::note(format_args!(
+            "flyball was killed while it recorded; ended what it recorded: {ended} processes"
+        ));
     }
     match out {
         Some(folder) => RecordingFolder::sweep(folder)?,

@@ -1,10 +1,11 @@
 //! From another tool's file to a run in the notebook.
 //!
 //! A file is first understood as a whole, and only then is anything stored: a bad file leaves nothing behind. Samples of the large
-//! formats are read a second time, row by row into the trace.
+//! formats are read a second time, row by row into the trace. No byte of a file is understood by this process (`crate::foreign`).
 
 pub mod source;
 
+use crate::foreign::{Imported, Part};
 use crate::measuring::{Begin, RunOrder, run_folder};
 use anyhow::{Context, Result};
 use domain::plan::CellId;
@@ -12,7 +13,6 @@ use domain::time::Nanos;
 use domain::trial::{Measurement, Origin, Provenance, RunId, Trial, TrialKey, Validity};
 use machine::{LocalMachine, Machine};
 use notebook::{Notebook, RunFolder, Staging};
-use parse::import::{Imported, Pace, Part};
 use source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -56,30 +56,9 @@ pub struct Import {
 ///
 /// # Errors
 /// Where it cannot be read or understood.
-pub fn read(source: Source, pace: Pace) -> Result<Read> {
-    let mut input = source.read()?;
-    let imported = parse::import::read(source.kind, &mut *input, pace);
-    let imported = imported
-        .map_err(|error| unknown(error, &source))
-        .with_context(|| format!("cannot import `{}`", source.name))?;
+pub fn read(source: Source) -> Result<Read> {
+    let imported = source.understand().with_context(|| format!("cannot import `{}`", source.name))?;
     Ok(Read { source, imported })
-}
-
-/// Text in which nothing was found is a file of an unknown kind: it says what was looked for.
-fn unknown(error: parse::import::Error, source: &Source) -> anyhow::Error {
-    match error {
-        parse::import::Error::Nothing { what: "text", .. } => {
-            let head = source.read().ok().and_then(|mut input| {
-                let mut line = Vec::new();
-                std::io::BufRead::read_until(&mut std::io::Read::take(&mut input, 200), b'\n', &mut line)
-                    .ok()?;
-                Some(domain::inert::of_bytes(line.trim_ascii()))
-            });
-            let looked_for = format!("what these write: {}", source::looked_for());
-            parse::import::Error::Unknown { head: head.unwrap_or_default(), looked_for }.into()
-        }
-        other => other.into(),
-    }
 }
 
 impl Import {
@@ -111,7 +90,7 @@ impl Import {
     ///
     /// # Errors
     /// Where the notebook cannot be written, or a file has changed since it was read.
-    pub fn store(&self, notebook: &Notebook, pace: Pace) -> Result<RunId> {
+    pub fn store(&self, notebook: &Notebook) -> Result<RunId> {
         let host = self.files.iter().find_map(|read| read.imported.facts.get("host"));
         let identity = host.map_or_else(|| "unknown".to_owned(), |host| format!("imported-{}", plain(host)));
         let seed =
@@ -130,7 +109,7 @@ impl Import {
         let mut folder = run_folder(&order, notebook, "null\n")?;
         let mut kept = BTreeSet::new();
         for item in &self.items {
-            self.trial(&mut folder, item, &identity, pace, &mut kept)?;
+            self.trial(&mut folder, item, &identity, &mut kept)?;
         }
         folder.finish(LocalMachine.now())?;
         Ok(folder.run().id.clone())
@@ -141,7 +120,6 @@ impl Import {
         folder: &mut RunFolder,
         item: &Item,
         identity: &str,
-        pace: Pace,
         kept: &mut BTreeSet<usize>,
     ) -> Result<()> {
         let mut staging = folder.begin(&item.key)?;
@@ -153,10 +131,10 @@ impl Import {
                 outcome.warnings.extend(keep(&self.files[index].source, &staging)?);
             }
         }
-        if let Some(series) = &item.part.series {
-            let source = &self.files[item.series_file].source;
-            let mut input = source.read()?;
-            parse::import::stream(source.kind, &mut *input, pace, series, staging.sink())
+        if let Some(samples) = &item.part.samples {
+            let Read { source, imported } = &self.files[item.series_file];
+            source
+                .stream(imported.kind, samples.part, staging.sink())
                 .with_context(|| format!("cannot import the samples of `{}`", source.name))?;
         }
         let mut environment = self.files[item.series_file].imported.facts.clone();
@@ -217,7 +195,7 @@ impl Import {
 /// The one set of samples becomes the trace of the one result: files of one measurement.
 fn join_trace(parts: &mut Vec<(usize, usize, Part)>) {
     let of = |has: bool, parts: &[(usize, usize, Part)]| -> Vec<usize> {
-        let wanted = parts.iter().enumerate().filter(|(_, (.., part))| part.series.is_some() == has);
+        let wanted = parts.iter().enumerate().filter(|(_, (.., part))| part.samples.is_some() == has);
         wanted.map(|(index, _)| index).collect()
     };
     let (results, samples) = (of(false, parts), of(true, parts));
@@ -229,7 +207,7 @@ fn join_trace(parts: &mut Vec<(usize, usize, Part)>) {
         part.outcome.metrics.entry(name).or_insert(metric);
     }
     part.started = part.started.or(samples.started);
-    part.series = samples.series;
+    part.samples = samples.samples;
     *series_file = samples_file;
 }
 
@@ -316,8 +294,7 @@ fn keep(source: &Source, staging: &Staging) -> Result<Option<String>> {
         )));
     }
     let to = staging.raw_dir().join(kept_name(source));
-    std::fs::copy(&source.path, &to)
-        .with_context(|| format!("cannot keep `{}` as `{}`", source.name, to.display()))?;
+    source.copy_to(&to).with_context(|| format!("cannot keep `{}` as `{}`", source.name, to.display()))?;
     Ok(None)
 }
 

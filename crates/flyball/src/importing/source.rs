@@ -1,24 +1,27 @@
-//! A file that is to be imported, as bytes: plain, gzip (by ourselves), xz or zstd (by their own programs), standard input, or
-//! sysstat's binary form through `sadf`.
+//! A file that is to be imported: opened once, told apart by how it is packed, and handed to a process that reads it and can do
+//! nothing else (`crate::foreign`). gzip is unpacked by that process, xz and zstd by their own programs, and sysstat's binary form is
+//! read through `sadf`, each confined as well.
 
-use anyhow::{Context, Result, bail};
-use flate2::read::MultiGzDecoder;
-use parse::import::{HEAD, Kind, recognise};
+use crate::foreign::{Failure, Imported, MAX_UNPACKED, Reader, Unpacking};
+use anyhow::{Context, Result, anyhow, bail};
+use domain::bench::Sink;
+use parse::import::{HEAD, Kind, Pace, recognise};
+use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
+use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, Write};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-/// A bound on what a file unpacks to: a day of `sadf -j` of a large machine at one sample a second is some 10 GB. Packed zeros
-/// would otherwise be read for ever.
-const MOST_UNPACKED: u64 = 64 << 30;
 
 /// What is read at once.
 const CHUNK: usize = 64 << 10;
+
+/// How many readers wait for the moment when samples are stored, each with what it has understood; others understand anew.
+const MAX_WAITING: u32 = 16;
 
 /// How a file is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,25 +38,35 @@ enum Packing {
 pub struct Source {
     /// As it was given.
     pub name: String,
-    /// Where its bytes are.
-    pub path: PathBuf,
     /// The SHA-256 of its bytes as given.
     pub sha256: String,
     /// Its size as given.
     pub size: u64,
-    /// What it is.
-    pub kind: Kind,
+    /// Its bytes: the file itself, or a copy of what can be read once, whose name is gone already.
+    file: File,
     packing: Packing,
-    /// A copy of standard input, gone with this.
-    _copy: Option<Copy>,
+    /// What it is, where that was told.
+    told: Option<Kind>,
+    pace: Pace,
+    reader: RefCell<Option<Waiting>>,
 }
 
-struct Copy(PathBuf);
+/// A reader, counted.
+struct Waiting(Reader);
 
-impl Drop for Copy {
+static WAITING: AtomicU32 = AtomicU32::new(0);
+
+impl Waiting {
+    fn start() -> Result<Self> {
+        let reader = Reader::start()?;
+        WAITING.fetch_add(1, Ordering::Relaxed);
+        Ok(Self(reader))
+    }
+}
+
+impl Drop for Waiting {
     fn drop(&mut self) {
-        // A copy in the folder for temporary files that cannot be removed harms nobody.
-        let _ = std::fs::remove_file(&self.0);
+        WAITING.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -61,112 +74,167 @@ impl Source {
     /// Looks at a file; `-` is standard input.
     ///
     /// # Errors
-    /// Where it cannot be read, or nothing that is known.
-    pub fn open(file: &Path, kind: Option<Kind>) -> Result<Self> {
+    /// Where it cannot be opened or is no file, or no process could be started that reads it.
+    pub fn open(file: &Path, kind: Option<Kind>, pace: Pace) -> Result<Self> {
         let is_input = file == Path::new("-");
-        let copy = match passing(file).with_context(|| format!("cannot import `{}`", file.display()))? {
-            Some(mut passing) => Some(copy_of(&mut passing, kind.is_some())?),
-            None if is_input => Some(copy_of(&mut io::stdin().lock(), kind.is_some())?),
-            None => None,
-        };
-        let path = copy.as_ref().map_or_else(|| file.to_owned(), |copy| copy.0.clone());
         let name = if is_input { "standard input".to_owned() } else { file.display().to_string() };
         let cannot = || format!("cannot import `{name}`");
-        if path.is_dir() {
-            bail!("cannot import `{name}`: it is a folder; name the files in it");
-        }
-        let (sha256, size) = digest(&path).with_context(cannot)?;
-        let mut source = Self {
-            name: name.clone(),
-            path,
-            sha256,
-            size,
-            kind: Kind::Text(None),
-            packing: Packing::Plain,
-            _copy: copy,
-        };
-        source.packing = packing(&source.head().with_context(cannot)?);
-        let head =
-            if source.packing == Packing::Sadf { Vec::new() } else { source.head().with_context(cannot)? };
-        source.kind = match (kind, source.packing) {
-            (Some(kind), _) => kind,
-            (None, Packing::Sadf) => Kind::Sysstat,
-            (None, _) if head.trim_ascii().is_empty() => bail!("cannot import `{name}`: it is empty"),
-            (None, _) => {
-                if let Some(told) = in_another_way(&head) {
-                    bail!("cannot import `{name}`: {told}");
+        let mut reader = Waiting::start().with_context(cannot)?;
+        let file = if is_input {
+            copy_of(&mut io::stdin().lock(), kind.is_some(), &mut reader.0).with_context(cannot)?
+        } else {
+            let opened = opened(file).with_context(cannot)?;
+            match opened {
+                Opened::Whole(file) => file,
+                Opened::Once(mut pipe) => {
+                    copy_of(&mut pipe, kind.is_some(), &mut reader.0).with_context(cannot)?
                 }
-                recognise(&head).with_context(|| {
-                    format!(
-                        "cannot import `{name}`: it is neither text nor anything that is known; looked for {}",
-                        looked_for()
-                    )
-                })?
             }
         };
-        Ok(source)
+        let (sha256, size) = digest(&file).with_context(cannot)?;
+        let packing = packing(&start_of(&file).with_context(cannot)?);
+        let reader = RefCell::new(Some(reader));
+        Ok(Self { sha256, size, file, packing, told: kind, pace, reader, name })
     }
 
-    /// Its bytes, unpacked, from the beginning.
+    /// Reads it, but for its samples.
     ///
     /// # Errors
-    /// Where it cannot be opened, or the program that unpacks it is missing.
-    pub fn read(&self) -> Result<Box<dyn BufRead>> {
-        let file = || File::open(&self.path).with_context(|| format!("cannot import `{}`", self.name));
-        let input: Box<dyn Read> = match self.packing {
-            Packing::Plain => Box::new(file()?),
-            Packing::Gzip => Box::new(Gunzip::new(file()?)),
-            Packing::By(program, package) => {
-                let mut command = Command::new(program);
-                command.arg("-dc").stdin(file()?);
-                Box::new(Unpacked::start(command, program, package)?)
-            }
-            Packing::Sadf => {
-                let mut command = Command::new("sadf");
-                command.arg("-j").arg(&self.path).args(["--", "-A"]).stdin(Stdio::null());
-                Box::new(Unpacked::start(command, "sadf", "sysstat")?)
-            }
+    /// Where it is not understood, or reading fails.
+    pub fn understand(&self) -> Result<Imported> {
+        let mut reader = match self.reader.take() {
+            Some(reader) => reader,
+            None => Waiting::start()?,
         };
-        Ok(Box::new(BufReader::with_capacity(CHUNK, Bounded { input, left: MOST_UNPACKED })))
+        let imported = self.understood_by(&mut reader.0)?;
+        let has_samples = imported.parts.iter().any(|part| part.samples.is_some());
+        if has_samples && WAITING.load(Ordering::Relaxed) <= MAX_WAITING {
+            self.reader.replace(Some(reader));
+        }
+        Ok(imported)
     }
 
-    /// The first bytes, unpacked.
-    fn head(&self) -> Result<Vec<u8>> {
-        let mut head = Vec::new();
-        self.read()?.take(HEAD as u64).read_to_end(&mut head)?;
-        Ok(head)
+    fn understood_by(&self, reader: &mut Reader) -> Result<Imported> {
+        let kind = if self.packing == Packing::Sadf { self.told.or(Some(Kind::Sysstat)) } else { self.told };
+        let is_gzip = self.packing == Packing::Gzip;
+        self.unpacked(|file| reader.understand(file.as_fd(), is_gzip, kind, self.pace))
+    }
+
+    /// Hands on the samples of the result of this number. The kinds that may be of any size are read a second time for that.
+    ///
+    /// # Errors
+    /// Where it has changed since it was understood, a row cannot be stored, or reading fails.
+    pub fn stream(&self, kind: Kind, part: u32, sink: &mut dyn Sink) -> Result<()> {
+        if self.reader.borrow().is_none() {
+            let mut reader = Waiting::start()?;
+            self.understood_by(&mut reader.0)?;
+            self.reader.replace(Some(reader));
+        }
+        let mut reader = self.reader.borrow_mut();
+        let reader = &mut reader.as_mut().context("no process reads it")?.0;
+        let is_gzip = self.packing == Packing::Gzip;
+        if kind.is_streamed() {
+            return self.unpacked(|file| Ok(((), reader.stream(Some(file.as_fd()), is_gzip, part, sink)?)));
+        }
+        reader.stream(None, is_gzip, part, sink).map(drop).map_err(|failure| failure.why)
+    }
+
+    /// Its bytes as given, from the beginning.
+    ///
+    /// # Errors
+    /// Where they cannot be read, or written.
+    pub fn copy_to(&self, to: &Path) -> Result<()> {
+        let mut copy = File::options().write(true).create(true).truncate(true).mode(0o600).open(to)?;
+        each_chunk(&self.file, |chunk| copy.write_all(chunk))?;
+        copy.set_permissions(std::fs::Permissions::from_mode(
+            self.file.metadata()?.permissions().mode() & 0o777,
+        ))?;
+        Ok(())
+    }
+
+    /// Lets somebody read its bytes, unpacked, from a descriptor of his own. Whoever has read to the end has read what the
+    /// unpacking program's end makes good or not.
+    fn unpacked<T>(&self, read: impl FnOnce(OwnedFd) -> Result<(T, bool), Failure>) -> Result<T> {
+        let (read, unpacking) = match self.packing {
+            Packing::Plain | Packing::Gzip => (read(self.again()?.into()), None),
+            Packing::By(program, package) => {
+                // One thread of xz, whose memory does not depend on the number of CPUs.
+                let arguments: &[&str] = if program == "xz" { &["-dc", "-T1"] } else { &["-dc"] };
+                let (unpacking, output) = Unpacking::start(program, package, arguments, self.again()?)?;
+                (read(output), Some(unpacking))
+            }
+            Packing::Sadf => {
+                let arguments = ["-j", "/proc/self/fd/0", "--", "-A"];
+                let (unpacking, output) =
+                    Unpacking::start("sadf", "sysstat", &arguments, self.open_to_all()?)?;
+                (read(output), Some(unpacking))
+            }
+        };
+        let at_end = match &read {
+            Ok((_, at_end)) => *at_end,
+            Err(failure) => failure.at_end,
+        };
+        if let Some(unpacking) = unpacking.filter(|_| at_end) {
+            unpacking.verdict().map_err(|error| anyhow!("cannot read it: {error:#}"))?;
+        }
+        read.map(|(value, _)| value).map_err(|failure| failure.why)
+    }
+
+    /// The same file with a place of its own in it, for reading alone: whoever has it cannot move ours.
+    fn again(&self) -> io::Result<File> {
+        File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
+    }
+
+    /// A copy without a name that nobody, too, may open by its descriptor's path: sadf wants a path.
+    fn open_to_all(&self) -> Result<File> {
+        let mut copy = nameless()?;
+        each_chunk(&self.file, |chunk| copy.write_all(chunk))?;
+        copy.set_permissions(std::fs::Permissions::from_mode(0o444))?;
+        Ok(File::open(format!("/proc/self/fd/{}", copy.as_raw_fd()))?)
     }
 }
 
-/// A pipe by name, which gives its bytes once; `None` where it is not one.
+/// What a path leads to.
+enum Opened {
+    Whole(File),
+    /// A pipe by name, which gives its bytes once.
+    Once(File),
+}
+
+/// Opens a file, or a pipe by name.
 ///
 /// # Errors
-/// Where it is a device, which may have no end, or a socket.
-fn passing(file: &Path) -> Result<Option<File>> {
-    // What cannot be looked at is told when it is opened.
-    let Ok(kind) = std::fs::metadata(file).map(|metadata| metadata.file_type()) else { return Ok(None) };
+/// Where it is a device, which may have no end, a socket or a folder.
+fn opened(path: &Path) -> Result<Opened> {
+    // What cannot be looked at is told when it is opened. Opening a device may do something to it.
+    let named = std::fs::metadata(path).map(|metadata| metadata.file_type());
+    if let Ok(kind) = &named {
+        refused(*kind)?;
+    }
+    let is_pipe = named.is_ok_and(|kind| kind.is_fifo());
+    // Of a pipe the writer is waited for, of nothing else anything.
+    let flags = if is_pipe { OFlags::NOCTTY } else { OFlags::NOCTTY | OFlags::NONBLOCK };
+    let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let kind = file.metadata()?.file_type();
+    refused(kind)?;
+    match (kind.is_fifo(), is_pipe) {
+        (false, _) => Ok(Opened::Whole(file)),
+        (true, true) => Ok(Opened::Once(file)),
+        (true, false) => bail!("it has just become a pipe; import it again"),
+    }
+}
+
+fn refused(kind: std::fs::FileType) -> Result<()> {
     if kind.is_char_device() || kind.is_block_device() {
         bail!("it is a device, and no file that a tool wrote");
     }
     if kind.is_socket() {
         bail!("it is a socket; name a file, or write `-` for standard input");
     }
-    Ok(if kind.is_fifo() { Some(File::open(file)?) } else { None })
-}
-
-/// What a file is that could be read, were it written in another way.
-fn in_another_way(head: &[u8]) -> Option<&'static str> {
-    match head {
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
-            Some("it is in UTF-16; `iconv -f UTF-16 -t UTF-8 FILE` writes it in UTF-8, which is read")
-        }
-        [b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', b'Y', ..] => {
-            Some("bzip2 packed it; unpack it first (gzip, xz and zstd are read as they are)")
-        }
-        [b'P', b'K', 3, 4, ..] => Some("it is a ZIP archive; unpack it, and name the files in it"),
-        [0x1f, 0x8b, ..] => Some("it is packed twice; unpack it once"),
-        _ => None,
+    if kind.is_dir() {
+        bail!("it is a folder; name the files in it");
     }
+    Ok(())
 }
 
 /// What a file can be, for whoever gave another.
@@ -174,28 +242,31 @@ pub fn looked_for() -> String {
     Kind::names().join(", ")
 }
 
-fn packing(head: &[u8]) -> Packing {
-    match head {
+/// As many bytes as a packing's mark has.
+fn start_of(file: &File) -> io::Result<Vec<u8>> {
+    let mut start = vec![0; 8];
+    let count = file.read_at(&mut start, 0)?;
+    start.truncate(count);
+    Ok(start)
+}
+
+fn packing(start: &[u8]) -> Packing {
+    match start {
         [0x1f, 0x8b, ..] => Packing::Gzip,
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Packing::By("xz", "xz-utils"),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Packing::By("zstd", "zstd"),
-        _ if recognise(head) == Some(Kind::Sa) => Packing::Sadf,
+        [first, second, ..] if recognise(&[*first, *second]) == Some(Kind::Sa) => Packing::Sadf,
         _ => Packing::Plain,
     }
 }
 
-fn digest(path: &Path) -> Result<(String, u64)> {
-    let mut file = File::open(path)?;
-    let mut hash = Sha256::new();
-    let (mut buffer, mut size) = (vec![0; CHUNK], 0_u64);
-    loop {
-        let count = file.read(&mut buffer)?;
-        if count == 0 {
-            break;
-        }
-        hash.update(&buffer[..count]);
-        size += count as u64;
-    }
+fn digest(file: &File) -> io::Result<(String, u64)> {
+    let (mut hash, mut size) = (Sha256::new(), 0_u64);
+    each_chunk(file, |chunk| {
+        hash.update(chunk);
+        size += chunk.len() as u64;
+        Ok(())
+    })?;
     let mut text = String::new();
     for byte in hash.finalize() {
         let _ = write!(text, "{byte:02x}");
@@ -203,129 +274,51 @@ fn digest(path: &Path) -> Result<(String, u64)> {
     Ok((text, size))
 }
 
+/// Reads a file from its beginning, wherever its place is.
+fn each_chunk(file: &File, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let (mut buffer, mut at) = (vec![0; CHUNK], 0);
+    loop {
+        let count = match file.read_at(&mut buffer, at) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            other => other?,
+        };
+        if count == 0 {
+            return Ok(());
+        }
+        take(&buffer[..count])?;
+        at += count as u64;
+    }
+}
+
 /// Keeps what can be read once in a file. What is nothing that is known is not read to its end, unless its kind was told.
-fn copy_of(input: &mut dyn Read, kind_is_told: bool) -> Result<Copy> {
-    static COPIES: AtomicU32 = AtomicU32::new(0);
-    let number = COPIES.fetch_add(1, Ordering::Relaxed);
-    let path = std::env::temp_dir().join(format!("flyball-import-{}-{number}", std::process::id()));
-    let mut file = File::options()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path)
-        .with_context(|| format!("cannot keep what is read in `{}`", path.display()))?;
-    let copy = Copy(path);
+fn copy_of(input: &mut dyn Read, kind_is_told: bool, reader: &mut Reader) -> Result<File> {
+    let mut file = nameless()?;
     let mut head = Vec::new();
     (&mut *input).take(HEAD as u64).read_to_end(&mut head)?;
     file.write_all(&head)?;
-    if kind_is_told || packing(&head) != Packing::Plain || recognise(&head).is_some() {
-        let copied = io::copy(&mut input.take(MOST_UNPACKED), &mut file)?;
-        if copied == MOST_UNPACKED {
-            bail!("cannot import what is read: it has more than {} GiB", MOST_UNPACKED >> 30);
+    let is_packed = packing(&head) != Packing::Plain;
+    let mut is_known = || {
+        let written = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        reader.recognises(written.as_fd()).map_err(|failure| failure.why)
+    };
+    if kind_is_told || is_packed || is_known()? {
+        let copied = io::copy(&mut input.take(MAX_UNPACKED), &mut file)?;
+        if copied == MAX_UNPACKED {
+            bail!("it has more than {} GiB", MAX_UNPACKED >> 30);
         }
     }
-    file.flush()?;
-    Ok(copy)
+    Ok(file)
 }
 
-/// Ends with an error where more comes than was allowed.
-struct Bounded<R> {
-    input: R,
-    left: u64,
-}
-
-impl<R: Read> Read for Bounded<R> {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let count = self.input.read(to)?;
-        self.left = self.left.checked_sub(count as u64).ok_or_else(|| {
-            io::Error::other(format!(
-                "it unpacks to more than {} GiB; is it what it seems to be?",
-                MOST_UNPACKED >> 30
-            ))
-        })?;
-        Ok(count)
-    }
-}
-
-/// What gzip packed. An error says how far it could be read.
-struct Gunzip {
-    decoder: MultiGzDecoder<BufReader<File>>,
-    unpacked: u64,
-}
-
-impl Gunzip {
-    fn new(file: File) -> Self {
-        Self { decoder: MultiGzDecoder::new(BufReader::new(file)), unpacked: 0 }
-    }
-
-    /// How much of the file was taken in.
-    fn position(&self) -> io::Result<u64> {
-        let input = self.decoder.get_ref();
-        let mut file = input.get_ref();
-        Ok(file.stream_position()? - input.buffer().len() as u64)
-    }
-}
-
-impl Read for Gunzip {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let count = self.decoder.read(to).map_err(|error| {
-            let Ok(at) = self.position() else { return error };
-            let unpacked = self.unpacked;
-            io::Error::new(
-                error.kind(),
-                format!(
-                    "{error}, at byte {at} of the packed file, of which {unpacked} bytes could be unpacked"
-                ),
-            )
-        })?;
-        self.unpacked += count as u64;
-        Ok(count)
-    }
-}
-
-/// What a program prints. That it failed is an error at its end, so nothing cut short is taken for the whole.
-struct Unpacked {
-    child: Child,
-    program: &'static str,
-}
-
-impl Unpacked {
-    fn start(mut command: Command, program: &'static str, package: &str) -> Result<Self> {
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => anyhow::anyhow!(
-                "`{program}` is needed to read this file, and is not installed; on Debian, `apt install {package}`"
-            ),
-            _ => anyhow::anyhow!("cannot start `{program}`: {error}"),
-        })?;
-        Ok(Self { child, program })
-    }
-}
-
-impl Read for Unpacked {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let Some(out) = &mut self.child.stdout else { return Ok(0) };
-        let count = out.read(to)?;
-        if count > 0 || to.is_empty() {
-            return Ok(count);
-        }
-        self.child.stdout = None;
-        let mut said = String::new();
-        if let Some(errors) = self.child.stderr.take() {
-            errors.take(4096).read_to_string(&mut said)?;
-        }
-        let status = self.child.wait()?;
-        if status.success() {
-            return Ok(0);
-        }
-        let said = domain::inert::prose(said.trim());
-        Err(io::Error::other(format!("`{}` could not read it ({status}): {said}", self.program)))
-    }
-}
-
-impl Drop for Unpacked {
-    fn drop(&mut self) {
-        // Whoever reads only the head of a file leaves the program behind; it ends here.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// A new file for reading and writing, whose name is gone: nobody else finds it, and it goes with this process.
+fn nameless() -> Result<File> {
+    static COPIES: AtomicU32 = AtomicU32::new(0);
+    let number = COPIES.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("flyball-import-{}-{number}", std::process::id()));
+    let failed = || format!("cannot keep what is read in `{}`", path.display());
+    let mut options = File::options();
+    let file =
+        options.read(true).write(true).create_new(true).mode(0o600).open(&path).with_context(failed)?;
+    std::fs::remove_file(&path).with_context(failed)?;
+    Ok(file)
 }

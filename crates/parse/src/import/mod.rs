@@ -32,7 +32,7 @@ pub use series::{Pace, Series};
 
 use domain::bench::Sink;
 use domain::outcome::Outcome;
-use domain::time::{Nanos, Timestamp};
+use domain::time::Timestamp;
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 
@@ -76,12 +76,6 @@ impl Part {
             kind: String::new(),
             exact: false,
         }
-    }
-
-    /// How long it took, where the file states it.
-    pub fn elapsed(&self) -> Option<Nanos> {
-        let elapsed = self.outcome.metrics.get("elapsed").map(|m| m.value).filter(|s| (0.0..1e9).contains(s));
-        elapsed.map(|s| Nanos::new((s * 1e9) as u64)).or_else(|| self.series.as_ref().map(|s| s.span))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use domain::bench::SinkError;
+use domain::time::Nanos;
 use domain::trace::TraceHead;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;

@@ -27,7 +27,9 @@ impl Out {
             None if format == ExportFormat::Parquet && terminal::is_terminal() => {
                 return Err(Usage("Parquet is not for a terminal; name a file with --out".into()).into());
             }
-            None if format == ExportFormat::Parquet => To::Stdout(Box::new(BufWriter::new(terminal::verbatim()))),
+            None if format == ExportFormat::Parquet => {
+                To::Stdout(Box::new(BufWriter::new(terminal::verbatim())))
+            }
             None => To::Stdout(Box::new(BufWriter::new(terminal::data()))),
         };
         Ok(Self { to, reader_left: false })

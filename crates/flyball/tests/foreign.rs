@@ -1,0 +1,205 @@
+//! The processes that read files of others: what they may do, and what becomes of an import when they die.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says why it skips"
+)]
+
+mod support;
+
+use rustix::fs::{CWD, FileType, mknodat};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File, Permissions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use support::{Place, is_root, wait_until};
+
+const SAR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/tools/sar/12.6-am.txt");
+
+/// An import that waits for the rest of a pipe.
+struct Waiting {
+    import: Child,
+    pipe: File,
+    reader: u32,
+}
+
+impl Waiting {
+    fn begin(place: &Place, arguments: &[&str]) -> Self {
+        let path = place.path("pipe");
+        mknodat(CWD, &path, FileType::Fifo, 0o600.into(), 0).unwrap();
+        let import = place.spawn(&[&["import"], arguments, &[path.to_str().unwrap()]].concat());
+        let mut pipe = File::options().write(true).open(&path).unwrap();
+        pipe.write_all(b"Linux 6.1 (h)").unwrap();
+        let mut reader = None;
+        wait_until("its reader stands behind its walls", || {
+            reader = child_of(import.id(), "read-foreign");
+            reader.is_some_and(|reader| {
+                status(reader, "NoNewPrivs") == "1" && status(reader, "State").starts_with('S')
+            })
+        });
+        Self { import, pipe, reader: reader.unwrap() }
+    }
+
+    fn ends(mut self) -> (i32, String) {
+        self.pipe.write_all(&fs::read(SAR).unwrap()[13..]).unwrap();
+        drop(self.pipe);
+        let output = self.import.wait_with_output().unwrap();
+        (output.status.code().unwrap(), support::stderr(&output))
+    }
+}
+
+fn child_of(parent: u32, command: &str) -> Option<u32> {
+    let pids =
+        fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    let is_meant = |pid: &u32| {
+        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        status(*pid, "PPid") == parent.to_string()
+            && arguments.split(|byte| *byte == 0).nth(1) == Some(command.as_bytes())
+    };
+    pids.into_iter().find(is_meant)
+}
+
+/// A line of `/proc/PID/status` (proc_pid_status(5)); empty for the dead.
+fn status(pid: u32, name: &str) -> String {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.unwrap_or_default().trim().to_owned()
+}
+
+#[test]
+fn who_reads_a_file_is_nobody_and_has_nothing_but_the_file() {
+    let place = Place::new();
+    let waiting = Waiting::begin(&place, &["--dry-run"]);
+    let of_reader = |name: &str| status(waiting.reader, name);
+    if is_root() {
+        assert_eq!(of_reader("Uid").split_whitespace().collect::<Vec<_>>(), ["65534"; 4]);
+        assert_eq!(of_reader("Gid").split_whitespace().collect::<Vec<_>>(), ["65534"; 4]);
+        assert_eq!(of_reader("Groups"), "");
+    } else {
+        eprintln!("skipped: giving up root needs root");
+    }
+    for sets in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+        assert_eq!(of_reader(sets), "0000000000000000", "{sets}");
+    }
+    if Path::new("/proc/sys/kernel/seccomp").exists() {
+        assert_eq!(of_reader("Seccomp"), "2");
+    } else {
+        eprintln!("skipped: this kernel has no filters of system calls");
+    }
+    if is_root() {
+        // The socket, the pipe, and where its complaints go.
+        assert_eq!(fs::read_dir(format!("/proc/{}/fd", waiting.reader)).unwrap().count(), 3);
+        assert_eq!(fs::read(format!("/proc/{}/environ", waiting.reader)).unwrap_or_default(), b"");
+    }
+    let reader = waiting.reader;
+    assert_eq!(waiting.ends().0, 0);
+    assert_eq!(status(reader, "State"), "", "it outlives its import");
+}
+
+#[test]
+fn a_reader_that_dies_is_an_error_that_says_why_and_nothing_is_stored() {
+    for (signal, wanted) in [
+        (Signal::SYS, "made a system call that reading a file does not need"),
+        (Signal::XCPU, "more than an hour of CPU time"),
+        (Signal::ABORT, "more than the 2 GiB of memory"),
+        (Signal::KILL, "ended before it had answered (signal: 9 (SIGKILL))"),
+    ] {
+        let place = Place::new();
+        let waiting = Waiting::begin(&place, &["--as", "text"]);
+        kill_process(Pid::from_raw(waiting.reader.cast_signed()).unwrap(), signal).unwrap();
+        wait_until("it is dead", || {
+            matches!(status(waiting.reader, "State").chars().next(), None | Some('Z'))
+        });
+        let (code, told) = waiting.ends();
+        assert_eq!(code, 1, "{told}");
+        assert!(told.contains("cannot import") && told.contains(wanted), "{told}");
+        assert!(!place.path("notebook").exists(), "a notebook was made for nothing");
+    }
+}
+
+#[test]
+fn an_import_that_is_killed_takes_its_reader_along_and_leaves_no_copy() {
+    let place = Place::new();
+    let copies = || {
+        let names = fs::read_dir(std::env::temp_dir()).unwrap().map(|e| e.unwrap().file_name().into_string());
+        names.filter(|name| name.as_ref().is_ok_and(|name| name.starts_with("flyball-import-"))).count()
+    };
+    let before = copies();
+    let mut waiting = Waiting::begin(&place, &[]);
+    waiting.import.kill().unwrap();
+    waiting.import.wait().unwrap();
+    wait_until("its reader is dead", || {
+        matches!(status(waiting.reader, "State").chars().next(), None | Some('Z'))
+    });
+    assert_eq!(copies(), before);
+}
+
+/// A program that does something else first, found before the real one.
+fn impostor(place: &Place, name: &str, script: &str) -> String {
+    let folder = place.path("bin");
+    fs::create_dir_all(&folder).unwrap();
+    // Somebody who is nobody has to come to it.
+    for path in [place.folder.path(), &folder] {
+        fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap();
+    }
+    let program = folder.join(name);
+    fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    format!("{}:{}", folder.display(), std::env::var("PATH").unwrap())
+}
+
+fn packed(place: &Place) -> Option<PathBuf> {
+    let path = place.path("sar.xz");
+    let packed = Command::new("xz").arg("-c").stdin(File::open(SAR).unwrap()).output();
+    let Ok(packed) = packed else {
+        eprintln!("skipped: xz is not installed");
+        return None;
+    };
+    fs::write(&path, packed.stdout).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    Some(path)
+}
+
+#[test]
+fn a_program_that_unpacks_reaches_nothing_either() {
+    let place = Place::new();
+    let Some(file) = packed(&place) else { return };
+    let trace = place.path("trace");
+    let script = format!(
+        "echo x > {trace}\nread line < /etc/passwd && echo leaked >&2 && exit 7\n(echo another) >&2\nexec /usr/bin/xz \"$@\"",
+        trace = trace.display()
+    );
+    let path = impostor(&place, "xz", &script.replace("(echo another) >&2\n", ""));
+    let import = |path: &str| {
+        let mut command = place.flyball(&["import", "--dry-run", file.to_str().unwrap()]);
+        command.env("PATH", path).output().unwrap()
+    };
+    let output = import(&path);
+    assert!(output.status.success(), "{}", support::stderr(&output));
+    assert!(!trace.exists());
+    // It may not start another process.
+    let output = import(&impostor(&place, "xz", &script));
+    assert!(support::stderr(&output).contains("`xz` could not read it"), "{}", support::stderr(&output));
+}
+
+#[test]
+fn a_program_that_fails_after_all_that_it_printed_is_an_error() {
+    let place = Place::new();
+    let Some(file) = packed(&place) else { return };
+    let path = impostor(&place, "xz", "/usr/bin/xz \"$@\"\n");
+    // A shell that would have to start xz as another process: it fails, and says so.
+    let fails = |path: &str| {
+        let mut command = place.flyball(&["import", file.to_str().unwrap()]);
+        let output = command.env("PATH", path).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        support::stderr(&output)
+    };
+    assert!(fails(&path).contains("`xz` could not read it"));
+    let sar = fs::read_to_string(SAR).unwrap().replace('\'', "");
+    let path = impostor(&place, "xz", &format!("echo '{sar}'\necho it was cut short >&2\nexit 3"));
+    let told = fails(&path);
+    assert!(told.contains("`xz` could not read it (exit status: 3): it was cut short"), "{told}");
+    assert!(!place.path("notebook").exists());
+}
