@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn somebody_elses_file_is_refused() {
         if !geteuid().is_root() {
-            println!("skipped: giving a file to somebody else needs root");
+            testing::skip("giving a file to somebody else needs root");
             return;
         }
         let folder = tempfile::tempdir().unwrap();

@@ -49,11 +49,6 @@ pub fn text(path: &Path, limit: u64) -> io::Result<String> {
     })
 }
 
-/// Whether there is a regular file of this name; a link counts as what it points to.
-pub fn is_there(path: &Path) -> bool {
-    path.is_file()
-}
-
 /// Reads an open file to its end, which has to come within `limit` bytes.
 ///
 /// # Errors

@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn a_folder_or_link_of_somebody_else_is_refused() {
         if !geteuid().is_root() {
-            println!("skipped: giving a folder to somebody else needs root");
+            testing::skip("giving a folder to somebody else needs root");
             return;
         }
         let root = tempfile::tempdir().unwrap();

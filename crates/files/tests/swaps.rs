@@ -11,11 +11,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// How many exchanges there have to be at least; `FLYBALL_TEST_SWAPS` asks for more.
-fn wanted() -> u64 {
-    std::env::var("FLYBALL_TEST_SWAPS").ok().and_then(|n| n.parse().ok()).unwrap_or(1000)
-}
+use testing::Extent;
 
 /// Exchanges two names until it is told to stop.
 fn exchange(a: &Path, b: &Path, stop: &AtomicBool, count: &AtomicU64) {
@@ -35,9 +31,10 @@ fn whatever_a_name_means_at_any_moment_nothing_is_written_through_a_link() {
     std::os::unix::fs::symlink(path("victim"), path("link")).unwrap();
     let (stop, count) = (AtomicBool::new(false), AtomicU64::new(0));
     let (mut written, mut refused) = (0_u64, 0_u64);
+    let wanted = Extent::of(1_000, 100_000).count;
     std::thread::scope(|scope| {
         scope.spawn(|| exchange(&path("file"), &path("link"), &stop, &count));
-        while count.load(Ordering::Relaxed) < wanted() || written == 0 || refused == 0 {
+        while count.load(Ordering::Relaxed) < wanted || written == 0 || refused == 0 {
             match own::open_or_make(&path("file"), Access::Append, 0o600) {
                 Ok(mut file) => {
                     file.write_all(b"x").unwrap();
@@ -54,7 +51,11 @@ fn whatever_a_name_means_at_any_moment_nothing_is_written_through_a_link() {
         stop.store(true, Ordering::Relaxed);
     });
     assert_eq!(fs::read_to_string(path("victim")).unwrap(), "precious");
-    println!("promise swapped-files: {} tried, 0 broken ({refused} refused)", count.into_inner());
+    testing::promise(
+        "swapped-files",
+        count.into_inner(),
+        format_args!("{written} written, {refused} refused"),
+    );
 }
 
 #[test]

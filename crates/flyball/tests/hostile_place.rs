@@ -27,7 +27,7 @@ const STRANGER: u32 = 4242;
 
 fn needs_root() -> bool {
     if !is_root() {
-        eprintln!("skipped: needs root, to give folders to somebody else");
+        testing::skip("needs root, to give folders to somebody else");
     }
     is_root()
 }
@@ -71,7 +71,7 @@ fn root_measures_nowhere_below_a_strangers_folder() {
         (&["check", "--dir", &inside], "as root"),
         (&["--notebook", &inside, "record", "--duration", "1s"], "as root"),
         (&["record", "--duration", "1s", "--out", &inside], "as root"),
-        (&["--notebook", &inside, "run", &study, "--on", "sim"], "as root"),
+        (&["--notebook", &inside, "run", &study, "--on", "sim", "--machine", "lab"], "as root"),
     ];
     for (arguments, what) in cases {
         let error = place.fails(1, arguments);
@@ -209,7 +209,11 @@ fn a_pipe_a_socket_or_a_device_in_the_place_of_any_file_holds_nothing_up() {
     of_the_state.iter().for_each(|path| attempt(path, &changing));
     attempt(&machine_lock, &[&["restore"], &["tune", "--undo"]]);
     attempt(Path::new(&study), &[&["run", &study], &["run", &study, "--dry-run"]]);
-    eprintln!("promise nothing-hangs: {tried} tried, 0 broken");
+    testing::promise(
+        "nothing-hangs",
+        tried,
+        "commands over pipes, sockets, devices and folders in the place of files",
+    );
 }
 
 #[test]
@@ -227,6 +231,7 @@ fn a_state_folder_full_of_links_empties_nothing() {
         }
         fs::remove_file(&link).unwrap();
     }
+    let _ = fs::remove_file(place.path("flyball.lock"));
     symlink(&victim, place.path("flyball.lock")).unwrap();
     let error = place.fails(1, &["run", &study]);
     assert!(error.contains("symbolic link"), "{error}");

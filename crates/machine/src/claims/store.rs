@@ -8,6 +8,7 @@ use super::error::ClaimError;
 use super::identity::DiskIdentity;
 use super::signatures::{Signature, ends};
 use super::udev::UdevMatch;
+use files::own::{self, Access};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -80,9 +81,7 @@ impl Store {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.map_err(state_error("make the folder", folder))?;
         let path = folder.join("lock");
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600);
-        let lock = options.open(&path).map_err(state_error("open", &path))?;
+        let lock = own::open_or_make(&path, Access::Write, 0o600).map_err(state_error("open", &path))?;
         match lock_patiently(&lock).map_err(state_error("lock", &path))? {
             true => Ok(Turn { _lock: lock }),
             false => Err(state_error("lock", &path)(io::ErrorKind::WouldBlock.into())),
@@ -230,9 +229,7 @@ pub(crate) fn state_error(what: &'static str, path: &Path) -> impl Fn(io::Error)
 }
 
 fn read_claim(path: &Path) -> Result<Claim, ClaimError> {
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
-    read.map_err(state_error("read the claim", path))?;
+    let bytes = own::read(path, MOST_BYTES).map_err(state_error("read the claim", path))?;
     let damaged = |reason: String| ClaimError::Damaged { path: path.to_owned(), reason };
     let value: serde_json::Value =
         serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
@@ -250,6 +247,6 @@ fn read_claim(path: &Path) -> Result<Claim, ClaimError> {
 /// One byte more than there should be shows as well.
 fn unpack(path: &Path, length: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(length);
-    GzDecoder::new(File::open(path)?).take(length as u64 + 1).read_to_end(&mut bytes)?;
+    GzDecoder::new(own::open(path, Access::Read)?).take(length as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
