@@ -247,7 +247,7 @@ fn a_work_folder_that_others_can_write_to_is_refused() {
     fs::create_dir(&work).unwrap();
     fs::set_permissions(&work, fs::Permissions::from_mode(0o777)).unwrap();
     let error = bed.target(&mut bed.ledger(), FILE).unwrap_err();
-    assert!(matches!(error, Error::OpenFolder(_)), "{error}");
+    assert!(matches!(error, Error::Untrusted(_)), "{error}");
 }
 
 #[test]
