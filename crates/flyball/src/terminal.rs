@@ -11,8 +11,8 @@
 //! - exports as text ([`data`]), filtered as they pass.
 //!
 //! Verbatim by purpose ([`verbatim`], [`verbatim_errors`]) are four: Parquet, which is refused on a terminal; what a command prints in
-//! `lab exec`, and the console of `lab shell`, as with ssh: whoever looks into a guest has its terminal; and the supervisor's
-//! answers, which go into a pipe of this program's own. The command of `flyball record` is no text of this program's either: it inherits
+//! `lab exec`, and the console of `lab shell`, as with ssh: whoever looks into a guest has its terminal; and the answers of
+//! supervisors and of confined readers, which go into a pipe of this program's own. The command of `flyball record` is no text of this program's either: it inherits
 //! both streams and prints by itself.
 //!
 //! `xtask tidy` refuses any other way to print in this crate.
@@ -97,9 +97,26 @@ pub fn verbatim() -> impl Write + Send {
     io::stdout()
 }
 
+/// The same without the standard library's buffer of lines.
+pub fn verbatim_unbuffered() -> impl Write + Send {
+    Unbuffered
+}
+
 /// Standard error for the same.
 pub fn verbatim_errors() -> impl Write + Send {
     io::stderr()
+}
+
+struct Unbuffered;
+
+impl Write for Unbuffered {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::io::write(rustix::stdio::stdout(), bytes)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Whether standard output is a terminal.

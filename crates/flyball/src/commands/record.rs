@@ -103,7 +103,9 @@ fn watcher(global: &Global, arguments: &Record) -> Result<Supervisor> {
 
 /// The watcher's own half.
 pub fn watch(global: &Global, out: Option<&Path>) -> Result<End> {
-    let Some(ended) = watch_main(BufReader::new(io::stdin()), io::stdout())? else { return Ok(End::Done) };
+    let Some(ended) = watch_main(BufReader::new(io::stdin()), terminal::verbatim())? else {
+        return Ok(End::Done);
+    };
     if ended > 0 {
         // Standard error is still the terminal of the one that died.
         terminal::note(format_args!(

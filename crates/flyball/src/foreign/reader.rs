@@ -3,6 +3,7 @@
 use super::MAX_UNPACKED;
 use super::wire::{self, Answer, Request, Sender};
 use crate::exit::End;
+use crate::terminal;
 use anyhow::{Result, bail};
 use confine::Limits;
 use domain::bench::{Sink, SinkError};
@@ -40,21 +41,12 @@ const MAX_REQUEST: usize = 512;
 pub fn serve() -> Result<End> {
     let gaps = confine::reader(&LIMITS);
     let gaps = gaps.into_iter().map(|gap| format!("{:?}: {}", gap.wall, gap.why)).collect();
-    answer_all(rustix::stdio::stdin(), BufWriter::with_capacity(CHUNK, Output), gaps)?;
+    answer_all(
+        rustix::stdio::stdin(),
+        BufWriter::with_capacity(CHUNK, terminal::verbatim_unbuffered()),
+        gaps,
+    )?;
     Ok(End::Done)
-}
-
-/// Standard output without the standard library's buffer of lines.
-struct Output;
-
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(rustix::io::write(rustix::stdio::stdout(), bytes)?)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Answers what is asked over a socket.

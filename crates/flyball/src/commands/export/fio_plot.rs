@@ -22,7 +22,10 @@ pub fn write(notebook: &Notebook, id: &RunId, out: Option<&Path>) -> Result<End>
         return Err(Usage("fio-plot reads folders; name the one to make with --out DIR".into()).into());
     };
     if fs::symlink_metadata(folder).is_ok() {
-        return Err(Usage(format!("`{}` is there already; name a folder to make", folder.display())).into());
+        bail!(
+            "cannot make the folder `{}`: it is there already; name one that is not there yet",
+            folder.display()
+        );
     }
     files::output::make_folder(folder)?;
     let data = results::data(notebook, id)?;
