@@ -140,14 +140,14 @@ mod tests {
             "\u{1b}[2J\u{7}\u{9b}31mgone\u{8}",
             r"took (\d+)",
             expect![[
-                r#"cannot find the metric `real`: pattern `took (\d+)` matches nothing in the output, which ends with `?[2J??31mgone?`; correct the pattern, or make the command print the number"#
+                r#"cannot find the metric `real`: pattern `took (\d+)` matches nothing in the output, which ends with `\x1b[2J\x07\x9b31mgone\x08`; correct the pattern, or make the command print the number"#
             ]],
         );
         check_error(
             "took \u{1b}[2J s",
             r"took (\S+) s",
             expect![[
-                r#"cannot read the metric `real`: pattern `took (\S+) s` took `?[2J`, which is not a number; make its group take the digits alone"#
+                r#"cannot read the metric `real`: pattern `took (\S+) s` took `\x1b[2J`, which is not a number; make its group take the digits alone"#
             ]],
         );
     }

@@ -309,6 +309,6 @@ mod tests {
         let text = complaint(&path).unwrap();
         assert_eq!(text, "é".repeat(QUOTED));
         std::fs::write(&path, "a\x07\nb\n").unwrap();
-        assert_eq!(complaint(&path).as_deref(), Some("a? | b"));
+        assert_eq!(complaint(&path).as_deref(), Some("a\\x07 | b"));
     }
 }
