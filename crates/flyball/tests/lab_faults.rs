@@ -231,7 +231,8 @@ fn a_cache_without_space_is_told_and_nothing_is_left_in_it() {
     let Some(place) = place() else { return };
     let small = place.path("cache");
     std::fs::create_dir(&small).unwrap();
-    let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=20m,mode=0755", "tmpfs"]).arg(&small).status();
+    let mount =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=20m,mode=0755", "tmpfs"]).arg(&small).status();
     assert!(mount.unwrap().success());
     symlink(cache().join("kernels"), small.join("kernels")).unwrap();
     let output = place.flyball(&exec("true")).env("FLYBALL_CACHE", &small).output();
