@@ -64,7 +64,8 @@ impl Notebook {
         let mut runs = Vec::new();
         let mut problems = Vec::new();
         for (name, folder) in folders(&self.runs_folder(), &mut problems)? {
-            match self.run(&RunId(name)) {
+            // Not `run`, whose error names what comes near, and reads all of them for it.
+            match self.read_run(&RunId(name)) {
                 Ok(run) => runs.push(run),
                 Err(e) => problems.push(Problem::new(&folder, &e)),
             }
@@ -83,6 +84,11 @@ impl Notebook {
         if !folder.is_dir() {
             return Err(self.no_such_run(&id.0, "there is none of this name".to_owned()));
         }
+        self.read_run(id)
+    }
+
+    fn read_run(&self, id: &RunId) -> Result<Run> {
+        let folder = self.run_folder(id);
         let path = folder.join("run.json");
         let run = record::read_run(&path, record::read_text(&folder.join("study.toml"))?)?;
         if run.id != *id {
@@ -203,15 +209,19 @@ pub(crate) fn folders(parent: &Path, problems: &mut Vec<Problem>) -> Result<Vec<
     let mut folders = Vec::new();
     for entry in entries {
         let path = entry.map_err(Error::io("list", parent))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.starts_with('.') {
+        let name = path.file_name().unwrap_or_default();
+        if name.as_encoded_bytes().starts_with(b".") {
             continue;
         }
-        if path.is_dir() {
-            folders.push((name, path));
-        } else {
-            problems.push(Problem { path, reason: "it is not a folder, and not of this program".to_owned() });
-        }
+        let reason = match name.to_str() {
+            Some(name) if path.is_dir() => {
+                folders.push((name.to_owned(), path));
+                continue;
+            }
+            Some(_) => "it is not a folder, and not of this program",
+            None => "its name is no text, and not of this program",
+        };
+        problems.push(Problem { path, reason: reason.to_owned() });
     }
     folders.sort();
     Ok(folders)

@@ -159,6 +159,18 @@ fn torn_and_foreign_folders_are_skipped_and_reported() {
 }
 
 #[test]
+fn a_folder_whose_name_is_no_text_is_reported_and_the_rest_is_read() {
+    use std::os::unix::ffi::OsStrExt;
+    let (_root, notebook) = filled();
+    let name = std::ffi::OsStr::from_bytes(b"quick\xff");
+    fs::create_dir(notebook.folder().join("runs").join(name)).unwrap();
+    let (runs, problems) = notebook.runs().unwrap();
+    assert_eq!(runs.len(), 1);
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].reason.contains("its name is no text"), "{problems:?}");
+}
+
+#[test]
 fn runs_are_listed_newest_first_with_their_trials_by_validity() {
     let (_root, notebook) = filled();
     let mut later = run("quick-2");
