@@ -709,6 +709,8 @@ fn no_verb_overwrites_a_disk_that_is_in_use_or_holds_something() {
         "{} states x {all} verbs, {pairs} pairs tried: {refusals} refusals, the bytes of {changed} disks changed",
         STATES.len(),
     );
+    let figure = format!("{all} verbs, {pairs} pairs, {refusals} refusals");
+    testing::promise("occupied-states", STATES.len(), figure);
     for [run, _] in RUNS {
         let kinds = KINDS.map(|kind| met.get(&(run.name, kind)).copied().unwrap_or(0));
         let states: usize = kinds.iter().sum();

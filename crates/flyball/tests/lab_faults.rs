@@ -7,10 +7,12 @@
 
 mod support;
 
+use domain::rng::Seed;
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 use support::{Place, lab, stderr, wait_until};
 
 const KERNEL: &str = lab::KERNELS[0];
@@ -281,12 +283,18 @@ fn is_gone(pid: u32) -> bool {
 #[test]
 fn a_killed_flyball_takes_its_machine_with_it() {
     let Some(place) = place() else { return };
-    let (mut child, machine) = long(&place);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    wait_until("QEMU is gone", || is_gone(machine));
-    assert!(left_in(&cache()).is_empty());
-    assert_eq!(std::fs::read_dir(place.folder.path()).unwrap().count(), 0);
+    let extent = testing::Extent::of(1, 20);
+    let mut delays = Seed(extent.seed).stream("delays");
+    for _ in 0..extent.count {
+        let (mut child, machine) = long(&place);
+        std::thread::sleep(Duration::from_millis(delays.below(300) as u64));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        wait_until("QEMU is gone", || is_gone(machine));
+        assert!(left_in(&cache()).is_empty());
+        assert_eq!(std::fs::read_dir(place.folder.path()).unwrap().count(), 0);
+    }
+    testing::promise("lab-ends", extent.count, "its QEMU was gone each time, and no file was left");
 }
 
 #[test]

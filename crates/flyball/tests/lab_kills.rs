@@ -340,6 +340,53 @@ back=$(grep -c 'put back from' log) down=$(grep -c ': removed' log)
 echo "@@ $kills kills ($again again during recovery, $tools tools besides): at least $back settings put back, $down parts taken down; 0 left; $finished trials in $runs runs, 0 lost, 0 doubled" >&3
 "#;
 
+/// Kills `flyball tune` while it makes two sysctls last, and while it takes them back.
+const TUNE: &str = r#"
+round=0 how=begin kills=0 whole=0 nothing=0 middle=0
+file=/etc/sysctl.d/90-flyball.conf
+lasting() { cat /proc/sys/vm/extfrag_threshold /proc/sys/vm/stat_interval | tr '\n' ' '; }
+others() { find /etc -type f ! -path $file | sort | xargs md5sum; }
+persist="--set vm.extfrag_threshold=510 --set vm.stat_interval=3 --persist"
+before=$(lasting)
+tune() { flyball tune $* >> log 2>&1; }
+# Its folders are made once, and stay.
+tune $persist && tune --undo || wrong "tune ended with $?"
+others_before=$(others)
+began=$(now); tune $persist || wrong "tune ended with $?"; persist_ms=$(($(now) - began))
+began=$(now); tune --undo || wrong "undo ended with $?"; undo_ms=$(($(now) - began))
+echo "@@ kills within $persist_ms and $undo_ms ms" >&3
+while [ $kills -lt $KILLS ]; do
+    round=$((round + 1))
+    if [ -e $file ]; then how=undo arguments=--undo span=$undo_ms; else how=persist arguments=$persist span=$persist_ms; fi
+    tune $arguments &
+    run=$!
+    pause $((span * 13 / 10 + 1))
+    kill -9 $(children $run flyball) $run 2> /dev/null
+    wait $run 2> /dev/null
+    [ $? = 137 ] || continue
+    kills=$((kills + 1))
+    status=$(flyball status --json)
+    if [[ $status != *'"changed": []'* || $status == *'"unfinished": true'* ]]; then middle=$((middle + 1)); fi
+    flyball restore >> log 2>&1 || wrong "restore ended with $?"
+    status=$(flyball status --json)
+    [[ $status == *'"changed": []'* && $status != *'"unfinished": true'* ]] || wrong "$status"
+    if [ -e $file ]; then
+        whole=$((whole + 1))
+        [ "$(lasting)" = "510 3 " ] && grep -q extfrag_threshold $file && grep -q stat_interval $file || wrong "half: $(lasting) $(cat $file)"
+        [[ $status == *as_written* ]] || wrong "$status"
+    else
+        nothing=$((nothing + 1))
+        [ "$(lasting)" = "$before" ] || wrong "values without a file: $(lasting)"
+    fi
+    [ "$(others)" = "$others_before" ] || wrong "other files of /etc: $(others)"
+done
+how=end
+tune --undo || wrong "the last undo ended with $?"
+[ "$(lasting)" = "$before" ] && [ ! -e $file ] || wrong "left: $(lasting)"
+look
+echo "@@ $kills kills of tune: $whole left all of it, $nothing nothing; $middle were cut in the middle" >&3
+"#;
+
 /// What somebody else did meanwhile.
 const OTHERS: &str = r#"
 round=0
@@ -457,6 +504,16 @@ fn killed_at_any_moment_in_the_lab_nothing_is_left_and_no_trial_is_lost_or_doubl
     let again: u64 = last.split(['(', ' ']).nth(3).unwrap().parse().unwrap();
     assert!(again >= extent.count * 2 / 5, "only {again} were killed again");
     testing::promise("lab-kills", kills, last);
+}
+
+#[test]
+fn tune_killed_at_any_moment_in_the_lab_leaves_all_or_nothing() {
+    let extent = Extent::of(10, 100);
+    let Some(lines) = marked(TUNE, extent) else { return };
+    let last = lines.last().unwrap();
+    let kills: u64 = last.split(' ').next().unwrap().parse().unwrap();
+    assert!(kills >= extent.count && last.contains(" kills of tune: "), "{lines:?}");
+    testing::promise("lab-tune", kills, last);
 }
 
 #[test]

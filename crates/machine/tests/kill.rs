@@ -74,7 +74,7 @@ fn main() {
         }
         ["supervise", state] => supervise(Path::new(state)),
         ["recover", state] => recover(Path::new(state)),
-        _ => tests(words.iter().find(|word| !word.starts_with('-')).unwrap_or(&"")),
+        _ => tests(&words.into_iter().filter(|word| !word.starts_with('-')).collect::<Vec<_>>()),
     }
 }
 
@@ -88,12 +88,13 @@ const TESTS: [(&str, fn()); 3] = [
     ("a_foreign_write_is_left_and_reported", a_foreign_write_is_left_and_reported),
 ];
 
-/// Runs the tests whose names hold a word; all without one.
-fn tests(word: &str) {
+/// Runs the tests whose names hold one of these words; all without one.
+fn tests(words: &[&str]) {
     let is_possible = rustix::process::geteuid().is_root() && Path::new("/dev/loop-control").exists();
     let _alone = is_possible.then(alone);
     let mut failed = false;
-    for (name, test) in TESTS.into_iter().filter(|(name, _)| name.contains(word)) {
+    let is_wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
+    for (name, test) in TESTS.into_iter().filter(|(name, _)| is_wanted(name)) {
         let begun = Instant::now();
         let outcome = if is_possible {
             catch_unwind(test)

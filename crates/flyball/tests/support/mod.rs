@@ -1,6 +1,7 @@
 //! A place of its own for each test: notebook, state and work folders, and the program started in them.
 #![allow(dead_code)]
 
+pub mod bounded;
 pub mod lab;
 
 use assert_cmd::assert::OutputAssertExt;

@@ -1,0 +1,142 @@
+//! A dry run writes nothing: strace(1) sees every call by which it, or a process that it starts, could.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says why it skips and what it found"
+)]
+
+mod support;
+
+use std::fs;
+use std::process::Command;
+use support::{Place, SMALL};
+
+/// Calls that change something wherever they succeed.
+const CHANGING: &str = "creat,mkdir,mkdirat,mknod,mknodat,rename,renameat,renameat2,unlink,unlinkat,rmdir,link,linkat,symlink,\
+                        symlinkat,truncate,ftruncate,fallocate,chmod,fchmod,fchmodat,chown,fchown,lchown,fchownat,setxattr,\
+                        lsetxattr,fsetxattr,removexattr,utimensat,mount,umount2,swapon,swapoff,sethostname,settimeofday,reboot";
+
+/// Calls that do where they open something for writing.
+const OPENING: &str = "open,openat,openat2";
+
+/// What may be opened for writing: it keeps nothing.
+const NOTHING: [&str; 2] = ["\"/dev/null\"", "\"/dev/tty\""];
+
+/// A stack, and settings of all kinds.
+const STACK: &str = r#"
+flyball = 1
+name = "stack"
+question = "What would be written?"
+
+[target]
+file = "1MiB"
+
+[stack.disks]
+kind = "devices"
+count = 2
+loop = "16MiB"
+
+[stack.array]
+kind = "md"
+on = "disks"
+level = 1
+
+[stack.files]
+kind = "filesystem"
+on = "array"
+type = "ext4"
+
+[workload.write]
+tool = "command"
+argv = ["dd", "if=/dev/zero", "of={target}", "bs=64k", "count=4", "conv=notrunc,fsync"]
+
+[settings]
+"vm.swappiness" = 11
+read_ahead_kb = 512
+
+[measure]
+metric = "elapsed"
+repeats = [2, 2]
+"#;
+
+#[test]
+fn a_dry_run_writes_nothing_but_its_output() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        return testing::skip("needs strace, to see system calls");
+    }
+    let place = Place::new();
+    let (small, stack) = (place.study("small", SMALL), place.study("stack", STACK));
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/tools/fio");
+    let import = fs::read_dir(fixture).unwrap().map(|e| e.unwrap().path()).find(|p| p.is_file()).unwrap();
+    let disk = place.path("disk");
+    fs::write(&disk, "").unwrap();
+    let commands: [&[&str]; 6] = [
+        &["run", &small, "--dry-run"],
+        &["run", &stack, "--dry-run"],
+        &["run", &small, "--on", "sim", "--dry-run"],
+        &["tune", "--set", "vm.swappiness=11", "--persist", "--dry-run"],
+        &["import", import.to_str().unwrap(), "--dry-run"],
+        &["claim", disk.to_str().unwrap(), "--dry-run"],
+    ];
+    let before = all_files(&place);
+    let mut seen = 0;
+    for arguments in commands {
+        let (calls, output) = traced(&place, arguments);
+        let told = support::stderr(&output);
+        assert!(output.status.code().is_some_and(|code| code <= 2), "{arguments:?}: {told}");
+        seen += calls.len();
+        let writes: Vec<&String> = calls.iter().filter(|call| writes(call)).collect();
+        assert!(writes.is_empty(), "{arguments:?}: {writes:#?}\n{told}");
+        assert_eq!(all_files(&place), before, "{arguments:?}");
+    }
+    assert!(seen > 100, "strace has seen only {seen} calls");
+    testing::promise(
+        "dry-run",
+        commands.len(),
+        format!("{seen} calls that could have written, with those of all children"),
+    );
+}
+
+/// Everything in the place but what strace writes.
+fn all_files(place: &Place) -> Vec<String> {
+    let output =
+        Command::new("find").arg(place.folder.path()).args(["-not", "-name", "calls"]).output().unwrap();
+    let mut all: Vec<String> = String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
+    all.sort();
+    all
+}
+
+fn traced(place: &Place, arguments: &[&str]) -> (Vec<String>, std::process::Output) {
+    let (log, program) = (place.path("calls"), place.flyball(arguments));
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-o"]).arg(&log).args(["-e", &format!("trace={OPENING},{CHANGING}")]);
+    command.arg(program.get_program()).args(arguments).current_dir(place.folder.path());
+    command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = command.output().unwrap();
+    let calls = fs::read_to_string(&log).unwrap().lines().map(str::to_owned).collect();
+    (calls, output)
+}
+
+/// Whether a line of strace's tells of something that was written, made, moved or removed.
+fn writes(line: &str) -> bool {
+    // After the number of the process; signals and ends of processes are no calls.
+    let call = line.trim_start().split_once(' ').map_or("", |(_, call)| call.trim_start());
+    let has_failed = call.contains(") = -1 ") || call.contains(" = -1 E");
+    let Some((name, _)) = call.split_once('(').filter(|_| !has_failed) else { return false };
+    if !OPENING.split(',').any(|opening| opening == name) {
+        return CHANGING.split(',').any(|changing| changing.trim() == name);
+    }
+    let flags = ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "O_APPEND", "O_TMPFILE"];
+    flags.iter().any(|flag| call.contains(flag)) && !NOTHING.iter().any(|path| call.contains(path))
+}
+
+#[test]
+fn what_strace_tells_of_writing_is_understood() {
+    assert!(writes(r#"12 openat(AT_FDCWD, "/a", O_WRONLY|O_CREAT, 0666) = 3"#));
+    assert!(writes(r#"12 openat2(AT_FDCWD, "/a", {flags=O_RDWR, resolve=0}, 24) = 3"#));
+    assert!(writes(r#"12 mkdir("/a", 0777) = 0"#) && writes(r#"12 rename("/a", "/b") = 0"#));
+    assert!(!writes(r#"12 openat(AT_FDCWD, "/a", O_RDONLY|O_CLOEXEC) = 3"#));
+    assert!(!writes(r#"12 openat(AT_FDCWD, "/dev/null", O_RDWR) = 3"#));
+    assert!(!writes(r#"12 mkdir("/a", 0777) = -1 EEXIST (File exists)"#));
+    assert!(!writes("12 +++ exited with 0 +++"));
+}
