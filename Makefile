@@ -8,7 +8,7 @@ DEMO ?= $(shell if [ "$$(id -u)" = 0 ] && [ "$$(stat -c %u .)" != 0 ]; then echo
 BOOK := raid10-governors dmcrypt-ondemand raid5-journal oltp-governors raid-levels
 NOTEBOOK ?=
 
-.PHONY: help build demo book test test-all bench clean
+.PHONY: help build demo book test test-all promises bench clean
 
 help:
 	@echo 'make demo    install what is missing, build, measure this machine for a minute and a half, simulate a published report'
@@ -16,6 +16,7 @@ help:
 	@echo 'make book    docs/studies anew from the runs kept there; NOTEBOOK=DIR takes the newest runs of that notebook first'
 	@echo 'make test    install what the tests need, then run everything that is checked; a part of what takes long'
 	@echo 'make test-all  the same, and the whole of what takes long'
+	@echo 'make promises  docs/PROMISES.md from tests that run whole, in an hour and a half; HOURS=3: in three'
 	@echo 'make bench   the side-by-side benchmarks in benches/'
 	@echo 'make clean   remove what was built and what the demo left'
 
@@ -43,6 +44,10 @@ test:
 test-all:
 	@scripts/setup test
 	@FLYBALL_TEST_WHOLE=1 scripts/test
+
+promises:
+	@scripts/setup test
+	@. scripts/rust-env && $(CARGO) build --release --locked --workspace && $(CARGO) xtask promises $(if $(HOURS),--hours $(HOURS))
 
 bench:
 	@scripts/setup test

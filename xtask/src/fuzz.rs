@@ -12,6 +12,7 @@ use domain::bench::{Sink, SinkError};
 use domain::rng::{Rng, Seed};
 use domain::trace::TraceHead;
 use parse::import::{Kind, Pace, read, recognise, stream};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fs;
@@ -51,9 +52,64 @@ pub fn run(parser: &str, span: Duration, seed: u64) -> Result<Vec<String>, Box<d
     for name in chosen {
         let mut target = Target::new(root, name, seed)?;
         problems.extend(target.run(span)?);
+        Account::read()?.add(name, &target)?;
     }
     drop(std::panic::take_hook());
     Ok(problems)
+}
+
+/// Runs all parsers for so long together, from a seed that no run before had.
+pub fn run_all_for(span: Duration) -> Result<Vec<String>, Box<dyn Error>> {
+    let seed = Account::read()?.inputs();
+    run("all", span / u32::try_from(parsers().len())?, seed)
+}
+
+/// `fuzz/account.json`: what all runs together have had of CPU time, by parser.
+#[derive(Default, Serialize, Deserialize)]
+pub struct Account {
+    parsers: BTreeMap<String, Entry>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Entry {
+    cpu_seconds: f64,
+    inputs: u64,
+}
+
+impl Account {
+    fn path() -> PathBuf {
+        PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/account.json"))
+    }
+
+    pub fn read() -> Result<Self, Box<dyn Error>> {
+        match fs::read_to_string(Self::path()) {
+            Ok(text) => Ok(serde_json::from_str(&text)?),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn add(mut self, name: &str, target: &Target) -> Result<(), Box<dyn Error>> {
+        let entry = self.parsers.entry(name.to_owned()).or_default();
+        entry.cpu_seconds = ((entry.cpu_seconds + target.cpu.as_secs_f64()) * 10.0).round() / 10.0;
+        entry.inputs += target.inputs;
+        fs::write(Self::path(), serde_json::to_string_pretty(&self)? + "\n")?;
+        Ok(())
+    }
+
+    pub fn cpu_seconds(&self) -> u64 {
+        self.parsers.values().map(|entry| entry.cpu_seconds).sum::<f64>() as u64
+    }
+
+    fn inputs(&self) -> u64 {
+        self.parsers.values().map(|entry| entry.inputs).sum()
+    }
+
+    pub fn in_words(&self) -> String {
+        let least = self.parsers.values().map(|entry| entry.cpu_seconds).fold(f64::INFINITY, f64::min);
+        let (count, inputs) = (self.parsers.len(), self.inputs());
+        format!("{inputs} inputs to {count} readers in all runs, each at least {least:.0} s of CPU time")
+    }
 }
 
 /// What this thread has had of a CPU: others on the machine make no input slow.
@@ -70,6 +126,8 @@ struct Target {
     pool: Vec<Vec<u8>>,
     signatures: BTreeSet<String>,
     kept: usize,
+    inputs: u64,
+    cpu: Duration,
 }
 
 impl Target {
@@ -83,11 +141,12 @@ impl Target {
         let kept = if folder.is_dir() { fs::read_dir(&folder)?.count() } else { 0 };
         let rng = Seed(seed).stream(name);
         let faults = root.join("fuzz/faults");
-        Ok(Self { name, folder, faults, rng, pool, signatures: BTreeSet::new(), kept })
+        let signatures = BTreeSet::new();
+        Ok(Self { name, folder, faults, rng, pool, signatures, kept, inputs: 0, cpu: Duration::ZERO })
     }
 
     fn run(&mut self, span: Duration) -> Result<Vec<String>, Box<dyn Error>> {
-        let begun = Instant::now();
+        let (begun, cpu_before) = (Instant::now(), cpu_time());
         let seeds = self.pool.clone();
         let (mut inputs, mut bytes, mut problems) = (0_u64, 0_u64, Vec::new());
         for input in &seeds {
@@ -100,6 +159,7 @@ impl Target {
             bytes += input.len() as u64;
             problems.extend(self.one(&input)?);
         }
+        (self.inputs, self.cpu) = (inputs, cpu_time() - cpu_before);
         println!(
             "{}: {inputs} inputs, {} MB in {:.0} s, {} seeds, {} kinds of answer of which {} new, {} faults",
             self.name,

@@ -1,8 +1,9 @@
-//! Chores of this repository: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask licences`, `cargo xtask fuzz`, `cargo xtask record-machine`.
+//! Chores of this repository: `cargo xtask test`, `cargo xtask promises`, `cargo xtask tidy`, `cargo xtask licences`, `cargo xtask fuzz`, `cargo xtask record-machine`.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod fuzz;
 mod licences;
+mod promises;
 mod record;
 mod suite;
 mod tidy;
@@ -15,6 +16,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   test [PROGRAM...]
              every test of the workspace, or those of programs of a folder `tests`; those that do not
              measure two programs at a time. FLYBALL_TEST_WHOLE=1: the whole of what takes long
+  promises [--only ID]... [--hours H]
+             the whole of the tests that show what Flyball promises, and docs/PROMISES.md from them; an hour
+             and a half without a number. What is not run keeps its figure
   tidy       the arrows between crates, the purity of the pure ones, the documents' code map
   licences   every dependency's licence is one that this project may ship with
   fuzz PARSER [MINUTES] [SEED]
@@ -30,6 +34,10 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let problems = match words.as_slice() {
         ["test", names @ ..] => suite::run(names),
+        ["promises", options @ ..] => match promise_options(options) {
+            Some((ids, hours)) => promises::run(&ids, hours),
+            None => return usage(),
+        },
         ["tidy"] => tidy::check(),
         ["licences"] => licences::check(),
         ["fuzz", parser] => fuzz(parser, "10", "1"),
@@ -37,10 +45,7 @@ fn main() -> ExitCode {
         ["fuzz", parser, minutes, seed] => fuzz(parser, minutes, seed),
         ["record-machine", out] => record_machine("/", out),
         ["record-machine", "--root", root, out] => record_machine(root, out),
-        _ => {
-            eprint!("{USAGE}");
-            return ExitCode::from(2);
-        }
+        _ => return usage(),
     };
     match problems {
         Ok(problems) if problems.is_empty() => ExitCode::SUCCESS,
@@ -54,6 +59,24 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn usage() -> ExitCode {
+    eprint!("{USAGE}");
+    ExitCode::from(2)
+}
+
+/// The ids after `--only`, and the number after `--hours`.
+fn promise_options<'a>(options: &[&'a str]) -> Option<(Vec<&'a str>, Option<f64>)> {
+    let (mut ids, mut hours) = (Vec::new(), None);
+    for pair in options.chunks(2) {
+        match *pair {
+            ["--only", id] => ids.push(id),
+            ["--hours", number] => hours = Some(number.parse().ok()?),
+            _ => return None,
+        }
+    }
+    Some((ids, hours))
 }
 
 fn fuzz(parser: &str, minutes: &str, seed: &str) -> Result<Vec<String>, Box<dyn std::error::Error>> {

@@ -22,6 +22,10 @@ pub struct Program {
     folder: PathBuf,
     /// As cargo names it.
     pub title: String,
+    /// Its source, within the workspace: `crates/machine/tests/kill.rs`.
+    pub source: String,
+    /// Which of its tests are run, by their whole names; empty: all.
+    pub only: Vec<String>,
 }
 
 /// How it ended.
@@ -33,13 +37,22 @@ pub struct Ended {
     pub tests: Vec<Test>,
 }
 
-/// What a run of a program is given.
+/// What all programs of a run are given.
 #[derive(Clone, Copy)]
 pub struct Order<'a> {
-    /// Its tests, by their whole names; empty: all.
-    pub only: &'a [&'a str],
     pub environment: &'a [(&'a str, String)],
-    pub longest: Duration,
+    /// When none is begun any more, and what runs is ended. Without one each has [`LONGEST`].
+    pub deadline: Option<Instant>,
+}
+
+impl Order<'_> {
+    pub fn is_over(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    fn longest(&self) -> Duration {
+        self.deadline.map_or(LONGEST, |deadline| deadline.saturating_duration_since(Instant::now()))
+    }
 }
 
 fn cargo(arguments: &[&str]) -> Command {
@@ -71,10 +84,15 @@ pub fn build(names: &[&str]) -> Result<Vec<Program>, Box<dyn Error>> {
 fn program(artifact: Artifact) -> Option<Program> {
     let path = artifact.executable.filter(|_| artifact.profile.test)?;
     let folder = artifact.manifest_path.parent()?;
-    let source = artifact.target.src_path.strip_prefix(folder).unwrap_or(&artifact.target.src_path);
+    let full = &artifact.target.src_path;
+    let source = full.strip_prefix(folder).unwrap_or(full);
     let kind = if artifact.target.is_test() { "" } else { "unittests " };
     let title = format!("{kind}{source} ({path})");
-    Some(Program { name: artifact.target.name, path: path.into(), folder: folder.into(), title })
+    // A crate lies in `crates`, but for this one.
+    let workspace = folder.ancestors().find(|above| above.join("Cargo.lock").exists())?;
+    let source = full.strip_prefix(workspace).unwrap_or(full).to_string();
+    let (path, folder) = (path.into(), folder.into());
+    Some(Program { name: artifact.target.name, path, folder, title, source, only: Vec::new() })
 }
 
 impl Program {
@@ -95,11 +113,8 @@ impl Program {
         let path = self.path.with_extension("said");
         let file = File::create(&path)?;
         let mut command = Command::new(&self.path);
-        if let [name] = order.only {
-            command.arg(name);
-        }
-        if !order.only.is_empty() {
-            command.args(order.only.get(1..).unwrap_or_default()).arg("--exact");
+        if !self.only.is_empty() {
+            command.args(&self.only).arg("--exact");
         }
         command
             // One word each: a harness of its own takes any other word for a test's name.
@@ -115,10 +130,18 @@ impl Program {
             .stderr(file)
             // What it started ends with it where it hangs.
             .process_group(0);
-        let wrong = wait(&mut command.spawn()?, order.longest)?;
+        let ending = wait(&mut command.spawn()?, order.longest())?;
         let text = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
         fs::remove_file(path)?;
-        Ok((said::read(&text), wrong))
+        let mut said = said::read(&text);
+        match ending {
+            Ending::Well => Ok((said, None)),
+            Ending::Wrong(why) => Ok((said, Some(why))),
+            Ending::OutOfTime(why) => {
+                said.cut();
+                Ok((said, Some(why)))
+            }
+        }
     }
 }
 
@@ -165,18 +188,27 @@ fn shortened(text: &str) -> String {
     lines.iter().flat_map(|line| [line, "\n"]).collect()
 }
 
-fn wait(child: &mut Child, longest: Duration) -> Result<Option<String>, Box<dyn Error>> {
+/// How a process of tests ended.
+enum Ending {
+    Well,
+    Wrong(String),
+    /// It was killed.
+    OutOfTime(String),
+}
+
+fn wait(child: &mut Child, longest: Duration) -> Result<Ending, Box<dyn Error>> {
     let begun = Instant::now();
     loop {
         match child.try_wait()? {
-            Some(status) if status.success() => return Ok(None),
-            Some(status) => return Ok(Some(status.to_string())),
+            Some(status) if status.success() => return Ok(Ending::Well),
+            Some(status) => return Ok(Ending::Wrong(status.to_string())),
             None if begun.elapsed() > longest => {
                 if let Some(group) = rustix::process::Pid::from_raw(child.id() as i32) {
                     rustix::process::kill_process_group(group, rustix::process::Signal::KILL)?;
                 }
                 child.wait()?;
-                return Ok(Some(format!("not done after {} minutes: killed", longest.as_secs() / 60)));
+                let why = format!("not done after {} minutes: killed", longest.as_secs() / 60);
+                return Ok(Ending::OutOfTime(why));
             }
             None => thread::sleep(Duration::from_millis(50)),
         }

@@ -25,6 +25,8 @@ pub struct Test {
     pub took: Duration,
     /// All that it printed.
     pub output: String,
+    /// It began, and its program's time was up before it ended.
+    pub is_cut: bool,
 }
 
 /// All that a program said.
@@ -91,11 +93,23 @@ pub fn read(text: &str) -> Said {
             },
         }
     }
-    let cut = |name| ended(name, Outcome::Failed, Duration::ZERO, "it began, and did not end\n".to_owned());
-    said.tests.extend(begun.into_iter().map(cut));
+    let without_end = |name| ended(name, Outcome::Failed, Duration::ZERO, WITHOUT_END.to_owned());
+    said.tests.extend(begun.into_iter().map(without_end));
     said.loose = pending;
     said.miscounted = counted.and_then(|count| miscounted(&said.tests, &count));
     said
+}
+
+/// What is told of a test that began.
+const WITHOUT_END: &str = "it began, and did not end\n";
+
+impl Said {
+    /// The program's time was up.
+    pub fn cut(&mut self) {
+        for test in &mut self.tests {
+            test.is_cut = test.output == WITHOUT_END;
+        }
+    }
 }
 
 /// An event in a line. What another process wrote without a newline may stand before it.
@@ -122,7 +136,7 @@ fn ended(name: String, outcome: Outcome, took: Duration, output: String) -> Test
     let seconds: f64 =
         after(&output, "waited: ").filter_map(|text| text.strip_suffix(" s")?.parse::<f64>().ok()).sum();
     let waited = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-    Test { name, outcome, took: took.saturating_sub(waited), output }
+    Test { name, outcome, took: took.saturating_sub(waited), output, is_cut: false }
 }
 
 /// What follows a word at the start of a line.
@@ -190,6 +204,10 @@ a word of a child without an end{ "type": "test", "name": "b", "event": "ok", "e
         let cut = r#"{ "type": "test", "event": "started", "name": "d" }"#;
         let last = told(&format!("{SUITE}{cut}\n")).pop().unwrap();
         assert_eq!((last.0.as_str(), last.1), ("d", Outcome::Failed));
+        let mut said = read(&format!("{SUITE}{cut}\n"));
+        said.cut();
+        let cut: Vec<&str> = said.tests.iter().filter(|t| t.is_cut).map(|t| t.name.as_str()).collect();
+        assert_eq!(cut, ["d"]);
     }
 
     /// What is printed of being skipped in another form would count as passed.
