@@ -191,14 +191,14 @@ pub fn supervise_main(
         Heard::Silence(groups) => groups,
     };
     let killed = kill_groups(&groups, machine);
-    if let Some(mark) = workloads {
-        workload::end(&mark);
+    if let Some(mark) = &workloads {
+        workload::end(mark);
         // What the worker had begun to start when it died carries the mark only once it is started, and until then has
         // the worker's lock: whoever gets the lock sees all that is left.
         drop(lock::Lock::take(state, machine, LOCK)?);
-        workload::end(&mark);
+        workload::end(mark);
     }
-    let (_ledger, report) = Ledger::open_within(LOCK, state, machine)?;
+    let (_ledger, report) = Ledger::take_over(LOCK, state, machine, workloads)?;
     Ok(Ending::Recovered { killed, report })
 }
 

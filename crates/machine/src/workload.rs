@@ -53,6 +53,11 @@ impl Mark {
         Some(Self::of_all(parent.as_raw_nonzero().get().unsigned_abs()))
     }
 
+    /// What all workloads carry that this process starts.
+    pub(crate) fn of_this_process() -> Self {
+        Self::of_all(std::process::id())
+    }
+
     /// Of the commands that the owner of these workloads records.
     pub(crate) fn of_its_recorded_commands(&self) -> Self {
         Self(format!("{RECORDED}{}", self.0))

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The version of the JSON form.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// Lists the claims; or claims a disk, checks it, gives it back, or gives up its claim.
 pub fn claim(global: &Global, arguments: &Arguments) -> Result<End> {
@@ -36,7 +36,8 @@ pub fn claim(global: &Global, arguments: &Arguments) -> Result<End> {
 fn list(global: &Global, claims: &Claims) -> Result<End> {
     let all = claims.list()?;
     if global.json {
-        let value = json!({ "schema": SCHEMA, "claims": all });
+        let value =
+            json!({ "schema": SCHEMA, "claims": all.iter().map(claim_as_json).collect::<Vec<Value>>() });
         terminal::json(&format!("{value:#}"))?;
     } else if all.is_empty() {
         terminal::line("no disk is claimed")?;
@@ -53,31 +54,33 @@ fn make(
     device: &Path,
     overwrite: &BTreeSet<String>,
 ) -> Result<End> {
-    let examined = examine(device).map_err(usage)?;
     let made = if arguments.dry_run {
-        claims.would_claim(device, overwrite).map(|_| None)
+        claims.would_claim(device, overwrite).map(|examined| (None, examined))
     } else {
-        claims.claim(device, overwrite).map(Some)
+        claims.claim(device, overwrite).map(|(claim, examined)| (Some(claim), examined))
     };
-    let (said, refused) = match made {
-        Ok(Some(claim)) => (Said::Claimed { guard: claims.guard(&claim), claim: claim.into() }, None),
-        Ok(None) => (Said::Would("it would be claimed"), None),
-        Err(error) => (Said::Refused(error.to_string()), Some(error)),
+    let (said, examined, refused) = match made {
+        Ok((Some(claim), examined)) => {
+            (Said::Claimed { guard: claims.guard(&claim), claim: claim.into() }, examined, None)
+        }
+        Ok((None, examined)) => (Said::Would("it would be claimed"), examined, None),
+        Err(error) => (Said::Refused(error.to_string()), examine(device).map_err(usage)?, Some(error)),
     };
     show(global, &examined, &said)?;
     refused.map_or(Ok(End::Done), |error| Err(usage(error)))
 }
 
 fn check(global: &Global, device: &Path) -> Result<End> {
-    let examined = examine(device).map_err(usage)?;
-    let opened = open_claimed(&places::state()?, device);
-    let said = match &opened {
-        Ok(_) => Said::Would("it is claimed, and may be overwritten now"),
-        Err(error) => Said::Refused(error.to_string()),
-    };
-    show(global, &examined, &said)?;
-    opened.map_err(usage)?;
-    Ok(End::Done)
+    match open_claimed(&places::state()?, device) {
+        Ok(opened) => {
+            show(global, opened.examined(), &Said::Would("it is claimed, and may be overwritten now"))?;
+            Ok(End::Done)
+        }
+        Err(error) => {
+            show(global, &examine(device).map_err(usage)?, &Said::Refused(error.to_string()))?;
+            Err(usage(error))
+        }
+    }
 }
 
 fn give_back(
@@ -104,7 +107,8 @@ fn give_back(
     }
     let back = claims.give_back(device, overwrite).map_err(usage)?;
     if global.json {
-        let value = json!({ "schema": SCHEMA, "given_back": back.claim, "written": back.written });
+        let value =
+            json!({ "schema": SCHEMA, "given_back": claim_as_json(&back.claim), "written": back.written });
         terminal::json(&format!("{value:#}"))?;
     } else {
         let what = if back.written { "were written back" } else { "are as they were" };
@@ -120,7 +124,8 @@ fn forget(global: &Global, arguments: &Arguments, claims: &Claims, device: &Path
     let claim =
         if arguments.dry_run { claims.named(device) } else { claims.forget(device) }.map_err(usage)?;
     if global.json {
-        let value = json!({ "schema": SCHEMA, "forgotten": claim, "dry_run": arguments.dry_run });
+        let value =
+            json!({ "schema": SCHEMA, "forgotten": claim_as_json(&claim), "dry_run": arguments.dry_run });
         terminal::json(&format!("{value:#}"))?;
     } else {
         let how = if arguments.dry_run { "would be given up" } else { "is given up" };
@@ -175,6 +180,11 @@ fn as_text(examined: &Examined, said: &Said) -> Lines {
     if against.is_empty() {
         lines.line("  nobody uses it, its first 8 MiB and its last MiB are zero");
     }
+    let seen = match said {
+        Said::Claimed { claim, .. } => claim.seen.as_ref().map(|seen| &seen.samples),
+        _ => None,
+    };
+    lines.extend(examined.samples.as_ref().or(seen).map(|samples| format!("  {}", samples.in_words())));
     match said {
         Said::Claimed { claim, guard } => {
             lines.line(format_args!("claimed{}", allowed(claim)));
@@ -190,13 +200,15 @@ fn as_text(examined: &Examined, said: &Said) -> Lines {
 fn as_json(examined: &Examined, said: &Said) -> String {
     let against: Vec<String> = examined.all_reasons().iter().map(ToString::to_string).collect();
     let (claim, guard, would, refused) = match said {
-        Said::Claimed { claim, guard } => (json!(claim), guard_as_json(guard), Value::Null, Value::Null),
+        Said::Claimed { claim, guard } => {
+            (claim_as_json(claim), guard_as_json(guard), Value::Null, Value::Null)
+        }
         Said::Would(what) => (Value::Null, Value::Null, json!(what), Value::Null),
         Said::Refused(why) => (Value::Null, Value::Null, Value::Null, json!(why)),
     };
     let value = json!({
         "schema": SCHEMA,
-        "device": examined,
+        "device": examined_as_json(examined),
         "against": against,
         "overwrite": examined.kinds(),
         "claim": claim,
@@ -205,6 +217,25 @@ fn as_json(examined: &Examined, said: &Said) -> String {
         "refused": refused,
     });
     format!("{value:#}")
+}
+
+/// Without the marks of the samples, of which there are thousands.
+fn claim_as_json(claim: &Claim) -> Value {
+    let mut value = json!(claim);
+    without_marks(&mut value["seen"]);
+    value
+}
+
+fn examined_as_json(examined: &Examined) -> Value {
+    let mut value = json!(examined);
+    without_marks(&mut value);
+    value
+}
+
+fn without_marks(of: &mut Value) {
+    if let Some(samples) = of.get_mut("samples").and_then(Value::as_object_mut) {
+        samples.remove("marks");
+    }
 }
 
 fn guard_as_json(guard: &Guard) -> Value {
@@ -235,8 +266,13 @@ fn allowed(claim: &Claim) -> String {
 }
 
 fn in_words(claim: &Claim) -> String {
+    let void = match (&claim.seen, &claim.overwriting) {
+        (None, _) => "; made by an older Flyball, and to be made anew (`--forget`, then claim it)",
+        (_, Some(_)) => "; a run overwrites it, or was killed while it did",
+        _ => "",
+    };
     format!(
-        "{} ({}, {}): {}{}",
+        "{} ({}, {}): {}{}{void}",
         claim.path.display(),
         claim.name,
         claim.identity.size,

@@ -1,6 +1,7 @@
 //! Why a disk is not claimed, not overwritten, or not given back.
 
 use super::reason::Reason;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -115,6 +116,34 @@ pub enum ClaimError {
         /// Why it failed.
         source: io::Error,
     },
+    /// A claim of before what was on the disk was written down.
+    #[error("cannot {doing} `{}`: its claim was made by an older Flyball, which did not write down what was on the disk, so that nobody can tell what has come to it since; nothing was written; look at it, and claim it anew: `flyball claim {} --forget`, then `flyball claim {}{}`", path.display(), path.display(), path.display(), overwriting(kinds))]
+    Outdated {
+        /// What was attempted.
+        doing: Doing,
+        /// On what.
+        path: PathBuf,
+        /// What is on it now, in the words of `--overwrite`.
+        kinds: BTreeSet<String>,
+    },
+    /// A claim that a newer version has written.
+    #[error("cannot read the claim `{}`: {written_by} wrote it, in a newer form ({schema}) than this one knows ({known}); nothing was touched; use that version, or give the disk back with it", path.display(), known = super::SCHEMA)]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        schema: u64,
+        /// Who says to have written it.
+        written_by: String,
+    },
+    /// What Flyball knows its own superblocks by cannot be used.
+    #[error("cannot use the secret `{}`, by which Flyball knows what it has left on disks: {reason}; nothing was written; mend that, or remove it: then what was left counts as somebody else's", path.display())]
+    Secret {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A claim that cannot be understood.
     #[error("cannot read the claim `{}`: {reason}; nothing is overwritten while it stands; look at the device, then remove the file", path.display())]
     Damaged {
@@ -123,6 +152,12 @@ pub enum ClaimError {
         /// What is wrong with it.
         reason: String,
     },
+}
+
+/// The option that names these, with a space before it.
+pub(super) fn overwriting(kinds: &BTreeSet<String>) -> String {
+    let words: Vec<&str> = kinds.iter().map(String::as_str).collect();
+    if words.is_empty() { String::new() } else { format!(" --overwrite {}", words.join(",")) }
 }
 
 fn listed(reasons: &[Reason]) -> String {

@@ -5,6 +5,7 @@ use super::identity::DiskIdentity;
 use super::in_use::{self, Held};
 use super::node::{self, Node};
 use super::reason::{Reason, Use};
+use super::samples::Samples;
 use super::signatures::{self, Signature, UNKNOWN_DATA};
 use rustix::fs::Advice;
 use serde::Serialize;
@@ -28,6 +29,8 @@ pub struct Examined {
     pub signatures: Vec<Signature>,
     /// Whether its first 8 MiB and its last MiB are zero.
     pub blank: bool,
+    /// What lies between, where that was looked at: signatures tell enough where there are some.
+    pub samples: Option<Samples>,
     /// Its partitions, by the kernel's names.
     pub partitions: Vec<String>,
     /// Who uses it.
@@ -51,9 +54,18 @@ impl Examined {
         self.reasons(|_| false)
     }
 
-    /// Whether it is not blank, and no signature says what it is.
+    /// Whether it is not blank, and no signature says what it is. A signature stands for all that lies on the disk.
     pub fn holds_unknown_data(&self) -> bool {
-        !self.blank && self.signatures.is_empty()
+        let between = self.samples.as_ref().is_some_and(|samples| samples.nonzero > 0);
+        (!self.blank || between) && self.signatures.is_empty()
+    }
+
+    /// Reads what lies between head and tail, where no signature tells what it is.
+    pub(crate) fn sample(&mut self, node: &Node) -> Result<(), ClaimError> {
+        if self.signatures.is_empty() && self.samples.is_none() {
+            self.samples = Some(Samples::draw(node)?);
+        }
+        Ok(())
     }
 
     /// The words that name what is on it, as `--overwrite` takes them.
@@ -81,8 +93,13 @@ pub(crate) enum What<'a> {
 /// # Errors
 /// [`ClaimError::NoDisk`], [`ClaimError::Device`], [`ClaimError::Wipefs`].
 pub fn examine(path: &Path) -> Result<Examined, ClaimError> {
-    look(&Node::open(Doing::Examine, path)?, Held::NotByUs)
+    let node = Node::open(Doing::Examine, path)?;
+    let mut examined = look(&node, Held::NotByUs)?;
+    examined.sample(&node)?;
+    Ok(examined)
 }
+
+/// Without samples.
 
 pub(crate) fn look(node: &Node, held: Held) -> Result<Examined, ClaimError> {
     let uses = in_use::uses(node, held)?;
@@ -102,6 +119,7 @@ pub(crate) fn look(node: &Node, held: Held) -> Result<Examined, ClaimError> {
         read_only: uses.contains(&Use::ReadOnly),
         signatures,
         blank,
+        samples: None,
         partitions: node.parts()?.into_iter().skip(1).map(|(name, _)| name).collect(),
         uses,
     })

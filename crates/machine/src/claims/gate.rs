@@ -4,14 +4,15 @@
 //! what a path or a link leads to, and what a name means, may change between a plan and its run. Whole-disk locks
 //! follow systemd's convention (<https://systemd.io/BLOCK_DEVICE_LOCKING>): udev does not probe a locked disk.
 
-use super::error::{ClaimError, Doing};
+use super::error::{ClaimError, Doing, overwriting};
 use super::examine::{Examined, What, look};
 use super::identity::{self, DiskIdentity};
 use super::in_use::Held;
 use super::node::{self, Node};
 use super::reason::{Reason, Use};
 use super::signatures::{Signature, UNKNOWN_DATA};
-use super::store::{Claim, Store, lock_patiently, read_ends, sha256};
+use super::store::{Claim, Overwriting, Store, lock_patiently, read_ends, sha256};
+use crate::workload::Mark;
 use domain::units::Bytes;
 use rustix::fs::OFlags;
 use std::fs::File;
@@ -31,6 +32,7 @@ const POLL: Duration = Duration::from_millis(5);
 pub struct Claimed {
     node: Node,
     exclusive: Option<File>,
+    store: Store,
     claim: Claim,
     examined: Examined,
     _lock: File,
@@ -91,8 +93,8 @@ impl Claimed {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
                 let examined = look(&self.node, Held::NotByUs)?;
-                let uses = examined.uses.into_iter().map(Reason::InUse).collect();
-                return refuse(Doing::Overwrite, &self.node.path, uses);
+                let uses = examined.uses.iter().cloned().map(Reason::InUse).collect();
+                return refuse(Doing::Overwrite, &examined, uses);
             }
             Err(source) => return Err(node::device_error("open", &self.node.path, source)),
         };
@@ -105,8 +107,20 @@ impl Claimed {
     }
 
     /// What was found when it was opened.
-    pub(crate) fn examined(&self) -> &Examined {
+    pub fn examined(&self) -> &Examined {
         &self.examined
+    }
+
+    /// Writes into the claim that it is being overwritten. Until what is left is written down too, the disk can be
+    /// overwritten again only where it is as it was seen.
+    ///
+    /// # Errors
+    /// [`ClaimError::State`] where the claim cannot be written, or is another one meanwhile.
+    pub(crate) fn begin(&mut self, boot: &str) -> Result<(), ClaimError> {
+        let overwriting =
+            Overwriting { boot: boot.to_owned(), by: Mark::of_this_process().as_str().to_owned() };
+        self.claim = self.store.change(&self.claim, |claim| claim.overwriting = Some(overwriting))?;
+        Ok(())
     }
 
     /// The digest of head and tail, by which it can be told later whether anything has become of them; `None` where
@@ -127,19 +141,15 @@ impl Claimed {
 /// Opens a claimed disk for overwriting. Whatever it says no for, nothing was written.
 ///
 /// # Errors
-/// [`ClaimError::NotClaimed`], [`ClaimError::AnotherDevice`], [`ClaimError::Refused`] with everything that stands
-/// against it: uses, signatures and data that are neither named by the claim nor Flyball's own; and those of
-/// [`super::examine`].
+/// [`ClaimError::NotClaimed`], [`ClaimError::AnotherDevice`], [`ClaimError::Outdated`], [`ClaimError::Refused`] with what
+/// stands against it: all uses, and what on it is not as it was seen when it was claimed, or when Flyball last left it;
+/// and those of [`super::examine`].
 pub fn open_claimed(state: &Path, path: &Path) -> Result<Claimed, ClaimError> {
     let doing = Doing::Overwrite;
     let node = Node::open(doing, path)?;
-    let claim = claim_of(doing, &Store::at(state), &node)?;
-    let taken = Taken::take(node, OFlags::RDWR)?;
-    let may = |what: What<'_>| match what {
-        What::Signature(signature) => signature.is_own() || signature.is_named_in(&claim.overwrites),
-        What::Data => claim.overwrites.contains(UNKNOWN_DATA),
-    };
-    taken.check(doing, &claim, may)?.hold(doing, claim)
+    let store = Store::at(state);
+    let claim = claim_of(doing, &store, &node)?;
+    Taken::take(node, OFlags::RDWR)?.as_seen(&claim)?.hold(store, claim)
 }
 
 /// A disk that was tried to be taken.
@@ -174,24 +184,40 @@ impl Taken {
     }
 
     /// # Errors
-    /// [`ClaimError::AnotherDevice`]; [`ClaimError::Refused`].
-    pub fn check(
-        self,
-        doing: Doing,
-        claim: &Claim,
-        may: impl Fn(What<'_>) -> bool,
-    ) -> Result<Self, ClaimError> {
-        if let Some(differences) = self.examined.identity.difference_from(&claim.identity) {
-            return Err(another(doing, &self.node.path, differences));
+    /// [`ClaimError::AnotherDevice`].
+    pub fn is_of(self, doing: Doing, claim: &Claim) -> Result<Self, ClaimError> {
+        match self.examined.identity.difference_from(&claim.identity) {
+            Some(differences) => Err(another(doing, &self.node.path, differences)),
+            None => Ok(self),
         }
-        self.refuse_unless(doing, may)
+    }
+
+    /// # Errors
+    /// [`ClaimError::AnotherDevice`]; [`ClaimError::Outdated`]; [`ClaimError::Refused`] where it is in use, or not as it
+    /// was seen.
+    pub fn as_seen(self, claim: &Claim) -> Result<Self, ClaimError> {
+        let doing = Doing::Overwrite;
+        let mut taken = self.is_of(doing, claim)?;
+        let Some(seen) = &claim.seen else {
+            let taken = taken.refuse_unless(doing, |_| true)?;
+            return Err(ClaimError::Outdated { doing, path: taken.node.path, kinds: taken.examined.kinds() });
+        };
+        let changes = seen.changes(&mut taken)?;
+        let mut reasons = taken.examined.reasons(|_| true);
+        if reasons.is_empty() && !changes.is_empty() {
+            reasons.extend(claim.overwriting.is_some().then_some(Reason::Unfinished));
+            // What a new claim has to name.
+            taken.examined.sample(&taken.node)?;
+        }
+        reasons.extend(changes);
+        if reasons.is_empty() { Ok(taken) } else { refuse(doing, &taken.examined, reasons) }
     }
 
     /// # Errors
     /// [`ClaimError::Refused`].
     pub fn refuse_unless(self, doing: Doing, may: impl Fn(What<'_>) -> bool) -> Result<Self, ClaimError> {
         let reasons = self.examined.reasons(may);
-        if reasons.is_empty() { Ok(self) } else { refuse(doing, &self.node.path, reasons) }
+        if reasons.is_empty() { Ok(self) } else { refuse(doing, &self.examined, reasons) }
     }
 
     /// The disk, open as it was asked for.
@@ -199,13 +225,13 @@ impl Taken {
         self.exclusive.as_ref().expect("what is not taken has a reason, and is refused")
     }
 
-    fn hold(self, doing: Doing, claim: Claim) -> Result<Claimed, ClaimError> {
+    fn hold(self, store: Store, claim: Claim) -> Result<Claimed, ClaimError> {
         let Self { node, examined, lock, exclusive } = self;
         match (lock, exclusive) {
             (Some(lock), Some(exclusive)) => {
-                Ok(Claimed { node, exclusive: Some(exclusive), claim, examined, _lock: lock })
+                Ok(Claimed { node, exclusive: Some(exclusive), store, claim, examined, _lock: lock })
             }
-            _ => refuse(doing, &node.path, vec![Reason::InUse(Use::Exclusive)]),
+            _ => refuse(Doing::Overwrite, &examined, vec![Reason::InUse(Use::Exclusive)]),
         }
     }
 }
@@ -239,13 +265,13 @@ pub(crate) fn claim_of(doing: Doing, store: &Store, node: &Node) -> Result<Claim
 }
 
 /// Everything that stands against it, and what to do next.
-pub(crate) fn refuse<T>(doing: Doing, path: &Path, reasons: Vec<Reason>) -> Result<T, ClaimError> {
-    let hint = hint(doing, path, &reasons);
-    Err(ClaimError::Refused { doing, path: path.to_owned(), reasons, hint })
+pub(crate) fn refuse<T>(doing: Doing, examined: &Examined, reasons: Vec<Reason>) -> Result<T, ClaimError> {
+    let hint = hint(doing, examined, &reasons);
+    Err(ClaimError::Refused { doing, path: examined.path.clone(), reasons, hint })
 }
 
-fn hint(doing: Doing, path: &Path, reasons: &[Reason]) -> String {
-    let path = path.display();
+fn hint(doing: Doing, examined: &Examined, reasons: &[Reason]) -> String {
+    let path = examined.path.display();
     if reasons.iter().any(|reason| matches!(reason, Reason::InUse(_))) {
         return "end what uses it, or name another disk".to_owned();
     }
@@ -257,10 +283,15 @@ fn hint(doing: Doing, path: &Path, reasons: &[Reason]) -> String {
         Doing::GiveBack => {
             format!("if that may be lost: `flyball claim {path} --give-back --overwrite {words}`")
         }
-        Doing::Examine | Doing::Overwrite | Doing::Erase => format!(
-            "that was not there when it was claimed; if it may be lost: `flyball claim {path} --forget`, then \
-             `flyball claim {path} --overwrite {words}`"
-        ),
+        Doing::Examine | Doing::Overwrite | Doing::Erase => {
+            let first =
+                if reasons.contains(&Reason::Unfinished) { "run `flyball restore`; then, " } else { "" };
+            format!(
+                "a claim is no leave to overwrite what was not there; {first}if it may be lost: \
+                 `flyball claim {path} --forget`, then `flyball claim {path}{}`",
+                overwriting(&examined.kinds())
+            )
+        }
     }
 }
 

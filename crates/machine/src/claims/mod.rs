@@ -3,7 +3,7 @@
 //! A disk is claimed by a person, while nothing that is to be kept is on it and nobody uses it. The claim says which
 //! disk it is, and what was on it that may be lost; beside it lies a copy of the first 8 MiB and the last MiB.
 //! Everything that overwrites a disk goes through [`open_claimed`], which looks at the disk again, through a
-//! descriptor that it holds exclusively: a claim is no leave to overwrite what has come to the disk since.
+//! descriptor that it holds exclusively: a claim is leave to overwrite what was seen, and not what has come since.
 //!
 //! Not a goal: files and loop devices of Flyball's own, which need no claim; partitions, for the tables, superblocks
 //! and locks that have to be looked at are the whole disk's.
@@ -18,6 +18,8 @@ mod node;
 mod openers;
 mod own;
 mod reason;
+mod samples;
+mod seen;
 mod signatures;
 mod store;
 mod udev;
@@ -26,13 +28,16 @@ pub use error::{ClaimError, Doing};
 pub use examine::{Examined, examine};
 pub use gate::{Claimed, open_claimed};
 pub use identity::DiskIdentity;
-pub use own::{is_own_uuid, own_pv_uuid, own_uuid};
-pub use reason::{Reason, Use};
+pub use own::Secret;
+pub use reason::{Part, Reason, Use};
+pub use samples::Samples;
+pub use seen::{Moment, Seen};
 pub use signatures::{HEAD, Signature, TAIL, UNKNOWN_DATA};
-pub use store::{Claim, SCHEMA};
+pub use store::{Claim, Overwriting, SCHEMA};
 pub use udev::{Guard, UdevMatch};
 
-pub(crate) use erase::{Erased, erase};
+pub(crate) use erase::{Binding, Erased, Left, erase};
+pub(crate) use own::random;
 
 use examine::What;
 use gate::{Taken, claim_of};
@@ -42,7 +47,7 @@ use signatures::ends;
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use store::{Store, read_ends};
+use store::{PROGRAM, Store, Turn, read_ends};
 use udev::Rules;
 
 /// The claims in a state folder.
@@ -82,45 +87,59 @@ impl Claims {
     }
 
     /// Claims a disk: that nobody uses, and on which there is nothing but what `overwrites` names. Nothing is written
-    /// to it. Claiming a claimed disk again is fine as long as nothing else has come to it.
+    /// to it. Claiming a claimed disk again is fine as long as it is as it was seen. What was found is returned too.
     ///
     /// # Errors
     /// [`ClaimError::Refused`] with everything that stands against it; [`ClaimError::AlreadyClaimed`] where a claim
     /// says something else; and those of [`examine`].
-    pub fn claim(&self, path: &Path, overwrites: &BTreeSet<String>) -> Result<Claim, ClaimError> {
-        let turn = self.store.turn()?;
+    pub fn claim(&self, path: &Path, overwrites: &BTreeSet<String>) -> Result<(Claim, Examined), ClaimError> {
         let (taken, known) = self.claimable(path, overwrites)?;
         if let Some(claim) = known {
             // Should the last one have died before it could write the rule.
-            self.rules.write(&self.store.load()?)?;
-            return Ok(claim);
+            self.write_rules(&self.store.turn()?)?;
+            return Ok((claim, taken.examined));
         }
+        // Before the turn, for it takes its time; the disk is locked meanwhile.
+        let seen = Seen::of(&taken, Moment::Claimed)?;
+        let turn = self.store.turn()?;
+        let claim = self.claim_in_turn(&taken, overwrites.clone(), seen, &turn)?;
+        if let Err(error) = self.write_rules(&turn) {
+            // A disk that others might assemble or mount is not ours.
+            self.store.remove(&claim.id, &turn)?;
+            return Err(error);
+        }
+        Ok((claim, taken.examined))
+    }
+
+    fn claim_in_turn(
+        &self,
+        taken: &Taken,
+        overwrites: BTreeSet<String>,
+        seen: Seen,
+        turn: &Turn,
+    ) -> Result<Claim, ClaimError> {
         let Examined { name, identity, signatures, blank, .. } = taken.examined.clone();
         let id = store::id_of(&identity);
         let backup_sha256 = match blank {
             true => None,
-            false => Some(self.store.back_up(&id, taken.device(), identity.size.get(), &turn)?),
+            false => Some(self.store.back_up(&id, taken.device(), identity.size.get(), turn)?),
         };
-        let (path, udev) = (taken.node.path.clone(), udev::known_by(&taken.node));
-        let overwrites = overwrites.clone();
         let claim = Claim {
             schema: SCHEMA,
+            written_by: PROGRAM.to_owned(),
             id,
-            path,
+            path: taken.node.path.clone(),
             name,
             identity,
             overwrites,
             found: signatures,
             blank,
             backup_sha256,
-            udev,
+            udev: udev::known_by(&taken.node),
+            seen: Some(seen),
+            overwriting: None,
         };
-        self.store.write(&claim, &turn)?;
-        if let Err(error) = self.rules.write(&self.store.load()?) {
-            // A disk that others might assemble or mount is not ours.
-            self.store.remove(&claim.id, &turn)?;
-            return Err(error);
-        }
+        self.store.write(&claim, turn)?;
         Ok(claim)
     }
 
@@ -139,8 +158,8 @@ impl Claims {
     /// [`ClaimError::NotClaimed`], [`ClaimError::AnotherDevice`], [`ClaimError::Refused`], [`ClaimError::Damaged`]
     /// where the backup is; and those of [`examine`].
     pub fn give_back(&self, path: &Path, overwrites: &BTreeSet<String>) -> Result<GivenBack, ClaimError> {
-        let turn = self.store.turn()?;
         let (taken, claim) = self.returnable(path, overwrites)?;
+        let turn = self.store.turn()?;
         let bytes = self.store.backup(&claim)?;
         let (device, size) = (taken.device(), taken.node.size.get());
         let failed = |source| node::device_error("write the backup to", &taken.node.path, source);
@@ -210,11 +229,15 @@ impl Claims {
     }
 
     /// The rule goes first: a disk that is kept from others without a claim would be missed by them.
-    fn drop_claim(&self, claim: &Claim, turn: &store::Turn) -> Result<(), ClaimError> {
+    fn drop_claim(&self, claim: &Claim, turn: &Turn) -> Result<(), ClaimError> {
         let mut left = self.store.load()?;
         left.retain(|other| other.id != claim.id);
-        self.rules.write(&left)?;
+        self.rules.write(&left, self.store.state(), turn)?;
         self.store.remove(&claim.id, turn)
+    }
+
+    fn write_rules(&self, turn: &Turn) -> Result<(), ClaimError> {
+        self.rules.write(&self.store.load()?, self.store.state(), turn)
     }
 
     /// The disk, taken and free of all that is not named; and its claim, where it has one.
@@ -230,19 +253,16 @@ impl Claims {
             Err(ClaimError::NotClaimed { .. }) => None,
             Err(error) => return Err(error),
         };
-        let taken = Taken::take(node, OFlags::RDONLY)?;
+        let mut taken = Taken::take(node, OFlags::RDONLY)?;
         let Some(claim) = known else {
+            taken.examined.sample(&taken.node)?;
             let may = |what: What<'_>| match what {
                 What::Signature(signature) => signature.is_named_in(overwrites),
                 What::Data => overwrites.contains(UNKNOWN_DATA),
             };
             return Ok((taken.refuse_unless(doing, may)?, None));
         };
-        let may = |what: What<'_>| match what {
-            What::Signature(signature) => signature.is_own() || signature.is_named_in(&claim.overwrites),
-            What::Data => claim.overwrites.contains(UNKNOWN_DATA),
-        };
-        let taken = taken.check(Doing::Overwrite, &claim, may)?;
+        let taken = taken.as_seen(&claim)?;
         if !overwrites.is_subset(&claim.overwrites) {
             let allowed: Vec<&str> = claim.overwrites.iter().map(String::as_str).collect();
             let reason = match allowed.is_empty() {
@@ -254,18 +274,32 @@ impl Claims {
         Ok((taken, Some(claim)))
     }
 
-    /// The disk, taken and free of all that is neither ours nor was there when it was claimed, nor is named.
+    /// The disk, taken and as it was seen, or free of all that is neither ours nor named.
     fn returnable(&self, path: &Path, overwrites: &BTreeSet<String>) -> Result<(Taken, Claim), ClaimError> {
         let doing = Doing::GiveBack;
         let node = Node::open(doing, path)?;
         let claim = claim_of(doing, &self.store, &node)?;
+        let taken = Taken::take(node, OFlags::RDWR)?.is_of(doing, &claim)?.refuse_unless(doing, |_| true)?;
+        // Only head and tail are written.
+        let is_as_seen = claim.seen.as_ref().map_or(Ok(false), |seen| seen.has_ends_of(&taken))?;
+        if is_as_seen || self.is_as_backed_up(&taken, &claim)? {
+            return Ok((taken, claim));
+        }
+        let secret = Secret::load(self.store.state())?;
         let may = |what: What<'_>| match what {
             What::Signature(signature) => {
-                signature.is_own() || claim.found.contains(signature) || signature.is_named_in(overwrites)
+                secret.as_ref().is_some_and(|secret| secret.made(signature))
+                    || signature.is_named_in(overwrites)
             }
-            What::Data => claim.overwrites.contains(UNKNOWN_DATA) || overwrites.contains(UNKNOWN_DATA),
+            What::Data => overwrites.contains(UNKNOWN_DATA),
         };
-        let taken = Taken::take(node, OFlags::RDWR)?.check(doing, &claim, may)?;
-        Ok((taken, claim))
+        Ok((taken.refuse_unless(doing, may)?, claim))
+    }
+
+    fn is_as_backed_up(&self, taken: &Taken, claim: &Claim) -> Result<bool, ClaimError> {
+        let failed = |source| node::device_error("read", &taken.node.path, source);
+        let bytes = read_ends(taken.device(), taken.node.size.get()).map_err(failed)?;
+        let backup = claim.backup_sha256.as_ref();
+        Ok(if taken.examined.blank { backup.is_none() } else { backup == Some(&store::sha256(&bytes)) })
     }
 }

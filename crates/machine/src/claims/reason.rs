@@ -1,5 +1,6 @@
 //! What stands against overwriting a device.
 
+use super::seen::Moment;
 use super::signatures::Signature;
 use serde::Serialize;
 use std::fmt;
@@ -14,6 +15,57 @@ pub enum Reason {
     Holds(Signature),
     /// It is not empty, and no known signature says what it is.
     Data,
+    /// A signature is on it that was not seen.
+    Came {
+        /// Which.
+        signature: Signature,
+        /// Since when.
+        since: Moment,
+    },
+    /// A signature says something else than the one that was seen in its place.
+    Another {
+        /// What was seen.
+        was: Signature,
+        /// What is there now.
+        is: Signature,
+        /// Since when.
+        since: Moment,
+    },
+    /// A signature that was seen is there no more.
+    Gone {
+        /// Which.
+        signature: Signature,
+        /// Since when.
+        since: Moment,
+    },
+    /// Its beginning or end is not what was seen.
+    Changed {
+        /// Which.
+        part: Part,
+        /// Since when.
+        since: Moment,
+    },
+    /// What lies between is not what was seen.
+    Samples {
+        /// How many samples differ.
+        differ: u64,
+        /// Of how many.
+        of: u64,
+        /// Since when.
+        since: Moment,
+    },
+    /// A run overwrote it, and ended before it had looked at what it left.
+    Unfinished,
+}
+
+/// One of the two parts of a disk that are read whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// The first 8 MiB.
+    Head,
+    /// The last MiB.
+    Tail,
 }
 
 impl fmt::Display for Reason {
@@ -22,6 +74,18 @@ impl fmt::Display for Reason {
             Reason::InUse(how) => how.fmt(f),
             Reason::Holds(signature) => write!(f, "it holds {signature}"),
             Reason::Data => f.write_str("it holds unknown data (`data`)"),
+            Reason::Came { signature, since } => write!(f, "{signature} has come {since}"),
+            Reason::Another { was, is, since } => write!(f, "it holds {is} {since}; then that was {was}"),
+            Reason::Gone { signature, since } => write!(f, "{signature} has gone {since}"),
+            Reason::Changed { part: Part::Head, since } => write!(f, "its first 8 MiB have changed {since}"),
+            Reason::Changed { part: Part::Tail, since } => write!(f, "its last MiB has changed {since}"),
+            Reason::Samples { differ, of, since } => {
+                write!(f, "its contents have changed {since}: {differ} of {of} samples differ")
+            }
+            Reason::Unfinished => f.write_str(
+                "a run that was overwriting it was killed before it could write down what it left there, so that \
+                 nobody can tell what of it is Flyball's",
+            ),
         }
     }
 }

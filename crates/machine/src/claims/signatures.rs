@@ -3,7 +3,6 @@
 //! libblkid's list of signatures is the field's own and is kept up with it; a second one here would be older each
 //! year. `--no-act` reads only. What it cannot name still shows as bytes that are not zero: [`is_blank`].
 
-use super::own::is_own_uuid;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -46,11 +45,6 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// Whether Flyball itself has made it.
-    pub fn is_own(&self) -> bool {
-        self.uuid.as_deref().is_some_and(is_own_uuid)
-    }
-
     /// Whether one of these words names it. A protective MBR is a part of the GPT that it protects.
     pub fn is_named_in(&self, kinds: &BTreeSet<String>) -> bool {
         let named = |kind: &str| kinds.iter().any(|word| word.eq_ignore_ascii_case(kind));

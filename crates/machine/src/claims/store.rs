@@ -1,11 +1,16 @@
 //! Claims on the disk: a file of JSON for each, and beside it the bytes that were there when it was claimed, unless
 //! these were zeros.
 //!
+//! What was seen on the disk is in the claim, and is renewed when Flyball has overwritten the disk and erased what it
+//! left. Before it overwrites, it writes down that it will: a claim that still says so, of a disk that is not as it was
+//! seen, is that of one who died in between.
+//!
 //! Each is written aside, flushed and renamed, the bytes first: a claim that can be read has its backup. What a death
 //! in between leaves is a backup without a claim, which the next claim of that disk replaces.
 
 use super::error::ClaimError;
 use super::identity::DiskIdentity;
+use super::seen::Seen;
 use super::signatures::{Signature, ends};
 use super::udev::UdevMatch;
 use files::own::{self, Access};
@@ -23,13 +28,17 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The version of a claim's JSON.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
+/// The oldest one that can be read: it says nothing of what was seen, and so is no leave to overwrite anything.
+const OLDEST: u32 = 1;
+/// This program, for claims.
+pub(crate) const PROGRAM: &str = concat!("flyball ", env!("CARGO_PKG_VERSION"));
 
 /// How long another Flyball may take to write its claim, or udev to look at a disk that it has locked.
 const PATIENCE: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(5);
 
-/// A claim is a KiB; one over a disk of many signatures, ten.
+/// A claim is two KiB; one over a disk of many signatures and data, fifty.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// What may be overwritten: one disk, and what was on it when it was claimed.
@@ -37,6 +46,9 @@ const MOST_BYTES: u64 = 1 << 20;
 pub struct Claim {
     /// The version of this form.
     pub schema: u32,
+    /// The program that wrote it; empty in the first form.
+    #[serde(default)]
+    pub written_by: String,
     /// Its name: a digest of what identifies the disk.
     pub id: String,
     /// The path under which it was claimed.
@@ -55,11 +67,27 @@ pub struct Claim {
     pub backup_sha256: Option<String>,
     /// What udev knows the disk by; `None` where it has nothing that a rule could name.
     pub udev: Option<UdevMatch>,
+    /// What may be overwritten: what was seen last. `None` in the first form.
+    #[serde(default)]
+    pub seen: Option<Seen>,
+    /// Who overwrites it; `None` once he has written down what he left.
+    #[serde(default)]
+    pub overwriting: Option<Overwriting>,
+}
+
+/// Who overwrites a disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overwriting {
+    /// In which start of the machine.
+    pub boot: String,
+    /// The process: its id and its start, each with a full stop.
+    pub by: String,
 }
 
 /// The folder of claims.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
+    state: PathBuf,
     folder: PathBuf,
 }
 
@@ -72,7 +100,12 @@ pub(crate) struct Turn {
 
 impl Store {
     pub fn at(state: &Path) -> Self {
-        Self { folder: state.join("claims") }
+        Self { state: state.to_owned(), folder: state.join("claims") }
+    }
+
+    /// The state folder.
+    pub fn state(&self) -> &Path {
+        &self.state
     }
 
     /// Waits for its turn to change the claims; makes the folder where it is missing.
@@ -100,6 +133,29 @@ impl Store {
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
         paths.sort();
         paths.iter().map(|path| read_claim(path)).collect()
+    }
+
+    /// A claim; `None` where it was given up.
+    pub fn find(&self, id: &str) -> Result<Option<Claim>, ClaimError> {
+        match read_claim(&self.claim_path(id)) {
+            Ok(claim) => Ok(Some(claim)),
+            Err(ClaimError::State { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Changes a claim that is still the one that is known, and returns what it is now.
+    pub fn change(&self, known: &Claim, change: impl FnOnce(&mut Claim)) -> Result<Claim, ClaimError> {
+        let turn = self.turn()?;
+        let path = self.claim_path(&known.id);
+        if self.find(&known.id)?.as_ref() != Some(known) {
+            let another = io::Error::other("it was given up or made anew meanwhile");
+            return Err(state_error("write the claim", &path)(another));
+        }
+        let mut claim = known.clone();
+        change(&mut claim);
+        self.write(&claim, &turn)?;
+        Ok(claim)
     }
 
     /// Writes a claim. Its backup is there already.
@@ -174,11 +230,15 @@ pub(crate) fn id_of(identity: &DiskIdentity) -> String {
 /// Head and tail of a device, one after the other.
 pub(crate) fn read_ends(device: &File, size: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    for (start, length) in ends(size) {
-        let before = bytes.len();
-        bytes.resize(before + usize::try_from(length).expect("nine MiB at the most"), 0);
-        device.read_exact_at(&mut bytes[before..], start)?;
+    for part in ends(size) {
+        bytes.extend(read_part(device, part)?);
     }
+    Ok(bytes)
+}
+
+pub(crate) fn read_part(device: &File, (start, length): (u64, u64)) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(length).expect("eight MiB at the most")];
+    device.read_exact_at(&mut bytes, start)?;
     Ok(bytes)
 }
 
@@ -234,12 +294,21 @@ fn read_claim(path: &Path) -> Result<Claim, ClaimError> {
     let value: serde_json::Value =
         serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
     match value["schema"].as_u64() {
-        Some(schema) if schema == u64::from(SCHEMA) => {}
-        other => {
-            return Err(damaged(format!("its version is {other:?}, and this Flyball knows {SCHEMA}")));
+        Some(schema) if schema > u64::from(SCHEMA) => {
+            let written_by =
+                value["written_by"].as_str().unwrap_or("a later Flyball").escape_debug().to_string();
+            return Err(ClaimError::Newer { path: path.to_owned(), schema, written_by });
         }
+        Some(schema) if schema >= u64::from(OLDEST) => {}
+        other => return Err(damaged(format!("its version is {other:?}, and this Flyball knows {SCHEMA}"))),
     }
-    let claim: Claim = serde_json::from_value(value).map_err(|error| damaged(error.to_string()))?;
+    let mut claim: Claim = serde_json::from_value(value).map_err(|error| damaged(error.to_string()))?;
+    match claim.schema {
+        OLDEST => claim.seen = None,
+        _ if claim.seen.is_none() => return Err(damaged("it does not say what was seen".to_owned())),
+        _ => {}
+    }
+    claim.seen.iter().try_for_each(|seen| seen.samples.check()).map_err(damaged)?;
     let named = path.file_stem().is_some_and(|stem| *stem == *claim.id);
     if named { Ok(claim) } else { Err(damaged("it has the name of another one".to_owned())) }
 }

@@ -8,14 +8,16 @@
 //! Links in `/dev/disk` are made before, and stay.
 //!
 //! A disk is known by what sysfs tells of it, not by `ID_SERIAL`: that is put together differently from version to
-//! version. A second line goes by Flyball's own UUIDs, which also finds arrays and mappings above claimed disks.
+//! version. A second line goes by the UUIDs of this machine's Flyball, which also finds arrays and mappings above claimed
+//! disks; it goes by the part that is the machine's, for udev cannot check the rest.
 //!
 //! It does not reach the assembly in an initramfs, which has rules of its own, nor one who calls
 //! `mdadm --assemble --scan` by hand.
 
 use super::error::ClaimError;
 use super::node::{Node, text};
-use super::store::{Claim, state_error, sync_folder, write_aside};
+use super::own::Secret;
+use super::store::{Claim, Turn, state_error, sync_folder, write_aside};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -28,7 +30,6 @@ const BEGIN: &str = "\
 # measuring from being assembled, activated or mounted by others.
 ACTION==\"remove\", GOTO=\"flyball_claims_end\"
 SUBSYSTEM!=\"block\", GOTO=\"flyball_claims_end\"
-ENV{ID_FS_UUID}==\"f17ba110-*|FLYBAL-*\", GOTO=\"flyball_claims_keep\"
 ";
 
 const END: &str = "\
@@ -76,8 +77,8 @@ impl Rules {
         Self { folder: folder.to_owned(), running: running.to_owned() }
     }
 
-    /// Makes the file say what the claims say. udev sees by itself that it changed.
-    pub fn write(&self, claims: &[Claim]) -> Result<(), ClaimError> {
+    /// Makes the file say what the claims of this state folder say. udev sees by itself that it changed.
+    pub fn write(&self, claims: &[Claim], state: &Path, turn: &Turn) -> Result<(), ClaimError> {
         let path = self.folder.join(NAME);
         if claims.is_empty() {
             return match fs::remove_file(&path) {
@@ -89,7 +90,7 @@ impl Rules {
         if !self.running.exists() {
             return Ok(());
         }
-        let text = rule(claims);
+        let text = rule(claims, &Secret::made_in_turn(state, turn)?);
         if fs::read(&path).is_ok_and(|now| now == text.as_bytes()) {
             return Ok(());
         }
@@ -125,12 +126,13 @@ pub(crate) fn known_by(node: &Node) -> Option<UdevMatch> {
     None
 }
 
-fn rule(claims: &[Claim]) -> String {
+fn rule(claims: &[Claim], secret: &Secret) -> String {
+    let own = format!("ENV{{ID_FS_UUID}}==\"{}\", GOTO=\"flyball_claims_keep\"\n", secret.pattern());
     let matches = claims.iter().filter_map(|claim| claim.udev.as_ref());
     let lines = matches.map(|UdevMatch { attribute, value }| {
         format!("ATTRS{{{attribute}}}==\"{}\", GOTO=\"flyball_claims_keep\"\n", pattern(value))
     });
-    [BEGIN.to_owned(), lines.collect(), END.to_owned()].concat()
+    [BEGIN.to_owned(), own, lines.collect(), END.to_owned()].concat()
 }
 
 /// Values are patterns: what means something in one, or in the quotes around it, is left to match any character.

@@ -1,13 +1,12 @@
 //! Parts of a storage stack that we built: written down before they appear, and taken down only where they are ours.
 //!
-//! What is ours is told by a name or number that nobody had before, by what it stands on, and for arrays by a UUID that
-//! begins as all of ours do. A part that was begun and not finished is taken down like a whole one.
+//! What is ours is told by a name or number that nobody had before, by what it stands on, and for arrays by the UUID that
+//! was written down. A part that was begun and not finished is taken down like a whole one.
 
 use super::record::{Act, BuiltRecord, Pending};
 use super::report::Fate;
 use super::{Ledger, RestoreReport, served};
 use crate::Machine;
-use crate::claims::is_own_uuid;
 use crate::settings::{Error, means_absent};
 use parse::kernel::mounts::{self, MountInfo};
 use serde::{Deserialize, Serialize};
@@ -29,7 +28,7 @@ pub enum Built {
     Array {
         /// `100` for `/dev/md100`; there was none before.
         number: u32,
-        /// Its UUID, one of ours.
+        /// Its UUID, which nobody else's array has.
         uuid: String,
         /// `major:minor` of its members, which are ours.
         members: Vec<String>,
@@ -268,7 +267,7 @@ fn array(machine: &dyn Machine, number: Option<u32>, uuid: &str, members: &[Stri
         if !is_meant {
             continue;
         }
-        let is_another = shown.chars().any(|c| c.is_ascii_hexdigit() && c != '0') && !is_own_uuid(&shown);
+        let is_another = shown.chars().any(|c| c.is_ascii_hexdigit() && c != '0') && !same_uuid(&shown, uuid);
         if is_another || (number.is_some() && !others.is_empty()) {
             let now = format!("an array that is not ours ({name}, {shown})");
             return Ok(Fate::Foreign { now, before: "no array".into() });

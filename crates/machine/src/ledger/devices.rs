@@ -5,9 +5,11 @@
 use super::Ledger;
 use super::record::{Act, DiskRecord, Pending};
 use super::report::Fate;
-use crate::claims::{self, Claimed, Erased};
+use crate::claims::{self, Binding, Claimed, Erased, Left};
 use crate::settings::Error;
+use crate::workload::Mark;
 use std::io;
+use std::path::{Path, PathBuf};
 
 impl Ledger<'_> {
     /// Announces that a claimed disk will be overwritten. Call it before the first destructive act on that disk, and
@@ -15,7 +17,8 @@ impl Ledger<'_> {
     ///
     /// # Errors
     /// [`Error::Claim`] where the disk cannot be read; [`Error::State`]. Nothing is to be written then.
-    pub fn overwrite(&mut self, claimed: Claimed) -> Result<Claimed, Error> {
+    pub fn overwrite(&mut self, mut claimed: Claimed) -> Result<Claimed, Error> {
+        claimed.begin(&self.boot)?;
         let record = DiskRecord {
             id: self.next_id(),
             boot: self.boot.clone(),
@@ -35,23 +38,62 @@ pub(super) fn in_words(record: &DiskRecord) -> String {
     format!("what Flyball wrote to `{}` ({})", record.path, record.disk.in_words())
 }
 
-/// Erases what we left on the disk. `boot` is `None` where it is not known which boot this is.
-pub(super) fn erase(record: &DiskRecord, boot: Option<&str>) -> Fate {
-    if is_void(record, boot) {
-        return Fate::Rebooted;
-    }
-    erase_by_steps(record, &mut || Ok(()))
+/// Who undoes, and where the claims are.
+#[derive(Debug)]
+pub(super) struct Eraser {
+    state: PathBuf,
+    witnesses: Vec<Mark>,
 }
 
-/// `step` is called before each write to the disk.
-fn erase_by_steps(record: &DiskRecord, step: &mut dyn FnMut() -> io::Result<()>) -> Fate {
-    match claims::erase(&record.disk, &record.before, record.digest.as_deref(), step) {
-        Ok(Erased::Zeroed) => Fate::Removed,
-        Ok(Erased::Untouched) => Fate::Untouched,
-        Ok(Erased::Gone(reason)) => Fate::Gone(reason),
-        Ok(Erased::Foreign(now)) => Fate::Foreign { now, before: held_before(record) },
-        Err(error) => Fate::Failed(error.to_string()),
+impl Eraser {
+    /// This process; and one that has died just now, where this is its supervisor.
+    pub fn new(state: &Path, worker: Option<Mark>) -> Self {
+        let witnesses = worker.into_iter().chain([Mark::of_this_process()]).collect();
+        Self { state: state.to_owned(), witnesses }
     }
+
+    /// Erases what we left on the disk, and says what is to be said besides. `boot` is `None` where it is not known which
+    /// boot this is.
+    pub fn erase(&self, record: &DiskRecord, boot: Option<&str>) -> (Fate, Option<String>) {
+        if is_void(record, boot) {
+            return (Fate::Rebooted, None);
+        }
+        self.erase_by_steps(record, boot, &mut || Ok(()))
+    }
+
+    /// `step` is called before each write.
+    fn erase_by_steps(
+        &self,
+        record: &DiskRecord,
+        boot: Option<&str>,
+        step: &mut dyn FnMut() -> io::Result<()>,
+    ) -> (Fate, Option<String>) {
+        let left = Left {
+            state: &self.state,
+            claim: &record.claim,
+            disk: &record.disk,
+            before: &record.before,
+            digest: record.digest.as_deref(),
+            boot,
+            witnesses: &self.witnesses,
+        };
+        let lost = |binding| (binding == Binding::Lost).then(|| lost(record));
+        match claims::erase(&left, step) {
+            Ok(Erased::Removed(binding)) => (Fate::Removed, lost(binding)),
+            Ok(Erased::Untouched(binding)) => (Fate::Untouched, lost(binding)),
+            Ok(Erased::Gone(reason)) => (Fate::Gone(reason), None),
+            Ok(Erased::Foreign(now)) => (Fate::Foreign { now, before: held_before(record) }, None),
+            Err(error) => (Fate::Failed(error.to_string()), None),
+        }
+    }
+}
+
+fn lost(record: &DiskRecord) -> String {
+    format!(
+        "`{0}` is not overwritten any more: Flyball was killed with its supervisor while it did, and nobody can tell what \
+         on it is not Flyball's; look at it, and claim it anew: `flyball claim {0} --forget`, then `flyball claim {0}`",
+        record.path
+    )
 }
 
 /// What undoing would do, for people. The disk is not looked at: that takes opening it, and a run may be on.
@@ -73,9 +115,11 @@ fn held_before(record: &DiskRecord) -> String {
 #[allow(clippy::print_stderr, reason = "a test says why it skips")]
 mod tests {
     use super::*;
-    use crate::claims::{HEAD, TAIL, examine, own_uuid};
-    use std::fs::{self, File};
-    use std::path::{Path, PathBuf};
+    use crate::LocalMachine;
+    use crate::claims::{Claims, HEAD, Secret, TAIL, examine, open_claimed};
+    use std::collections::BTreeSet;
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
     use std::process::Command;
 
     struct Loop(PathBuf);
@@ -92,50 +136,127 @@ mod tests {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
+    /// A claimed loop device, on which a run makes a btrfs with a second superblock at 64 MiB.
+    struct Bench {
+        device: Loop,
+        state: PathBuf,
+        _folder: tempfile::TempDir,
+    }
+
+    impl Bench {
+        fn new() -> Option<Self> {
+            if !rustix::process::geteuid().is_root() || !Path::new("/dev/loop-control").exists() {
+                eprintln!("skipped: erasing a real device needs root and loop devices");
+                return None;
+            }
+            let folder = tempfile::tempdir().unwrap();
+            let (file, state) = (folder.path().join("disk"), folder.path().join("state"));
+            File::create(&file).unwrap().set_len(200 << 20).unwrap();
+            let device = Loop(run("losetup", &["--find", "--show", file.to_str().unwrap()]).into());
+            Claims::at(&state)
+                .with_rules_in(&folder.path().join("rules.d"), &folder.path().join("no-udev"))
+                .claim(&device.0, &BTreeSet::new())
+                .unwrap();
+            Some(Self { device, state, _folder: folder })
+        }
+
+        fn overwritten(&self) -> DiskRecord {
+            let (mut ledger, _) = Ledger::open(&self.state, &LocalMachine).unwrap();
+            drop(ledger.overwrite(open_claimed(&self.state, &self.device.0).unwrap()).unwrap());
+            let Some(Pending { act: Act::Disk(record), .. }) = ledger.pending.pop() else {
+                panic!("no disk")
+            };
+            ledger.journal.retire(&[]).unwrap();
+            let uuid = Secret::of(&self.state).unwrap().uuid().unwrap();
+            run("mkfs.btrfs", &["-q", "-f", "-U", &uuid, self.device.0.to_str().unwrap()]);
+            assert_eq!(self.second(), b"_BHRfS_M");
+            record
+        }
+
+        fn second(&self) -> Vec<u8> {
+            let mut magic = vec![0; 8];
+            File::open(&self.device.0).unwrap().read_exact_at(&mut magic, (64 << 20) + 0x40).unwrap();
+            magic
+        }
+
+        fn erase(&self, eraser: &Eraser, record: &DiskRecord, cut: u64) -> (Fate, Option<String>) {
+            let mut left = cut;
+            eraser.erase_by_steps(record, Some(&record.boot), &mut || {
+                left = left.wrapping_sub(1);
+                if left == 0 { Err(io::Error::other("killed")) } else { Ok(()) }
+            })
+        }
+    }
+
+    /// The second superblock, head and tail, and the claim.
+    const WRITES: u64 = 1 + (HEAD + TAIL) / (1 << 20) + 1;
+    const NEVER: u64 = 0;
+
     #[test]
     fn erasing_may_be_cut_short_at_any_write_and_begun_again() {
-        if !rustix::process::geteuid().is_root() || !Path::new("/dev/loop-control").exists() {
-            eprintln!("skipped: erasing a real device needs root and loop devices");
-            return;
+        let Some(bench) = Bench::new() else { return };
+        let eraser = Eraser::new(&bench.state, None);
+        for cut in 1..=WRITES + 1 {
+            let record = bench.overwritten();
+            let (died, _) = bench.erase(&eraser, &record, cut);
+            if cut > WRITES {
+                assert_eq!(died, Fate::Removed, "there are no more writes than {WRITES}");
+            } else {
+                assert!(matches!(&died, Fate::Failed(why) if why.contains("killed")), "{cut}: {died:?}");
+                // Where only the claim was left to be written, nothing was left to be removed.
+                let fate = if cut == WRITES { Fate::Untouched } else { Fate::Removed };
+                assert_eq!(bench.erase(&eraser, &record, NEVER), (fate, None), "{cut}");
+            }
+            assert!(examine(&bench.device.0).unwrap().blank && bench.second() == [0; 8], "{cut}");
+            open_claimed(&bench.state, &bench.device.0).unwrap();
+            assert_eq!(bench.erase(&eraser, &record, NEVER), (Fate::Untouched, None), "{cut}");
         }
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("disk");
-        File::create(&file).unwrap().set_len(200 << 20).unwrap();
-        let device = Loop(run("losetup", &["--find", "--show", file.to_str().unwrap()]).into());
-        let path = device.0.to_str().unwrap();
-        let blank = examine(&device.0).unwrap();
-        let record = DiskRecord {
-            id: 1,
-            boot: blank.identity.boot.clone(),
-            path: path.to_owned(),
-            claim: "c".to_owned(),
-            disk: blank.identity,
-            before: Vec::new(),
-            digest: None,
-        };
-        // With a second superblock at 64 MiB.
-        let make = || run("mkfs.btrfs", &["-q", "-f", "-U", &own_uuid([5; 16]), path]);
-        let second = || fs::read(&device.0).unwrap()[(64 << 20) + 0x40..][..8].to_owned();
-        make();
-        assert_eq!(second(), b"_BHRfS_M");
-        let mut writes = 0;
-        let all = erase_by_steps(&record, &mut || {
-            writes += 1;
-            Ok(())
-        });
-        assert_eq!((all, writes), (Fate::Removed, 1 + (HEAD + TAIL) / (1 << 20)));
-        for cut in 1..=writes {
-            make();
-            let mut left = cut;
-            let died = erase_by_steps(&record, &mut || {
-                left -= 1;
-                if left == 0 { Err(io::Error::other("killed")) } else { Ok(()) }
-            });
-            assert!(matches!(&died, Fate::Failed(why) if why.contains("killed")), "{cut}: {died:?}");
-            assert_eq!(erase_by_steps(&record, &mut || Ok(())), Fate::Removed, "{cut}");
-            assert!(examine(&device.0).unwrap().blank && second() == [0; 8], "{cut}");
-            assert_eq!(erase_by_steps(&record, &mut || Ok(())), Fate::Untouched, "{cut}");
+    }
+
+    #[test]
+    fn who_comes_later_removes_our_superblocks_and_never_renews_a_claim_by_guessing() {
+        let Some(bench) = Bench::new() else { return };
+        let stranger = Eraser { witnesses: Vec::new(), ..Eraser::new(&bench.state, None) };
+        let eraser = Eraser::new(&bench.state, None);
+        for cut in [1, 2, 5, WRITES - 1, WRITES] {
+            let record = bench.overwritten();
+            bench.erase(&eraser, &record, cut);
+            // A death here too changes nothing.
+            bench.erase(&stranger, &record, 1);
+            let (fate, note) = bench.erase(&stranger, &record, NEVER);
+            let is_erased = cut == WRITES;
+            assert_eq!(fate, if is_erased { Fate::Untouched } else { Fate::Removed }, "{cut}");
+            assert!(note.is_some_and(|note| note.contains("--forget")), "{cut}");
+            assert_eq!(
+                (examine(&bench.device.0).unwrap().signatures, bench.second()),
+                (vec![], vec![0; 8]),
+                "{cut}"
+            );
+            let refused = open_claimed(&bench.state, &bench.device.0).unwrap_err().to_string();
+            assert!(refused.contains("was killed before it could write down"), "{cut}: {refused}");
+            // The one who saw it all would know better.
+            assert!(
+                matches!(bench.erase(&eraser, &record, NEVER), (Fate::Removed | Fate::Untouched, None)),
+                "{cut}"
+            );
+            open_claimed(&bench.state, &bench.device.0).unwrap();
         }
+    }
+
+    #[test]
+    fn who_comes_later_finds_the_claim_good_where_nothing_was_written() {
+        let Some(bench) = Bench::new() else { return };
+        let (mut ledger, _) = Ledger::open(&bench.state, &LocalMachine).unwrap();
+        drop(ledger.overwrite(open_claimed(&bench.state, &bench.device.0).unwrap()).unwrap());
+        drop(ledger);
+        // The gate finds it so too.
+        open_claimed(&bench.state, &bench.device.0).unwrap();
+        let (mut ledger, _) =
+            Ledger::take_over(std::time::Duration::ZERO, &bench.state, &LocalMachine, None).unwrap();
+        assert!(ledger.pending.is_empty());
+        assert_eq!(ledger.undo(0, &super::super::Scope::Everything).undone, []);
+        let claim = Claims::at(&bench.state).list().unwrap().remove(0);
+        assert_eq!(claim.overwriting, None);
     }
 
     #[test]

@@ -38,13 +38,15 @@ pub use status::{PendingChange, Status, status};
 use crate::Machine;
 use crate::lock::Lock;
 use crate::settings::Error;
+use crate::workload::Mark;
+use devices::Eraser;
 use domain::setting::{SettingName, SettingRecord};
 use journal::{Journal, Loaded};
 use objects::Held;
 use record::{Pending, Record};
 use std::path::Path;
 use std::time::Duration;
-use undo::Scope;
+use undo::{Scope, Under};
 
 /// How long a second Flyball waits for the first: long enough for a supervisor to end its work, short enough to be
 /// told at once that another run is on.
@@ -64,6 +66,7 @@ pub struct Ledger<'m> {
     held: Held,
     /// Its file holds lines that cannot be read, and must not be emptied.
     is_damaged: bool,
+    eraser: Eraser,
     _lock: Lock,
 }
 
@@ -94,7 +97,18 @@ impl<'m> Ledger<'m> {
         state: &Path,
         machine: &'m dyn Machine,
     ) -> Result<(Self, RestoreReport), Error> {
-        let (mut ledger, report, damage) = Self::begin(patience, state, machine)?;
+        Self::take_over(patience, state, machine, None)
+    }
+
+    /// The same for the supervisor of a process that has died just now: what that one has written to claimed disks is
+    /// known to be its own.
+    pub(crate) fn take_over(
+        patience: Duration,
+        state: &Path,
+        machine: &'m dyn Machine,
+        worker: Option<Mark>,
+    ) -> Result<(Self, RestoreReport), Error> {
+        let (mut ledger, report, damage) = Self::begin(patience, state, machine, worker)?;
         if !damage.is_empty() {
             return Err(Error::Damaged { what: damage.join("; "), undone: in_short(&report) });
         }
@@ -108,7 +122,7 @@ impl<'m> Ledger<'m> {
     /// # Errors
     /// As [`Ledger::open`], but for [`Error::Damaged`].
     pub fn recover(state: &Path, machine: &'m dyn Machine) -> Result<(Self, RestoreReport), Error> {
-        let (mut ledger, mut report, damage) = Self::begin(PATIENCE, state, machine)?;
+        let (mut ledger, mut report, damage) = Self::begin(PATIENCE, state, machine, None)?;
         report.damage = damage;
         if ledger.is_damaged {
             match ledger.journal.set_aside(machine.now().unix_nanos()) {
@@ -137,7 +151,9 @@ impl<'m> Ledger<'m> {
         patience: Duration,
         state: &Path,
         machine: &'m dyn Machine,
+        worker: Option<Mark>,
     ) -> Result<(Self, RestoreReport, Vec<String>), Error> {
+        let eraser = Eraser::new(state, worker);
         let boot = boot_id(machine)?;
         let state = &files::trust::make(state, 0o700)?;
         let lock = Lock::take(state, machine, patience)?;
@@ -147,8 +163,8 @@ impl<'m> Ledger<'m> {
         let journal = Journal::open(state, &loaded)?;
         let Loaded { pending, last_id, torn, damaged, .. } = loaded;
         let is_damaged = !damaged.is_empty();
-        let mut ledger =
-            Self { machine, journal, pending, boot, last_id, held: Held::new(), is_damaged, _lock: lock };
+        let held = Held::new();
+        let mut ledger = Self { machine, journal, pending, boot, last_id, held, is_damaged, eraser, _lock: lock };
         let lasting = crate::lasting::resume(&mut ledger, state)?;
         let mut report = ledger.undo(0, &Scope::Everything);
         report.notes.extend(lasting.notes);
@@ -187,7 +203,8 @@ impl<'m> Ledger<'m> {
     }
 
     fn undo(&mut self, from: usize, scope: &Scope<'_>) -> RestoreReport {
-        undo::undo(self.machine, &mut self.journal, &self.held, &mut self.pending, from, scope)
+        let under = Under { machine: self.machine, held: &self.held, eraser: &self.eraser };
+        undo::undo(&under, &mut self.journal, &mut self.pending, from, scope)
     }
 
     fn undo_and_retire(&mut self, from: usize, scope: &Scope<'_>) -> RestoreReport {

@@ -3,7 +3,7 @@
 //! Three cases: what we wrote is there, so the old value goes back; the old value is there, so nothing is to be
 //! done; anything else is somebody else's, and is left and reported. Each step may be cut short and begun again.
 
-use super::devices;
+use super::devices::{self, Eraser};
 use super::journal::Journal;
 use super::objects::Held;
 use super::record::{Act, Change, Pending, Record, Value};
@@ -39,18 +39,27 @@ impl Scope<'_> {
     }
 }
 
+/// On which machine changes are undone, and what is known of those that are no settings.
+pub(super) struct Under<'a> {
+    pub machine: &'a dyn Machine,
+    /// Files that this process holds open: found again where they were moved.
+    pub held: &'a Held,
+    /// Erases what was left on claimed disks.
+    pub eraser: &'a Eraser,
+}
+
 /// Undoes what is pending from index `from` on; what fails stays pending.
 pub(super) fn undo(
-    machine: &dyn Machine,
+    under: &Under<'_>,
     journal: &mut Journal,
-    held: &Held,
     pending: &mut Vec<Pending>,
     from: usize,
     scope: &Scope<'_>,
 ) -> RestoreReport {
     let mut report = RestoreReport::default();
-    let boot = super::boot_id(machine);
-    let mut undoer = Undoer { machine, journal, held, boot: boot.ok(), blocked: BTreeSet::new() };
+    let Under { machine, held, eraser } = *under;
+    let boot = super::boot_id(machine).ok();
+    let mut undoer = Undoer { machine, journal, held, eraser, boot, blocked: BTreeSet::new() };
     for pass in 1..=PASSES {
         let before = pending.len();
         undoer.blocked.clear();
@@ -82,6 +91,7 @@ struct Undoer<'a> {
     machine: &'a dyn Machine,
     journal: &'a mut Journal,
     held: &'a Held,
+    eraser: &'a Eraser,
     /// `None` where it cannot be read: then nothing is known to be void, and everything is judged.
     boot: Option<String>,
     /// Files of which a later change could not be undone: the earlier ones have to wait for it.
@@ -118,7 +128,9 @@ impl Undoer<'_> {
                 (what.clone(), what, built::take_down(self.machine, record, same_boot))
             }
             Act::Disk(disk) => {
-                (devices::in_words(disk), disk.path.clone(), devices::erase(disk, self.boot.as_deref()))
+                let (fate, note) = self.eraser.erase(disk, self.boot.as_deref());
+                report.notes.extend(note);
+                (devices::in_words(disk), disk.path.clone(), fate)
             }
             Act::File(file) => {
                 let fate = if self.blocked.contains(&file.path) {

@@ -15,7 +15,7 @@ pub use commands::Argv;
 pub(crate) use commands::deactivate;
 pub use planned::planned;
 
-use crate::claims::Claimed;
+use crate::claims::{Claimed, Secret};
 use crate::ledger::{Built, Ledger, RestoreReport};
 use crate::settings::Error as SettingError;
 use crate::{LocalMachine, Machine};
@@ -360,7 +360,7 @@ impl Builder {
                         "clear the device for encryption",
                         &commands::wipe(std::slice::from_ref(&device.path)),
                     )?;
-                    let uuid = random(names::own_uuid())?;
+                    let uuid = self.uuid()?;
                     if let Some(header) = commands::crypt_header(crypt, &device.path, &uuid) {
                         self.run("make the encrypted volume", &header)?;
                     }
@@ -379,8 +379,8 @@ impl Builder {
                     Built::Volume { group: group.clone(), mapping: mapping.clone(), below: paths.clone() };
                 ledger.announce_built(built)?;
                 self.run("clear the devices for LVM", &commands::wipe(&paths))?;
-                let uuids =
-                    paths.iter().map(|_| random(names::own_pv_uuid())).collect::<Result<Vec<_>, _>>()?;
+                let secret = self.secret()?;
+                let uuids = paths.iter().map(|_| random(secret.pv_uuid())).collect::<Result<Vec<_>, _>>()?;
                 for command in commands::volume(lvm, &group, &paths, &uuids, has_udev()) {
                     self.run("make the striped volume", &command)?;
                 }
@@ -407,7 +407,7 @@ impl Builder {
     ) -> Result<(Vec<Device>, String), Error> {
         let number =
             sources::free_array().ok_or_else(|| Error::Unsupported("no array's number is free".into()))?;
-        let uuid = random(names::own_uuid())?;
+        let uuid = self.uuid()?;
         let members = below.iter().map(|device| device.number.clone()).collect();
         ledger.announce_built(Built::Array { number, uuid: uuid.clone(), members })?;
         self.run("clear the array's members", &commands::wipe(&paths(below)))?;
@@ -439,7 +439,7 @@ impl Builder {
             Journal::External(name) => self.built(name).devices.first().cloned(),
             Journal::Internal | Journal::None => None,
         };
-        let (uuid, journal_uuid) = (random(names::own_uuid())?, random(names::own_uuid())?);
+        let (uuid, journal_uuid) = (self.uuid()?, self.uuid()?);
         let cleared: Vec<Device> = journal.iter().chain([device]).cloned().collect();
         self.run("clear the device for a filesystem", &commands::wipe(&paths(&cleared)))?;
         let with = journal.as_ref().map(|journal| (journal.path.as_str(), journal_uuid.as_str()));
@@ -464,6 +464,15 @@ impl Builder {
         self.run("mount the filesystem", &mount)?;
         let shown = verify::mounted(&LocalMachine, &layer.name, fs, &path, device)?;
         Ok((folder, shown))
+    }
+
+    /// What makes UUIDs this machine's Flyball's.
+    fn secret(&self) -> Result<Secret, Error> {
+        Ok(Secret::of(&self.ground.state)?)
+    }
+
+    fn uuid(&self) -> Result<String, Error> {
+        random(self.secret()?.uuid())
     }
 
     /// A name that nobody else has.
@@ -528,7 +537,7 @@ fn paths(devices: &[Device]) -> Vec<String> {
 }
 
 fn random<T>(result: io::Result<T>) -> Result<T, Error> {
-    result.map_err(|source| Error::File { what: "read", path: "/proc/sys/kernel/random/uuid".into(), source })
+    result.map_err(|source| Error::File { what: "read", path: "/dev/urandom".into(), source })
 }
 
 fn package_of(program: &str) -> &'static str {
