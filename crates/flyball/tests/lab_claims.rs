@@ -2,8 +2,8 @@
 //! could overwrite it. Each verb has to say no and to name the reason, and after all of them every byte of the disk has
 //! to be as it was before the first.
 //!
-//! Each disk is claimed while it is blank, and passes the gate then; only afterwards it is put into its state. So it is
-//! the state that is refused, and not a missing claim. All of it runs in one lab machine, on disks of its memory.
+//! Each disk is claimed while it is blank, or holds what its claim names, and passes the gate then; only afterwards it is
+//! put into its state. So it is the state that is refused, and not a missing claim. All of it runs in one lab machine, on disks of its memory.
 //!
 //! A run takes its time on an emulated CPU: every state meets some of them, every run meets states of every kind.
 #![allow(
@@ -44,6 +44,8 @@ struct State {
     says: &'static str,
     /// Before the claim.
     prepare: &'static str,
+    /// What the claim may overwrite, as an option.
+    overwrite: &'static str,
     /// After it.
     enter: &'static str,
     leave: &'static str,
@@ -56,6 +58,7 @@ const BLANK: State = State {
     guarded: "/dev/ram0",
     says: "",
     prepare: "",
+    overwrite: "",
     enter: "",
     leave: "",
 };
@@ -77,6 +80,9 @@ const fn no_disk(name: &'static str, device: &'static str, says: &'static str) -
 }
 
 const UMOUNT: &str = "umount /mnt/a";
+
+/// What lies there is not written over where a disk is given back.
+const IN_THE_MIDDLE: &str = "unknown-data-in-the-middle";
 
 /// The states. Adding one is adding its lines here.
 const STATES: &[State] = &[
@@ -327,6 +333,37 @@ const STATES: &[State] = &[
     holds("iso", "iso9660", "put /dev/ram0 32768 01434430303101"),
     holds("unknown-data", "data", "filled /dev/ram0"),
     holds("unknown-data-at-the-end", "data", "put /dev/ram0 33554431 01"),
+    holds(
+        IN_THE_MIDDLE,
+        "data",
+        "dd if=/run/noise of=/dev/ram0 bs=1M seek=16 conv=notrunc,fsync status=none",
+    ),
+    State {
+        prepare: "ext4 /dev/ram0 -U 11111111-2222-4333-8444-555555555555",
+        overwrite: "--overwrite ext4",
+        says: "99999999-2222-4333-8444-555555555555",
+        ..holds(
+            "another-of-the-type-that-is-named",
+            "ext4",
+            "ext4 /dev/ram0 -U 99999999-2222-4333-8444-555555555555; mount /dev/ram0 /mnt/a; echo precious > /mnt/a/x
+            umount /mnt/a",
+        )
+    },
+    State {
+        prepare: "ext4 /dev/ram0",
+        overwrite: "--overwrite ext4",
+        ..holds(
+            "written-to-since",
+            "ext4",
+            "mount /dev/ram0 /mnt/a; echo precious > /mnt/a/x; umount /mnt/a",
+        )
+    },
+    holds(
+        "array-of-another-flyball",
+        "linux_raid_member",
+        "array /dev/md/a --uuid=f17ba110:12344abc:9abcabab:abababab --level=1 -n 2 /dev/ram0 /dev/ram1
+        mdadm --stop -q /dev/md/a",
+    ),
     State {
         device: "/dev/sda",
         guarded: "/dev/sda",
@@ -421,12 +458,14 @@ const fn verb(name: &'static str, claims: Claims, command: &'static str) -> Verb
     Verb { name, claims, command }
 }
 
+const GIVE_BACK: &str = "claim --give-back";
+
 /// The verbs that every state meets. Adding one is adding its line here.
 const VERBS: &[Verb] = &[
     verb("gate", Claims::Own, "flyball claim DEVICE --check"),
     verb("claim again", Claims::Own, "flyball claim DEVICE"),
     verb("claim again --overwrite", Claims::Own, "flyball claim DEVICE --overwrite OTHERS"),
-    verb("claim --give-back", Claims::Own, "flyball claim DEVICE --give-back"),
+    verb(GIVE_BACK, Claims::Own, "flyball claim DEVICE --give-back"),
     verb("claim", Claims::None, "flyball claim DEVICE"),
     verb("claim --overwrite", Claims::None, "flyball claim DEVICE --overwrite OTHERS"),
 ];
@@ -618,7 +657,7 @@ measure() {
 held() {
     dmsetup ls; sed 1d /proc/mdstat; cut -d ' ' -f 4- /proc/self/mountinfo; swapon --show
     find /run/work /run/notebook 2> /dev/null
-    if [ -d $FLYBALL_STATE/claims ]; then find $FLYBALL_STATE -name '*.json' | xargs -r sha256sum; fi
+    if [ -d $FLYBALL_STATE/claims ]; then find $FLYBALL_STATE -name '*.json' | sort | xargs -r sha256sum; fi
 }
 mkdir -p /run/work /run/studies
 "#;
@@ -727,10 +766,12 @@ fn no_verb_overwrites_a_disk_that_is_in_use_or_holds_something() {
     }
 }
 
-/// What a state meets. A disk that is another one now may well be claimed anew.
+/// What a state meets. A disk that is another one now may well be claimed anew, and one that is blank at both ends be given
+/// back.
 fn verbs_of(index: usize, state: &State) -> impl Iterator<Item = &'static Verb> {
-    let is_another = state.kind == Kind::Another;
+    let (is_another, is_in_the_middle) = (state.kind == Kind::Another, state.name == IN_THE_MIDDLE);
     let always = VERBS.iter().filter(move |verb| verb.claims == Claims::Own || !is_another);
+    let always = always.filter(move |verb| !(is_in_the_middle && verb.name == GIVE_BACK));
     let runs = (0..RUNS_PER_STATE).map(move |n| &RUNS[(index * RUNS_PER_STATE + n) % RUNS.len()][0]);
     always.chain(runs).chain([&RUNS[index % RUNS.len()][1]])
 }
@@ -794,10 +835,12 @@ flyball claim /dev/sda --check > /dev/null 2>> /run/err; say kept-serial control
 modprobe -r scsi_debug
 export FLYBALL_STATE=/run/state/back
 blank; ext4 /dev/ram0; content /dev/ram0 > /run/copy
-flyball claim /dev/ram0 --overwrite ext4 && flyball claim /dev/ram0 --check && mkswap -q -U f17ba110-0000-4000-8000-000000000001 /dev/ram0 \
-    && dd if=/dev/zero of=/dev/ram0 bs=1M seek=31 count=1 conv=fsync status=none && flyball claim /dev/ram0 --check \
+flyball claim /dev/ram0 --overwrite ext4; once=1; twice=1
+measure /dev/ram0 raw > /dev/null 2> /run/err; once=$?; rm -rf /run/notebook
+measure /dev/ram0 raw > /dev/null 2>> /run/err; twice=$?; rm -rf /run/notebook
+[ $once = 0 -o $once = 3 ] && [ $twice = 0 -o $twice = 3 ] && flyball claim /dev/ram0 --check > /dev/null 2>> /run/err \
     && flyball claim /dev/ram0 --give-back && content /dev/ram0 | cmp - /run/copy
-say given-back control $? ""
+say given-back control $? "$once, $twice: $(tr '\n|' ' /' < /run/err)"
 export FLYBALL_STATE=/run/state/moment
 blank; flyball claim /dev/ram0
 ( while [ ! -e /run/enough ]; do sleep 0.01 < /dev/ram0; done ) & looking=$!
@@ -821,15 +864,15 @@ rm -rf /run/notebook
     begin.into_iter().chain(states).chain(end).collect()
 }
 
-/// What must not be refused: on a blank claimed disk it runs, leaves the disk blank and the claim good.
+/// What must not be refused: on a blank claimed disk it runs, leaves the disk blank and the claim, renewed, good.
 fn positive(study: &str) -> String {
     format!(
         r#"
 export FLYBALL_STATE=/run/state/runs; rm -rf $FLYBALL_STATE
-large; flyball claim /dev/ram0; flyball claim {SECOND}; held > /run/before
+large; flyball claim /dev/ram0; flyball claim {SECOND}; held | sed 's/^[0-9a-f]\{{64\}} //' > /run/before
 measure /dev/ram0 {study} > /run/out 2> /run/err; code=$?
 measured=$(cat /run/notebook/runs/*/trials/*/trial.json | grep -c '"measurement": {{')
-rm -rf /run/notebook; {{ held; flyball status | sed '/^nothing is changed$/d'; }} > /run/after
+rm -rf /run/notebook; {{ held; flyball status | sed '/^nothing is changed$/d'; }} | sed 's/^[0-9a-f]\{{64\}} //' > /run/after
 [ $code = 0 -o $code = 3 ] && [ $measured = 1 ] && diff /run/before /run/after && is_blank /dev/ram0 \
     && is_blank {SECOND} && flyball claim /dev/ram0 --check && flyball claim /dev/ram0 --give-back
 say runs-{study} control $? "$code, $measured measured: $(tr '\n|' ' /' < /run/err)"
@@ -838,13 +881,13 @@ say runs-{study} control $? "$code, $measured measured: $(tr '\n|' ' /' < /run/e
 }
 
 fn of_state(index: usize, state: &State) -> String {
-    let State { name, device, guarded, prepare, enter, leave, .. } = state;
+    let State { name, device, guarded, prepare, overwrite, enter, leave, .. } = state;
     let mut text = format!(
         "blank\nexport FLYBALL_STATE=/run/state/{name}\necho '== {name}'\nprepare() {{ :; {prepare}\n}}\nprepare\n"
     );
     if state.kind != Kind::NoDisk {
         text.push_str(&format!(
-            "{{ flyball claim {device} && flyball claim {device} --check; }} 2> /run/err \
+            "{{ flyball claim {device} {overwrite} && flyball claim {device} --check; }} 2> /run/err \
              || say {name} control 1 \"$(cat /run/err)\"\n"
         ));
     }

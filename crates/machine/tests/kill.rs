@@ -2,8 +2,8 @@
 //! files, and filesystems that stacks make and mount.
 //!
 //! Needs root and loop devices; without them it says so and counts as skipped. It starts itself again as `worker`, as
-//! `supervise` and as `recover`. When a process is killed is drawn from a seed over how long such a process lives, which
-//! is measured first. How many are killed, and the seed, are those of `testing::Extent`.
+//! `overwriter`, as `supervise` and as `recover`. When a process is killed is drawn from a seed over how long such a
+//! process lives, which is measured first. How many are killed, and the seed, are those of `testing::Extent`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
@@ -11,6 +11,7 @@ use domain::rng::{Rng, Seed};
 use domain::setting::{SettingName, SettingRequest};
 use domain::stack::{Draft, DraftLayer, Stack};
 use domain::units::Bytes;
+use machine::claims::{Claims, open_claimed};
 use machine::ledger::{Fate, Ledger, RestoreReport, status};
 use machine::settings::Error;
 use machine::stack::{self, Builder, Ground, Top};
@@ -72,6 +73,7 @@ fn main() {
             let watch = Watch::named(watch);
             worker(Path::new(state), Path::new(work), seed, watch, passes.parse().unwrap());
         }
+        ["overwriter", state, device] => overwriter(Path::new(state), Path::new(device)),
         ["supervise", state] => supervise(Path::new(state)),
         ["recover", state] => recover(Path::new(state)),
         _ => tests(&words.into_iter().filter(|word| !word.starts_with('-')).collect::<Vec<_>>()),
@@ -79,13 +81,17 @@ fn main() {
 }
 
 /// As libtest names them, and in its form.
-const TESTS: [(&str, fn()); 3] = [
+const TESTS: [(&str, fn()); 4] = [
     (
         "what_is_killed_at_any_moment_and_again_while_it_recovers_leaves_nothing",
         what_is_killed_at_any_moment_and_again_while_it_recovers_leaves_nothing,
     ),
     ("the_supervisor_outlives_the_signals_of_a_terminal", the_supervisor_outlives_the_signals_of_a_terminal),
     ("a_foreign_write_is_left_and_reported", a_foreign_write_is_left_and_reported),
+    (
+        "the_supervisor_of_a_killed_run_keeps_the_claim_of_its_disk_good",
+        the_supervisor_of_a_killed_run_keeps_the_claim_of_its_disk_good,
+    ),
 ];
 
 /// Runs the tests whose names hold one of these words; all without one.
@@ -637,6 +643,47 @@ fn foreign_write(folders: &Folders, before: &Before, choice: &mut Rng, case: &st
     assert_eq!(sysctl(name), theirs, "{case}");
     fs::write(path, was).unwrap();
     assert_eq!(Before::look().sysctls, before.sysctls, "{case}");
+}
+
+fn the_supervisor_of_a_killed_run_keeps_the_claim_of_its_disk_good() {
+    let folders = folders();
+    let file = folders.work.join("disk");
+    fs::File::create(&file).unwrap().set_len(32 << 20).unwrap();
+    let output = Command::new("losetup").args(["--find", "--show"]).arg(&file).output().unwrap();
+    let device = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim());
+    let rules = (folders.root.path().join("rules.d"), folders.root.path().join("no-udev"));
+    Claims::at(&folders.state).with_rules_in(&rules.0, &rules.1).claim(&device, &BTreeSet::new()).unwrap();
+    let mut command = folders.myself();
+    command.arg("overwriter").args([&folders.state, &device]).stdout(Stdio::piped());
+    let mut run = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(run.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "written\n");
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !folders.processes().is_empty() {
+        assert!(Instant::now() < deadline, "the supervisor does not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let opened = open_claimed(&folders.state, &device).map(drop);
+    let left = fs::read(&device).unwrap();
+    let _ = Command::new("losetup").arg("--detach").arg(&device).status();
+    opened.unwrap();
+    assert!(left[..8 << 20].iter().all(|byte| *byte == 0) && left[12 << 20] == 7);
+    assert_eq!(status(&folders.state, &LocalMachine).unwrap().changes, []);
+}
+
+/// Writes to a claimed disk, says so, and waits until it is killed.
+fn overwriter(state: &Path, device: &Path) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg("supervise").arg(state);
+    let _supervisor = Supervisor::start(command).unwrap();
+    let (mut ledger, _) = Ledger::open(state, &LocalMachine).unwrap();
+    let claimed = ledger.overwrite(open_claimed(state, device).unwrap()).unwrap();
+    fs::OpenOptions::new().write(true).open(claimed.pinned()).unwrap().write_all(&vec![7; 20 << 20]).unwrap();
+    println!("written");
+    std::thread::sleep(Duration::from_secs(600));
 }
 
 fn requests(set: &[(&str, &str)]) -> Vec<SettingRequest> {

@@ -83,8 +83,8 @@ impl fmt::Display for Reason {
                 write!(f, "its contents have changed {since}: {differ} of {of} samples differ")
             }
             Reason::Unfinished => f.write_str(
-                "a run that was overwriting it was killed before it could write down what it left there, so that \
-                 nobody can tell what of it is Flyball's",
+                "the last run that overwrote it did not come to write down what it left there, so that nobody can tell \
+                 what of it is Flyball's",
             ),
         }
     }

@@ -233,7 +233,7 @@ mod tests {
                 "{cut}"
             );
             let refused = open_claimed(&bench.state, &bench.device.0).unwrap_err().to_string();
-            assert!(refused.contains("was killed before it could write down"), "{cut}: {refused}");
+            assert!(refused.contains("did not come to write down"), "{cut}: {refused}");
             // The one who saw it all would know better.
             assert!(
                 matches!(bench.erase(&eraser, &record, NEVER), (Fate::Removed | Fate::Untouched, None)),
