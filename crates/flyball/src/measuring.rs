@@ -11,7 +11,7 @@ use domain::plan::Plan;
 use domain::rng::Seed;
 use domain::study::Study;
 use domain::trial::{Provenance, Run, RunId};
-use machine::ledger::{Fate, RestoreReport};
+use machine::ledger::RestoreReport;
 use machine::supervise::Supervisor;
 use machine::{Ledger, LocalMachine, Machine, MachineLock};
 use notebook::{Notebook, RunFolder};
@@ -250,7 +250,7 @@ pub fn lock_machine() -> Result<Option<MachineLock>> {
 /// # Errors
 /// Those of [`Ledger::open`].
 pub fn open_ledger<'m>(state: &Path, machine: &'m LocalMachine) -> Result<(Ledger<'m>, RestoreReport)> {
-    after_orphans(|| Ledger::open(state, machine))
+    machine::recovery::open(state, machine).map_err(busy)
 }
 
 /// The same for `flyball restore`, which sets a damaged ledger aside and says so.
@@ -258,23 +258,7 @@ pub fn open_ledger<'m>(state: &Path, machine: &'m LocalMachine) -> Result<(Ledge
 /// # Errors
 /// Those of [`Ledger::recover`].
 pub fn recover_ledger<'m>(state: &Path, machine: &'m LocalMachine) -> Result<(Ledger<'m>, RestoreReport)> {
-    after_orphans(|| Ledger::recover(state, machine))
-}
-
-fn after_orphans<'m>(
-    open: impl Fn() -> Result<(Ledger<'m>, RestoreReport), machine::settings::Error>,
-) -> Result<(Ledger<'m>, RestoreReport)> {
-    machine::workload::end_orphans();
-    let (ledger, report) = open().map_err(busy)?;
-    if machine::workload::end_orphans() == 0 {
-        return Ok((ledger, report));
-    }
-    drop(ledger);
-    let (ledger, mut again) = open().map_err(busy)?;
-    again.undone.extend(report.undone.into_iter().filter(|undone| !matches!(undone.fate, Fate::Failed(_))));
-    again.notes.extend(report.notes);
-    again.damage.extend(report.damage);
-    Ok((ledger, again))
+    machine::recovery::recover(state, machine).map_err(busy)
 }
 
 /// An error of the ledger, with its exit code where another Flyball has it.

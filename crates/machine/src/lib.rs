@@ -12,6 +12,7 @@ pub mod ledger;
 pub mod lock;
 mod loopdev;
 mod recorded;
+pub mod recovery;
 pub mod serving;
 pub mod settings;
 pub mod stack;

@@ -98,6 +98,8 @@ pub(crate) struct Process {
     pub group: u32,
     /// When it was started, in clock ticks since boot: with its id this names one process and no other.
     pub started: u64,
+    /// It is becoming another program (execve(2)), and has the memory of the new one but not yet its environment.
+    pub is_starting: bool,
 }
 
 impl Process {
@@ -113,9 +115,12 @@ pub(crate) fn process(machine: &dyn Machine, pid: u32) -> Option<Process> {
     let stat = machine.text(&format!("/proc/{pid}/stat"))?;
     // The name in parentheses may hold anything, even a parenthesis; the field after it is the third.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    // Threads of the kernel and zombies have no memory: `vsize` and `env_end` are 0.
+    let is_zero = |index: usize| fields.get(index).is_none_or(|field| *field == "0");
     Some(Process {
         state: fields.first()?.chars().next()?,
         group: fields.get(2)?.parse().ok()?,
         started: fields.get(19)?.parse().ok()?,
+        is_starting: !is_zero(20) && is_zero(48),
     })
 }

@@ -24,6 +24,10 @@ pub const VARIABLE: &str = "FLYBALL_WORKLOAD";
 const DEATH: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(5);
 
+/// How long execve(2) may take to lay out an environment: a page fault or two, on a machine that is out of memory.
+const EXECUTION: Duration = Duration::from_millis(500);
+const EXECUTION_POLL: Duration = Duration::from_micros(200);
+
 /// Begins the marks of recorded commands. What such a command leaves running when it ends by itself is its owner's, and
 /// [`end_orphans`] must never take it for a workload.
 const RECORDED: &str = "recorded.";
@@ -81,8 +85,7 @@ impl Mark {
         if namespace(&at("ns/pid"))? != namespace("/proc/self/ns/pid")? {
             return None;
         }
-        // Nobody may look into the processes of others; a dead one has no environment any more.
-        let environment = LocalMachine.read(Path::new(&at("environ"))).ok()?;
+        let environment = environment(pid)?;
         let prefix = format!("{VARIABLE}=");
         let mut variables = environment.split(|byte| *byte == 0);
         let mark = variables.find_map(|variable| variable.strip_prefix(prefix.as_bytes()))?;
@@ -198,6 +201,24 @@ fn is_at_work(pid: u32, program: &str, folder: &str) -> bool {
     };
     link("exe").map(plain).as_deref() == Some(program)
         && link("cwd").map(plain).is_some_and(|cwd| Path::new(&cwd).starts_with(folder))
+}
+
+/// What it was started with. Nobody may look into the processes of others; a dead one has no environment any more.
+///
+/// Between the moment when execve(2) closes the caller's descriptors, and with them the lock that a recovery waits for,
+/// and the one when it has laid out the environment, `/proc/PID/environ` is empty (fs/proc/base.c, fs/exec.c): such a
+/// process is looked at again.
+fn environment(pid: u32) -> Option<Vec<u8>> {
+    let path = format!("/proc/{pid}/environ");
+    let deadline = Instant::now() + EXECUTION;
+    loop {
+        let environment = LocalMachine.read(Path::new(&path)).ok()?;
+        let is_starting = || process(&LocalMachine, pid).is_some_and(|process| process.is_starting);
+        if !environment.is_empty() || Instant::now() >= deadline || !is_starting() {
+            return Some(environment);
+        }
+        std::thread::sleep(EXECUTION_POLL);
+    }
 }
 
 fn others() -> impl Iterator<Item = u32> {

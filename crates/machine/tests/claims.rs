@@ -633,7 +633,10 @@ fn who_comes_after_a_death_without_a_witness_never_takes_a_strangers_data_for_ou
             assert!(writes && stranger != "a filesystem" || after == before, "{case}");
             assert_eq!(fates(&bench.recover()), [], "{case}");
             let refused = bench.refused();
-            assert!(refused.contains("--forget") && refused.contains("did not come to write down"), "{case}: {refused}");
+            assert!(
+                refused.contains("--forget") && refused.contains("did not come to write down"),
+                "{case}: {refused}"
+            );
             bench.claims().forget(&bench.device).unwrap();
             bench.wipe();
         }

@@ -420,8 +420,9 @@ impl Figures {
             assert!(*workloads > kills / 10, "too little killed: {self:?}");
         }
         let all = [settings, mounts, loops, files, tools];
-        assert!(*kills < 800 || all.iter().all(|n| **n > 5), "too little undone: {self:?}");
-        assert!(*latecomers <= 3 + kills / 10, "{latecomers} workloads outlived a recovery");
+        // Where all are killed; a tenth of them may meet with few of a kind.
+        assert!(*kills < 1000 || all.iter().all(|n| **n > 50), "too little undone: {self:?}");
+        assert!(*latecomers <= kills / 100, "{latecomers} workloads outlived a recovery");
         testing::promise("real-kills", kills, "workers, their supervisors or their process groups");
         testing::promise(
             "real-kills-in-recovery",
@@ -791,8 +792,8 @@ fn supervise(state: &Path) {
 
 /// What `flyball restore` does.
 fn recover(state: &Path) {
-    machine::workload::end_orphans();
-    let (_ledger, report) = Ledger::open_within(Duration::from_secs(10), state, &LocalMachine).unwrap();
+    let patience = Duration::from_secs(10);
+    let (_ledger, report) = machine::recovery::open_within(patience, state, &LocalMachine).unwrap();
     tell(&report);
 }
 

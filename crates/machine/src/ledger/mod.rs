@@ -164,7 +164,8 @@ impl<'m> Ledger<'m> {
         let Loaded { pending, last_id, torn, damaged, .. } = loaded;
         let is_damaged = !damaged.is_empty();
         let held = Held::new();
-        let mut ledger = Self { machine, journal, pending, boot, last_id, held, is_damaged, eraser, _lock: lock };
+        let mut ledger =
+            Self { machine, journal, pending, boot, last_id, held, is_damaged, eraser, _lock: lock };
         let lasting = crate::lasting::resume(&mut ledger, state)?;
         let mut report = ledger.undo(0, &Scope::Everything);
         report.notes.extend(lasting.notes);
