@@ -240,6 +240,7 @@ fn differs(then: &Study, now: &Study) -> Vec<&'static str> {
         ("the factors", then.factors == now.factors),
         ("the settings", then.settings == now.settings),
         ("the lab machine", then.lab == now.lab),
+        ("the simulated machine", then.sim == now.sim),
     ];
     same.into_iter().filter(|(_, same)| !same).map(|(what, _)| what).collect()
 }

@@ -323,6 +323,8 @@ pub fn run_folder(order: &RunOrder<'_>, notebook: &Notebook, inventory: &str) ->
         if same_seed(&notebook.run(&id)?) {
             return notebook.open_run(&id).map_err(run_busy);
         }
+    } else if order.begin == Begin::Resume {
+        tell_of_edit(order, notebook)?;
     }
     let now = LocalMachine.now();
     let run = Run {
@@ -339,6 +341,19 @@ pub fn run_folder(order: &RunOrder<'_>, notebook: &Notebook, inventory: &str) ->
         command: std::env::args().skip(1).collect(),
     };
     notebook.create_run(&run, inventory).map_err(run_busy)
+}
+
+/// Says that the study was edited since its last run was cut short: which text is measured now, and what becomes of the old one.
+fn tell_of_edit(order: &RunOrder<'_>, notebook: &Notebook) -> Result<()> {
+    let other = notebook.unfinished_of_another_text(order.study, order.text, order.identity)?;
+    if let Some((id, copy)) = other {
+        terminal::note(format_args!(
+            "the study file was changed since `{id}` was begun, which is unfinished: a new run begins, with the file as it is now; \
+             `{id}` keeps its trials (`flyball show {id}`), and goes on where its own copy of the file is run: `{}`",
+            copy.display()
+        ));
+    }
+    Ok(())
 }
 
 fn run_busy(error: notebook::Error) -> anyhow::Error {

@@ -112,6 +112,38 @@ fn kill_9_at_any_moment_loses_and_doubles_nothing() {
     assert_eq!(status["changed"].as_array().map(Vec::len), Some(0), "{status}");
 }
 
+#[test]
+fn a_study_edited_after_its_run_was_cut_short_begins_another_and_says_so() {
+    let place = Place::new();
+    let study = place.study("small", SMALL);
+    let mut child = place.spawn(&["run", &study]);
+    wait_until("a trial is there", || !place.trials().is_empty() || child.try_wait().unwrap().is_some());
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    wait_until("the supervisor has cleaned up", || place.work_files().is_empty());
+    let runs = || -> Vec<String> {
+        let listed: serde_json::Value = serde_json::from_str(&place.ok(&["list", "--json"])).unwrap();
+        listed["runs"].as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap().to_owned()).collect()
+    };
+    let old = runs();
+    assert_eq!(old.len(), 1, "{old:?}");
+
+    place.study("small", &SMALL.replace("256k", "64k"));
+    let told = support::stderr(&place.output(&["run", &study]));
+    let copy = place.path("notebook/runs").join(&old[0]).join("study.toml");
+    assert!(told.contains(&format!("the study file was changed since `{}` was begun", old[0])), "{told}");
+    assert!(
+        told.contains(&format!("`flyball show {}`", old[0])) && told.contains(copy.to_str().unwrap()),
+        "{told}"
+    );
+    assert_eq!((runs().len(), runs()[1].clone()), (2, old[0].clone()));
+
+    // Nothing of it is said where nothing was changed, and the old run goes on by its own copy.
+    let told = support::stderr(&place.output(&["run", copy.to_str().unwrap()]));
+    assert!(told.contains(&format!("run {},", old[0])) && !told.contains("was changed"), "{told}");
+    assert_eq!(runs().len(), 2);
+}
+
 /// The processes whose arguments name this place, but for Flyball itself.
 fn workloads_of(place: &Place) -> usize {
     let folder = place.folder.path().to_str().unwrap().to_owned();

@@ -184,17 +184,32 @@ impl Notebook {
         self.run_folder(id).join("trials").join(key.folder())
     }
 
-    /// The latest run of this study, where it is of the same text and machine and not finished: the one to go on
-    /// with.
+    /// The latest run of this study with the same text and on the same machine, where it is not finished: the one to go on with.
     ///
     /// # Errors
     /// Where the runs cannot be listed.
     pub fn unfinished(&self, study: &str, study_text: &str, machine: &str) -> Result<Option<RunId>> {
         let (runs, _) = self.runs_alone()?;
-        let latest = runs.into_iter().find(|run| run.study == study);
-        let same =
-            |run: &Run| run.study_text == study_text && run.machine == machine && run.finished.is_none();
-        Ok(latest.filter(same).map(|run| run.id))
+        let alike = |run: &Run| run.study == study && run.machine == machine && run.study_text == study_text;
+        let latest = runs.into_iter().find(alike);
+        Ok(latest.filter(|run| run.finished.is_none()).map(|run| run.id))
+    }
+
+    /// The latest run of this study on this machine, where it is not finished and of another text: the one that somebody who
+    /// has edited the study since may expect to go on with. And where its own copy of the study is.
+    ///
+    /// # Errors
+    /// Where the runs cannot be listed.
+    pub fn unfinished_of_another_text(
+        &self,
+        study: &str,
+        study_text: &str,
+        machine: &str,
+    ) -> Result<Option<(RunId, PathBuf)>> {
+        let (runs, _) = self.runs_alone()?;
+        let latest = runs.into_iter().find(|run| run.study == study && run.machine == machine);
+        let other = latest.filter(|run| run.finished.is_none() && run.study_text != study_text);
+        Ok(other.map(|run| (run.id.clone(), self.run_folder(&run.id).join("study.toml"))))
     }
 }
 

@@ -208,8 +208,26 @@ fn only_the_latest_run_of_the_same_text_and_machine_is_gone_on_with() {
     assert_eq!(find(&it.study_text, &it.machine), Some(it.id.clone()));
     assert_eq!(find("flyball = 1\n", &it.machine), None);
     assert_eq!(find(&it.study_text, "another"), None);
+    let other = |text: &str| notebook.unfinished_of_another_text("quick", text, &it.machine).unwrap();
+    assert_eq!(other(&it.study_text), None);
+    let (id, copy) = other("flyball = 1\n").unwrap();
+    assert_eq!((id, std::fs::read_to_string(copy).unwrap()), (it.id.clone(), it.study_text.clone()));
     notebook.open_run(&it.id).unwrap().finish(Timestamp::from_unix_nanos(1)).unwrap();
-    assert_eq!(find(&it.study_text, &it.machine), None);
+    assert_eq!((find(&it.study_text, &it.machine), other("flyball = 1\n")), (None, None));
+}
+
+#[test]
+fn a_run_is_gone_on_with_though_another_text_of_its_study_was_run_since() {
+    let (_root, notebook) = filled();
+    let it = run("quick-1");
+    let edited = Run {
+        study_text: "flyball = 1\n".into(),
+        started: Timestamp::from_unix_nanos(i64::MAX),
+        ..run("quick-2")
+    };
+    notebook.create_run(&edited, "null\n").unwrap();
+    let find = |text: &str| notebook.unfinished("quick", text, &it.machine).unwrap();
+    assert_eq!((find(&it.study_text), find("flyball = 1\n")), (Some(it.id), Some(edited.id)));
 }
 
 #[test]
