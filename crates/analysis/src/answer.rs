@@ -1,7 +1,7 @@
 //! The answer to a study's question, in one sentence, as far as its data allow.
 
 use crate::summary::{CellSummary, Comparison, FactorEffect, RunData, RunSummary, Verdict};
-use crate::words::{counted, interval_words, listed, metric_words, percent, times};
+use crate::words::{counted, distance, gives, interval_words, listed, metric_words, percent};
 
 /// The verdict of a whole run.
 pub fn of_run(data: &RunData, summary: &RunSummary) -> String {
@@ -64,24 +64,19 @@ fn standing<'a>(factor: &'a str, effects: &'a [FactorEffect]) -> Option<Standing
         State::Undecided
     };
     let telling = comparisons.into_iter().filter(|(_, c)| state != State::Decides || claimed(c));
-    let (context, comparison) = telling.max_by(|(_, a), (_, b)| size(a).total_cmp(&size(b)))?;
+    let (context, comparison) = telling.max_by(|(_, a), (_, b)| distance(a).total_cmp(&distance(b)))?;
     Some(Standing { factor, context, comparison, state })
 }
 
-/// How far from "no difference" it is, whichever way.
-fn size(comparison: &Comparison) -> f64 {
-    comparison.ratio.ln().abs()
-}
-
 fn of_factors(mut factors: Vec<Standing<'_>>, threshold: f64) -> String {
-    factors.sort_by(|a, b| size(b.comparison).total_cmp(&size(a.comparison)));
+    factors.sort_by(|a, b| distance(b.comparison).total_cmp(&distance(a.comparison)));
     let (deciding, rest): (Vec<_>, Vec<_>) = factors.into_iter().partition(|f| f.state == State::Decides);
     let (same, open): (Vec<_>, Vec<_>) = rest.into_iter().partition(|f| f.state == State::Same);
     let threshold = percent(threshold);
     let mut parts = Vec::new();
     if let Some((first, others)) = deciding.split_first() {
         parts.push(decides(first));
-        parts.extend(others.iter().map(|f| format!("{} matters too: {}", f.factor, gives(f.comparison))));
+        parts.extend(others.iter().map(|f| format!("{} matters too: {}", f.factor, found(f.comparison))));
     }
     let names =
         |factors: &[Standing<'_>]| listed(&factors.iter().map(|f| f.factor.to_owned()).collect::<Vec<_>>());
@@ -105,19 +100,18 @@ fn of_factors(mut factors: Vec<Standing<'_>>, threshold: f64) -> String {
 }
 
 fn decides(standing: &Standing<'_>) -> String {
-    format!("{} decides: {} in {}", standing.factor, gives(standing.comparison), standing.context)
+    format!("{} decides: {} in {}", standing.factor, found(standing.comparison), standing.context)
 }
 
 /// `64k gives 3.90 times the throughput of 4k (95% interval 3.85 to 3.95)`.
-fn gives(comparison: &Comparison) -> String {
+fn found(comparison: &Comparison) -> String {
     let interval =
         comparison.interval.as_ref().map(|i| format!(" ({})", interval_words(i))).unwrap_or_default();
-    format!("{} gives {} of {}{interval}", comparison.b, times(comparison), comparison.a)
+    format!("{}{interval}", gives("gives", comparison))
 }
 
 fn largest(standing: &Standing<'_>) -> String {
-    let Comparison { a, b, .. } = standing.comparison;
-    format!("at most, {b} gives {} of {a} in {}", times(standing.comparison), standing.context)
+    format!("at most, {} in {}", gives("gives", standing.comparison), standing.context)
 }
 
 fn nothing_measured(data: &RunData, metric: &str) -> String {

@@ -5,6 +5,9 @@
 //! several of its family (see [`crate::stats::multiplicity`]), is below 1 - confidence. Two groups are called
 //! the same where the whole interval lies within the threshold. All else is undecided, and says what would decide it.
 //!
+//! What was 0 has no ratio to what it is now. Such groups are judged where there is nothing to doubt and as many trials as an interval
+//! needs: both always 0 are the same; one always 0 and the other never differ beyond any threshold, and the test alone decides.
+//!
 //! Trials of one run come in blocks, and blocks drift. Where both groups have [`FEWEST_PAIRS`] blocks in common
 //! and their values move together from block to block, they are compared within blocks; else as two
 //! independent groups, which under drift claims less, never more.
@@ -13,7 +16,7 @@ use crate::stats::quantile::median;
 use crate::stats::ratio::RatioEstimate;
 use crate::stats::{bootstrap, multiplicity, permutation, ratio};
 use crate::summary::{Comparison, Interval, Point, Verdict};
-use crate::words::{interval_words, metric_words, p_words, percent, times};
+use crate::words::{difference, distance, gives, interval_words, metric_words, p_words, percent};
 use domain::outcome::Better;
 use domain::units::Unit;
 use std::collections::BTreeMap;
@@ -79,7 +82,7 @@ pub fn compare_family(pairs: &[(Group<'_>, Group<'_>)], by: &Yardstick<'_>) -> V
     let judged = pairs.iter().zip(measured).map(|((a, b), measured)| {
         let measured = measured?;
         let adjusted_p = measured.p.and_then(|_| adjusted.next());
-        Some(judge(*a, *b, by, &measured, Chance { adjusted_p, family }))
+        Some(judge(*a, *b, by, &measured, Chance { adjusted_p, family, confidence: by.confidence }))
     });
     judged.collect()
 }
@@ -92,12 +95,35 @@ struct Measured {
     p: Option<f64>,
     /// How many blocks were compared within; `None` for independent groups.
     pairs: Option<usize>,
+    /// What zeros decide; `None` where they do not.
+    zeros: Option<Zeros>,
+}
+
+/// How groups stand to each other in which every trial is 0, or none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Zeros {
+    /// All trials of both are 0.
+    Both,
+    /// All trials of one, and none of the other.
+    One,
+}
+
+fn zeros(a: &[f64], b: &[f64], confidence: f64) -> Option<Zeros> {
+    let (all, none) = (|v: &[f64]| v.iter().all(|v| *v == 0.0), |v: &[f64]| v.iter().all(|v| *v > 0.0));
+    let found = match (all(a), all(b)) {
+        (true, true) => Zeros::Both,
+        (true, false) if none(b) => Zeros::One,
+        (false, true) if none(a) => Zeros::One,
+        _ => return None,
+    };
+    ratio::are_enough(a.len(), b.len(), confidence).then_some(found)
 }
 
 /// How far chance explains a p-value among others.
 struct Chance {
     adjusted_p: Option<f64>,
     family: usize,
+    confidence: f64,
 }
 
 fn measure(a: &[Point], b: &[Point], by: &Yardstick<'_>) -> Option<Measured> {
@@ -110,11 +136,12 @@ fn measure(a: &[Point], b: &[Point], by: &Yardstick<'_>) -> Option<Measured> {
         let estimate = ratio::pairs(&ratios, by.confidence);
         let bootstrap = bootstrap::pairs(&ratios, by.confidence);
         let p = permutation::pairs(&logs);
-        return Some(Measured { medians, estimate, bootstrap, p, pairs: Some(pairs.len()) });
+        return Some(Measured { medians, estimate, bootstrap, p, pairs: Some(pairs.len()), zeros: None });
     }
     let estimate = ratio::two_groups(&of_a, &of_b, by.confidence);
     let bootstrap = bootstrap::two_groups(&of_a, &of_b, by.confidence);
-    Some(Measured { medians, estimate, bootstrap, p: permutation::two_groups(&of_a, &of_b), pairs: None })
+    let (p, zeros) = (permutation::two_groups(&of_a, &of_b), zeros(&of_a, &of_b, by.confidence));
+    Some(Measured { medians, estimate, bootstrap, p, pairs: None, zeros })
 }
 
 /// The values of the blocks that both sides have, where comparing within blocks is worth it.
@@ -139,6 +166,8 @@ fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
 
 fn judge(a: Group<'_>, b: Group<'_>, by: &Yardstick<'_>, measured: &Measured, chance: Chance) -> Comparison {
     let interval = measured.estimate.and_then(|e| e.interval);
+    let (of_a, of_b) = measured.medians;
+    let of_medians = Some(of_b / of_a).filter(|ratio| of_a > 0.0 && of_b > 0.0 && ratio.is_normal());
     let mut comparison = Comparison {
         a: a.name.to_owned(),
         b: b.name.to_owned(),
@@ -147,15 +176,19 @@ fn judge(a: Group<'_>, b: Group<'_>, by: &Yardstick<'_>, measured: &Measured, ch
         better: by.better,
         trials: (a.points.len(), b.points.len()),
         medians: measured.medians,
-        ratio: measured.estimate.map_or(measured.medians.1 / measured.medians.0, |e| e.ratio),
+        ratio: measured.estimate.map(|e| e.ratio).or(of_medians),
         interval,
         bootstrap: interval.and(measured.bootstrap),
-        p: interval.and(measured.p),
+        p: measured.p.filter(|_| interval.is_some() || measured.zeros.is_some()),
         threshold: by.threshold,
         verdict: Verdict::Undecided,
         sentence: String::new(),
     };
-    comparison.verdict = verdict(&comparison, &chance);
+    comparison.verdict = match measured.zeros {
+        None => verdict(&comparison, &chance),
+        Some(Zeros::Both) => Verdict::Same,
+        Some(Zeros::One) => verdict_of_zeros(&comparison, &chance),
+    };
     comparison.sentence = sentence(&comparison, measured, &chance);
     comparison
 }
@@ -175,20 +208,37 @@ fn verdict(comparison: &Comparison, chance: &Chance) -> Verdict {
     if larger == (comparison.better == Better::Higher) { Verdict::Better } else { Verdict::Worse }
 }
 
+/// Where every ratio of a trial to another is without bound, the test alone decides.
+fn verdict_of_zeros(comparison: &Comparison, chance: &Chance) -> Verdict {
+    let (a, b) = comparison.medians;
+    match chance.adjusted_p {
+        Some(p) if p < 1.0 - chance.confidence => {
+            if (b > a) == (comparison.better == Better::Higher) {
+                Verdict::Better
+            } else {
+                Verdict::Worse
+            }
+        }
+        _ => Verdict::Undecided,
+    }
+}
+
 fn sentence(comparison: &Comparison, measured: &Measured, chance: &Chance) -> String {
     let Comparison { a, b, .. } = comparison;
     let threshold = percent(comparison.threshold);
     let details = details(comparison, measured);
     match comparison.verdict {
-        Verdict::Better => format!("{b} is better than {a}: {} ({details})", times(comparison)),
-        Verdict::Worse => format!("{b} is worse than {a}: {} ({details})", times(comparison)),
+        Verdict::Better => format!("{b} is better than {a}: {} ({details})", difference(comparison)),
+        Verdict::Worse => format!("{b} is worse than {a}: {} ({details})", difference(comparison)),
+        Verdict::Same if comparison.ratio.is_none() => {
+            format!("no difference: {} ({details})", gives("has", comparison))
+        }
         Verdict::Same => {
-            format!("no difference: {b} has {} of {a}, within {threshold} ({details})", times(comparison))
+            format!("no difference: {}, within {threshold} ({details})", gives("has", comparison))
         }
         Verdict::Undecided => {
-            let times = times(comparison);
             let lacking = what_would_tell(comparison, chance);
-            format!("cannot tell yet: {b} has {times} of {a} ({details}); {lacking}")
+            format!("cannot tell yet: {} ({details}); {lacking}", gives("has", comparison))
         }
     }
 }
@@ -205,7 +255,7 @@ fn details(comparison: &Comparison, measured: &Measured) -> String {
 
 /// What an undecided comparison lacks.
 fn what_would_tell(comparison: &Comparison, chance: &Chance) -> String {
-    let Some(interval) = comparison.interval else { return what_an_interval_lacks(comparison) };
+    let Some(interval) = comparison.interval else { return what_an_interval_lacks(comparison, chance) };
     let threshold = percent(comparison.threshold);
     let cleared = interval.low > 1.0 || interval.high < 1.0;
     let by_chance = chance.adjusted_p.is_some_and(|p| p >= 1.0 - interval.confidence);
@@ -225,9 +275,13 @@ fn what_would_tell(comparison: &Comparison, chance: &Chance) -> String {
     }
 }
 
-fn what_an_interval_lacks(comparison: &Comparison) -> String {
-    if comparison.medians.0 <= 0.0 || comparison.medians.1 <= 0.0 {
-        return format!("a {} that is not above zero has no ratio", metric_words(&comparison.metric));
+fn what_an_interval_lacks(comparison: &Comparison, chance: &Chance) -> String {
+    if ratio::are_enough(comparison.trials.0, comparison.trials.1, chance.confidence) {
+        let metric = metric_words(&comparison.metric);
+        return match comparison.p {
+            None => format!("where not every trial's {metric} is above zero, a ratio has no interval"),
+            Some(_) => format!("among {} comparisons chance alone may give that", chance.family),
+        };
     }
     "an interval needs more trials, such as 4 on each side for 95%".to_owned()
 }
@@ -244,7 +298,7 @@ fn more_trials(comparison: &Comparison) -> Option<usize> {
 
 /// How far the estimate lies from the threshold, as a logarithm.
 fn margin(comparison: &Comparison) -> f64 {
-    (comparison.ratio.ln().abs() - (1.0 + comparison.threshold).ln()).abs()
+    (distance(comparison) - (1.0 + comparison.threshold).ln()).abs()
 }
 
 #[cfg(test)]
@@ -341,17 +395,6 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_zero_has_no_ratio_but_an_answer() {
-        let got = of(&[0.0; 6], &[9.0; 6], Better::Higher).unwrap();
-        assert_eq!((got.verdict, got.interval), (Verdict::Undecided, None));
-        assert!(
-            got.sentence.ends_with("a throughput that is not above zero has no ratio"),
-            "{}",
-            got.sentence
-        );
-    }
-
-    #[test]
     fn an_empty_side_gives_no_comparison() {
         assert_eq!(of(&[], &SLOW, Better::Higher), None);
     }
@@ -384,7 +427,57 @@ mod tests {
         );
     }
 
+    #[test]
+    fn what_was_always_zero_is_said_to_have_been_zero() {
+        let (zero, some) = ([0.0; 8], SLOW);
+        let worse = expect![
+            "performance is worse than ondemand: median mean latency was 0 with ondemand and is 100 s with performance (p < 0.001, 8 against 8 trials)"
+        ];
+        check(&zero, &some, Better::Lower, Verdict::Worse, worse);
+        check(
+            &some,
+            &zero,
+            Better::Lower,
+            Verdict::Better,
+            expect![
+                "performance is better than ondemand: median mean latency was 100 s with ondemand and is 0 with performance (p < 0.001, 8 against 8 trials)"
+            ],
+        );
+        let same = expect![
+            "no difference: median throughput is 0 with both ondemand and performance (p = 1.000, 8 against 8 trials)"
+        ];
+        check(&zero, &zero, Better::Higher, Verdict::Same, same);
+    }
+
+    #[test]
+    fn zeros_decide_nothing_where_they_are_few_or_not_all() {
+        let few = expect![
+            "cannot tell yet: median throughput was 0 with ondemand and is 5.00 B/s with performance (3 against 3 trials); an interval needs more trials, such as 4 on each side for 95%"
+        ];
+        check(&[0.0; 3], &[5.0; 3], Better::Higher, Verdict::Undecided, few);
+        let some = expect![
+            "cannot tell yet: median throughput was 0 with ondemand and is 5.00 B/s with performance (6 against 6 trials); where not every trial's throughput is above zero, a ratio has no interval"
+        ];
+        check(&[0.0, 0.0, 0.0, 0.0, 0.0, 5.0], &[5.0; 6], Better::Higher, Verdict::Undecided, some);
+    }
+
+    /// Values among which zeros are as frequent as others, and some that lie as far apart as a double reaches.
+    fn with_zeros() -> impl Strategy<Value = Vec<f64>> {
+        let value = prop_oneof![4 => Just(0.0), 4 => 1.0..2.0_f64, 1 => Just(1e-300), 1 => Just(1e300), 1 => -1.0..0.0_f64];
+        let mixed = proptest::collection::vec(value, 1..12);
+        prop_oneof![mixed, (1_usize..12).prop_map(|n| vec![0.0; n])]
+    }
+
     proptest! {
+        #[test]
+        fn no_comparison_says_what_is_no_number(a in with_zeros(), b in with_zeros()) {
+            let got = of(&a, &b, Better::Higher).unwrap();
+            let no_number = |word: &str| matches!(word.trim_matches(|c: char| !c.is_alphanumeric()), "NaN" | "inf");
+            prop_assert!(!got.sentence.split(' ').any(no_number), "{}", got.sentence);
+            let ends = got.interval.iter().chain(&got.bootstrap).flat_map(|i| [i.low, i.high]);
+            prop_assert!(ends.chain(got.ratio).all(|v| v.is_finite() && v > 0.0), "{:?}", got);
+        }
+
         #[test]
         fn turning_a_comparison_round_turns_its_verdict_round(
             a in proptest::collection::vec(1.0..2.0_f64, 1..12),
@@ -398,7 +491,7 @@ mod tests {
                 same => same,
             };
             prop_assert_eq!(back.verdict, turned);
-            prop_assert!((forth.ratio * back.ratio - 1.0).abs() < 1e-9);
+            prop_assert!((forth.ratio.unwrap() * back.ratio.unwrap() - 1.0).abs() < 1e-9);
         }
 
         #[test]

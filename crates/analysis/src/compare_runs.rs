@@ -7,7 +7,7 @@
 use crate::compare::{Blocks, Group, Yardstick, compare_family};
 use crate::summarise::summarise;
 use crate::summary::{CellSummary, Comparison, RunData, RunSummary, Verdict};
-use crate::words::{counted, listed, percent};
+use crate::words::{counted, distance, listed, percent};
 use domain::plan::CellId;
 use domain::study::Measure;
 use domain::trial::{Provenance, RunId};
@@ -204,7 +204,7 @@ fn verdict(cells: &[CellComparison], threshold: f64) -> String {
 }
 
 fn size(cell: &CellComparison) -> f64 {
-    cell.comparison.ratio.ln().abs()
+    distance(&cell.comparison)
 }
 
 /// What differs besides the results: the machine, the program, the study, and everything that trials noted of

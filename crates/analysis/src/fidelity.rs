@@ -56,16 +56,19 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Model over measured, minus one.
-    pub fn error(&self) -> f64 {
-        self.modelled / self.measured - 1.0
+    /// Model over measured, minus one; `None` where 0 was measured and the model says something else.
+    pub fn error(&self) -> Option<f64> {
+        if self.modelled == self.measured {
+            return Some(0.0);
+        }
+        Some(self.modelled / self.measured - 1.0).filter(|error| error.is_finite())
     }
 }
 
 /// The errors of a set of cells.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Errors {
-    /// How many cells.
+    /// How many cells that have one.
     pub cells: usize,
     /// Mean of the absolute errors.
     pub mean: f64,
@@ -86,7 +89,7 @@ impl Fidelity {
     /// The errors of one half, or of all; `None` where it has no cell.
     pub fn errors(&self, half: Option<Half>) -> Option<Errors> {
         let of = self.pairs.iter().filter(|pair| half.is_none_or(|half| pair.half == half));
-        let errors: Vec<f64> = of.map(|pair| pair.error().abs()).collect();
+        let errors: Vec<f64> = of.filter_map(|pair| Some(pair.error()?.abs())).collect();
         (!errors.is_empty()).then(|| Errors {
             cells: errors.len(),
             mean: errors.iter().sum::<f64>() / errors.len() as f64,

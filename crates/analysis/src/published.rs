@@ -114,7 +114,7 @@ fn beside_one(
             cells.get(&over.id).zip(cells.get(&subject.cell.id)).and_then(|(a, b)| ratio_of(data, row, a, b))
         }
     };
-    let over_published = |ours: Ours| Some(divided(ours.figure, row.figure.reference()?));
+    let over_published = |ours: Ours| divided(ours.figure, row.figure.reference()?);
     let (ratio, agrees) = (ours.and_then(over_published), agreement(row.figure, ours));
     Beside { ours, ratio, agrees, ..unmeasured_one(&data.study, row, subject) }
 }
@@ -172,9 +172,9 @@ fn ratio_of(data: &RunData, row: &Published, a: &CellSummary, b: &CellSummary) -
     let group = |points| Group { name: "", points };
     let compared = compare(group(&a.points), group(&b.points), &by)?;
     // Over a cell whose median is zero there is no ratio.
-    let value = Some(compared.ratio).filter(|ratio| ratio.is_finite())?;
-    let figure = Estimate { value, interval: compared.interval };
+    let figure = Estimate { value: compared.ratio?, interval: compared.interval };
     let range = a.range.zip(b.range).map(|(a, b)| (b.0 / a.1, b.1 / a.0));
+    let range = range.filter(|(low, high)| low.is_finite() && high.is_finite());
     Some(Ours {
         figure,
         trials: (b.points.len(), Some(a.points.len())),
@@ -182,9 +182,11 @@ fn ratio_of(data: &RunData, row: &Published, a: &CellSummary, b: &CellSummary) -
     })
 }
 
-fn divided(figure: Estimate, by: f64) -> Estimate {
+fn divided(figure: Estimate, by: f64) -> Option<Estimate> {
     let interval = |i: Interval| Interval { low: i.low / by, high: i.high / by, ..i };
-    Estimate { value: figure.value / by, interval: figure.interval.map(interval) }
+    let interval = figure.interval.map(interval).filter(|i| i.low.is_finite() && i.high.is_finite());
+    let value = Some(figure.value / by).filter(|value| value.is_finite())?;
+    Some(Estimate { value, interval })
 }
 
 fn agreement(published: Figure, ours: Option<Ours>) -> Agreement {

@@ -161,7 +161,8 @@ fn relate_to_best(cells: &mut [CellSummary], better: Better) {
     for cell in cells {
         let Some((median, best)) = cell.median.zip(best.get(&cell.workload)) else { continue };
         let (part, whole) = if better == Better::Higher { (median, *best) } else { (*best, median) };
-        cell.relative = (whole > 0.0).then_some(part / whole);
+        // The best is 1, also where it is 0.
+        cell.relative = if part == whole { Some(1.0) } else { (whole > 0.0).then_some(part / whole) };
     }
 }
 

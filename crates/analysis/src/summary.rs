@@ -130,8 +130,9 @@ pub struct Comparison {
     /// Median of A and of B.
     pub medians: (f64, f64),
     /// By what factor B differs from A: the Hodges–Lehmann estimate, which is the ratio of the medians where the
-    /// noise has one shape on both sides (see [`crate::stats::ratio`]).
-    pub ratio: f64,
+    /// noise has one shape on both sides (see [`crate::stats::ratio`]). `None` where a median is not above zero: what was 0
+    /// and is not any more, has no ratio.
+    pub ratio: Option<f64>,
     /// Its interval; `None` where a side has too few trials.
     pub interval: Option<Interval>,
     /// The interval of the ratio of the medians by resampling, which asks nothing of the noise's shape and is wider

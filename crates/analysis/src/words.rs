@@ -70,9 +70,43 @@ pub fn p_words(p: f64) -> String {
     if p < 0.001 { "p < 0.001".into() } else { format!("p = {p:.3}") }
 }
 
-/// What a comparison found, without its verdict: `1.24 times the throughput`.
-pub fn times(comparison: &Comparison) -> String {
-    format!("{} times the {}", ratio_words(comparison.ratio), metric_words(&comparison.metric))
+/// What a comparison found, without its verdict: `B gives 1.24 times the throughput of A`; where there is no ratio, the medians.
+pub fn gives(verb: &str, comparison: &Comparison) -> String {
+    let Comparison { a, b, .. } = comparison;
+    match comparison.ratio {
+        Some(ratio) => format!("{b} {verb} {} of {a}", times(ratio, comparison)),
+        None => medians(comparison),
+    }
+}
+
+/// The same where both sides were named: `1.24 times the throughput`.
+pub fn difference(comparison: &Comparison) -> String {
+    comparison.ratio.map_or_else(|| medians(comparison), |ratio| times(ratio, comparison))
+}
+
+fn times(ratio: f64, comparison: &Comparison) -> String {
+    format!("{} times the {}", ratio_words(ratio), metric_words(&comparison.metric))
+}
+
+/// `median throughput was 0 with A and is 5 MB/s with B`.
+fn medians(comparison: &Comparison) -> String {
+    let Comparison { a, b, medians, .. } = comparison;
+    let metric = metric_words(&comparison.metric);
+    let shown = |value: f64| if value == 0.0 { "0".to_owned() } else { comparison.unit.show(value) };
+    if medians.0 == medians.1 {
+        return format!("median {metric} is {} with both {a} and {b}", shown(medians.0));
+    }
+    format!("median {metric} was {} with {a} and is {} with {b}", shown(medians.0), shown(medians.1))
+}
+
+/// How far a comparison is from "no difference", as a logarithm, whichever way: nothing where both are 0, more than anything
+/// where one alone is.
+pub fn distance(comparison: &Comparison) -> f64 {
+    match comparison.ratio {
+        Some(ratio) => ratio.ln().abs(),
+        None if comparison.medians.0 == comparison.medians.1 => 0.0,
+        None => f64::INFINITY,
+    }
 }
 
 /// Parts of a list as a sentence joins them: `a, b and c`.

@@ -269,10 +269,22 @@ fn scaled(value: f64, steps: &[(f64, &str)]) -> String {
     format!("{} {unit}", significant(value / scale))
 }
 
-/// Three significant figures, without an exponent.
+/// What is larger has an exponent: nobody counts its digits.
+const LARGEST_PLAIN: f64 = 1e15;
+
+/// What is smaller would be shown as zero, which it is not.
+const SMALLEST_PLAIN: f64 = 1e-9;
+
+/// Three significant figures; without an exponent, unless it is absurdly large or small. A dash for what is no number.
 pub fn significant(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return format!("{value}");
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    if !(SMALLEST_PLAIN..LARGEST_PLAIN).contains(&value.abs()) {
+        return format!("{value:.2e}");
     }
     let digits = 2 - value.abs().log10().floor() as i32;
     format!("{value:.*}", digits.clamp(0, 9) as usize)

@@ -184,15 +184,15 @@ fn answer_words(report: &PageReport, answer: &AnswerFound) -> String {
 /// From which ratio to which an answer's comparisons go: ` (×0.26 to ×0.28)`.
 fn ratios(answer: &AnswerFound, column: Provenance) -> String {
     let compared = answer.lines.iter().filter_map(|line| match line.seen.get(&column) {
-        Some(Seen::Compared(comparison, _)) => Some(comparison.ratio),
+        Some(Seen::Compared(comparison, _)) => comparison.ratio,
         _ => None,
     });
-    let (low, high) = compared.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), r| (l.min(r), h.max(r)));
-    let (low, high) = (ratio_words(low), ratio_words(high));
-    match answer.says(column).measured() {
-        0 => String::new(),
-        _ if low == high => format!(" (×{low})"),
-        _ => format!(" (×{low} to ×{high})"),
+    let ratios: Vec<f64> = compared.collect();
+    let ends = ratios.iter().copied().reduce(f64::min).zip(ratios.iter().copied().reduce(f64::max));
+    let Some((low, high)) = ends.filter(|_| answer.says(column).measured() > 0) else { return String::new() };
+    match (ratio_words(low), ratio_words(high)) {
+        (low, high) if low == high => format!(" (×{low})"),
+        (low, high) => format!(" (×{low} to ×{high})"),
     }
 }
 

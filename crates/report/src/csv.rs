@@ -88,7 +88,8 @@ fn metrics_of(trial: &Trial) -> impl Iterator<Item = (&str, &Metric)> {
 
 fn value(trial: &Trial, name: &str, unit: &Unit) -> String {
     let metric = metrics_of(trial).find(|(n, m)| *n == name && m.unit == *unit);
-    metric.map(|(_, m)| m.value.to_string()).unwrap_or_default()
+    let value = metric.map(|(_, m)| m.value).filter(|value| value.is_finite());
+    value.map(|value| value.to_string()).unwrap_or_default()
 }
 
 fn column(name: &str, unit: &Unit) -> String {

@@ -209,7 +209,8 @@ pub(crate) struct ComparisonView<'a> {
     better: &'static str,
     trials: (usize, usize),
     medians: (f64, f64),
-    ratio: f64,
+    /// `null` where a median is not above zero.
+    ratio: Option<f64>,
     interval: Option<IntervalView>,
     bootstrap: Option<IntervalView>,
     p: Option<f64>,

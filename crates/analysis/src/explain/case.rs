@@ -195,13 +195,14 @@ pub(super) fn evidence(
 /// What B would give instead of A, where that is claimed to be better.
 pub(super) fn gain(comparison: &Comparison) -> Option<Gain> {
     let interval = comparison.interval.filter(|_| comparison.verdict == Verdict::Better)?;
-    let Comparison { metric, ratio, .. } = comparison;
-    Some(Gain { metric: metric.clone(), low: interval.low, ratio: *ratio, high: interval.high })
+    let metric = comparison.metric.clone();
+    Some(Gain { metric, low: interval.low, ratio: comparison.ratio?, high: interval.high })
 }
 
-/// How good the ratio is, whichever way is good: above 1 is a gain.
+/// How good the ratio is, whichever way is good: above 1 is a gain; none is no gain that has a figure.
 pub(super) fn goodness(comparison: &Comparison) -> f64 {
-    if comparison.better == Better::Higher { comparison.ratio } else { 1.0 / comparison.ratio }
+    let ratio = comparison.ratio.unwrap_or(1.0);
+    if comparison.better == Better::Higher { ratio } else { 1.0 / ratio }
 }
 
 /// A file under /sys, written by hand.

@@ -11,7 +11,7 @@ use super::Rule;
 use super::case::{Case, CaseCell, evidence, gain, goodness};
 use crate::stats::quantile::median;
 use crate::summary::{Comparison, Verdict};
-use crate::words::{interval_words, percent, times};
+use crate::words::{difference, gives, interval_words, percent};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::setting::SettingRequest;
 use domain::units::Hertz;
@@ -139,7 +139,7 @@ fn finding(
         evidence(format!("time at work, over all CPUs, {a}"), percent(ran.busy), record),
         evidence(
             format!("{b} against {a}"),
-            format!("{}{interval}", times(comparison)),
+            format!("{}{interval}", difference(comparison)),
             format!("{}; {}", slow.source(), fast.source()),
         ),
     ];
@@ -147,9 +147,9 @@ fn finding(
     Finding {
         rule: RULE.name,
         title: format!(
-            "{name} keeps the CPUs below their highest frequency for {} of the time in which they work; {b} gives {} of {a}",
+            "{name} keeps the CPUs below their highest frequency for {} of the time in which they work; {}",
             percent(ran.below),
-            times(comparison)
+            gives("gives", comparison)
         ),
         reason: format!(
             "{name} goes up only where a CPU was busy for more than `up_threshold` of a sampling window. This workload works \

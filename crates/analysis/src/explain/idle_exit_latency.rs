@@ -30,7 +30,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     let latencies = single
         .filter_map(|cell| Some((cell, cell.metric("latency_p50").or_else(|| cell.metric("latency_mean"))?)));
     // Of several, the one where waking up counts most.
-    let shortest = latencies.min_by(|(_, a), (_, b)| a.total_cmp(b));
+    let shortest = latencies.filter(|(_, latency)| *latency > 0.0).min_by(|(_, a), (_, b)| a.total_cmp(b));
     shortest.and_then(|(cell, latency)| finding(deepest, exit, cell, latency)).into_iter().collect()
 }
 

@@ -89,7 +89,8 @@ fn widest(case: &Case<'_>) -> Option<Evidence> {
 fn drifting(case: &Case<'_>, threshold: f64) -> Option<Evidence> {
     let placed = |cell: &CellSummary| cell.points.iter().map(|p| (p.key.block, p.value)).collect();
     let cells: Vec<Vec<(u32, f64)>> = case.summary.cells.iter().map(placed).collect();
-    let found = drift(&cells).filter(|d| d.p < DRIFT_ALPHA && (d.ratio - 1.0).abs() > threshold)?;
+    let found = drift(&cells)
+        .filter(|d| d.p < DRIFT_ALPHA && (d.ratio - 1.0).abs() > threshold && d.ratio.is_finite())?;
     let way = if found.ratio > 1.0 { "rose" } else { "fell" };
     let figure = format!(
         "all cells {way} by {} from the first block to the last ({})",

@@ -19,7 +19,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
 }
 
 fn finding(cell: &CaseCell<'_>) -> Option<Finding> {
-    let tool = cell.median_of(|m| read_by_tool(m, cell))?;
+    let tool = cell.median_of(|m| read_by_tool(m, cell)).filter(|bytes| *bytes > 0.0)?;
     let device = cell.median_of(|m| read_by_device(m, cell.device()))?;
     let share = device / tool;
     if share >= LEAST_SHARE {

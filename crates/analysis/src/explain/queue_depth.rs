@@ -6,7 +6,7 @@
 use super::Rule;
 use super::case::{Case, CaseCell, evidence, gain};
 use crate::summary::{Comparison, Verdict};
-use crate::words::{interval_words, percent, times};
+use crate::words::{difference, interval_words, percent};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::units::significant;
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ fn finding(case: &Case<'_>, cells: Vec<(u32, &CaseCell<'_>)>) -> Option<Finding>
             let names = (format!("depth {shallow}"), format!("depth {depth}"));
             Some((depth, *cell, case.compare((&names.0, first), (&names.1, cell))?))
         })
-        .max_by(|(.., a), (.., b)| a.ratio.total_cmp(&b.ratio))?;
+        .max_by(|(.., a), (.., b)| a.ratio.unwrap_or(0.0).total_cmp(&b.ratio.unwrap_or(0.0)))?;
     if comparison.verdict != Verdict::Better || comparison.interval?.low < LEAST_GAIN {
         return None;
     }
@@ -65,7 +65,7 @@ fn finding(case: &Case<'_>, cells: Vec<(u32, &CaseCell<'_>)>) -> Option<Finding>
         rule: RULE.name,
         title: format!(
             "{work} at depth {shallow} leaves the device idle: depth {deep} gives {}",
-            times(&comparison)
+            difference(&comparison)
         ),
         reason: format!(
             "With {shallow} in flight the device waits while the CPU handles each completion and sends the next request, and \
@@ -96,7 +96,7 @@ fn figures(
     let certainty = comparison.interval.as_ref().map(interval_words).unwrap_or_default();
     let mut figures = vec![evidence(
         format!("depth {} against depth {}", deep.0, shallow.0),
-        format!("{} ({certainty})", times(comparison)),
+        format!("{} ({certainty})", difference(comparison)),
         "measured in the same blocks",
     )];
     for ((depth, cell), median) in [(shallow, medians.0), (deep, medians.1)] {

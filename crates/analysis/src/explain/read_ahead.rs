@@ -7,7 +7,7 @@ use super::Rule;
 use super::case::{Case, CaseCell, evidence, write_command};
 use super::varied_setting::{self, Words};
 use crate::summary::{Comparison, Verdict};
-use crate::words::{interval_words, times};
+use crate::words::{difference, interval_words};
 use domain::finding::{Confidence, Finding, Gain, Remedy};
 use domain::setting::{SettingName, SettingRequest};
 use domain::units::Bytes;
@@ -62,7 +62,7 @@ fn by_direct_reads(case: &Case<'_>) -> Option<Finding> {
         rule: RULE.name,
         title: format!(
             "a read-ahead window of {window} may hold sequential reads back: large direct reads give {} of buffered ones",
-            times(&comparison)
+            difference(&comparison)
         ),
         reason: REASON.into(),
         evidence: figures(&comparison, buffered, direct, (window, &path)),
@@ -71,7 +71,7 @@ fn by_direct_reads(case: &Case<'_>) -> Option<Finding> {
         gain: Some(Gain {
             metric: comparison.metric.clone(),
             low: 1.0,
-            ratio: comparison.ratio,
+            ratio: comparison.ratio?,
             high: interval.high,
         }),
         remedy: Some(Remedy {
@@ -97,7 +97,7 @@ fn figures(
     vec![
         evidence(
             "direct against buffered",
-            format!("{} ({certainty})", times(comparison)),
+            format!("{} ({certainty})", difference(comparison)),
             "measured in the same blocks",
         ),
         evidence("median of buffered reads", unit.show(medians.0), buffered.source()),

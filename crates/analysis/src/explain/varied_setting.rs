@@ -1,8 +1,8 @@
 //! What a study that varies a setting has shown of it: the common part of the rules about settings.
 
-use super::case::{Case, evidence, gain, goodness};
+use super::case::{Case, evidence, gain};
 use crate::summary::{Comparison, Verdict};
-use crate::words::{interval_words, p_words, times};
+use crate::words::{difference, distance, gives, interval_words, p_words};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::setting::SettingRequest;
 use domain::study::{Factor, Level};
@@ -40,13 +40,7 @@ fn finding(case: &Case<'_>, factor: &Factor, words: &Words) -> Option<Finding> {
     let level = factor.levels.iter().find(|level| level.name == *best)?;
     Some(Finding {
         rule: words.rule,
-        title: format!(
-            "{} decides in {context}: {} gives {} of {}",
-            words.what,
-            largest.b,
-            times(largest),
-            largest.a
-        ),
+        title: format!("{} decides in {context}: {}", words.what, gives("gives", largest)),
         reason: words.reason.to_owned(),
         evidence: figures(largest, context),
         confidence: Confidence::Shown,
@@ -54,10 +48,6 @@ fn finding(case: &Case<'_>, factor: &Factor, words: &Words) -> Option<Finding> {
         remedy: Some(remedy(case, requests(level, words), best)),
         next: format!("flyball show {}", case.data.run.id),
     })
-}
-
-fn distance(comparison: &Comparison) -> f64 {
-    goodness(comparison).ln().abs()
 }
 
 fn figures(comparison: &Comparison, context: &str) -> Vec<Evidence> {
@@ -72,7 +62,7 @@ fn figures(comparison: &Comparison, context: &str) -> Vec<Evidence> {
     vec![
         evidence(
             format!("{b} against {a}"),
-            format!("{} ({})", times(comparison), certainty.join(", ")),
+            format!("{} ({})", difference(comparison), certainty.join(", ")),
             context,
         ),
         evidence(format!("median with {a}"), unit.show(medians.0), format!("{} trials", trials.0)),

@@ -48,7 +48,8 @@ fn interval(seed: Seed, confidence: f64, mut draw: impl FnMut(&mut Rng) -> f64) 
     let drawn: Vec<f64> = (0..RESAMPLES).map(|_| draw(&mut rng)).collect();
     let drawn = sorted(&drawn);
     let tail = (1.0 - confidence) / 2.0;
-    Some(Interval { low: quantile(&drawn, tail)?, high: quantile(&drawn, 1.0 - tail)?, confidence })
+    let (low, high) = (quantile(&drawn, tail)?, quantile(&drawn, 1.0 - tail)?);
+    (low.is_finite() && high.is_finite()).then_some(Interval { low, high, confidence })
 }
 
 /// One side: how often each of its values was drawn is all that a median needs to know, so that nothing is sorted

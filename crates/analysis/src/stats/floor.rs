@@ -35,7 +35,7 @@ pub fn aa_floor<'a>(cells: impl IntoIterator<Item = &'a [f64]>, seed: Seed) -> O
             distances.push((a / b).max(b / a) - 1.0);
         }
     }
-    quantile(&distances, PERCENTILE)
+    quantile(&distances, PERCENTILE).filter(|floor| floor.is_finite())
 }
 
 #[cfg(test)]

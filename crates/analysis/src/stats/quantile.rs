@@ -31,14 +31,14 @@ pub fn median(values: &[f64]) -> Option<f64> {
 }
 
 /// The interquartile range as a share of the median: a spread that one outlier among five cannot move far.
-/// `None` with fewer than two values or where the median is zero.
+/// `None` with fewer than two values or where the median is zero, or so near to it that no double holds the share.
 pub fn relative_iqr(values: &[f64]) -> Option<f64> {
     if values.len() < 2 {
         return None;
     }
     let range = quantile(values, 0.75)? - quantile(values, 0.25)?;
     let median = median(values)?;
-    (median != 0.0).then(|| range / median.abs())
+    Some(range / median.abs()).filter(|share| share.is_finite())
 }
 
 /// The median absolute deviation from the median, not scaled; `None` without values.

@@ -81,7 +81,15 @@ fn estimate(logs: &[f64], confidence: f64, rank: Option<f64>) -> Option<RatioEst
     let last = (sorted.len() - 1) as f64;
     let interval =
         rank.map(|rank| Interval { low: at(rank - 1.0), high: at(last - (rank - 1.0)), confidence });
-    Some(RatioEstimate { ratio, interval })
+    // Values that lie further apart than a double reaches have a ratio that it cannot hold.
+    let holds = |value: f64| value.is_finite() && value > 0.0;
+    let interval = interval.filter(|i| holds(i.low) && holds(i.high));
+    holds(ratio).then_some(RatioEstimate { ratio, interval })
+}
+
+/// Whether so many values on each side are enough for an interval.
+pub fn are_enough(a: usize, b: usize, confidence: f64) -> bool {
+    two_groups(&vec![1.0; a], &vec![1.0; b], confidence).is_some_and(|e| e.interval.is_some())
 }
 
 /// How many pairwise ratios to leave outside at either end, from the statistic's exact distribution. `None`

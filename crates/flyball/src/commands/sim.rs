@@ -77,12 +77,12 @@ fn as_text(found: &fidelity::Fidelity, metric: &str) -> Lines {
     ));
     for pair in &found.pairs {
         text.line(format_args!(
-            "{:<width$}  {:<8}  {:>12}  {:>12}  {:>+6.1}%{}",
+            "{:<width$}  {:<8}  {:>12}  {:>12}  {:>7}{}",
             one_line(pair.cell.as_str()),
             pair.half.name(),
             domain::units::significant(pair.measured),
             domain::units::significant(pair.modelled),
-            pair.error() * 100.0,
+            pair.error().map_or_else(|| "–".to_owned(), |error| format!("{:+.1}%", error * 100.0)),
             if pair.disturbed { "  (disturbed trials only)" } else { "" }
         ));
     }

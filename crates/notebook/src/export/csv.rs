@@ -49,7 +49,7 @@ fn field(values: &Values, row: usize) -> String {
         Values::Text(values) => values[row].clone(),
         Values::Integer(values) => values[row].map(|v| v.to_string()),
         // The shortest text that reads back as the same number.
-        Values::Number(values) => values[row].map(|v| v.to_string()),
+        Values::Number(values) => values[row].filter(|v| v.is_finite()).map(|v| v.to_string()),
         Values::Time(values) => values[row].map(|v| v.iso()),
     };
     text.unwrap_or_default()

@@ -5,7 +5,7 @@ use crate::published::{figures, trials};
 use analysis::page::{Held, Says, Seen};
 use analysis::published::{Agreement, Beside};
 use analysis::summary::{Comparison, RunData};
-use analysis::words::{counted, percent, ratio_words};
+use analysis::words::{counted, difference, percent, ratio_words};
 use domain::published::Figure;
 use std::collections::BTreeSet;
 
@@ -58,12 +58,13 @@ pub(super) fn answer_cell(seen: Option<&Seen>) -> String {
 }
 
 fn ratio(comparison: &Comparison) -> String {
+    let Some(ratio) = comparison.ratio else { return difference(comparison) };
     let interval = match comparison.interval {
         Some(i) => format!("{} to {}", ratio_words(i.low), ratio_words(i.high)),
         None => "too few trials for an interval".to_owned(),
     };
     let (a, b) = comparison.trials;
-    format!("×{} ({interval}, n {b}, {a})", ratio_words(comparison.ratio))
+    format!("×{} ({interval}, n {b}, {a})", ratio_words(ratio))
 }
 
 /// `run quick-…, 2026-11-22, 6 valid trials of 6, intervals at 95%`.

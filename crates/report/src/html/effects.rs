@@ -2,7 +2,7 @@
 
 use crate::Report;
 use crate::svg::forest;
-use crate::wording::{bootstrap, change, change_interval, counted, p_value, verdict_sign, verdict_word};
+use crate::wording::{bootstrap, counted, p_value, ratio, ratio_interval, verdict_sign, verdict_word};
 use analysis::summary::{Comparison, FactorEffect};
 use maud::{Markup, html};
 
@@ -60,8 +60,8 @@ pub(super) fn table(groups: &[(String, Vec<Comparison>)]) -> Markup {
                     @for c in comparisons { tr title={ (c.sentence) ". " (bootstrap(c)) } {
                         th scope="row" class="name" { (name(c, flat.then_some(context))) }
                         td class="track" { (forest::row(c, &scale)) }
-                        td class="n median" { (change(c.ratio)) }
-                        td class="n range" { (change_interval(c.interval.as_ref())) }
+                        td class="n median" { (ratio(c)) }
+                        td class="n range" { (ratio_interval(c)) }
                         td class="n best" data-label="p" { (p_value(c)) }
                         td class="verdict-cell" { (verdict_sign(c.verdict)) " " (verdict_word(c.verdict)) }
                     } }

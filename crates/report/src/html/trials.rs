@@ -32,7 +32,8 @@ fn in_order(report: &Report) -> Vec<Measured> {
         let counts = if trial.validity.is_valid() { Counts::Yes } else { Counts::No };
         let title =
             format!("{}, {}: {}", trial.key.cell, trial_name(&trial.key), report.summary.unit.show(value));
-        Some(Measured { ratio: value / median, counts, title })
+        let ratio = Some(value / median).filter(|ratio| ratio.is_finite())?;
+        Some(Measured { ratio, counts, title })
     };
     report.data.trials.iter().filter_map(measured).collect()
 }

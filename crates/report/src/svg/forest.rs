@@ -2,7 +2,7 @@
 
 use super::scale::{Scale, tick_label};
 use super::{axis_of, grid, percent};
-use crate::wording::{change, change_interval, verdict_word};
+use crate::wording::{ratio, ratio_interval, verdict_word};
 use analysis::summary::{Comparison, Verdict};
 use maud::{Markup, html};
 
@@ -12,7 +12,7 @@ const HEIGHT: u32 = 30;
 pub(crate) fn scale<'a>(comparisons: impl IntoIterator<Item = &'a Comparison>) -> Scale {
     let ends = |c: &'a Comparison| {
         let interval = c.interval.iter().flat_map(|i| [i.low, i.high]);
-        interval.chain([c.ratio, 1.0 - c.threshold, 1.0 + c.threshold])
+        interval.chain(c.ratio).chain([1.0 - c.threshold, 1.0 + c.threshold])
     };
     Scale::of_ratios(comparisons.into_iter().flat_map(ends))
 }
@@ -32,8 +32,8 @@ pub(crate) fn row(comparison: &Comparison, scale: &Scale) -> Markup {
         "{} against {}: {}, interval {}, {}",
         c.b,
         c.a,
-        change(c.ratio),
-        change_interval(c.interval.as_ref()),
+        ratio(c),
+        ratio_interval(c),
         verdict_word(c.verdict)
     );
     html! {
@@ -47,8 +47,8 @@ pub(crate) fn row(comparison: &Comparison, scale: &Scale) -> Markup {
                     line class="whisker" x1=(low) x2=(high) y1=(HEIGHT / 2) y2=(HEIGHT / 2) {}
                     @for x in [&low, &high] { line class="whisker" x1=(x) x2=(x) y1=(HEIGHT / 2 - 4) y2=(HEIGHT / 2 + 4) {} }
                 }
-                @if c.ratio.is_finite() {
-                    use href=(shape(c.verdict)) class="dot" x=(percent(scale.place(c.ratio))) y=(HEIGHT / 2) {
+                @if let Some(ratio) = c.ratio {
+                    use href=(shape(c.verdict)) class="dot" x=(percent(scale.place(ratio))) y=(HEIGHT / 2) {
                         title { (c.sentence) }
                     }
                 }

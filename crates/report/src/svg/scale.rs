@@ -78,15 +78,18 @@ impl Scale {
     }
 
     fn log(least: f64, most: f64) -> Self {
-        let room = (most / least).powf(0.04);
-        Self::Log { low: least / room, high: most * room }
+        // By logarithms: the quotient of two doubles may be more than a double holds.
+        let room = ((most.ln() - least.ln()) * 0.04).exp();
+        Self::Log { low: (least / room).max(f64::MIN_POSITIVE), high: (most * room).min(f64::MAX) }
     }
 
     /// Where a value lies, from 0 to 1; values beyond the ends are put there.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let share = match *self {
             Self::Linear { low, high, .. } => (value - low) / (high - low),
-            Self::Log { low, high } => (value.max(f64::MIN_POSITIVE) / low).ln() / (high / low).ln(),
+            Self::Log { low, high } => {
+                (value.max(f64::MIN_POSITIVE).ln() - low.ln()) / (high.ln() - low.ln())
+            }
         };
         share.clamp(0.0, 1.0)
     }

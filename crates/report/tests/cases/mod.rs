@@ -105,7 +105,7 @@ pub fn study(name: &str, question: &str, workloads: &[&str], factors: Vec<Factor
     }
 }
 
-fn run(study: &Study, text: &str) -> Run {
+pub fn run(study: &Study, text: &str) -> Run {
     Run {
         id: RunId(format!("{}-20261120-140502-7f3a", study.name)),
         study: study.name.clone(),
@@ -267,7 +267,7 @@ pub fn comparison(a: &str, b: &str, ratio: f64, half: f64, verdict: Verdict) -> 
         better: Better::Higher,
         trials: (8, 8),
         medians: (4.2e8, 4.2e8 * ratio),
-        ratio,
+        ratio: Some(ratio),
         interval: Some(Interval { low: ratio - half, high: ratio + half, confidence: 0.95 }),
         bootstrap: Some(Interval { low: ratio - 1.4 * half, high: ratio + 1.3 * half, confidence: 0.95 }),
         p: Some(if verdict == Verdict::Same || verdict == Verdict::Undecided { 0.41 } else { 0.0004 }),
