@@ -10,7 +10,8 @@ use serde_json::Value;
 /// # Errors
 /// What is wrong: it is no such value, or it has a field that would be missing if it were written again.
 pub(crate) fn from_json<T: Serialize + DeserializeOwned>(read: &Value) -> Result<T, String> {
-    let value = T::deserialize(read).map_err(|error| error.to_string())?;
+    let unlike = |error: serde_json::Error| error.to_string().replace("unknown variant", "unknown kind");
+    let value = T::deserialize(read).map_err(unlike)?;
     let written = serde_json::to_value(&value).map_err(|error| error.to_string())?;
     match unknown_field(read, &written) {
         Some(field) => Err(format!("it has the field `{field}`, which is not known")),

@@ -6,8 +6,8 @@ use super::undo::Scope;
 use super::{Ledger, bytes};
 use crate::Machine;
 use crate::settings::{
-    Error, Place, RANKS, TUNABLE_GOVERNORS, check_name, choices, identity, kept_paths, order_limits, rank,
-    read, read_late, resolve, same, twin,
+    Error, Place, RANKS, TUNABLE_GOVERNORS, check_name, check_path, choices, identity, kept_paths,
+    order_limits, rank, read, read_late, resolve, same, twin,
 };
 use domain::setting::{SettingRecord, SettingRequest};
 use std::io;
@@ -109,7 +109,9 @@ impl Ledger<'_> {
             move |source| Error::Read { setting, path, source }
         };
         let mut keeps = Vec::new();
-        for path in kept_paths(self.machine, &place.path) {
+        // What has no inverse cannot be put back either.
+        for path in kept_paths(self.machine, &place.path).into_iter().filter(|path| check_path(path).is_ok())
+        {
             match read(self.machine, &path) {
                 // A value in angle brackets is the kernel's word for none (`<unsupported>`).
                 Ok(Some(value)) if !value.starts_with('<') => keeps.push(Value { path, value }),

@@ -202,7 +202,7 @@ mod tests {
     fn what_a_newer_version_wrote_is_whole_and_not_understood() {
         expect!["was written by Flyball 0.9.0, and this one (PROGRAM) does not understand it: its form is of version 3, and version 2 is known; it says: done"]
             .assert_eq(&why_not(r#"{"v":3,"by":"0.9.0","record":"done","id":1}"#));
-        expect!["was written by Flyball 0.9.0, and this one (PROGRAM) does not understand it: unknown variant `spell`, expected one of `change`, `got`, `returning`, `file`, `loop`, `built`, `disk`, `done`; it says: spell: setting `x`, path `/sys/x`, old `1`"]
+        expect!["was written by Flyball 0.9.0, and this one (PROGRAM) does not understand it: unknown kind `spell`, expected one of `change`, `got`, `returning`, `file`, `loop`, `built`, `disk`, `done`; it says: spell: setting `x`, path `/sys/x`, old `1`"]
             .assert_eq(&why_not(r#"{"v":2,"by":"0.9.0","record":"spell","setting":"x","path":"/sys/x","old":"1"}"#));
         for (json, said) in [
             (r#"{"record":"done","id":1,"then":2}"#, "does not say which Flyball wrote it, and this one"),

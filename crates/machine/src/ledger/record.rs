@@ -4,7 +4,7 @@ use super::built::Built;
 use crate::claims::{DiskIdentity, Signature};
 use crate::settings::Identity;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// One line of the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -194,10 +194,11 @@ impl Pending {
 /// What is left to undo after some records, which are told one by one: a ledger may be larger than memory should be.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// In the order in which it was done; `None` where there is nothing more to undo.
-    entries: Vec<Option<Pending>>,
-    /// Where the changes of an id are, the last one last.
-    places: HashMap<u64, Vec<usize>>,
+    /// What is left to undo, by when it was done.
+    entries: BTreeMap<u64, Pending>,
+    /// When the changes of an id were done, the last one last.
+    places: HashMap<u64, Vec<u64>>,
+    changes: u64,
     last_id: u64,
 }
 
@@ -226,7 +227,7 @@ impl Tally {
             }
             Record::Done { id } => {
                 for place in self.places.remove(&id).unwrap_or_default() {
-                    self.entries[place] = None;
+                    self.entries.remove(&place);
                 }
             }
         }
@@ -234,13 +235,14 @@ impl Tally {
 
     fn push(&mut self, act: Act) {
         let entry = Pending::new(act);
-        self.places.entry(entry.id()).or_default().push(self.entries.len());
-        self.entries.push(Some(entry));
+        self.changes += 1;
+        self.places.entry(entry.id()).or_default().push(self.changes);
+        self.entries.insert(self.changes, entry);
     }
 
     fn find(&mut self, id: u64) -> Option<&mut Pending> {
         let place = *self.places.get(&id)?.last()?;
-        self.entries[place].as_mut()
+        self.entries.get_mut(&place)
     }
 
     /// The highest id that there was.
@@ -250,7 +252,7 @@ impl Tally {
 
     /// What is left to undo, in the order in which it was done.
     pub fn pending(self) -> Vec<Pending> {
-        self.entries.into_iter().flatten().collect()
+        self.entries.into_values().collect()
     }
 }
 

@@ -43,7 +43,10 @@ pub fn status(state: &Path, machine: &dyn Machine) -> Result<Status, Error> {
     let boot = boot_id(machine)?;
     let foreign =
         foreign_in_words(state, &loaded).map(|(what, by)| Error::NotUnderstood { what, by, undo: UNDO });
-    let damaged = (!loaded.damaged.is_empty()).then(|| in_words(state, &loaded.damaged));
+    let damaged = (!loaded.damaged.is_empty()).then(|| {
+        let lines = in_words(state, &loaded.damaged);
+        format!("{lines}; run `flyball restore`, which keeps a copy and says what to do")
+    });
     let problems = foreign.map(|error| error.to_string()).into_iter().chain(damaged).collect();
     let changes = loaded.pending.iter().map(|entry| look(entry, machine, &boot)).collect();
     Ok(Status { holder: lock::holder(state, machine), changes, problems })
