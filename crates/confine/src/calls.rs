@@ -7,7 +7,11 @@
 //!
 //! An unpacker is a program of others. It is refused what it does not need with an error number, for programs try things
 //! out and go on without them. It cannot start processes, only threads.
+//!
+//! A looker is Flyball itself with its libraries, SQLite's among them, in a command that someone waits for. It is refused what is
+//! listed, not what is not: what it may open is Landlock's to say.
 
+use SeccompAction::{Allow, KillProcess};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     TargetArch, apply_filter,
@@ -21,6 +25,8 @@ pub enum Calls {
     Reader,
     /// A process that executes a program, which does the same and starts threads.
     Unpacker,
+    /// A process that reads and writes files by their names, and does nothing to the machine.
+    Looker,
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -146,6 +152,106 @@ const OLD_OF_UNPACKERS: [i64; 12] = [
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_OF_UNPACKERS: [i64; 0] = [];
 
+/// What changes the machine, starts something, or reaches other processes; and what Landlock does not see: owners, modes and
+/// attributes of files.
+const REFUSED_TO_LOOKERS: [i64; 66] = [
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_socket,
+    libc::SYS_connect,
+    libc::SYS_bind,
+    libc::SYS_sendto,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchmodat2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    libc::SYS_mknodat,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_quotactl,
+    libc::SYS_acct,
+    libc::SYS_reboot,
+    libc::SYS_kexec_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_syslog,
+    libc::SYS_personality,
+];
+
+#[cfg(target_arch = "x86_64")]
+const OLD_REFUSED_TO_LOOKERS: [i64; 11] = [
+    libc::SYS_fork,
+    libc::SYS_vfork,
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
+    libc::SYS_mknod,
+    libc::SYS_iopl,
+    libc::SYS_ioperm,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_REFUSED_TO_LOOKERS: [i64; 0] = [];
+
+/// The same calls by the numbers of x32, which a kernel may take beside its own: with this bit, and 36 of them by numbers of their
+/// own (`arch/x86/entry/syscalls/syscall_64.tbl`). A list of what is allowed has none of them; one of what is refused has to name them.
+#[cfg(target_arch = "x86_64")]
+fn by_other_numbers(calls: impl Iterator<Item = i64>) -> impl Iterator<Item = i64> {
+    const X32: i64 = 0x4000_0000;
+    calls.chain(512..548).map(|call| call | X32)
+}
+#[cfg(not(target_arch = "x86_64"))]
+fn by_other_numbers(_: impl Iterator<Item = i64>) -> impl Iterator<Item = i64> {
+    std::iter::empty()
+}
+
 impl Calls {
     pub(crate) fn allow(self) -> Result<(), String> {
         let failed =
@@ -158,42 +264,53 @@ impl Calls {
     }
 
     fn filters(self) -> Result<[BpfProgram; 2], String> {
-        use SeccompAction::{Allow, Errno, KillProcess};
-        let refused = |error: i32| Errno(error.unsigned_abs());
-        Ok(match self {
-            Self::Reader => {
-                let softly = REFUSED_TO_READERS.into_iter().chain(OLD_REFUSED_TO_READERS);
-                let mut allowed = rules(OF_ALL.into_iter().chain([libc::SYS_recvmsg]));
-                allowed.extend(rules(softly.clone()));
-                for call in [libc::SYS_mmap, libc::SYS_mprotect] {
-                    // Nothing that it writes can be executed.
-                    allowed.insert(call, vec![where_(2, masked(libc::PROT_EXEC), 0)?]);
-                }
-                allowed.insert(libc::SYS_tgkill, vec![where_(0, SeccompCmpOp::Eq, own_id())?]);
-                [
-                    compiled(rules(softly), Allow, refused(libc::EACCES))?,
-                    compiled(allowed, KillProcess, Allow)?,
-                ]
-            }
-            Self::Unpacker => {
-                let calls = OF_ALL.into_iter().chain(OF_UNPACKERS).chain(OLD_OF_UNPACKERS);
-                let mut allowed = rules(calls.chain([libc::SYS_clone3]));
-                allowed.insert(libc::SYS_clone, vec![where_(0, masked(libc::CLONE_THREAD), THREAD)?]);
-                allowed.insert(libc::SYS_tgkill, vec![where_(0, SeccompCmpOp::Eq, own_id())?]);
-                let settings = [libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_NO_NEW_PRIVS];
-                let settings: Result<_, String> = settings
-                    .into_iter()
-                    .map(|setting| where_(0, SeccompCmpOp::Eq, u64::from(setting.unsigned_abs())))
-                    .collect();
-                allowed.insert(libc::SYS_prctl, settings?);
-                [
-                    // Its flags lie in memory, where no filter sees them: as on an older kernel, `clone` is used instead.
-                    compiled(rules([libc::SYS_clone3]), Allow, refused(libc::ENOSYS))?,
-                    compiled(allowed, refused(libc::EPERM), Allow)?,
-                ]
-            }
-        })
+        match self {
+            Self::Reader => of_readers(),
+            Self::Unpacker => of_unpackers(),
+            Self::Looker => of_lookers(),
+        }
     }
+}
+
+fn of_readers() -> Result<[BpfProgram; 2], String> {
+    let softly = REFUSED_TO_READERS.into_iter().chain(OLD_REFUSED_TO_READERS);
+    let mut allowed = rules(OF_ALL.into_iter().chain([libc::SYS_recvmsg]));
+    allowed.extend(rules(softly.clone()));
+    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+        // Nothing that it writes can be executed.
+        allowed.insert(call, vec![where_(2, masked(libc::PROT_EXEC), 0)?]);
+    }
+    allowed.insert(libc::SYS_tgkill, vec![where_(0, SeccompCmpOp::Eq, own_id())?]);
+    let refusal = refused(libc::EACCES);
+    Ok([compiled(rules(softly), Allow, refusal)?, compiled(allowed, KillProcess, Allow)?])
+}
+
+fn of_unpackers() -> Result<[BpfProgram; 2], String> {
+    let calls = OF_ALL.into_iter().chain(OF_UNPACKERS).chain(OLD_OF_UNPACKERS);
+    let mut allowed = rules(calls.chain([libc::SYS_clone3]));
+    allowed.insert(libc::SYS_clone, vec![where_(0, masked(libc::CLONE_THREAD), THREAD)?]);
+    allowed.insert(libc::SYS_tgkill, vec![where_(0, SeccompCmpOp::Eq, own_id())?]);
+    let settings = [libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_NO_NEW_PRIVS];
+    let of_setting = |setting: i32| where_(0, SeccompCmpOp::Eq, u64::from(setting.unsigned_abs()));
+    allowed.insert(libc::SYS_prctl, settings.into_iter().map(of_setting).collect::<Result<_, _>>()?);
+    Ok([without_clone3()?, compiled(allowed, refused(libc::EPERM), Allow)?])
+}
+
+fn of_lookers() -> Result<[BpfProgram; 2], String> {
+    let calls = || REFUSED_TO_LOOKERS.into_iter().chain(OLD_REFUSED_TO_LOOKERS);
+    let starting = [libc::SYS_clone, libc::SYS_clone3];
+    let mut listed = rules(calls().chain(by_other_numbers(calls().chain(starting))));
+    listed.insert(libc::SYS_clone, vec![where_(0, masked(libc::CLONE_THREAD), 0)?]);
+    Ok([without_clone3()?, compiled(listed, Allow, refused(libc::EPERM))?])
+}
+
+/// Its flags lie in memory, where no filter sees them: as on an older kernel, `clone` is used instead.
+fn without_clone3() -> Result<BpfProgram, String> {
+    compiled(rules([libc::SYS_clone3]), Allow, refused(libc::ENOSYS))
+}
+
+fn refused(error: i32) -> SeccompAction {
+    SeccompAction::Errno(error.unsigned_abs())
 }
 
 const THREAD: u64 = libc::CLONE_THREAD as u64;

@@ -42,6 +42,12 @@ pub fn close_but_for(program: &Path) -> Result<(), String> {
     })
 }
 
+/// But for these, in which files may be made, read and written; no devices and no programs.
+pub fn close_but_for_paths(paths: &[&Path]) -> Result<(), String> {
+    let never = AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::MakeSock;
+    restrict(|rules| rules.add_rules(path_beneath_rules(paths, AccessFs::from_all(WANTED) & !never)))
+}
+
 fn restrict(
     exceptions: impl FnOnce(RulesetCreated) -> Result<RulesetCreated, RulesetError>,
 ) -> Result<(), String> {

@@ -1,9 +1,10 @@
 //! Walls around a process that reads what strangers wrote: what it cannot do, no fault in a reader can make it do.
 //!
 //! A process raises them around itself, once, before it reads its first byte, and never comes out again. Each wall stands alone: a
-//! kernel that lacks one leaves the others. There are two kinds of confined process. A [`reader`] has the descriptors that it
+//! kernel that lacks one leaves the others. There are three kinds of confined process. A [`reader`] has the descriptors that it
 //! was given and nothing else. An [`unpacker`] becomes another program, which has to be loaded: it may read and execute the
-//! system's programs and libraries, and write to the pipe that it was given.
+//! system's programs and libraries, and write to the pipe that it was given. A [`looker`] stays who it is: it reads a folder that
+//! somebody else may have filled, and writes what it makes of it.
 //!
 //! Not a goal: hiding what any process may see without a file, such as the time or the CPU's model.
 //! Sources: capabilities(7), credentials(7), landlock(7), seccomp(2), getrlimit(2), `PR_SET_*` in prctl(2).
@@ -77,6 +78,24 @@ pub fn unpacker(program: &Path, limits: &Limits) -> Vec<Gap> {
         (Wall::Limits, raise_limits(limits)),
         (Wall::Files, files::close_but_for(program)),
         (Wall::Calls, allow_calls(Calls::Unpacker)),
+    ];
+    gaps(walls)
+}
+
+/// Confines this process to these folders and files, and keeps its user: a notebook may be root's alone. It starts no program and no
+/// process, talks to nobody, changes no owner and no mode, and has no capability but those that open files. It may not have started a
+/// thread. Returns what could not be raised here.
+///
+/// # Panics
+/// Where there are several threads.
+pub fn looker(paths: &[&Path]) -> Vec<Gap> {
+    alone();
+    let walls = [
+        (Wall::Privileges, privileges::keep_to_files()),
+        // It is the caller's own command, with the caller's own limits.
+        (Wall::Limits, Ok(())),
+        (Wall::Files, files::close_but_for_paths(paths)),
+        (Wall::Calls, allow_calls(Calls::Looker)),
     ];
     gaps(walls)
 }

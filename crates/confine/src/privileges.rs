@@ -21,6 +21,20 @@ pub fn drop_all() -> Result<(), String> {
     identity
 }
 
+/// Keeps the user, and of its capabilities those that open others' files.
+pub fn keep_to_files() -> Result<(), String> {
+    set_no_new_privs(true).map_err(|error| format!("cannot give up new privileges: {error}"))?;
+    let _ = clear_ambient_capability_set();
+    let of_files = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+    let present = capabilities(None).map_err(|error| format!("cannot tell capabilities: {error}"))?;
+    let kept = CapabilitySets {
+        effective: present.effective & of_files,
+        permitted: present.permitted & of_files,
+        inheritable: CapabilitySet::empty(),
+    };
+    set_capabilities(None, kept).map_err(|error| format!("cannot drop capabilities: {error}"))
+}
+
 fn holds_any() -> bool {
     let held = |sets: CapabilitySets| !(sets.permitted | sets.effective).is_empty();
     getuid().is_root() || rustix::process::geteuid().is_root() || capabilities(None).is_ok_and(held)

@@ -44,6 +44,10 @@ fn child(walls: &str, what: &str, target: &str) {
             "limits" => confine::raise_limits(&LIMITS),
             "files" => confine::close_files(),
             "calls" => confine::allow_calls(Calls::Reader),
+            "looker" => confine::looker(&[Path::new(target).parent().unwrap()])
+                .first()
+                .map_or(Ok(()), |gap| Err(gap.why.clone())),
+            "looking" => confine::allow_calls(Calls::Looker),
             "reader" => confine::reader(&LIMITS).first().map_or(Ok(()), |gap| Err(gap.why.clone())),
             other => panic!("no wall `{other}`"),
         };
@@ -65,6 +69,8 @@ fn attempt(what: &str, target: &str, own: Option<&mut File>) -> std::io::Result<
         "open" => File::open(target).map(drop),
         "write" => fs::write(target, "x"),
         "grow" => own.unwrap().write_all(&[1; 4096]),
+        "open-passwd" => File::open("/etc/passwd").map(drop),
+        "open-mode" => fs::set_permissions(target, fs::Permissions::from_mode(0o777)),
         "list" => fs::read_dir(target).map(drop),
         "connect" => TcpStream::connect(target).map(drop),
         "connect-abstract" => UnixStream::connect_addr(&SocketAddr::from_abstract_name(target)?).map(drop),
@@ -189,7 +195,7 @@ const AGAIN: &str = "refused: 11";
 const KILLED: &str = "signal 31";
 
 fn tests() {
-    let tests: [(&str, fn()); 9] = [
+    let tests: [(&str, fn()); 10] = [
         ("no_path_can_be_opened", no_path_can_be_opened),
         ("nothing_can_be_connected_to", nothing_can_be_connected_to),
         ("no_program_and_no_process_can_be_started", no_program_and_no_process_can_be_started),
@@ -198,6 +204,7 @@ fn tests() {
         ("what_it_may_use_is_bounded", what_it_may_use_is_bounded),
         ("nothing_written_can_be_executed", nothing_written_can_be_executed),
         ("a_reader_behind_all_walls_does_its_work", a_reader_behind_all_walls_does_its_work),
+        ("a_looker_has_its_folder_and_nothing_else", a_looker_has_its_folder_and_nothing_else),
         ("an_unpacker_unpacks_and_does_nothing_else", an_unpacker_unpacks_and_does_nothing_else),
     ];
     for (name, test) in tests {
@@ -342,6 +349,26 @@ fn a_reader_behind_all_walls_does_its_work() {
     {
         assert_ne!(outcome("reader", what, target), "got through");
     }
+}
+
+fn a_looker_has_its_folder_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    let file = file.to_str().unwrap();
+    for what in ["write", "open", "thread"] {
+        gets_through("looker", what, file);
+    }
+    gets_through("looker", "list", &format!("{}/", folder.path().display()));
+    refused("looker", "open-passwd", file, NO_PERMISSION);
+    gets_through("none", "open-mode", file);
+    for what in ["open-mode", "execute", "fork", "mount"] {
+        refused("looking", what, file, NOT_PERMITTED);
+        refused("looker", what, file, NOT_PERMITTED);
+    }
+    refused("looking", "connect", "127.0.0.1:1", NOT_PERMITTED);
+    let pid = std::process::id();
+    refused("looking", "signal", &pid.to_string(), NOT_PERMITTED);
+    refused("looking", "read-memory", &format!("{pid}:{}", SECRET.as_ptr().addr()), NOT_PERMITTED);
 }
 
 fn an_unpacker_unpacks_and_does_nothing_else() {

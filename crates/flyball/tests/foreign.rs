@@ -136,6 +136,39 @@ fn an_import_that_is_killed_takes_its_reader_along_and_leaves_no_copy() {
     assert_eq!(copies(), before);
 }
 
+#[test]
+fn who_makes_a_page_of_a_notebook_has_the_notebook_and_the_page() {
+    let place = Place::new();
+    place.ok(&["import", "--name", "sar", SAR]);
+    let page = place.path("page");
+    mknodat(CWD, &page, FileType::Fifo, 0o600.into(), 0).unwrap();
+    // It waits for somebody who reads the page.
+    let mut report = place.spawn(&["report", "sar", "--out", page.to_str().unwrap()]);
+    let of_report = |name: &str| status(report.id(), name);
+    wait_until("it stands behind its walls", || {
+        of_report("NoNewPrivs") == "1" && of_report("State").starts_with('S')
+    });
+    let capabilities = u64::from_str_radix(&of_report("CapPrm"), 16).unwrap();
+    const OF_FILES: u64 = 0b110;
+    assert_eq!(capabilities & !OF_FILES, 0, "{capabilities:x}");
+    if Path::new("/proc/sys/kernel/seccomp").exists() {
+        assert_eq!(of_report("Seccomp"), "2");
+    } else {
+        eprintln!("skipped: this kernel has no filters of system calls");
+    }
+    assert!(fs::read_to_string(&page).unwrap().contains("</html>"));
+    assert!(report.wait().unwrap().success());
+    // A page that lies elsewhere, and one that is a link into another folder.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let there = elsewhere.path().join("there.html");
+    for _ in ["made", "written again"] {
+        place.ok(&["report", "sar", "--out", there.to_str().unwrap()]);
+    }
+    std::os::unix::fs::symlink(&there, place.path("link.html")).unwrap();
+    place.ok(&["report", "sar", "--out", "link.html"]);
+    place.ok(&["report", "sar"]);
+}
+
 /// A program that does something else first, found before the real one.
 fn impostor(place: &Place, name: &str, script: &str) -> String {
     let folder = place.path("bin");

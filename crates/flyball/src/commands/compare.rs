@@ -1,9 +1,10 @@
 //! `flyball compare`: two runs, or the levels of a factor.
 
+use super::read::opened;
 use crate::args::{Compare, Global};
 use crate::exit::{End, Usage};
 use crate::results::{self, Results};
-use crate::{places, terminal};
+use crate::terminal;
 use analysis::compare_runs::{AcrossProvenances, Difference, RunComparison, compare_runs};
 use analysis::summarise::compare_levels;
 use analysis::summary::Comparison;
@@ -13,7 +14,7 @@ use report::ComparisonReport;
 
 /// Holds two runs, or a factor's levels, against each other.
 pub fn compare(global: &Global, arguments: &Compare) -> Result<End> {
-    let notebook = Notebook::open(&places::notebook(global)?)?;
+    let notebook = opened(global, None)?;
     match &arguments.factor {
         Some(factor) => levels(global, arguments, &notebook, factor),
         None => runs(global, arguments, &notebook),

@@ -6,10 +6,11 @@ mod out;
 
 use crate::args::{Export, ExportFormat, Global};
 use crate::commands::gate;
-use crate::commands::read::key;
+use crate::commands::read::{key, opened};
 use crate::exit::{End, Usage};
+use crate::results;
 use crate::results::Results;
-use crate::{places, results, terminal};
+use crate::terminal;
 use anyhow::{Context, Result, anyhow};
 use domain::trial::{RunId, TrialKey};
 use notebook::Notebook;
@@ -20,7 +21,7 @@ use std::io::{self, Write};
 
 /// Writes the table of trials, one trace, or what another program makes its charts of.
 pub fn export(global: &Global, arguments: &Export) -> Result<End> {
-    let notebook = Notebook::open(&places::notebook(global)?)?;
+    let notebook = opened(global, arguments.out.as_deref())?;
     let id = notebook.find(&arguments.run)?;
     let format = if global.json { ExportFormat::Json } else { arguments.format };
     check(arguments, format)?;

@@ -2,6 +2,7 @@
 
 use crate::args::{Global, List};
 use crate::exit::End;
+use crate::foreign::look_only;
 use crate::{places, results, terminal};
 use anyhow::Result;
 use domain::inert::{Lines, one_line};
@@ -21,6 +22,7 @@ pub fn list(global: &Global, arguments: &List) -> Result<End> {
         ));
         return print(global, &[]);
     }
+    look_only(&folder, None);
     let (runs, problems) = Notebook::open(&folder)?.runs()?;
     results::tell(&problems);
     let wanted = |entry: &RunEntry| arguments.study.as_ref().is_none_or(|study| entry.run.study == *study);

@@ -3,6 +3,7 @@
 use super::beside;
 use crate::args::{Explain, Global, Report, ReportFormat, Show};
 use crate::exit::{End, Usage};
+use crate::foreign::look_only;
 use crate::results::Results;
 use crate::{places, terminal};
 use anyhow::{Context, Result, bail};
@@ -10,9 +11,16 @@ use domain::trial::TrialKey;
 use notebook::Notebook;
 use std::path::{Path, PathBuf};
 
+/// Opens the notebook, and reads and writes nothing but it and `out` from now on.
+pub fn opened(global: &Global, out: Option<&Path>) -> Result<Notebook> {
+    let folder = places::notebook(global)?;
+    look_only(&folder, out);
+    Ok(Notebook::open(&folder)?)
+}
+
 /// Shows a run, or one of its trials.
 pub fn show(global: &Global, arguments: &Show) -> Result<End> {
-    let notebook = Notebook::open(&places::notebook(global)?)?;
+    let notebook = opened(global, None)?;
     let id = notebook.find(&arguments.run)?;
     if let Some(name) = &arguments.trial {
         let key = key(name)?;
@@ -39,7 +47,7 @@ pub fn show(global: &Global, arguments: &Show) -> Result<End> {
 
 /// Shows the findings of a run alone.
 pub fn explain(global: &Global, arguments: &Explain) -> Result<End> {
-    let notebook = Notebook::open(&places::notebook(global)?)?;
+    let notebook = opened(global, None)?;
     let results = Results::load(&notebook, &notebook.find(&arguments.run)?, None)?;
     if global.json {
         terminal::json(&report::json(&results.report()))?;
@@ -64,10 +72,12 @@ pub fn report(global: &Global, arguments: &Report) -> Result<End> {
         );
         return Err(Usage(problem).into());
     }
-    let notebook = Notebook::open(&places::notebook(global)?)?;
+    let format = if global.json { ReportFormat::Json } else { arguments.format };
+    // A page without a name gets its run's, in the folder where we are.
+    let unnamed = (format == ReportFormat::Html).then_some(Path::new("page.html"));
+    let notebook = opened(global, arguments.out.as_deref().or(unnamed))?;
     let id = notebook.find(run)?;
     let results = Results::load(&notebook, &id, arguments.metric.as_deref())?;
-    let format = if global.json { ReportFormat::Json } else { arguments.format };
     let text = match format {
         ReportFormat::Html => {
             let results = match arguments.trial.as_slice() {
