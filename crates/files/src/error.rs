@@ -58,3 +58,13 @@ impl Error {
         move |source| Self::Io { action, path, source }
     }
 }
+
+impl From<Error> for io::Error {
+    /// For who says himself what he tried, on what.
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Io { source, .. } => source,
+            other => Self::other(other),
+        }
+    }
+}

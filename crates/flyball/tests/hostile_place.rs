@@ -8,19 +8,24 @@
 
 mod support;
 
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use support::{Place, SMALL, is_root, stderr, wait_until};
 
 /// Longer than any of these commands takes on the busiest host; what takes longer waits for ever.
 const FOR_EVER: Duration = Duration::from_secs(120);
+
+/// A recording of another tool.
+const SAR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/tools/sar/12.6-am.txt");
 
 /// A user that is neither root nor anybody here.
 const STRANGER: u32 = 4242;
@@ -86,6 +91,75 @@ fn root_measures_nowhere_below_a_strangers_folder() {
         assert_eq!(output.status.code(), Some(1), "{command}: {}", stderr(&output));
         assert!(stderr(&output).contains("belongs to user 4242"), "{command}: {}", stderr(&output));
     }
+}
+
+#[test]
+fn a_folder_that_is_exchanged_for_a_link_during_a_run_leads_nothing_elsewhere() {
+    if !needs_root() {
+        return;
+    }
+    let extent = testing::Extent::of(1_000, 100_000);
+    let place = Place::new();
+    let study = place.study("small", SMALL);
+    let home = strangers(&place, "book");
+    // What a run would write to, were it led here.
+    let precious = place.path("precious");
+    let files = ["target", "work/target", "index.sqlite", "runs/kept", "staging/kept"];
+    for file in files {
+        fs::create_dir_all(precious.join(file).parent().unwrap()).unwrap();
+        fs::write(precious.join(file), "precious").unwrap();
+    }
+    fs::set_permissions(&precious, fs::Permissions::from_mode(0o700)).unwrap();
+    symlink(&precious, home.join("link")).unwrap();
+    let before = tree(&precious);
+    let inside = home.join("book").display().to_string();
+    let commands: [&[&str]; 4] = [
+        &["--notebook", &inside, "run", &study],
+        &["run", &study, "--work", &inside],
+        &["--notebook", &inside, "import", SAR, "--name", "sar"],
+        &["record", "--duration", "1s", "--out", &inside],
+    ];
+    let (stop, count) = (AtomicBool::new(false), AtomicU64::new(0));
+    let mut tries = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let (book, link) = (home.join("book"), home.join("link"));
+                renameat_with(CWD, &book, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+                count.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        });
+        while count.load(Ordering::Relaxed) < extent.count {
+            for arguments in commands {
+                let output = place.output(arguments);
+                assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", stderr(&output));
+                tries += 1;
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(tree(&precious), before);
+    let is_folder = |path: &PathBuf| fs::symlink_metadata(path).unwrap().is_dir();
+    let own = [home.join("book"), home.join("link")].into_iter().find(is_folder).unwrap();
+    assert_eq!(fs::read_dir(own).unwrap().count(), 0, "something was written into the stranger's folder");
+    testing::promise("swapped-folders", count.into_inner(), format!("under {tries} commands, each refused"));
+}
+
+/// Each path below a folder, with its bytes where it is a file.
+fn tree(folder: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let mut all = BTreeMap::new();
+    let mut left = vec![folder.to_owned()];
+    while let Some(folder) = left.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                left.push(path.clone());
+            }
+            all.insert(path.clone(), fs::read(&path).ok());
+        }
+    }
+    all
 }
 
 #[test]

@@ -459,9 +459,7 @@ fn documents(place: &Place, run: &str, watch: &mut Watch) {
 fn ends(watch: &Watch) {
     let (fields, outputs) = (watch.fields.len(), watch.outputs);
     assert!(watch.alive.is_empty(), "{}", watch.alive.iter().cloned().collect::<Vec<_>>().join("\n"));
-    println!(
-        "promise inert-text: {PAYLOADS} payloads in {fields} fields, {outputs} outputs looked at, 0 alive"
-    );
+    testing::promise("inert-text", PAYLOADS, format!("in {fields} fields; {outputs} outputs looked at"));
 }
 
 /// A file of other tools' results, with payloads in its texts.

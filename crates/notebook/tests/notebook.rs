@@ -6,7 +6,7 @@ mod support;
 
 use domain::plan::CellId;
 use domain::time::Timestamp;
-use domain::trial::{RunId, TrialKey, Validity};
+use domain::trial::{Run, RunId, TrialKey, Validity};
 use expect_test::expect;
 use notebook::{Error, Notebook, TrialCounts};
 use rusqlite::Connection;

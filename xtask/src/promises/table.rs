@@ -173,6 +173,28 @@ pub const PROMISES: &[Promise] = &[
         unit: "occupied states, each met by every verb",
     },
     Promise {
+        id: "swapped-files",
+        section: "Data",
+        sentence: "A file of Flyball's own that somebody exchanges for a link at any moment, again and again, leads it nowhere else.",
+        shown_by: Shown::Tests(&[(
+            "crates/files/tests/swaps.rs",
+            "whatever_a_name_means_at_any_moment_nothing_is_written_through_a_link",
+        )]),
+        wanted: 1_000,
+        unit: "exchanges under a writer",
+    },
+    Promise {
+        id: "swapped-folders",
+        section: "Data",
+        sentence: "A folder that root writes to, exchanged for a link to another at any moment of a run, leads nothing into that one.",
+        shown_by: Shown::Tests(&[(
+            "crates/flyball/tests/hostile_place.rs",
+            "a_folder_that_is_exchanged_for_a_link_during_a_run_leads_nothing_elsewhere",
+        )]),
+        wanted: 1_000,
+        unit: "exchanges while Flyball plans and runs",
+    },
+    Promise {
         id: "dry-run",
         section: "Data",
         sentence: "A dry run opens nothing for writing, and makes, renames and removes nothing, but its own output.",
@@ -258,6 +280,34 @@ pub const PROMISES: &[Promise] = &[
         )]),
         wanted: 30,
         unit: "hostile files, each met by every verb that reads such",
+    },
+    Promise {
+        id: "nothing-hangs",
+        section: "Imports",
+        sentence: "A pipe, a socket, a device or a folder in the place of any file of a notebook, a state folder or a study holds no \
+                   command up.",
+        shown_by: Shown::Tests(&[(
+            "crates/flyball/tests/hostile_place.rs",
+            "a_pipe_a_socket_or_a_device_in_the_place_of_any_file_holds_nothing_up",
+        )]),
+        wanted: 200,
+        unit: "commands",
+    },
+    Promise {
+        id: "inert-text",
+        section: "Imports",
+        sentence: "Text of others that would steer a terminal, forge a line, run in a page or be computed by a spreadsheet is inert in \
+                   all that Flyball prints and writes.",
+        shown_by: Shown::Tests(&[
+            ("crates/flyball/tests/inert_text.rs", "a_foreign_notebook_is_inert_in_every_form"),
+            (
+                "crates/flyball/tests/inert_text.rs",
+                "foreign_files_are_inert_from_their_names_to_their_reports",
+            ),
+            ("crates/flyball/tests/inert_text.rs", "a_study_is_inert_before_it_is_run"),
+        ]),
+        wanted: 200,
+        unit: "payloads, each in every text field",
     },
     Promise {
         id: "lab-ends",

@@ -107,7 +107,7 @@ pub(crate) fn erase(left: &Left<'_>, step: &mut dyn FnMut() -> io::Result<()>) -
     let taken = Taken::take(node, OFlags::RDWR)?.refuse_unless(Doing::Erase, |_| true)?;
     let is_witness = claim.as_ref().is_some_and(|claim| left.is_seen_by_a_witness_of(claim));
     let eraser = Eraser { left, store, secret: Secret::load(left.state)?, claim, taken };
-    if is_witness { eraser.as_witness(step) } else { eraser.later(step) }
+    if is_witness { eraser.witnessed(step) } else { eraser.later(step) }
 }
 
 impl Left<'_> {
@@ -130,7 +130,7 @@ struct Eraser<'a> {
 }
 
 impl Eraser<'_> {
-    fn as_witness(mut self, step: Step<'_>) -> Result<Erased, ClaimError> {
+    fn witnessed(mut self, step: Step<'_>) -> Result<Erased, ClaimError> {
         if self.has_ends_of_before()? {
             return Ok(Erased::Untouched(self.renew(step)?));
         }

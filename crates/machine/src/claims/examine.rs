@@ -100,7 +100,6 @@ pub fn examine(path: &Path) -> Result<Examined, ClaimError> {
 }
 
 /// Without samples.
-
 pub(crate) fn look(node: &Node, held: Held) -> Result<Examined, ClaimError> {
     let uses = in_use::uses(node, held)?;
     let identity = DiskIdentity::read(node)?;

@@ -149,7 +149,7 @@ pub fn open_claimed(state: &Path, path: &Path) -> Result<Claimed, ClaimError> {
     let node = Node::open(doing, path)?;
     let store = Store::at(state);
     let claim = claim_of(doing, &store, &node)?;
-    Taken::take(node, OFlags::RDWR)?.as_seen(&claim)?.hold(store, claim)
+    Taken::take(node, OFlags::RDWR)?.require_unchanged(&claim)?.hold(store, claim)
 }
 
 /// A disk that was tried to be taken.
@@ -185,7 +185,7 @@ impl Taken {
 
     /// # Errors
     /// [`ClaimError::AnotherDevice`].
-    pub fn is_of(self, doing: Doing, claim: &Claim) -> Result<Self, ClaimError> {
+    pub fn require_identity(self, doing: Doing, claim: &Claim) -> Result<Self, ClaimError> {
         match self.examined.identity.difference_from(&claim.identity) {
             Some(differences) => Err(another(doing, &self.node.path, differences)),
             None => Ok(self),
@@ -195,9 +195,9 @@ impl Taken {
     /// # Errors
     /// [`ClaimError::AnotherDevice`]; [`ClaimError::Outdated`]; [`ClaimError::Refused`] where it is in use, or not as it
     /// was seen.
-    pub fn as_seen(self, claim: &Claim) -> Result<Self, ClaimError> {
+    pub fn require_unchanged(self, claim: &Claim) -> Result<Self, ClaimError> {
         let doing = Doing::Overwrite;
-        let mut taken = self.is_of(doing, claim)?;
+        let mut taken = self.require_identity(doing, claim)?;
         let Some(seen) = &claim.seen else {
             let taken = taken.refuse_unless(doing, |_| true)?;
             return Err(ClaimError::Outdated { doing, path: taken.node.path, kinds: taken.examined.kinds() });

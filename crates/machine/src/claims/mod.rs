@@ -262,7 +262,7 @@ impl Claims {
             };
             return Ok((taken.refuse_unless(doing, may)?, None));
         };
-        let taken = taken.as_seen(&claim)?;
+        let taken = taken.require_unchanged(&claim)?;
         if !overwrites.is_subset(&claim.overwrites) {
             let allowed: Vec<&str> = claim.overwrites.iter().map(String::as_str).collect();
             let reason = match allowed.is_empty() {
@@ -279,7 +279,9 @@ impl Claims {
         let doing = Doing::GiveBack;
         let node = Node::open(doing, path)?;
         let claim = claim_of(doing, &self.store, &node)?;
-        let taken = Taken::take(node, OFlags::RDWR)?.is_of(doing, &claim)?.refuse_unless(doing, |_| true)?;
+        let taken = Taken::take(node, OFlags::RDWR)?
+            .require_identity(doing, &claim)?
+            .refuse_unless(doing, |_| true)?;
         // Only head and tail are written.
         let is_as_seen = claim.seen.as_ref().map_or(Ok(false), |seen| seen.has_ends_of(&taken))?;
         if is_as_seen || self.is_as_backed_up(&taken, &claim)? {

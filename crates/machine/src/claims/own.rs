@@ -10,9 +10,10 @@
 
 use super::error::ClaimError;
 use super::signatures::Signature;
-use super::store::{Store, Turn, write_aside};
+use super::store::{Store, Turn};
+use files::durable::{Permissions, replace};
+use files::own::{self, Access};
 use hmac::{Hmac, Mac};
-use rustix::fs::{Mode, OFlags};
 use sha2::Sha256;
 use std::fmt::{self, Write};
 use std::fs::File;
@@ -65,7 +66,7 @@ impl Secret {
         let path = file_in(state);
         let failed = |error: io::Error| ClaimError::Secret { path: path.clone(), reason: error.to_string() };
         let bytes = random::<LENGTH>().map_err(failed)?;
-        write_aside(&path, &bytes, 0o600).map_err(failed)?;
+        replace(&path, &bytes, Permissions::Private).map_err(|error| failed(error.into()))?;
         Ok(Self(bytes))
     }
 
@@ -191,15 +192,11 @@ fn file_in(state: &Path) -> std::path::PathBuf {
 
 /// Only a file of our own that nobody else can read is a secret.
 fn read(path: &Path) -> io::Result<[u8; LENGTH]> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let mut file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let mut file = own::open(path, Access::Read)?;
     let metadata = file.metadata()?;
     let no = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidData, why));
-    if !metadata.is_file() || metadata.len() != LENGTH as u64 {
+    if metadata.len() != LENGTH as u64 {
         return no("it is no file of 32 bytes");
-    }
-    if metadata.uid() != rustix::process::geteuid().as_raw() && metadata.uid() != 0 {
-        return no("it is somebody else's");
     }
     if metadata.mode() & 0o077 != 0 {
         return no("others may read or change it, so that it is no secret");
@@ -309,10 +306,16 @@ mod tests {
         refused("32 bytes");
         fs::rename(&path, state.path().join("elsewhere")).unwrap();
         std::os::unix::fs::symlink(state.path().join("elsewhere"), &path).unwrap();
-        refused("symbolic links");
+        refused("symbolic link");
         fs::remove_file(&path).unwrap();
-        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
-            .unwrap();
-        refused("32 bytes");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        refused("regular file");
     }
 }

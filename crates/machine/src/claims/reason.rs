@@ -75,7 +75,7 @@ impl fmt::Display for Reason {
             Reason::Holds(signature) => write!(f, "it holds {signature}"),
             Reason::Data => f.write_str("it holds unknown data (`data`)"),
             Reason::Came { signature, since } => write!(f, "{signature} has come {since}"),
-            Reason::Another { was, is, since } => write!(f, "it holds {is} {since}; then that was {was}"),
+            Reason::Another { was, is, since } => write!(f, "{was} has become {is} {since}"),
             Reason::Gone { signature, since } => write!(f, "{signature} has gone {since}"),
             Reason::Changed { part: Part::Head, since } => write!(f, "its first 8 MiB have changed {since}"),
             Reason::Changed { part: Part::Tail, since } => write!(f, "its last MiB has changed {since}"),

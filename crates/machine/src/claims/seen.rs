@@ -148,14 +148,17 @@ mod tests {
             reasons.iter().map(ToString::to_string).collect::<Vec<String>>().join("; ")
         };
         let [one, other, xfs] = [signature("ext4", "a"), signature("ext4", "b"), signature("xfs", "c")];
-        assert_eq!(told(&[one.clone()], &[one.clone()]), "");
+        assert_eq!(told(std::slice::from_ref(&one), std::slice::from_ref(&one)), "");
         assert_eq!(
-            told(&[one.clone()], &[other.clone()]),
-            "it holds `ext4` at byte 1080 (UUID b) since it was claimed; then that was `ext4` at byte 1080 (UUID a)"
+            told(std::slice::from_ref(&one), std::slice::from_ref(&other)),
+            "`ext4` at byte 1080 (UUID a) has become `ext4` at byte 1080 (UUID b) since it was claimed"
         );
         let labelled = Signature { label: Some("home".into()), ..one.clone() };
-        assert!(told(&[one.clone()], &[labelled]).contains("label \"home\""));
-        assert_eq!(told(&[], &[xfs.clone()]), "`xfs` at byte 1080 (UUID c) has come since it was claimed");
+        assert!(told(std::slice::from_ref(&one), &[labelled]).contains("label \"home\""));
+        assert_eq!(
+            told(&[], std::slice::from_ref(&xfs)),
+            "`xfs` at byte 1080 (UUID c) has come since it was claimed"
+        );
         assert_eq!(told(&[xfs], &[]), "`xfs` at byte 1080 (UUID c) has gone since it was claimed");
     }
 }

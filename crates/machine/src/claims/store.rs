@@ -13,6 +13,7 @@ use super::identity::DiskIdentity;
 use super::seen::Seen;
 use super::signatures::{Signature, ends};
 use super::udev::UdevMatch;
+use files::durable::{Permissions, flush_folder, replace};
 use files::own::{self, Access};
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -21,9 +22,9 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -163,7 +164,7 @@ impl Store {
         let path = self.claim_path(&claim.id);
         let failed = state_error("write the claim", &path);
         let json = serde_json::to_vec_pretty(claim).map_err(|error| failed(error.into()))?;
-        write_aside(&path, &json, 0o600).map_err(failed)
+        replace(&path, &json, Permissions::Private).map_err(|error| failed(error.into()))
     }
 
     /// Copies head and tail of a disk beside the claim that is to be, and returns their SHA-256.
@@ -173,7 +174,7 @@ impl Store {
         let bytes = read_ends(device, size).map_err(&failed)?;
         let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
         let packed = packed.write_all(&bytes).and_then(|()| packed.finish()).map_err(&failed)?;
-        write_aside(&path, &packed, 0o600).map_err(&failed)?;
+        replace(&path, &packed, Permissions::Private).map_err(|error| failed(error.into()))?;
         // What is to be trusted later is read back now.
         let back = unpack(&path, bytes.len()).map_err(&failed)?;
         if back != bytes {
@@ -205,7 +206,7 @@ impl Store {
                 Err(source) => return Err(state_error("remove", &path)(source)),
             }
         }
-        sync_folder(&self.folder).map_err(state_error("flush", &self.folder))
+        flush_folder(&self.folder).map_err(|error| state_error("flush", &self.folder)(error.into()))
     }
 
     pub fn claim_path(&self, id: &str) -> PathBuf {
@@ -257,30 +258,6 @@ pub(crate) fn lock_patiently(file: &File) -> io::Result<bool> {
             Err(error) => return Err(error.into()),
         }
     }
-}
-
-/// At any moment the file is the old one or the new one, and the new one is whole.
-pub(crate) fn write_aside(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".new");
-    let aside = PathBuf::from(aside);
-    match fs::remove_file(&aside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&aside)?;
-    let written =
-        file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&aside, path));
-    if written.is_err() {
-        // A full disk is not made fuller.
-        let _ = fs::remove_file(&aside);
-    }
-    written?;
-    sync_folder(path.parent().unwrap_or(Path::new("/")))
-}
-
-pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
 }
 
 pub(crate) fn state_error(what: &'static str, path: &Path) -> impl Fn(io::Error) -> ClaimError {

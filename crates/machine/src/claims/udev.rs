@@ -17,7 +17,8 @@
 use super::error::ClaimError;
 use super::node::{Node, text};
 use super::own::Secret;
-use super::store::{Claim, Turn, state_error, sync_folder, write_aside};
+use super::store::{Claim, Turn, state_error};
+use files::durable::{Permissions, flush_folder, replace};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -82,7 +83,8 @@ impl Rules {
         let path = self.folder.join(NAME);
         if claims.is_empty() {
             return match fs::remove_file(&path) {
-                Ok(()) => sync_folder(&self.folder).map_err(state_error("flush", &self.folder)),
+                Ok(()) => flush_folder(&self.folder)
+                    .map_err(|error| state_error("flush", &self.folder)(error.into())),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
                 Err(source) => Err(state_error("remove the rule", &path)(source)),
             };
@@ -95,7 +97,8 @@ impl Rules {
             return Ok(());
         }
         fs::create_dir_all(&self.folder).map_err(state_error("make the folder", &self.folder))?;
-        write_aside(&path, text.as_bytes(), 0o644).map_err(state_error("write the rule", &path))
+        replace(&path, text.as_bytes(), Permissions::Plain)
+            .map_err(|error| state_error("write the rule", &path)(error.into()))
     }
 
     pub fn guard(&self, claim: &Claim) -> Guard {
