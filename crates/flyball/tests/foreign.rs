@@ -7,10 +7,10 @@
 
 mod support;
 
-use rustix::fs::{CWD, FileType, mknodat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File, Permissions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -142,7 +142,10 @@ fn who_makes_a_page_of_a_notebook_has_the_notebook_and_the_page() {
     place.ok(&["import", "--name", "sar", SAR]);
     let page = place.path("page");
     mknodat(CWD, &page, FileType::Fifo, 0o600.into(), 0).unwrap();
-    // It waits for somebody who reads the page.
+    // It is written until the pipe is full, and then waits for somebody who reads it.
+    let pipe = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut pipe = fs::File::from(rustix::fs::open(&page, pipe, Mode::empty()).unwrap());
+    rustix::pipe::fcntl_setpipe_size(&pipe, 4096).unwrap();
     let mut report = place.spawn(&["report", "sar", "--out", page.to_str().unwrap()]);
     let of_report = |name: &str| status(report.id(), name);
     wait_until("it stands behind its walls", || {
@@ -156,7 +159,10 @@ fn who_makes_a_page_of_a_notebook_has_the_notebook_and_the_page() {
     } else {
         eprintln!("skipped: this kernel has no filters of system calls");
     }
-    assert!(fs::read_to_string(&page).unwrap().contains("</html>"));
+    rustix::fs::fcntl_setfl(&pipe, OFlags::empty()).unwrap();
+    let mut text = String::new();
+    pipe.read_to_string(&mut text).unwrap();
+    assert!(text.contains("</html>"));
     assert!(report.wait().unwrap().success());
     // A page that lies elsewhere, and one that is a link into another folder.
     let elsewhere = tempfile::tempdir().unwrap();

@@ -240,8 +240,9 @@ fn send(signal: Signal, pid: u32, is_meant: impl Fn(u32) -> bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
     use std::os::unix::process::ExitStatusExt;
-    use std::process::Child;
+    use std::process::{Child, Stdio};
 
     fn start(mark: &str) -> Child {
         // In a session of its own, as a job of fio is.
@@ -272,9 +273,14 @@ mod tests {
     fn a_recorded_command_is_asked_first_and_what_one_left_running_is_no_orphan() {
         let mut dead = Command::new("sleep").arg("1000").spawn().unwrap();
         let mark = Mark(format!("{}0.", Mark::of_all(dead.id()).of_its_recorded_commands().0));
-        let deaf = ["-c", "trap '' TERM; while :; do sleep 1; done"];
+        let deaf_script = ["-c", "trap '' TERM; echo deaf; while :; do sleep 1; done"];
         let mut polite = start(mark.as_str());
-        let mut deaf = Command::new("sh").args(deaf).env(VARIABLE, mark.as_str()).spawn().unwrap();
+        let mut deaf = Command::new("sh");
+        let mut deaf =
+            deaf.args(deaf_script).env(VARIABLE, mark.as_str()).stdout(Stdio::piped()).spawn().unwrap();
+        // Until it has set its trap it hears like any other.
+        let mut said = [0; 4];
+        deaf.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
         dead.kill().unwrap();
         dead.wait().unwrap();
         while !mark.is_carried_by(polite.id()) || !mark.is_carried_by(deaf.id()) {

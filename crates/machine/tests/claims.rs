@@ -258,7 +258,7 @@ fn what_a_death_while_claiming_leaves_is_no_claim_and_in_nobodys_way() {
     let claim = bench.claim_over(&["data"]).unwrap();
     let again = || Claim { seen: claim.seen.clone(), ..bench.claim_over(&["data"]).unwrap() };
     let file = bench.claims().file(&claim);
-    let (json, aside) = (fs::read(&file).unwrap(), file.with_extension("json.new"));
+    let (json, aside) = (fs::read(&file).unwrap(), file.with_extension("json.part"));
     // After the backup, and in the middle of writing the claim aside.
     fs::remove_file(&file).unwrap();
     fs::write(&aside, &json[..json.len() / 2]).unwrap();
