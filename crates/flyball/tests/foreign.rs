@@ -175,6 +175,17 @@ fn who_makes_a_page_of_a_notebook_has_the_notebook_and_the_page() {
     place.ok(&["report", "sar"]);
 }
 
+#[test]
+fn a_file_of_a_terabyte_of_nothing_is_refused_at_once() {
+    let place = Place::new();
+    let path = place.path("sparse.json");
+    fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
+    for arguments in [&["import", "--dry-run"][..], &["import"], &["import", "--as", "fio-json"]] {
+        let error = place.fails(1, &[arguments, &[path.to_str().unwrap()]].concat());
+        assert!(error.contains("more than 64 GiB"), "{error}");
+    }
+}
+
 /// A program that does something else first, found before the real one.
 fn impostor(place: &Place, name: &str, script: &str) -> String {
     let folder = place.path("bin");

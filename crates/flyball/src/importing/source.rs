@@ -85,7 +85,7 @@ impl Source {
         } else {
             let opened = opened(file).with_context(cannot)?;
             match opened {
-                Opened::Whole(file) => file,
+                Opened::Whole(file) => bounded(file).with_context(cannot)?,
                 Opened::Once(mut pipe) => {
                     copy_of(&mut pipe, kind.is_some(), &mut reader.0).with_context(cannot)?
                 }
@@ -304,8 +304,19 @@ fn copy_of(input: &mut dyn Read, kind_is_told: bool, reader: &mut Reader) -> Res
     if kind_is_told || is_packed || is_known()? {
         let copied = io::copy(&mut input.take(MAX_UNPACKED), &mut file)?;
         if copied == MAX_UNPACKED {
-            bail!("it has more than {} GiB", MAX_UNPACKED >> 30);
+            bail!(TOO_LARGE);
         }
+    }
+    Ok(file)
+}
+
+const TOO_LARGE: &str = "it has more than 64 GiB; import a part of it";
+const _: () = assert!(MAX_UNPACKED == 64 << 30);
+
+/// A file with holes may claim any size.
+fn bounded(file: File) -> Result<File> {
+    if file.metadata()?.len() > MAX_UNPACKED {
+        bail!(TOO_LARGE);
     }
     Ok(file)
 }
