@@ -770,10 +770,32 @@ fn the_check_stays_within_its_file_and_needs_no_root() {
     assert!(!Plan::new(study, Seed(1)).unwrap().needs_root());
 }
 
+/// The reference of the format: its index and a page a table.
+const REFERENCE: &str = concat!(
+    include_str!("../../../../docs/STUDY-FORMAT.md"),
+    include_str!("../../../../docs/study-format/top-level.md"),
+    include_str!("../../../../docs/study-format/target.md"),
+    include_str!("../../../../docs/study-format/stack.md"),
+    include_str!("../../../../docs/study-format/workload.md"),
+    include_str!("../../../../docs/study-format/workload-fio.md"),
+    include_str!("../../../../docs/study-format/workload-dd.md"),
+    include_str!("../../../../docs/study-format/workload-sysbench.md"),
+    include_str!("../../../../docs/study-format/workload-pgbench.md"),
+    include_str!("../../../../docs/study-format/workload-bonnie.md"),
+    include_str!("../../../../docs/study-format/workload-command.md"),
+    include_str!("../../../../docs/study-format/metrics.md"),
+    include_str!("../../../../docs/study-format/factor.md"),
+    include_str!("../../../../docs/study-format/settings.md"),
+    include_str!("../../../../docs/study-format/measure.md"),
+    include_str!("../../../../docs/study-format/lab.md"),
+    include_str!("../../../../docs/study-format/sim.md"),
+    include_str!("../../../../docs/study-format/published.md"),
+    include_str!("../../../../docs/study-format/page.md"),
+);
+
 /// The TOML examples of the reference; a part of a study is completed to one.
 fn examples() -> Vec<String> {
-    let reference = include_str!("../../../../docs/STUDY-FORMAT.md");
-    let blocks = reference.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let blocks = REFERENCE.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let complete = |block: &str| match (block.starts_with("flyball"), block.contains("[workload.")) {
         (true, _) => block.to_owned(),
         (false, true) => format!("{HEAD}{block}"),
@@ -800,7 +822,7 @@ fn the_reference_states_the_defaults_as_they_are() {
 #[test]
 fn the_reference_names_each_shared_metric_and_refused_option() {
     use crate::tools::{dd, fio};
-    let reference = include_str!("../../../../docs/STUDY-FORMAT.md");
+    let reference = REFERENCE;
     let metrics = crate::tools::SHARED_METRICS.iter().map(|(name, ..)| *name);
     let by_their_like = [
         "eta",
@@ -850,14 +872,11 @@ fn the_reference_names_each_shared_metric_and_refused_option() {
 
 #[test]
 fn the_reference_names_each_key_of_a_stack() {
-    let reference = include_str!("../../../../docs/STUDY-FORMAT.md");
-    let (_, section) = reference.split_once("\n## `[stack.NAME]`\n").unwrap();
-    let (section, _) = section.split_once("\n## ").unwrap();
+    let page = include_str!("../../../../docs/study-format/stack.md");
     for kind in ["devices", "md", "crypt", "lvm", "filesystem"] {
-        let of_kind =
-            section.split(&format!("\n### {kind}\n")).nth(1).unwrap().split("\n### ").next().unwrap();
+        let of_kind = page.split(&format!("\n## {kind}\n")).nth(1).unwrap().split("\n## ").next().unwrap();
         for key in domain::stack::keys(kind).unwrap() {
-            let place = if ["kind", "use", "on"].contains(key) { section } else { of_kind };
+            let place = if ["kind", "use", "on"].contains(key) { page } else { of_kind };
             assert!(place.contains(&format!("`{key}`")), "{kind}: {key}");
         }
     }
