@@ -1,6 +1,7 @@
 //! Chores of this repository: `cargo xtask test`, `cargo xtask promises`, `cargo xtask tidy`, `cargo xtask licences`, `cargo xtask fuzz`, `cargo xtask record-machine`.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod documents;
 mod fuzz;
 mod licences;
 mod promises;
@@ -19,7 +20,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   promises [--only ID]... [--hours H]
              the whole of the tests that show what Flyball promises, and docs/PROMISES.md from them; an hour
              and a half without a number. What is not run keeps its figure
-  tidy       the arrows between crates, the purity of the pure ones, the documents' code map
+  tidy       the arrows between crates, the purity of the pure ones, the documents' code map,
+             the files and links that documents name
   licences   every dependency's licence is one that this project may ship with
   fuzz PARSER [MINUTES] [SEED]
              damaged files for a reader of `flyball import`, or for `all`, each so long; ten minutes

@@ -1,8 +1,9 @@
 //! The shape of the house, asserted: which crate may know which, what the pure ones must not touch, and that
-//! the code map in ARCHITECTURE.md names every crate.
+//! the code map in ARCHITECTURE.md names every crate. What documents name is looked up by `documents`.
 //!
 //! Not a goal: style that rustfmt and clippy already see to.
 
+use crate::documents;
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use std::error::Error;
 use std::fs;
@@ -99,6 +100,7 @@ pub fn check() -> Result<Vec<String>, Box<dyn Error>> {
         }
     }
     problems.extend(unmapped(&metadata, &fs::read_to_string(root.join("ARCHITECTURE.md"))?));
+    problems.extend(documents::check()?);
     Ok(problems)
 }
 
