@@ -456,7 +456,7 @@ fn a_run_that_is_killed_leaves_no_server() {
             place.ok(&["restore"]);
         }
         kills += 1;
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(120);
         while left(&place) != nothing() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(20));
         }
