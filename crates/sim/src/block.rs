@@ -15,10 +15,9 @@
 use crate::core::{Bio, BioId, Core, Part, PartId};
 use crate::cpu::Cost;
 use crate::disk::{Op, Request};
-use crate::queue::Time;
-use crate::slab::Slab;
 use domain::time::Nanos;
 use domain::units::Bytes;
+use event_queue::{Slab, Time};
 use governors::KernelVersion;
 use std::collections::{BTreeSet, VecDeque};
 

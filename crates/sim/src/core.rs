@@ -25,9 +25,8 @@
 use crate::cpu::{Cost, Cpus, ThreadId};
 use crate::disk::{Bank, Op};
 use crate::plug::Plugs;
-use crate::queue::{LineId, Queue, Time};
-use crate::slab::Slab;
 use domain::rng::{Rng, Seed};
+use event_queue::{LineId, Queue, Slab, Time};
 use governors::KernelVersion;
 use std::collections::VecDeque;
 

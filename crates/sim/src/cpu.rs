@@ -22,10 +22,10 @@ use policy::{Policy, Seen, Seen1};
 use tracking::{Had, Tracking};
 
 use crate::core::{Event, PartId};
-use crate::queue::{Queue, Time};
 use domain::time::Nanos;
 use domain::trace::Role;
 use domain::units::Hertz;
+use event_queue::{Queue, Time};
 use governors::pelt::Task;
 use governors::{KernelVersion, Update};
 use std::collections::VecDeque;

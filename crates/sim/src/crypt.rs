@@ -21,11 +21,10 @@
 use crate::core::{Bio, BioId, Core, Part, PartId};
 use crate::cpu::{Cost, ThreadId};
 use crate::disk::Op;
-use crate::queue::Time;
-use crate::slab::Slab;
 use domain::stack::{Crypt as Options, CryptKind};
 use domain::trace::Role;
 use domain::units::Bytes;
+use event_queue::{Slab, Time};
 use governors::KernelVersion;
 use std::collections::{BTreeMap, VecDeque};
 

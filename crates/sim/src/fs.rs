@@ -26,9 +26,9 @@ pub use journal::{Format, JournalCosts};
 
 use crate::core::{Bio, Core, PartId};
 use crate::cpu::{Cost, ThreadId};
-use crate::queue::Time;
 use domain::stack::{Features, Filesystem as Options, FilesystemKind, Journal as Where, JournalMode};
 use domain::trace::Role;
+use event_queue::Time;
 use home::Home;
 use journal::{DATA, Happened, Journal, JournalSpec, Tid};
 use layout::{BLOCK, Class, Layout, Style};

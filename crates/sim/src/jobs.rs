@@ -12,7 +12,7 @@ pub use latency::Latencies;
 use crate::core::{Bio, BioId, Core, Part, PartId};
 use crate::cpu::{Cost, ThreadId};
 use crate::disk::Op;
-use crate::queue::Time;
+use event_queue::Time;
 
 /// What a job asks for next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,9 +23,7 @@ pub mod memory;
 pub mod oltp;
 mod plug;
 mod quantity;
-pub mod queue;
 pub mod record;
-pub mod slab;
 #[cfg(test)]
 mod testbed;
 pub mod workload;

@@ -2,8 +2,8 @@
 
 use crate::core::{BioId, Core, Part, PartId};
 use crate::cpu::Cost;
-use crate::queue::Time;
 use domain::units::Bytes;
+use event_queue::Time;
 use std::collections::VecDeque;
 
 /// How it answers.

@@ -2,8 +2,8 @@
 
 use crate::core::{Call, Core, Event, Part, PartId};
 use crate::disk::Completed;
-use crate::queue::Time;
 use domain::time::Nanos;
+use event_queue::Time;
 
 /// Who looks at a machine at fixed intervals.
 pub trait Observer {

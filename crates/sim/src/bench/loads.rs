@@ -12,7 +12,6 @@ use crate::load::{
     TraceAction,
 };
 use crate::oltp::{self, OltpSpec};
-use crate::queue::Time;
 use domain::bench::BenchError;
 use domain::bonnie::{Bonnie, Flavour};
 use domain::oltp::{Oltp, Test};
@@ -20,6 +19,7 @@ use domain::server::{self, Kind};
 use domain::study::Tool;
 use domain::time::Nanos;
 use domain::units::Bytes;
+use event_queue::Time;
 use std::collections::BTreeMap;
 
 /// What a load's own tool reports.

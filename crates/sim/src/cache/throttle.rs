@@ -10,7 +10,7 @@
 
 use super::pages::PAGE;
 use crate::cpu::ThreadId;
-use crate::queue::Time;
+use event_queue::Time;
 use std::collections::BTreeMap;
 
 /// How much memory files may take, and what of it may be dirty (`/proc/sys/vm`).

@@ -4,8 +4,8 @@
 //! takes the next one to be a second away, so that its experience with earlier stays decides.
 
 use super::IdleState;
-use crate::queue::Time;
 use domain::time::Nanos;
+use event_queue::Time;
 use governors::KernelVersion;
 use governors::idle::{IdleEntry, IdleGovernor, IdleState as Known, UnknownIdleGovernor, Wake};
 

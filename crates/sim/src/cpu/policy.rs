@@ -1,9 +1,9 @@
 //! A policy: CPUs that share a frequency, their governor, and what becomes of its requests.
 
 use super::tracking::Tracking;
-use crate::queue::Time;
 use domain::time::Nanos;
 use domain::units::Hertz;
+use event_queue::Time;
 use governors::amd_pstate::AmdPstate;
 use governors::hwp::Hwp;
 use governors::intel_pstate::IntelPstate;

@@ -4,9 +4,9 @@ use super::drive::Drive;
 use super::events::{Event, Events};
 use super::link::Link;
 use super::{Completed, DiskSpec, LinkSpec, Refused, Request};
-use crate::queue::Time;
 use domain::rng::Seed;
 use domain::time::Nanos;
+use event_queue::Time;
 
 /// Disks, and the links that some of them share, in one virtual time.
 ///

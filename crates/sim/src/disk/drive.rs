@@ -7,10 +7,9 @@ use super::link::{self, Port};
 use super::spec::{DiskSpec, MediumSpec};
 use super::ssd::Ssd;
 use super::{Completed, Op, Refused, Request};
-use crate::queue::{LineId, Time};
-use crate::slab::Slab;
 use domain::rng::Rng;
 use domain::time::Nanos;
+use event_queue::{LineId, Slab, Time};
 use std::collections::VecDeque;
 
 #[derive(Clone, Debug)]

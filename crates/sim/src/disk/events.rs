@@ -1,6 +1,6 @@
 //! What happens to the drives of a bank.
 
-use crate::queue::Queue;
+use event_queue::Queue;
 
 /// Something that happens to one drive.
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,8 @@
 
 use super::events::{Event, Events};
 use super::spec::LinkSpec;
-use crate::queue::Time;
 use domain::units::Bytes;
+use event_queue::Time;
 use std::collections::VecDeque;
 
 /// How long bytes take at a rate, in nanoseconds, rounded up.

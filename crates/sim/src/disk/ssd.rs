@@ -14,10 +14,9 @@ use super::drive::Front;
 use super::events::Event;
 use super::link::span_of;
 use super::spec::{SsdSpec, SsdState};
-use crate::queue::{LineId, Time};
-use crate::slab::Slab;
 use domain::rng::Rng;
 use domain::units::Bytes;
+use event_queue::{LineId, Slab, Time};
 use ftl::Ftl;
 use std::collections::VecDeque;
 

@@ -6,7 +6,7 @@
 use super::layout::BLOCK;
 use crate::core::{Bio, Core, PartId};
 use crate::disk::Op;
-use crate::queue::Time;
+use event_queue::Time;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Default)]

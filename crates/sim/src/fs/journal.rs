@@ -19,7 +19,7 @@ use super::layout::BLOCK;
 use crate::core::{Bio, Core, PartId};
 use crate::cpu::{Cost, ThreadId};
 use crate::disk::Op;
-use crate::queue::Time;
+use event_queue::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a transaction's record is made of.

@@ -6,8 +6,8 @@ use crate::core::{Bio, BioId, Core, PartId};
 use crate::cpu::Cost;
 use crate::disk::Op;
 use crate::machine::Costs;
-use crate::queue::Time;
 use domain::units::Bytes;
+use event_queue::Time;
 use governors::KernelVersion;
 
 /// A member of an array, which is there.

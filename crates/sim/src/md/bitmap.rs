@@ -9,8 +9,8 @@
 use super::array::{Below, Kind, Tag};
 use crate::core::{Bio, Core};
 use crate::disk::Op;
-use crate::queue::Time;
 use domain::units::Bytes;
+use event_queue::Time;
 use std::collections::BTreeMap;
 
 /// How a bitmap is laid out.

@@ -12,7 +12,7 @@ use super::array::{Below, Kind, Tag};
 use crate::core::{Bio, BioId, Core};
 use crate::cpu::ThreadId;
 use crate::disk::Op;
-use crate::queue::Time;
+use event_queue::Time;
 use std::collections::VecDeque;
 
 /// The timer of an array that it is for.

@@ -24,10 +24,10 @@ use crate::block::PLUGS_EACH_BIO;
 use crate::core::{Bio, BioId, Core, Part, PartId};
 use crate::cpu::{Cpus, ThreadId};
 use crate::disk::Op;
-use crate::slab::Slab;
 use domain::stack::MdLevel;
 use domain::trace::Role;
 use domain::units::Bytes;
+use event_queue::Slab;
 use std::collections::VecDeque;
 
 /// A resync's request, and how many there are at a time (`RESYNC_BLOCK_SIZE`, `RESYNC_DEPTH`).

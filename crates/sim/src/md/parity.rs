@@ -33,10 +33,10 @@ use crate::block::PLUGS_EACH_BIO;
 use crate::core::{Bio, BioId, Core, Part, PartId};
 use crate::cpu::{Cpus, ThreadId};
 use crate::disk::Op;
-use crate::queue::Time;
 use domain::stack::{Bitmap, Md};
 use domain::trace::Role;
 use domain::units::Bytes;
+use event_queue::Time;
 use std::collections::VecDeque;
 
 /// A stripe's block on one member.

@@ -7,8 +7,8 @@
 //! Left out: the barriers that keep requests of others out of the 64 MiB in which a mirror's resync is at the moment, checkpoints
 //! in the superblock, reshaping, and `check` and `repair`.
 
-use crate::queue::Time;
 use domain::units::Bytes;
+use event_queue::Time;
 
 /// What is to be repaired, and how fast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

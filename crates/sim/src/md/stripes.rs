@@ -4,7 +4,7 @@
 //! the place.
 
 use crate::core::BioId;
-use crate::slab::Slab;
+use event_queue::Slab;
 use std::collections::BTreeMap;
 
 /// Nothing.

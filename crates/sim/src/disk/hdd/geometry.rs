@@ -4,8 +4,8 @@
 //! head and track switches are folded into it, and reading straight on never loses a revolution.
 
 use crate::disk::spec::HddSpec;
-use crate::queue::Time;
 use domain::units::Bytes;
+use event_queue::Time;
 
 /// A place on the disk.
 #[derive(Clone, Copy, Debug, PartialEq)]

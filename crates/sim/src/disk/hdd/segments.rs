@@ -1,6 +1,6 @@
 //! The read buffer: segments, each with what one sequential stream read, and the one that is being read into.
 
-use crate::queue::Time;
+use event_queue::Time;
 use std::ops::Range;
 
 /// Bytes of the disk that the buffer holds.

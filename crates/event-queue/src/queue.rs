@@ -25,6 +25,7 @@ impl<T> Planned<T> {
 }
 
 /// One number to compare, without a branch.
+#[inline]
 const fn key(at: Time, order: u64) -> u128 {
     (at as u128) << 64 | order as u128
 }
@@ -243,6 +244,7 @@ impl Tournament {
         before.into_iter().flatten().enumerate().for_each(|(number, key)| self.put(number, key));
     }
 
+    #[inline]
     fn put(&mut self, number: usize, key: u128) {
         let mut group = self.players + number / ARITY;
         self.groups[group][number % ARITY] = key;
@@ -255,6 +257,7 @@ impl Tournament {
     }
 }
 
+#[inline]
 fn least(&[a, b, c, d]: &[u128; ARITY]) -> u128 {
     let lesser = |one: u128, other: u128| select_unpredictable(one < other, one, other);
     lesser(lesser(a, b), lesser(c, d))
