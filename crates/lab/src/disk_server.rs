@@ -40,7 +40,7 @@ use model::{Drive, Drives, Geometry};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use serving::{Door, Group};
-use sim::disk::{Bank, DiskSpec, LinkSpec, SpecError};
+use sim::disk::{Bank, DiskSpec, LinkSpec};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -116,7 +116,7 @@ pub enum DiskServerError {
         /// The disk.
         disk: String,
         /// What is wrong.
-        error: SpecError,
+        error: strict_toml::Error,
     },
     /// A dilation below 1, or none.
     #[error("cannot serve the disks with a time dilation of {0}: it is at least 1")]

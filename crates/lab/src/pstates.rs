@@ -9,6 +9,7 @@ use domain::units::Hertz;
 use serde::Deserialize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use strict_toml::Place;
 use toml::Spanned;
 
 /// The tables that ship with the program: name and text.
@@ -105,7 +106,7 @@ pub fn parse(name: &str, text: &str) -> Result<PStateTable, Error> {
         .map_err(|source| Error::Syntax { table: name.to_owned(), source: Box::new(source) })?;
     raw.check(name).map_err(|(span, problem)| Error::Value {
         table: name.to_owned(),
-        line: text[..span.start.min(text.len())].matches('\n').count() + 1,
+        line: Place::of(text, span.start).line,
         problem,
     })
 }

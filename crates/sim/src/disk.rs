@@ -20,7 +20,7 @@ pub mod spec;
 mod ssd;
 
 pub use bank::Bank;
-pub use spec::{DiskSpec, LinkSpec, SpecError};
+pub use spec::{DiskSpec, LinkSpec};
 
 use domain::time::Nanos;
 use domain::units::Bytes;

@@ -22,7 +22,6 @@ pub mod md;
 pub mod memory;
 pub mod oltp;
 mod plug;
-mod quantity;
 pub mod record;
 #[cfg(test)]
 mod testbed;

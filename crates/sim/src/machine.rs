@@ -11,7 +11,6 @@ pub use cost::{COSTS, CostName, Costs, STALLS};
 
 use crate::block::Interrupts;
 use crate::cpu::IdleState;
-use crate::disk::SpecError;
 use domain::time::Nanos;
 use domain::units::{Bytes, Hertz};
 use governors::KernelVersion;
@@ -202,8 +201,8 @@ impl MachineSpec {
     /// Reads a machine file.
     ///
     /// # Errors
-    /// [`SpecError`], with line and column where it is a matter of the text.
-    pub fn parse(text: &str) -> Result<Self, SpecError> {
+    /// [`strict_toml::Error`], with line and column where it is a matter of the text.
+    pub fn parse(text: &str) -> Result<Self, strict_toml::Error> {
         file::parse(text)
     }
 }

@@ -1,6 +1,6 @@
 //! Disk and link files: those that are shipped, by name, and a user's own, by path.
 
-use sim::disk::{DiskSpec, LinkSpec, SpecError};
+use sim::disk::{DiskSpec, LinkSpec};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -49,7 +49,7 @@ pub enum LoadError {
         /// The file, or the shipped name.
         path: String,
         /// What is wrong with it.
-        error: SpecError,
+        error: strict_toml::Error,
     },
 }
 

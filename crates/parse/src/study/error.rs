@@ -3,6 +3,7 @@
 use domain::inert::{Lines, one_line, prose};
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use strict_toml::Place;
 
 /// How many errors are kept: more than anybody corrects before the next try.
 const MOST_ERRORS: usize = 50;
@@ -118,20 +119,11 @@ impl<'t> Problems<'t> {
         let mut found = self.found.take();
         found.sort_by_key(|(offset, ..)| *offset);
         let error = |(offset, key, problem): (usize, String, String)| {
-            let (line, column) = self.place(offset);
+            let Place { line, column } = Place::of(self.text, offset);
             StudyError { line, column, key, problem }
         };
         let errors = found.into_iter().map(error).collect();
         Err(StudyErrors { errors, left_out: self.left_out.get() })
-    }
-
-    /// Line and column of a byte, both from 1; the column counts characters.
-    fn place(&self, offset: usize) -> (usize, usize) {
-        let boundary = (0..=offset.min(self.text.len())).rev().find(|at| self.text.is_char_boundary(*at));
-        let before = &self.text[..boundary.unwrap_or(0)];
-        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        let column = before[line_start..].trim_start_matches('\u{feff}').chars().count() + 1;
-        (before.bytes().filter(|byte| *byte == b'\n').count() + 1, column)
     }
 }
 

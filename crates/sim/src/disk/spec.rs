@@ -4,34 +4,11 @@
 //! and value. `docs/DISK-FORMAT.md` is the reference; each field here says what it does in the model.
 
 use super::hdd::seek::SeekCurve;
-use crate::quantity::{Rate, Share, Size, Span};
 use domain::time::Nanos;
 use domain::units::{Bytes, Ratio};
 use serde::Deserialize;
-use thiserror::Error;
-
-/// Why a disk or link file was not understood.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum SpecError {
-    /// The text is no TOML, has an unknown or missing key, or a value of the wrong form.
-    #[error("{line}:{column}: {message}")]
-    Text {
-        /// From 1.
-        line: usize,
-        /// From 1.
-        column: usize,
-        /// What is wrong, with the value.
-        message: String,
-    },
-    /// Values that are each well formed and make no disk.
-    #[error("`{key}`: {message}")]
-    Value {
-        /// The key, with its table.
-        key: &'static str,
-        /// What is wrong, with the value.
-        message: String,
-    },
-}
+use strict_toml::Error;
+use strict_toml::quantity::{Rate, Share, Size, Span};
 
 /// A disk's model.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,9 +33,9 @@ impl DiskSpec {
     /// Reads a disk file.
     ///
     /// # Errors
-    /// Where the text is not a disk: see [`SpecError`].
-    pub fn parse(text: &str) -> Result<Self, SpecError> {
-        let file: DiskFile = toml::from_str(text).map_err(|error| syntax(text, &error))?;
+    /// Where the text is not a disk: see [`Error`].
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let file: DiskFile = strict_toml::read(text)?;
         file.check()
     }
 
@@ -66,7 +43,7 @@ impl DiskSpec {
     ///
     /// # Errors
     /// Where the size is not a positive multiple of the logical block, or larger than the model's own.
-    pub fn with_size(mut self, size: Bytes) -> Result<Self, SpecError> {
+    pub fn with_size(mut self, size: Bytes) -> Result<Self, Error> {
         if size > self.capacity {
             return Err(value("size", format!("{size} is more than the model's {}", self.capacity)));
         }
@@ -216,9 +193,9 @@ impl LinkSpec {
     /// Reads a link file.
     ///
     /// # Errors
-    /// Where the text is not a link: see [`SpecError`].
-    pub fn parse(text: &str) -> Result<Self, SpecError> {
-        let file: LinkFile = toml::from_str(text).map_err(|error| syntax(text, &error))?;
+    /// Where the text is not a link: see [`Error`].
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let file: LinkFile = strict_toml::read(text)?;
         check_version(file.flyball_link)?;
         Ok(Self {
             name: file.name,
@@ -334,7 +311,7 @@ const MOST_QUEUED: u32 = 1024;
 const MOST_DIES: u32 = 1024;
 
 impl DiskFile {
-    fn check(self) -> Result<DiskSpec, SpecError> {
+    fn check(self) -> Result<DiskSpec, Error> {
         check_version(self.flyball_disk)?;
         let (logical, physical) = (self.logical_block.0, self.physical_block.0);
         check_power("logical_block", logical, 512, 4096)?;
@@ -361,7 +338,7 @@ impl DiskFile {
 }
 
 impl InterfaceTable {
-    fn check(self) -> Result<InterfaceSpec, SpecError> {
+    fn check(self) -> Result<InterfaceSpec, Error> {
         check_count("interface.queue_depth", self.queue_depth, 1, MOST_QUEUED)?;
         Ok(InterfaceSpec {
             rate: self.rate.0,
@@ -373,7 +350,7 @@ impl InterfaceTable {
 }
 
 impl HddTable {
-    fn check(self, capacity: Bytes) -> Result<HddSpec, SpecError> {
+    fn check(self, capacity: Bytes) -> Result<HddSpec, Error> {
         check_count("hdd.rpm", u32::from(self.rpm), 1_000, 30_000)?;
         check_count("hdd.heads", self.heads, 1, 64)?;
         check_count("hdd.read_segments", self.read_segments, 1, 256)?;
@@ -400,7 +377,7 @@ impl HddTable {
 }
 
 impl Zones {
-    fn check(self) -> Result<Vec<ZoneSpec>, SpecError> {
+    fn check(self) -> Result<Vec<ZoneSpec>, Error> {
         match self {
             Self::Edges(edges) => edges.check(),
             Self::List(zones) => check_list(&zones),
@@ -411,7 +388,7 @@ impl Zones {
 impl Edges {
     /// Zones of equally many tracks whose rates fall in a line from the outer edge to the inner: bits lie equally
     /// dense along a track, so a track's rate goes with its radius.
-    fn check(self) -> Result<Vec<ZoneSpec>, SpecError> {
+    fn check(self) -> Result<Vec<ZoneSpec>, Error> {
         check_count("hdd.zones.count", self.count, 1, MOST_ZONES)?;
         let (outer, inner) = (self.outer.0.get() as f64, self.inner.0.get() as f64);
         if inner > outer {
@@ -426,7 +403,7 @@ impl Edges {
     }
 }
 
-fn check_list(zones: &[ZoneTable]) -> Result<Vec<ZoneSpec>, SpecError> {
+fn check_list(zones: &[ZoneTable]) -> Result<Vec<ZoneSpec>, Error> {
     check_count("hdd.zones", zones.len() as u32, 1, MOST_ZONES)?;
     let sum: f64 = zones.iter().map(|zone| zone.share.0).sum();
     if (sum - 1.0).abs() > 1e-6 || zones.iter().any(|zone| zone.share.0 <= 0.0) {
@@ -436,7 +413,7 @@ fn check_list(zones: &[ZoneTable]) -> Result<Vec<ZoneSpec>, SpecError> {
 }
 
 impl SsdTable {
-    fn check(self, capacity: Bytes) -> Result<SsdSpec, SpecError> {
+    fn check(self, capacity: Bytes) -> Result<SsdSpec, Error> {
         check_count("ssd.channels", self.channels, 1, 64)?;
         check_count("ssd.dies_per_channel", self.dies_per_channel, 1, MOST_DIES / self.channels)?;
         check_count("ssd.pages_per_block", self.pages_per_block, 1, 65536)?;
@@ -469,51 +446,38 @@ impl SsdTable {
     }
 }
 
-fn value(key: &'static str, message: String) -> SpecError {
-    SpecError::Value { key, message }
+fn value(key: &'static str, message: String) -> Error {
+    Error::of(key, message)
 }
 
 fn ratio(share: Share) -> Ratio {
     Ratio::new(share.0).expect("a share was read as 0 to 1")
 }
 
-fn check_version(version: u32) -> Result<(), SpecError> {
+fn check_version(version: u32) -> Result<(), Error> {
     match version {
         1 => Ok(()),
         other => Err(value("flyball_disk", format!("version {other} is not known here; this is version 1"))),
     }
 }
 
-fn check_count(key: &'static str, count: u32, least: u32, most: u32) -> Result<(), SpecError> {
+fn check_count(key: &'static str, count: u32, least: u32, most: u32) -> Result<(), Error> {
     if (least..=most).contains(&count) {
         return Ok(());
     }
     Err(value(key, format!("{count} is not from {least} to {most}")))
 }
 
-fn check_power(key: &'static str, size: Bytes, least: u64, most: u64) -> Result<(), SpecError> {
+fn check_power(key: &'static str, size: Bytes, least: u64, most: u64) -> Result<(), Error> {
     if size.get().is_power_of_two() && (least..=most).contains(&size.get()) {
         return Ok(());
     }
     Err(value(key, format!("{size} is no power of two from {} to {}", Bytes::new(least), Bytes::new(most))))
 }
 
-fn check_capacity(key: &'static str, size: Bytes, block: Bytes) -> Result<(), SpecError> {
+fn check_capacity(key: &'static str, size: Bytes, block: Bytes) -> Result<(), Error> {
     if size.get() >= 1 << 20 && size.get().is_multiple_of(block.get()) {
         return Ok(());
     }
     Err(value(key, format!("{} B is not at least 1 MiB and a multiple of {block}", size.get())))
-}
-
-/// An error at a byte of a text.
-pub(crate) fn located(text: &str, at: usize, message: String) -> SpecError {
-    let at = at.min(text.len());
-    let before = &text.as_bytes()[..at];
-    let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |index| index + 1);
-    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-    SpecError::Text { line, column: at - line_start + 1, message }
-}
-
-fn syntax(text: &str, error: &toml::de::Error) -> SpecError {
-    located(text, error.span().map_or(0, |span| span.start), error.message().trim().to_owned())
 }

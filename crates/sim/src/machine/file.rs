@@ -4,15 +4,14 @@ use super::cost::{COSTS, STALLS};
 use super::{Costs, CpuSpec, DiskEntry, Driver, Figure, LinkEntry, MachineSpec, Origin, PState};
 use crate::block::{Interrupts, Scheduler};
 use crate::cpu::IdleState;
-use crate::disk::SpecError;
-use crate::disk::spec::located;
-use crate::quantity::{Size, Span};
 use domain::time::Nanos;
 use domain::units::{Bytes, Hertz};
 use governors::KernelVersion;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use strict_toml::Error;
+use strict_toml::quantity::{Size, Span};
 use toml::Spanned;
 
 #[derive(Deserialize)]
@@ -122,15 +121,14 @@ const AHCI_SEGMENTS: u32 = 168;
 struct Wrong<'a>(&'a str);
 
 impl Wrong<'_> {
-    fn at(&self, span: Range<usize>, message: String) -> SpecError {
-        located(self.0, span.start, message)
+    fn at(&self, span: Range<usize>, message: String) -> Error {
+        Error::at(self.0, span.start, message)
     }
 }
 
-pub(super) fn parse(text: &str) -> Result<MachineSpec, SpecError> {
+pub(super) fn parse(text: &str) -> Result<MachineSpec, Error> {
     let wrong = Wrong(text);
-    let file: MachineFile = toml::from_str(text)
-        .map_err(|error| wrong.at(error.span().unwrap_or(0..0), error.message().trim().to_owned()))?;
+    let file: MachineFile = strict_toml::read(text)?;
     let version = *file.flyball_machine.get_ref();
     if version != 1 {
         let message = format!("version {version} is not known here; this is version 1");
@@ -157,7 +155,7 @@ pub(super) fn parse(text: &str) -> Result<MachineSpec, SpecError> {
     Ok(MachineSpec { name, about: file.about, kernel, hz, memory: file.memory.0, cpu, disks, links, costs })
 }
 
-fn cpu(wrong: &Wrong<'_>, table: CpuTable) -> Result<CpuSpec, SpecError> {
+fn cpu(wrong: &Wrong<'_>, table: CpuTable) -> Result<CpuSpec, Error> {
     let count = *table.count.get_ref();
     if !(1..=MOST_CPUS).contains(&count) {
         return Err(wrong.at(table.count.span(), format!("{count} is not from 1 to {MOST_CPUS} CPUs")));
@@ -249,7 +247,7 @@ fn cpu(wrong: &Wrong<'_>, table: CpuTable) -> Result<CpuSpec, SpecError> {
 }
 
 /// Links stand after those that they are on, so that none is on itself.
-fn links(wrong: &Wrong<'_>, tables: Vec<LinkTable>) -> Result<BTreeMap<String, LinkEntry>, SpecError> {
+fn links(wrong: &Wrong<'_>, tables: Vec<LinkTable>) -> Result<BTreeMap<String, LinkEntry>, Error> {
     let mut links = BTreeMap::new();
     for LinkTable { name, model, on, .. } in tables {
         if let Some(on) = on.as_ref().filter(|on| !links.contains_key(on.get_ref())) {
@@ -268,7 +266,7 @@ fn disk(
     wrong: &Wrong<'_>,
     table: DiskTable,
     links: &BTreeMap<String, LinkEntry>,
-) -> Result<DiskEntry, SpecError> {
+) -> Result<DiskEntry, Error> {
     if let Some(link) = table.link.as_ref().filter(|link| !links.contains_key(link.get_ref())) {
         return Err(wrong.at(link.span(), format!("no [[link]] is named `{}`", link.get_ref())));
     }
@@ -316,7 +314,7 @@ fn costs(
     wrong: &Wrong<'_>,
     table: BTreeMap<Spanned<String>, Spanned<FigureTable>>,
     work_per_cycle: f64,
-) -> Result<Costs, SpecError> {
+) -> Result<Costs, Error> {
     let mut given = BTreeMap::new();
     for (key, figure) in table {
         let every = || COSTS.iter().chain(STALLS);
@@ -330,7 +328,7 @@ fn costs(
     Ok(Costs { given, work_per_cycle })
 }
 
-fn figure(wrong: &Wrong<'_>, figure: Spanned<FigureTable>) -> Result<Figure, SpecError> {
+fn figure(wrong: &Wrong<'_>, figure: Spanned<FigureTable>) -> Result<Figure, Error> {
     let span = figure.span();
     let table = figure.into_inner();
     if !(0.0..=1e12).contains(&table.is) {

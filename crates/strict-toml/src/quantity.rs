@@ -1,4 +1,4 @@
-//! Quantities as disk files write them: a number with its unit, in a string.
+//! Quantities as files write them: a number with its unit, in a string.
 
 use domain::time::Nanos;
 use domain::units::Bytes;
@@ -6,19 +6,19 @@ use serde::de::{Deserialize, Deserializer, Error};
 
 /// `"2 ms"`, `"70 us"`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Span(pub Nanos);
+pub struct Span(pub Nanos);
 
 /// `"32 MiB"`, `"1000204886016 B"`; a lone letter is a power of 1024.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Size(pub Bytes);
+pub struct Size(pub Bytes);
 
 /// `"111 MB/s"`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rate(pub Bytes);
+pub struct Rate(pub Bytes);
 
 /// `"7%"`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Share(pub f64);
+pub struct Share(pub f64);
 
 /// Longer than any time a disk takes; sums of a few stay far below overflow.
 const LONGEST: Nanos = Nanos::from_secs(60);
