@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The arrows that the design allows: a crate, and all crates of this workspace that it may depend on.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("domain", &[]),
     ("event-queue", &[]),
     ("files", &[]),
@@ -23,8 +23,9 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("runner", &["domain", "files", "parse", "machine", "recorder"]),
     ("notebook", &["domain", "files"]),
     ("governors", &["domain"]),
-    ("sim", &["domain", "event-queue", "governors", "strict-toml"]),
-    ("lab", &["domain", "files", "machine", "sim", "strict-toml"]),
+    ("disks", &["domain", "event-queue", "strict-toml"]),
+    ("sim", &["domain", "disks", "event-queue", "governors", "strict-toml"]),
+    ("lab", &["domain", "disks", "files", "machine", "strict-toml"]),
     ("pstate-plugin", &[]),
     // For tests alone, and for what runs them.
     ("testing", &[]),
@@ -33,7 +34,9 @@ const ARROWS: [(&str, &[&str]); 19] = [
         "flyball",
         &[
             "domain",
+            "disks",
             "files",
+            "strict-toml",
             "parse",
             "analysis",
             "report",

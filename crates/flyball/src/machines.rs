@@ -1,13 +1,13 @@
 //! Simulated machines, disks and links: those that ship with the program, by name, and a user's own, by path.
 
+use crate::disk_files;
 use crate::exit::Usage;
 use anyhow::Result;
+use disks::{DiskSpec, LinkSpec};
 use domain::lab::{Dilation, PStateDomains};
 use domain::study::Study;
 use governors::KernelVersion;
-use lab::disk_server;
 use sim::assemble::Models;
-use sim::disk::{DiskSpec, LinkSpec};
 use sim::load::{Trace, read_trace};
 use sim::machine::{Driver, MachineSpec, PState};
 use std::io::BufReader;
@@ -140,11 +140,11 @@ pub struct Shelf<'a>(pub &'a Path);
 
 impl Models for Shelf<'_> {
     fn disk(&self, name: &str) -> Result<DiskSpec, String> {
-        disk_server::load(name, self.0).map_err(|error| error.to_string())
+        disk_files::disk(name, self.0).map_err(|error| error.to_string())
     }
 
     fn link(&self, name: &str) -> Result<LinkSpec, String> {
-        disk_server::load_link(name, self.0).map_err(|error| error.to_string())
+        disk_files::link(name, self.0).map_err(|error| error.to_string())
     }
 
     fn trace(&self, file: &str) -> Result<Trace, String> {

@@ -5,6 +5,7 @@
 mod args;
 mod commands;
 mod course;
+mod disk_files;
 mod exit;
 mod foreign;
 mod guest;

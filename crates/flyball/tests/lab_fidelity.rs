@@ -7,14 +7,15 @@
 
 mod support;
 
+use disks::DiskSpec;
+use disks::closed_loop::{Order, Pattern, predict, time_for};
 use domain::lab::{ENERGY_MODELLED, PStateTable, Pacing, VcpuRecord};
 use domain::rng::Seed;
 use domain::time::Nanos;
 use domain::trial::{Disturbance, RunId, Trial, Validity};
 use domain::units::{Bytes, Hertz, Ratio};
-use lab::{disk_server, pacing, pstates};
+use lab::{pacing, pstates};
 use notebook::Notebook;
-use sim::workload::{Order, Pattern, predict, time_for};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -593,7 +594,7 @@ impl Disk {
     /// The mean over a few seeds, for fio meets sectors of its own.
     fn predicted(&self, load: &Load) -> f64 {
         const SEEDS: u64 = 8;
-        let spec = disk_server::load(self.model, Path::new("")).unwrap();
+        let spec = DiskSpec::shipped(self.model).unwrap();
         let pattern = Pattern {
             order: if load.is_random() { Order::Random } else { Order::Sequential },
             reads: Ratio::new(if load.rw.ends_with("read") { 1.0 } else { 0.0 }).unwrap(),

@@ -2,9 +2,10 @@
 //! hand.
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
 
+use disks::DiskSpec;
 use domain::rng::Seed;
 use domain::units::Bytes;
-use lab::disk_server::{Backing, DiskServer, Reach, ServedDisk, load};
+use lab::disk_server::{Backing, DiskServer, Reach, ServedDisk};
 use std::error::Error;
 use std::io::Read;
 use std::path::Path;
@@ -16,7 +17,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let disk = ServedDisk {
         name: "disk".to_owned(),
-        spec: load(model, Path::new("."))?,
+        spec: match DiskSpec::shipped(model) {
+            Some(spec) => spec,
+            None => DiskSpec::parse(&std::fs::read_to_string(model)?)?,
+        },
         size: None,
         link: None,
         backing: Backing::Memory(Bytes::from_mib(8192)),

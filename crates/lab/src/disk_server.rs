@@ -2,7 +2,7 @@
 //!
 //! A disk is reached in one of two ways ([`Reach`]). QEMU has a vhost-user connection to each, which its guest takes for a
 //! SCSI disk; what runs on this host (fio, nbdinfo) finds an NBD export on a unix socket. A request's data is read or
-//! stored when it arrives; the model (`sim::disk`) says when it is done; the answer is sent at that moment,
+//! stored when it arrives; the model (of the crate `disks`) says when it is done; the answer is sent at that moment,
 //! multiplied by the machine's time dilation. Deadlines are absolute, so that being late once does not add up. How
 //! late answers are is counted for each disk ([`DiskServer::take_account`]), and bounds a trial ([`judge`]).
 //!
@@ -22,15 +22,13 @@ mod nbd;
 mod region;
 mod scsi;
 mod serving;
-mod shipped;
 mod store;
 mod vhost;
 mod virtio_scsi;
 
-pub use shipped::{LoadError, SHIPPED_DISKS, SHIPPED_LINKS, load, load_link};
-
 use clients::Clients;
 use clock::Scale;
+use disks::{Bank, DiskSpec, LinkSpec};
 use domain::lab::DiskService;
 use domain::rng::Seed;
 use domain::time::Nanos;
@@ -40,7 +38,6 @@ use model::{Drive, Drives, Geometry};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use serving::{Door, Group};
-use sim::disk::{Bank, DiskSpec, LinkSpec};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};

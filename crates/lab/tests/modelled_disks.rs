@@ -4,14 +4,14 @@
 //! the test is skipped and says why.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
+use disks::DiskSpec;
+use disks::closed_loop::{Order, Pattern, predict, time_for};
 use domain::lab::DiskService;
 use domain::rng::Seed;
 use domain::time::Nanos;
 use domain::units::{Bytes, Ratio};
 use lab::Awake;
-use lab::disk_server::{self, Backing, DiskServer, Reach, ServedDisk, judge};
-use sim::disk::DiskSpec;
-use sim::workload::{Order, Pattern, predict, time_for};
+use lab::disk_server::{Backing, DiskServer, Reach, ServedDisk, judge};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -128,7 +128,7 @@ fn measure_again(case: &Case, load: &Load) -> Row {
 }
 
 fn measure_load(case: &Case, load: &Load) -> Row {
-    let spec = disk_server::load(case.disk, Path::new("")).unwrap();
+    let spec = DiskSpec::shipped(case.disk).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let served = ServedDisk {
         name: "disk".to_owned(),

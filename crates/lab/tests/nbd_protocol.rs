@@ -1,13 +1,12 @@
 //! The disk server as clients meet it: what they store is there, what they do wrong closes their connection alone.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
+use disks::spec::MediumSpec;
+use disks::{DiskSpec, LinkSpec};
 use domain::rng::Seed;
 use domain::units::Bytes;
-use lab::disk_server::{
-    Backing, DiskServer, DiskServerError, Reach, ServedDisk, ServedLink, load, load_link,
-};
+use lab::disk_server::{Backing, DiskServer, DiskServerError, Reach, ServedDisk, ServedLink};
 use proptest::prelude::*;
-use sim::disk::spec::MediumSpec;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -19,7 +18,7 @@ const SIZE: u64 = 64 << 20;
 fn served(name: &str, model: &str, link: Option<&str>) -> ServedDisk {
     ServedDisk {
         name: name.to_owned(),
-        spec: load(model, Path::new("")).unwrap(),
+        spec: DiskSpec::shipped(model).unwrap(),
         size: Some(Bytes::new(SIZE)),
         link: link.map(str::to_owned),
         backing: Backing::Memory(Bytes::new(SIZE)),
@@ -258,7 +257,7 @@ fn a_server_that_is_dropped_leaves_nothing() {
     let file = folder.path().join("data");
     let on_file =
         ServedDisk { backing: Backing::File(file.clone()), ..served("a", "plain-7200", Some("bus")) };
-    let bus = ServedLink { name: "bus".to_owned(), spec: load_link("pci-33", Path::new("")).unwrap() };
+    let bus = ServedLink { name: "bus".to_owned(), spec: LinkSpec::shipped("pci-33").unwrap() };
     let disks = vec![on_file, served("b", "plain-7200", Some("bus")), served("c", "nvme", None)];
     let server = DiskServer::start(disks, vec![bus], Reach::Nbd(folder.path()), 2.0, Seed(1)).unwrap();
     assert!(file.exists());

@@ -2,16 +2,16 @@
 //! it does wrong stops its queue alone.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
+use disks::{DiskSpec, LinkSpec};
 use domain::rng::Seed;
 use domain::units::Bytes;
-use lab::disk_server::{Backing, DiskServer, Reach, ServedDisk, ServedLink, load, load_link};
+use lab::disk_server::{Backing, DiskServer, Reach, ServedDisk, ServedLink};
 use proptest::prelude::*;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vhost::vhost_user::message::VhostUserProtocolFeatures;
@@ -191,7 +191,7 @@ fn extent(code: u8, flags: u8, block: u32, blocks: u16) -> Vec<u8> {
 fn served(name: &str, link: Option<&str>) -> ServedDisk {
     ServedDisk {
         name: name.to_owned(),
-        spec: load("nvme", Path::new("")).unwrap(),
+        spec: DiskSpec::shipped("nvme").unwrap(),
         size: Some(Bytes::new(SIZE)),
         link: link.map(str::to_owned),
         backing: Backing::Memory(Bytes::new(SIZE / 2)),
@@ -327,7 +327,7 @@ proptest! {
         garbage in prop::collection::vec(any::<u8>(), 0..200),
         index in prop::option::of(any::<u16>()),
     ) {
-        let bus = ServedLink { name: "bus".to_owned(), spec: load_link("sata-3", Path::new("")).unwrap() };
+        let bus = ServedLink { name: "bus".to_owned(), spec: LinkSpec::shipped("sata-3").unwrap() };
         let disks = vec![served("a", Some("bus")), served("b", Some("bus"))];
         let mut server = DiskServer::start(disks, vec![bus], Reach::VhostUser, 1.0, Seed(1)).unwrap();
         let (mut a, mut b) = (Driver::new(&mut server, "a"), Driver::new(&mut server, "b"));

@@ -14,7 +14,7 @@
 
 use crate::core::{Bio, BioId, Core, Part, PartId};
 use crate::cpu::Cost;
-use crate::disk::{Op, Request};
+use disks::{Op, Request};
 use domain::time::Nanos;
 use domain::units::Bytes;
 use event_queue::{Slab, Time};

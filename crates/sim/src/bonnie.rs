@@ -10,8 +10,8 @@
 
 use crate::core::{Bio, Core, Part, PartId};
 use crate::cpu::{Cost, ThreadId};
-use crate::disk::Op;
 use crate::load::bonnie::{BUFFER, Request, Requests, Tickets, amount, makes_files, requests};
+use disks::Op;
 use domain::bonnie::{Bonnie, Flavour, Phase};
 use domain::rng::Seed;
 use domain::trace::Role;

@@ -31,9 +31,9 @@ pub use throttle::MemorySpec;
 
 use crate::core::{Bio, BioId, Core, Part, PartId};
 use crate::cpu::{Cost, ThreadId};
-use crate::disk::Op;
 use crate::fs::journal::{Happened, Tid};
 use crate::fs::{Filesystem, FsSpec};
+use disks::Op;
 use domain::units::Bytes;
 use event_queue::{Slab, Time};
 use flusher::Flusher;

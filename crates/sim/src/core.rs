@@ -23,8 +23,8 @@
 //! goals: the data itself, errors.
 
 use crate::cpu::{Cost, Cpus, ThreadId};
-use crate::disk::{Bank, Op};
 use crate::plug::Plugs;
+use disks::{Bank, Op};
 use domain::rng::{Rng, Seed};
 use event_queue::{LineId, Queue, Slab, Time};
 use governors::KernelVersion;

@@ -20,7 +20,7 @@
 
 use crate::core::{Bio, BioId, Core, Part, PartId};
 use crate::cpu::{Cost, ThreadId};
-use crate::disk::Op;
+use disks::Op;
 use domain::stack::{Crypt as Options, CryptKind};
 use domain::trace::Role;
 use domain::units::Bytes;

@@ -11,7 +11,7 @@ pub use latency::Latencies;
 
 use crate::core::{Bio, BioId, Core, Part, PartId};
 use crate::cpu::{Cost, ThreadId};
-use crate::disk::Op;
+use disks::Op;
 use event_queue::Time;
 
 /// What a job asks for next.

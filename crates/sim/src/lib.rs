@@ -13,7 +13,6 @@ pub mod calibrate;
 pub mod core;
 pub mod cpu;
 pub mod crypt;
-pub mod disk;
 pub mod fs;
 pub mod jobs;
 pub mod load;
@@ -25,5 +24,4 @@ mod plug;
 pub mod record;
 #[cfg(test)]
 mod testbed;
-pub mod workload;
 pub mod world;

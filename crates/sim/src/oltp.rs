@@ -22,8 +22,8 @@
 
 use crate::core::{Bio, Core, Part, PartId};
 use crate::cpu::{Cost, ThreadId};
-use crate::disk::Op;
 use crate::jobs::Latencies;
+use disks::Op;
 use domain::oltp::{Network, Test};
 use domain::rng::{Rng, Seed};
 use domain::trace::Role;

@@ -4,8 +4,8 @@
 use crate::block::{Disk, QueueSpec};
 use crate::core::{Bio, BioId, Core, DeviceStats, Part, PartId};
 use crate::cpu::{Cost, Cpus, CpusSpec, PolicySpec, PowerModel, ThreadId};
-use crate::disk::{Bank, DiskSpec, Op};
 use crate::world::{Stopped, World};
+use disks::{Bank, DiskSpec, Op};
 use domain::rng::Seed;
 use domain::trace::Role;
 use event_queue::Time;

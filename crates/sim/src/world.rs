@@ -1,7 +1,7 @@
 //! A machine: its parts, and the loop that lets time pass.
 
 use crate::core::{Call, Core, Event, Part, PartId};
-use crate::disk::Completed;
+use disks::Completed;
 use domain::time::Nanos;
 use event_queue::Time;
 

@@ -1,13 +1,13 @@
 //! The core of a simulated machine: nothing is lost, time is conserved, work takes as long as the frequency makes it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use disks::{Bank, DiskSpec, Op};
 use domain::rng::Seed;
 use domain::trace::Role;
 use governors::KernelVersion;
 use sim::block::{Disk, Interrupts, QueueSpec, Scheduler};
 use sim::core::{Core, DeviceStats, Part, PartId};
 use sim::cpu::{Cost, Cpus, CpusSpec, PolicySpec, PowerModel, PowerState, ThreadId};
-use sim::disk::{Bank, DiskSpec, Op};
 use sim::jobs::{Ask, Given, JobSpec, Jobs};
 use sim::world::{Stopped, World};
 use std::cell::RefCell;
@@ -33,8 +33,7 @@ fn job() -> JobSpec {
 }
 
 fn disk(name: &str) -> DiskSpec {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/machines/disks");
-    DiskSpec::parse(&std::fs::read_to_string(format!("{folder}/{name}.toml")).unwrap()).unwrap()
+    DiskSpec::shipped(name).unwrap()
 }
 
 fn of_policies(policies: Vec<PolicySpec>) -> Cpus {

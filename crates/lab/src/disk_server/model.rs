@@ -7,10 +7,10 @@
 use super::clock::{self, Scale};
 use super::store::{Promise, Store};
 use super::{Complaints, MOST_COMPLAINTS, lock};
+use disks::{Bank, Completed, DiskSpec, Op, Request};
 use domain::lab::DiskService;
 use domain::time::Nanos;
 use domain::units::Bytes;
-use sim::disk::{Bank, Completed, DiskSpec, Op, Request};
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
 

@@ -4,8 +4,8 @@
 //! TLS and metadata contexts are declined; a client that goes on without them is served.
 
 use super::model::{Act, Ask as Meaning, MOST_BYTES, Refusal};
-use sim::disk::DiskSpec;
-use sim::disk::spec::MediumSpec;
+use disks::DiskSpec;
+use disks::spec::MediumSpec;
 
 /// The most bytes of an option's data. A name has at most 4096; requests for information come on top.
 const MOST_OPTION: u32 = 16 << 10;

@@ -7,8 +7,8 @@
 mod pages;
 
 use super::model::{Act, Ask, Geometry, MOST_BYTES, Refusal};
-use sim::disk::DiskSpec;
-use sim::disk::spec::MediumSpec;
+use disks::DiskSpec;
+use disks::spec::MediumSpec;
 
 /// How long a command is at most, as virtio-scsi carries it.
 pub(super) const CDB: usize = 32;

@@ -5,7 +5,6 @@ use crate::block::{Disk, QueueSpec};
 use crate::cache::File;
 use crate::core::{DeviceStats, PartId};
 use crate::crypt::{self, AesInstructions, CryptCosts, CryptSpec, Limits, WorkQueue};
-use crate::disk::spec::MediumSpec;
 use crate::machine::DiskEntry;
 use crate::md::geometry::chunk_of;
 use crate::md::{
@@ -14,6 +13,7 @@ use crate::md::{
 };
 use crate::memory::{Memory, MemorySpec};
 use crate::world::World;
+use disks::spec::MediumSpec;
 use domain::bench::BenchError;
 use domain::bonnie::Bonnie;
 use domain::lab::Dilation;

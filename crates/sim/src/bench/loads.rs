@@ -4,7 +4,6 @@
 use crate::assemble::{self, Ground, Order};
 use crate::bonnie::BonnieSpec;
 use crate::cpu::Cost;
-use crate::disk::Op;
 use crate::jobs::{Ask, Asks, JobSpec};
 use crate::load::bonnie::BUFFER;
 use crate::load::{
@@ -12,6 +11,7 @@ use crate::load::{
     TraceAction,
 };
 use crate::oltp::{self, OltpSpec};
+use disks::Op;
 use domain::bench::BenchError;
 use domain::bonnie::{Bonnie, Flavour};
 use domain::oltp::{Oltp, Test};

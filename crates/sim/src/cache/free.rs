@@ -57,9 +57,9 @@ impl File {
 #[cfg(test)]
 mod tests {
     use crate::cache::{File, FileSpec};
-    use crate::disk::Op;
     use crate::fs::FsSpec;
     use crate::testbed::{Bed, Log, Step, read, written};
+    use disks::Op;
     use domain::stack::{Features, Filesystem, FilesystemKind, Journal, JournalMode};
     use domain::units::Bytes;
     use std::collections::BTreeMap;

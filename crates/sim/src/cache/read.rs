@@ -4,7 +4,7 @@ use super::pages::{PAGE, Run};
 use super::readahead::{Bounds, State, Window};
 use super::{Ask, File, MOST_BIO, Sent, Stage, Then};
 use crate::core::{Bio, Core};
-use crate::disk::Op;
+use disks::Op;
 
 impl File {
     fn bounds(&self, ask: &Ask) -> Bounds {

@@ -5,8 +5,8 @@ use super::read::METADATA;
 use super::{File, MOST_BIO, Sent, Stage, Then};
 use crate::core::{Bio, Core};
 use crate::cpu::Cost;
-use crate::disk::Op;
 use crate::fs::Needs;
+use disks::Op;
 
 impl File {
     /// Pages from one on that can be written with one request.

@@ -1,6 +1,6 @@
 use super::*;
-use crate::disk::Op;
 use crate::testbed::{Answered, Bed, Log, Step, flushes, read, written};
+use disks::Op;
 use domain::trace::Role;
 
 const MIB: u64 = 1 << 20;

@@ -5,7 +5,7 @@
 
 use super::layout::BLOCK;
 use crate::core::{Bio, Core, PartId};
-use crate::disk::Op;
+use disks::Op;
 use event_queue::Time;
 use std::collections::BTreeMap;
 

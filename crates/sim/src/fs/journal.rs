@@ -18,7 +18,7 @@ use super::home::Home;
 use super::layout::BLOCK;
 use crate::core::{Bio, Core, PartId};
 use crate::cpu::{Cost, ThreadId};
-use crate::disk::Op;
+use disks::Op;
 use event_queue::Time;
 use std::collections::{BTreeMap, BTreeSet};
 

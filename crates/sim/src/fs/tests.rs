@@ -3,8 +3,8 @@ use crate::block::{Interrupts, QueueSpec, Scheduler};
 use crate::cache::{File, FileSpec};
 use crate::core::{DeviceStats, Part};
 use crate::crypt::{AesInstructions, Crypt, CryptCosts, CryptSpec, Limits};
-use crate::disk::{DiskSpec, Op};
 use crate::testbed::{Answered, Bed, Came, Log, Step, flushes, read, written};
+use disks::{DiskSpec, Op};
 use domain::units::Bytes;
 
 const MIB: u64 = 1 << 20;
@@ -357,13 +357,13 @@ fn whatever_the_filesystem_every_request_is_answered_and_every_byte_accounted_fo
     }
 }
 
-const SSD: &str = include_str!("../../../../studies/machines/disks/samsung-850-evo.toml");
-const HDD: &str = include_str!("../../../../studies/machines/disks/plain-7200.toml");
+const SSD: &str = "samsung-850-evo";
+const HDD: &str = "plain-7200";
 
 /// A file on ext4 on dm-crypt on a disk.
 fn stack(scripts: Vec<Vec<Step>>, depth: usize, model: &str) -> (Bed, PartId) {
     let mut bed = Bed::new(4, 2_000);
-    let disk = DiskSpec::parse(model).unwrap();
+    let disk = DiskSpec::shipped(model).unwrap();
     let disk = disk.with_size(Bytes::new(DEVICE + (16 << 20))).unwrap();
     let queue = QueueSpec {
         scheduler: Scheduler::MqDeadline,

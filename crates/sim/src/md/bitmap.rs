@@ -8,7 +8,7 @@
 
 use super::array::{Below, Kind, Tag};
 use crate::core::{Bio, Core};
-use crate::disk::Op;
+use disks::Op;
 use domain::units::Bytes;
 use event_queue::Time;
 use std::collections::BTreeMap;

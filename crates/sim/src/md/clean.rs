@@ -11,7 +11,7 @@
 use super::array::{Below, Kind, Tag};
 use crate::core::{Bio, BioId, Core};
 use crate::cpu::ThreadId;
-use crate::disk::Op;
+use disks::Op;
 use event_queue::Time;
 use std::collections::VecDeque;
 

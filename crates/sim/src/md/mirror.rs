@@ -23,7 +23,7 @@ use super::resync::{Content, Go, LEFT, Progress, Repair, ResyncSpec};
 use crate::block::PLUGS_EACH_BIO;
 use crate::core::{Bio, BioId, Core, Part, PartId};
 use crate::cpu::{Cpus, ThreadId};
-use crate::disk::Op;
+use disks::Op;
 use domain::stack::MdLevel;
 use domain::trace::Role;
 use domain::units::Bytes;

@@ -32,7 +32,7 @@ use super::stripes::{NONE, Stripes, Sync};
 use crate::block::PLUGS_EACH_BIO;
 use crate::core::{Bio, BioId, Core, Part, PartId};
 use crate::cpu::{Cpus, ThreadId};
-use crate::disk::Op;
+use disks::Op;
 use domain::stack::{Bitmap, Md};
 use domain::trace::Role;
 use domain::units::Bytes;

@@ -10,7 +10,7 @@
 use super::array::{ArraySpec, Below, MdCosts, Member, Tag};
 use super::{Geometry, NoGeometry};
 use crate::core::{Bio, BioId, Core, Part, PartId};
-use crate::disk::Op;
+use disks::Op;
 use domain::stack::{Bitmap, Lvm, Md, MdLevel, Resync};
 use domain::units::Bytes;
 use governors::KernelVersion;

@@ -4,8 +4,8 @@ use super::*;
 use crate::block::{Interrupts, QueueSpec, Scheduler};
 use crate::core::PartId;
 use crate::cpu::Cost;
-use crate::disk::{DiskSpec, Op};
 use crate::testbed::{Bed, Log, Step, flushes, read, written};
+use disks::{DiskSpec, Op};
 use domain::stack::{Bitmap, Lvm, Md, MdLevel, Resync};
 use domain::units::Bytes;
 use governors::KernelVersion;
@@ -290,8 +290,7 @@ fn the_same_requests_take_the_same_course() {
 fn reads_of_one_mebibyte(step: Step, kernel: KernelVersion) -> Vec<(u64, u64)> {
     let (mut bed, mut spec, _) = bed(&md(MdLevel::Raid0, None), 4, &[]);
     spec.kernel = kernel;
-    let model = include_str!("../../../../studies/machines/disks/plain-7200.toml");
-    let model = DiskSpec::parse(model).unwrap();
+    let model = DiskSpec::shipped("plain-7200").unwrap();
     for member in &mut spec.members {
         let queue = QueueSpec {
             scheduler: Scheduler::MqDeadline,

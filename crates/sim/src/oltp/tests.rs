@@ -1,8 +1,8 @@
 use super::*;
 use crate::cpu::{Cpus, CpusSpec, PolicySpec, PowerModel};
-use crate::disk::Bank;
 use crate::memory::{Memory, MemorySpec};
 use crate::world::{Stopped, World};
+use disks::Bank;
 use domain::time::Nanos;
 use domain::units::Bytes;
 use governors::KernelVersion;

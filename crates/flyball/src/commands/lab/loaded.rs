@@ -1,5 +1,6 @@
 //! The tables and models that a lab machine names, read; and its disks, served.
 
+use crate::disk_files;
 use crate::exit::Usage;
 use crate::places;
 use ::lab::calibrate::Fit;
@@ -8,11 +9,11 @@ use ::lab::pacing;
 use ::lab::vm::Disk;
 use ::lab::{KeptDisks, pstates};
 use anyhow::{Context, Result};
+use disks::{DiskSpec, LinkSpec};
 use domain::lab::{DiskService, Lab, LabAccount, LabDisk, LabLink, PStateTable};
 use domain::rng::Seed;
 use domain::units::Bytes;
 use domain::{Nanos, Trial};
-use sim::disk::{DiskSpec, LinkSpec};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -41,10 +42,9 @@ impl Loaded {
             None => PathBuf::new(),
         };
         let disk =
-            |disk: &LabDisk| Ok((disk.name.clone(), disk_server::load(&disk.model, home).map_err(usage)?));
-        let link = |link: &LabLink| {
-            Ok((link.name.clone(), disk_server::load_link(&link.model, home).map_err(usage)?))
-        };
+            |disk: &LabDisk| Ok((disk.name.clone(), disk_files::disk(&disk.model, home).map_err(usage)?));
+        let link =
+            |link: &LabLink| Ok((link.name.clone(), disk_files::link(&link.model, home).map_err(usage)?));
         Ok(Self {
             table,
             fit: None,

@@ -1,14 +1,12 @@
 use super::*;
-use crate::disk_server::load;
 use domain::units::Bytes;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
-use std::path::Path;
 
 const BLOCKS: u64 = 8192;
 
 fn face(model: &str) -> Face {
-    let spec = load(model, Path::new("")).unwrap().with_size(Bytes::new(BLOCKS * 512)).unwrap();
+    let spec = DiskSpec::shipped(model).unwrap().with_size(Bytes::new(BLOCKS * 512)).unwrap();
     Face::new("disk0", &spec)
 }
 

@@ -4,7 +4,7 @@
 use super::super::stripes::NONE;
 use super::{BLOCK, LARGEST, Parity, Submission};
 use crate::core::{Bio, BioId, Core};
-use crate::disk::Op;
+use disks::Op;
 
 impl Parity {
     pub(super) fn begin_submission(&self, core: &mut Core, id: BioId, bio: &Bio) -> Submission {

@@ -6,7 +6,7 @@ use super::super::stripes::{Head, NONE, Sync};
 use super::{BLOCK, IN_VAIN, Parity, ReadModifyWrite, State};
 use crate::core::{Bio, Core};
 use crate::cpu::Cost;
-use crate::disk::Op;
+use disks::Op;
 use domain::stack::MdLevel;
 
 impl Parity {

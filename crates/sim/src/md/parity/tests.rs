@@ -5,10 +5,10 @@ use super::*;
 use crate::block::{Disk, Interrupts, QueueSpec, Scheduler};
 use crate::core::DeviceStats;
 use crate::cpu::Cost;
-use crate::disk::DiskSpec;
 use crate::md::Member;
 use crate::md::tests::{asked, bed, many, md, sum};
 use crate::testbed::{Answered, Bed, Came, Log, Step, flushes, read, written};
+use disks::DiskSpec;
 use domain::stack::MdLevel;
 use proptest::prelude::*;
 
@@ -159,7 +159,7 @@ fn as_much_is_read_and_written_as_by_the_kernel() {
 
 /// Reads and writes of each member that is a disk with its queue, and how many more were merged into those.
 fn requests(scripts: Vec<Vec<Step>>) -> Vec<[(u64, u64); 2]> {
-    let model = DiskSpec::parse(include_str!("../../../../../studies/machines/disks/nvme.toml")).unwrap();
+    let model = DiskSpec::shipped("nvme").unwrap();
     let (mut bed, mut spec, _) = bed(&md(MdLevel::Raid5, None), 5, &[]);
     for disk in 0..5 {
         bed.world.core.bank.add_disk(&model, None);

@@ -7,17 +7,17 @@
 //! the medium is still being read. Left out: defects, thermal recalibration, head switches apart from their share in
 //! the sustained rate, spin-down, and partial physical blocks (a 4 KiB sector written in part).
 
-pub(super) mod dirty;
-pub(super) mod geometry;
-pub(super) mod seek;
-pub(super) mod segments;
+pub(crate) mod dirty;
+pub(crate) mod geometry;
+pub(crate) mod seek;
+pub(crate) mod segments;
 
-use super::Op;
-use super::bank::Shared;
-use super::drive::Front;
-use super::events::Event;
-use super::link::span_of;
-use super::spec::HddSpec;
+use crate::Op;
+use crate::bank::Shared;
+use crate::drive::Front;
+use crate::events::Event;
+use crate::link::span_of;
+use crate::spec::HddSpec;
 use dirty::Dirty;
 use domain::rng::Rng;
 use domain::units::Bytes;
@@ -68,7 +68,7 @@ enum Choice {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Hdd {
+pub(crate) struct Hdd {
     geometry: Geometry,
     seek: SeekCurve,
     write_settle: Time,
@@ -94,7 +94,7 @@ pub(super) struct Hdd {
 }
 
 impl Hdd {
-    pub(super) fn new(spec: &HddSpec, capacity: Bytes, mut rng: Rng) -> Self {
+    pub(crate) fn new(spec: &HddSpec, capacity: Bytes, mut rng: Rng) -> Self {
         let geometry = Geometry::new(spec, capacity);
         let phase = rng.below(geometry.revolution as usize) as Time;
         Self {
@@ -119,7 +119,7 @@ impl Hdd {
         }
     }
 
-    pub(super) fn handle(&mut self, now: Time, event: Event, front: &mut Front, shared: &mut Shared) {
+    pub(crate) fn handle(&mut self, now: Time, event: Event, front: &mut Front, shared: &mut Shared) {
         match event {
             Event::Understood(slot) => self.begin(now, slot, front, shared),
             Event::Transfer(slot) => front.transfer(now, slot, shared),
@@ -438,13 +438,13 @@ fn media_time(place: &Place, bytes: u64) -> Time {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::disk::spec::ZoneSpec;
+    use crate::spec::ZoneSpec;
     use domain::time::Nanos;
     use domain::units::Ratio;
 
-    pub(in crate::disk) fn spec() -> HddSpec {
+    pub(crate) fn spec() -> HddSpec {
         HddSpec {
             rpm: 7_200,
             heads: 4,

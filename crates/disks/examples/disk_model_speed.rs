@@ -1,27 +1,23 @@
 //! How many I/Os a second the disk models simulate on one core: `benches/disk-model/README.md`.
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
 
+use disks::DiskSpec;
+use disks::closed_loop::{Order, Pattern, predict};
 use domain::rng::Seed;
 use domain::time::Nanos;
 use domain::units::{Bytes, Ratio};
-use sim::disk::DiskSpec;
-use sim::workload::{Order, Pattern, predict};
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-const DISKS: [(&str, &str); 3] = [
-    ("plain-7200", include_str!("../../../studies/machines/disks/plain-7200.toml")),
-    ("samsung-850-evo", include_str!("../../../studies/machines/disks/samsung-850-evo.toml")),
-    ("nvme", include_str!("../../../studies/machines/disks/nvme.toml")),
-];
+const DISKS: [&str; 3] = ["plain-7200", "samsung-850-evo", "nvme"];
 
 /// The best of this many runs: what others do on the machine only makes a run slower.
 const RUNS: u32 = 3;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("{:<18} {:<22} {:>12} {:>14}", "disk", "load, depth 32", "I/Os", "I/Os a second");
-    for (name, file) in DISKS {
-        let disk = DiskSpec::parse(file)?;
+    for name in DISKS {
+        let disk = DiskSpec::shipped(name).ok_or("not shipped")?;
         for (load, order, reads, block_kib) in [
             ("random read 4 KiB", Order::Random, 1.0, 4),
             ("random write 4 KiB", Order::Random, 0.0, 4),

@@ -1,28 +1,28 @@
 //! What holds for every disk model, whatever is asked of it.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
+use disks::{Bank, Completed, DiskSpec, LinkSpec, Op, Refused, Request, shipped};
 use domain::rng::Seed;
 use domain::time::Nanos;
 use domain::units::Bytes;
 use proptest::prelude::*;
-use sim::disk::{Bank, Completed, DiskSpec, LinkSpec, Op, Refused, Request};
 use std::collections::BTreeMap;
 
 const DISKS: [&str; 5] = ["wd-green-1tb", "maxtor-5400-120gb", "plain-7200", "samsung-850-evo", "nvme"];
 const LINKS: [&str; 6] = ["sata-3", "sata-2", "ide-ata133", "ide-ata100", "ide-ata66", "pci-33"];
 
 fn file(name: &str) -> String {
-    let path = format!("{}/../../studies/machines/disks/{name}.toml", env!("CARGO_MANIFEST_DIR"));
-    std::fs::read_to_string(path).unwrap()
+    let (_, text) = shipped::DISKS.iter().find(|(shipped, _)| *shipped == name).unwrap();
+    (*text).to_owned()
 }
 
 /// A disk cut down to 1 GiB, so that requests meet each other.
 fn disk(name: &str) -> DiskSpec {
-    DiskSpec::parse(&file(name)).unwrap().with_size(Bytes::from_mib(1024)).unwrap()
+    DiskSpec::shipped(name).unwrap().with_size(Bytes::from_mib(1024)).unwrap()
 }
 
 fn link(name: &str) -> LinkSpec {
-    LinkSpec::parse(&file(name)).unwrap()
+    LinkSpec::shipped(name).unwrap()
 }
 
 fn request(id: u64, op: Op, offset: u64, len: u64) -> Request {
@@ -245,7 +245,7 @@ fn together(model: &str, link_name: &str, disks: usize) -> f64 {
 fn sequential_reads(mut bank: Bank, model: &str, links: &[usize]) -> f64 {
     let end = Nanos::from_secs(2);
     for link in links {
-        bank.add_disk(&DiskSpec::parse(&file(model)).unwrap(), Some(*link));
+        bank.add_disk(&DiskSpec::shipped(model).unwrap(), Some(*link));
     }
     let (mut next, mut done, mut bytes) = (vec![0_u64; links.len()], Vec::new(), 0_u64);
     let mut submit = |bank: &mut Bank, now, disk: usize| {

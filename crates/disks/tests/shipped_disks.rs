@@ -2,19 +2,18 @@
 //! is seen in figures.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
+use disks::DiskSpec;
+use disks::closed_loop::{Order, Pattern, predict};
 use domain::rng::Seed;
 use domain::time::Nanos;
 use domain::units::{Bytes, Ratio};
 use expect_test::expect;
-use sim::disk::DiskSpec;
-use sim::workload::{Order, Pattern, predict};
 use std::fmt::Write as _;
 
 const DISKS: [&str; 5] = ["wd-green-1tb", "maxtor-5400-120gb", "plain-7200", "samsung-850-evo", "nvme"];
 
 fn shipped(name: &str) -> DiskSpec {
-    let path = format!("{}/../../studies/machines/disks/{name}.toml", env!("CARGO_MANIFEST_DIR"));
-    DiskSpec::parse(&std::fs::read_to_string(&path).unwrap()).unwrap_or_else(|error| panic!("{path}:{error}"))
+    DiskSpec::shipped(name).unwrap()
 }
 
 fn pattern(order: Order, reads: f64, block_kib: u64, depth: u32, disk: &DiskSpec) -> Pattern {
@@ -127,8 +126,8 @@ fn the_shipped_disks_do_what_is_known_of_such_disks() {
 #[test]
 fn a_worn_in_flash_disk_writes_slower_at_random_and_reads_as_before() {
     let fresh = shipped("samsung-850-evo");
-    let file = format!("{}/../../studies/machines/disks/samsung-850-evo.toml", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(file).unwrap().replace("state = \"fresh\"", "state = \"steady\"");
+    let (_, text) = disks::shipped::DISKS.iter().find(|(name, _)| *name == fresh.name).unwrap();
+    let text = text.replace("state = \"fresh\"", "state = \"steady\"");
     let steady = DiskSpec::parse(&text).unwrap();
     let mut table = String::new();
     for (name, disk) in [("fresh", &fresh), ("steady", &steady)] {

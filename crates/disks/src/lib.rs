@@ -8,14 +8,19 @@
 //! Goals: integer nanoseconds, the same times for the same requests, no allocation per request once the queues have
 //! grown. Not goals: errors, power, vibration, and the data itself, which these models never see.
 //!
+//! A server (the lab's) and a simulator (`sim`) are built on this crate; it knows neither. Files that a user names are theirs to
+//! read: this crate takes their text.
+//!
 //! What is modelled, and what is left out, stands with each kind: [`spec`] for the parameters, `hdd` and `ssd` for
 //! the machinery. `docs/DISK-FORMAT.md` is the reference of the files.
 
 mod bank;
+pub mod closed_loop;
 mod drive;
 mod events;
 mod hdd;
 mod link;
+pub mod shipped;
 pub mod spec;
 mod ssd;
 

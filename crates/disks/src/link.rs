@@ -1,13 +1,13 @@
 //! Links: what a transfer occupies, for how long, and who waits for a cable.
 
-use super::events::{Event, Events};
-use super::spec::LinkSpec;
+use crate::events::{Event, Events};
+use crate::spec::LinkSpec;
 use domain::units::Bytes;
 use event_queue::Time;
 use std::collections::VecDeque;
 
 /// How long bytes take at a rate, in nanoseconds, rounded up.
-pub(super) fn span_of(bytes: u64, rate: Bytes) -> Time {
+pub(crate) fn span_of(bytes: u64, rate: Bytes) -> Time {
     // Below 2^34 bytes the product fits in 64 bits, where a division is several times faster.
     if bytes < 1 << 34 {
         return (bytes * 1_000_000_000).div_ceil(rate.get());
@@ -17,20 +17,20 @@ pub(super) fn span_of(bytes: u64, rate: Bytes) -> Time {
 
 /// A disk's own port.
 #[derive(Clone, Debug)]
-pub(super) struct Port {
-    pub(super) rate: Bytes,
+pub(crate) struct Port {
+    pub(crate) rate: Bytes,
     free_at: Time,
     /// The link behind it, by its number in the bank.
-    pub(super) link: Option<usize>,
+    pub(crate) link: Option<usize>,
 }
 
 impl Port {
-    pub(super) const fn new(rate: Bytes, link: Option<usize>) -> Self {
+    pub(crate) const fn new(rate: Bytes, link: Option<usize>) -> Self {
         Self { rate, free_at: 0, link }
     }
 
     /// Occupies the port, and the link where there is one, with bytes that are ready now; when they are across.
-    pub(super) fn transfer(&mut self, now: Time, bytes: u64, links: &mut [Link]) -> Time {
+    pub(crate) fn transfer(&mut self, now: Time, bytes: u64, links: &mut [Link]) -> Time {
         let ready = now.max(self.free_at);
         let own = span_of(bytes, self.rate);
         let end = match self.link {
@@ -44,7 +44,7 @@ impl Port {
 
 /// A link that several disks share. One behind the other are a chain: a cable, the bus that its controller is on.
 #[derive(Clone, Debug)]
-pub(super) struct Link {
+pub(crate) struct Link {
     spec: LinkSpec,
     /// The link behind it, by its number.
     next: Option<usize>,
@@ -55,7 +55,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(spec: LinkSpec, next: Option<usize>) -> Self {
+    pub(crate) fn new(spec: LinkSpec, next: Option<usize>) -> Self {
         Self { spec, next, free_at: 0, holder: None, waiting: VecDeque::new() }
     }
 
@@ -111,7 +111,7 @@ fn transfer(links: &mut [Link], first: usize, ready: Time, bytes: u64, at_port: 
 
 /// Whether this drive's command may start now; where not, it is woken by [`Event::Admit`] later. All links of the chain that want one
 /// command at a time are taken, or none.
-pub(super) fn take(links: &mut [Link], first: usize, drive: u32) -> bool {
+pub(crate) fn take(links: &mut [Link], first: usize, drive: u32) -> bool {
     let taken = chain(links, first).find(|link| !links[*link].may_take(drive));
     if let Some(taken) = taken {
         links[taken].wait(drive);
@@ -126,7 +126,7 @@ pub(super) fn take(links: &mut [Link], first: usize, drive: u32) -> bool {
 }
 
 /// This drive's command is over.
-pub(super) fn release(links: &mut [Link], first: usize, now: Time, drive: u32, events: &mut Events) {
+pub(crate) fn release(links: &mut [Link], first: usize, now: Time, drive: u32, events: &mut Events) {
     let mut next = Some(first);
     while let Some(number) = next {
         links[number].let_go(now, drive, events);

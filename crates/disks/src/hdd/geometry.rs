@@ -3,7 +3,7 @@
 //! A zone's rate is its sustained rate, so that a "track" here is what passes the head in one revolution of reading on:
 //! head and track switches are folded into it, and reading straight on never loses a revolution.
 
-use crate::disk::spec::HddSpec;
+use crate::spec::HddSpec;
 use domain::units::Bytes;
 use event_queue::Time;
 
@@ -27,7 +27,7 @@ struct Zone {
 }
 
 #[derive(Clone, Debug)]
-pub(in crate::disk) struct Geometry {
+pub(crate) struct Geometry {
     zones: Vec<Zone>,
     heads: f64,
     cylinders: f64,
@@ -36,7 +36,7 @@ pub(in crate::disk) struct Geometry {
 }
 
 impl Geometry {
-    pub(in crate::disk) fn new(spec: &HddSpec, capacity: Bytes) -> Self {
+    pub(crate) fn new(spec: &HddSpec, capacity: Bytes) -> Self {
         let revolution = 60_000_000_000 / u64::from(spec.rpm);
         let track_bytes = |rate: Bytes| rate.get() as f64 * revolution as f64 / 1e9;
         let mean: f64 = spec.zones.iter().map(|zone| zone.share.get() * track_bytes(zone.rate)).sum();

@@ -3,7 +3,7 @@
 //! So many requests are kept in flight as the depth says; the next is submitted in the moment in which one is done.
 //! Not a goal: the time that a host takes for its part of each request.
 
-use crate::disk::{Bank, Completed, DiskSpec, LinkSpec, Op, Refused, Request};
+use crate::{Bank, Completed, DiskSpec, LinkSpec, Op, Refused, Request};
 use domain::rng::{Rng, Seed};
 use domain::time::Nanos;
 use domain::units::{Bytes, Ratio};

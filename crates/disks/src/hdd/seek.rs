@@ -6,13 +6,13 @@
 //! stroke, and whose mean over random pairs of cylinders (distances with density `2 (1 - x)`) is the given average.
 
 use super::geometry::Geometry;
-use crate::disk::spec::HddSpec;
+use crate::spec::HddSpec;
 use domain::time::Nanos;
 use domain::units::Bytes;
 
 /// A seek curve over distances in cylinders.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::disk) struct SeekCurve {
+pub(crate) struct SeekCurve {
     /// Below this distance the root, from here on the line.
     bend: f64,
     root: (f64, f64),
@@ -24,7 +24,7 @@ impl SeekCurve {
     ///
     /// # Errors
     /// Where no rising curve goes through them.
-    pub(in crate::disk) fn through(spec: &HddSpec, capacity: Bytes) -> Result<Self, String> {
+    pub(crate) fn through(spec: &HddSpec, capacity: Bytes) -> Result<Self, String> {
         Self::over(spec, Geometry::new(spec, capacity).cylinders())
     }
 
@@ -48,12 +48,12 @@ impl SeekCurve {
     }
 
     /// The same time for every distance: for a disk cut so small that it has no cylinders to speak of.
-    pub(in crate::disk) const fn flat(span: Nanos) -> Self {
+    pub(crate) const fn flat(span: Nanos) -> Self {
         Self { bend: 0.0, root: (0.0, 0.0), line: (span.get() as f64, 0.0) }
     }
 
     /// In nanoseconds; nothing for no distance.
-    pub(in crate::disk) fn time(&self, cylinders: f64) -> u64 {
+    pub(crate) fn time(&self, cylinders: f64) -> u64 {
         if cylinders < 1.0 {
             return 0;
         }
@@ -85,7 +85,7 @@ fn solve(first: f64, mean: f64, full: f64, s: f64, one: f64) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::hdd::tests::spec;
+    use crate::hdd::tests::spec;
 
     fn curve() -> SeekCurve {
         SeekCurve::over(&spec(), 100_000.0).unwrap()

@@ -1,19 +1,19 @@
 //! One disk's front: it takes commands into its queue, and hands them to what is behind.
 
-use super::bank::Shared;
-use super::events::{Event, Events};
-use super::hdd::Hdd;
-use super::link::{self, Port};
-use super::spec::{DiskSpec, MediumSpec};
-use super::ssd::Ssd;
-use super::{Completed, Op, Refused, Request};
+use crate::bank::Shared;
+use crate::events::{Event, Events};
+use crate::hdd::Hdd;
+use crate::link::{self, Port};
+use crate::spec::{DiskSpec, MediumSpec};
+use crate::ssd::Ssd;
+use crate::{Completed, Op, Refused, Request};
 use domain::rng::Rng;
 use domain::time::Nanos;
 use event_queue::{LineId, Slab, Time};
 use std::collections::VecDeque;
 
 #[derive(Clone, Debug)]
-pub(super) struct Drive {
+pub(crate) struct Drive {
     front: Front,
     medium: Medium,
 }
@@ -25,7 +25,7 @@ enum Medium {
 }
 
 impl Drive {
-    pub(super) fn new(
+    pub(crate) fn new(
         index: u32,
         spec: &DiskSpec,
         link: Option<usize>,
@@ -39,7 +39,7 @@ impl Drive {
         Self { front: Front::new(index, spec, link, events), medium }
     }
 
-    pub(super) fn submit(&mut self, now: Time, request: Request, shared: &mut Shared) -> Result<(), Refused> {
+    pub(crate) fn submit(&mut self, now: Time, request: Request, shared: &mut Shared) -> Result<(), Refused> {
         self.front.check(&request)?;
         let command = Command::new(now, &request);
         let slot = self.front.commands.put(command);
@@ -48,11 +48,11 @@ impl Drive {
         Ok(())
     }
 
-    pub(super) fn in_flight(&self) -> usize {
+    pub(crate) fn in_flight(&self) -> usize {
         self.front.waiting.len() + self.front.inside as usize
     }
 
-    pub(super) fn handle(&mut self, now: Time, event: Event, shared: &mut Shared) {
+    pub(crate) fn handle(&mut self, now: Time, event: Event, shared: &mut Shared) {
         match (&mut self.medium, event) {
             (_, Event::Admit) => self.front.admit(now, shared),
             (Medium::Hdd(hdd), event) => hdd.handle(now, event, &mut self.front, shared),
@@ -63,17 +63,17 @@ impl Drive {
 
 /// A command from its submission to its completion.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Command {
+pub(crate) struct Command {
     id: u64,
     submitted: Time,
-    pub(super) op: Op,
-    pub(super) fua: bool,
-    pub(super) start: u64,
-    pub(super) len: u64,
+    pub(crate) op: Op,
+    pub(crate) fua: bool,
+    pub(crate) start: u64,
+    pub(crate) len: u64,
     /// Pages that are not yet across (SSD).
-    pub(super) pages: u32,
+    pub(crate) pages: u32,
     /// The medium's own number for how far it must come before this is done (SSD).
-    pub(super) until: u64,
+    pub(crate) until: u64,
 }
 
 impl Command {
@@ -90,15 +90,15 @@ impl Command {
         }
     }
 
-    pub(super) const fn end(&self) -> u64 {
+    pub(crate) const fn end(&self) -> u64 {
         self.start + self.len
     }
 }
 
 /// The electronics that every disk has: queue, controller, port.
 #[derive(Clone, Debug)]
-pub(super) struct Front {
-    pub(super) index: u32,
+pub(crate) struct Front {
+    pub(crate) index: u32,
     size: u64,
     block: u64,
     depth: u32,
@@ -111,8 +111,8 @@ pub(super) struct Front {
     /// Commands are understood, and their data is across, in the order in which they begin.
     understood: LineId,
     across: LineId,
-    pub(super) port: Port,
-    pub(super) commands: Slab<Command>,
+    pub(crate) port: Port,
+    pub(crate) commands: Slab<Command>,
     waiting: VecDeque<u32>,
     inside: u32,
 }
@@ -180,18 +180,18 @@ impl Front {
     }
 
     /// Puts a command's data on the link now; [`Event::Across`] follows.
-    pub(super) fn transfer(&mut self, now: Time, slot: u32, shared: &mut Shared) {
+    pub(crate) fn transfer(&mut self, now: Time, slot: u32, shared: &mut Shared) {
         self.carry(now, self.commands[slot].len, Event::Across(slot), shared);
     }
 
     /// Puts bytes on the link now; when they are across, there is this event.
-    pub(super) fn carry(&mut self, now: Time, bytes: u64, event: Event, shared: &mut Shared) {
+    pub(crate) fn carry(&mut self, now: Time, bytes: u64, event: Event, shared: &mut Shared) {
         let end = self.port.transfer(now, bytes, &mut shared.links);
         shared.events.append(self.across, end, (self.index, event));
     }
 
     /// Answers a command; one that waited may enter.
-    pub(super) fn complete(&mut self, now: Time, slot: u32, shared: &mut Shared) {
+    pub(crate) fn complete(&mut self, now: Time, slot: u32, shared: &mut Shared) {
         let command = self.commands.remove(slot);
         shared.done.push(Completed {
             disk: self.index as usize,

@@ -1,9 +1,9 @@
 //! A bank of disks and the links that they share: the state machine that callers drive.
 
-use super::drive::Drive;
-use super::events::{Event, Events};
-use super::link::Link;
-use super::{Completed, DiskSpec, LinkSpec, Refused, Request};
+use crate::drive::Drive;
+use crate::events::{Event, Events};
+use crate::link::Link;
+use crate::{Completed, DiskSpec, LinkSpec, Refused, Request};
 use domain::rng::Seed;
 use domain::time::Nanos;
 use event_queue::Time;
@@ -22,10 +22,10 @@ pub struct Bank {
 
 /// What the drives of a bank have in common.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shared {
-    pub(super) events: Events,
-    pub(super) links: Vec<Link>,
-    pub(super) done: Vec<Completed>,
+pub(crate) struct Shared {
+    pub(crate) events: Events,
+    pub(crate) links: Vec<Link>,
+    pub(crate) done: Vec<Completed>,
 }
 
 impl Bank {

@@ -6,14 +6,14 @@
 //! Left out: a faster region of the flash (pseudo-SLC), reading ahead, suspending a program for a read, wear, reads
 //! answered from the write buffer, and that units which were never written need no flash to be read.
 
-pub(super) mod ftl;
+pub(crate) mod ftl;
 
-use super::Op;
-use super::bank::Shared;
-use super::drive::Front;
-use super::events::Event;
-use super::link::span_of;
-use super::spec::{SsdSpec, SsdState};
+use crate::Op;
+use crate::bank::Shared;
+use crate::drive::Front;
+use crate::events::Event;
+use crate::link::span_of;
+use crate::spec::{SsdSpec, SsdState};
 use domain::rng::Rng;
 use domain::units::Bytes;
 use event_queue::{LineId, Slab, Time};
@@ -54,7 +54,7 @@ struct Die {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Ssd {
+pub(crate) struct Ssd {
     spec: SsdSpec,
     page: u64,
     unit: u64,
@@ -116,7 +116,7 @@ impl Buffer {
 }
 
 impl Ssd {
-    pub(super) fn new(spec: &SsdSpec, capacity: Bytes, mut rng: Rng, reads: LineId) -> Self {
+    pub(crate) fn new(spec: &SsdSpec, capacity: Bytes, mut rng: Rng, reads: LineId) -> Self {
         let (page, unit) = (spec.page.get(), spec.map_unit.get());
         let mut ftl = Ftl::new(capacity.get().div_ceil(unit), spec.over_provisioning.get());
         if spec.state == SsdState::Steady {
@@ -156,7 +156,7 @@ impl Ssd {
         }
     }
 
-    pub(super) fn handle(&mut self, now: Time, event: Event, front: &mut Front, shared: &mut Shared) {
+    pub(crate) fn handle(&mut self, now: Time, event: Event, front: &mut Front, shared: &mut Shared) {
         match event {
             Event::Understood(slot) => self.begin(now, slot, front, shared),
             Event::Die(die) => self.die_done(now, die, front, shared),

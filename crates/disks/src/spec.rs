@@ -3,7 +3,7 @@
 //! The files are strict: an unknown key, a value without its unit or outside its range is an error that names line
 //! and value. `docs/DISK-FORMAT.md` is the reference; each field here says what it does in the model.
 
-use super::hdd::seek::SeekCurve;
+use crate::hdd::seek::SeekCurve;
 use domain::time::Nanos;
 use domain::units::{Bytes, Ratio};
 use serde::Deserialize;

@@ -4,7 +4,7 @@ use event_queue::Queue;
 
 /// Something that happens to one drive.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
+pub(crate) enum Event {
     /// A cable that was taken is free: commands may start.
     Admit,
     /// The controller has understood this command.
@@ -28,4 +28,4 @@ pub(super) enum Event {
 }
 
 /// What happens when, and to which drive.
-pub(super) type Events = Queue<(u32, Event)>;
+pub(crate) type Events = Queue<(u32, Event)>;
