@@ -1,15 +1,14 @@
 //! Runs a cell on a simulated machine: the same trial as a measured one.
 
-mod loads;
-
 use crate::assemble::{Assembled, Ground, Models, Order, assemble};
-use crate::bonnie::{BonnieLoad, Done};
-use crate::jobs::{Given, Jobs};
+use crate::engine::{Stopped, World};
+use crate::load::bonnie::{BonnieLoad, Done};
+use crate::load::jobs::{Given, Jobs};
+use crate::load::of_cell::{self as loads, Load, Reports};
+use crate::load::oltp::{Oltp, Served};
 use crate::machine::MachineSpec;
 use crate::md::resync::LEFT;
-use crate::oltp::{Oltp, Served};
 use crate::record::{self, Recorder};
-use crate::world::{Stopped, World};
 use domain::Study;
 use domain::bench::{Bench, BenchError, Sink};
 use domain::bonnie;
@@ -22,7 +21,6 @@ use domain::setting::SettingRecord;
 use domain::time::Nanos;
 use domain::trial::{Disturbance, Measurement};
 use domain::units::Unit;
-use loads::{Load, Reports};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;

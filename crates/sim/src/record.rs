@@ -3,8 +3,9 @@
 //! CPU time is counted exactly, not by ticks, and all of it as `system` but that of interrupts: what these models let
 //! programs do is nearly all the kernel's work.
 
-use crate::core::{Core, DeviceStats, Part};
-use crate::world::Observer;
+use crate::block::DeviceStats;
+use crate::engine::Observer;
+use crate::engine::{Core, Part};
 use domain::Nanos;
 use domain::bench::{Sink, SinkError};
 use domain::time::Timestamp;

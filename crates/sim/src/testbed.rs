@@ -1,10 +1,11 @@
 //! A small machine for tests of single parts: CPUs, devices that take a fixed time and keep a list of what came, and threads
 //! that follow a script.
 
+use crate::block::DeviceStats;
 use crate::block::{Disk, QueueSpec};
-use crate::core::{Bio, BioId, Core, DeviceStats, Part, PartId};
 use crate::cpu::{Cost, Cpus, CpusSpec, PolicySpec, PowerModel, ThreadId};
-use crate::world::{Stopped, World};
+use crate::engine::{Bio, BioId, Core, Part, PartId};
+use crate::engine::{Stopped, World};
 use disks::{Bank, DiskSpec, Op};
 use domain::rng::Seed;
 use domain::trace::Role;

@@ -5,11 +5,12 @@ use disks::{Bank, DiskSpec, Op};
 use domain::rng::Seed;
 use domain::trace::Role;
 use governors::KernelVersion;
+use sim::block::DeviceStats;
 use sim::block::{Disk, Interrupts, QueueSpec, Scheduler};
-use sim::core::{Core, DeviceStats, Part, PartId};
 use sim::cpu::{Cost, Cpus, CpusSpec, PolicySpec, PowerModel, PowerState, ThreadId};
-use sim::jobs::{Ask, Given, JobSpec, Jobs};
-use sim::world::{Stopped, World};
+use sim::engine::{Core, Part, PartId};
+use sim::engine::{Stopped, World};
+use sim::load::jobs::{Ask, Given, JobSpec, Jobs};
 use std::cell::RefCell;
 use std::rc::Rc;
 

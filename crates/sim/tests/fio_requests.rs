@@ -5,7 +5,7 @@
 
 use domain::rng::Seed;
 use domain::units::Bytes;
-use sim::load::{FioJob, Step, Stream};
+use sim::load::fio::{FioJob, Step, Stream};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;

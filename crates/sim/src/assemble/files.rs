@@ -1,11 +1,11 @@
 //! The page cache and filesystems of a simulated machine.
 
 use super::{BlockSettings, Order};
-use crate::cache::{CacheCosts, FileSpec, MemorySpec};
-use crate::core::PartId;
 use crate::cpu::Cost;
+use crate::engine::PartId;
 use crate::fs::{FsCosts, FsSpec, JournalCosts};
 use crate::machine::Costs;
+use crate::page_cache::{CacheCosts, FileSpec, MemorySpec};
 use domain::bench::BenchError;
 use domain::stack::Filesystem;
 use domain::units::Bytes;

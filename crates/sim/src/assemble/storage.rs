@@ -1,18 +1,19 @@
 //! A cell's storage, from disks up.
 
 use super::{BlockSettings, Caching, Order, files};
+use crate::block::DeviceStats;
+use crate::block::null_blk::{Memory, MemorySpec};
 use crate::block::{Disk, QueueSpec};
-use crate::cache::File;
-use crate::core::{DeviceStats, PartId};
-use crate::crypt::{self, AesInstructions, CryptCosts, CryptSpec, Limits, WorkQueue};
+use crate::dm::crypt::{self, AesInstructions, CryptCosts, CryptSpec, Limits, WorkQueue};
+use crate::engine::PartId;
+use crate::engine::World;
 use crate::machine::DiskEntry;
 use crate::md::geometry::chunk_of;
 use crate::md::{
     ArraySpec, BitmapSpec, Content, Geometry, MdCosts, Member, Mirror, Parity, ParitySpec, Repair,
     ResyncSpec, Striped, logical_volume,
 };
-use crate::memory::{Memory, MemorySpec};
-use crate::world::World;
+use crate::page_cache::File;
 use disks::spec::MediumSpec;
 use domain::bench::BenchError;
 use domain::bonnie::Bonnie;

@@ -4,7 +4,7 @@
 //! layer makes one of those that touch.
 
 use super::layout::BLOCK;
-use crate::core::{Bio, Core, PartId};
+use crate::engine::{Bio, Core, PartId};
 use disks::Op;
 use event_queue::Time;
 use std::collections::BTreeMap;

@@ -16,8 +16,8 @@
 
 use super::home::Home;
 use super::layout::BLOCK;
-use crate::core::{Bio, Core, PartId};
 use crate::cpu::{Cost, ThreadId};
+use crate::engine::{Bio, Core, PartId};
 use disks::Op;
 use event_queue::Time;
 use std::collections::{BTreeMap, BTreeSet};

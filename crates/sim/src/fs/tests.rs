@@ -1,8 +1,9 @@
 use super::*;
+use crate::block::DeviceStats;
 use crate::block::{Interrupts, QueueSpec, Scheduler};
-use crate::cache::{File, FileSpec};
-use crate::core::{DeviceStats, Part};
-use crate::crypt::{AesInstructions, Crypt, CryptCosts, CryptSpec, Limits};
+use crate::dm::crypt::{AesInstructions, Crypt, CryptCosts, CryptSpec, Limits};
+use crate::engine::Part;
+use crate::page_cache::{File, FileSpec};
 use crate::testbed::{Answered, Bed, Came, Log, Step, flushes, read, written};
 use disks::{DiskSpec, Op};
 use domain::units::Bytes;
@@ -390,7 +391,7 @@ fn stack(scripts: Vec<Vec<Step>>, depth: usize, model: &str) -> (Bed, PartId) {
         name: "dm-0".to_owned(),
         options,
         limits: Limits::of_kernel(6, 12),
-        queue: crate::crypt::WorkQueue::Unbound,
+        queue: crate::dm::crypt::WorkQueue::Unbound,
         costs,
     };
     bed.world.core.devices.push(DeviceStats::new("dm-0"));

@@ -7,8 +7,8 @@
 //! Approximate: short reads do not occur.
 
 use super::LoadError;
-use super::offsets::Ask;
-use super::value::{Options, Units, Value};
+use super::fio::Ask;
+use super::options::{Options, Units, Value};
 use domain::units::Bytes;
 use std::collections::BTreeMap;
 

@@ -1,28 +1,28 @@
-//! What a load asks for: which requests, in which order, until when, without knowing who carries them out.
+//! Loads: what a study's workload asks of a simulated machine, and the threads that ask.
 //!
-//! A study's workload becomes a [`FioJob`], a [`DdLoad`] or Bonnie's phases ([`bonnie`]), a recorded trace a [`Trace`]. Options whose effect on timing
-//! is not modelled are errors that name them: a simulation that passed one over would answer another question.
+//! | module | what it is |
+//! |---|---|
+//! | [`fio`], [`DdLoad`], [`Trace`] | what a tool asks for: its options read, then its requests, one after the other. They know no machine |
+//! | [`jobs`] | who asks: threads that submit, wait and count. fio, dd and replayed traces run as jobs |
+//! | [`bonnie`] | Bonnie's processes, phase by phase, with what each phase asks for |
+//! | [`oltp`] | a database with sysbench's clients; it computes, and asks its disk for its log alone |
+//! | `of_cell` | which of these a study's cell is, with what it costs the cell's machine |
+//!
+//! A load on a bare disk model, without a machine around it, is `disks::closed_loop`.
+//!
+//! Options whose effect on timing is not modelled are errors that name them: a simulation that passed one over would answer
+//! another question.
 
 pub mod bonnie;
 mod dd;
-mod draws;
-mod fio;
-mod offsets;
-mod stream;
+pub mod fio;
+pub mod jobs;
+pub(crate) mod of_cell;
+pub mod oltp;
+mod options;
 mod trace;
-mod value;
-mod visited;
 
 pub use dd::{Copied, DdLoad, DdRequests};
-pub use draws::{Draws, Seeding};
-pub use fio::{
-    Advice, Caching, Depth, Ending, Engine, FioJob, Pace, PerDirection, Rate, Replay, SyncedWrites, Syncs,
-    Think, ThinkAfter,
-};
-pub use offsets::{
-    Access, Ask, BlockSizes, Coverage, Distribution, Mix, Pattern, PatternSpec, RunOf, Span, Zone,
-};
-pub use stream::{Step, Stream};
 pub use trace::{
     BlkEvent, Trace, TraceAction, TraceError, TraceRequest, read as read_trace, read_blkparse, read_iolog,
 };

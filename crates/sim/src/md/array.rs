@@ -2,8 +2,8 @@
 
 use super::Geometry;
 use super::clean::CleanMark;
-use crate::core::{Bio, BioId, Core, PartId};
 use crate::cpu::Cost;
+use crate::engine::{Bio, BioId, Core, PartId};
 use crate::machine::Costs;
 use disks::Op;
 use domain::units::Bytes;

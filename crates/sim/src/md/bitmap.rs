@@ -7,7 +7,7 @@
 //! Left out: bitmaps in files, clusters, write-behind.
 
 use super::array::{Below, Kind, Tag};
-use crate::core::{Bio, Core};
+use crate::engine::{Bio, Core};
 use disks::Op;
 use domain::units::Bytes;
 use event_queue::Time;

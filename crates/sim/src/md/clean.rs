@@ -9,8 +9,8 @@
 //! Left out: the CPU time of it; the last seconds before an array stops.
 
 use super::array::{Below, Kind, Tag};
-use crate::core::{Bio, BioId, Core};
 use crate::cpu::ThreadId;
+use crate::engine::{Bio, BioId, Core};
 use disks::Op;
 use event_queue::Time;
 use std::collections::VecDeque;

@@ -9,7 +9,7 @@
 
 use super::array::{ArraySpec, Below, MdCosts, Member, Tag};
 use super::{Geometry, NoGeometry};
-use crate::core::{Bio, BioId, Core, Part, PartId};
+use crate::engine::{Bio, BioId, Core, Part, PartId};
 use disks::Op;
 use domain::stack::{Bitmap, Lvm, Md, MdLevel, Resync};
 use domain::units::Bytes;

@@ -3,7 +3,7 @@
 //! Follows the data structures of `drivers/md/raid5.h`. One list of inactive stripes, where the kernel has eight by a hash of
 //! the place.
 
-use crate::core::BioId;
+use crate::engine::BioId;
 use event_queue::Slab;
 use std::collections::BTreeMap;
 

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::block::{Interrupts, QueueSpec, Scheduler};
-use crate::core::PartId;
 use crate::cpu::Cost;
+use crate::engine::PartId;
 use crate::testbed::{Bed, Log, Step, flushes, read, written};
 use disks::{DiskSpec, Op};
 use domain::stack::{Bitmap, Lvm, Md, MdLevel, Resync};
@@ -47,7 +47,7 @@ pub(super) fn bed(md: &Md, members: u32, missing: &[u32]) -> (Bed, ArraySpec, Ve
         costs: MdCosts::default(),
         safe_mode_delay: None,
     };
-    bed.world.core.devices.push(crate::core::DeviceStats::new("md0"));
+    bed.world.core.devices.push(crate::block::DeviceStats::new("md0"));
     (bed, spec, devices.into_iter().map(|(_, log)| log).collect())
 }
 

@@ -3,7 +3,7 @@
 
 use super::super::stripes::NONE;
 use super::{BLOCK, LARGEST, Parity, Submission};
-use crate::core::{Bio, BioId, Core};
+use crate::engine::{Bio, BioId, Core};
 use disks::Op;
 
 impl Parity {

@@ -4,8 +4,8 @@ use super::super::array::{Kind, Tag};
 use super::super::resync::{Content, Repair};
 use super::super::stripes::{Head, NONE, Sync};
 use super::{BLOCK, IN_VAIN, Parity, ReadModifyWrite, State};
-use crate::core::{Bio, Core};
 use crate::cpu::Cost;
+use crate::engine::{Bio, Core};
 use disks::Op;
 use domain::stack::MdLevel;
 

@@ -2,8 +2,8 @@
 
 use super::super::resync::Content;
 use super::*;
+use crate::block::DeviceStats;
 use crate::block::{Disk, Interrupts, QueueSpec, Scheduler};
-use crate::core::DeviceStats;
 use crate::cpu::Cost;
 use crate::md::Member;
 use crate::md::tests::{asked, bed, many, md, sum};

@@ -7,8 +7,8 @@ use super::{
     HANDLE, KIND_BITS, MOST_STRIPES, MOST_TAKEN, PREREADING, Parity, RELEASE, RESUME, RESYNC_AGAIN, STEP,
     TICK,
 };
-use crate::core::Core;
 use crate::cpu::Cost;
+use crate::engine::Core;
 
 impl Parity {
     pub(super) fn preread_ends(&mut self, core: &mut Core) {

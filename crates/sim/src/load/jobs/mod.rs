@@ -1,0 +1,357 @@
+//! Loads: jobs that ask, wait, and count what they were given, as fio does.
+//!
+//! A job is a thread. With a synchronous engine it asks for one thing, sleeps until that is done, and asks for the next.
+//! With an asynchronous one it asks until so many are in flight, then sleeps until at least one is done, takes all that are,
+//! and asks again (`io_submit(2)`, `io_getevents(2)`). Latencies are taken as fio takes them: from the end of the submission
+//! to the moment at which the job sees the completion (clat).
+
+mod latency;
+
+pub use latency::Latencies;
+
+use crate::cpu::{Cost, ThreadId};
+use crate::engine::{Bio, BioId, Core, Part, PartId};
+use disks::Op;
+use event_queue::Time;
+
+/// What a job asks for next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// A flush is `fsync(2)`.
+    pub op: Op,
+    /// Where, in bytes.
+    pub offset: u64,
+    /// How much, in bytes.
+    pub len: u64,
+    /// Past the page cache (`O_DIRECT`).
+    pub direct: bool,
+    /// A write that is on the medium when it returns (`O_DSYNC`).
+    pub fua: bool,
+    /// A flush of the data alone (`fdatasync(2)`).
+    pub data_only: bool,
+    /// Not before this time.
+    pub not_before: Time,
+}
+
+impl Ask {
+    /// A read or write past the page cache.
+    pub const fn direct(op: Op, offset: u64, len: u64) -> Self {
+        Self { op, offset, len, direct: true, fua: false, data_only: false, not_before: 0 }
+    }
+
+    /// `fsync(2)`, or `fdatasync(2)`.
+    pub const fn flush(data_only: bool) -> Self {
+        Self { op: Op::Flush, offset: 0, len: 0, direct: false, fua: false, data_only, not_before: 0 }
+    }
+}
+
+/// Where a job gets what it asks for.
+pub trait Asks {
+    /// The next; `None` where there is nothing more.
+    fn next(&mut self) -> Option<Ask>;
+
+    /// What is asked from now on counts; told once, before the first such one.
+    fn counts(&mut self) {}
+
+    /// What it does at its end, one after the other, also where its time is up.
+    fn finish(&mut self) -> Option<Ask> {
+        None
+    }
+}
+
+impl<F: FnMut() -> Option<Ask>> Asks for F {
+    fn next(&mut self) -> Option<Ask> {
+        self()
+    }
+}
+
+/// How a job asks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobSpec {
+    /// As its thread is called.
+    pub name: String,
+    /// Most in flight; 1 for a synchronous engine.
+    pub depth: u32,
+    /// Whether the job sleeps in the kernel's own wait for a disk (`io_schedule`): synchronous engines.
+    pub sleeps_on_disk: bool,
+    /// Asks not before this time.
+    pub start: Time,
+    /// What is done before this time is not counted (`ramp_time`, from the start).
+    pub counted_from: Time,
+    /// Asks no more after this time (`runtime`); none: until there is nothing more to ask.
+    pub until: Option<Time>,
+    /// At most so many requests a second.
+    pub rate_iops: Option<u64>,
+    /// At most so many bytes a second.
+    pub rate_bytes: Option<u64>,
+    /// So long a pause after each so many requests.
+    pub think: Option<(Time, u32)>,
+    /// Submission of one request, by the job's thread.
+    pub submit: Cost,
+    /// What a completion costs the job's thread.
+    pub complete: Cost,
+    /// What each byte costs besides, where the program touches it: cycles in units of 1/1024.
+    pub byte_cycles_1024: u64,
+}
+
+/// What jobs were given.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    /// Completed reads and their bytes.
+    pub reads: u64,
+    /// Bytes of them.
+    pub read_bytes: u64,
+    /// Completed writes.
+    pub writes: u64,
+    /// Bytes of them.
+    pub write_bytes: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Of reads and writes.
+    pub latencies: Latencies,
+    /// From the first moment that counts.
+    pub begun: Time,
+    /// To the last completion.
+    pub ended: Time,
+}
+
+struct Job {
+    spec: JobSpec,
+    source: Box<dyn Asks>,
+    thread: ThreadId,
+    in_flight: u32,
+    /// Completed and not yet seen: when submitted, what.
+    seen: Vec<(Time, Op, u64)>,
+    waits: Waits,
+    next: Option<Ask>,
+    asked: u32,
+    /// The earliest time of the next request under a rate.
+    due: Time,
+    /// The source has been told that it counts.
+    counts: bool,
+    over: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waits {
+    /// Has work, or is just asking.
+    No,
+    ForDisk,
+    ForTime,
+}
+
+/// Jobs that run at the same time; when all have ended, the machine stops.
+pub struct Jobs {
+    me: PartId,
+    target: PartId,
+    jobs: Vec<Job>,
+    running: usize,
+    given: std::rc::Rc<std::cell::RefCell<Given>>,
+}
+
+const KINDS: u64 = 4;
+const SUBMITTED: u64 = 0;
+const REAPED: u64 = 1;
+const STARTED: u64 = 2;
+
+impl Jobs {
+    /// Jobs as the part `me` that ask `target`; what they were given can be read while they run.
+    pub fn new(me: PartId, target: PartId) -> Self {
+        Self { me, target, jobs: Vec::new(), running: 0, given: std::rc::Rc::default() }
+    }
+
+    /// Where what was given is counted.
+    pub fn given(&self) -> std::rc::Rc<std::cell::RefCell<Given>> {
+        std::rc::Rc::clone(&self.given)
+    }
+
+    /// Adds a job with its thread. Before the machine runs.
+    pub fn add(&mut self, core: &mut Core, thread: ThreadId, spec: JobSpec, source: Box<dyn Asks>) {
+        let index = self.jobs.len() as u64;
+        core.at(spec.start, self.me, index * KINDS + STARTED);
+        self.given.borrow_mut().begun = spec.counted_from;
+        let due = spec.start;
+        self.jobs.push(Job {
+            spec,
+            source,
+            thread,
+            in_flight: 0,
+            seen: Vec::new(),
+            waits: Waits::ForTime,
+            next: None,
+            asked: 0,
+            due,
+            counts: false,
+            over: false,
+        });
+        self.running += 1;
+    }
+
+    /// The job's next step: to ask, to wait, or to end.
+    fn step(&mut self, core: &mut Core, index: usize) {
+        let me = self.me;
+        let job = &mut self.jobs[index];
+        let token = |kind| index as u64 * KINDS + kind;
+        if !job.over && job.spec.until.is_some_and(|until| core.now >= until) {
+            job.over = true;
+            job.next = None;
+        }
+        if !job.counts && core.now >= job.spec.counted_from {
+            job.counts = true;
+            job.source.counts();
+        }
+        if job.next.is_none() && !job.over {
+            job.next = job.source.next();
+            job.over = job.next.is_none();
+        }
+        if job.over && job.in_flight == 0 && job.next.is_none() {
+            job.next = job.source.finish();
+        }
+        let blocked = job.in_flight >= job.spec.depth
+            || (job.in_flight > 0 && job.next.is_some_and(|next| next.op == Op::Flush));
+        let due = job.next.map_or(job.due, |next| job.due.max(next.not_before));
+        // What is done is looked at when nothing can be asked (fio's `do_io`: `queue_full`, `wait_for_completions`).
+        if !job.seen.is_empty() && (job.next.is_none() || blocked || core.now < due) {
+            job.waits = Waits::No;
+            let cost = job.complete_cost();
+            core.run(job.thread, cost, me, token(REAPED));
+            return;
+        }
+        if job.next.is_none() || blocked {
+            if job.in_flight == 0 {
+                self.end(core, index);
+                return;
+            }
+            job.waits = Waits::ForDisk;
+            core.cpus.waits_for_disk(job.thread, job.spec.sleeps_on_disk);
+            return;
+        }
+        if core.now < due {
+            job.waits = Waits::ForTime;
+            core.cpus.waits_for_disk(job.thread, false);
+            core.at(due, me, token(STARTED));
+            return;
+        }
+        job.waits = Waits::No;
+        core.run(job.thread, job.submit_cost(), me, token(SUBMITTED));
+    }
+
+    fn ask(&mut self, core: &mut Core, index: usize) {
+        let (me, target) = (self.me, self.target);
+        let job = &mut self.jobs[index];
+        let ask = job.next.take().expect("a job that submits has something to ask");
+        job.in_flight += 1;
+        job.asked += 1;
+        job.set_due(core.now, &ask);
+        let bio = Bio::new(me, target, ask.op, ask.offset, ask.len, index as u64);
+        let (direct, plugged) = (ask.direct, !ask.direct);
+        core.submit(Bio { direct, plugged, fua: ask.fua, data_only: ask.data_only, ..bio });
+        self.step(core, index);
+    }
+
+    /// The job sees what is done.
+    fn reap(&mut self, core: &mut Core, index: usize) {
+        let job = &mut self.jobs[index];
+        let mut given = self.given.borrow_mut();
+        for (since, op, len) in job.seen.drain(..) {
+            job.in_flight -= 1;
+            if core.now < job.spec.counted_from {
+                continue;
+            }
+            given.count(core.now, since, op, len);
+        }
+        drop(given);
+        self.step(core, index);
+    }
+
+    fn end(&mut self, core: &mut Core, index: usize) {
+        self.jobs[index].waits = Waits::No;
+        self.running -= 1;
+        if self.running == 0 {
+            let mut given = self.given.borrow_mut();
+            given.ended = core.now;
+            core.stop();
+        }
+    }
+}
+
+impl Job {
+    fn submit_cost(&self) -> Cost {
+        let bytes = self.next.map_or(0, |next| if next.op == Op::Write { next.len } else { 0 });
+        self.spec.submit.and(self.touch(bytes))
+    }
+
+    fn complete_cost(&self) -> Cost {
+        let read: u64 = self.seen.iter().filter(|s| s.1 == Op::Read).map(|s| s.2).sum();
+        self.spec.complete.times(self.seen.len() as u64).and(self.touch(read))
+    }
+
+    fn touch(&self, bytes: u64) -> Cost {
+        Cost::cycles(bytes * self.spec.byte_cycles_1024 / 1024)
+    }
+
+    /// When the next request may come.
+    fn set_due(&mut self, now: Time, ask: &Ask) {
+        let mut due = self.due.max(now.saturating_sub(CATCH_UP_NS));
+        if let Some(iops) = self.spec.rate_iops {
+            due += 1_000_000_000 / iops.max(1);
+        }
+        if let Some(rate) = self.spec.rate_bytes {
+            due += (u128::from(ask.len) * 1_000_000_000 / u128::from(rate.max(1))) as u64;
+        }
+        if let Some((pause, every)) = self.spec.think
+            && self.asked.is_multiple_of(every.max(1))
+        {
+            due = due.max(now + pause);
+        }
+        self.due = due;
+    }
+}
+
+/// A job that fell behind its rate makes up for so much of it.
+const CATCH_UP_NS: Time = 1_000_000_000;
+
+impl Given {
+    fn count(&mut self, now: Time, since: Time, op: Op, len: u64) {
+        match op {
+            Op::Read => (self.reads, self.read_bytes) = (self.reads + 1, self.read_bytes + len),
+            Op::Write => (self.writes, self.write_bytes) = (self.writes + 1, self.write_bytes + len),
+            Op::Flush | Op::Discard => {
+                self.flushes += 1;
+                return;
+            }
+        }
+        self.latencies.add(now - since);
+    }
+}
+
+impl Part for Jobs {
+    fn done(&mut self, core: &mut Core, bio: &Bio) {
+        let index = bio.tag as usize;
+        let job = &mut self.jobs[index];
+        job.seen.push((bio.submitted, bio.op, bio.len));
+        if job.waits == Waits::ForDisk {
+            self.step(core, index);
+        }
+    }
+
+    fn worked(&mut self, core: &mut Core, token: u64) {
+        let index = (token / KINDS) as usize;
+        match token % KINDS {
+            SUBMITTED => self.ask(core, index),
+            REAPED => self.reap(core, index),
+            other => unreachable!("a job has no work {other}"),
+        }
+    }
+
+    fn timer(&mut self, core: &mut Core, token: u64) {
+        let index = (token / KINDS) as usize;
+        if self.jobs[index].waits == Waits::ForTime {
+            self.step(core, index);
+        }
+    }
+
+    fn submit(&mut self, core: &mut Core, bio: BioId) {
+        unreachable!("{:?} was submitted to a load", core.bios[bio.0]);
+    }
+}

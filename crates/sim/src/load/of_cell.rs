@@ -1,0 +1,399 @@
+//! A cell's workload as jobs, as a database's clients, or as Bonnie's phases: fio's, sysbench's and bonnie's options and dd's
+//! operands, with what they cost this machine's CPUs.
+
+use crate::assemble::{self, Ground, Order};
+use crate::cpu::Cost;
+use crate::load::bonnie::BUFFER;
+use crate::load::bonnie::BonnieSpec;
+use crate::load::fio::{self, Caching, Engine, FioJob, Pace, Replay, Stream, SyncedWrites};
+use crate::load::jobs::{Ask, Asks, JobSpec};
+use crate::load::oltp::{self, OltpSpec};
+use crate::load::{Copied, DdLoad, DdRequests, LoadError, TraceAction};
+use disks::Op;
+use domain::bench::BenchError;
+use domain::bonnie::{Bonnie, Flavour};
+use domain::oltp::{Oltp, Test};
+use domain::server::{self, Kind};
+use domain::study::Tool;
+use domain::time::Nanos;
+use domain::units::Bytes;
+use event_queue::Time;
+use std::collections::BTreeMap;
+
+/// What a load's own tool reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reports {
+    /// fio's metrics.
+    Fio,
+    /// dd's.
+    Dd,
+    /// How long it took, as of any command.
+    Elapsed,
+}
+
+/// How a job asks, and for what.
+pub(crate) type Job = (JobSpec, Box<dyn Asks>);
+
+/// What runs.
+pub(crate) enum Load {
+    /// Jobs, and what is reported of them.
+    Jobs(Vec<Job>, Reports),
+    /// A database and its clients.
+    Oltp(OltpSpec),
+    /// Bonnie's phases.
+    Bonnie(BonnieSpec),
+}
+
+/// The load of a cell.
+pub(crate) fn of(order: &Order<'_>, ground: Ground) -> Result<Load, BenchError> {
+    let workload = &order.cell.workload;
+    let size = Bytes::new(ground.size);
+    let unsupported = |error: LoadError| BenchError::Unsupported(error.to_string());
+    match &workload.tool {
+        Tool::Fio => {
+            let job = FioJob::parse(&workload.options, size).map_err(unsupported)?;
+            Ok(Load::Jobs(fio(order, ground, &job)?, Reports::Fio))
+        }
+        Tool::Dd => {
+            let dd = DdLoad::parse(&workload.options, size).map_err(unsupported)?;
+            Ok(Load::Jobs(vec![copy(order, &dd)], Reports::Dd))
+        }
+        Tool::Sysbench => database(order, ground).map(Load::Oltp),
+        Tool::Bonnie => bonnie(order, ground).map(Load::Bonnie),
+        Tool::Pgbench => {
+            Err(BenchError::Unsupported("the simulation knows no pgbench; it has sysbench's OLTP".into()))
+        }
+        Tool::Imported => Err(BenchError::Unsupported(
+            "its results were imported, and nothing tells how they were made".into(),
+        )),
+        Tool::Command { argv, .. } if argv.first().is_some_and(|program| program == "dd") => {
+            let dd = DdLoad::parse(&operands(argv), size).map_err(unsupported)?;
+            Ok(Load::Jobs(vec![copy(order, &dd)], Reports::Elapsed))
+        }
+        Tool::Command { argv, .. } => {
+            let program = argv.first().map_or("", String::as_str);
+            Err(BenchError::Unsupported(format!(
+                "the simulation knows fio, dd, sysbench and bonnie, and not what `{program}` would do"
+            )))
+        }
+    }
+}
+
+/// Whether a cell's load goes through the page cache of a device.
+pub(crate) fn caching(order: &Order<'_>) -> assemble::Caching {
+    let workload = &order.cell.workload;
+    let is_true = |value: &String| ["1", "true"].contains(&value.as_str());
+    let has_direct = |value: &String| value.split(',').any(|flag| flag == "direct");
+    let option = |name: &str| workload.options.get(name);
+    let direct = match &workload.tool {
+        Tool::Fio => option("direct").is_some_and(is_true) || option("buffered").is_some_and(|b| b == "0"),
+        Tool::Dd => option("iflag").is_some_and(has_direct) || option("oflag").is_some_and(has_direct),
+        // The log, past the page cache where the block size is known (`innodb_log_file_buffering`, MariaDB 10.8).
+        Tool::Sysbench | Tool::Pgbench => true,
+        Tool::Bonnie => false,
+        Tool::Imported => false,
+        Tool::Command { argv, .. } => {
+            argv.iter().any(|word| word.contains("flag=") && word.contains("direct"))
+        }
+    };
+    if direct { assemble::Caching::Direct } else { assemble::Caching::Buffered }
+}
+
+/// Bytes of a row with its index: ten million rows are some 2.4 GB (InnoDB, `sbtest1`).
+const ROW_BYTES: u64 = 240;
+
+/// What a client elsewhere takes from an answer to its next statement: as much as sysbench on a CPU of 2 GHz. Assumed.
+const CLIENT_NS: Time = 15_000;
+
+fn database(order: &Order<'_>, ground: Ground) -> Result<OltpSpec, BenchError> {
+    let unsupported = |why: String| BenchError::Unsupported(why);
+    let load = Oltp::parse(&order.cell.workload.options).map_err(|error| unsupported(error.to_string()))?;
+    if load.server.kind != Kind::MariaDb {
+        return Err(unsupported(format!(
+            "the simulated server is a MariaDB, and `server` is `{}`; take it out",
+            load.server.kind.name()
+        )));
+    }
+    if let Some(setting) = load.server.settings.keys().next() {
+        return Err(unsupported(format!(
+            "the simulated server has no settings; take `{}{setting}` out",
+            server::PREFIX
+        )));
+    }
+    let machine = order.machine;
+    let data = Bytes::new(u64::from(load.tables) * load.table_size * ROW_BYTES);
+    if data.get() > machine.memory.get() / 2 {
+        return Err(unsupported(format!(
+            "{} tables of {} rows are about {data}, and of the machine's memory of {} a half is taken to hold them; the simulation \
+             knows no database that reads from its disk: make `table_size` smaller",
+            load.tables, load.table_size, machine.memory
+        )));
+    }
+    if load.test == Test::ReadWrite && ground.size < 1 << 20 {
+        return Err(unsupported(format!(
+            "`oltp_read_write` flushes a log at each commit, and the machine `{}` has no disk for it; add a [[disk]] to it, or a \
+             [[lab.disk]] to the study",
+            machine.name
+        )));
+    }
+    let costs = &machine.costs;
+    let transaction = Cost { stall_ns: costs.stall_ns("transaction_stall_ns"), ..costs.once("transaction") };
+    Ok(OltpSpec {
+        clients: load.threads,
+        statements: oltp::statements(load.test, transaction),
+        spread: 0.5,
+        client: costs.once("client"),
+        packet: costs.once("packet"),
+        client_ns: CLIENT_NS,
+        network: load.network,
+        think: load.think.get(),
+        until: load.time.map(Nanos::get),
+        events: load.events,
+        rate: load.rate,
+        bursts: load.bursts.map(|bursts| (bursts.period.get(), bursts.on.get())),
+        log: (ground.size > 0).then_some((ground.part, ground.size)),
+    })
+}
+
+/// Bonnie on a file that is as large as all of its files.
+fn bonnie(order: &Order<'_>, ground: Ground) -> Result<BonnieSpec, BenchError> {
+    let unsupported = |why: String| BenchError::Unsupported(why);
+    let load = Bonnie::parse(&order.cell.workload.options).map_err(|error| unsupported(error.to_string()))?;
+    let total = load.total(order.machine.memory);
+    if !ground.is_file || ground.size < total.get() {
+        return Err(unsupported("bonnie makes files, and needs a filesystem that holds them".into()));
+    }
+    let costs = &order.machine.costs;
+    let chars = |name| match load.flavour {
+        Flavour::Bonnie1 => costs.of_bytes(name, BUFFER),
+        Flavour::BonniePlusPlus => costs.of_bytes("byte_call", BUFFER),
+    };
+    Ok(BonnieSpec {
+        total,
+        call: costs.once("submit"),
+        back: costs.once("complete"),
+        chars_written: chars("putc"),
+        chars_read: chars("getc"),
+        load,
+    })
+}
+
+/// dd's operands as a command has them, in the words of a workload with the tool dd.
+fn operands(argv: &[String]) -> BTreeMap<String, String> {
+    let mut operands: BTreeMap<String, String> = argv
+        .iter()
+        .skip(1)
+        .filter_map(|word| word.split_once('='))
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect();
+    operands.remove("status");
+    let input = operands.remove("if").unwrap_or_default();
+    let output = operands.remove("of").unwrap_or_default();
+    if !["", "/dev/null"].contains(&output.as_str()) {
+        operands.insert("direction".into(), "write".into());
+        let random = ["/dev/urandom", "/dev/random"].contains(&input.as_str());
+        operands.insert("source".into(), if random { "random" } else { "zero" }.into());
+    }
+    operands
+}
+
+fn job(order: &Order<'_>, name: &str) -> JobSpec {
+    let costs = &order.machine.costs;
+    JobSpec {
+        name: name.to_owned(),
+        depth: 1,
+        sleeps_on_disk: true,
+        start: 0,
+        counted_from: 0,
+        until: None,
+        rate_iops: None,
+        rate_bytes: None,
+        think: None,
+        submit: costs.once("submit"),
+        complete: costs.once("complete"),
+        byte_cycles_1024: costs.byte_1024("touch_byte"),
+    }
+}
+
+fn fio(order: &Order<'_>, ground: Ground, fio: &FioJob) -> Result<Vec<Job>, BenchError> {
+    let refuse =
+        |what: &str| Err(BenchError::Unsupported(format!("the simulation does not model fio's {what}")));
+    let depth = &fio.depth;
+    if depth.low != depth.most || depth.submit_batch != 1 || depth.complete_min > 1 {
+        return refuse("batches (`iodepth_low`, `iodepth_batch…`)");
+    }
+    if fio.rate.pace == Pace::Poisson {
+        return refuse("`rate_process = poisson`");
+    }
+    let rates = (fio.rate.bytes_per_second, fio.rate.iops);
+    if rates.0.read != rates.0.write || rates.1.read != rates.1.write {
+        return refuse("rates that differ between reads and writes");
+    }
+    if fio.think.is_some_and(|think| think.spin.get() > 0 || think.io_time.is_some()) {
+        return refuse("`thinktime_spin` and `thinktime_iotime`");
+    }
+    if fio.start_delay.0 != fio.start_delay.1 {
+        return refuse("start delays at random");
+    }
+    let start = fio.start_delay.0.get();
+    let counted_from = start + fio.ramp.get();
+    let spec = JobSpec {
+        depth: if fio.engine == Engine::Synchronous { 1 } else { depth.most },
+        sleeps_on_disk: fio.engine == Engine::Synchronous,
+        start,
+        counted_from,
+        until: fio.ending.runtime.map(|runtime| counted_from + runtime.get()),
+        rate_iops: rates.1.read,
+        rate_bytes: rates.0.read.map(Bytes::get),
+        think: fio
+            .think
+            .map(|think| (think.pause.get() as Time, think.blocks.clamp(1, u64::from(u32::MAX)) as u32)),
+        ..job(order, "fio")
+    };
+    let manner =
+        Manner { direct: fio.caching == Caching::Direct, fua: fio.synced_writes != SyncedWrites::No };
+    if let Some(replay) = &fio.replay {
+        let asks = replayed(order, ground, replay, manner, start)?;
+        let job = || (spec.clone(), Box::new(Replayed(asks.clone().into_iter())) as Box<dyn Asks>);
+        return Ok((0..fio.jobs).map(|_| job()).collect());
+    }
+    let jobs = (0..fio.jobs).map(|number| {
+        let asks = FioAsks { stream: Stream::new(fio, number, order.seed), manner };
+        (spec.clone(), Box::new(asks) as Box<dyn Asks>)
+    });
+    Ok(jobs.collect())
+}
+
+/// What requests to a device are whole multiples of, in bytes.
+const SECTOR: u64 = 512;
+
+/// What a recorded trace asks for, one after the other and each in its time.
+fn replayed(
+    order: &Order<'_>,
+    ground: Ground,
+    replay: &Replay,
+    manner: Manner,
+    start: Time,
+) -> Result<Vec<Ask>, BenchError> {
+    let file = &replay.file;
+    let refuse =
+        |why: String| Err(BenchError::Unsupported(format!("cannot replay the trace `{file}`: {why}")));
+    let trace = order.models.trace(file).map_err(BenchError::Unsupported)?;
+    if let [one, another, ..] = &trace.files[..] {
+        return refuse(format!(
+            "it is of {} files or devices, such as `{one}` and `{another}`, and a load has one target; keep the lines of one of them",
+            trace.files.len()
+        ));
+    }
+    let last = trace.requests.iter().max_by_key(|request| request.offset.get() + request.len.get());
+    if let Some(last) = last.filter(|r| r.offset.get() + r.len.get() > ground.size) {
+        return refuse(format!(
+            "it asks for {} at {}, and the target is {}; make the target as large as what was traced",
+            last.len,
+            last.offset,
+            Bytes::new(ground.size)
+        ));
+    }
+    let odd = trace.requests.iter().find(|r| !(r.offset.get() | r.len.get()).is_multiple_of(SECTOR));
+    if let Some(odd) = odd.filter(|_| !ground.is_file || manner.direct) {
+        return refuse(format!(
+            "it asks for {} bytes at {}, which are no whole sectors",
+            odd.len.get(),
+            odd.offset.get()
+        ));
+    }
+    let time = |at: Nanos| start + (u128::from(at.get()) * u128::from(replay.scale_percent) / 100) as Time;
+    let asks = trace.requests.iter().map(|request| {
+        let not_before = if replay.stalls { time(request.at) } else { 0 };
+        let (offset, len) = (request.offset.get(), request.len.get());
+        let io = |op, fua| Ask { op, offset, len, direct: manner.direct, fua, data_only: false, not_before };
+        match request.action {
+            TraceAction::Read => io(Op::Read, false),
+            TraceAction::Write { fua } => io(Op::Write, fua || manner.fua),
+            TraceAction::Sync | TraceAction::Flush => Ask { not_before, ..Ask::flush(false) },
+            TraceAction::DataSync => Ask { not_before, ..Ask::flush(true) },
+        }
+    });
+    Ok(asks.collect())
+}
+
+struct Replayed(std::vec::IntoIter<Ask>);
+
+impl Asks for Replayed {
+    fn next(&mut self) -> Option<Ask> {
+        self.0.next()
+    }
+}
+
+fn copy(order: &Order<'_>, dd: &DdLoad) -> Job {
+    let manner = Manner { direct: dd.direct, fua: dd.data_synced || dd.all_synced };
+    let end = dd.writes().then_some(!dd.ends_with_fsync);
+    let made = match dd.copied {
+        Copied::FromTarget => 0,
+        Copied::ZerosToTarget => order.machine.costs.byte_1024("zero_byte"),
+        Copied::RandomToTarget => order.machine.costs.byte_1024("random_byte"),
+    };
+    let job = job(order, "dd");
+    let job = JobSpec { byte_cycles_1024: job.byte_cycles_1024 + made, ..job };
+    (job, Box::new(DdAsks { requests: dd.requests(), manner, end }))
+}
+
+/// How each request is made.
+#[derive(Clone, Copy)]
+struct Manner {
+    direct: bool,
+    fua: bool,
+}
+
+impl Manner {
+    fn of(self, ask: fio::Ask) -> Ask {
+        let op = if ask.write { Op::Write } else { Op::Read };
+        let (offset, len) = (ask.offset.get(), ask.len.get());
+        Ask { fua: self.fua && ask.write, direct: self.direct, ..Ask::direct(op, offset, len) }
+    }
+}
+
+struct FioAsks {
+    stream: Stream,
+    manner: Manner,
+}
+
+impl FioAsks {
+    fn ask(&self, step: fio::Step) -> Ask {
+        match step {
+            fio::Step::Io(ask) => self.manner.of(ask),
+            fio::Step::Sync { data_only } => Ask::flush(data_only),
+        }
+    }
+}
+
+impl Asks for FioAsks {
+    fn next(&mut self) -> Option<Ask> {
+        self.stream.step().map(|step| self.ask(step))
+    }
+
+    fn counts(&mut self) {
+        self.stream.count_anew();
+    }
+
+    fn finish(&mut self) -> Option<Ask> {
+        self.stream.finish().map(|step| self.ask(step))
+    }
+}
+
+struct DdAsks {
+    requests: DdRequests,
+    manner: Manner,
+    /// What it ends with, where it writes: whether that is of the data alone.
+    end: Option<bool>,
+}
+
+impl Asks for DdAsks {
+    fn next(&mut self) -> Option<Ask> {
+        self.requests.next().map(|ask| self.manner.of(ask))
+    }
+
+    fn finish(&mut self) -> Option<Ask> {
+        self.end.take().map(Ask::flush)
+    }
+}
