@@ -3,11 +3,25 @@
 //! Left out: the tick that goes on where a governor keeps it, and the timers of a CPU, which a governor here does not know: it
 //! takes the next one to be a second away, so that its experience with earlier stays decides.
 
-use super::IdleState;
+use super::Cpus;
+use crate::engine::Event;
 use domain::time::Nanos;
-use event_queue::Time;
+use event_queue::{Queue, Time};
 use governors::KernelVersion;
 use governors::idle::{IdleEntry, IdleGovernor, IdleState as Known, UnknownIdleGovernor, Wake};
+
+/// A CPU that is idle in a state for so long at least saves what entering and leaving it costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IdleState {
+    /// `C1`, `C6`.
+    pub name: String,
+    /// From an interrupt to the first instruction.
+    pub exit_latency_ns: u64,
+    /// The shortest stay that is worth it.
+    pub target_residency_ns: u64,
+    /// Power of one CPU in it.
+    pub watts: f64,
+}
 
 /// The idle states of a machine, and who chooses.
 #[derive(Clone, Debug)]
@@ -110,5 +124,25 @@ impl Idleness {
             let more = present.map_or(0, |(_, since)| now - since);
             (state.name.as_str(), time + more, entries + u64::from(present.is_some()))
         })
+    }
+}
+
+impl Cpus {
+    pub(super) fn idle(&mut self, now: Time, queue: &mut Queue<Event>, cpu: usize) {
+        let entry = &mut self.cpus[cpu];
+        entry.busy = false;
+        entry.idle_calls += 1;
+        if self.tracks {
+            entry.tracking.goes_idle();
+        }
+        if let Some(idleness) = &mut entry.idleness {
+            idleness.enter(now, self.tick_ns - now % self.tick_ns, entry.sleepers_on_disk);
+        }
+        self.count_busy(now, queue, self.busy - 1);
+    }
+
+    /// Each idle state of a CPU: its name, the nanoseconds in it and how often it was entered, up to now.
+    pub fn idle_states(&self, now: Time, cpu: usize) -> impl Iterator<Item = (&str, u64, u64)> {
+        self.cpus[cpu].idleness.iter().flat_map(move |idleness| idleness.stays(now))
     }
 }

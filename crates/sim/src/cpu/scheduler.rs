@@ -1,0 +1,337 @@
+//! Who runs: threads share a CPU by virtual run time, and an interrupt goes before everything.
+//!
+//! Follows `kernel/sched/fair.c` (6.1), much simplified: what is left out stands in the head of [`super`].
+
+use super::thread::{State, Work};
+use super::{Cost, Cpus, ThreadId};
+use crate::engine::{Event, PartId};
+use event_queue::{Queue, Time};
+
+/// How long a thread may run before another one of the same CPU has its turn, and by how much less one that wakes up must
+/// have run to go before it at once (`sysctl_sched_min_granularity`, `sysctl_sched_wakeup_granularity` of 6.1 on 8 CPUs; the
+/// kernel scales both with the number of CPUs).
+const SLICE_NS: u64 = 3_000_000;
+const WAKE_UP_NS: u64 = 4_000_000;
+/// What a thread that slept is let have run less than the others (half of `sysctl_sched_latency`).
+const SLEEPER_NS: u64 = 12_000_000;
+
+impl Cpus {
+    /// A thread waits inside a call of the kernel: after the piece of work that it executes it sleeps, whatever it has to do.
+    pub(crate) fn hold_up(&mut self, thread: ThreadId) {
+        self.threads[thread.0 as usize].held_up += 1;
+    }
+
+    /// One of the things that it waits for has come.
+    pub(crate) fn let_on(
+        &mut self,
+        now: Time,
+        queue: &mut Queue<Event>,
+        thread: ThreadId,
+        waker: Option<ThreadId>,
+    ) {
+        let entry = &mut self.threads[thread.0 as usize];
+        entry.held_up -= 1;
+        if entry.can_run() && entry.state == State::Sleeping {
+            self.wake(now, queue, thread, waker);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what a piece of work is made of, from one caller")]
+    pub(crate) fn give(
+        &mut self,
+        now: Time,
+        queue: &mut Queue<Event>,
+        thread: ThreadId,
+        waker: Option<ThreadId>,
+        cost: Cost,
+        part: PartId,
+        token: u64,
+    ) {
+        let entry = &mut self.threads[thread.0 as usize];
+        entry.work.push_back(Work { cost, part, token });
+        if entry.can_run() && entry.state == State::Sleeping {
+            self.wake(now, queue, thread, waker);
+        }
+    }
+
+    pub(crate) fn give_first(
+        &mut self,
+        now: Time,
+        queue: &mut Queue<Event>,
+        thread: ThreadId,
+        cost: Cost,
+        part: PartId,
+        token: u64,
+    ) {
+        let entry = &mut self.threads[thread.0 as usize];
+        let at = entry.first.min(entry.work.len());
+        entry.work.insert(at, Work { cost, part, token });
+        entry.first = at + 1;
+        if entry.can_run() && entry.state == State::Sleeping {
+            self.wake(now, queue, thread, Some(thread));
+        }
+    }
+
+    fn wake(&mut self, now: Time, queue: &mut Queue<Event>, thread: ThreadId, waker: Option<ThreadId>) {
+        let cpu = self.place(thread, waker);
+        self.account(now, cpu);
+        let least = self.least_vruntime(cpu);
+        let before = self.threads[thread.0 as usize].cpu;
+        let entry = &mut self.threads[thread.0 as usize];
+        let from_disk = entry.waits_for_disk && !entry.interrupt;
+        if from_disk {
+            entry.waits_for_disk = false;
+            self.account(now, before);
+            self.cpus[before].sleepers_on_disk = self.cpus[before].sleepers_on_disk.saturating_sub(1);
+        }
+        self.move_to(thread, cpu);
+        let entry = &mut self.threads[thread.0 as usize];
+        entry.vruntime = entry.vruntime.max(least.saturating_sub(SLEEPER_NS));
+        entry.state = State::Ready;
+        let (vruntime, interrupt) = (entry.vruntime, entry.interrupt);
+        if self.tracks && !interrupt {
+            let kernel = self.kernel;
+            self.cpus[cpu].tracking.wakes(&mut self.threads[thread.0 as usize].task, kernel);
+        }
+        self.cpus[cpu].ready.push(thread);
+        if !interrupt {
+            self.hook(now, queue, cpu, from_disk);
+        }
+        let Some(running) = self.cpus[cpu].running else {
+            self.dispatch(now, queue, cpu);
+            return;
+        };
+        // Between two pieces of work the thread's next step decides; see `proceed`.
+        if self.cpus[cpu].ends.is_none() {
+            return;
+        }
+        let other = &self.threads[running.0 as usize];
+        if !other.interrupt && (interrupt || vruntime + WAKE_UP_NS < other.vruntime) {
+            self.put_back(now, cpu);
+            self.dispatch(now, queue, cpu);
+        }
+    }
+
+    /// A thread that does not run belongs to a CPU from now on, and so do its signals.
+    fn move_to(&mut self, thread: ThreadId, cpu: usize) {
+        let entry = &mut self.threads[thread.0 as usize];
+        let before = std::mem::replace(&mut entry.cpu, cpu);
+        if !self.tracks || entry.interrupt || (entry.attached && before == cpu) {
+            return;
+        }
+        if std::mem::replace(&mut entry.attached, true) {
+            self.cpus[before].tracking.leaves(&mut entry.task);
+        }
+        self.cpus[cpu].tracking.comes(&mut entry.task);
+    }
+
+    /// Which CPU a thread that wakes up runs on: the one that it ran on where that is idle, else the waker's, else any idle
+    /// one, else where it ran (`select_task_rq_fair`, much simplified).
+    fn place(&self, thread: ThreadId, waker: Option<ThreadId>) -> usize {
+        let entry = &self.threads[thread.0 as usize];
+        let allowed = |cpu: usize| entry.allowed & (1 << (cpu % 64)) != 0;
+        // An interrupt runs on top of whatever runs there: a CPU that does nothing else is idle (`idle_cpu`).
+        let idle = |cpu: usize| {
+            let running = self.cpus[cpu].running;
+            running.is_none_or(|thread| self.is_interrupt(thread)) && self.cpus[cpu].ready.is_empty()
+        };
+        if entry.interrupt || (allowed(entry.cpu) && idle(entry.cpu)) {
+            return entry.cpu;
+        }
+        let near = waker.map(|waker| self.threads[waker.0 as usize].cpu);
+        let count = self.cpus.len();
+        let around = (entry.cpu + 1..count).chain(0..=entry.cpu);
+        let candidates = || near.into_iter().chain(around.clone()).filter(|cpu| allowed(*cpu));
+        // Where all work, none needs to be asked.
+        let free = || (self.working < count).then(|| candidates().find(|cpu| idle(*cpu)))?;
+        let shortest = || candidates().min_by_key(|cpu| self.cpus[*cpu].ready.len());
+        free().or_else(|| allowed(entry.cpu).then_some(entry.cpu)).or_else(shortest).unwrap_or(entry.cpu)
+    }
+
+    fn least_vruntime(&self, cpu: usize) -> u64 {
+        let cpu = &self.cpus[cpu];
+        let all = cpu.ready.iter().chain(cpu.running.iter());
+        let threads = all.map(|t| &self.threads[t.0 as usize]).filter(|t| !t.interrupt);
+        threads.map(|t| t.vruntime).min().unwrap_or(0)
+    }
+
+    /// Gives an idle CPU to the ready thread that is next.
+    fn dispatch(&mut self, now: Time, queue: &mut Queue<Event>, cpu: usize) {
+        self.account(now, cpu);
+        let threads = &self.threads;
+        let key = |t: &ThreadId| {
+            let thread = &threads[t.0 as usize];
+            (!thread.interrupt, thread.vruntime, t.0)
+        };
+        let ready = &self.cpus[cpu].ready;
+        let Some(at) = (0..ready.len()).min_by_key(|at| key(&ready[*at])) else { return };
+        let thread = self.cpus[cpu].ready.swap_remove(at);
+        let was_idle = !std::mem::replace(&mut self.cpus[cpu].busy, true);
+        self.run_thread(cpu, Some(thread));
+        if was_idle {
+            self.count_busy(now, queue, self.busy + 1);
+            self.watch(now, queue, self.cpus[cpu].policy);
+        }
+        self.cpus[cpu].dispatched = now;
+        let entry = &mut self.threads[thread.0 as usize];
+        entry.state = State::Running;
+        let wake_up = match (&mut self.cpus[cpu].idleness, was_idle) {
+            (Some(idleness), true) => idleness.leave(now),
+            _ => 0,
+        };
+        if let Some(first) = entry.work.front_mut() {
+            first.cost.stall_ns += wake_up;
+        }
+        if !entry.interrupt {
+            if let Some(first) = entry.work.front_mut() {
+                first.cost = first.cost.and(self.switch);
+            }
+            if self.tracks {
+                self.cpus[cpu].tracking.waited(&mut entry.task);
+            }
+        }
+        self.begin(now, queue, cpu);
+        if !self.cpus[cpu].ticking {
+            self.cpus[cpu].ticking = true;
+            let next = (now / self.tick_ns + 1) * self.tick_ns;
+            queue.plan(next, Event::Tick(cpu as u32));
+        }
+    }
+
+    /// Begins the running thread's next piece of work.
+    pub(super) fn begin(&mut self, now: Time, queue: &mut Queue<Event>, cpu: usize) {
+        let khz = self.khz(cpu);
+        let entry = &mut self.cpus[cpu];
+        let thread = entry.running.expect("a CPU that begins work runs a thread");
+        let running = &mut self.threads[thread.0 as usize];
+        running.first = running.first.max(1);
+        let work = running.work.front().expect("a thread that runs has work");
+        entry.begun = now;
+        let ends = now + work.cost.at(khz);
+        entry.ends = Some(ends);
+        queue.set_alarm(cpu, ends);
+    }
+
+    /// Keeps what is left of the present piece.
+    pub(super) fn interrupt_work(&mut self, now: Time, cpu: usize) {
+        let entry = &mut self.cpus[cpu];
+        entry.interrupted = entry.ends.is_some();
+        let Some(ends) = entry.ends.take() else { return };
+        let thread = entry.running.expect("a CPU with work runs a thread");
+        let (done, whole) = (now - entry.begun, ends - entry.begun);
+        if let Some(work) = self.threads[thread.0 as usize].work.front_mut() {
+            work.cost = work.cost.rest(done, whole);
+        }
+    }
+
+    /// Which thread a CPU runs from now on; the one that it ran.
+    fn run_thread(&mut self, cpu: usize, thread: Option<ThreadId>) -> Option<ThreadId> {
+        let before = std::mem::replace(&mut self.cpus[cpu].running, thread);
+        let works = |thread: Option<ThreadId>| thread.is_some_and(|thread| !self.is_interrupt(thread));
+        self.working = self.working + usize::from(works(thread)) - usize::from(works(before));
+        before
+    }
+
+    /// Takes the CPU from the running thread.
+    fn put_back(&mut self, now: Time, cpu: usize) {
+        self.account(now, cpu);
+        self.interrupt_work(now, cpu);
+        if let Some(thread) = self.run_thread(cpu, None) {
+            self.threads[thread.0 as usize].state = State::Ready;
+            self.cpus[cpu].ready.push(thread);
+        }
+    }
+
+    /// The piece that a CPU is through with: whose it was and what for. [`Cpus::proceed`] must follow, when all that it has
+    /// led to is told.
+    pub(crate) fn executed(&mut self, now: Time, cpu: usize) -> Option<(ThreadId, PartId, u64)> {
+        // Work that was interrupted, and has not begun again, has no end.
+        self.cpus[cpu].ends?;
+        self.account(now, cpu);
+        self.cpus[cpu].ends = None;
+        let thread = self.cpus[cpu].running?;
+        let entry = &mut self.threads[thread.0 as usize];
+        entry.first = 0;
+        let work = entry.work.pop_front()?;
+        Some((thread, work.part, work.token))
+    }
+
+    /// Goes on after a piece of work: with the thread's next one, with another thread, or idle.
+    pub(crate) fn proceed(&mut self, now: Time, queue: &mut Queue<Event>, cpu: usize) {
+        if self.cpus[cpu].ends.is_some() {
+            return;
+        }
+        let Some(thread) = self.cpus[cpu].running else { return };
+        let entry = &self.threads[thread.0 as usize];
+        let waiting_interrupt = self.cpus[cpu].ready.contains(&self.cpus[cpu].interrupt);
+        if entry.can_run() && (entry.interrupt || !waiting_interrupt) {
+            self.begin(now, queue, cpu);
+            return;
+        }
+        if entry.can_run() {
+            self.put_back(now, cpu);
+            self.dispatch(now, queue, cpu);
+            return;
+        }
+        self.account(now, cpu);
+        self.run_thread(cpu, None);
+        self.sleep(thread, cpu);
+        if !self.threads[thread.0 as usize].interrupt {
+            self.hook(now, queue, cpu, false);
+        }
+        if self.cpus[cpu].ready.is_empty() {
+            self.steal(now, cpu);
+        }
+        self.dispatch(now, queue, cpu);
+        if self.cpus[cpu].running.is_none() {
+            self.idle(now, queue, cpu);
+        }
+    }
+
+    /// The running thread has nothing to do.
+    fn sleep(&mut self, thread: ThreadId, cpu: usize) {
+        let entry = &mut self.threads[thread.0 as usize];
+        entry.state = State::Sleeping;
+        if entry.interrupt {
+            return;
+        }
+        if entry.waits_for_disk {
+            self.cpus[cpu].sleepers_on_disk += 1;
+        }
+        if self.tracks {
+            self.cpus[cpu].tracking.sleeps(&mut entry.task, self.kernel);
+        }
+    }
+
+    /// An idle CPU takes a thread that waits elsewhere (`newidle_balance`).
+    fn steal(&mut self, now: Time, cpu: usize) {
+        let may = |thread: &ThreadId| {
+            let thread = &self.threads[thread.0 as usize];
+            !thread.interrupt && thread.allowed & (1 << (cpu % 64)) != 0
+        };
+        let from = (0..self.cpus.len()).filter(|other| *other != cpu);
+        let from = from.filter(|other| self.cpus[*other].ready.iter().any(may));
+        let Some(from) = from.max_by_key(|other| self.cpus[*other].ready.len()) else { return };
+        let Some(at) = self.cpus[from].ready.iter().position(may) else { return };
+        let thread = self.cpus[from].ready.remove(at);
+        self.account(now, from);
+        self.move_to(thread, cpu);
+        self.cpus[cpu].ready.push(thread);
+    }
+
+    /// The scheduler's tick: the running thread's slice may be over. It ticks on while the CPU is busy.
+    pub(crate) fn tick(&mut self, now: Time, queue: &mut Queue<Event>, cpu: usize) {
+        self.account(now, cpu);
+        if self.cpus[cpu].running.is_none() {
+            self.cpus[cpu].ticking = false;
+            return;
+        }
+        queue.plan(now + self.tick_ns, Event::Tick(cpu as u32));
+        self.hook(now, queue, cpu, false);
+        let over = now - self.cpus[cpu].dispatched >= SLICE_NS;
+        if over && !self.cpus[cpu].ready.is_empty() && self.cpus[cpu].ends.is_some() {
+            self.put_back(now, cpu);
+            self.dispatch(now, queue, cpu);
+        }
+    }
+}
