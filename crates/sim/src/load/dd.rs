@@ -6,9 +6,9 @@
 //!
 //! Approximate: short reads do not occur.
 
-use super::LoadError;
-use super::fio::Ask;
+use super::jobs::{Ask, Asks, Manner};
 use super::options::{Options, Units, Value};
+use super::{LoadError, Transfer};
 use domain::units::Bytes;
 use std::collections::BTreeMap;
 
@@ -125,6 +125,8 @@ impl DdLoad {
     pub fn requests(&self) -> DdRequests {
         let block = if self.writes() { self.output_block } else { self.input_block };
         DdRequests {
+            manner: Manner { direct: self.direct, fua: self.data_synced || self.all_synced },
+            ends_with: self.writes().then(|| Ask::flush(!self.ends_with_fsync)),
             write: self.writes(),
             block: block.get(),
             next: self.start.get(),
@@ -136,6 +138,9 @@ impl DdLoad {
 /// The requests of a [`DdLoad`], one after the other.
 #[derive(Clone, Debug)]
 pub struct DdRequests {
+    manner: Manner,
+    /// The sync at its end, where it writes.
+    ends_with: Option<Ask>,
     write: bool,
     block: u64,
     next: u64,
@@ -143,13 +148,23 @@ pub struct DdRequests {
 }
 
 impl Iterator for DdRequests {
-    type Item = Ask;
+    type Item = Transfer;
 
-    fn next(&mut self) -> Option<Ask> {
+    fn next(&mut self) -> Option<Transfer> {
         let len = self.block.min(self.end - self.next);
-        let ask = Ask { write: self.write, offset: Bytes::new(self.next), len: Bytes::new(len) };
+        let transfer = Transfer { write: self.write, offset: Bytes::new(self.next), len: Bytes::new(len) };
         self.next += len;
-        (len > 0).then_some(ask)
+        (len > 0).then_some(transfer)
+    }
+}
+
+impl Asks for DdRequests {
+    fn next(&mut self) -> Option<Ask> {
+        Iterator::next(self).map(|transfer| self.manner.of(transfer))
+    }
+
+    fn finish(&mut self) -> Option<Ask> {
+        self.ends_with.take()
     }
 }
 

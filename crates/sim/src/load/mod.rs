@@ -2,8 +2,8 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`fio`], [`DdLoad`], [`Trace`] | what a tool asks for: its options read, then its requests, one after the other. They know no machine |
-//! | [`jobs`] | who asks: threads that submit, wait and count. fio, dd and replayed traces run as jobs |
+//! | [`fio`], `dd`, `trace`, `replay` | what a tool asks for: its options read, then its requests, one after the other. They know no machine |
+//! | [`jobs`] | who asks: threads that submit, wait and count. They are given any [`jobs::Asks`], which are those of the line above |
 //! | [`bonnie`] | Bonnie's processes, phase by phase, with what each phase asks for |
 //! | [`oltp`] | a database with sysbench's clients; it computes, and asks its disk for its log alone |
 //! | `of_cell` | which of these a study's cell is, with what it costs the cell's machine |
@@ -20,14 +20,28 @@ pub mod jobs;
 pub(crate) mod of_cell;
 pub mod oltp;
 mod options;
+mod replay;
 mod trace;
 
 pub use dd::{Copied, DdLoad, DdRequests};
+pub use replay::{ReplayTarget, Replayed};
 pub use trace::{
     BlkEvent, Trace, TraceAction, TraceError, TraceRequest, read as read_trace, read_blkparse, read_iolog,
 };
 
+use domain::units::Bytes;
 use thiserror::Error;
+
+/// A read or a write of a range of the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Whether it writes.
+    pub write: bool,
+    /// Where it begins on the target.
+    pub offset: Bytes,
+    /// How long it is; more than zero.
+    pub len: Bytes,
+}
 
 /// The metrics that a fio workload reports on a host, which a simulated one has to report by the same names.
 pub const FIO_METRICS: [&str; 14] = [

@@ -3,13 +3,11 @@
 
 use crate::assemble::{self, Ground, Order};
 use crate::cpu::Cost;
-use crate::load::bonnie::BUFFER;
-use crate::load::bonnie::BonnieSpec;
-use crate::load::fio::{self, Caching, Engine, FioJob, Pace, Replay, Stream, SyncedWrites};
-use crate::load::jobs::{Ask, Asks, JobSpec};
+use crate::load::bonnie::{BUFFER, BonnieSpec};
+use crate::load::fio::{Engine, FioJob, Pace, Stream};
+use crate::load::jobs::{Asks, JobSpec};
 use crate::load::oltp::{self, OltpSpec};
-use crate::load::{Copied, DdLoad, DdRequests, LoadError, TraceAction};
-use disks::Op;
+use crate::load::{Copied, DdLoad, LoadError, ReplayTarget, Replayed};
 use domain::bench::BenchError;
 use domain::bonnie::{Bonnie, Flavour};
 use domain::oltp::{Oltp, Test};
@@ -250,84 +248,23 @@ fn fio(order: &Order<'_>, ground: Ground, fio: &FioJob) -> Result<Vec<Job>, Benc
             .map(|think| (think.pause.get() as Time, think.blocks.clamp(1, u64::from(u32::MAX)) as u32)),
         ..job(order, "fio")
     };
-    let manner =
-        Manner { direct: fio.caching == Caching::Direct, fua: fio.synced_writes != SyncedWrites::No };
     if let Some(replay) = &fio.replay {
-        let asks = replayed(order, ground, replay, manner, start)?;
-        let job = || (spec.clone(), Box::new(Replayed(asks.clone().into_iter())) as Box<dyn Asks>);
+        let trace = order.models.trace(&replay.file).map_err(BenchError::Unsupported)?;
+        let target = ReplayTarget { size: ground.size, is_file: ground.is_file };
+        let asks = Replayed::new(&trace, replay, fio.manner(), start, target).map_err(|why| {
+            BenchError::Unsupported(format!("cannot replay the trace `{}`: {why}", replay.file))
+        })?;
+        let job = || (spec.clone(), Box::new(asks.clone()) as Box<dyn Asks>);
         return Ok((0..fio.jobs).map(|_| job()).collect());
     }
     let jobs = (0..fio.jobs).map(|number| {
-        let asks = FioAsks { stream: Stream::new(fio, number, order.seed), manner };
+        let asks = Stream::new(fio, number, order.seed);
         (spec.clone(), Box::new(asks) as Box<dyn Asks>)
     });
     Ok(jobs.collect())
 }
 
-/// What requests to a device are whole multiples of, in bytes.
-const SECTOR: u64 = 512;
-
-/// What a recorded trace asks for, one after the other and each in its time.
-fn replayed(
-    order: &Order<'_>,
-    ground: Ground,
-    replay: &Replay,
-    manner: Manner,
-    start: Time,
-) -> Result<Vec<Ask>, BenchError> {
-    let file = &replay.file;
-    let refuse =
-        |why: String| Err(BenchError::Unsupported(format!("cannot replay the trace `{file}`: {why}")));
-    let trace = order.models.trace(file).map_err(BenchError::Unsupported)?;
-    if let [one, another, ..] = &trace.files[..] {
-        return refuse(format!(
-            "it is of {} files or devices, such as `{one}` and `{another}`, and a load has one target; keep the lines of one of them",
-            trace.files.len()
-        ));
-    }
-    let last = trace.requests.iter().max_by_key(|request| request.offset.get() + request.len.get());
-    if let Some(last) = last.filter(|r| r.offset.get() + r.len.get() > ground.size) {
-        return refuse(format!(
-            "it asks for {} at {}, and the target is {}; make the target as large as what was traced",
-            last.len,
-            last.offset,
-            Bytes::new(ground.size)
-        ));
-    }
-    let odd = trace.requests.iter().find(|r| !(r.offset.get() | r.len.get()).is_multiple_of(SECTOR));
-    if let Some(odd) = odd.filter(|_| !ground.is_file || manner.direct) {
-        return refuse(format!(
-            "it asks for {} bytes at {}, which are no whole sectors",
-            odd.len.get(),
-            odd.offset.get()
-        ));
-    }
-    let time = |at: Nanos| start + (u128::from(at.get()) * u128::from(replay.scale_percent) / 100) as Time;
-    let asks = trace.requests.iter().map(|request| {
-        let not_before = if replay.stalls { time(request.at) } else { 0 };
-        let (offset, len) = (request.offset.get(), request.len.get());
-        let io = |op, fua| Ask { op, offset, len, direct: manner.direct, fua, data_only: false, not_before };
-        match request.action {
-            TraceAction::Read => io(Op::Read, false),
-            TraceAction::Write { fua } => io(Op::Write, fua || manner.fua),
-            TraceAction::Sync | TraceAction::Flush => Ask { not_before, ..Ask::flush(false) },
-            TraceAction::DataSync => Ask { not_before, ..Ask::flush(true) },
-        }
-    });
-    Ok(asks.collect())
-}
-
-struct Replayed(std::vec::IntoIter<Ask>);
-
-impl Asks for Replayed {
-    fn next(&mut self) -> Option<Ask> {
-        self.0.next()
-    }
-}
-
 fn copy(order: &Order<'_>, dd: &DdLoad) -> Job {
-    let manner = Manner { direct: dd.direct, fua: dd.data_synced || dd.all_synced };
-    let end = dd.writes().then_some(!dd.ends_with_fsync);
     let made = match dd.copied {
         Copied::FromTarget => 0,
         Copied::ZerosToTarget => order.machine.costs.byte_1024("zero_byte"),
@@ -335,65 +272,5 @@ fn copy(order: &Order<'_>, dd: &DdLoad) -> Job {
     };
     let job = job(order, "dd");
     let job = JobSpec { byte_cycles_1024: job.byte_cycles_1024 + made, ..job };
-    (job, Box::new(DdAsks { requests: dd.requests(), manner, end }))
-}
-
-/// How each request is made.
-#[derive(Clone, Copy)]
-struct Manner {
-    direct: bool,
-    fua: bool,
-}
-
-impl Manner {
-    fn of(self, ask: fio::Ask) -> Ask {
-        let op = if ask.write { Op::Write } else { Op::Read };
-        let (offset, len) = (ask.offset.get(), ask.len.get());
-        Ask { fua: self.fua && ask.write, direct: self.direct, ..Ask::direct(op, offset, len) }
-    }
-}
-
-struct FioAsks {
-    stream: Stream,
-    manner: Manner,
-}
-
-impl FioAsks {
-    fn ask(&self, step: fio::Step) -> Ask {
-        match step {
-            fio::Step::Io(ask) => self.manner.of(ask),
-            fio::Step::Sync { data_only } => Ask::flush(data_only),
-        }
-    }
-}
-
-impl Asks for FioAsks {
-    fn next(&mut self) -> Option<Ask> {
-        self.stream.step().map(|step| self.ask(step))
-    }
-
-    fn counts(&mut self) {
-        self.stream.count_anew();
-    }
-
-    fn finish(&mut self) -> Option<Ask> {
-        self.stream.finish().map(|step| self.ask(step))
-    }
-}
-
-struct DdAsks {
-    requests: DdRequests,
-    manner: Manner,
-    /// What it ends with, where it writes: whether that is of the data alone.
-    end: Option<bool>,
-}
-
-impl Asks for DdAsks {
-    fn next(&mut self) -> Option<Ask> {
-        self.requests.next().map(|ask| self.manner.of(ask))
-    }
-
-    fn finish(&mut self) -> Option<Ask> {
-        self.end.take().map(Ask::flush)
-    }
+    (job, Box::new(dd.requests()))
 }

@@ -11,7 +11,5 @@ pub use job::{
     Advice, Caching, Depth, Ending, Engine, FioJob, Pace, PerDirection, Rate, Replay, SyncedWrites, Syncs,
     Think, ThinkAfter,
 };
-pub use offsets::{
-    Access, Ask, BlockSizes, Coverage, Distribution, Mix, Pattern, PatternSpec, RunOf, Span, Zone,
-};
+pub use offsets::{Access, BlockSizes, Coverage, Distribution, Mix, Pattern, PatternSpec, RunOf, Span, Zone};
 pub use stream::{Step, Stream};

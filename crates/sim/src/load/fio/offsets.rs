@@ -15,19 +15,9 @@
 
 use super::draws::{Draws, Tausworthe};
 use super::visited::Visited;
+use crate::load::Transfer;
 use domain::rng::{Rng, Seed};
 use domain::units::Bytes;
-
-/// A request that a load asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
-    /// Whether it writes.
-    pub write: bool,
-    /// Where it begins on the target.
-    pub offset: Bytes,
-    /// How long it is; more than zero.
-    pub len: Bytes,
-}
 
 /// Reads, writes, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -319,7 +309,7 @@ impl Pattern {
     }
 
     /// The next request; `None` where the pass is over.
-    pub fn next(&mut self, draws: &mut Draws) -> Option<Ask> {
+    pub fn next(&mut self, draws: &mut Draws) -> Option<Transfer> {
         let write = match self.spec.mix {
             Mix::Reads => 0,
             Mix::Writes => 1,
@@ -332,7 +322,7 @@ impl Pattern {
         self.positions[write] = offset + len;
         self.last[write] = Some(offset);
         self.turn.asked[write] += 1;
-        Some(Ask {
+        Some(Transfer {
             write: write == 1,
             offset: Bytes::new(self.spec.span.start.get() + offset),
             len: Bytes::new(len),
@@ -620,7 +610,7 @@ mod tests {
     fn asked(spec: &PatternSpec, most: usize) -> Vec<(bool, u64, u64)> {
         let mut draws = draws();
         let mut pattern = Pattern::new(spec.clone());
-        let one = |ask: Ask| (ask.write, ask.offset.get() / 1024, ask.len.get() / 1024);
+        let one = |ask: Transfer| (ask.write, ask.offset.get() / 1024, ask.len.get() / 1024);
         (0..most).map_while(|_| pattern.next(&mut draws).map(one)).collect()
     }
 

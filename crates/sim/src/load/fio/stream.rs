@@ -6,15 +6,17 @@
 //! the same order; `time_based` never ends by itself. When time is up is the simulator's matter, as are rates and pauses.
 
 use super::draws::Draws;
-use super::job::{Ending, FioJob};
-use super::offsets::{Ask, Mix, Pattern};
+use super::job::{Caching, Ending, FioJob, SyncedWrites};
+use super::offsets::{Mix, Pattern};
+use crate::load::Transfer;
+use crate::load::jobs::{Ask, Asks, Manner};
 use domain::rng::Seed;
 
 /// The next thing that a job does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A read or a write.
-    Io(Ask),
+    Io(Transfer),
     /// An `fsync`, or, without metadata, an `fdatasync`, for which the job waits.
     Sync {
         /// It is an `fdatasync`.
@@ -72,9 +74,9 @@ impl Stream {
             if let Some(sync) = self.sync_due() {
                 return Some(sync);
             }
-            if let Some(ask) = self.pattern.next(&mut self.draws) {
-                self.count(ask);
-                return Some(Step::Io(ask));
+            if let Some(transfer) = self.pattern.next(&mut self.draws) {
+                self.count(transfer);
+                return Some(Step::Io(transfer));
             }
             self.pass_over()?;
         }
@@ -91,11 +93,11 @@ impl Stream {
         (asked && std::mem::take(&mut self.wrote)).then_some(Step::Sync { data_only: false })
     }
 
-    fn count(&mut self, ask: Ask) {
-        self.done += ask.len.get();
+    fn count(&mut self, transfer: Transfer) {
+        self.done += transfer.len.get();
         self.requests += 1;
         self.in_pass += 1;
-        if !ask.write {
+        if !transfer.write {
             return;
         }
         self.wrote = true;
@@ -132,6 +134,36 @@ impl Stream {
             self.draws = fresh.clone();
         }
         self.pattern.begin();
+    }
+}
+
+impl FioJob {
+    /// How its transfers are made.
+    pub(crate) fn manner(&self) -> Manner {
+        Manner { direct: self.caching == Caching::Direct, fua: self.synced_writes != SyncedWrites::No }
+    }
+}
+
+impl Stream {
+    fn asked(&self, step: Step) -> Ask {
+        match step {
+            Step::Io(transfer) => self.job.manner().of(transfer),
+            Step::Sync { data_only } => Ask::flush(data_only),
+        }
+    }
+}
+
+impl Asks for Stream {
+    fn next(&mut self) -> Option<Ask> {
+        self.step().map(|step| self.asked(step))
+    }
+
+    fn counts(&mut self) {
+        self.count_anew();
+    }
+
+    fn finish(&mut self) -> Option<Ask> {
+        Self::finish(self).map(|step| self.asked(step))
     }
 }
 

@@ -5,65 +5,16 @@
 //! and asks again (`io_submit(2)`, `io_getevents(2)`). Latencies are taken as fio takes them: from the end of the submission
 //! to the moment at which the job sees the completion (clat).
 
+mod ask;
 mod latency;
 
+pub use ask::{Ask, Asks, Manner};
 pub use latency::Latencies;
 
 use crate::cpu::{Cost, ThreadId};
 use crate::engine::{Bio, BioId, Core, Part, PartId};
 use disks::Op;
 use event_queue::Time;
-
-/// What a job asks for next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
-    /// A flush is `fsync(2)`.
-    pub op: Op,
-    /// Where, in bytes.
-    pub offset: u64,
-    /// How much, in bytes.
-    pub len: u64,
-    /// Past the page cache (`O_DIRECT`).
-    pub direct: bool,
-    /// A write that is on the medium when it returns (`O_DSYNC`).
-    pub fua: bool,
-    /// A flush of the data alone (`fdatasync(2)`).
-    pub data_only: bool,
-    /// Not before this time.
-    pub not_before: Time,
-}
-
-impl Ask {
-    /// A read or write past the page cache.
-    pub const fn direct(op: Op, offset: u64, len: u64) -> Self {
-        Self { op, offset, len, direct: true, fua: false, data_only: false, not_before: 0 }
-    }
-
-    /// `fsync(2)`, or `fdatasync(2)`.
-    pub const fn flush(data_only: bool) -> Self {
-        Self { op: Op::Flush, offset: 0, len: 0, direct: false, fua: false, data_only, not_before: 0 }
-    }
-}
-
-/// Where a job gets what it asks for.
-pub trait Asks {
-    /// The next; `None` where there is nothing more.
-    fn next(&mut self) -> Option<Ask>;
-
-    /// What is asked from now on counts; told once, before the first such one.
-    fn counts(&mut self) {}
-
-    /// What it does at its end, one after the other, also where its time is up.
-    fn finish(&mut self) -> Option<Ask> {
-        None
-    }
-}
-
-impl<F: FnMut() -> Option<Ask>> Asks for F {
-    fn next(&mut self) -> Option<Ask> {
-        self()
-    }
-}
 
 /// How a job asks.
 #[derive(Clone, Debug, PartialEq)]
