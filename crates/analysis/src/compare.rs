@@ -12,10 +12,11 @@
 //! and their values move together from block to block, they are compared within blocks; else as two
 //! independent groups, which under drift claims less, never more.
 
+use crate::stats::interval::Interval;
 use crate::stats::quantile::median;
 use crate::stats::ratio::RatioEstimate;
 use crate::stats::{bootstrap, multiplicity, permutation, ratio};
-use crate::summary::{Comparison, Interval, Point, Verdict};
+use crate::summary::{Comparison, Point, Verdict};
 use crate::words::{difference, distance, gives, interval_words, metric_words, p_words, percent};
 use domain::outcome::Better;
 use domain::units::Unit;

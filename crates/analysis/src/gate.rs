@@ -227,7 +227,7 @@ fn beyond(cell: &CellSummary, summary: &RunSummary, bound: f64, below: bool) -> 
             (ruling, format!("{said}; these are too few for an interval"))
         }
         Some(interval) => {
-            let whole = is_beyond(interval.low) && is_beyond(interval.high);
+            let whole = interval.wholly(is_beyond);
             let ruling = match (whole, is_beyond(median)) {
                 (true, _) => Ruling::Met,
                 (false, true) => Ruling::Undecided,

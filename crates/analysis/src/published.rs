@@ -10,8 +10,9 @@
 //! Each row is judged by itself: of many, one in twenty may miss by chance at 0.95.
 
 use crate::compare::{Blocks, Group, Yardstick, compare};
+use crate::stats::interval::Interval;
 use crate::summarise::{cells_by, metric_kind};
-use crate::summary::{CellSummary, Interval, RunData};
+use crate::summary::{CellSummary, RunData};
 use domain::plan::{Cell, CellId, Plan};
 use domain::published::{Figure, Published, Subject};
 use domain::rng::Seed;
@@ -184,7 +185,7 @@ fn ratio_of(data: &RunData, row: &Published, a: &CellSummary, b: &CellSummary) -
 
 fn divided(figure: Estimate, by: f64) -> Option<Estimate> {
     let interval = |i: Interval| Interval { low: i.low / by, high: i.high / by, ..i };
-    let interval = figure.interval.map(interval).filter(|i| i.low.is_finite() && i.high.is_finite());
+    let interval = figure.interval.map(interval).filter(|i| i.wholly(f64::is_finite));
     let value = Some(figure.value / by).filter(|value| value.is_finite())?;
     Some(Estimate { value, interval })
 }

@@ -1,6 +1,7 @@
 //! A run of a study as numbers: what reports show and rules judge.
 
 use crate::published::Beside;
+use crate::stats::interval::Interval;
 use domain::outcome::Better;
 use domain::plan::CellId;
 use domain::study::Study;
@@ -19,17 +20,6 @@ pub struct RunData {
     pub trials: Vec<Trial>,
     /// The cells that the machine could not run, and why.
     pub skipped: BTreeMap<CellId, String>,
-}
-
-/// An interval with the confidence that was asked for.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Interval {
-    /// The lower end.
-    pub low: f64,
-    /// The upper end.
-    pub high: f64,
-    /// Such as 0.95.
-    pub confidence: f64,
 }
 
 /// One valid trial's value.

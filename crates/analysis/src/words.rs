@@ -1,6 +1,7 @@
 //! Numbers as sentences say them.
 
-use crate::summary::{Comparison, Interval};
+use crate::stats::interval::Interval;
+use crate::summary::Comparison;
 
 /// Things that one reason stands against, together: reasons in the order in which they come, each once, the first `most` of its things by
 /// name and how many there are.

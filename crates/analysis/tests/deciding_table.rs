@@ -4,10 +4,11 @@
 mod noise;
 
 use analysis::compare::{Blocks, Group, Yardstick, compare};
+use analysis::stats::interval::Interval;
 use analysis::stats::median_interval::half_width;
 use analysis::stats::quantile::median;
 use analysis::stats::{bootstrap, ratio};
-use analysis::summary::{Interval, Point, Verdict};
+use analysis::summary::{Point, Verdict};
 use domain::outcome::Better;
 use domain::plan::CellId;
 use domain::rng::{Rng, Seed};

@@ -3,7 +3,7 @@
 use crate::Report;
 use crate::wording::{counted, range};
 use analysis::published::{Agreement, Beside, Estimate};
-use analysis::summary::Interval;
+use analysis::stats::interval::Interval;
 use analysis::words::{listed, ratio_words};
 use domain::published::Figure;
 use domain::trial::Provenance;

@@ -1,7 +1,8 @@
 //! The fragments of text that all forms share, so that a thing is called the same everywhere.
 
 use crate::Report;
-use analysis::summary::{CellSummary, Comparison, Interval, Lack, Verdict};
+use analysis::stats::interval::Interval;
+use analysis::summary::{CellSummary, Comparison, Lack, Verdict};
 pub(crate) use analysis::words::counted;
 use domain::inert;
 use domain::outcome::Better;

@@ -13,8 +13,8 @@
 //!
 //! The seed comes from the values: the same trials give the same interval, whoever asks.
 
+use super::interval::Interval;
 use super::quantile::{quantile, sorted};
-use crate::summary::Interval;
 use domain::rng::{Rng, Seed};
 
 /// How often trials are drawn: what Efron and Tibshirani (§14.5) ask of a percentile interval.

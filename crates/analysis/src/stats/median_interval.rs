@@ -5,8 +5,8 @@
 //! "Performance Evaluation of Computer and Communication Systems", §2.2 and its table A.1; for repeated
 //! benchmarks: Maricq et al., "Taming performance variability", OSDI 2018 (CONFIRM).
 
+use super::interval::Interval;
 use super::quantile::{median, sorted};
-use crate::summary::Interval;
 
 /// The narrowest symmetric interval of order statistics whose probability is at least `confidence`. `None`
 /// where even smallest and largest enclose the median less surely than that: below 6 values for 0.95.

@@ -8,6 +8,7 @@ pub mod attribution;
 pub mod bootstrap;
 pub mod drift;
 pub mod floor;
+pub mod interval;
 pub mod median_interval;
 pub mod multiplicity;
 pub mod outlier;

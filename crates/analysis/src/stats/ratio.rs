@@ -19,10 +19,10 @@
 //! as noisy as the other the assumption does not hold: this then covers 91.5 to 94.3%, the bootstrap 92.2 to 96.0%
 //! (`benches/deciding/README.md`). Reports therefore carry both.
 
+use super::interval::Interval;
 use super::normal_below;
 use super::permutation::{MOST_EXACT, signed_sums, subset_sums};
 use super::quantile::{median, sorted};
-use crate::summary::Interval;
 
 /// A ratio B / A.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -83,7 +83,7 @@ fn estimate(logs: &[f64], confidence: f64, rank: Option<f64>) -> Option<RatioEst
         rank.map(|rank| Interval { low: at(rank - 1.0), high: at(last - (rank - 1.0)), confidence });
     // Values that lie further apart than a double reaches have a ratio that it cannot hold.
     let holds = |value: f64| value.is_finite() && value > 0.0;
-    let interval = interval.filter(|i| holds(i.low) && holds(i.high));
+    let interval = interval.filter(|i| i.wholly(holds));
     holds(ratio).then_some(RatioEstimate { ratio, interval })
 }
 

@@ -8,6 +8,7 @@ pub mod long;
 pub mod simulated;
 pub mod virtual_machine;
 
+use analysis::stats::interval::Interval;
 use analysis::summary::*;
 use domain::finding::*;
 use domain::outcome::{Better, Metric, Outcome};
