@@ -74,6 +74,7 @@ impl Bank {
 
     /// When something happens next, where anything will without a further request. A request may be done then, or a
     /// disk may only have come further with one.
+    #[inline]
     pub fn next_event(&mut self) -> Option<Nanos> {
         match self.shared.done.is_empty() {
             true => self.shared.events.next_at().map(Nanos::new),
@@ -89,6 +90,7 @@ impl Bank {
 
     /// Moves on to the first moment at which something is done, appends that to `done`, and says when it is; where nothing is done
     /// until `limit`, moves no further than what happens until then.
+    #[inline]
     pub fn advance_to_done(&mut self, limit: Time, done: &mut Vec<Completed>) -> Option<Time> {
         while self.shared.done.is_empty() {
             let (at, (drive, event)) = self.shared.events.take_until(limit)?;
