@@ -10,22 +10,23 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The arrows that the design allows: a crate, and all crates of this workspace that it may depend on.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("domain", &[]),
     ("event-queue", &[]),
     ("files", &[]),
     ("strict-toml", &["domain"]),
-    ("parse", &["domain", "strict-toml"]),
-    ("analysis", &["domain"]),
+    ("workloads", &["domain"]),
+    ("parse", &["domain", "strict-toml", "workloads"]),
+    ("analysis", &["domain", "workloads"]),
     ("report", &["domain", "analysis"]),
     ("machine", &["domain", "files", "parse"]),
     ("recorder", &["domain", "parse"]),
-    ("runner", &["domain", "files", "parse", "machine", "recorder"]),
+    ("runner", &["domain", "workloads", "files", "parse", "machine", "recorder"]),
     ("notebook", &["domain", "files"]),
     ("governors", &["domain"]),
     ("disks", &["domain", "event-queue", "strict-toml"]),
-    ("sim", &["domain", "disks", "event-queue", "governors", "strict-toml"]),
-    ("lab", &["domain", "disks", "files", "machine", "strict-toml"]),
+    ("sim", &["domain", "disks", "event-queue", "governors", "strict-toml", "workloads"]),
+    ("lab", &["domain", "disks", "files", "machine", "strict-toml", "workloads"]),
     ("pstate-plugin", &[]),
     // For tests alone, and for what runs them.
     ("testing", &[]),
@@ -35,6 +36,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
         &[
             "domain",
             "disks",
+            "workloads",
             "files",
             "strict-toml",
             "parse",
@@ -54,8 +56,18 @@ const ARROWS: [(&str, &[&str]); 20] = [
 ];
 
 /// Crates that take values and return values, and touch nothing.
-const PURE: [&str; 9] =
-    ["domain", "event-queue", "strict-toml", "disks", "parse", "analysis", "report", "governors", "sim"];
+const PURE: [&str; 10] = [
+    "domain",
+    "event-queue",
+    "strict-toml",
+    "workloads",
+    "disks",
+    "parse",
+    "analysis",
+    "report",
+    "governors",
+    "sim",
+];
 
 /// What a pure crate must not name outside its tests.
 const IMPURE: [&str; 10] = [

@@ -9,25 +9,19 @@
 //! depends on it, and it depends on none of them.
 
 pub mod bench;
-pub mod bonnie;
 pub mod finding;
 pub mod gate;
 pub mod inert;
 pub mod inventory;
 pub mod iometer;
 pub mod lab;
-pub mod oltp;
-pub mod options;
 pub mod outcome;
 pub mod page;
-pub mod pgbench;
 pub mod plan;
 pub mod published;
 pub mod rng;
-pub mod server;
 pub mod setting;
 pub mod stack;
-pub mod steady;
 pub mod study;
 pub mod time;
 pub mod trace;

@@ -93,11 +93,11 @@ pub enum Tool {
     Fio,
     /// dd of the GNU coreutils.
     Dd,
-    /// sysbench's OLTP tests ([`crate::oltp`]).
+    /// sysbench's OLTP tests.
     Sysbench,
-    /// pgbench ([`crate::pgbench`]).
+    /// pgbench.
     Pgbench,
-    /// Bonnie, in either of its kinds ([`crate::bonnie`]).
+    /// Bonnie, in either of its kinds.
     Bonnie,
     /// Whatever wrote the results that were imported: it is described, and cannot be run.
     Imported,

@@ -7,10 +7,7 @@ use crate::exit::Usage;
 use crate::places;
 use anyhow::{Result, anyhow, bail};
 use domain::lab::ENERGY_MODELLED;
-use domain::oltp::Oltp;
-use domain::pgbench::Pgbench;
 use domain::plan::{Cell, Plan};
-use domain::server::Kind;
 use domain::setting::SettingRequest;
 use domain::stack::{DraftLayer, Part};
 use domain::study::{Study, Target, Tool, Workload};
@@ -22,6 +19,9 @@ use machine::settings::Error as SettingError;
 use runner::tools::{self, Job};
 use std::collections::BTreeSet;
 use std::path::Path;
+use workloads::pgbench::options::Pgbench;
+use workloads::server::Kind;
+use workloads::sysbench::options::Oltp;
 
 /// Looks a plan over.
 ///

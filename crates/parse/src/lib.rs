@@ -1,4 +1,4 @@
-//! Kernel files, tools' outputs and study files: text to values. Pure.
+//! Kernel files, files that are imported and study files: text to values. Pure.
 //!
 //! Invariant: no text, whatever its bytes, makes anything here panic; an error names the place and the value.
 
@@ -6,4 +6,3 @@ pub mod import;
 pub mod kernel;
 pub mod proc;
 pub mod study;
-pub mod tools;

@@ -1,5 +1,5 @@
 //! What SNIA's Performance Test Specification does to a drive before it measures: all of it written twice, then rounds of the
-//! workload until they are steady ([`domain::steady`]). Its purge, which sets a drive back, is not done: it erases more than ours.
+//! workload until they are steady ([`workloads::fio::steady_state`]). Its purge, which sets a drive back, is not done: it erases more than ours.
 //!
 //! Each step's report is kept in the trial's folder: `precondition.json`, `round-01.json` and so on.
 
@@ -7,12 +7,12 @@ use crate::child::{self, Ended, How, Task};
 use crate::tools::{self, Job};
 use crate::{Error, host::HostBench};
 use domain::outcome::Outcome;
-use domain::steady::{Conditioning, MOST_ROUNDS, Window};
 use domain::time::Nanos;
 use domain::trial::Disturbance;
 use domain::units::significant;
 use std::fmt::Write;
 use std::path::Path;
+use workloads::fio::steady_state::{Conditioning, MOST_ROUNDS, Window};
 
 /// How long writing all of a target twice may take: 20 TB at 200 MB/s.
 const PRECONDITION: Nanos = Nanos::from_secs(100_000);

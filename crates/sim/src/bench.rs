@@ -11,9 +11,7 @@ use crate::md::resync::LEFT;
 use crate::record::{self, Recorder};
 use domain::Study;
 use domain::bench::{Bench, BenchError, Sink};
-use domain::bonnie;
 use domain::lab::ENERGY_MODELLED;
-use domain::oltp;
 use domain::outcome::{Better, CPU_BUSY, Metric, Outcome, cpu_busy};
 use domain::plan::Cell;
 use domain::rng::Seed;
@@ -24,6 +22,8 @@ use domain::units::Unit;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use workloads::bonnie::options as bonnie;
+use workloads::sysbench::options as oltp;
 
 /// A cell that was simulated.
 #[derive(Clone, Debug, PartialEq)]

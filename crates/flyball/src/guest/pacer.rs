@@ -7,7 +7,6 @@
 //! its end.
 
 use anyhow::{Context, Result};
-use domain::oltp::{Oltp, START_DELAY};
 use domain::study::{Tool, Workload};
 use domain::trial::Disturbance;
 use domain::{Nanos, Timestamp};
@@ -21,6 +20,7 @@ use std::os::unix::fs::FileExt;
 use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use workloads::sysbench::options::{Oltp, START_DELAY};
 
 /// What fio waits between its preparation and its first request, in the guest's time, as its option.
 const FIO_DELAY: (&str, &str) = ("startdelay", "1s");

@@ -2,11 +2,11 @@
 //! (checkpoints, flushing in the background) nothing stretches.
 
 use super::{longer, whole};
-use domain::oltp::{Network, Oltp, START_DELAY};
-use domain::pgbench::Pgbench;
 use domain::study::{Tool, Workload};
 use domain::time::Nanos;
 use std::collections::BTreeMap;
+use workloads::pgbench::options::Pgbench;
+use workloads::sysbench::options::{Network, Oltp, START_DELAY};
 
 /// Options that are spans with a unit.
 const SPANS: [&str; 4] = ["period", "think_time", START_DELAY, "network_delay"];

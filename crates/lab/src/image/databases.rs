@@ -6,9 +6,9 @@
 use super::{Contents, Tool, merged, tool};
 use crate::programs;
 use crate::{Error, Result};
-use domain::server::Kind;
 use std::fs;
 use std::path::{Path, PathBuf};
+use workloads::server::Kind;
 
 /// What starts a server and its clients, whichever it is.
 const OF_BOTH: [Tool; 2] = [tool("setpriv", "util-linux"), tool("sysbench", "sysbench")];

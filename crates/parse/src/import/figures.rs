@@ -6,10 +6,13 @@
 
 use super::lines::Line;
 use super::{Part, Parts, mdstat};
-use crate::tools::{bonnie, dd, pgbench, sysbench};
 use domain::outcome::{Better, Metric, Outcome};
 use domain::units::Unit;
 use std::collections::BTreeMap;
+use workloads::bonnie::report as bonnie;
+use workloads::dd::report as dd;
+use workloads::pgbench::report as pgbench;
+use workloads::sysbench::report as sysbench;
 
 /// A bound on the lines of one report; sysbench's with all warnings has some hundred.
 const MOST_LINES: usize = 1000;

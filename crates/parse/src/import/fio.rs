@@ -2,7 +2,7 @@
 //!
 //! Jobs of one name in one report ran beside each other (`numjobs`), so they are one result; jobs of different names are results
 //! of their own, whether or not they ran at once: fio does not say. Figures are computed as for trials that Flyball ran itself
-//! ([`crate::tools::fio`]).
+//! ([`workloads::fio::report`]).
 //!
 //! Sources: fio's HOWTO ("Terse output", "Log file formats") and `stat.c`.
 
@@ -13,15 +13,15 @@ use super::meaning;
 use super::scan::whole;
 use super::series::{Pace, Quantity, Samples, Series, Shape};
 use super::{Imported, Part, Place, part_of_series};
-use crate::tools::fio::bins::Bins;
-use crate::tools::fio::jobs::{Direction, Job, Latency, Totals};
-use crate::tools::fio::{PERCENTILES, metrics_of};
 use domain::bench::Sink;
 use domain::outcome::{Better, Metric, Outcome};
 use domain::time::Timestamp;
 use domain::units::Unit;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead, Read};
+use workloads::fio::report::bins::Bins;
+use workloads::fio::report::jobs::{Direction, Job, Latency, Totals};
+use workloads::fio::report::{PERCENTILES, metrics_of};
 
 const JSON: &str = "fio-json";
 const TERSE: &str = "fio-terse";

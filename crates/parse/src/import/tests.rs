@@ -1064,7 +1064,7 @@ fn jobs_of_one_name_are_summed_as_the_runner_sums_them() {
         fixture!("fio/unified-3.33.json"),
     ] {
         let (_, imported) = import(bytes).unwrap();
-        let own = crate::tools::fio::read(Cursor::new(bytes)).unwrap();
+        let own = workloads::fio::report::read(Cursor::new(bytes)).unwrap();
         assert_eq!(imported.parts.len(), 1);
         assert_eq!(imported.parts[0].outcome.metrics, own.metrics);
     }

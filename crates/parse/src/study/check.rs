@@ -2,19 +2,20 @@
 
 use super::node::{Node, Section, listed, nearest};
 use super::{is_name, options, page, published, stack};
-use crate::tools::{SHARED_METRICS, dd, fio, shared_metric};
 use domain::Study;
-use domain::bonnie::{self, Bonnie};
 use domain::lab::ENERGY_MODELLED;
-use domain::oltp::{self, Oltp};
 use domain::outcome::Better;
 use domain::outcome::CPU_BUSY;
-use domain::pgbench::{self, Pgbench};
 use domain::plan::{Cell, Plan, PlanError};
 use domain::rng::Seed;
 use domain::study::{Factor, Target, Tool, Workload};
 use domain::units::{Bytes, Unit};
 use std::collections::{BTreeMap, BTreeSet};
+use workloads::bonnie::options::{self as bonnie, Bonnie};
+use workloads::pgbench::options::{self as pgbench, Pgbench};
+use workloads::report::{SHARED_METRICS, shared_metric};
+use workloads::sysbench::options::{self as oltp, Oltp};
+use workloads::{dd, fio};
 
 /// Notes every problem that no part of the study has alone.
 pub(super) fn check(study: &Study, root: &Section) {
@@ -134,7 +135,7 @@ pub(super) fn placeholders(argument: &str) -> Vec<&str> {
 pub(super) fn reported<'s>(study: &Study, workload: &'s Workload) -> Vec<&'s str> {
     let mut reported: Vec<&str> = match &workload.tool {
         Tool::Fio => SHARED_METRICS.iter().map(|(name, ..)| *name).collect(),
-        Tool::Dd => dd::METRICS.to_vec(),
+        Tool::Dd => dd::report::METRICS.to_vec(),
         Tool::Sysbench => oltp::METRICS.iter().map(|(name, ..)| *name).collect(),
         Tool::Pgbench => pgbench::METRICS.iter().map(|(name, ..)| *name).collect(),
         Tool::Bonnie => bonnie::METRICS.iter().map(|(name, ..)| *name).collect(),

@@ -1,13 +1,13 @@
 //! Options of fio, sysbench, pgbench and bonnie and operands of dd in a study: read as they stand, and refused where the tool's
-//! own list does ([`crate::tools::fio::options`], [`crate::tools::dd::options`], [`domain::oltp`], [`domain::pgbench`],
-//! [`domain::bonnie`]).
+//! own list does ([`workloads::fio::options`], [`workloads::dd::options`], [`workloads::sysbench::options`], [`workloads::pgbench::options`],
+//! [`workloads::bonnie::options`]).
 
 use super::node::{Node, nearest};
-use crate::tools::{Refusal, dd, fio};
-use domain::options::OptionError;
 use domain::study::Tool;
-use domain::{bonnie, oltp, pgbench};
 use std::collections::BTreeMap;
+use workloads::options::OptionError;
+use workloads::options::Refusal;
+use workloads::{bonnie::options as bonnie, dd, fio, pgbench::options as pgbench, sysbench::options as oltp};
 
 /// Options by name, as the tool takes them.
 pub(super) type Options = BTreeMap<String, String>;

@@ -5,7 +5,6 @@
 use super::check::reported;
 use super::node::{Node, Section, listed, nearest};
 use super::words;
-use crate::tools::shared_metric;
 use domain::Study;
 use domain::lab::ENERGY_MODELLED;
 use domain::plan::Cell;
@@ -13,6 +12,7 @@ use domain::published::{DEFAULT_WITHIN, Figure, Published, Selection};
 use domain::study::{Factor, Tool, Workload};
 use domain::units::Unit;
 use std::collections::BTreeMap;
+use workloads::report::shared_metric;
 
 /// A bound on rows: more than a report can show beside its own figures.
 const MOST_ROWS: usize = 256;

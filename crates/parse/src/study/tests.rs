@@ -821,9 +821,9 @@ fn the_reference_states_the_defaults_as_they_are() {
 
 #[test]
 fn the_reference_names_each_shared_metric_and_refused_option() {
-    use crate::tools::{dd, fio};
+    use workloads::{dd, fio};
     let reference = REFERENCE;
-    let metrics = crate::tools::SHARED_METRICS.iter().map(|(name, ..)| *name);
+    let metrics = workloads::report::SHARED_METRICS.iter().map(|(name, ..)| *name);
     let by_their_like = [
         "eta",
         "minimal",
@@ -843,28 +843,33 @@ fn the_reference_names_each_shared_metric_and_refused_option() {
     for name in metrics.chain(refused).chain(dd::options::NAMES).chain(fio::options::ENGINES) {
         assert!(reference.contains(&format!("`{name}`")), "{name}");
     }
-    let of_sysbench = domain::oltp::OPTIONS.into_iter().chain(domain::oltp::METRICS.map(|(name, ..)| name));
+    let of_sysbench = workloads::sysbench::options::OPTIONS
+        .into_iter()
+        .chain(workloads::sysbench::options::METRICS.map(|(name, ..)| name));
     for name in of_sysbench {
         assert!(reference.contains(&format!("`{name}`")), "{name}");
     }
-    let bonnie =
-        domain::bonnie::METRICS.iter().map(|(name, ..)| *name).filter(|name| !name.starts_with("cpu_"));
-    for name in domain::bonnie::OPTIONS.into_iter().chain(bonnie) {
+    let bonnie = workloads::bonnie::options::METRICS
+        .iter()
+        .map(|(name, ..)| *name)
+        .filter(|name| !name.starts_with("cpu_"));
+    for name in workloads::bonnie::options::OPTIONS.into_iter().chain(bonnie) {
         assert!(reference.contains(&format!("`{name}`")), "{name}");
     }
-    let of_pgbench =
-        domain::pgbench::OPTIONS.into_iter().chain(domain::pgbench::METRICS.map(|(name, ..)| name));
+    let of_pgbench = workloads::pgbench::options::OPTIONS
+        .into_iter()
+        .chain(workloads::pgbench::options::METRICS.map(|(name, ..)| name));
     for name in of_pgbench.chain(fio::options::OURS).chain(domain::iometer::NAMES) {
         assert!(reference.contains(&format!("`{name}`")), "{name}");
     }
-    let quoted = domain::oltp::Test::ALL
-        .map(domain::oltp::Test::name)
+    let quoted = workloads::sysbench::options::Test::ALL
+        .map(workloads::sysbench::options::Test::name)
         .into_iter()
-        .chain(domain::oltp::RAND_TYPES)
-        .chain(domain::bonnie::Flavour::ALL.map(domain::bonnie::Flavour::name))
-        .chain(domain::server::Kind::ALL.map(domain::server::Kind::name))
-        .chain(domain::pgbench::BUILTINS)
-        .chain(domain::pgbench::PROTOCOLS);
+        .chain(workloads::sysbench::options::RAND_TYPES)
+        .chain(workloads::bonnie::options::Flavour::ALL.map(workloads::bonnie::options::Flavour::name))
+        .chain(workloads::server::Kind::ALL.map(workloads::server::Kind::name))
+        .chain(workloads::pgbench::options::BUILTINS)
+        .chain(workloads::pgbench::options::PROTOCOLS);
     for name in quoted {
         assert!(reference.contains(&format!("`\"{name}\"`")), "{name}");
     }

@@ -3,10 +3,10 @@
 use super::node::{Node, Section};
 use super::options::Options;
 use super::{key_name, name};
-use crate::tools::pattern;
 use domain::outcome::Better;
 use domain::study::{MetricPattern, Tool, Workload};
 use domain::units::Unit;
+use workloads::command::pattern;
 
 /// A bound on the metrics of one command; each is a pattern to compile and a column to show.
 const MOST_METRICS: usize = 64;

@@ -3,8 +3,8 @@
 use super::steps::Steps;
 use super::{Access, DataSet, Wanted, mariadb, postgresql, script_name};
 use crate::Error;
-use domain::oltp::Test;
-use domain::server::Kind;
+use workloads::server::Kind;
+use workloads::sysbench::options::Test;
 
 pub(crate) use postgresql::DATABASE;
 

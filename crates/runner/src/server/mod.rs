@@ -11,9 +11,6 @@ mod postgresql;
 mod steps;
 
 use crate::{Error, fill};
-use domain::oltp::{Network, Oltp};
-use domain::pgbench::Pgbench;
-use domain::server::{Kind, Server};
 use domain::study::{Tool, Workload};
 use domain::units::Bytes;
 use machine::Ledger;
@@ -25,6 +22,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use steps::{Process, Steps};
+use workloads::pgbench::options::Pgbench;
+use workloads::server::{Kind, Server};
+use workloads::sysbench::options::{Network, Oltp};
 
 /// How a client reaches a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ const OVERHEAD: Bytes = Bytes::from_mib(320);
 
 impl Wanted {
     fn of(workload: &Workload, place: &Path) -> Result<Option<Self>, Error> {
-        let wrong = |error: domain::options::OptionError| Error::Unsupported(error.to_string());
+        let wrong = |error: workloads::options::OptionError| Error::Unsupported(error.to_string());
         let place = place.to_owned();
         Ok(Some(match workload.tool {
             Tool::Sysbench => {
@@ -413,7 +413,7 @@ fn check_socket(room: &Room) -> Result<(), Error> {
 /// What sysbench is given where its own scripts have no such thing: warming, bursts, pauses.
 fn write_scripts(room: &Room) -> Result<(), Error> {
     const TEXT: &str = include_str!("oltp.lua");
-    for test in domain::oltp::Test::ALL {
+    for test in workloads::sysbench::options::Test::ALL {
         let path = room.place.join(script_name(test));
         let text = format!("require(\"{}\")\n{TEXT}", test.name());
         write_readable(&path, &text)?;
@@ -433,6 +433,6 @@ fn write_readable(path: &Path, text: &str) -> Result<(), Error> {
 }
 
 /// The name of our script for a test, in the server's folder.
-pub(crate) fn script_name(test: domain::oltp::Test) -> String {
+pub(crate) fn script_name(test: workloads::sysbench::options::Test) -> String {
     format!("flyball_{}.lua", test.name())
 }

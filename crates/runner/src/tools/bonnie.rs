@@ -5,11 +5,11 @@
 
 use super::{Driver, Invocation, Job};
 use crate::Error;
-use domain::bonnie::{Bonnie, Flavour};
 use domain::outcome::Outcome;
 use domain::units::Bytes;
-use parse::tools::bonnie;
 use std::path::Path;
+use workloads::bonnie::options::{Bonnie, Flavour};
+use workloads::bonnie::report as bonnie;
 
 pub(super) const DRIVER: Driver = Driver {
     program: Some(("bonnie++", "bonnie++")),

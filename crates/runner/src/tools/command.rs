@@ -52,7 +52,7 @@ fn outcome(job: &Job<'_>, version: &str) -> Result<Outcome, Error> {
     let mut text = super::read_end(&job.raw.join(super::STDOUT), super::MOST_TEXT)?;
     text.push('\n');
     text.push_str(&super::read_end(&job.raw.join(super::STDERR), super::MOST_TEXT)?);
-    let outcome = parse::tools::pattern::parse(&text, metrics).map_err(|e| super::unusable(job, &e))?;
+    let outcome = workloads::command::pattern::parse(&text, metrics).map_err(|e| super::unusable(job, &e))?;
     Ok(Outcome { tool: version.to_owned(), ..outcome })
 }
 

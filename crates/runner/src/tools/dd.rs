@@ -1,6 +1,6 @@
 //! dd of the GNU coreutils (dd(1)).
 //!
-//! Only operands of [`parse::tools::dd::options`] are passed on. Zeros are what is written by default, though a device
+//! Only operands of [`workloads::dd::options`] are passed on. Zeros are what is written by default, though a device
 //! or filesystem that compresses makes a shortcut of them; random data comes no faster than the kernel's generator
 //! gives it, some 400 MB/s a core.
 
@@ -8,7 +8,7 @@ use super::{Driver, Invocation, Job};
 use crate::Error;
 use domain::outcome::Outcome;
 use domain::units::Bytes;
-use parse::tools::dd::options;
+use workloads::dd::options;
 
 pub(super) const DRIVER: Driver =
     Driver { program: Some(("dd", "coreutils")), invocation, outcome, complaints: &[super::STDERR] };
@@ -49,7 +49,7 @@ fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
 
 fn outcome(job: &Job<'_>, version: &str) -> Result<Outcome, Error> {
     let text = super::read_end(&job.raw.join(super::STDERR), super::MOST_TEXT)?;
-    let outcome = parse::tools::dd::parse(&text).map_err(|e| super::unusable(job, &e))?;
+    let outcome = workloads::dd::report::parse(&text).map_err(|e| super::unusable(job, &e))?;
     Ok(Outcome { tool: version.to_owned(), ..outcome })
 }
 

@@ -1,19 +1,19 @@
 //! fio, reported as json+ (fio(1), version 3).
 //!
-//! Only options on the list of [`parse::tools::fio::options`] are passed on, whoever made the workload: the study's
+//! Only options on the list of [`workloads::fio::options`] are passed on, whoever made the workload: the study's
 //! reader has asked the same list, but it is here that a command begins to exist.
 
 use super::{Driver, Invocation, Job};
 use crate::Error;
-use domain::oltp::Bursts;
 use domain::outcome::Outcome;
-use domain::steady::Conditioning;
 use domain::time::Nanos;
 use domain::units::Bytes;
-use parse::tools::fio::options;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
+use workloads::fio::options;
+use workloads::fio::steady_state::Conditioning;
+use workloads::sysbench::options::Bursts;
 
 pub(super) const DRIVER: Driver = Driver {
     program: Some(("fio", "fio")),
@@ -93,7 +93,8 @@ fn outcome(job: &Job<'_>, _version: &str) -> Result<Outcome, Error> {
 pub(crate) fn report(job: &Job<'_>, name: &Path) -> Result<Outcome, Error> {
     let path = job.raw.join(name);
     let report = File::open(&path).map_err(|e| Error::file("read", &path, e))?;
-    let outcome = parse::tools::fio::read(BufReader::new(report)).map_err(|e| super::unusable(job, &e))?;
+    let outcome =
+        workloads::fio::report::read(BufReader::new(report)).map_err(|e| super::unusable(job, &e))?;
     Ok(match bursts(job)? {
         Some(bursts) => of_bursts(outcome, bursts, lead_in(job, bursts).is_some()),
         None => outcome,

@@ -16,7 +16,6 @@ use crate::Error;
 use crate::child::{Ended, How};
 use crate::server::Access;
 use domain::outcome::Outcome;
-use domain::steady::Conditioning;
 use domain::study::{Tool, Workload};
 use domain::units::Bytes;
 use machine::Machine;
@@ -24,6 +23,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use workloads::fio::steady_state::Conditioning;
 
 /// What a workload runs on and where its report goes.
 #[derive(Clone, Copy, Debug)]
@@ -226,13 +226,13 @@ pub(crate) fn needed_target<'a>(job: &Job<'a>) -> Result<(&'a Path, Bytes), Erro
 }
 
 /// Options that make no load.
-fn refused(tool: &'static str, job: &Job<'_>, error: &domain::options::OptionError) -> Error {
+fn refused(tool: &'static str, job: &Job<'_>, error: &workloads::options::OptionError) -> Error {
     let value = job.workload.options.get(&error.option).cloned().unwrap_or_default();
     Error::Option { tool, key: error.option.clone(), value, why: format!("it {}", error.problem) }
 }
 
 /// A report that its parser could not use.
-fn unusable(job: &Job<'_>, error: &parse::tools::ToolError) -> Error {
+fn unusable(job: &Job<'_>, error: &workloads::report::ToolError) -> Error {
     Error::Tool(format!("workload `{}`: {error}", job.workload.name))
 }
 

@@ -6,8 +6,8 @@ use super::{Driver, Invocation, Job};
 use crate::Error;
 use crate::server::{Access, clients};
 use domain::outcome::Outcome;
-use domain::pgbench::Pgbench;
-use parse::tools::pgbench;
+use workloads::pgbench::options::Pgbench;
+use workloads::pgbench::report as pgbench;
 
 pub(super) const DRIVER: Driver =
     Driver { program: Some(("pgbench", "postgresql")), invocation, outcome, complaints: &[super::STDERR] };

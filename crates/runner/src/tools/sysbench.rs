@@ -6,10 +6,10 @@
 use super::{Driver, Invocation, Job};
 use crate::Error;
 use crate::server::{Access, clients, script_name};
-use domain::oltp::{Bursts, METRICS, Oltp};
 use domain::outcome::{Metric, Outcome};
 use domain::time::Nanos;
-use parse::tools::{bursts, histogram, sysbench};
+use workloads::sysbench::options::{Bursts, METRICS, Oltp};
+use workloads::sysbench::{bursts, histogram, report as sysbench};
 
 pub(super) const DRIVER: Driver = Driver {
     program: Some(("sysbench", "sysbench")),

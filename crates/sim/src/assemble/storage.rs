@@ -16,7 +16,6 @@ use crate::md::{
 use crate::page_cache::File;
 use disks::spec::MediumSpec;
 use domain::bench::BenchError;
-use domain::bonnie::Bonnie;
 use domain::lab::Dilation;
 use domain::stack::{
     Bitmap, Crypt, Devices, Features, Filesystem, FilesystemKind, Journal, Layer, Lvm, Made, Md, MdLevel,
@@ -27,6 +26,7 @@ use domain::time::Nanos;
 use domain::units::Bytes;
 use governors::KernelVersion;
 use std::collections::BTreeMap;
+use workloads::bonnie::options::Bonnie;
 
 /// What a load works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,14 +9,14 @@ use crate::load::jobs::{Asks, JobSpec};
 use crate::load::oltp::{self, OltpSpec};
 use crate::load::{Copied, DdLoad, LoadError, ReplayTarget, Replayed};
 use domain::bench::BenchError;
-use domain::bonnie::{Bonnie, Flavour};
-use domain::oltp::{Oltp, Test};
-use domain::server::{self, Kind};
 use domain::study::Tool;
 use domain::time::Nanos;
 use domain::units::Bytes;
 use event_queue::Time;
 use std::collections::BTreeMap;
+use workloads::bonnie::options::{Bonnie, Flavour};
+use workloads::server::{self, Kind};
+use workloads::sysbench::options::{Oltp, Test};
 
 /// What a load's own tool reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

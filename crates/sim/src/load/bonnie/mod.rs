@@ -13,7 +13,6 @@ mod requests;
 use crate::cpu::{Cost, ThreadId};
 use crate::engine::{Bio, Core, Part, PartId};
 use disks::Op;
-use domain::bonnie::{Bonnie, Flavour, Phase};
 use domain::rng::Seed;
 use domain::trace::Role;
 use domain::units::Bytes;
@@ -23,6 +22,7 @@ use requests::{Request, Requests, Tickets, amount, makes_files, requests};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use workloads::bonnie::options::{Bonnie, Flavour, Phase};
 
 /// What a run asks and costs.
 #[derive(Clone, Debug)]

@@ -24,13 +24,13 @@ use crate::cpu::{Cost, ThreadId};
 use crate::engine::{Bio, Core, Part, PartId};
 use crate::load::jobs::Latencies;
 use disks::Op;
-use domain::oltp::{Network, Test};
 use domain::rng::{Rng, Seed};
 use domain::trace::Role;
 use event_queue::{LineId, Time};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use workloads::sysbench::options::{Network, Test};
 
 /// One statement of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

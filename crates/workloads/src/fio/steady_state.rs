@@ -3,7 +3,7 @@
 //! at most 10% of it.
 
 use crate::options::{OptionError, truth};
-use crate::time::Nanos;
+use domain::time::Nanos;
 use std::collections::BTreeMap;
 
 /// How many rounds make the window.

@@ -1,18 +1,8 @@
-//! What the workloads' tools report: text to [`Outcome`](domain::Outcome), one file a tool.
+//! What tools report: text to [`Outcome`](domain::Outcome), one `report.rs` a tool.
 //!
 //! Metrics that tools share carry the names of [`SHARED_METRICS`], so that a fio and a dd trial can stand in one
 //! table. A number that a tool did not report is absent, never zero.
 
-pub mod bonnie;
-pub mod bursts;
-pub mod dd;
-pub mod fio;
-pub mod histogram;
-pub mod pattern;
-pub mod pgbench;
-pub mod sysbench;
-
-use domain::oltp;
 use domain::outcome::CPU_BUSY;
 use domain::units::Unit;
 use domain::{Better, Metric};
@@ -43,29 +33,11 @@ pub fn shared_metric(name: &str) -> Option<(Unit, Better)> {
     SHARED_METRICS
         .into_iter()
         .chain([(CPU_BUSY, Unit::Share, Better::Lower)])
-        .chain(oltp::METRICS)
-        .chain(domain::bonnie::METRICS)
-        .chain(domain::pgbench::METRICS)
+        .chain(crate::sysbench::options::METRICS)
+        .chain(crate::bonnie::options::METRICS)
+        .chain(crate::pgbench::options::METRICS)
         .find(|(n, ..)| *n == name)
         .map(|(_, unit, better)| (unit, better))
-}
-
-/// Why an option is not given to a tool: a study file is somebody's text, and it runs as root. Reads on from the
-/// option's name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// It is Flyball's own business, or would leave the target.
-    #[error("cannot be set here: {0}")]
-    Forbidden(&'static str),
-    /// It is not among those that are known to stay on the target.
-    #[error("is no option of {tool} that a study can set")]
-    Unknown {
-        /// Which tool.
-        tool: &'static str,
-    },
-    /// The option may be set, but not to this.
-    #[error("{0}")]
-    Value(String),
 }
 
 /// Why a tool's report gave no outcome.
@@ -171,17 +143,17 @@ pub enum ToolError {
 
 /// Collects shared metrics under their names.
 #[derive(Default)]
-struct Metrics(BTreeMap<String, Metric>);
+pub(crate) struct Metrics(pub(crate) BTreeMap<String, Metric>);
 
 impl Metrics {
     /// Puts in a metric of [`SHARED_METRICS`], in its base unit.
-    fn put(&mut self, name: &str, value: f64) {
+    pub(crate) fn put(&mut self, name: &str, value: f64) {
         let (unit, better) = shared_metric(name).expect("parsers name only metrics of the table");
         self.put_as(name, value, unit, better);
     }
 
     /// Puts in a metric of a tool's own.
-    fn put_as(&mut self, name: &str, value: f64, unit: Unit, better: Better) {
+    pub(crate) fn put_as(&mut self, name: &str, value: f64, unit: Unit, better: Better) {
         self.0.insert(name.to_owned(), Metric { value, unit, better });
     }
 }
@@ -190,7 +162,7 @@ impl Metrics {
 const TAIL_CHARS: usize = 300;
 
 /// The last of a text, on one line, without anything that a terminal would obey.
-fn tail(text: &str) -> String {
+pub(crate) fn tail(text: &str) -> String {
     let text = text.trim_end();
     let start = text.char_indices().rev().nth(TAIL_CHARS - 1).map_or(0, |(index, _)| index);
     let lines: Vec<&str> = text[start..].lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -198,7 +170,7 @@ fn tail(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod testing {
+pub(crate) mod testing {
     use super::ToolError;
     use domain::Outcome;
 

@@ -1,6 +1,6 @@
 //! The metrics of any command, taken from its output by pattern.
 
-use super::{ToolError, tail};
+use crate::report::{ToolError, tail};
 use domain::study::MetricPattern;
 use domain::{Metric, Outcome};
 use regex::{Captures, Regex, RegexBuilder};

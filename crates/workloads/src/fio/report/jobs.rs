@@ -16,7 +16,7 @@ pub(super) struct Report {
 
 /// The sum over all jobs.
 #[derive(Default)]
-pub(crate) struct Totals {
+pub struct Totals {
     pub(super) read: Flow,
     pub(super) write: Flow,
     /// Reads and writes together, with `unified_rw_reporting`.
@@ -25,7 +25,7 @@ pub(crate) struct Totals {
     pub(super) system_ms: Sum,
     pub(super) context_switches: Sum,
     /// The first job that failed, and its errno.
-    pub(crate) failed: Option<(String, i32)>,
+    pub failed: Option<(String, i32)>,
     /// How many I/O errors `continue_on_error` let pass.
     pub(super) passed_over: u64,
 }
@@ -48,7 +48,7 @@ impl Sum {
 
 /// What went one way.
 #[derive(Clone, Default)]
-pub(crate) struct Flow {
+pub struct Flow {
     pub(super) bytes: u64,
     pub(super) ios: u64,
     pub(super) longest_ms: u64,
@@ -69,40 +69,58 @@ pub(super) struct Latencies {
     reported: BTreeMap<String, u64>,
 }
 
+/// What fio reports of one job, or of a group of them.
 #[derive(Default, Deserialize)]
-pub(crate) struct Job {
-    pub(crate) jobname: String,
-    pub(crate) error: i32,
-    pub(crate) job_runtime: u64,
+pub struct Job {
+    /// Its name in the job file.
+    pub jobname: String,
+    /// The errno that it ended with; 0 for none.
+    pub error: i32,
+    /// In milliseconds; summed over the jobs of a group.
+    pub job_runtime: u64,
     /// In percent.
-    pub(crate) usr_cpu: Option<f64>,
+    pub usr_cpu: Option<f64>,
     /// In percent.
-    pub(crate) sys_cpu: Option<f64>,
-    pub(crate) ctx: Option<u64>,
-    pub(crate) read: Option<Direction>,
-    pub(crate) write: Option<Direction>,
-    pub(crate) mixed: Option<Direction>,
-    pub(crate) total_err: Option<u64>,
+    pub sys_cpu: Option<f64>,
+    /// Context switches.
+    pub ctx: Option<u64>,
+    /// What was read.
+    pub read: Option<Direction>,
+    /// What was written.
+    pub write: Option<Direction>,
+    /// Both, with `unified_rw_reporting`.
+    pub mixed: Option<Direction>,
+    /// I/O errors that `continue_on_error` let pass.
+    pub total_err: Option<u64>,
 }
 
+/// What a job did in one direction.
 #[derive(Default, Deserialize)]
-pub(crate) struct Direction {
-    pub(crate) io_bytes: u64,
-    pub(crate) total_ios: u64,
+pub struct Direction {
+    /// Bytes.
+    pub io_bytes: u64,
+    /// Requests.
+    pub total_ios: u64,
     /// In milliseconds.
-    pub(crate) runtime: u64,
-    pub(crate) clat_ns: Latency,
+    pub runtime: u64,
+    /// Completion latency.
+    pub clat_ns: Latency,
 }
 
+/// A distribution of latencies, in nanoseconds.
 #[derive(Default, Deserialize)]
-pub(crate) struct Latency {
-    pub(crate) mean: f64,
+pub struct Latency {
+    /// Their mean.
+    pub mean: f64,
+    /// How many there are.
     #[serde(rename = "N")]
-    pub(crate) samples: u64,
+    pub samples: u64,
+    /// fio's own percentiles, by fio's own names.
     #[serde(default)]
-    pub(crate) percentile: BTreeMap<String, u64>,
+    pub percentile: BTreeMap<String, u64>,
+    /// The bins of json+.
     #[serde(default)]
-    pub(crate) bins: Bins,
+    pub bins: Bins,
 }
 
 impl<'de> Deserialize<'de> for Totals {
@@ -131,7 +149,8 @@ impl<'de> Visitor<'de> for JobsVisitor {
 }
 
 impl Totals {
-    pub(crate) fn add(&mut self, job: Job) {
+    /// Adds a job.
+    pub fn add(&mut self, job: Job) {
         // With `unified_rw_reporting=both`, `mixed` repeats what `read` and `write` say.
         let mixed = if job.read.is_none() && job.write.is_none() { job.mixed } else { None };
         for (flow, direction) in

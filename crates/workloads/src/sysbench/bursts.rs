@@ -3,7 +3,7 @@
 //! beginning to the thread's end, `over` how long after a burst the thread's last transaction of it went on, by the burst's
 //! number from the first. Times are microseconds.
 
-use super::{ToolError, tail};
+use crate::report::{ToolError, tail};
 use domain::Nanos;
 use std::collections::BTreeMap;
 

@@ -7,7 +7,7 @@
 //!
 //! Not a goal: its reports by interval, its histogram.
 
-use super::{Metrics, ToolError, shared_metric, tail};
+use crate::report::{Metrics, ToolError, shared_metric, tail};
 use domain::units::Unit;
 use domain::{Better, Outcome};
 
@@ -199,8 +199,8 @@ fn letter(text: &str) -> Option<(&str, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::shown;
     use super::*;
+    use crate::report::testing::shown;
     use expect_test::{Expect, expect};
     use proptest::prelude::*;
 

@@ -11,11 +11,10 @@
 //!
 //! Not a goal: trims, syncs, per-priority statistics, fio's interval logs.
 
-pub(crate) mod bins;
-pub(crate) mod jobs;
-pub mod options;
+pub mod bins;
+pub mod jobs;
 
-use super::{Metrics, ToolError, tail};
+use crate::report::{Metrics, ToolError, tail};
 use domain::{Metric, Outcome};
 use jobs::{Report, Totals};
 use serde::Deserialize;
@@ -103,7 +102,7 @@ fn is_banner(line: &str) -> bool {
 }
 
 /// The percentiles that are metrics, and what fio calls them.
-pub(crate) const PERCENTILES: [(&str, &str, f64); 3] = [
+pub const PERCENTILES: [(&str, &str, f64); 3] = [
     ("latency_p50", "50.000000", 50.0),
     ("latency_p99", "99.000000", 99.0),
     ("latency_p999", "99.900000", 99.9),
@@ -113,7 +112,7 @@ pub(crate) const PERCENTILES: [(&str, &str, f64); 3] = [
 ///
 /// # Errors
 /// Where they did nothing, or for too short a time.
-pub(crate) fn metrics_of(jobs: &Totals) -> Result<BTreeMap<String, Metric>, ToolError> {
+pub fn metrics_of(jobs: &Totals) -> Result<BTreeMap<String, Metric>, ToolError> {
     metrics(jobs).map(|metrics| metrics.0)
 }
 

@@ -13,8 +13,8 @@
 //! | a seek reads | 4 KiB of the first file | a chunk of the set |
 
 use crate::options::{OptionError, truth};
-use crate::outcome::Better;
-use crate::units::{Bytes, Unit};
+use domain::outcome::Better;
+use domain::units::{Bytes, Unit};
 use std::collections::BTreeMap;
 
 /// The options that a study may set.

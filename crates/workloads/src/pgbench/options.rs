@@ -1,12 +1,12 @@
 //! pgbench's load as a study says it (PostgreSQL 15, its documentation, `pgbench`), on a server that Flyball starts. Options that
 //! a load leaves out have pgbench's own defaults, but `jobs`, which is as many as clients or CPUs.
 
-use crate::oltp::{Network, number};
 use crate::options::OptionError;
-use crate::outcome::Better;
 use crate::server::{self, Kind, Server};
-use crate::time::Nanos;
-use crate::units::Unit;
+use crate::sysbench::options::{Network, number};
+use domain::outcome::Better;
+use domain::time::Nanos;
+use domain::units::Unit;
 use std::collections::BTreeMap;
 
 /// The options that a study may set, besides `server.…`.

@@ -5,10 +5,10 @@
 //! the simulation, which sees nothing but this crate. Options that a load leaves out have sysbench's own defaults.
 
 use crate::options::OptionError;
-use crate::outcome::Better;
 use crate::server::{self, Kind, Server};
-use crate::time::Nanos;
-use crate::units::{Bytes, Unit};
+use domain::outcome::Better;
+use domain::time::Nanos;
+use domain::units::{Bytes, Unit};
 use std::collections::BTreeMap;
 
 /// The options that a study may set, by the first of their names.

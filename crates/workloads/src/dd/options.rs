@@ -4,7 +4,7 @@
 //! place), and `source`, what is written: `zero` (the default) or `random`. The study's reader asks here to tell
 //! early and where, the runner once more when it makes the command.
 
-use crate::tools::Refusal;
+use crate::options::Refusal;
 use domain::units::Bytes;
 
 /// The block size where none is given.

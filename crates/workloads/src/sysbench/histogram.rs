@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn percentiles_of_a_real_run_are_sysbenchs_own() {
         let [p50, p95, p99] = percentiles(REAL, [0.5, 0.95, 0.99]).unwrap();
-        let own = super::super::sysbench::report(REAL).unwrap().metrics["latency_p95"].value;
+        let own = super::super::report::report(REAL).unwrap().metrics["latency_p95"].value;
         assert!((p95 / own - 1.0).abs() < 0.02, "{p95} and {own}");
         assert!(p50 < p95 && p95 < p99, "{p50} {p95} {p99}");
     }

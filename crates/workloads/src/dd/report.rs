@@ -6,9 +6,7 @@
 //!
 //! Not a goal: other locales (run dd with `LC_ALL=C`).
 
-pub mod options;
-
-use super::{Metrics, ToolError, tail};
+use crate::report::{Metrics, ToolError, tail};
 use domain::Outcome;
 use regex::Regex;
 use std::sync::LazyLock;
@@ -93,8 +91,8 @@ fn number(text: &str, stderr: &str) -> Result<f64, ToolError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::shown;
     use super::*;
+    use crate::report::testing::shown;
     use expect_test::{Expect, expect};
     use proptest::prelude::*;
 
@@ -104,7 +102,7 @@ mod tests {
 
     macro_rules! fixture {
         ($name:literal) => {
-            include_str!(concat!("../../../../../fixtures/tools/dd/", $name))
+            include_str!(concat!("../../../../fixtures/tools/dd/", $name))
         };
     }
 

@@ -7,11 +7,11 @@ use std::fmt;
 
 /// The middle of each bin in nanoseconds, ascending, and the number of samples in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Bins(Vec<(u64, u64)>);
+pub struct Bins(Vec<(u64, u64)>);
 
 impl Bins {
     /// From bins in any order. What is there twice is summed.
-    pub(crate) fn new(mut bins: Vec<(u64, u64)>) -> Self {
+    pub fn new(mut bins: Vec<(u64, u64)>) -> Self {
         // fio prints them in order.
         if bins.is_sorted_by(|first, second| first.0 < second.0) {
             return Self(bins);

@@ -2,7 +2,7 @@
 //!
 //! Its progress goes to standard error, and is no business of this.
 
-use super::{Metrics, ToolError, tail};
+use crate::report::{Metrics, ToolError, tail};
 use domain::Outcome;
 
 const TOOL: &str = "pgbench";
@@ -76,8 +76,8 @@ fn put_milliseconds(metrics: &mut Metrics, name: &str, value: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::shown;
     use super::*;
+    use crate::report::testing::shown;
     use expect_test::expect;
 
     #[test]

@@ -1,5 +1,4 @@
-//! What is wrong with an option of a workload, where this crate knows the tool's options ([`crate::oltp`],
-//! [`crate::pgbench`], [`crate::bonnie`]).
+//! What is wrong with an option of a workload. Each tool's `options.rs` says which there are.
 
 /// Why options are no load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +31,24 @@ impl std::fmt::Display for OptionError {
 }
 
 impl std::error::Error for OptionError {}
+
+/// Why an option is not given to a tool: a study file is somebody's text, and it runs as root. Reads on from the
+/// option's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It is Flyball's own business, or would leave the target.
+    #[error("cannot be set here: {0}")]
+    Forbidden(&'static str),
+    /// It is not among those that are known to stay on the target.
+    #[error("is no option of {tool} that a study can set")]
+    Unknown {
+        /// Which tool.
+        tool: &'static str,
+    },
+    /// The option may be set, but not to this.
+    #[error("{0}")]
+    Value(String),
+}
 
 /// `true` or `false`, or what a study's reader makes of them.
 pub(crate) fn truth(text: &str) -> Result<bool, String> {

@@ -1,6 +1,6 @@
 use super::jobs::{Latencies, Latency};
 use super::*;
-use crate::tools::testing::shown;
+use crate::report::testing::shown;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 

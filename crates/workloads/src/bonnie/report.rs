@@ -6,7 +6,7 @@
 //! Sources: bon_csv2html(1) for the fields of format 1.98; `bonnie++.cpp` prints the table. That 1.98 came with two fields more (how many
 //! seeks, by how many processes), and that 1.96 leaves one out where no data is measured (`-s 0`), is in `debian/changelog`.
 
-use super::{Metrics, ToolError, tail};
+use crate::report::{Metrics, ToolError, tail};
 use domain::units::Unit;
 use domain::{Better, Outcome};
 
@@ -329,8 +329,8 @@ fn missing(wanted: &'static str, text: &str) -> ToolError {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::shown;
     use super::*;
+    use crate::report::testing::shown;
     use expect_test::{Expect, expect};
     use proptest::prelude::*;
 

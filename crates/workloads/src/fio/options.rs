@@ -5,10 +5,11 @@
 //! and a list of what is refused would not hold; and an option of a later fio that nobody here has read must not
 //! run as root. The study's reader asks here to tell early and where, the runner once more when it makes the command.
 
-use crate::tools::Refusal;
-use domain::oltp::Bursts;
+use super::steady_state as steady;
+use crate::options::Refusal;
+use crate::sysbench::options::Bursts;
+use domain::iometer;
 use domain::units::Bytes;
-use domain::{iometer, steady};
 
 /// The job options that touch nothing but the target and the trial's folder, with their other names, by the alphabet.
 const OPTIONS: &str = include_str!("options.txt");

@@ -1,0 +1,4 @@
+//! Bonnie, in either of its kinds.
+
+pub mod options;
+pub mod report;

@@ -1,0 +1,4 @@
+//! dd of the GNU coreutils.
+
+pub mod options;
+pub mod report;

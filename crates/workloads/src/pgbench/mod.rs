@@ -1,0 +1,4 @@
+//! pgbench of PostgreSQL.
+
+pub mod options;
+pub mod report;
