@@ -86,7 +86,7 @@ impl Workload {
     }
 }
 
-/// The programs whose reports Flyball understands.
+/// The programs whose reports Flyball understands, by name. What else is known of them is in the crate `workloads`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tool {
     /// fio, reported as json+.
@@ -122,6 +122,14 @@ impl Tool {
             Tool::Bonnie => "bonnie",
             Tool::Imported => "imported",
             Tool::Command { .. } => "command",
+        }
+    }
+
+    /// What a command is, and what is taken from its output; `None` for a tool that is known.
+    pub fn command(&self) -> Option<(&[String], &[MetricPattern])> {
+        match self {
+            Tool::Command { argv, metrics } => Some((argv, metrics)),
+            _ => None,
         }
     }
 }

@@ -10,7 +10,7 @@ use domain::lab::ENERGY_MODELLED;
 use domain::plan::{Cell, Plan};
 use domain::setting::SettingRequest;
 use domain::stack::{DraftLayer, Part};
-use domain::study::{Study, Target, Tool, Workload};
+use domain::study::{Study, Target, Workload};
 use domain::units::Bytes;
 use machine::LocalMachine;
 use machine::claims::{ClaimError, open_claimed};
@@ -19,9 +19,7 @@ use machine::settings::Error as SettingError;
 use runner::tools::{self, Job};
 use std::collections::BTreeSet;
 use std::path::Path;
-use workloads::pgbench::options::Pgbench;
 use workloads::server::Kind;
-use workloads::sysbench::options::Oltp;
 
 /// Looks a plan over.
 ///
@@ -121,20 +119,14 @@ pub fn on_a_host(study: &Study) -> Result<()> {
         .into())
 }
 
-/// Options of fio's that are spans of a machine's own time, which the lab would have to stretch.
-const OF_A_HOST: [&str; 2] = ["duty_cycle", "steady_state"];
-
 /// Whether a lab machine has all that a plan needs.
 ///
 /// # Errors
-/// [`Usage`] where fio is asked for what the lab's slower time would change; else the programs that a guest would be given for a
+/// [`Usage`] where a tool is asked for what the lab's slower time would change; else the programs that a guest would be given for a
 /// database, where this host lacks them.
 pub fn in_the_lab(plan: &Plan) -> Result<()> {
     replays_nothing(&plan.study)?;
-    let of_a_host = |cell: &Cell| {
-        let options = &cell.workload.options;
-        OF_A_HOST.into_iter().find(|option| cell.workload.tool == Tool::Fio && options.contains_key(*option))
-    };
+    let of_a_host = |cell: &Cell| workloads::of(&cell.workload.tool).not_stretched(&cell.workload.options);
     let refused = plan.cells.iter().find_map(|cell| Some((&cell.workload.name, of_a_host(cell)?)));
     let name = &plan.study.name;
     if let Some((workload, option)) = refused {
@@ -157,12 +149,8 @@ pub fn in_the_lab(plan: &Plan) -> Result<()> {
 
 /// The server that a cell asks, and whether over a network. What is wrong with its options is told by its driver.
 fn asked(cell: &Cell) -> Option<(Kind, bool)> {
-    let options = &cell.workload.options;
-    match cell.workload.tool {
-        Tool::Sysbench => Oltp::parse(options).ok().map(|load| (load.server.kind, load.network.is_some())),
-        Tool::Pgbench => Pgbench::parse(options).ok().map(|load| (load.server.kind, load.network.is_some())),
-        Tool::Fio | Tool::Dd | Tool::Bonnie | Tool::Imported | Tool::Command { .. } => None,
-    }
+    let load = workloads::of(&cell.workload.tool).server(&cell.workload.options)?.ok()?;
+    Some((load.server.kind, load.network.is_some()))
 }
 
 fn missing_for((kind, has_network): (Kind, bool)) -> Vec<String> {
@@ -174,17 +162,19 @@ fn missing_for((kind, has_network): (Kind, bool)) -> Vec<String> {
 /// # Errors
 /// [`Usage`] where a workload has `read_iolog`.
 fn replays_nothing(study: &Study) -> Result<()> {
-    let Some(workload) = study.workloads.iter().find(|workload| replays(workload)) else { return Ok(()) };
+    let found = study.workloads.iter().find_map(|workload| Some((&workload.name, replayed(workload)?)));
+    let Some((workload, option)) = found else { return Ok(()) };
     Err(Usage(format!(
-        "cannot run the study `{}` here: its workload `{}` replays a trace (`read_iolog`), which only the simulation knows so far; run \
-         it with `flyball run STUDY --on sim`",
-        study.name, workload.name,
+        "cannot run the study `{}` here: its workload `{workload}` replays a trace (`{option}`), which only the simulation knows so \
+         far; run it with `flyball run STUDY --on sim`",
+        study.name,
     ))
     .into())
 }
 
-fn replays(workload: &Workload) -> bool {
-    workload.tool == Tool::Fio && workload.options.contains_key("read_iolog")
+/// The option by which a recorded trace is replayed.
+fn replayed(workload: &Workload) -> Option<&'static str> {
+    workloads::of(&workload.tool).simulated_only(&workload.options)
 }
 
 /// A layer whose devices only a lab machine has.
@@ -206,9 +196,9 @@ fn mistakes(plan: &Plan, counts: impl Fn(&runner::Error) -> bool) -> BTreeSet<St
     let target = target(&plan.study);
     let mut found = BTreeSet::new();
     for cell in &plan.cells {
-        let job = Job { workload: &cell.workload, target, raw: Path::new("/"), server: None, folder: None };
+        let job = Job { host: tools::host(), ..Job::planned(&cell.workload, target, Path::new("/")) };
         let made = tools::invocation(&job);
-        if let Some(error) = made.err().filter(|error| !replays(&cell.workload) && counts(error)) {
+        if let Some(error) = made.err().filter(|error| replayed(&cell.workload).is_none() && counts(error)) {
             found.insert(format!("workload `{}`: {error}", cell.workload.name));
         }
         found.extend(cell.settings.iter().filter_map(no_setting));

@@ -18,6 +18,7 @@ use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use workloads::{Needs, Program};
 
 /// The version of what this file makes; a new one makes new images.
 const RECIPE: u32 = 4;
@@ -84,13 +85,11 @@ const LVM: &[&str] = &["pvcreate", "pvs", "vgcreate", "vgchange", "vgremove", "v
 
 const MKFS: &[&str] = &["mkfs.ext2", "mkfs.ext3", "mkfs.ext4"];
 
-/// What studies use.
-const OFFERED: [Tool; 34] = [
-    tool("fio", "fio"),
+/// What studies use besides workload tools.
+const OFFERED: [Tool; 31] = [
     tool("mdadm", "mdadm"),
     tool("cryptsetup", "cryptsetup-bin"),
     tool("dmsetup", "dmsetup"),
-    tool("bonnie++", "bonnie++"),
     tool("mkfs.xfs", "xfsprogs"),
     tool("mkfs.btrfs", "btrfs-progs"),
     Tool { program: "lvm", also: LVM, package: "lvm2" },
@@ -100,7 +99,6 @@ const OFFERED: [Tool; 34] = [
     tool("sha256sum", "coreutils"),
     tool("rm", "coreutils"),
     tool("bash", "bash"),
-    tool("dd", "coreutils"),
     tool("stat", "coreutils"),
     tool("sync", "coreutils"),
     tool("taskset", "util-linux"),
@@ -121,6 +119,16 @@ const OFFERED: [Tool; 34] = [
     tool("umount", "mount"),
     tool("openssl", "openssl"),
 ];
+
+/// The workload tools, but for those that ask a server: these have an image of their own.
+fn workload_tools() -> Vec<Tool> {
+    let plain = workloads::ALL.iter().filter(|known| known.needs() != Needs::Server);
+    let program = |known: &&dyn workloads::Tool| match known.program(&known.in_study()?) {
+        Ok(Program::Known { name, package, .. }) => Some(tool(name, package)),
+        _ => None,
+    };
+    plain.filter_map(program).collect()
+}
 
 /// Modules that lead from the initramfs to the root filesystem, and what for.
 const TO_THE_ROOT: [(&str, &str); 4] = [
@@ -243,7 +251,7 @@ impl Contents {
             })?;
             all.add_tool(tool, &found)?;
         }
-        for tool in &OFFERED {
+        for tool in workload_tools().iter().chain(&OFFERED) {
             match programs::find(tool.program) {
                 Some(found) => all.add_tool(tool, &found)?,
                 None => all.missing.push(tool.told()),

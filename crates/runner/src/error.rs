@@ -17,26 +17,9 @@ pub enum Error {
         /// What to do: `install it with "apt install fio"`.
         hint: String,
     },
-    /// An option that a study gives to a tool is refused.
-    #[error("cannot give `{key} = {value}` to {tool}: {why}")]
-    Option {
-        /// The tool.
-        tool: &'static str,
-        /// The option's name.
-        key: String,
-        /// The option's value.
-        value: String,
-        /// Why, and what to do.
-        why: String,
-    },
-    /// A workload that reads or writes a target is in a study that has none.
-    #[error(
-        "workload `{workload}` needs a target, and the study has none; add `[target]` with `file = \"256MiB\"`"
-    )]
-    NoTarget {
-        /// The workload's name.
-        workload: String,
-    },
+    /// There is no such command: an option is refused, or a target is needed.
+    #[error(transparent)]
+    Workload(workloads::Error),
     /// The tool ran, and failed or gave nothing that can be used. The text says all.
     #[error("{0}")]
     Tool(String),
@@ -137,13 +120,22 @@ pub enum Error {
     Sink(#[from] domain::bench::SinkError),
 }
 
+impl From<workloads::Error> for Error {
+    fn from(error: workloads::Error) -> Self {
+        match error {
+            workloads::Error::Unsupported(why) => Self::Unsupported(why),
+            workloads::Error::Tool(why) => Self::Tool(why),
+            workloads::Error::Option { .. } | workloads::Error::NoTarget { .. } => Self::Workload(error),
+        }
+    }
+}
+
 impl From<Error> for BenchError {
     fn from(error: Error) -> Self {
         match error {
-            Error::MissingTool { .. }
-            | Error::Option { .. }
-            | Error::NoTarget { .. }
-            | Error::Unsupported(_) => Self::Unsupported(error.to_string()),
+            Error::MissingTool { .. } | Error::Workload(_) | Error::Unsupported(_) => {
+                Self::Unsupported(error.to_string())
+            }
             Error::Interrupted => Self::Interrupted,
             Error::Sink(error) => Self::Sink(error),
             Error::Stack(StackError::Interrupted) => Self::Interrupted,

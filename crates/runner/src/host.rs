@@ -21,6 +21,7 @@ use recorder::{Recorder, RecorderConfig, Recording};
 use rustix::process::Rlimit;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use workloads::Elapsed;
 
 /// The recorder's raw samples, in the trial's folder until they are decoded.
 const SPOOL: &str = "samples.spool";
@@ -73,8 +74,9 @@ impl HostBench<'_> {
             workload,
             target: self.target.map(|t| (t.path(), t.size())),
             raw: self.raw,
-            server: self.server,
+            server: self.server.map(|server| &server.connection),
             folder: self.folder,
+            host: tools::host(),
         };
         let invocation = tools::invocation(&job)?;
         let task = Task {
@@ -87,14 +89,14 @@ impl HostBench<'_> {
             timeout: self.timeout,
             interrupt: self.interrupt,
         };
-        let unsteady = match tools::conditioning(&job)? {
+        let unsteady = match workloads::of(&workload.tool).conditioning(&job).map_err(Error::from)? {
             Some(asked) => steady::reach(self, &job, &asked)?,
             None => None,
         };
         let before = Snapshot::read(self.machine);
         let spool = Spool::new(self.raw);
         let recorder = spool.start(self.interval);
-        if let (Ok(recorder), Some(pid)) = (&recorder, self.server.and_then(|server| server.pid)) {
+        if let (Ok(recorder), Some(pid)) = (&recorder, self.server.map(|server| server.pid)) {
             recorder.follow_server(pid);
         }
         let ended = child::run(&task, &mut |pid| {
@@ -158,9 +160,9 @@ impl Drop for Spool {
     }
 }
 
-/// A command that takes no time of its own is timed by us; fio and dd know better.
+/// A tool that takes no time of its own is timed by us.
 fn add_elapsed(outcome: &mut Outcome, tool: &Tool, ended: &Ended) {
-    if matches!(tool, Tool::Command { .. }) {
+    if workloads::of(tool).elapsed() == Elapsed::OfFlyball {
         let elapsed = Metric { value: ended.elapsed.secs(), unit: Unit::Seconds, better: Better::Lower };
         outcome.metrics.entry("elapsed".into()).or_insert(elapsed);
     }

@@ -6,12 +6,11 @@
 use crate::child::{self, Ended, How, Task};
 use crate::tools::{self, Job};
 use crate::{Error, host::HostBench};
-use domain::outcome::Outcome;
 use domain::time::Nanos;
 use domain::trial::Disturbance;
 use domain::units::significant;
 use std::fmt::Write;
-use std::path::Path;
+use workloads::fio;
 use workloads::fio::steady_state::{Conditioning, MOST_ROUNDS, Window};
 
 /// How long writing all of a target twice may take: 20 TB at 200 MB/s.
@@ -30,16 +29,15 @@ pub(crate) fn reach(
     asked: &Conditioning,
 ) -> Result<Option<Disturbance>, Error> {
     if asked.precondition {
-        run(bench, job, "precondition", precondition(job)?, PRECONDITION)?;
+        run(bench, job, "precondition", fio::precondition(job)?, PRECONDITION)?;
     }
     let Some((metric, round)) = &asked.steady_state else { return Ok(None) };
     let (mut values, mut text) = (Vec::new(), String::new());
     let found = loop {
-        let name = format!("round-{:02}", values.len() + 1);
-        let mut argv = round_of(job, &name, *round)?;
-        argv.extend(other_numbers(job, values.len() as u64));
+        let name = fio::round_name(values.len());
+        let argv = fio::round(job, values.len(), *round)?;
         run(bench, job, &name, argv, *round + GRACE)?;
-        let outcome = report(job, &name)?;
+        let outcome = tools::report(job, "", &[&format!("{name}.json")])?;
         let value = outcome.metrics.get(metric).map(|metric| metric.value);
         let value = value.ok_or_else(|| {
             Error::Tool(format!("workload `{}`: a round has no `{metric}`", job.workload.name))
@@ -71,35 +69,6 @@ fn shown(window: Option<Window>) -> String {
         let average = significant(average);
         format!("average {average} excursion {:.1}% slope {:.1}%", excursion * 100.0, slope * 100.0)
     })
-}
-
-/// All of the target, twice.
-fn precondition(job: &Job<'_>) -> Result<Vec<String>, Error> {
-    let (target, size) = tools::needed_target(job)?;
-    let mut argv = tools::fio::command(job, "precondition", target);
-    let size = format!("--size={}", size.get());
-    let more =
-        ["--rw=write", "--bs=128k", "--loops=2", "--ioengine=libaio", "--iodepth=32", "--direct=1", &size];
-    argv.extend(more.map(str::to_owned));
-    Ok(argv)
-}
-
-/// The workload itself, for as long as a round; of an option that is there twice the last one counts.
-fn round_of(job: &Job<'_>, name: &str, round: Nanos) -> Result<Vec<String>, Error> {
-    let mut argv = tools::invocation(job)?.argv;
-    let report = format!("--output={}", tools::text(&job.raw.join(format!("{name}.json"))));
-    for word in argv.iter_mut().filter(|word| word.starts_with("--output=")) {
-        word.clone_from(&report);
-    }
-    argv.extend([format!("--runtime={}ms", round.get() / 1_000_000), "--time_based=1".into()]);
-    Ok(argv)
-}
-
-/// Where random numbers are not to repeat themselves, each round has others.
-fn other_numbers(job: &Job<'_>, round: u64) -> Option<String> {
-    let given = job.workload.options.get("randseed").filter(|_| job.workload.varies());
-    let seed = given?.parse::<u64>().ok()?;
-    Some(format!("--randseed={}", seed.wrapping_add(round)))
 }
 
 fn run(
@@ -135,8 +104,4 @@ fn run(
             )))
         }
     }
-}
-
-fn report(job: &Job<'_>, name: &str) -> Result<Outcome, Error> {
-    tools::fio::report(job, Path::new(&format!("{name}.json")))
 }

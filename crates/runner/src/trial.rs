@@ -19,6 +19,7 @@ use rustix::process::{Resource, Rlimit, getrlimit};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use workloads::{Needs, Program};
 
 /// The value of `caches` in a trial's environment where the whole page cache was dropped.
 pub const DROPPED_ALL: &str = "dropped all";
@@ -125,8 +126,9 @@ impl<'a, 'm> Host<'a, 'm> {
             workload: &cell.workload,
             target: target.as_ref().map(|t| (t.path(), t.size())),
             raw: &raw,
-            server: server.as_ref(),
+            server: server.as_ref().map(|server| &server.connection),
             folder: folder.as_ref().map(|(path, _)| path.as_path()),
+            host: tools::host(),
         };
         // What is refused is refused before any setting is changed.
         let commands = vec![tools::invocation(&job).map_err(failed_early)?.argv];
@@ -205,7 +207,8 @@ impl<'a, 'm> Host<'a, 'm> {
     }
 
     fn version(&mut self, tool: &Tool) -> Result<String, Error> {
-        if matches!(tool, Tool::Command { .. }) {
+        // All commands share the tool's name, so that each one's program is looked for.
+        if matches!(workloads::of(tool).program(tool), Ok(Program::Named(_))) {
             return tools::detect(self.site.machine, tool);
         }
         if let Some(known) = self.versions.get(tool.name()) {
@@ -225,12 +228,9 @@ struct Ground {
     folder: Option<(PathBuf, Made)>,
 }
 
-/// Whether a tool works on files of its own.
+/// Whether a tool works on files of its own, or its server does.
 fn needs_folder(tool: &Tool) -> bool {
-    match tool {
-        Tool::Sysbench | Tool::Pgbench | Tool::Bonnie => true,
-        Tool::Fio | Tool::Dd | Tool::Imported | Tool::Command { .. } => false,
-    }
+    matches!(workloads::of(tool).needs(), Needs::Folder | Needs::Server)
 }
 
 impl Site<'_, '_> {

@@ -1,4 +1,9 @@
-//! What is wrong with an option of a workload. Each tool's `options.rs` says which there are.
+//! A workload's options, and what is wrong with one. Each tool's `options.rs` says which there are.
+
+use std::collections::BTreeMap;
+
+/// Options by name, as the tool takes them.
+pub type Options = BTreeMap<String, String>;
 
 /// Why options are no load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +53,18 @@ pub enum Refusal {
     /// The option may be set, but not to this.
     #[error("{0}")]
     Value(String),
+}
+
+impl OptionError {
+    /// As a refusal of the option alone.
+    pub(crate) fn into_refusal(self, tool: &'static str) -> Refusal {
+        if self.unknown { Refusal::Unknown { tool } } else { Refusal::Value(self.problem) }
+    }
+}
+
+/// Whether an option that is a switch is on: the one notion of *true* for what a tool was told.
+pub fn is_on(text: &str) -> bool {
+    matches!(text.trim(), "1" | "true" | "yes" | "on")
 }
 
 /// `true` or `false`, or what a study's reader makes of them.

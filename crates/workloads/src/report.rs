@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// The metrics that mean the same whichever tool reports them: name, unit, which way is good.
 ///
 /// `cpu_user` and `cpu_system` are CPU time over elapsed time, as a share of *one* CPU: four busy jobs give up to 4.
-pub const SHARED_METRICS: [(&str, Unit, Better); 14] = [
+pub const SHARED_METRICS: [MetricRow; 14] = [
     ("throughput", Unit::BytesPerSecond, Better::Higher),
     ("read_throughput", Unit::BytesPerSecond, Better::Higher),
     ("write_throughput", Unit::BytesPerSecond, Better::Higher),
@@ -28,15 +28,17 @@ pub const SHARED_METRICS: [(&str, Unit, Better); 14] = [
     ("context_switches", Unit::PerSecond, Better::Lower),
 ];
 
-/// Unit and direction of a shared metric, of one of sysbench's, bonnie's or pgbench's, or of Flyball's own; `None` for any other name.
+/// A metric: name, unit, which way is good.
+pub type MetricRow = (&'static str, Unit, Better);
+
+/// Unit and direction of a shared metric, of one of a tool's own, or of Flyball's own; `None` for any other name.
 pub fn shared_metric(name: &str) -> Option<(Unit, Better)> {
+    let of_tools = || crate::ALL.iter().flat_map(|tool| tool.metric_rows());
     SHARED_METRICS
         .into_iter()
         .chain([(CPU_BUSY, Unit::Share, Better::Lower)])
-        .chain(crate::sysbench::options::METRICS)
-        .chain(crate::bonnie::options::METRICS)
-        .chain(crate::pgbench::options::METRICS)
         .find(|(n, ..)| *n == name)
+        .or_else(|| of_tools().find(|(n, ..)| *n == name))
         .map(|(_, unit, better)| (unit, better))
 }
 

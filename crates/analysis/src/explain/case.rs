@@ -8,9 +8,10 @@ use domain::finding::{Evidence, Gain};
 use domain::inventory::{BlockDevice, Inventory};
 use domain::outcome::Better;
 use domain::plan::{Cell, Plan};
-use domain::study::{Tool, Workload};
+use domain::study::Workload;
 use domain::trial::{Measurement, Trial};
 use domain::units::Bytes;
+use workloads::Profile;
 
 /// A measured run, and what is known of the machine that it ran on.
 #[derive(Clone, Copy, Debug)]
@@ -96,64 +97,17 @@ impl<'a> CaseCell<'a> {
     }
 
     pub(super) fn is_fio(&self) -> bool {
-        self.cell.workload.tool == Tool::Fio
+        workloads::fio::is_job(&self.cell.workload)
     }
 
-    /// Whether the page cache is passed by: `direct=1`, `buffered=0` of fio; `iflag=direct`, `oflag=direct` of dd.
-    pub(super) fn is_direct(&self) -> bool {
-        let set = |names: &[&str], value: bool| self.option(names).is_some_and(|text| is_on(text) == value);
-        match self.cell.workload.tool {
-            Tool::Fio => set(&["direct"], true) || set(&["buffered"], false),
-            Tool::Dd => {
-                ["iflag", "oflag"].iter().any(|f| self.option(&[f]).is_some_and(|v| v.contains("direct")))
-            }
-            Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Imported | Tool::Command { .. } => false,
-        }
+    /// What I/O it does.
+    pub(super) fn profile(&self) -> Profile {
+        workloads::of(&self.cell.workload.tool).profile(&self.cell.workload)
     }
 
-    /// What fio does: `randread`, `write`, …; it reads where nothing is said (fio(1), `readwrite`). `None` for other tools.
+    /// What fio does: `randread`, `write`, …; `None` for other tools.
     pub(super) fn access(&self) -> Option<&str> {
-        self.is_fio().then(|| self.option(&["rw", "readwrite"]).unwrap_or("read"))
-    }
-
-    /// Whether it reads one byte after another, and nothing else.
-    pub(super) fn reads_sequentially(&self) -> bool {
-        match self.cell.workload.tool {
-            Tool::Fio => self.access() == Some("read"),
-            Tool::Dd => !self.writes(),
-            Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Imported | Tool::Command { .. } => false,
-        }
-    }
-
-    /// Whether it is known to write.
-    pub(super) fn writes(&self) -> bool {
-        match self.cell.workload.tool {
-            Tool::Fio => {
-                self.access().is_some_and(|access| access.contains("write") || access.contains("rw"))
-            }
-            Tool::Dd => self.option(&["direction"]) == Some("write"),
-            Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Imported | Tool::Command { .. } => false,
-        }
-    }
-
-    /// How many requests it keeps in flight: fio's `iodepth` where its engine is asynchronous, else 1, times
-    /// `numjobs`. `None` where the tool is not known to that extent, or the option cannot be read.
-    pub(super) fn depth(&self) -> Option<u32> {
-        match self.cell.workload.tool {
-            Tool::Dd => Some(1),
-            Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Imported | Tool::Command { .. } => None,
-            Tool::Fio => {
-                let number =
-                    |names: &[&str]| self.option(names).map_or(Some(1), |text| text.parse::<u32>().ok());
-                let jobs = number(&["numjobs"])?;
-                let depth = if self.is_asynchronous() { number(&["iodepth"])? } else { 1 };
-                jobs.checked_mul(depth)
-            }
-        }
-    }
-
-    pub(super) fn is_asynchronous(&self) -> bool {
-        matches!(self.option(&["ioengine"]), Some("libaio" | "io_uring" | "posixaio"))
+        self.is_fio().then(|| workloads::fio::access(&self.cell.workload.options))
     }
 
     /// The size of a request, where the tool was told one.
@@ -176,11 +130,6 @@ impl<'a> CaseCell<'a> {
     pub(super) fn source(&self) -> String {
         self.summary.map_or_else(|| format!("cell {}", self.cell.id), keys)
     }
-}
-
-/// fio's and the kernel's ways to say yes.
-pub(super) fn is_on(text: &str) -> bool {
-    matches!(text.trim(), "1" | "true" | "yes" | "on")
 }
 
 /// A figure with its source.

@@ -26,7 +26,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         case.inventory.and_then(|i| i.cpuidle.as_ref()).map_or(&[][..], |idle| idle.states.as_slice());
     let Some((deepest, exit)) = deepest(states) else { return Vec::new() };
     let cells = case.cells();
-    let single = cells.iter().filter(|cell| cell.depth() == Some(1));
+    let single = cells.iter().filter(|cell| cell.profile().depth == Some(1));
     let latencies = single
         .filter_map(|cell| Some((cell, cell.metric("latency_p50").or_else(|| cell.metric("latency_mean"))?)));
     // Of several, the one where waking up counts most.

@@ -3,10 +3,11 @@
 //! Source: fio(1): "libaio … queued behavior only with non-buffered I/O"; `zero_buffers`, `buffer_compress_percentage`.
 
 use super::Rule;
-use super::case::{Case, CaseCell, evidence, is_on};
+use super::case::{Case, CaseCell, evidence};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::study::Target;
 use domain::units::{Bytes, significant};
+use workloads::options::is_on;
 
 pub(super) const RULE: Rule =
     Rule { name: "misleading-options", doc: "The benchmark does not do what its options say.", run };
@@ -24,7 +25,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
 fn buffered_queue(_: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
     let depth = cell.option(&["iodepth"])?;
     let queues = cell.is_fio() && cell.option(&["ioengine"]) == Some("libaio") && depth != "1";
-    if !queues || cell.is_direct() {
+    if !queues || cell.profile().is_direct() {
         return None;
     }
     let asked = evidence(
@@ -56,7 +57,7 @@ copied into memory. There is never more than one in flight for each job.",
 
 /// Zeros, or nearly: controllers and filesystems that compress, and thin volumes, do not store them at all.
 fn compressible(_: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
-    if !cell.is_fio() || !cell.writes() {
+    if !cell.is_fio() || !cell.profile().writes() {
         return None;
     }
     let zeros = cell.option(&["zero_buffers"]).is_some_and(is_on);
@@ -83,7 +84,7 @@ are faster with it than with anything real.",
 fn in_memory(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
     let memory = case.inventory?.memory.total?;
     let size = target_size(case, cell)?;
-    let reads = cell.is_fio() && !cell.writes() && !cell.is_direct();
+    let reads = cell.is_fio() && !cell.profile().writes() && !cell.profile().is_direct();
     // With the cache dropped before each trial, one pass over the file does come from the device.
     let one_pass = case.data.study.measure.drop_caches && !cell.option(&["time_based"]).is_some_and(is_on);
     if !reads || size >= memory || one_pass {

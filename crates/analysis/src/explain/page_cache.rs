@@ -57,7 +57,7 @@ fn read_by_tool(measurement: &Measurement, cell: &CaseCell<'_>) -> Option<f64> {
         return None;
     }
     let metric = |name: &str| measurement.outcome.metrics.get(name).map(|m| m.value);
-    let all_reads = || metric("throughput").filter(|_| cell.reads_sequentially() && !cell.writes());
+    let all_reads = || metric("throughput").filter(|_| cell.profile().reads_in_order());
     let rate = metric("read_throughput").or_else(all_reads)?;
     let seconds = metric("elapsed").unwrap_or(measurement.duration.secs());
     Some(rate * seconds).filter(|bytes| *bytes > 0.0)

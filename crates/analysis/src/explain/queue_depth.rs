@@ -36,7 +36,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
 fn alike<'c, 'a>(cells: &'c [CaseCell<'a>]) -> BTreeMap<String, Vec<(u32, &'c CaseCell<'a>)>> {
     let mut groups: BTreeMap<String, Vec<(u32, &CaseCell<'_>)>> = BTreeMap::new();
     for cell in cells {
-        let Some(depth) = cell.depth().filter(|_| cell.is_fio()) else { continue };
+        let Some(depth) = cell.profile().depth.filter(|_| cell.is_fio()) else { continue };
         let options =
             cell.workload().options.iter().filter(|(name, _)| !DEPTH_OPTIONS.contains(&name.as_str()));
         let work = format!("{:?} {:?}", options.collect::<Vec<_>>(), cell.cell.settings);

@@ -45,11 +45,12 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
 fn by_direct_reads(case: &Case<'_>) -> Option<Finding> {
     let window = case.device()?.queue.as_ref()?.read_ahead.filter(|window| *window <= DEFAULT_WINDOW)?;
     let cells = case.cells();
-    let sequential: Vec<&CaseCell<'_>> = cells.iter().filter(|cell| cell.reads_sequentially()).collect();
-    let buffered = sequential.iter().find(|cell| !cell.is_direct())?;
+    let sequential: Vec<&CaseCell<'_>> =
+        cells.iter().filter(|cell| cell.profile().reads_in_order()).collect();
+    let buffered = sequential.iter().find(|cell| !cell.profile().is_direct())?;
     let direct = sequential
         .iter()
-        .find(|cell| cell.is_direct() && cell.block_size().is_some_and(|size| size >= LARGE))?;
+        .find(|cell| cell.profile().is_direct() && cell.block_size().is_some_and(|size| size >= LARGE))?;
     let comparison = case.compare(("buffered reads", buffered), ("large direct reads", direct))?;
     let interval = comparison.interval.filter(|interval| interval.low >= LEAST_GAIN)?;
     if comparison.verdict != Verdict::Better {

@@ -11,7 +11,7 @@ use domain::inert::{Lines, prose};
 use domain::plan::{Cell, CellId, Plan};
 use domain::rng::Seed;
 use domain::setting::SettingRequest;
-use domain::study::{Study, Target, Tool};
+use domain::study::{Study, Target};
 use domain::trial::TrialKey;
 use domain::units::Bytes;
 use machine::ledger::{PlannedWrite, preview};
@@ -22,6 +22,7 @@ use runner::tools::{self, Job};
 use serde_json::{Value, json};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use workloads::Needs;
 
 /// The version of the JSON form of a plan.
 const SCHEMA: u32 = 1;
@@ -77,13 +78,8 @@ struct SettingWrite {
 
 impl CellPlan {
     fn of(cell: &Cell, target: Option<&(PathBuf, Bytes)>, not_here: Vec<String>) -> Self {
-        let job = Job {
-            workload: &cell.workload,
-            target: target.map(|(path, size)| (path.as_path(), *size)),
-            raw: Path::new("RAW"),
-            server: None,
-            folder: None,
-        };
+        let target = target.map(|(path, size)| (path.as_path(), *size));
+        let job = Job { host: tools::host(), ..Job::planned(&cell.workload, target, Path::new("RAW")) };
         Self {
             not_here,
             command: tools::invocation(&job).map(|i| i.argv).map_err(|e| e.to_string()),
@@ -193,7 +189,7 @@ fn as_text(plan: &Plan, cells: &[CellPlan], target: Option<&(PathBuf, Bytes)>) -
     if let Some((path, size)) = target.filter(|_| plan.study.stack.is_none()) {
         text.line(format_args!("makes {} of {size}, and removes it at the end", path.display()));
     }
-    let asks = |cell: &Cell| matches!(cell.workload.tool, Tool::Sysbench | Tool::Pgbench);
+    let asks = |cell: &Cell| workloads::of(&cell.workload.tool).needs() == Needs::Server;
     if plan.cells.iter().zip(cells).any(|(cell, does)| asks(cell) && does.against().is_empty()) {
         text.line("makes a database server of its own, fills it, and removes it at the end");
     }

@@ -7,9 +7,9 @@
 //! its end.
 
 use anyhow::{Context, Result};
-use domain::study::{Tool, Workload};
+use domain::Timestamp;
+use domain::study::Workload;
 use domain::trial::Disturbance;
-use domain::{Nanos, Timestamp};
 use lab::acpi::CONTROL_PORT;
 use machine::{LocalMachine, Machine};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,15 +20,7 @@ use std::os::unix::fs::FileExt;
 use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use workloads::sysbench::options::{Oltp, START_DELAY};
-
-/// What fio waits between its preparation and its first request, in the guest's time, as its option.
-const FIO_DELAY: (&str, &str) = ("startdelay", "1s");
-
-/// What sysbench's clients wait, in the guest's time: the last has to sleep before the first wakes up, and an emulated CPU
-/// connects some twenty of them in a second.
-const CLIENT_DELAY: Nanos = Nanos::from_secs(1);
-const DELAY_FOR_EACH_CLIENT: Nanos = Nanos::from_millis(50);
+use workloads::Readiness;
 
 /// How often a workload is looked at until it sleeps. Nothing is measured then, and the CPUs are not paced yet.
 const LOOK: Duration = Duration::from_millis(10);
@@ -45,36 +37,9 @@ const JOB_PATIENCE: Duration = Duration::from_secs(60);
 /// nanosleep(2) and clock_nanosleep(2) on x86-64.
 const SLEEPS: [&str; 2] = ["35", "230"];
 
-/// How a workload's begin and end are known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// It sleeps before it begins, and its children do the work.
-    Fio,
-    /// So many of its threads sleep before they begin.
-    Sleepers(usize),
-    /// Nothing is known of it but its own begin and end.
-    Whole,
-}
-
 /// Makes a workload wait between its preparation and its work, where it can, and says what to look for.
-pub(super) fn make_wait(workload: &mut Workload) -> Kind {
-    let options = &mut workload.options;
-    match workload.tool {
-        Tool::Fio => {
-            let (name, value) = FIO_DELAY;
-            options.entry(name.to_owned()).or_insert_with(|| value.to_owned());
-            Kind::Fio
-        }
-        Tool::Sysbench => {
-            let Ok(load) = Oltp::parse(options) else { return Kind::Whole };
-            let delay = CLIENT_DELAY.get() + DELAY_FOR_EACH_CLIENT.get() * u64::from(load.threads);
-            options
-                .entry(START_DELAY.to_owned())
-                .or_insert_with(|| format!("{}us", (delay / 1000).min(60_000_000)));
-            Kind::Sleepers(load.threads as usize)
-        }
-        Tool::Dd | Tool::Pgbench | Tool::Bonnie | Tool::Imported | Tool::Command { .. } => Kind::Whole,
-    }
+pub(super) fn make_wait(workload: &mut Workload) -> Readiness {
+    workloads::of(&workload.tool).make_wait(&mut workload.options)
 }
 
 /// Watches one workload.
@@ -90,27 +55,27 @@ pub(super) struct Paced {
 
 impl Pacer {
     /// Begins to watch a workload that has just been started. `device` is the target's block device.
-    pub(super) fn watch(kind: Kind, pid: u32, device: Option<&str>) -> Self {
+    pub(super) fn watch(kind: Readiness, pid: u32, device: Option<&str>) -> Self {
         let device = device.map(str::to_owned);
         Self(std::thread::spawn(move || {
             let before = requests(device.as_deref());
             let missed = match kind {
-                Kind::Fio => {
+                Readiness::JobsSleep => {
                     wait_until(|| sleepers(&format!("/proc/{pid}/syscall")).map(|asleep| asleep == 1));
                     None
                 }
-                Kind::Sleepers(threads) => {
+                Readiness::ThreadsSleep(threads) => {
                     let seen = wait_until(|| sleeping_threads(pid).map(|asleep| asleep >= threads));
                     (!seen).then(|| unpaced_start("the clients were never seen to wait all at once".into()))
                 }
-                Kind::Whole => None,
+                Readiness::Unknown => None,
             };
             let unpaced = missed.or_else(|| unpaced(before, requests(device.as_deref())));
             let from = LocalMachine.now();
             write(1)?;
             match kind {
-                Kind::Fio => wait_for_jobs(pid),
-                Kind::Sleepers(_) | Kind::Whole => wait_for(pid, None),
+                Readiness::JobsSleep => wait_for_jobs(pid),
+                Readiness::ThreadsSleep(_) | Readiness::Unknown => wait_for(pid, None),
             }
             write(0)?;
             Ok(Paced { from, unpaced })
@@ -267,8 +232,11 @@ pub(super) fn tell_states() -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use domain::Nanos;
+    use domain::study::Tool;
+    use workloads::sysbench::options::{Oltp, START_DELAY};
 
-    fn told(tool: Tool, options: &[(&str, &str)]) -> (Kind, Workload) {
+    fn told(tool: Tool, options: &[(&str, &str)]) -> (Readiness, Workload) {
         let options = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let mut workload = Workload { name: "w".into(), tool, options };
         (make_wait(&mut workload), workload)
@@ -277,16 +245,16 @@ mod tests {
     #[test]
     fn what_can_wait_is_told_to() {
         let (kind, workload) = told(Tool::Fio, &[("rw", "read")]);
-        assert_eq!((kind, workload.options["startdelay"].as_str()), (Kind::Fio, "1s"));
+        assert_eq!((kind, workload.options["startdelay"].as_str()), (Readiness::JobsSleep, "1s"));
         for (threads, delay) in
             [(1, Nanos::from_millis(1050)), (8, Nanos::from_millis(1400)), (4096, Nanos::from_secs(60))]
         {
             let (kind, workload) =
                 told(Tool::Sysbench, &[("test", "oltp_read_only"), ("threads", &threads.to_string())]);
-            assert_eq!(kind, Kind::Sleepers(threads));
+            assert_eq!(kind, Readiness::ThreadsSleep(threads));
             assert_eq!(Oltp::parse(&workload.options).unwrap().start_delay, delay);
         }
-        assert_eq!(told(Tool::Pgbench, &[]).0, Kind::Whole);
+        assert_eq!(told(Tool::Pgbench, &[]).0, Readiness::Unknown);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::agent::{beat, beating};
 use super::files;
-use super::pacer::{self, Kind, Pacer};
+use super::pacer::{self, Pacer};
 use super::timers::Governors;
 use anyhow::{Context, Result, bail};
 use domain::plan::{Cell as PlanCell, CellId, Plan};
@@ -19,6 +19,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, PoisonError};
+use workloads::Readiness;
 
 /// Where trials are until the host has them; in memory.
 const NOTEBOOK: &str = "/run/flyball/notebook";
@@ -141,7 +142,7 @@ impl Bench<'_> {
     }
 
     /// A cell as this machine has to run it, and how it is paced, where it is.
-    fn cell(&self, key: &TrialKey) -> Result<(PlanCell, Option<Kind>)> {
+    fn cell(&self, key: &TrialKey) -> Result<(PlanCell, Option<Readiness>)> {
         let Some(cell) = self.plan.cells.iter().find(|cell| cell.id == key.cell) else {
             bail!("the study has no cell `{}`", key.cell);
         };
@@ -161,7 +162,7 @@ impl Bench<'_> {
 
 /// The pacer of the workload that runs, if any.
 struct Watch {
-    now: RefCell<(Option<Kind>, Option<Pacer>)>,
+    now: RefCell<(Option<Readiness>, Option<Pacer>)>,
     /// Dropped when the workload begins. Until then the guest says that it is alive: what an earlier trial has written may
     /// take minutes to reach a slow disk.
     unmeasured: RefCell<Option<Sender<()>>>,
@@ -169,7 +170,7 @@ struct Watch {
 
 impl Watch {
     /// The next workload is of this kind, and to be paced.
-    fn expect(&self, kind: Option<Kind>, unmeasured: Sender<()>) {
+    fn expect(&self, kind: Option<Readiness>, unmeasured: Sender<()>) {
         self.now.borrow_mut().0 = kind;
         self.unmeasured.replace(Some(unmeasured));
     }

@@ -6,16 +6,13 @@ use domain::Study;
 use domain::lab::ENERGY_MODELLED;
 use domain::outcome::Better;
 use domain::outcome::CPU_BUSY;
-use domain::plan::{Cell, Plan, PlanError};
+use domain::plan::{Plan, PlanError};
 use domain::rng::Seed;
-use domain::study::{Factor, Target, Tool, Workload};
-use domain::units::{Bytes, Unit};
+use domain::study::{Factor, Target, Workload};
+use domain::units::Unit;
 use std::collections::{BTreeMap, BTreeSet};
-use workloads::bonnie::options::{self as bonnie, Bonnie};
-use workloads::pgbench::options::{self as pgbench, Pgbench};
-use workloads::report::{SHARED_METRICS, shared_metric};
-use workloads::sysbench::options::{self as oltp, Oltp};
-use workloads::{dd, fio};
+use workloads::report::shared_metric;
+use workloads::{Metrics, Needs};
 
 /// Notes every problem that no part of the study has alone.
 pub(super) fn check(study: &Study, root: &Section) {
@@ -79,16 +76,27 @@ fn has_no_target(study: &Study) -> bool {
 
 fn has_its_target(study: &Study, workload: &Workload, root: &Section) {
     let tool = workload.tool.name();
-    if has_no_target(study) && matches!(workload.tool, Tool::Fio | Tool::Dd) {
-        let node = workload_node(root, &workload.name);
-        node.refuse_key(format!(
+    let node = || workload_node(root, &workload.name);
+    match workloads::of(&workload.tool).needs() {
+        Needs::Target if has_no_target(study) => node().refuse_key(format!(
             "{tool} needs something to read or write; add `[target]` with `file = \"256MiB\"`"
-        ));
-    }
-    if workload.tool == Tool::Bonnie && !matches!(study.target, Target::File(_)) {
-        workload_node(root, &workload.name).refuse_key(
+        )),
+        Needs::Device if !has_a_device(study) => node().refuse_key(format!(
+            "{tool} reads a block device; add `[target]` with `loop = \"256MiB\"`, or end the stack in a block device"
+        )),
+        Needs::Folder if !matches!(study.target, Target::File(_)) => node().refuse_key(
             "makes files beside that of the target, whose folder says where; add `[target]` with `file = \"1MiB\"`",
-        );
+        ),
+        _ => {}
+    }
+}
+
+/// Whether the target is a block device. A stack is one where the study asks for no file on it.
+fn has_a_device(study: &Study) -> bool {
+    match study.target {
+        Target::Loop(_) | Target::LabDevice(_) => true,
+        Target::None => study.stack.is_some(),
+        Target::File(_) => false,
     }
 }
 
@@ -101,7 +109,7 @@ fn has_its_options(workload: &Workload, root: &Section) {
 }
 
 fn has_its_placeholders(study: &Study, workload: &Workload, root: &Section) {
-    let Tool::Command { argv, .. } = &workload.tool else { return };
+    let Some((argv, _)) = workload.tool.command() else { return };
     let factors: Vec<&str> =
         study.factors.iter().filter(|f| applies(f, workload)).map(|f| f.name.as_str()).collect();
     let items = below(workload_node(root, &workload.name), &["argv"]).items().unwrap_or_default();
@@ -133,21 +141,10 @@ pub(super) fn placeholders(argument: &str) -> Vec<&str> {
 
 /// The metrics that a workload of this study reports.
 pub(super) fn reported<'s>(study: &Study, workload: &'s Workload) -> Vec<&'s str> {
-    let mut reported: Vec<&str> = match &workload.tool {
-        Tool::Fio => SHARED_METRICS.iter().map(|(name, ..)| *name).collect(),
-        Tool::Dd => dd::report::METRICS.to_vec(),
-        Tool::Sysbench => oltp::METRICS.iter().map(|(name, ..)| *name).collect(),
-        Tool::Pgbench => pgbench::METRICS.iter().map(|(name, ..)| *name).collect(),
-        Tool::Bonnie => bonnie::METRICS.iter().map(|(name, ..)| *name).collect(),
-        // Its trials say what they have.
-        Tool::Imported => Vec::new(),
-        // Of every command it is known how long it ran.
-        Tool::Command { metrics, .. } => metrics
-            .iter()
-            .map(|m| m.name.as_str())
-            .filter(|name| *name != "elapsed")
-            .chain(["elapsed"])
-            .collect(),
+    let mut reported: Vec<&str> = match workloads::of(&workload.tool).metrics() {
+        Metrics::Known(rows) => rows.into_iter().map(|(name, ..)| name).collect(),
+        Metrics::ByPattern => by_pattern(workload),
+        Metrics::Any => Vec::new(),
     };
     reported.push(CPU_BUSY);
     if study.lab.pstates.is_some() {
@@ -156,8 +153,15 @@ pub(super) fn reported<'s>(study: &Study, workload: &'s Workload) -> Vec<&'s str
     reported
 }
 
+/// Of every command it is known how long it ran.
+fn by_pattern(workload: &Workload) -> Vec<&str> {
+    let patterns = workload.tool.command().map_or(&[][..], |(_, metrics)| metrics);
+    let named = patterns.iter().map(|metric| metric.name.as_str());
+    named.filter(|name| *name != "elapsed").chain(["elapsed"]).collect()
+}
+
 fn reports_the_metric(study: &Study, workload: &Workload, root: &Section) {
-    if workload.tool == Tool::Imported {
+    if workloads::of(&workload.tool).metrics() == Metrics::Any {
         return;
     }
     let metric = study.measure.metric.as_str();
@@ -186,7 +190,7 @@ fn reports_the_metric(study: &Study, workload: &Workload, root: &Section) {
 fn metrics_mean_the_same(study: &Study, root: &Section) {
     let mut meanings: BTreeMap<&str, (Unit, Better)> = BTreeMap::new();
     for workload in &study.workloads {
-        let Tool::Command { metrics, .. } = &workload.tool else { continue };
+        let Some((_, metrics)) = workload.tool.command() else { continue };
         for metric in metrics {
             let meaning = (metric.unit.clone(), metric.better);
             let name = metric.name.as_str();
@@ -254,22 +258,16 @@ fn changes_its_workloads(study: &Study, factor: &Factor, root: &Section) {
     });
     let sets_options = factor.levels.iter().any(|level| !level.options.is_empty());
     for workload in study.workloads.iter().filter(|w| applies(factor, w)) {
-        let changes = match &workload.tool {
-            Tool::Command { argv, .. } => {
-                argv.iter().any(|a| placeholders(a).contains(&factor.name.as_str()))
-            }
-            Tool::Fio | Tool::Dd | Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Imported => {
-                sets_options
-            }
-        };
+        let command = workload.tool.command();
+        let changes = command.map_or(sets_options, |(argv, _)| {
+            argv.iter().any(|a| placeholders(a).contains(&factor.name.as_str()))
+        });
         if changes_the_machine || changes {
             continue;
         }
-        let help = match &workload.tool {
-            Tool::Command { .. } => format!("put `{{{}}}` into its `argv`", factor.name),
-            Tool::Fio | Tool::Dd | Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Imported => {
-                "give the factor an `option`, a `setting` or a part of the `stack`".to_owned()
-            }
+        let help = match command {
+            Some(_) => format!("put `{{{}}}` into its `argv`", factor.name),
+            None => "give the factor an `option`, a `setting` or a part of the `stack`".to_owned(),
         };
         factor_node(root, &factor.name).refuse_key(format!(
             "changes nothing in the workload `{}`; {help}, or name the workloads that it applies to with `workloads = […]`",
@@ -349,11 +347,7 @@ fn cells_are_possible(study: &Study, plan: Result<Plan, PlanError>, root: &Secti
     let (Target::File(target) | Target::Loop(target)) = study.target else { return };
     let mut refused = Vec::new();
     for cell in &plan.cells {
-        let problem = match cell.workload.tool {
-            Tool::Fio => fio_reaches_beyond(cell, target),
-            Tool::Dd => dd_reaches_beyond(cell, target),
-            Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Imported | Tool::Command { .. } => None,
-        };
+        let problem = workloads::of(&cell.workload.tool).reaches_beyond(&cell.workload.options, target);
         if let Some(problem) = problem.filter(|_| !refused.contains(&&cell.workload.name)) {
             refused.push(&cell.workload.name);
             let node = below(workload_node(root, &cell.workload.name), &["options"]);
@@ -362,56 +356,15 @@ fn cells_are_possible(study: &Study, plan: Result<Plan, PlanError>, root: &Secti
     }
 }
 
-/// What sysbench, pgbench and bonnie are asked for has to make a load in each cell: an option may need another, which a factor may set.
+/// Options have to make a load in each cell: an option may need another, which a factor may set.
 fn loads_are_whole(plan: &Plan, root: &Section) {
     let mut refused = BTreeSet::new();
     for cell in &plan.cells {
-        let options = &cell.workload.options;
-        let error = match cell.workload.tool {
-            Tool::Sysbench => Oltp::parse(options).err(),
-            Tool::Pgbench => Pgbench::parse(options).err(),
-            Tool::Bonnie => Bonnie::parse(options).err(),
-            Tool::Fio | Tool::Dd | Tool::Imported | Tool::Command { .. } => None,
-        };
+        let error = workloads::of(&cell.workload.tool).check_all(&cell.workload.options).err();
         let Some(error) = error else { continue };
         if refused.insert(&cell.workload.name) {
             let node = below(workload_node(root, &cell.workload.name), &["options"]);
             node.refuse_key(format!("in the cell `{}`, {error}", cell.id));
         }
     }
-}
-
-/// fio makes a file longer that is too short for its job. A size that is not clear is left to the runner, which
-/// refuses it.
-fn fio_reaches_beyond(cell: &Cell, target: Bytes) -> Option<String> {
-    let options = &cell.workload.options;
-    let size = |names: &[&str]| {
-        names.iter().find_map(|name| fio::options::extent(options.get(*name)?, target)).unwrap_or(0)
-    };
-    let jobs = options.get("numjobs").and_then(|n| n.parse::<u64>().ok()).unwrap_or(1);
-    let shift = size(&["offset_increment"]).saturating_mul(jobs.saturating_sub(1));
-    let end = size(&["size"]).saturating_add(size(&["offset", "fileoffset"])).saturating_add(shift);
-    (end > target.get()).then(|| {
-        format!(
-            "fio would go up to {}, beyond the target's {target}; make `size` or `offset` smaller, or the target larger",
-            Bytes::new(end)
-        )
-    })
-}
-
-/// dd would make the target longer.
-fn dd_reaches_beyond(cell: &Cell, target: Bytes) -> Option<String> {
-    let options = &cell.workload.options;
-    if options.get("direction").map(String::as_str) != Some("write") {
-        return None;
-    }
-    let block = options.get("bs").map_or(Some(dd::options::DEFAULT_BLOCK), |bs| Bytes::parse(bs))?;
-    let blocks = |name: &str| options.get(name).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-    let end = blocks("count").saturating_add(blocks("seek")).saturating_mul(block.get());
-    (end > target.get()).then(|| {
-        format!(
-            "dd would write up to {}, beyond the target's {target}; make `count`, `seek` or `bs` smaller, or the target larger",
-            Bytes::new(end)
-        )
-    })
 }

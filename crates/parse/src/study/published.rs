@@ -9,7 +9,7 @@ use domain::Study;
 use domain::lab::ENERGY_MODELLED;
 use domain::plan::Cell;
 use domain::published::{DEFAULT_WITHIN, Figure, Published, Selection};
-use domain::study::{Factor, Tool, Workload};
+use domain::study::{Factor, Workload};
 use domain::units::Unit;
 use std::collections::BTreeMap;
 use workloads::report::shared_metric;
@@ -87,9 +87,9 @@ pub(super) fn over(node: &Node) -> Option<Selection> {
 
 /// What the metric is counted in; that each workload reports it is checked once the row's cells are known.
 fn unit(metric: &str, workloads: &[Workload], row: &Section) -> Option<Unit> {
-    let of_commands = workloads.iter().filter_map(|workload| match &workload.tool {
-        Tool::Command { metrics, .. } => metrics.iter().find(|m| m.name == metric),
-        Tool::Fio | Tool::Dd | Tool::Sysbench | Tool::Pgbench | Tool::Bonnie | Tool::Imported => None,
+    let of_commands = workloads.iter().filter_map(|workload| {
+        let (_, metrics) = workload.tool.command()?;
+        metrics.iter().find(|m| m.name == metric)
     });
     let shared = shared_metric(metric).map(|(unit, _)| unit);
     let modelled = (metric == ENERGY_MODELLED).then_some(Unit::Joules);

@@ -9,8 +9,9 @@ use super::node::{Node, Section, listed, nearest};
 use domain::Study;
 use domain::plan::Cell;
 use domain::stack::{self, Changes, Draft, DraftLayer, Part, Stack, StackError};
-use domain::study::{Factor, Level, Target, Tool};
+use domain::study::{Factor, Level, Target};
 use std::collections::{BTreeMap, BTreeSet};
+use workloads::Needs;
 
 /// What `journal` means by itself, which no layer can be named.
 const TAKEN: [&str; 2] = ["internal", "none"];
@@ -285,17 +286,15 @@ impl<'a> Check<'_, 'a> {
             return;
         }
         let workload = workload_node(self.root, &cell.workload.name);
-        let argv = match &cell.workload.tool {
-            Tool::Command { argv, .. } => argv,
-            Tool::Bonnie if said.insert((workload.path.clone(), String::new())) => {
-                return workload.refuse_key(format!(
-                    "makes files of its own, and in the cell `{}` the stack ends in a block device; end it in a filesystem, or name \
-                     the workloads of the factor that changes it",
-                    cell.id
-                ));
-            }
-            _ => return,
-        };
+        let needs_folder = workloads::of(&cell.workload.tool).needs() == Needs::Folder;
+        if needs_folder && said.insert((workload.path.clone(), String::new())) {
+            workload.refuse_key(format!(
+                "makes files of its own, and in the cell `{}` the stack ends in a block device; end it in a filesystem, or name \
+                 the workloads of the factor that changes it",
+                cell.id
+            ));
+        }
+        let Some((argv, _)) = cell.workload.tool.command() else { return };
         let node = below(workload, &["argv"]);
         for (item, argument) in node.items_if_any().iter().zip(argv) {
             if placeholders(argument).contains(&"folder") && said.insert((item.path.clone(), String::new())) {

@@ -15,22 +15,24 @@ pub(super) fn read(node: &Node) -> Option<Workload> {
     let name = key_name(node);
     let section = node.section()?;
     let tool = section.require("tool", "tool = \"fio\"").and_then(|node| Some((node.text()?, node)));
-    let (tool, options) = match tool? {
-        ("fio", _) => with_options(&section, Tool::Fio),
-        ("dd", _) => with_options(&section, Tool::Dd),
-        ("sysbench", _) => with_options(&section, Tool::Sysbench),
-        ("pgbench", _) => with_options(&section, Tool::Pgbench),
-        ("bonnie", _) => with_options(&section, Tool::Bonnie),
-        ("imported", _) => (Some(Tool::Imported), Some(Options::new())),
-        ("command", _) => (command(&section), Some(Options::new())),
-        (other, node) => {
-            node.refuse(format!(
-                "there is no tool `{other}`; write `fio`, `dd`, `sysbench`, `pgbench`, `bonnie` or `command`"
-            ));
+    let (named, node) = tool?;
+    let (tool, options) = match workloads::named(named).map(|tool| tool.in_study()) {
+        Some(Some(Tool::Imported)) => (Some(Tool::Imported), Some(Options::new())),
+        Some(Some(tool)) => with_options(&section, tool),
+        Some(None) => (command(&section), Some(Options::new())),
+        None => {
+            node.refuse(format!("there is no tool `{named}`; write {}", offered()));
             (None, None)
         }
     };
     Some(Workload { name: name?, tool: tool?, options: options? })
+}
+
+/// The tools that a study can have, in words.
+fn offered() -> String {
+    let of_options = workloads::ALL.iter().filter(|tool| !tool.options().is_empty());
+    let names: Vec<String> = of_options.map(|tool| format!("`{}`", tool.name())).collect();
+    format!("{} or `command`", names.join(", "))
 }
 
 fn with_options(section: &Section, tool: Tool) -> (Option<Tool>, Option<Options>) {

@@ -4,17 +4,14 @@
 //! reaches its address is in its network namespace.
 
 use super::steps::{Steps, find, version};
-use super::{DATA, Programs, SOCKET, Wanted, write_readable};
+use super::{DATA, Programs, Wanted, write_readable};
 use crate::Error;
 use files::own;
 use machine::serving::{Link, Room};
 use std::fs;
 use std::os::unix::net::UnixStream;
-
-/// sysbench's own name for its database.
-pub(super) const DATABASE: &str = "sbtest";
-/// Its default port.
-pub(crate) const PORT: u16 = 3306;
+use workloads::server::SOCKET;
+use workloads::server::mariadb::{DATABASE, PORT};
 
 /// Every client prepares its statements for every table: sysbench soon has more than the server's default of 16,382.
 const PREPARED_STATEMENTS: u32 = 1_048_576;
@@ -46,7 +43,7 @@ pub(super) fn create(steps: &mut Steps<'_>, room: &Room, wanted: &Wanted) -> Res
     let quiet = ["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"];
     argv.extend(quiet.map(str::to_owned));
     // The data files are made with these.
-    argv.extend(wanted.server.data_settings().iter().map(setting));
+    argv.extend(wanted.load.server.data_settings().iter().map(setting));
     steps.run_as_server("make MariaDB's own tables", "create", argv)
 }
 
@@ -79,7 +76,7 @@ pub(super) fn command(programs: &Programs, room: &Room, wanted: &Wanted, link: O
         None => argv.push("--skip-networking".into()),
     }
     // The last one counts, so that a study's word does.
-    argv.extend(wanted.server.settings.iter().map(setting));
+    argv.extend(wanted.load.server.settings.iter().map(setting));
     argv
 }
 

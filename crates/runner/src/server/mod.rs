@@ -5,13 +5,12 @@
 //! ([`machine::serving`]). One stands at a time. Its data set is made once and kept as long as cells want the same; other
 //! settings or another network cost a restart. While a cell runs that asks no server, none runs.
 
-pub(crate) mod clients;
 mod mariadb;
 mod postgresql;
 mod steps;
 
-use crate::{Error, fill};
-use domain::study::{Tool, Workload};
+use crate::{Error, fill, tools};
+use domain::study::Workload;
 use domain::units::Bytes;
 use machine::Ledger;
 use machine::serving::{Link, Made, Room, Slow};
@@ -22,87 +21,27 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use steps::{Process, Steps};
-use workloads::pgbench::options::Pgbench;
-use workloads::server::{Kind, Server};
-use workloads::sysbench::options::{Network, Oltp};
+use workloads::server::{Connection, Kind, Load};
+use workloads::sysbench::options::Network;
+use workloads::sysbench::script;
 
-/// How a client reaches a server.
+/// A server that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Where its socket and Flyball's scripts are.
-    pub folder: PathBuf,
-    /// Its address; none: its socket.
-    pub address: Option<String>,
-    /// What a client's command begins with: it runs at its own end of the network.
-    pub prefix: Vec<String>,
-    /// The folder of the server's programs, where they are not in the path.
-    pub programs: Option<PathBuf>,
-    /// The server's first process; none where none runs.
-    pub pid: Option<u32>,
+    /// How a client reaches it.
+    pub connection: Connection,
+    /// Its first process.
+    pub pid: u32,
     /// For a trial's environment: which server it is, and with which settings.
     pub about: BTreeMap<String, String>,
     /// Every command that made it.
     pub commands: Vec<Vec<String>>,
 }
 
-impl Access {
-    /// Stands for a server that will be made: the words in capitals are known only then.
-    pub fn planned(network: Option<Network>) -> Self {
-        let prefix = ["nsenter", "--net=CLIENT", "--"].map(str::to_owned);
-        Self {
-            folder: PathBuf::from("SERVER"),
-            address: network.map(|_| Link::ADDRESS.to_owned()),
-            prefix: network.map_or(Vec::new(), |_| prefix.to_vec()),
-            programs: None,
-            pid: None,
-            about: BTreeMap::new(),
-            commands: Vec::new(),
-        }
-    }
-
-    /// A program of the server's.
-    pub fn program(&self, name: &str) -> String {
-        let path = self.programs.as_ref().map(|folder| folder.join(name));
-        path.map_or_else(|| name.to_owned(), |path| path.to_string_lossy().into_owned())
-    }
-
-    /// Its socket, which the client finds by itself where it is PostgreSQL's.
-    pub fn socket(&self) -> PathBuf {
-        self.folder.join(SOCKET)
-    }
-}
-
-/// The name of MariaDB's socket.
-const SOCKET: &str = "socket";
-
-/// What is in the tables.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum DataSet {
-    /// sysbench's.
-    Sysbench { tables: u32, rows: u64 },
-    /// pgbench's.
-    Pgbench { scale: u32 },
-}
-
-impl DataSet {
-    /// What it takes on a disk with its indexes, about: 10 million rows of sysbench are 2.4 GB in InnoDB and 2.7 GB in PostgreSQL;
-    /// pgbench's documentation has 15 MiB for each of its scale.
-    fn size(&self) -> u64 {
-        match self {
-            Self::Sysbench { tables, rows } => u64::from(*tables) * rows * 270,
-            Self::Pgbench { scale } => u64::from(*scale) * (15 << 20),
-        }
-    }
-}
-
 /// What a workload asks for.
 #[derive(Clone, Debug, PartialEq)]
 struct Wanted {
-    server: Server,
-    data: DataSet,
-    network: Option<Network>,
-    /// How many connect.
-    clients: u32,
+    load: Load,
     /// Where it works.
     place: PathBuf,
 }
@@ -112,40 +51,27 @@ const OVERHEAD: Bytes = Bytes::from_mib(320);
 
 impl Wanted {
     fn of(workload: &Workload, place: &Path) -> Result<Option<Self>, Error> {
-        let wrong = |error: workloads::options::OptionError| Error::Unsupported(error.to_string());
-        let place = place.to_owned();
-        Ok(Some(match workload.tool {
-            Tool::Sysbench => {
-                let load = Oltp::parse(&workload.options).map_err(wrong)?;
-                let data = DataSet::Sysbench { tables: load.tables, rows: load.table_size };
-                let Oltp { server, network, threads, .. } = load;
-                Self { server, data, network, clients: threads, place }
-            }
-            Tool::Pgbench => {
-                let load = Pgbench::parse(&workload.options).map_err(wrong)?;
-                let data = DataSet::Pgbench { scale: load.scale };
-                Self { server: load.server, data, network: load.network, clients: load.clients, place }
-            }
-            Tool::Fio | Tool::Dd | Tool::Bonnie | Tool::Imported | Tool::Command { .. } => return Ok(None),
-        }))
+        let Some(load) = workloads::of(&workload.tool).server(&workload.options) else { return Ok(None) };
+        let load = load.map_err(|error| Error::Unsupported(error.to_string()))?;
+        Ok(Some(Self { load, place: place.to_owned() }))
     }
 
     /// Whether data that were made for this serve the other one too.
     fn has_data_of(&self, other: &Self) -> bool {
-        let made = |wanted: &Self| (wanted.server.kind, wanted.server.data_settings());
-        made(self) == made(other) && self.data == other.data && self.place == other.place
+        let made = |wanted: &Self| (wanted.load.server.kind, wanted.load.server.data_settings());
+        made(self) == made(other) && self.load.data == other.load.data && self.place == other.place
     }
 
     /// Whether a process that was started for this serves the other one too.
     fn has_process_of(&self, other: &Self) -> bool {
-        self.server.settings == other.server.settings
-            && self.network == other.network
+        self.load.server.settings == other.load.server.settings
+            && self.load.network == other.load.network
             && self.connections() == other.connections()
     }
 
     /// What `max_connections` is where the study says nothing: one number for most sweeps, so that they need no restart.
     fn connections(&self) -> u32 {
-        (self.clients + 16).next_power_of_two().max(256)
+        (self.load.clients + 16).next_power_of_two().max(256)
     }
 }
 
@@ -230,7 +156,7 @@ impl Servers {
         trial: &Trial<'_>,
     ) -> Result<Access, Error> {
         let keeps = |standing: &Standing| {
-            standing.wanted.has_data_of(&wanted) && !(wanted.server.rebuild && standing.used)
+            standing.wanted.has_data_of(&wanted) && !(wanted.load.server.rebuild && standing.used)
         };
         if !self.standing.as_ref().is_some_and(keeps) {
             self.clear(ledger)?;
@@ -253,13 +179,13 @@ impl Servers {
 
     /// Starts the server, on data that are made where there are none.
     fn start(&mut self, ledger: &mut Ledger<'_>, wanted: &Wanted, trial: &Trial<'_>) -> Result<(), Error> {
-        let kind = wanted.server.kind;
+        let kind = wanted.load.server.kind;
         let programs = match kind {
             Kind::MariaDb => mariadb::programs()?,
             Kind::PostgreSql => postgresql::programs()?,
         };
         // What this machine cannot do is known before data are made.
-        let (link, mut made) = match wanted.network {
+        let (link, mut made) = match wanted.load.network {
             Some(network) => {
                 let (link, made) = ledger.making(|ledger| ledger.make_link(slow(network)));
                 (Some(link.inspect_err(|_| drop(ledger.clear(&made)))?), made)
@@ -289,12 +215,15 @@ impl Servers {
         made.extend(more);
         announced?;
         let process = steps.spawn(&at_server, &argv, &standing.room)?;
-        let access = Access {
+        let connection = Connection {
             folder: standing.room.path.clone(),
             address: link.as_ref().map(|_| Link::ADDRESS.to_owned()),
             prefix: link.as_ref().map(Link::at_client).unwrap_or_default(),
             programs: programs.folder,
-            pid: Some(process.pid()),
+        };
+        let access = Access {
+            connection,
+            pid: process.pid(),
             about: about(&programs.version, wanted),
             commands: Vec::new(),
         };
@@ -304,12 +233,13 @@ impl Servers {
             Kind::MariaDb => mariadb::is_ready,
             Kind::PostgreSql => postgresql::is_ready,
         };
+        let host = tools::host();
         steps.wait_until_ready(&mut running.process, &standing.room, is_ready)?;
         if is_new {
-            clients::fill(&mut steps, &running.access, wanted)?;
+            steps.run("make the data set", "prepare", wanted.load.fill(&running.access.connection, &host))?;
             standing.commands = std::mem::take(&mut steps.commands);
         }
-        clients::warm(&mut steps, &running.access, wanted)?;
+        steps.run("warm the data set", "warm", wanted.load.warm(&running.access.connection, &host))?;
         running.access.commands = standing.commands.iter().chain(&steps.commands).cloned().collect();
         Ok(())
     }
@@ -320,8 +250,8 @@ impl Servers {
         wanted: &Wanted,
         programs: &Programs,
     ) -> Result<(), Error> {
-        fill::check_space(&wanted.place, Bytes::new(wanted.data.size().saturating_add(OVERHEAD.get())))?;
-        let name = wanted.server.kind.name();
+        fill::check_space(&wanted.place, Bytes::new(wanted.load.data.size().saturating_add(OVERHEAD.get())))?;
+        let name = wanted.load.server.kind.name();
         let make = |ledger: &mut Ledger<'_>| {
             let room = ledger.make_room(&wanted.place, name)?;
             // Making its own tables is work of the server's program too.
@@ -387,9 +317,10 @@ fn slow(network: Network) -> Slow {
 
 fn about(version: &str, wanted: &Wanted) -> BTreeMap<String, String> {
     let mut about = BTreeMap::from([("server".to_owned(), version.to_owned())]);
-    about
-        .extend(wanted.server.settings.iter().map(|(name, value)| (format!("server.{name}"), value.clone())));
-    if let Some(Network { delay, bandwidth }) = wanted.network {
+    about.extend(
+        wanted.load.server.settings.iter().map(|(name, value)| (format!("server.{name}"), value.clone())),
+    );
+    if let Some(Network { delay, bandwidth }) = wanted.load.network {
         let rate = bandwidth.map_or_else(|| "as fast as there is".to_owned(), |rate| format!("{rate}/s"));
         about.insert("server network".into(), format!("{delay} and {rate} each way, by veth and tc"));
     }
@@ -410,13 +341,10 @@ fn check_socket(room: &Room) -> Result<(), Error> {
     )))
 }
 
-/// What sysbench is given where its own scripts have no such thing: warming, bursts, pauses.
+/// What clients are given besides their own scripts.
 fn write_scripts(room: &Room) -> Result<(), Error> {
-    const TEXT: &str = include_str!("oltp.lua");
-    for test in workloads::sysbench::options::Test::ALL {
-        let path = room.place.join(script_name(test));
-        let text = format!("require(\"{}\")\n{TEXT}", test.name());
-        write_readable(&path, &text)?;
+    for (name, text) in script::all() {
+        write_readable(&room.place.join(name), &text)?;
     }
     Ok(())
 }
@@ -432,7 +360,12 @@ fn write_readable(path: &Path, text: &str) -> Result<(), Error> {
     write().map_err(|e| Error::file("write", path, e))
 }
 
-/// The name of our script for a test, in the server's folder.
-pub(crate) fn script_name(test: workloads::sysbench::options::Test) -> String {
-    format!("flyball_{}.lua", test.name())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_shows_the_address_that_a_server_gets() {
+        assert_eq!(Link::ADDRESS, workloads::server::ADDRESS);
+    }
 }

@@ -10,13 +10,7 @@ use machine::serving::{Link, Room};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-
-/// The only user that its data know.
-pub(crate) const USER: &str = "flyball";
-/// The database that is there from the beginning.
-pub(crate) const DATABASE: &str = "postgres";
-/// Its default port, which is part of its socket's name too.
-pub(crate) const PORT: u16 = 5432;
+use workloads::server::postgresql::{PORT, USER};
 
 /// Where Debian has one folder for each version.
 const DEBIAN: &str = "/usr/lib/postgresql";
@@ -79,7 +73,7 @@ pub(super) fn command(programs: &Programs, room: &Room, wanted: &Wanted, link: O
         "dynamic_shared_memory_type=mmap".into(),
         format!("max_connections={}", wanted.connections()),
     ];
-    let settings = wanted.server.settings.iter().map(|(name, value)| format!("{name}={value}"));
+    let settings = wanted.load.server.settings.iter().map(|(name, value)| format!("{name}={value}"));
     argv.extend(ours.into_iter().chain(settings).flat_map(|word| ["-c".to_owned(), word]));
     argv
 }

@@ -21,12 +21,12 @@ use domain::stack::{
     Bitmap, Crypt, Devices, Features, Filesystem, FilesystemKind, Journal, Layer, Lvm, Made, Md, MdLevel,
     Part as Kind, Resync, SAFE_MODE_DELAY, Stack,
 };
-use domain::study::{Target, Tool};
+use domain::study::Target;
 use domain::time::Nanos;
 use domain::units::Bytes;
 use governors::KernelVersion;
 use std::collections::BTreeMap;
-use workloads::bonnie::options::Bonnie;
+use workloads::{Needs, OwnFiles};
 
 /// What a load works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,13 +94,17 @@ pub(super) fn build(
     let top = match &order.cell.stack {
         Some(stack) => builder.stack(stack)?,
         // A database that fits into memory needs none, unless it writes.
-        None if order.cell.workload.tool == Tool::Sysbench && builder.free.is_empty() => {
+        None if asks_a_server(order) && builder.free.is_empty() => {
             return Ok((builder.world, Ground::NONE));
         }
         None => builder.take("the target", 1, &[])?[0],
     };
     let ground = builder.ground(top, caching)?;
     Ok((builder.world, ground))
+}
+
+fn asks_a_server(order: &Order<'_>) -> bool {
+    workloads::of(&order.cell.workload.tool).needs() == Needs::Server
 }
 
 /// The machine's own disks, or where it has none those of the study's lab machine: one entry a disk.
@@ -432,8 +436,8 @@ impl Builder<'_> {
         let fs = files::filesystem(self.order, layer, options, below.size, journal)?;
         let room = below.size - below.size / OWN - fs.journal_bytes.min(below.size / 2);
         let (size, laid_out) = match (&self.order.study.target, writes_anew(self.order)?) {
-            (_, Anew::Files(total)) => (total.get(), 0),
-            (Target::File(size), Anew::No) => (size.get(), size.get()),
+            (_, Some(OwnFiles::Bytes(total))) => (total.get(), 0),
+            (Target::File(size), None) => (size.get(), size.get()),
             _ => (room / 4096 * 4096, 0),
         };
         if size > room {
@@ -470,28 +474,11 @@ impl Builder<'_> {
     }
 }
 
-/// What files of its own a load makes.
-enum Anew {
-    /// None: it works on the target.
-    No,
-    /// As much as it likes: a command that is not given the target.
-    AsItLikes,
-    /// So much.
-    Files(Bytes),
-}
-
-fn writes_anew(order: &Order<'_>) -> Result<Anew, BenchError> {
+/// What files of its own a load makes; `None` where it works on the target.
+fn writes_anew(order: &Order<'_>) -> Result<Option<OwnFiles>, BenchError> {
     let workload = &order.cell.workload;
-    match &workload.tool {
-        Tool::Command { argv, .. } if !argv.iter().any(|word| word.contains("{target}")) => {
-            Ok(Anew::AsItLikes)
-        }
-        Tool::Bonnie => {
-            let load = Bonnie::parse(&workload.options).map_err(|error| unsupported(error.to_string()))?;
-            Ok(Anew::Files(load.total(order.machine.memory)))
-        }
-        _ => Ok(Anew::No),
-    }
+    let files = workloads::of(&workload.tool).own_files(workload, order.machine.memory);
+    files.transpose().map_err(|error| unsupported(error.to_string()))
 }
 
 /// The filesystem of a machine's own disk, where a study has a file and builds nothing.

@@ -14,6 +14,7 @@ use domain::time::Nanos;
 use domain::units::Bytes;
 use event_queue::Time;
 use std::collections::BTreeMap;
+use workloads::Cache;
 use workloads::bonnie::options::{Bonnie, Flavour};
 use workloads::server::{self, Kind};
 use workloads::sysbench::options::{Oltp, Test};
@@ -64,37 +65,32 @@ pub(crate) fn of(order: &Order<'_>, ground: Ground) -> Result<Load, BenchError> 
         Tool::Imported => Err(BenchError::Unsupported(
             "its results were imported, and nothing tells how they were made".into(),
         )),
-        Tool::Command { argv, .. } if argv.first().is_some_and(|program| program == "dd") => {
-            let dd = DdLoad::parse(&operands(argv), size).map_err(unsupported)?;
-            Ok(Load::Jobs(vec![copy(order, &dd)], Reports::Elapsed))
-        }
-        Tool::Command { argv, .. } => {
-            let program = argv.first().map_or("", String::as_str);
-            Err(BenchError::Unsupported(format!(
-                "the simulation knows fio, dd, sysbench and bonnie, and not what `{program}` would do"
-            )))
-        }
+        _ => command(order, size),
     }
+}
+
+/// A command that is dd, with whatever clock Flyball has; of no other is it known what it would do.
+fn command(order: &Order<'_>, size: Bytes) -> Result<Load, BenchError> {
+    let tool = &order.cell.workload.tool;
+    let argv = tool.command().map_or(&[][..], |(argv, _)| argv);
+    let program = argv.first().map_or(tool.name(), String::as_str);
+    if program != "dd" {
+        return Err(BenchError::Unsupported(format!(
+            "the simulation knows fio, dd, sysbench and bonnie, and not what `{program}` would do"
+        )));
+    }
+    let dd =
+        DdLoad::parse(&operands(argv), size).map_err(|error| BenchError::Unsupported(error.to_string()))?;
+    Ok(Load::Jobs(vec![copy(order, &dd)], Reports::Elapsed))
 }
 
 /// Whether a cell's load goes through the page cache of a device.
 pub(crate) fn caching(order: &Order<'_>) -> assemble::Caching {
     let workload = &order.cell.workload;
-    let is_true = |value: &String| ["1", "true"].contains(&value.as_str());
-    let has_direct = |value: &String| value.split(',').any(|flag| flag == "direct");
-    let option = |name: &str| workload.options.get(name);
-    let direct = match &workload.tool {
-        Tool::Fio => option("direct").is_some_and(is_true) || option("buffered").is_some_and(|b| b == "0"),
-        Tool::Dd => option("iflag").is_some_and(has_direct) || option("oflag").is_some_and(has_direct),
-        // The log, past the page cache where the block size is known (`innodb_log_file_buffering`, MariaDB 10.8).
-        Tool::Sysbench | Tool::Pgbench => true,
-        Tool::Bonnie => false,
-        Tool::Imported => false,
-        Tool::Command { argv, .. } => {
-            argv.iter().any(|word| word.contains("flag=") && word.contains("direct"))
-        }
-    };
-    if direct { assemble::Caching::Direct } else { assemble::Caching::Buffered }
+    match workloads::of(&workload.tool).profile(workload).cache {
+        Cache::Buffered => assemble::Caching::Buffered,
+        Cache::Direct | Cache::ServersOwn => assemble::Caching::Direct,
+    }
 }
 
 /// Bytes of a row with its index: ten million rows are some 2.4 GB (InnoDB, `sbtest1`).

@@ -4,7 +4,7 @@
 //! place), and `source`, what is written: `zero` (the default) or `random`. The study's reader asks here to tell
 //! early and where, the runner once more when it makes the command.
 
-use crate::options::Refusal;
+use crate::options::{Options, Refusal};
 use domain::units::Bytes;
 
 /// The block size where none is given.
@@ -66,6 +66,22 @@ fn each_of(known: &[&str], value: &str) -> Result<(), Refusal> {
     let stranger = value.split(',').find(|word| !known.contains(word));
     stranger.map_or(Ok(()), |word| {
         Err(Refusal::Value(format!("has `{word}`, which is none of `{}`", known.join("`, `"))))
+    })
+}
+
+/// dd would make the target longer.
+pub(super) fn reaches_beyond(options: &Options, target: Bytes) -> Option<String> {
+    if options.get("direction").map(String::as_str) != Some("write") {
+        return None;
+    }
+    let block = options.get("bs").map_or(Some(DEFAULT_BLOCK), |bs| Bytes::parse(bs))?;
+    let blocks = |name: &str| options.get(name).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+    let end = blocks("count").saturating_add(blocks("seek")).saturating_mul(block.get());
+    (end > target.get()).then(|| {
+        format!(
+            "dd would write up to {}, beyond the target's {target}; make `count`, `seek` or `bs` smaller, or the target larger",
+            Bytes::new(end)
+        )
     })
 }
 

@@ -6,7 +6,7 @@
 //! run as root. The study's reader asks here to tell early and where, the runner once more when it makes the command.
 
 use super::steady_state as steady;
-use crate::options::Refusal;
+use crate::options::{Options, Refusal};
 use crate::sysbench::options::Bursts;
 use domain::iometer;
 use domain::units::Bytes;
@@ -156,6 +156,22 @@ pub fn extent(value: &str, target: Bytes) -> Option<u64> {
         return None;
     }
     Bytes::parse(value).map(Bytes::get)
+}
+
+/// fio makes a file longer that is too short for its job. A size that is not clear is left to the runner, which
+/// refuses it.
+pub(super) fn reaches_beyond(options: &Options, target: Bytes) -> Option<String> {
+    let size =
+        |names: &[&str]| names.iter().find_map(|name| extent(options.get(*name)?, target)).unwrap_or(0);
+    let jobs = options.get("numjobs").and_then(|n| n.parse::<u64>().ok()).unwrap_or(1);
+    let shift = size(&["offset_increment"]).saturating_mul(jobs.saturating_sub(1));
+    let end = size(&["size"]).saturating_add(size(&["offset", "fileoffset"])).saturating_add(shift);
+    (end > target.get()).then(|| {
+        format!(
+            "fio would go up to {}, beyond the target's {target}; make `size` or `offset` smaller, or the target larger",
+            Bytes::new(end)
+        )
+    })
 }
 
 #[cfg(test)]

@@ -3,6 +3,14 @@
 //!
 //! Only settings of these lists are passed on: a study file is somebody's text, and others name files or programs.
 
+mod connection;
+mod data;
+pub mod mariadb;
+pub mod postgresql;
+
+pub use connection::{ADDRESS, Connection, SOCKET};
+pub use data::{DataSet, Load};
+
 use crate::options::{OptionError, truth};
 use std::collections::BTreeMap;
 

@@ -4,7 +4,6 @@ use crate::exit::{End, Usage};
 use crate::{results, terminal};
 use anyhow::{Context, Result, bail};
 use domain::plan::{Cell, Plan};
-use domain::study::Tool;
 use domain::trace::TraceHead;
 use domain::trial::{RunId, Trial};
 use notebook::Notebook;
@@ -12,6 +11,7 @@ use report::export::{FioLog, fio_logs};
 use std::fs;
 use std::io;
 use std::path::Path;
+use workloads::fio;
 
 /// The kinds of logs that fio writes, as its files' names end: `_bw.1.log`.
 const KINDS: [&str; 5] = ["bw", "iops", "lat", "clat", "slat"];
@@ -33,7 +33,7 @@ pub fn write(notebook: &Notebook, id: &RunId, out: Option<&Path>) -> Result<End>
     let mut written = 0;
     for trial in data.trials.iter().filter(|trial| trial.validity.is_valid()) {
         let Some(cell) = plan.cells.iter().find(|cell| cell.id == trial.key.cell) else { continue };
-        if cell.workload.tool == Tool::Fio {
+        if fio::is_job(&cell.workload) {
             let place = folder.join(cell.id.as_str()).join(trial.key.block.to_string());
             fs::create_dir_all(&place)
                 .with_context(|| format!("cannot make the folder `{}`", place.display()))?;
@@ -61,7 +61,7 @@ fn write_trial(notebook: &Notebook, id: &RunId, trial: &Trial, cell: &Cell, plac
     let raw = notebook.trial_folder(id, &trial.key).join("raw");
     let mut kinds = Vec::new();
     for name in names(&raw)? {
-        let to = if name == "fio.json" {
+        let to = if name == fio::REPORT {
             format!("{}-{}-{}.json", job.0, job.1, job.2)
         } else if let Some((kind, number)) = kind_of(&name) {
             kinds.push(kind.to_owned());

@@ -78,13 +78,8 @@ fn cell(text: &mut Lines, plan: &Plan, cell: &Cell) {
         Target::LabDevice(path) => Some((Path::new(path), preflight::size_of(&plan.study.target))),
         Target::File(size) | Target::Loop(size) => Some((Path::new("TARGET"), *size)),
     };
-    match tools::invocation(&Job {
-        workload: &cell.workload,
-        target,
-        raw: Path::new("RAW"),
-        server: None,
-        folder: None,
-    }) {
+    let job = Job { host: tools::host(), ..Job::planned(&cell.workload, target, Path::new("RAW")) };
+    match tools::invocation(&job) {
         Ok(invocation) => {
             text.line(format_args!("  run {}", invocation.argv.join(" ")));
         }

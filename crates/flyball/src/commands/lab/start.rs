@@ -16,12 +16,13 @@ use ::lab::{Error, KeptDisks};
 use anyhow::{Context, Result, bail};
 use domain::lab::{Dilation, Lab, LabDisk};
 use domain::rng::Seed;
-use domain::study::{Study, Tool};
+use domain::study::Study;
 use domain::units::Bytes;
 use machine::{LocalMachine, Machine};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use workloads::Needs;
 
 /// How long a preparation may take: filesystems are made, arrays resynchronise.
 const PREPARATION: Duration = Duration::from_secs(900);
@@ -263,7 +264,7 @@ pub fn workshop(arguments: &LabShell) -> Result<Workshop> {
 
 /// What a guest needs to have for a study.
 pub fn flavour(study: &Study) -> Flavour {
-    let asks = study.workloads.iter().any(|workload| matches!(workload.tool, Tool::Sysbench | Tool::Pgbench));
+    let asks = study.workloads.iter().any(|w| workloads::of(&w.tool).needs() == Needs::Server);
     if asks { Flavour::Databases } else { Flavour::Plain }
 }
 

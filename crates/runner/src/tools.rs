@@ -1,84 +1,21 @@
-//! The programs that do the work: one file a tool, one list (`driver`).
-//!
-//! A driver turns a workload into a literal command and reads the tool's report. It refuses every option that
-//! would write anywhere but to the target and the trial's own folder, or run another program: a study file is
-//! somebody's text, and it runs as root.
-
-mod bonnie;
-mod command;
-mod dd;
-pub(crate) mod fio;
-mod imported;
-mod pgbench;
-mod sysbench;
+//! The programs that do the work: found, asked for their version, their reports opened. What is known of each is in the crate
+//! `workloads`.
 
 use crate::Error;
 use crate::child::{Ended, How};
-use crate::server::Access;
 use domain::outcome::Outcome;
-use domain::study::{Tool, Workload};
-use domain::units::Bytes;
+use domain::study::Tool;
 use machine::Machine;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
 use std::time::Duration;
-use workloads::fio::steady_state::Conditioning;
+use workloads::{Program, ReportLength, Said, User};
 
-/// What a workload runs on and where its report goes.
-#[derive(Clone, Copy, Debug)]
-pub struct Job<'a> {
-    /// What to run.
-    pub workload: &'a Workload,
-    /// The target and its size, where the study has one.
-    pub target: Option<(&'a Path, Bytes)>,
-    /// The trial's own folder for raw output; absolute.
-    pub raw: &'a Path,
-    /// The server that it asks, once that runs; none in a plan.
-    pub server: Option<&'a Access>,
-    /// An empty folder for files of its own, once it is made; none in a plan.
-    pub folder: Option<&'a Path>,
-}
-
-/// A literal command, and where it runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invocation {
-    /// Program and arguments.
-    pub argv: Vec<String>,
-    /// The folder it runs in; `None` for that of Flyball.
-    pub folder: Option<PathBuf>,
-}
-
-/// What one tool's file offers.
-struct Driver {
-    /// The program to ask for its version, and Debian's package that has it.
-    program: Option<(&'static str, &'static str)>,
-    invocation: fn(&Job<'_>) -> Result<Invocation, Error>,
-    outcome: fn(&Job<'_>, version: &str) -> Result<Outcome, Error>,
-    /// The files of the trial's folder in which the tool says why it failed, the most telling first.
-    complaints: &'static [&'static str],
-}
-
-/// The list of tools.
-fn driver(tool: &Tool) -> &'static Driver {
-    match tool {
-        Tool::Fio => &fio::DRIVER,
-        Tool::Dd => &dd::DRIVER,
-        Tool::Sysbench => &sysbench::DRIVER,
-        Tool::Pgbench => &pgbench::DRIVER,
-        Tool::Bonnie => &bonnie::DRIVER,
-        Tool::Imported => &imported::DRIVER,
-        Tool::Command { .. } => &command::DRIVER,
-    }
-}
+pub use workloads::{Host, Invocation, Job, STDERR, STDOUT};
 
 /// How long a tool may take to say its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
-
-/// The name of the file that holds a tool's standard output.
-pub const STDOUT: &str = "stdout.txt";
-/// The name of the file that holds a tool's standard error.
-pub const STDERR: &str = "stderr.txt";
 
 /// A bound on the text that patterns are looked for in, of each of standard output and error: the end of it.
 const MOST_TEXT: u64 = 4 << 20;
@@ -86,21 +23,27 @@ const MOST_TEXT: u64 = 4 << 20;
 /// How much of a tool's complaint is quoted.
 const QUOTED: usize = 600;
 
+/// What command lines depend on of this machine.
+pub fn host() -> Host {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let meminfo = std::fs::read_to_string("/proc/meminfo").ok();
+    let memory = meminfo.and_then(|text| parse::kernel::meminfo::parse(&text).ok()?.total);
+    let user = if rustix::process::geteuid().is_root() { User::Root } else { User::Other };
+    Host { cpus: u32::try_from(cpus).unwrap_or(u32::MAX), memory, user }
+}
+
 /// The version that a workload's tool states: `fio-3.33`, `dd (coreutils) 9.1`; the program's name for a command,
 /// which has no way to ask that is the same for all.
 ///
 /// # Errors
-/// [`Error::MissingTool`], with Debian's package; [`Error::Tool`] where it does not say.
+/// [`Error::MissingTool`], with Debian's package; [`Error::Tool`] where it does not say; [`Error::Unsupported`] for what nobody runs.
 pub fn detect(machine: &dyn Machine, tool: &Tool) -> Result<String, Error> {
-    let Some((program, package)) = driver(tool).program else {
-        let Tool::Command { argv, .. } = tool else { return Err(imported::refusal()) };
-        return command::found(argv.first().map_or("", String::as_str));
+    let known = workloads::of(tool);
+    let (program, version, package) = match known.program(tool)? {
+        Program::Named(program) => return found(program),
+        Program::Known { name, version, package } => (name, version, package),
     };
-    // bonnie++ has no such option, and states its version in what it says of its usage.
-    let argv = match tool {
-        Tool::Bonnie => vec![program],
-        _ => vec![program, "--version"],
-    };
+    let argv: Vec<&str> = [program].into_iter().chain(version.iter().copied()).collect();
     let output = machine.run(&argv, VERSION_LIMIT).map_err(|e| {
         if e.kind() != std::io::ErrorKind::NotFound {
             return Error::child("start", program, e);
@@ -110,49 +53,57 @@ pub fn detect(machine: &dyn Machine, tool: &Tool) -> Result<String, Error> {
             hint: format!("on Debian, install it with `apt install {package}`"),
         }
     })?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    let stated = match tool {
-        Tool::Bonnie => errors.lines().chain(text.lines()).find_map(|line| line.strip_prefix("Version:")),
-        _ => text.lines().next().filter(|_| output.code == Some(0)),
-    };
-    let stated = stated.map(str::trim).filter(|line| !line.is_empty()).ok_or_else(|| {
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let said = Said { code: output.code, stdout: &stdout, stderr: &stderr };
+    known.version(&said)?.ok_or_else(|| {
         Error::Tool(format!("`{}` does not state a version; is it the real {program}?", argv.join(" ")))
-    })?;
-    match tool {
-        Tool::Bonnie => Ok(format!("{program} {stated}")),
-        Tool::Sysbench if !stated.starts_with("sysbench 1.") => Err(Error::Unsupported(format!(
-            "`{stated}` is not sysbench 1, whose options a study has; install that"
-        ))),
-        _ => Ok(stated.to_owned()),
-    }
+    })
+}
+
+/// The program's name, if it is there. execvp(3) by itself would tell "permission denied" where one folder of PATH
+/// cannot be looked into.
+fn found(program: &str) -> Result<String, Error> {
+    let there = |path: &Path| path.is_file();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = match program {
+        "" => false,
+        _ if program.contains('/') => there(Path::new(program)),
+        _ => std::env::split_paths(&path).any(|folder| there(&folder.join(program))),
+    };
+    if found { Ok(program.to_owned()) } else { Err(Error::missing(program)) }
 }
 
 /// The literal command of a workload.
 ///
 /// # Errors
-/// [`Error::Option`] for an option that is refused, [`Error::NoTarget`] where one is needed.
+/// [`Error::Workload`] for an option that is refused, or where a target is needed; [`Error::Unsupported`].
 pub fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
-    (driver(&job.workload.tool).invocation)(job)
-}
-
-/// What is done to the target before a workload is measured.
-///
-/// # Errors
-/// [`Error::Option`].
-pub(crate) fn conditioning(job: &Job<'_>) -> Result<Option<Conditioning>, Error> {
-    match job.workload.tool {
-        Tool::Fio => fio::conditioning(job),
-        _ => Ok(None),
-    }
+    Ok(workloads::of(&job.workload.tool).command(job)?)
 }
 
 /// What the tool reported, once it has ended by itself with success.
 ///
 /// # Errors
-/// [`Error::Tool`] where the report is missing or cannot be understood.
+/// [`Error::Tool`] where the report cannot be understood, [`Error::File`] where it is missing.
 pub fn outcome(job: &Job<'_>, version: &str) -> Result<Outcome, Error> {
-    (driver(&job.workload.tool).outcome)(job, version)
+    report(job, version, workloads::of(&job.workload.tool).report_files())
+}
+
+/// What the tool reported in these files of the trial's folder.
+pub(crate) fn report(job: &Job<'_>, version: &str, files: &[&str]) -> Result<Outcome, Error> {
+    let tool = workloads::of(&job.workload.tool);
+    let most = match tool.report_length() {
+        ReportLength::Whole => u64::MAX,
+        ReportLength::End => MOST_TEXT,
+    };
+    let mut all: Box<dyn BufRead> = Box::new(std::io::empty());
+    for (index, name) in files.iter().enumerate() {
+        let path = job.raw.join(name);
+        let end = open_end(&path, most).map_err(|e| Error::file("read", &path, e))?;
+        let between: &[u8] = if index == 0 { b"" } else { b"\n" };
+        all = Box::new(all.chain(between).chain(BufReader::new(end)));
+    }
+    Ok(tool.outcome(job, version, &mut *all)?)
 }
 
 /// Why a run that ended like this is a failure; `None` for success.
@@ -169,13 +120,13 @@ pub fn failure(job: &Job<'_>, program: &str, ended: &Ended) -> Option<String> {
         }
         How::Interrupted => "was ended because flyball was asked to stop".into(),
     };
-    let driver = driver(&job.workload.tool);
-    let said = driver.complaints.iter().find_map(|name| complaint(&job.raw.join(name)));
+    let tool = workloads::of(&job.workload.tool);
+    let said = tool.complaints().iter().find_map(|name| complaint(&job.raw.join(name)));
     let said = match said {
         Some(text) => format!("; it said: {text}"),
         // fio may say nothing but an error number in its report.
         None if matches!(ended.how, How::Exited(_)) => {
-            (driver.outcome)(job, "").err().map(|e| format!("; its report: {e}")).unwrap_or_default()
+            outcome(job, "").err().map(|e| format!("; its report: {e}")).unwrap_or_default()
         }
         None => String::new(),
     };
@@ -193,17 +144,18 @@ pub(crate) fn complaint(path: &Path) -> Option<String> {
 }
 
 /// The end of a file as text, at most `most` bytes.
-fn read_end(path: &Path, most: u64) -> Result<String, Error> {
-    let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
-        let mut bytes = Vec::new();
-        file.take(most).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let bytes = read().map_err(|e| Error::file("read", path, e))?;
+fn read_end(path: &Path, most: u64) -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    open_end(path, most)?.read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The end of a file, at most `most` bytes.
+fn open_end(path: &Path, most: u64) -> std::io::Result<impl Read + use<>> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
+    Ok(file.take(most))
 }
 
 fn signal_name(signal: i32) -> String {
@@ -220,33 +172,13 @@ fn signal_name(signal: i32) -> String {
     format!("{name} (signal {signal})")
 }
 
-/// The target, where the workload needs one.
-pub(crate) fn needed_target<'a>(job: &Job<'a>) -> Result<(&'a Path, Bytes), Error> {
-    job.target.ok_or_else(|| Error::NoTarget { workload: job.workload.name.clone() })
-}
-
-/// Options that make no load.
-fn refused(tool: &'static str, job: &Job<'_>, error: &workloads::options::OptionError) -> Error {
-    let value = job.workload.options.get(&error.option).cloned().unwrap_or_default();
-    Error::Option { tool, key: error.option.clone(), value, why: format!("it {}", error.problem) }
-}
-
-/// A report that its parser could not use.
-fn unusable(job: &Job<'_>, error: &workloads::report::ToolError) -> Error {
-    Error::Tool(format!("workload `{}`: {error}", job.workload.name))
-}
-
-/// A path as an argument; ours are text, for they are made of it.
-pub(crate) fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use domain::Timestamp;
     use machine::CommandOutput;
     use std::io;
+    use std::path::PathBuf;
 
     /// A machine on which every program prints this, or on which there is none.
     struct Prints(Option<&'static str>);

@@ -1,29 +1,22 @@
 //! sysbench 1.0's OLTP tests (its `README.md`), on a server that Flyball has started.
 //!
-//! Bursts, pauses and a wait before the first transaction are those of a script of ours ([`crate::server`]), for sysbench has none; rates then count the time alone
-//! that has a burst on, or a transaction of it under way.
+//! Bursts, pauses and a wait before the first transaction are those of a script of ours ([`super::script`]), for sysbench has
+//! none; rates then count the time alone that has a burst on, or a transaction of it under way.
 
-use super::{Driver, Invocation, Job};
-use crate::Error;
-use crate::server::{Access, clients, script_name};
+use crate::server::Connection;
+use crate::sysbench::options::{Bursts, METRICS, Oltp};
+use crate::sysbench::script;
+use crate::sysbench::{bursts, histogram, report as sysbench};
+use crate::{Error, Invocation, Job};
 use domain::outcome::{Metric, Outcome};
 use domain::time::Nanos;
-use workloads::sysbench::options::{Bursts, METRICS, Oltp};
-use workloads::sysbench::{bursts, histogram, report as sysbench};
-
-pub(super) const DRIVER: Driver = Driver {
-    program: Some(("sysbench", "sysbench")),
-    invocation,
-    outcome,
-    // What is fatal to it stands there, after its report so far.
-    complaints: &[super::STDERR, super::STDOUT],
-};
+use std::io::BufRead;
 
 fn load(job: &Job<'_>) -> Result<Oltp, Error> {
-    Oltp::parse(&job.workload.options).map_err(|error| super::refused("sysbench", job, &error))
+    Oltp::parse(&job.workload.options).map_err(|error| job.refused("sysbench", &error))
 }
 
-fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
+pub(super) fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
     let load = load(job)?;
     if load.bursts.is_some() && load.rate.is_some() {
         return Err(Error::Unsupported(
@@ -32,17 +25,17 @@ fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
                 .into(),
         ));
     }
-    let planned = Access::planned(load.network);
-    let access = job.server.unwrap_or(&planned);
-    let mut argv = access.prefix.clone();
+    let planned = Connection::planned(load.network);
+    let server = job.server.unwrap_or(&planned);
+    let mut argv = server.prefix.clone();
     argv.push("sysbench".into());
     let is_ours = load.bursts.is_some() || load.think.max(load.start_delay) > Nanos::ZERO;
     argv.push(if is_ours {
-        access.folder.join(script_name(load.test)).display().to_string()
+        server.folder.join(script::name(load.test)).display().to_string()
     } else {
         load.test.name().to_owned()
     });
-    argv.extend(clients::sysbench(access, load.server.kind));
+    argv.extend(server.sysbench(load.server.kind));
     argv.extend([
         format!("--tables={}", load.tables),
         format!("--table-size={}", load.table_size),
@@ -64,10 +57,10 @@ fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
     Ok(Invocation { argv, folder: Some(job.raw.to_owned()) })
 }
 
-fn outcome(job: &Job<'_>, version: &str) -> Result<Outcome, Error> {
+pub(super) fn outcome(job: &Job<'_>, version: &str, report: &mut dyn BufRead) -> Result<Outcome, Error> {
     let load = load(job)?;
-    let text = super::read_end(&job.raw.join(super::STDOUT), super::MOST_TEXT)?;
-    let mut outcome = sysbench::report(&text).map_err(|e| super::unusable(job, &e))?;
+    let text = job.text("sysbench", report)?;
+    let mut outcome = sysbench::report(&text).map_err(|e| job.unusable(&e))?;
     let put = |outcome: &mut Outcome, wanted: &str, value: f64| {
         let known = METRICS.into_iter().find(|(name, ..)| *name == wanted);
         let (name, unit, better) = known.expect("these are metrics of sysbench's");
@@ -78,7 +71,7 @@ fn outcome(job: &Job<'_>, version: &str) -> Result<Outcome, Error> {
         put(&mut outcome, "latency_p99", p99);
     }
     if let Some(Bursts { period, on }) = load.bursts {
-        let measured = bursts::measured(&text, period, on).map_err(|e| super::unusable(job, &e))?;
+        let measured = bursts::measured(&text, period, on).map_err(|e| job.unusable(&e))?;
         let elapsed = outcome.metrics.get("elapsed").map_or(0.0, |metric| metric.value);
         // sysbench's rates are over all of its time.
         for name in ["transactions", "queries", "errors"] {
@@ -95,6 +88,7 @@ fn outcome(job: &Job<'_>, version: &str) -> Result<Outcome, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Host;
     use domain::study::{Tool, Workload};
     use expect_test::{Expect, expect};
     use std::path::Path;
@@ -103,7 +97,8 @@ mod tests {
         let options = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let workload = Workload { name: "oltp".into(), tool: Tool::Sysbench, options };
         let raw = Path::new("/n/raw");
-        let job = Job { workload: &workload, target: None, raw, server: None, folder: None };
+        let job =
+            Job { workload: &workload, target: None, raw, server: None, folder: None, host: Host::default() };
         invocation(&job).map_or_else(|error| error.to_string(), |made| made.argv.join(" "))
     }
 

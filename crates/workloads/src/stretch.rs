@@ -1,31 +1,33 @@
-//! The times and rates of loads on a database: those of clients and of the network between. What a server does by its own clock
-//! (checkpoints, flushing in the background) nothing stretches.
+//! Time dilation of options: from the time of the machine that is stood for to that of one that is `d` times slower.
 
-use super::{longer, whole};
-use domain::study::{Tool, Workload};
+use crate::options::Options;
+use crate::sysbench::options::{Network, START_DELAY};
 use domain::time::Nanos;
-use std::collections::BTreeMap;
-use workloads::pgbench::options::Pgbench;
-use workloads::sysbench::options::{Network, Oltp, START_DELAY};
 
-/// Options that are spans with a unit.
+/// A count as text; `None` where it is too large to be one.
+pub fn whole(value: f64) -> Option<String> {
+    (value.is_finite() && value < 9e18).then(|| format!("{}", value.round() as u64))
+}
+
+/// A span that is `factor` times as long.
+pub fn longer(span: Nanos, factor: f64) -> Nanos {
+    // A float that is too large becomes the largest span.
+    Nanos::new((span.get() as f64 * factor).round() as u64)
+}
+
+/// Options of loads on a database that are spans with a unit.
 const SPANS: [&str; 4] = ["period", "think_time", START_DELAY, "network_delay"];
 
-/// Stretches what a load says of time. What it does not say, the tool's own default of how long it takes, is said then.
-/// Options that make no load stay as they are: whoever runs them says what is wrong.
-pub(super) fn stretch(workload: &mut Workload, d: f64) {
-    let options = &mut workload.options;
-    let (time, network) = match workload.tool {
-        Tool::Sysbench => match Oltp::parse(options) {
-            Ok(Oltp { time, network, .. }) => (time, network),
-            Err(_) => return,
-        },
-        Tool::Pgbench => match Pgbench::parse(options) {
-            Ok(Pgbench { time, network, .. }) => (time, network),
-            Err(_) => return,
-        },
-        Tool::Fio | Tool::Dd | Tool::Bonnie | Tool::Imported | Tool::Command { .. } => return,
-    };
+/// The slowest network that a study may have: 1 kB/s.
+const SLOWEST_BITS: f64 = 8000.0;
+
+/// Stretches the times and rates of a load on a database: those of clients and of the network between. What a server does by its
+/// own clock (checkpoints, flushing in the background) nothing stretches. What the load does not say, the tool's own default of
+/// how long it takes, is said then.
+pub(crate) fn database(options: &mut Options, time: Option<Nanos>, network: Option<Network>, d: f64) {
+    if d == 1.0 {
+        return;
+    }
     if let Some(seconds) = time.and_then(|time| whole((time.secs() * d).ceil())) {
         options.insert("time".into(), seconds);
     }
@@ -42,10 +44,7 @@ pub(super) fn stretch(workload: &mut Workload, d: f64) {
     }
 }
 
-/// The slowest network that a study may have: 1 kB/s.
-const SLOWEST_BITS: f64 = 8000.0;
-
-fn change(options: &mut BTreeMap<String, String>, name: &str, change: impl Fn(&str) -> Option<String>) {
+fn change(options: &mut Options, name: &str, change: impl Fn(&str) -> Option<String>) {
     if let Some(value) = options.get_mut(name)
         && let Some(changed) = change(value)
     {
@@ -56,12 +55,14 @@ fn change(options: &mut BTreeMap<String, String>, name: &str, change: impl Fn(&s
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sysbench::options::Oltp;
+    use domain::study::Tool;
 
     fn stretched(tool: Tool, options: &[(&str, &str)]) -> String {
         let options = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        let mut workload = Workload { name: "w".into(), tool, options };
-        stretch(&mut workload, 20.0);
-        let words = workload.options.iter().map(|(name, value)| format!("{name}={value}"));
+        let mut options = options;
+        crate::of(&tool).stretch(&mut options, 20.0);
+        let words = options.iter().map(|(name, value)| format!("{name}={value}"));
         words.collect::<Vec<_>>().join(" ")
     }
 
@@ -97,9 +98,9 @@ mod tests {
             ("duty_cycle", "0.1"),
         ];
         let options = options.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
-        let mut workload = Workload { name: "w".into(), tool: Tool::Sysbench, options };
-        stretch(&mut workload, 7.3);
-        let load = Oltp::parse(&workload.options).unwrap();
+        let mut options = options;
+        crate::of(&Tool::Sysbench).stretch(&mut options, 7.3);
+        let load = Oltp::parse(&options).unwrap();
         assert_eq!(load.network.unwrap().bandwidth.unwrap().get(), 1000);
         assert_eq!(
             (load.bursts.unwrap().period, load.time.unwrap()),

@@ -3,20 +3,13 @@
 //! Its CSV is read, which is exact; its table is kept as it is. How many seeks there are, and by how many processes, it has fixed,
 //! and of Bonnie 1.x Debian has no package: what a study asks otherwise is refused here, and simulated with `--on sim`.
 
-use super::{Driver, Invocation, Job};
-use crate::Error;
+use crate::bonnie::options::{Bonnie, Flavour};
+use crate::bonnie::report as bonnie;
+use crate::job::text;
+use crate::{Error, Invocation, Job, User};
 use domain::outcome::Outcome;
 use domain::units::Bytes;
-use std::path::Path;
-use workloads::bonnie::options::{Bonnie, Flavour};
-use workloads::bonnie::report as bonnie;
-
-pub(super) const DRIVER: Driver = Driver {
-    program: Some(("bonnie++", "bonnie++")),
-    invocation,
-    outcome,
-    complaints: &[super::STDERR, super::STDOUT],
-};
+use std::io::BufRead;
 
 /// `Seeks` and `SeekProcCount` of its `port.h` and `bonnie.h`; a file of a set is 1 GiB at the most (`IOFileSize`).
 const SEEKS: u32 = 8192;
@@ -24,14 +17,14 @@ const SEEKERS: u32 = 5;
 const FILE: Bytes = Bytes::from_mib(1024);
 
 fn load(job: &Job<'_>) -> Result<Bonnie, Error> {
-    Bonnie::parse(&job.workload.options).map_err(|error| super::refused("bonnie++", job, &error))
+    Bonnie::parse(&job.workload.options).map_err(|error| job.refused("bonnie++", &error))
 }
 
-fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
+pub(super) fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
     let load = load(job)?;
     check(&load)?;
     // In a plan the memory is that of a machine that is not known yet.
-    let memory = if job.folder.is_some() { memory()? } else { Bytes::new(0) };
+    let memory = if job.folder.is_some() { memory(job)? } else { Bytes::new(0) };
     let ram = load.ram.unwrap_or(memory);
     let size = load.total(memory);
     if size.get() < 2 * ram.get() {
@@ -42,7 +35,7 @@ fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
         return Err(Error::Option { tool: "bonnie++", key: "size".into(), value: size.to_string(), why });
     }
     let mib = |size: Bytes| size.get() >> 20;
-    let folder = job.folder.map_or_else(|| "FOLDER".to_owned(), super::text);
+    let folder = job.folder.map_or_else(|| "FOLDER".to_owned(), text);
     let size =
         if job.folder.is_none() && load.size.is_none() { "SIZE".to_owned() } else { mib(size).to_string() };
     let mut argv: Vec<String> = ["bonnie++", "-d", &folder, "-s"].map(str::to_owned).to_vec();
@@ -59,7 +52,7 @@ fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
         argv.push("-f".into());
     }
     // It asks root for a user, and the folder is ours alone.
-    if rustix::process::geteuid().is_root() {
+    if job.host.user == User::Root {
         argv.extend(["-u".to_owned(), "root".into()]);
     }
     argv.push("-q".into());
@@ -89,42 +82,48 @@ fn check(load: &Bonnie) -> Result<(), Error> {
 }
 
 /// The machine's memory.
-fn memory() -> Result<Bytes, Error> {
-    const PATH: &str = "/proc/meminfo";
-    let text = std::fs::read_to_string(PATH).map_err(|e| Error::file("read", Path::new(PATH), e))?;
-    let total = parse::kernel::meminfo::parse(&text).ok().and_then(|info| info.total);
-    total.ok_or_else(|| Error::Tool(format!("`{PATH}` does not say how much memory there is")))
+fn memory(job: &Job<'_>) -> Result<Bytes, Error> {
+    let unknown = || Error::Tool("`/proc/meminfo` does not say how much memory there is".into());
+    job.host.memory.ok_or_else(unknown)
 }
 
-fn outcome(job: &Job<'_>, version: &str) -> Result<Outcome, Error> {
-    let text = super::read_end(&job.raw.join(super::STDOUT), super::MOST_TEXT)?;
+pub(super) fn outcome(job: &Job<'_>, version: &str, report: &mut dyn BufRead) -> Result<Outcome, Error> {
+    let text = job.text("bonnie++", report)?;
     let line = text.lines().rev().find(|line| bonnie::is_csv(line)).unwrap_or(&text);
-    let outcome = bonnie::csv(line).map_err(|e| super::unusable(job, &e))?.outcome;
+    let outcome = bonnie::csv(line).map_err(|e| job.unusable(&e))?.outcome;
     Ok(Outcome { tool: version.to_owned(), ..outcome })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Host;
     use domain::study::{Tool, Workload};
+    use std::path::Path;
 
     fn made(options: &[(&str, &str)], folder: Option<&str>) -> String {
         let options = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let workload = Workload { name: "b".into(), tool: Tool::Bonnie, options };
         let raw = Path::new("/n/raw");
-        let job = Job { workload: &workload, target: None, raw, server: None, folder: folder.map(Path::new) };
+        let folder = folder.map(Path::new);
+        let host = Host { cpus: 2, memory: Some(Bytes::from_mib(2048)), user: User::Other };
+        let job = Job { workload: &workload, target: None, raw, server: None, folder, host };
         invocation(&job).map_or_else(|error| error.to_string(), |made| made.argv.join(" "))
     }
 
     #[test]
     fn the_command_is_literal() {
-        let user = if rustix::process::geteuid().is_root() { " -u root" } else { "" };
         let small = [("size", "64MiB"), ("ram", "0"), ("per_char", "false"), ("chunk", "16k")];
-        assert_eq!(
-            made(&small, Some("/w/b")),
-            format!("bonnie++ -d /w/b -s 64:16384 -r 0 -n 0 -m flyball -f{user} -q")
-        );
-        assert_eq!(made(&[], None), format!("bonnie++ -d FOLDER -s SIZE:8192 -r 0 -n 0 -m flyball{user} -q"));
+        assert_eq!(made(&small, Some("/w/b")), "bonnie++ -d /w/b -s 64:16384 -r 0 -n 0 -m flyball -f -q");
+        assert_eq!(made(&[], None), "bonnie++ -d FOLDER -s SIZE:8192 -r 0 -n 0 -m flyball -q");
+    }
+
+    #[test]
+    fn root_says_that_it_is_meant() {
+        let workload = Workload { name: "b".into(), tool: Tool::Bonnie, options: [].into() };
+        let planned = Job::planned(&workload, None, Path::new("/n/raw"));
+        let job = Job { host: Host { user: User::Root, ..planned.host }, ..planned };
+        assert!(invocation(&job).unwrap().argv.join(" ").ends_with(" -m flyball -u root -q"));
     }
 
     #[test]

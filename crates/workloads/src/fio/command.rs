@@ -1,33 +1,21 @@
 //! fio, reported as json+ (fio(1), version 3).
 //!
-//! Only options on the list of [`workloads::fio::options`] are passed on, whoever made the workload: the study's
+//! Only options on the list of [`super::options`] are passed on, whoever made the workload: the study's
 //! reader has asked the same list, but it is here that a command begins to exist.
 
-use super::{Driver, Invocation, Job};
-use crate::Error;
+use crate::fio::options;
+use crate::fio::steady_state::Conditioning;
+use crate::job::text;
+use crate::sysbench::options::Bursts;
+use crate::{Error, Invocation, Job};
 use domain::outcome::Outcome;
 use domain::time::Nanos;
 use domain::units::Bytes;
-use std::fs::File;
-use std::io::BufReader;
+use std::io::BufRead;
 use std::path::Path;
-use workloads::fio::options;
-use workloads::fio::steady_state::Conditioning;
-use workloads::sysbench::options::Bursts;
 
-pub(super) const DRIVER: Driver = Driver {
-    program: Some(("fio", "fio")),
-    invocation,
-    outcome,
-    // With --output, fio's messages go to that file, before the JSON.
-    complaints: &[super::STDERR, REPORT],
-};
-
-/// The report's name in the trial's folder.
-const REPORT: &str = "fio.json";
-
-fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
-    let (target, size) = super::needed_target(job)?;
+pub(super) fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
+    let (target, size) = job.needed_target()?;
     for (key, value) in fios(job) {
         check(key, value)?;
     }
@@ -73,11 +61,11 @@ fn lead_in(job: &Job<'_>, bursts: Bursts) -> Option<Nanos> {
 }
 
 /// What every command of fio begins with; its report is named so.
-pub(crate) fn command(job: &Job<'_>, report: &str, target: &Path) -> Vec<String> {
+pub(super) fn command(job: &Job<'_>, report: &str, target: &Path) -> Vec<String> {
     vec![
         "fio".to_owned(),
         "--output-format=json+".into(),
-        format!("--output={}", super::text(&job.raw.join(format!("{report}.json")))),
+        format!("--output={}", text(&job.raw.join(format!("{report}.json")))),
         format!("--name={}", job.workload.name),
         format!("--filename={}", escaped(target)),
         // A target that has vanished is an error, and not a reason to make another one.
@@ -85,16 +73,9 @@ pub(crate) fn command(job: &Job<'_>, report: &str, target: &Path) -> Vec<String>
     ]
 }
 
-fn outcome(job: &Job<'_>, _version: &str) -> Result<Outcome, Error> {
-    report(job, Path::new(REPORT))
-}
-
-/// Reads a report of the trial's folder.
-pub(crate) fn report(job: &Job<'_>, name: &Path) -> Result<Outcome, Error> {
-    let path = job.raw.join(name);
-    let report = File::open(&path).map_err(|e| Error::file("read", &path, e))?;
-    let outcome =
-        workloads::fio::report::read(BufReader::new(report)).map_err(|e| super::unusable(job, &e))?;
+/// Reads a report, that of the job itself or of a round before it.
+pub(super) fn outcome(job: &Job<'_>, report: &mut dyn BufRead) -> Result<Outcome, Error> {
+    let outcome = super::report::read(report).map_err(|e| job.unusable(&e))?;
     Ok(match bursts(job)? {
         Some(bursts) => of_bursts(outcome, bursts, lead_in(job, bursts).is_some()),
         None => outcome,
@@ -108,7 +89,7 @@ fn fios<'a>(job: &Job<'a>) -> impl Iterator<Item = (&'a String, &'a String)> {
 
 fn bursts(job: &Job<'_>) -> Result<Option<Bursts>, Error> {
     let given = &job.workload.options;
-    let bursts = Bursts::parse(given).map_err(|error| super::refused("fio", job, &error))?;
+    let bursts = Bursts::parse(given).map_err(|error| job.refused("fio", &error))?;
     if bursts.is_some()
         && let Some((key, value)) = given.iter().find(|(key, _)| key.starts_with("thinktime"))
     {
@@ -118,8 +99,8 @@ fn bursts(job: &Job<'_>) -> Result<Option<Bursts>, Error> {
 }
 
 /// What is done to the target first.
-pub(crate) fn conditioning(job: &Job<'_>) -> Result<Option<Conditioning>, Error> {
-    Conditioning::parse(&job.workload.options).map_err(|error| super::refused("fio", job, &error))
+pub(super) fn conditioning(job: &Job<'_>) -> Result<Option<Conditioning>, Error> {
+    Conditioning::parse(&job.workload.options).map_err(|error| job.refused("fio", &error))
 }
 
 /// fio's rates are over all of its time; in bursts the bursts alone count. Where nothing led in, the first burst of a fio before 3.35
@@ -167,7 +148,7 @@ fn within_after_a_whole(bursts: Bursts, span: Nanos) -> Nanos {
 
 /// A colon separates file names in fio (fio(1), `filename`).
 fn escaped(target: &Path) -> String {
-    super::text(target).replace(':', "\\:")
+    text(target).replace(':', "\\:")
 }
 
 fn check(key: &str, value: &str) -> Result<(), Error> {
@@ -215,9 +196,51 @@ fn refuse(key: &str, value: &str, why: &str) -> Error {
     Error::Option { tool: "fio", key: key.into(), value: value.into(), why: why.into() }
 }
 
+/// The command that writes all of the target twice (SNIA's PTS: workload independent preconditioning).
+///
+/// # Errors
+/// [`Error::NoTarget`].
+pub fn precondition(job: &Job<'_>) -> Result<Vec<String>, Error> {
+    let (target, size) = job.needed_target()?;
+    let mut argv = command(job, "precondition", target);
+    let size = format!("--size={}", size.get());
+    let more =
+        ["--rw=write", "--bs=128k", "--loops=2", "--ioengine=libaio", "--iodepth=32", "--direct=1", &size];
+    argv.extend(more.map(str::to_owned));
+    Ok(argv)
+}
+
+/// What the files of a round are named, counted from 0.
+pub fn round_name(round: usize) -> String {
+    format!("round-{:02}", round + 1)
+}
+
+/// The workload itself, for as long as a round; of an option that is there twice the last one counts.
+///
+/// # Errors
+/// As [`Tool::command`](crate::Tool::command).
+pub fn round(job: &Job<'_>, round: usize, time: Nanos) -> Result<Vec<String>, Error> {
+    let mut argv = invocation(job)?.argv;
+    let report = format!("--output={}", text(&job.raw.join(format!("{}.json", round_name(round)))));
+    for word in argv.iter_mut().filter(|word| word.starts_with("--output=")) {
+        word.clone_from(&report);
+    }
+    argv.extend([format!("--runtime={}ms", time.get() / 1_000_000), "--time_based=1".into()]);
+    argv.extend(other_numbers(job, round as u64));
+    Ok(argv)
+}
+
+/// Where random numbers are not to repeat themselves, each round has others.
+fn other_numbers(job: &Job<'_>, round: u64) -> Option<String> {
+    let given = job.workload.options.get("randseed").filter(|_| job.workload.varies());
+    let seed = given?.parse::<u64>().ok()?;
+    Some(format!("--randseed={}", seed.wrapping_add(round)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Host;
     use domain::study::{Tool, Workload};
     use expect_test::expect;
 
@@ -230,6 +253,7 @@ mod tests {
             raw: Path::new("/n/raw"),
             server: None,
             folder: None,
+            host: Host::default(),
         };
         invocation(&job).map(|i| i.argv).map_err(|e| e.to_string())
     }

@@ -1,20 +1,18 @@
 //! dd of the GNU coreutils (dd(1)).
 //!
-//! Only operands of [`workloads::dd::options`] are passed on. Zeros are what is written by default, though a device
+//! Only operands of [`super::options`] are passed on. Zeros are what is written by default, though a device
 //! or filesystem that compresses makes a shortcut of them; random data comes no faster than the kernel's generator
 //! gives it, some 400 MB/s a core.
 
-use super::{Driver, Invocation, Job};
-use crate::Error;
+use crate::dd::options;
+use crate::job::text;
+use crate::{Error, Invocation, Job};
 use domain::outcome::Outcome;
 use domain::units::Bytes;
-use workloads::dd::options;
+use std::io::BufRead;
 
-pub(super) const DRIVER: Driver =
-    Driver { program: Some(("dd", "coreutils")), invocation, outcome, complaints: &[super::STDERR] };
-
-fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
-    let (target, size) = super::needed_target(job)?;
+pub(super) fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
+    let (target, size) = job.needed_target()?;
     let given = &job.workload.options;
     for (key, value) in given {
         check(key, value)?;
@@ -23,7 +21,7 @@ fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
         Some(text) => block_size(text)?,
         None => options::DEFAULT_BLOCK,
     };
-    let target = super::text(target);
+    let target = text(target);
     let writes = given.get("direction").is_some_and(|d| d == "write");
     let mut argv = vec!["dd".to_owned()];
     if writes {
@@ -47,9 +45,9 @@ fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
     Ok(Invocation { argv, folder: Some(job.raw.to_owned()) })
 }
 
-fn outcome(job: &Job<'_>, version: &str) -> Result<Outcome, Error> {
-    let text = super::read_end(&job.raw.join(super::STDERR), super::MOST_TEXT)?;
-    let outcome = workloads::dd::report::parse(&text).map_err(|e| super::unusable(job, &e))?;
+pub(super) fn outcome(job: &Job<'_>, version: &str, report: &mut dyn BufRead) -> Result<Outcome, Error> {
+    let text = job.text("dd", report)?;
+    let outcome = super::report::parse(&text).map_err(|e| job.unusable(&e))?;
     Ok(Outcome { tool: version.to_owned(), ..outcome })
 }
 
@@ -92,6 +90,7 @@ fn refuse(key: &str, value: &str, why: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Host;
     use domain::study::{Tool, Workload};
     use expect_test::{Expect, expect};
     use std::path::Path;
@@ -105,6 +104,7 @@ mod tests {
             raw: Path::new("/n/raw"),
             server: None,
             folder: None,
+            host: Host::default(),
         };
         invocation(&job).map_or_else(|e| e.to_string(), |i| i.argv.join(" "))
     }
