@@ -83,6 +83,17 @@ const IMPURE: [&str; 10] = [
     "thread_rng",
 ];
 
+/// The crate that knows tools.
+const WORKLOADS: &str = "workloads";
+
+/// Where else a tool may be named, and why.
+const NAMES_TOOLS: [(&str, &str); 4] = [
+    ("crates/domain/src/study.rs", "a study's types name each tool"),
+    ("crates/domain/src/plan.rs", "a plan expands the patterns of fio's and the placeholders of a command"),
+    ("crates/parse/src/study/workload.rs", "a command is read from more than its name"),
+    ("crates/sim/src/bench/loads.rs", "which tools are simulated, and by which load"),
+];
+
 /// The crate that prints.
 const BINARY: &str = "flyball";
 
@@ -117,6 +128,7 @@ pub fn check() -> Result<Vec<String>, Box<dyn Error>> {
             problems.extend(past.into_iter().filter(|line| !terminal(line)));
         }
     }
+    problems.extend(tools_named(&metadata, root)?);
     problems.extend(unmapped(&metadata, &fs::read_to_string(root.join("ARCHITECTURE.md"))?));
     problems.extend(documents::check()?);
     Ok(problems)
@@ -142,6 +154,36 @@ fn arrows(metadata: &Metadata) -> Vec<String> {
     problems
 }
 
+/// Where a tool is named outside the crate that knows tools, as lines for people. Whoever needs to know something of a tool asks
+/// `workloads::of`, so that a new one touches no other crate.
+fn tools_named(metadata: &Metadata, root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+    let mut problems = Vec::new();
+    for package in metadata.workspace_packages().into_iter().filter(|p| p.name.as_str() != WORKLOADS) {
+        let folder = package.manifest_path.parent().ok_or("a manifest without a folder")?.join("src");
+        for file in rust_files(folder.as_std_path())? {
+            let shown = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+            let is_for_tests = shown.ends_with("/tests.rs") || shown.ends_with("/testing.rs");
+            if is_for_tests || NAMES_TOOLS.iter().any(|(known, _)| *known == shown) {
+                continue;
+            }
+            let text = fs::read_to_string(&file)?;
+            let lines = code_lines(&text).filter(|(_, line)| names_a_tool(line));
+            problems
+                .extend(lines.map(|(line, _)| format!("{shown}:{line}: names a tool; ask `workloads::of`")));
+        }
+    }
+    Ok(problems)
+}
+
+/// Whether a line has a variant of `Tool`: `Tool::Fio`, not `Tool::new` or `SomeTool::Fio`.
+fn names_a_tool(line: &str) -> bool {
+    line.match_indices("Tool::").any(|(at, word)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + word.len()..].chars().next();
+        !before.is_some_and(|c| c.is_alphanumeric() || c == '_') && after.is_some_and(char::is_uppercase)
+    })
+}
+
 /// Where a crate's code names one of these, as lines for people.
 fn named_in(
     package: &Package,
@@ -165,13 +207,18 @@ fn named_lines<'t>(
     text: &'t str,
     all: &'static [&'static str],
 ) -> impl Iterator<Item = (usize, &'static str)> + 't {
+    code_lines(text).filter_map(|(number, line)| {
+        let named = all.iter().find(|what| line.contains(*what) || through_a_group(line, what))?;
+        Some((number, *named))
+    })
+}
+
+/// Lines outside comments and before the file's tests, with their numbers.
+fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     // A `#[cfg(test)]` over `mod testing;` or a single item hides nothing but that.
     let tests = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
     let code = text[..tests].lines().enumerate();
-    code.filter(|(_, line)| !line.trim_start().starts_with("//")).filter_map(|(index, line)| {
-        let named = all.iter().find(|what| line.contains(*what) || through_a_group(line, what))?;
-        Some((index + 1, *named))
-    })
+    code.filter(|(_, line)| !line.trim_start().starts_with("//")).map(|(index, line)| (index + 1, line))
 }
 
 /// Whether `use std::{fs, …}` brings in what `std::fs` names.
@@ -230,6 +277,18 @@ mod tests {
         let text = "eprintln!();\nlet out = std::io::stdout();\nuse rustix::stdio::{stdin, stdout};\nterminal::say();\n";
         let found: Vec<_> = named_lines(text, &PRINTING).collect();
         assert_eq!(found, [(1, "println!"), (2, "io::stdout"), (3, "stdio::stdout")]);
+    }
+
+    #[test]
+    fn a_tool_is_found_by_its_name() {
+        for line in
+            ["match tool { Tool::Fio => 1 }", "    domain::study::Tool::Dd,", "tool == Tool::Command { .. }"]
+        {
+            assert!(names_a_tool(line), "{line}");
+        }
+        for line in ["Error::Tool(text)", "Tool::told", "MyTool::Fio", "FrequencySource::Tool => 1"] {
+            assert!(!names_a_tool(line), "{line}");
+        }
     }
 
     #[test]

@@ -60,6 +60,13 @@ pub fn named(name: &str) -> Option<&'static dyn Tool> {
     ALL.iter().copied().find(|tool| tool.name() == name)
 }
 
+/// The tools that a study can have, in words.
+pub fn in_words() -> String {
+    let of_options = ALL.iter().filter(|tool| !tool.options().is_empty());
+    let names: Vec<String> = of_options.map(|tool| format!("`{}`", tool.name())).collect();
+    format!("{} or `command`", names.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

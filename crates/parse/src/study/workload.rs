@@ -16,23 +16,17 @@ pub(super) fn read(node: &Node) -> Option<Workload> {
     let section = node.section()?;
     let tool = section.require("tool", "tool = \"fio\"").and_then(|node| Some((node.text()?, node)));
     let (named, node) = tool?;
-    let (tool, options) = match workloads::named(named).map(|tool| tool.in_study()) {
-        Some(Some(Tool::Imported)) => (Some(Tool::Imported), Some(Options::new())),
-        Some(Some(tool)) => with_options(&section, tool),
-        Some(None) => (command(&section), Some(Options::new())),
+    let (tool, options) = match workloads::named(named).map(|known| (known.in_study(), known.options())) {
+        // What cannot be run has no options, and nothing else that is looked at.
+        Some((Some(tool), options)) if options.is_empty() => (Some(tool), Some(Options::new())),
+        Some((Some(tool), _)) => with_options(&section, tool),
+        Some((None, _)) => (command(&section), Some(Options::new())),
         None => {
-            node.refuse(format!("there is no tool `{named}`; write {}", offered()));
+            node.refuse(format!("there is no tool `{named}`; write {}", workloads::in_words()));
             (None, None)
         }
     };
     Some(Workload { name: name?, tool: tool?, options: options? })
-}
-
-/// The tools that a study can have, in words.
-fn offered() -> String {
-    let of_options = workloads::ALL.iter().filter(|tool| !tool.options().is_empty());
-    let names: Vec<String> = of_options.map(|tool| format!("`{}`", tool.name())).collect();
-    format!("{} or `command`", names.join(", "))
 }
 
 fn with_options(section: &Section, tool: Tool) -> (Option<Tool>, Option<Options>) {
