@@ -99,6 +99,8 @@ pub enum Tool {
     Pgbench,
     /// Bonnie, in either of its kinds.
     Bonnie,
+    /// hdparm's timings of a device and of the page cache.
+    Hdparm,
     /// Whatever wrote the results that were imported: it is described, and cannot be run.
     Imported,
     /// Any command; its metrics are taken from its output by pattern.
@@ -120,6 +122,7 @@ impl Tool {
             Tool::Sysbench => "sysbench",
             Tool::Pgbench => "pgbench",
             Tool::Bonnie => "bonnie",
+            Tool::Hdparm => "hdparm",
             Tool::Imported => "imported",
             Tool::Command { .. } => "command",
         }

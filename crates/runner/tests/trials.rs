@@ -41,6 +41,22 @@ fn a_fio_trial_on_a_file_is_whole_and_leaves_nothing() {
 }
 
 #[test]
+fn hdparm_times_a_loop_device_and_leaves_nothing() {
+    if !is_root() {
+        return;
+    }
+    if let Err(missing) = runner::tools::detect(&LocalMachine, &Tool::Hdparm) {
+        return testing::skip(missing);
+    }
+    let options = [("T", "1")];
+    let Done { trial, .. } = Bed::new().trial(LOOP, &cell(Tool::Hdparm, &options, &[])).unwrap();
+    for metric in ["read_throughput", "cached_read_throughput"] {
+        assert!(trial.metric(metric).is_some_and(|value| value > 0.0), "{metric}: {trial:?}");
+    }
+    assert!(trial.environment["tool"].starts_with("hdparm"), "{:?}", trial.environment);
+}
+
+#[test]
 fn the_target_is_ours_alone() {
     let bed = Bed::new();
     let mut ledger = bed.ledger();

@@ -10,6 +10,7 @@ pub mod bonnie;
 pub mod command;
 pub mod dd;
 pub mod fio;
+pub mod hdparm;
 mod imported;
 mod job;
 pub mod options;
@@ -51,6 +52,7 @@ tools! {
     Sysbench => sysbench::Sysbench,
     Pgbench => pgbench::Pgbench,
     Bonnie => bonnie::Bonnie,
+    Hdparm => hdparm::Hdparm,
     Imported => imported::Imported,
     Command => command::Command,
 }

@@ -782,6 +782,7 @@ const REFERENCE: &str = concat!(
     include_str!("../../../../docs/study-format/workload-sysbench.md"),
     include_str!("../../../../docs/study-format/workload-pgbench.md"),
     include_str!("../../../../docs/study-format/workload-bonnie.md"),
+    include_str!("../../../../docs/study-format/workload-hdparm.md"),
     include_str!("../../../../docs/study-format/workload-command.md"),
     include_str!("../../../../docs/study-format/metrics.md"),
     include_str!("../../../../docs/study-format/factor.md"),
