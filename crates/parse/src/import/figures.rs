@@ -11,6 +11,7 @@ use domain::units::Unit;
 use std::collections::BTreeMap;
 use workloads::bonnie::report as bonnie;
 use workloads::dd::report as dd;
+use workloads::hdparm::report as hdparm;
 use workloads::pgbench::report as pgbench;
 use workloads::sysbench::report as sysbench;
 
@@ -223,24 +224,11 @@ impl Figures {
             self.hdparm = Some((device.to_owned(), BTreeMap::new()));
             return true;
         }
-        let Some(rest) = text.strip_prefix("Timing ") else { return false };
         let Some((_, metrics)) = &mut self.hdparm else { return false };
-        let name = match rest {
-            // The second is of old versions.
-            _ if rest.contains("cached reads") || rest.contains("buffer-cache reads") => {
-                "cached_read_throughput"
-            }
-            _ if rest.contains("disk reads") => "read_throughput",
-            _ => return false,
-        };
-        // hdparm's MB are MiB (`time_device` in hdparm.c).
-        let rate = rest.rsplit_once('=').and_then(|(_, r)| r.trim().strip_suffix("MB/sec"));
-        if let Some(value) = rate.and_then(|r| r.trim().parse::<f64>().ok()).filter(|v| v.is_finite()) {
-            let value = value * 1_048_576.0;
-            metrics.insert(
-                name.to_owned(),
-                Metric { value, unit: Unit::BytesPerSecond, better: Better::Higher },
-            );
+        let Some((name, value)) = hdparm::line(text) else { return false };
+        if let Some(value) = value {
+            let metric = Metric { value, unit: Unit::BytesPerSecond, better: Better::Higher };
+            metrics.insert(name.to_owned(), metric);
         }
         true
     }
