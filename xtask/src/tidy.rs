@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The arrows that the design allows: a crate, and all crates of this workspace that it may depend on.
-const ARROWS: [(&str, &[&str]); 21] = [
+const ARROWS: [(&str, &[&str]); 22] = [
     ("domain", &[]),
     ("event-queue", &[]),
     ("files", &[]),
@@ -27,6 +27,25 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ("disks", &["domain", "event-queue", "strict-toml"]),
     ("sim", &["domain", "disks", "event-queue", "governors", "strict-toml", "workloads"]),
     ("lab", &["domain", "disks", "files", "machine", "strict-toml", "workloads"]),
+    (
+        "session",
+        &[
+            "domain",
+            "disks",
+            "workloads",
+            "files",
+            "strict-toml",
+            "parse",
+            "analysis",
+            "machine",
+            "recorder",
+            "runner",
+            "notebook",
+            "governors",
+            "sim",
+            "lab",
+        ],
+    ),
     ("pstate-plugin", &[]),
     // For tests alone, and for what runs them.
     ("testing", &[]),
@@ -50,6 +69,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "sim",
             "lab",
             "confine",
+            "session",
         ],
     ),
     ("xtask", &["domain", "parse", "machine", "testing"]),

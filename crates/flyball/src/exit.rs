@@ -78,8 +78,13 @@ impl std::error::Error for Busy {}
 /// The exit code of an error.
 pub fn code_of(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(match error {
-        e if e.is::<Usage>() || e.is::<Faults>() => 2,
-        e if e.is::<Busy>() => 4,
+        e if e.is::<Usage>()
+            || e.is::<Faults>()
+            || is_of_session(e, |e| matches!(e, session::Error::Usage(_))) =>
+        {
+            2
+        }
+        e if e.is::<Busy>() || is_of_session(e, |e| matches!(e, session::Error::Busy(_))) => 4,
         e if is_interrupt(e) => 130,
         _ => 1,
     })
@@ -87,5 +92,10 @@ pub fn code_of(error: &anyhow::Error) -> ExitCode {
 
 /// Whether somebody asked a lab machine to stop.
 fn is_interrupt(error: &anyhow::Error) -> bool {
-    error.downcast_ref().is_some_and(|e| matches!(e, lab::Error::Interrupted))
+    is_of_session(error, session::Error::is_interrupt)
+        || error.downcast_ref().is_some_and(|e| matches!(e, lab::Error::Interrupted))
+}
+
+fn is_of_session(error: &anyhow::Error, is_meant: impl Fn(&session::Error) -> bool) -> bool {
+    error.downcast_ref().is_some_and(is_meant)
 }

@@ -4,18 +4,13 @@
 
 mod args;
 mod commands;
-mod course;
-mod disk_files;
 mod exit;
 mod foreign;
 mod guest;
-mod here;
 mod importing;
 mod interrupt;
-mod machines;
-mod measuring;
+mod machine_lock;
 mod places;
-mod preflight;
 mod results;
 mod terminal;
 
@@ -36,6 +31,11 @@ fn main() -> ExitCode {
             exit::code_of(&error)
         }
     }
+}
+
+/// What was typed after the program's name, which a notebook keeps.
+fn typed() -> Vec<String> {
+    std::env::args().skip(1).collect()
 }
 
 /// Whether the reader of our output went away, as `flyball list | head -1` does.

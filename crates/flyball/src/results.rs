@@ -11,7 +11,7 @@ use domain::finding::{Finding, NotMeasured};
 use domain::inventory::Inventory;
 use domain::lab::LabAccount;
 use domain::trial::{Provenance, RunId, TrialKey};
-use notebook::{Notebook, Problem};
+use notebook::Notebook;
 use report::inventory::{Style, one_line, text as inventory_text};
 use report::{Report, TraceView};
 use std::collections::{BTreeMap, BTreeSet};
@@ -118,19 +118,12 @@ pub fn data(notebook: &Notebook, id: &RunId) -> Result<RunData> {
         anyhow::anyhow!("cannot read the study of `{id}` as this version of Flyball reads it:\n{e}")
     })?;
     let (trials, problems) = notebook.trials(id)?;
-    tell(&problems);
+    terminal::damaged(&problems);
     let skipped = notebook.skipped(id).unwrap_or_else(|error| {
         terminal::warning(format_args!("which cells of `{id}` could not be run cannot be read: {error}"));
         BTreeMap::new()
     });
     Ok(RunData { run, study, trials, skipped })
-}
-
-/// Names on standard error what a notebook holds that cannot be read.
-pub fn tell(problems: &[Problem]) {
-    for problem in problems {
-        terminal::warning(format_args!("passed over `{}`: {}", problem.path.display(), problem.reason));
-    }
 }
 
 fn trace(

@@ -18,8 +18,10 @@
 //! `xtask tidy` refuses any other way to print in this crate.
 
 mod progress;
+mod watching;
 
 pub use progress::Progress;
+pub use watching::{Watching, damaged, restored};
 
 use crate::args::Cli;
 use crate::exit::Faults;

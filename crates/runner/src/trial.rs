@@ -3,7 +3,7 @@
 use crate::server::{self, Access, Servers};
 use crate::settle::{self, Settled};
 use crate::tools::{self, Job};
-use crate::{Error, Footing, HostBench, Target, environment, guards};
+use crate::{Error, HostBench, StorageSetup, Target, environment, guards};
 use domain::bench::{Bench, BenchError, Sink, SinkError};
 use domain::plan::Cell;
 use domain::setting::SettingRecord;
@@ -83,23 +83,58 @@ pub struct Site<'a, 'm> {
 /// one that lasts as long as the program.
 pub struct Host<'a, 'm> {
     site: Site<'a, 'm>,
-    footing: Footing,
-    servers: Servers,
+    kept: &'a mut BetweenTrials,
     announce: &'a mut dyn FnMut(u32, Option<&Target>),
+}
+
+/// What stays from one trial to the next: what workloads run on, the server that they ask, the tools that were found.
+#[derive(Debug)]
+pub struct BetweenTrials {
+    storage: StorageSetup,
+    servers: Servers,
     versions: BTreeMap<&'static str, String>,
     descriptors: Rlimit,
 }
 
+impl BetweenTrials {
+    /// Made once a run, before anything is recorded: workloads get the limit on open files of then.
+    pub fn new(storage: StorageSetup) -> Self {
+        let descriptors = getrlimit(Resource::Nofile);
+        Self { storage, servers: Servers::default(), versions: BTreeMap::new(), descriptors }
+    }
+
+    /// What made the server that the last trial asked.
+    pub fn server_commands(&self) -> &[Vec<String>] {
+        self.servers.commands()
+    }
+
+    /// What the last trial ran on.
+    pub fn target(&self) -> Option<&Target> {
+        self.storage.target()
+    }
+
+    /// Whether that is still what was made.
+    ///
+    /// # Errors
+    /// [`Error::TargetChanged`].
+    pub fn verify(&self) -> Result<(), Error> {
+        self.storage.verify()
+    }
+}
+
 impl<'a, 'm> Host<'a, 'm> {
-    /// `announce` is told each workload's process group and what it works on as soon as it runs. Made once a run, before anything is
-    /// recorded.
+    /// `announce` is told each workload's process group and what it works on as soon as it runs.
     pub fn new(
         site: Site<'a, 'm>,
-        footing: Footing,
+        kept: &'a mut BetweenTrials,
         announce: &'a mut dyn FnMut(u32, Option<&Target>),
     ) -> Self {
-        let descriptors = getrlimit(Resource::Nofile);
-        Self { site, footing, servers: Servers::default(), announce, versions: BTreeMap::new(), descriptors }
+        Self { site, kept, announce }
+    }
+
+    /// What stays from one trial to the next.
+    pub fn kept(&self) -> &BetweenTrials {
+        self.kept
     }
 
     /// Makes one trial. Raw output goes to the folder `raw`, which exists; the trace goes to `sink`.
@@ -118,7 +153,7 @@ impl<'a, 'm> Host<'a, 'm> {
         let started = self.site.machine.now();
         let ground = match self.ready(cell, &raw) {
             Ok(ground) => ground,
-            Err(error) => return self.site.without_footing(error, cell, key, started),
+            Err(error) => return self.site.without_storage(error, cell, key, started),
         };
         let Ground { target, server, folder } = &ground;
         self.site.target = target.clone();
@@ -140,7 +175,7 @@ impl<'a, 'm> Host<'a, 'm> {
             version: &version,
             raw: &raw,
             interval: self.site.measure.interval,
-            descriptors: self.descriptors,
+            descriptors: self.kept.descriptors,
             timeout: self.site.measure.timeout,
             interrupt: self.site.interrupt,
             announce: self.announce,
@@ -159,14 +194,14 @@ impl<'a, 'm> Host<'a, 'm> {
     /// Sees to it that a cell has all that it stands on.
     fn ready(&mut self, cell: &Cell, raw: &Path) -> Result<Ground, Error> {
         let (ledger, interrupt) = (&mut *self.site.ledger, self.site.interrupt);
-        if !self.footing.stands_for(cell) {
+        if !self.kept.storage.stands_for(cell) {
             // A server's data are on what will be taken down.
-            self.servers.clear(ledger)?;
+            self.kept.servers.clear(ledger)?;
         }
-        let target = self.footing.ready(ledger, cell, interrupt)?.cloned();
-        let place = self.footing.folder()?;
+        let target = self.kept.storage.ready(ledger, cell, interrupt)?.cloned();
+        let place = self.kept.storage.folder()?;
         if !needs_folder(&cell.workload.tool) {
-            self.servers.stop(ledger)?;
+            self.kept.servers.stop(ledger)?;
             return Ok(Ground { target, server: None, folder: None });
         }
         let place = place.ok_or_else(|| {
@@ -175,8 +210,8 @@ impl<'a, 'm> Host<'a, 'm> {
                 cell.workload.tool.name()
             ))
         })?;
-        let trial = server::Trial { raw, interrupt, descriptors: self.descriptors };
-        let server = self.servers.ready(ledger, &cell.workload, &place, &trial)?;
+        let trial = server::Trial { raw, interrupt, descriptors: self.kept.descriptors };
+        let server = self.kept.servers.ready(ledger, &cell.workload, &place, &trial)?;
         let folder = match server {
             Some(_) => None,
             None => {
@@ -188,34 +223,16 @@ impl<'a, 'm> Host<'a, 'm> {
         Ok(Ground { target, server, folder })
     }
 
-    /// What made the server that the last trial asked.
-    pub fn server_commands(&self) -> &[Vec<String>] {
-        self.servers.commands()
-    }
-
-    /// What the last trial ran on.
-    pub fn target(&self) -> Option<&Target> {
-        self.footing.target()
-    }
-
-    /// Whether that is still what was made.
-    ///
-    /// # Errors
-    /// [`Error::TargetChanged`].
-    pub fn verify(&self) -> Result<(), Error> {
-        self.footing.verify()
-    }
-
     fn version(&mut self, tool: &Tool) -> Result<String, Error> {
         // All commands share the tool's name, so that each one's program is looked for.
         if matches!(workloads::of(tool).program(tool), Ok(Program::Named(_))) {
             return tools::detect(self.site.machine, tool);
         }
-        if let Some(known) = self.versions.get(tool.name()) {
+        if let Some(known) = self.kept.versions.get(tool.name()) {
             return Ok(known.clone());
         }
         let version = tools::detect(self.site.machine, tool)?;
-        self.versions.insert(tool.name(), version.clone());
+        self.kept.versions.insert(tool.name(), version.clone());
         Ok(version)
     }
 }
@@ -265,7 +282,7 @@ impl Site<'_, '_> {
     }
 
     /// What becomes of a trial whose target could not be made.
-    fn without_footing(
+    fn without_storage(
         &self,
         error: Error,
         cell: &Cell,

@@ -9,7 +9,7 @@ use super::read::{print, write};
 use super::run::read_study;
 use crate::args::{Global, Report, ReportFormat};
 use crate::exit::{End, Usage};
-use crate::results::{self, Results};
+use crate::results::Results;
 use crate::{places, terminal};
 use analysis::page::{Found, PartRuns, hold, metrics_of};
 use analysis::summary::RunData;
@@ -230,7 +230,7 @@ impl<'a> FromNotebook<'a> {
             runs.push(notebook.run(&notebook.find(selector)?)?);
         }
         let (entries, problems) = notebook.runs()?;
-        results::tell(&problems);
+        terminal::damaged(&problems);
         runs.extend(entries.into_iter().filter(has_trials).map(|entry| entry.run));
         Ok(Self { notebook, runs })
     }

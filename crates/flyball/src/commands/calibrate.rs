@@ -2,7 +2,6 @@
 //! and judged by the others.
 
 use super::run::read_study;
-use super::simulate::Machines;
 use crate::args::{Calibrate, Global};
 use crate::exit::{End, Usage};
 use crate::{places, terminal};
@@ -15,6 +14,7 @@ use domain::published::{Figure, Published};
 use domain::rng::Seed;
 use domain::trace::TraceHead;
 use serde_json::json;
+use session::simulation::Machines;
 use sim::calibrate::{Fit, Unknown, fit};
 use sim::machine::Origin;
 use std::collections::BTreeMap;

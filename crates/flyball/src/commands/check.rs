@@ -2,14 +2,16 @@
 
 use crate::args::{Check, Global};
 use crate::commands::run::end;
+use crate::commands::run::on_this_machine;
 use crate::exit::{End, Usage};
-use crate::measuring::{self, Begin, Order};
+use crate::interrupt::Interrupt;
 use crate::results::Results;
-use crate::{places, terminal};
+use crate::{places, terminal, typed};
 use anyhow::Result;
 use domain::inventory::Inventory;
 use machine::LocalMachine;
 use report::inventory::{Style, text as inventory_text};
+use session::{Begin, Request};
 use std::time::Duration;
 
 /// A check takes at most 90 s, whatever has to be repeated: what is left is for making the file and for the last trial.
@@ -41,18 +43,20 @@ pub fn check(global: &Global, arguments: &Check) -> Result<End> {
     let study = parse::study::parse(&text)
         .map_err(|e| Usage(format!("the study of `flyball check` is wrong:\n{e}")))?;
     files::output::make_folder(&folder)?;
-    let order = Order {
-        study,
-        text,
+    let notebook = places::absolute(&places::notebook(global)?)?;
+    let interrupt = Interrupt::catch()?;
+    let request = Request {
+        study: &study,
+        text: &text,
         home: None,
-        notebook: places::absolute(&places::notebook(global)?)?,
-        state: places::state()?,
-        work: folder.join("work"),
+        notebook: &notebook,
         seed: arguments.seed,
         begin: Begin::Anew,
         limit: Some(LIMIT),
+        command: typed(),
+        interrupt: interrupt.flag(),
     };
-    let measured = measuring::measure(order)?;
+    let measured = on_this_machine(&request, folder.join("work"))?;
     let results = Results::load(&measured.notebook, &measured.run, None)?.with_traces(&measured.notebook);
     results.print(global)?;
     let page = folder.join("report.html");

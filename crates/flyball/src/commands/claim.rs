@@ -2,7 +2,7 @@
 
 use crate::args::{Claim as Arguments, Global};
 use crate::exit::{End, Usage};
-use crate::measuring::{busy, lock_machine, tell};
+use crate::machine_lock::lock_machine;
 use crate::{places, terminal};
 use anyhow::{Result, bail};
 use domain::inert::Lines;
@@ -97,8 +97,9 @@ fn give_back(
     }
     // What a killed run has left on it goes first; and while this is on, nobody else begins one.
     let _lock = lock_machine()?;
-    let (_ledger, report) = Ledger::open(&places::state()?, &LocalMachine).map_err(busy)?;
-    tell(&report);
+    let (_ledger, report) =
+        Ledger::open(&places::state()?, &LocalMachine).map_err(session::Error::of_machine)?;
+    terminal::restored(&report);
     if report.failed().next().is_some() {
         bail!(
             "cannot give back `{}`: what Flyball has changed could not be put back before; see `flyball status`",

@@ -3,8 +3,7 @@
 use super::stacks;
 use crate::args::Global;
 use crate::exit::End;
-use crate::here::{self, Here};
-use crate::{measuring, places, preflight, terminal};
+use crate::{places, terminal};
 use anyhow::Result;
 use domain::Nanos;
 use domain::inert::{Lines, prose};
@@ -20,6 +19,8 @@ use machine::{LocalMachine, Machine};
 use runner::Devices;
 use runner::tools::{self, Job};
 use serde_json::{Value, json};
+use session::Availability;
+use session::{fresh_seed, preflight, unavailable_in_words};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use workloads::Needs;
@@ -39,13 +40,13 @@ const LOOP: &str = "loopN";
 /// Prints the plan. Nothing is made, written or locked.
 pub fn show(global: &Global, study: Study, seed: Option<u64>, work: &Path) -> Result<End> {
     preflight::on_a_host(&study)?;
-    let seed = Seed(seed.unwrap_or_else(|| measuring::fresh_seed(LocalMachine.now())));
+    let seed = Seed(seed.unwrap_or_else(|| fresh_seed(LocalMachine.now())));
     let plan = Plan::new(study, seed)?;
     let target = target(&plan.study, work);
-    let mut here = Here::default();
+    let mut availability = Availability::default();
     let cells = plan.cells.iter().map(|cell| {
         let first = plan.in_trial(cell, &TrialKey::first(cell.id.clone()));
-        CellPlan::of(&first, target.as_ref(), here.against(cell))
+        CellPlan::of(&first, target.as_ref(), availability.against(cell))
     });
     let cells: Vec<CellPlan> = cells.collect();
     if global.json {
@@ -185,7 +186,7 @@ fn as_text(plan: &Plan, cells: &[CellPlan], target: Option<&(PathBuf, Bytes)>) -
     let cannot: Vec<(&CellId, &str)> =
         plan.cells.iter().map(|cell| &cell.id).zip(why.iter().map(String::as_str)).collect();
     let cannot: Vec<(&CellId, &str)> = cannot.into_iter().filter(|(_, why)| !why.is_empty()).collect();
-    text.extend(here::in_words(cells.len(), &cannot));
+    text.extend(unavailable_in_words(cells.len(), &cannot));
     if let Some((path, size)) = target.filter(|_| plan.study.stack.is_none()) {
         text.line(format_args!("makes {} of {size}, and removes it at the end", path.display()));
     }

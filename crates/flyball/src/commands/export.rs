@@ -8,7 +8,6 @@ use crate::args::{Export, ExportFormat, Global};
 use crate::commands::gate;
 use crate::commands::read::{key, opened};
 use crate::exit::{End, Usage};
-use crate::results;
 use crate::results::Results;
 use crate::terminal;
 use anyhow::{Context, Result, anyhow};
@@ -87,7 +86,7 @@ fn table(
         ExportFormat::OtavaConfig => otava::config(notebook, id, arguments, out)?,
         _ => {
             let (trials, problems) = notebook.trials(id)?;
-            results::tell(&problems);
+            terminal::damaged(&problems);
             match format {
                 ExportFormat::Json => trials_as_json(&trials, out)?,
                 ExportFormat::Parquet => trials_as_parquet(&trials, out)?,

@@ -3,7 +3,7 @@
 use crate::args::{Global, List};
 use crate::exit::End;
 use crate::foreign::look_only;
-use crate::{places, results, terminal};
+use crate::{places, terminal};
 use anyhow::Result;
 use domain::inert::{Lines, one_line};
 use notebook::{Notebook, RunEntry, TrialCounts};
@@ -24,7 +24,7 @@ pub fn list(global: &Global, arguments: &List) -> Result<End> {
     }
     look_only(&folder, None);
     let (runs, problems) = Notebook::open(&folder)?.runs()?;
-    results::tell(&problems);
+    terminal::damaged(&problems);
     let wanted = |entry: &RunEntry| arguments.study.as_ref().is_none_or(|study| entry.run.study == *study);
     let runs: Vec<RunEntry> = runs.into_iter().filter(wanted).collect();
     if let (Some(study), true) = (&arguments.study, runs.is_empty()) {

@@ -3,15 +3,20 @@
 use crate::args::{Global, On, Run};
 use crate::commands::gate::{self, Conditions};
 use crate::exit::{End, Faults, Usage};
-use crate::measuring::{self, Begin, Measured, Order};
+use crate::interrupt::Interrupt;
+use crate::machine_lock::supervisor;
 use crate::results::Results;
-use crate::{places, terminal};
+use crate::terminal::Watching;
+use crate::{places, terminal, typed};
 use anyhow::Result;
 use domain::Study;
 use domain::plan::Plan;
 use domain::rng::Seed;
+use machine::LocalMachine;
 use parse::study::StudyErrors;
-use std::path::Path;
+use session::host::{Host, HostPlaces};
+use session::{Begin, Measured, Request};
+use std::path::{Path, PathBuf};
 
 /// A bound on a study file: more than a study may have, which then says how much that is.
 const MAX_STUDY: u64 = 2 << 20;
@@ -37,19 +42,30 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
     let conditions =
         gate::prepare_for(&Plan::new(study.clone(), Seed(0))?, &arguments.gate.fail_if, &notebook)?;
     let file = places::absolute(&arguments.study)?;
-    let order = Order {
-        study,
-        text,
+    let interrupt = Interrupt::catch()?;
+    let request = Request {
+        study: &study,
+        text: &text,
         home: file.parent(),
-        notebook,
-        state: places::state()?,
-        work,
+        notebook: &notebook,
         seed: arguments.seed,
         begin: if arguments.new { Begin::Anew } else { Begin::Resume },
         limit: None,
+        command: typed(),
+        interrupt: interrupt.flag(),
     };
-    let measured = measuring::measure(order)?;
+    let measured = on_this_machine(&request, work)?;
     conclude(global, &measured, &conditions, arguments.gate.junit.as_deref())
+}
+
+/// Measures what is missing on this machine, with targets in the folder `work`.
+pub fn on_this_machine(request: &Request<'_>, work: PathBuf) -> Result<Measured> {
+    let state = places::state()?;
+    let supervisor = supervisor(&state)?;
+    let host = HostPlaces { state, work, lock: places::machine_lock(), supervisor };
+    let mut watching = Watching::default();
+    let mut host = Host::acquire(request.study, host, &LocalMachine, request.interrupt, &mut watching)?;
+    Ok(session::run(request, &mut host, &mut watching)?)
 }
 
 /// Shows what was measured, and judges it.

@@ -2,7 +2,7 @@
 
 use crate::args::{Fidelity, Global, Sim};
 use crate::exit::{End, Usage};
-use crate::{machines, places, results, terminal};
+use crate::{places, results, terminal};
 use analysis::fidelity::{self, Errors, Half};
 use analysis::summary::RunData;
 use anyhow::Result;
@@ -10,6 +10,7 @@ use domain::inert::{Lines, one_line};
 use domain::trial::Provenance;
 use notebook::Notebook;
 use serde_json::json;
+use session::simulation;
 
 /// The version of the JSON form.
 const SCHEMA: u32 = 1;
@@ -25,8 +26,8 @@ pub fn dispatch(global: &Global, command: &Sim) -> Result<End> {
 /// The machines that ship with the program.
 fn list(global: &Global) -> Result<End> {
     let mut rows = Vec::new();
-    for (name, _) in machines::SHIPPED {
-        let spec = machines::load(name, std::path::Path::new("/"))?.spec;
+    for (name, _) in simulation::SHIPPED {
+        let spec = simulation::load(name, std::path::Path::new("/"))?.spec;
         rows.push((spec.name, spec.about));
     }
     if global.json {

@@ -3,7 +3,7 @@
 use crate::args::{Global, Tune};
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
-use crate::measuring::{busy, lock_machine, tell};
+use crate::machine_lock::lock_machine;
 use crate::{places, terminal};
 use anyhow::{Result, bail};
 use domain::inert::Lines;
@@ -56,8 +56,8 @@ fn persist(global: &Global, arguments: &Tune) -> Result<End> {
         // From here on a signal only sets a flag: what follows takes moments.
         let _uninterrupted = Interrupt::catch()?;
         let _lock = lock_machine()?;
-        let (ledger, report) = Ledger::open(&state, &LocalMachine).map_err(busy)?;
-        tell(&report);
+        let (ledger, report) = Ledger::open(&state, &LocalMachine).map_err(session::Error::of_machine)?;
+        terminal::restored(&report);
         lasting::make(ledger, &site, &order)?
     };
     if global.json {
@@ -123,8 +123,8 @@ fn undo(global: &Global) -> Result<End> {
     let undone = if state.exists() {
         let _uninterrupted = Interrupt::catch()?;
         let _lock = lock_machine()?;
-        let (ledger, report) = Ledger::open(&state, &LocalMachine).map_err(busy)?;
-        tell(&report);
+        let (ledger, report) = Ledger::open(&state, &LocalMachine).map_err(session::Error::of_machine)?;
+        terminal::restored(&report);
         lasting::undo(ledger, &site)?
     } else {
         Undone::default()
@@ -134,7 +134,7 @@ fn undo(global: &Global) -> Result<End> {
     } else {
         terminal::lines(&undone_as_text(&undone))?;
     }
-    tell(&undone.report);
+    terminal::restored(&undone.report);
     undone.notes.iter().for_each(terminal::note);
     if undone.report.failed().next().is_some() {
         bail!("not every value could be put back; what is left is in the ledger now: run `flyball restore`");

@@ -3,7 +3,7 @@
 use super::tune;
 use crate::args::{Global, Restore};
 use crate::exit::End;
-use crate::measuring::{lock_machine, recover_ledger, tell};
+use crate::machine_lock::lock_machine;
 use crate::{places, terminal};
 use anyhow::{Context, Result, bail};
 use domain::inert::Lines;
@@ -11,6 +11,7 @@ use machine::LocalMachine;
 use machine::boot;
 use machine::lasting::LastingStatus;
 use machine::ledger::{PendingChange, RestoreReport, Status, Undone, status as read_status};
+use machine::recovery;
 use machine::settings::Error;
 use machine::supervise::{Ending, supervise_main};
 use serde_json::json;
@@ -46,7 +47,7 @@ pub fn restore(global: &Global, arguments: &Restore) -> Result<End> {
     let state = places::state()?;
     let report = if state.exists() {
         let _lock = lock_machine()?;
-        recover_ledger(&state, &LocalMachine)?.1
+        recovery::recover(&state, &LocalMachine).map_err(session::Error::of_machine)?.1
     } else {
         RestoreReport::default()
     };
@@ -55,7 +56,7 @@ pub fn restore(global: &Global, arguments: &Restore) -> Result<End> {
     } else {
         terminal::lines(&restored_as_text(&report))?;
     }
-    tell(&report);
+    terminal::restored(&report);
     refuse_what_is_left(&report)?;
     Ok(if report.foreign().next().is_some() { End::LeftAlone } else { End::Done })
 }
@@ -132,7 +133,7 @@ pub fn supervise(state: &Path) -> Result<End> {
     if let Ending::Recovered { report, .. } = &ending {
         // Standard error is still the terminal of the one that died.
         report.restored().for_each(|undone| terminal::say(format_args!("flyball was killed; {undone}")));
-        tell(report);
+        terminal::restored(report);
     }
     Ok(End::Done)
 }

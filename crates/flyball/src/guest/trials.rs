@@ -12,7 +12,7 @@ use lab::guest::{Opening, Reply, Request, receive, send};
 use machine::{Ledger, LocalMachine, Machine};
 use notebook::{Notebook, RunFolder};
 use runner::reproduce::{Places, script};
-use runner::{Devices, Done, Footing, Host, Site, Stop, Target};
+use runner::{BetweenTrials, Devices, Done, Host, Site, Stop, StorageSetup, Target};
 use std::cell::RefCell;
 use std::fs::File;
 use std::path::Path;
@@ -41,7 +41,7 @@ pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
     let never = AtomicBool::new(false);
     let work = Path::new(&opening.work);
     let make = || {
-        Footing::make(
+        StorageSetup::make(
             &mut ledger,
             work,
             &plan.study,
@@ -51,7 +51,7 @@ pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
             &never,
         )
     };
-    let footing = beating(port, make)?;
+    let mut kept = BetweenTrials::new(beating(port, make)?);
     let folder = run_folder(opening, &plan)?;
     let governors = Governors::read(opening.dilation)?;
     let fixed = runner::environment::fixed(&machine);
@@ -69,7 +69,7 @@ pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
         provenance: Provenance::Lab,
         identity: &opening.machine,
     };
-    let mut host = Host::new(site, footing, &mut announce);
+    let mut host = Host::new(site, &mut kept, &mut announce);
     send(port, &Reply::Done, &[])?;
     loop {
         let (request, _) = receive::<Request>(port).context("the host is gone")?;
@@ -124,7 +124,7 @@ impl Bench<'_> {
         if let Some(disturbance) = paced.as_ref().and_then(|p| p.unpaced.clone()) {
             done.trial.disturb(disturbance);
         }
-        let places = Places::of(host.target(), &raw);
+        let places = Places::of(host.kept().target(), &raw);
         let Done { mut trial, commands, .. } = done;
         // What it ran, and not what that stands for.
         let script = script(&trial, &self.plan.study.target, &commands, &places);

@@ -6,13 +6,15 @@
 pub mod source;
 
 use crate::foreign::{Imported, Part};
-use crate::measuring::{Begin, RunOrder, run_folder};
+use crate::terminal::Watching;
+use crate::typed;
 use anyhow::{Context, Result};
 use domain::plan::CellId;
 use domain::time::Nanos;
 use domain::trial::{Measurement, Origin, Provenance, RunId, Trial, TrialKey, Validity};
 use machine::{LocalMachine, Machine};
 use notebook::{Notebook, RunFolder, Staging};
+use session::{Begin, RunRequest, begin_run};
 use source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -96,7 +98,7 @@ impl Import {
         let seed =
             self.files.first().and_then(|read| u32::from_str_radix(read.source.sha256.get(..8)?, 16).ok());
         let text = self.study_text();
-        let order = RunOrder {
+        let request = RunRequest {
             study: &self.name,
             text: &text,
             home: None,
@@ -104,9 +106,10 @@ impl Import {
             begin: Begin::Anew,
             provenance: Provenance::Imported,
             identity: &identity,
+            command: typed(),
         };
         // What is not known of the machine is not made up: there is no inventory.
-        let mut folder = run_folder(&order, notebook, "null\n")?;
+        let mut folder = begin_run(&request, notebook, "null\n", &mut Watching::default())?;
         let mut kept = BTreeSet::new();
         for item in &self.items {
             self.trial(&mut folder, item, &identity, &mut kept)?;

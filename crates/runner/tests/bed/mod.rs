@@ -13,7 +13,7 @@ use domain::units::{Bytes, Unit};
 use machine::{Ledger, LocalMachine};
 use runner::environment::Environment;
 use runner::testing::ScriptedBench;
-use runner::{Devices, Done, Error, Footing, Host, Site, Stop, Target};
+use runner::{BetweenTrials, Devices, Done, Error, Host, Site, Stop, StorageSetup, Target};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -124,12 +124,10 @@ impl Bed {
         let key = TrialKey { block: 0, cell: cell.id.clone(), attempt: 0 };
         match script {
             Some(bench) => site.trial(bench, cell, &key, &mut Forget),
-            None => Host::new(site, Footing::fixed(target.cloned()), &mut |_, _| ()).trial(
-                cell,
-                &key,
-                &self.path("raw"),
-                &mut Forget,
-            ),
+            None => {
+                Host::new(site, &mut BetweenTrials::new(StorageSetup::fixed(target.cloned())), &mut |_, _| ())
+                    .trial(cell, &key, &self.path("raw"), &mut Forget)
+            }
         }
     }
 }

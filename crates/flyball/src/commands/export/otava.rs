@@ -34,7 +34,7 @@ fn points(notebook: &Notebook, id: &RunId, metric: Option<&str>) -> Result<Vec<R
     // The newest decides what the figures are of.
     let metric = Results::load(notebook, id, metric)?.summary.metric;
     let (runs, problems) = notebook.runs()?;
-    crate::results::tell(&problems);
+    crate::terminal::damaged(&problems);
     let mut points = Vec::new();
     let alike = |run: &domain::trial::Run| {
         run.study == named.study

@@ -1,9 +1,8 @@
 //! `flyball lab run STUDY --dry-run`: the machine, what is done in it once, and what each cell runs. Nothing is started.
 
-use super::start::Workshop;
 use crate::commands::stacks;
 use crate::exit::End;
-use crate::{measuring, preflight, terminal};
+use crate::terminal;
 use anyhow::Result;
 use domain::inert::Lines;
 use domain::plan::{Cell, Plan};
@@ -13,14 +12,16 @@ use domain::trial::TrialKey;
 use machine::{LocalMachine, Machine};
 use runner::Devices;
 use runner::tools::{self, Job};
+use session::guests::LabSpec;
+use session::{fresh_seed, preflight};
 use std::path::Path;
 
 /// Prints the plan.
-pub fn show(workshop: &Workshop, study: Study, seed: Option<u64>) -> Result<End> {
-    let seed = Seed(seed.unwrap_or_else(|| measuring::fresh_seed(LocalMachine.now())));
+pub fn show(spec: &LabSpec, study: Study, seed: Option<u64>) -> Result<End> {
+    let seed = Seed(seed.unwrap_or_else(|| fresh_seed(LocalMachine.now())));
     let plan = Plan::new(study, seed)?;
     let mut text = Lines::default();
-    machine(&mut text, workshop);
+    machine(&mut text, spec);
     text.blank();
     text.line(format_args!(
         "{} cells, seed {seed}; each is measured {} to {} times",
@@ -37,11 +38,11 @@ pub fn show(workshop: &Workshop, study: Study, seed: Option<u64>) -> Result<End>
     Ok(End::Done)
 }
 
-fn machine(text: &mut Lines, workshop: &Workshop) {
-    let lab = &workshop.lab;
+fn machine(text: &mut Lines, spec: &LabSpec) {
+    let lab = &spec.lab;
     let kernel = lab.kernel.as_deref().unwrap_or("the newest that can be had, or the factor's");
     text.line(format_args!("lab machine: {} virtual CPUs, {}, kernel: {kernel}", lab.vcpus, lab.memory));
-    if let Some(table) = &workshop.loaded.table {
+    if let Some(table) = &spec.models.table {
         let states: Vec<String> = table.states.iter().map(|s| s.frequency.to_string()).collect();
         let pace = table.pace / 1e6;
         text.line(format_args!(

@@ -1,13 +1,14 @@
 //! `flyball lab exec -- COMMAND`.
 
-use super::start::{self, Running};
+use super::start;
 use crate::args::LabExec;
 use crate::exit::End;
 use crate::interrupt::Interrupt;
-use crate::terminal;
+use crate::terminal::{self, Watching};
 use ::lab::Awake;
 use ::lab::guest::{Reply, Request, Stream};
 use anyhow::{Result, bail};
+use session::guests::{Console, RunningGuest};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -20,11 +21,12 @@ const POWER_CUT: i32 = 128 + 9;
 /// Runs a command in a machine of its own, and ends as it ended.
 pub fn exec(arguments: &LabExec) -> Result<End> {
     let interrupt = Interrupt::catch()?;
-    let mut workshop = start::workshop(&arguments.shell)?;
-    let image = workshop.image(arguments.shell.kernel.as_deref())?;
+    let mut watching = Watching::default();
+    let mut spec = start::spec(&arguments.shell)?;
+    let image = spec.image(arguments.shell.kernel.as_deref(), &mut watching)?;
     let _awake = Awake::keep();
-    workshop.calibrate(&image, interrupt.flag())?;
-    let mut running = workshop.start(&image, false, interrupt.flag())?;
+    spec.calibrate(&image, interrupt.flag(), &mut watching)?;
+    let mut running = spec.start(&image, Console::None, interrupt.flag(), &mut watching)?;
     let vm = &mut running.vm;
     vm.ask(&Request::Exec { argv: arguments.command.clone() }, "while it ran the command")?;
     let end = arguments.cut_power_after.map(|span| Instant::now() + Duration::from(span));
@@ -39,7 +41,7 @@ pub fn exec(arguments: &LabExec) -> Result<End> {
             }
             Reply::Output { stream: Stream::Error } => terminal::verbatim_errors().write_all(&bytes)?,
             Reply::Exited { code } => {
-                workshop.power_off(running, interrupt.flag())?;
+                spec.power_off(running, interrupt.flag())?;
                 return Ok(End::Child(code));
             }
             Reply::Failed { why } => bail!("cannot run the command in the lab: {why}"),
@@ -49,8 +51,8 @@ pub fn exec(arguments: &LabExec) -> Result<End> {
 }
 
 /// The machine first, then its disks: what it sent at the last moment they may still get, and lose.
-fn cut_power(running: Running) -> End {
-    let Running { vm, disks } = running;
+fn cut_power(running: RunningGuest) -> End {
+    let RunningGuest { vm, disks } = running;
     vm.cut_power();
     drop(disks);
     terminal::say("the power was cut");

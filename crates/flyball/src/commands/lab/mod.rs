@@ -1,9 +1,7 @@
 //! `flyball lab …`: studies, commands and shells in virtual machines.
 
-mod bed;
 mod dry_run;
 mod exec;
-mod loaded;
 mod run;
 mod shell;
 mod start;

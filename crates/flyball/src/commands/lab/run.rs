@@ -1,24 +1,21 @@
 //! `flyball lab run STUDY`: the loop over trials is here on the host, and each trial is measured by this same program in
 //! a guest, where it is on an ordinary host.
 
-use super::bed::Bed;
-use super::start::{self, Workshop};
+use super::start;
 use crate::args::{Global, LabRun};
 use crate::commands::gate;
 use crate::commands::run::{conclude, parse_study_for_lab, read_study_for_lab};
-use crate::course::{self, Course, Ended, NotMade};
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
-use crate::measuring::{Begin, Measured, RunOrder, run_folder};
-use crate::{machines, places, preflight};
+use crate::terminal::Watching;
+use crate::{places, typed};
 use anyhow::Result;
 use domain::Study;
-use domain::plan::{Cell, Plan};
+use domain::plan::Plan;
 use domain::rng::Seed;
-use domain::trial::Provenance;
-use machine::{LocalMachine, Machine};
-use notebook::{Notebook, RunFolder};
-use std::path::Path;
+use notebook::Notebook;
+use session::guests::{Guests, LabSpec};
+use session::{Begin, Request, preflight};
 
 /// Runs a study in lab machines.
 pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
@@ -28,70 +25,31 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
     let plan = Plan::new(study.clone(), Seed(0))?;
     preflight::in_the_lab(&plan)?;
     preflight::for_tools(&plan)?;
-    let workshop = Workshop::new(study.lab.clone(), start::flavour(&study), &start::home(Some(&file)))?;
+    let home = start::home(Some(&file));
+    let spec = LabSpec::new(study.lab.clone(), start::flavour(&study), &home, start::places()?)?;
     if arguments.dry_run {
-        return super::dry_run::show(&workshop, study, arguments.seed);
+        return super::dry_run::show(&spec, study, arguments.seed);
     }
     let notebook = places::absolute(&places::notebook(global)?)?;
     let conditions = gate::prepare_for(&plan, &arguments.gate.fail_if, &notebook)?;
-    let notebook = Notebook::create(&notebook)?;
+    // What cannot be written is told before anything is booted.
+    Notebook::create(&notebook)?;
     let interrupt = Interrupt::catch()?;
-    let first = Plan::new(study.clone(), Seed(0))?.cells.first().and_then(|cell| cell.kernel.clone());
-    let mut bed = Bed::make(workshop, first, &interrupt)?;
-    let (inventory, identity) = bed.inspect()?;
-    let order = RunOrder {
-        study: &study.name,
+    let request = Request {
+        study: &study,
         text: &text,
         home: file.parent(),
+        notebook: &notebook,
         seed: arguments.seed,
         begin: if arguments.new { Begin::Anew } else { Begin::Resume },
-        provenance: Provenance::Lab,
-        identity: &identity,
+        limit: None,
+        command: typed(),
+        interrupt: interrupt.flag(),
     };
-    let mut folder = run_folder(&order, &notebook, &inventory)?;
-    let home = start::home(Some(&file));
-    let ended = measure(&mut bed, study, &text, &folder, &home, &interrupt);
-    for log in bed.end() {
-        folder.keep_log(&log.name, &log.text)?;
-    }
-    if ended? == Ended::AllMeasured {
-        folder.finish(LocalMachine.now())?;
-    }
-    let run = folder.run().id.clone();
-    let measured = Measured { notebook, run, interrupted: interrupt.came(), left_alone: false };
+    let mut watching = Watching::default();
+    let mut guests = Guests::boot(spec, &study, home, interrupt.flag(), &mut watching)?;
+    let measured = session::run(&request, &mut guests, &mut watching)?;
     conclude(global, &measured, &conditions, arguments.gate.junit.as_deref())
-}
-
-fn measure(
-    bed: &mut Bed<'_>,
-    study: Study,
-    text: &str,
-    folder: &RunFolder,
-    home: &Path,
-    interrupt: &Interrupt,
-) -> Result<Ended> {
-    let plan = Plan::new(study, folder.run().seed)?;
-    let (mut schedule, before) = course::schedule(&plan, folder)?;
-    if schedule.next().is_none() {
-        return Ok(Ended::AllMeasured);
-    }
-    bed.open(&plan, text, folder.run());
-    let course = Course { plan: &plan, folder, interrupt, limit: None, ground: &|| Ok(()) };
-    course.measure_all(&mut schedule, before, &mut |cell, key, staging| match unlike(&plan.study, cell, home)
-    {
-        Some(why) => Err(NotMade::Unsupported(why)),
-        None => bed.trial(cell, key, staging),
-    })
-}
-
-/// Why a lab machine cannot be the one that a level of this cell is about. The machine of `[sim]` is the simulation's alone.
-fn unlike(study: &Study, cell: &Cell, home: &Path) -> Option<String> {
-    let levels = study.factors.iter().flat_map(|factor| {
-        let chosen = cell.levels.get(&factor.name);
-        factor.levels.iter().filter(move |level| Some(&level.name) == chosen)
-    });
-    let machines = levels.filter_map(|level| level.machine.as_deref());
-    machines.filter_map(|machine| machines::unlike_the_lab(machine, home)).next()
 }
 
 /// The study, with the kernels that were asked for: one is the machine's, several are a factor. What is added is added

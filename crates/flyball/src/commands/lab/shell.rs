@@ -4,12 +4,13 @@ use super::start;
 use crate::args::LabShell;
 use crate::exit::End;
 use crate::interrupt::Interrupt;
-use crate::terminal;
+use crate::terminal::{self, Watching};
 use ::lab::guest::{Reply, Request};
 use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::stdio::stdin;
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
+use session::guests::Console;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -17,10 +18,11 @@ use std::time::Duration;
 /// Opens a shell in a machine of its own. Its end is the machine's.
 pub fn shell(arguments: &LabShell) -> Result<End> {
     let interrupt = Interrupt::catch()?;
-    let mut workshop = start::workshop(arguments)?;
-    let image = workshop.image(arguments.kernel.as_deref())?;
-    workshop.calibrate(&image, interrupt.flag())?;
-    let mut running = workshop.start(&image, true, interrupt.flag())?;
+    let mut watching = Watching::default();
+    let mut spec = start::spec(arguments)?;
+    let image = spec.image(arguments.kernel.as_deref(), &mut watching)?;
+    spec.calibrate(&image, interrupt.flag(), &mut watching)?;
+    let mut running = spec.start(&image, Console::Open, interrupt.flag(), &mut watching)?;
     let vm = &mut running.vm;
     let mut console = vm.take_console().context("the machine has no console")?;
     let (rows, columns) =
@@ -30,7 +32,7 @@ pub fn shell(arguments: &LabShell) -> Result<End> {
     relay(&mut console, vm)?;
     drop(raw);
     let (reply, _) = vm.receive(Duration::from_secs(5), interrupt.flag())?;
-    workshop.power_off(running, interrupt.flag())?;
+    spec.power_off(running, interrupt.flag())?;
     match reply {
         Reply::Exited { code } => Ok(End::Child(code)),
         Reply::Failed { why } => bail!("cannot open a shell in the lab: {why}"),

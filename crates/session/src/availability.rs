@@ -13,16 +13,16 @@ use runner::tools;
 use std::collections::BTreeMap;
 
 /// So many cells are named of those that have one reason in common.
-const MOST_NAMED: usize = 6;
+const MAX_NAMED: usize = 6;
 
 /// Looks for what cells need, once for all cells that need the same.
-#[derive(Default)]
-pub struct Here<'a> {
+#[derive(Debug, Default)]
+pub struct Availability<'a> {
     tools: Vec<(&'a Tool, Option<String>)>,
     stacks: Vec<(&'a Stack, Option<String>)>,
 }
 
-impl<'a> Here<'a> {
+impl<'a> Availability<'a> {
     /// Everything that stands against a cell on this machine.
     pub fn against(&mut self, cell: &'a Cell) -> Vec<String> {
         let stack = cell.stack.as_ref().and_then(|stack| self.stack(stack));
@@ -57,14 +57,14 @@ impl<'a> Here<'a> {
 }
 
 /// The cells of a plan that cannot be run here, by their place in it, and why.
-pub fn cannot(plan: &Plan) -> BTreeMap<usize, String> {
-    let mut here = Here::default();
-    let reasons = plan.cells.iter().enumerate().map(|(index, cell)| (index, here.against(cell)));
+pub(crate) fn unavailable(plan: &Plan) -> BTreeMap<usize, String> {
+    let mut availability = Availability::default();
+    let reasons = plan.cells.iter().enumerate().map(|(index, cell)| (index, availability.against(cell)));
     reasons.filter(|(_, all)| !all.is_empty()).map(|(index, all)| (index, all.join("; and "))).collect()
 }
 
 /// Which cells cannot be run here, in words, each reason once; nothing where all can.
-pub fn in_words(all: usize, cannot: &[(&CellId, &str)]) -> Vec<String> {
+pub fn unavailable_in_words(all: usize, cannot: &[(&CellId, &str)]) -> Vec<String> {
     let mut lines = Vec::new();
     match (cannot.len(), all) {
         (0, _) => return lines,
@@ -72,7 +72,7 @@ pub fn in_words(all: usize, cannot: &[(&CellId, &str)]) -> Vec<String> {
         (some, all) => lines.push(format!("{} of {all} cells can be run here; {some} cannot:", all - some)),
     }
     let cells = cannot.iter().map(|(cell, why)| (cell.to_string(), *why));
-    for (why, named, count) in by_reason(cells, MOST_NAMED) {
+    for (why, named, count) in by_reason(cells, MAX_NAMED) {
         let left = count - named.len();
         let named = named.join(", ");
         let more = if left > 0 { format!(" and {left} more") } else { String::new() };
@@ -91,8 +91,8 @@ mod tests {
         let ids: Vec<CellId> = (0..9).map(|n| CellId::new(["read", &n.to_string()])).collect();
         let why = |n: usize| if n == 3 { "no tool" } else { "no array" };
         let all: Vec<(&CellId, &str)> = ids.iter().enumerate().map(|(n, id)| (id, why(n))).collect();
-        assert!(in_words(9, &[]).is_empty());
-        assert_eq!(in_words(9, &all)[0], "none of the 9 cells can be run here:");
+        assert!(unavailable_in_words(9, &[]).is_empty());
+        assert_eq!(unavailable_in_words(9, &all)[0], "none of the 9 cells can be run here:");
         let lines = [
             "3 of 12 cells can be run here; 9 cannot:",
             "  no array",
@@ -100,6 +100,6 @@ mod tests {
             "  no tool",
             "    read_3",
         ];
-        assert_eq!(in_words(12, &all), lines);
+        assert_eq!(unavailable_in_words(12, &all), lines);
     }
 }

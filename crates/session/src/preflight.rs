@@ -3,9 +3,7 @@
 //!
 //! Non-goal: what only this machine lacks, a tool or a governor. Cells that need it are skipped, and say so.
 
-use crate::exit::Usage;
-use crate::places;
-use anyhow::{Result, anyhow, bail};
+use crate::error::{Error, Result};
 use domain::lab::ENERGY_MODELLED;
 use domain::plan::{Cell, Plan};
 use domain::setting::SettingRequest;
@@ -24,16 +22,16 @@ use workloads::server::Kind;
 /// Looks a plan over.
 ///
 /// # Errors
-/// [`Usage`] with everything that is wrong in the study; else that it needs root, where this is not root.
+/// [`Error::Usage`] with everything that is wrong in the study; else that it needs root, where this is not root.
 pub fn check(plan: &Plan) -> Result<()> {
     on_a_host(&plan.study)?;
     for_tools(plan)?;
-    if plan.needs_root() && !places::is_root() {
-        bail!(
+    if plan.needs_root() && !rustix::process::geteuid().is_root() {
+        return Err(Error::Refused(format!(
             "the study `{}` needs root: it {}; run it with sudo, or see the plan with --dry-run",
             plan.study.name,
             why_root(plan)
-        );
+        )));
     }
     Ok(())
 }
@@ -41,7 +39,7 @@ pub fn check(plan: &Plan) -> Result<()> {
 /// Looks a plan over for what is wrong with it wherever it is run: what real tools cannot do, a model may.
 ///
 /// # Errors
-/// [`Usage`] with everything that is wrong in the study.
+/// [`Error::Usage`] with everything that is wrong in the study.
 pub fn in_itself(plan: &Plan) -> Result<()> {
     told(plan, &mistakes(plan, |error| !matches!(error, runner::Error::Unsupported(_))))
 }
@@ -49,7 +47,7 @@ pub fn in_itself(plan: &Plan) -> Result<()> {
 /// Looks a plan over for what is wrong with it, and for what the real tools cannot do.
 ///
 /// # Errors
-/// [`Usage`] with all of it.
+/// [`Error::Usage`] with all of it.
 pub fn for_tools(plan: &Plan) -> Result<()> {
     told(plan, &mistakes(plan, |_| true))
 }
@@ -60,14 +58,14 @@ fn told(plan: &Plan, wrong: &BTreeSet<String>) -> Result<()> {
     }
     let lines: Vec<String> = wrong.iter().map(|line| format!("\n{line}")).collect();
     let name = &plan.study.name;
-    Err(Usage(format!("the study `{name}` is wrong; nothing was run{}", lines.concat())).into())
+    Err(Error::Usage(format!("the study `{name}` is wrong; nothing was run{}", lines.concat())))
 }
 
 /// Lets each claimed disk that a plan overwrites pass the gate once, so that a run that would be refused is not begun.
 /// It passes again when it is built on: something may come to it until then. `state` is where claims are.
 ///
 /// # Errors
-/// Everything that stands against any of them; [`Usage`] where a path leads to no disk.
+/// Everything that stands against any of them; [`Error::Usage`] where a path leads to no disk.
 pub fn claimed_disks(plan: &Plan, state: &Path) -> Result<()> {
     let refused: Vec<ClaimError> =
         claimed(plan).into_iter().filter_map(|path| open_claimed(state, Path::new(path)).err()).collect();
@@ -77,9 +75,9 @@ pub fn claimed_disks(plan: &Plan, state: &Path) -> Result<()> {
     let words: Vec<String> = refused.iter().map(ToString::to_string).collect();
     let text = format!("the study `{}` was not begun: {}", plan.study.name, words.join("\n"));
     if refused.iter().any(|error| matches!(error, ClaimError::NoDisk { .. })) {
-        return Err(Usage(text).into());
+        return Err(Error::Usage(text));
     }
-    Err(anyhow!(text))
+    Err(Error::Refused(text))
 }
 
 /// The paths of the claimed disks that any cell stands on.
@@ -95,7 +93,7 @@ fn claimed(plan: &Plan) -> BTreeSet<&String> {
 /// Whether a study can be run on a host at all.
 ///
 /// # Errors
-/// [`Usage`] where it asks for what only a lab machine has.
+/// [`Error::Usage`] where it asks for what only a lab machine has.
 pub fn on_a_host(study: &Study) -> Result<()> {
     replays_nothing(study)?;
     let lab_alone = needs_lab_disks(study);
@@ -115,14 +113,15 @@ pub fn on_a_host(study: &Study) -> Result<()> {
         _ => return Ok(()),
     };
     let name = &study.name;
-    Err(Usage(format!("cannot run the study `{name}` on this host: {why}; run it with `flyball lab run`"))
-        .into())
+    Err(Error::Usage(format!(
+        "cannot run the study `{name}` on this host: {why}; run it with `flyball lab run`"
+    )))
 }
 
 /// Whether a lab machine has all that a plan needs.
 ///
 /// # Errors
-/// [`Usage`] where a tool is asked for what the lab's slower time would change; else the programs that a guest would be given for a
+/// [`Error::Usage`] where a tool is asked for what the lab's slower time would change; else the programs that a guest would be given for a
 /// database, where this host lacks them.
 pub fn in_the_lab(plan: &Plan) -> Result<()> {
     replays_nothing(&plan.study)?;
@@ -130,21 +129,20 @@ pub fn in_the_lab(plan: &Plan) -> Result<()> {
     let refused = plan.cells.iter().find_map(|cell| Some((&cell.workload.name, of_a_host(cell)?)));
     let name = &plan.study.name;
     if let Some((workload, option)) = refused {
-        return Err(Usage(format!(
+        return Err(Error::Usage(format!(
             "cannot run the study `{name}` in the lab: its workload `{workload}` has `{option}`, which does not know the lab's \
              slower time; run it with `flyball run STUDY`, on this host"
-        ))
-        .into());
+        )));
     }
     let missing: BTreeSet<String> = plan.cells.iter().filter_map(asked).flat_map(missing_for).collect();
     if missing.is_empty() {
         return Ok(());
     }
     let missing = missing.into_iter().collect::<Vec<String>>().join(", ");
-    bail!(
+    Err(Error::Refused(format!(
         "cannot run the study `{name}` in the lab: it asks a database, for which a guest is given this host's own programs, and \
          here is no {missing}; install what is missing, and run it again"
-    );
+    )))
 }
 
 /// The server that a cell asks, and whether over a network. What is wrong with its options is told by its driver.
@@ -160,16 +158,15 @@ fn missing_for((kind, has_network): (Kind, bool)) -> Vec<String> {
 /// Whether a study can be run with a real kernel: no driver replays a recorded trace.
 ///
 /// # Errors
-/// [`Usage`] where a workload has `read_iolog`.
+/// [`Error::Usage`] where a workload has `read_iolog`.
 fn replays_nothing(study: &Study) -> Result<()> {
     let found = study.workloads.iter().find_map(|workload| Some((&workload.name, replayed(workload)?)));
     let Some((workload, option)) = found else { return Ok(()) };
-    Err(Usage(format!(
+    Err(Error::Usage(format!(
         "cannot run the study `{}` here: its workload `{workload}` replays a trace (`{option}`), which only the simulation knows so \
          far; run it with `flyball run STUDY --on sim`",
         study.name,
-    ))
-    .into())
+    )))
 }
 
 /// The option by which a recorded trace is replayed.

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 
 /// What the workloads of a run stand on. What it makes is taken down by [`Ledger::finish`].
 #[derive(Debug)]
-pub struct Footing {
+pub struct StorageSetup {
     target: Option<Target>,
     stacks: Option<Stacks>,
     /// Where files of workloads' own are made, where no stack says it; not made yet.
@@ -37,7 +37,7 @@ impl Stacks {
     }
 }
 
-impl Footing {
+impl StorageSetup {
     /// Makes what is the same for all cells: the target of a study without stacks. `state` is where claims of disks are.
     ///
     /// # Errors

@@ -1,28 +1,28 @@
 //! The tables and models that a lab machine names, read; and its disks, served.
 
+use super::spec::LabPlaces;
 use crate::disk_files;
-use crate::exit::Usage;
-use crate::places;
-use ::lab::calibrate::Fit;
-use ::lab::disk_server::{self, Backing, DiskServer, Reach, ServedDisk, ServedLink};
-use ::lab::pacing;
-use ::lab::vm::Disk;
-use ::lab::{KeptDisks, pstates};
-use anyhow::{Context, Result};
+use crate::error::{Error, Result};
 use disks::{DiskSpec, LinkSpec};
 use domain::lab::{DiskService, Lab, LabAccount, LabDisk, LabLink, PStateTable};
 use domain::rng::Seed;
 use domain::units::Bytes;
 use domain::{Nanos, Trial};
+use lab::calibrate::Fit;
+use lab::disk_server::{self, Backing, DiskServer, Reach, ServedDisk, ServedLink};
+use lab::pacing;
+use lab::vm::Disk;
+use lab::{KeptDisks, pstates};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// How much of a modelled disk can be written: what is written is in this host's memory.
-const MOST_WRITTEN: Bytes = Bytes::from_mib(4096);
+const MAX_WRITTEN: Bytes = Bytes::from_mib(4096);
 
 /// What a lab machine names, read.
-pub struct Loaded {
+#[derive(Debug)]
+pub struct LabModels {
     /// Its virtual P-states.
     pub table: Option<PStateTable>,
     /// Pace and dilation, once they have been calibrated.
@@ -33,12 +33,15 @@ pub struct Loaded {
     links: BTreeMap<String, LinkSpec>,
 }
 
-impl Loaded {
+impl LabModels {
     /// Reads everything, so that what is missing is told before anything is started.
-    pub fn read(lab: &Lab, home: &Path, program: &Path) -> Result<Self> {
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where something is not there or wrong.
+    pub fn read(lab: &Lab, home: &Path, places: &LabPlaces) -> Result<Self> {
         let table = lab.pstates.as_ref().map(|name| pstates::load(name, home)).transpose().map_err(usage)?;
         let plugin = match &table {
-            Some(_) => pacing::find_plugin(places::pstate_plugin().as_deref(), program)?,
+            Some(_) => pacing::find_plugin(places.plugin.as_deref(), &places.program)?,
             None => PathBuf::new(),
         };
         let disk =
@@ -76,7 +79,7 @@ impl Loaded {
             link: disk.link.clone(),
             backing: match kept {
                 Some(kept) => Backing::Kept(kept.file(&disk.name)),
-                None => Backing::Memory(MOST_WRITTEN),
+                None => Backing::Memory(MAX_WRITTEN),
             },
         });
         let links = lab
@@ -87,7 +90,8 @@ impl Loaded {
         let mut server = DiskServer::start(served.collect(), links.collect(), reach, dilation, seed)?;
         let mut end = |disk: &LabDisk| {
             let end = server.take_end(&disk.name);
-            Ok(Disk { server: end.with_context(|| format!("the disk `{}` is not served", disk.name))? })
+            let unserved = || Error::Refused(format!("the disk `{}` is not served", disk.name));
+            Ok(Disk { server: end.ok_or_else(unserved)? })
         };
         let ends = lab.disks.iter().map(&mut end).collect::<Result<_>>()?;
         Ok(Attached { server: Some(server), ends })
@@ -113,7 +117,7 @@ impl Loaded {
         }
         if let Some(table) = &self.table {
             let record = pacing::parse(record)?;
-            let span = record.last_span().context("the plugin recorded no paced span of the trial")?;
+            let span = record.last_span().ok_or_else(no_span)?;
             let pacing = span.pacing(table, record.pace)?;
             account.pacing = Some(domain::lab::Pacing { began, ..pacing });
         }
@@ -131,6 +135,7 @@ impl Loaded {
 }
 
 /// A machine's disks, while it runs.
+#[derive(Debug)]
 pub struct Attached {
     server: Option<DiskServer>,
     ends: Vec<Disk>,
@@ -154,6 +159,10 @@ impl Attached {
 }
 
 /// What is named in a study or on the command line, and is not there or wrong.
-fn usage(error: impl Display) -> Usage {
-    Usage(error.to_string())
+fn usage(error: impl Display) -> Error {
+    Error::Usage(error.to_string())
+}
+
+fn no_span() -> Error {
+    Error::Refused("the plugin recorded no paced span of the trial".into())
 }

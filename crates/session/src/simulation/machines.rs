@@ -1,21 +1,26 @@
 //! Simulated machines, disks and links: those that ship with the program, by name, and a user's own, by path.
 
+use super::{Outcome, Rows};
 use crate::disk_files;
-use crate::exit::Usage;
-use anyhow::Result;
+use crate::error::{Error, Result};
 use disks::{DiskSpec, LinkSpec};
+use domain::bench::{BenchError, Sink};
 use domain::lab::{Dilation, PStateDomains};
+use domain::plan::{Cell, Plan};
+use domain::rng::Seed;
 use domain::study::Study;
 use governors::KernelVersion;
-use sim::assemble::Models;
+use sim::assemble::{Models, Order};
+use sim::bench::{Simulated, simulate};
 use sim::load::{Trace, read_trace};
 use sim::machine::{Driver, MachineSpec, PState};
+use std::collections::BTreeMap;
 use std::io::BufReader;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 macro_rules! shipped {
     ($($name:literal),*) => {
-        &[$(($name, include_str!(concat!("../../../studies/machines/", $name, ".toml")))),*]
+        &[$(($name, include_str!(concat!("../../../../studies/machines/", $name, ".toml")))),*]
     };
 }
 
@@ -39,8 +44,11 @@ pub const SHIPPED: &[(&str, &str)] = shipped![
 ];
 
 /// A machine with its text, by which it is told from others.
+#[derive(Clone, Debug)]
 pub struct Named {
+    /// The machine.
     pub spec: MachineSpec,
+    /// Its file.
     pub text: String,
 }
 
@@ -57,6 +65,9 @@ pub fn named_here(name_or_path: &str) -> String {
 const MAX_FILE: u64 = 4 << 20;
 
 /// A machine by the name of a shipped one, or by a path from `folder`.
+///
+/// # Errors
+/// [`Error::Usage`].
 pub fn load(name_or_path: &str, folder: &Path) -> Result<Named> {
     let shipped = SHIPPED.iter().find(|(name, _)| *name == name_or_path);
     let text = match shipped {
@@ -65,7 +76,7 @@ pub fn load(name_or_path: &str, folder: &Path) -> Result<Named> {
             let path = folder.join(name_or_path);
             files::regular::text(&path, MAX_FILE).map_err(|error| {
                 let names: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
-                Usage(format!(
+                Error::Usage(format!(
                     "cannot read the machine `{}`: {error}; shipped are {}",
                     path.display(),
                     names.join(", ")
@@ -74,7 +85,7 @@ pub fn load(name_or_path: &str, folder: &Path) -> Result<Named> {
         }
     };
     let spec = MachineSpec::parse(&text)
-        .map_err(|error| Usage(format!("the machine `{name_or_path}` is wrong: {error}")))?;
+        .map_err(|error| Error::Usage(format!("the machine `{name_or_path}` is wrong: {error}")))?;
     Ok(Named { spec, text })
 }
 
@@ -94,13 +105,13 @@ pub fn unlike_the_lab(name_or_path: &str, folder: &Path) -> Option<String> {
 }
 
 /// The name that stands for the lab's own machine.
-pub const LAB: &str = "lab";
+const LAB: &str = "lab";
 
 /// The same without a table of P-states.
 const LAB_UNPACED: &str = "lab-unpaced";
 
 /// The lab's machine as a study has it: its table of P-states, CPUs and memory, in the time of the machine that is stood for.
-pub fn of_lab(study: &Study, kernel: Option<&str>, folder: &Path) -> Result<Named> {
+fn of_lab(study: &Study, kernel: Option<&str>, folder: &Path) -> Result<Named> {
     let mut named = load(if study.lab.pstates.is_some() { LAB } else { LAB_UNPACED }, folder)?;
     let (lab, spec) = (&study.lab, &mut named.spec);
     if let Some(kernel) = kernel.or(lab.kernel.as_deref()).and_then(KernelVersion::parse) {
@@ -136,22 +147,119 @@ fn pstate(state: &domain::lab::PState) -> PState {
 }
 
 /// Disks, links and traces, seen from a folder.
-pub struct Shelf<'a>(pub &'a Path);
+#[derive(Clone, Copy, Debug)]
+pub struct FileModels<'a>(pub &'a Path);
 
-impl Models for Shelf<'_> {
-    fn disk(&self, name: &str) -> Result<DiskSpec, String> {
+impl Models for FileModels<'_> {
+    fn disk(&self, name: &str) -> std::result::Result<DiskSpec, String> {
         disk_files::disk(name, self.0).map_err(|error| error.to_string())
     }
 
-    fn link(&self, name: &str) -> Result<LinkSpec, String> {
+    fn link(&self, name: &str) -> std::result::Result<LinkSpec, String> {
         disk_files::link(name, self.0).map_err(|error| error.to_string())
     }
 
-    fn trace(&self, file: &str) -> Result<Trace, String> {
+    fn trace(&self, file: &str) -> std::result::Result<Trace, String> {
         let path = self.0.join(file);
         let because = |why: String| format!("cannot read the trace `{}`: {why}", path.display());
         let opened = files::regular::open(&path).map_err(|error| because(error.to_string()))?;
         read_trace(BufReader::new(opened)).map_err(|error| because(error.to_string()))
+    }
+}
+
+/// The machines that a plan's cells are simulated on.
+#[derive(Debug)]
+pub struct Machines {
+    /// By the name that the study or the command line has for it.
+    pub named: BTreeMap<String, Named>,
+    fallback: String,
+    folder: PathBuf,
+}
+
+impl Machines {
+    /// Those of a plan; `asked` takes the place of the study's.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where none is named, or one cannot be read.
+    pub fn of(plan: &Plan, asked: Option<&str>, folder: &Path) -> Result<Self> {
+        let mut named = BTreeMap::new();
+        let mut fallback = None;
+        let asked = asked.map(named_here);
+        for cell in &plan.cells {
+            let Some(name) = asked.as_deref().or(cell.machine.as_deref()) else {
+                let names: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
+                return Err(Error::Usage(format!(
+                    "the study `{}` does not say which machine is to be simulated; give --machine NAME or a file ({} are \
+                     shipped), or write `[sim]` and `machine = \"NAME\"` in the study",
+                    plan.study.name,
+                    names.join(", ")
+                )));
+            };
+            fallback.get_or_insert_with(|| name.to_owned());
+            if !named.contains_key(name) {
+                let machine = match name {
+                    LAB => of_lab(&plan.study, cell.kernel.as_deref(), folder)?,
+                    _ => load(name, folder)?,
+                };
+                named.insert(name.to_owned(), machine);
+            }
+        }
+        let fallback = fallback.ok_or_else(|| Error::Usage("the study has no cells".into()))?;
+        Ok(Self { named, fallback, folder: folder.to_owned() })
+    }
+
+    /// The one of cells that name none.
+    pub fn first(&self) -> &Named {
+        &self.named[&self.fallback]
+    }
+
+    /// The one that a cell is simulated on.
+    pub fn for_cell(&self, cell: &Cell) -> &Named {
+        cell.machine.as_ref().and_then(|name| self.named.get(name)).unwrap_or_else(|| self.first())
+    }
+
+    /// Which machines these are: their names, and a number that another text would not have.
+    pub fn identity(&self) -> String {
+        let names: Vec<&str> = self.named.values().map(|named| named.spec.name.as_str()).collect();
+        let texts: Vec<&str> = self.named.values().map(|named| named.text.as_str()).collect();
+        let text = format!("{} {}", env!("CARGO_PKG_VERSION"), texts.concat());
+        format!("sim-{}-{:08x}", names.join("-"), Seed(0).stream(&text).bits() as u32)
+    }
+
+    pub(super) fn simulate(&self, study: &Study, cell: &Cell, seed: Seed) -> Outcome {
+        let mut rows = Rows::default();
+        let simulated = self.simulate_on(&self.for_cell(cell).spec, study, cell, seed, &mut rows)?;
+        Ok((simulated, rows))
+    }
+
+    /// Simulates a cell on a machine whose disks are found where these machines' are.
+    ///
+    /// # Errors
+    /// See [`BenchError`].
+    /// Whether a cell can be simulated.
+    ///
+    /// # Errors
+    /// See [`BenchError`].
+    pub fn check(&self, study: &Study, cell: &Cell, seed: Seed) -> std::result::Result<(), BenchError> {
+        let models = FileModels(&self.folder);
+        let machine = &self.for_cell(cell).spec;
+        sim::bench::check(&Order { machine, models: &models, study, cell, seed })
+    }
+
+    /// Simulates a cell on a machine whose disks are found where these machines' are.
+    ///
+    /// # Errors
+    /// See [`BenchError`].
+    pub fn simulate_on(
+        &self,
+        machine: &MachineSpec,
+        study: &Study,
+        cell: &Cell,
+        seed: Seed,
+        sink: &mut dyn Sink,
+    ) -> std::result::Result<Simulated, BenchError> {
+        let models = FileModels(&self.folder);
+        simulate(&Order { machine, models: &models, study, cell, seed }, sink)
     }
 }
 
