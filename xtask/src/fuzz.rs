@@ -20,18 +20,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// An input that takes longer, of CPU time, is a fault: all are smaller than [`MOST_INPUT`].
+/// An input that takes longer, of CPU time, is a fault: all are smaller than [`MAX_INPUT`].
 const SLOW: Duration = Duration::from_secs(2);
 
 /// A bound on inputs.
-const MOST_INPUT: usize = 64 << 10;
+const MAX_INPUT: usize = 64 << 10;
 
 /// A bound on what is bred from.
-const MOST_POOL: usize = 2000;
+const MAX_POOL: usize = 2000;
 
 /// What is kept in the repository: files not larger than this, and at most so many a parser.
 const KEPT_BYTES: usize = 2048;
-const MOST_KEPT: usize = 24;
+const MAX_KEPT: usize = 24;
 
 /// The parsers, by the names of `flyball import --as`; `any` asks the recogniser.
 pub fn parsers() -> Vec<&'static str> {
@@ -183,7 +183,7 @@ impl Target {
                 format!("it takes {:.1} s of CPU time", (cpu_time() - begun).as_secs_f64())
             }
             Ok(Ok(signature)) => {
-                if self.signatures.insert(signature) && self.pool.len() < MOST_POOL {
+                if self.signatures.insert(signature) && self.pool.len() < MAX_POOL {
                     self.pool.push(input.to_vec());
                     self.keep(input)?;
                 }
@@ -199,7 +199,7 @@ impl Target {
     /// Keeps a small input that led to something new; the fixtures are kept already.
     fn keep(&mut self, input: &[u8]) -> Result<(), Box<dyn Error>> {
         let is_new = self.pool.iter().filter(|known| known.as_slice() == input).count() == 1;
-        if input.len() > KEPT_BYTES || self.kept >= MOST_KEPT || !is_new {
+        if input.len() > KEPT_BYTES || self.kept >= MAX_KEPT || !is_new {
             return Ok(());
         }
         fs::create_dir_all(&self.folder)?;
@@ -226,7 +226,7 @@ impl Target {
         for _ in 0..=self.below(8) {
             self.change(&mut input);
         }
-        input.truncate(MOST_INPUT);
+        input.truncate(MAX_INPUT);
         input
     }
 
@@ -291,7 +291,7 @@ impl Target {
             7 => self.change_number(input, at),
             _ => self.change_line(input, at),
         }
-        input.truncate(4 * MOST_INPUT);
+        input.truncate(4 * MAX_INPUT);
     }
 
     /// Another number in the place of the next one.
@@ -411,7 +411,7 @@ fn files(folder: &Path) -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
             found.extend(files(&path)?);
         } else {
             let mut bytes = fs::read(&path)?;
-            bytes.truncate(MOST_INPUT);
+            bytes.truncate(MAX_INPUT);
             found.push(bytes);
         }
     }

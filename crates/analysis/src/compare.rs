@@ -8,7 +8,7 @@
 //! What was 0 has no ratio to what it is now. Such groups are judged where there is nothing to doubt and as many trials as an interval
 //! needs: both always 0 are the same; one always 0 and the other never differ beyond any threshold, and the test alone decides.
 //!
-//! Trials of one run come in blocks, and blocks drift. Where both groups have [`FEWEST_PAIRS`] blocks in common
+//! Trials of one run come in blocks, and blocks drift. Where both groups have [`MIN_PAIRS`] blocks in common
 //! and their values move together from block to block, they are compared within blocks; else as two
 //! independent groups, which under drift claims less, never more.
 
@@ -23,14 +23,14 @@ use domain::units::Unit;
 use std::collections::BTreeMap;
 
 /// With fewer pairs than this the signed-rank test at 0.05 claims far less often than it may (6 pairs: 3.1%).
-pub const FEWEST_PAIRS: usize = 7;
+pub const MIN_PAIRS: usize = 7;
 
 /// Values that correlate over blocks more than this are compared within blocks: from 0.5 on, what pairing saves
 /// in noise outweighs the halved number of values.
 const MOVE_TOGETHER: f64 = 0.5;
 
 /// A forecast of more trials than this says only that the difference lies at the threshold.
-const MOST_FORECAST: f64 = 500.0;
+const MAX_FORECAST: f64 = 500.0;
 
 /// One side of a comparison.
 #[derive(Clone, Copy, Debug)]
@@ -153,7 +153,7 @@ fn pairs_that_move_together(a: &[Point], b: &[Point], blocks: Blocks) -> Option<
     let of_b: BTreeMap<u32, f64> = b.iter().map(|p| (p.key.block, p.value)).collect();
     let pairs: Vec<(f64, f64)> = a.iter().filter_map(|p| Some((p.value, *of_b.get(&p.key.block)?))).collect();
     let logs: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (a.ln(), b.ln())).collect();
-    (pairs.len() >= FEWEST_PAIRS && correlation(&logs)? > MOVE_TOGETHER).then_some(pairs)
+    (pairs.len() >= MIN_PAIRS && correlation(&logs)? > MOVE_TOGETHER).then_some(pairs)
 }
 
 /// Pearson's correlation; `None` where a side does not vary.
@@ -288,13 +288,13 @@ fn what_an_interval_lacks(comparison: &Comparison, chance: &Chance) -> String {
 }
 
 /// How many more trials a side would narrow the interval enough for a verdict, if the estimate stays where it
-/// is: its width falls with the root of the number of trials. `None` beyond [`MOST_FORECAST`].
+/// is: its width falls with the root of the number of trials. `None` beyond [`MAX_FORECAST`].
 fn more_trials(comparison: &Comparison) -> Option<usize> {
     let interval = comparison.interval?;
     let trials = comparison.trials.0.min(comparison.trials.1) as f64;
     let half = (interval.high / interval.low).ln() / 2.0;
     let more = (trials * ((half / margin(comparison)).powi(2) - 1.0)).ceil().max(1.0);
-    (more <= MOST_FORECAST).then_some(more as usize)
+    (more <= MAX_FORECAST).then_some(more as usize)
 }
 
 /// How far the estimate lies from the threshold, as a logarithm.

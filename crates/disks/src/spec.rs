@@ -304,11 +304,11 @@ struct SsdTable {
 }
 
 /// More zones than any disk has.
-const MOST_ZONES: u32 = 64;
+const MAX_ZONES: u32 = 64;
 /// NVMe allows 64 Ki; nothing that asks a modelled disk holds more in flight.
-const MOST_QUEUED: u32 = 1024;
+const MAX_QUEUED: u32 = 1024;
 /// Enough for any drive; the state of all of them is kept.
-const MOST_DIES: u32 = 1024;
+const MAX_DIES: u32 = 1024;
 
 impl DiskFile {
     fn check(self) -> Result<DiskSpec, Error> {
@@ -339,7 +339,7 @@ impl DiskFile {
 
 impl InterfaceTable {
     fn check(self) -> Result<InterfaceSpec, Error> {
-        check_count("interface.queue_depth", self.queue_depth, 1, MOST_QUEUED)?;
+        check_count("interface.queue_depth", self.queue_depth, 1, MAX_QUEUED)?;
         Ok(InterfaceSpec {
             rate: self.rate.0,
             queue_depth: self.queue_depth,
@@ -389,7 +389,7 @@ impl Edges {
     /// Zones of equally many tracks whose rates fall in a line from the outer edge to the inner: bits lie equally
     /// dense along a track, so a track's rate goes with its radius.
     fn check(self) -> Result<Vec<ZoneSpec>, Error> {
-        check_count("hdd.zones.count", self.count, 1, MOST_ZONES)?;
+        check_count("hdd.zones.count", self.count, 1, MAX_ZONES)?;
         let (outer, inner) = (self.outer.0.get() as f64, self.inner.0.get() as f64);
         if inner > outer {
             return Err(value("hdd.zones.inner", "the inner rate is above the outer".to_owned()));
@@ -404,7 +404,7 @@ impl Edges {
 }
 
 fn check_list(zones: &[ZoneTable]) -> Result<Vec<ZoneSpec>, Error> {
-    check_count("hdd.zones", zones.len() as u32, 1, MOST_ZONES)?;
+    check_count("hdd.zones", zones.len() as u32, 1, MAX_ZONES)?;
     let sum: f64 = zones.iter().map(|zone| zone.share.0).sum();
     if (sum - 1.0).abs() > 1e-6 || zones.iter().any(|zone| zone.share.0 <= 0.0) {
         return Err(value("hdd.zones", format!("the shares sum to {:.4}%, not to 100%", sum * 100.0)));
@@ -415,7 +415,7 @@ fn check_list(zones: &[ZoneTable]) -> Result<Vec<ZoneSpec>, Error> {
 impl SsdTable {
     fn check(self, capacity: Bytes) -> Result<SsdSpec, Error> {
         check_count("ssd.channels", self.channels, 1, 64)?;
-        check_count("ssd.dies_per_channel", self.dies_per_channel, 1, MOST_DIES / self.channels)?;
+        check_count("ssd.dies_per_channel", self.dies_per_channel, 1, MAX_DIES / self.channels)?;
         check_count("ssd.pages_per_block", self.pages_per_block, 1, 65536)?;
         check_power("ssd.page", self.page.0, 512, 1 << 20)?;
         check_power("ssd.map_unit", self.map_unit.0, 512, self.page.0.get())?;

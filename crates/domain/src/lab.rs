@@ -253,7 +253,7 @@ pub struct VcpuRecord {
     /// Time and work in each state that it was in, fastest first.
     pub states: Vec<StateRecord>,
     /// When it changed to which frequency, from the beginning of pacing; the first is at zero. At most
-    /// [`MOST_TRANSITIONS`].
+    /// [`MAX_TRANSITIONS`].
     pub transitions: Vec<(Nanos, Hertz)>,
     /// How many transitions there were in all.
     pub transitions_total: u64,
@@ -262,7 +262,7 @@ pub struct VcpuRecord {
 }
 
 /// A bound on the transitions that a trial keeps for one virtual CPU: more than a timeline can show.
-pub const MOST_TRANSITIONS: usize = 4_096;
+pub const MAX_TRANSITIONS: usize = 4_096;
 
 /// What one virtual CPU did in one P-state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -72,7 +72,7 @@ pub enum PlanError {
     #[error("two cells are both named `{0}`; give the levels names that differ in letters, digits or `-`")]
     SameName(CellId),
     /// More cells than anybody can mean.
-    #[error("the factors multiply to more than {limit} cells; take levels out, or split the study", limit = MOST_CELLS)]
+    #[error("the factors multiply to more than {limit} cells; take levels out, or split the study", limit = MAX_CELLS)]
     TooMany,
     /// The stack of a cell means nothing.
     #[error("in the cell `{cell}`, {error}")]
@@ -85,13 +85,13 @@ pub enum PlanError {
 }
 
 /// A bound on the cells of one study: at a second each this is already three hours a block.
-pub const MOST_CELLS: usize = 10_000;
+pub const MAX_CELLS: usize = 10_000;
 
 impl Plan {
     /// Expands a study into its cells.
     ///
     /// # Errors
-    /// Where two cells would have one name, or there would be more than [`MOST_CELLS`].
+    /// Where two cells would have one name, or there would be more than [`MAX_CELLS`].
     pub fn new(study: Study, seed: Seed) -> Result<Self, PlanError> {
         let mut cells = Vec::new();
         for workload in &study.workloads {
@@ -154,7 +154,7 @@ fn expand(study: &Study, workload: &Workload, cells: &mut Vec<Cell>) -> Result<(
     let applies = |names: &[String]| names.is_empty() || names.contains(&workload.name);
     let factors: Vec<_> = study.factors.iter().filter(|f| applies(&f.workloads)).collect();
     let count = factors.iter().try_fold(1_usize, |n, f| n.checked_mul(f.levels.len())).unwrap_or(usize::MAX);
-    if count.saturating_add(cells.len()) > MOST_CELLS {
+    if count.saturating_add(cells.len()) > MAX_CELLS {
         return Err(PlanError::TooMany);
     }
     for index in 0..count {

@@ -183,7 +183,7 @@ pub struct Measurement {
     pub duration: Nanos,
     /// CPU time by role, all roles, zeros left out.
     pub roles: BTreeMap<Role, Nanos>,
-    /// The threads that used most CPU time, most first; at most [`MOST_THREADS`].
+    /// The threads that used most CPU time, most first; at most [`MAX_THREADS`].
     pub threads: Vec<ThreadTime>,
     /// Block devices that did anything, in the order of `/proc/diskstats`.
     pub disks: Vec<DiskTotals>,
@@ -194,7 +194,7 @@ pub struct Measurement {
 }
 
 /// How many threads a trial names.
-pub const MOST_THREADS: usize = 32;
+pub const MAX_THREADS: usize = 32;
 
 /// One run of one cell, as the notebook keeps it.
 #[derive(Clone, Debug, PartialEq)]

@@ -34,7 +34,7 @@ const fn key(at: Time, order: u64) -> u128 {
 #[derive(Clone, Debug)]
 pub struct Queue<T> {
     heap: Vec<Planned<T>>,
-    /// In steps of [`MOST_PLAYERS`]: below that is a player's number.
+    /// In steps of [`MAX_PLAYERS`]: below that is a player's number.
     order: u64,
     alarms: Vec<T>,
     lines: Vec<VecDeque<(u128, T)>>,
@@ -64,7 +64,7 @@ impl<T> Default for Queue<T> {
 /// Children of a node.
 const ARITY: usize = 4;
 
-const MOST_PLAYERS: u64 = 1 << 16;
+const MAX_PLAYERS: u64 = 1 << 16;
 const NEVER: u128 = u128::MAX;
 
 impl<T: Copy> Queue<T> {
@@ -145,7 +145,7 @@ impl<T: Copy> Queue<T> {
             return None;
         }
         if player == least {
-            return Some((at, self.take_player((player as u64 % MOST_PLAYERS) as usize)?));
+            return Some((at, self.take_player((player as u64 % MAX_PLAYERS) as usize)?));
         }
         let last = self.heap.pop()?;
         let Some(first) = self.heap.first().copied() else {
@@ -171,7 +171,7 @@ impl<T: Copy> Queue<T> {
     }
 
     const fn next_order(&mut self) -> u64 {
-        self.order += MOST_PLAYERS;
+        self.order += MAX_PLAYERS;
         self.order
     }
 
@@ -196,7 +196,7 @@ impl<T: Copy> Queue<T> {
     /// Room in the tournament for all players.
     fn make_room(&mut self) {
         let players = self.alarms.len() + self.lines.len();
-        assert!(players as u64 <= MOST_PLAYERS, "{players} alarms and lines");
+        assert!(players as u64 <= MAX_PLAYERS, "{players} alarms and lines");
         self.tournament.make_room(players);
     }
 

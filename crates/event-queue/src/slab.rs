@@ -33,7 +33,7 @@ impl<T: Copy> Slab<T> {
     /// Takes it out; its number may be given again.
     pub fn remove(&mut self, slot: u32) -> T {
         debug_assert!(
-            self.free.len() > MOST_CHECKED || !self.free.contains(&slot),
+            self.free.len() > MAX_CHECKED || !self.free.contains(&slot),
             "slot {slot} is freed twice"
         );
         self.free.push(slot);
@@ -52,7 +52,7 @@ impl<T: Copy> Slab<T> {
 }
 
 /// Up to so many free slots, a second freeing is looked for.
-const MOST_CHECKED: usize = 8;
+const MAX_CHECKED: usize = 8;
 
 impl<T> Index<u32> for Slab<T> {
     type Output = T;

@@ -170,5 +170,5 @@ fn keys_to_draw(data: &RunData) -> Vec<TrialKey> {
     let mut cells = BTreeSet::new();
     let valid = data.trials.iter().filter(|t| t.validity.is_valid());
     let (first, later): (Vec<_>, Vec<_>) = valid.partition(|t| cells.insert(t.key.cell.clone()));
-    first.into_iter().chain(later).map(|t| t.key.clone()).take(report::MOST_TRACES).collect()
+    first.into_iter().chain(later).map(|t| t.key.clone()).take(report::MAX_TRACES).collect()
 }

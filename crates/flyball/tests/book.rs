@@ -23,7 +23,7 @@ const PAGES: [&str; 5] = [
 ];
 
 /// The most that kept runs may weigh: they are in the repository.
-const MOST_KEPT: u64 = 1 << 20;
+const MAX_KEPT: u64 = 1 << 20;
 
 #[test]
 fn the_committed_book_is_what_the_command_writes() {
@@ -38,7 +38,7 @@ fn the_committed_book_is_what_the_command_writes() {
     let kept = std::fs::read_dir(format!("{ROOT}/docs/studies/runs")).unwrap();
     let size: u64 = kept.map(|file| file.unwrap().metadata().unwrap().len()).sum();
     eprintln!("the kept runs have {size} bytes");
-    assert!(size < MOST_KEPT, "{size}");
+    assert!(size < MAX_KEPT, "{size}");
 }
 
 /// The study of dm-crypt on a model, as a page of its own.

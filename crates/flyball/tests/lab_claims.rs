@@ -495,7 +495,7 @@ const RUNS: &[[Verb; 2]] = &[
 ];
 const RUNS_PER_STATE: usize = 3;
 /// How many states each run has to meet.
-const LEAST_STATES: usize = 20;
+const MIN_STATES: usize = 20;
 
 /// The second disk of arrays: blank and claimed.
 const SECOND: &str = "/dev/ram3";
@@ -754,7 +754,7 @@ fn no_verb_overwrites_a_disk_that_is_in_use_or_holds_something() {
         let kinds = KINDS.map(|kind| met.get(&(run.name, kind)).copied().unwrap_or(0));
         let states: usize = kinds.iter().sum();
         eprintln!("{}: {states} states, {kinds:?} of the kinds {KINDS:?}", run.name);
-        assert!(states >= LEAST_STATES && kinds.iter().all(|count| *count > 0), "{}: {kinds:?}", run.name);
+        assert!(states >= MIN_STATES && kinds.iter().all(|count| *count > 0), "{}: {kinds:?}", run.name);
     }
     assert!(wrong.is_empty(), "{}\n{log}", wrong.join("\n"));
     assert!(told.contains_key(&("all", "done")), "the script did not come to its end:\n{log}");

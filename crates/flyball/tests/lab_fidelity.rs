@@ -655,7 +655,7 @@ fn fio_in_the_guest_sees_what_the_disk_model_predicts() {
 struct Contention(Instant, Option<u64>);
 
 /// Beyond this share the guest's own part of each request, which no model has, is that of a busy host.
-const MOST_WAITED: f64 = 0.15;
+const MAX_WAITED: f64 = 0.15;
 
 impl Contention {
     fn begin() -> Self {
@@ -701,7 +701,7 @@ fn compare(lab: &Lab, disk: &Disk, load: &Load, waited: f64) -> Option<String> {
     if off(trial).abs() <= DISK_TOLERANCE {
         return None;
     }
-    if trial.validity != Validity::Valid || waited > MOST_WAITED {
+    if trial.validity != Validity::Valid || waited > MAX_WAITED {
         let told = disturbances(trial);
         testing::skip_in_part(format!(
             "the host was too busy ({:.0}%) for {name} on {}: {told:?}",
@@ -747,7 +747,7 @@ fn a_host_with_other_load_makes_trials_disturbed() {
             100.0 * late,
             if is_told { "disturbed" } else { "not disturbed by it" }
         );
-        assert_eq!(is_told, late > pacing::MOST_LATE, "{:?}", trial.validity);
+        assert_eq!(is_told, late > pacing::MAX_LATE, "{:?}", trial.validity);
     }
     assert!(
         lab.trials.iter().any(|t| t.validity != Validity::Valid),

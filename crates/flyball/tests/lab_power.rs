@@ -27,7 +27,7 @@ const LATEST: Duration = Duration::from_millis(9000);
 
 /// When the power fails of the others: so many trials after that, and so long after the last of them was acknowledged.
 /// What is most at risk is what was written last.
-const MOST_TRIALS: usize = 4;
+const MAX_TRIALS: usize = 4;
 const LONGEST_DELAY: Duration = Duration::from_millis(40);
 
 /// Each kernel with a disk: what is written at once on the one takes a while on the other.
@@ -151,7 +151,7 @@ struct Moment {
 impl Cut {
     fn draw(number: u64, rng: &mut Rng) -> Self {
         let moment = |rng: &mut Rng| Moment {
-            trials: 1 + rng.below(MOST_TRIALS),
+            trials: 1 + rng.below(MAX_TRIALS),
             delay: LONGEST_DELAY.mul_f64(rng.unit()),
         };
         match number % 4 {
@@ -301,7 +301,7 @@ impl Machine<'_> {
             if let (Some(victim), Some(moment)) = (victim, moment)
                 && fresh == moment.trials
             {
-                fresh += MOST_TRIALS;
+                fresh += MAX_TRIALS;
                 std::thread::sleep(moment.delay);
                 kill_process(Pid::from_raw(victim.try_into().unwrap()).unwrap(), Signal::KILL).unwrap();
             }

@@ -29,7 +29,7 @@ pub(crate) const TUNABLES: Tunables = Tunables {
 };
 
 /// The step where a percentage of the highest frequency comes to nothing, in kHz.
-const LEAST_STEP_KHZ: u32 = 5;
+const MIN_STEP_KHZ: u32 = 5;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Conservative {
@@ -157,7 +157,7 @@ impl Conservative {
             self.requested_khz = wanted_khz;
         }
         let step_khz = match self.freq_step.wrapping_mul(max_khz) / 100 {
-            0 => LEAST_STEP_KHZ,
+            0 => MIN_STEP_KHZ,
             step => step,
         };
 

@@ -27,7 +27,7 @@ pub const PACED: u8 = 1;
 
 /// The most virtual CPUs of a lab machine: what q35 takes without an emulated IOMMU. The table then is some 31 KiB
 /// long, and QEMU takes at most 64 KiB.
-pub const MOST_VCPUS: u32 = 255;
+pub const MAX_VCPUS: u32 = 255;
 
 /// `SW_ANY` of `_PSD`: a request by any CPU of the domain is enough.
 const ANY_CPU_REQUESTS: u8 = 0xfd;
@@ -35,9 +35,9 @@ const ANY_CPU_REQUESTS: u8 = 0xfd;
 /// The table for that many virtual CPUs, ready for a file.
 ///
 /// # Panics
-/// Where `vcpus` is 0 or above [`MOST_VCPUS`], or the table has no state or more than 255: a caller's mistake.
+/// Where `vcpus` is 0 or above [`MAX_VCPUS`], or the table has no state or more than 255: a caller's mistake.
 pub fn ssdt(table: &PStateTable, vcpus: u32) -> Vec<u8> {
-    assert!((1..=MOST_VCPUS).contains(&vcpus), "{vcpus} virtual CPUs");
+    assert!((1..=MAX_VCPUS).contains(&vcpus), "{vcpus} virtual CPUs");
     assert!((1..=255).contains(&table.states.len()), "{} P-states", table.states.len());
     let mut ssdt = Sdt::new(*b"SSDT", 36, 2, *b"FLYBAL", *b"PSTATES ", 1);
     for cpu in 0..vcpus {
@@ -177,7 +177,7 @@ mod tests {
         for (vcpus, states, domains) in [
             (1, 1, PStateDomains::PerCpu),
             (4, 5, PStateDomains::Shared),
-            (MOST_VCPUS, 16, PStateDomains::PerCpu),
+            (MAX_VCPUS, 16, PStateDomains::PerCpu),
         ] {
             let aml = ssdt(&table(states, domains), vcpus);
             assert!(aml.len() < 64 << 10, "{} bytes", aml.len());

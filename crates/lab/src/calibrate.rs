@@ -25,7 +25,7 @@ pub const HEADROOM: f64 = 2.0;
 /// The least share of the measured time for which each CPU must have been busy: else the others had the host for
 /// themselves, and the rate is not that of all CPUs at once. A CPU that starts processes waits for them now and then, the
 /// more so where there are more virtual CPUs than the host has.
-const LEAST_BUSY: f64 = 0.8;
+const MIN_BUSY: f64 = 0.8;
 
 /// The shortest time to measure over: as long as some ten of the host scheduler's turns.
 const SHORTEST: Nanos = Nanos::from_millis(100);
@@ -90,7 +90,7 @@ pub fn rates(from: &Control, to: &Control) -> Result<Vec<f64>, Error> {
         .enumerate()
         .map(|(cpu, (before, after))| {
             let busy = after.busy.saturating_sub(before.busy);
-            if busy.secs() < LEAST_BUSY * span.secs() {
+            if busy.secs() < MIN_BUSY * span.secs() {
                 let share =
                     Ratio::of(busy.get(), span.get()).map_or_else(String::new, |share| format!(" ({share})"));
                 return Err(Error::NotMeasured(format!(

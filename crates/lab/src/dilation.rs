@@ -164,7 +164,7 @@ fn scales(setting: &str) -> Option<Scales> {
 }
 
 /// The kernel keeps most of these in an `int`: what is larger it would refuse.
-const MOST_VALUE: f64 = 2_147_483_647.0;
+const MAX_VALUE: f64 = 2_147_483_647.0;
 
 fn scaled_value(setting: &str, value: &str, d: f64) -> Option<String> {
     let factor = match scales(setting)? {
@@ -173,7 +173,7 @@ fn scaled_value(setting: &str, value: &str, d: f64) -> Option<String> {
     };
     let number = number_above_zero(value)? as f64;
     // Zero means off, or no bound.
-    whole((number * factor).clamp(1.0, MOST_VALUE.max(number)))
+    whole((number * factor).clamp(1.0, MAX_VALUE.max(number)))
 }
 
 fn number_above_zero(value: &str) -> Option<u64> {

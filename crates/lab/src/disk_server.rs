@@ -146,7 +146,7 @@ pub struct DiskServer {
 type Complaints = Arc<Mutex<VecDeque<String>>>;
 
 /// How many complaints are kept: a client that tries again and again fills no memory.
-const MOST_COMPLAINTS: usize = 32;
+const MAX_COMPLAINTS: usize = 32;
 
 impl DiskServer {
     /// Serves disks. Each of the models' times takes `dilation` times as long; the seed decides where each platter stands at the beginning, and what a power cut leaves of a kept disk.

@@ -19,10 +19,10 @@ pub const SHELL: &str = "/dev/hvc0";
 pub const VERSION: u32 = 1;
 
 /// A bound on a header: a study's text, an inventory, a command's arguments.
-const MOST_HEADER: u32 = 16 << 20;
+const MAX_HEADER: u32 = 16 << 20;
 
 /// A bound on a body: one piece of a file.
-const MOST_BODY: u32 = 1 << 20;
+const MAX_BODY: u32 = 1 << 20;
 
 /// How large the pieces are in which files and output go.
 pub const PIECE: usize = 64 << 10;
@@ -183,8 +183,8 @@ pub fn send(to: &mut impl Write, header: &impl Serialize, body: &[u8]) -> io::Re
     let header = serde_json::to_vec(header).map_err(io::Error::other)?;
     let length = |n: usize, most: u32| u32::try_from(n).ok().filter(|n| *n <= most);
     let header_length =
-        length(header.len(), MOST_HEADER).ok_or_else(|| io::Error::other("a header too long to send"))?;
-    let body_length = length(body.len(), MOST_BODY).expect("bodies are sent in pieces");
+        length(header.len(), MAX_HEADER).ok_or_else(|| io::Error::other("a header too long to send"))?;
+    let body_length = length(body.len(), MAX_BODY).expect("bodies are sent in pieces");
     let mut message = Vec::with_capacity(8 + header.len() + body.len());
     message.extend_from_slice(&header_length.to_be_bytes());
     message.extend_from_slice(&body_length.to_be_bytes());
@@ -203,7 +203,7 @@ pub fn receive<H: DeserializeOwned>(from: &mut impl Read) -> io::Result<(H, Vec<
     from.read_exact(&mut lengths)?;
     let [a, b, c, d, e, f, g, h] = lengths;
     let (header, body) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
-    if header > MOST_HEADER || body > MOST_BODY {
+    if header > MAX_HEADER || body > MAX_BODY {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
             "what came is no message: its length cannot be",

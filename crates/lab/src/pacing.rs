@@ -5,7 +5,7 @@
 //! and neither is a span of pacing without its `end`.
 
 use crate::acpi::{CONTROL_PORT, FIRST_PORT};
-use domain::lab::{MOST_TRANSITIONS, PStateDomains, PStateTable, Pacing, StateRecord, VcpuRecord};
+use domain::lab::{MAX_TRANSITIONS, PStateDomains, PStateTable, Pacing, StateRecord, VcpuRecord};
 use domain::time::Nanos;
 use domain::trial::Disturbance;
 use domain::units::Microjoules;
@@ -26,7 +26,7 @@ pub const CPU_MODEL: &str = "max,vendor=CentaurHauls,family=6,model=15,-monitor,
 ///
 /// A difference that is claimed is 2% at least, and what a CPU is late by is time that it lacked: beyond this the
 /// lateness alone could be such a difference.
-pub const MOST_LATE: f64 = 0.02;
+pub const MAX_LATE: f64 = 0.02;
 
 /// A record, or a plugin, that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -339,7 +339,7 @@ impl Span {
 impl VcpuSpan {
     fn record(&self, cpu: u32, table: &PStateTable) -> VcpuRecord {
         let states = self.states.iter().zip(&table.states).filter(|((time, _), _)| *time > Nanos::ZERO);
-        let changes = self.changes.iter().take(MOST_TRANSITIONS);
+        let changes = self.changes.iter().take(MAX_TRANSITIONS);
         VcpuRecord {
             cpu,
             states: states
@@ -357,10 +357,10 @@ impl VcpuSpan {
     }
 }
 
-/// Whether a virtual CPU ran late beyond [`MOST_LATE`]; of several, the latest is named.
+/// Whether a virtual CPU ran late beyond [`MAX_LATE`]; of several, the latest is named.
 pub fn judge(pacing: &Pacing) -> Option<Disturbance> {
     let latest = pacing.vcpus.iter().max_by_key(|vcpu| vcpu.late)?;
-    let bound = pacing.span.secs() * MOST_LATE;
+    let bound = pacing.span.secs() * MAX_LATE;
     (latest.late.secs() > bound).then(|| Disturbance {
         kind: "late-vcpu".to_owned(),
         detail: format!(
@@ -370,7 +370,7 @@ pub fn judge(pacing: &Pacing) -> Option<Disturbance> {
             latest.late,
             pacing.span,
             100.0 * latest.late.secs() / pacing.span.secs().max(f64::MIN_POSITIVE),
-            100.0 * MOST_LATE,
+            100.0 * MAX_LATE,
         ),
     })
 }

@@ -24,7 +24,7 @@ const SHIPPED: [(&str, &str); 3] = [
 const PACES: (f64, f64) = (1e6, 1e9);
 
 /// The most states: ACPI counts them in a byte, and no machine has more than some twenty.
-const MOST_STATES: usize = 64;
+const MAX_STATES: usize = 64;
 
 /// A bound on a table's file: some hundred bytes a state.
 const MAX_TABLE: u64 = 1 << 20;
@@ -171,8 +171,8 @@ fn check_latency(text: &Spanned<String>) -> Result<Nanos, Problem> {
 
 fn check_states(states: &Spanned<Vec<Spanned<RawState>>>) -> Result<Vec<PState>, Problem> {
     let list = states.as_ref();
-    let (Some(first), 1..=MOST_STATES) = (list.first(), list.len()) else {
-        return Err((states.span(), format!("a table has 1 to {MOST_STATES} states, not {}", list.len())));
+    let (Some(first), 1..=MAX_STATES) = (list.first(), list.len()) else {
+        return Err((states.span(), format!("a table has 1 to {MAX_STATES} states, not {}", list.len())));
     };
     let fastest = &first.as_ref().speed;
     if *fastest.as_ref() != 1.0 {

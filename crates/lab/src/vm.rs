@@ -51,10 +51,10 @@ const LOOK: Duration = Duration::from_millis(100);
 const TAIL_LINES: usize = 15;
 
 /// What is kept of a kernel's log; a guest that prints more is in trouble, and its last words count.
-const MOST_LOG: usize = 1 << 20;
+const MAX_LOG: usize = 1 << 20;
 
 /// What is kept of QEMU's own complaints.
-const MOST_SAID: u64 = 16 << 10;
+const MAX_SAID: u64 = 16 << 10;
 
 /// What the kernel prints first when it gives up (`kernel/panic.c`).
 const PANIC: &str = "Kernel panic";
@@ -558,7 +558,7 @@ impl Log {
         let beside = std::thread::spawn(move || {
             let mut text = Vec::new();
             // Ends with the child. QEMU says little, and nothing when all is well.
-            let _ = stderr.by_ref().take(MOST_SAID).read_to_end(&mut text);
+            let _ = stderr.by_ref().take(MAX_SAID).read_to_end(&mut text);
             errors.push(&text);
         });
         std::thread::spawn(move || {
@@ -573,7 +573,7 @@ impl Log {
     fn push(&self, bytes: &[u8]) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.extend_from_slice(bytes);
-        let excess = all.len().saturating_sub(MOST_LOG);
+        let excess = all.len().saturating_sub(MAX_LOG);
         all.drain(..excess);
     }
 

@@ -50,7 +50,7 @@ pub trait Machine {
     ///
     /// # Errors
     /// As the kernel gives them; `NotFound` where the machine does not have it; `FileTooLarge` where it holds more than
-    /// [`MOST_OUTPUT`] bytes.
+    /// [`MAX_OUTPUT`] bytes.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
     /// Writes an existing file of the kernel's below `/sys` or `/proc/sys` in one `write` call; never creates or truncates
@@ -90,7 +90,7 @@ pub trait Machine {
 }
 
 /// A bound on what is read from one file or command: the largest `/proc/stat` known is under 1 MiB.
-pub const MOST_OUTPUT: u64 = 16 << 20;
+pub const MAX_OUTPUT: u64 = 16 << 20;
 
 /// How often a running command is looked at.
 const POLL: Duration = Duration::from_millis(2);
@@ -101,7 +101,7 @@ pub struct LocalMachine;
 
 impl Machine for LocalMachine {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        read_whole(fs::File::open(path)?, MOST_OUTPUT)
+        read_whole(fs::File::open(path)?, MAX_OUTPUT)
     }
 
     fn write(&self, path: &Path, value: &[u8]) -> io::Result<()> {
@@ -186,7 +186,7 @@ fn path() -> OsString {
 type Reader = std::thread::JoinHandle<io::Result<Vec<u8>>>;
 
 fn drain(pipe: Option<impl Read + Send + 'static>) -> Reader {
-    std::thread::spawn(move || pipe.map_or_else(|| Ok(Vec::new()), |pipe| read_whole(pipe, MOST_OUTPUT)))
+    std::thread::spawn(move || pipe.map_or_else(|| Ok(Vec::new()), |pipe| read_whole(pipe, MAX_OUTPUT)))
 }
 
 /// All that there is to read. What is longer than `most` bytes is an error: a part of it would be taken for the whole.
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_command_that_prints_more_than_the_bound_is_an_error() {
-        let count = (MOST_OUTPUT + 1).to_string();
+        let count = (MAX_OUTPUT + 1).to_string();
         let error =
             LocalMachine.run(&["head", "-c", &count, "/dev/zero"], Duration::from_secs(60)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);

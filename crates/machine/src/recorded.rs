@@ -15,7 +15,7 @@
 //! Whole files are read from the folder when they are asked for, so that a recording costs no memory that nobody
 //! uses. A recording has no clock: [`Machine::now`] is the epoch.
 
-use crate::access::{CommandOutput, MOST_OUTPUT, Machine, read_whole};
+use crate::access::{CommandOutput, MAX_OUTPUT, Machine, read_whole};
 use domain::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -26,7 +26,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 /// How many symbolic links one path may lead through; the kernel's own bound (path_resolution(7)).
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// How long a recorded list of files may be: four times the largest machine known (5 MB for 320 CPUs).
 const LONGEST_LIST: u64 = 64 << 20;
@@ -104,7 +104,7 @@ impl RecordedMachine {
     /// The path with all links in its folders followed; those in its last part too.
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
         let mut path = normal(path);
-        for _ in 0..MOST_LINKS {
+        for _ in 0..MAX_LINKS {
             let Some((link, target)) = path.ancestors().find_map(|a| self.links.get_key_value(a)) else {
                 return Ok(path);
             };
@@ -143,7 +143,7 @@ impl Machine for RecordedMachine {
             return Ok(file.text.clone());
         }
         match self.whole_file(&path) {
-            Some(file) => bounded(&file, MOST_OUTPUT),
+            Some(file) => bounded(&file, MAX_OUTPUT),
             None if self.listed_below(&path).is_empty() => Err(io::ErrorKind::NotFound.into()),
             None => Err(io::ErrorKind::IsADirectory.into()),
         }

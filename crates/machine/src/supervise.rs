@@ -36,7 +36,7 @@ const POLL: Duration = Duration::from_millis(5);
 /// Two numbers and a word are 40 bytes.
 const LONGEST_LINE: u64 = 64;
 /// A worker runs one workload at a time.
-const MOST_GROUPS: usize = 1024;
+const MAX_GROUPS: usize = 1024;
 
 const READY: &str = "ready\n";
 
@@ -256,7 +256,7 @@ fn listen(mut input: impl BufRead) -> Heard {
         match words[..] {
             ["done"] => return Heard::Done,
             ["group", pgid, start] => {
-                if let (Ok(pgid), Ok(start), true) = (pgid.parse(), start.parse(), groups.len() < MOST_GROUPS)
+                if let (Ok(pgid), Ok(start), true) = (pgid.parse(), start.parse(), groups.len() < MAX_GROUPS)
                 {
                     groups.insert(pgid, start);
                 }

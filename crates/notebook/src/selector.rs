@@ -13,7 +13,7 @@ use domain::trial::{Run, RunId};
 use std::collections::BTreeSet;
 
 /// How many names an error suggests.
-const MOST_SUGGESTIONS: usize = 3;
+const MAX_SUGGESTIONS: usize = 3;
 
 /// How alike a name must be to be suggested, from 0 to 1, by Jaro and Winkler's measure.
 const ALIKE: f64 = 0.75;
@@ -68,7 +68,7 @@ impl Notebook {
                     1 => "there is only one such run; run the study again for another".to_owned(),
                     runs => format!("there are only {runs} such runs, and `~{}` is the oldest", runs - 1),
                 },
-                fitting.iter().take(MOST_SUGGESTIONS).map(|run| run.id.0.clone()).collect(),
+                fitting.iter().take(MAX_SUGGESTIONS).map(|run| run.id.0.clone()).collect(),
             ),
         }
     }
@@ -116,7 +116,7 @@ fn by_prefix(
         [] => refuse("no study and no run is named so".to_owned(), near(runs, prefix)),
         several => refuse(
             format!("{} runs begin so", several.len()),
-            several.iter().take(MOST_SUGGESTIONS).map(|run| run.id.0.clone()).collect(),
+            several.iter().take(MAX_SUGGESTIONS).map(|run| run.id.0.clone()).collect(),
         ),
     }
 }
@@ -129,7 +129,7 @@ fn near(runs: &[Run], wanted: &str) -> Vec<String> {
         names.into_iter().map(|n| (strsim::jaro_winkler(wanted, n), n)).collect();
     scored.retain(|(score, _)| *score >= ALIKE);
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    scored.into_iter().take(MOST_SUGGESTIONS).map(|(_, name)| name.to_owned()).collect()
+    scored.into_iter().take(MAX_SUGGESTIONS).map(|(_, name)| name.to_owned()).collect()
 }
 
 /// The revisions that a study's runs were recorded at, latest first, as one may write them.
@@ -144,7 +144,7 @@ fn revisions(runs: &[&Run]) -> Vec<String> {
             names.push(name);
         }
     }
-    names.truncate(MOST_SUGGESTIONS);
+    names.truncate(MAX_SUGGESTIONS);
     names
 }
 

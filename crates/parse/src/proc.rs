@@ -22,16 +22,16 @@ pub struct Error {
     pub line: usize,
     /// What was expected there.
     pub what: &'static str,
-    /// The text that was found, at most [`MOST_QUOTED`] characters of it.
+    /// The text that was found, at most [`MAX_QUOTED`] characters of it.
     pub text: String,
 }
 
 /// How much of a foreign text an error quotes: enough to recognise the line, too little to flood a terminal.
-pub const MOST_QUOTED: usize = 80;
+pub const MAX_QUOTED: usize = 80;
 
 impl Error {
     fn new(file: &'static str, line: usize, what: &'static str, text: &str) -> Self {
-        Self { file, line, what, text: text.chars().take(MOST_QUOTED).collect() }
+        Self { file, line, what, text: text.chars().take(MAX_QUOTED).collect() }
     }
 }
 

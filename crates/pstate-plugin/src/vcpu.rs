@@ -25,7 +25,7 @@ pub const NAP_NS: f64 = 100_000.0;
 const HALT_NAP_NS: f64 = 5_000.0;
 
 /// Transitions kept for one CPU and span; all are counted.
-pub const MOST_CHANGES: usize = 4_096;
+pub const MAX_CHANGES: usize = 4_096;
 
 /// Time and work in one P-state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub struct Span {
     pub worst_ns: f64,
     /// When that was, in nanoseconds from the beginning.
     pub worst_at_ns: u64,
-    /// When it changed to which state, in nanoseconds from the beginning; the first at 0. At most [`MOST_CHANGES`].
+    /// When it changed to which state, in nanoseconds from the beginning; the first at 0. At most [`MAX_CHANGES`].
     pub changes: Vec<(u64, usize)>,
     /// How many there were.
     pub changes_total: u64,
@@ -147,7 +147,7 @@ impl Vcpu {
         self.span.late_ns = 0.0;
         (self.span.worst_ns, self.span.worst_at_ns) = (0.0, 0);
         self.span.changes.clear();
-        self.span.changes.reserve(MOST_CHANGES);
+        self.span.changes.reserve(MAX_CHANGES);
         self.span.changes_total = 0;
         self.note_change();
     }
@@ -227,7 +227,7 @@ impl Vcpu {
 
     fn note_change(&mut self) {
         self.span.changes_total += 1;
-        if self.span.changes.len() < MOST_CHANGES {
+        if self.span.changes.len() < MAX_CHANGES {
             self.span.changes.push((self.accounted_ns - self.began_ns, self.state));
         }
     }
@@ -364,7 +364,7 @@ mod tests {
             vcpu.set_state((step % 2) as usize, step, 0, &PACE);
         }
         let span = vcpu.end(10_000, 0, &PACE).unwrap();
-        assert_eq!((span.changes.len(), span.changes_total), (MOST_CHANGES, 10_001));
+        assert_eq!((span.changes.len(), span.changes_total), (MAX_CHANGES, 10_001));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::spool::{Fields, Kind, Reader};
 use crate::task::{Owner, Process, Thread};
 use crate::{Error, Result};
 use domain::trace::{FrequencySource, Role};
-use domain::trial::{MOST_THREADS, ThreadTime};
+use domain::trial::{MAX_THREADS, ThreadTime};
 use domain::{Nanos, Timestamp};
 use parse::proc::schedstat::cpu_time;
 use std::collections::{BTreeMap, HashMap};
@@ -390,7 +390,7 @@ impl TaskTable {
         }
         self.busiest.push(thread);
         // Only the busiest are of interest, so the list stays short however many threads end.
-        if self.busiest.len() >= 16 * MOST_THREADS {
+        if self.busiest.len() >= 16 * MAX_THREADS {
             keep_busiest(&mut self.busiest);
         }
     }
@@ -410,7 +410,7 @@ impl Work {
 
 fn keep_busiest(threads: &mut Vec<ThreadTime>) {
     threads.sort_by(|a, b| b.cpu.cmp(&a.cpu).then(a.tid.cmp(&b.tid)).then(a.role.cmp(&b.role)));
-    threads.truncate(MOST_THREADS);
+    threads.truncate(MAX_THREADS);
 }
 
 fn index(role: Role) -> usize {

@@ -23,7 +23,7 @@ const THREAD_PERIOD: Nanos = Nanos::from_millis(250);
 
 /// Where more threads than this were made since the last look, all of `/proc` is listed instead of trying
 /// each number.
-const MOST_CANDIDATES: u32 = 1024;
+const MAX_CANDIDATES: u32 = 1024;
 
 /// The share of a core that listing all of `/proc` may take: after a listing that took t, the next is not
 /// before 100 t.
@@ -211,7 +211,7 @@ impl Tasks {
         let Some(last) = self.read_last_tid() else { return };
         let before = std::mem::replace(&mut self.last_tid, last);
         match last.checked_sub(before) {
-            Some(new) if new <= MOST_CANDIDATES => {
+            Some(new) if new <= MAX_CANDIDATES => {
                 (before + 1..=last).for_each(|tid| self.add(tid, Birth::During, spool));
             }
             // Too many, or the numbers began again from low ones.

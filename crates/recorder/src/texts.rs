@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// Most reads a second of a group of files that grows with the CPUs. One costs about 1 µs, through an interrupt
 /// on another CPU about 3 µs: so a group costs at most 1% of a core, however large the machine.
-const MOST_READS_PER_SECOND: u64 = 3_000;
+const MAX_READS_PER_SECOND: u64 = 3_000;
 
 /// Idle states are read no more often than this: their files are many, and residencies are looked at over
 /// longer spans than frequencies.
@@ -321,10 +321,10 @@ fn first_length(source: &Source, file: &File) -> io::Result<usize> {
     })
 }
 
-/// Every how many samples a group of so many files is read: within [`MOST_READS_PER_SECOND`], and no more
+/// Every how many samples a group of so many files is read: within [`MAX_READS_PER_SECOND`], and no more
 /// often than `period`.
 fn every(files: usize, interval: Nanos, period: Nanos) -> u64 {
-    let bound_ns = files as u64 * 1_000_000_000 / MOST_READS_PER_SECOND;
+    let bound_ns = files as u64 * 1_000_000_000 / MAX_READS_PER_SECOND;
     bound_ns.max(period.get()).div_ceil(interval.get()).clamp(1, u16::MAX.into())
 }
 

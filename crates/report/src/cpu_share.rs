@@ -12,10 +12,10 @@ pub(crate) fn cores_by_role(report: &Report, cell: &CellSummary) -> Option<Vec<(
 
 /// The roles that took a hundredth of a core or more: what is less decides nothing, and hides what does.
 pub(crate) fn notable(roles: &[(Role, f64)]) -> impl Iterator<Item = &(Role, f64)> {
-    roles.iter().filter(|(_, cores)| cores.is_finite() && *cores >= LEAST_CORES)
+    roles.iter().filter(|(_, cores)| cores.is_finite() && *cores >= MIN_CORES)
 }
 
-const LEAST_CORES: f64 = 0.01;
+const MIN_CORES: f64 = 0.01;
 
 /// Cores to a hundredth; what is less is still not nothing.
 pub(crate) fn shown(cores: f64) -> String {

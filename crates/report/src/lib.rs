@@ -62,10 +62,10 @@ pub struct Report<'a> {
     /// The inventory as text, shown folded.
     pub inventory_text: Option<&'a str>,
     /// The traces to draw, in the order in which they are offered. A page draws the first
-    /// [`MOST_TRACES`] and says how many it left out.
+    /// [`MAX_TRACES`] and says how many it left out.
     pub traces: &'a [(TrialKey, TraceView)],
 }
 
 /// How many traces a page draws: at about 50 kB each the page stays near 2 MB, which a phone still opens at
 /// once. The notebook keeps all of them.
-pub const MOST_TRACES: usize = 40;
+pub const MAX_TRACES: usize = 40;

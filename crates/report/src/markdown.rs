@@ -1,7 +1,7 @@
 //! Markdown (GitHub's) for an issue or a wiki: the same order as the page, tables without plots.
 
 use crate::wording::{
-    MOST_LEFT_OUT, aa_floor, capitalised, change, comparison_row, counted, direction, headline,
+    MAX_LEFT_OUT, aa_floor, capitalised, change, comparison_row, counted, direction, headline,
     how_to_see_more, interval, joined, left_out, left_out_kinds, levels, machine, names, one_line, percent,
     question, relative, run_again, standing, tools, trial_count, trial_name, value, why_not_counted,
     workloads,
@@ -195,7 +195,7 @@ fn not_counted(report: &Report, out: &mut String) {
         let name = format!("{}, {}", t.key.cell, trial_name(&t.key));
         vec![name, standing(&t.validity).to_owned(), why_not_counted(&t.validity)]
     };
-    table(out, &["trial", "standing", "why"], left_out.iter().take(MOST_LEFT_OUT).map(row).collect());
+    table(out, &["trial", "standing", "why"], left_out.iter().take(MAX_LEFT_OUT).map(row).collect());
     if let Some((more, command)) = how_to_see_more(report, &left_out) {
         line(out, &paragraph(&more));
         fenced(out, "sh", &command);

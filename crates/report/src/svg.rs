@@ -81,11 +81,11 @@ pub(crate) fn shown_in(scale: &Scale, unit: &Unit) -> (f64, String) {
 }
 
 /// More labels than this touch each other on a phone.
-const MOST_LABELS: usize = 6;
+const MAX_LABELS: usize = 6;
 
 /// Labels below a group of rows, as many as fit; the one at the index `keep` is among them.
 pub(crate) fn axis_of(scale: &Scale, labels: Vec<(f64, String)>, keep: usize) -> Markup {
-    let stride = labels.len().div_ceil(MOST_LABELS).max(1);
+    let stride = labels.len().div_ceil(MAX_LABELS).max(1);
     html! {
         svg class="axis" width="100%" height="20" aria-hidden="true" {
             @for (tick, label) in labels.iter().skip(keep % stride).step_by(stride) {

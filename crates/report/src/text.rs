@@ -4,7 +4,7 @@
 
 use crate::cpu_share::{cores_by_role, notable, shown};
 use crate::wording::{
-    MOST_LEFT_OUT, aa_floor, capitalised, change, comparison_row, counted, direction, factor_levels, factors,
+    MAX_LEFT_OUT, aa_floor, capitalised, change, comparison_row, counted, direction, factor_levels, factors,
     headline, how_to_see_more, interval, left_out, left_out_kinds, machine, names, one_line, percent,
     question, relative, run_again, standing, trial_count, trial_name, value, why_not_counted, workloads,
 };
@@ -391,7 +391,7 @@ fn not_counted(report: &Report, out: &mut Text) {
     }
     let count = counted(left_out.len(), "trial");
     out.heading(format!("{count} not counted: {}", left_out_kinds(&left_out)));
-    for t in left_out.iter().take(MOST_LEFT_OUT) {
+    for t in left_out.iter().take(MAX_LEFT_OUT) {
         let (name, standing) = (trial_name(&t.key), standing(&t.validity));
         out.item(format!("{}, {name}: {standing}, {}", t.key.cell, why_not_counted(&t.validity)));
     }

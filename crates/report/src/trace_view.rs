@@ -1,4 +1,4 @@
-//! A trace made small enough to be drawn: at most [`MOST_BUCKETS`] points a line, however long it was.
+//! A trace made small enough to be drawn: at most [`MAX_BUCKETS`] points a line, however long it was.
 //!
 //! The trace's span is cut into buckets of equal width. Each step between two neighbouring samples gives a
 //! rate (difference of the counters / time between them), which counts in every bucket that it overlaps by the
@@ -22,10 +22,10 @@ pub(crate) use grid::COARSEST_TICKS;
 use grid::{Grid, SECTOR_BYTES, TICK_SECONDS, coarse, names_between, rates};
 
 /// How many points a line has at the most: a plot is rarely wider in pixels.
-pub const MOST_BUCKETS: usize = 400;
+pub const MAX_BUCKETS: usize = 400;
 
 /// How many lines a plot has at the most: more cannot be told apart. The rest is counted and said.
-pub const MOST_LINES: usize = 6;
+pub const MAX_LINES: usize = 6;
 
 /// What one bucket holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,7 +67,7 @@ impl Line {
 /// Lines of one plot, and how many more there were.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lines {
-    /// At most [`MOST_LINES`].
+    /// At most [`MAX_LINES`].
     pub lines: Vec<Line>,
     /// How many lines of less were left out.
     pub left_out: usize,
@@ -105,7 +105,7 @@ pub struct TraceView {
 }
 
 impl TraceView {
-    /// Downsamples a trace. The size of what it gives is bounded by [`MOST_BUCKETS`] and the number of series, not by the
+    /// Downsamples a trace. The size of what it gives is bounded by [`MAX_BUCKETS`] and the number of series, not by the
     /// trace's length.
     pub fn from_trace(trace: &Trace) -> Self {
         let grid = Grid::of(trace);
@@ -202,13 +202,13 @@ fn throughput(trace: &Trace, grid: &Grid) -> Lines {
             lines.push(grid.line(format!("{device} {way}"), rates(trace, &column, SECTOR_BYTES)));
         }
     }
-    largest(lines, MOST_LINES)
+    largest(lines, MAX_LINES)
 }
 
 fn busy(trace: &Trace, grid: &Grid) -> Lines {
     let devices = names_between(trace, "disk.", ".io_ms").into_iter();
     let line = |d: &str| grid.line(d, coarse(rates(trace, &format!("disk.{d}.io_ms"), 1e-3)));
-    largest(devices.map(line).collect(), MOST_LINES)
+    largest(devices.map(line).collect(), MAX_LINES)
 }
 
 #[cfg(test)]
@@ -282,7 +282,7 @@ mod tests {
         let rows: Vec<_> = (0..100_000).map(&mut row).collect();
         let view = TraceView::from_trace(&trace("role.array.ns", COUNTER, &rows));
         let line = &view.roles[0].1;
-        assert_eq!(line.buckets.len(), MOST_BUCKETS);
+        assert_eq!(line.buckets.len(), MAX_BUCKETS);
         assert!((line.highest() - 1.0).abs() < 1e-9);
         assert!(line.highest_mean() < 0.11);
     }
@@ -329,7 +329,7 @@ mod tests {
             t.columns.push(vec![Some(0), Some(i + 1)]);
         }
         let busy = TraceView::from_trace(&t).busy;
-        assert_eq!((busy.lines.len(), busy.left_out), (MOST_LINES, 3));
+        assert_eq!((busy.lines.len(), busy.left_out), (MAX_LINES, 3));
         assert_eq!(busy.lines[0].name, "d3");
     }
 }

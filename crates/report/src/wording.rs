@@ -270,7 +270,7 @@ pub(crate) fn why_not_counted(validity: &Validity) -> String {
 
 /// How many trials that are not counted a report for reading in one go tells in full: with all of forty it would be
 /// about them, and not about what was measured.
-pub(crate) const MOST_LEFT_OUT: usize = 5;
+pub(crate) const MAX_LEFT_OUT: usize = 5;
 
 /// The trials that are not counted.
 pub(crate) fn left_out<'a>(report: &Report<'a>) -> Vec<&'a Trial> {
@@ -295,8 +295,8 @@ pub(crate) fn left_out_kinds(trials: &[&Trial]) -> String {
 
 /// How to see those that are not told in full; `None` where all are.
 pub(crate) fn how_to_see_more(report: &Report, left_out: &[&Trial]) -> Option<(String, String)> {
-    let more = left_out.get(MOST_LEFT_OUT)?;
-    let rest = left_out.len() - MOST_LEFT_OUT;
+    let more = left_out.get(MAX_LEFT_OUT)?;
+    let rest = left_out.len() - MAX_LEFT_OUT;
     let command = format!("flyball show {} {}", report.data.run.id, more.key.folder());
     Some((format!("{rest} more; the HTML page has all of them, and this shows one:"), command))
 }

@@ -138,8 +138,8 @@ fn traces_beyond_the_bound_are_counted_and_not_drawn() {
     let view = case.traces[0].1.clone();
     case.traces = case.data.trials.iter().map(|t| (t.key.clone(), view.clone())).collect();
     let page = report::html(&case.report());
-    assert_eq!(page.matches("<details class=\"trace\"").count(), report::MOST_TRACES);
-    assert!(page.contains(&format!("{} more traces in the notebook", 360 - report::MOST_TRACES)));
+    assert_eq!(page.matches("<details class=\"trace\"").count(), report::MAX_TRACES);
+    assert!(page.contains(&format!("{} more traces in the notebook", 360 - report::MAX_TRACES)));
     assert!(page.len() < 4_000_000, "{} bytes", page.len());
 }
 

@@ -6,7 +6,7 @@
 //!   the workload running. Its own children are not covered by that; Flyball's supervisor ends those.
 //! - It carries a mark in its environment ([`machine::workload`]), by which its children are found and ended that left
 //!   the group, as fio's jobs do.
-//! - Its output goes to files, not to memory, up to [`MOST_PRINTED`].
+//! - Its output goes to files, not to memory, up to [`MAX_PRINTED`].
 
 use crate::Error;
 use domain::Nanos;
@@ -38,7 +38,7 @@ pub const LAST_WAIT: Duration = Duration::from_secs(10);
 
 /// What a child may print, standard output and error together: the longest report known, fio's json+ with
 /// hundreds of jobs, is below 100 MiB, and a disk is not filled with garbage.
-pub const MOST_PRINTED: Bytes = Bytes::from_mib(256);
+pub const MAX_PRINTED: Bytes = Bytes::from_mib(256);
 
 /// What is kept of each stream of a child that printed more: enough to see what it was, in a notebook that is kept.
 const KEPT_OF_TOO_MUCH: Bytes = Bytes::from_mib(1);
@@ -193,7 +193,7 @@ impl Running<'_> {
                 How::Interrupted
             } else if begin.elapsed() >= timeout {
                 How::TimedOut
-            } else if printed(task) > MOST_PRINTED.get() {
+            } else if printed(task) > MAX_PRINTED.get() {
                 How::PrintedTooMuch
             } else {
                 continue;

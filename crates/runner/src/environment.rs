@@ -16,7 +16,7 @@ pub type Environment = BTreeMap<String, String>;
 
 /// How many layers of block devices are followed downwards; more than 8 (loop, filesystem, LVM, crypt, md,
 /// partition, disk) is a loop in the reading.
-const MOST_LAYERS: usize = 16;
+const MAX_LAYERS: usize = 16;
 
 /// What does not change while the machine runs; read once a study.
 pub fn fixed(machine: &dyn Machine) -> Environment {
@@ -109,7 +109,7 @@ pub fn devices_below(machine: &dyn Machine, path: &Path) -> Vec<String> {
     });
     let mut found = Vec::new();
     let mut next: Vec<String> = first.into_iter().collect();
-    for _ in 0..MOST_LAYERS {
+    for _ in 0..MAX_LAYERS {
         let fresh: Vec<String> = next.drain(..).filter(|device| !found.contains(device)).collect();
         if fresh.is_empty() {
             break;

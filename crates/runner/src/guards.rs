@@ -12,30 +12,30 @@ use domain::trial::{Disturbance, ThreadTime};
 
 /// Share of the wanted CPU time that the hypervisor may give to others: what a guest loses on a host that is not
 /// overcommitted stays below 1%, and storage results follow it about one to one.
-pub const MOST_STEAL: f64 = 0.05;
+pub const MAX_STEAL: f64 = 0.05;
 
 /// Steal below this is not judged: it is five of the ticks that it is counted in.
-pub const LEAST_STEAL: Nanos = Nanos::from_millis(50);
+pub const MIN_STEAL: Nanos = Nanos::from_millis(50);
 
 /// CPU time of other processes, in CPUs: an idle Debian server takes 0.01 to 0.05, one busy loop 1.
-pub const MOST_OTHER_CPUS: f64 = 0.2;
+pub const MAX_OTHER_CPUS: f64 = 0.2;
 
 /// The same as a share of the machine, which counts where it has many CPUs: there one busy thread finds a place of
 /// its own.
-pub const MOST_OTHER_SHARE: f64 = 0.02;
+pub const MAX_OTHER_SHARE: f64 = 0.02;
 
 /// Other load below this is not judged: accounting by ticks is no better than that in a short trial.
-pub const LEAST_OTHER: Nanos = Nanos::from_millis(100);
+pub const MIN_OTHER: Nanos = Nanos::from_millis(100);
 
 /// How far civil time may move against the monotonic clock: adjtimex(2) slews by at most 0.5 ms a second, and
 /// reading two clocks apart costs far less than the rest.
-pub const MOST_CLOCK_STEP: Nanos = Nanos::from_millis(50);
+pub const MAX_CLOCK_STEP: Nanos = Nanos::from_millis(50);
 
 /// The slew that is allowed for in addition, per second.
 const SLEW: f64 = 0.0005;
 
 /// How long a machine must have slept for it to be called so.
-const LEAST_SLEEP: Nanos = Nanos::from_millis(1);
+const MIN_SLEEP: Nanos = Nanos::from_millis(1);
 
 /// What happened between two snapshots, besides a workload that used `workload` of CPU time. `resyncs`: the study has an array
 /// synchronised meanwhile.
@@ -106,11 +106,11 @@ fn steal(before: &Snapshot, after: &Snapshot) -> Option<Disturbance> {
     let steal = after.steal.saturating_sub(before.steal);
     let used = used(before, after);
     let share = steal.get() as f64 / (steal + used).get().max(1) as f64;
-    (steal >= LEAST_STEAL && share > MOST_STEAL).then(|| {
+    (steal >= MIN_STEAL && share > MAX_STEAL).then(|| {
         let text = format!(
             "the hypervisor gave {} of the CPU time that was wanted to other guests ({steal}); the bound is {}",
             percent(share),
-            percent(MOST_STEAL)
+            percent(MAX_STEAL)
         );
         disturbance("steal", text)
     })
@@ -120,7 +120,7 @@ fn other_load(before: &Snapshot, after: &Snapshot, workload: Nanos) -> Option<Di
     let other = other_time(before, after, workload)?;
     let cpus = other.secs() / span(before, after).secs();
     let bound = other_bound(after.cpus);
-    (other >= LEAST_OTHER && cpus > bound).then(|| {
+    (other >= MIN_OTHER && cpus > bound).then(|| {
         let text = format!(
             "other processes used {other} of CPU time, {cpus:.2} CPUs of {}; the bound is {bound:.2}",
             after.cpus
@@ -131,7 +131,7 @@ fn other_load(before: &Snapshot, after: &Snapshot, workload: Nanos) -> Option<Di
 
 /// How many CPUs other processes may use on a machine of this size.
 pub(crate) fn other_bound(cpus: u32) -> f64 {
-    (f64::from(cpus) * MOST_OTHER_SHARE).max(MOST_OTHER_CPUS)
+    (f64::from(cpus) * MAX_OTHER_SHARE).max(MAX_OTHER_CPUS)
 }
 
 fn resync(before: &Snapshot, after: &Snapshot) -> Option<Disturbance> {
@@ -165,7 +165,7 @@ fn clock_step(before: &Snapshot, after: &Snapshot) -> Option<Disturbance> {
     let civil_ns = i128::from(after.civil.unix_nanos()) - i128::from(before.civil.unix_nanos());
     let real_ns = i128::from(after.boottime.get()) - i128::from(before.boottime.get());
     let step_ns = civil_ns - real_ns;
-    let bound_ns = MOST_CLOCK_STEP.get() as f64 + real_ns as f64 * SLEW;
+    let bound_ns = MAX_CLOCK_STEP.get() as f64 + real_ns as f64 * SLEW;
     (step_ns.unsigned_abs() as f64 > bound_ns).then(|| {
         let text = format!(
             "civil time moved by {:+.3} s against the monotonic clock; the bound is {:.3} s; spans are not affected",
@@ -179,7 +179,7 @@ fn clock_step(before: &Snapshot, after: &Snapshot) -> Option<Disturbance> {
 fn suspended(before: &Snapshot, after: &Snapshot) -> Option<Disturbance> {
     let slept = (after.boottime.saturating_sub(before.boottime)).saturating_sub(span(before, after));
     let text = || format!("the machine slept for {slept} during the trial; the bound is none");
-    (slept > LEAST_SLEEP).then(|| disturbance("suspended", text()))
+    (slept > MIN_SLEEP).then(|| disturbance("suspended", text()))
 }
 
 fn cpus_changed(before: &Snapshot, after: &Snapshot) -> Option<Disturbance> {

@@ -14,7 +14,7 @@ use domain::stack::Stack;
 use domain::study::{Tool, Workload};
 use domain::time::Nanos;
 use domain::trace::Role;
-use domain::trial::{MOST_THREADS, Measurement};
+use domain::trial::{MAX_THREADS, Measurement};
 use domain::units::Unit;
 use machine::Machine;
 use recorder::{Recorder, RecorderConfig, Recording};
@@ -195,7 +195,7 @@ fn add_recording(
     }
     measurement.roles.extend(recording.roles());
     measurement.roles.retain(|_, time| *time > Nanos::ZERO);
-    measurement.threads = recording.threads().iter().take(MOST_THREADS).cloned().collect();
+    measurement.threads = recording.threads().iter().take(MAX_THREADS).cloned().collect();
     measurement.disks = recording.disks().to_vec();
     measurement.recorder = Some(recording.report().clone());
     Ok(())

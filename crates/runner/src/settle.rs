@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// Dirty pages and pages under writeback that may remain: at 100 MB/s they are gone in a sixth of a second, and a
 /// server that is otherwise idle always has some.
-pub const MOST_DIRTY: Bytes = Bytes::from_mib(16);
+pub const MAX_DIRTY: Bytes = Bytes::from_mib(16);
 
 /// How long writing out may take at least, however short a study's `settle`: what a trial would otherwise write for the one before it is
 /// no matter of quiet.
@@ -30,7 +30,7 @@ pub const WRITE_OUT: Nanos = Nanos::from_secs(30);
 pub const LOOK: Duration = Duration::from_millis(200);
 
 /// How much hotter the machine may get within one look, in degrees Celsius: the grain of most sensors.
-pub const MOST_WARMING: f64 = 1.0;
+pub const MAX_WARMING: f64 = 1.0;
 
 /// What came of settling.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -139,8 +139,8 @@ fn unrest(earlier: &Look, now: &Look) -> Vec<(Cause, Disturbance)> {
     let mut tell = |cause: Cause, detail: String| {
         causes.push((cause, Disturbance { kind: "unsettled".into(), detail }));
     };
-    if let Some(dirty) = now.dirty.filter(|d| *d > MOST_DIRTY) {
-        let text = format!("{dirty} waited to be written when the trial began; the bound is {MOST_DIRTY}");
+    if let Some(dirty) = now.dirty.filter(|d| *d > MAX_DIRTY) {
+        let text = format!("{dirty} waited to be written when the trial began; the bound is {MAX_DIRTY}");
         tell(Cause::Writeback, text);
     }
     if !now.snapshot.resyncing.is_empty() {
@@ -155,9 +155,9 @@ fn unrest(earlier: &Look, now: &Look) -> Vec<(Cause, Disturbance)> {
         tell(Cause::OtherLoad, format!("other processes used {cpus:.2} CPUs before the trial"));
     }
     let warming = now.hottest.zip(earlier.hottest).map(|(now, earlier)| now - earlier);
-    if let Some(degrees) = warming.filter(|degrees| *degrees > MOST_WARMING) {
+    if let Some(degrees) = warming.filter(|degrees| *degrees > MAX_WARMING) {
         let text = format!(
-            "the hottest sensor rose by {degrees:.1} °C in {} ms when the trial began; the bound is {MOST_WARMING:.1} °C",
+            "the hottest sensor rose by {degrees:.1} °C in {} ms when the trial began; the bound is {MAX_WARMING:.1} °C",
             LOOK.as_millis()
         );
         tell(Cause::Temperature, text);

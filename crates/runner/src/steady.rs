@@ -11,7 +11,7 @@ use domain::trial::Disturbance;
 use domain::units::significant;
 use std::fmt::Write;
 use workloads::fio;
-use workloads::fio::steady_state::{Conditioning, MOST_ROUNDS, Window};
+use workloads::fio::steady_state::{Conditioning, MAX_ROUNDS, Window};
 
 /// How long writing all of a target twice may take: 20 TB at 200 MB/s.
 const PRECONDITION: Nanos = Nanos::from_secs(100_000);
@@ -46,7 +46,7 @@ pub(crate) fn reach(
         let window = Window::of(&values);
         // Writing to a String cannot fail.
         let _ = writeln!(text, "round {} {metric} {value} {}", values.len(), shown(window));
-        if window.is_some_and(|window| window.is_steady()) || values.len() >= MOST_ROUNDS {
+        if window.is_some_and(|window| window.is_steady()) || values.len() >= MAX_ROUNDS {
             break window;
         }
     };
@@ -57,7 +57,7 @@ pub(crate) fn reach(
         other => Some(Disturbance {
             kind: "not-steady".into(),
             detail: format!(
-                "`{metric}` was not steady after {MOST_ROUNDS} rounds of {round}: {}",
+                "`{metric}` was not steady after {MAX_ROUNDS} rounds of {round}: {}",
                 shown(other)
             ),
         }),

@@ -18,7 +18,7 @@ pub use workloads::{Host, Invocation, Job, STDERR, STDOUT};
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
 /// A bound on the text that patterns are looked for in, of each of standard output and error: the end of it.
-const MOST_TEXT: u64 = 4 << 20;
+const MAX_TEXT: u64 = 4 << 20;
 
 /// How much of a tool's complaint is quoted.
 const QUOTED: usize = 600;
@@ -94,7 +94,7 @@ pub(crate) fn report(job: &Job<'_>, version: &str, files: &[&str]) -> Result<Out
     let tool = workloads::of(&job.workload.tool);
     let most = match tool.report_length() {
         ReportLength::Whole => u64::MAX,
-        ReportLength::End => MOST_TEXT,
+        ReportLength::End => MAX_TEXT,
     };
     let mut all: Box<dyn BufRead> = Box::new(std::io::empty());
     for (index, name) in files.iter().enumerate() {
@@ -116,7 +116,7 @@ pub fn failure(job: &Job<'_>, program: &str, ended: &Ended) -> Option<String> {
             format!("was still running after {} and was ended; raise `timeout` in [measure]", ended.elapsed)
         }
         How::PrintedTooMuch => {
-            format!("printed more than {} and was ended", crate::child::MOST_PRINTED)
+            format!("printed more than {} and was ended", crate::child::MAX_PRINTED)
         }
         How::Interrupted => "was ended because flyball was asked to stop".into(),
     };

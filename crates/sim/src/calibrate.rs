@@ -60,7 +60,7 @@ const SPREAD: u32 = 12;
 /// Points at which each figure alone is tried for [`Fitted::known`].
 const PROFILE: u32 = 16;
 /// The pattern's smallest step, as a factor.
-const LEAST_STEP: f64 = 1.005;
+const MIN_STEP: f64 = 1.005;
 
 /// Fits. The objective gets the figures in the order of `unknowns` and gives the root of the mean squared relative error; it
 /// must give the same for the same. It is asked at most `budget` times for the search, and then for the profiles.
@@ -116,7 +116,7 @@ impl Search<'_> {
 
     fn descend(&mut self, best: &mut (f64, Vec<f64>)) {
         let mut step = 2.0_f64;
-        while step > LEAST_STEP && self.evaluations < self.budget {
+        while step > MIN_STEP && self.evaluations < self.budget {
             let before = best.1.clone();
             let mut moved = false;
             for (which, unknown) in self.unknowns.iter().enumerate() {

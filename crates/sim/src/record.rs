@@ -10,7 +10,7 @@ use domain::Nanos;
 use domain::bench::{Sink, SinkError};
 use domain::time::Timestamp;
 use domain::trace::{FrequencySource, Role, Series, SeriesKind, SeriesUnit, TraceHead};
-use domain::trial::{DiskTotals, MOST_THREADS, RecorderReport, ThreadTime};
+use domain::trial::{DiskTotals, MAX_THREADS, RecorderReport, ThreadTime};
 use std::collections::BTreeMap;
 
 /// `USER_HZ`: ticks of 10 ms.
@@ -184,7 +184,7 @@ pub fn threads(core: &Core) -> Vec<ThreadTime> {
         })
         .collect();
     threads.sort_by_key(|thread| (std::cmp::Reverse(thread.cpu), thread.tid));
-    threads.truncate(MOST_THREADS);
+    threads.truncate(MAX_THREADS);
     threads
 }
 

@@ -19,7 +19,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// Exit latencies below this share of the measured latency are lost in it.
-const LEAST_SHARE: f64 = 0.1;
+const MIN_SHARE: f64 = 0.1;
 
 fn run(case: &Case<'_>) -> Vec<Finding> {
     let states =
@@ -44,7 +44,7 @@ fn finding(state: &IdleState, exit: Nanos, cell: &CaseCell<'_>, latency: f64) ->
     let share = exit.secs() / latency;
     // A CPU that sleeps no longer than it takes to wake up does not choose that state.
     let entered = state.residency.is_none_or(|residency| residency.secs() <= latency);
-    if share < LEAST_SHARE || !entered {
+    if share < MIN_SHARE || !entered {
         return None;
     }
     let name = &state.name;

@@ -196,7 +196,7 @@ fn not_reported(case: &Case<'_>, cell: &CellSummary) -> String {
 }
 
 /// So many cells are named of those that have one reason in common.
-const MOST_NAMED: usize = 4;
+const MAX_NAMED: usize = 4;
 
 /// Cells that this machine could not run, those with one reason together.
 fn not_possible_here(case: &Case<'_>) -> Vec<NotMeasured> {
@@ -214,7 +214,7 @@ fn not_possible_here(case: &Case<'_>) -> Vec<NotMeasured> {
         };
         NotMeasured { what, why: format!("not possible on this machine: {why}") }
     };
-    by_reason(cells, MOST_NAMED).into_iter().map(told).collect()
+    by_reason(cells, MAX_NAMED).into_iter().map(told).collect()
 }
 
 #[cfg(test)]

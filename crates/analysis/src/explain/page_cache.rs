@@ -12,7 +12,7 @@ pub(super) const RULE: Rule =
 
 /// Where the device read less than this share of what the tool read, the rate is that of memory. Start-up and
 /// counters that lag by a sample stay far above it.
-const LEAST_SHARE: f64 = 0.5;
+const MIN_SHARE: f64 = 0.5;
 
 fn run(case: &Case<'_>) -> Vec<Finding> {
     case.cells().iter().filter_map(finding).collect()
@@ -22,7 +22,7 @@ fn finding(cell: &CaseCell<'_>) -> Option<Finding> {
     let tool = cell.median_of(|m| read_by_tool(m, cell)).filter(|bytes| *bytes > 0.0)?;
     let device = cell.median_of(|m| read_by_device(m, cell.device()))?;
     let share = device / tool;
-    if share >= LEAST_SHARE {
+    if share >= MIN_SHARE {
         return None;
     }
     let bytes = |value: f64| Bytes::new(value as u64).to_string();

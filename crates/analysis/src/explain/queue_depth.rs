@@ -21,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
 const DEPTH_OPTIONS: &[&str] = &["iodepth", "numjobs", "ioengine"];
 
 /// Below this gain the device was as good as busy at the lesser depth, and deeper queues only add latency.
-const LEAST_GAIN: f64 = 1.25;
+const MIN_GAIN: f64 = 1.25;
 
 fn run(case: &Case<'_>) -> Vec<Finding> {
     // Deeper queues cost latency always: only a rate tells whether the device idled.
@@ -57,7 +57,7 @@ fn finding(case: &Case<'_>, cells: Vec<(u32, &CaseCell<'_>)>) -> Option<Finding>
             Some((depth, *cell, case.compare((&names.0, first), (&names.1, cell))?))
         })
         .max_by(|(.., a), (.., b)| a.ratio.unwrap_or(0.0).total_cmp(&b.ratio.unwrap_or(0.0)))?;
-    if comparison.verdict != Verdict::Better || comparison.interval?.low < LEAST_GAIN {
+    if comparison.verdict != Verdict::Better || comparison.interval?.low < MIN_GAIN {
         return None;
     }
     let work = first.access().unwrap_or("the workload").to_owned();

@@ -32,7 +32,7 @@ const LARGE: Bytes = Bytes::from_mib(1);
 const WINDOW_TO_TRY_KIB: u64 = 4096;
 
 /// Direct reads must be faster by this much: the copy out of the cache alone costs a fast device some of it.
-const LEAST_GAIN: f64 = 1.25;
+const MIN_GAIN: f64 = 1.25;
 
 fn run(case: &Case<'_>) -> Vec<Finding> {
     let shown = varied_setting::findings(case, &WORDS);
@@ -52,7 +52,7 @@ fn by_direct_reads(case: &Case<'_>) -> Option<Finding> {
         .iter()
         .find(|cell| cell.profile().is_direct() && cell.block_size().is_some_and(|size| size >= LARGE))?;
     let comparison = case.compare(("buffered reads", buffered), ("large direct reads", direct))?;
-    let interval = comparison.interval.filter(|interval| interval.low >= LEAST_GAIN)?;
+    let interval = comparison.interval.filter(|interval| interval.low >= MIN_GAIN)?;
     if comparison.verdict != Verdict::Better {
         return None;
     }

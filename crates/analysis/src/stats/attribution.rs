@@ -26,7 +26,7 @@ pub type Term = Vec<usize>;
 
 /// Projections settle in one round where all combinations are present; where some are missing, each round
 /// takes off a constant factor of the error. A bound, for levels that nearly coincide.
-const MOST_ROUNDS: usize = 300;
+const MAX_ROUNDS: usize = 300;
 
 /// The share of each term in the total variance, the residual last: variance within cells and what only three
 /// or more factors together explain. They sum to 1. Empty where there is no variance at all or no cell.
@@ -80,7 +80,7 @@ fn residual(means: &[f64], groups: &[Vec<usize>]) -> f64 {
     let mut rest: Vec<f64> = means.iter().map(|m| m - grand).collect();
     let squares = |rest: &[f64]| rest.iter().map(|r| r * r).sum::<f64>();
     let mut before = squares(&rest);
-    for _ in 0..MOST_ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         groups.iter().for_each(|group| take_off_means(&mut rest, group));
         let now = squares(&rest);
         if before - now <= before * 1e-9 {

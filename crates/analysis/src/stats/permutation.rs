@@ -4,7 +4,7 @@
 //! test of Wilcoxon, Mann and Whitney, for pairs that of Wilcoxon's signed ranks. Its whole distribution over
 //! all permutations is counted exactly, ties included, by dynamic programming (Streitberg and Röhmel, "Exact
 //! distributions for permutation and rank tests", Statistical Software Newsletter 12(1), 1986); nothing is
-//! sampled, so there is no seed. Only above [`MOST_EXACT`] values the normal approximation stands in, whose
+//! sampled, so there is no seed. Only above [`MAX_EXACT`] values the normal approximation stands in, whose
 //! error is then below 0.001.
 //!
 //! Assumption: under "no difference" every labelling is equally likely, which random order within blocks gives.
@@ -13,7 +13,7 @@
 use super::normal_below;
 
 /// Above this many values the normal approximation is used: counting would take tens of milliseconds.
-pub const MOST_EXACT: usize = 100;
+pub const MAX_EXACT: usize = 100;
 
 /// The two-sided p-value of two independent groups; `None` where one is empty.
 pub fn two_groups(a: &[f64], b: &[f64]) -> Option<f64> {
@@ -23,7 +23,7 @@ pub fn two_groups(a: &[f64], b: &[f64]) -> Option<f64> {
     let all: Vec<f64> = a.iter().chain(b).copied().collect();
     let ranks = doubled_ranks(&all);
     let observed: usize = ranks[a.len()..].iter().sum();
-    if all.len() <= MOST_EXACT {
+    if all.len() <= MAX_EXACT {
         return Some(two_sided(&subset_sums(&ranks, b.len()), observed));
     }
     let (n, m) = (a.len() as f64, b.len() as f64);
@@ -43,7 +43,7 @@ pub fn pairs(differences: &[f64]) -> Option<f64> {
     let ranked = doubled_ranks(&sizes).into_iter().zip(differences).filter(|(_, d)| **d != 0.0);
     let (ranks, signs): (Vec<usize>, Vec<bool>) = ranked.map(|(rank, d)| (rank, *d > 0.0)).unzip();
     let observed: usize = ranks.iter().zip(&signs).filter(|(_, up)| **up).map(|(rank, _)| rank).sum();
-    if ranks.len() <= MOST_EXACT {
+    if ranks.len() <= MAX_EXACT {
         return Some(two_sided(&signed_sums(&ranks), observed));
     }
     let total: f64 = ranks.iter().map(|r| *r as f64).sum();

@@ -21,7 +21,7 @@
 
 use super::interval::Interval;
 use super::normal_below;
-use super::permutation::{MOST_EXACT, signed_sums, subset_sums};
+use super::permutation::{MAX_EXACT, signed_sums, subset_sums};
 use super::quantile::{median, sorted};
 
 /// A ratio B / A.
@@ -40,7 +40,7 @@ pub fn two_groups(a: &[f64], b: &[f64], confidence: f64) -> Option<RatioEstimate
     }
     let logs: Vec<f64> = b.iter().flat_map(|b| a.iter().map(move |a| (b / a).ln())).collect();
     let (n, m) = (a.len(), b.len());
-    if n + m > MOST_EXACT {
+    if n + m > MAX_EXACT {
         let variance = (n * m * (n + m + 1)) as f64 / 12.0;
         return estimate(&logs, confidence, normal_rank((n * m) as f64 / 2.0, variance, confidence));
     }
@@ -59,7 +59,7 @@ pub fn pairs(ratios: &[f64], confidence: f64) -> Option<RatioEstimate> {
     let walsh: Vec<f64> =
         logs.iter().enumerate().flat_map(|(i, x)| logs[i..].iter().map(move |y| (x + y) / 2.0)).collect();
     let n = logs.len();
-    if n > MOST_EXACT {
+    if n > MAX_EXACT {
         let mean = (n * (n + 1)) as f64 / 4.0;
         let variance = mean * (2 * n + 1) as f64 / 6.0;
         return estimate(&walsh, confidence, normal_rank(mean, variance, confidence));

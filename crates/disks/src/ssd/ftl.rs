@@ -12,7 +12,7 @@
 use domain::rng::Rng;
 
 /// The most units that a map holds: 2^18 take 3 MiB.
-const MOST_UNITS: u64 = 1 << 18;
+const MAX_UNITS: u64 = 1 << 18;
 /// Units of a sampled block.
 const BLOCK_UNITS: u32 = 64;
 /// Blocks that are kept erased, so that collection always has a place to move to.
@@ -42,7 +42,7 @@ pub(super) struct Ftl {
 impl Ftl {
     /// An erased flash for so many units.
     pub(super) fn new(units: u64, over_provisioning: f64) -> Self {
-        let scale = units.div_ceil(MOST_UNITS).max(1);
+        let scale = units.div_ceil(MAX_UNITS).max(1);
         let held = (units.div_ceil(scale)) as usize;
         let spare = (held as f64 * over_provisioning) as usize;
         let blocks = (held + spare).div_ceil(BLOCK_UNITS as usize) + RESERVE;

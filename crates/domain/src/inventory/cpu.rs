@@ -13,7 +13,7 @@ use std::fmt;
 pub struct CpuList(BTreeSet<u32>);
 
 /// A bound on CPU numbers, so that a damaged list costs no memory: the kernel's largest `NR_CPUS` is 8192.
-pub const MOST_CPUS: u32 = 1 << 16;
+pub const MAX_CPUS: u32 = 1 << 16;
 
 impl CpuList {
     /// Reads `0-3,8`; commas or spaces separate, nothing at all is the empty list. `None` for anything else.
@@ -57,7 +57,7 @@ impl CpuList {
 
 fn number(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    text.parse().ok().filter(|cpu| digits && *cpu < MOST_CPUS)
+    text.parse().ok().filter(|cpu| digits && *cpu < MAX_CPUS)
 }
 
 impl FromIterator<u32> for CpuList {

@@ -3,7 +3,7 @@
 use super::values::Values;
 use super::{
     Bitmap, Crypt, CryptKind, Devices, Draft, DraftLayer, Features, Filesystem, FilesystemKind, Journal,
-    JournalMode, Layer, Lvm, MOST_DEVICES, MOST_LAYERS, Made, Md, MdLevel, Part, Resync, Stack, StackError,
+    JournalMode, Layer, Lvm, MAX_DEVICES, MAX_LAYERS, Made, Md, MdLevel, Part, Resync, Stack, StackError,
 };
 use crate::time::Nanos;
 use crate::units::Bytes;
@@ -21,9 +21,9 @@ const CHUNKS: std::ops::RangeInclusive<Bytes> = Bytes::from_kib(4)..=Bytes::from
 const DEVICE_MULTIPLE: Bytes = Bytes::from_kib(4);
 
 pub(super) fn build(draft: &Draft) -> Result<Stack> {
-    if draft.layers.len() > MOST_LAYERS {
-        let layer = &draft.layers[MOST_LAYERS];
-        return refuse(layer, None, format!("is one layer too many: a stack has {MOST_LAYERS} at most"));
+    if draft.layers.len() > MAX_LAYERS {
+        let layer = &draft.layers[MAX_LAYERS];
+        return refuse(layer, None, format!("is one layer too many: a stack has {MAX_LAYERS} at most"));
     }
     let read: Vec<Read> = draft.layers.iter().map(read).collect::<Result<_>>()?;
     let top = top(draft, &read)?;
@@ -99,7 +99,7 @@ fn kinds() -> String {
 }
 
 fn devices(values: &Values<'_>) -> Result<Devices> {
-    let count = values.count("count", 1..=MOST_DEVICES)?.unwrap_or(1);
+    let count = values.count("count", 1..=MAX_DEVICES)?.unwrap_or(1);
     let claimed = values.words("claimed");
     if let Some(odd) = claimed.iter().find(|path| !path.starts_with("/dev/") || path.contains("/../")) {
         return values.refuse("claimed", format!("names `{odd}`, and a device's path begins with `/dev/`"));
@@ -197,7 +197,7 @@ fn md(values: &Values<'_>) -> Result<Md> {
     let chunk = values.size("chunk", CHUNKS)?;
     let bitmap =
         values.one_of("bitmap", &[("none", Bitmap::None), ("internal", Bitmap::Internal)], Bitmap::None)?;
-    let spares = values.count("spares", 0..=MOST_DEVICES)?.unwrap_or(0);
+    let spares = values.count("spares", 0..=MAX_DEVICES)?.unwrap_or(0);
     let missing = values.count("missing", 0..=2)?.unwrap_or(0);
     let resyncs = [("wait", Resync::Wait), ("skip", Resync::Skip), ("beside", Resync::Beside)];
     let resync = values.one_of("resync", &resyncs, Resync::Wait)?;
@@ -255,7 +255,7 @@ fn crypt(values: &Values<'_>) -> Result<Crypt> {
 }
 
 fn lvm(values: &Values<'_>) -> Result<Lvm> {
-    let stripes = values.count("stripes", 1..=MOST_DEVICES)?;
+    let stripes = values.count("stripes", 1..=MAX_DEVICES)?;
     let stripe_size = values.size("stripe_size", CHUNKS)?.unwrap_or(Bytes::from_kib(64));
     if !stripe_size.get().is_power_of_two() {
         return values.refuse("stripe_size", "has to be a power of two");

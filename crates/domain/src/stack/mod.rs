@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// A bound on the layers of a stack.
-pub const MOST_LAYERS: usize = 32;
+pub const MAX_LAYERS: usize = 32;
 
 /// A bound on the devices of one layer: a guest names its disks `sda` to `sdz`.
-pub const MOST_DEVICES: u32 = 26;
+pub const MAX_DEVICES: u32 = 26;
 
 /// The keys that a layer of a kind has; `None` for what is no kind.
 pub fn keys(kind: &str) -> Option<&'static [&'static str]> {

@@ -8,8 +8,8 @@ use domain::outcome::{Better, Metric, Outcome};
 use domain::time::{Nanos, Timestamp};
 use domain::trace::{FrequencySource, Series, SeriesKind, SeriesUnit, TraceHead};
 use domain::units::Unit;
-use parse::import::series::MOST_COLUMNS;
-use parse::import::{Kind, MOST_PARTS, Pace};
+use parse::import::series::MAX_COLUMNS;
+use parse::import::{Kind, MAX_PARTS, Pace};
 use rustix::io::IoSlice;
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, sendmsg,
@@ -187,7 +187,7 @@ impl Reader {
                 );
             }
             match answer {
-                Answer::Part(part) if imported.parts.len() < MOST_PARTS => {
+                Answer::Part(part) if imported.parts.len() < MAX_PARTS => {
                     let number = imported.parts.len() as u32;
                     imported.parts.push(accepted(*part, number)?);
                 }
@@ -233,9 +233,7 @@ impl Reader {
         let mut series = Vec::new();
         loop {
             match self.receive()?.0 {
-                Answer::Column(column) if series.len() < MOST_COLUMNS => {
-                    series.push(accepted_column(column)?)
-                }
+                Answer::Column(column) if series.len() < MAX_COLUMNS => series.push(accepted_column(column)?),
                 Answer::Head { interval_ns, start_ns, frequency } => {
                     let columns = series.len();
                     let frequency = FrequencySource::from_name(&frequency);
@@ -503,7 +501,7 @@ mod tests {
         assert_eq!((fine.parts.len(), fine.parts[0].elapsed()), (1, Some(Nanos::new(3))));
         let too_long = (u32::try_from(wire::MAX_MESSAGE).unwrap() + 1).to_le_bytes();
         let trailing = [&[3, 0, 0, 0][..], &[1, 1, 0]].concat();
-        let many = (0..=MOST_PARTS).map(|_| part(1.0));
+        let many = (0..=MAX_PARTS).map(|_| part(1.0));
         let endless = Answer::Note("x".repeat(wire::MAX_MESSAGE - 100));
         for (bytes, wanted) in [
             (bytes_of(&[part(f64::NAN), end()]), "is no number"),
@@ -541,7 +539,7 @@ mod tests {
             (vec![rows(Vec::new())], "what was not asked"),
             (vec![unit], "has no unit"),
             (vec![Answer::Head { interval_ns: 1, start_ns: 2, frequency: "guess".into() }], "from nowhere"),
-            ((0..=MOST_COLUMNS).map(|n| column(&n.to_string())).collect(), "what was not asked"),
+            ((0..=MAX_COLUMNS).map(|n| column(&n.to_string())).collect(), "what was not asked"),
         ] {
             let why = streamed(bytes_of(&answers)).unwrap_err();
             assert!(why.contains(wanted), "{wanted}: {why}");

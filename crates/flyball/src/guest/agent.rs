@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const PORT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The end of what a failed preparation printed that goes into its message.
-const MOST_SAID: usize = 2_000;
+const MAX_SAID: usize = 2_000;
 
 /// Serves the host until it asks for the end, or is gone.
 pub(super) fn serve() -> Result<()> {
@@ -125,7 +125,7 @@ fn prepare(modules: &[String], lines: &[String]) -> Result<()> {
         let output = output.context("cannot run /bin/bash in the guest")?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).trim().to_owned();
-            let from = said.char_indices().rev().nth(MOST_SAID).map_or(0, |(at, _)| at);
+            let from = said.char_indices().rev().nth(MAX_SAID).map_or(0, |(at, _)| at);
             bail!("the preparation `{line}` ended with {}; it said: {}", output.status, &said[from..]);
         }
     }

@@ -20,13 +20,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// A larger file is not kept beside its trials; its name and SHA-256 are.
-pub const MOST_KEPT: u64 = 1 << 30;
+pub const MAX_KEPT: u64 = 1 << 30;
 
 /// How many workloads a study lists; a run may have more cells than its study names.
-const MOST_WORKLOADS: usize = 64;
+const MAX_WORKLOADS: usize = 64;
 
 /// A bound on a cell's name, which becomes part of a folder's.
-const MOST_NAME: usize = 64;
+const MAX_NAME: usize = 64;
 
 /// A file, understood.
 pub struct Read {
@@ -188,7 +188,7 @@ impl Import {
             quoted(&self.metric)
         );
         let cells: BTreeSet<&str> = self.items.iter().map(|item| item.key.cell.as_str()).collect();
-        for cell in cells.into_iter().take(MOST_WORKLOADS) {
+        for cell in cells.into_iter().take(MAX_WORKLOADS) {
             text += &format!("\n[workload.{}]\ntool = \"imported\"\n", quoted(cell));
         }
         text
@@ -252,7 +252,7 @@ impl Cells {
         if !self.by_name.contains_key(name) {
             let base = plain(name);
             let numbered =
-                (2..).map(|n| format!("{}-{n}", base.chars().take(MOST_NAME - 8).collect::<String>()));
+                (2..).map(|n| format!("{}-{n}", base.chars().take(MAX_NAME - 8).collect::<String>()));
             let free = std::iter::once(base.clone()).chain(numbered).find(|name| !self.taken.contains(name));
             let free = free.unwrap_or(base);
             self.taken.insert(free.clone());
@@ -270,7 +270,7 @@ fn plain(name: &str) -> String {
     let clean = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     let text: String = name.chars().map(clean).collect();
     let words: Vec<&str> = text.split('-').filter(|word| !word.is_empty()).collect();
-    let text: String = words.join("-").chars().take(MOST_NAME).collect();
+    let text: String = words.join("-").chars().take(MAX_NAME).collect();
     if text.is_empty() { "imported".to_owned() } else { text }
 }
 
@@ -290,8 +290,8 @@ fn origin(tool: &str, source: &Source) -> Origin {
 
 /// Puts the file as it was given beside the trial; a warning where it is too large for that.
 fn keep(source: &Source, staging: &Staging) -> Result<Option<String>> {
-    if source.size > MOST_KEPT {
-        let (size, most) = (source.size >> 20, MOST_KEPT >> 20);
+    if source.size > MAX_KEPT {
+        let (size, most) = (source.size >> 20, MAX_KEPT >> 20);
         return Ok(Some(format!(
             "the file is not kept here, for it has {size} MiB, and {most} MiB are kept at most"
         )));

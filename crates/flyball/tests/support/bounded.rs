@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const FOR_EVER: Duration = Duration::from_secs(120);
 
 /// KiB of addresses. No command of these tests needs a tenth of it.
-const MOST_MEMORY: &str = "6291456";
+const MAX_MEMORY: &str = "6291456";
 
 /// How a command ended.
 pub struct Ended {
@@ -40,7 +40,7 @@ impl Ended {
 /// Runs a command to its end, with what it says in files of a folder. What is not done in time is killed with all its children.
 pub fn run(command: &Command, folder: &Path) -> Ended {
     let mut bounded = Command::new("sh");
-    bounded.args(["-c", "ulimit -v \"$0\"; exec \"$@\"", MOST_MEMORY]);
+    bounded.args(["-c", "ulimit -v \"$0\"; exec \"$@\"", MAX_MEMORY]);
     bounded.arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {

@@ -1,7 +1,7 @@
 //! A disk's NBD clients: a socket that listens, and a connection for each.
 
 use super::connection::{Arrived, Connection};
-use super::model::{Act, Ask, Data, Drives, MOST_BYTES, Refusal};
+use super::model::{Act, Ask, Data, Drives, MAX_BYTES, Refusal};
 use super::nbd::{self, Export};
 use super::serving::Door;
 use super::store::Promise;
@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 use std::os::unix::net::UnixListener;
 
 /// Connections of one disk at a time: a program that works has one, a tool that looks a second.
-const MOST_CONNECTIONS: usize = 8;
+const MAX_CONNECTIONS: usize = 8;
 
 /// A disk's clients.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ impl Clients {
         // Nobody at the door is an error of `accept` too.
         let Ok((stream, _)) = self.listener.accept() else { return };
         let there = self.clients.len();
-        if there >= MOST_CONNECTIONS || stream.set_nonblocking(true).is_err() {
+        if there >= MAX_CONNECTIONS || stream.set_nonblocking(true).is_err() {
             let name = drives.name(self.drive);
             return drives
                 .complain(format!("a client of the disk `{name}` was turned away: it has {there} already"));
@@ -189,7 +189,7 @@ fn perform(
 ) -> Result<(Ask, Vec<u8>, Promise), Refusal> {
     let header = &arrived.header;
     let ask = header.meaning().ok_or(Refusal::Invalid)?;
-    if ask.act == Act::Read && header.len > MOST_BYTES {
+    if ask.act == Act::Read && header.len > MAX_BYTES {
         return Err(Refusal::Invalid);
     }
     let mut answer = connection.memory();

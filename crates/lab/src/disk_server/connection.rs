@@ -1,6 +1,6 @@
 //! One client: its bytes in, its answers out, never blocking.
 
-use super::model::MOST_BYTES;
+use super::model::MAX_BYTES;
 use super::nbd::{self, Ask, Export, Header, Shaken, Then};
 use domain::time::Nanos;
 use std::collections::VecDeque;
@@ -11,15 +11,15 @@ use std::os::unix::net::UnixStream;
 const READ: usize = 256 << 10;
 
 /// Answers' memory that is kept for further ones: how many, and how large at most.
-const MOST_SPARE: usize = 64;
-const MOST_SPARE_BYTES: usize = 1 << 20;
+const MAX_SPARE: usize = 64;
+const MAX_SPARE_BYTES: usize = 1 << 20;
 
 /// The most bytes that one client's requests and answers take at a time: two of the largest. Its socket is not read
 /// while they do.
-const MOST_HELD: usize = 2 * MOST_BYTES as usize;
+const MAX_HELD: usize = 2 * MAX_BYTES as usize;
 
 /// The most requests of one client at a time.
-const MOST_REQUESTS: usize = 1024;
+const MAX_REQUESTS: usize = 1024;
 
 /// A connection's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Connection {
 
     /// Whether further requests are taken now.
     pub(super) fn wants_input(&self) -> bool {
-        self.phase != Phase::Leaving && self.held < MOST_HELD && self.in_flight < MOST_REQUESTS
+        self.phase != Phase::Leaving && self.held < MAX_HELD && self.in_flight < MAX_REQUESTS
     }
 
     /// Whether bytes are there that were left until others were answered, and may be looked at again.
@@ -161,10 +161,10 @@ impl Connection {
     fn shake(&mut self, export: &Export) -> Result<bool, String> {
         let bytes = &self.input[self.used..self.filled];
         let shaken = match self.phase {
-            Phase::Options { no_zeroes, seen } if seen < nbd::MOST_OPTIONS => {
+            Phase::Options { no_zeroes, seen } if seen < nbd::MAX_OPTIONS => {
                 nbd::option(bytes, export, no_zeroes)?
             }
-            Phase::Options { .. } => return Err(format!("more than {} options", nbd::MOST_OPTIONS)),
+            Phase::Options { .. } => return Err(format!("more than {} options", nbd::MAX_OPTIONS)),
             _ => nbd::client_flags(bytes)?,
         };
         let Shaken::Go { used, reply, then } = shaken else { return Ok(false) };
@@ -227,7 +227,7 @@ impl Connection {
 
     fn keep_spare(&mut self) {
         let Some(mut sent) = self.output.pop_front() else { return };
-        if self.spare.len() < MOST_SPARE && sent.capacity() <= MOST_SPARE_BYTES {
+        if self.spare.len() < MAX_SPARE && sent.capacity() <= MAX_SPARE_BYTES {
             sent.clear();
             self.spare.push(sent);
         }

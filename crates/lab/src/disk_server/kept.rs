@@ -22,7 +22,7 @@ use std::path::Path;
 const BLOCK: usize = 512;
 
 /// Pages that the cache holds before it writes the first of them back: 64 MiB, as large as disks have it.
-const MOST_PAGES: usize = 16 << 10;
+const MAX_PAGES: usize = 16 << 10;
 
 /// A disk in a file, behind a volatile cache.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Kept {
     pub(super) fn write(&mut self, offset: u64, from: &[u8]) -> io::Result<()> {
         let after = self.flushes;
         for (number, within, part) in parts(offset, from.len()) {
-            if self.cache.len() >= MOST_PAGES && !self.cache.contains_key(&number) {
+            if self.cache.len() >= MAX_PAGES && !self.cache.contains_key(&number) {
                 self.write_back(0..=u64::MAX, 1)?;
             }
             let new = || Page { bytes: Box::new([0; PAGE]), dirty: 0, after };
@@ -292,15 +292,15 @@ mod tests {
     #[test]
     fn a_full_cache_writes_back_and_loses_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let size = (MOST_PAGES + 2) * PAGE;
+        let size = (MAX_PAGES + 2) * PAGE;
         let rng = Seed(1).stream("cut");
         let mut disk = Kept::open(&folder.path().join("disk"), size as u64, 512, rng).unwrap();
-        for number in 0..MOST_PAGES + 2 {
+        for number in 0..MAX_PAGES + 2 {
             disk.write((number * PAGE) as u64, &[1; 512]).unwrap();
         }
-        assert_eq!(disk.cache.len(), MOST_PAGES);
+        assert_eq!(disk.cache.len(), MAX_PAGES);
         let mut got = [0; 512];
-        for number in [0, 1, 2, MOST_PAGES + 1] {
+        for number in [0, 1, 2, MAX_PAGES + 1] {
             disk.read((number * PAGE) as u64, &mut got).unwrap();
             assert!(got == [1; 512]);
         }

@@ -6,7 +6,7 @@
 
 use super::clock::{self, Scale};
 use super::store::{Promise, Store};
-use super::{Complaints, MOST_COMPLAINTS, lock};
+use super::{Complaints, MAX_COMPLAINTS, lock};
 use disks::{Bank, Completed, DiskSpec, Op, Request};
 use domain::lab::DiskService;
 use domain::time::Nanos;
@@ -15,7 +15,7 @@ use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
 
 /// The most bytes of one read or write.
-pub(super) const MOST_BYTES: u32 = 32 << 20;
+pub(super) const MAX_BYTES: u32 = 32 << 20;
 
 /// What is asked of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Geometry {
         let moves = matches!(ask.act, Act::Read | Act::Write);
         match ask.offset.checked_add(ask.len) {
             _ if ask.act == Act::Flush => Ok(()),
-            _ if ask.len == 0 || (moves && ask.len > u64::from(MOST_BYTES)) => Err(Refusal::Invalid),
+            _ if ask.len == 0 || (moves && ask.len > u64::from(MAX_BYTES)) => Err(Refusal::Invalid),
             Some(end) if end <= self.size => {
                 let aligned = ask.offset.is_multiple_of(block) && ask.len.is_multiple_of(block);
                 if aligned { Ok(()) } else { Err(Refusal::Invalid) }
@@ -248,7 +248,7 @@ impl<T> Drives<T> {
 
     pub(super) fn complain(&self, text: String) {
         let mut complaints = lock(&self.complaints);
-        if complaints.len() == MOST_COMPLAINTS {
+        if complaints.len() == MAX_COMPLAINTS {
             complaints.pop_front();
         }
         complaints.push_back(text);

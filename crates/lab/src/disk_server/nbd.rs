@@ -3,15 +3,15 @@
 //! Source: the NBD project's doc/proto.md. Bytes in, meaning out: nothing here touches a socket. Structured replies,
 //! TLS and metadata contexts are declined; a client that goes on without them is served.
 
-use super::model::{Act, Ask as Meaning, MOST_BYTES, Refusal};
+use super::model::{Act, Ask as Meaning, MAX_BYTES, Refusal};
 use disks::DiskSpec;
 use disks::spec::MediumSpec;
 
 /// The most bytes of an option's data. A name has at most 4096; requests for information come on top.
-const MOST_OPTION: u32 = 16 << 10;
+const MAX_OPTION: u32 = 16 << 10;
 
 /// The most options of one handshake: a client needs five.
-pub(super) const MOST_OPTIONS: u32 = 64;
+pub(super) const MAX_OPTIONS: u32 = 64;
 
 const MAGIC: u64 = 0x4e42_444d_4147_4943;
 const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
@@ -112,8 +112,8 @@ pub(super) fn option(bytes: &[u8], export: &Export, no_zeroes: bool) -> Result<S
     if magic != OPTION_MAGIC {
         return Err(format!("an option begins with {magic:#018x}, which is not its magic number"));
     }
-    if len > MOST_OPTION {
-        return Err(format!("option {option} has {len} bytes of data; at most {MOST_OPTION} are taken"));
+    if len > MAX_OPTION {
+        return Err(format!("option {option} has {len} bytes of data; at most {MAX_OPTION} are taken"));
     }
     let used = 16 + len as usize;
     let Some(data) = bytes.get(16..used) else { return Ok(Shaken::More) };
@@ -190,7 +190,7 @@ fn information(option: u32, export: &Export) -> Vec<u8> {
     let mut blocks = 3_u16.to_be_bytes().to_vec();
     blocks.extend(export.logical_block.to_be_bytes());
     blocks.extend(export.physical_block.to_be_bytes());
-    blocks.extend(MOST_BYTES.to_be_bytes());
+    blocks.extend(MAX_BYTES.to_be_bytes());
     let mut bytes = reply(option, INFORMATION, &about);
     bytes.extend(reply(option, INFORMATION, &blocks));
     bytes.extend(reply(option, ACK, &[]));
@@ -278,7 +278,7 @@ impl Header {
 /// Reads a header; `None` where bytes are missing.
 ///
 /// # Errors
-/// What is no request, or a write of more than [`MOST_BYTES`]: where the next request begins is not known then, and
+/// What is no request, or a write of more than [`MAX_BYTES`]: where the next request begins is not known then, and
 /// the connection must be closed.
 pub(super) fn header(bytes: &[u8], export: &Export) -> Result<Option<Header>, String> {
     let Some(bytes) = bytes.get(..HEADER) else { return Ok(None) };
@@ -298,8 +298,8 @@ pub(super) fn header(bytes: &[u8], export: &Export) -> Result<Option<Header>, St
         6 => Ask::WriteZeroes,
         other => Ask::Unknown(other),
     };
-    if ask == Ask::Write && len > MOST_BYTES {
-        return Err(format!("a write of {len} bytes; at most {MOST_BYTES} are taken"));
+    if ask == Ask::Write && len > MAX_BYTES {
+        return Err(format!("a write of {len} bytes; at most {MAX_BYTES} are taken"));
     }
     const FUA: u16 = 1;
     const NO_HOLE: u16 = 2;

@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 /// How far memory is touched ahead at least: a hard disk's write buffer, which is filled at the link's rate.
-const LEAST_AHEAD: usize = 16 << 20;
+const MIN_AHEAD: usize = 16 << 20;
 
 /// How far memory is touched ahead at most: a third of a second of a 7200-rpm disk. Until then it is as much again as is
 /// in use, so that a disk that is hardly written takes hardly any.
-const MOST_AHEAD: usize = 64 << 20;
+const MAX_AHEAD: usize = 64 << 20;
 
 /// How much is touched at a time: a huge page.
 const STEP: usize = 2 << 20;
@@ -50,7 +50,7 @@ impl Region {
     /// So many bytes, not none.
     pub(super) fn new(len: usize) -> io::Result<Self> {
         let mapping = Arc::new(Mapping::new(len)?);
-        let wanted = Arc::new(AtomicUsize::new(LEAST_AHEAD));
+        let wanted = Arc::new(AtomicUsize::new(MIN_AHEAD));
         let touch = (Arc::clone(&mapping), Arc::clone(&wanted));
         let thread = std::thread::Builder::new().name("disk-memory".to_owned());
         let toucher = thread.spawn(move || touch_ahead(&touch.0, &touch.1))?;
@@ -59,7 +59,7 @@ impl Region {
 
     /// The first so many bytes are in use.
     pub(super) fn used(&self, bytes: usize) {
-        let wanted = bytes + bytes.clamp(LEAST_AHEAD, MOST_AHEAD);
+        let wanted = bytes + bytes.clamp(MIN_AHEAD, MAX_AHEAD);
         if self.wanted.fetch_max(wanted, Ordering::Relaxed) < wanted {
             self.wake();
         }

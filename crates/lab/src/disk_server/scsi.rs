@@ -6,7 +6,7 @@
 
 mod pages;
 
-use super::model::{Act, Ask, Geometry, MOST_BYTES, Refusal};
+use super::model::{Act, Ask, Geometry, MAX_BYTES, Refusal};
 use disks::DiskSpec;
 use disks::spec::MediumSpec;
 
@@ -14,7 +14,7 @@ use disks::spec::MediumSpec;
 pub(super) const CDB: usize = 32;
 
 /// The most blocks of one UNMAP.
-const MOST_UNMAP: u32 = 1 << 21;
+const MAX_UNMAP: u32 = 1 << 21;
 
 /// What a disk says of itself.
 #[derive(Clone, Debug)]
@@ -91,7 +91,7 @@ impl Face {
 
     /// The most blocks of one read, write or run of zeros.
     const fn most_blocks(&self) -> u32 {
-        MOST_BYTES / self.geometry.logical_block
+        MAX_BYTES / self.geometry.logical_block
     }
 }
 
@@ -236,7 +236,7 @@ fn unmap(cdb: &[u8; CDB], parameters: &[u8], face: &Face) -> Result<Decision, Se
     let ranges = parameters.get(8..8 + descriptors).ok_or(Sense::SHORT_PARAMETERS)?;
     match (ranges.len() / 16, ranges.first_chunk::<16>()) {
         (0, _) | (_, None) => Ok(Decision::Say(Vec::new())),
-        (1, Some(range)) if word(range, 8) <= MOST_UNMAP => {
+        (1, Some(range)) if word(range, 8) <= MAX_UNMAP => {
             ask(Act::Discard, false, double(range, 0), word(range, 8), face)
         }
         _ => Err(Sense::INVALID_PARAMETER),

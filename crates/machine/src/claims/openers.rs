@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_millis(300);
 const POLL: Duration = Duration::from_millis(10);
 /// A database has hundreds of processes, and the first ones tell whose they are.
-const MOST_TOLD: usize = 8;
+const MAX_TOLD: usize = 8;
 /// open(2), as `/proc/PID/fdinfo` shows it: a descriptor that names the node only, and has not opened the disk.
 const O_PATH: u32 = 0o10_000_000;
 
@@ -45,7 +45,7 @@ pub(super) fn openers(numbers: &BTreeMap<String, String>) -> Result<Vec<Use>, Cl
         // A process without a name has ended.
         Some(Use::Open { device, pid: id, command: node::text(&folder.join("comm"))? })
     });
-    Ok(told.take(MOST_TOLD).collect())
+    Ok(told.take(MAX_TOLD).collect())
 }
 
 /// Those of whom it still holds after a while.

@@ -25,7 +25,7 @@ pub const UNKNOWN_DATA: &str = "data";
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(2);
 /// A signature is a line of a hundred bytes; ZFS has the most, some 150 of them.
-const MOST_OUTPUT: u64 = 1 << 20;
+const MAX_OUTPUT: u64 = 1 << 20;
 const BLOCK: usize = 1 << 20;
 /// The descriptor that wipefs is started with; `/dev/stdin` is a link to it that udev makes.
 const STANDARD_INPUT: &str = "/proc/self/fd/0";
@@ -144,7 +144,7 @@ fn drain(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Ve
         let mut bytes = Vec::new();
         if let Some(pipe) = pipe {
             // What was read before an error is judged by whether it is whole.
-            let _ = pipe.take(MOST_OUTPUT).read_to_end(&mut bytes);
+            let _ = pipe.take(MAX_OUTPUT).read_to_end(&mut bytes);
         }
         bytes
     })

@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(5);
 
 /// A claim is two KiB; one over a disk of many signatures and data, fifty.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// What may be overwritten: one disk, and what was on it when it was claimed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -266,7 +266,7 @@ pub(crate) fn state_error(what: &'static str, path: &Path) -> impl Fn(io::Error)
 }
 
 fn read_claim(path: &Path) -> Result<Claim, ClaimError> {
-    let bytes = own::read(path, MOST_BYTES).map_err(state_error("read the claim", path))?;
+    let bytes = own::read(path, MAX_BYTES).map_err(state_error("read the claim", path))?;
     let damaged = |reason: String| ClaimError::Damaged { path: path.to_owned(), reason };
     let value: serde_json::Value =
         serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;

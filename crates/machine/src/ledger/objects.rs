@@ -39,7 +39,7 @@ pub struct LoopDevice {
 pub(super) type Held = BTreeMap<u64, File>;
 
 /// How many loop devices there may be before ours: each number that is taken is tried once.
-const MOST_LOOPS: u32 = 1024;
+const MAX_LOOPS: u32 = 1024;
 
 impl Ledger<'_> {
     /// Makes a file of this size, readable by nobody else, with its space reserved where the file system can.
@@ -103,7 +103,7 @@ impl Ledger<'_> {
         let failed = |what, path: PathBuf, hint| move |source| Error::Own { what, path, source, hint };
         let metadata = file.file.metadata().map_err(failed("look at", file.path.clone(), ""))?;
         let text = file.path.to_str().expect("create_file has checked it").to_owned();
-        for number in 0..MOST_LOOPS {
+        for number in 0..MAX_LOOPS {
             if loopdev::exists(number) {
                 continue;
             }

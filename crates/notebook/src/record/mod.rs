@@ -21,7 +21,7 @@ pub(crate) const SCHEMA: u64 = 1;
 pub(crate) const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 
 /// A bound on one JSON file. The largest trial, with all its threads, disks and settings, takes under 1 MiB.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// What every file of every schema begins with.
 #[derive(Deserialize)]
@@ -115,7 +115,7 @@ pub(crate) fn write_trial(trial: &Trial, out: &mut dyn std::io::Write) -> serde_
 
 /// A file's whole text.
 pub(crate) fn read_text(path: &Path) -> Result<String> {
-    files::regular::text(path, MOST_BYTES).map_err(Error::io("read", path))
+    files::regular::text(path, MAX_BYTES).map_err(Error::io("read", path))
 }
 
 fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T> {

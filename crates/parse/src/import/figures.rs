@@ -16,10 +16,10 @@ use workloads::pgbench::report as pgbench;
 use workloads::sysbench::report as sysbench;
 
 /// A bound on the lines of one report; sysbench's with all warnings has some hundred.
-const MOST_LINES: usize = 1000;
+const MAX_LINES: usize = 1000;
 
 /// Lines of bonnie's table after its first, with a mail's broken lines.
-const MOST_TABLE: usize = 40;
+const MAX_TABLE: usize = 40;
 
 /// Which report is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,8 +120,8 @@ impl Figures {
 
     fn more(&mut self, text: &str) {
         let room = match self.open {
-            Open::Bonnie => MOST_TABLE,
-            _ => MOST_LINES,
+            Open::Bonnie => MAX_TABLE,
+            _ => MAX_LINES,
         };
         let blank = text.trim().is_empty();
         let ends = match self.open {

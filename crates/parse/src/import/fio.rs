@@ -28,7 +28,7 @@ const TERSE: &str = "fio-terse";
 const LOG: &str = "fio-log";
 
 /// A bound on the text before the JSON: warnings take some kilobytes.
-const MOST_PREAMBLE: u64 = 1 << 20;
+const MAX_PREAMBLE: u64 = 1 << 20;
 
 /// Reads one report after the other: with `--status-interval` fio writes one each time, of all that was done until then, and the
 /// last one counts. Reports of different runs that stand in one file all count, and are no repeats of each other.
@@ -46,12 +46,12 @@ pub(super) fn json(input: &mut dyn BufRead) -> Result<Imported, Error> {
             keep(&mut all, last);
         }
         last = one;
-        if all.parts.len() + last.parts.len() > super::MOST_PARTS {
-            let error = tokens.fault(format!("it has more than {} jobs", super::MOST_PARTS));
+        if all.parts.len() + last.parts.len() > super::MAX_PARTS {
+            let error = tokens.fault(format!("it has more than {} jobs", super::MAX_PARTS));
             return Err(moved(error, place));
         }
         // What follows the last report is left alone.
-        if !tokens.next_document(MOST_PREAMBLE)? {
+        if !tokens.next_document(MAX_PREAMBLE)? {
             break;
         }
     }
@@ -138,11 +138,11 @@ fn preamble(input: &mut dyn BufRead) -> Result<(Vec<String>, Vec<u8>, Place), Er
     let mut place = Place { offset: 0, line: 1 };
     loop {
         let mut line = Vec::new();
-        let read = input.take(MOST_PREAMBLE).read_until(b'\n', &mut line)? as u64;
+        let read = input.take(MAX_PREAMBLE).read_until(b'\n', &mut line)? as u64;
         if line.starts_with(b"{") {
             return Ok((notes, line, place));
         }
-        if read == 0 || place.offset > MOST_PREAMBLE {
+        if read == 0 || place.offset > MAX_PREAMBLE {
             return Err(Error::at(JSON, place, "expected a line that begins with `{`, and found none"));
         }
         place = Place { offset: place.offset + read, line: place.line + 1 };
@@ -216,8 +216,8 @@ impl<R: Read> JsonReader<'_, R> {
             let name = job.jobname.clone();
             let index = match self.index.get(&name) {
                 Some(index) => *index,
-                None if self.jobs.len() >= super::MOST_PARTS => {
-                    let reason = format!("it has more than {} jobs of different names", super::MOST_PARTS);
+                None if self.jobs.len() >= super::MAX_PARTS => {
+                    let reason = format!("it has more than {} jobs of different names", super::MAX_PARTS);
                     return Err(self.tokens.fault(reason));
                 }
                 None => {
@@ -382,7 +382,7 @@ impl<R: Read> JsonReader<'_, R> {
     }
 
     fn texts(&mut self) -> Result<BTreeMap<String, String>, Error> {
-        const MOST_OPTIONS: usize = 300;
+        const MAX_OPTIONS: usize = 300;
         let mut texts = BTreeMap::new();
         self.open()?;
         loop {
@@ -390,7 +390,7 @@ impl<R: Read> JsonReader<'_, R> {
                 Some(Token::Key(key)) => key.to_owned(),
                 _ => return Ok(texts),
             };
-            if let (Some(Token::Text(text)), true) = (self.tokens.token()?, texts.len() < MOST_OPTIONS) {
+            if let (Some(Token::Text(text)), true) = (self.tokens.token()?, texts.len() < MAX_OPTIONS) {
                 texts.insert(format!("option {name}"), text.to_owned());
             }
         }

@@ -9,10 +9,10 @@ pub use super::scan::Plain;
 use std::io::Read;
 
 /// A bound on nesting. sadf's deepest has 9 levels, fio's json+ 7.
-pub const MOST_DEPTH: usize = 64;
+pub const MAX_DEPTH: usize = 64;
 
 /// A bound on one text or number.
-pub const MOST_TOKEN: usize = 1 << 20;
+pub const MAX_TOKEN: usize = 1 << 20;
 
 /// What is read at once: so much that a buffered reader's own buffer is passed by, even where a token is left over, and so little
 /// that it is still in a core's second cache (from 256 KiB on) when it is scanned.
@@ -181,9 +181,9 @@ impl<R: Read> Tokens<R> {
     fn value(&mut self, byte: u8) -> Result<Token<'_>, Error> {
         match byte {
             b'{' | b'[' => {
-                if self.open.len() >= MOST_DEPTH {
+                if self.open.len() >= MAX_DEPTH {
                     return Err(self
-                        .fault(format!("it is nested deeper than {MOST_DEPTH} levels, which no tool's is")));
+                        .fault(format!("it is nested deeper than {MAX_DEPTH} levels, which no tool's is")));
                 }
                 self.open.push(byte);
                 self.at += 1;
@@ -412,8 +412,8 @@ impl<R: Read> Tokens<R> {
 
     /// Whether a token of this length may stand here.
     fn bounded(&self, length: usize) -> Result<(), Error> {
-        if length > MOST_TOKEN {
-            return Err(self.fault(format!("a text or number is longer than {} KiB", MOST_TOKEN >> 10)));
+        if length > MAX_TOKEN {
+            return Err(self.fault(format!("a text or number is longer than {} KiB", MAX_TOKEN >> 10)));
         }
         Ok(())
     }
@@ -560,7 +560,7 @@ mod tests {
 
     #[test]
     fn depth_is_bounded() {
-        let error = walked(&b"[".repeat(MOST_DEPTH + 1), 100).unwrap_err();
+        let error = walked(&b"[".repeat(MAX_DEPTH + 1), 100).unwrap_err();
         assert!(error.contains("deeper than 64 levels") && error.contains("byte 64"), "{error}");
     }
 
@@ -570,12 +570,12 @@ mod tests {
         let escaped = |length: usize| ["[1, \"", &"\\n".repeat(length / 2), "\"]"].concat();
         let key = |length: usize| ["{  \n\"", &"x".repeat(length), "\":1}"].concat();
         let number = |length: usize| ["[1, ", &"0".repeat(length - 1), "1]"].concat();
-        for chunk in [1000, 65_536, CHUNK, MOST_TOKEN + 1, MOST_TOKEN + 2, 3 << 20] {
+        for chunk in [1000, 65_536, CHUNK, MAX_TOKEN + 1, MAX_TOKEN + 2, 3 << 20] {
             for make in [&text as &dyn Fn(usize) -> String, &escaped, &key, &number] {
                 for fast in [false, true] {
-                    assert_eq!(events(make(MOST_TOKEN).as_bytes(), chunk, fast).1, None, "{chunk}");
-                    let long = make(MOST_TOKEN + 2);
-                    for long in [long.as_bytes(), &long.as_bytes()[..MOST_TOKEN + 6]] {
+                    assert_eq!(events(make(MAX_TOKEN).as_bytes(), chunk, fast).1, None, "{chunk}");
+                    let long = make(MAX_TOKEN + 2);
+                    for long in [long.as_bytes(), &long.as_bytes()[..MAX_TOKEN + 6]] {
                         let error = events(long, chunk, fast).1.unwrap();
                         assert!(
                             error.contains("byte 4 (line ") && error.contains("longer than 1024 KiB"),
@@ -619,7 +619,7 @@ mod tests {
         let mut tokens = Tokens::new(Read::chain(&b"[\""[..], std::io::repeat(b'x')), "JSON");
         assert_eq!(tokens.token().unwrap(), Some(Token::Array));
         assert!(tokens.token().unwrap_err().to_string().contains("longer than 1024 KiB"));
-        assert!(tokens.buffer.len() <= MOST_TOKEN + 2 * CHUNK);
+        assert!(tokens.buffer.len() <= MAX_TOKEN + 2 * CHUNK);
     }
 
     proptest! {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::io::{BufRead, Read};
 
 /// A bound on one line. The longest line of any tool here, sadf's with all CPUs of a large machine, has some kilobytes.
-pub const MOST_LINE: usize = 1 << 20;
+pub const MAX_LINE: usize = 1 << 20;
 
 /// One line.
 #[derive(Debug)]
@@ -39,16 +39,16 @@ impl<R: BufRead> Lines<R> {
     /// The next line; `None` at the end.
     ///
     /// # Errors
-    /// Where a line is longer than [`MOST_LINE`], or reading fails.
+    /// Where a line is longer than [`MAX_LINE`], or reading fails.
     pub fn line(&mut self) -> Result<Option<Line<'_>>, Error> {
         self.line.clear();
-        let read = (&mut self.input).take(MOST_LINE as u64 + 1).read_until(b'\n', &mut self.line)?;
+        let read = (&mut self.input).take(MAX_LINE as u64 + 1).read_until(b'\n', &mut self.line)?;
         if read == 0 {
             return Ok(None);
         }
         let place = self.next;
-        if read > MOST_LINE {
-            let reason = format!("a line is longer than {} KiB, which no tool's is", MOST_LINE >> 10);
+        if read > MAX_LINE {
+            let reason = format!("a line is longer than {} KiB, which no tool's is", MAX_LINE >> 10);
             return Err(Error::at(self.what, place, reason));
         }
         self.next = Place { offset: place.offset + read as u64, line: place.line + 1 };
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn a_line_that_never_ends_is_refused_where_it_begins() {
         let mut text = b"short\n".to_vec();
-        text.resize(MOST_LINE + 100, b'x');
+        text.resize(MAX_LINE + 100, b'x');
         let mut lines = Lines::new(&text[..], "text");
         assert!(lines.line().unwrap().is_some());
         let error = lines.line().unwrap_err().to_string();

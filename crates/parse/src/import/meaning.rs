@@ -161,9 +161,9 @@ pub fn other(tool: &str, object: &str, field: &str, is_metric: bool) -> Shape {
 }
 
 /// A bound on the part of a name that a file gives.
-const MOST_NAME: usize = 80;
+const MAX_NAME: usize = 80;
 
 /// A name without what a terminal would obey, and not longer than anybody reads.
 fn clean(name: &str) -> String {
-    name.chars().take(MOST_NAME).map(|c| if c.is_control() || c.is_whitespace() { '_' } else { c }).collect()
+    name.chars().take(MAX_NAME).map(|c| if c.is_control() || c.is_whitespace() { '_' } else { c }).collect()
 }

@@ -4,8 +4,8 @@
 //! what it does not say stays unknown. Text is searched for reports and tables with whatever prose around them; everything else
 //! is one format from its first byte to its last. docs/IMPORT.md lists the formats.
 //!
-//! Bounds, so that memory does not depend on a file: [`lines::MOST_LINE`], [`json::MOST_DEPTH`], [`json::MOST_TOKEN`],
-//! [`series::MOST_COLUMNS`], [`series::MOST_VALUES`], [`series::MOST_SAMPLES`], [`MOST_PARTS`], [`MOST_WHOLE`].
+//! Bounds, so that memory does not depend on a file: [`lines::MAX_LINE`], [`json::MAX_DEPTH`], [`json::MAX_TOKEN`],
+//! [`series::MAX_COLUMNS`], [`series::MAX_VALUES`], [`series::MAX_SAMPLES`], [`MAX_PARTS`], [`MAX_WHOLE`].
 
 pub mod clock;
 pub mod error;
@@ -37,11 +37,11 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 
 /// A bound on the results of one file.
-pub const MOST_PARTS: usize = 10_000;
+pub const MAX_PARTS: usize = 10_000;
 
 /// A bound on files that are read whole, in bytes: those of hyperfine, Phoronix, powertop and IOMeter have some hundred
 /// kilobytes.
-pub const MOST_WHOLE: u64 = 64 << 20;
+pub const MAX_WHOLE: u64 = 64 << 20;
 
 /// One result.
 #[derive(Clone, Debug)]
@@ -107,7 +107,7 @@ impl Parts {
         if same > 0 && !part.exact {
             part.name = format!("{}-{}", part.name, same + 1);
         }
-        if self.found.len() < MOST_PARTS { self.found.push(part) } else { self.left_out += 1 }
+        if self.found.len() < MAX_PARTS { self.found.push(part) } else { self.left_out += 1 }
     }
 
     /// bonnie++ prints its table rounded, and then the same exactly: the table goes.
@@ -126,15 +126,15 @@ impl Parts {
     }
 
     fn note(&mut self, note: String) {
-        const MOST_NOTES: usize = 50;
-        if self.notes.len() < MOST_NOTES {
+        const MAX_NOTES: usize = 50;
+        if self.notes.len() < MAX_NOTES {
             self.notes.push(note);
         }
     }
 
     fn finish(mut self) -> (Vec<Part>, Vec<String>) {
         if self.left_out > 0 {
-            self.notes.push(format!("left out {} results: a run has {MOST_PARTS} at most", self.left_out));
+            self.notes.push(format!("left out {} results: a run has {MAX_PARTS} at most", self.left_out));
         }
         let parts = if self.found.is_empty() { self.asides } else { self.found };
         (parts, self.notes)
@@ -237,13 +237,13 @@ fn part_of_series(name: &str, tool: &str, series: Series, notes: &mut Vec<String
 /// A file's whole text.
 fn whole(input: &mut dyn BufRead) -> Result<String, Error> {
     let mut bytes = Vec::new();
-    input.take(MOST_WHOLE + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MOST_WHOLE {
-        let place = Place { offset: MOST_WHOLE, line: 0 };
+    input.take(MAX_WHOLE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_WHOLE {
+        let place = Place { offset: MAX_WHOLE, line: 0 };
         return Err(Error::at(
             "a file that is read whole",
             place,
-            format!("it is larger than {} MiB", MOST_WHOLE >> 20),
+            format!("it is larger than {} MiB", MAX_WHOLE >> 20),
         ));
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 const WHAT: &str = "phoronix";
 
 /// A bound on nesting; the suite's own is 5.
-const MOST_DEPTH: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 /// One value of one test on one system.
 #[derive(Default)]
@@ -102,12 +102,8 @@ fn xml(text: &str) -> Result<Imported, Error> {
             continue;
         }
         let Some(name) = tag.strip_prefix('/') else {
-            if path.len() >= MOST_DEPTH {
-                return Err(fault(
-                    open,
-                    format!("it is nested deeper than {MOST_DEPTH} levels"),
-                    found.len(),
-                ));
+            if path.len() >= MAX_DEPTH {
+                return Err(fault(open, format!("it is nested deeper than {MAX_DEPTH} levels"), found.len()));
             }
             path.push(tag.split_whitespace().next().unwrap_or(tag));
             continue;

@@ -18,16 +18,16 @@ use domain::units::Unit;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A bound on columns: a machine of 512 CPUs with all of sadf's activities has some ten thousand.
-pub const MOST_COLUMNS: usize = 20_000;
+pub const MAX_COLUMNS: usize = 20_000;
 
 /// A bound on values that are joined in memory, of 16 bytes each; a day of `sar -A` every ten seconds has a quarter of it.
-pub const MOST_VALUES: usize = 8 << 20;
+pub const MAX_VALUES: usize = 8 << 20;
 
 /// A bound on samples: three years of them, one a second.
-pub const MOST_SAMPLES: u64 = 100_000_000;
+pub const MAX_SAMPLES: u64 = 100_000_000;
 
 /// A bound on metrics of one trial; the trace has all columns.
-pub const MOST_METRICS: usize = 400;
+pub const MAX_METRICS: usize = 400;
 
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -260,11 +260,11 @@ impl<'s> Samples<'s> {
         } else if self.first.is_some() {
             self.end()?;
         }
-        if self.samples >= MOST_SAMPLES {
+        if self.samples >= MAX_SAMPLES {
             return Err(Error::at(
                 self.what,
                 place,
-                format!("it has more than {MOST_SAMPLES} samples; split the file"),
+                format!("it has more than {MAX_SAMPLES} samples; split the file"),
             ));
         }
         let step = self.pace.interval.unwrap_or(Nanos::from_secs(1));
@@ -348,9 +348,9 @@ impl<'s> Samples<'s> {
             Keep::Means => {}
             Keep::Rows(rows) => {
                 self.values += 1;
-                if self.values > MOST_VALUES {
+                if self.values > MAX_VALUES {
                     let reason = format!(
-                        "it has more than {MOST_VALUES} values; `sadf -j` of the same data has no such bound"
+                        "it has more than {MAX_VALUES} values; `sadf -j` of the same data has no such bound"
                     );
                     return Err(Error::at(self.what, place, reason));
                 }
@@ -381,8 +381,8 @@ impl<'s> Samples<'s> {
         let known = self.by_key.get(object).and_then(|fields| fields.get(&field)).copied();
         let index = match known {
             Some(index) => index,
-            None if self.columns.len() >= MOST_COLUMNS => {
-                return Err(Error::at(self.what, place, format!("it has more than {MOST_COLUMNS} columns")));
+            None if self.columns.len() >= MAX_COLUMNS => {
+                return Err(Error::at(self.what, place, format!("it has more than {MAX_COLUMNS} columns")));
             }
             None => {
                 let mut shape = shape();
@@ -566,14 +566,14 @@ impl Series {
         (!self.clockless && self.start > DATED).then(|| Timestamp::from_unix_nanos(self.start))
     }
 
-    /// The means, by name, at most [`MOST_METRICS`]; and how many were left out.
+    /// The means, by name, at most [`MAX_METRICS`]; and how many were left out.
     pub fn metrics(&self) -> (BTreeMap<String, Metric>, usize) {
         let wanted = self.columns.iter().filter(|c| c.shape.is_metric && c.count > 0);
         let all = wanted.map(|c| (c.shape.name.clone(), c.shape.quantity.metric(c.sum / c.count as f64)));
         let mut metrics: BTreeMap<String, Metric> = BTreeMap::new();
         let mut left_out = 0;
         for (name, metric) in all.filter(|(_, metric)| metric.value.is_finite()) {
-            if metrics.len() < MOST_METRICS { drop(metrics.insert(name, metric)) } else { left_out += 1 }
+            if metrics.len() < MAX_METRICS { drop(metrics.insert(name, metric)) } else { left_out += 1 }
         }
         (metrics, left_out)
     }

@@ -6,10 +6,10 @@ use std::fmt;
 use strict_toml::Place;
 
 /// How many errors are kept: more than anybody corrects before the next try.
-const MOST_ERRORS: usize = 50;
+const MAX_ERRORS: usize = 50;
 
 /// How much of a text is shown: a mistake may be a megabyte long, its message not.
-const MOST_SHOWN_CHARS: usize = 800;
+const MAX_SHOWN_CHARS: usize = 800;
 
 /// One thing that is wrong, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl<'t> Problems<'t> {
     /// Notes a problem at a byte of the text.
     pub(super) fn add(&self, offset: usize, key: impl Into<String>, problem: impl Into<String>) {
         let mut found = self.found.borrow_mut();
-        if found.len() < MOST_ERRORS {
+        if found.len() < MAX_ERRORS {
             found.push((offset, shortened(key.into()), shortened(problem.into())));
         } else {
             self.left_out.set(self.left_out.get() + 1);
@@ -128,7 +128,7 @@ impl<'t> Problems<'t> {
 }
 
 fn shortened(text: String) -> String {
-    match text.char_indices().nth(MOST_SHOWN_CHARS) {
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }

@@ -2,7 +2,7 @@
 
 use super::node::{Node, Scalar, Section, listed};
 use super::options::{self, Options};
-use super::{MOST_NAME_CHARS, key_name, settings, stack, words};
+use super::{MAX_NAME_CHARS, key_name, settings, stack, words};
 use domain::plan::CellId;
 use domain::setting::SettingRequest;
 use domain::stack::Changes;
@@ -12,7 +12,7 @@ use domain::study::{Factor, Level};
 const TAKEN: [&str; 3] = ["target", "folder", "workload"];
 
 /// A bound on the levels of one factor; a plan of several is bounded by its cells.
-const MOST_LEVELS: usize = 100;
+const MAX_LEVELS: usize = 100;
 
 pub(super) fn read(node: &Node) -> Option<Factor> {
     let name = key_name(node).filter(|name| {
@@ -142,9 +142,9 @@ fn distinct<'a>(
     items: Vec<Node<'a>>,
     read: impl Fn(&Node<'a>) -> Option<Level>,
 ) -> Option<Vec<Level>> {
-    if !(2..=MOST_LEVELS).contains(&items.len()) {
+    if !(2..=MAX_LEVELS).contains(&items.len()) {
         node.refuse(format!(
-            "a factor has from 2 to {MOST_LEVELS} levels, this one has {}; what does not vary goes to the workload's options or to `[settings]`",
+            "a factor has from 2 to {MAX_LEVELS} levels, this one has {}; what does not vary goes to the workload's options or to `[settings]`",
             items.len()
         ));
         return None;
@@ -167,9 +167,9 @@ fn distinct<'a>(
 
 fn name_problem(level: &Level, earlier: &[Level]) -> Option<String> {
     let name = &level.name;
-    if name.trim().is_empty() || name.chars().count() > MOST_NAME_CHARS {
+    if name.trim().is_empty() || name.chars().count() > MAX_NAME_CHARS {
         return Some(format!(
-            "a level's name has from 1 to {MOST_NAME_CHARS} characters; name it in a `[[factor.NAME.level]]` table"
+            "a level's name has from 1 to {MAX_NAME_CHARS} characters; name it in a `[[factor.NAME.level]]` table"
         ));
     }
     let in_file_names = |level: &Level| CellId::new([level.name.as_str()]);

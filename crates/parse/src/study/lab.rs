@@ -14,16 +14,16 @@ const VCPUS: RangeInclusive<u32> = 1..=64;
 const DILATIONS: RangeInclusive<f64> = 1.0..=10_000.0;
 
 /// A bound on disks: a guest names them `sda` to `sdz`.
-const MOST_DISKS: usize = 26;
+const MAX_DISKS: usize = 26;
 
 /// From the smallest that a filesystem or an array fits in, to the largest that any model is of.
 const DISK_SIZES: RangeInclusive<Bytes> = Bytes::from_mib(1)..=Bytes::from_mib(1 << 20);
 
 /// A disk's serial number, which carries its name, has this many characters (virtio-blk, ATA).
-const MOST_DISK_NAME_CHARS: usize = 20;
+const MAX_DISK_NAME_CHARS: usize = 20;
 
 /// A bound on modules and on lines of preparation: what is longer belongs into an image.
-const MOST_LINES: usize = 256;
+const MAX_LINES: usize = 256;
 
 pub(super) fn read(node: &Node) -> Option<Lab> {
     let section = node.section()?;
@@ -76,8 +76,8 @@ fn dilation(node: &Node) -> Option<Dilation> {
 
 fn lines(node: &Node) -> Option<Vec<String>> {
     let items = node.items()?;
-    if items.len() > MOST_LINES {
-        node.refuse(format!("has {} lines, and {MOST_LINES} at most make sense", items.len()));
+    if items.len() > MAX_LINES {
+        node.refuse(format!("has {} lines, and {MAX_LINES} at most make sense", items.len()));
         return None;
     }
     let lines: Vec<Option<String>> = items.iter().map(words).collect();
@@ -91,8 +91,8 @@ fn tables<'a, T>(
     name_of: impl Fn(&T) -> &str,
 ) -> Option<Vec<T>> {
     let items = node.items()?;
-    if items.len() > MOST_DISKS {
-        node.refuse(format!("there are {}, and {MOST_DISKS} at most make sense", items.len()));
+    if items.len() > MAX_DISKS {
+        node.refuse(format!("there are {}, and {MAX_DISKS} at most make sense", items.len()));
         return None;
     }
     let mut found: Vec<T> = Vec::new();
@@ -113,7 +113,7 @@ fn tables<'a, T>(
 /// The disks of one table: one, or as many as it counts, whose names end in a number then.
 fn disks(section: &Section) -> Option<Vec<LabDisk>> {
     section.only(&["name", "count", "model", "size", "link"]);
-    let count = section.get("count").map_or(Some(None), |node| node.count(1..=MOST_DISKS as u32).map(Some));
+    let count = section.get("count").map_or(Some(None), |node| node.count(1..=MAX_DISKS as u32).map(Some));
     let name = section.require("name", "name = \"disk1\"").and_then(|node| disk_name(&node));
     let model = section.require("model", "model = \"wd-green\"").and_then(|node| words(&node));
     let size = section.get("size").map_or(Some(None), |node| disk_size(&node).map(Some));
@@ -121,10 +121,10 @@ fn disks(section: &Section) -> Option<Vec<LabDisk>> {
     let disk = LabDisk { name: name?, model: model?, size: size?, link: link? };
     let Some(count) = count? else { return Some(vec![disk]) };
     // Otherwise `disk1` and twelve of it would hold `disk10`, which `disk` and twelve of it hold too.
-    if disk.name.ends_with(|c: char| c.is_ascii_digit()) || disk.name.len() + 2 > MOST_DISK_NAME_CHARS {
+    if disk.name.ends_with(|c: char| c.is_ascii_digit()) || disk.name.len() + 2 > MAX_DISK_NAME_CHARS {
         section.get("name")?.refuse(format!(
             "is what the names of {count} disks begin with, which a number follows; let it end in a letter, and have {} characters at most",
-            MOST_DISK_NAME_CHARS - 2
+            MAX_DISK_NAME_CHARS - 2
         ));
         return None;
     }
@@ -139,16 +139,16 @@ fn disks_differ(lab: &Lab, section: &Section) {
     if let Some(disk) = twice {
         node.refuse(format!("the name `{}` is there twice; rename one", disk.name));
     }
-    if lab.disks.len() > MOST_DISKS {
-        node.refuse(format!("there are {}, and {MOST_DISKS} at most make sense", lab.disks.len()));
+    if lab.disks.len() > MAX_DISKS {
+        node.refuse(format!("there are {}, and {MAX_DISKS} at most make sense", lab.disks.len()));
     }
 }
 
 fn disk_name(node: &Node) -> Option<String> {
     let name = name(node)?;
-    if name.len() > MOST_DISK_NAME_CHARS {
+    if name.len() > MAX_DISK_NAME_CHARS {
         node.refuse(format!(
-            "is the disk's serial number too, which has {MOST_DISK_NAME_CHARS} characters at most"
+            "is the disk's serial number too, which has {MAX_DISK_NAME_CHARS} characters at most"
         ));
         return None;
     }

@@ -66,10 +66,10 @@ pub(super) fn read(node: &Node) -> Option<Measure> {
 /// `[5, 15]`, or `8` for exactly eight.
 /// A metric's name. That a workload reports it is asked later; imported samples have names with dots and other signs.
 fn metric(node: &Node) -> Option<String> {
-    const MOST_CHARS: usize = 200;
+    const MAX_CHARS: usize = 200;
     let text = node.text()?;
     let sound = |c: char| !c.is_control() && !c.is_whitespace();
-    if text.is_empty() || text.chars().count() > MOST_CHARS || !text.chars().all(sound) {
+    if text.is_empty() || text.chars().count() > MAX_CHARS || !text.chars().all(sound) {
         node.refuse(format!("`{}` is no metric's name; write one such as `throughput`", text.escape_debug()));
         return None;
     }

@@ -33,19 +33,19 @@ use node::{Node, Section};
 use toml::de::DeTable;
 
 /// A bound on a study file. A long one has some kilobytes.
-const MOST_STUDY: Bytes = Bytes::from_mib(1);
+const MAX_STUDY: Bytes = Bytes::from_mib(1);
 
 /// A bound on the target: larger files take hours to fill.
-const MOST_TARGET: Bytes = Bytes::from_mib(1 << 20);
+const MAX_TARGET: Bytes = Bytes::from_mib(1 << 20);
 
 /// A bound on workloads and on factors: already few of them multiply to more cells than anybody measures.
-const MOST_CHILDREN: usize = 64;
+const MAX_CHILDREN: usize = 64;
 
 /// A loop device drops what does not fill its last page.
 const LOOP_MULTIPLE: Bytes = Bytes::from_kib(4);
 
 /// A bound on names, which become parts of file names and columns of tables.
-const MOST_NAME_CHARS: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 
 /// Reads a study file, as every machine but the lab has it. What the lab has otherwise is checked all the same.
 ///
@@ -67,12 +67,12 @@ pub fn parse_for_lab(text: &str) -> Result<Study, StudyErrors> {
 /// The study, and the lab's where that differs.
 fn parse_both(text: &str) -> Result<(Study, Option<Study>), StudyErrors> {
     let problems = Problems::of(text);
-    if text.len() as u64 > MOST_STUDY.get() {
+    if text.len() as u64 > MAX_STUDY.get() {
         let size = Bytes::new(text.len() as u64);
         problems.add(
             0,
             "",
-            format!("this file has {size}, a study at most {MOST_STUDY}; is it the right file?"),
+            format!("this file has {size}, a study at most {MAX_STUDY}; is it the right file?"),
         );
         return problems.settle(None);
     }
@@ -201,9 +201,9 @@ fn children<'a, T>(
         section.refuse(format!("is empty; write `{form}`"));
         return None;
     }
-    if nodes.len() > MOST_CHILDREN {
+    if nodes.len() > MAX_CHILDREN {
         section.refuse(format!(
-            "has {} tables, and {MOST_CHILDREN} at most make sense; split the study",
+            "has {} tables, and {MAX_CHILDREN} at most make sense; split the study",
             nodes.len()
         ));
         return None;
@@ -220,7 +220,7 @@ fn target(node: &Node) -> Option<Target> {
     let given: Vec<Node> = KINDS.iter().filter_map(|kind| section.get(kind)).collect();
     match &given[..] {
         [one] => match one.key {
-            "file" => one.size(Bytes::new(1)..=MOST_TARGET).map(Target::File),
+            "file" => one.size(Bytes::new(1)..=MAX_TARGET).map(Target::File),
             "loop" => looped(one),
             _ => device(one),
         },
@@ -240,7 +240,7 @@ fn target(node: &Node) -> Option<Target> {
 }
 
 fn looped(node: &Node) -> Option<Target> {
-    let bytes = node.size(LOOP_MULTIPLE..=MOST_TARGET)?;
+    let bytes = node.size(LOOP_MULTIPLE..=MAX_TARGET)?;
     if !bytes.get().is_multiple_of(LOOP_MULTIPLE.get()) {
         node.refuse(format!("has to be a multiple of {LOOP_MULTIPLE}, which a loop device is made of"));
         return None;
@@ -270,7 +270,7 @@ fn words(node: &Node) -> Option<String> {
 }
 
 /// A bound on a path of the guest.
-const MOST_PATH_CHARS: usize = 255;
+const MAX_PATH_CHARS: usize = 255;
 
 /// An absolute path of the guest that means what it shows: no `..`, nothing empty.
 fn absolute_path(node: &Node, example: &str) -> Option<String> {
@@ -278,7 +278,7 @@ fn absolute_path(node: &Node, example: &str) -> Option<String> {
     let whole = text
         .strip_prefix('/')
         .is_some_and(|rest| !rest.is_empty() && rest.split('/').all(|part| !["", ".", ".."].contains(&part)));
-    if !whole || text.chars().count() > MOST_PATH_CHARS {
+    if !whole || text.chars().count() > MAX_PATH_CHARS {
         node.refuse(format!(
             "has to be an absolute path of the guest, without `.` and `..`, such as `{example}`"
         ));
@@ -310,7 +310,7 @@ const NAME_RULE: &str = "`{}` is not a name; use 1 to 64 letters, digits, `-` an
 
 fn is_name(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    (1..=MOST_NAME_CHARS).contains(&text.len()) && text.chars().all(allowed)
+    (1..=MAX_NAME_CHARS).contains(&text.len()) && text.chars().all(allowed)
 }
 
 #[cfg(test)]

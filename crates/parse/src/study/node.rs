@@ -286,12 +286,12 @@ impl<'a> Node<'a> {
 }
 
 /// A bound on the names whose nearest is looked for: no known one is near a longer.
-const MOST_NEAR_CHARS: usize = 64;
+const MAX_NEAR_CHARS: usize = 64;
 
 /// The name that is meant, where one is near: at most a third of its letters wrong.
 pub(super) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let distance = |known: &&str| strsim::osa_distance(&name.to_lowercase(), known);
-    let near = known.into_iter().filter(|_| name.len() <= MOST_NEAR_CHARS).min_by_key(distance)?;
+    let near = known.into_iter().filter(|_| name.len() <= MAX_NEAR_CHARS).min_by_key(distance)?;
     (distance(&near) <= near.chars().count().div_ceil(3)).then_some(near)
 }
 

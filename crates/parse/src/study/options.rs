@@ -6,12 +6,12 @@ pub(super) use workloads::Options;
 use workloads::options::Refusal;
 
 /// A bound on the options of one table: there are fewer of them in all.
-const MOST_OPTIONS: usize = 300;
+const MAX_OPTIONS: usize = 300;
 
 /// Reads a table of options, whatever the tool.
 pub(super) fn read(node: &Node) -> Option<Options> {
     let entries = node.section()?.entries();
-    if entries.len() > MOST_OPTIONS {
+    if entries.len() > MAX_OPTIONS {
         node.refuse(format!("has {} options, more than any tool knows; take some out", entries.len()));
         return None;
     }

@@ -14,7 +14,7 @@ use domain::trial::Provenance;
 use std::collections::BTreeMap;
 
 /// A bound on each list of a page: more than anybody reads.
-const MOST_ITEMS: usize = 64;
+const MAX_ITEMS: usize = 64;
 
 /// The kinds of machine that a study may be said not to run on. Results are imported, and need no reason.
 const MACHINES: [Provenance; 3] = [Provenance::Host, Provenance::Lab, Provenance::Simulation];
@@ -42,8 +42,8 @@ pub(super) fn read(node: &Node) -> Option<Page> {
 /// The items of a list, each read before any is given up.
 fn list<'a, T>(node: &Node<'a>, read: impl Fn(&Node<'a>) -> Option<T>) -> Option<Vec<T>> {
     let items = node.items()?;
-    if items.is_empty() || items.len() > MOST_ITEMS {
-        node.refuse(format!("has {} items; from 1 to {MOST_ITEMS} make sense", items.len()));
+    if items.is_empty() || items.len() > MAX_ITEMS {
+        node.refuse(format!("has {} items; from 1 to {MAX_ITEMS} make sense", items.len()));
         return None;
     }
     let items: Vec<Option<T>> = items.iter().map(read).collect();

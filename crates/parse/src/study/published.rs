@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use workloads::report::shared_metric;
 
 /// A bound on rows: more than a report can show beside its own figures.
-const MOST_ROWS: usize = 256;
+const MAX_ROWS: usize = 256;
 
 const KEYS: [&str; 12] = [
     "source", "workload", "levels", "metric", "value", "within", "low", "high", "at_least", "at_most",
@@ -25,8 +25,8 @@ const KEYS: [&str; 12] = [
 /// Reads the rows. `metric` is the study's own.
 pub(super) fn read(node: &Node, workloads: &[Workload], metric: &str) -> Option<Vec<Published>> {
     let items = node.items()?;
-    if items.len() > MOST_ROWS {
-        node.refuse(format!("has {} rows, and {MOST_ROWS} at most make sense", items.len()));
+    if items.len() > MAX_ROWS {
+        node.refuse(format!("has {} rows, and {MAX_ROWS} at most make sense", items.len()));
         return None;
     }
     let rows: Vec<Option<Published>> = items.iter().map(|item| row(item, workloads, metric)).collect();

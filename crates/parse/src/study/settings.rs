@@ -4,14 +4,14 @@ use super::node::{Node, Section};
 use domain::setting::{SettingName, SettingRequest};
 
 /// A bound on the settings of one table.
-const MOST_SETTINGS: usize = 256;
+const MAX_SETTINGS: usize = 256;
 
 /// Reads a table of settings, in the order of the file.
 pub(super) fn read(node: &Node) -> Option<Vec<SettingRequest>> {
     let mut entries = Vec::new();
     collect("", &node.section()?, &mut entries);
-    if entries.len() > MOST_SETTINGS {
-        node.refuse(format!("has {} settings, and {MOST_SETTINGS} at most make sense", entries.len()));
+    if entries.len() > MAX_SETTINGS {
+        node.refuse(format!("has {} settings, and {MAX_SETTINGS} at most make sense", entries.len()));
         return None;
     }
     let mut requests: Vec<SettingRequest> = Vec::new();

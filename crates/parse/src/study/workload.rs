@@ -9,7 +9,7 @@ use domain::units::Unit;
 use workloads::command::pattern;
 
 /// A bound on the metrics of one command; each is a pattern to compile and a column to show.
-const MOST_METRICS: usize = 64;
+const MAX_METRICS: usize = 64;
 
 pub(super) fn read(node: &Node) -> Option<Workload> {
     let name = key_name(node);
@@ -68,8 +68,8 @@ fn metrics(node: &Node) -> Option<Vec<MetricPattern>> {
     let mut metrics: Vec<MetricPattern> = Vec::new();
     let mut complete = true;
     let items = node.items()?;
-    if items.len() > MOST_METRICS {
-        node.refuse(format!("has {} metrics, and {MOST_METRICS} at most make sense", items.len()));
+    if items.len() > MAX_METRICS {
+        node.refuse(format!("has {} metrics, and {MAX_METRICS} at most make sense", items.len()));
         return None;
     }
     for item in items {

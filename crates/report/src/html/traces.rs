@@ -4,7 +4,7 @@ use super::processors::{colour, legend};
 use crate::svg::series::{self, Quantity};
 use crate::trace_view::{COARSEST_TICKS, Held, Line, Lines, VirtualCpu};
 use crate::wording::{counted, trial_name};
-use crate::{MOST_TRACES, Report, TraceView};
+use crate::{MAX_TRACES, Report, TraceView};
 use domain::Nanos;
 use domain::trace::FrequencySource;
 use domain::trial::TrialKey;
@@ -12,7 +12,7 @@ use domain::units::Unit;
 use maud::{Markup, html};
 
 pub(super) fn body(report: &Report) -> Option<Markup> {
-    let shown = &report.traces[..report.traces.len().min(MOST_TRACES)];
+    let shown = &report.traces[..report.traces.len().min(MAX_TRACES)];
     let left_out = report.traces.len() - shown.len();
     (!shown.is_empty()).then(|| html! {
         label id="trace-choice" hidden { "Trial " select {} }

@@ -3,7 +3,7 @@
 use super::prose;
 use crate::svg::order::{Counts, Measured, plot};
 use crate::wording::{
-    MOST_LEFT_OUT, aa_floor, counted, left_out_kinds, standing, trial_name, value, why_not_counted,
+    MAX_LEFT_OUT, aa_floor, counted, left_out_kinds, standing, trial_name, value, why_not_counted,
 };
 use crate::{Report, lab};
 use domain::trial::Trial;
@@ -49,7 +49,7 @@ pub(super) fn body(report: &Report) -> Option<Markup> {
             (n, out) => {
                 p { (out) " of " (counted(n, "trial")) " " (if out == 1 { "is" } else { "are" }) " not counted:" }
                 p class="note" { (left_out_kinds(&left_out.iter().map(|(_, t)| *t).collect::<Vec<_>>())) }
-                @let (open, folded) = left_out.split_at(left_out.len().min(MOST_LEFT_OUT));
+                @let (open, folded) = left_out.split_at(left_out.len().min(MAX_LEFT_OUT));
                 (table(report, open))
                 @if !folded.is_empty() {
                     details { summary { (folded.len()) " more not counted" } (table(report, folded)) }

@@ -1,7 +1,7 @@
 //! Frequency over time, from whichever source the trace has.
 
 use super::grid::{Grid, Step, difference, known_pairs, names_between, neighbours, usual_distance};
-use super::{Line, Lines, MOST_LINES};
+use super::{Line, Lines, MAX_LINES};
 use domain::time::Nanos;
 use domain::trace::{FrequencySource, Trace};
 
@@ -9,7 +9,7 @@ use domain::trace::{FrequencySource, Trace};
 /// them, whose band reaches from the slowest to the fastest.
 pub(super) fn lines(trace: &Trace, grid: &Grid) -> Lines {
     let lines = each(trace, grid);
-    if lines.len() <= MOST_LINES {
+    if lines.len() <= MAX_LINES {
         return Lines { lines, left_out: 0 };
     }
     Lines { lines: vec![envelope(&lines)], left_out: 0 }

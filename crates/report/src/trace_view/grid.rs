@@ -1,6 +1,6 @@
 //! Spans of equal width, and what counters and gauges were in each: exact means, from samples at any distance.
 
-use super::{Bucket, Line, MOST_BUCKETS};
+use super::{Bucket, Line, MAX_BUCKETS};
 use domain::time::Nanos;
 use domain::trace::{SeriesKind, Trace};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ impl Grid {
     pub(crate) fn of(trace: &Trace) -> Self {
         let start = trace.times.first().copied().unwrap_or_default();
         let span = trace.times.last().copied().unwrap_or_default().saturating_sub(start);
-        let count = trace.times.len().saturating_sub(1).clamp(1, MOST_BUCKETS);
+        let count = trace.times.len().saturating_sub(1).clamp(1, MAX_BUCKETS);
         let width_ns = span.get().div_ceil(count as u64).max(1);
         Self { start, span, width_ns, count }
     }

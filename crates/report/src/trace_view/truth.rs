@@ -1,6 +1,6 @@
 //! The frequency of a lab's virtual CPUs as its plugin recorded it: every change, at its time, and no sample.
 
-use super::{MOST_LINES, undilated};
+use super::{MAX_LINES, undilated};
 use domain::lab::{Pacing, VcpuRecord};
 use domain::time::Nanos;
 use domain::units::Hertz;
@@ -8,7 +8,7 @@ use domain::units::Hertz;
 /// What the lab knows of the frequency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Truth {
-    /// The first virtual CPUs, at most [`MOST_LINES`].
+    /// The first virtual CPUs, at most [`MAX_LINES`].
     pub cpus: Vec<VirtualCpu>,
     /// How many more there were.
     pub left_out: usize,
@@ -50,7 +50,7 @@ impl Truth {
                 .collect(),
             changes: (record.transitions_total, record.transitions.len()),
         };
-        let cpus: Vec<VirtualCpu> = pacing.vcpus.iter().take(MOST_LINES).map(cpu).collect();
+        let cpus: Vec<VirtualCpu> = pacing.vcpus.iter().take(MAX_LINES).map(cpu).collect();
         let left_out = pacing.vcpus.len() - cpus.len();
         let any = cpus.iter().any(|cpu| !cpu.held.is_empty());
         any.then_some(Self { cpus, left_out, aligned: pacing.began.is_some() })

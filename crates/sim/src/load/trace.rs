@@ -12,9 +12,9 @@ use thiserror::Error;
 /// The longest line: fio's file names have at most 256 characters, and blkparse's command names 16.
 const LONGEST_LINE: usize = 4096;
 /// Requests that a trace may have, lest memory run out: some 200 MB.
-const MOST_REQUESTS: usize = 4 << 20;
+const MAX_REQUESTS: usize = 4 << 20;
 /// Files that a trace may name.
-const MOST_FILES: usize = 1 << 16;
+const MAX_FILES: usize = 1 << 16;
 /// Waits in an iolog below this are none.
 const SHORTEST_WAIT: Nanos = Nanos::from_micros(100);
 
@@ -194,8 +194,8 @@ impl Iolog {
         if self.trace.files.iter().any(|known| known == name) {
             return Ok(());
         }
-        if self.trace.files.len() == MOST_FILES {
-            return Err(format!("a trace may name {MOST_FILES} files"));
+        if self.trace.files.len() == MAX_FILES {
+            return Err(format!("a trace may name {MAX_FILES} files"));
         }
         self.trace.files.push(name.to_owned());
         self.open.push(false);
@@ -254,8 +254,8 @@ impl Iolog {
 }
 
 fn push(trace: &mut Trace, request: TraceRequest) -> Result<(), String> {
-    if trace.requests.len() == MOST_REQUESTS {
-        return Err(format!("a trace may have {MOST_REQUESTS} requests"));
+    if trace.requests.len() == MAX_REQUESTS {
+        return Err(format!("a trace may have {MAX_REQUESTS} requests"));
     }
     trace.requests.push(request);
     Ok(())
@@ -369,8 +369,8 @@ fn device_index(trace: &mut Trace, device: &str) -> Result<usize, String> {
     if let Some(index) = trace.files.iter().position(|known| known == device) {
         return Ok(index);
     }
-    if trace.files.len() == MOST_FILES {
-        return Err(format!("a trace may name {MOST_FILES} devices"));
+    if trace.files.len() == MAX_FILES {
+        return Err(format!("a trace may name {MAX_FILES} devices"));
     }
     trace.files.push(device.to_owned());
     Ok(trace.files.len() - 1)

@@ -111,9 +111,9 @@ struct FigureTable {
 }
 
 /// Enough for any machine; a thread's CPUs are a set of 64.
-const MOST_CPUS: usize = 64;
+const MAX_CPUS: usize = 64;
 /// Disks of one machine.
-const MOST_DISKS: u32 = 64;
+const MAX_DISKS: u32 = 64;
 /// What libahci gives each command's table (`AHCI_MAX_SG`).
 const AHCI_SEGMENTS: u32 = 168;
 
@@ -157,8 +157,8 @@ pub(super) fn parse(text: &str) -> Result<MachineSpec, Error> {
 
 fn cpu(wrong: &Wrong<'_>, table: CpuTable) -> Result<CpuSpec, Error> {
     let count = *table.count.get_ref();
-    if !(1..=MOST_CPUS).contains(&count) {
-        return Err(wrong.at(table.count.span(), format!("{count} is not from 1 to {MOST_CPUS} CPUs")));
+    if !(1..=MAX_CPUS).contains(&count) {
+        return Err(wrong.at(table.count.span(), format!("{count} is not from 1 to {MAX_CPUS} CPUs")));
     }
     let name = table.driver.get_ref();
     let driver = Driver::ALL.into_iter().find(|d| d.name() == name).ok_or_else(|| {
@@ -271,8 +271,8 @@ fn disk(
         return Err(wrong.at(link.span(), format!("no [[link]] is named `{}`", link.get_ref())));
     }
     let count = table.count.unwrap_or(1);
-    if !(1..=MOST_DISKS).contains(&count) {
-        return Err(wrong.at(table.name.span(), format!("{count} disks are not from 1 to {MOST_DISKS}")));
+    if !(1..=MAX_DISKS).contains(&count) {
+        return Err(wrong.at(table.name.span(), format!("{count} disks are not from 1 to {MAX_DISKS}")));
     }
     let scheduler = match table.scheduler.as_ref().map(|s| s.get_ref().as_str()) {
         None | Some("mq-deadline") => Scheduler::MqDeadline,

@@ -23,7 +23,7 @@ pub const USUAL_CHUNK: Bytes = Bytes::from_kib(512);
 const PAGE: u64 = 4096;
 
 /// So many members keep every product of this map below 2^64 with members of up to 2^54 bytes.
-const MOST_MEMBERS: usize = 512;
+const MAX_MEMBERS: usize = 512;
 const LARGEST_MEMBER: u64 = 1 << 54;
 
 /// Where the bytes of an array lie.
@@ -557,8 +557,8 @@ fn usable(sizes: &[Bytes], unit: u64, fewest: usize) -> Result<Vec<u64>, String>
     if sizes.len() < fewest {
         return Err(format!("it needs {fewest} members at least"));
     }
-    if sizes.len() > MOST_MEMBERS {
-        return Err(format!("it has more than {MOST_MEMBERS} members"));
+    if sizes.len() > MAX_MEMBERS {
+        return Err(format!("it has more than {MAX_MEMBERS} members"));
     }
     if sizes.iter().any(|size| size.get() < unit) {
         return Err(format!("a member has less than {unit} bytes, which is the least that is of use"));

@@ -44,13 +44,13 @@ const BLOCK: u64 = 4096;
 /// The kernel splits requests at so much (`RAID5_MAX_REQ_STRIPES` blocks).
 const LARGEST: u64 = 256 * BLOCK;
 /// Stripes that a thread takes at a time (`MAX_STRIPE_BATCH`).
-const MOST_TAKEN: usize = 8;
+const MAX_TAKEN: usize = 8;
 /// Stripes that may preread while others become due (`IO_THRESHOLD`).
 const PREREADING: u32 = 1;
 /// A stripe that is handled so often while nothing happens to it never ends: a mistake of ours.
 const IN_VAIN: u32 = 1000;
 /// A cache never grows beyond this (`raid5_set_cache_size`).
-const MOST_STRIPES: usize = 32768;
+const MAX_STRIPES: usize = 32768;
 /// A resync that finds no stripe waits for a tick afterwards: 250 Hz.
 const TICK: Time = 4_000_000;
 

@@ -140,7 +140,7 @@ impl FileSpec {
 }
 
 /// The largest request that the page cache makes: 256 pages (`BIO_MAX_VECS`).
-const MOST_BIO: u64 = 256;
+const MAX_BIO: u64 = 256;
 /// Pages of a buffered write between two looks at the limits.
 const CHUNK: u64 = 32;
 

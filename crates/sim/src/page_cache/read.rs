@@ -2,7 +2,7 @@
 
 use super::pages::{PAGE, Run};
 use super::readahead::{Bounds, State, Window};
-use super::{Ask, File, MOST_BIO, Sent, Stage, Then};
+use super::{Ask, File, MAX_BIO, Sent, Stage, Then};
 use crate::engine::{Bio, Core};
 use disks::Op;
 
@@ -96,7 +96,7 @@ impl File {
     fn enter(&mut self, core: &mut Core, first: u64, end: u64, mark: Option<u64>) -> u64 {
         let hole = self.is_hole(first);
         let (place, contiguous) = self.place(first);
-        let most = MOST_BIO.min(contiguous).min(end - first);
+        let most = MAX_BIO.min(contiguous).min(end - first);
         let alike = |page: &u64| !self.pages.is_present(*page) && self.is_hole(*page) == hole;
         let count = (first..first + most).take_while(alike).count() as u64;
         let mut left = 0;
@@ -182,7 +182,7 @@ impl File {
         let fua = ask.fua && !fresh;
         while at < ask.end {
             let (place, contiguous) = self.place(at / PAGE);
-            let most = (contiguous.min(MOST_BIO) * PAGE - at % PAGE).min(ask.end - at);
+            let most = (contiguous.min(MAX_BIO) * PAGE - at % PAGE).min(ask.end - at);
             if ask.op == Op::Read && self.is_hole(at / PAGE) {
                 at = ((at / PAGE + 1) * PAGE).min(ask.end);
                 continue;

@@ -2,7 +2,7 @@
 
 use super::pages::{PAGE, Run};
 use super::read::METADATA;
-use super::{File, MOST_BIO, Sent, Stage, Then};
+use super::{File, MAX_BIO, Sent, Stage, Then};
 use crate::cpu::Cost;
 use crate::engine::{Bio, Core};
 use crate::fs::Needs;
@@ -12,7 +12,7 @@ impl File {
     /// Pages from one on that can be written with one request.
     pub(super) fn gather(&self, first: u64, end: u64) -> Run {
         let (_, contiguous) = self.place(first);
-        let most = self.spec.flush_pages.unwrap_or(MOST_BIO).min(MOST_BIO).min(contiguous).min(end - first);
+        let most = self.spec.flush_pages.unwrap_or(MAX_BIO).min(MAX_BIO).min(contiguous).min(end - first);
         let count = (first..first + most).take_while(|page| self.pages.may_be_written(*page)).count();
         Run { first, count: count as u64 }
     }
@@ -175,7 +175,7 @@ impl File {
     pub(super) fn write_pages(&mut self, core: &mut Core, pages: &[u64]) {
         for page in pages {
             if self.pages.may_be_written(*page) {
-                let run = self.gather(*page, page + MOST_BIO);
+                let run = self.gather(*page, page + MAX_BIO);
                 self.write_now(core, run);
             }
         }

@@ -116,11 +116,11 @@ pub struct Bonnie {
 }
 
 /// Bounds. A chunk is as bonnie++ bounds it; a file set larger than any disk of today takes days.
-const LEAST_CHUNK: Bytes = Bytes::new(256);
-const MOST_CHUNK: Bytes = Bytes::from_mib(1);
-const MOST_SIZE: Bytes = Bytes::from_mib(1 << 24);
-const MOST_SEEKS: u64 = 10_000_000;
-const MOST_SEEKERS: u64 = 256;
+const MIN_CHUNK: Bytes = Bytes::new(256);
+const MAX_CHUNK: Bytes = Bytes::from_mib(1);
+const MAX_SIZE: Bytes = Bytes::from_mib(1 << 24);
+const MAX_SEEKS: u64 = 10_000_000;
+const MAX_SEEKERS: u64 = 256;
 /// bonnie++ counts in MiB.
 const UNIT: Bytes = Bytes::from_mib(1);
 
@@ -133,8 +133,8 @@ pub fn check(option: &str, value: &str) -> Result<(), OptionError> {
         "size" | "file_size" => size(value, UNIT).map(drop),
         "ram" => size(value, Bytes::new(0)).map(drop),
         "chunk" => chunk(value).map(drop),
-        "seeks" => number(value, MOST_SEEKS).map(drop),
-        "seekers" => number(value, MOST_SEEKERS).map(drop),
+        "seeks" => number(value, MAX_SEEKS).map(drop),
+        "seekers" => number(value, MAX_SEEKERS).map(drop),
         "per_char" => truth(value).map(drop),
         "flavour" => flavour(value).map(drop),
         _ => return Err(OptionError::unknown(option, "bonnie")),
@@ -217,16 +217,16 @@ impl Bonnie {
 }
 
 fn size(text: &str, least: Bytes) -> Result<Bytes, String> {
-    let size = Bytes::parse(text).filter(|size| (least..=MOST_SIZE).contains(size));
+    let size = Bytes::parse(text).filter(|size| (least..=MAX_SIZE).contains(size));
     size.filter(|size| size.get().is_multiple_of(UNIT.get())).ok_or_else(|| {
-        format!("is `{text}`; write whole MiB, such as `\"1000MiB\"`, from {least} to {MOST_SIZE}")
+        format!("is `{text}`; write whole MiB, such as `\"1000MiB\"`, from {least} to {MAX_SIZE}")
     })
 }
 
 fn chunk(text: &str) -> Result<Bytes, String> {
-    let chunk = Bytes::parse(text).filter(|chunk| (LEAST_CHUNK..=MOST_CHUNK).contains(chunk));
+    let chunk = Bytes::parse(text).filter(|chunk| (MIN_CHUNK..=MAX_CHUNK).contains(chunk));
     chunk.filter(|chunk| chunk.get().is_power_of_two()).ok_or_else(|| {
-        format!("is `{text}`; write a power of two such as `\"8k\"`, from {LEAST_CHUNK} to {MOST_CHUNK}")
+        format!("is `{text}`; write a power of two such as `\"8k\"`, from {MIN_CHUNK} to {MAX_CHUNK}")
     })
 }
 

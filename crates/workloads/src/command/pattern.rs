@@ -7,7 +7,7 @@ use regex::{Captures, Regex, RegexBuilder};
 use std::collections::BTreeMap;
 
 /// A bound on the compiled size of one pattern: far above what a number in a line needs.
-const MOST_PATTERN_BYTES: usize = 1 << 18;
+const MAX_PATTERN_BYTES: usize = 1 << 18;
 
 /// Takes each metric from a command's output, standard output and then standard error.
 ///
@@ -30,7 +30,7 @@ pub fn parse(output: &str, metrics: &[MetricPattern]) -> Result<Outcome, ToolErr
 pub fn compile(pattern: &str) -> Result<Regex, String> {
     let regex = RegexBuilder::new(pattern)
         .multi_line(true)
-        .size_limit(MOST_PATTERN_BYTES)
+        .size_limit(MAX_PATTERN_BYTES)
         .build()
         .map_err(|error| reason(&error))?;
     if regex.captures_len() < 2 {

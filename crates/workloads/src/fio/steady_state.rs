@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 /// How many rounds make the window.
 pub const WINDOW: usize = 5;
 /// After so many rounds PTS gives up: it reports the last five, and that they are not steady.
-pub const MOST_ROUNDS: usize = 25;
-const MOST_EXCURSION: f64 = 0.20;
-const MOST_SLOPE: f64 = 0.10;
+pub const MAX_ROUNDS: usize = 25;
+const MAX_EXCURSION: f64 = 0.20;
+const MAX_SLOPE: f64 = 0.10;
 
 /// The options of a workload of fio by which it asks for this.
 pub const OPTIONS: [&str; 3] = ["precondition", "steady_state", "round"];
@@ -105,7 +105,7 @@ impl Window {
 
     /// Whether that is steady state.
     pub fn is_steady(&self) -> bool {
-        self.excursion <= MOST_EXCURSION && self.slope <= MOST_SLOPE
+        self.excursion <= MAX_EXCURSION && self.slope <= MAX_SLOPE
     }
 }
 

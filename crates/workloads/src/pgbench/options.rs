@@ -40,11 +40,11 @@ pub const BUILTINS: [&str; 3] = ["tpcb-like", "simple-update", "select-only"];
 pub const PROTOCOLS: [&str; 3] = ["simple", "extended", "prepared"];
 
 /// Bounds: more than any server serves.
-const MOST_CLIENTS: u64 = 4096;
-const MOST_SCALE: u64 = 100_000;
-const MOST_SECONDS: u64 = 86_400;
-const MOST_TRANSACTIONS: u64 = 1_000_000_000;
-const MOST_RATE: u64 = 1_000_000;
+const MAX_CLIENTS: u64 = 4096;
+const MAX_SCALE: u64 = 100_000;
+const MAX_SECONDS: u64 = 86_400;
+const MAX_TRANSACTIONS: u64 = 1_000_000_000;
+const MAX_RATE: u64 = 1_000_000;
 
 /// Flyball's own: pgbench would do ten transactions.
 const DEFAULT_SECONDS: u64 = 10;
@@ -87,11 +87,11 @@ pub fn check(option: &str, value: &str) -> Result<(), OptionError> {
     let checked = match option {
         "builtin" => one_of(&BUILTINS),
         "protocol" => one_of(&PROTOCOLS),
-        "client" | "jobs" => whole(1, MOST_CLIENTS),
-        "scale" => whole(1, MOST_SCALE),
-        "time" => whole(1, MOST_SECONDS),
-        "transactions" => whole(1, MOST_TRANSACTIONS),
-        "rate" => whole(1, MOST_RATE),
+        "client" | "jobs" => whole(1, MAX_CLIENTS),
+        "scale" => whole(1, MAX_SCALE),
+        "time" => whole(1, MAX_SECONDS),
+        "transactions" => whole(1, MAX_TRANSACTIONS),
+        "rate" => whole(1, MAX_RATE),
         "network_delay" | "network_bandwidth" => Network::check(option, value),
         // There is one server for it.
         "server" => return Err(OptionError::unknown(option, "pgbench")),

@@ -50,12 +50,12 @@ pub const METRICS: [(&str, Unit, Better); 7] = [
 ];
 
 /// Bounds: more than any server serves, and small enough that sums do not overflow.
-const MOST_THREADS: u64 = 4096;
-const MOST_SECONDS: u64 = 86_400;
-const MOST_EVENTS: u64 = 1_000_000_000;
-const MOST_TABLES: u64 = 1000;
-const MOST_ROWS: u64 = 1_000_000_000;
-const MOST_RATE: u64 = 1_000_000;
+const MAX_THREADS: u64 = 4096;
+const MAX_SECONDS: u64 = 86_400;
+const MAX_EVENTS: u64 = 1_000_000_000;
+const MAX_TABLES: u64 = 1000;
+const MAX_ROWS: u64 = 1_000_000_000;
+const MAX_RATE: u64 = 1_000_000;
 /// A burst that is shorter than a transaction measures none.
 const SHORTEST_PERIOD: Nanos = Nanos::from_millis(10);
 const LONGEST_SPAN: Nanos = Nanos::from_secs(60);
@@ -209,12 +209,12 @@ pub fn check(option: &str, value: &str) -> Result<(), OptionError> {
     let whole = |least, most| number(value, least, most).map(drop).map_err(wrong);
     match option {
         "test" => test(value).map(drop).map_err(wrong),
-        "threads" => whole(1, MOST_THREADS),
-        "time" => whole(1, MOST_SECONDS),
-        "events" => whole(1, MOST_EVENTS),
-        "tables" => whole(1, MOST_TABLES),
-        "table_size" | "table-size" => whole(100, MOST_ROWS),
-        "rate" => whole(1, MOST_RATE),
+        "threads" => whole(1, MAX_THREADS),
+        "time" => whole(1, MAX_SECONDS),
+        "events" => whole(1, MAX_EVENTS),
+        "tables" => whole(1, MAX_TABLES),
+        "table_size" | "table-size" => whole(100, MAX_ROWS),
+        "rate" => whole(1, MAX_RATE),
         "rand-type" if RAND_TYPES.contains(&value) => Ok(()),
         "rand-type" => Err(wrong(format!("is `{value}`; write one of `{}`", RAND_TYPES.join("`, `")))),
         "duty_cycle" | "period" => Bursts::check(option, value).map_err(wrong),

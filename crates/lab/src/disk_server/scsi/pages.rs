@@ -1,6 +1,6 @@
 //! What a disk tells of itself: INQUIRY and its vital product data, mode pages, capacity, logical units.
 
-use super::{CDB, Face, MOST_UNMAP, Sense};
+use super::{CDB, Face, MAX_UNMAP, Sense};
 
 const VENDOR: &str = "FLYBALL";
 
@@ -11,7 +11,7 @@ const REVISION: &str = "2.5+";
 const PRODUCT: usize = 16;
 
 /// How many characters of its name a disk tells as its designator, and as its serial number.
-const MOST_NAME: usize = 36;
+const MAX_NAME: usize = 36;
 
 /// INQUIRY.
 pub(super) fn inquiry(cdb: &[u8; CDB], face: &Face) -> Result<Vec<u8>, Sense> {
@@ -44,7 +44,7 @@ fn text(words: &str, len: usize) -> Vec<u8> {
 }
 
 fn vital(page: u8, face: &Face) -> Result<Vec<u8>, Sense> {
-    let name = || face.name.bytes().take(MOST_NAME);
+    let name = || face.name.bytes().take(MAX_NAME);
     let body = match page {
         0x00 if face.can_unmap => vec![0x00, 0x80, 0x83, 0xb0, 0xb1, 0xb2],
         0x00 => vec![0x00, 0x80, 0x83, 0xb0, 0xb1],
@@ -83,7 +83,7 @@ fn limits(face: &Face) -> Vec<u8> {
     let most = face.most_blocks().to_be_bytes();
     bytes[4..8].copy_from_slice(&most);
     if face.can_unmap {
-        bytes[16..20].copy_from_slice(&MOST_UNMAP.to_be_bytes());
+        bytes[16..20].copy_from_slice(&MAX_UNMAP.to_be_bytes());
         bytes[20..24].copy_from_slice(&1_u32.to_be_bytes());
         let granularity = 4096_u32.max(face.physical_block) / face.geometry.logical_block;
         bytes[24..28].copy_from_slice(&granularity.to_be_bytes());

@@ -167,7 +167,7 @@ proptest! {
             Decision::Do(ask) => {
                 prop_assert!(ask.len > 0 && ask.offset + ask.len <= BLOCKS * 512);
                 prop_assert!(ask.offset % 512 == 0 && ask.len % 512 == 0);
-                prop_assert!(ask.act == Act::Discard || ask.len <= u64::from(MOST_BYTES));
+                prop_assert!(ask.act == Act::Discard || ask.len <= u64::from(MAX_BYTES));
             }
             Decision::Say(bytes) => prop_assert!(bytes.len() <= 255),
             Decision::Refuse(sense) => prop_assert!(sense.bytes()[2] != 0),

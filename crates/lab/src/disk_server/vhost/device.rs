@@ -18,10 +18,10 @@ use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, Mmap
 pub(super) type Memory = Arc<GuestMemoryMmap>;
 
 /// Queues of a disk at most: one for each CPU of its machine, and the two that every controller has.
-const MOST_QUEUES: usize = 256;
+const MAX_QUEUES: usize = 256;
 
 /// Requests that a queue holds at most.
-const MOST_REQUESTS: u16 = 1024;
+const MAX_REQUESTS: u16 = 1024;
 
 /// Bits of the features that are known here: indirect descriptors, an index in place of a flag for what is told, virtio 1.
 const INDIRECT: u64 = 1 << 28;
@@ -74,7 +74,7 @@ impl Device {
     }
 
     fn ring(&mut self, index: usize) -> Result<&mut Ring> {
-        if index >= MOST_QUEUES {
+        if index >= MAX_QUEUES {
             return Err(Error::InvalidParam);
         }
         while self.rings.len() <= index {
@@ -92,7 +92,7 @@ impl Device {
 
 impl Ring {
     fn new() -> Result<Self> {
-        let queue = Queue::new(MOST_REQUESTS).map_err(|_| Error::BackendInternalError)?;
+        let queue = Queue::new(MAX_REQUESTS).map_err(|_| Error::BackendInternalError)?;
         Ok(Self { queue, generation: 0, in_flight: 0, kick: None, call: None, is_enabled: false })
     }
 
@@ -187,7 +187,7 @@ impl VhostUserBackendReqHandlerMut for Device {
     }
 
     fn get_queue_num(&mut self) -> Result<u64> {
-        Ok(MOST_QUEUES as u64)
+        Ok(MAX_QUEUES as u64)
     }
 
     fn set_mem_table(

@@ -278,7 +278,7 @@ const WITHOUT_EFFECT: [&str; 58] = [
 ];
 
 /// Jobs that a workload may have: as many as fio allows by default (`--max-jobs`).
-const MOST_JOBS: u32 = 4096;
+const MAX_JOBS: u32 = 4096;
 
 impl FioJob {
     /// From a workload's options, by fio's names and in its units, on a target of this size.
@@ -325,8 +325,8 @@ fn parse_job(options: &mut Options<'_>, units: Units, target: Bytes) -> Result<F
     let mix = mix(options, &kind)?;
     let (engine, depth) = engine_and_depth(options)?;
     let jobs = options.or(&["numjobs"], 1, |value| match value.whole::<u32>()? {
-        jobs @ 1..=MOST_JOBS => Ok(jobs),
-        _ => Err(value.refuse(format!("1 to {MOST_JOBS} jobs are wanted"))),
+        jobs @ 1..=MAX_JOBS => Ok(jobs),
+        _ => Err(value.refuse(format!("1 to {MAX_JOBS} jobs are wanted"))),
     })?;
     let access = access(options, units, &kind, access_suffix, target, &sizes)?;
     let runtime = options.or(&["runtime", "timeout"], Nanos::ZERO, |value| value.time(SECONDS))?;

@@ -61,14 +61,14 @@ impl BlockSizes {
     /// A length that fits into what is left, drawn again while it does not, as fio does; `None` where none fits.
     fn draw_within(&self, room: u64, draws: &mut Tausworthe) -> Option<u64> {
         /// Draws after which the shortest is taken: fio draws for ever, and a length of 1% fits within that many nearly always.
-        const MOST_DRAWS: usize = 1_000;
+        const MAX_DRAWS: usize = 1_000;
         if self.shortest() > room {
             return None;
         }
         if let Self::Fixed(size) = self {
             return Some(size.get());
         }
-        let fitting = (0..MOST_DRAWS).map(|_| self.draw(room, draws)).find(|len| *len <= room);
+        let fitting = (0..MAX_DRAWS).map(|_| self.draw(room, draws)).find(|len| *len <= room);
         Some(fitting.unwrap_or(self.shortest()))
     }
 

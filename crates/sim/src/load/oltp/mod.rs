@@ -149,7 +149,7 @@ pub fn statements(test: Test, transaction: Cost) -> Vec<Statement> {
 }
 
 /// The most transactions that wait for a client where they come at a rate (sysbench's `MAX_QUEUE_LEN`).
-const MOST_WAITING: usize = 100_000;
+const MAX_WAITING: usize = 100_000;
 /// A block of the log, and the size at which it begins anew.
 const LOG_BLOCK: u64 = 4096;
 const LOG_SIZE: u64 = 96 << 20;
@@ -534,7 +534,7 @@ impl Oltp {
             END => self.end(core),
             COMES if !self.over && self.on => {
                 self.waiting.push_back(core.now);
-                if self.waiting.len() > MOST_WAITING {
+                if self.waiting.len() > MAX_WAITING {
                     self.served.borrow_mut().overrun = true;
                     core.stop();
                     return;

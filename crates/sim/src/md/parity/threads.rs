@@ -4,8 +4,7 @@
 use super::super::bitmap::WriteIntent;
 use super::super::stripes::Place;
 use super::{
-    HANDLE, KIND_BITS, MOST_STRIPES, MOST_TAKEN, PREREADING, Parity, RELEASE, RESUME, RESYNC_AGAIN, STEP,
-    TICK,
+    HANDLE, KIND_BITS, MAX_STRIPES, MAX_TAKEN, PREREADING, Parity, RELEASE, RESUME, RESYNC_AGAIN, STEP, TICK,
 };
 use crate::cpu::Cost;
 use crate::engine::Core;
@@ -64,7 +63,7 @@ impl Parity {
         if self.spec.group_threads == 0 {
             return self.wake(core, 0);
         }
-        let wanted = self.stripes.len_of(Place::Handle).div_ceil(MOST_TAKEN);
+        let wanted = self.stripes.len_of(Place::Handle).div_ceil(MAX_TAKEN);
         for worker in 1..=wanted.min(self.workers.len() - 1) {
             self.wake(core, worker);
         }
@@ -118,7 +117,7 @@ impl Parity {
             return;
         }
         let mut taken = std::mem::take(&mut self.workers[worker].taken);
-        while taken.len() < MOST_TAKEN
+        while taken.len() < MAX_TAKEN
             && let Some(stripe) = self.next_stripe()
         {
             self.stripes.take(stripe);
@@ -130,8 +129,7 @@ impl Parity {
         if count == 0 {
             core.release_plug();
             self.workers[worker].busy = false;
-            if worker == 0 && std::mem::take(&mut self.wants_more) && self.stripes.heads.len() < MOST_STRIPES
-            {
+            if worker == 0 && std::mem::take(&mut self.wants_more) && self.stripes.heads.len() < MAX_STRIPES {
                 self.has_grown = true;
                 self.stripes.grow();
                 self.resume_waiting(core);

@@ -27,7 +27,7 @@ use std::io::{self, BufRead, Read};
 const TOOL: &str = "fio";
 
 /// A bound on the text before the JSON. Warnings take some kilobytes; more is not a report of fio.
-const MOST_PREAMBLE: usize = 1 << 20;
+const MAX_PREAMBLE: usize = 1 << 20;
 
 /// Reads a report as it comes, so that memory does not grow with its length: thousands of jobs and their bins may take
 /// hundreds of megabytes, and this program is to stay below one hundred. At some 100 MB/s that is a fifth of what is
@@ -41,7 +41,7 @@ pub fn read(mut report: impl BufRead) -> Result<Outcome, ToolError> {
     let mut preamble = Vec::new();
     let start = loop {
         let before = preamble.len();
-        let room = (MOST_PREAMBLE - before) as u64;
+        let room = (MAX_PREAMBLE - before) as u64;
         report.by_ref().take(room).read_until(b'\n', &mut preamble).map_err(failed)?;
         if preamble[before..].starts_with(b"{") {
             break before;
