@@ -274,7 +274,7 @@ mod tests {
     fn a_gap_ends_a_stretch_and_begins_another() {
         let known = [None, Some(1), Some(2), None, Some(3)];
         assert_eq!(stretches(&known), [1..3, 4..5]);
-        assert_eq!(stretches::<u8>(&[]), []);
+        assert!(stretches::<u8>(&[]).is_empty());
     }
 
     #[test]
