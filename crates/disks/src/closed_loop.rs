@@ -3,7 +3,7 @@
 //! So many requests are kept in flight as the depth says; the next is submitted in the moment in which one is done.
 //! Not a goal: the time that a host takes for its part of each request.
 
-use crate::{Bank, Completed, DiskSpec, LinkSpec, Op, Refused, Request};
+use crate::{Completed, DiskSet, DiskSpec, LinkSpec, Op, Refused, Request};
 use domain::rng::{Rng, Seed};
 use domain::time::Nanos;
 use domain::units::{Bytes, Ratio};
@@ -67,17 +67,17 @@ pub fn predict(
     pattern: &Pattern,
     seed: Seed,
 ) -> Result<Prediction, Refused> {
-    let mut bank = Bank::new(seed);
+    let mut bank = DiskSet::new(seed);
     let link = link.map(|link| bank.add_link(link));
     let disk = bank.add_disk(disk, link);
     drive(&mut bank, disk, pattern, seed)
 }
 
-/// Drives a disk of a bank with a load, from the bank's own beginning; other disks of it stay idle.
+/// Drives a disk of a set with a load, from the set's own beginning; other disks of it stay idle.
 ///
 /// # Errors
 /// Where the pattern asks for blocks that the disk does not have.
-pub fn drive(bank: &mut Bank, disk: usize, pattern: &Pattern, seed: Seed) -> Result<Prediction, Refused> {
+pub fn drive(bank: &mut DiskSet, disk: usize, pattern: &Pattern, seed: Seed) -> Result<Prediction, Refused> {
     let mut load = Load::new(*pattern, seed);
     let end = pattern.warm_up + pattern.duration;
     let mut seen = Seen::new();
@@ -109,7 +109,7 @@ pub fn time_for(
     requests: u64,
     seed: Seed,
 ) -> Result<Nanos, Refused> {
-    let mut bank = Bank::new(seed);
+    let mut bank = DiskSet::new(seed);
     let link = link.map(|link| bank.add_link(link));
     let disk = bank.add_disk(disk, link);
     let mut load = Load::new(*pattern, seed);

@@ -1,6 +1,6 @@
 //! One disk's front: it takes commands into its queue, and hands them to what is behind.
 
-use crate::bank::Shared;
+use crate::disk_set::Shared;
 use crate::events::{Event, Events};
 use crate::hdd::Hdd;
 use crate::link::{self, Port};

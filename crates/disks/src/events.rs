@@ -1,4 +1,4 @@
-//! What happens to the drives of a bank.
+//! What happens to the drives of a set.
 
 use event_queue::Queue;
 

@@ -13,7 +13,7 @@ pub(crate) mod seek;
 pub(crate) mod segments;
 
 use crate::Op;
-use crate::bank::Shared;
+use crate::disk_set::Shared;
 use crate::drive::Front;
 use crate::events::Event;
 use crate::link::span_of;

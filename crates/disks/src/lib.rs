@@ -1,7 +1,7 @@
 //! Disk models: when a request that arrives now is done.
 //!
-//! A [`Bank`] holds disks and the links that some of them share. It is told of requests ([`Bank::submit`]), asked when
-//! something happens next ([`Bank::next_event`]), and moved on ([`Bank::advance`]); a discrete-event simulator and a
+//! A [`DiskSet`] holds disks and the links that some of them share. It is told of requests ([`DiskSet::submit`]), asked when
+//! something happens next ([`DiskSet::next_event`]), and moved on ([`DiskSet::advance`]); a discrete-event simulator and a
 //! real-time server both drive it so. A request's time is not known when it arrives: a disk with a command queue
 //! serves it in an order that depends on what arrives later.
 //!
@@ -14,8 +14,8 @@
 //! What is modelled, and what is left out, stands with each kind: [`spec`] for the parameters, `hdd` and `ssd` for
 //! the machinery. `docs/DISK-FORMAT.md` is the reference of the files.
 
-mod bank;
 pub mod closed_loop;
+mod disk_set;
 mod drive;
 mod events;
 mod hdd;
@@ -24,7 +24,7 @@ pub mod shipped;
 pub mod spec;
 mod ssd;
 
-pub use bank::Bank;
+pub use disk_set::DiskSet;
 pub use spec::{DiskSpec, LinkSpec};
 
 use domain::time::Nanos;

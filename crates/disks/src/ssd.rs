@@ -9,7 +9,7 @@
 pub(crate) mod ftl;
 
 use crate::Op;
-use crate::bank::Shared;
+use crate::disk_set::Shared;
 use crate::drive::Front;
 use crate::events::Event;
 use crate::link::span_of;

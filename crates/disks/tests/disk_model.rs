@@ -1,7 +1,7 @@
 //! What holds for every disk model, whatever is asked of it.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
-use disks::{Bank, Completed, DiskSpec, LinkSpec, Op, Refused, Request, shipped};
+use disks::{Completed, DiskSet, DiskSpec, LinkSpec, Op, Refused, Request, shipped};
 use domain::rng::Seed;
 use domain::time::Nanos;
 use domain::units::Bytes;
@@ -30,7 +30,7 @@ fn request(id: u64, op: Op, offset: u64, len: u64) -> Request {
 }
 
 /// All that is done until nothing is left to happen.
-fn drain(bank: &mut Bank) -> Vec<Completed> {
+fn drain(bank: &mut DiskSet) -> Vec<Completed> {
     let mut done = Vec::new();
     while let Some(at) = bank.next_event() {
         bank.advance(at, &mut done);
@@ -59,8 +59,8 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     prop::collection::vec(act, 1..120)
 }
 
-fn bank(model: &str, shared: Option<&str>) -> Bank {
-    let mut bank = Bank::new(Seed(3));
+fn bank(model: &str, shared: Option<&str>) -> DiskSet {
+    let mut bank = DiskSet::new(Seed(3));
     let shared = shared.map(|name| bank.add_link(&link(name)));
     for _ in 0..3 {
         bank.add_disk(&disk(model), shared);
@@ -69,7 +69,7 @@ fn bank(model: &str, shared: Option<&str>) -> Bank {
 }
 
 /// Runs a load; when each request was submitted, and what was done.
-fn run(bank: &mut Bank, acts: &[Act]) -> (Vec<Nanos>, Vec<Completed>) {
+fn run(bank: &mut DiskSet, acts: &[Act]) -> (Vec<Nanos>, Vec<Completed>) {
     let (mut now, mut done, mut submitted) = (Nanos::ZERO, Vec::new(), Vec::new());
     for (id, act) in acts.iter().enumerate() {
         now = now + Nanos::from_micros(act.after_us);
@@ -148,7 +148,7 @@ proptest! {
 
 /// How long random writes and a flush after them take until both are done; the flush's own time comes second.
 fn flushed(model: &str, writes: u64) -> (Nanos, Nanos) {
-    let mut bank = Bank::new(Seed(1));
+    let mut bank = DiskSet::new(Seed(1));
     bank.add_disk(&disk(model), None);
     for id in 0..writes {
         bank.submit(Nanos::ZERO, 0, request(id, Op::Write, (id * 7_919 % 200_000) * 4096, 4096)).unwrap();
@@ -182,7 +182,7 @@ fn a_flush_waits_until_what_was_written_is_on_the_medium() {
 #[test]
 fn a_flush_of_nothing_is_quick() {
     let (_, flush) = flushed("plain-7200", 1);
-    let mut bank = Bank::new(Seed(1));
+    let mut bank = DiskSet::new(Seed(1));
     bank.add_disk(&disk("plain-7200"), None);
     bank.submit(Nanos::ZERO, 0, request(0, Op::Flush, 0, 0)).unwrap();
     let nothing = drain(&mut bank)[0].at;
@@ -192,7 +192,7 @@ fn a_flush_of_nothing_is_quick() {
 #[test]
 fn forced_unit_access_takes_the_platter_s_time() {
     let time = |fua| {
-        let mut bank = Bank::new(Seed(1));
+        let mut bank = DiskSet::new(Seed(1));
         bank.add_disk(&disk("plain-7200"), None);
         bank.submit(Nanos::ZERO, 0, Request { fua, ..request(0, Op::Write, 500 << 20, 4096) }).unwrap();
         drain(&mut bank)[0].at
@@ -215,7 +215,7 @@ fn writes_as_large_as_the_buffer_are_done_behind_part_of_a_page() {
 
 #[test]
 fn what_a_disk_has_no_blocks_for_is_refused() {
-    let mut bank = Bank::new(Seed(1));
+    let mut bank = DiskSet::new(Seed(1));
     bank.add_disk(&disk("nvme"), None);
     let size = 1 << 30;
     for (offset, len, refused) in [
@@ -236,19 +236,19 @@ fn what_a_disk_has_no_blocks_for_is_refused() {
 
 /// The rate at which disks on one link read sequentially together, in MB/s.
 fn together(model: &str, link_name: &str, disks: usize) -> f64 {
-    let mut bank = Bank::new(Seed(1));
+    let mut bank = DiskSet::new(Seed(1));
     let shared = bank.add_link(&link(link_name));
     sequential_reads(bank, model, &vec![shared; disks])
 }
 
 /// The rate at which disks on these links read sequentially, in MB/s.
-fn sequential_reads(mut bank: Bank, model: &str, links: &[usize]) -> f64 {
+fn sequential_reads(mut bank: DiskSet, model: &str, links: &[usize]) -> f64 {
     let end = Nanos::from_secs(2);
     for link in links {
         bank.add_disk(&DiskSpec::shipped(model).unwrap(), Some(*link));
     }
     let (mut next, mut done, mut bytes) = (vec![0_u64; links.len()], Vec::new(), 0_u64);
-    let mut submit = |bank: &mut Bank, now, disk: usize| {
+    let mut submit = |bank: &mut DiskSet, now, disk: usize| {
         bank.submit(now, disk, request(0, Op::Read, next[disk], 128 << 10)).unwrap();
         next[disk] += 128 << 10;
     };
@@ -266,7 +266,7 @@ fn sequential_reads(mut bank: Bank, model: &str, links: &[usize]) -> f64 {
 #[test]
 fn bytes_pass_all_links_of_a_chain() {
     let chained = |cables: usize, disks: usize| {
-        let mut bank = Bank::new(Seed(1));
+        let mut bank = DiskSet::new(Seed(1));
         let bus = bank.add_link(&link("pci-33"));
         let links: Vec<usize> =
             (0..cables).map(|_| bank.add_link_behind(&link("ide-ata66"), Some(bus))).collect();
@@ -295,7 +295,7 @@ fn a_shared_bus_bounds_the_disks_on_it() {
 #[test]
 fn on_an_ide_cable_one_disk_waits_for_the_other() {
     let time = |link_name: &str| {
-        let mut bank = Bank::new(Seed(1));
+        let mut bank = DiskSet::new(Seed(1));
         let shared = bank.add_link(&link(link_name));
         for drive in 0..2 {
             bank.add_disk(&disk("maxtor-5400-120gb"), Some(shared));

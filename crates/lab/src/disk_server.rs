@@ -28,7 +28,7 @@ mod virtio_scsi;
 
 use clients::Clients;
 use clock::Scale;
-use disks::{Bank, DiskSpec, LinkSpec};
+use disks::{DiskSet, DiskSpec, LinkSpec};
 use domain::lab::DiskService;
 use domain::rng::Seed;
 use domain::time::Nanos;
@@ -37,7 +37,7 @@ use domain::units::Bytes;
 use model::{Drive, Drives, Geometry};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
-use serving::{Door, Group};
+use serving::{Group, Transport};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -225,12 +225,12 @@ impl DiskServer {
         seed: Seed,
     ) -> Result<(), DiskServerError> {
         let Some((first, _)) = disks.first() else { return Ok(()) };
-        let mut bank = Bank::new(Seed(seed.stream(&format!("disks from {first}")).bits()));
-        let link = link.map(|link| bank.add_link(link));
+        let mut models = DiskSet::new(Seed(seed.stream(&format!("disks from {first}")).bits()));
+        let link = link.map(|link| models.add_link(link));
         let (mut specs, mut drives) = (Vec::new(), Vec::new());
         for (number, disk) in disks {
             let (spec, drive) = self.drive(number, disk, seed)?;
-            bank.add_disk(&spec, link);
+            models.add_disk(&spec, link);
             specs.push((number, spec));
             drives.push(drive);
         }
@@ -240,15 +240,15 @@ impl DiskServer {
                 let port = |(place, (_, spec)): (usize, &(usize, DiskSpec))| {
                     self.port(place, &drives[place].name, spec)
                 };
-                let doors = specs.iter().enumerate().map(port).collect::<Result<_, _>>()?;
-                self.spawn(Drives::new(bank, drives, scale, complaints), doors)
+                let transports = specs.iter().enumerate().map(port).collect::<Result<_, _>>()?;
+                self.spawn(Drives::new(models, drives, scale, complaints), transports)
             }
             Reach::Nbd(folder) => {
                 let clients = |(place, (number, spec)): (usize, &(usize, DiskSpec))| {
                     self.clients(place, *number, &drives[place].name, spec, folder)
                 };
-                let doors = specs.iter().enumerate().map(clients).collect::<Result<_, _>>()?;
-                self.spawn(Drives::new(bank, drives, scale, complaints), doors)
+                let transports = specs.iter().enumerate().map(clients).collect::<Result<_, _>>()?;
+                self.spawn(Drives::new(models, drives, scale, complaints), transports)
             }
         }
     }
@@ -284,7 +284,7 @@ impl DiskServer {
         let failed = |error| system(format!("make a connection to the disk `{name}`"), error);
         let (ours, qemus) = UnixStream::pair().map_err(failed)?;
         self.ends.insert(name.to_owned(), qemus.into());
-        Port::new(place, scsi::Face::new(name, spec), ours).map_err(failed)
+        Port::new(place, scsi::ScsiIdentity::new(name, spec), ours).map_err(failed)
     }
 
     fn clients(
@@ -306,11 +306,15 @@ impl DiskServer {
         Ok(Clients::new(place, nbd::Export::new(name, spec), listener))
     }
 
-    fn spawn<D: Door>(&mut self, drives: Drives<D::Ticket>, doors: Vec<D>) -> Result<(), DiskServerError> {
+    fn spawn<D: Transport>(
+        &mut self,
+        drives: Drives<D::Ticket>,
+        transports: Vec<D>,
+    ) -> Result<(), DiskServerError> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let wake = eventfd(0, flags).map_err(|error| system("make an eventfd".to_owned(), error.into()))?;
         let wake = Arc::new(wake);
-        let group = Group::new(drives, doors, Arc::clone(&self.stop), Arc::clone(&wake));
+        let group = Group::new(drives, transports, Arc::clone(&self.stop), Arc::clone(&wake));
         let thread = std::thread::Builder::new().name("modelled-disk".to_owned()).spawn(move || group.run());
         let thread = thread.map_err(|error| system("start a disk's thread".to_owned(), error))?;
         self.wake.push(wake);

@@ -8,7 +8,7 @@ use domain::rng::Seed;
 use domain::setting::{SettingName, SettingRequest};
 use machine::Machine;
 use machine::failing::{Counted, Dead, Death, FailingMachine, Manner, Moment};
-use machine::lasting::{self, Drift, Error, FileState, Files, LocalFiles, Order, Roots, Site, Vehicle};
+use machine::lasting::{self, Drift, Error, FileState, Files, LocalFiles, Order, PersistMethod, Roots, Site};
 use machine::ledger::{Fate, Ledger, RestoreReport};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -112,7 +112,7 @@ fn order(pairs: &[(&str, &str)]) -> Order {
     Order { requests: pairs.iter().map(request).collect(), reason: "a test".into(), beside_rivals: false }
 }
 
-/// One of each vehicle.
+/// One of each method.
 const EACH: &[(&str, &str)] = &[
     ("governor", "conservative"),
     ("conservative.up_threshold", "70"),
@@ -124,15 +124,15 @@ const EACH: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn each_setting_goes_to_its_vehicle_and_is_not_undone_by_the_next_start() {
+fn each_setting_goes_to_its_method_and_is_not_undone_by_the_next_start() {
     let host = Host::new();
     let made = host.make(&order(EACH)).unwrap();
-    let of = |name: &str| made.entries.iter().find(|e| e.asked == name).unwrap().vehicle;
-    assert_eq!(of("governor"), Vehicle::Tmpfiles);
-    assert_eq!(of("conservative.up_threshold"), Vehicle::Tmpfiles);
-    assert_eq!(of("vm.swappiness"), Vehicle::Sysctl);
-    assert_eq!(of("scheduler@sda"), Vehicle::Udev);
-    assert_eq!(of("/sys/module/nvme_core/parameters/io_timeout"), Vehicle::CommandLine);
+    let of = |name: &str| made.entries.iter().find(|e| e.asked == name).unwrap().method;
+    assert_eq!(of("governor"), PersistMethod::Tmpfiles);
+    assert_eq!(of("conservative.up_threshold"), PersistMethod::Tmpfiles);
+    assert_eq!(of("vm.swappiness"), PersistMethod::Sysctl);
+    assert_eq!(of("scheduler@sda"), PersistMethod::Udev);
+    assert_eq!(of("/sys/module/nvme_core/parameters/io_timeout"), PersistMethod::CommandLine);
     assert!(made.notes.iter().any(|n| n.contains("nvme_core.io_timeout=60")), "{:?}", made.notes);
     assert!(made.notes.iter().any(|n| n.contains("goes by the name")), "{:?}", made.notes);
     assert_eq!(host.files().len(), 3);

@@ -6,7 +6,7 @@ use crate::block::{Disk, QueueSpec};
 use crate::cpu::{Cost, Cpus, CpusSpec, PolicySpec, PowerModel, ThreadId};
 use crate::engine::{Bio, BioId, Core, Part, PartId};
 use crate::engine::{Stopped, World};
-use disks::{Bank, DiskSpec, Op};
+use disks::{DiskSet, DiskSpec, Op};
 use domain::rng::Seed;
 use domain::trace::Role;
 use event_queue::Time;
@@ -87,7 +87,7 @@ impl Part for Device {
 /// One step of a script.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    Ask(Op, u64, u64),
+    IoRequest(Op, u64, u64),
     /// Past the page cache.
     Direct(Op, u64, u64),
     /// A write with `O_DSYNC`.
@@ -169,7 +169,7 @@ impl Part for Script {
         follower.in_flight += 1;
         let bio = |op, offset, len| Bio::new(me, target, op, offset, len, tag);
         let bio = match step {
-            Step::Ask(op, offset, len) => bio(op, offset, len),
+            Step::IoRequest(op, offset, len) => bio(op, offset, len),
             Step::Direct(op, offset, len) => Bio { direct: true, plugged: false, ..bio(op, offset, len) },
             Step::Durable(offset, len) => Bio { fua: true, ..bio(Op::Write, offset, len) },
             Step::DirectDurable(offset, len) => {
@@ -216,7 +216,7 @@ impl Bed {
             base_khz: mhz * 1000,
             idle: None,
         });
-        let core = Core::new(cpus, Bank::new(Seed(1)), Seed(1));
+        let core = Core::new(cpus, DiskSet::new(Seed(1)), Seed(1));
         Self { world: World::new(core), answered: Rc::default(), allowed: 0 }
     }
 

@@ -1,7 +1,7 @@
 //! The core of a simulated machine: nothing is lost, time is conserved, work takes as long as the frequency makes it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use disks::{Bank, DiskSpec, Op};
+use disks::{DiskSet, DiskSpec, Op};
 use domain::rng::Seed;
 use domain::trace::Role;
 use governors::KernelVersion;
@@ -10,7 +10,7 @@ use sim::block::{Disk, Interrupts, QueueSpec, Scheduler};
 use sim::cpu::{Cost, Cpus, CpusSpec, PolicySpec, PowerModel, PowerState, ThreadId};
 use sim::engine::{Core, Part, PartId};
 use sim::engine::{Stopped, World};
-use sim::load::jobs::{Ask, Given, JobSpec, Jobs};
+use sim::load::jobs::{Given, IoRequest, JobSpec, Jobs};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -68,7 +68,7 @@ fn run(model: &str, cpus: usize, scheduler: Scheduler, jobs: &[(JobSpec, Op)], s
 /// A machine of so many CPUs at 1 GHz with one disk, and jobs that read or write 4 KiB at random.
 fn run_with(model: &str, cpus: usize, queue: QueueSpec, jobs: &[(JobSpec, Op)], seed: u64) -> (World, Given) {
     let spec = disk(model);
-    let mut bank = Bank::new(Seed(seed));
+    let mut bank = DiskSet::new(Seed(seed));
     bank.add_disk(&spec, None);
     let cpus = of_policies(vec![PolicySpec::fixed((0..cpus).collect(), 1_000_000)]);
     let core = Core::new(cpus, bank, Seed(seed));
@@ -84,7 +84,7 @@ fn run_with(model: &str, cpus: usize, queue: QueueSpec, jobs: &[(JobSpec, Op)], 
         let mut rng = Seed(seed).stream(&format!("job {index}"));
         let op = *op;
         let blocks = 1 << 16;
-        let source = move || Some(Ask::direct(op, rng.below(blocks) as u64 * 4096, 4096));
+        let source = move || Some(IoRequest::direct(op, rng.below(blocks) as u64 * 4096, 4096));
         let thread = world.core.cpus.thread(&spec.name, Role::Workload, 0);
         load.add(&mut world.core, thread, spec.clone(), Box::new(source));
     }
@@ -217,7 +217,7 @@ fn turbo_is_shared_each_half_millisecond_and_a_short_sleep_is_none() {
     const US: u64 = 1_000;
     let policy =
         |cpu| PolicySpec { turbo: vec![3_000_000, 2_500_000], ..PolicySpec::fixed(vec![cpu], 2_001_000) };
-    let core = Core::new(of_policies(vec![policy(0), policy(1)]), Bank::new(Seed(1)), Seed(1));
+    let core = Core::new(of_policies(vec![policy(0), policy(1)]), DiskSet::new(Seed(1)), Seed(1));
     let mut world = World::new(core);
     let steady = world.core.cpus.thread("steady", Role::Workload, 1);
     let napping = world.core.cpus.thread("napping", Role::Workload, 2);

@@ -74,7 +74,7 @@ fn made_as_text(made: &Made, dry_run: bool) -> Lines {
     let entry = |e: &Entry| {
         let old = e.old().map_or_else(|| "it is that already".to_owned(), |old| format!("was `{old}`"));
         let old = if e.only_at_boot { "the kernel takes it at boot alone".to_owned() } else { old };
-        format!("{} = {} ({old}), kept by: {}", e.setting, e.new, e.vehicle)
+        format!("{} = {} ({old}), kept by: {}", e.setting, e.new, e.method)
     };
     let mut lines: Lines = made.entries.iter().map(entry).collect();
     for file in &made.files {
@@ -92,7 +92,7 @@ fn made_as_text(made: &Made, dry_run: bool) -> Lines {
 
 fn made_as_json(made: &Made, dry_run: bool) -> String {
     let files =
-        made.files.iter().map(|f| json!({ "path": f.path, "vehicle": f.vehicle, "content": f.content }));
+        made.files.iter().map(|f| json!({ "path": f.path, "vehicle": f.method, "content": f.content }));
     let value = json!({
         "schema": SCHEMA,
         "dry_run": dry_run,
@@ -109,7 +109,7 @@ fn entry_as_json(entry: &Entry) -> Value {
         "path": entry.path,
         "before": entry.old(),
         "value": entry.new,
-        "vehicle": entry.vehicle,
+        "vehicle": entry.method,
         "only_at_boot": entry.only_at_boot,
         "command_line": lasting::command_line_word(entry),
         "why": entry.reason,
@@ -178,7 +178,7 @@ pub fn drift_as_text(status: &LastingStatus) -> Lines {
     let mut lines = Lines::default();
     for (entry, drifts) in &status.entries {
         let why = if entry.reason.is_empty() { String::new() } else { format!(" ({})", entry.reason) };
-        lines.line(format_args!("lasting: {} = {}, by {}{why}", entry.setting, entry.new, entry.vehicle));
+        lines.line(format_args!("lasting: {} = {}, by {}{why}", entry.setting, entry.new, entry.method));
         lines.extend(drifts.iter().map(|drift| format!("  drift: {drift}")));
     }
     for (file, state) in &status.files {
@@ -210,7 +210,7 @@ pub fn drift_as_json(status: &LastingStatus) -> Value {
             FileState::Gone => "gone",
             FileState::Edited => "edited",
         };
-        json!({ "path": file.path, "vehicle": file.vehicle, "state": state })
+        json!({ "path": file.path, "vehicle": file.method, "state": state })
     };
     json!({
         "settings": status.entries.iter().map(entry).collect::<Vec<_>>(),

@@ -1,9 +1,9 @@
 //! A disk's NBD clients: a socket that listens, and a connection for each.
 
 use super::connection::{Arrived, Connection};
-use super::model::{Act, Ask, Data, Drives, MAX_BYTES, Refusal};
+use super::model::{Act, Data, DiskRequest, Drives, MAX_BYTES, Refusal};
 use super::nbd::{self, Export};
-use super::serving::Door;
+use super::serving::Transport;
 use super::store::Promise;
 use domain::time::Nanos;
 use rustix::event::{PollFd, PollFlags};
@@ -111,7 +111,7 @@ impl Clients {
     }
 
     fn accept(&mut self, drives: &Drives<Ticket>) {
-        // Nobody at the door is an error of `accept` too.
+        // Nobody waiting is an error of `accept` too.
         let Ok((stream, _)) = self.listener.accept() else { return };
         let there = self.clients.len();
         if there >= MAX_CONNECTIONS || stream.set_nonblocking(true).is_err() {
@@ -133,7 +133,7 @@ impl Clients {
     }
 }
 
-impl Door for Clients {
+impl Transport for Clients {
     type Ticket = Ticket;
 
     /// Measured here: 15 to 40 us.
@@ -186,7 +186,7 @@ fn perform(
     connection: &mut Connection,
     arrived: &Arrived,
     drives: &mut Drives<Ticket>,
-) -> Result<(Ask, Vec<u8>, Promise), Refusal> {
+) -> Result<(DiskRequest, Vec<u8>, Promise), Refusal> {
     let header = &arrived.header;
     let ask = header.meaning().ok_or(Refusal::Invalid)?;
     if ask.act == Act::Read && header.len > MAX_BYTES {

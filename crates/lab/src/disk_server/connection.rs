@@ -1,7 +1,7 @@
 //! One client: its bytes in, its answers out, never blocking.
 
 use super::model::MAX_BYTES;
-use super::nbd::{self, Ask, Export, Header, Shaken, Then};
+use super::nbd::{self, Command, Export, Header, Shaken, Then};
 use domain::time::Nanos;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -150,7 +150,7 @@ impl Connection {
         }
         self.used = data.end;
         self.began = None;
-        if header.ask == Ask::Disconnect {
+        if header.command == Command::Disconnect {
             self.phase = Phase::Leaving;
             return Ok(None);
         }

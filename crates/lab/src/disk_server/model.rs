@@ -7,7 +7,7 @@
 use super::clock::{self, Scale};
 use super::store::{Promise, Store};
 use super::{Complaints, MAX_COMPLAINTS, lock};
-use disks::{Bank, Completed, DiskSpec, Op, Request};
+use disks::{Completed, DiskSet, DiskSpec, Op, Request};
 use domain::lab::DiskService;
 use domain::time::Nanos;
 use domain::units::Bytes;
@@ -19,7 +19,7 @@ pub(super) const MAX_BYTES: u32 = 32 << 20;
 
 /// What is asked of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ask {
+pub(super) struct DiskRequest {
     pub(super) act: Act,
     /// A write is on the medium when it is answered.
     pub(super) fua: bool,
@@ -77,7 +77,7 @@ impl Geometry {
     }
 
     /// Refuses what the disk has no such blocks for.
-    fn check(&self, ask: &Ask) -> Result<(), Refusal> {
+    fn check(&self, ask: &DiskRequest) -> Result<(), Refusal> {
         let block = u64::from(self.logical_block);
         let moves = matches!(ask.act, Act::Read | Act::Write);
         match ask.offset.checked_add(ask.len) {
@@ -123,7 +123,7 @@ pub(super) struct Due<T> {
 /// The disks of a group.
 #[derive(Debug)]
 pub(super) struct Drives<T> {
-    bank: Bank,
+    disks: DiskSet,
     drives: Vec<Drive>,
     scale: Scale,
     complaints: Complaints,
@@ -134,19 +134,29 @@ pub(super) struct Drives<T> {
 }
 
 impl<T> Drives<T> {
-    /// Disks in the order in which the bank has them.
-    pub(super) const fn new(bank: Bank, drives: Vec<Drive>, scale: Scale, complaints: Complaints) -> Self {
-        Self { bank, drives, scale, complaints, pending: Vec::new(), free: Vec::new(), done: Vec::new() }
+    /// Disks in the order in which the disks has them.
+    pub(super) const fn new(
+        disks: DiskSet,
+        drives: Vec<Drive>,
+        scale: Scale,
+        complaints: Complaints,
+    ) -> Self {
+        Self { disks, drives, scale, complaints, pending: Vec::new(), free: Vec::new(), done: Vec::new() }
     }
 
     /// Does to the data what is asked; what the answer then promises.
     ///
     /// # Errors
     /// Where there are no such blocks, or no place for the data.
-    pub(super) fn perform(&mut self, drive: usize, ask: &Ask, data: Data<'_>) -> Result<Promise, Refusal> {
+    pub(super) fn perform(
+        &mut self,
+        drive: usize,
+        ask: &DiskRequest,
+        data: Data<'_>,
+    ) -> Result<Promise, Refusal> {
         let Drive { geometry, store, .. } = &mut self.drives[drive];
         geometry.check(ask)?;
-        let Ask { offset, len, .. } = *ask;
+        let DiskRequest { offset, len, .. } = *ask;
         let performed = match (ask.act, data) {
             (Act::Read, Data::To(to)) => store.read(offset, to),
             (Act::Write, Data::From(from)) => store.write(offset, from),
@@ -170,7 +180,7 @@ impl<T> Drives<T> {
         &mut self,
         drive: usize,
         arrived: Nanos,
-        ask: &Ask,
+        ask: &DiskRequest,
         promise: Promise,
         ticket: T,
     ) -> Result<(), Refusal> {
@@ -179,7 +189,7 @@ impl<T> Drives<T> {
             self.pending.len() - 1
         });
         let at = self.scale.model(arrived);
-        if self.bank.submit(at, drive, model_request(index as u64, ask)).is_err() {
+        if self.disks.submit(at, drive, model_request(index as u64, ask)).is_err() {
             self.free.push(index);
             return Err(Refusal::Invalid);
         }
@@ -189,13 +199,13 @@ impl<T> Drives<T> {
 
     /// When the model wants to be asked again.
     pub(super) fn next_event(&mut self) -> Option<Nanos> {
-        self.bank.next_event().map(|at| self.scale.host(at))
+        self.disks.next_event().map(|at| self.scale.host(at))
     }
 
     /// Adds what is done by a moment. What each answer promises is kept now.
     pub(super) fn advance(&mut self, until: Nanos, due: &mut Vec<Due<T>>) {
         let mut done = std::mem::take(&mut self.done);
-        self.bank.advance(self.scale.model(until), &mut done);
+        self.disks.advance(self.scale.model(until), &mut done);
         due.extend(done.drain(..).map(|completed| self.end(&completed)));
         self.done = done;
     }
@@ -262,7 +272,7 @@ impl<T> Due<T> {
     }
 }
 
-fn model_request(id: u64, ask: &Ask) -> Request {
+fn model_request(id: u64, ask: &DiskRequest) -> Request {
     let op = match ask.act {
         Act::Read => Op::Read,
         Act::Write | Act::Zero => Op::Write,

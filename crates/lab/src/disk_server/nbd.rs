@@ -3,7 +3,7 @@
 //! Source: the NBD project's doc/proto.md. Bytes in, meaning out: nothing here touches a socket. Structured replies,
 //! TLS and metadata contexts are declined; a client that goes on without them is served.
 
-use super::model::{Act, Ask as Meaning, MAX_BYTES, Refusal};
+use super::model::{Act, DiskRequest, MAX_BYTES, Refusal};
 use disks::DiskSpec;
 use disks::spec::MediumSpec;
 
@@ -224,7 +224,7 @@ pub(super) const ANSWER: usize = 16;
 
 /// What a client asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(super) enum Command {
     Read,
     Write,
     Disconnect,
@@ -238,7 +238,7 @@ pub(super) enum Ask {
 /// A request's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    pub(super) ask: Ask,
+    pub(super) command: Command,
     pub(super) fua: bool,
     /// Flags that are not known here.
     pub(super) odd_flags: u16,
@@ -250,26 +250,26 @@ pub(super) struct Header {
 impl Header {
     /// How many bytes of data follow.
     pub(super) fn payload(&self) -> usize {
-        if self.ask == Ask::Write { self.len as usize } else { 0 }
+        if self.command == Command::Write { self.len as usize } else { 0 }
     }
 
     /// What it asks of the disk; none for what is not known here.
-    pub(super) fn meaning(&self) -> Option<Meaning> {
-        let act = match self.ask {
-            Ask::Flush => Act::Flush,
+    pub(super) fn meaning(&self) -> Option<DiskRequest> {
+        let act = match self.command {
+            Command::Flush => Act::Flush,
             _ if self.odd_flags != 0 => return None,
-            Ask::Read => Act::Read,
-            Ask::Write => Act::Write,
-            Ask::Trim => Act::Discard,
-            Ask::WriteZeroes => Act::Zero,
-            Ask::Disconnect | Ask::Unknown(_) => return None,
+            Command::Read => Act::Read,
+            Command::Write => Act::Write,
+            Command::Trim => Act::Discard,
+            Command::WriteZeroes => Act::Zero,
+            Command::Disconnect | Command::Unknown(_) => return None,
         };
-        Some(Meaning { act, fua: self.fua, offset: self.offset, len: u64::from(self.len) })
+        Some(DiskRequest { act, fua: self.fua, offset: self.offset, len: u64::from(self.len) })
     }
 
     /// The answer to a request that is refused.
     pub(super) fn refused(&self, refusal: Refusal) -> [u8; ANSWER] {
-        let writes = matches!(self.ask, Ask::Write | Ask::WriteZeroes | Ask::Trim);
+        let writes = matches!(self.command, Command::Write | Command::WriteZeroes | Command::Trim);
         let refusal = if refusal == Refusal::BeyondEnd && writes { Refusal::NoSpace } else { refusal };
         answer(self.cookie, error_number(refusal))
     }
@@ -289,23 +289,23 @@ pub(super) fn header(bytes: &[u8], export: &Export) -> Result<Option<Header>, St
         return Err(format!("a request begins with {magic:#010x}, which is not its magic number"));
     }
     let (flags, len) = (half(4), take_u32(bytes, 24).unwrap_or(0));
-    let ask = match half(6) {
-        0 => Ask::Read,
-        1 => Ask::Write,
-        2 => Ask::Disconnect,
-        3 => Ask::Flush,
-        4 if export.can_trim => Ask::Trim,
-        6 => Ask::WriteZeroes,
-        other => Ask::Unknown(other),
+    let command = match half(6) {
+        0 => Command::Read,
+        1 => Command::Write,
+        2 => Command::Disconnect,
+        3 => Command::Flush,
+        4 if export.can_trim => Command::Trim,
+        6 => Command::WriteZeroes,
+        other => Command::Unknown(other),
     };
-    if ask == Ask::Write && len > MAX_BYTES {
+    if command == Command::Write && len > MAX_BYTES {
         return Err(format!("a write of {len} bytes; at most {MAX_BYTES} are taken"));
     }
     const FUA: u16 = 1;
     const NO_HOLE: u16 = 2;
-    let known = if ask == Ask::WriteZeroes { FUA | NO_HOLE } else { FUA };
+    let known = if command == Command::WriteZeroes { FUA | NO_HOLE } else { FUA };
     Ok(Some(Header {
-        ask,
+        command,
         fua: flags & FUA != 0,
         odd_flags: flags & !known,
         cookie: word(8),

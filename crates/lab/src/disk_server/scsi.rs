@@ -6,7 +6,7 @@
 
 mod pages;
 
-use super::model::{Act, Ask, Geometry, MAX_BYTES, Refusal};
+use super::model::{Act, DiskRequest, Geometry, MAX_BYTES, Refusal};
 use disks::DiskSpec;
 use disks::spec::MediumSpec;
 
@@ -18,7 +18,7 @@ const MAX_UNMAP: u32 = 1 << 21;
 
 /// What a disk says of itself.
 #[derive(Clone, Debug)]
-pub(super) struct Face {
+pub(super) struct ScsiIdentity {
     /// Its serial number.
     name: String,
     product: String,
@@ -34,7 +34,7 @@ pub(super) enum Decision {
     /// These bytes, or as many of them as there is room for; none where a command has only a status.
     Say(Vec<u8>),
     /// The disk does this, and it is answered when it has.
-    Do(Ask),
+    Do(DiskRequest),
     /// It fails.
     Refuse(Sense),
 }
@@ -73,7 +73,7 @@ impl From<Refusal> for Sense {
     }
 }
 
-impl Face {
+impl ScsiIdentity {
     pub(super) fn new(name: &str, spec: &DiskSpec) -> Self {
         Self {
             name: name.to_owned(),
@@ -120,35 +120,37 @@ const READ_12: u8 = 0xa8;
 const WRITE_12: u8 = 0xaa;
 
 /// How many bytes of its data a command is decided by: none for a write.
-pub(super) fn parameter_bytes(cdb: &[u8; CDB], face: &Face) -> usize {
+pub(super) fn parameter_bytes(cdb: &[u8; CDB], identity: &ScsiIdentity) -> usize {
     match cdb[0] {
         UNMAP => usize::from(half(cdb, 7)),
-        WRITE_SAME_10 | WRITE_SAME_16 => face.block() as usize,
+        WRITE_SAME_10 | WRITE_SAME_16 => identity.block() as usize,
         _ => 0,
     }
 }
 
 /// What follows from a command and the first of its data, [`parameter_bytes`] of them or as many as there are.
-pub(super) fn decide(cdb: &[u8; CDB], parameters: &[u8], face: &Face) -> Decision {
+pub(super) fn decide(cdb: &[u8; CDB], parameters: &[u8], identity: &ScsiIdentity) -> Decision {
     let decided = match cdb[0] {
         TEST_UNIT_READY | START_STOP | ALLOW_REMOVAL => Ok(Decision::Say(Vec::new())),
         REQUEST_SENSE => say(&Sense(0, 0, 0).bytes(), usize::from(cdb[4])),
-        INQUIRY => pages::inquiry(cdb, face).and_then(|bytes| say(&bytes, usize::from(half(cdb, 3)))),
-        MODE_SENSE_6 => pages::mode_sense_6(cdb, face).and_then(|bytes| say(&bytes, usize::from(cdb[4]))),
+        INQUIRY => pages::inquiry(cdb, identity).and_then(|bytes| say(&bytes, usize::from(half(cdb, 3)))),
+        MODE_SENSE_6 => pages::mode_sense_6(cdb, identity).and_then(|bytes| say(&bytes, usize::from(cdb[4]))),
         MODE_SENSE_10 => {
-            pages::mode_sense_10(cdb, face).and_then(|bytes| say(&bytes, usize::from(half(cdb, 7))))
+            pages::mode_sense_10(cdb, identity).and_then(|bytes| say(&bytes, usize::from(half(cdb, 7))))
         }
-        READ_CAPACITY_10 => say(&pages::capacity_10(face), 8),
-        SERVICE_ACTION_IN if cdb[1] & 0x1f == 0x10 => say(&pages::capacity_16(face), word(cdb, 10) as usize),
+        READ_CAPACITY_10 => say(&pages::capacity_10(identity), 8),
+        SERVICE_ACTION_IN if cdb[1] & 0x1f == 0x10 => {
+            say(&pages::capacity_16(identity), word(cdb, 10) as usize)
+        }
         REPORT_LUNS => say(&pages::luns(), word(cdb, 6) as usize),
         SYNCHRONIZE_10 | SYNCHRONIZE_16 => {
-            Ok(Decision::Do(Ask { act: Act::Flush, fua: false, offset: 0, len: 0 }))
+            Ok(Decision::Do(DiskRequest { act: Act::Flush, fua: false, offset: 0, len: 0 }))
         }
         READ_6 | WRITE_6 | READ_10 | WRITE_10 | READ_12 | WRITE_12 | READ_16 | WRITE_16 => {
-            transfer(cdb, face)
+            transfer(cdb, identity)
         }
-        WRITE_SAME_10 | WRITE_SAME_16 => write_same(cdb, parameters, face),
-        UNMAP if face.can_unmap => unmap(cdb, parameters, face),
+        WRITE_SAME_10 | WRITE_SAME_16 => write_same(cdb, parameters, identity),
+        UNMAP if identity.can_unmap => unmap(cdb, parameters, identity),
         _ => Err(Sense::UNKNOWN_COMMAND),
     };
     decided.unwrap_or_else(Decision::Refuse)
@@ -172,8 +174,8 @@ fn extent(cdb: &[u8; CDB]) -> (u64, u32) {
 }
 
 /// A range of blocks as a request for bytes; nothing is done where it is empty.
-fn ask(act: Act, fua: bool, first: u64, blocks: u32, face: &Face) -> Result<Decision, Sense> {
-    let last = face.geometry.size / face.block();
+fn ask(act: Act, fua: bool, first: u64, blocks: u32, identity: &ScsiIdentity) -> Result<Decision, Sense> {
+    let last = identity.geometry.size / identity.block();
     match first.checked_add(u64::from(blocks)) {
         Some(end) if end <= last => {}
         _ => return Err(Sense::BEYOND_END),
@@ -182,26 +184,26 @@ fn ask(act: Act, fua: bool, first: u64, blocks: u32, face: &Face) -> Result<Deci
         return Ok(Decision::Say(Vec::new()));
     }
     // Both are within the disk, whose bytes are counted in 64 bits.
-    let (offset, len) = (first * face.block(), u64::from(blocks) * face.block());
-    Ok(Decision::Do(Ask { act, fua, offset, len }))
+    let (offset, len) = (first * identity.block(), u64::from(blocks) * identity.block());
+    Ok(Decision::Do(DiskRequest { act, fua, offset, len }))
 }
 
-fn transfer(cdb: &[u8; CDB], face: &Face) -> Result<Decision, Sense> {
+fn transfer(cdb: &[u8; CDB], identity: &ScsiIdentity) -> Result<Decision, Sense> {
     let (first, blocks) = extent(cdb);
     let is_short = matches!(cdb[0], READ_6 | WRITE_6);
     let protection = !is_short && cdb[1] & 0xe0 != 0;
-    if protection || blocks > face.most_blocks() {
+    if protection || blocks > identity.most_blocks() {
         return Err(Sense::INVALID_FIELD);
     }
     let act = match cdb[0] {
         READ_6 | READ_10 | READ_12 | READ_16 => Act::Read,
         _ => Act::Write,
     };
-    ask(act, !is_short && cdb[1] & 8 != 0, first, blocks, face)
+    ask(act, !is_short && cdb[1] & 8 != 0, first, blocks, identity)
 }
 
 /// Zeros, and nothing else, are written many times over. With UNMAP they need no place.
-fn write_same(cdb: &[u8; CDB], parameters: &[u8], face: &Face) -> Result<Decision, Sense> {
+fn write_same(cdb: &[u8; CDB], parameters: &[u8], identity: &ScsiIdentity) -> Result<Decision, Sense> {
     const PROTECTION: u8 = 0xe0;
     const ANCHOR: u8 = 0x10;
     const UNMAP_BIT: u8 = 8;
@@ -209,21 +211,21 @@ fn write_same(cdb: &[u8; CDB], parameters: &[u8], face: &Face) -> Result<Decisio
     let (first, blocks) = extent(cdb);
     let no_data = cdb[0] == WRITE_SAME_16 && cdb[1] & NO_DATA != 0;
     let wants_unmap = cdb[1] & UNMAP_BIT != 0;
-    let is_unknown = cdb[1] & (PROTECTION | ANCHOR) != 0 || (wants_unmap && !face.can_unmap);
-    if is_unknown || blocks == 0 || blocks > face.most_blocks() {
+    let is_unknown = cdb[1] & (PROTECTION | ANCHOR) != 0 || (wants_unmap && !identity.can_unmap);
+    if is_unknown || blocks == 0 || blocks > identity.most_blocks() {
         return Err(Sense::INVALID_FIELD);
     }
-    if !no_data && parameters.len() < face.block() as usize {
+    if !no_data && parameters.len() < identity.block() as usize {
         return Err(Sense::INVALID_FIELD);
     }
     if !no_data && parameters.iter().any(|byte| *byte != 0) {
         return Err(Sense::INVALID_FIELD);
     }
     let act = if wants_unmap { Act::Discard } else { Act::Zero };
-    ask(act, false, first, blocks, face)
+    ask(act, false, first, blocks, identity)
 }
 
-fn unmap(cdb: &[u8; CDB], parameters: &[u8], face: &Face) -> Result<Decision, Sense> {
+fn unmap(cdb: &[u8; CDB], parameters: &[u8], identity: &ScsiIdentity) -> Result<Decision, Sense> {
     const ANCHOR: u8 = 1;
     if cdb[1] & ANCHOR != 0 {
         return Err(Sense::INVALID_FIELD);
@@ -237,7 +239,7 @@ fn unmap(cdb: &[u8; CDB], parameters: &[u8], face: &Face) -> Result<Decision, Se
     match (ranges.len() / 16, ranges.first_chunk::<16>()) {
         (0, _) | (_, None) => Ok(Decision::Say(Vec::new())),
         (1, Some(range)) if word(range, 8) <= MAX_UNMAP => {
-            ask(Act::Discard, false, double(range, 0), word(range, 8), face)
+            ask(Act::Discard, false, double(range, 0), word(range, 8), identity)
         }
         _ => Err(Sense::INVALID_PARAMETER),
     }

@@ -1,6 +1,6 @@
-//! One thread: the disks of one link (or one disk alone), their model, and the doors through which they are reached.
+//! One thread: the disks of one link (or one disk alone), their model, and the transports through which they are reached.
 //!
-//! It waits for the next thing at a door or the model's next event, whichever is first, and never for one thing
+//! It waits for the next thing at a transport or the model's next event, whichever is first, and never for one thing
 //! alone. Waits end within a few tens of microseconds of their time (timer slack 1 ns); the last [`SPIN`] of a wait is
 //! spent asking again and again.
 
@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// How long before its end a wait becomes asking again and again.
 const SPIN: Nanos = Nanos::from_micros(20);
 
-/// How a disk is reached: a transport's end here. Each door belongs to one disk of the group, by number.
-pub(super) trait Door: Send + 'static {
+/// How a disk is reached: a transport's end here. Each transport belongs to one disk of the group, by number.
+pub(super) trait Transport: Send + 'static {
     /// Whom an answer goes to, and what it is.
     type Ticket: Send + 'static;
 
@@ -37,22 +37,22 @@ pub(super) trait Door: Send + 'static {
 }
 
 /// The disks of one thread.
-pub(super) struct Group<D: Door> {
+pub(super) struct Group<D: Transport> {
     drives: Drives<D::Ticket>,
     /// By the disk's number.
-    doors: Vec<D>,
+    transports: Vec<D>,
     stop: Arc<AtomicBool>,
     wake: Arc<OwnedFd>,
 }
 
-impl<D: Door> Group<D> {
+impl<D: Transport> Group<D> {
     pub(super) const fn new(
         drives: Drives<D::Ticket>,
-        doors: Vec<D>,
+        transports: Vec<D>,
         stop: Arc<AtomicBool>,
         wake: Arc<OwnedFd>,
     ) -> Self {
-        Self { drives, doors, stop, wake }
+        Self { drives, transports, stop, wake }
     }
 
     /// Serves until it is told to stop.
@@ -67,13 +67,13 @@ impl<D: Door> Group<D> {
             self.drives.advance(clock::now() + D::LEAD, &mut due);
             for done in due.drain(..) {
                 let (drive, deadline) = (done.drive, done.deadline());
-                self.doors[drive].answer(done.ticket, done.refusal, &mut self.drives);
+                self.transports[drive].answer(done.ticket, done.refusal, &mut self.drives);
                 self.drives.count_lateness(drive, deadline);
             }
             let now = clock::now();
             let mut start = 0;
-            for (door, end) in self.doors.iter_mut().zip(&ends) {
-                door.serve(&ready[start..*end], now, &mut self.drives);
+            for (transport, end) in self.transports.iter_mut().zip(&ends) {
+                transport.serve(&ready[start..*end], now, &mut self.drives);
                 start = *end;
             }
         }
@@ -81,13 +81,13 @@ impl<D: Door> Group<D> {
         self.drives.cut_power();
     }
 
-    /// Waits for the doors or for the model: what happened to what the doors watch, and where each door's part ends.
+    /// Waits for the transports or for the model: what happened to what the transports watch, and where each transport's part ends.
     fn wait(&mut self, ready: &mut Vec<PollFlags>, ends: &mut Vec<usize>) {
         let deadline = self.drives.next_event().map(|at| at.saturating_sub(D::LEAD));
         let mut descriptors = Vec::with_capacity(ready.len());
         ends.clear();
-        for door in &self.doors {
-            door.watch(&mut descriptors);
+        for transport in &self.transports {
+            transport.watch(&mut descriptors);
             ends.push(descriptors.len());
         }
         descriptors.push(PollFd::new(&self.wake, PollFlags::IN));

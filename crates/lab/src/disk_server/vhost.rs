@@ -11,8 +11,8 @@ mod device;
 
 use super::lock;
 use super::model::{Act, Data, Drives, Refusal};
-use super::scsi::{self, Decision, Face, Sense};
-use super::serving::Door;
+use super::scsi::{self, Decision, ScsiIdentity, Sense};
+use super::serving::Transport;
 use super::virtio_scsi::{self, CONTROL, FIRST_COMMANDS, HEADER, Outcome, RESPONSE};
 use device::{Device, Kick, Memory, Ring};
 use domain::time::Nanos;
@@ -33,7 +33,7 @@ type Chain = DescriptorChain<Memory>;
 pub(super) struct Port {
     /// The disk's number in its group.
     drive: usize,
-    face: Face,
+    identity: ScsiIdentity,
     /// None once QEMU has left.
     link: Option<Link>,
     device: Arc<Mutex<Device>>,
@@ -69,12 +69,12 @@ enum Taken {
 
 impl Port {
     /// A disk at this end of a connection.
-    pub(super) fn new(drive: usize, face: Face, stream: UnixStream) -> io::Result<Self> {
+    pub(super) fn new(drive: usize, identity: ScsiIdentity, stream: UnixStream) -> io::Result<Self> {
         stream.set_read_timeout(Some(PATIENCE))?;
         let device = Arc::new(Mutex::new(Device::default()));
         let handler = BackendReqHandler::from_stream(stream.try_clone()?, Arc::clone(&device));
         let link = Some(Link { stream, handler });
-        Ok(Self { drive, face, link, device, kicks: Vec::new(), data: Vec::new() })
+        Ok(Self { drive, identity, link, device, kicks: Vec::new(), data: Vec::new() })
     }
 
     /// Hears what QEMU says next.
@@ -168,10 +168,10 @@ impl Port {
         if !command.is_ours {
             return end(&mut response, Outcome::NoTarget, room, 0);
         }
-        let wanted = scsi::parameter_bytes(&command.cdb, &self.face).min(from.available_bytes());
+        let wanted = scsi::parameter_bytes(&command.cdb, &self.identity).min(from.available_bytes());
         self.data.resize(wanted, 0);
         from.read_exact(&mut self.data)?;
-        let ask = match scsi::decide(&command.cdb, &self.data, &self.face) {
+        let ask = match scsi::decide(&command.cdb, &self.data, &self.identity) {
             Decision::Do(ask) => ask,
             Decision::Refuse(sense) => return end(&mut response, Outcome::Failed(sense), room, 0),
             Decision::Say(bytes) => {
@@ -225,7 +225,7 @@ impl Port {
     }
 }
 
-impl Door for Port {
+impl Transport for Port {
     type Ticket = Ticket;
 
     /// Measured here, both ways together: 35 us at least, some 50 in the median (`crates/lab/tests/vhost_scsi.rs`).

@@ -52,7 +52,7 @@ fn words(command_line: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::super::lines::tests::entry;
-    use super::super::record::Vehicle::CommandLine;
+    use super::super::record::PersistMethod::CommandLine;
     use super::*;
 
     #[test]

@@ -1,7 +1,7 @@
 //! How far a machine has moved away from its lasting changes. Reads only.
 
 use super::error::Error;
-use super::record::{self, Entry, OwnText, Phase, Vehicle};
+use super::record::{self, Entry, OwnText, PersistMethod, Phase};
 use super::{Site, command_line, sysctl, tuned, udev};
 use crate::Machine;
 use crate::settings::{identity, read, same};
@@ -139,12 +139,12 @@ impl<'a> Look<'a> {
     fn drifts(&self, entry: &Entry) -> Vec<Drift> {
         let mut drifts: Vec<Drift> = self.value(entry).into_iter().collect();
         let same_boot = entry.boot == self.boot;
-        match entry.vehicle {
-            Vehicle::Sysctl => drifts.extend(overridden(self.site, entry)),
-            Vehicle::Tuned if self.profile.as_deref() != Some(tuned::PROFILE) => {
+        match entry.method {
+            PersistMethod::Sysctl => drifts.extend(overridden(self.site, entry)),
+            PersistMethod::Tuned if self.profile.as_deref() != Some(tuned::PROFILE) => {
                 drifts.push(Drift::NotChosen(self.profile.clone()));
             }
-            Vehicle::CommandLine if !same_boot && !command_line::has(&self.command_line, entry) => {
+            PersistMethod::CommandLine if !same_boot && !command_line::has(&self.command_line, entry) => {
                 drifts.extend(command_line::word(entry).map(Drift::NotOnCommandLine));
             }
             _ => {}

@@ -1,6 +1,6 @@
 //! Why a change cannot last.
 
-use super::record::Vehicle;
+use super::record::PersistMethod;
 use crate::settings;
 use std::io;
 use std::path::PathBuf;
@@ -34,12 +34,12 @@ pub enum Error {
         unit: String,
     },
     /// The value cannot be said in the file that would carry it.
-    #[error("cannot make `{setting}` last by {vehicle}: {reason}")]
+    #[error("cannot make `{setting}` last by {method}: {reason}")]
     Unfit {
         /// The setting.
         setting: String,
         /// What would carry it.
-        vehicle: Vehicle,
+        method: PersistMethod,
         /// Why not, and what to do.
         reason: String,
     },

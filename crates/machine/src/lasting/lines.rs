@@ -1,4 +1,4 @@
-//! What the vehicles have in common: the order of lines, globs over all objects of a kind, comments. Pure.
+//! What the methods have in common: the order of lines, globs over all objects of a kind, comments. Pure.
 
 use super::record::Entry;
 use crate::settings::rank;
@@ -80,11 +80,11 @@ pub(super) fn forbidden(text: &str, characters: &[char]) -> Option<String> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::lasting::record::{Inverse, Vehicle};
+    use crate::lasting::record::{Inverse, PersistMethod};
     use crate::settings::Identity;
 
-    /// An entry for the tests of all vehicles.
-    pub(crate) fn entry(vehicle: Vehicle, asked: &str, path: &str, old: &str, new: &str) -> Entry {
+    /// An entry for the tests of all methods.
+    pub(crate) fn entry(method: PersistMethod, asked: &str, path: &str, old: &str, new: &str) -> Entry {
         Entry {
             setting: asked.into(),
             asked: asked.into(),
@@ -93,7 +93,7 @@ pub(super) mod tests {
             device: None,
             inverse: Some(Inverse { old: old.into(), instead: None, keeps: vec![] }),
             new: new.into(),
-            vehicle,
+            method,
             only_at_boot: false,
             reason: String::new(),
             when_ns: 0,

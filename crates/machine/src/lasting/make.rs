@@ -2,7 +2,7 @@
 
 use super::error::Error;
 use super::files::{Files, LocalFiles};
-use super::record::{self, Entry, OwnText, Phase, Record, Vehicle};
+use super::record::{self, Entry, OwnText, PersistMethod, Phase, Record};
 use super::{Order, Site, rivals, tuned, udev};
 use crate::Machine;
 use crate::inventory;
@@ -85,7 +85,7 @@ pub fn make(mut ledger: Ledger, site: &Site, order: &Order) -> Result<Made, Erro
     }
 }
 
-/// What decides on the vehicles.
+/// What decides on the methods.
 struct Scene {
     rivals: Vec<Rival>,
     /// The profile below ours, where tuned is active.
@@ -106,7 +106,7 @@ impl Scene {
 
     fn entry(&self, site: &Site, place: (&str, &str, &str), new: &str, order: &Order, boot: &str) -> Entry {
         let (setting, asked, path) = place;
-        let vehicle = Vehicle::of(path, self.tuned.is_some());
+        let method = PersistMethod::of(path, self.tuned.is_some());
         let device = udev::split(path).map(|(name, _)| udev::identify(site.machine, &site.roots.run, name));
         Entry {
             setting: setting.to_owned(),
@@ -116,7 +116,7 @@ impl Scene {
             device,
             inverse: None,
             new: new.to_owned(),
-            vehicle,
+            method,
             only_at_boot: false,
             reason: order.reason.clone(),
             when_ns: site.machine.now().unix_nanos(),
@@ -133,8 +133,8 @@ impl Scene {
         }
         for entry in entries {
             let unfit =
-                |reason| Error::Unfit { setting: entry.setting.clone(), vehicle: entry.vehicle, reason };
-            if let Some(reason) = entry.vehicle.unfit(entry) {
+                |reason| Error::Unfit { setting: entry.setting.clone(), method: entry.method, reason };
+            if let Some(reason) = entry.method.unfit(entry) {
                 return Err(unfit(reason));
             }
             if let Some(other) = twin(&entry.path)
@@ -160,21 +160,22 @@ impl Scene {
         if self.tuned.is_some() {
             after.base_profile = self.tuned.clone().filter(|base| !base.is_empty());
         }
-        let vehicles = [Vehicle::Sysctl, Vehicle::Udev, Vehicle::Tuned, Vehicle::Tmpfiles];
-        after.files = vehicles.into_iter().filter_map(|v| own_text(site, before, &after, v)).collect();
+        let methods =
+            [PersistMethod::Sysctl, PersistMethod::Udev, PersistMethod::Tuned, PersistMethod::Tmpfiles];
+        after.files = methods.into_iter().filter_map(|v| own_text(site, before, &after, v)).collect();
         after
     }
 
     fn notes(&self, site: &Site, entries: &[Entry]) -> Vec<String> {
         let mut notes = Vec::new();
-        let has = |vehicle| entries.iter().any(|e| e.vehicle == vehicle);
-        if has(Vehicle::Tuned) {
+        let has = |method| entries.iter().any(|e| e.method == method);
+        if has(PersistMethod::Tuned) {
             let again = if self.ours_is_active { " again" } else { "" };
             notes.push(format!(
                 "tuned brings this back at boot once its profile is chosen{again}: `tuned-adm profile {}`",
                 tuned::PROFILE
             ));
-        } else if self.tuned.is_some() && (has(Vehicle::Udev) || has(Vehicle::Sysctl)) {
+        } else if self.tuned.is_some() && (has(PersistMethod::Udev) || has(PersistMethod::Sysctl)) {
             notes.push(
                 "tuned is active, and its profile may set the same; see `flyball status` after a restart"
                     .into(),
@@ -280,15 +281,15 @@ fn add(entries: &mut Vec<Entry>, entry: Entry) {
     }
 }
 
-/// A vehicle's file as the record wants it; `None` where there is none, and none is wanted.
-fn own_text(site: &Site, before: &Record, after: &Record, vehicle: Vehicle) -> Option<OwnText> {
-    let known = before.files.iter().find(|f| f.vehicle == vehicle);
+/// A method's file as the record wants it; `None` where there is none, and none is wanted.
+fn own_text(site: &Site, before: &Record, after: &Record, method: PersistMethod) -> Option<OwnText> {
+    let known = before.files.iter().find(|f| f.method == method);
     let path =
-        known.map_or_else(|| site.roots.etc.join(vehicle.file().unwrap_or_default()), |f| f.path.clone());
-    let entries: Vec<&Entry> = after.current().into_iter().filter(|e| e.vehicle == vehicle).collect();
-    let content = (!entries.is_empty()).then(|| vehicle.text(&entries, after.base_profile.as_deref()));
+        known.map_or_else(|| site.roots.etc.join(method.file().unwrap_or_default()), |f| f.path.clone());
+    let entries: Vec<&Entry> = after.current().into_iter().filter(|e| e.method == method).collect();
+    let content = (!entries.is_empty()).then(|| method.text(&entries, after.base_profile.as_deref()));
     let replaces = known.and_then(|f| f.content.clone());
-    (content.is_some() || replaces.is_some()).then_some(OwnText { vehicle, path, content, replaces })
+    (content.is_some() || replaces.is_some()).then_some(OwnText { method, path, content, replaces })
 }
 
 /// Whether a file may be written: it is not there, or is as we wrote it.
@@ -394,7 +395,7 @@ fn notes_of_undoing(machine: &dyn Machine, record: &Record) -> Vec<String> {
     if !words.is_empty() {
         notes.push(format!("take this off the kernel's command line, if you added it: {}", words.join(" ")));
     }
-    let had_profile = record.entries.iter().any(|e| e.vehicle == Vehicle::Tuned);
+    let had_profile = record.entries.iter().any(|e| e.method == PersistMethod::Tuned);
     if had_profile && machine.text("/etc/tuned/active_profile").as_deref() == Some(tuned::PROFILE) {
         let base = record.base_profile.as_deref().unwrap_or("balanced");
         notes.push(format!(

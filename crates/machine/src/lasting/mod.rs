@@ -8,9 +8,9 @@
 //!
 //! The files are generated whole from the record. One that exists and is not ours is never overwritten.
 //!
-//! One *vehicle* for each setting:
+//! One *method* for each setting:
 //!
-//! | what | vehicle | why |
+//! | what | method | why |
 //! |---|---|---|
 //! | sysctls | `/etc/sysctl.d/90-flyball.conf` | read by systemd and by `sysctl --system` alike |
 //! | a block device's | `/etc/udev/rules.d/90-flyball.rules` | devices come late and change their names |
@@ -36,7 +36,7 @@ pub use drift::{Drift, FileState, LastingStatus, status};
 pub use error::Error;
 pub use files::{Files, LocalFiles};
 pub use make::{Made, Undone, make, plan, undo};
-pub use record::{Entry, OwnText, Vehicle};
+pub use record::{Entry, OwnText, PersistMethod};
 
 pub(crate) use make::{resume, understand};
 pub(crate) use record::{Inverse, Keep, OldValue};
@@ -87,7 +87,7 @@ pub struct Order {
     pub beside_rivals: bool,
 }
 
-impl Vehicle {
+impl PersistMethod {
     /// Where its file lies below `/etc`; `None` where it has none.
     const fn file(self) -> Option<&'static str> {
         match self {

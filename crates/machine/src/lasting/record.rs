@@ -21,7 +21,7 @@ const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 /// What carries a value over a restart of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Vehicle {
+pub enum PersistMethod {
     /// `sysctl.d(5)`.
     Sysctl,
     /// A udev rule.
@@ -34,7 +34,7 @@ pub enum Vehicle {
     CommandLine,
 }
 
-impl fmt::Display for Vehicle {
+impl fmt::Display for PersistMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Sysctl => "sysctl.d",
@@ -66,7 +66,8 @@ pub struct Entry {
     /// The value that lasts.
     pub new: String,
     /// What carries it.
-    pub vehicle: Vehicle,
+    #[serde(rename = "vehicle")]
+    pub method: PersistMethod,
     /// The kernel reads it at boot alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_at_boot: bool,
@@ -123,7 +124,8 @@ pub(crate) struct Keep {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnText {
     /// What it is for.
-    pub vehicle: Vehicle,
+    #[serde(rename = "vehicle")]
+    pub method: PersistMethod,
     /// Where it is.
     pub path: PathBuf,
     /// What it holds, byte for byte; `None` where it is to go.
@@ -239,7 +241,7 @@ fn check_entry(entry: &Entry) -> Result<(), String> {
 }
 
 fn check_file(file: &OwnText) -> Result<(), String> {
-    match file.vehicle.file() {
+    match file.method.file() {
         Some(own) if file.path.is_absolute() && file.path.ends_with(own) => Ok(()),
         _ => Err(format!("`{}` is no file that it writes", file.path.display())),
     }

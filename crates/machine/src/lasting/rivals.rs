@@ -89,7 +89,7 @@ fn fights(rival: &Rival, path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::lines::tests::entry;
-    use super::super::record::Vehicle::Tmpfiles;
+    use super::super::record::PersistMethod::Tmpfiles;
     use super::*;
 
     fn rival(name: &str, running: bool, enabled: Option<bool>) -> Rival {

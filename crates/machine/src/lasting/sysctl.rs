@@ -52,7 +52,7 @@ fn same_key(a: &str, b: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::lines::tests::entry;
-    use super::super::record::Vehicle::Sysctl;
+    use super::super::record::PersistMethod::Sysctl;
     use super::*;
     use expect_test::expect;
 

@@ -30,7 +30,7 @@ pub(super) fn text(entries: &[&Entry]) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::lines::tests::entry;
-    use super::super::record::Vehicle::Tmpfiles;
+    use super::super::record::PersistMethod::Tmpfiles;
     use super::*;
     use expect_test::expect;
 

@@ -30,7 +30,7 @@ pub(super) fn text(entries: &[&Entry], base: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::lines::tests::entry;
-    use super::super::record::Vehicle::Tuned;
+    use super::super::record::PersistMethod::Tuned;
     use super::*;
     use expect_test::expect;
 

@@ -118,7 +118,7 @@ fn pattern(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::lines::tests::entry;
-    use super::super::record::Vehicle::Udev;
+    use super::super::record::PersistMethod::Udev;
     use super::*;
     use expect_test::expect;
 

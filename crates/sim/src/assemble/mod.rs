@@ -12,7 +12,7 @@ use crate::engine::Core;
 use crate::engine::World;
 use crate::load::Trace;
 use crate::machine::MachineSpec;
-use disks::{Bank, DiskSpec, LinkSpec};
+use disks::{DiskSet, DiskSpec, LinkSpec};
 use domain::Study;
 use domain::bench::BenchError;
 use domain::plan::Cell;
@@ -118,7 +118,7 @@ pub fn assemble(order: &Order<'_>, caching: Caching) -> Result<Assembled, BenchE
         kernel: machine.kernel,
         base_khz: machine.cpu.base.khz(),
     });
-    let world = World::new(Core::new(cpus, Bank::new(order.seed), order.seed));
+    let world = World::new(Core::new(cpus, DiskSet::new(order.seed), order.seed));
     let (world, ground) = storage::build(order, world, &block, caching)?;
     Ok(Assembled { world, ground, settings })
 }

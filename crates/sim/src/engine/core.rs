@@ -4,7 +4,7 @@ use super::{Bio, BioId, Call, Event, PartId};
 use crate::block::DeviceStats;
 use crate::block::plug::Plugs;
 use crate::cpu::{Cost, Cpus, ThreadId};
-use disks::{Bank, Op};
+use disks::{DiskSet, Op};
 use domain::rng::{Rng, Seed};
 use event_queue::{LineId, Queue, Slab, Time};
 use governors::KernelVersion;
@@ -22,7 +22,7 @@ pub struct Core {
     /// What each block device did: as `/proc/diskstats`.
     pub devices: Vec<DeviceStats>,
     /// The disks. Parts that stand before one submit to it.
-    pub bank: Bank,
+    pub bank: DiskSet,
     /// For what is random in parts.
     pub rng: Rng,
     pub(crate) queue: Queue<Event>,
@@ -35,7 +35,7 @@ pub struct Core {
 
 impl Core {
     /// CPUs and disks, at time zero.
-    pub fn new(cpus: Cpus, bank: Bank, seed: Seed) -> Self {
+    pub fn new(cpus: Cpus, bank: DiskSet, seed: Seed) -> Self {
         let executed = (0..cpus.count() as u32).map(Event::Executed).collect();
         Self {
             now: 0,

@@ -93,7 +93,7 @@ fn ran(spec: FsSpec, laid_out: u64, depth: usize, memory: u64, scripts: Vec<Vec<
 }
 
 fn sequential(op: Op, total: u64, len: u64) -> Vec<Step> {
-    (0..total / len).map(|n| Step::Ask(op, n * len, len)).collect()
+    (0..total / len).map(|n| Step::IoRequest(op, n * len, len)).collect()
 }
 
 fn and(mut steps: Vec<Step>, last: Step) -> Vec<Step> {
@@ -213,7 +213,7 @@ fn what_is_overwritten_needs_no_order() {
 #[test]
 fn fdatasync_of_what_is_overwritten_commits_nothing() {
     for (step, commits) in [(Step::DataSync, 0), (Step::Fsync, 1)] {
-        let seen = ran(EXT4(), SIZE, 1, 1024 * MIB, vec![vec![Step::Ask(Op::Write, 0, 65536), step]]);
+        let seen = ran(EXT4(), SIZE, 1, 1024 * MIB, vec![vec![Step::IoRequest(Op::Write, 0, 65536), step]]);
         assert_eq!((seen.count("commits"), flushes(&seen.log)), (commits, 1));
     }
 }
@@ -221,7 +221,7 @@ fn fdatasync_of_what_is_overwritten_commits_nothing() {
 #[test]
 fn many_that_wait_share_a_commit() {
     let script = |n: u64| {
-        let step = move |k| Step::Ask(Op::Write, (n * 40 + k) * 65536, 4096);
+        let step = move |k| Step::IoRequest(Op::Write, (n * 40 + k) * 65536, 4096);
         (0..20).flat_map(move |k| [step(k), Step::Fsync]).collect()
     };
     let alone = ran(EXT4(), 0, 1, 1024 * MIB, vec![script(0)]);
@@ -251,9 +251,12 @@ fn a_small_journal_is_cleared_again_and_again() {
         let spec = FsSpec { journal_bytes: 1100 * BLOCK, ..spec };
         let steps: Vec<Step> = match spec.journals_data() {
             true => and(sequential(Op::Write, 64 * MIB, 65536), Step::Fsync),
-            false => (0..600).flat_map(|n| [Step::Ask(Op::Write, n * 65536, 4096), Step::Fsync]).collect(),
+            false => {
+                (0..600).flat_map(|n| [Step::IoRequest(Op::Write, n * 65536, 4096), Step::Fsync]).collect()
+            }
         };
-        let total: u64 = steps.iter().map(|s| if let Step::Ask(_, _, len) = s { *len } else { 0 }).sum();
+        let total: u64 =
+            steps.iter().map(|s| if let Step::IoRequest(_, _, len) = s { *len } else { 0 }).sum();
         let mut seen = ran(spec, 0, 1, 1024 * MIB, vec![steps]);
         let tails = seen
             .log
@@ -326,8 +329,8 @@ fn mixture() -> Vec<Vec<Step>> {
                 2 if k % 5 == 1 => Step::DataSync,
                 3 if k % 7 == 0 => Step::Sleep(300_000_000),
                 4 if k % 3 == 0 => Step::Durable(at, len),
-                5 | 6 => Step::Ask(Op::Write, at, len),
-                _ => Step::Ask(Op::Read, at, len),
+                5 | 6 => Step::IoRequest(Op::Write, at, len),
+                _ => Step::IoRequest(Op::Read, at, len),
             }
         })
     };

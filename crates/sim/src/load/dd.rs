@@ -6,7 +6,7 @@
 //!
 //! Approximate: short reads do not occur.
 
-use super::jobs::{Ask, Asks, Manner};
+use super::jobs::{IoRequest, Manner, RequestSource};
 use super::options::{Options, Units, Value};
 use super::{LoadError, Transfer};
 use domain::units::Bytes;
@@ -126,7 +126,7 @@ impl DdLoad {
         let block = if self.writes() { self.output_block } else { self.input_block };
         DdRequests {
             manner: Manner { direct: self.direct, fua: self.data_synced || self.all_synced },
-            ends_with: self.writes().then(|| Ask::flush(!self.ends_with_fsync)),
+            ends_with: self.writes().then(|| IoRequest::flush(!self.ends_with_fsync)),
             write: self.writes(),
             block: block.get(),
             next: self.start.get(),
@@ -140,7 +140,7 @@ impl DdLoad {
 pub struct DdRequests {
     manner: Manner,
     /// The sync at its end, where it writes.
-    ends_with: Option<Ask>,
+    ends_with: Option<IoRequest>,
     write: bool,
     block: u64,
     next: u64,
@@ -158,12 +158,12 @@ impl Iterator for DdRequests {
     }
 }
 
-impl Asks for DdRequests {
-    fn next(&mut self) -> Option<Ask> {
+impl RequestSource for DdRequests {
+    fn next(&mut self) -> Option<IoRequest> {
         Iterator::next(self).map(|transfer| self.manner.of(transfer))
     }
 
-    fn finish(&mut self) -> Option<Ask> {
+    fn finish(&mut self) -> Option<IoRequest> {
         self.ends_with.take()
     }
 }

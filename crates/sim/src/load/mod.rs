@@ -3,7 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`fio`], `dd`, `trace`, `replay` | what a tool asks for: its options read, then its requests, one after the other. They know no machine |
-//! | [`jobs`] | who asks: threads that submit, wait and count. They are given any [`jobs::Asks`], which are those of the line above |
+//! | [`jobs`] | who asks: threads that submit, wait and count. They are given any [`jobs::RequestSource`], which are those of the line above |
 //! | [`bonnie`] | Bonnie's processes, phase by phase, with what each phase asks for |
 //! | [`oltp`] | a database with sysbench's clients; it computes, and asks its disk for its log alone |
 //! | `of_cell` | which of these a study's cell is, with what it costs the cell's machine |

@@ -5,7 +5,7 @@ use crate::assemble::{self, Ground, Order};
 use crate::cpu::Cost;
 use crate::load::bonnie::{BUFFER, BonnieSpec};
 use crate::load::fio::{Engine, FioJob, Pace, Stream};
-use crate::load::jobs::{Asks, JobSpec};
+use crate::load::jobs::{JobSpec, RequestSource};
 use crate::load::oltp::{self, OltpSpec};
 use crate::load::{Copied, DdLoad, LoadError, ReplayTarget, Replayed};
 use domain::bench::BenchError;
@@ -31,7 +31,7 @@ pub(crate) enum Reports {
 }
 
 /// How a job asks, and for what.
-pub(crate) type Job = (JobSpec, Box<dyn Asks>);
+pub(crate) type Job = (JobSpec, Box<dyn RequestSource>);
 
 /// What runs.
 pub(crate) enum Load {
@@ -250,12 +250,12 @@ fn fio(order: &Order<'_>, ground: Ground, fio: &FioJob) -> Result<Vec<Job>, Benc
         let asks = Replayed::new(&trace, replay, fio.manner(), start, target).map_err(|why| {
             BenchError::Unsupported(format!("cannot replay the trace `{}`: {why}", replay.file))
         })?;
-        let job = || (spec.clone(), Box::new(asks.clone()) as Box<dyn Asks>);
+        let job = || (spec.clone(), Box::new(asks.clone()) as Box<dyn RequestSource>);
         return Ok((0..fio.jobs).map(|_| job()).collect());
     }
     let jobs = (0..fio.jobs).map(|number| {
         let asks = Stream::new(fio, number, order.seed);
-        (spec.clone(), Box::new(asks) as Box<dyn Asks>)
+        (spec.clone(), Box::new(asks) as Box<dyn RequestSource>)
     });
     Ok(jobs.collect())
 }

@@ -1,7 +1,7 @@
 //! A recorded trace, asked for again.
 
 use super::fio::Replay;
-use super::jobs::{Ask, Asks, Manner};
+use super::jobs::{IoRequest, Manner, RequestSource};
 use super::{Trace, TraceAction, TraceRequest};
 use disks::Op;
 use domain::time::Nanos;
@@ -22,7 +22,7 @@ pub struct ReplayTarget {
 
 /// What a recorded trace asks for, one after the other and each in its time.
 #[derive(Clone, Debug)]
-pub struct Replayed(std::vec::IntoIter<Ask>);
+pub struct Replayed(std::vec::IntoIter<IoRequest>);
 
 impl Replayed {
     /// A trace from the time `start` on.
@@ -41,14 +41,14 @@ impl Replayed {
             |at: Nanos| start + (u128::from(at.get()) * u128::from(replay.scale_percent) / 100) as Time;
         let asks = trace.requests.iter().map(|request| {
             let not_before = if replay.stalls { time(request.at) } else { 0 };
-            Ask { not_before, ..asked(request, manner) }
+            IoRequest { not_before, ..asked(request, manner) }
         });
-        Ok(Self(asks.collect::<Vec<Ask>>().into_iter()))
+        Ok(Self(asks.collect::<Vec<IoRequest>>().into_iter()))
     }
 }
 
-impl Asks for Replayed {
-    fn next(&mut self) -> Option<Ask> {
+impl RequestSource for Replayed {
+    fn next(&mut self) -> Option<IoRequest> {
         self.0.next()
     }
 }
@@ -79,13 +79,13 @@ fn check(trace: &Trace, manner: Manner, target: ReplayTarget) -> Result<(), Stri
     }
 }
 
-fn asked(request: &TraceRequest, manner: Manner) -> Ask {
+fn asked(request: &TraceRequest, manner: Manner) -> IoRequest {
     let (offset, len) = (request.offset.get(), request.len.get());
-    let io = |op, fua| Ask { fua, direct: manner.direct, ..Ask::direct(op, offset, len) };
+    let io = |op, fua| IoRequest { fua, direct: manner.direct, ..IoRequest::direct(op, offset, len) };
     match request.action {
         TraceAction::Read => io(Op::Read, false),
         TraceAction::Write { fua } => io(Op::Write, fua || manner.fua),
-        TraceAction::Sync | TraceAction::Flush => Ask::flush(false),
-        TraceAction::DataSync => Ask::flush(true),
+        TraceAction::Sync | TraceAction::Flush => IoRequest::flush(false),
+        TraceAction::DataSync => IoRequest::flush(true),
     }
 }

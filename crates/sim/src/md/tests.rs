@@ -71,11 +71,13 @@ pub(super) fn sum(logs: &[Log], of: impl Fn(&Log) -> u64) -> u64 {
 pub(super) fn many(op: Op, size: u64) -> Vec<Step> {
     let lens = [4 * KIB, 64 * KIB, 128 * KIB, 12 * KIB, 1024 * KIB, 512, 68 * KIB];
     let place = |nth: u64, len| (nth * 1_234_567 * 4 * KIB) % (size - len) / (4 * KIB) * (4 * KIB);
-    (0..70).map(|nth| Step::Ask(op, place(nth, lens[nth as usize % 7]), lens[nth as usize % 7])).collect()
+    (0..70)
+        .map(|nth| Step::IoRequest(op, place(nth, lens[nth as usize % 7]), lens[nth as usize % 7]))
+        .collect()
 }
 
 pub(super) fn asked(steps: &[Step]) -> u64 {
-    let len = |step: &Step| if let Step::Ask(_, _, len) = step { *len } else { 0 };
+    let len = |step: &Step| if let Step::IoRequest(_, _, len) = step { *len } else { 0 };
     steps.iter().map(len).sum()
 }
 
@@ -121,7 +123,11 @@ fn a_mirror_with_a_missing_member_reads_and_writes_the_others() {
         let (mut bed, spec, logs) = bed(&md(level, layout), members, &[1]);
         let array = stand(&mut bed, &spec);
         let len = 256 * KIB;
-        bed.scripts(array, 1, vec![vec![Step::Ask(Op::Write, 0, len), Step::Ask(Op::Read, 0, len)]]);
+        bed.scripts(
+            array,
+            1,
+            vec![vec![Step::IoRequest(Op::Write, 0, len), Step::IoRequest(Op::Read, 0, len)]],
+        );
         bed.finish();
         assert_eq!(logs[1].borrow().len(), 0);
         let half = if level == MdLevel::Raid10 { len / 2 } else { 0 };
@@ -131,7 +137,8 @@ fn a_mirror_with_a_missing_member_reads_and_writes_the_others() {
 
 #[test]
 fn a_mirror_reads_a_sequential_stream_from_one_member_and_two_streams_from_two() {
-    let stream = |from: u64| (0..64).map(|n| Step::Ask(Op::Read, from + n * 64 * KIB, 64 * KIB)).collect();
+    let stream =
+        |from: u64| (0..64).map(|n| Step::IoRequest(Op::Read, from + n * 64 * KIB, 64 * KIB)).collect();
     let (mut bed, spec, logs) = bed(&md(MdLevel::Raid1, None), 2, &[]);
     let array = stand(&mut bed, &spec);
     bed.scripts(array, 1, vec![stream(0), stream(32 * MIB)]);
@@ -173,7 +180,8 @@ fn a_bitmap_is_on_all_members_before_the_data_and_cleared_later() {
     let mirror = Mirror::new(&mut bed.world.core, me, 0, &spec, Some(BitmapSpec::default()), None);
     bed.world.add(Box::new(mirror));
     let sleep = Step::Sleep(20_000 * MS);
-    let steps = vec![Step::Ask(Op::Write, 0, 4 * KIB), Step::Ask(Op::Write, 8 * KIB, 4 * KIB), sleep];
+    let steps =
+        vec![Step::IoRequest(Op::Write, 0, 4 * KIB), Step::IoRequest(Op::Write, 8 * KIB, 4 * KIB), sleep];
     bed.scripts(me, 1, vec![steps]);
     bed.finish();
     for log in &logs {
@@ -205,7 +213,7 @@ fn marked(level: MdLevel, delay: u64, steps: Vec<Step>) -> Vec<Vec<(Op, u64, boo
 
 #[test]
 fn a_clean_array_is_marked_before_its_first_write_and_again_when_nobody_writes() {
-    let write = |at| Step::Ask(Op::Write, at, 4 * KIB);
+    let write = |at| Step::IoRequest(Op::Write, at, 4 * KIB);
     let pause = Step::Sleep(500 * MS);
     let mark = [(Op::Flush, 1024, false), (Op::Write, 4, true)];
     let is_mark = |came: &(Op, u64, bool)| mark.contains(came);
@@ -220,14 +228,14 @@ fn a_clean_array_is_marked_before_its_first_write_and_again_when_nobody_writes()
         for came in marked(level, 0, vec![write(0), pause, pause, write(0), pause]) {
             assert_eq!(came.iter().filter(|came| is_mark(came)).count(), 2, "never clean again: {came:?}");
         }
-        let reads = vec![Step::Ask(Op::Read, 0, 4 * KIB), pause];
+        let reads = vec![Step::IoRequest(Op::Read, 0, 4 * KIB), pause];
         assert!(marked(level, 200 * MS, reads).concat().iter().all(|came| !is_mark(came)));
     }
 }
 
 #[test]
 fn a_level_without_redundancy_has_no_mark() {
-    let came = marked(MdLevel::Raid0, 200 * MS, vec![Step::Ask(Op::Write, 0, 4 * KIB)]);
+    let came = marked(MdLevel::Raid0, 200 * MS, vec![Step::IoRequest(Op::Write, 0, 4 * KIB)]);
     assert_eq!(came.concat(), [(Op::Write, 1024, false)]);
 }
 
@@ -241,7 +249,7 @@ fn a_rebuild_reads_what_the_new_member_has_once_and_writes_it_once() {
         let resync = Some(ResyncSpec::new(Repair::Rebuild(1)));
         let mirror = Mirror::new(&mut bed.world.core, me, 0, &spec, None, resync);
         bed.world.add(Box::new(mirror));
-        bed.scripts(me, 1, vec![vec![Step::Sleep(60_000 * MS), Step::Ask(Op::Read, 0, 4 * KIB)]]);
+        bed.scripts(me, 1, vec![vec![Step::Sleep(60_000 * MS), Step::IoRequest(Op::Read, 0, 4 * KIB)]]);
         bed.finish();
         assert_eq!(written(&logs[1]), spec.geometry.used().get(), "{level:?} {layout:?}");
         assert_eq!(sum(&logs, written), spec.geometry.used().get());
@@ -256,7 +264,7 @@ fn the_first_resync_of_a_raid1_copies_the_first_member_to_the_others() {
     let resync = Some(ResyncSpec::new(Repair::Resync(Content::Differs)));
     let mirror = Mirror::new(&mut bed.world.core, me, 0, &spec, None, resync);
     bed.world.add(Box::new(mirror));
-    let reads = (0..10).map(|n| Step::Ask(Op::Read, SIZE - (n + 1) * 64 * KIB, 4 * KIB)).collect();
+    let reads = (0..10).map(|n| Step::IoRequest(Op::Read, SIZE - (n + 1) * 64 * KIB, 4 * KIB)).collect();
     bed.scripts(me, 1, vec![reads, vec![Step::Sleep(60_000 * MS), Step::Fsync]]);
     bed.finish();
     assert_eq!([0, 1, 2].map(|m| read(&logs[m])), [SIZE + 40 * KIB, 0, 0], "before the resync was there");
@@ -321,6 +329,6 @@ fn pieces_of_a_direct_read_merge_only_where_a_worker_runs_the_queue() {
 
 #[test]
 fn pieces_of_a_read_merge_under_the_plug_of_who_reads_ahead() {
-    let plugged = Step::Ask(Op::Read, 0, MIB);
+    let plugged = Step::IoRequest(Op::Read, 0, MIB);
     assert_eq!(reads_of_one_mebibyte(plugged, KernelVersion::new(6, 12, 0)), [(1, 3); 4]);
 }

@@ -94,9 +94,10 @@ mod tests {
 
     #[test]
     fn what_was_dirty_is_never_written_and_what_was_there_is_a_hole() {
-        let written_first = [Step::Ask(Op::Write, 0, 8 * MIB), Step::Ask(Op::Discard, 0, 64 * MIB)];
+        let written_first =
+            [Step::IoRequest(Op::Write, 0, 8 * MIB), Step::IoRequest(Op::Discard, 0, 64 * MIB)];
         for kind in [FilesystemKind::Ext2, FilesystemKind::Ext3, FilesystemKind::Ext4, FilesystemKind::Xfs] {
-            let steps = [&written_first[..], &[Step::Fsync, Step::Ask(Op::Read, 0, 8 * MIB)]].concat();
+            let steps = [&written_first[..], &[Step::Fsync, Step::IoRequest(Op::Read, 0, 8 * MIB)]].concat();
             let (log, counters) = ran(kind, JournalMode::Ordered, steps);
             assert_eq!(
                 (read(&log), counters["data_written_bytes"], counters["dirty_bytes"]),
@@ -111,13 +112,13 @@ mod tests {
     fn it_can_be_written_and_removed_again_and_again() {
         for data in JournalMode::ALL {
             let round = [
-                Step::Ask(Op::Write, 0, 16 * MIB),
+                Step::IoRequest(Op::Write, 0, 16 * MIB),
                 Step::Sleep(6_000_000_000),
-                Step::Ask(Op::Write, 4 * MIB, 4 * MIB),
-                Step::Ask(Op::Discard, 0, 64 * MIB),
+                Step::IoRequest(Op::Write, 4 * MIB, 4 * MIB),
+                Step::IoRequest(Op::Discard, 0, 64 * MIB),
             ];
             let mut steps: Vec<Step> = round.iter().copied().cycle().take(24 * round.len()).collect();
-            steps.extend([Step::Ask(Op::Write, 0, MIB), Step::Fsync]);
+            steps.extend([Step::IoRequest(Op::Write, 0, MIB), Step::Fsync]);
             let (log, counters) = ran(FilesystemKind::Ext3, data, steps);
             // What is safe in the journal may stay dirty in its place.
             assert!(counters["dirty_bytes"] == 0 || data == JournalMode::Journal, "{data:?}");

@@ -172,7 +172,7 @@ enum Then {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Ask {
+struct IoRequest {
     bio: BioId,
     op: Op,
     thread: Option<ThreadId>,
@@ -219,7 +219,7 @@ pub struct File {
     spec: FileSpec,
     pages: Pages,
     fs: Option<Filesystem>,
-    asks: Slab<Ask>,
+    asks: Slab<IoRequest>,
     sent: Slab<Sent>,
     states: BTreeMap<Option<ThreadId>, State>,
     advice: BTreeMap<Option<ThreadId>, Advice>,
@@ -540,7 +540,7 @@ impl Part for File {
         };
         let (offset, end) =
             if bio.op == Op::Flush { (0, self.spec.size.get()) } else { (bio.offset, bio.end()) };
-        let ask = self.asks.put(Ask {
+        let ask = self.asks.put(IoRequest {
             bio: id,
             op: bio.op,
             thread: bio.thread,

@@ -2,12 +2,12 @@
 
 use super::pages::{PAGE, Run};
 use super::readahead::{Bounds, State, Window};
-use super::{Ask, File, MAX_BIO, Sent, Stage, Then};
+use super::{File, IoRequest, MAX_BIO, Sent, Stage, Then};
 use crate::engine::{Bio, Core};
 use disks::Op;
 
 impl File {
-    fn bounds(&self, ask: &Ask) -> Bounds {
+    fn bounds(&self, ask: &IoRequest) -> Bounds {
         Bounds {
             kind: self.spec.read_ahead_kind,
             advice: self.advice.get(&ask.thread).copied().unwrap_or(self.spec.advice),

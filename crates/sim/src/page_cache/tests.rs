@@ -29,12 +29,12 @@ fn ran(spec: FileSpec, scripts: Vec<Vec<Step>>) -> (Bed, PartId, Log) {
 }
 
 fn sequential(op: Op, total: u64, len: u64) -> Vec<Step> {
-    (0..total / len).map(|n| Step::Ask(op, n * len, len)).collect()
+    (0..total / len).map(|n| Step::IoRequest(op, n * len, len)).collect()
 }
 
 /// Offsets in no order, each once.
 fn scattered(op: Op, count: u64, len: u64) -> Vec<Step> {
-    (0..count).map(|n| Step::Ask(op, (n * 7_919 % count) * 64 * len, len)).collect()
+    (0..count).map(|n| Step::IoRequest(op, (n * 7_919 % count) * 64 * len, len)).collect()
 }
 
 #[test]
@@ -89,8 +89,8 @@ fn random_reads_read_what_is_asked_for() {
 
 #[test]
 fn two_programs_read_ahead_each_for_itself() {
-    let scripts =
-        [0, 512 * MIB].map(|from| (0..512).map(|n| Step::Ask(Op::Read, from + n * 4096, 4096)).collect());
+    let scripts = [0, 512 * MIB]
+        .map(|from| (0..512).map(|n| Step::IoRequest(Op::Read, from + n * 4096, 4096)).collect());
     let (_, _, log) = ran(spec(256 * MIB), scripts.to_vec());
     assert!(log.borrow().len() < 60, "{}", log.borrow().len());
 }
@@ -121,7 +121,7 @@ fn fsync_leaves_nothing_dirty_and_ends_with_a_flush() {
 
 #[test]
 fn a_page_that_is_written_often_reaches_the_device_once() {
-    let mut steps = vec![Step::Ask(Op::Write, 8192, 4096); 100];
+    let mut steps = vec![Step::IoRequest(Op::Write, 8192, 4096); 100];
     steps.push(Step::Fsync);
     let (_, _, log) = ran(spec(64 * MIB), vec![steps]);
     assert_eq!(written(&log), 4096);
@@ -130,8 +130,9 @@ fn a_page_that_is_written_often_reaches_the_device_once() {
 #[test]
 fn no_more_is_dirty_than_the_limit_and_writers_get_what_the_device_writes() {
     let memory = 100 * MIB;
-    let scripts: Vec<Vec<Step>> =
-        (0..3).map(|n| (0..200).map(|k| Step::Ask(Op::Write, (n * 256 + k) * MIB, MIB)).collect()).collect();
+    let scripts: Vec<Vec<Step>> = (0..3)
+        .map(|n| (0..200).map(|k| Step::IoRequest(Op::Write, (n * 256 + k) * MIB, MIB)).collect())
+        .collect();
     let (bed, file, log) = ran(spec(memory), scripts);
     let counters = bed.counters(file);
     assert!(counters["most_dirty_bytes"] <= memory / 5, "{}", counters["most_dirty_bytes"]);
@@ -152,7 +153,7 @@ fn the_limit_holds_for_many_writers_and_a_device_that_is_slower_than_was_thought
     let me = bed.world.next_part();
     let file = File::on_device(&mut bed.world.core, me, device, spec(10 * MIB));
     bed.world.add(Box::new(file));
-    let script = |n: u64| vec![Step::Ask(Op::Write, n * 16 * MIB, 2 * MIB)];
+    let script = |n: u64| vec![Step::IoRequest(Op::Write, n * 16 * MIB, 2 * MIB)];
     bed.scripts(me, 1, (0..12).map(script).collect());
     bed.finish();
     let most = bed.counters(me)["most_dirty_bytes"];
@@ -174,7 +175,8 @@ fn a_slow_device_slows_its_writer_down_before_the_limit() {
 
 #[test]
 fn a_part_of_a_page_is_read_before_it_is_written() {
-    let steps = vec![Step::Ask(Op::Write, 4096 + 512, 1024), Step::Ask(Op::Write, 3 * 4096, 4096)];
+    let steps =
+        vec![Step::IoRequest(Op::Write, 4096 + 512, 1024), Step::IoRequest(Op::Write, 3 * 4096, 4096)];
     let (_, _, log) = ran(spec(64 * MIB), vec![steps]);
     assert_eq!(read(&log), 4096);
     assert_eq!(log.borrow()[0].offset, 4096);
@@ -183,10 +185,10 @@ fn a_part_of_a_page_is_read_before_it_is_written() {
 #[test]
 fn direct_requests_go_past_the_pages_and_find_them_written() {
     let steps = vec![
-        Step::Ask(Op::Write, 0, MIB),
+        Step::IoRequest(Op::Write, 0, MIB),
         Step::Direct(Op::Read, 0, MIB),
         Step::Direct(Op::Write, 0, MIB),
-        Step::Ask(Op::Read, 0, 4096),
+        Step::IoRequest(Op::Read, 0, 4096),
     ];
     let (_, _, log) = ran(spec(64 * MIB), vec![steps]);
     let ops: Vec<(Op, u64)> = log.borrow().iter().map(|came| (came.op, came.len)).collect();
@@ -223,8 +225,8 @@ fn mixture() -> Vec<Vec<Step>> {
                 2 if k % 5 == 0 => Step::Fsync,
                 3 if k % 7 == 0 => Step::Sleep(50_000_000),
                 4 => Step::Durable(at, len),
-                5 | 6 => Step::Ask(Op::Write, at, len),
-                _ => Step::Ask(Op::Read, at, len),
+                5 | 6 => Step::IoRequest(Op::Write, at, len),
+                _ => Step::IoRequest(Op::Read, at, len),
             }
         })
     };

@@ -5,9 +5,9 @@ use proptest::prelude::*;
 
 const BLOCKS: u64 = 8192;
 
-fn face(model: &str) -> Face {
+fn identity(model: &str) -> ScsiIdentity {
     let spec = DiskSpec::shipped(model).unwrap().with_size(Bytes::new(BLOCKS * 512)).unwrap();
-    Face::new("disk0", &spec)
+    ScsiIdentity::new("disk0", &spec)
 }
 
 fn command(bytes: &[u8]) -> [u8; CDB] {
@@ -17,7 +17,7 @@ fn command(bytes: &[u8]) -> [u8; CDB] {
 }
 
 fn check(model: &str, bytes: &[u8], expected: Expect) {
-    let told = match decide(&command(bytes), &[0; 512], &face(model)) {
+    let told = match decide(&command(bytes), &[0; 512], &identity(model)) {
         Decision::Say(bytes) => {
             let row = |row: &[u8]| row.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
             bytes.chunks(16).map(row).collect::<Vec<_>>().join("\n")
@@ -86,19 +86,19 @@ fn the_caching_page_says_whether_there_is_a_write_cache() {
 
 #[test]
 fn reads_and_writes_of_all_lengths_of_command_are_the_same() {
-    let read = "Do(Ask { act: Read, fua: false, offset: 4096, len: 1024 })";
+    let read = "Do(DiskRequest { act: Read, fua: false, offset: 4096, len: 1024 })";
     for bytes in [
         &[READ_6, 0, 0, 8, 2][..],
         &[READ_10, 0, 0, 0, 0, 8, 0, 0, 2],
         &[READ_12, 0, 0, 0, 0, 8, 0, 0, 0, 2],
         &[READ_16, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 2],
     ] {
-        assert_eq!(format!("{:?}", decide(&command(bytes), &[], &face("plain-7200"))), read);
+        assert_eq!(format!("{:?}", decide(&command(bytes), &[], &identity("plain-7200"))), read);
     }
     check(
         "plain-7200",
         &[WRITE_10, 8, 0, 0, 0, 0, 0, 0, 1],
-        expect!["Do(Ask { act: Write, fua: true, offset: 0, len: 512 })"],
+        expect!["Do(DiskRequest { act: Write, fua: true, offset: 0, len: 512 })"],
     );
     check("plain-7200", &[WRITE_10, 0, 0, 0, 0x1f, 0xff, 0, 0, 2], expect!["Refuse(Sense(5, 33, 0))"]);
     check(
@@ -115,15 +115,19 @@ fn reads_and_writes_of_all_lengths_of_command_are_the_same() {
 #[test]
 fn zeros_are_written_many_times_over_and_nothing_else_is() {
     let zeros = [WRITE_SAME_16, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 16];
-    check("plain-7200", &zeros, expect!["Do(Ask { act: Zero, fua: false, offset: 4096, len: 8192 })"]);
-    let face = face("plain-7200");
-    assert_eq!(decide(&command(&zeros), &[1; 512], &face), Decision::Refuse(Sense::INVALID_FIELD));
-    assert_eq!(decide(&command(&zeros), &[0; 511], &face), Decision::Refuse(Sense::INVALID_FIELD));
+    check(
+        "plain-7200",
+        &zeros,
+        expect!["Do(DiskRequest { act: Zero, fua: false, offset: 4096, len: 8192 })"],
+    );
+    let identity = identity("plain-7200");
+    assert_eq!(decide(&command(&zeros), &[1; 512], &identity), Decision::Refuse(Sense::INVALID_FIELD));
+    assert_eq!(decide(&command(&zeros), &[0; 511], &identity), Decision::Refuse(Sense::INVALID_FIELD));
     let unmap = [WRITE_SAME_10, 8, 0, 0, 0, 8, 0, 0, 16];
     check(
         "samsung-850-evo",
         &unmap,
-        expect!["Do(Ask { act: Discard, fua: false, offset: 4096, len: 8192 })"],
+        expect!["Do(DiskRequest { act: Discard, fua: false, offset: 4096, len: 8192 })"],
     );
     check("plain-7200", &unmap, expect!["Refuse(Sense(5, 36, 0))"]);
 }
@@ -133,11 +137,11 @@ fn one_range_is_unmapped_where_the_medium_is_flash() {
     let cdb = command(&[UNMAP, 0, 0, 0, 0, 0, 0, 0, 24]);
     let mut parameters = vec![0; 24];
     (parameters[1], parameters[3], parameters[15], parameters[19]) = (22, 16, 8, 16);
-    let flash = face("samsung-850-evo");
-    let ask = Ask { act: Act::Discard, fua: false, offset: 4096, len: 8192 };
+    let flash = identity("samsung-850-evo");
+    let ask = DiskRequest { act: Act::Discard, fua: false, offset: 4096, len: 8192 };
     assert_eq!(decide(&cdb, &parameters, &flash), Decision::Do(ask));
     assert_eq!(decide(&cdb, &parameters[..23], &flash), Decision::Refuse(Sense::SHORT_PARAMETERS));
-    assert_eq!(decide(&cdb, &parameters, &face("plain-7200")), Decision::Refuse(Sense::UNKNOWN_COMMAND));
+    assert_eq!(decide(&cdb, &parameters, &identity("plain-7200")), Decision::Refuse(Sense::UNKNOWN_COMMAND));
     parameters[3] = 32;
     parameters.resize(40, 0);
     assert_eq!(decide(&cdb, &parameters, &flash), Decision::Refuse(Sense::INVALID_PARAMETER));
@@ -161,8 +165,8 @@ proptest! {
         if small {
             cdb[2..8].fill(0);
         }
-        let face = face(model);
-        match decide(&cdb, &parameters, &face) {
+        let identity = identity(model);
+        match decide(&cdb, &parameters, &identity) {
             Decision::Do(ask) if ask.act == Act::Flush => {}
             Decision::Do(ask) => {
                 prop_assert!(ask.len > 0 && ask.offset + ask.len <= BLOCKS * 512);
@@ -172,6 +176,6 @@ proptest! {
             Decision::Say(bytes) => prop_assert!(bytes.len() <= 255),
             Decision::Refuse(sense) => prop_assert!(sense.bytes()[2] != 0),
         }
-        prop_assert!(parameter_bytes(&cdb, &face) <= usize::from(u16::MAX));
+        prop_assert!(parameter_bytes(&cdb, &identity) <= usize::from(u16::MAX));
     }
 }

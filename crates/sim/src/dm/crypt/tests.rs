@@ -34,7 +34,7 @@ const OLD: Limits = Limits::of_kernel(6, 1);
 const NEW: Limits = Limits::of_kernel(6, 12);
 
 fn sequential(op: Op, count: u64, len: u64) -> Vec<Step> {
-    (0..count).map(|n| Step::Ask(op, n * len, len)).collect()
+    (0..count).map(|n| Step::IoRequest(op, n * len, len)).collect()
 }
 
 fn ran(cpus: usize, options: Options, limits: Limits, depth: usize, steps: &[Step]) -> (Bed, Log) {
@@ -66,7 +66,7 @@ fn all_options() -> Vec<Options> {
 #[test]
 fn whatever_the_options_every_request_is_done_once_and_every_byte_moves() {
     let mut steps = sequential(Op::Write, 20, 192 << 10);
-    steps.extend([Step::Fsync, Step::Ask(Op::Discard, 0, 1 << 20)]);
+    steps.extend([Step::Fsync, Step::IoRequest(Op::Discard, 0, 1 << 20)]);
     steps.extend(sequential(Op::Read, 20, 192 << 10));
     for options in all_options() {
         for limits in [OLD, NEW] {
@@ -84,16 +84,16 @@ fn whatever_the_options_every_request_is_done_once_and_every_byte_moves() {
 
 #[test]
 fn data_lies_behind_the_header() {
-    let (_, log) = ran(1, options(), OLD, 1, &[Step::Ask(Op::Write, 4096, 4096)]);
+    let (_, log) = ran(1, options(), OLD, 1, &[Step::IoRequest(Op::Write, 4096, 4096)]);
     assert_eq!(log.borrow()[0].offset, HEADER + 4096);
     let plain = Options { kind: CryptKind::Plain, ..options() };
-    let (_, log) = ran(1, plain, OLD, 1, &[Step::Ask(Op::Write, 4096, 4096)]);
+    let (_, log) = ran(1, plain, OLD, 1, &[Step::IoRequest(Op::Write, 4096, 4096)]);
     assert_eq!(log.borrow()[0].offset, 4096);
 }
 
 #[test]
 fn newer_kernels_split_reads_and_writes_at_128_kib() {
-    let steps = [Step::Ask(Op::Read, 0, 2 << 20), Step::Ask(Op::Write, 0, 2 << 20)];
+    let steps = [Step::IoRequest(Op::Read, 0, 2 << 20), Step::IoRequest(Op::Write, 0, 2 << 20)];
     let lens = |limits| {
         let (_, log) = ran(2, options(), limits, 1, &steps);
         let of = |op| log.borrow().iter().filter(|c| c.op == op).map(|c| c.len >> 10).collect::<Vec<_>>();
@@ -106,7 +106,7 @@ fn newer_kernels_split_reads_and_writes_at_128_kib() {
 #[test]
 fn one_thread_writes_what_was_encrypted_by_place() {
     // Encrypted on four CPUs, and asked for from the end to the beginning: while the thread is busy the rest is sorted.
-    let steps: Vec<Step> = (0..32).rev().map(|n| Step::Ask(Op::Write, n << 20, 4096)).collect();
+    let steps: Vec<Step> = (0..32).rev().map(|n| Step::IoRequest(Op::Write, n << 20, 4096)).collect();
     let (bed, log) = ran(4, options(), OLD, 32, &steps);
     let log = log.borrow();
     assert!(log.iter().all(|came| thread_named(&bed, came) == "dmcrypt_write/dm-0"));
@@ -117,7 +117,7 @@ fn one_thread_writes_what_was_encrypted_by_place() {
 #[test]
 fn the_options_decide_who_submits_a_write() {
     let submitter = |options| {
-        let (bed, log) = ran(2, options, OLD, 1, &[Step::Ask(Op::Write, 0, 65536)]);
+        let (bed, log) = ran(2, options, OLD, 1, &[Step::IoRequest(Op::Write, 0, 65536)]);
         let came = log.borrow()[0];
         thread_named(&bed, &came)
     };

@@ -9,7 +9,7 @@ use super::draws::Draws;
 use super::job::{Caching, Ending, FioJob, SyncedWrites};
 use super::offsets::{Mix, Pattern};
 use crate::load::Transfer;
-use crate::load::jobs::{Ask, Asks, Manner};
+use crate::load::jobs::{IoRequest, Manner, RequestSource};
 use domain::rng::Seed;
 
 /// The next thing that a job does.
@@ -145,16 +145,16 @@ impl FioJob {
 }
 
 impl Stream {
-    fn asked(&self, step: Step) -> Ask {
+    fn asked(&self, step: Step) -> IoRequest {
         match step {
             Step::Io(transfer) => self.job.manner().of(transfer),
-            Step::Sync { data_only } => Ask::flush(data_only),
+            Step::Sync { data_only } => IoRequest::flush(data_only),
         }
     }
 }
 
-impl Asks for Stream {
-    fn next(&mut self) -> Option<Ask> {
+impl RequestSource for Stream {
+    fn next(&mut self) -> Option<IoRequest> {
         self.step().map(|step| self.asked(step))
     }
 
@@ -162,7 +162,7 @@ impl Asks for Stream {
         self.count_anew();
     }
 
-    fn finish(&mut self) -> Option<Ask> {
+    fn finish(&mut self) -> Option<IoRequest> {
         Self::finish(self).map(|step| self.asked(step))
     }
 }

@@ -5,11 +5,11 @@
 //! and asks again (`io_submit(2)`, `io_getevents(2)`). Latencies are taken as fio takes them: from the end of the submission
 //! to the moment at which the job sees the completion (clat).
 
-mod ask;
 mod latency;
+mod request;
 
-pub use ask::{Ask, Asks, Manner};
 pub use latency::Latencies;
+pub use request::{IoRequest, Manner, RequestSource};
 
 use crate::cpu::{Cost, ThreadId};
 use crate::engine::{Bio, BioId, Core, Part, PartId};
@@ -68,13 +68,13 @@ pub struct Given {
 
 struct Job {
     spec: JobSpec,
-    source: Box<dyn Asks>,
+    source: Box<dyn RequestSource>,
     thread: ThreadId,
     in_flight: u32,
     /// Completed and not yet seen: when submitted, what.
     seen: Vec<(Time, Op, u64)>,
     waits: Waits,
-    next: Option<Ask>,
+    next: Option<IoRequest>,
     asked: u32,
     /// The earliest time of the next request under a rate.
     due: Time,
@@ -117,7 +117,7 @@ impl Jobs {
     }
 
     /// Adds a job with its thread. Before the machine runs.
-    pub fn add(&mut self, core: &mut Core, thread: ThreadId, spec: JobSpec, source: Box<dyn Asks>) {
+    pub fn add(&mut self, core: &mut Core, thread: ThreadId, spec: JobSpec, source: Box<dyn RequestSource>) {
         let index = self.jobs.len() as u64;
         core.at(spec.start, self.me, index * KINDS + STARTED);
         self.given.borrow_mut().begun = spec.counted_from;
@@ -242,7 +242,7 @@ impl Job {
     }
 
     /// When the next request may come.
-    fn set_due(&mut self, now: Time, ask: &Ask) {
+    fn set_due(&mut self, now: Time, ask: &IoRequest) {
         let mut due = self.due.max(now.saturating_sub(CATCH_UP_NS));
         if let Some(iops) = self.spec.rate_iops {
             due += 1_000_000_000 / iops.max(1);

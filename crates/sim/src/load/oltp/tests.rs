@@ -2,7 +2,7 @@ use super::*;
 use crate::block::null_blk::{Memory, MemorySpec};
 use crate::cpu::{Cpus, CpusSpec, PolicySpec, PowerModel};
 use crate::engine::{Stopped, World};
-use disks::Bank;
+use disks::DiskSet;
 use domain::time::Nanos;
 use domain::units::Bytes;
 use governors::KernelVersion;
@@ -46,7 +46,7 @@ fn machine(cpus: usize, make: impl FnOnce(PartId) -> OltpSpec) -> (World, Served
         base_khz: 1_000_000,
         idle: None,
     };
-    let mut world = World::new(Core::new(Cpus::new(cpus), Bank::new(Seed(1)), Seed(1)));
+    let mut world = World::new(Core::new(Cpus::new(cpus), DiskSet::new(Seed(1)), Seed(1)));
     world.core.devices.push(crate::block::DeviceStats::new("log"));
     let device = world.next_part();
     let memory = MemorySpec { size: Bytes::from_mib(64), latency_ns: MILLI, depth: 8, interrupt: Cost::NONE };

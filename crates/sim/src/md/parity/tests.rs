@@ -98,7 +98,7 @@ impl Setup {
 }
 
 fn write(offset: u64, len: u64) -> Vec<Step> {
-    vec![Step::Ask(Op::Write, offset, len)]
+    vec![Step::IoRequest(Op::Write, offset, len)]
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_small_write_reads_what_is_less() {
     let check = |level, members, blocks, reads: u64, writes: u64| {
         for waited_for in [true, false] {
             let setup = Setup { waited_for, ..Setup::new(level, members) };
-            let steps = (0..blocks).map(|n| Step::Ask(Op::Write, n * 64 * KIB, 4 * KIB)).collect();
+            let steps = (0..blocks).map(|n| Step::IoRequest(Op::Write, n * 64 * KIB, 4 * KIB)).collect();
             let ran = Setup { depth: 8, ..setup }.run(vec![steps]);
             assert_eq!(ran.bytes(), (reads * 4 * KIB, writes * 4 * KIB), "{level:?} {members} {blocks}");
         }
@@ -139,9 +139,9 @@ fn a_small_write_reads_what_is_less() {
 /// What Linux 6.12 read and wrote, by the counters of the members (null_blk), for the same writes: its superblocks apart.
 #[test]
 fn as_much_is_read_and_written_as_by_the_kernel() {
-    let apart = |n: u64| Step::Ask(Op::Write, n * 256 * KIB, 4 * KIB);
+    let apart = |n: u64| Step::IoRequest(Op::Write, n * 256 * KIB, 4 * KIB);
     let stream =
-        |len: u64| (0..10 * MIB / len).map(|n| Step::Ask(Op::Write, n * len, len)).collect::<Vec<_>>();
+        |len: u64| (0..10 * MIB / len).map(|n| Step::IoRequest(Op::Write, n * len, len)).collect::<Vec<_>>();
     let check = |level, members, depth, steps: Vec<Step>, reads_kib: u64, writes_kib: u64| {
         let ran = Setup { depth, ..Setup::new(level, members) }.run(vec![steps]);
         assert_eq!(ran.bytes(), (reads_kib * KIB, writes_kib * KIB), "{level:?} of {members}, depth {depth}");
@@ -192,14 +192,14 @@ fn requests(scripts: Vec<Vec<Step>>) -> Vec<[(u64, u64); 2]> {
 #[test]
 fn blocks_merge_under_the_threads_plug_as_with_the_kernel() {
     let stream =
-        |len: u64| (0..10 * MIB / len).map(|n| Step::Ask(Op::Write, n * len, len)).collect::<Vec<_>>();
+        |len: u64| (0..10 * MIB / len).map(|n| Step::IoRequest(Op::Write, n * len, len)).collect::<Vec<_>>();
     assert_eq!(requests(vec![stream(256 * KIB)]), vec![[(0, 0), (40, 600)]; 5]);
     assert_eq!(requests(vec![stream(64 * KIB)]), vec![[(32, 480), (64, 960)]; 5]);
 }
 
 #[test]
 fn what_the_cache_has_is_not_read_again() {
-    let again = |n| vec![Step::Ask(Op::Write, 0, 4 * KIB); n];
+    let again = |n| vec![Step::IoRequest(Op::Write, 0, 4 * KIB); n];
     let ran = Setup::new(MdLevel::Raid5, 5).run(vec![again(10)]);
     assert_eq!(ran.bytes(), (2 * 4 * KIB, 20 * 4 * KIB));
     assert_eq!(ran.counter("stripes_modified"), 10);
@@ -214,8 +214,8 @@ fn a_part_of_a_block_is_read_before_it_is_written() {
 #[test]
 fn writes_that_nobody_waits_for_gather_in_their_stripe() {
     // Four writes make a full row, one after the other, from one context each.
-    let steps: Vec<Step> = (0..4).map(|n| Step::Ask(Op::Write, n * 64 * KIB, 64 * KIB)).collect();
-    let busy: Vec<Step> = (0..40).map(|n| Step::Ask(Op::Write, (n + 9) * 256 * KIB, 4 * KIB)).collect();
+    let steps: Vec<Step> = (0..4).map(|n| Step::IoRequest(Op::Write, n * 64 * KIB, 64 * KIB)).collect();
+    let busy: Vec<Step> = (0..40).map(|n| Step::IoRequest(Op::Write, (n + 9) * 256 * KIB, 4 * KIB)).collect();
     let setup = Setup { waited_for: false, depth: 8, ..Setup::new(MdLevel::Raid5, 5) };
     let ran = setup.run(vec![busy, steps]);
     let (reads, writes) = ran.bytes();
@@ -224,7 +224,8 @@ fn writes_that_nobody_waits_for_gather_in_their_stripe() {
 
 #[test]
 fn reads_pass_the_cache_by_and_degraded_ones_read_all_others() {
-    let reads = |n: u64| (0..n).map(|n| Step::Ask(Op::Read, n * 64 * KIB, 64 * KIB)).collect::<Vec<_>>();
+    let reads =
+        |n: u64| (0..n).map(|n| Step::IoRequest(Op::Read, n * 64 * KIB, 64 * KIB)).collect::<Vec<_>>();
     let ran = Setup::new(MdLevel::Raid5, 4).run(vec![reads(12)]);
     assert_eq!((ran.bytes(), ran.counter("stripes_handled")), ((12 * 64 * KIB, 0), 0));
     let degraded = Setup { missing: Some(0), ..Setup::new(MdLevel::Raid5, 4) };
@@ -300,7 +301,8 @@ fn a_thread_without_a_stripe_asks_for_no_more_until_it_has_one() {
         let mut setup = Setup { depth: 64, ..Setup::new(MdLevel::Raid5, 4) };
         setup.spec.stripe_cache_size = 17;
         setup.clean_after = clean;
-        let ran = setup.run(vec![(0..200).map(|n| Step::Ask(Op::Write, n * 256 * KIB, 4096)).collect()]);
+        let ran =
+            setup.run(vec![(0..200).map(|n| Step::IoRequest(Op::Write, n * 256 * KIB, 4096)).collect()]);
         let answered = ran.bed.answered.borrow();
         let under_way = |at| answered.iter().filter(|other| other.since <= at && at < other.at).count();
         let most = answered.iter().map(|one| under_way(one.since)).max().unwrap();
@@ -332,8 +334,11 @@ fn the_arrays_thread_does_the_work_or_its_group_does() {
 fn a_bitmap_is_written_first() {
     let mut setup = Setup::new(MdLevel::Raid5, 4);
     setup.spec.bitmap = Some(BitmapSpec::default());
-    let ran =
-        setup.run(vec![vec![Step::Ask(Op::Write, 0, 192 * KIB), Step::Sleep(20_000 * MS), Step::Fsync]]);
+    let ran = setup.run(vec![vec![
+        Step::IoRequest(Op::Write, 0, 192 * KIB),
+        Step::Sleep(20_000 * MS),
+        Step::Fsync,
+    ]]);
     for log in &ran.logs {
         let log = log.borrow();
         assert!(log[0].op == Op::Flush && log[1].fua && log[1].len == 4 * KIB, "{log:?}");
@@ -385,12 +390,12 @@ proptest! {
         }
         let step = |(reads, at, len, sectors): &(bool, u64, u64, bool)| {
             let unit = if *sectors { 512 } else { 4096 };
-            Step::Ask(if *reads { Op::Read } else { Op::Write }, at * unit, len * unit)
+            Step::IoRequest(if *reads { Op::Read } else { Op::Write }, at * unit, len * unit)
         };
         let mut steps: Vec<Step> = asks.iter().map(step).collect();
         // Stripes are free a little later than their requests are answered.
         steps.extend([Step::Sleep(3_000_000 * MS), Step::Fsync]);
-        let writes: Vec<Step> = steps.iter().filter(|s| matches!(s, Step::Ask(Op::Write, ..))).copied().collect();
+        let writes: Vec<Step> = steps.iter().filter(|s| matches!(s, Step::IoRequest(Op::Write, ..))).copied().collect();
         let ran = setup.run(vec![steps]);
         let has_lost = missing.is_some() || setup.spec.resync.is_some();
         prop_assert!(has_lost || ran.bytes().1 >= asked(&writes).min(1));

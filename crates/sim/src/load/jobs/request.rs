@@ -6,7 +6,7 @@ use event_queue::Time;
 
 /// What a job asks for next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct IoRequest {
     /// A flush is `fsync(2)`.
     pub op: Op,
     /// Where, in bytes.
@@ -23,7 +23,7 @@ pub struct Ask {
     pub not_before: Time,
 }
 
-impl Ask {
+impl IoRequest {
     /// A read or write past the page cache.
     pub const fn direct(op: Op, offset: u64, len: u64) -> Self {
         Self { op, offset, len, direct: true, fua: false, data_only: false, not_before: 0 }
@@ -36,21 +36,21 @@ impl Ask {
 }
 
 /// Where a job gets what it asks for.
-pub trait Asks {
+pub trait RequestSource {
     /// The next; `None` where there is nothing more.
-    fn next(&mut self) -> Option<Ask>;
+    fn next(&mut self) -> Option<IoRequest>;
 
     /// What is asked from now on counts; told once, before the first such one.
     fn counts(&mut self) {}
 
     /// What it does at its end, one after the other, also where its time is up.
-    fn finish(&mut self) -> Option<Ask> {
+    fn finish(&mut self) -> Option<IoRequest> {
         None
     }
 }
 
-impl<F: FnMut() -> Option<Ask>> Asks for F {
-    fn next(&mut self) -> Option<Ask> {
+impl<F: FnMut() -> Option<IoRequest>> RequestSource for F {
+    fn next(&mut self) -> Option<IoRequest> {
         self()
     }
 }
@@ -66,9 +66,13 @@ pub struct Manner {
 
 impl Manner {
     /// What a transfer is asked for as.
-    pub fn of(self, transfer: Transfer) -> Ask {
+    pub fn of(self, transfer: Transfer) -> IoRequest {
         let op = if transfer.write { Op::Write } else { Op::Read };
         let (offset, len) = (transfer.offset.get(), transfer.len.get());
-        Ask { fua: self.fua && transfer.write, direct: self.direct, ..Ask::direct(op, offset, len) }
+        IoRequest {
+            fua: self.fua && transfer.write,
+            direct: self.direct,
+            ..IoRequest::direct(op, offset, len)
+        }
     }
 }

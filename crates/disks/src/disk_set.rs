@@ -1,4 +1,4 @@
-//! A bank of disks and the links that they share: the state machine that callers drive.
+//! A set of disks and the links that they share: the state machine that callers drive.
 
 use crate::drive::Drive;
 use crate::events::{Event, Events};
@@ -12,7 +12,7 @@ use event_queue::Time;
 ///
 /// Time never runs back: a moment that lies before one already seen counts as that one.
 #[derive(Clone, Debug)]
-pub struct Bank {
+pub struct DiskSet {
     now: Time,
     drives: Vec<Drive>,
     shared: Shared,
@@ -20,7 +20,7 @@ pub struct Bank {
     handled: u64,
 }
 
-/// What the drives of a bank have in common.
+/// What the drives of a set have in common.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shared {
     pub(crate) events: Events,
@@ -28,8 +28,8 @@ pub(crate) struct Shared {
     pub(crate) done: Vec<Completed>,
 }
 
-impl Bank {
-    /// An empty bank. The seed decides where each platter's angle is at the beginning, and what an SSD went through.
+impl DiskSet {
+    /// An empty set. The seed decides where each platter's angle is at the beginning, and what an SSD went through.
     pub fn new(seed: Seed) -> Self {
         Self { now: 0, drives: Vec::new(), shared: Shared::default(), seed, handled: 0 }
     }
@@ -42,7 +42,7 @@ impl Bank {
     /// Adds a link whose bytes then pass the link `next`, as a cable's pass the bus that its controller is on.
     ///
     /// # Panics
-    /// Where the bank has no such link.
+    /// Where the set has no such link.
     pub fn add_link_behind(&mut self, spec: &LinkSpec, next: Option<usize>) -> usize {
         let links = &mut self.shared.links;
         assert!(next.is_none_or(|next| next < links.len()), "a link on a link that is not there");
@@ -53,7 +53,7 @@ impl Bank {
     /// Adds a disk, on a link or on its own; its number is how many were there before.
     ///
     /// # Panics
-    /// Where the bank has no such link.
+    /// Where the set has no such link.
     pub fn add_disk(&mut self, spec: &DiskSpec, link: Option<usize>) -> usize {
         assert!(link.is_none_or(|link| link < self.shared.links.len()), "a disk on a link that is not there");
         let index = self.drives.len();
