@@ -111,7 +111,7 @@ const NAMES_TOOLS: [(&str, &str); 4] = [
     ("crates/domain/src/study.rs", "a study's types name each tool"),
     ("crates/domain/src/plan.rs", "a plan expands the patterns of fio's and the placeholders of a command"),
     ("crates/parse/src/study/workload.rs", "a command is read from more than its name"),
-    ("crates/sim/src/bench/loads.rs", "which tools are simulated, and by which load"),
+    ("crates/sim/src/load/of_cell.rs", "which tools are simulated, and by which load"),
 ];
 
 /// The crate that prints.
