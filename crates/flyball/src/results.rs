@@ -2,7 +2,9 @@
 //! of `run` have in common.
 
 use crate::args::Global;
-use crate::terminal;
+use crate::exit::Usage;
+use crate::foreign::look_only;
+use crate::{places, terminal};
 use analysis::explain::{Case, explain, not_measured};
 use analysis::summarise::summarise;
 use analysis::summary::{RunData, RunSummary};
@@ -15,6 +17,7 @@ use notebook::Notebook;
 use report::inventory::{Style, one_line, text as inventory_text};
 use report::{Report, TraceView};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// How many rows of a trace are read for a picture of a few hundred points.
 const TRACE_ROWS: usize = 4_000;
@@ -105,6 +108,23 @@ impl Results {
     pub fn is_incomplete(&self) -> bool {
         self.summary.cells.iter().any(|cell| cell.points.is_empty())
     }
+}
+
+/// Opens the notebook, and reads and writes nothing but it and `out` from now on.
+pub fn opened(global: &Global, out: Option<&Path>) -> Result<Notebook> {
+    let folder = places::notebook(global)?;
+    look_only(&folder, out);
+    Ok(Notebook::open(&folder)?)
+}
+
+/// A trial by its name.
+pub fn trial_key(name: &str) -> Result<TrialKey> {
+    let wrong = || {
+        Usage(format!(
+            "`{name}` is no trial's name; they look like `b00.randread_4k.a0`, and `flyball export RUN` lists them"
+        ))
+    };
+    Ok(TrialKey::from_folder(name).ok_or_else(wrong)?)
 }
 
 /// A run with its study and trials. What cannot be read is told, and does not count.

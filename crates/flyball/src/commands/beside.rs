@@ -5,7 +5,7 @@
 //! without measuring again. Runs come from the notebook; those of a book are kept in small files beside its pages, so that
 //! the pages can be made again from the repository alone.
 
-use super::read::{print, write};
+use super::report::{print, write};
 use super::run::read_study;
 use crate::args::{Global, Report, ReportFormat};
 use crate::exit::{End, Usage};

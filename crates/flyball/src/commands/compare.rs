@@ -1,8 +1,8 @@
 //! `flyball compare`: two runs, or the levels of a factor.
 
-use super::read::opened;
 use crate::args::{Compare, Global};
 use crate::exit::{End, Usage};
+use crate::results::opened;
 use crate::results::{self, Results};
 use crate::terminal;
 use analysis::compare_runs::{AcrossProvenances, Difference, RunComparison, compare_runs};

@@ -6,9 +6,9 @@ mod out;
 
 use crate::args::{Export, ExportFormat, Global};
 use crate::commands::gate;
-use crate::commands::read::{key, opened};
 use crate::exit::{End, Usage};
 use crate::results::Results;
+use crate::results::{opened, trial_key};
 use crate::terminal;
 use anyhow::{Context, Result, anyhow};
 use domain::trial::{RunId, TrialKey};
@@ -98,7 +98,7 @@ fn table(
 }
 
 fn trace(notebook: &Notebook, id: &RunId, name: &str, format: ExportFormat, out: &mut Out) -> Result<()> {
-    let key = key(name)?;
+    let key = trial_key(name)?;
     let nothing =
         || anyhow!("trial `{name}` of `{id}` has no trace: nothing was recorded, or there is no such trial");
     let mut reader = notebook.trace(id, &key)?.with_context(nothing)?;

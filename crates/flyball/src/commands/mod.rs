@@ -5,22 +5,27 @@ mod calibrate;
 mod check;
 mod claim;
 mod compare;
+mod completions;
 mod dry_run;
+mod explain;
 mod export;
 mod gate;
 mod import;
 mod inspect;
 mod lab;
 mod list;
-mod paperwork;
-mod read;
+mod man;
 mod record;
+mod report;
+mod restore;
 mod run;
+mod show;
 mod sim;
 mod simulate;
 mod stacks;
+mod status;
+mod supervise;
 mod tune;
-mod undo;
 
 use crate::args::{Cli, Command};
 use crate::exit::End;
@@ -39,20 +44,20 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Sim(command) => sim::dispatch(global, command),
         Command::LabGuest => crate::guest::main().map(|()| End::Done),
         Command::List(arguments) => list::list(global, arguments),
-        Command::Show(arguments) => read::show(global, arguments),
+        Command::Show(arguments) => show::show(global, arguments),
         Command::Compare(arguments) => compare::compare(global, arguments),
-        Command::Explain(arguments) => read::explain(global, arguments),
-        Command::Report(arguments) => read::report(global, arguments),
+        Command::Explain(arguments) => explain::explain(global, arguments),
+        Command::Report(arguments) => report::report(global, arguments),
         Command::Export(arguments) => export::export(global, arguments),
         Command::Claim(arguments) => claim::claim(global, arguments),
-        Command::Status => undo::status(global),
-        Command::Restore(arguments) => undo::restore(global, arguments),
+        Command::Status => status::status(global),
+        Command::Restore(arguments) => restore::restore(global, arguments),
         Command::Tune(arguments) => tune::tune(global, arguments),
-        Command::Completions { shell } => paperwork::completions(*shell),
-        Command::Man { folder } => paperwork::man(folder),
+        Command::Completions { shell } => completions::completions(*shell),
+        Command::Man { folder } => man::man(folder),
         Command::ReadForeign => crate::foreign::serve(),
         Command::UnpackForeign { program, arguments } => crate::foreign::unpack(program, arguments),
         Command::WatchRecording { out } => record::watch(global, out.as_deref()),
-        Command::Supervise { state } => undo::supervise(state),
+        Command::Supervise { state } => supervise::supervise(state),
     }
 }

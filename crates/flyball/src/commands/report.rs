@@ -1,61 +1,13 @@
-//! `flyball show`, `explain`, `report`: a run of the notebook, read again.
+//! `flyball report`: a run as a page, or in another form.
 
 use super::beside;
-use crate::args::{Explain, Global, Report, ReportFormat, Show};
+use crate::args::{Global, Report, ReportFormat};
 use crate::exit::{End, Usage};
-use crate::foreign::look_only;
-use crate::results::Results;
-use crate::{places, terminal};
-use anyhow::{Context, Result, bail};
+use crate::results::{Results, opened, trial_key};
+use crate::terminal;
+use anyhow::Result;
 use domain::trial::TrialKey;
-use notebook::Notebook;
 use std::path::{Path, PathBuf};
-
-/// Opens the notebook, and reads and writes nothing but it and `out` from now on.
-pub fn opened(global: &Global, out: Option<&Path>) -> Result<Notebook> {
-    let folder = places::notebook(global)?;
-    look_only(&folder, out);
-    Ok(Notebook::open(&folder)?)
-}
-
-/// Shows a run, or one of its trials.
-pub fn show(global: &Global, arguments: &Show) -> Result<End> {
-    let notebook = opened(global, None)?;
-    let id = notebook.find(&arguments.run)?;
-    if let Some(name) = &arguments.trial {
-        let key = key(name)?;
-        let folder = notebook.trial_folder(&id, &key);
-        if !folder.exists() {
-            bail!("the run `{id}` has no trial `{name}`; `flyball export {id}` lists its trials");
-        }
-        let trial = notebook.trial(&id, &key)?;
-        if global.json {
-            let stored = folder.join("trial.json");
-            let text = files::regular::text(&stored, MAX_TRIAL)
-                .with_context(|| format!("cannot read `{}`", stored.display()))?;
-            terminal::json(&text)?;
-        } else {
-            terminal::document(&report::trial_text(&trial))?;
-            terminal::say(format_args!("all of it: {}", folder.display()));
-        }
-        return Ok(End::Done);
-    }
-    let results = Results::load(&notebook, &id, None)?;
-    results.print(global)?;
-    Ok(End::Done)
-}
-
-/// Shows the findings of a run alone.
-pub fn explain(global: &Global, arguments: &Explain) -> Result<End> {
-    let notebook = opened(global, None)?;
-    let results = Results::load(&notebook, &notebook.find(&arguments.run)?, None)?;
-    if global.json {
-        terminal::json(&report::json(&results.report()))?;
-    } else {
-        terminal::document(&report::findings_text(&results.report()))?;
-    }
-    Ok(End::Done)
-}
 
 /// Writes a run as a page, or in another form.
 pub fn report(global: &Global, arguments: &Report) -> Result<End> {
@@ -101,9 +53,6 @@ pub fn report(global: &Global, arguments: &Report) -> Result<End> {
     }
 }
 
-/// A bound on a stored trial, as the notebook has it.
-const MAX_TRIAL: u64 = 64 << 20;
-
 /// Writes a file, or standard output where it is `-`, and names the file.
 pub fn write(out: &Path, text: &str) -> Result<End> {
     if out == Path::new("-") {
@@ -127,19 +76,9 @@ pub fn print(format: ReportFormat, text: &str) -> Result<End> {
 
 /// A trial of this run by its name.
 fn known_key(results: &Results, name: &str) -> Result<TrialKey> {
-    let key = key(name)?;
+    let key = trial_key(name)?;
     let run = &results.data.run.id;
     let known = results.data.trials.iter().any(|trial| trial.key == key);
     let unknown = || Usage(format!("`{run}` has no trial `{name}`; `flyball export {run}` lists them"));
     if known { Ok(key) } else { Err(unknown().into()) }
-}
-
-/// A trial by its name.
-pub fn key(name: &str) -> Result<TrialKey> {
-    let wrong = || {
-        Usage(format!(
-            "`{name}` is no trial's name; they look like `b00.randread_4k.a0`, and `flyball export RUN` lists them"
-        ))
-    };
-    Ok(TrialKey::from_folder(name).ok_or_else(wrong)?)
 }

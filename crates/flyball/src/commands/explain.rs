@@ -1,0 +1,19 @@
+//! `flyball explain`: the findings of a run.
+
+use crate::args::{Explain, Global};
+use crate::exit::End;
+use crate::results::{Results, opened};
+use crate::terminal;
+use anyhow::Result;
+
+/// Shows the findings of a run alone.
+pub fn explain(global: &Global, arguments: &Explain) -> Result<End> {
+    let notebook = opened(global, None)?;
+    let results = Results::load(&notebook, &notebook.find(&arguments.run)?, None)?;
+    if global.json {
+        terminal::json(&report::json(&results.report()))?;
+    } else {
+        terminal::document(&report::findings_text(&results.report()))?;
+    }
+    Ok(End::Done)
+}

@@ -1,0 +1,37 @@
+//! `flyball show`: a run of the notebook, or one of its trials.
+
+use crate::args::{Global, Show};
+use crate::exit::End;
+use crate::results::{Results, opened, trial_key};
+use crate::terminal;
+use anyhow::{Context, Result, bail};
+
+/// A bound on a stored trial, as the notebook has it.
+const MAX_TRIAL: u64 = 64 << 20;
+
+/// Shows a run, or one of its trials.
+pub fn show(global: &Global, arguments: &Show) -> Result<End> {
+    let notebook = opened(global, None)?;
+    let id = notebook.find(&arguments.run)?;
+    if let Some(name) = &arguments.trial {
+        let key = trial_key(name)?;
+        let folder = notebook.trial_folder(&id, &key);
+        if !folder.exists() {
+            bail!("the run `{id}` has no trial `{name}`; `flyball export {id}` lists its trials");
+        }
+        let trial = notebook.trial(&id, &key)?;
+        if global.json {
+            let stored = folder.join("trial.json");
+            let text = files::regular::text(&stored, MAX_TRIAL)
+                .with_context(|| format!("cannot read `{}`", stored.display()))?;
+            terminal::json(&text)?;
+        } else {
+            terminal::document(&report::trial_text(&trial))?;
+            terminal::say(format_args!("all of it: {}", folder.display()));
+        }
+        return Ok(End::Done);
+    }
+    let results = Results::load(&notebook, &id, None)?;
+    results.print(global)?;
+    Ok(End::Done)
+}
