@@ -161,9 +161,27 @@ fn raw_files(place: &Place, name: &str) -> Vec<String> {
 
 #[test]
 fn bursts_are_measured_alone() {
+    const ATTEMPTS: usize = 4;
     if !has(&MARIADB) {
         return;
     }
+    let mut figures = String::new();
+    for _ in 0..ATTEMPTS {
+        let (steady, bursts, is_disturbed) = steady_and_in_bursts();
+        figures =
+            format!("steady {steady:.0}/s, in bursts of a fifth of the time {bursts:.0}/s of the bursts");
+        eprintln!("{figures}{}", if is_disturbed { ", disturbed" } else { "" });
+        // A fifth of the work in a fifth of the time: were gaps counted, it would be a fifth of the rate.
+        if bursts > steady * 0.4 && bursts < steady * 2.5 {
+            return;
+        }
+        assert!(is_disturbed, "{figures}, and nothing disturbed it");
+    }
+    testing::skip(format!("not measured, for other load disturbed each of {ATTEMPTS} attempts: {figures}"));
+}
+
+/// Transactions a second without bursts and in them, and whether Flyball found either trial disturbed.
+fn steady_and_in_bursts() -> (f64, f64, bool) {
     let place = Place::new();
     let options = "test = \"oltp_point_select\", tables = 1, table_size = 1000, time = 2, threads = 2";
     let text = sysbench(
@@ -172,17 +190,11 @@ fn bursts_are_measured_alone() {
     );
     place.measure(&["run", &place.study("bursts", &text)]);
     let trials = trials(&place);
-    let rate = |workload: &str| {
-        let trial = trials.iter().find(|trial| trial["workload"] == workload).unwrap();
-        (metric(trial, "transactions"), metric(trial, "elapsed"))
-    };
-    let ((steady, _), (bursts, elapsed)) = (rate("oltp"), rate("bursts"));
-    eprintln!(
-        "steady {steady:.0}/s, in bursts of a fifth of the time {bursts:.0}/s of the bursts, {elapsed:.2} s"
-    );
-    // A fifth of the work in a fifth of the time: were gaps counted, it would be a fifth of the rate.
-    assert!(bursts > steady * 0.4 && bursts < steady * 2.5, "{steady} {bursts}");
+    let of = |workload: &str| trials.iter().find(|trial| trial["workload"] == workload).unwrap();
+    let rate = |workload: &str| metric(of(workload), "transactions");
+    let is_disturbed = |workload: &str| of(workload)["validity"] != "valid";
     assert_eq!(left(&place), nothing());
+    (rate("oltp"), rate("bursts"), is_disturbed("oltp") || is_disturbed("bursts"))
 }
 
 #[test]
