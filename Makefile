@@ -35,7 +35,7 @@ demo:
 	@echo 'Next, in a virtual machine: target/release/flyball lab run studies/dmcrypt-ondemand.toml'
 
 book: build
-	target/release/flyball $(if $(NOTEBOOK),--notebook '$(NOTEBOOK)') report --beside $(BOOK:%=studies/%.toml) --book docs/studies $(if $(NOTEBOOK),--renew)
+	target/release/flyball $(if $(NOTEBOOK),--notebook '$(NOTEBOOK)') report --published $(BOOK:%=studies/%.toml) --pages docs/studies $(if $(NOTEBOOK),--update)
 
 test:
 	@scripts/setup test

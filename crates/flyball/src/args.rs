@@ -20,25 +20,25 @@ pub struct Cli {
 }
 
 const AFTER_HELP: &str = "\
-Results go to standard output, talk and progress to standard error.
+Results go to standard output, messages and progress to standard error.
 
 Exit codes:
   0    done
-  1    it failed; the message says on what, and what to do
-  2    the command line or the study is wrong; nothing was touched. Or a --fail-if asks for a metric that nothing reported;
-       what was measured is kept
+  1    failed; the message names what failed and what to do
+  2    the command line or the study is wrong, and nothing was changed; or a --fail-if names a metric
+       that no workload reported, and what was measured is kept
   3    done, but at least one cell has no valid trial
-  4    another Flyball is measuring on this machine, or holds this run
-  5    done, but something that Flyball changed was changed by somebody else since; it was left alone
+  4    another Flyball is measuring on this machine, or has this run open
+  5    done, but another program has changed a setting that Flyball had changed; it was not restored
   6    done, but a cell meets a condition of `--fail-if`, or was not measured
-  130  interrupted; what was measured is kept, and everything is as before
-`flyball record -- COMMAND` passes the command's own code on, and 128 and the signal's number where one ended it;
-`flyball lab exec` does too, and ends with 137 where it cut the machine's power.";
+  130  interrupted; what was measured is kept, and every setting is restored
+`flyball record -- COMMAND` and `flyball lab exec` exit with the command's own code, or with 128 plus
+the number of the signal that ended it; `lab exec` exits with 137 where it cut the machine's power.";
 
 /// Options of every command.
 #[derive(Args, Debug)]
 pub struct Global {
-    /// Where results are kept [default: $FLYBALL_NOTEBOOK, else `flyball` in the XDG data home]
+    /// The directory of results [default: $FLYBALL_NOTEBOOK, else `flyball` in the XDG data home]
     #[arg(long, global = true, value_name = "DIR")]
     pub notebook: Option<PathBuf>,
     /// Print JSON with a schema version instead of text
@@ -48,7 +48,7 @@ pub struct Global {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// What this machine is, what it loses to frequency policy and storage layout, and why: about a minute
+    /// Measure this machine for about a minute: what frequency policy and storage layout cost, and why
     Check(Check),
     /// Show the machine: CPUs, frequency policies, idle states, arrays, filesystems, devices
     Inspect(Inspect),
@@ -59,30 +59,30 @@ pub enum Command {
     /// Run studies in a virtual machine: a real kernel, virtual P-states, modelled disks
     #[command(subcommand)]
     Lab(Lab),
-    /// Import other tools' results: of fio, bonnie++, sysbench, dd, sysstat, turbostat, perf and more
+    /// Import results of other tools: fio, bonnie++, sysbench, dd, sysstat, turbostat, perf and more
     Import(Import),
-    /// Simulated machines: which there are, and how well they agree with measured ones
+    /// List simulated machines, compare them with measured ones, and fit them
     #[command(subcommand)]
     Sim(Sim),
-    /// List what the notebook holds
+    /// List the runs in the notebook
     List(List),
     /// Show a run, or one of its trials
     Show(Show),
-    /// Hold two runs, or the levels of a factor, against each other
+    /// Compare two runs, or the levels of a factor
     Compare(Compare),
-    /// Findings of a run: evidence, reason, remedy
+    /// Explain a run: findings with evidence, cause and remedy
     Explain(Explain),
     /// Write a run as one HTML page, Markdown, text, CSV or JSON
     Report(Report),
-    /// Write trials, or a trace, for other programs
+    /// Export trials or a trace to the formats of other programs
     Export(Export),
-    /// Show what is on a disk, and claim it for overwriting where nothing stands against it; list claims
+    /// Show what is on a disk and claim it for overwriting, or list the claims
     Claim(Claim),
-    /// Show what Flyball has changed on this machine and not yet put back
+    /// Show what Flyball has changed on this machine and not yet restored
     Status,
-    /// Put back everything that Flyball changed
+    /// Restore everything that Flyball has changed
     Restore(Restore),
-    /// Make settings outlast the next restart of the machine, or take that back
+    /// Make settings persist over restarts of the machine, or undo that
     Tune(Tune),
     /// Print a completion script for a shell
     Completions {
@@ -127,7 +127,7 @@ pub enum Command {
 
 #[derive(Args, Debug)]
 pub struct Restore {
-    /// Install a service that puts everything back at boot, after a power cut or a crash of the kernel
+    /// Install a service that restores everything at boot, after a power failure or a kernel crash
     #[arg(long, conflicts_with = "uninstall")]
     pub install: bool,
     /// Remove that service
@@ -137,32 +137,32 @@ pub struct Restore {
 
 #[derive(Args, Debug)]
 pub struct Tune {
-    /// A finding of `flyball explain`, to be measured before and after; not there yet
+    /// A finding of `flyball explain`, to measure before and after; not implemented yet
     #[arg(value_name = "FINDING", conflicts_with_all = ["set", "undo"])]
     pub finding: Option<String>,
     /// Write this setting: `vm.dirty_ratio=5`, `read_ahead_kb@sda=512`; may be given more than once
     #[arg(long, value_name = "SETTING=VALUE", value_parser = request, conflicts_with = "undo")]
     pub set: Vec<SettingRequest>,
-    /// Keep it, after this program and over restarts of the machine
+    /// Keep the value after this program ends and over restarts of the machine
     #[arg(long, conflicts_with = "undo")]
     pub persist: bool,
-    /// Take back every lasting change
+    /// Undo every persistent change
     #[arg(long)]
     pub undo: bool,
     /// Show what would be written and where; do nothing
     #[arg(long, conflicts_with = "undo")]
     pub dry_run: bool,
-    /// Why, for whoever finds it later
-    #[arg(long, value_name = "TEXT", conflicts_with = "undo")]
-    pub why: Option<String>,
-    /// Even where another program that tunes this machine would fight the value
-    #[arg(long, conflicts_with = "undo")]
-    pub beside_rivals: bool,
+    /// A comment that is kept with the setting: the reason for it
+    #[arg(long, alias = "why", value_name = "TEXT", conflicts_with = "undo")]
+    pub comment: Option<String>,
+    /// Write the value even where another active program (tuned, TLP and others) sets it too
+    #[arg(long, alias = "beside-rivals", conflicts_with = "undo")]
+    pub ignore_rivals: bool,
 }
 
 #[derive(Args, Debug)]
 pub struct Check {
-    /// Measure on a file in this folder; the folder is made, the file is removed afterwards
+    /// Measure on a file in this directory, which is created; the file is removed afterwards
     #[arg(long, value_name = "DIR", default_value = "flyball-check")]
     pub dir: PathBuf,
     /// The seed of everything that is random [default: from the clock, printed first]
@@ -172,7 +172,7 @@ pub struct Check {
 
 #[derive(Args, Debug)]
 pub struct Inspect {
-    /// Inspect a recorded machine instead: a folder of /proc and /sys
+    /// Inspect a recorded machine instead: a directory with its /proc and /sys
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
 }
@@ -191,10 +191,10 @@ pub struct Run {
     /// Begin a new run even where the last one is unfinished
     #[arg(long)]
     pub new: bool,
-    /// Make the study's files in this folder [default: `work` in the notebook]
+    /// Create the study's files in this directory [default: `work` in the notebook]
     #[arg(long, value_name = "DIR")]
     pub work: Option<PathBuf>,
-    /// Where: on this host, or on a simulated machine
+    /// Run on this host, or on a simulated machine
     #[arg(long, value_enum, default_value_t = On::Host)]
     pub on: On,
     /// The simulated machine: a name (`lab`) or a file [default: the study's]
@@ -207,11 +207,11 @@ pub struct Run {
 /// What makes a run fail, and who is told.
 #[derive(Args, Debug)]
 pub struct Gate {
-    /// End with code 6 where a cell meets this: `throughput < 500 MB/s`, `latency_p99 > 5 ms where governor=ondemand`,
+    /// Exit with code 6 where a cell meets this condition: `throughput < 500 MB/s`, `latency_p99 > 5 ms where governor=ondemand`,
     /// `worse than RUN by 5%`; may be given more than once
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Vec<Condition>,
-    /// Write the cells, or these conditions of the cells, as JUnit's XML
+    /// Write the cells, or these conditions of the cells, as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
 }
@@ -219,19 +219,19 @@ pub struct Gate {
 /// On what kind of machine a study runs; lab machines have commands of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum On {
-    /// This machine
+    /// This host
     Host,
-    /// A model
+    /// A simulated machine
     Sim,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Sim {
-    /// List the machines that ship with this program
+    /// List the machines that ship with Flyball
     Machines,
-    /// Hold simulated runs against measured ones, cell by cell
+    /// Compare simulated runs with measured ones, cell by cell
     Fidelity(Fidelity),
-    /// Fit a machine's unknown figures to what was published of a study, and judge the fit by rows held out
+    /// Fit a machine's unknown parameters to published values, and judge the fit by held-out rows
     Calibrate(Calibrate),
 }
 
@@ -243,14 +243,14 @@ pub struct Calibrate {
     /// The machine to fit: a name or a file [default: the study's]
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
-    /// Rows of this level, or with `metric=NAME` of this metric, are not fitted to, and judge the fit; may be given more than once
-    /// [default: every second row]
+    /// Hold out the rows of this level, or with `metric=NAME` of this metric: they are not fitted to and judge
+    /// the fit; may be given more than once [default: every second row]
     #[arg(long, value_name = "FACTOR=LEVEL", value_parser = level)]
     pub hold_out: Vec<(String, String)>,
     /// The seed of the search and of the simulation
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// How often the model is run at most while searching
+    /// The most evaluations of the model in the search
     #[arg(long, value_name = "N", default_value_t = 400)]
     pub budget: u32,
 }
@@ -275,13 +275,13 @@ pub struct Fidelity {
 
 #[derive(Debug, Subcommand)]
 pub enum Lab {
-    /// Run a study in a lab machine; its trials go to the notebook
+    /// Run a study in a lab machine
     Run(LabRun),
     /// Open a shell in a lab machine
     Shell(LabShell),
-    /// Run a command in a lab machine, and end with its code
+    /// Run a command in a lab machine, and exit with its code
     Exec(LabExec),
-    /// List the kernels that are unpacked here, and those that can be downloaded
+    /// List the kernels in the cache and those that can be downloaded
     Kernels(LabKernels),
     /// List the guest images in the cache
     Images,
@@ -331,7 +331,7 @@ pub struct LabRun {
 
 #[derive(Args, Debug)]
 pub struct LabShell {
-    /// Take the machine from this study, prepared as for its trials
+    /// Use the machine of this study, prepared as for its trials
     #[arg(long, value_name = "STUDY")]
     pub study: Option<PathBuf>,
     /// The kernel: a series (`6.1`), a release, or a file
@@ -339,10 +339,10 @@ pub struct LabShell {
     pub kernel: Option<String>,
     #[command(flatten)]
     pub machine: LabMachine,
-    /// Keep the disks in this folder, and find them there at the next start; else they are gone with the machine
+    /// Keep the disks in this directory for the next start [default: they are deleted with the machine]
     #[arg(long, value_name = "DIR")]
     pub keep_disks: Option<PathBuf>,
-    /// The seed of what a power cut leaves on kept disks [default: from the clock, printed first]
+    /// The seed that decides what a power cut leaves on kept disks [default: from the clock, printed first]
     #[arg(long, value_name = "N", requires = "keep_disks")]
     pub seed: Option<u64>,
 }
@@ -351,7 +351,7 @@ pub struct LabShell {
 pub struct LabExec {
     #[command(flatten)]
     pub shell: LabShell,
-    /// Cut the machine's power so long after the command has begun, and end with code 137
+    /// Cut the machine's power this long after the command has started, and exit with code 137
     #[arg(long, value_name = "TIME", value_parser = span, requires = "keep_disks")]
     pub cut_power_after: Option<Nanos>,
     /// The command to run in the machine
@@ -368,38 +368,38 @@ pub struct LabKernels {
 
 #[derive(Args, Debug)]
 pub struct Record {
-    /// How often to sample
+    /// The sampling interval
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = interval, allow_hyphen_values = true)]
     pub interval: Nanos,
-    /// Where the recording goes [default: `recordings` in the notebook]
+    /// Write the recording to this directory [default: `recordings` in the notebook]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Stop after this long [default: when the command ends, or at Ctrl-C]
+    /// Stop after this time [default: when the command ends, or at Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub duration: Option<Nanos>,
-    /// The command to run and follow
+    /// The command to run and record
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
 
 #[derive(Args, Debug)]
 pub struct Import {
-    /// What a tool wrote, as it stands, also with text around it; `-` is standard input. What it is shows in its content
+    /// Output of a tool, unedited or with text around it; `-` is standard input. Its format is detected
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// What the run is called, so that two imports can be compared by one name [default: from the file's name]
+    /// The name of the run; imports of one name can be compared [default: from the file's name]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// What the files are, where their content does not tell: `fio-bw-log`, `text`, `sar`
+    /// The format, where it cannot be detected: `fio-bw-log`, `text`, `sar`
     #[arg(long = "as", value_name = "KIND")]
     pub kind: Option<String>,
-    /// The files are of one measurement, and become one run; samples become the trace of a result beside them
+    /// The files belong to one measurement and become one run; samples become its trace
     #[arg(long)]
     pub together: bool,
-    /// Even where the same file was imported before
+    /// Import a file that was imported before
     #[arg(long)]
     pub again: bool,
-    /// How far the samples of a file without a clock are apart
+    /// The interval between the samples of a file without timestamps
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub interval: Option<Nanos>,
     /// Show what would be imported; store nothing
@@ -429,16 +429,16 @@ pub struct Compare {
     /// The first run: a study, STUDY~1, STUDY@REVISION, or a run
     #[arg(value_name = "A")]
     pub a: String,
-    /// The second [default: with one argument, A's last run against the one before]
+    /// The second [default: the run before the last of A]
     #[arg(value_name = "B", conflicts_with = "factor")]
     pub b: Option<String>,
     /// Compare the levels of this factor within A instead
     #[arg(long, value_name = "NAME")]
     pub factor: Option<String>,
-    /// By this metric [default: the study's own]
+    /// Compare this metric [default: the study's]
     #[arg(long, value_name = "NAME")]
     pub metric: Option<String>,
-    /// Compare although one was measured on a host and the other in a lab or a simulation
+    /// Compare runs of different kinds of machines: host, lab, simulation
     #[arg(long)]
     pub across: bool,
 }
@@ -452,39 +452,40 @@ pub struct Explain {
 
 #[derive(Args, Debug)]
 pub struct Report {
-    /// A study, STUDY~1, STUDY@REVISION, or a run; with --beside a study's file that has a `[page]`
+    /// A study, STUDY~1, STUDY@REVISION, or a run; with --published a study file that has a `[page]`
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<String>,
-    /// The form of the report
+    /// The format of the report
     #[arg(long, value_enum, default_value_t = ReportFormat::Html)]
     pub format: ReportFormat,
-    /// The file to write; `-` is standard output [default: RUN.html here; other forms to standard output]
+    /// The file to write; `-` is standard output [default: RUN.html; other formats to standard output]
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// By this metric [default: the study's own]
-    #[arg(long, value_name = "NAME", conflicts_with = "beside")]
+    /// Compare this metric [default: the study's]
+    #[arg(long, value_name = "NAME", conflicts_with = "published")]
     pub metric: Option<String>,
     /// Draw the trace of this trial; may be given more than once [default: one of each cell first, 40 at most]
-    #[arg(long, value_name = "TRIAL", conflicts_with = "beside")]
+    #[arg(long, value_name = "TRIAL", conflicts_with = "published")]
     pub trial: Vec<String>,
-    /// What was published, lab, simulation and host side by side: of each the newest run of the study's page
-    #[arg(long)]
-    pub beside: bool,
-    /// With --beside: this run, and not the newest of its study on its kind of machine; may be given more than once
-    #[arg(long, value_name = "RUN", requires = "beside", conflicts_with = "book")]
-    pub of: Vec<String>,
-    /// With --beside: a page for each study file and their index in this folder, from the runs kept in its `runs`
-    #[arg(long, value_name = "DIR", requires = "beside", conflicts_with_all = ["format", "out"])]
-    pub book: Option<PathBuf>,
-    /// With --book: first keep there the newest runs of the notebook
-    #[arg(long, requires = "book")]
-    pub renew: bool,
-    /// With --book: write nothing, and fail where a page is not what would be written
-    #[arg(long, requires = "book", conflicts_with = "renew")]
+    /// Compare published figures with the newest runs in lab, simulation and on hosts, side by side
+    #[arg(long, alias = "beside")]
+    pub published: bool,
+    /// With --published: use this run, not the newest of its study and kind of machine; may be given more than once
+    #[arg(long, alias = "of", value_name = "RUN", requires = "published", conflicts_with = "pages")]
+    pub use_run: Vec<String>,
+    /// With --published: write a page for each study file and an index to this directory, from the runs kept in
+    /// its `runs`
+    #[arg(long, alias = "book", value_name = "DIR", requires = "published", conflicts_with_all = ["format", "out"])]
+    pub pages: Option<PathBuf>,
+    /// With --pages: update the kept runs from the notebook first
+    #[arg(long, alias = "renew", requires = "pages")]
+    pub update: bool,
+    /// With --pages: write nothing, and fail where a page differs from what would be written
+    #[arg(long, requires = "pages", conflicts_with = "update")]
     pub check: bool,
 }
 
-/// The forms of a report.
+/// The formats of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
     Html,
@@ -509,7 +510,7 @@ pub struct Export {
     /// The file to write; for fio-plot, the folder [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// By this metric, for otava [default: the study's own]
+    /// This metric, for otava [default: the study's]
     #[arg(long, value_name = "NAME")]
     pub metric: Option<String>,
     /// The condition that a cell must not meet, for junit; see `flyball run --help`
@@ -545,16 +546,16 @@ pub struct Claim {
     /// A whole disk that may be overwritten [default: list the claims]
     #[arg(value_name = "DEVICE")]
     pub device: Option<PathBuf>,
-    /// What is on it and may be lost, by the names that are shown: `xfs,gpt`, `data` for unknown data
+    /// What may be lost, by the names that are shown: `xfs,gpt`, or `data` for unknown data
     #[arg(long, value_name = "TYPE", value_delimiter = ',', requires = "device", conflicts_with_all = ["check", "forget"])]
     pub overwrite: Vec<String>,
-    /// Pass the gate that every overwriting passes, and overwrite nothing
+    /// Make all checks that precede overwriting, and overwrite nothing
     #[arg(long, requires = "device", conflicts_with_all = ["give_back", "forget"])]
     pub check: bool,
-    /// Write back the first 8 MiB and the last MiB as they were, and give up the claim
+    /// Write the saved first 8 MiB and last MiB back, and release the claim
     #[arg(long, requires = "device", conflicts_with = "forget")]
     pub give_back: bool,
-    /// Give up the claim with its backup, and leave the disk as it is
+    /// Release the claim, delete its backup, and leave the disk as it is
     #[arg(long, requires = "device")]
     pub forget: bool,
     /// Show what would be done; do nothing
@@ -596,6 +597,7 @@ fn span(text: &str) -> Result<Nanos, String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
     use clap::CommandFactory;
@@ -603,5 +605,19 @@ mod tests {
     #[test]
     fn the_definition_of_the_arguments_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_older_words_mean_the_same_until_the_next_version() {
+        let same = |older: &str, newer: &str| {
+            let read = |line: &str| format!("{:?}", Cli::try_parse_from(line.split(' ')).unwrap().command);
+            assert_eq!(read(older), read(newer));
+        };
+        same("flyball report --beside x.toml --of a", "flyball report --published x.toml --use-run a");
+        same("flyball report --beside x --book d --renew", "flyball report --published x --pages d --update");
+        same(
+            "flyball tune --set a=1 --persist --why w --beside-rivals",
+            "flyball tune --set a=1 --persist --comment w --ignore-rivals",
+        );
     }
 }

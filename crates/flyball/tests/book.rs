@@ -28,7 +28,8 @@ const MAX_KEPT: u64 = 1 << 20;
 #[test]
 fn the_committed_book_is_what_the_command_writes() {
     let place = Place::new();
-    let arguments = [&["report", "--beside"][..], &PAGES, &["--book", "docs/studies", "--check"]].concat();
+    let arguments =
+        [&["report", "--published"][..], &PAGES, &["--pages", "docs/studies", "--check"]].concat();
     let output = place.flyball(&arguments).current_dir(ROOT).output().unwrap();
     assert!(output.status.success(), "{}", support::stderr(&output));
     let makefile = std::fs::read_to_string(format!("{ROOT}/Makefile")).unwrap();
@@ -69,11 +70,11 @@ fn a_page_is_made_of_the_newest_runs_and_of_none() {
     let study = study(&place);
     place.ok(&["run", &study, "--on", "sim", "--seed", "1"]);
     place.ok(&["run", &study, "--on", "sim", "--seed", "2", "--new"]);
-    let page = |arguments: &[&str]| place.ok(&[&["report", "--beside", &study][..], arguments].concat());
+    let page = |arguments: &[&str]| place.ok(&[&["report", "--published", &study][..], arguments].concat());
     let newest = page(&["--format", "markdown"]);
     assert!(newest.contains("--on sim --seed 2") && newest.contains("Lab: not run yet"), "{newest}");
     assert!(newest.contains("simulation **yes**"), "{newest}");
-    let named = page(&["--format", "text", "--of", "dmcrypt-published~1"]);
+    let named = page(&["--format", "text", "--use-run", "dmcrypt-published~1"]);
     assert!(named.contains("--on sim --seed 1"), "{named}");
     let json: serde_json::Value = serde_json::from_str(&page(&["--json"])).unwrap();
     assert_eq!(json["parts"][0]["rows"][1]["ours"]["simulation"]["agrees"], "yes");
@@ -88,9 +89,9 @@ fn a_book_keeps_its_runs_and_is_checked_against_them() {
     let study = study(&place);
     place.ok(&["run", &study, "--on", "sim", "--seed", "1"]);
     let book = |arguments: &[&'static str]| {
-        [&["report", "--beside", &study, "--book", "book"][..], arguments].concat()
+        [&["report", "--published", &study, "--pages", "book"][..], arguments].concat()
     };
-    place.ok(&book(&["--renew"]));
+    place.ok(&book(&["--update"]));
     // Without the notebook it is the same.
     std::fs::remove_dir_all(place.path("notebook")).unwrap();
     place.ok(&book(&["--check"]));
@@ -107,15 +108,15 @@ fn a_book_keeps_its_runs_and_is_checked_against_them() {
 fn what_cannot_be_a_page_is_said() {
     let place = Place::new();
     let plain = format!("{ROOT}/studies/published/dmcrypt.toml");
-    let said = place.fails(2, &["report", "--beside", &plain]);
+    let said = place.fails(2, &["report", "--published", &plain]);
     assert!(said.contains("has no [page]"), "{said}");
     let said = place.fails(2, &["report", &plain]);
-    assert!(said.contains("--beside"), "{said}");
+    assert!(said.contains("--published"), "{said}");
     let said = place.fails(2, &["report", "one", "two"]);
-    assert!(said.contains("--book"), "{said}");
+    assert!(said.contains("--pages"), "{said}");
     let wrong = PAGE.replace("levels = { governor = \"powersave\" }", "study = \"other\"");
     let text = std::fs::read_to_string(Path::new(&plain)).unwrap();
     let study = place.study("wrong", &format!("{text}{wrong}"));
-    let said = place.fails(2, &["report", "--beside", &study, "--book", "book"]);
+    let said = place.fails(2, &["report", "--published", &study, "--pages", "book"]);
     assert!(said.contains("`other`, which is no part of the page"), "{said}");
 }

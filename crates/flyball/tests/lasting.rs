@@ -124,7 +124,7 @@ fn a_sysctl_lasts_is_understood_by_sysctl_drifts_and_is_taken_back() {
         return;
     }
     let (place, before) = (Place::new(), Before::look());
-    let set = ["--set", "vm.extfrag_threshold=510", "--persist", "--why", "a test"];
+    let set = ["--set", "vm.extfrag_threshold=510", "--persist", "--comment", "a test"];
     let shown = ok(tune(&place, &set).arg("--dry-run"));
     assert!(shown.contains("vm.extfrag_threshold = 510") && before.is_now(), "{shown}");
     assert!(!place.path("root").exists() && !place.path("state").exists());

@@ -109,7 +109,7 @@ fn order(pairs: &[(&str, &str)]) -> Order {
         setting: SettingName::parse(name),
         value: (*value).to_owned(),
     };
-    Order { requests: pairs.iter().map(request).collect(), reason: "a test".into(), beside_rivals: false }
+    Order { requests: pairs.iter().map(request).collect(), reason: "a test".into(), ignore_rivals: false }
 }
 
 /// One of each method.
@@ -244,9 +244,9 @@ fn an_active_rival_is_named_and_only_gone_beside_on_demand() {
     host.tree.set("/proc/77/comm", "power-profiles-");
     let mut order = order(&[("governor", "performance")]);
     let error = host.make(&order).unwrap_err().to_string();
-    assert!(error.contains("power-profiles-daemon") && error.contains("--beside-rivals"), "{error}");
+    assert!(error.contains("power-profiles-daemon") && error.contains("--ignore-rivals"), "{error}");
     assert!(host.tree.writes.borrow().is_empty());
-    order.beside_rivals = true;
+    order.ignore_rivals = true;
     host.make(&order).unwrap();
 }
 

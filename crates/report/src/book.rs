@@ -436,7 +436,7 @@ fn anew(report: &PageReport) -> Vec<Block> {
         }
     }
     if let Some(file) = own_file(report) {
-        commands.push(format!("flyball report --beside {} --format text", quoted(file)));
+        commands.push(format!("flyball report --published {} --format text", quoted(file)));
     }
     vec![
         Block::Heading(2, "Make it anew".into()),

@@ -83,7 +83,7 @@ fn case(lab: Lab) -> Case {
     let page = page();
     let found = hold(&page, &study.name, &parts).unwrap();
     let machines = [(RunId("crypt-model-lab".into()), "lab: 1 virtual CPU".to_owned())].into();
-    let made = Made { from: "the notebook `x`".into(), command: "flyball report --beside x.toml".into() };
+    let made = Made { from: "the notebook `x`".into(), command: "flyball report --published x.toml".into() };
     Case { page, study, files: vec!["studies/x y.toml".into()], parts, found, machines, made }
 }
 

@@ -33,7 +33,7 @@ struct Stacks {
 impl Stacks {
     /// Whether what stands is this stack, as it is wanted.
     fn stands(&self, stack: &Stack) -> bool {
-        self.standing.as_ref() == Some(stack) && !stack.resyncs_beside()
+        self.standing.as_ref() == Some(stack) && !stack.resyncs_in_background()
     }
 }
 

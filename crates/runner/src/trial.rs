@@ -315,7 +315,7 @@ impl Site<'_, '_> {
         let mut disturbances = Vec::new();
         let early = |error: Error| Failure::from_bench(error.into(), Environment::new());
         let caches = self.empty_caches(&mut disturbances).map_err(early)?;
-        let resyncs = cell.stack.as_ref().is_some_and(Stack::resyncs_beside);
+        let resyncs = cell.stack.as_ref().is_some_and(Stack::resyncs_in_background);
         let settled =
             settle::settle(self.machine, self.measure.settle, resyncs, self.interrupt).map_err(early)?;
         let environment = self.environment(caches, &settled);

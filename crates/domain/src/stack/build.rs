@@ -187,6 +187,15 @@ fn attributes(values: &Values<'_>) -> Result<BTreeMap<String, String>> {
 /// Longer than anybody waits for a clean array.
 const LONGEST_SAFE_MODE_DELAY: Nanos = Nanos::from_secs(60);
 
+/// `resync`. Its older word `beside` is understood until version 0.2.
+fn resync(values: &Values<'_>) -> Result<Resync> {
+    if values.text("resync") == Some("beside") {
+        return Ok(Resync::Background);
+    }
+    let choices = [("wait", Resync::Wait), ("skip", Resync::Skip), ("background", Resync::Background)];
+    values.one_of("resync", &choices, Resync::Wait)
+}
+
 fn md(values: &Values<'_>) -> Result<Md> {
     if values.text("level").is_none() {
         return values.refuse("level", "is missing; write `level = 5`");
@@ -199,8 +208,7 @@ fn md(values: &Values<'_>) -> Result<Md> {
         values.one_of("bitmap", &[("none", Bitmap::None), ("internal", Bitmap::Internal)], Bitmap::None)?;
     let spares = values.count("spares", 0..=MAX_DEVICES)?.unwrap_or(0);
     let missing = values.count("missing", 0..=2)?.unwrap_or(0);
-    let resyncs = [("wait", Resync::Wait), ("skip", Resync::Skip), ("beside", Resync::Beside)];
-    let resync = values.one_of("resync", &resyncs, Resync::Wait)?;
+    let resync = resync(values)?;
     // The kernel's own bounds: drivers/md/raid5.c, raid5_set_cache_size and raid5_store_group_thread_cnt.
     let stripe_cache_size = values.count("stripe_cache_size", 17..=32768)?;
     let group_thread_cnt = values.count("group_thread_cnt", 0..=8192)?;
@@ -480,12 +488,12 @@ fn check(draft: &Draft, stack: &Stack) -> Result<()> {
                     );
                 }
                 // What is missing can only be rebuilt on a spare, and one at a time.
-                if md.resync == Resync::Beside && md.missing > md.spares.min(1) {
+                if md.resync == Resync::Background && md.missing > md.spares.min(1) {
                     let (missing, spares) = (md.missing, md.spares);
                     return of(
                         "resync",
                         format!(
-                            "is `beside`, which rebuilds one missing member on a spare; {missing} are missing, and there are \
+                            "is `background`, which rebuilds one missing member on a spare; {missing} are missing, and there are \
 {spares} spares; write `missing = 1` and `spares = 1`"
                         ),
                     );

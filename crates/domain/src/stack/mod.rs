@@ -268,8 +268,9 @@ pub enum Resync {
     /// The members are said to be in agreement (`--assume-clean`). Mirrors and parity are then wrong where nothing was
     /// written, which costs no time and matters to nobody who reads only what was written.
     Skip,
-    /// It goes on beside the workload, begun anew for each trial: of a member that is missing, its rebuilding on a spare.
-    Beside,
+    /// It runs in the background of the workload and is started anew for each trial: of a missing member, its rebuilding
+    /// on a spare.
+    Background,
 }
 
 /// dm-crypt (cryptsetup(8)).
@@ -455,8 +456,8 @@ impl Draft {
 
 impl Layer {
     /// Whether it is an array that is to be synchronised while workloads run.
-    pub fn resyncs_beside(&self) -> bool {
-        matches!(&self.part, Part::Md(Md { resync: Resync::Beside, .. }))
+    pub fn resyncs_in_background(&self) -> bool {
+        matches!(&self.part, Part::Md(Md { resync: Resync::Background, .. }))
     }
 }
 
@@ -472,8 +473,8 @@ impl Stack {
     }
 
     /// Whether an array of it is to be synchronised while workloads run, and so is made anew for each trial.
-    pub fn resyncs_beside(&self) -> bool {
-        self.layers.iter().any(Layer::resyncs_beside)
+    pub fn resyncs_in_background(&self) -> bool {
+        self.layers.iter().any(Layer::resyncs_in_background)
     }
 
     /// Whether workloads work on a filesystem, and not on a block device.

@@ -69,6 +69,13 @@ fn encryption_below_an_array_is_one_volume_a_device() {
 }
 
 #[test]
+fn the_older_word_of_a_resync_means_the_same() {
+    let of = |word: &str| draft(WHOLE).with(&changes(&[("array.resync", word)])).unwrap().build().unwrap();
+    assert_eq!(of("beside"), of("background"));
+    assert!(of("background").resyncs_in_background() && !of("wait").resyncs_in_background());
+}
+
+#[test]
 fn what_a_level_or_filesystem_has_not_is_left_out_so_that_it_can_be_a_factor() {
     let of = |level: &str, kind: &str| {
         draft(WHOLE).with(&changes(&[("array.level", level), ("files.type", kind)])).unwrap().build().unwrap()

@@ -1,6 +1,5 @@
 //! One file a command. Each gathers what it needs, calls the crate that knows, and prints.
 
-mod beside;
 mod calibrate;
 mod check;
 mod claim;
@@ -15,6 +14,7 @@ mod inspect;
 mod lab;
 mod list;
 mod man;
+mod published;
 mod record;
 mod report;
 mod restore;

@@ -1,6 +1,6 @@
 //! `flyball report`: a run as a page, or in another form.
 
-use super::beside;
+use super::published;
 use crate::args::{Global, Report, ReportFormat};
 use crate::exit::{End, Usage};
 use crate::results::{Results, opened, trial_key};
@@ -11,16 +11,16 @@ use std::path::{Path, PathBuf};
 
 /// Writes a run as a page, or in another form.
 pub fn report(global: &Global, arguments: &Report) -> Result<End> {
-    if arguments.beside {
-        return beside::report(global, arguments);
+    if arguments.published {
+        return published::report(global, arguments);
     }
     let [run] = arguments.runs.as_slice() else {
-        let problem = "a report is of one run; name one, or study files with --beside and --book";
+        let problem = "a report is of one run; name one, or study files with --published and --pages";
         return Err(Usage(problem.into()).into());
     };
     if run.ends_with(".toml") {
         let problem = format!(
-            "`{run}` is a study's file, and not a run; add --beside to put its runs beside what was published"
+            "`{run}` is a study's file, and not a run; add --published to compare its runs with what was published"
         );
         return Err(Usage(problem).into());
     }

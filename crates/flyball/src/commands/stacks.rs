@@ -47,7 +47,7 @@ pub fn describe(text: &mut Lines, stacks: &[PlannedStack<'_>]) {
             "Between cells only what differs is built anew; at the end all of it is taken down, in reverse.",
         );
     }
-    if stacks.iter().any(|planned| planned.stack.resyncs_beside()) {
+    if stacks.iter().any(|planned| planned.stack.resyncs_in_background()) {
         text.line("An array that is synchronised beside the workload is made anew for each trial.");
     }
 }

@@ -47,8 +47,8 @@ fn persist(global: &Global, arguments: &Tune) -> Result<End> {
     let site = Site { machine: &LocalMachine, files: &LocalFiles, roots: &roots, state: &state };
     let order = Order {
         requests: arguments.set.clone(),
-        reason: arguments.why.clone().unwrap_or_default(),
-        beside_rivals: arguments.beside_rivals,
+        reason: arguments.comment.clone().unwrap_or_default(),
+        ignore_rivals: arguments.ignore_rivals,
     };
     let made = if arguments.dry_run {
         lasting::plan(&site, &order)?

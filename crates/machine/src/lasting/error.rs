@@ -21,7 +21,7 @@ pub enum Error {
     },
     /// Another program would fight the value.
     #[error(
-        "cannot make `{setting}` last: {rival} is active here and changes {changes}; switch it off (`systemctl disable --now {unit}`), or write beside it with --beside-rivals"
+        "cannot make `{setting}` last: {rival} is active here and changes {changes}; switch it off (`systemctl disable --now {unit}`), or write it nevertheless with --ignore-rivals"
     )]
     Rival {
         /// The setting.

@@ -126,7 +126,7 @@ impl Scene {
 
     /// Whether these may last beside what lasts already.
     fn check(&self, site: &Site, order: &Order, before: &Record, entries: &[Entry]) -> Result<(), Error> {
-        if !order.beside_rivals
+        if !order.ignore_rivals
             && let Some(conflict) = rivals::conflict(entries, &self.rivals)
         {
             return Err(conflict);

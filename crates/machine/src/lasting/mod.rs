@@ -81,10 +81,10 @@ pub struct Site<'a> {
 pub struct Order {
     /// The settings.
     pub requests: Vec<SettingRequest>,
-    /// Why, for whoever finds them later.
+    /// The reason, for the reader of the file.
     pub reason: String,
-    /// Even where another program would fight them.
-    pub beside_rivals: bool,
+    /// Write them even where another active program sets them too.
+    pub ignore_rivals: bool,
 }
 
 impl PersistMethod {

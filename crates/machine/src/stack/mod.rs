@@ -289,7 +289,8 @@ impl Builder {
     fn kept(&self, stack: &Stack) -> BTreeSet<String> {
         let mut kept = BTreeSet::new();
         for layer in &stack.layers {
-            let stands = self.standing.iter().any(|built| built.layer == *layer) && !layer.resyncs_beside();
+            let stands =
+                self.standing.iter().any(|built| built.layer == *layer) && !layer.resyncs_in_background();
             if stands && named_by(layer).all(|name| kept.contains(name)) {
                 kept.insert(layer.name.clone());
             }

@@ -58,7 +58,7 @@ pub(super) fn array(
     )?;
     if md.level.is_redundant() {
         // While a member is rebuilt it is missing still, and a spare: the last one of a new RAID5, for mdadm makes it so.
-        if md.resync != Resync::Beside {
+        if md.resync != Resync::Background {
             check.same(
                 "number of missing members",
                 &md.missing.to_string(),

@@ -140,7 +140,7 @@ fn disks_of(order: &Order<'_>) -> Result<Vec<DiskEntry>, BenchError> {
 fn members(md: &Md, below: &[Block]) -> (Vec<Block>, usize, Option<ResyncSpec>) {
     let (active, spares) = below.split_at(below.len().saturating_sub(md.spares as usize));
     let (mut members, there) = (active.to_vec(), active.len().saturating_sub(md.missing as usize));
-    if md.resync != Resync::Beside {
+    if md.resync != Resync::Background {
         return (members, there, None);
     }
     let repair = match (md.missing, spares.first(), md.level) {

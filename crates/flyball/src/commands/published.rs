@@ -1,5 +1,5 @@
-//! `flyball report --beside`: a published report beside runs of the lab, the simulation and hosts; and `--book`, the pages of
-//! several reports with their index.
+//! `flyball report --published`: a published report compared with runs of the lab, the simulation and hosts; and `--pages`,
+//! the pages of several reports with their index.
 //!
 //! What a page says and which cells answer is read from the study's file as it is now, so that words can be mended
 //! without measuring again. Runs come from the notebook; those of a book are kept in small files beside its pages, so that
@@ -30,18 +30,18 @@ const PROVENANCES: [Provenance; 4] =
 pub fn report(global: &Global, arguments: &Report) -> Result<End> {
     let files: Vec<&Path> = arguments.runs.iter().map(Path::new).collect();
     let drafts: Vec<Draft> = files.iter().map(|file| Draft::read(file)).collect::<Result<_>>()?;
-    if let Some(folder) = &arguments.book {
+    if let Some(folder) = &arguments.pages {
         return book(global, arguments, folder, drafts);
     }
     let [draft] = <[Draft; 1]>::try_from(drafts)
-        .map_err(|_| Usage("one page is of one study file; give several with --book DIR".into()))?;
+        .map_err(|_| Usage("one page is of one study file; give several with --pages DIR".into()))?;
     let folder = places::notebook(global)?;
     let notebook = Notebook::open(&folder)?;
     let made = Made {
         from: format!("the notebook `{}`", folder.display()),
-        command: format!("flyball report --beside {}", arguments.runs[0]),
+        command: format!("flyball report --published {}", arguments.runs[0]),
     };
-    let bound = Bound::of(draft, made, &FromNotebook::new(&notebook, &arguments.of)?)?;
+    let bound = Bound::of(draft, made, &FromNotebook::new(&notebook, &arguments.use_run)?)?;
     let page = bound.report();
     let format = if global.json { ReportFormat::Json } else { arguments.format };
     let text = match format {
@@ -67,13 +67,17 @@ pub fn report(global: &Global, arguments: &Report) -> Result<End> {
 /// Writes the pages and the index, or checks that they are there as they would be written.
 fn book(global: &Global, arguments: &Report, folder: &Path, drafts: Vec<Draft>) -> Result<End> {
     let kept = FromKept(folder.join("runs"));
-    if arguments.renew {
+    if arguments.update {
         let notebook = Notebook::open(&places::notebook(global)?)?;
         renew(&drafts, &FromNotebook::new(&notebook, &[])?, &kept)?;
     }
     let made = Made {
         from: format!("the runs kept in `{}`", kept.0.display()),
-        command: format!("flyball report --beside {} --book {}", arguments.runs.join(" "), folder.display()),
+        command: format!(
+            "flyball report --published {} --pages {}",
+            arguments.runs.join(" "),
+            folder.display()
+        ),
     };
     let bound: Vec<Bound> =
         drafts.into_iter().map(|draft| Bound::of(draft, made.clone(), &kept)).collect::<Result<_>>()?;
