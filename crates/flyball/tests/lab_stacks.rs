@@ -64,8 +64,13 @@ for study in /run/*.toml; do
     flyball run $study --work /run/place/work/stacks || code=$?
     echo "@@ ended $study $code" >&3
 done
-held > /run/after
-if diff /run/before /run/after >&3; then echo '@@ nothing left' >&3; fi
+# The kernel removes an array's device, and SCSI's, after the program that asked for it has ended.
+for attempt in $(seq 20); do
+    held > /run/after
+    if cmp -s /run/before /run/after; then echo '@@ nothing left' >&3; break; fi
+    sleep 0.5
+done
+diff /run/before /run/after >&3 || true
 echo "@@ status $(flyball status)" >&3
 for trial in /run/notebook/runs/*/trials/*; do
     echo "@@ $(basename $trial)" >&3

@@ -55,7 +55,7 @@ pub struct HostBench<'a> {
 
 impl Bench for HostBench<'_> {
     fn run(&mut self, cell: &Cell, sink: &mut dyn Sink) -> Result<Measurement, BenchError> {
-        let resyncs = cell.stack.as_ref().is_some_and(Stack::resyncs_beside);
+        let resyncs = cell.stack.as_ref().is_some_and(Stack::resyncs_in_background);
         self.measure(&cell.workload, resyncs, sink).map_err(BenchError::from)
     }
 }
@@ -337,10 +337,12 @@ mod tests {
             let options = [("rw", "randread"), ("bs", "4k"), ("ioengine", "psync"), ("direct", "1")];
             let bursts = [("duty_cycle", "20%"), ("period", "500ms"), ("number_ios", "3000")];
             let all = [&options[..], &bursts[..if times.is_empty() { 3 } else { 2 }], times].concat();
-            let outcome = Bed::new().run(workload(Tool::Fio, &all)).unwrap().outcome;
-            let of = |name: &str| outcome.metrics[name].value;
-            let at_once = of("iops") * of("latency_mean");
-            assert!(at_once < 1.3, "{at_once} at once: {outcome:?}");
+            testing::on_a_quiet_host(|| {
+                let outcome = Bed::new().run(workload(Tool::Fio, &all)).unwrap().outcome;
+                let of = |name: &str| outcome.metrics[name].value;
+                let at_once = of("iops") * of("latency_mean");
+                if at_once < 1.3 { Ok(()) } else { Err(format!("{at_once:.2} at once: {outcome:?}")) }
+            });
         }
     }
 

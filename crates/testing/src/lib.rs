@@ -13,6 +13,10 @@
 //! Only tests depend on this crate, and what runs them.
 #![allow(clippy::print_stdout, reason = "the output of a test is how its figures reach the runner")]
 
+mod quiet;
+
+pub use quiet::on_a_quiet_host;
+
 use std::fmt::Display;
 use std::time::{Duration, SystemTime};
 
