@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The arrows that the design allows: a crate, and all crates of this workspace that it may depend on.
-const ARROWS: [(&str, &[&str]); 22] = [
+const ARROWS: [(&str, &[&str]); 23] = [
     ("domain", &[]),
     ("event-queue", &[]),
     ("files", &[]),
@@ -23,6 +23,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
     ("recorder", &["domain", "parse"]),
     ("runner", &["domain", "workloads", "files", "parse", "machine", "recorder"]),
     ("notebook", &["domain", "files"]),
+    ("exporters", &["domain", "workloads", "analysis", "report", "notebook"]),
     ("governors", &["domain"]),
     ("disks", &["domain", "event-queue", "strict-toml"]),
     ("sim", &["domain", "disks", "event-queue", "governors", "strict-toml", "workloads"]),
@@ -70,6 +71,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
             "lab",
             "confine",
             "session",
+            "exporters",
         ],
     ),
     ("xtask", &["domain", "parse", "machine", "testing"]),

@@ -1,12 +1,15 @@
 //! What was typed: the one definition of the arguments, from which help, man pages and completions come.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use domain::Nanos;
 use domain::gate::Condition;
 use domain::lab::MEMORY;
 use domain::setting::{SettingName, SettingRequest};
 use domain::units::Bytes;
+use exporters::Exporter;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 /// Finds out how fast a storage or database workload really runs here, how much of that the CPU's frequency
 /// policy and the storage layout decide, why, and what to change.
@@ -500,10 +503,9 @@ pub struct Export {
     /// A study, STUDY~1, STUDY@REVISION, or a run
     #[arg(value_name = "RUN")]
     pub run: String,
-    /// The form: of trials csv, json, parquet, junit; of a trace csv, parquet, sadf, openmetrics; of fio's trials fio-plot;
-    /// of all runs of the study otava, otava-config
-    #[arg(long, value_enum, default_value_t = ExportFormat::Csv)]
-    pub format: ExportFormat,
+    /// As `exporters::ALL` lists them
+    #[arg(long, value_parser = export_formats(), default_value = "csv", help = EXPORT_FORMATS.as_str())]
+    pub format: &'static dyn Exporter,
     /// The trace of this trial instead of the table of trials
     #[arg(long, value_name = "TRIAL")]
     pub trace: Option<String>,
@@ -518,27 +520,26 @@ pub struct Export {
     pub fail_if: Vec<Condition>,
 }
 
-/// The forms of an export.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ExportFormat {
-    /// Comma-separated values
-    Csv,
-    /// Whole trials, as the notebook keeps them
-    Json,
-    /// For DuckDB, pandas, Polars, Spark
-    Parquet,
-    /// Test cases, for continuous integration
-    Junit,
-    /// A trace as `sadf -d` prints it
-    Sadf,
-    /// A trace with node_exporter's names, for Prometheus
-    Openmetrics,
-    /// fio's reports, and logs of the device, in folders for fio-plot
-    FioPlot,
-    /// A table of the study's runs, for Apache Otava
-    Otava,
-    /// The test for that table, for otava.yaml
-    OtavaConfig,
+/// The help of `--format`: which format is of what.
+static EXPORT_FORMATS: LazyLock<String> = LazyLock::new(|| {
+    let mut things: Vec<(&str, Vec<&str>)> = Vec::new();
+    for exporter in exporters::ALL {
+        for of in exporter.writers().iter().map(|writer| writer.of()) {
+            match things.iter_mut().find(|(thing, _)| *thing == of) {
+                Some((_, names)) => names.push(exporter.name()),
+                None => things.push((of, vec![exporter.name()])),
+            }
+        }
+    }
+    let things: Vec<String> = things.iter().map(|(of, names)| format!("{of} {}", names.join(", "))).collect();
+    format!("The form: {}", things.join("; "))
+});
+
+/// Understands the names of all formats, and offers them with a line of help each.
+fn export_formats() -> impl TypedValueParser<Value = &'static dyn Exporter> {
+    let values = exporters::ALL.iter().map(|one| PossibleValue::new(one.name()).help(one.about()));
+    PossibleValuesParser::new(values)
+        .try_map(|name| exporters::named(&name).ok_or_else(|| format!("no format is called `{name}`")))
 }
 
 #[derive(Args, Debug)]

@@ -130,9 +130,6 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// An export that could not be written.
-    #[error("cannot write the export: {0}")]
-    Export(String),
     /// Root would write where somebody else decides what a name leads to.
     #[error("cannot write into `{}` as root: {why}", path.display())]
     Foreign {

@@ -21,12 +21,11 @@
 //! Not here: what trials mean. That is `analysis`.
 
 mod error;
-pub mod export;
 mod index;
 pub mod kept;
 mod notebook;
 mod reading;
-mod record;
+pub mod record;
 mod recording;
 mod run_folder;
 mod selector;
@@ -38,4 +37,4 @@ pub use notebook::Notebook;
 pub use reading::{Problem, RunEntry};
 pub use recording::{Recording, RecordingFolder};
 pub use run_folder::{RunFolder, Staging};
-pub use trace::{TraceReader, TraceSink};
+pub use trace::{TIME_COLUMN, TraceReader, TraceSink};

@@ -4,12 +4,12 @@ use crate::error::{Error, Result};
 use crate::index::{Index, TrialCounts};
 use crate::notebook::Notebook;
 use crate::record;
-use crate::run_folder::SKIPPED;
+use crate::run_folder::{RAW, SKIPPED, TRACE};
 use crate::trace::TraceReader;
 use domain::plan::CellId;
 use domain::trial::{Run, RunId, Trial, TrialKey};
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -176,7 +176,42 @@ impl Notebook {
     /// # Errors
     /// Where there is one that cannot be read.
     pub fn trace(&self, id: &RunId, key: &TrialKey) -> Result<Option<TraceReader>> {
-        TraceReader::open_if_there(&self.trial_folder(id, key).join("trace.parquet"))
+        TraceReader::open_if_there(&self.trial_folder(id, key).join(TRACE))
+    }
+
+    /// The file of a trial's trace, which is Parquet.
+    ///
+    /// # Errors
+    /// Where it cannot be opened.
+    pub fn trace_file(&self, id: &RunId, key: &TrialKey) -> Result<File> {
+        let path = self.trial_folder(id, key).join(TRACE);
+        files::regular::open(&path).map_err(Error::io("open", &path))
+    }
+
+    /// The names of what the tool of a trial wrote itself, sorted; none where it wrote nothing.
+    ///
+    /// # Errors
+    /// Where the folder cannot be listed.
+    pub fn raw_names(&self, id: &RunId, key: &TrialKey) -> Result<Vec<String>> {
+        let folder = self.trial_folder(id, key).join(RAW);
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(Error::io("list", &folder)(e)),
+        };
+        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// One of them.
+    ///
+    /// # Errors
+    /// Where it is no regular file, or cannot be opened.
+    pub fn raw_file(&self, id: &RunId, key: &TrialKey, name: &str) -> Result<File> {
+        let path = self.trial_folder(id, key).join(RAW).join(name);
+        files::regular::open(&path).map_err(Error::io("open", &path))
     }
 
     /// Where a trial is.

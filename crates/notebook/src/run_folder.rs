@@ -19,7 +19,9 @@ use std::time::Duration;
 
 const TRIAL: &str = "trial.json";
 const SCRIPT: &str = "reproduce.sh";
-const TRACE: &str = "trace.parquet";
+pub(crate) const TRACE: &str = "trace.parquet";
+/// The folder of what the tool wrote itself.
+pub(crate) const RAW: &str = "raw";
 /// Which cells this machine cannot run; absent where there is none.
 pub(crate) const SKIPPED: &str = "skipped.json";
 
@@ -121,7 +123,7 @@ impl RunFolder {
             return Err(Error::Exists { path: target });
         }
         let staged = StagingDir::begin(&self.notebook.staging(), "trial")?;
-        durable::make_folder(&staged.folder().join("raw"))?;
+        durable::make_folder(&staged.folder().join(RAW))?;
         let sink = TraceSink::new(staged.folder().join(TRACE));
         Ok(Staging { run: self.run.id.clone(), key: key.clone(), staged, sink, target })
     }
@@ -155,7 +157,7 @@ pub struct Staging {
 impl Staging {
     /// The folder for what the tools write: reports, logs. All of it is kept.
     pub fn raw_dir(&self) -> PathBuf {
-        self.staged.folder().join("raw")
+        self.staged.folder().join(RAW)
     }
 
     /// Where the trial's trace goes; to be given to [`domain::Bench::run`]. Without a first call of its
@@ -174,7 +176,7 @@ impl Staging {
         let is_plain = parts.iter().all(|part| matches!(part, Component::Normal(_)));
         let is_known = match parts.as_slice() {
             [_] => [TRIAL, SCRIPT, TRACE].contains(&name),
-            [first, _, ..] => first.as_os_str() == "raw",
+            [first, _, ..] => first.as_os_str() == RAW,
             [] => false,
         };
         if !is_plain || !is_known {

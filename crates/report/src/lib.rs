@@ -15,7 +15,6 @@ mod book;
 mod comparison;
 mod cpu_share;
 mod csv;
-pub mod export;
 mod html;
 pub mod inventory;
 mod json;

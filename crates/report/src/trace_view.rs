@@ -9,8 +9,8 @@
 //! A trace of the lab is in its guest's time; its view is in the time of the machine that is stood for, as all else of
 //! the trial is: spans over the time dilation, rates times it.
 
-pub(crate) mod frequency;
-pub(crate) mod grid;
+pub mod frequency;
+pub mod grid;
 mod truth;
 
 pub use truth::{Held, Truth, VirtualCpu};

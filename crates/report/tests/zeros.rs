@@ -13,6 +13,7 @@ use domain::rng::{Rng, Seed};
 use domain::study::Study;
 use domain::trial::RunId;
 use domain::units::Unit;
+use exporters::JudgedRun;
 use report::{ComparisonReport, Report};
 use std::collections::BTreeMap;
 
@@ -93,7 +94,10 @@ fn forms(data: &RunData, other: &RunData, metric: &str) -> Vec<(&'static str, St
         ("html", without_script(&report::html(&report))),
         ("csv", report::csv(&report)),
         ("json", report::json(&report)),
-        ("junit", report::export::junit(data, &summary, &judged.collect::<Vec<_>>())),
+        (
+            "junit",
+            exporters::junit(&JudgedRun { data, summary: &summary, judged: &judged.collect::<Vec<_>>() }),
+        ),
         ("a trial", report::trial_text(&data.trials[0])),
     ];
     for comparison in [levels, runs] {

@@ -1,38 +1,96 @@
 //! `flyball export`: trials and traces for other programs.
 
-mod fio_plot;
-mod otava;
 mod out;
+mod runs;
 
-use crate::args::{Export, ExportFormat, Global};
+use crate::args::{Export, Global};
 use crate::commands::gate;
 use crate::exit::{End, Usage};
-use crate::results::Results;
-use crate::results::{opened, trial_key};
+use crate::results::{self, Results, opened, trial_key};
 use crate::terminal;
 use anyhow::{Context, Result, anyhow};
-use domain::trial::{RunId, TrialKey};
+use domain::trial::RunId;
+use exporters::{Exporter, FolderSink, JudgedRun, Sink, StoredRun, StoredTrace, Writer};
 use notebook::Notebook;
-use notebook::export::{trace_as_csv, trials_as_csv, trials_as_json, trials_as_parquet};
-use out::Out;
-use report::export::{OPENMETRICS_END, junit, openmetrics, sadf};
-use std::io::{self, Write};
+use out::{Folder, Out};
+
+/// How the writer of a folder is called.
+type WriteFolder = fn(&StoredRun<'_>, &mut dyn FolderSink) -> exporters::Result<()>;
+/// How the writer of a judged run is called.
+type WriteJudged = fn(&JudgedRun<'_>, &mut dyn Sink) -> exporters::Result<()>;
+/// How the writer of a trace is called.
+type WriteTrace = fn(&mut StoredTrace<'_>, &mut dyn Sink) -> exporters::Result<()>;
 
 /// Writes the table of trials, one trace, or what another program makes its charts of.
 pub fn export(global: &Global, arguments: &Export) -> Result<End> {
     let notebook = opened(global, arguments.out.as_deref())?;
     let id = notebook.find(&arguments.run)?;
-    let format = if global.json { ExportFormat::Json } else { arguments.format };
-    check(arguments, format)?;
-    if format == ExportFormat::FioPlot {
-        return fio_plot::write(&notebook, &id, arguments.out.as_deref());
+    let format = if global.json { exporters::JSON } else { arguments.format };
+    let writer = chosen(arguments, format)?;
+    match writer {
+        Writer::Trials(write) => streamed(arguments, format, |out| {
+            let (trials, problems) = notebook.trials(&id)?;
+            terminal::damaged(&problems);
+            Ok(write(&trials, out).map(|()| End::Done)?)
+        }),
+        Writer::Judged(write) => {
+            streamed(arguments, format, |out| judged(&notebook, &id, arguments, write, out))
+        }
+        Writer::Trace(write) => streamed(arguments, format, |out| {
+            let name = arguments.trace.as_deref().unwrap_or_default();
+            trace(&notebook, &id, name, write, out)
+        }),
+        Writer::Runs(write) => streamed(arguments, format, |out| {
+            let points = runs::points(&notebook, &id, arguments.metric.as_deref())?;
+            Ok(write(&points, out).map(|()| End::Done)?)
+        }),
+        Writer::Folder(write) => folder(&notebook, &id, arguments, format, write),
     }
-    let mut out = Out::open(arguments.out.as_deref(), format)?;
-    let written = match &arguments.trace {
-        None => table(&notebook, &id, arguments, format, &mut out),
-        Some(name) => trace(&notebook, &id, name, format, &mut out).map(|()| End::Done),
+}
+
+/// How the format writes what is asked for: a trace where one is named.
+fn chosen(arguments: &Export, format: &dyn Exporter) -> Result<Writer> {
+    let of_a_trace = |writer: &Writer| matches!(writer, Writer::Trace(_));
+    let found =
+        format.writers().iter().copied().find(|writer| of_a_trace(writer) == arguments.trace.is_some());
+    let refused = |why: String| Err(Usage(why).into());
+    let Some(writer) = found else {
+        return refused(match arguments.trace {
+            None => "this form is of one trace; name the trial with --trace TRIAL".into(),
+            Some(_) => {
+                let formats = listed(&exporters::with(of_a_trace), "or");
+                format!("a trace is written as {formats}, not as this form")
+            }
+        });
     };
-    let flushed = out.flush();
+    if !matches!(writer, Writer::Judged(_)) && !arguments.fail_if.is_empty() {
+        let formats = listed(&exporters::with(|writer| matches!(writer, Writer::Judged(_))), "and");
+        return refused(format!("--fail-if is for --format {formats}"));
+    }
+    if !matches!(writer, Writer::Runs(_)) && arguments.metric.is_some() {
+        let formats = listed(&exporters::with(|writer| matches!(writer, Writer::Runs(_))), "and");
+        return refused(format!("--metric is for --format {formats}; other forms have all metrics"));
+    }
+    Ok(writer)
+}
+
+/// `csv, parquet, sadf or openmetrics`.
+fn listed(names: &[&str], word: &str) -> String {
+    match names {
+        [first @ .., last] if !first.is_empty() => format!("{} {word} {last}", first.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+/// Opens what is written to, and puts it into its place when it is whole.
+fn streamed(
+    arguments: &Export,
+    format: &dyn Exporter,
+    write: impl FnOnce(&mut Out) -> Result<End>,
+) -> Result<End> {
+    let mut out = Out::open(arguments.out.as_deref(), format)?;
+    let written = write(&mut out);
+    let flushed = std::io::Write::flush(&mut out);
     if out.reader_left {
         return Ok(End::Done);
     }
@@ -42,104 +100,45 @@ pub fn export(global: &Global, arguments: &Export) -> Result<End> {
     Ok(end)
 }
 
-/// Whether the form is one of what is asked for.
-fn check(arguments: &Export, format: ExportFormat) -> Result<()> {
-    use ExportFormat::{Csv, FioPlot, Json, Junit, Openmetrics, Otava, OtavaConfig, Parquet, Sadf};
-    let refuse = |why: &str| Err(Usage(why.to_owned()).into());
-    match (format, &arguments.trace) {
-        (Sadf | Openmetrics, None) => refuse("this form is of one trace; name the trial with --trace TRIAL"),
-        (Json | Junit | FioPlot | Otava | OtavaConfig, Some(_)) => {
-            refuse("a trace is written as csv, parquet, sadf or openmetrics, not as this form")
-        }
-        (Csv | Parquet, _)
-        | (Sadf | Openmetrics, Some(_))
-        | (Json | Junit | FioPlot | Otava | OtavaConfig, None) => {
-            if format != Junit && !arguments.fail_if.is_empty() {
-                return refuse("--fail-if is for --format junit");
-            }
-            if !matches!(format, Otava | OtavaConfig) && arguments.metric.is_some() {
-                return refuse(
-                    "--metric is for --format otava and otava-config; other forms have all metrics",
-                );
-            }
-            Ok(())
-        }
-    }
-}
-
-fn table(
+fn judged(
     notebook: &Notebook,
     id: &RunId,
     arguments: &Export,
-    format: ExportFormat,
+    write: WriteJudged,
     out: &mut Out,
 ) -> Result<End> {
-    match format {
-        ExportFormat::Junit => {
-            let results = Results::load(notebook, id, None)?;
-            let conditions = gate::prepare(&arguments.fail_if, notebook.folder())?;
-            let judged = gate::judged(&conditions, notebook, &results)?;
-            out.write_all(junit(&results.data, &results.summary, &judged).as_bytes())?;
-            return Ok(if judged.iter().any(|one| one.ruling.fails()) { End::Failed } else { End::Done });
-        }
-        ExportFormat::Otava => otava::table(notebook, id, arguments.metric.as_deref(), out)?,
-        ExportFormat::OtavaConfig => otava::config(notebook, id, arguments, out)?,
-        _ => {
-            let (trials, problems) = notebook.trials(id)?;
-            terminal::damaged(&problems);
-            match format {
-                ExportFormat::Json => trials_as_json(&trials, out)?,
-                ExportFormat::Parquet => trials_as_parquet(&trials, out)?,
-                _ => trials_as_csv(&trials, out)?,
-            }
-        }
-    }
-    Ok(End::Done)
+    let results = Results::load(notebook, id, None)?;
+    let conditions = gate::prepare(&arguments.fail_if, notebook.folder())?;
+    let judged = gate::judged(&conditions, notebook, &results)?;
+    write(&JudgedRun { data: &results.data, summary: &results.summary, judged: &judged }, out)?;
+    Ok(if judged.iter().any(|one| one.ruling.fails()) { End::Failed } else { End::Done })
 }
 
-fn trace(notebook: &Notebook, id: &RunId, name: &str, format: ExportFormat, out: &mut Out) -> Result<()> {
+fn trace(notebook: &Notebook, id: &RunId, name: &str, write: WriteTrace, out: &mut Out) -> Result<End> {
     let key = trial_key(name)?;
     let nothing =
         || anyhow!("trial `{name}` of `{id}` has no trace: nothing was recorded, or there is no such trial");
-    let mut reader = notebook.trace(id, &key)?.with_context(nothing)?;
-    match format {
-        ExportFormat::Parquet => {
-            let file = notebook.trial_folder(id, &key).join("trace.parquet");
-            let mut file =
-                files::regular::open(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
-            io::copy(&mut file, out).context("cannot write the trace")?;
-        }
-        ExportFormat::Sadf => {
-            tell_of_time(notebook, id, &key)?;
-            let trace = reader.read(usize::MAX, |_| true)?;
-            let text = sadf(&trace, &notebook.run(id)?.machine)
-                .with_context(|| format!("cannot write the trace of `{name}` as sadf does"))?;
-            out.write_all(text.as_bytes())?;
-        }
-        ExportFormat::Openmetrics => {
-            tell_of_time(notebook, id, &key)?;
-            let run = notebook.run(id)?;
-            let trial = key.folder();
-            let labels =
-                [("run", run.id.0.as_str()), ("trial", &trial), ("provenance", run.provenance.name())];
-            for family in openmetrics(reader.head()) {
-                let trace = reader.read(usize::MAX, |series| family.is_of(&series.name))?;
-                out.write_all(family.text(&trace, &labels).as_bytes())?;
-            }
-            out.write_all(OPENMETRICS_END.as_bytes())?;
-        }
-        _ => trace_as_csv(&mut reader, out)?,
-    }
-    Ok(())
+    let rows = notebook.trace(id, &key)?.with_context(nothing)?;
+    write(&mut StoredTrace { notebook, run: id, key: &key, rows }, out)?;
+    Ok(End::Done)
 }
 
-/// A lab's trace is in its guest's time, which other programs know nothing of.
-fn tell_of_time(notebook: &Notebook, id: &RunId, key: &TrialKey) -> Result<()> {
-    let dilation = notebook.trial(id, key)?.lab.map_or(1.0, |account| account.dilation);
-    if dilation > 1.0 {
-        terminal::warning(format_args!(
-            "this trace is in its guest's time, which runs {dilation} times slower than the machine's that it stands for"
-        ));
+fn folder(
+    notebook: &Notebook,
+    id: &RunId,
+    arguments: &Export,
+    format: &dyn Exporter,
+    write: WriteFolder,
+) -> Result<End> {
+    let Some(place) = &arguments.out else {
+        let name = format.name();
+        return Err(Usage(format!("{name} reads folders; name the one to make with --out DIR")).into());
+    };
+    let mut folder = Folder::make(place)?;
+    let written = results::data(notebook, id)
+        .and_then(|data| Ok(write(&StoredRun { notebook, data: &data }, &mut folder)?));
+    if written.is_err() {
+        folder.remove_if_empty();
     }
-    Ok(())
+    written.map(|()| End::Done)
 }

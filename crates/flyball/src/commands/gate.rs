@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use domain::gate::{Condition, Rule};
 use domain::plan::Plan;
 use domain::trial::RunId;
+use exporters::JudgedRun;
 use notebook::Notebook;
 use std::path::Path;
 
@@ -56,7 +57,8 @@ pub fn passes(
         terminal::say(format_args!("{what}: {}: {}: {}", one.cell, one.condition, one.why));
     }
     if let Some(file) = junit {
-        let text = report::export::junit(&results.data, &results.summary, &judged);
+        let run = JudgedRun { data: &results.data, summary: &results.summary, judged: &judged };
+        let text = exporters::junit(&run);
         files::output::write(file, text.as_bytes()).context("cannot keep JUnit's XML")?;
     }
     Ok(!judged.iter().any(|one| one.ruling.fails()))

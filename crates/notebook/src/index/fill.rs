@@ -191,7 +191,7 @@ fn put_details(connection: &Connection, trial: &Trial, id: i64) -> rusqlite::Res
 }
 
 /// How far a trial can be believed, in a word, and why no further.
-pub(crate) fn validity_of(trial: &Trial) -> (&'static str, Option<String>) {
+pub fn validity_of(trial: &Trial) -> (&'static str, Option<String>) {
     match &trial.validity {
         Validity::Valid => ("valid", None),
         Validity::Disturbed(list) => {
@@ -203,7 +203,7 @@ pub(crate) fn validity_of(trial: &Trial) -> (&'static str, Option<String>) {
 }
 
 /// A unit's name in tables: `bytes_per_second`; one that a study named stands as it is.
-pub(crate) fn unit_name(unit: &Unit) -> &str {
+pub fn unit_name(unit: &Unit) -> &str {
     match unit {
         Unit::BytesPerSecond => "bytes_per_second",
         Unit::PerSecond => "per_second",

@@ -6,7 +6,7 @@
 
 mod fill;
 
-pub(crate) use fill::{unit_name, validity_of};
+pub use fill::{unit_name, validity_of};
 
 use crate::error::{Error, Result};
 use crate::notebook::Notebook;

@@ -14,11 +14,13 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+pub use crate::index::{unit_name, validity_of};
+
 /// The schema that is written.
-pub(crate) const SCHEMA: u64 = 1;
+pub const SCHEMA: u64 = 1;
 
 /// The version of this program, kept in each file.
-pub(crate) const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+pub const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 
 /// A bound on one JSON file. The largest trial, with all its threads, disks and settings, takes under 1 MiB.
 const MAX_BYTES: u64 = 64 << 20;
@@ -108,8 +110,11 @@ pub(crate) fn read_kept(path: &Path) -> Result<Kept> {
     record.into_kept().map_err(|reason| Error::damaged(path, reason))
 }
 
-/// The JSON of trials, one after the other, without the brackets around them.
-pub(crate) fn write_trial(trial: &Trial, out: &mut dyn std::io::Write) -> serde_json::Result<()> {
+/// The JSON of a trial on one line, without the brackets around all of them.
+///
+/// # Errors
+/// Where `out` cannot be written.
+pub fn write_trial(trial: &Trial, out: &mut dyn std::io::Write) -> serde_json::Result<()> {
     serde_json::to_writer(out, &v1::TrialRecord::from(trial))
 }
 

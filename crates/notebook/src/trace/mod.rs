@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The column of the rows' times.
-pub(crate) const TIME_COLUMN: &str = "t_ns";
+pub const TIME_COLUMN: &str = "t_ns";
 
 const SCHEMA_KEY: &str = "flyball.schema";
 const PROGRAM_KEY: &str = "flyball.written_by";
@@ -253,7 +253,7 @@ mod tests {
             .each_row(|time, values| {
                 assert_eq!((time, values), (Nanos::from_millis(10 * at as u64), rows[at].as_slice()));
                 at += 1;
-                Ok(())
+                crate::Result::Ok(())
             })
             .unwrap();
         assert_eq!(at, rows.len());
@@ -291,7 +291,7 @@ mod tests {
             std::fs::write(&path, bytes).unwrap();
             if let Some(mut reader) = TraceReader::open_if_there(&path)? {
                 reader.read(usize::MAX, |_| true)?;
-                reader.each_row(|_, _| Ok(()))?;
+                reader.each_row(|_, _| crate::Result::Ok(()))?;
             }
             Ok(())
         };

@@ -107,7 +107,10 @@ impl TraceReader {
     ///
     /// # Errors
     /// Where the file is damaged, or `each` fails.
-    pub fn each_row(&mut self, mut each: impl FnMut(Nanos, &[Option<u64>]) -> Result<()>) -> Result<()> {
+    pub fn each_row<E: From<Error>>(
+        &mut self,
+        mut each: impl FnMut(Nanos, &[Option<u64>]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
         let width = self.head.series.len();
         let mut row = vec![None; width];
         for group in 0..self.file.num_row_groups() {

@@ -16,7 +16,7 @@ pub(super) fn lines(trace: &Trace, grid: &Grid) -> Lines {
 }
 
 /// One line a CPU or policy that has a frequency, however many there are.
-pub(crate) fn each(trace: &Trace, grid: &Grid) -> Vec<Line> {
+pub fn each(trace: &Trace, grid: &Grid) -> Vec<Line> {
     let lines = match trace.head.frequency {
         FrequencySource::AperfMperf => by_object(trace, grid, ".aperf", running_frequency),
         FrequencySource::TimeInState => policies(trace, grid),

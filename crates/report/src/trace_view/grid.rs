@@ -6,11 +6,16 @@ use domain::trace::{SeriesKind, Trace};
 use std::collections::BTreeMap;
 
 /// The buckets of a trace.
-pub(crate) struct Grid {
-    pub(crate) start: Nanos,
-    pub(crate) span: Nanos,
-    pub(crate) width_ns: u64,
-    pub(crate) count: usize,
+#[derive(Clone, Copy, Debug)]
+pub struct Grid {
+    /// When the first begins, since the trace's start.
+    pub start: Nanos,
+    /// From the trace's first sample to its last.
+    pub span: Nanos,
+    /// The width of each.
+    pub width_ns: u64,
+    /// How many there are.
+    pub count: usize,
 }
 
 impl Grid {
@@ -24,14 +29,15 @@ impl Grid {
     }
 
     /// Whole ones of this width; what is left at the end is in none.
-    pub(crate) fn every(trace: &Trace, width: Nanos) -> Self {
+    pub fn every(trace: &Trace, width: Nanos) -> Self {
         let whole = Self::of(trace);
         let width_ns = width.get().max(1);
         let count = (whole.span.get() / width_ns) as usize;
         Self { width_ns, count, ..whole }
     }
 
-    pub(crate) fn line(&self, name: impl Into<String>, steps: impl Iterator<Item = Step>) -> Line {
+    /// What steps are in each bucket.
+    pub fn line(&self, name: impl Into<String>, steps: impl Iterator<Item = Step>) -> Line {
         let mut sums = vec![Sum::EMPTY; self.count];
         for step in steps {
             self.add(&mut sums, step);
@@ -54,11 +60,14 @@ impl Grid {
 }
 
 /// A value that held from one time to another.
-#[derive(Clone, Copy)]
-pub(crate) struct Step {
-    pub(crate) from: Nanos,
-    pub(crate) to: Nanos,
-    pub(crate) value: f64,
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// Since the trace's start.
+    pub from: Nanos,
+    /// Since the trace's start.
+    pub to: Nanos,
+    /// What held.
+    pub value: f64,
 }
 
 impl Step {
@@ -99,7 +108,7 @@ impl Sum {
 
 /// The rates of a counter in units a second, one for each pair of neighbouring samples. A counter that falls
 /// without a known wrap was reset: what it counted meanwhile is not known.
-pub(crate) fn rates<'a>(trace: &'a Trace, name: &str, scale: f64) -> impl Iterator<Item = Step> + 'a {
+pub fn rates<'a>(trace: &'a Trace, name: &str, scale: f64) -> impl Iterator<Item = Step> + 'a {
     let index = trace.head.series.iter().position(|s| s.name == name);
     let wraps_at = index.and_then(|i| match trace.head.series[i].kind {
         SeriesKind::Counter { wraps_at } => wraps_at,
@@ -168,13 +177,13 @@ pub(crate) fn difference(before: u64, after: u64, wraps_at: Option<u64>) -> Opti
 }
 
 /// The parts of series' names between a prefix and a suffix, in the trace's order.
-pub(crate) fn names_between<'a>(trace: &'a Trace, prefix: &str, suffix: &str) -> Vec<&'a str> {
+pub fn names_between<'a>(trace: &'a Trace, prefix: &str, suffix: &str) -> Vec<&'a str> {
     let names = trace.head.series.iter().map(|s| s.name.as_str());
     names.filter_map(|n| n.strip_prefix(prefix)?.strip_suffix(suffix)).collect()
 }
 
 /// A tick of `/proc/stat` is 10 ms.
-pub(crate) const TICK_SECONDS: f64 = 0.01;
+pub const TICK_SECONDS: f64 = 0.01;
 
 /// A sector of `/proc/diskstats` is 512 bytes whatever the device's own block size is.
-pub(crate) const SECTOR_BYTES: f64 = 512.0;
+pub const SECTOR_BYTES: f64 = 512.0;

@@ -1,12 +1,13 @@
 //! Where an export goes.
 
-use crate::args::ExportFormat;
 use crate::exit::Usage;
 use crate::terminal;
-use anyhow::Result;
+use anyhow::{Result, bail};
+use exporters::{Content, Exporter, FolderSink, Sink};
 use files::output::Output;
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::fs;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
 
 /// What is written to.
 enum To {
@@ -21,16 +22,15 @@ pub struct Out {
 }
 
 impl Out {
-    pub fn open(path: Option<&Path>, format: ExportFormat) -> Result<Self> {
-        let to = match path.filter(|p| *p != Path::new("-")) {
-            Some(path) => To::File(BufWriter::new(Output::open(path)?)),
-            None if format == ExportFormat::Parquet && terminal::is_terminal() => {
-                return Err(Usage("Parquet is not for a terminal; name a file with --out".into()).into());
+    pub fn open(path: Option<&Path>, format: &dyn Exporter) -> Result<Self> {
+        let to = match (path.filter(|p| *p != Path::new("-")), format.content()) {
+            (Some(path), _) => To::File(BufWriter::new(Output::open(path)?)),
+            (None, Content::Binary) if terminal::is_terminal() => {
+                let name = format.name();
+                return Err(Usage(format!("{name} is not for a terminal; name a file with --out")).into());
             }
-            None if format == ExportFormat::Parquet => {
-                To::Stdout(Box::new(BufWriter::new(terminal::verbatim())))
-            }
-            None => To::Stdout(Box::new(BufWriter::new(terminal::data()))),
+            (None, Content::Binary) => To::Stdout(Box::new(BufWriter::new(terminal::verbatim()))),
+            (None, Content::Text) => To::Stdout(Box::new(BufWriter::new(terminal::data()))),
         };
         Ok(Self { to, reader_left: false })
     }
@@ -63,5 +63,60 @@ impl Write for Out {
             To::Stdout(out) => out.flush(),
         };
         self.noting(result)
+    }
+}
+
+impl Sink for Out {
+    fn warn(&mut self, warning: &str) {
+        terminal::warning(warning);
+    }
+}
+
+/// A folder that was not there before.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn make(place: &Path) -> Result<Self> {
+        if fs::symlink_metadata(place).is_ok() {
+            bail!(
+                "cannot make the folder `{}`: it is there already; name one that is not there yet",
+                place.display()
+            );
+        }
+        files::output::make_folder(place)?;
+        Ok(Self(place.to_owned()))
+    }
+
+    /// Takes it away again where nothing was written.
+    pub fn remove_if_empty(self) {
+        // Where it is not empty, what was written stays, and the error that comes next says why it is not all.
+        let _ = fs::remove_dir(self.0);
+    }
+}
+
+impl FolderSink for Folder {
+    fn place(&self) -> &Path {
+        &self.0
+    }
+
+    fn file(&mut self, path: &Path, content: &mut dyn Read) -> io::Result<()> {
+        let path = self.0.join(path);
+        let failed = |doing: &str, path: &Path, why: &dyn std::fmt::Display| {
+            io::Error::other(format!("cannot {doing} `{}`: {why}", path.display()))
+        };
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(|e| failed("make the folder", folder, &e))?;
+        }
+        let mut file = Output::open(&path).map_err(io::Error::other)?;
+        io::copy(content, &mut file).map_err(|e| failed("write", &path, &e))?;
+        file.finish().map_err(io::Error::other)
+    }
+
+    fn warn(&mut self, warning: &str) {
+        terminal::warning(warning);
+    }
+
+    fn say(&mut self, line: &str) {
+        terminal::say(line);
     }
 }

@@ -1,21 +1,56 @@
 //! A study's runs over time as Apache Otava reads them: a table with a row a run, and the test that says what its columns are.
 
-use analysis::summary::RunSummary;
+use crate::{Exporter, Result, RunPoint, Sink, Writer};
 use domain::inert::{self, csv_cell};
 use domain::outcome::Better;
-use domain::trial::Run;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// One run of the study.
-#[derive(Clone, Debug)]
-pub struct RunPoint {
-    /// The run.
-    pub run: Run,
-    /// The kernel of its trials, where they had one.
-    pub kernel: Option<String>,
-    /// Its figures.
-    pub summary: RunSummary,
+/// A row a run.
+pub(crate) struct Otava;
+
+/// The test that says what the columns of that table are.
+pub(crate) struct OtavaConfig;
+
+impl Exporter for Otava {
+    fn name(&self) -> &'static str {
+        "otava"
+    }
+
+    fn about(&self) -> &'static str {
+        "A table of the study's runs, for Apache Otava"
+    }
+
+    fn writers(&self) -> &'static [Writer] {
+        &[Writer::Runs(write_table)]
+    }
+}
+
+impl Exporter for OtavaConfig {
+    fn name(&self) -> &'static str {
+        "otava-config"
+    }
+
+    fn about(&self) -> &'static str {
+        "The test for that table, for otava.yaml"
+    }
+
+    fn writers(&self) -> &'static [Writer] {
+        &[Writer::Runs(write_config)]
+    }
+}
+
+fn write_table(points: &[RunPoint], out: &mut dyn Sink) -> Result<()> {
+    for cell in left_out(points) {
+        out.warn(&format!(
+            "the cell `{cell}` is left out: not every run has measured it, and Otava takes no gaps"
+        ));
+    }
+    Ok(out.write_all(table(points).as_bytes())?)
+}
+
+fn write_config(points: &[RunPoint], out: &mut dyn Sink) -> Result<()> {
+    Ok(out.write_all(config(points).as_bytes())?)
 }
 
 const ATTRIBUTES: [&str; 4] = ["run", "revision", "kernel", "machine"];
@@ -33,7 +68,7 @@ fn cells(points: &[RunPoint]) -> Vec<&str> {
 }
 
 /// Cells that some of the runs have measured and others have not: they are in no column.
-pub fn left_out(points: &[RunPoint]) -> BTreeSet<String> {
+fn left_out(points: &[RunPoint]) -> BTreeSet<String> {
     let there: BTreeSet<&str> = cells(points).into_iter().collect();
     let all = points.iter().flat_map(|point| &point.summary.cells);
     let measured = all.filter(|cell| cell.median.is_some()).map(|cell| cell.cell.to_string());
@@ -41,7 +76,7 @@ pub fn left_out(points: &[RunPoint]) -> BTreeSet<String> {
 }
 
 /// One row a run, oldest first: when it began, what it was, and each cell's median in the metric's base unit.
-pub fn otava_csv(points: &[RunPoint]) -> String {
+fn table(points: &[RunPoint]) -> String {
     const NEVER: &str = "a Vec takes all that is written to it, and every record has one length";
     let cells = cells(points);
     let mut writer = ::csv::Writer::from_writer(Vec::new());
@@ -64,8 +99,8 @@ pub fn otava_csv(points: &[RunPoint]) -> String {
     String::from_utf8(bytes).expect("only text was written")
 }
 
-/// The test for `otava.yaml`; `file` is where the table will be.
-pub fn otava_config(points: &[RunPoint], file: &str) -> String {
+/// The test for `otava.yaml`. The table will be in a file of the study's name.
+fn config(points: &[RunPoint]) -> String {
     let Some(first) = points.first() else { return String::new() };
     let direction = match first.summary.better {
         Better::Higher => 1,
@@ -74,7 +109,7 @@ pub fn otava_config(points: &[RunPoint], file: &str) -> String {
     let mut text = format!(
         "tests:\n  {}:\n    type: csv\n    file: {}\n    time_column: time\n    attributes: [{}]\n    metrics:\n",
         quoted(&first.run.study),
-        quoted(file),
+        quoted(&format!("{}.csv", first.run.study)),
         ATTRIBUTES.join(", ")
     );
     for cell in cells(points) {

@@ -1,5 +1,6 @@
 //! JUnit's XML: each cell a test case, or each condition of each cell.
 
+use crate::{Exporter, JudgedRun, Result, Sink, Writer};
 use analysis::gate::{Judged, Ruling, not_measured};
 use analysis::summary::{CellSummary, Lack, RunData, RunSummary};
 use domain::inert;
@@ -11,9 +12,31 @@ use std::time::Duration;
 const CONDITION: &str = "flyball.condition";
 const NOT_MEASURED: &str = "flyball.not-measured";
 
+/// A run as a test suite.
+pub(crate) struct Junit;
+
+impl Exporter for Junit {
+    fn name(&self) -> &'static str {
+        "junit"
+    }
+
+    fn about(&self) -> &'static str {
+        "Test cases, for continuous integration"
+    }
+
+    fn writers(&self) -> &'static [Writer] {
+        &[Writer::Judged(write)]
+    }
+}
+
+fn write(run: &JudgedRun<'_>, out: &mut dyn Sink) -> Result<()> {
+    Ok(out.write_all(junit(run).as_bytes())?)
+}
+
 /// The run as one test suite. Without conditions each cell is a test case, which is skipped where its machine cannot run it, and
 /// otherwise an error where it has no valid trial.
-pub fn junit(data: &RunData, summary: &RunSummary, judged: &[Judged]) -> String {
+pub fn junit(run: &JudgedRun<'_>) -> String {
+    let JudgedRun { data, summary, judged } = *run;
     let mut suite = TestSuite::new(text(&data.study.name));
     let (run, revision) = (&data.run, data.run.revision.clone());
     let known = [

@@ -1,9 +1,9 @@
-//! Parquet: a table of trials for DuckDB, pandas, Polars and Spark.
+//! Parquet, for DuckDB, pandas, Polars and Spark: a table of trials, or a trace as it is stored.
 
-use super::table::{Column, Table, Values};
-use crate::error::{Error, Result};
-use crate::record;
+use crate::table::{Column, Table, Values};
+use crate::{Content, Error, Exporter, Result, Sink, StoredTrace, Writer};
 use domain::trial::Trial;
+use notebook::record;
 use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as PhysicalType};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::Result as ParquetResult;
@@ -11,15 +11,39 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::Arc;
 
-/// Writes one row a trial; see [`crate::export`] for the columns. Times are nanoseconds in UTC.
-///
-/// # Errors
-/// Where `out` cannot be written.
-pub fn trials_as_parquet(trials: &[Trial], out: impl Write + Send) -> Result<()> {
-    write(&Table::of(trials), out).map_err(|e| Error::Export(e.to_string()))
+/// A table of trials, or a trace as it is stored.
+pub(crate) struct Parquet;
+
+impl Exporter for Parquet {
+    fn name(&self) -> &'static str {
+        "parquet"
+    }
+
+    fn about(&self) -> &'static str {
+        "For DuckDB, pandas, Polars, Spark"
+    }
+
+    fn writers(&self) -> &'static [Writer] {
+        &[Writer::Trials(trials), Writer::Trace(trace)]
+    }
+
+    fn content(&self) -> Content {
+        Content::Binary
+    }
+}
+
+/// One row a trial; see [`crate::table`] for the columns. Times are nanoseconds in UTC.
+fn trials(trials: &[Trial], out: &mut dyn Sink) -> Result<()> {
+    write(&Table::of(trials), out).map_err(Error::write)
+}
+
+/// The trace's own file.
+fn trace(trace: &mut StoredTrace<'_>, out: &mut dyn Sink) -> Result<()> {
+    io::copy(&mut trace.stored()?, out)?;
+    Ok(())
 }
 
 fn write(table: &Table, out: impl Write + Send) -> ParquetResult<()> {

@@ -3,20 +3,50 @@
 //! The columns have sysstat's names and units (sadf(1), sysstat 12), and each table begins with a line that names them;
 //! what the trace does not hold (discards: `dkB/s`) is not a column, for a zero would be a lie.
 
-use crate::trace_view::frequency;
-use crate::trace_view::grid::{Grid, SECTOR_BYTES, TICK_SECONDS, names_between, rates};
+use crate::{Error, Exporter, Result, Sink, StoredTrace, Writer};
 use domain::inert::csv_cell;
 use domain::time::{Nanos, Timestamp};
 use domain::trace::Trace;
+use report::trace_view::Line;
+use report::trace_view::frequency;
+use report::trace_view::grid::{Grid, SECTOR_BYTES, TICK_SECONDS, names_between, rates};
 use std::fmt::Write;
+
+/// A trace in rows of whole seconds.
+pub(crate) struct Sadf;
+
+impl Exporter for Sadf {
+    fn name(&self) -> &'static str {
+        "sadf"
+    }
+
+    fn about(&self) -> &'static str {
+        "A trace as `sadf -d` prints it"
+    }
+
+    fn writers(&self) -> &'static [Writer] {
+        &[Writer::Trace(write)]
+    }
+}
+
+fn write(trace: &mut StoredTrace<'_>, out: &mut dyn Sink) -> Result<()> {
+    trace.warn_of_dilation(out)?;
+    let samples = trace.rows.read(usize::MAX, |_| true)?;
+    let uneven = |why: Uneven| {
+        let trial = trace.key.folder();
+        Error::Unsuitable(format!("cannot write the trace of `{trial}` as sadf does: {why}"))
+    };
+    let text = sadf(&samples, &trace.run()?.machine).map_err(uneven)?;
+    Ok(out.write_all(text.as_bytes())?)
+}
 
 /// Why a trace has no rows of whole seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Uneven {
+struct Uneven {
     /// What it spans.
-    pub span: Nanos,
+    span: Nanos,
     /// The length of a row.
-    pub row: Nanos,
+    row: Nanos,
 }
 
 impl std::fmt::Display for Uneven {
@@ -25,8 +55,6 @@ impl std::fmt::Display for Uneven {
         write!(f, "it spans {span:.1} s, and sadf's rows are whole seconds, here {row}; csv has every sample")
     }
 }
-
-impl std::error::Error for Uneven {}
 
 /// What `/proc/stat` counts, and the column that shows it.
 const STATES: [(&str, &[&str]); 6] = [
@@ -39,10 +67,7 @@ const STATES: [(&str, &[&str]); 6] = [
 ];
 
 /// The rows of a trace, a second each, or as much longer as its samples lie apart.
-///
-/// # Errors
-/// Where the trace is shorter than one row.
-pub fn sadf(trace: &Trace, host: &str) -> Result<String, Uneven> {
+fn sadf(trace: &Trace, host: &str) -> std::result::Result<String, Uneven> {
     let row = Nanos::from_secs(trace.head.interval.get().div_ceil(1_000_000_000).max(1));
     let grid = Grid::every(trace, row);
     if grid.count == 0 {
@@ -123,7 +148,7 @@ impl Rows<'_> {
 
     fn frequencies(&self) -> String {
         let lines = frequency::each(self.trace, &self.grid);
-        let object = |line: crate::trace_view::Line| {
+        let object = |line: Line| {
             let number = line.name.trim_start_matches(|c: char| c.is_ascii_alphabetic()).to_owned();
             (number, vec![line.buckets.iter().map(|b| b.map(|b| b.mean / 1e6)).collect()])
         };

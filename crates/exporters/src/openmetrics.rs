@@ -3,21 +3,51 @@
 //!
 //! One family is made at a time from its own columns, so that a long trace is never in memory as a whole.
 
+use crate::{Exporter, Result, Sink, StoredTrace, Writer};
 use domain::inert;
 use domain::time::Timestamp;
 use domain::trace::{Series, SeriesKind, Trace, TraceHead};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+/// A trace for Prometheus.
+pub(crate) struct Openmetrics;
+
+impl Exporter for Openmetrics {
+    fn name(&self) -> &'static str {
+        "openmetrics"
+    }
+
+    fn about(&self) -> &'static str {
+        "A trace with node_exporter's names, for Prometheus"
+    }
+
+    fn writers(&self) -> &'static [Writer] {
+        &[Writer::Trace(write)]
+    }
+}
+
+fn write(trace: &mut StoredTrace<'_>, out: &mut dyn Sink) -> Result<()> {
+    trace.warn_of_dilation(out)?;
+    let (run, trial) = (trace.run()?, trace.key.folder());
+    let labels =
+        [("run", run.id.0.as_str()), ("trial", trial.as_str()), ("provenance", run.provenance.name())];
+    for family in families(trace.rows.head()) {
+        let columns = trace.rows.read(usize::MAX, |series| family.is_of(&series.name))?;
+        out.write_all(family.text(&columns, &labels).as_bytes())?;
+    }
+    Ok(out.write_all(END.as_bytes())?)
+}
+
 /// Labels that every sample carries: which run, which trial, on what kind of machine.
-pub type Labels<'a> = [(&'a str, &'a str)];
+type Labels<'a> = [(&'a str, &'a str)];
 
 /// What ends the text.
-pub const END: &str = "# EOF\n";
+const END: &str = "# EOF\n";
 
 /// The metrics of one name.
 #[derive(Clone, Debug)]
-pub struct Family {
+struct Family {
     name: String,
     kind: SeriesKind,
     /// Column, labels beside the common ones, and what a count of it is in the metric's unit.
@@ -35,7 +65,7 @@ struct Column {
 type OwnLabels = Vec<(&'static str, String)>;
 
 /// The families of a trace with these columns.
-pub fn openmetrics(head: &TraceHead) -> Vec<Family> {
+fn families(head: &TraceHead) -> Vec<Family> {
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
     for series in &head.series {
         let Some((name, labels, scale)) = meaning(series) else { continue };
@@ -49,12 +79,12 @@ pub fn openmetrics(head: &TraceHead) -> Vec<Family> {
 
 impl Family {
     /// Whether it is made of this column.
-    pub fn is_of(&self, column: &str) -> bool {
+    fn is_of(&self, column: &str) -> bool {
         self.columns.iter().any(|c| c.name == column)
     }
 
     /// Its text, from a trace that has its columns.
-    pub fn text(&self, trace: &Trace, common: &Labels<'_>) -> String {
+    fn text(&self, trace: &Trace, common: &Labels<'_>) -> String {
         let (kind, suffix) = match self.kind {
             SeriesKind::Gauge => ("gauge", ""),
             SeriesKind::Counter { .. } => ("counter", "_total"),
@@ -225,7 +255,7 @@ mod tests {
         let times = (0..columns[0].2.len() as u64).map(|i| Nanos::from_millis(250 * i)).collect();
         let columns = columns.iter().map(|(_, _, values)| values.to_vec()).collect();
         let trace = Trace { head: head.clone(), times, columns };
-        openmetrics(&head).iter().map(|family| family.text(&trace, &[("run", "a\"b")])).collect()
+        families(&head).iter().map(|family| family.text(&trace, &[("run", "a\"b")])).collect()
     }
 
     #[test]

@@ -1,23 +1,26 @@
 //! The trials of a run as a table: what CSV and Parquet have in common.
+//!
+//! It has one row a trial, in the order given. Columns are named by what they hold: `factor.NAME`, `metric.NAME.UNIT`,
+//! `setting.NAME@OBJECT` (as it was read back), `cpu.ROLE.seconds`. A value that was not measured is empty, never zero.
 
-use crate::index::{unit_name, validity_of};
 use domain::time::Timestamp;
 use domain::trial::Trial;
+use notebook::record::{unit_name, validity_of};
 use std::collections::BTreeSet;
 
 /// A table by columns.
-pub(super) struct Table {
-    pub(super) columns: Vec<Column>,
+pub(crate) struct Table {
+    pub(crate) columns: Vec<Column>,
 }
 
 /// One column; `values` has one entry a trial.
-pub(super) struct Column {
-    pub(super) name: String,
-    pub(super) values: Values,
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) values: Values,
 }
 
 /// The values of a column.
-pub(super) enum Values {
+pub(crate) enum Values {
     Text(Vec<Option<String>>),
     Integer(Vec<Option<i64>>),
     Number(Vec<Option<f64>>),
@@ -25,7 +28,7 @@ pub(super) enum Values {
 }
 
 impl Table {
-    pub(super) fn of(trials: &[Trial]) -> Self {
+    pub(crate) fn of(trials: &[Trial]) -> Self {
         let mut table = Self { columns: Vec::new() };
         table.text("run", trials, |t| Some(t.run.0.clone()));
         table.text("key", trials, |t| Some(t.key.folder()));

@@ -1,0 +1,165 @@
+//! What a stored notebook holds, as each format has it.
+#![allow(clippy::unwrap_used)]
+
+use domain::trial::{RunId, Trial};
+use expect_test::{expect, expect_file};
+use exporters::{Sink, StoredTrace, Writer, named};
+use notebook::Notebook;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+const RUN: &str = "stored-20261120-145516-7f3a";
+
+fn stored() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/notebooks/v1")
+}
+
+/// A copy, for opening a notebook makes its index.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let target = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy(&path, &target);
+        } else {
+            fs::copy(&path, &target).unwrap();
+        }
+    }
+}
+
+fn notebook() -> (tempfile::TempDir, Notebook) {
+    let root = tempfile::tempdir().unwrap();
+    copy(&stored(), root.path());
+    let notebook = Notebook::open(root.path()).unwrap();
+    (root, notebook)
+}
+
+fn trials() -> Vec<Trial> {
+    let (_root, notebook) = notebook();
+    let (trials, problems) = notebook.trials(&RunId(RUN.into())).unwrap();
+    assert_eq!(problems, []);
+    trials
+}
+
+/// A sink without warnings.
+struct Plain<W>(W);
+
+impl<W: Write> Write for Plain<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl<W: Write + Send> Sink for Plain<W> {
+    fn warn(&mut self, warning: &str) {
+        panic!("warned: {warning}");
+    }
+}
+
+fn write_trials(format: &str, trials: &[Trial], sink: &mut dyn Sink) -> exporters::Result<()> {
+    let writers = named(format).unwrap().writers().iter();
+    let mut writers = writers.filter_map(|w| if let Writer::Trials(write) = w { Some(write) } else { None });
+    writers.next().expect("it is a format of trials")(trials, sink)
+}
+
+fn exported(format: &str, trials: &[Trial]) -> Vec<u8> {
+    let mut out = Plain(Vec::new());
+    write_trials(format, trials, &mut out).unwrap();
+    out.0
+}
+
+fn exported_trace(format: &str) -> Vec<u8> {
+    let (_root, notebook) = notebook();
+    let (run, key) = (RunId(RUN.into()), trials()[0].key.clone());
+    let rows = notebook.trace(&run, &key).unwrap().unwrap();
+    let mut trace = StoredTrace { notebook: &notebook, run: &run, key: &key, rows };
+    let mut out = Plain(Vec::new());
+    for writer in named(format).unwrap().writers() {
+        if let Writer::Trace(write) = writer {
+            write(&mut trace, &mut out).unwrap();
+        }
+    }
+    out.0
+}
+
+#[test]
+fn csv_has_a_row_a_trial() {
+    let text = String::from_utf8(exported("csv", &trials())).unwrap();
+    expect_file!["expected/trials.csv"].assert_eq(&text);
+}
+
+#[test]
+fn json_has_each_trial_as_it_is_stored() {
+    let json: serde_json::Value = serde_json::from_slice(&exported("json", &trials())).unwrap();
+    assert_eq!(json["schema"], 1);
+    let file = stored().join("runs").join(RUN).join("trials/b00.randread_4k.a0/trial.json");
+    let trial: serde_json::Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    assert!(json["trials"].as_array().unwrap().contains(&trial));
+}
+
+#[test]
+fn parquet_has_a_row_a_trial() {
+    let trials = trials();
+    let file = SerializedFileReader::new(bytes::Bytes::from(exported("parquet", &trials))).unwrap();
+    assert_eq!(file.metadata().file_metadata().num_rows() as usize, trials.len());
+    let mut rows = String::new();
+    for row in file.get_row_iter(None).unwrap() {
+        let row = row.unwrap();
+        let value = |name: &str| row.get_column_iter().find(|(n, _)| *n == name).unwrap().1.to_string();
+        let columns = ["key", "validity", "factor.bs", "metric.iops.per_second", "cpu.workload.seconds"];
+        rows += &columns.map(value).join(" | ");
+        rows.push('\n');
+    }
+    expect![[r#"
+        "b00.randread_4k.a0" | "valid" | "4k" | 29649.350649 | 0.281960532
+        "b00.randread_64k.a0" | "valid" | "64k" | 13006.993007 | 0.406692984
+        "b01.randread_4k.a0" | "valid" | "4k" | 30294.705295 | 0.274300497
+        "b01.randread_64k.a0" | "disturbed" | "64k" | 12983.016983 | 0.420625844
+        "b00.randread_4k.a1" | "failed" | "4k" | null | null
+    "#]]
+    .assert_eq(&rows);
+}
+
+#[test]
+fn a_trace_as_csv_has_every_sample() {
+    let (_root, notebook) = notebook();
+    let trace = notebook.trace(&RunId(RUN.into()), &trials()[0].key).unwrap().unwrap();
+    let text = String::from_utf8(exported_trace("csv")).unwrap();
+    assert!(text.starts_with("t_ns,cpu.user,cpu.nice,"), "{}", &text[..80]);
+    assert_eq!(text.lines().count(), trace.rows() + 1);
+    let width = trace.head().series.len() + 1;
+    assert!(text.lines().all(|line| line.split(',').count() == width));
+}
+
+#[test]
+fn a_trace_as_parquet_is_the_stored_file() {
+    let file = stored().join("runs").join(RUN).join("trials/b00.randread_4k.a0/trace.parquet");
+    assert_eq!(exported_trace("parquet"), fs::read(file).unwrap());
+}
+
+#[test]
+fn a_table_of_no_trials_is_still_a_table() {
+    let csv = exported("csv", &[]);
+    assert_eq!(csv.iter().filter(|b| **b == b'\n').count(), 1);
+    let file = SerializedFileReader::new(bytes::Bytes::from(exported("parquet", &[]))).unwrap();
+    assert_eq!(file.metadata().file_metadata().num_rows(), 0);
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    let trials = trials();
+    for exporter in exporters::ALL {
+        for writer in exporter.writers() {
+            let Writer::Trials(write) = writer else { continue };
+            let mut full = Plain(File::options().write(true).open("/dev/full").unwrap());
+            let text = write(&trials, &mut full).unwrap_err().to_string();
+            assert!(text.contains("No space left on device"), "{exporter:?}: {text}");
+        }
+    }
+}
