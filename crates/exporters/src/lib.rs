@@ -13,6 +13,7 @@ mod csv;
 mod error;
 mod fio_plot;
 mod json;
+mod jsonl;
 mod junit;
 mod openmetrics;
 mod otava;
@@ -86,6 +87,7 @@ pub enum Content {
 pub const ALL: &[&dyn Exporter] = &[
     &csv::Csv,
     &json::Json,
+    &jsonl::JsonLines,
     &parquet::Parquet,
     &junit::Junit,
     &sadf::Sadf,

@@ -104,6 +104,49 @@ fn json_has_each_trial_as_it_is_stored() {
 }
 
 #[test]
+fn json_lines_have_an_object_a_trial() {
+    let trials = trials();
+    let text = String::from_utf8(exported("jsonl", &trials)).unwrap();
+    assert_eq!(text.lines().count(), trials.len());
+    let keys: Vec<String> = text.lines().map(|line| parsed(line)["key"].to_string()).collect();
+    assert_eq!(keys, trials.iter().map(|t| format!("\"{}\"", t.key.folder())).collect::<Vec<_>>());
+    let lines: Vec<serde_json::Value> = text.lines().map(parsed).collect();
+    expect_file!["expected/first-trial.json"].assert_eq(&format!("{:#}\n", lines[0]));
+    let failed = lines.iter().find(|line| line["validity"] == "failed").unwrap();
+    assert!(failed["reason"].as_str().unwrap().contains("fio"), "{failed}");
+    assert_eq!((&failed["tool"], &failed["metrics"]), (&serde_json::Value::Null, &serde_json::json!({})));
+}
+
+fn parsed(line: &str) -> serde_json::Value {
+    serde_json::from_str(line).unwrap()
+}
+
+#[test]
+fn no_text_breaks_a_json_line_and_no_number_is_other_than_json() {
+    const HOSTILE: &str = "a\"}\n{\"run\":\"forged\"}\r\u{1b}[2J\u{202e}\u{2028}\u{9b}\u{7f}";
+    let mut trial = trials().remove(0);
+    trial.workload = HOSTILE.into();
+    trial.levels.insert(HOSTILE.into(), HOSTILE.into());
+    trial.settings[0].got = HOSTILE.into();
+    let metrics = &mut trial.measurement.as_mut().unwrap().outcome.metrics;
+    let mut sample = metrics["iops"].clone();
+    for (name, value) in [("nan", f64::NAN), ("inf", f64::INFINITY), (HOSTILE, f64::NEG_INFINITY)] {
+        sample.value = value;
+        metrics.insert(name.into(), sample.clone());
+    }
+    let text = String::from_utf8(exported("jsonl", &[trial])).unwrap();
+    let (line, rest) = text.split_once('\n').unwrap();
+    assert_eq!(rest, "", "an object is one line");
+    assert!(!line.chars().any(domain::inert::is_live), "{line}");
+    let object = parsed(line);
+    assert_eq!((&object["workload"], &object["factors"][HOSTILE]), (&HOSTILE.into(), &HOSTILE.into()));
+    assert_eq!(object["settings"][0]["got"], HOSTILE);
+    for name in ["nan", "inf", HOSTILE] {
+        assert_eq!(object["metrics"][name]["value"], serde_json::Value::Null, "{name}");
+    }
+}
+
+#[test]
 fn parquet_has_a_row_a_trial() {
     let trials = trials();
     let file = SerializedFileReader::new(bytes::Bytes::from(exported("parquet", &trials))).unwrap();

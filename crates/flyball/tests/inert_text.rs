@@ -392,6 +392,7 @@ fn a_foreign_notebook_is_inert_in_every_form() {
         &["show", "hostil\u{202e}e"],
         &["export", "hostile", "--format", "junit"],
         &["export", "hostile", "--format", "otava-config"],
+        &["export", "hostile", "--format", "jsonl"],
     ] {
         let output = place.output(arguments);
         watch.both(&arguments.join(" "), &output);
