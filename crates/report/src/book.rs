@@ -5,7 +5,6 @@
 //! all forms say the same in the same order. What is not there is said in words: a cell without a run says "not run".
 
 mod cells;
-mod document;
 mod index;
 mod json;
 
@@ -13,12 +12,12 @@ pub use index::{IndexEntry, index_markdown};
 
 use analysis::page::{AnswerFound, CellTally, Found, PartFound, PartRuns, Seen, Tally};
 use cells::{answer_cell, compared, held_cell, run_line};
-use document::{Block, Document};
 use domain::page::{Page, Part, YesIf};
 use domain::study::Study;
 use domain::trial::{Provenance, RunId};
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::document::{Block, Document, Rich, Table};
 use crate::published;
 use crate::wording::{counted, quoted};
 use analysis::words::{listed, ratio_words};
@@ -76,7 +75,7 @@ pub fn page_json(report: &PageReport) -> String {
 }
 
 fn document(report: &PageReport) -> Document {
-    let mut blocks = vec![Block::Paragraph(report.study.question.clone())];
+    let mut blocks = vec![Block::Paragraph(Rich::marked(&report.study.question))];
     blocks.extend(in_short(report));
     blocks.extend(what_was_published(report));
     blocks.extend(side_by_side(report));
@@ -89,7 +88,25 @@ fn document(report: &PageReport) -> Document {
         "Written by `{}` from {}. Not typed: changes are lost.",
         report.made.command, report.made.from
     );
-    Document { overline, title: report.page.title.clone(), blocks, footer }
+    Document {
+        overline: Rich::marked(overline),
+        title: report.page.title.clone(),
+        blocks,
+        footer: Rich::marked(footer),
+    }
+}
+
+fn heading(level: u8, text: impl AsRef<str>) -> Block {
+    Block::Heading(level, Rich::marked(text))
+}
+
+fn table(head: impl IntoIterator<Item = String>, rows: impl IntoIterator<Item = Vec<String>>) -> Block {
+    let fields = |row: Vec<String>| row.iter().map(Rich::marked).collect();
+    Block::Table(Table {
+        head: head.into_iter().map(Rich::marked).collect(),
+        rows: rows.into_iter().map(fields).collect(),
+        numbers: Vec::new(),
+    })
 }
 
 /// The columns of this page.
@@ -119,13 +136,13 @@ fn in_short(report: &PageReport) -> Vec<Block> {
     let questions = asked.map(|(question, found)| {
         let answers =
             found.answers.iter().map(|answer| format!("{}: {}", answer.claim, answer_words(report, answer)));
-        let answers: Vec<String> = answers.collect();
-        let none = || vec!["Not answered here; see below.".to_owned()];
-        (format!("**{}**", question.asked), if answers.is_empty() { none() } else { answers })
+        let answers: Vec<Rich> = answers.map(Rich::marked).collect();
+        let none = || vec![Rich::plain("Not answered here; see below.")];
+        (Rich::marked(format!("**{}**", question.asked)), if answers.is_empty() { none() } else { answers })
     });
     vec![
-        Block::Heading(2, "In short".into()),
-        Block::List(figures.collect()),
+        heading(2, "In short"),
+        Block::List(figures.map(Rich::marked).collect()),
         Block::Outline(questions.collect()),
     ]
 }
@@ -226,9 +243,9 @@ fn tally_words(tally: Tally) -> String {
 }
 
 fn what_was_published(report: &PageReport) -> Vec<Block> {
-    let mut blocks = vec![Block::Heading(2, "What was published".into())];
-    blocks.extend(report.page.published.iter().cloned().map(Block::Paragraph));
-    blocks.push(Block::Note(format!("Source: {}", report.page.source)));
+    let mut blocks = vec![heading(2, "What was published")];
+    blocks.extend(report.page.published.iter().map(Rich::marked).map(Block::Paragraph));
+    blocks.push(Block::Note(Rich::marked(format!("Source: {}", report.page.source))));
     blocks
 }
 
@@ -243,17 +260,18 @@ fn side_by_side(report: &PageReport) -> Vec<Block> {
     let columns = columns(report);
     let names: Vec<String> = columns.iter().map(|column| name(*column).to_lowercase()).collect();
     let mut blocks = vec![
-        Block::Heading(2, format!("Published, {} side by side", listed(&names))),
-        Block::Note(LEGEND.to_owned()),
+        heading(2, format!("Published, {} side by side", listed(&names))),
+        Block::Note(Rich::marked(LEGEND)),
     ];
     for (((part, runs), found), file) in
         report.page.parts.iter().zip(report.parts).zip(&report.found.parts).zip(report.files)
     {
-        blocks.push(Block::Heading(3, format!("`{}`", runs.study.name)));
-        blocks.push(Block::Paragraph(format!("{} Study: `{file}`.", part.about)));
+        blocks.push(heading(3, format!("`{}`", runs.study.name)));
+        blocks.push(Block::Paragraph(Rich::marked(format!("{} Study: `{file}`.", part.about))));
         blocks.extend(rows(found, &columns));
         blocks.extend(by_cell(part, found, &columns));
-        blocks.push(Block::List(what_was_run(part, runs, found, &columns)));
+        let lines = what_was_run(part, runs, found, &columns);
+        blocks.push(Block::List(lines.iter().map(Rich::marked).collect()));
     }
     blocks
 }
@@ -268,7 +286,7 @@ fn rows(found: &PartFound, columns: &[Provenance]) -> Option<Block> {
         [what, compared(beside).to_owned(), published::published(beside)].into_iter().chain(ours).collect()
     };
     let rows: Vec<Vec<String>> = found.rows.iter().map(row).collect();
-    (!rows.is_empty()).then(|| Block::Table { head: head.collect(), rows })
+    (!rows.is_empty()).then(|| table(head, rows))
 }
 
 /// How many of the rows agree for each cell, where not all cells are shown.
@@ -285,8 +303,11 @@ fn by_cell(part: &Part, found: &PartFound, columns: &[Provenance]) -> Vec<Block>
     };
     let only: Vec<String> = part.only.iter().map(|(factor, level)| format!("{factor} {level}")).collect();
     vec![
-        Block::Paragraph(format!("The table shows {}. Of the same rows agree, cell by cell:", listed(&only))),
-        Block::Table { head: head.collect(), rows: found.by_cell.iter().map(row).collect() },
+        Block::Paragraph(Rich::marked(format!(
+            "The table shows {}. Of the same rows agree, cell by cell:",
+            listed(&only)
+        ))),
+        table(head, found.by_cell.iter().map(row)),
     ]
 }
 
@@ -333,21 +354,19 @@ fn questions(report: &PageReport) -> Vec<Block> {
     if report.page.questions.is_empty() {
         return Vec::new();
     }
-    let mut blocks = vec![
-        Block::Heading(2, "What the figures say to the open questions".into()),
-        Block::Note(VERDICTS.into()),
-    ];
+    let mut blocks =
+        vec![heading(2, "What the figures say to the open questions"), Block::Note(Rich::marked(VERDICTS))];
     for (question, found) in report.page.questions.iter().zip(&report.found.questions) {
-        blocks.push(Block::Heading(3, question.asked.clone()));
+        blocks.push(heading(3, &question.asked));
         for answer in &found.answers {
             let words = answer_words(report, answer);
-            blocks.push(Block::Paragraph(format!(
-                "**{}.** In the study `{}`: {words}",
-                answer.claim, answer.study
-            )));
+            let (claim, study) = (&answer.claim, &answer.study);
+            blocks.push(Block::Paragraph(Rich::marked(format!(
+                "**{claim}.** In the study `{study}`: {words}"
+            ))));
             blocks.push(lines(report, answer));
         }
-        blocks.extend(question.note.clone().map(Block::Paragraph));
+        blocks.extend(question.note.as_ref().map(Rich::marked).map(Block::Paragraph));
     }
     blocks
 }
@@ -363,7 +382,7 @@ fn lines(report: &PageReport, answer: &AnswerFound) -> Block {
         let seen = columns.iter().map(|column| answer_cell(line.seen.get(column)));
         [line.what.clone()].into_iter().chain(seen).collect()
     };
-    Block::Table { head: head.collect(), rows: answer.lines.iter().map(row).collect() }
+    table(head, answer.lines.iter().map(row))
 }
 
 const fn yes_words(yes_if: YesIf) -> &'static str {
@@ -386,7 +405,7 @@ fn not_reproduced(report: &PageReport) -> Vec<Block> {
     if items.is_empty() {
         return Vec::new();
     }
-    vec![Block::Heading(2, "What could not be reproduced".into()), Block::List(items)]
+    vec![heading(2, "What could not be reproduced"), Block::List(items.iter().map(Rich::marked).collect())]
 }
 
 fn runs(report: &PageReport) -> Vec<Block> {
@@ -409,11 +428,11 @@ fn runs(report: &PageReport) -> Vec<Block> {
         }
     }
     let body = match rows.is_empty() {
-        true => Block::Paragraph("None yet.".into()),
-        false => Block::Table { head: head.to_vec(), rows },
+        true => Block::Paragraph(Rich::plain("None yet.")),
+        false => table(head, rows),
     };
     let model = "Figures of a simulation are computed by a model and not measured.";
-    vec![Block::Heading(2, "The runs".into()), body, Block::Note(model.into())]
+    vec![heading(2, "The runs"), body, Block::Note(Rich::plain(model))]
 }
 
 /// The commands with which a reader makes the runs and the page anew.
@@ -439,13 +458,12 @@ fn anew(report: &PageReport) -> Vec<Block> {
         commands.push(format!("flyball report --published {} --format text", quoted(file)));
     }
     vec![
-        Block::Heading(2, "Make it anew".into()),
-        Block::Paragraph(
+        heading(2, "Make it anew"),
+        Block::Paragraph(Rich::plain(
             "From the folder of the repository. Simulations give the same figures again for the same seed; in the lab the seed decides \
-             the order of the trials."
-                .into(),
-        ),
-        Block::Code("sh".into(), commands.join("\n")),
+             the order of the trials.",
+        )),
+        Block::Code("sh", commands.join("\n")),
     ]
 }
 

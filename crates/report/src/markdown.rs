@@ -1,12 +1,13 @@
 //! Markdown (GitHub's) for an issue or a wiki: the same order as the page, tables without plots.
 
+use crate::document::in_markdown;
 use crate::wording::{
     MAX_LEFT_OUT, aa_floor, capitalised, change, comparison_row, counted, direction, headline,
     how_to_see_more, interval, joined, left_out, left_out_kinds, levels, machine, names, one_line, percent,
     question, relative, run_again, standing, tools, trial_count, trial_name, value, why_not_counted,
     workloads,
 };
-use crate::{ComparisonReport, Report, lab, published, simulation};
+use crate::{ComparisonReport, Report, published, sections, simulation};
 use domain::inert;
 use std::fmt::Write;
 
@@ -26,9 +27,9 @@ pub fn markdown(report: &Report) -> String {
     results(report, &mut out);
     beside_published(report, &mut out);
     effects(report, &mut out);
-    virtual_machine(report, &mut out);
+    in_markdown(&sections::virtual_machine(report), &mut out);
     findings(report, &mut out);
-    not_measured(report, &mut out);
+    in_markdown(&sections::not_measured(report), &mut out);
     not_counted(report, &mut out);
     reproduce(report, &mut out);
     finished(&out)
@@ -131,27 +132,6 @@ fn beside_published(report: &Report, out: &mut String) {
     list(out, (1..).zip(published::sources(report)).map(|(n, source)| plain(&format!("[{n}] {source}"))));
 }
 
-/// What is known of a lab machine; nothing for any other.
-fn virtual_machine(report: &Report, out: &mut String) {
-    if let Some(states) = lab::states(report) {
-        line(out, &format!("## {}", lab::STATES_TITLE));
-        let head = states.head();
-        table(out, &head.iter().map(String::as_str).collect::<Vec<_>>(), states.table(report));
-    }
-    if let Some(note) = lab::energy_note(report) {
-        line(out, note);
-    }
-    let pace = lab::pace(report);
-    if !pace.is_empty() {
-        line(out, &format!("## {}", lab::PACE_TITLE));
-    }
-    list(out, pace.iter().map(|sentence| plain(sentence)));
-    if let Some((title, what)) = lab::unscaled(report) {
-        line(out, &format!("## {title}"));
-        list(out, what.into_iter().map(plain));
-    }
-}
-
 fn findings(report: &Report, out: &mut String) {
     if !report.findings.is_empty() {
         line(out, "## Findings");
@@ -174,13 +154,6 @@ fn findings(report: &Report, out: &mut String) {
         if !f.next.is_empty() {
             fenced(out, "sh", &f.next);
         }
-    }
-}
-
-fn not_measured(report: &Report, out: &mut String) {
-    if !report.not_measured.is_empty() {
-        line(out, "## What could not be measured, and why");
-        list(out, report.not_measured.iter().map(|n| format!("{}: {}", plain(&n.what), plain(&n.why))));
     }
 }
 

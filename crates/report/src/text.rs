@@ -3,12 +3,13 @@
 //! content, and long names wrap within them.
 
 use crate::cpu_share::{cores_by_role, notable, shown};
+use crate::document::in_text;
 use crate::wording::{
     MAX_LEFT_OUT, aa_floor, capitalised, change, comparison_row, counted, direction, factor_levels, factors,
     headline, how_to_see_more, interval, left_out, left_out_kinds, machine, names, one_line, percent,
     question, relative, run_again, standing, trial_count, trial_name, value, why_not_counted, workloads,
 };
-use crate::{ComparisonReport, Report, lab, published, simulation};
+use crate::{ComparisonReport, Report, published, sections, simulation};
 use analysis::summary::CellSummary;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use domain::Nanos;
@@ -40,9 +41,9 @@ pub fn text(report: &Report) -> String {
     finding_titles(report, &mut out);
     effects(report, &mut out);
     processors(report, &mut out);
-    virtual_machine(report, &mut out);
+    in_text(&sections::virtual_machine(report), &mut out);
     findings(report, "Findings in full", &mut out);
-    not_measured(report, &mut out);
+    in_text(&sections::not_measured(report), &mut out);
     not_counted(report, &mut out);
     out.heading("Again");
     out.command("", &run_again(report));
@@ -60,7 +61,7 @@ pub fn findings_text(report: &Report) -> String {
         out.line("No rule found anything that the evidence allows to say.");
     }
     findings(report, "Findings", &mut out);
-    not_measured(report, &mut out);
+    in_text(&sections::not_measured(report), &mut out);
     out.0
 }
 
@@ -274,29 +275,6 @@ fn processors(report: &Report, out: &mut Text) {
     }
 }
 
-/// What is known of a lab machine; nothing for any other.
-fn virtual_machine(report: &Report, out: &mut Text) {
-    if let Some(states) = lab::states(report) {
-        out.heading(lab::STATES_TITLE);
-        let head = states.head();
-        let head: Vec<&str> = head.iter().map(String::as_str).collect();
-        out.table(&head, &(1..head.len()).collect::<Vec<_>>(), states.table(report));
-    }
-    if let Some(note) = lab::energy_note(report) {
-        out.blank();
-        out.line(note);
-    }
-    let pace = lab::pace(report);
-    if !pace.is_empty() {
-        out.heading(lab::PACE_TITLE);
-    }
-    pace.iter().for_each(|sentence| out.item(sentence));
-    if let Some((title, what)) = lab::unscaled(report) {
-        out.heading(title);
-        what.iter().for_each(|what| out.item(what));
-    }
-}
-
 /// That a model's figures are a model's.
 fn model(report: &Report, out: &mut Text) {
     if let Some(note) = simulation::note(report) {
@@ -371,15 +349,6 @@ fn findings(report: &Report, heading: &str, out: &mut Text) {
         }
         if !f.next.is_empty() {
             out.command("next: ", &f.next);
-        }
-    }
-}
-
-fn not_measured(report: &Report, out: &mut Text) {
-    if !report.not_measured.is_empty() {
-        out.heading("What could not be measured, and why");
-        for n in report.not_measured {
-            out.item(format!("{}: {}", n.what, n.why));
         }
     }
 }

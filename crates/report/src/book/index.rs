@@ -1,7 +1,7 @@
 //! The book's first page: which reports there are, and how each stands.
 
-use super::document::in_markdown;
 use super::{PageReport, agreement_words};
+use crate::document::Rich;
 use crate::markdown;
 use domain::trial::Provenance;
 
@@ -41,13 +41,9 @@ pub fn index_markdown(entries: &[IndexEntry]) -> String {
     if let Some(first) = entries.first() {
         markdown::line(&mut out, "---");
         let made = first.report.made;
-        markdown::line(
-            &mut out,
-            &in_markdown(&format!(
-                "Written by `{}` from {}. Not typed: changes are lost.",
-                made.command, made.from
-            )),
-        );
+        let footer =
+            format!("Written by `{}` from {}. Not typed: changes are lost.", made.command, made.from);
+        markdown::line(&mut out, &Rich::marked(footer).in_markdown());
     }
     markdown::finished(&out)
 }
