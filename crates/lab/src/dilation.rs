@@ -12,7 +12,6 @@ pub use domain::lab::{UNSCALED, Unscaled};
 
 use domain::plan::Cell;
 use domain::setting::{SettingRecord, SettingRequest};
-use domain::stack::{Part, SAFE_MODE_DELAY};
 use domain::study::Measure;
 use domain::time::Nanos;
 use domain::trial::{Measurement, Trial};
@@ -121,15 +120,11 @@ pub fn stretched_value(setting: &str, value: &str, d: f64) -> Option<String> {
     scaled_value(setting, value, d)
 }
 
-/// An array's own timer, which starts with the array: a default stays as it is where nobody writes another one.
+/// The timers of what is built, which start with it: a default stays as it is where nobody writes another one.
 fn stretch_stack(cell: &mut Cell, d: f64) {
     let layers = cell.stack.iter_mut().filter(|_| d != 1.0).flat_map(|stack| &mut stack.layers);
-    for layer in layers {
-        if let Part::Md(md) = &mut layer.part
-            && md.level.is_redundant()
-        {
-            md.safe_mode_delay = Some(longer(md.safe_mode_delay.unwrap_or(SAFE_MODE_DELAY), d));
-        }
+    for (timer, usual) in layers.flat_map(|layer| layer.part.timers()) {
+        *timer = Some(longer(timer.unwrap_or(usual), d));
     }
 }
 
@@ -213,7 +208,7 @@ mod tests {
     use domain::outcome::{Better, Metric, Outcome};
     use domain::plan::CellId;
     use domain::setting::SettingName;
-    use domain::stack::{Draft, DraftLayer};
+    use domain::stack::{Draft, DraftLayer, Part};
     use domain::study::{Tool, Workload};
     use domain::time::Timestamp;
     use domain::trace::{FrequencySource, Role};

@@ -2,8 +2,8 @@
 
 use super::values::Values;
 use super::{
-    Bitmap, Crypt, CryptKind, Devices, Draft, DraftLayer, Features, Filesystem, FilesystemKind, Journal,
-    JournalMode, Layer, Lvm, MAX_DEVICES, MAX_LAYERS, Made, Md, MdLevel, Part, Resync, Stack, StackError,
+    Bitmap, Devices, Draft, DraftLayer, Features, Filesystem, FilesystemKind, Journal, JournalMode, KINDS,
+    Layer, Lvm, MAX_DEVICES, MAX_LAYERS, Made, Md, MdLevel, Part, Resync, Stack, StackError, kinds,
 };
 use crate::time::Nanos;
 use crate::units::Bytes;
@@ -73,18 +73,14 @@ impl Read {
 fn read(layer: &DraftLayer) -> Result<Read> {
     let values = Values::of(layer);
     let Some(kind) = values.text("kind") else {
-        return refuse(layer, None, format!("has no `kind`; write one of {}", kinds()));
+        return refuse(layer, None, format!("has no `kind`; write one of {}", in_words()));
     };
     let used = values.switch("use", true)?;
     let on = values.words("on");
-    let part = match kind {
-        "devices" => Part::Devices(devices(&values)?),
-        "md" => Part::Md(md(&values)?),
-        "crypt" => Part::Crypt(crypt(&values)?),
-        "lvm" => Part::Lvm(lvm(&values)?),
-        "filesystem" => Part::Filesystem(filesystem(&values)?),
-        other => return values.refuse("kind", format!("is `{other}`, and has to be one of {}", kinds())),
+    let Some(known) = KINDS.iter().find(|known| known.name == kind) else {
+        return values.refuse("kind", format!("is `{kind}`, and has to be one of {}", in_words()));
     };
+    let part = (known.read)(&values)?;
     values.all_read(kind)?;
     match (&part, on.is_empty()) {
         (Part::Devices(_), false) => values.refuse("on", "cannot be: devices stand on nothing"),
@@ -94,11 +90,11 @@ fn read(layer: &DraftLayer) -> Result<Read> {
     }
 }
 
-fn kinds() -> String {
-    ["devices", "md", "crypt", "lvm", "filesystem"].map(|kind| format!("`{kind}`")).join(", ")
+fn in_words() -> String {
+    kinds().map(|kind| format!("`{kind}`")).collect::<Vec<String>>().join(", ")
 }
 
-fn devices(values: &Values<'_>) -> Result<Devices> {
+pub(super) fn devices(values: &Values<'_>) -> Result<Devices> {
     let count = values.count("count", 1..=MAX_DEVICES)?.unwrap_or(1);
     let claimed = values.words("claimed");
     if let Some(odd) = claimed.iter().find(|path| !path.starts_with("/dev/") || path.contains("/../")) {
@@ -196,7 +192,7 @@ fn resync(values: &Values<'_>) -> Result<Resync> {
     values.one_of("resync", &choices, Resync::Wait)
 }
 
-fn md(values: &Values<'_>) -> Result<Md> {
+pub(super) fn md(values: &Values<'_>) -> Result<Md> {
     if values.text("level").is_none() {
         return values.refuse("level", "is missing; write `level = 5`");
     }
@@ -241,28 +237,7 @@ fn suits(level: MdLevel, layout: &str) -> bool {
     }
 }
 
-fn crypt(values: &Values<'_>) -> Result<Crypt> {
-    let kinds = [CryptKind::Plain, CryptKind::Luks2].map(|kind| (kind.name(), kind));
-    let sectors = [("512", 512), ("1024", 1024), ("2048", 2048), ("4096", 4096)];
-    let cipher = values.word("cipher", "-_:()")?.unwrap_or_else(|| "aes-xts-plain64".into());
-    let usual = if cipher.contains("xts") { 512 } else { 256 };
-    let key_size = values.count("key_size", 64..=1024)?.unwrap_or(usual);
-    if !key_size.is_multiple_of(8) {
-        return values.refuse("key_size", "is in bits, and has to be a multiple of 8");
-    }
-    Ok(Crypt {
-        kind: values.one_of("type", &kinds, CryptKind::Luks2)?,
-        cipher,
-        key_size,
-        sector_size: values.one_of("sector_size", &sectors, 512)?,
-        no_read_workqueue: values.switch("no_read_workqueue", false)?,
-        no_write_workqueue: values.switch("no_write_workqueue", false)?,
-        same_cpu: values.switch("same_cpu", false)?,
-        submit_from_crypt: values.switch("submit_from_crypt", false)?,
-    })
-}
-
-fn lvm(values: &Values<'_>) -> Result<Lvm> {
+pub(super) fn lvm(values: &Values<'_>) -> Result<Lvm> {
     let stripes = values.count("stripes", 1..=MAX_DEVICES)?;
     let stripe_size = values.size("stripe_size", CHUNKS)?.unwrap_or(Bytes::from_kib(64));
     if !stripe_size.get().is_power_of_two() {
@@ -271,7 +246,7 @@ fn lvm(values: &Values<'_>) -> Result<Lvm> {
     Ok(Lvm { stripes, stripe_size })
 }
 
-fn filesystem(values: &Values<'_>) -> Result<Filesystem> {
+pub(super) fn filesystem(values: &Values<'_>) -> Result<Filesystem> {
     let kinds = FilesystemKind::ALL.map(|kind| (kind.name(), kind));
     let modes = JournalMode::ALL.map(|mode| (mode.name(), Some(mode)));
     let kind = values.one_of("type", &kinds, FilesystemKind::Ext4)?;

@@ -7,12 +7,16 @@
 //! Not a goal: whether a machine has the tools, the kernel and the devices for it; whoever builds it says that.
 
 mod build;
+mod crypt;
 mod values;
+
+pub use crypt::{Crypt, CryptKind};
 
 use crate::time::Nanos;
 use crate::units::Bytes;
 use std::collections::BTreeMap;
 use std::fmt;
+use values::Values;
 
 /// A bound on the layers of a stack.
 pub const MAX_LAYERS: usize = 32;
@@ -22,11 +26,43 @@ pub const MAX_DEVICES: u32 = 26;
 
 /// The keys that a layer of a kind has; `None` for what is no kind.
 pub fn keys(kind: &str) -> Option<&'static [&'static str]> {
-    Some(match kind {
-        "devices" => {
-            &["kind", "use", "on", "count", "claimed", "lab", "loop", "null_blk", "scsi_debug", "attributes"]
-        }
-        "md" => &[
+    KINDS.iter().find(|known| known.name == kind).map(|known| known.keys)
+}
+
+/// The names of all kinds, in the order in which they are told.
+pub fn kinds() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().map(|kind| kind.name)
+}
+
+/// All that reading a study has to know of a kind of layer.
+struct Kind {
+    /// The value of its key `kind`.
+    name: &'static str,
+    /// With those that every kind has.
+    keys: &'static [&'static str],
+    read: fn(&Values<'_>) -> Result<Part, StackError>,
+}
+
+const KINDS: [Kind; 5] = [
+    Kind {
+        name: "devices",
+        keys: &[
+            "kind",
+            "use",
+            "on",
+            "count",
+            "claimed",
+            "lab",
+            "loop",
+            "null_blk",
+            "scsi_debug",
+            "attributes",
+        ],
+        read: |values| build::devices(values).map(Part::Devices),
+    },
+    Kind {
+        name: "md",
+        keys: &[
             "kind",
             "use",
             "on",
@@ -41,24 +77,24 @@ pub fn keys(kind: &str) -> Option<&'static [&'static str]> {
             "group_thread_cnt",
             "safe_mode_delay",
         ],
-        "crypt" => &[
-            "kind",
-            "use",
-            "on",
-            "type",
-            "cipher",
-            "key_size",
-            "sector_size",
-            "no_read_workqueue",
-            "no_write_workqueue",
-            "same_cpu",
-            "submit_from_crypt",
-        ],
-        "lvm" => &["kind", "use", "on", "stripes", "stripe_size"],
-        "filesystem" => &["kind", "use", "on", "type", "features", "data", "journal", "mkfs", "mount"],
-        _ => return None,
-    })
-}
+        read: |values| build::md(values).map(Part::Md),
+    },
+    Kind {
+        name: "crypt",
+        keys: crypt::KEYS,
+        read: |values| crypt::read(values).map(|crypt| Part::Mapping(Mapping::Crypt(crypt))),
+    },
+    Kind {
+        name: "lvm",
+        keys: &["kind", "use", "on", "stripes", "stripe_size"],
+        read: |values| build::lvm(values).map(Part::Lvm),
+    },
+    Kind {
+        name: "filesystem",
+        keys: &["kind", "use", "on", "type", "features", "data", "journal", "mkfs", "mount"],
+        read: |values| build::filesystem(values).map(Part::Filesystem),
+    },
+];
 
 /// A stack as a study writes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -116,8 +152,8 @@ pub enum Part {
     Devices(Devices),
     /// A Linux software array over all devices below (md(4)): gives one.
     Md(Md),
-    /// dm-crypt on each device below: gives as many as there are.
-    Crypt(Crypt),
+    /// A device-mapper target on each device below: gives as many as there are.
+    Mapping(Mapping),
     /// A striped logical volume over all devices below (lvmraid(7)): gives one.
     Lvm(Lvm),
     /// A mounted filesystem on the one device below: gives a folder.
@@ -273,44 +309,11 @@ pub enum Resync {
     Background,
 }
 
-/// dm-crypt (cryptsetup(8)).
+/// A device-mapper target that stands on one device.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Crypt {
-    /// With a header or without.
-    pub kind: CryptKind,
-    /// `aes-xts-plain64`.
-    pub cipher: String,
-    /// In bits.
-    pub key_size: u32,
-    /// The unit of encryption: 512 to 4096 bytes.
-    pub sector_size: u32,
-    /// Decrypt at once, not in a work queue.
-    pub no_read_workqueue: bool,
-    /// Encrypt at once, not in a work queue.
-    pub no_write_workqueue: bool,
-    /// Encrypt on the CPU that asked.
-    pub same_cpu: bool,
-    /// Write from where it was encrypted, not from a thread that sorts.
-    pub submit_from_crypt: bool,
-}
-
-/// Kinds of encrypted volumes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CryptKind {
-    /// No header: the whole device is data.
-    Plain,
-    /// LUKS2.
-    Luks2,
-}
-
-impl CryptKind {
-    /// As cryptsetup takes it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "plain",
-            Self::Luks2 => "luks2",
-        }
-    }
+pub enum Mapping {
+    /// Encryption.
+    Crypt(Crypt),
 }
 
 /// A logical volume over all that is below.
@@ -454,6 +457,17 @@ impl Draft {
     }
 }
 
+impl Part {
+    /// The timers of the kernel's that it sets, each with the kernel's own value.
+    pub fn timers(&mut self) -> Vec<(&mut Option<Nanos>, Nanos)> {
+        match self {
+            Self::Md(md) if md.level.is_redundant() => vec![(&mut md.safe_mode_delay, SAFE_MODE_DELAY)],
+            Self::Md(_) | Self::Devices(_) | Self::Lvm(_) | Self::Filesystem(_) => Vec::new(),
+            Self::Mapping(Mapping::Crypt(_)) => Vec::new(),
+        }
+    }
+}
+
 impl Layer {
     /// Whether it is an array that is to be synchronised while workloads run.
     pub fn resyncs_in_background(&self) -> bool {
@@ -488,7 +502,7 @@ impl Stack {
         match &layer.part {
             Part::Devices(devices) => devices.count,
             Part::Md(_) | Part::Lvm(_) => 1,
-            Part::Crypt(_) => layer.on.iter().map(|below| self.width(below)).sum(),
+            Part::Mapping(_) => layer.on.iter().map(|below| self.width(below)).sum(),
             Part::Filesystem(_) => 0,
         }
     }
@@ -517,7 +531,7 @@ impl fmt::Display for Part {
                 md.chunk.iter().try_for_each(|chunk| write!(f, " {chunk}"))?;
                 if md.missing > 0 { write!(f, " degraded by {}", md.missing) } else { Ok(()) }
             }
-            Self::Crypt(crypt) => write!(f, "{} {}", crypt.kind.name(), crypt.cipher),
+            Self::Mapping(Mapping::Crypt(crypt)) => crypt.fmt(f),
             Self::Lvm(lvm) => write!(f, "lvm striped by {}", lvm.stripe_size),
             Self::Filesystem(fs) => {
                 f.write_str(fs.kind.name())?;

@@ -1,9 +1,7 @@
-//! The commands that build each part of a stack, by the programs' own manual pages: mdadm(8), cryptsetup(8), lvm(8),
+//! The commands that build each part of a stack, by the programs' own manual pages: mdadm(8), lvm(8),
 //! mke2fs(8), mkfs.xfs(8), mkfs.btrfs(8), mount(8). Nothing here runs them: the same lists are shown by `--dry-run`.
 
-use domain::stack::{
-    Bitmap, Crypt, CryptKind, Features, Filesystem, FilesystemKind, Journal, Lvm, Md, Resync,
-};
+use domain::stack::{Bitmap, Features, Filesystem, FilesystemKind, Journal, Lvm, Md, Resync};
 use domain::time::Nanos;
 
 /// A program and its arguments.
@@ -71,53 +69,6 @@ pub(super) fn array(md: &Md, node: &str, uuid: &str, members: &[String]) -> Argv
 fn mdadm_uuid(uuid: &str) -> String {
     let digits: Vec<char> = uuid.chars().filter(char::is_ascii_hexdigit).collect();
     digits.chunks(8).map(String::from_iter).collect::<Vec<String>>().join(":")
-}
-
-/// The key is zeros: what is measured does not depend on it, and what is stored is worth nothing.
-const KEY: [&str; 2] = ["--key-file", "/dev/zero"];
-const LUKS_KEY_BYTES: &str = "64";
-
-/// The header of a LUKS volume; the volume without one has none. The key is derived in as few rounds as cryptsetup
-/// allows, for it protects nothing.
-pub(super) fn crypt_header(crypt: &Crypt, device: &str, uuid: &str) -> Option<Argv> {
-    if crypt.kind == CryptKind::Plain {
-        return None;
-    }
-    let mut all = argv(
-        ["cryptsetup", "luksFormat", "--batch-mode", "--type", "luks2", "--uuid", uuid],
-        ["--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000"].map(str::to_owned),
-    );
-    all.extend(sector_and_cipher(crypt));
-    all.extend(KEY.iter().chain(&["--keyfile-size", LUKS_KEY_BYTES]).map(|word| (*word).to_owned()));
-    all.push(device.to_owned());
-    Some(all)
-}
-
-fn sector_and_cipher(crypt: &Crypt) -> Argv {
-    let Crypt { cipher, key_size, sector_size, .. } = crypt;
-    argv(
-        ["--cipher", cipher.as_str(), "--key-size"],
-        [key_size.to_string(), "--sector-size".into(), sector_size.to_string()],
-    )
-}
-
-pub(super) fn crypt_open(crypt: &Crypt, device: &str, name: &str) -> Argv {
-    let mut all = argv(["cryptsetup", "open", "--batch-mode", "--type", crypt.kind.name()], []);
-    if crypt.kind == CryptKind::Plain {
-        all.extend(sector_and_cipher(crypt));
-        all.extend(KEY.map(str::to_owned));
-    } else {
-        all.extend(KEY.iter().chain(&["--keyfile-size", LUKS_KEY_BYTES]).map(|word| (*word).to_owned()));
-    }
-    let flags = [
-        (crypt.same_cpu, "--perf-same_cpu_crypt"),
-        (crypt.submit_from_crypt, "--perf-submit_from_crypt_cpus"),
-        (crypt.no_read_workqueue, "--perf-no_read_workqueue"),
-        (crypt.no_write_workqueue, "--perf-no_write_workqueue"),
-    ];
-    all.extend(flags.iter().filter(|(is, _)| *is).map(|(_, flag)| (*flag).to_owned()));
-    all.extend([device.to_owned(), name.to_owned()]);
-    all
 }
 
 /// LVM keeps nothing of ours in /etc/lvm, asks no daemon, and looks at no device but ours. Without udev it makes its
@@ -271,6 +222,6 @@ pub(super) fn mount(fs: &Filesystem, device: &str, journal: Option<&str>, folder
     all
 }
 
-fn argv<const N: usize>(words: [&str; N], more: impl IntoIterator<Item = String>) -> Argv {
+pub(super) fn argv<const N: usize>(words: [&str; N], more: impl IntoIterator<Item = String>) -> Argv {
     words.iter().map(|word| (*word).to_owned()).chain(more).collect()
 }

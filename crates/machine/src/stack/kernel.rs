@@ -2,6 +2,7 @@
 //! the tools would have the kernel do; where one only wants to know, it is looked for.
 
 use super::Error;
+use super::mapping::target;
 use crate::{LocalMachine, Machine};
 use domain::stack::{Layer, MdLevel, Part, Stack};
 use std::path::Path;
@@ -33,7 +34,10 @@ pub(super) fn check(stack: &Stack, modules: Modules) -> Result<(), Error> {
             let what = format!("arrays of the kind `{name}`");
             needs(layer, &what, module, &|| shows("/proc/mdstat", &format!("[{name}]")))
         }
-        Part::Crypt(_) => needs(layer, "dm-crypt", "dm-crypt", &|| is_loaded("dm_crypt")),
+        Part::Mapping(mapping) => {
+            let module = target(mapping).module();
+            needs(layer, module, module, &|| is_loaded(&module.replace('-', "_")))
+        }
         Part::Lvm(_) => needs(layer, "the device mapper", "dm-mod", &|| is_loaded("dm_mod")),
         Part::Filesystem(fs) => {
             let name = fs.kind.name();

@@ -6,6 +6,7 @@
 
 mod commands;
 mod kernel;
+mod mapping;
 pub(crate) mod names;
 mod planned;
 mod sources;
@@ -32,8 +33,8 @@ use std::time::{Duration, Instant};
 /// How long a program that builds may take: mkfs of a large and slow disk writes its inode tables.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// How long a first resync may take: 10 TB at 100 MB/s.
-const RESYNC: Duration = Duration::from_secs(100_000);
+/// How long it may take to read or write all of the devices once: 10 TB at 100 MB/s.
+const WHOLE: Duration = Duration::from_secs(100_000);
 const POLL: Duration = Duration::from_millis(100);
 
 /// Why a stack does not stand.
@@ -97,7 +98,7 @@ pub enum Error {
     #[error("{0}")]
     Inventory(String),
     /// A resync that was waited for does not end.
-    #[error("the first resync of `{0}` did not end within {limit:?}; write `resync = \"skip\"`, or use smaller devices", limit = RESYNC)]
+    #[error("the first resync of `{0}` did not end within {limit:?}; write `resync = \"skip\"`, or use smaller devices", limit = WHOLE)]
     Resync(String),
     /// Somebody asked us to stop.
     #[error("interrupted")]
@@ -348,30 +349,7 @@ impl Builder {
                 (made, shown)
             }
             Part::Md(md) => self.array(ledger, layer, md, &below, interrupt)?,
-            Part::Crypt(crypt) => {
-                let mut devices = Vec::new();
-                let mut shown = String::new();
-                for device in &below {
-                    let name = self.name(layer);
-                    ledger.announce_built(Built::Mapping {
-                        name: name.clone(),
-                        below: device.number.clone(),
-                    })?;
-                    self.run(
-                        "clear the device for encryption",
-                        &commands::wipe(std::slice::from_ref(&device.path)),
-                    )?;
-                    let uuid = self.uuid()?;
-                    if let Some(header) = commands::crypt_header(crypt, &device.path, &uuid) {
-                        self.run("make the encrypted volume", &header)?;
-                    }
-                    self.run("open the encrypted volume", &commands::crypt_open(crypt, &device.path, &name))?;
-                    let mapped = Device::at(&format!("/dev/mapper/{name}"))?;
-                    shown = verify::mapping(&LocalMachine, &layer.name, crypt, &mapped)?;
-                    devices.push(mapped);
-                }
-                (devices, shown)
-            }
+            Part::Mapping(mapping) => self.mappings(ledger, layer, mapping, &below)?,
             Part::Lvm(lvm) => {
                 let group = self.name(layer).replace('-', "_");
                 let mapping = commands::volume_mapping(&group);
@@ -482,11 +460,15 @@ impl Builder {
         format!("flyball-{}-{}-{}", self.token, layer.name, self.made)
     }
 
-    /// Runs a program and keeps its command line.
     fn run(&mut self, doing: &str, argv: &[String]) -> Result<(), Error> {
+        self.run_within(LIMIT, doing, argv)
+    }
+
+    /// Runs a program and keeps its command line.
+    fn run_within(&mut self, limit: Duration, doing: &str, argv: &[String]) -> Result<(), Error> {
         let words: Vec<&str> = argv.iter().map(String::as_str).collect();
         self.ran.push(argv.to_vec());
-        let output = match LocalMachine.run(&words, LIMIT) {
+        let output = match LocalMachine.run(&words, limit) {
             Ok(output) => output,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let (program, doing) = (argv[0].clone(), doing.to_owned());
@@ -507,7 +489,7 @@ impl Builder {
 }
 
 fn wait_for_resync(device: &Device, interrupt: &AtomicBool) -> Result<(), Error> {
-    let deadline = Instant::now() + RESYNC;
+    let deadline = Instant::now() + WHOLE;
     let at = |file: &str| LocalMachine.text(&format!("/sys/block/{}/md/{file}", device.name));
     // A resync begins a moment after the array runs; until then nothing is said of it but its start.
     while at("sync_action").is_some_and(|action| action != "idle")
@@ -544,7 +526,7 @@ fn random<T>(result: io::Result<T>) -> Result<T, Error> {
 fn package_of(program: &str) -> &'static str {
     match program {
         "mdadm" => "mdadm",
-        "cryptsetup" => "cryptsetup-bin",
+        "cryptsetup" | "integritysetup" | "veritysetup" => "cryptsetup-bin",
         "lvm" => "lvm2",
         "mke2fs" => "e2fsprogs",
         "mkfs.xfs" => "xfsprogs",

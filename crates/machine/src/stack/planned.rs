@@ -1,7 +1,7 @@
 //! The commands that would build a stack, with names that stand for those that are dealt out only then.
 
 use super::commands::{self, Argv};
-use super::has_udev;
+use super::{has_udev, mapping};
 use domain::stack::{Devices, Journal, Layer, Made, Part, Stack};
 use std::collections::BTreeMap;
 
@@ -41,13 +41,11 @@ fn layer_commands(
             all.extend(files.map(|(file, value)| commands::written("mdN", file, &value).1));
             vec![node]
         }
-        Part::Crypt(crypt) => {
+        Part::Mapping(part) => {
             let mut opened = Vec::new();
             for (index, device) in below.iter().enumerate() {
                 let mapped = format!("{name}-{index}");
-                all.push(commands::wipe(std::slice::from_ref(device)));
-                all.extend(commands::crypt_header(crypt, device, UUID));
-                all.push(commands::crypt_open(crypt, device, &mapped));
+                all.extend(mapping::commands(part, device, &mapped, UUID));
                 opened.push(format!("/dev/mapper/{mapped}"));
             }
             opened

@@ -2,8 +2,8 @@
 
 use super::{Device, Error};
 use crate::{Machine, inventory};
-use domain::inventory::{BlockKind, Crypt as CryptSeen, Md as MdSeen};
-use domain::stack::{Bitmap, Crypt, Filesystem, JournalMode, Lvm, Md, MdLevel, Resync};
+use domain::inventory::{BlockKind, Md as MdSeen};
+use domain::stack::{Bitmap, Filesystem, JournalMode, Lvm, Md, MdLevel, Resync};
 use parse::kernel::{ext4, mounts};
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use std::time::Duration;
 pub(super) type Shown = String;
 
 /// Holds one value against another.
-struct Check<'a> {
-    layer: &'a str,
+pub(super) struct Check<'a> {
+    pub layer: &'a str,
 }
 
 impl Check<'_> {
-    fn same(&self, what: &str, asked: &str, got: Option<&str>) -> Result<(), Error> {
+    pub fn same(&self, what: &str, asked: &str, got: Option<&str>) -> Result<(), Error> {
         if got == Some(asked) {
             return Ok(());
         }
@@ -101,38 +101,6 @@ fn layout_in_words(layout: &str) -> String {
     }
 }
 
-pub(super) fn mapping(
-    machine: &dyn Machine,
-    layer: &str,
-    crypt: &Crypt,
-    device: &Device,
-) -> Result<Shown, Error> {
-    let check = Check { layer };
-    let seen: Option<CryptSeen> = match kind_of(machine, &device.name)? {
-        Some(BlockKind::DeviceMapper(seen)) => seen.crypt,
-        _ => None,
-    };
-    check.same("cipher", &crypt.cipher, seen.as_ref().map(|seen| seen.cipher.as_str()))?;
-    let sector = seen.as_ref().map(|seen| seen.sector.get().to_string());
-    check.same("sector_size", &crypt.sector_size.to_string(), sector.as_deref())?;
-    let key = seen.as_ref().and_then(|seen| seen.key).map(|key| (key.get() * 8).to_string());
-    if key.is_some() {
-        check.same("key_size", &crypt.key_size.to_string(), key.as_deref())?;
-    }
-    let flags = seen.map(|seen| seen.flags).unwrap_or_default();
-    for (asked, flag) in [
-        (crypt.no_read_workqueue, "no_read_workqueue"),
-        (crypt.no_write_workqueue, "no_write_workqueue"),
-        (crypt.same_cpu, "same_cpu_crypt"),
-        (crypt.submit_from_crypt, "submit_from_crypt_cpus"),
-    ] {
-        let words = |is| if is { "on" } else { "off" };
-        check.same(flag, words(asked), Some(words(flags.iter().any(|f| f == flag))))?;
-    }
-    let flags: String = flags.iter().map(|flag| format!(", {flag}")).collect();
-    Ok(format!("{} {}, sectors of {} bytes{flags}", crypt.kind.name(), crypt.cipher, crypt.sector_size))
-}
-
 pub(super) fn volume(
     machine: &dyn Machine,
     layer: &str,
@@ -193,7 +161,7 @@ fn data_mode(machine: &dyn Machine, device: &Device, options: &[String]) -> Opti
     })
 }
 
-fn kind_of(machine: &dyn Machine, name: &str) -> Result<Option<BlockKind>, Error> {
+pub(super) fn kind_of(machine: &dyn Machine, name: &str) -> Result<Option<BlockKind>, Error> {
     let devices = inventory::block_devices(machine).map_err(|e| Error::Inventory(e.to_string()))?;
     Ok(devices.into_iter().find(|device| device.name == name).map(|device| device.kind))
 }

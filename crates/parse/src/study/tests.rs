@@ -879,7 +879,7 @@ fn the_reference_names_each_shared_metric_and_refused_option() {
 #[test]
 fn the_reference_names_each_key_of_a_stack() {
     let page = include_str!("../../../../docs/study-format/stack.md");
-    for kind in ["devices", "md", "crypt", "lvm", "filesystem"] {
+    for kind in domain::stack::kinds() {
         let of_kind = page.split(&format!("\n## {kind}\n")).nth(1).unwrap().split("\n## ").next().unwrap();
         for key in domain::stack::keys(kind).unwrap() {
             let place = if ["kind", "use", "on"].contains(key) { page } else { of_kind };

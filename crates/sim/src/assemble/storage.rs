@@ -18,8 +18,8 @@ use disks::spec::MediumSpec;
 use domain::bench::BenchError;
 use domain::lab::Dilation;
 use domain::stack::{
-    Bitmap, Crypt, Devices, Features, Filesystem, FilesystemKind, Journal, Layer, Lvm, Made, Md, MdLevel,
-    Part as Kind, Resync, SAFE_MODE_DELAY, Stack,
+    Bitmap, Crypt, Devices, Features, Filesystem, FilesystemKind, Journal, Layer, Lvm, Made, Mapping, Md,
+    MdLevel, Part as Kind, Resync, SAFE_MODE_DELAY, Stack,
 };
 use domain::study::Target;
 use domain::time::Nanos;
@@ -185,7 +185,7 @@ impl Builder<'_> {
             layer.on.iter().filter_map(|name| self.layers.get(name)).flatten().copied().collect();
         match &layer.part {
             Kind::Devices(devices) => self.devices(&layer.name, devices),
-            Kind::Crypt(options) => below.into_iter().map(|block| self.crypt(options, block)).collect(),
+            Kind::Mapping(mapping) => below.into_iter().map(|block| self.mapping(mapping, block)).collect(),
             Kind::Md(md) => Ok(vec![self.array(&layer.name, md, &below)?]),
             Kind::Lvm(lvm) => Ok(vec![self.volume(&layer.name, lvm, &below)?]),
             // Its file is made for the load, see `ground`.
@@ -295,6 +295,12 @@ impl Builder<'_> {
         let me = self.world.next_part();
         self.world.add(Box::new(Memory::new(me, device, spec)));
         Ok(Block { part: me, size: size.get(), rotates: false, read_ahead: READ_AHEAD })
+    }
+
+    fn mapping(&mut self, mapping: &Mapping, below: Block) -> Result<Block, BenchError> {
+        match mapping {
+            Mapping::Crypt(options) => self.crypt(options, below),
+        }
     }
 
     fn crypt(&mut self, options: &Crypt, below: Block) -> Result<Block, BenchError> {
