@@ -44,6 +44,7 @@ use domain::setting::{SettingName, SettingRecord};
 use journal::{Journal, Loaded};
 use objects::Held;
 use record::{Pending, Record};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 use undo::{Scope, Under};
@@ -205,7 +206,11 @@ impl<'m> Ledger<'m> {
 
     fn undo(&mut self, from: usize, scope: &Scope<'_>) -> RestoreReport {
         let under = Under { machine: self.machine, held: &self.held, eraser: &self.eraser };
-        undo::undo(&under, &mut self.journal, &mut self.pending, from, scope)
+        let report = undo::undo(&under, &mut self.journal, &mut self.pending, from, scope);
+        // A file that was removed keeps its space as long as it is open.
+        let pending: BTreeSet<u64> = self.pending.iter().map(Pending::id).collect();
+        self.held.retain(|id, _| pending.contains(id));
+        report
     }
 
     fn undo_and_retire(&mut self, from: usize, scope: &Scope<'_>) -> RestoreReport {

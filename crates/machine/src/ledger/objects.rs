@@ -307,3 +307,25 @@ pub(super) fn foresee(entry: &Pending, machine: &dyn crate::Machine) -> Fate {
         Act::Loop(_) | Act::Setting(_) | Act::Disk(_) => Fate::Untouched,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LocalMachine;
+
+    #[test]
+    fn a_file_that_was_removed_is_open_no_more_and_its_space_is_free() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut ledger, _) = Ledger::open(&folder.path().join("state"), &LocalMachine).unwrap();
+        let make = |ledger: &mut Ledger<'_>, name| {
+            drop(ledger.create_file(&folder.path().join(name), Bytes::from_kib(4)).unwrap());
+        };
+        make(&mut ledger, "stays");
+        let last = ledger.last();
+        make(&mut ledger, "goes");
+        let report = ledger.undo_these(&ledger.since(last));
+        assert_eq!((report.undone.len(), report.failed().count()), (1, 0), "{report:?}");
+        assert_eq!(ledger.held.keys().copied().collect::<Vec<_>>(), [last]);
+        assert_eq!(ledger.finish().failed().count(), 0);
+    }
+}
