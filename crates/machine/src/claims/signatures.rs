@@ -3,6 +3,7 @@
 //! libblkid's list of signatures is the field's own and is kept up with it; a second one here would be older each
 //! year. `--no-act` reads only. What it cannot name still shows as bytes that are not zero: [`is_blank`].
 
+use super::integrity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -82,7 +83,12 @@ struct Line {
 /// As text: wipefs is not there, does not end, fails, or says what cannot be understood.
 pub(crate) fn signatures(device: &File) -> Result<Vec<Signature>, String> {
     let output = run_wipefs(device)?;
-    parse(&output)
+    let mut found = parse(&output)?;
+    // libblkid knows none of dm-integrity's.
+    for superblock in found.iter_mut().filter(|found| found.kind == integrity::KIND && found.offset == 0) {
+        superblock.uuid = integrity::marked(device).map_err(|error| error.to_string())?;
+    }
+    Ok(found)
 }
 
 /// Nothing at all is what it prints for an empty device in some versions (2.38 and before print an empty list).
