@@ -55,7 +55,7 @@ held() {
 }
 # LVM makes the folder of its settings where there is none.
 mkdir -p /run/place/work /etc/lvm
-modprobe -a raid0 raid1 raid456 raid10 dm_crypt
+modprobe -a raid0 raid1 raid456 raid10 dm_crypt dm_integrity
 modprobe null_blk nr_devices=0
 export FLYBALL_STATE=/run/place/state FLYBALL_NOTEBOOK=/run/notebook
 held > /run/before
@@ -81,7 +81,17 @@ done
 #[test]
 fn every_stack_becomes_what_was_asked_and_leaves_nothing() {
     let place = Place::new();
-    let tools = ["mdadm", "cryptsetup", "dmsetup", "lvm", "mke2fs", "mkfs.xfs", "mkfs.btrfs", "wipefs"];
+    let tools = [
+        "mdadm",
+        "cryptsetup",
+        "integritysetup",
+        "dmsetup",
+        "lvm",
+        "mke2fs",
+        "mkfs.xfs",
+        "mkfs.btrfs",
+        "wipefs",
+    ];
     for kernel in lab::KERNELS {
         if let Some(why) = lab::without(&tools).or_else(|| lab::missing(&place, kernel)) {
             eprintln!("skipped: {why}");
@@ -316,7 +326,7 @@ fn layer<'a>(trials: &'a BTreeMap<String, Value>, cell: &str, layer: &str) -> &'
 }
 
 fn stood(trials: &BTreeMap<String, Value>) {
-    assert_eq!(trials.len(), 22 + 2, "{:?}", trials.keys());
+    assert_eq!(trials.len(), 25 + 2, "{:?}", trials.keys());
     let array = |cell| layer(trials, cell, "array");
     assert_eq!(array("raid0"), "raid0, chunk 64 KiB, 4 members");
     assert!(array("raid1").starts_with("raid1, 4 members, bitmap +"), "{}", array("raid1"));
@@ -350,6 +360,17 @@ fn stood(trials: &BTreeMap<String, Value>) {
     assert_eq!(layer(trials, "crypt-above", "vault"), above);
     let below = "plain aes-cbc-essiv:sha256, sectors of 512 bytes, same_cpu_crypt, submit_from_crypt_cpus";
     assert_eq!(layer(trials, "crypt-below", "below"), below);
+    let tags = |cell| layer(trials, cell, "tags");
+    let alone = tags("integrity");
+    assert!(alone.starts_with("journal crc32c, tags of 4 bytes, sectors of 4096 bytes, "), "{alone}");
+    assert!(alone.contains(", journal_watermark ") && alone.ends_with(", commit_time 500"), "{alone}");
+    let below = tags("integrity-below");
+    assert!(below.starts_with("direct sha256, tags of 8 bytes, sectors of 512 bytes, "), "{below}");
+    assert!(below.contains(", interleave_sectors 1024, "), "{below}");
+    assert_eq!(array("integrity-below"), "raid1, 2 members");
+    let bitmap = tags("integrity-bitmap");
+    assert!(bitmap.starts_with("bitmap crc32c, tags of 4 bytes, sectors of 512 bytes, "), "{bitmap}");
+    assert!(bitmap.ends_with(", sectors_per_bit 8192, bitmap_flush_interval 2000"), "{bitmap}");
     assert_eq!(layer(trials, "lvm-of-disks", "pool"), "striped 4 64");
     assert_eq!(layer(trials, "lvm-on-array", "pool"), "linear");
     let failed = trials["b00.read_too-small.a0"]["validity"].to_string();

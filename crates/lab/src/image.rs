@@ -86,9 +86,10 @@ const LVM: &[&str] = &["pvcreate", "pvs", "vgcreate", "vgchange", "vgremove", "v
 const MKFS: &[&str] = &["mkfs.ext2", "mkfs.ext3", "mkfs.ext4"];
 
 /// What studies use besides workload tools.
-const OFFERED: [Tool; 31] = [
+const OFFERED: [Tool; 33] = [
     tool("mdadm", "mdadm"),
     tool("cryptsetup", "cryptsetup-bin"),
+    tool("integritysetup", "cryptsetup-bin"),
     tool("dmsetup", "dmsetup"),
     tool("mkfs.xfs", "xfsprogs"),
     tool("mkfs.btrfs", "btrfs-progs"),
@@ -103,6 +104,7 @@ const OFFERED: [Tool; 31] = [
     tool("sync", "coreutils"),
     tool("taskset", "util-linux"),
     tool("blockdev", "util-linux"),
+    tool("blkdiscard", "util-linux"),
     tool("lsblk", "util-linux"),
     tool("blkid", "util-linux"),
     tool("wipefs", "util-linux"),

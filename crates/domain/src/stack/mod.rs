@@ -8,9 +8,11 @@
 
 mod build;
 mod crypt;
+mod integrity;
 mod values;
 
 pub use crypt::{Crypt, CryptKind};
+pub use integrity::{Integrity, IntegrityMode, TagAlgorithm};
 
 use crate::time::Nanos;
 use crate::units::Bytes;
@@ -43,7 +45,7 @@ struct Kind {
     read: fn(&Values<'_>) -> Result<Part, StackError>,
 }
 
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 6] = [
     Kind {
         name: "devices",
         keys: &[
@@ -83,6 +85,11 @@ const KINDS: [Kind; 5] = [
         name: "crypt",
         keys: crypt::KEYS,
         read: |values| crypt::read(values).map(|crypt| Part::Mapping(Mapping::Crypt(crypt))),
+    },
+    Kind {
+        name: "integrity",
+        keys: integrity::KEYS,
+        read: |values| integrity::read(values).map(|layer| Part::Mapping(Mapping::Integrity(layer))),
     },
     Kind {
         name: "lvm",
@@ -314,6 +321,8 @@ pub enum Resync {
 pub enum Mapping {
     /// Encryption.
     Crypt(Crypt),
+    /// Checksums of what is stored.
+    Integrity(Integrity),
 }
 
 /// A logical volume over all that is below.
@@ -464,6 +473,7 @@ impl Part {
             Self::Md(md) if md.level.is_redundant() => vec![(&mut md.safe_mode_delay, SAFE_MODE_DELAY)],
             Self::Md(_) | Self::Devices(_) | Self::Lvm(_) | Self::Filesystem(_) => Vec::new(),
             Self::Mapping(Mapping::Crypt(_)) => Vec::new(),
+            Self::Mapping(Mapping::Integrity(integrity)) => integrity.timers(),
         }
     }
 }
@@ -532,6 +542,7 @@ impl fmt::Display for Part {
                 if md.missing > 0 { write!(f, " degraded by {}", md.missing) } else { Ok(()) }
             }
             Self::Mapping(Mapping::Crypt(crypt)) => crypt.fmt(f),
+            Self::Mapping(Mapping::Integrity(integrity)) => integrity.fmt(f),
             Self::Lvm(lvm) => write!(f, "lvm striped by {}", lvm.stripe_size),
             Self::Filesystem(fs) => {
                 f.write_str(fs.kind.name())?;

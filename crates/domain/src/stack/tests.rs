@@ -181,3 +181,55 @@ fn no_device_belongs_to_two_layers() {
         assert!(said.contains("which is one of `d` already"), "{said}");
     }
 }
+
+const TAGS: &str = "
+    disks: kind=devices; count=2; loop=64MiB
+    tags: kind=integrity; on=disks
+    array: kind=md; on=tags; level=1
+";
+
+fn tags(pairs: &[(&str, &str)]) -> std::result::Result<Integrity, StackError> {
+    let mut stack = draft(TAGS).with(&changes(pairs)).unwrap().build()?;
+    assert_eq!((stack.width("tags"), stack.width("array")), (2, 1));
+    match stack.layers.remove(1).part {
+        Part::Mapping(Mapping::Integrity(integrity)) => Ok(integrity),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn integrity_keeps_the_whole_tag_and_has_a_journal_unless_it_is_told_otherwise() {
+    let usual = tags(&[]).unwrap();
+    assert_eq!((usual.algorithm.name(), usual.tag_size, usual.sector_size), ("crc32c", 4, 512));
+    assert_eq!(usual.to_string(), "integrity crc32c journal");
+    assert_eq!(tags(&[("tags.algorithm", "sha256")]).unwrap().tag_size, 32);
+    for (key, value, why) in [
+        ("tags.tag_size", "5", "from 1 to 4"),
+        ("tags.algorithm", "hmac(sha256)", "one of `crc32c`, `crc32`, `sha1`, `sha256`"),
+        ("tags.mode", "none", "one of `journal`, `bitmap`, `direct`"),
+        ("tags.interleave_sectors", "1000", "power of two"),
+        ("tags.journal_watermark", "100", "from 1 to 99"),
+        ("tags.journal_commit_time", "1500us", "whole milliseconds"),
+    ] {
+        let error = tags(&[(key, value)]).unwrap_err().to_string();
+        assert!(error.contains(why), "{key}: {error}");
+    }
+}
+
+#[test]
+fn a_mode_of_integrity_ignores_what_belongs_to_another() {
+    let all = [
+        ("tags.journal_watermark", "60"),
+        ("tags.journal_commit_time", "2s"),
+        ("tags.bitmap_sectors_per_bit", "4096"),
+        ("tags.bitmap_flush_time", "3s"),
+    ];
+    let of = |mode| {
+        let mut tags = tags(&[&all[..], &[("tags.mode", mode)]].concat()).unwrap();
+        let timers: Vec<Option<Nanos>> = tags.timers().into_iter().map(|(timer, _)| *timer).collect();
+        (tags.journal_watermark, tags.bitmap_sectors_per_bit, timers)
+    };
+    assert_eq!(of("journal"), (Some(60), None, vec![Some(Nanos::from_secs(2))]));
+    assert_eq!(of("bitmap"), (None, Some(4096), vec![Some(Nanos::from_secs(3))]));
+    assert_eq!(of("direct"), (None, None, vec![]));
+}

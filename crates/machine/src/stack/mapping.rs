@@ -1,19 +1,25 @@
 //! Device-mapper targets, one on each device below: what building has to know of each kind of them.
 
 mod crypt;
+mod integrity;
 
 use super::commands::{self, Argv};
 use super::verify::Shown;
 use super::{Builder, Device, Error, WHOLE};
+use crate::claims::mark_integrity;
 use crate::ledger::{Built, Ledger};
 use crate::{LocalMachine, Machine};
 use domain::stack::{Layer, Mapping};
+use std::path::Path;
 
 /// One step of making a mapping.
 #[derive(Debug)]
 pub(super) enum Step {
     /// A program, and what it is run for.
     Run(&'static str, Argv),
+    /// The UUID goes into the superblock of dm-integrity. It says whose that is and changes nothing that is measured, so that it is
+    /// not among the commands.
+    Mark,
 }
 
 /// A kind of target. The device below is ours and cleared when its steps begin; the ledger has the mapping's name.
@@ -34,16 +40,26 @@ pub(super) trait Target {
 pub(super) fn target(mapping: &Mapping) -> &dyn Target {
     match mapping {
         Mapping::Crypt(crypt) => crypt,
+        Mapping::Integrity(integrity) => integrity,
     }
 }
 
 /// The commands that make a mapping, its device's clearing first.
 pub(super) fn commands(mapping: &Mapping, device: &String, name: &str, uuid: &str) -> Vec<Argv> {
     let command = |step| match step {
-        Step::Run(_, argv) => argv,
+        Step::Run(_, argv) => Some(argv),
+        Step::Mark => None,
     };
     let clear = commands::wipe(std::slice::from_ref(device));
-    [clear].into_iter().chain(target(mapping).steps(device, name, uuid).into_iter().map(command)).collect()
+    [clear]
+        .into_iter()
+        .chain(target(mapping).steps(device, name, uuid).into_iter().filter_map(command))
+        .collect()
+}
+
+fn mark(device: &Device, uuid: &str) -> Result<(), Error> {
+    let failed = |source| Error::File { what: "write a UUID to", path: device.path.clone(), source };
+    mark_integrity(Path::new(&device.path), uuid).map_err(failed)
 }
 
 impl Builder {
@@ -61,9 +77,11 @@ impl Builder {
             ledger.announce_built(Built::Mapping { name: name.clone(), below: device.number.clone() })?;
             let clear = commands::wipe(std::slice::from_ref(&device.path));
             self.run(&format!("clear the device for {}", target.module()), &clear)?;
-            for step in target.steps(&device.path, &name, &self.uuid()?) {
+            let uuid = self.uuid()?;
+            for step in target.steps(&device.path, &name, &uuid) {
                 match step {
                     Step::Run(doing, argv) => self.run_within(WHOLE, doing, &argv)?,
+                    Step::Mark => mark(device, &uuid)?,
                 }
             }
             let mapped = Device::at(&format!("/dev/mapper/{name}"))?;

@@ -435,8 +435,8 @@ chunk = \"64KiB\"
             "[stack.vault]\nkind = \"crypt\"\non = \"array\"\nkey_size = 3\n[stack.files]\nkind = \"filesystm\"\n[stack.more]\non = \"files\"\n[workload.v]\ntool = \"fio\"\noptions = { bs = \"4k\", iodeph = 1 }\n",
             expect![[r#"
                 line 19, column 12: `stack.vault.key_size`: is `3`, and has to be a number from 64 to 1024
-                line 21, column 8: `stack.files.kind`: is `filesystm`, and has to be one of `devices`, `md`, `crypt`, `lvm`, `filesystem`
-                line 22, column 8: `stack.more`: has no `kind`; write one of `devices`, `md`, `crypt`, `lvm`, `filesystem`
+                line 21, column 8: `stack.files.kind`: is `filesystm`, and has to be one of `devices`, `md`, `crypt`, `integrity`, `lvm`, `filesystem`
+                line 22, column 8: `stack.more`: has no `kind`; write one of `devices`, `md`, `crypt`, `integrity`, `lvm`, `filesystem`
                 line 26, column 24: `workload.v.options.iodeph`: is no option of fio that a study can set; did you mean `iodepth`?
             "#]],
         );

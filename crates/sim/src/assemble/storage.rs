@@ -185,7 +185,9 @@ impl Builder<'_> {
             layer.on.iter().filter_map(|name| self.layers.get(name)).flatten().copied().collect();
         match &layer.part {
             Kind::Devices(devices) => self.devices(&layer.name, devices),
-            Kind::Mapping(mapping) => below.into_iter().map(|block| self.mapping(mapping, block)).collect(),
+            Kind::Mapping(mapping) => {
+                below.into_iter().map(|block| self.mapping(&layer.name, mapping, block)).collect()
+            }
             Kind::Md(md) => Ok(vec![self.array(&layer.name, md, &below)?]),
             Kind::Lvm(lvm) => Ok(vec![self.volume(&layer.name, lvm, &below)?]),
             // Its file is made for the load, see `ground`.
@@ -297,9 +299,12 @@ impl Builder<'_> {
         Ok(Block { part: me, size: size.get(), rotates: false, read_ahead: READ_AHEAD })
     }
 
-    fn mapping(&mut self, mapping: &Mapping, below: Block) -> Result<Block, BenchError> {
+    fn mapping(&mut self, layer: &str, mapping: &Mapping, below: Block) -> Result<Block, BenchError> {
         match mapping {
             Mapping::Crypt(options) => self.crypt(options, below),
+            Mapping::Integrity(_) => Err(unsupported(format!(
+                "`stack.{layer}`: dm-integrity is not modelled; run it on a host, or in the lab: `flyball lab run`"
+            ))),
         }
     }
 
