@@ -79,6 +79,8 @@ fn md(level: MdLevel, layout: Option<&str>, chunk_kib: Option<u64>) -> Md {
         layout: layout.map(str::to_owned),
         chunk: chunk_kib.map(Bytes::from_kib),
         bitmap: Bitmap::None,
+        bitmap_chunk: None,
+        write_mostly: 0,
         spares: 0,
         missing: 0,
         resync: Resync::Skip,

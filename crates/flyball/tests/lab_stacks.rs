@@ -64,6 +64,7 @@ for study in /run/*.toml; do
     flyball run $study --work /run/place/work/stacks || code=$?
     echo "@@ ended $study $code" >&3
 done
+echo "@@ lacks $(grep -rhoE 'needs (Linux|mdadm) [0-9.]+ or newer' /run/notebook/runs/*/*.json | sort -u)" >&3
 # The kernel removes an array's device, and SCSI's, after the program that asked for it has ended.
 for attempt in $(seq 20); do
     held > /run/after
@@ -113,6 +114,7 @@ fn every_stack_becomes_what_was_asked_and_leaves_nothing() {
         let (lines, trials) = read(&text);
         assert!(lines.contains(&"nothing left".to_owned()), "{text}");
         assert!(lines.contains(&"status nothing is changed".to_owned()), "{lines:?}");
+        assert!(lines.contains(&"lacks needs Linux 6.18 or newer".to_owned()), "{lines:?}");
         stood(&trials);
         eprintln!("kernel {kernel}: {} stacks stood as asked, 0 left", trials.len() - 1);
     }
@@ -326,10 +328,13 @@ fn layer<'a>(trials: &'a BTreeMap<String, Value>, cell: &str, layer: &str) -> &'
 }
 
 fn stood(trials: &BTreeMap<String, Value>) {
-    assert_eq!(trials.len(), 25 + 2, "{:?}", trials.keys());
+    assert_eq!(trials.len(), 26 + 2, "{:?}", trials.keys());
     let array = |cell| layer(trials, cell, "array");
     assert_eq!(array("raid0"), "raid0, chunk 64 KiB, 4 members");
     assert!(array("raid1").starts_with("raid1, 4 members, bitmap +"), "{}", array("raid1"));
+    let marked = array("raid1-write-mostly");
+    assert!(marked.starts_with("raid1, 4 members, bitmap +"), "{marked}");
+    assert!(marked.ends_with(", bitmap_chunk 1 MiB, write_mostly slot 2 and slot 3"), "{marked}");
     assert_eq!(array("raid4"), "raid4, left-asymmetric, chunk 64 KiB, 4 members, stripe_cache_size 256");
     assert_eq!(
         array("raid5-threads"),

@@ -17,6 +17,9 @@ const DEVICE_SIZES: std::ops::RangeInclusive<Bytes> = Bytes::from_mib(8)..=Bytes
 /// mdadm(8): a power of two, and a page at least.
 const CHUNKS: std::ops::RangeInclusive<Bytes> = Bytes::from_kib(4)..=Bytes::from_mib(64);
 
+/// mdadm(8), `--bitmap-chunk`; the superblock of a bitmap has 32 bits for it.
+const BITMAP_CHUNKS: std::ops::RangeInclusive<Bytes> = Bytes::from_kib(4)..=Bytes::from_mib(1024);
+
 /// A loop device drops what does not fill its last page.
 const DEVICE_MULTIPLE: Bytes = Bytes::from_kib(4);
 
@@ -200,8 +203,9 @@ pub(super) fn md(values: &Values<'_>) -> Result<Md> {
     let level = values.one_of("level", &levels, MdLevel::Raid0)?;
     let layout = values.word("layout", "-")?;
     let chunk = values.size("chunk", CHUNKS)?;
-    let bitmap =
-        values.one_of("bitmap", &[("none", Bitmap::None), ("internal", Bitmap::Internal)], Bitmap::None)?;
+    let bitmap = values.one_of("bitmap", &Bitmap::ALL.map(|bitmap| (bitmap.name(), bitmap)), Bitmap::None)?;
+    let bitmap_chunk = values.size("bitmap_chunk", BITMAP_CHUNKS)?;
+    let write_mostly = values.count("write_mostly", 0..=MAX_DEVICES)?.unwrap_or(0);
     let spares = values.count("spares", 0..=MAX_DEVICES)?.unwrap_or(0);
     let missing = values.count("missing", 0..=2)?.unwrap_or(0);
     let resync = resync(values)?;
@@ -212,12 +216,18 @@ pub(super) fn md(values: &Values<'_>) -> Result<Md> {
     if chunk.is_some_and(|chunk| !chunk.get().is_power_of_two()) {
         return values.refuse("chunk", "has to be a power of two");
     }
+    if bitmap_chunk.is_some_and(|chunk| !chunk.get().is_power_of_two()) {
+        return values.refuse("bitmap_chunk", "has to be a power of two");
+    }
+    let bitmap = if level.is_redundant() { bitmap } else { Bitmap::None };
     // A factor over levels sets these for all of them. Where a level has no such thing, it is left out.
     Ok(Md {
         level,
         layout: layout.filter(|layout| suits(level, layout)),
         chunk: chunk.filter(|_| level.has_chunks()),
-        bitmap: if level.is_redundant() { bitmap } else { Bitmap::None },
+        bitmap,
+        bitmap_chunk: bitmap_chunk.filter(|_| bitmap == Bitmap::Internal),
+        write_mostly: if level == MdLevel::Raid1 { write_mostly } else { 0 },
         spares: if level.is_redundant() { spares } else { 0 },
         missing,
         resync: if level.is_redundant() { resync } else { Resync::Skip },
@@ -460,6 +470,23 @@ fn check(draft: &Draft, stack: &Stack) -> Result<()> {
                     return of(
                         "missing",
                         format!("is {}, and this array runs without {bearable} at the most", md.missing),
+                    );
+                }
+                let there = members - md.missing;
+                if md.write_mostly >= there {
+                    let (marked, most) = (md.write_mostly, there - 1);
+                    return of(
+                        "write_mostly",
+                        format!(
+                            "is {marked}, and one member has to be left to read from: {most} at the most"
+                        ),
+                    );
+                }
+                // `mdadm --create` marks all devices that follow the option, and spares come last.
+                if md.write_mostly > 0 && md.spares > 0 {
+                    return of(
+                        "write_mostly",
+                        "cannot stand beside `spares`, which mdadm would mark too".into(),
                     );
                 }
                 // What is missing can only be rebuilt on a spare, and one at a time.

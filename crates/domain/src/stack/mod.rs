@@ -72,6 +72,8 @@ const KINDS: [Kind; 6] = [
             "layout",
             "chunk",
             "bitmap",
+            "bitmap_chunk",
+            "write_mostly",
             "spares",
             "missing",
             "resync",
@@ -214,6 +216,10 @@ pub struct Md {
     pub chunk: Option<Bytes>,
     /// Whether it has a write-intent bitmap.
     pub bitmap: Bitmap,
+    /// What one bit of it stands for; `None` for mdadm's own choice.
+    pub bitmap_chunk: Option<Bytes>,
+    /// So many of the members that are there, the last ones, are read only where no other has the data; level 1.
+    pub write_mostly: u32,
     /// So many of the devices below, the last ones, are spares.
     pub spares: u32,
     /// So many members, the last ones before the spares, are left out: the array is degraded.
@@ -301,6 +307,22 @@ pub enum Bitmap {
     None,
     /// On the members.
     Internal,
+    /// On the members, without a lock: `drivers/md/md-llbitmap.c`, since Linux 6.18.
+    Lockless,
+}
+
+impl Bitmap {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::None, Self::Internal, Self::Lockless];
+
+    /// Its name in a study.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Internal => "internal",
+            Self::Lockless => "llbitmap",
+        }
+    }
 }
 
 /// What becomes of the first resync of an array.

@@ -151,13 +151,16 @@ fn the_keys_of_a_kind_are_those_that_are_read() {
         ("devices", "loop=64MiB"),
         ("md", "on=x; level=5"),
         ("crypt", "on=x"),
+        ("integrity", "on=x"),
         ("lvm", "on=x"),
         ("filesystem", "on=x"),
     ];
+    assert!(kinds().eq(layers.map(|(kind, _)| kind)));
     for (kind, rest) in layers {
         let said = refusal(&format!("x: kind={kind}; {rest}; colour=red"));
-        let mut known: Vec<String> = keys(kind).unwrap().iter().map(|key| format!("`{key}`")).collect();
-        known.sort();
+        let mut known = keys(kind).unwrap().to_vec();
+        known.sort_unstable();
+        let known: Vec<String> = known.iter().map(|key| format!("`{key}`")).collect();
         assert!(said.ends_with(&format!("which has {}", known.join(", "))), "{said}");
     }
     assert_eq!(keys("raid"), None);
@@ -232,4 +235,31 @@ fn a_mode_of_integrity_ignores_what_belongs_to_another() {
     assert_eq!(of("journal"), (Some(60), None, vec![Some(Nanos::from_secs(2))]));
     assert_eq!(of("bitmap"), (None, Some(4096), vec![Some(Nanos::from_secs(3))]));
     assert_eq!(of("direct"), (None, None, vec![]));
+}
+
+#[test]
+fn a_mirror_leaves_one_member_to_read_from_and_others_ignore_which_are_write_mostly() {
+    let of = |more: &str| {
+        let text = format!("disks: kind=devices; count=4; loop=64MiB\narray: kind=md; on=disks; {more}");
+        draft(&text).build().map(|stack| match &stack.top().part {
+            Part::Md(md) => (md.write_mostly, md.bitmap_chunk),
+            other => panic!("{other:?}"),
+        })
+    };
+    assert_eq!(of("level=1; write_mostly=3; bitmap_chunk=1MiB"), Ok((3, None)));
+    assert_eq!(
+        of("level=10; write_mostly=9; bitmap=internal; bitmap_chunk=1MiB"),
+        Ok((0, Some(Bytes::from_mib(1))))
+    );
+    assert_eq!(of("level=0; bitmap=internal; bitmap_chunk=1MiB"), Ok((0, None)));
+    for (more, why) in [
+        ("level=1; write_mostly=4", "one member has to be left to read from: 3 at the most"),
+        ("level=1; write_mostly=2; missing=2", "1 at the most"),
+        ("level=1; write_mostly=1; spares=1", "cannot stand beside `spares`"),
+        ("level=1; bitmap=internal; bitmap_chunk=3MiB", "power of two"),
+        ("level=1; bitmap=lockless", "one of `none`, `internal`, `llbitmap`"),
+    ] {
+        let error = of(more).unwrap_err().to_string();
+        assert!(error.contains(why), "{more}: {error}");
+    }
 }

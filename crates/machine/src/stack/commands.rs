@@ -49,9 +49,11 @@ pub(super) fn array(md: &Md, node: &str, uuid: &str, members: &[String]) -> Argv
         let bitmap = match md.bitmap {
             Bitmap::None => "none",
             Bitmap::Internal => "internal",
+            Bitmap::Lockless => "lockless",
         };
         all.push(format!("--bitmap={bitmap}"));
     }
+    all.extend(md.bitmap_chunk.map(|chunk| format!("--bitmap-chunk={}K", chunk.get() >> 10)));
     if md.resync == Resync::Skip && md.level.is_redundant() {
         all.push("--assume-clean".into());
     }
@@ -59,7 +61,12 @@ pub(super) fn array(md: &Md, node: &str, uuid: &str, members: &[String]) -> Argv
     if spares > 0 {
         all.push(format!("--spare-devices={spares}"));
     }
-    all.extend(there.iter().cloned());
+    let (read, write_mostly) = there.split_at(there.len() - md.write_mostly as usize);
+    all.extend(read.iter().cloned());
+    if !write_mostly.is_empty() {
+        all.push("--write-mostly".into());
+        all.extend(write_mostly.iter().cloned());
+    }
     all.extend(missing.iter().map(|_| "missing".to_owned()));
     all.extend(spare.iter().cloned());
     all

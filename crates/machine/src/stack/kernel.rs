@@ -4,7 +4,7 @@
 use super::Error;
 use super::mapping::target;
 use crate::{LocalMachine, Machine};
-use domain::stack::{Layer, MdLevel, Part, Stack};
+use domain::stack::{Bitmap, Layer, MdLevel, Part, Stack};
 use std::path::Path;
 use std::time::Duration;
 
@@ -32,7 +32,8 @@ pub(super) fn check(stack: &Stack, modules: Modules) -> Result<(), Error> {
         Part::Md(md) => {
             let (name, module) = personality(md.level);
             let what = format!("arrays of the kind `{name}`");
-            needs(layer, &what, module, &|| shows("/proc/mdstat", &format!("[{name}]")))
+            needs(layer, &what, module, &|| shows("/proc/mdstat", &format!("[{name}]")))?;
+            if md.bitmap == Bitmap::Lockless { has_llbitmap(layer) } else { Ok(()) }
         }
         Part::Mapping(mapping) => {
             let module = target(mapping).module();
@@ -48,6 +49,33 @@ pub(super) fn check(stack: &Stack, modules: Modules) -> Result<(), Error> {
             })
         }
     })
+}
+
+/// A bitmap without a lock shows nowhere before an array has one, so that versions have to stand for it: of the kernel, and of
+/// mdadm, which takes another word for the name of a file.
+fn has_llbitmap(layer: &Layer) -> Result<(), Error> {
+    let kernel = LocalMachine.text("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mdadm = LocalMachine.run(&["mdadm", "--version"], LIMIT).map(|output| output.last_words());
+    let mdadm = mdadm.unwrap_or_else(|error| error.to_string());
+    for (what, least, said) in [("Linux", (6, 18), kernel), ("mdadm", (4, 5), mdadm)] {
+        if version(&said).is_none_or(|version| version < least) {
+            let (major, minor) = least;
+            return Err(Error::Unsupported(format!(
+                "the layer `{}` has `bitmap = \"llbitmap\"`, which needs {what} {major}.{minor} or newer; this one says `{said}`; write \
+                 `bitmap = \"internal\"`, or use a machine that has it",
+                layer.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// `6.12.9-amd64`, or `mdadm - v4.2 - 2021-12-30`.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let is_number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
+    let number = text.split_whitespace().map(|word| word.trim_start_matches('v')).find(is_number)?;
+    let mut parts = number.split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
 /// As `/proc/mdstat` names it, and the module that has it.
@@ -95,4 +123,18 @@ fn shows(path: &str, what: &str) -> bool {
 
 fn is_loaded(module: &str) -> bool {
     Path::new(&format!("/sys/module/{module}")).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_as_kernel_and_mdadm_say_them() {
+        assert_eq!(version("6.1.0-37-amd64"), Some((6, 1)));
+        assert_eq!(version("6.18-rc3"), Some((6, 18)));
+        assert_eq!(version("mdadm - v4.2 - 2021-12-30 - Debian 4.2-5"), Some((4, 2)));
+        assert_eq!(version("mdadm - v4.5 - 2025-11-14"), Some((4, 5)));
+        assert_eq!((version("mdadm"), version("")), (None, None));
+    }
 }

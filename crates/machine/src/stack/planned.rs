@@ -163,6 +163,33 @@ mod tests {
     }
 
     #[test]
+    fn members_that_are_write_mostly_follow_the_option_and_the_bitmap_has_its_chunk() {
+        check(
+            &[
+                ("disks", &[("kind", "devices"), ("count", "4"), ("lab", "disk")]),
+                ("tags", &[("kind", "integrity"), ("on", "disks"), ("use", "false")]),
+                (
+                    "array",
+                    &[
+                        ("kind", "md"),
+                        ("on", "tags"),
+                        ("level", "1"),
+                        ("missing", "1"),
+                        ("write_mostly", "2"),
+                        ("bitmap", "internal"),
+                        ("bitmap_chunk", "1MiB"),
+                        ("resync", "skip"),
+                    ],
+                ),
+            ],
+            &expect![[r#"
+                wipefs --all --quiet /dev/lab-disk0 /dev/lab-disk1 /dev/lab-disk2 /dev/lab-disk3
+                mdadm --create /dev/md/array --run --quiet --metadata=1.2 --homehost=any --name=flyball --uuid=f17ba110 --level=1 --bitmap=internal --bitmap-chunk=1024K --assume-clean --raid-devices=4 /dev/lab-disk0 --write-mostly /dev/lab-disk1 /dev/lab-disk2 missing
+            "#]],
+        );
+    }
+
+    #[test]
     fn a_filesystem_with_its_journal_elsewhere_gets_both_made() {
         check(
             &[

@@ -67,10 +67,16 @@ pub(super) fn array(
             let spares = seen.members.iter().filter(|member| member.is_spare()).count();
             check.same("number of spares", &md.spares.to_string(), Some(&spares.to_string()))?;
         }
-        let has_bitmap = seen.bitmap.as_deref().is_some_and(|place| place != "none" && !place.is_empty());
-        let words = |is| if is { "there" } else { "none" };
-        check.same("bitmap", words(md.bitmap == Bitmap::Internal), Some(words(has_bitmap)))?;
+        check.same("bitmap", md.bitmap.name(), Some(bitmap_of(machine, device, &seen).name()))?;
     }
+    if let Some(chunk) = md.bitmap_chunk {
+        check.same(
+            "bitmap_chunk",
+            &chunk.to_string(),
+            seen.bitmap_chunk.map(|c| c.to_string()).as_deref(),
+        )?;
+    }
+    check.same("write_mostly", &write_mostly_asked(md, members), Some(&write_mostly_seen(&seen)))?;
     if let Some(size) = md.stripe_cache_size {
         check.same("stripe_cache_size", &size.to_string(), number(seen.stripe_cache_size).as_deref())?;
     }
@@ -84,11 +90,42 @@ pub(super) fn array(
         seen.raid_disks.map(|count| format!("{count} members")),
         seen.degraded.filter(|count| *count > 0).map(|count| format!("{count} missing")),
         seen.bitmap.clone().filter(|place| place != "none").map(|place| format!("bitmap {place}")),
+        (md.bitmap == Bitmap::Lockless).then(|| md.bitmap.name().to_owned()),
+        seen.bitmap_chunk.filter(|_| md.bitmap_chunk.is_some()).map(|chunk| format!("bitmap_chunk {chunk}")),
+        Some(write_mostly_seen(&seen))
+            .filter(|slots| !slots.is_empty())
+            .map(|slots| format!("write_mostly {slots}")),
         seen.sync_action.clone().filter(|action| action != "idle"),
         seen.stripe_cache_size.map(|size| format!("stripe_cache_size {size}")),
         seen.group_thread_count.filter(|count| *count > 0).map(|count| format!("group_thread_cnt {count}")),
     ];
     Ok(words.into_iter().flatten().collect::<Vec<String>>().join(", "))
+}
+
+/// A bitmap without a lock has no place in `bitmap/location`: the array names its kind in brackets.
+fn bitmap_of(machine: &dyn Machine, device: &Device, seen: &MdSeen) -> Bitmap {
+    let kinds = machine.text(&format!("/sys/block/{}/md/bitmap_type", device.name)).unwrap_or_default();
+    match seen.bitmap.as_deref() {
+        _ if kinds.contains("[llbitmap]") => Bitmap::Lockless,
+        None | Some("none" | "") => Bitmap::None,
+        Some(_) => Bitmap::Internal,
+    }
+}
+
+/// The slots that are to be write-mostly: the last ones of those that are not missing.
+fn write_mostly_asked(md: &Md, members: u32) -> String {
+    let there = members - md.spares - md.missing;
+    slots(there - md.write_mostly..there)
+}
+
+fn write_mostly_seen(seen: &MdSeen) -> String {
+    let marked =
+        seen.members.iter().filter(|member| member.state.iter().any(|state| state == "write_mostly"));
+    slots(marked.filter_map(|member| member.slot))
+}
+
+fn slots(all: impl Iterator<Item = u32>) -> String {
+    all.map(|slot| format!("slot {slot}")).collect::<Vec<String>>().join(" and ")
 }
 
 /// `n2` as sysfs' layout word says it: `near=2`.

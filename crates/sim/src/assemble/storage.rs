@@ -361,7 +361,10 @@ impl Builder<'_> {
             members: below
                 .iter()
                 .enumerate()
-                .map(|(at, block)| (at < there).then(|| block.member()))
+                .map(|(at, block)| {
+                    let write_mostly = at + md.write_mostly as usize >= there;
+                    (at < there).then(|| Member { write_mostly, ..block.member() })
+                })
                 .collect(),
             data_offset: Bytes::new(offset),
             kernel: self.order.machine.kernel,
@@ -370,7 +373,14 @@ impl Builder<'_> {
         };
         let size = spec.geometry.size().get();
         let read_ahead = read_ahead(&spec.geometry);
-        let bitmap = (md.bitmap == Bitmap::Internal).then(BitmapSpec::default);
+        let usual = BitmapSpec::default();
+        let bitmap = match md.bitmap {
+            Bitmap::None => None,
+            Bitmap::Internal => Some(BitmapSpec { chunk: md.bitmap_chunk.unwrap_or(usual.chunk), ..usual }),
+            Bitmap::Lockless => {
+                return Err(wrong("a bitmap without a lock (llbitmap) is not modelled".into()));
+            }
+        };
         let me = self.world.next_part();
         let core = &mut self.world.core;
         match md.level {
@@ -506,7 +516,7 @@ fn plain_ext4() -> Filesystem {
 
 impl Block {
     const fn member(self) -> Member {
-        Member { part: self.part, rotational: self.rotates }
+        Member { part: self.part, rotational: self.rotates, write_mostly: false }
     }
 }
 

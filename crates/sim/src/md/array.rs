@@ -17,6 +17,8 @@ pub struct Member {
     pub part: PartId,
     /// Whether it has heads that move (`queue/rotational`).
     pub rotational: bool,
+    /// Whether it is read only where no other member has the data (`--write-mostly`, RAID1).
+    pub write_mostly: bool,
 }
 
 /// An array to simulate.

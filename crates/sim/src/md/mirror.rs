@@ -11,7 +11,9 @@
 //!   go, and then for the bitmap to be written; then the array's thread submits them.
 //! - **Resync and rebuild** in units of 64 KiB, 32 at a time: read from one copy, then write to others.
 //!
-//! Left out: write-behind, write-mostly, failfast, bad blocks, errors; an optimal I/O size that members may give; the bound of
+//! A write-mostly member of RAID1 is written as any other, and read where no other has the data.
+//!
+//! Left out: write-behind, failfast, bad blocks, errors; an optimal I/O size that members may give; the bound of
 //! 64 MiB at which RAID1 splits requests; barriers between resync and others.
 
 use super::Geometry;
@@ -96,6 +98,9 @@ pub struct Mirror {
 /// then the nearest, as of hard disks, and 6.1 does not; when it changed is assumed.
 const KNOWS_FLASH: governors::KernelVersion = governors::KernelVersion::new(5, 8, 0);
 
+/// From here on a write-mostly disk without heads counts among the disks of RAID1 without heads (`raid1.c`: `nonrot_disks`).
+const COUNTS_WRITE_MOSTLY: governors::KernelVersion = governors::KernelVersion::new(6, 9, 0);
+
 impl Mirror {
     /// The part `me`, which counts as `device`. A resync begins when time does.
     ///
@@ -126,7 +131,9 @@ impl Mirror {
             costs: spec.costs,
             heads: vec![Head::default(); geometry.members() as usize],
             knows_flash: spec.kernel >= KNOWS_FLASH,
-            any_without_heads: spec.members.iter().flatten().any(|member| !member.rotational),
+            any_without_heads: spec.members.iter().flatten().any(|member| {
+                !member.rotational && (!member.write_mostly || spec.kernel >= COUNTS_WRITE_MOSTLY)
+            }),
             defers: bitmap.is_some() || !direct,
             plugs_each: spec.kernel >= PLUGS_EACH_BIO,
             thread: thread(&mut core.cpus, &format!("raid{}", level.name())),
@@ -190,7 +197,16 @@ impl Mirror {
     /// # Panics
     /// Where no member has it: an array without members is none.
     fn choose_of_raid1(&mut self, at: u64, len: u64) -> Place {
-        let readable = (0..self.geometry.members()).filter(|member| self.has(*member, at + len));
+        let has_it = (0..self.geometry.members()).filter(|member| self.has(*member, at + len));
+        let is_last_resort =
+            |member: &u32| self.below.members[*member as usize].is_some_and(|member| member.write_mostly);
+        // Among the last resorts there is no choosing: the first one.
+        let others = has_it.clone().any(|member| !is_last_resort(&member));
+        let readable = has_it.filter(|member| !others || !is_last_resort(member)).take(if others {
+            usize::MAX
+        } else {
+            1
+        });
         let head = |member: &u32| &self.heads[*member as usize];
         let is_next = |member: &u32| head(member).sequential == at || head(member).position == at;
         let first_only = self.may_differ(at + len);

@@ -58,6 +58,8 @@ pub fn logical_volume(
         layout: None,
         chunk: Some(lvm.stripe_size),
         bitmap: Bitmap::None,
+        bitmap_chunk: None,
+        write_mostly: 0,
         spares: 0,
         missing: 0,
         resync: Resync::Skip,

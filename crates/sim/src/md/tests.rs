@@ -21,6 +21,8 @@ pub(super) fn md(level: MdLevel, layout: Option<&str>) -> Md {
         layout: layout.map(str::to_owned),
         chunk: Some(Bytes::from_kib(64)),
         bitmap: Bitmap::None,
+        bitmap_chunk: None,
+        write_mostly: 0,
         spares: 0,
         missing: 0,
         resync: Resync::Skip,
@@ -35,7 +37,7 @@ pub(super) fn bed(md: &Md, members: u32, missing: &[u32]) -> (Bed, ArraySpec, Ve
     let mut bed = Bed::new(4, 1000);
     let devices: Vec<(PartId, Log)> = (0..members).map(|_| bed.device(SIZE + MIB, MS, 10 * MS)).collect();
     let geometry = Geometry::over(md, members, Bytes::new(SIZE)).unwrap();
-    let member = |part| Member { part, rotational: true };
+    let member = |part| Member { part, rotational: true, write_mostly: false };
     let there =
         |(role, (part, _)): (u32, &(PartId, Log))| (!missing.contains(&role)).then_some(member(*part));
     let spec = ArraySpec {
@@ -274,7 +276,7 @@ fn the_first_resync_of_a_raid1_copies_the_first_member_to_the_others() {
 #[test]
 fn a_logical_volume_goes_over_the_first_devices_in_whole_extents() {
     let lvm = Lvm { stripes: Some(2), stripe_size: Bytes::from_kib(64) };
-    let members = [0, 1, 2].map(|part| Member { part: PartId(part), rotational: true });
+    let members = [0, 1, 2].map(|part| Member { part: PartId(part), rotational: true, write_mostly: false });
     let sizes = [30, 29, 3].map(Bytes::from_mib);
     let kernel = KernelVersion::new(6, 1, 0);
     let volume = logical_volume("dm-0", &lvm, &members, &sizes, MdCosts::FREE, kernel).unwrap();
@@ -310,7 +312,7 @@ fn reads_of_one_mebibyte(step: Step, kernel: KernelVersion) -> Vec<(u64, u64)> {
             kernel,
         };
         let part = bed.disk(&model, queue);
-        *member = Some(Member { part, rotational: true });
+        *member = Some(Member { part, rotational: true, write_mostly: false });
     }
     let array = stand(&mut bed, &spec);
     bed.scripts(array, 1, vec![vec![step]]);
@@ -331,4 +333,22 @@ fn pieces_of_a_direct_read_merge_only_where_a_worker_runs_the_queue() {
 fn pieces_of_a_read_merge_under_the_plug_of_who_reads_ahead() {
     let plugged = Step::IoRequest(Op::Read, 0, MIB);
     assert_eq!(reads_of_one_mebibyte(plugged, KernelVersion::new(6, 12, 0)), [(1, 3); 4]);
+}
+
+#[test]
+fn a_write_mostly_member_is_written_and_read_only_as_a_last_resort() {
+    let read_and_written = |write_mostly: &[usize], missing: &[u32]| {
+        let (mut bed, mut spec, logs) = bed(&md(MdLevel::Raid1, None), 3, missing);
+        for member in write_mostly {
+            spec.members[*member].as_mut().unwrap().write_mostly = true;
+        }
+        let array = stand(&mut bed, &spec);
+        let both = [many(Op::Write, SIZE), many(Op::Read, SIZE), vec![Step::Fsync]].concat();
+        bed.scripts(array, 16, vec![both]);
+        bed.finish();
+        [0, 1, 2].map(|member| (written(&logs[member]) > 0, read(&logs[member]) > 0))
+    };
+    assert_eq!(read_and_written(&[], &[]), [(true, true); 3]);
+    assert_eq!(read_and_written(&[0, 2], &[]), [(true, false), (true, true), (true, false)]);
+    assert_eq!(read_and_written(&[1, 2], &[0]), [(false, false), (true, true), (true, false)]);
 }

@@ -13,6 +13,8 @@ fn md(level: MdLevel, layout: Option<&str>, chunk_kib: u64) -> Md {
         layout: layout.map(str::to_owned),
         chunk: Some(Bytes::from_kib(chunk_kib)),
         bitmap: Bitmap::None,
+        bitmap_chunk: None,
+        write_mostly: 0,
         spares: 0,
         missing: 0,
         resync: Resync::Skip,

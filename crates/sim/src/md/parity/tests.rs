@@ -176,7 +176,7 @@ fn requests(scripts: Vec<Vec<Step>>) -> Vec<[(u64, u64); 2]> {
         };
         bed.world.add(Box::new(Disk::new(me, disk, disk + 1, model.capacity, queue)));
         bed.world.attach(disk, me);
-        spec.members[disk] = Some(Member { part: me, rotational: false });
+        spec.members[disk] = Some(Member { part: me, rotational: false, write_mostly: false });
     }
     let me = bed.world.next_part();
     let array = Parity::new(&mut bed.world.core, me, 0, &spec, ParitySpec::default());
