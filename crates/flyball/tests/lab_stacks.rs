@@ -120,6 +120,91 @@ fn every_stack_becomes_what_was_asked_and_leaves_nothing() {
     }
 }
 
+/// Overwrites a claimed disk with integrity, to the end and killed in the middle of a trial.
+const CLAIMED_INTEGRITY: &str = r#"
+set -e
+exec 3>&1 >&2
+export FLYBALL_STATE=/run/state FLYBALL_NOTEBOOK=/run/notebook
+modprobe brd rd_nr=1 rd_size=40960
+mkdir -p /run/work
+study() {
+    cat > /run/study.toml << END
+flyball = 1
+name = "claimed"
+question = "What is left on a claimed disk?"
+[stack.disk]
+kind = "devices"
+claimed = ["/dev/ram0"]
+[stack.tags]
+kind = "integrity"
+on = "disk"
+mode = "bitmap"
+[workload.read]
+tool = "command"
+argv = ["sh", "-c", "dd if={target} of=/dev/null bs=1M && wipefs -n /dev/ram0 > /run/seen && touch /run/stands && sleep $1"]
+[measure]
+metric = "elapsed"
+repeats = 1
+retries = 0
+settle = "0s"
+drop_caches = false
+END
+}
+ps_of() { for process in "$@"; do [ ! -e /proc/$process ] || echo $process; done; }
+is_left() {
+    echo "@@ $1: $(wipefs -n /dev/ram0) $(dmsetup ls)" >&3
+    code=0
+    flyball claim /dev/ram0 --check || code=$?
+    echo "@@ $1: checked $code" >&3
+}
+flyball claim /dev/ram0
+study 0
+flyball run /run/study.toml --work /run/work
+grep -q DM_integrity /run/seen && echo '@@ stood' >&3
+is_left ended
+study 100
+for killed in run both; do
+    rm /run/stands
+    setsid flyball run /run/study.toml --work /run/work & run=$!
+    for _ in $(seq 600); do [ -e /run/stands ] && break; sleep 0.2; done
+    # A workload has the same parent: it dies with it, or is killed by the one that restores.
+    supervisor=$(grep -l "^PPid:[[:space:]]*$run$" /proc/[0-9]*/status 2> /dev/null | cut -d / -f 3)
+    if [ $killed = both ]; then kill -9 $supervisor; fi
+    kill -9 $run
+    wait $run || true
+    # Its supervisor, where it lives, restores what is left and ends.
+    for _ in $(seq 300); do [ -z "$(ps_of $supervisor)" ] && break; sleep 0.2; done
+    flyball restore
+    is_left $killed
+done
+"#;
+
+#[test]
+fn a_claimed_disk_below_integrity_is_flyballs_own_also_when_it_is_killed() {
+    let place = Place::new();
+    let tools = ["integritysetup", "dmsetup", "wipefs", "blkdiscard"];
+    for kernel in lab::KERNELS {
+        if let Some(why) = lab::without(&tools).or_else(|| lab::missing(&place, kernel)) {
+            eprintln!("skipped: {why}");
+            return;
+        }
+        let text = place.ok(&["lab", "exec", "--kernel", kernel, "--", "bash", "-c", CLAIMED_INTEGRITY]);
+        let lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("@@ ")).collect();
+        let none = "No devices found";
+        let expected = [
+            "stood".to_owned(),
+            format!("ended:  {none}"),
+            "ended: checked 0".into(),
+            format!("run:  {none}"),
+            "run: checked 0".into(),
+            format!("both:  {none}"),
+            // Nobody who saw what was written is left: the superblock is erased, and a person has to look at the rest.
+            "both: checked 1".into(),
+        ];
+        assert_eq!(lines, expected, "kernel {kernel}");
+    }
+}
+
 /// A degraded array whose cache of 256 stripes is too small for what is read, and grows.
 const GROWING: &str = r#"
 flyball = 1
