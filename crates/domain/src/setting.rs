@@ -1,7 +1,27 @@
 //! A *setting*: one value of a machine that can be read and written, by a short name.
 
+use crate::time::Nanos;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+
+/// The setting that limits how long a CPU may take to leave an idle state, for as long as a process holds it.
+pub const CPU_DMA_LATENCY: &str = "cpu_dma_latency";
+
+/// What it reads as where nobody holds a limit, in microseconds (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`, `include/linux/pm_qos.h`).
+pub const NO_LATENCY_LIMIT_US: u32 = 2_000_000_000;
+
+/// Reads a value of [`CPU_DMA_LATENCY`], in microseconds: `20us`, `1ms`, `20`; `none` for no limit. `None` where it is
+/// no whole number of microseconds, or more than the kernel's own word for no limit.
+pub fn latency_limit_us(text: &str) -> Option<u32> {
+    let text = text.trim();
+    if text == "none" {
+        return Some(NO_LATENCY_LIMIT_US);
+    }
+    let bare = || text.parse::<u64>().ok();
+    let spelled = || Nanos::parse(text).filter(|span| span.get() % 1_000 == 0).map(|span| span.get() / 1_000);
+    let limit_us = u32::try_from(bare().or_else(spelled)?).ok()?;
+    (limit_us <= NO_LATENCY_LIMIT_US).then_some(limit_us)
+}
 
 /// The name of a setting: `governor`, `read_ahead_kb`, `vm.dirty_ratio`, with the object it belongs to after
 /// an `@` where one is meant: `governor@policy0`, `read_ahead_kb@loop3`. Without an object it means all
@@ -63,4 +83,21 @@ pub struct SettingRecord {
     pub got: String,
     /// What it read back as after the workload had run; differs from `got` where somebody else wrote.
     pub after: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latency_limit_is_a_whole_number_of_microseconds_or_none() {
+        for (text, limit_us) in
+            [("0us", 0), ("20us", 20), (" 20 µs ", 20), ("20", 20), ("1ms", 1_000), ("none", 2_000_000_000)]
+        {
+            assert_eq!(latency_limit_us(text), Some(limit_us), "{text}");
+        }
+        for text in ["", "-1", "20ns", "1.5us", "2001s", "4294967296", "fast", "20us 30us", "0x14"] {
+            assert_eq!(latency_limit_us(text), None, "{text}");
+        }
+    }
 }

@@ -113,6 +113,67 @@ fn kill_9_leaves_no_setting_changed_and_no_device() {
     assert!(place.ok(&["restore"]).contains("nothing is changed"));
 }
 
+/// Less than any other limit but zero, so that it shows beside others.
+const LIMIT_US: i32 = 3;
+
+fn latency_in_force() -> Option<i32> {
+    let bytes = fs::read("/dev/cpu_dma_latency").ok()?;
+    Some(i32::from_ne_bytes(bytes.try_into().unwrap()))
+}
+
+#[test]
+fn a_limit_on_latency_is_in_force_during_a_trial_and_gone_with_a_killed_run() {
+    match latency_in_force() {
+        Some(limit_us) if limit_us > LIMIT_US => {}
+        _ => {
+            return testing::skip(
+                "this needs root, /dev/cpu_dma_latency, and nobody who holds a stricter limit",
+            );
+        }
+    }
+    let place = Place::new();
+    let study = place.study(
+        "latency",
+        r#"
+flyball = 1
+name = "latency"
+question = "Is a limit on latency in force while a workload runs?"
+
+[workload.wait]
+tool = "command"
+argv = ["sh", "-c", "sleep 0.3; od -A n -t d4 /dev/cpu_dma_latency"]
+
+[[workload.wait.metric]]
+name = "limit"
+pattern = '^ *(?<value>[0-9]+)$'
+unit = "count"
+better = "lower"
+
+[factor.limit]
+setting = "cpu_dma_latency"
+levels = ["3us", "2us"]
+
+[measure]
+metric = "limit"
+repeats = [3, 3]
+drop_caches = false
+settle = "0s"
+"#,
+    );
+    place.measure(&["run", &study]);
+    assert!(latency_in_force().unwrap() > LIMIT_US, "the limit outlives the run");
+    let trial = place.ok(&["show", "latency", "b00.wait_3us.a0"]);
+    assert!(trial.contains("cpu_dma_latency") && trial.contains("limit") && trial.contains('3'), "{trial}");
+
+    let mut child = place.spawn(&["run", &study, "--new"]);
+    let is_held = || latency_in_force().unwrap() <= LIMIT_US;
+    wait_until("the limit is held", || is_held() || child.try_wait().unwrap().is_some());
+    kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), Signal::KILL).unwrap();
+    child.wait().unwrap();
+    wait_until("the kernel has taken it back", || !is_held());
+    assert!(place.ok(&["restore"]).contains("nothing is changed"));
+}
+
 #[test]
 fn restore_puts_back_what_a_killed_run_and_its_killed_supervisor_left() {
     if skipped() {

@@ -6,11 +6,13 @@
 
 use crate::workload::{self, Mark};
 use domain::Timestamp;
+use rustix::fs::{major, minor};
 use rustix::process::Signal;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
@@ -44,6 +46,9 @@ impl CommandOutput {
     }
 }
 
+/// What keeps a value in force; dropping it lets the value go.
+pub type Held = Box<dyn std::fmt::Debug>;
+
 /// A machine as its kernel shows it. Paths are absolute, as on the machine itself.
 pub trait Machine {
     /// The whole of a file.
@@ -59,6 +64,16 @@ pub trait Machine {
     /// # Errors
     /// As the kernel gives them; `PermissionDenied` where the path leads to any other file.
     fn write(&self, path: &Path, value: &[u8]) -> io::Result<()>;
+
+    /// Writes a value into a device that keeps it in force for as long as it is open: the kernel takes it back when what this
+    /// returns is dropped, or this process ends. No program that this process starts inherits it.
+    ///
+    /// # Errors
+    /// As the kernel gives them; `PermissionDenied` where the path leads to anything else; `Unsupported` on a machine that
+    /// is only looked at.
+    fn hold(&self, _path: &Path, _value: &[u8]) -> io::Result<Held> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// The names in a folder, sorted.
     ///
@@ -109,6 +124,13 @@ impl Machine for LocalMachine {
         check_is_of_the_kernel(&file)?;
         let written = file.write(value)?;
         if written == value.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+    }
+
+    fn hold(&self, path: &Path, value: &[u8]) -> io::Result<Held> {
+        let mut device = fs::OpenOptions::new().read(true).write(true).open(path)?;
+        check_holds_values(path, &device)?;
+        let written = device.write(value)?;
+        if written == value.len() { Ok(Box::new(device)) } else { Err(io::ErrorKind::WriteZero.into()) }
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
@@ -213,6 +235,18 @@ fn check_is_of_the_kernel(file: &fs::File) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
+/// Refuses all but the device of PM QoS itself, which the kernel makes and numbers.
+fn check_holds_values(path: &Path, device: &fs::File) -> io::Result<()> {
+    let about = device.metadata()?;
+    let number = format!("{}:{}", major(about.rdev()), minor(about.rdev()));
+    let expected = fs::read_to_string("/sys/class/misc/cpu_dma_latency/dev")?;
+    if about.file_type().is_char_device() && number == expected.trim() {
+        return Ok(());
+    }
+    let why = format!("`{}` is not the kernel's device of that name", path.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,5 +296,14 @@ mod tests {
         let now = fs::read(&path).unwrap();
         LocalMachine.write(&path, now.trim_ascii()).unwrap();
         assert_eq!(fs::read(&path).unwrap(), now);
+    }
+
+    #[test]
+    fn no_other_device_or_file_is_held() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for path in [Path::new("/dev/null"), file.path()] {
+            assert!(LocalMachine.hold(path, b"0000").is_err(), "{}", path.display());
+        }
+        assert_eq!(fs::read(file.path()).unwrap(), b"");
     }
 }

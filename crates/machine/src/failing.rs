@@ -1,6 +1,6 @@
 //! A machine that dies at its n-th operation, to show that it does not matter where.
 
-use crate::{CommandOutput, Machine};
+use crate::{CommandOutput, Held, Machine};
 use domain::Timestamp;
 use std::cell::Cell;
 use std::io;
@@ -105,6 +105,10 @@ impl<M: Machine> Machine for FailingMachine<M> {
 
     fn write(&self, path: &Path, value: &[u8]) -> io::Result<()> {
         self.operation(Counted::Writes, || self.inner.write(path, value))
+    }
+
+    fn hold(&self, path: &Path, value: &[u8]) -> io::Result<Held> {
+        self.operation(Counted::Writes, || self.inner.hold(path, value))
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<String>> {

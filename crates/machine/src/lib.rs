@@ -20,7 +20,7 @@ mod strict;
 pub mod supervise;
 pub mod workload;
 
-pub use access::{CommandOutput, LocalMachine, MAX_OUTPUT, Machine};
+pub use access::{CommandOutput, Held, LocalMachine, MAX_OUTPUT, Machine};
 pub use inventory::identity;
 pub use ledger::Ledger;
 pub use lock::{Holder, MachineLock};

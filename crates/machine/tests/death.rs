@@ -32,7 +32,7 @@ const SETS: &[&[(&str, &str)]] = &[
     &[("max_freq", "1GHz"), ("min_freq", "min")],
     &[("scheduler", "mq-deadline"), ("nr_requests", "64"), ("iosched.read_expire", "100")],
     &[("scheduler", "bfq"), ("read_ahead_kb", "4096")],
-    &[("vm.dirty_bytes", "1048576"), ("turbo", "off"), ("idle.C6.disable", "1")],
+    &[("vm.dirty_bytes", "1048576"), ("turbo", "off"), ("idle.C6.disable", "1"), ("cpu_dma_latency", "20us")],
     &[("vm.dirty_ratio", "5"), ("read_ahead_kb", "512")],
     &[("governor", "conservative"), ("read_ahead_kb", "4097")],
     &[("vm.swappiness", "20"), ("max_freq", "2345678")],

@@ -258,6 +258,14 @@ fn two_sysctls_that_zero_each_other_do_not_both_last() {
 }
 
 #[test]
+fn what_only_an_open_device_keeps_in_force_does_not_last() {
+    let host = Host::new();
+    let error = host.make(&order(&[("cpu_dma_latency", "20us")])).unwrap_err();
+    assert!(matches!(error, Error::Unfit { .. }), "{error}");
+    assert!(host.files().is_empty() && !host.tree.snapshot().contains_key("/dev/cpu_dma_latency"));
+}
+
+#[test]
 fn every_way_to_drift_is_told() {
     let host = Host::new();
     host.make(&order(EACH)).unwrap();

@@ -5,8 +5,11 @@
 mod tree;
 
 use domain::setting::{SettingName, SettingRequest};
+use machine::failing::{Counted, Death, FailingMachine, Manner, Moment};
 use machine::ledger::{Fate, Ledger, preview, status};
-use machine::settings::Error;
+use machine::settings::{Error, without_latency_device};
+use machine::{LocalMachine, Machine, RecordedMachine};
+use std::path::Path;
 use tree::{CPUFREQ, QUEUE, Tree, Tunables};
 
 fn requests(pairs: &[(&str, &str)]) -> Vec<SettingRequest> {
@@ -34,6 +37,7 @@ fn applying_and_restoring_leaves_everything_as_it_was() {
         &[("vm.dirty_bytes", "1048576"), ("vm.swappiness", "10")],
         &[("vm.dirty_ratio", "5"), ("turbo", "off"), ("idle.C6.disable", "1")],
         &[("/sys/block/sda/queue/read_ahead_kb", "512"), ("epp@policy1", "power")],
+        &[("cpu_dma_latency", "20us"), ("vm.swappiness", "10")],
     ];
     for tunables in [Tunables::Global, Tunables::PerPolicy] {
         for governor in ["ondemand", "conservative", "powersave"] {
@@ -347,4 +351,126 @@ fn status_says_what_is_changed_and_what_restoring_would_do() {
             Fate::Foreign { now: "64".into(), before: "128".into() }
         ]
     );
+}
+
+#[test]
+fn a_limit_on_latency_is_held_until_the_settings_are_put_back() {
+    let (tree, state) = (Tree::new(Tunables::Global, "ondemand"), state());
+    let machine = &tree;
+    let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+    let mut records = ledger.apply(&requests(&[("cpu_dma_latency", "1ms")]), None).unwrap();
+    let record = &records[0];
+    assert_eq!((record.before.as_str(), record.got.as_str()), ("2000000000", "1000"));
+    assert_eq!((record.path.as_str(), record.asked.as_str()), ("/dev/cpu_dma_latency", "1000"));
+    assert_eq!(ledger.reread(&mut records), []);
+
+    // A stricter one that comes while the workload runs is somebody else's write.
+    let theirs = tree.limit(10);
+    assert_eq!(ledger.reread(&mut records), [SettingName::parse("cpu_dma_latency")]);
+    assert_eq!(records[0].after.as_deref(), Some("10"));
+    drop(theirs);
+
+    assert_eq!(status(state.path(), &machine).unwrap().changes.len(), 0, "there is nothing to undo");
+    assert!(ledger.restore().undone.is_empty());
+    assert!(!tree.snapshot().contains_key("/dev/cpu_dma_latency"));
+}
+
+#[test]
+fn a_limit_that_somebody_holds_already_is_held_by_us_too() {
+    let (tree, state) = (Tree::new(Tunables::Global, "ondemand"), state());
+    let machine = &tree;
+    let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+    let theirs = tree.limit(20);
+    let mut records = ledger.apply(&requests(&[("cpu_dma_latency", "20us")]), None).unwrap();
+    drop(theirs);
+    assert_eq!(ledger.reread(&mut records), [], "ours went with theirs");
+}
+
+#[test]
+fn a_stricter_limit_of_somebody_else_is_an_error_and_leaves_none_of_ours() {
+    let (tree, state) = (Tree::new(Tunables::Global, "ondemand"), state());
+    let machine = &tree;
+    let theirs = tree.limit(5);
+    let before = tree.snapshot();
+    for asked in ["20us", "none"] {
+        let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+        let set = requests(&[("vm.swappiness", "10"), ("cpu_dma_latency", asked)]);
+        let error = ledger.apply(&set, None).unwrap_err();
+        assert!(matches!(&error, Error::HeldStricter { got, .. } if got == "5"), "{error}");
+        assert_eq!(tree.snapshot(), before);
+    }
+    drop(theirs);
+    assert!(!tree.snapshot().contains_key("/dev/cpu_dma_latency"));
+}
+
+#[test]
+fn a_limit_goes_when_another_setting_is_refused() {
+    let (tree, state) = (Tree::new(Tunables::Global, "ondemand"), state());
+    let before = tree.snapshot();
+    for after in 0..4 {
+        let death = Death { after, counted: Counted::Writes, moment: Moment::Before, manner: Manner::Error };
+        let machine = FailingMachine::new(&tree, death);
+        let Ok((mut ledger, _)) = Ledger::open(state.path(), &machine) else {
+            panic!("nothing is written yet")
+        };
+        let set =
+            requests(&[("governor", "powersave"), ("cpu_dma_latency", "0us"), ("cpu_dma_latency@x", "1")]);
+        assert!(ledger.apply(&set, None).is_err());
+        assert!(!tree.snapshot().contains_key("/dev/cpu_dma_latency"), "{after}");
+        drop(ledger);
+        let (_, report) = Ledger::open(state.path(), &&tree).unwrap();
+        assert!(report.failed().next().is_none());
+        assert_eq!(tree.snapshot(), before, "{after}");
+    }
+}
+
+#[test]
+fn values_that_are_no_limit_on_latency_are_refused() {
+    let (tree, state) = (Tree::new(Tunables::Global, "ondemand"), state());
+    let machine = &tree;
+    let (mut ledger, _) = Ledger::open(state.path(), &machine).unwrap();
+    for value in ["20ns", "fast", "-1", "3000s"] {
+        let error = ledger.apply(&requests(&[("cpu_dma_latency", value)]), None).unwrap_err();
+        assert!(matches!(error, Error::BadValue { .. }), "{error}");
+    }
+    let error = ledger.apply(&requests(&[("cpu_dma_latency@cpu0", "20us")]), None).unwrap_err();
+    assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+}
+
+#[test]
+fn a_recorded_machine_without_the_device_says_that_there_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("sys")).unwrap();
+    std::fs::write(folder.path().join("sys/inlinefiles.txt"), "ro|/sys/a|1\n").unwrap();
+    let machine = RecordedMachine::open(folder.path()).unwrap();
+    let setting = SettingName::parse("cpu_dma_latency");
+    let error = without_latency_device(&machine, &setting).unwrap().to_string();
+    assert!(error.contains("there is no `/dev/cpu_dma_latency`"), "{error}");
+    assert!(without_latency_device(&machine, &SettingName::parse("governor")).is_none());
+}
+
+/// The kernel's own device, where this is root on a machine that has one.
+#[test]
+fn this_kernel_takes_a_limit_and_takes_it_back() {
+    if without_latency_device(&LocalMachine, &SettingName::parse("cpu_dma_latency")).is_some()
+        || !rustix::process::geteuid().is_root()
+    {
+        return testing::skip(
+            "holding a limit on latency needs root, and a kernel with /dev/cpu_dma_latency",
+        );
+    }
+    let state = state();
+    let in_force = || {
+        i32::from_ne_bytes(LocalMachine.read(Path::new("/dev/cpu_dma_latency")).unwrap().try_into().unwrap())
+    };
+    let (mut ledger, _) = Ledger::open(state.path(), &LocalMachine).unwrap();
+    // Stricter than any but zero, which somebody may hold.
+    let before = in_force();
+    match ledger.apply(&requests(&[("cpu_dma_latency", "3us")]), None) {
+        Ok(records) => assert_eq!((records[0].got.as_str(), in_force()), ("3", 3)),
+        Err(Error::HeldStricter { .. }) => assert!(before < 3),
+        Err(error) => panic!("{error}"),
+    }
+    ledger.restore();
+    assert_ne!(in_force(), 3, "the limit outlives its ledger");
 }

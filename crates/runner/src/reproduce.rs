@@ -207,9 +207,19 @@ setting() {
             one_line(&record.asked),
             one_line(&record.got)
         );
+        if machine::settings::is_held(&record.path) {
+            hold(text, record);
+            continue;
+        }
         let _ =
             writeln!(text, "setting {} {}", device_path(&record.path, target, places), quoted(&record.got));
     }
+}
+
+/// A limit that is in force while the script has the device open. The kernel reads text as hexadecimal.
+fn hold(text: &mut String, record: &SettingRecord) {
+    let path = quoted(&record.path);
+    let _ = writeln!(text, "exec 9<> {path}\nprintf '0x%08x' {} >&9", quoted(&record.got));
 }
 
 /// The path of a setting; that of the target's own device goes by the one that the script makes or is told.
@@ -309,6 +319,16 @@ mod tests {
         let path = folder.path().join("reproduce.sh");
         std::fs::write(&path, script).unwrap();
         Command::new("sh").arg("-n").arg(path).status().unwrap().success()
+    }
+
+    #[test]
+    fn a_limit_on_latency_is_held_open_and_not_put_back() {
+        let mut trial = trial();
+        trial.settings[1].path = "/dev/cpu_dma_latency".into();
+        let text = script(&trial, &Target::None, &[], &places());
+        assert!(sh_accepts(&text), "{text}");
+        assert!(text.contains("\nexec 9<> /dev/cpu_dma_latency\nprintf '0x%08x' 20 >&9\n"), "{text}");
+        assert!(!text.contains("setting /dev"), "{text}");
     }
 
     #[test]

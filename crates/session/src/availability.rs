@@ -1,5 +1,5 @@
 //! What this machine cannot run of a plan, as far as it is known before anything is made or changed: a tool that is not installed, storage
-//! that the kernel cannot build, a frequency policy that there is none of.
+//! that the kernel cannot build, a frequency policy that there is none of, a limit on latency that the kernel knows nothing of.
 //!
 //! Non-goal: what shows only when it is tried, such as a network's queueing discipline. Such a cell is skipped when its turn comes.
 
@@ -8,7 +8,7 @@ use domain::plan::{Cell, CellId, Plan};
 use domain::stack::Stack;
 use domain::study::Tool;
 use machine::LocalMachine;
-use machine::settings::without_policy;
+use machine::settings::{without_latency_device, without_policy};
 use runner::tools;
 use std::collections::BTreeMap;
 
@@ -26,9 +26,11 @@ impl<'a> Availability<'a> {
     /// Everything that stands against a cell on this machine.
     pub fn against(&mut self, cell: &'a Cell) -> Vec<String> {
         let stack = cell.stack.as_ref().and_then(|stack| self.stack(stack));
-        let policy = cell.settings.iter().find_map(|request| without_policy(&LocalMachine, &request.setting));
-        let policy = policy.map(|error| error.to_string());
-        [self.tool(&cell.workload.tool), stack, policy].into_iter().flatten().collect()
+        let settings = cell.settings.iter().map(|request| &request.setting);
+        let policy = settings.clone().find_map(|setting| without_policy(&LocalMachine, setting));
+        let latency = settings.clone().find_map(|setting| without_latency_device(&LocalMachine, setting));
+        let missing = policy.into_iter().chain(latency).map(|error| error.to_string());
+        [self.tool(&cell.workload.tool), stack].into_iter().flatten().chain(missing).collect()
     }
 
     fn tool(&mut self, tool: &'a Tool) -> Option<String> {

@@ -205,7 +205,7 @@ fn as_text(plan: &Plan, cells: &[CellPlan], target: Option<&(PathBuf, Bytes)>) -
             text.line(format_args!("  not possible: {reason}"));
         }
         for w in does.writes.iter().flatten() {
-            text.line(format_args!("  write  {} = {}{}  {}", w.setting, w.new, was(w), w.path));
+            text.line(format_args!("  {}  {} = {}{}  {}", act(w), w.setting, w.new, was(w), w.path));
         }
         if let Ok(argv) = &does.command {
             text.line(format_args!("  run    {}", argv.join(" ")));
@@ -222,6 +222,11 @@ fn as_text(plan: &Plan, cells: &[CellPlan], target: Option<&(PathBuf, Bytes)>) -
 /// `6 to 12`, or just `6`.
 fn range<T: PartialEq + Display>(least: T, most: T) -> String {
     if least == most { least.to_string() } else { format!("{least} to {most}") }
+}
+
+/// What becomes of a setting, in as many letters.
+fn act(write: &SettingWrite) -> &'static str {
+    if machine::settings::is_held(&write.path) { "hold " } else { "write" }
 }
 
 fn was(write: &SettingWrite) -> String {

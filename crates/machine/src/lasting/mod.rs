@@ -125,6 +125,12 @@ impl PersistMethod {
     }
 
     fn unfit(self, entry: &Entry) -> Option<String> {
+        if crate::settings::is_held(&entry.path) {
+            return Some(
+                "it is in force only while a process holds the device open, and nothing of Flyball's runs on"
+                    .to_owned(),
+            );
+        }
         match self {
             Self::Sysctl => lines::forbidden(&entry.new, &[]),
             Self::Udev => udev::unfit(entry),

@@ -6,7 +6,7 @@ use super::undo::Scope;
 use super::{Ledger, bytes};
 use crate::Machine;
 use crate::settings::{
-    Error, Place, RANKS, TUNABLE_GOVERNORS, check_name, check_path, choices, identity, kept_paths,
+    Error, Place, RANKS, TUNABLE_GOVERNORS, check_name, check_path, choices, identity, is_held, kept_paths,
     order_limits, rank, read, read_late, resolve, same, twin,
 };
 use domain::setting::{SettingRecord, SettingRequest};
@@ -29,11 +29,12 @@ impl Ledger<'_> {
         requests: &[SettingRequest],
         target: Option<&str>,
     ) -> Result<Vec<SettingRecord>, Error> {
-        let mark = self.pending.len();
+        let (mark, limits) = (self.pending.len(), self.limits.len());
         let cause = match self.apply_all(requests, target) {
             Ok(records) => return Ok(records),
             Err(cause) => cause,
         };
+        self.limits.truncate(limits);
         let report = self.undo(mark, &Scope::Settings);
         Err(with_what_is_left(cause, &report))
     }
@@ -49,9 +50,14 @@ impl Ledger<'_> {
         let mut records = Vec::new();
         for now in 0..RANKS {
             // Resolved only now: the ranks before may have made the files of this one.
-            let mut writes = writes_of_rank(self.machine, requests, target, now)?;
+            let writes = writes_of_rank(self.machine, requests, target, now)?;
+            let (limits, mut writes): (Vec<_>, Vec<_>) =
+                writes.into_iter().partition(|(place, _)| is_held(&place.path));
             order_limits(self.machine, &mut writes);
             self.apply_rank(writes, &mut records)?;
+            for (place, limit_us) in limits {
+                records.push(self.hold(place, limit_us)?);
+            }
         }
         Ok(records)
     }
@@ -300,7 +306,7 @@ fn writes_of_rank(
     Ok(writes)
 }
 
-fn value_before(machine: &dyn Machine, place: &Place) -> Result<String, Error> {
+pub(super) fn value_before(machine: &dyn Machine, place: &Place) -> Result<String, Error> {
     shown(place, read(machine, &place.path))
 }
 
@@ -317,7 +323,7 @@ fn shown(place: &Place, value: io::Result<Option<String>>) -> Result<String, Err
     }
 }
 
-fn hint(machine: &dyn Machine, path: &str, error: &io::Error) -> String {
+pub(super) fn hint(machine: &dyn Machine, path: &str, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "; run as root, or see the plan with --dry-run".to_owned(),
         io::ErrorKind::ReadOnlyFilesystem => "; it cannot be written inside this container".to_owned(),

@@ -18,6 +18,7 @@ mod apply;
 mod built;
 mod devices;
 mod hand_over;
+mod held;
 mod journal;
 mod line;
 mod objects;
@@ -65,6 +66,8 @@ pub struct Ledger<'m> {
     boot: String,
     last_id: u64,
     held: Held,
+    /// Settings that the kernel takes back when these are dropped.
+    limits: Vec<crate::Held>,
     /// Its file holds lines that cannot be read, and must not be emptied.
     is_damaged: bool,
     eraser: Eraser,
@@ -165,8 +168,18 @@ impl<'m> Ledger<'m> {
         let Loaded { pending, last_id, torn, damaged, .. } = loaded;
         let is_damaged = !damaged.is_empty();
         let held = Held::new();
-        let mut ledger =
-            Self { machine, journal, pending, boot, last_id, held, is_damaged, eraser, _lock: lock };
+        let mut ledger = Self {
+            machine,
+            journal,
+            pending,
+            boot,
+            last_id,
+            held,
+            limits: vec![],
+            is_damaged,
+            eraser,
+            _lock: lock,
+        };
         let lasting = crate::lasting::resume(&mut ledger, state)?;
         let mut report = ledger.undo(0, &Scope::Everything);
         report.notes.extend(lasting.notes);
@@ -180,12 +193,14 @@ impl<'m> Ledger<'m> {
 
     /// Puts every setting back, in reverse order. Files and loop devices of our own stay, and claimed disks as they are.
     pub fn restore(&mut self) -> RestoreReport {
+        self.limits.clear();
         self.undo_and_retire(0, &Scope::Settings)
     }
 
     /// Puts every setting back, removes our loop devices and files, erases what we left on claimed disks, and gives the
     /// machine free for others. Drop each [`Claimed`](crate::claims::Claimed) before.
     pub fn finish(mut self) -> RestoreReport {
+        self.limits.clear();
         self.undo_and_retire(0, &Scope::Everything)
     }
 

@@ -1,5 +1,7 @@
 //! The settings that have a short name: one table. Everything else under `/sys` and `/proc/sys` goes by its path.
 
+use domain::setting::CPU_DMA_LATENCY;
+
 /// What a setting belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
@@ -11,6 +13,8 @@ pub enum Scope {
     Machine,
     /// A block device: a file under `/sys/block/NAME`.
     Block,
+    /// The machine: a device under `/dev`, whose value is in force while a process holds it open.
+    Held,
 }
 
 /// How a value is written, beyond the kernel's own text.
@@ -24,6 +28,8 @@ pub enum Form {
     Switch,
     /// A switch that the kernel keeps the other way round: `on` is written as `0`.
     Inverted,
+    /// Microseconds; `20us`, `1ms` and `none` are taken as well.
+    Latency,
 }
 
 /// One line of the table.
@@ -51,10 +57,11 @@ const fn known(
     Known { name, scope, file, form, about }
 }
 
-use Form::{Frequency, Plain, Switch};
-use Scope::{Block, Cpu, Machine, Policy};
+use Form::{Frequency, Latency, Plain, Switch};
+use Scope::{Block, Cpu, Held, Machine, Policy};
 
 /// The table. Sources: `Documentation/admin-guide/pm/{cpufreq,intel_pstate,amd-pstate,cpuidle}.rst`,
+/// `Documentation/power/pm_qos_interface.rst`,
 /// `Documentation/ABI/stable/sysfs-block`, `Documentation/admin-guide/md.rst` of the kernel.
 pub const KNOWN: &[Known] = &[
     known("governor", Policy, "scaling_governor", Plain, "who chooses the frequency"),
@@ -82,6 +89,7 @@ pub const KNOWN: &[Known] = &[
     ),
     known("amd_pstate.status", Machine, "amd_pstate/status", Plain, "active, passive, guided or disable"),
     known("idle_governor", Machine, "cpuidle/current_governor", Plain, "who chooses the idle state"),
+    known(CPU_DMA_LATENCY, Held, CPU_DMA_LATENCY, Latency, "how long a CPU may take to wake, µs"),
     known("scheduler", Block, "queue/scheduler", Plain, "the I/O scheduler"),
     known("read_ahead_kb", Block, "queue/read_ahead_kb", Plain, "how far sequential reads run ahead, KiB"),
     known("nr_requests", Block, "queue/nr_requests", Plain, "requests that may wait"),

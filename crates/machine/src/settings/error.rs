@@ -86,6 +86,20 @@ pub enum Error {
         /// What it read back as.
         got: String,
     },
+    /// The kernel keeps the strictest of all limits, and somebody else's is stricter.
+    #[error(
+        "cannot hold `{setting}` at `{asked}`: `{path}` reads `{got}`, for another process holds a stricter limit; find it with `fuser -v {path}` and stop it, or ask for no more than that"
+    )]
+    HeldStricter {
+        /// The setting.
+        setting: String,
+        /// The device.
+        path: String,
+        /// What was asked for.
+        asked: String,
+        /// What is in force.
+        got: String,
+    },
     /// A change failed, and not everything before it could be put back.
     #[error("{cause}; and not everything could be put back: {left}; run `flyball restore`")]
     NotUndone {

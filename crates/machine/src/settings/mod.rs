@@ -23,12 +23,16 @@ pub(crate) use identity::{Identity, component_after, identity};
 pub(crate) use value::{is_rounding, means_absent, read, read_late};
 
 use crate::Machine;
-use domain::setting::SettingName;
+use domain::setting::{CPU_DMA_LATENCY, SettingName, latency_limit_us};
 use std::io;
 use std::path::Path;
 
 pub(crate) const CPU: &str = "/sys/devices/system/cpu";
 pub(crate) const CPUFREQ: &str = "/sys/devices/system/cpu/cpufreq";
+
+/// The device of `kernel/power/qos.c`: a limit that is written to it lasts until it is closed, and it reads as the
+/// strictest limit that anyone holds.
+pub(crate) const LATENCY: &str = "/dev/cpu_dma_latency";
 
 /// One file that a setting means on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +57,7 @@ pub fn resolve(
     target: Option<&str>,
 ) -> Result<Vec<Place>, Error> {
     let places = candidates(machine, setting, target)?;
-    for place in &places {
+    for place in places.iter().filter(|place| !is_held(&place.path)) {
         guard::check(&place.path)?;
     }
     let absent = |place: &Place| match machine.read(Path::new(&place.path)) {
@@ -93,6 +97,17 @@ pub fn without_policy(machine: &dyn Machine, setting: &SettingName) -> Option<Er
     let of_governor = name.split_once('.').is_some_and(|(head, _)| TUNABLE_GOVERNORS.contains(&head));
     let whole = SettingName { name: setting.name.clone(), object: None };
     (of_policy || of_governor).then(|| policies(machine, &whole).err()).flatten()
+}
+
+/// Why a limit on the CPUs' latency can never be held here: the kernel has no such device. `None` for any other setting, and
+/// where there is one.
+pub fn without_latency_device(machine: &dyn Machine, setting: &SettingName) -> Option<Error> {
+    (setting.name == CPU_DMA_LATENCY).then(|| resolve(machine, setting, None).err()).flatten()
+}
+
+/// Whether a value there is in force only while a process holds the file open.
+pub fn is_held(path: &str) -> bool {
+    path == LATENCY
 }
 
 /// What writing 3 to `vm.drop_caches` does: forgets clean pages, directory entries and inodes. An act, not a
@@ -170,6 +185,11 @@ fn in_table(
         Scope::Machine => Ok(vec![place(setting, None, format!("{CPU}/{}", known.file), known.form)]),
         Scope::Policy => Ok(policies(machine, setting)?.iter().map(|p| at(p, CPUFREQ)).collect()),
         Scope::Cpu => Ok(cpus(machine, setting)?.iter().map(|c| at(c, CPU)).collect()),
+        Scope::Held if setting.object.is_some() => Err(unsupported(
+            setting,
+            "the limit is one for the whole machine; leave out what follows the `@`",
+        )),
+        Scope::Held => Ok(vec![place(setting, None, format!("/dev/{}", known.file), known.form)]),
         Scope::Block => {
             let disk = disk(machine, setting, target)?;
             Ok(vec![at(&disk, "/sys/block")])
@@ -341,6 +361,9 @@ impl Place {
             Form::Inverted => {
                 switch(value).map(|on| u8::from(!on).to_string()).ok_or_else(|| bad("it takes on or off"))
             }
+            Form::Latency => latency_limit_us(value).map(|us| us.to_string()).ok_or_else(|| {
+                bad("it takes whole microseconds up to 2000s (20us, 1ms, 20 for µs), or none for no limit")
+            }),
             Form::Frequency => self
                 .frequency_khz(machine, value)
                 .ok_or_else(|| bad("it takes a frequency (2800MHz, 2.8GHz, 2800000 for kHz), min or max")),

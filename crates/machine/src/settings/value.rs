@@ -1,5 +1,6 @@
 //! How the kernel shows values: which of several texts mean the same.
 
+use super::LATENCY;
 use crate::Machine;
 use std::io;
 use std::path::Path;
@@ -22,12 +23,21 @@ pub(crate) fn read(machine: &dyn Machine, path: &str) -> io::Result<Option<Strin
         Err(error) if means_absent(&error) => return Ok(None),
         Err(error) => return Err(error),
     };
+    if path == LATENCY {
+        return latency_us(&bytes).map(Some);
+    }
     let text = String::from_utf8(bytes).map_err(|_| invalid("it does not hold text"))?;
     let text = text.trim();
     if text.contains(['\n', '\0']) {
         return Err(invalid("it holds more than one line"));
     }
     Ok(Some(chosen(text).to_owned()))
+}
+
+/// The strictest limit on the CPUs' latency that anyone holds: a number in the machine's own byte order, as the device gives it.
+fn latency_us(bytes: &[u8]) -> io::Result<String> {
+    let number = bytes.try_into().map_err(|_| invalid("it does not hold a number of four bytes"))?;
+    Ok(i32::from_ne_bytes(number).to_string())
 }
 
 /// How long a value is waited for that the kernel or a firmware takes late: an order of magnitude more than a

@@ -5,17 +5,19 @@
 #![allow(clippy::unwrap_used)]
 
 use domain::Timestamp;
-use machine::{CommandOutput, Machine};
+use machine::{CommandOutput, Held, Machine};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 
 pub const CPUFREQ: &str = "/sys/devices/system/cpu/cpufreq";
 pub const INTEL_PSTATE: &str = "/sys/devices/system/cpu/intel_pstate";
 pub const QUEUE: &str = "/sys/block/sda/queue";
 
+const LATENCY: &str = "/dev/cpu_dma_latency";
 const GOVERNORS: &str = "conservative ondemand userspace powersave performance schedutil";
 const EINVAL: i32 = 22;
 const EBUSY: i32 = 16;
@@ -40,6 +42,24 @@ pub struct Tree {
     tunables: Tunables,
     /// How often each file was written.
     pub writes: RefCell<BTreeMap<String, u32>>,
+    /// Who holds a limit on the CPUs' latency, and which.
+    limits: Limits,
+}
+
+/// Limits in microseconds, by who holds them.
+type Limits = Rc<RefCell<BTreeMap<u32, i32>>>;
+
+/// The device of PM QoS, open; closing it takes its limit back.
+#[derive(Debug)]
+pub struct OpenDevice {
+    number: u32,
+    limits: Limits,
+}
+
+impl Drop for OpenDevice {
+    fn drop(&mut self) {
+        self.limits.borrow_mut().remove(&self.number);
+    }
 }
 
 impl Tree {
@@ -50,6 +70,7 @@ impl Tree {
             folders: RefCell::default(),
             tunables,
             writes: RefCell::default(),
+            limits: Limits::default(),
         };
         tree.set("/proc/sys/kernel/random/boot_id", "boot-1");
         tree.set("/proc/self/mountinfo", ROOT);
@@ -115,6 +136,20 @@ impl Tree {
         Ok(())
     }
 
+    /// Somebody holds a limit.
+    #[allow(dead_code, reason = "not every test has another process")]
+    pub fn limit(&self, limit_us: i32) -> OpenDevice {
+        let limits = Rc::clone(&self.limits);
+        let number = limits.borrow().last_key_value().map_or(0, |(last, _)| last + 1);
+        limits.borrow_mut().insert(number, limit_us);
+        OpenDevice { number, limits }
+    }
+
+    /// The strictest of all.
+    fn limit_in_force(&self) -> i32 {
+        self.limits.borrow().values().copied().min().unwrap_or(2_000_000_000)
+    }
+
     pub fn set(&self, path: &str, value: &str) {
         self.files.borrow_mut().insert(path.to_owned(), value.to_owned());
     }
@@ -128,6 +163,9 @@ impl Tree {
         let folders = self.folders.borrow().iter().map(|path| (format!("{path}/"), String::new())).collect();
         let mut all: BTreeMap<String, String> = folders;
         all.extend(self.files.borrow().clone());
+        if !self.limits.borrow().is_empty() {
+            all.insert(LATENCY.to_owned(), self.limit_in_force().to_string());
+        }
         all
     }
 
@@ -350,6 +388,9 @@ impl Tree {
 
 impl Machine for &Tree {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        if path == Path::new(LATENCY) {
+            return Ok(self.limit_in_force().to_ne_bytes().to_vec());
+        }
         let text = self.get(path.to_str().unwrap()).ok_or(io::ErrorKind::NotFound)?;
         Ok(format!("{text}\n").into_bytes())
     }
@@ -358,6 +399,11 @@ impl Machine for &Tree {
         let path = path.to_str().unwrap();
         *self.writes.borrow_mut().entry(path.to_owned()).or_default() += 1;
         self.kernel_writes(path, std::str::from_utf8(value).unwrap().trim())
+    }
+
+    fn hold(&self, path: &Path, value: &[u8]) -> io::Result<Held> {
+        assert_eq!(path, Path::new(LATENCY));
+        Ok(Box::new(self.limit(i32::from_ne_bytes(value.try_into().unwrap()))))
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<String>> {

@@ -4,7 +4,7 @@ use super::{number, refused};
 use crate::cpu::{Chooser, IdleSpec, PolicySpec};
 use crate::machine::{Driver, MachineSpec};
 use domain::bench::BenchError;
-use domain::setting::SettingRequest;
+use domain::setting::{CPU_DMA_LATENCY, NO_LATENCY_LIMIT_US, SettingRequest, latency_limit_us};
 use domain::time::Nanos;
 use domain::units::Hertz;
 use governors::amd_pstate::{AMD_PREFERENCES, AmdLevels, AmdPstate};
@@ -29,6 +29,7 @@ pub(super) struct Governing<'a> {
     idle_governor: String,
     /// Idle states that are switched off, by name.
     disabled: BTreeSet<String>,
+    latency_limit_us: u32,
 }
 
 /// The bus clock of Intel's parts since Nehalem's successors.
@@ -49,6 +50,7 @@ impl<'a> Governing<'a> {
             boost: DynamicBoost::Off,
             idle_governor: "menu".to_owned(),
             disabled: BTreeSet::new(),
+            latency_limit_us: NO_LATENCY_LIMIT_US,
         }
     }
 
@@ -116,6 +118,9 @@ impl<'a> Governing<'a> {
         if name == "idle_governor" {
             return Ok(Some(std::mem::replace(&mut self.idle_governor, request.value.trim().to_owned())));
         }
+        if name == CPU_DMA_LATENCY {
+            return self.limit_latency(request).map(Some);
+        }
         let Some(state) = name.strip_prefix("idle.").and_then(|rest| rest.strip_suffix(".disable")) else {
             return Ok(None);
         };
@@ -133,6 +138,21 @@ impl<'a> Governing<'a> {
         Ok(Some(u8::from(before).to_string()))
     }
 
+    /// Holds a limit on the exit latency of idle states, and says what it was before.
+    fn limit_latency(&mut self, request: &SettingRequest) -> Result<String, BenchError> {
+        if self.machine.cpu.idle.is_empty() {
+            let why = format!(
+                "the machine `{}` has no idle states, which it would choose among",
+                self.machine.name
+            );
+            return Err(refused(request, &why));
+        }
+        let limit_us = latency_limit_us(&request.value).ok_or_else(|| {
+            refused(request, "it takes whole microseconds up to 2000s, as `20us`, or `none`")
+        })?;
+        Ok(std::mem::replace(&mut self.latency_limit_us, limit_us).to_string())
+    }
+
     /// The machine's idle states.
     pub(super) fn idle(&self) -> Result<Option<IdleSpec>, BenchError> {
         let states = self.machine.cpu.idle.clone();
@@ -142,6 +162,8 @@ impl<'a> Governing<'a> {
         let tick = Nanos::new(1_000_000_000 / self.machine.hz);
         let mut spec = IdleSpec::new(states, &self.idle_governor, self.machine.kernel, tick)
             .map_err(|error| unsupported(&error.to_string()))?;
+        let is_limited = self.latency_limit_us < NO_LATENCY_LIMIT_US;
+        spec.latency_limit = is_limited.then(|| Nanos::from_micros(self.latency_limit_us.into()));
         spec.disabled = spec.states.iter().map(|state| self.disabled.contains(&state.name)).collect();
         Ok(Some(spec))
     }

@@ -32,6 +32,8 @@ pub struct IdleSpec {
     pub governor: IdleGovernor,
     /// By state: it may not be chosen.
     pub disabled: Vec<bool>,
+    /// The longest exit latency that a state may have, where anyone holds a limit (PM QoS).
+    pub latency_limit: Option<Nanos>,
 }
 
 impl IdleSpec {
@@ -47,7 +49,7 @@ impl IdleSpec {
     ) -> Result<Self, UnknownIdleGovernor> {
         let governor = IdleGovernor::new(governor, kernel, tick)?;
         let disabled = vec![false; states.len()];
-        Ok(Self { states, governor, disabled })
+        Ok(Self { states, governor, disabled, latency_limit: None })
     }
 }
 
@@ -85,7 +87,7 @@ impl Idleness {
     pub(super) fn enter(&mut self, now: Time, next_tick: Time, iowaiters: u32) {
         let entry = IdleEntry {
             now: Nanos::new(now),
-            latency_limit: None,
+            latency_limit: self.spec.latency_limit,
             sleep_length: NO_TIMER,
             next_tick: Nanos::new(next_tick),
             tick_stopped: false,
@@ -144,5 +146,41 @@ impl Cpus {
     /// Each idle state of a CPU: its name, the nanoseconds in it and how often it was entered, up to now.
     pub fn idle_states(&self, now: Time, cpu: usize) -> impl Iterator<Item = (&str, u64, u64)> {
         self.cpus[cpu].idleness.iter().flat_map(move |idleness| idleness.stays(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The states that a CPU is in which is idle for 100 ms, ten times.
+    fn chosen(governor: &str, latency_limit: Option<Nanos>) -> Vec<String> {
+        const SECOND: u64 = 1_000_000_000;
+        let state = |name: &str, exit_us: u64, residency_us: u64| IdleState {
+            name: name.to_owned(),
+            exit_latency_ns: exit_us * 1_000,
+            target_residency_ns: residency_us * 1_000,
+            watts: 1.0,
+        };
+        let states = vec![state("POLL", 0, 0), state("C1", 2, 4), state("C6", 133, 600)];
+        let kernel = KernelVersion { major: 6, minor: 12, patch: 0 };
+        let spec = IdleSpec::new(states, governor, kernel, Nanos::from_millis(4)).unwrap();
+        let mut idleness = Idleness::new(&IdleSpec { latency_limit, ..spec });
+        for round in 0..10 {
+            idleness.enter(round * SECOND, 4_000_000, 0);
+            idleness.leave(round * SECOND + SECOND / 10);
+        }
+        let stays = idleness.stays(20 * SECOND).filter(|(_, _, entries)| *entries > 0);
+        stays.map(|(name, _, _)| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn no_state_takes_longer_to_leave_than_the_limit() {
+        for governor in ["menu", "teo"] {
+            assert!(chosen(governor, None).contains(&"C6".to_owned()), "{governor}");
+            assert!(chosen(governor, Some(Nanos::from_micros(133))).contains(&"C6".to_owned()), "{governor}");
+            assert_eq!(chosen(governor, Some(Nanos::from_micros(20))), ["C1"], "{governor}");
+            assert_eq!(chosen(governor, Some(Nanos::ZERO)), ["POLL"], "{governor}");
+        }
     }
 }
