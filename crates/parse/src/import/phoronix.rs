@@ -1,13 +1,17 @@
 //! Result files of the Phoronix Test Suite: `composite.xml`, and the JSON of its `result-file-to-json`.
 //!
 //! A result is one test with its options on one system; where the file keeps the values of each run (`RawString`), each run
-//! becomes a trial. Of XML what the suite writes is read: elements without attributes, and five entities. Source:
+//! becomes a trial. Attributes are passed over, and entities that a file defines itself stay as they are written. Source:
 //! `pts_result_file.php` (`get_xml`) and `pts_result_file_output.php` (`result_file_to_json`).
 
 use super::error::{Error, Place};
 use super::{Imported, Part, small_json};
 use domain::outcome::{Better, Metric, Outcome};
 use domain::units::Unit;
+use quick_xml::errors::SyntaxError;
+use quick_xml::escape::resolve_predefined_entity;
+use quick_xml::events::Event;
+use quick_xml::reader::Reader;
 use std::collections::BTreeMap;
 
 const WHAT: &str = "phoronix";
@@ -76,89 +80,129 @@ fn runs_of(raw: &str) -> Vec<f64> {
 }
 
 fn xml(text: &str) -> Result<Imported, Error> {
-    let mut imported = Imported::default();
-    let mut path: Vec<&str> = Vec::new();
-    let (mut test, mut entry) = (Test::default(), Entry::default());
-    let mut found: Vec<(usize, Entry)> = Vec::new();
-    let mut tests: Vec<Test> = Vec::new();
-    let mut systems = 0;
-    let mut at = 0;
-    let fault = |at: usize, reason: String, done: usize| {
-        let line = text[..at].matches('\n').count() as u64 + 1;
-        Error::at(WHAT, Place { offset: at as u64, line }, reason).after(&format!("{done} values"))
-    };
-    while let Some(open) = text[at..].find('<').map(|n| at + n) {
-        let content = text[at..open].trim();
-        let Some(close) = text[open..].find('>').map(|n| open + n) else {
-            return Err(fault(
-                open,
-                "expected the end of a tag; it ends here, unfinished".to_owned(),
-                found.len(),
-            ));
+    let mut reader = Reader::from_str(text);
+    // An ampersand that begins no entity is one.
+    reader.config_mut().allow_dangling_amp = true;
+    let mut file = ResultFile::default();
+    loop {
+        let at = reader.buffer_position();
+        let event = match reader.read_event() {
+            Ok(Event::Eof) => break,
+            Ok(event) => event,
+            Err(error) => return Err(file.fault(text, reader.error_position(), in_words(&error))),
         };
-        let tag = &text[open + 1..close];
-        at = close + 1;
-        if tag.starts_with(['?', '!']) || tag.ends_with('/') {
-            continue;
+        file.take(&event).map_err(|reason| file.fault(text, at, reason))?;
+    }
+    match file.path.last() {
+        Some(open) => {
+            let reason = format!("expected `</{open}>`; it ends here, unfinished");
+            Err(file.fault(text, text.len() as u64, reason))
         }
-        let Some(name) = tag.strip_prefix('/') else {
-            if path.len() >= MAX_DEPTH {
-                return Err(fault(open, format!("it is nested deeper than {MAX_DEPTH} levels"), found.len()));
+        None => Ok(file.imported()),
+    }
+}
+
+fn in_words(error: &quick_xml::Error) -> String {
+    match error {
+        quick_xml::Error::Syntax(SyntaxError::UnclosedTag) => {
+            "expected the end of a tag; it ends here, unfinished".to_owned()
+        }
+        other => other.to_string(),
+    }
+}
+
+/// What was understood of a file so far.
+#[derive(Default)]
+struct ResultFile {
+    /// The elements that are open, outermost first.
+    path: Vec<String>,
+    /// The text since the last tag.
+    content: String,
+    facts: BTreeMap<String, String>,
+    test: Test,
+    entry: Entry,
+    tests: Vec<Test>,
+    /// Each with the number of its test.
+    entries: Vec<(usize, Entry)>,
+    systems: usize,
+}
+
+impl ResultFile {
+    fn fault(&self, text: &str, at: u64, reason: String) -> Error {
+        let before = usize::try_from(at).ok().and_then(|at| text.as_bytes().get(..at));
+        let lines = before.unwrap_or(text.as_bytes()).iter().filter(|byte| **byte == b'\n').count();
+        let place = Place { offset: at, line: lines as u64 + 1 };
+        Error::at(WHAT, place, reason).after(&format!("{} values", self.entries.len()))
+    }
+
+    fn take(&mut self, event: &Event<'_>) -> Result<(), String> {
+        let words = |error: quick_xml::encoding::EncodingError| error.to_string();
+        match event {
+            Event::Start(_) if self.path.len() >= MAX_DEPTH => {
+                return Err(format!("it is nested deeper than {MAX_DEPTH} levels"));
             }
-            path.push(tag.split_whitespace().next().unwrap_or(tag));
-            continue;
-        };
-        if path.pop() != Some(name) {
-            return Err(fault(
-                open,
-                format!("expected the end of what was opened last, found `</{name}>`"),
-                found.len(),
-            ));
+            Event::Start(tag) => {
+                self.content.clear();
+                self.path.push(String::from_utf8_lossy(tag.name().as_ref()).into_owned());
+            }
+            Event::End(_) => self.close(),
+            Event::Text(text) => self.content.push_str(&text.decode().map_err(words)?),
+            Event::CData(text) => self.content.push_str(&text.decode().map_err(words)?),
+            Event::GeneralRef(entity) => {
+                let name = entity.decode().map_err(words)?;
+                let character = entity.resolve_char_ref().map_err(|error| error.to_string())?;
+                match (character, resolve_predefined_entity(&name)) {
+                    (Some(character), _) => self.content.push(character),
+                    (None, Some(meant)) => self.content.push_str(meant),
+                    // One that the file would have to define: it stays as it is written.
+                    (None, None) => self.content.push_str(&format!("&{name};")),
+                }
+            }
+            _ => {}
         }
-        let content = unescaped(content);
-        match (path.as_slice(), name) {
-            ([_, "Generated"], "TestClient" | "Title") => {
-                imported
-                    .facts
-                    .insert(if name == "Title" { "title" } else { "test client" }.to_owned(), content);
+        Ok(())
+    }
+
+    /// Keeps what the innermost element holds, and closes it.
+    fn close(&mut self) {
+        let content = std::mem::take(&mut self.content).trim().to_owned();
+        let Some(name) = self.path.pop() else { return };
+        let outer: Vec<&str> = self.path.iter().map(String::as_str).collect();
+        match (outer.as_slice(), name.as_str()) {
+            ([_, "Generated"], "TestClient") => {
+                self.facts.insert("test client".to_owned(), content);
+            }
+            ([_, "Generated"], "Title") => {
+                self.facts.insert("title".to_owned(), content);
             }
             ([_, "System"], "Hardware" | "Software" | "TimeStamp") => {
-                imported.facts.entry(name.to_lowercase()).or_insert(content);
+                self.facts.entry(name.to_lowercase()).or_insert(content);
             }
-            ([_], "System") => systems += 1,
-            ([_, "Result"], "Title") => test.title = content,
-            ([_, "Result"], "Identifier") => test.identifier = content,
-            ([_, "Result"], "Description") => test.description = content,
-            ([_, "Result"], "Scale") => test.scale = content,
-            ([_, "Result"], "Proportion") => test.proportion = content,
-            ([_, "Result", "Data", "Entry"], "Identifier") => entry.system = content,
-            ([_, "Result", "Data", "Entry"], "Value") => entry.value = content,
-            ([_, "Result", "Data", "Entry"], "RawString") => entry.runs = runs_of(&content),
-            ([_, "Result", "Data"], "Entry") => found.push((tests.len(), std::mem::take(&mut entry))),
-            ([_], "Result") => tests.push(std::mem::take(&mut test)),
+            ([_], "System") => self.systems += 1,
+            ([_, "Result"], "Title") => self.test.title = content,
+            ([_, "Result"], "Identifier") => self.test.identifier = content,
+            ([_, "Result"], "Description") => self.test.description = content,
+            ([_, "Result"], "Scale") => self.test.scale = content,
+            ([_, "Result"], "Proportion") => self.test.proportion = content,
+            ([_, "Result", "Data", "Entry"], "Identifier") => self.entry.system = content,
+            ([_, "Result", "Data", "Entry"], "Value") => self.entry.value = content,
+            ([_, "Result", "Data", "Entry"], "RawString") => self.entry.runs = runs_of(&content),
+            ([_, "Result", "Data"], "Entry") => {
+                self.entries.push((self.tests.len(), std::mem::take(&mut self.entry)));
+            }
+            ([_], "Result") => self.tests.push(std::mem::take(&mut self.test)),
             _ => {}
         }
     }
-    if !path.is_empty() {
-        return Err(fault(
-            text.len(),
-            format!("expected `</{}>`; it ends here, unfinished", path[path.len() - 1]),
-            found.len(),
-        ));
-    }
-    for (index, entry) in found {
-        if let Some(test) = tests.get(index) {
-            imported.parts.extend(parts(test, &entry, systems > 1));
-        }
-    }
-    Ok(imported)
-}
 
-fn unescaped(text: &str) -> String {
-    let text = text.strip_prefix("<![CDATA[").and_then(|t| t.strip_suffix("]]>")).unwrap_or(text);
-    const ENTITIES: [(&str, &str); 5] =
-        [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#039;", "'"), ("&amp;", "&")];
-    ENTITIES.iter().fold(text.to_owned(), |text, (entity, meant)| text.replace(entity, meant))
+    fn imported(self) -> Imported {
+        let many_systems = self.systems > 1;
+        let known = self.entries.iter().filter_map(|(test, entry)| Some((self.tests.get(*test)?, entry)));
+        let mut imported = Imported::default();
+        imported.parts.extend(known.flat_map(|(test, entry)| parts(test, entry, many_systems)));
+        imported.facts.extend(self.facts);
+        imported
+    }
 }
 
 fn json(text: &str) -> Result<Imported, Error> {
@@ -227,4 +271,48 @@ fn json(text: &str) -> Result<Imported, Error> {
         }
     }
     Ok(imported)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(title: &str, value: &str) -> String {
+        format!(
+            "<?xml version=\"1.0\"?>\n<!-- saved -->\n<PhoronixTestSuite>\n<Result note=\"a > b\"><Title>{title}</Title>\
+             <Data><Entry><Identifier>x</Identifier><Value>{value}</Value><RawString/></Entry></Data></Result>\n\
+             </PhoronixTestSuite>\n"
+        )
+    }
+
+    #[test]
+    fn text_is_read_as_xml_means_it() {
+        for (written, meant) in [
+            ("a &amp;lt; b", "a &lt; b"),
+            ("it&#039;s &quot;1&quot; &gt; 0", "it's \"1\" > 0"),
+            ("<![CDATA[1 < 2 & 3]]>", "1 < 2 & 3"),
+            ("R & D, &unknown;", "R & D, &unknown;"),
+            ("one<!-- two --> three", "one three"),
+        ] {
+            let imported = read(&result(written, "4.5")).unwrap();
+            assert_eq!(imported.parts.len(), 1, "{written}");
+            assert_eq!(imported.parts[0].name, meant);
+        }
+    }
+
+    #[test]
+    fn what_is_not_well_formed_names_its_line() {
+        let told = |text: &str| read(text).map(|_| ()).unwrap_err().to_string();
+        let whole = result("t", "1");
+        for (wrong, line, reason) in [
+            (whole.replace("</Title>", "</Titel>"), 4, "Titel"),
+            (whole.replace("</PhoronixTestSuite>", ""), 6, "expected `</PhoronixTestSuite>`"),
+            (whole.replace("<!--", "<!-"), 2, ""),
+            (whole.replace("<Value>1", "<Value>&#x110000;"), 4, ""),
+            (whole.replace("<Title>", &"<a>".repeat(40)), 4, "nested deeper than 32"),
+        ] {
+            let error = told(&wrong);
+            assert!(error.contains(&format!("(line {line})")) && error.contains(reason), "{error}");
+        }
+    }
 }
