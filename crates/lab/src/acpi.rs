@@ -16,14 +16,9 @@ use domain::lab::{PState, PStateDomains, PStateTable};
 /// below 0x600 only 32 CPUs would fit before the power management block.
 pub const FIRST_PORT: u16 = 0x9000;
 
-/// The port by which the guest begins and ends pacing, through `/dev/port`.
+/// The port by which the guest begins and ends pacing, through `/dev/port`: 0 runs unpaced, 1 paces all CPUs from then on,
+/// higher values are marks in the record.
 pub const CONTROL_PORT: u16 = 0x5be;
-
-/// Written to [`CONTROL_PORT`]: run unpaced.
-pub const UNPACED: u8 = 0;
-
-/// Written to [`CONTROL_PORT`]: all CPUs are paced from now on. Higher values are marks in the record.
-pub const PACED: u8 = 1;
 
 /// The most virtual CPUs of a lab machine: what q35 takes without an emulated IOMMU. The table then is some 31 KiB
 /// long, and QEMU takes at most 64 KiB.

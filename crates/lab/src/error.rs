@@ -56,6 +56,9 @@ pub enum Error {
         /// Why it failed.
         source: io::Error,
     },
+    /// A folder in which something is made.
+    #[error(transparent)]
+    Staging(#[from] files::Error),
     /// The system refused something that is no file.
     #[error("cannot {doing}: {source}")]
     System {

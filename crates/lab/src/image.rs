@@ -8,11 +8,9 @@
 
 pub mod databases;
 
-use crate::aside::Aside;
 use crate::digest::{self, Checked};
 use crate::kernel::Kernel;
-use crate::programs;
-use crate::{Error, Result};
+use crate::{Error, Result, programs, staging};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
@@ -177,9 +175,9 @@ pub fn make(
         Flavour::Databases => ", with databases",
     };
     talk(&format!("building the guest image of {}{with}", kernel.release));
-    let aside = Aside::new(cache)?;
-    build(&aside, kernel, &contents)?;
-    aside.publish("image", &folder, |there| damage(there).is_none())?;
+    let staged = staging::begin(cache)?;
+    build(staged.folder(), kernel, &contents)?;
+    staging::publish(&staged, "image", &folder, |there| damage(there).is_none())?;
     drop_oldest(cache);
     Ok(image)
 }
@@ -319,10 +317,10 @@ fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     Ok(text.lines().filter_map(path).collect())
 }
 
-fn build(aside: &Aside, kernel: &Kernel, contents: &Contents) -> Result<()> {
-    let image = aside.path().join("image");
+fn build(folder: &Path, kernel: &Kernel, contents: &Contents) -> Result<()> {
+    let image = folder.join("image");
     make_folder(&image)?;
-    let tree = aside.path().join("tree");
+    let tree = folder.join("tree");
     skeleton(&tree)?;
     for (at, file) in &contents.files {
         copy(file, &below(&tree, at))?;
@@ -759,7 +757,7 @@ mod tests {
             assert_ne!(read(file).unwrap(), bytes);
             assert_eq!(make().1, [""; 0], "it is built once");
         }
-        assert_eq!(fs::read_dir(&cache).unwrap().count(), 1, "something is left aside");
+        assert_eq!(list(&cache).len(), 1, "what was damaged is left");
     }
 
     #[test]

@@ -3,10 +3,10 @@
 //! QEMU starts an ELF `vmlinux` with a PVH entry directly, in a third of the time that the package's compressed image
 //! takes; so that is unpacked once (Linux, `Documentation/arch/x86/boot.rst`: `payload_offset`, `payload_length`).
 
-use crate::aside::Aside;
 use crate::digest::{self, Checked};
 use crate::programs::{self, Output};
-use crate::{Error, Result};
+use crate::{Error, Result, staging};
+use files::staging::StagingDir;
 use std::cmp::Ordering;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -126,26 +126,26 @@ impl Kernels {
     }
 
     fn download(&self, release: &str) -> Result<()> {
-        let aside = self.aside()?;
+        let staged = staging::begin(&self.folder)?;
         let package = format!("linux-image-{release}");
         programs::check(
             "download a kernel",
-            programs::run("apt-get", "apt", &["download", &package], Some(aside.path()))?,
+            programs::run("apt-get", "apt", &["download", &package], Some(staged.folder()))?,
         )?;
-        let deb = fs::read_dir(aside.path())
-            .map_err(|e| Error::file("list", aside.path(), e))?
+        let deb = fs::read_dir(staged.folder())
+            .map_err(|e| Error::file("list", staged.folder(), e))?
             .filter_map(|entry| Some(entry.ok()?.path()))
             .find(|path| path.extension().is_some_and(|e| e == "deb"));
         let Some(deb) = deb else {
             let why = "apt-get said it had downloaded the package, and left none".to_owned();
             return Err(Error::NoKernel { wanted: release.to_owned(), why });
         };
-        self.unpack(&deb, aside).map(drop)
+        self.unpack(&deb, &staged).map(drop)
     }
 
-    /// Unpacks a Debian package in the folder `aside`, which becomes the kernel's own.
-    fn unpack(&self, deb: &Path, aside: Aside) -> Result<String> {
-        let tree = aside.path().join("tree");
+    /// Unpacks a Debian package in the folder `staged`, of which a part becomes the kernel's own.
+    fn unpack(&self, deb: &Path, staged: &StagingDir) -> Result<String> {
+        let tree = staged.folder().join("tree");
         let arguments = ["-x", &deb.display().to_string(), &tree.display().to_string()];
         programs::check("unpack a kernel's package", programs::run("dpkg-deb", "dpkg", &arguments, None)?)?;
         let boot = tree.join("boot");
@@ -164,7 +164,7 @@ impl Kernels {
             programs::run("depmod", "kmod", &arguments, None)?,
         )?;
         write_sums(&tree)?;
-        aside.publish("tree", &self.folder.join(&release), |home| is_good(home, "vmlinux"))?;
+        staging::publish(staged, "tree", &self.folder.join(&release), |home| is_good(home, "vmlinux"))?;
         Ok(release)
     }
 
@@ -174,7 +174,7 @@ impl Kernels {
             return Err(Error::NoKernel { wanted: path.display().to_string(), why });
         }
         if path.extension().is_some_and(|e| e == "deb") {
-            let release = self.unpack(path, self.aside()?)?;
+            let release = self.unpack(path, &staging::begin(&self.folder)?)?;
             return self.open(&release);
         }
         let bytes = read(path)?;
@@ -190,18 +190,14 @@ impl Kernels {
         let folder = self.folder.join(format!("file-{digest}"));
         let vmlinux = folder.join("image");
         if !folder.exists() || !is_whole(&folder, "image", talk)? {
-            let aside = self.aside()?;
-            let tree = aside.path().join("tree");
+            let staged = staging::begin(&self.folder)?;
+            let tree = staged.folder().join("tree");
             fs::create_dir(&tree).map_err(|e| Error::file("make", &tree, e))?;
             unpack_image(path, &tree.join("image"))?;
             write_sums(&tree)?;
-            aside.publish("tree", &folder, |there| is_good(there, "image"))?;
+            staging::publish(&staged, "tree", &folder, |there| is_good(there, "image"))?;
         }
         Ok(Kernel { release, vmlinux, modules })
-    }
-
-    fn aside(&self) -> Result<Aside> {
-        Aside::new(&self.folder)
     }
 }
 

@@ -5,7 +5,6 @@
 //! CPUs or disks could not keep their pace is never called valid.
 
 pub mod acpi;
-mod aside;
 mod awake;
 pub mod calibrate;
 mod digest;
@@ -19,10 +18,10 @@ pub mod kernel;
 pub mod pacing;
 mod programs;
 pub mod pstates;
+mod staging;
 mod turns;
 pub mod vm;
 
-pub use aside::Aside;
 pub use awake::Awake;
 pub use digest::of_text as digest;
 pub use error::{Error, Result};
