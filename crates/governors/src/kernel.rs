@@ -29,13 +29,6 @@ impl KernelVersion {
         Some(Self { major, minor, patch })
     }
 
-    /// From the line of `/proc/version`. Debian's `uname -r` hides the patch level (`6.1.0-56-amd64` of a 6.1.192); the
-    /// line ends with the package's version, which has it.
-    pub fn parse_proc_version(line: &str) -> Option<Self> {
-        let package = line.rsplit_once(" Debian ").and_then(|(_, rest)| Self::parse(rest));
-        package.or_else(|| Self::parse(line.strip_prefix("Linux version ")?))
-    }
-
     /// Whether a change that came with `mainline`, and into stable series with the listed releases, is in this kernel.
     pub(crate) fn has(self, mainline: (u16, u16), stable: &[(u16, u16, u16)]) -> bool {
         let same_series = |(major, minor, _): &&(u16, u16, u16)| (*major, *minor) == (self.major, self.minor);
@@ -71,16 +64,6 @@ mod tests {
             assert_eq!(KernelVersion::parse(text), expected, "{text}");
         }
         assert!(KernelVersion::new(6, 12, 0) > KernelVersion::new(6, 1, 99));
-    }
-
-    #[test]
-    fn debians_patch_level_stands_in_proc_version() {
-        let debian = "Linux version 6.1.0-56-amd64 (debian-kernel@lists.debian.org) (gcc-12 (Debian 12.2.0-14+deb12u1) \
-                      12.2.0, GNU ld (GNU Binutils for Debian) 2.40) #1 SMP PREEMPT_DYNAMIC Debian 6.1.192-1 (2026-11-01)";
-        assert_eq!(KernelVersion::parse_proc_version(debian), Some(KernelVersion::new(6, 1, 192)));
-        let other = "Linux version 6.17.3-arch1-1 (linux@archlinux) (gcc 15) #1 SMP";
-        assert_eq!(KernelVersion::parse_proc_version(other), Some(KernelVersion::new(6, 17, 3)));
-        assert_eq!(KernelVersion::parse_proc_version("nonsense"), None);
     }
 
     #[test]

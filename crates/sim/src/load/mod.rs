@@ -43,27 +43,6 @@ pub struct Transfer {
     pub len: Bytes,
 }
 
-/// The metrics that a fio workload reports on a host, which a simulated one has to report by the same names.
-pub const FIO_METRICS: [&str; 14] = [
-    "elapsed",
-    "throughput",
-    "iops",
-    "read_throughput",
-    "read_iops",
-    "write_throughput",
-    "write_iops",
-    "latency_mean",
-    "latency_p50",
-    "latency_p99",
-    "latency_p999",
-    "cpu_user",
-    "cpu_system",
-    "context_switches",
-];
-
-/// The metrics that a dd workload reports on a host.
-pub const DD_METRICS: [&str; 3] = ["throughput", "iops", "elapsed"];
-
 /// A workload's option that cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("cannot simulate `{option} = {value}` of {tool}: {why}")]
