@@ -12,7 +12,7 @@ NOTEBOOK ?=
 
 help:
 	@echo 'make demo    install what is missing, build, measure this machine for a minute and a half, simulate a published report'
-	@echo 'make build   target/release/flyball'
+	@echo 'make build   target/release/flyball, and its debug information beside it'
 	@echo 'make book    docs/studies anew from the runs kept there; NOTEBOOK=DIR takes the newest runs of that notebook first'
 	@echo 'make test    install what the tests need, then run everything that is checked; a part of what takes long'
 	@echo 'make test-all  the same, and the whole of what takes long'
@@ -23,10 +23,12 @@ help:
 build:
 	@scripts/setup build
 	@. scripts/rust-env && $(CARGO) build --release --locked
+	@scripts/split-debug target/release/flyball
 
 demo:
 	@scripts/setup demo
 	@. scripts/rust-env && $(CARGO) build --release --locked
+	@scripts/split-debug target/release/flyball
 	@# Code 3: measured, but on a machine so busy that a cell has no undisturbed trial. The report says so.
 	@target/release/flyball --notebook '$(DEMO)/notebook' check --dir '$(DEMO)' || [ $$? -eq 3 ]
 	@echo
