@@ -9,7 +9,7 @@ mod support;
 
 use std::fs;
 use std::process::Command;
-use support::{Place, SMALL};
+use support::{MIRROR, Place, SMALL};
 
 /// Calls that change something wherever they succeed.
 const CHANGING: &str = "creat,mkdir,mkdirat,mknod,mknodat,rename,renameat,renameat2,unlink,unlinkat,rmdir,link,linkat,symlink,\
@@ -23,24 +23,13 @@ const OPENING: &str = "open,openat,openat2";
 const NOTHING: [&str; 2] = ["\"/dev/null\"", "\"/dev/tty\""];
 
 /// A stack, and settings of all kinds.
-const STACK: &str = r#"
+fn stack() -> String {
+    format!(
+        r#"
 flyball = 1
 name = "stack"
 question = "What would be written?"
-
-[target]
-file = "1MiB"
-
-[stack.disks]
-kind = "devices"
-count = 2
-loop = "16MiB"
-
-[stack.array]
-kind = "md"
-on = "disks"
-level = 1
-
+{MIRROR}
 [stack.files]
 kind = "filesystem"
 on = "array"
@@ -48,7 +37,7 @@ type = "ext4"
 
 [workload.write]
 tool = "command"
-argv = ["dd", "if=/dev/zero", "of={target}", "bs=64k", "count=4", "conv=notrunc,fsync"]
+argv = ["dd", "if=/dev/zero", "of={{target}}", "bs=64k", "count=4", "conv=notrunc,fsync"]
 
 [settings]
 "vm.swappiness" = 11
@@ -57,7 +46,9 @@ read_ahead_kb = 512
 [measure]
 metric = "elapsed"
 repeats = [2, 2]
-"#;
+"#
+    )
+}
 
 #[test]
 fn a_dry_run_writes_nothing_but_its_output() {
@@ -65,7 +56,7 @@ fn a_dry_run_writes_nothing_but_its_output() {
         return testing::skip("needs strace, to see system calls");
     }
     let place = Place::new();
-    let (small, stack) = (place.study("small", SMALL), place.study("stack", STACK));
+    let (small, stack) = (place.study("small", SMALL), place.study("stack", &stack()));
     let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/tools/fio");
     let import = fs::read_dir(fixture).unwrap().map(|e| e.unwrap().path()).find(|p| p.is_file()).unwrap();
     let disk = place.path("disk");

@@ -11,7 +11,7 @@
 
 mod support;
 
-use support::{Place, lab};
+use support::{MIRROR, Place, lab};
 use testing::Extent;
 
 /// One kernel, for what is killed is this program; its storage is shown on both elsewhere.
@@ -92,24 +92,13 @@ drop_caches = false
 const TRIALS: u32 = 10;
 
 /// One whose first trial lasts until somebody ends it.
-const STORAGE: &str = r#"
+fn storage() -> String {
+    format!(
+        r#"
 flyball = 1
 name = "held"
 question = "What is left?"
-
-[target]
-file = "1MiB"
-
-[stack.disks]
-kind = "devices"
-count = 2
-loop = "16MiB"
-
-[stack.array]
-kind = "md"
-on = "disks"
-level = 1
-resync = "skip"
+{MIRROR}resync = "skip"
 
 [stack.vault]
 kind = "crypt"
@@ -123,7 +112,7 @@ type = "ext4"
 
 [workload.hold]
 tool = "command"
-argv = ["sh", "-c", "exec sleep 333 < {target}"]
+argv = ["sh", "-c", "exec sleep 333 < {{target}}"]
 
 [settings]
 governor = "performance"
@@ -133,7 +122,9 @@ metric = "elapsed"
 repeats = [2, 2]
 settle = "0s"
 drop_caches = false
-"#;
+"#
+    )
+}
 
 /// The same on a device of null_blk.
 const MEMORY: &str = r#"
@@ -479,7 +470,8 @@ fn marked(script: &str, extent: Extent) -> Option<Vec<String>> {
         eprintln!("skipped: {why}");
         return None;
     }
-    let files = [("kills", STUDY), ("storage", STORAGE), ("memory", MEMORY)];
+    let storage = storage();
+    let files = [("kills", STUDY), ("storage", &storage), ("memory", MEMORY)];
     let files = files.map(|(name, text)| format!("cat > /run/kills/{name}.toml <<'END'\n{text}\nEND\n"));
     // Bash's generator takes no more than 32 bits.
     let seed = extent.seed % (1 << 31);

@@ -136,6 +136,22 @@ repeats = [3, 3]
 settle = "1s"
 "#;
 
+/// Of a study: a target on two loop devices that mirror each other. Further keys of the array may follow.
+pub const MIRROR: &str = r#"
+[target]
+file = "1MiB"
+
+[stack.disks]
+kind = "devices"
+count = 2
+loop = "16MiB"
+
+[stack.array]
+kind = "md"
+on = "disks"
+level = 1
+"#;
+
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
