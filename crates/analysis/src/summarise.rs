@@ -213,7 +213,7 @@ fn yardstick<'a>(data: &RunData, metric: &'a MetricKind) -> Yardstick<'a> {
 
 /// The cells that have a level of the factor, by the workload and the other levels: `seqread, block 64k`. In
 /// the order of the plan.
-fn contexts<'a>(cells: &'a [CellSummary], factor: &str) -> Vec<(String, Vec<&'a CellSummary>)> {
+pub(crate) fn contexts<'a>(cells: &'a [CellSummary], factor: &str) -> Vec<(String, Vec<&'a CellSummary>)> {
     let mut contexts: Vec<(String, Vec<&CellSummary>)> = Vec::new();
     for cell in cells.iter().filter(|cell| cell.levels.contains_key(factor)) {
         let others = cell.levels.iter().filter(|(name, _)| *name != factor);

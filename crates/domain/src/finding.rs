@@ -1,5 +1,6 @@
 //! A finding: a diagnosis with its evidence, and what to do about it.
 
+use crate::plan::CellId;
 use crate::setting::SettingRequest;
 
 /// How sure a finding is.
@@ -78,6 +79,9 @@ pub struct Finding {
     pub remedy: Option<Remedy>,
     /// The exact next command for the user to type.
     pub next: String,
+    /// The cells that it compares, slower or baseline first. They differ in what the finding is about, and in nothing
+    /// else. Empty where it compares none.
+    pub compared: Vec<(CellId, CellId)>,
 }
 
 /// A question that could not be answered here, and why.

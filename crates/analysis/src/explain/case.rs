@@ -1,14 +1,13 @@
 //! What a rule may look at, and the few questions that many rules ask of it.
 
-use crate::compare::{Blocks, Group, Yardstick, compare};
 use crate::stats::quantile::median;
-use crate::summarise::{keys, metric_kind};
+use crate::summarise::keys;
 use crate::summary::{CellSummary, Comparison, Point, RunData, RunSummary, Verdict};
 use domain::finding::{Evidence, Gain};
 use domain::inventory::{BlockDevice, Inventory};
 use domain::outcome::Better;
 use domain::plan::{Cell, Plan};
-use domain::study::Workload;
+use domain::setting::SettingRequest;
 use domain::trial::{Measurement, Trial};
 use domain::units::Bytes;
 use workloads::Profile;
@@ -45,21 +44,6 @@ impl<'a> Case<'a> {
         with_trials.filter(|cell| !cell.trials.is_empty()).collect()
     }
 
-    /// Cell B against cell A by the summary's metric.
-    pub(super) fn compare(&self, a: (&str, &CaseCell<'_>), b: (&str, &CaseCell<'_>)) -> Option<Comparison> {
-        let kind = metric_kind(self.data, &self.summary.metric);
-        let measure = &self.data.study.measure;
-        let by = Yardstick {
-            metric: &kind.name,
-            unit: kind.unit.clone(),
-            better: kind.better,
-            confidence: measure.confidence,
-            threshold: measure.threshold,
-            blocks: Blocks::Shared,
-        };
-        compare(Group { name: a.0, points: a.1.points() }, Group { name: b.0, points: b.1.points() }, &by)
-    }
-
     /// The device below the target, as the inventory has it.
     pub(super) fn device(&self) -> Option<&'a BlockDevice> {
         self.inventory?.device(self.target_device?)
@@ -85,10 +69,6 @@ impl<'a> CaseCell<'a> {
     pub(super) fn device(&self) -> Option<&'a str> {
         let own = self.trials.iter().find_map(|trial| trial.environment.get("device"));
         own.map(String::as_str).or(self.device)
-    }
-
-    pub(super) fn workload(&self) -> &Workload {
-        &self.cell.workload
     }
 
     /// The value of the first of these options that is set; a name and its aliases.
@@ -154,7 +134,10 @@ pub(super) fn goodness(comparison: &Comparison) -> f64 {
     if comparison.better == Better::Higher { ratio } else { 1.0 / ratio }
 }
 
-/// A file under /sys, written by hand.
-pub(super) fn write_command(value: &str, path: &str) -> String {
-    format!("echo {value} | sudo tee {path}")
+/// The command that writes a setting so that it lasts and can be undone.
+pub(super) fn tune_command(setting: &SettingRequest) -> String {
+    format!("flyball tune --set {}={} --persist", setting.setting, setting.value)
 }
+
+/// The command that undoes what [`tune_command`] does.
+pub(super) const UNTUNE: &str = "flyball tune --undo";

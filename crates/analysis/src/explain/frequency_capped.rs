@@ -4,7 +4,7 @@
 //! `intel_pstate.rst` (`no_turbo`, `max_perf_pct`).
 
 use super::Rule;
-use super::case::{Case, evidence};
+use super::case::{Case, UNTUNE, evidence, tune_command};
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::{Cpufreq, Policy};
 use domain::setting::{SettingName, SettingRequest};
@@ -24,8 +24,8 @@ struct Cap {
     title: String,
     figure: String,
     path: String,
-    /// What lifts it, and the value that restores it; `None` for what only the firmware can change.
-    lift: Option<(&'static str, String, String)>,
+    /// What lifts it; `None` for what only the firmware can change.
+    lift: Option<SettingRequest>,
 }
 
 fn run(case: &Case<'_>) -> Vec<Finding> {
@@ -48,25 +48,25 @@ fn caps(cpufreq: &Cpufreq) -> Vec<Cap> {
         title: format!("the CPUs may run at {limit} at most"),
         figure: of_hardware(limit, policy),
         path: format!("/sys/devices/system/cpu/cpufreq/policy{}/scaling_max_freq", policy.id),
-        lift: Some(("max_freq", "max".into(), limit.khz().to_string())),
+        lift: Some(request("max_freq", "max")),
     }));
     caps.extend(turbo_off.then(|| Cap {
         title: "turbo frequencies are switched off".into(),
         figure: "no_turbo = 1".into(),
         path: format!("{pstate}/no_turbo"),
-        lift: Some(("turbo", "on".into(), "1".into())),
+        lift: Some(request("turbo", "on")),
     }));
     caps.extend((boost_off && !turbo_off).then(|| Cap {
         title: "frequencies above the base are switched off".into(),
         figure: "boost = 0".into(),
         path: "/sys/devices/system/cpu/cpufreq/boost".into(),
-        lift: Some(("turbo", "on".into(), "0".into())),
+        lift: Some(request("turbo", "on")),
     }));
     caps.extend(percent.map(|share| Cap {
         title: format!("the CPUs may use {:.0}% of their performance at most", share * 100.0),
         figure: format!("max_perf_pct = {:.0}", share * 100.0),
         path: format!("{pstate}/max_perf_pct"),
-        lift: Some(("max_perf_pct", "100".into(), format!("{:.0}", share * 100.0))),
+        lift: Some(request("max_perf_pct", "100")),
     }));
     caps.extend(by_firmware.map(|(limit, policy)| Cap {
         title: format!("the firmware allows {limit} at most"),
@@ -91,16 +91,20 @@ fn firmware_limit(policy: &Policy) -> Option<(Hertz, &Policy)> {
     ((limit.hz() as f64) < full.hz() as f64 * ROUNDING).then_some((limit, policy))
 }
 
+fn request(name: &str, value: &str) -> SettingRequest {
+    SettingRequest { setting: SettingName::parse(name), value: value.into() }
+}
+
 fn of_hardware(limit: Hertz, policy: &Policy) -> String {
     policy.hardware_max.map_or(limit.to_string(), |most| format!("{limit} of {most}"))
 }
 
 fn finding(cap: Cap) -> Finding {
     let Cap { title, figure, path, lift } = cap;
-    let remedy = lift.as_ref().map(|(name, value, old)| Remedy {
+    let remedy = lift.as_ref().map(|request| Remedy {
         what: "lift the cap, and measure whether the workload gains".into(),
-        settings: vec![SettingRequest { setting: SettingName::parse(name), value: value.clone() }],
-        undo: format!("write `{old}` back to {path}"),
+        settings: vec![request.clone()],
+        undo: UNTUNE.into(),
     });
     Finding {
         rule: RULE.name,
@@ -112,10 +116,11 @@ longer in proportion; a workload that waits for the device alone does not notice
         confidence: Confidence::Possible,
         gain: None,
         next: match &lift {
-            Some(_) => format!("grep -H . {path}"),
+            Some(request) => tune_command(request),
             None => "sudo dmidecode -t bios".into(),
         },
         remedy,
+        compared: vec![],
     }
 }
 

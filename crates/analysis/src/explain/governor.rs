@@ -4,7 +4,7 @@
 //! Sources: `Documentation/admin-guide/pm/cpufreq.rst` and `intel_pstate.rst`; drivers/cpufreq/cpufreq_ondemand.c.
 
 use super::Rule;
-use super::case::{Case, evidence, write_command};
+use super::case::{Case, UNTUNE, evidence, tune_command};
 use super::varied_setting::{self, Words};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::inventory::{Cpufreq, Policy};
@@ -20,8 +20,35 @@ const REASON: &str = "A storage workload works in short bursts between waits, of
 CPU looks idle for most of a sampling window; a governor that goes by utilisation then keeps the frequency low, and \
 the work on the path of each request (submission, checksums, encryption, completion) takes longer.";
 
-const WORDS: Words =
-    Words { rule: "governor", settings: &["governor", "epp"], what: "the frequency policy", reason: REASON };
+/// Of a frequency that was fixed: lower than the other level's.
+const FIXED: &str = "Work of the CPU on the path of each request (submission, checksums, encryption, parity, completion) \
+takes longer at a lower frequency. This level holds the frequency and does not raise it for load.";
+
+const WORDS: Words = Words {
+    rule: "governor",
+    is_about: is_frequency_policy,
+    what: "the frequency policy",
+    reason: mechanism,
+};
+
+/// Governors that sample load and choose by it, with their tunables below their own name.
+const SAMPLING: &[&str] = &["ondemand", "conservative", "schedutil", "interactive"];
+
+/// Settings that choose the frequency: the governor with its tunables, and the energy preference.
+pub(super) fn is_frequency_policy(name: &str) -> bool {
+    let is_tunable = |governor: &&str| name.strip_prefix(*governor).is_some_and(|rest| rest.starts_with('.'));
+    name == "governor" || name == "epp" || SAMPLING.iter().any(is_tunable)
+}
+
+/// Why the slower of two levels is slow: by what it samples, or because it holds a frequency.
+fn mechanism(slower: &[SettingRequest]) -> String {
+    let is_fixed = |request: &SettingRequest| {
+        request.setting.name == "governor" && matches!(request.value.as_str(), "powersave" | "userspace")
+    };
+    let has_preference = slower.iter().any(|request| request.setting.name == "epp");
+    let is_held = slower.iter().any(is_fixed) && !has_preference;
+    if is_held { FIXED.to_owned() } else { REASON.to_owned() }
+}
 
 /// Governors that lower the frequency by utilisation, or always.
 const SAVING: &[&str] = &["ondemand", "conservative", "powersave", "schedutil"];
@@ -32,7 +59,7 @@ const SAVING_EPP: &[&str] = &["power", "balance_power"];
 fn run(case: &Case<'_>) -> Vec<Finding> {
     let varies = |case: &Case<'_>| {
         let settings = case.data.study.factors.iter().flat_map(|f| &f.levels).flat_map(|l| &l.settings);
-        settings.into_iter().any(|s| WORDS.settings.contains(&s.setting.name.as_str()))
+        settings.into_iter().any(|s| is_frequency_policy(&s.setting.name))
     };
     if varies(case) {
         return varied_setting::findings(case, &WORDS);
@@ -44,8 +71,6 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
 fn configured(cpufreq: &Cpufreq) -> Option<Finding> {
     let (policy, (setting, value, wanted)) =
         cpufreq.policies.iter().find_map(|policy| Some((policy, saving(policy)?)))?;
-    let file = if setting == "epp" { "energy_performance_preference" } else { "scaling_governor" };
-    let path = format!("/sys/devices/system/cpu/cpufreq/policy*/{file}");
     let request = SettingRequest { setting: SettingName::parse(setting), value: wanted.into() };
     Some(Finding {
         rule: RULE.name,
@@ -60,10 +85,11 @@ fn configured(cpufreq: &Cpufreq) -> Option<Finding> {
             what: format!(
                 "measure with {setting} `{wanted}`, and keep it where it gains enough for its energy"
             ),
-            settings: vec![request],
-            undo: write_command(&value, &path),
+            settings: vec![request.clone()],
+            undo: UNTUNE.into(),
         }),
-        next: write_command(wanted, &path),
+        next: tune_command(&request),
+        compared: vec![],
     })
 }
 
@@ -145,10 +171,7 @@ mod tests {
         let machine = machine_with(policy("acpi-cpufreq", "ondemand", None));
         let found = findings(RULE, &quiet(), Some(&machine), None).swap_remove(0);
         assert_eq!((found.confidence, found.gain), (Confidence::Possible, None));
-        assert_eq!(
-            found.next,
-            "echo performance | sudo tee /sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
-        );
+        assert_eq!(found.next, "flyball tune --set governor=performance --persist");
     }
 
     #[test]

@@ -8,7 +8,9 @@
 //! below it ondemand chooses in proportion to the load, and conservative does not go up).
 
 use super::Rule;
-use super::case::{Case, CaseCell, evidence, gain, goodness};
+use super::case::{Case, CaseCell, UNTUNE, evidence, gain, goodness};
+use super::governor::is_frequency_policy;
+use super::pair::Pair;
 use crate::stats::quantile::median;
 use crate::summary::{Comparison, Verdict};
 use crate::words::{difference, gives, interval_words, percent};
@@ -53,6 +55,14 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     found.into_values().map(|(_, finding)| finding).collect()
 }
 
+/// The levels in which a cell differs from another.
+fn level_name(of: &CaseCell<'_>, from: &CaseCell<'_>) -> String {
+    let levels = &of.cell.levels;
+    let own = levels.iter().filter(|(factor, level)| from.cell.levels.get(*factor) != Some(*level));
+    let names: Vec<&str> = own.map(|(_, level)| level.as_str()).collect();
+    if names.is_empty() { of.cell.id.as_str().to_owned() } else { names.join(", ") }
+}
+
 /// The highest frequency that any CPU of the run was at.
 fn highest(cells: &[CaseCell<'_>]) -> Option<Hertz> {
     let pacings = cells.iter().flat_map(|c| &c.trials).filter_map(|t| t.lab.as_ref()?.pacing.as_ref());
@@ -68,11 +78,7 @@ fn governor<'c>(cell: &'c CaseCell<'_>) -> Option<&'c str> {
 
 /// The settings of a cell that belong to the choice of a frequency.
 fn requests(cell: &CaseCell<'_>) -> Vec<SettingRequest> {
-    let of_governors = |s: &&SettingRequest| {
-        let name = s.setting.name.as_str();
-        name == "governor"
-            || BY_THRESHOLD.iter().any(|g| name.strip_prefix(g).is_some_and(|n| n.starts_with('.')))
-    };
+    let of_governors = |s: &&SettingRequest| is_frequency_policy(&s.setting.name);
     cell.cell.settings.iter().filter(of_governors).cloned().collect()
 }
 
@@ -86,25 +92,13 @@ fn worst(
 ) -> Option<(f64, Finding)> {
     let ran = how_it_ran(slow, top).filter(|ran| ran.below >= NOTABLE)?;
     let better = cells.iter().filter_map(|fast| {
-        let factor = only_difference(slow, fast)?;
+        let pair = Pair::of(slow, fast, |part| part.is_setting(is_frequency_policy))?;
         let other = how_it_ran(fast, top).filter(|other| ran.below - other.below >= NOTABLE)?;
-        let comparison =
-            case.compare((&slow.cell.levels[factor], slow), (&fast.cell.levels[factor], fast))?;
-        (comparison.verdict == Verdict::Better).then_some((fast, other, comparison))
+        let comparison = pair.compare(case, (&level_name(slow, fast), &level_name(fast, slow)))?;
+        (comparison.verdict == Verdict::Better).then_some((pair, other, comparison))
     });
     let best = better.max_by(|a, b| goodness(&a.2).total_cmp(&goodness(&b.2)))?;
-    Some((goodness(&best.2), finding(case, (slow, name, &ran), (best.0, &best.1), &best.2)))
-}
-
-/// The one factor in which two cells of a workload differ, where it is about the choice of a frequency.
-fn only_difference<'c>(a: &'c CaseCell<'_>, b: &CaseCell<'_>) -> Option<&'c str> {
-    if a.workload().name != b.workload().name || requests(a) == requests(b) {
-        return None;
-    }
-    let mut different =
-        a.cell.levels.iter().filter(|(factor, level)| b.cell.levels.get(*factor) != Some(*level));
-    let one = different.next()?.0;
-    different.next().is_none().then_some(one.as_str())
+    Some((goodness(&best.2), finding(case, name, (&best.0, &ran, &best.1), &best.2)))
 }
 
 fn how_it_ran(cell: &CaseCell<'_>, top: Hertz) -> Option<Ran> {
@@ -125,10 +119,11 @@ fn how_it_ran(cell: &CaseCell<'_>, top: Hertz) -> Option<Ran> {
 
 fn finding(
     case: &Case<'_>,
-    (slow, name, ran): (&CaseCell<'_>, &str, &Ran),
-    (fast, other): (&CaseCell<'_>, &Ran),
+    name: &str,
+    (pair, ran, other): (&Pair<'_, '_>, &Ran, &Ran),
     comparison: &Comparison,
 ) -> Finding {
+    let (slow, fast) = (pair.a(), pair.b());
     let Comparison { a, b, .. } = comparison;
     let interval =
         comparison.interval.as_ref().map(|i| format!(" ({})", interval_words(i))).unwrap_or_default();
@@ -144,6 +139,7 @@ fn finding(
         ),
     ];
     figures.extend(threshold(case, slow, name));
+    figures.extend(pair.costs(case));
     Finding {
         rule: RULE.name,
         title: format!(
@@ -166,6 +162,7 @@ in bursts with waits between, so that few windows are that full, although each r
         gain: gain(comparison),
         remedy: Some(remedy(slow, fast, name, b)),
         next: format!("flyball show {}", case.data.run.id),
+        compared: vec![pair.cells()],
     }
 }
 
@@ -193,14 +190,7 @@ fn remedy(slow: &CaseCell<'_>, fast: &CaseCell<'_>, name: &str, level: &str) -> 
         ),
         false => format!("keep the level `{level}`"),
     };
-    let records = slow.trials.iter().flat_map(|t| &t.settings);
-    let written =
-        |r: &&domain::setting::SettingRecord| settings.iter().any(|s| s.setting.name == r.setting.name);
-    let undo = match records.into_iter().find(written) {
-        Some(record) => format!("write `{}` back to {}", record.before, record.path),
-        None => "write the value back that it had before the study".to_owned(),
-    };
-    Remedy { what, settings, undo }
+    Remedy { what, settings, undo: UNTUNE.into() }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! Source: `Documentation/admin-guide/pm/cpuidle.rst` (`latency`, `disable`).
 
 use super::Rule;
-use super::case::{Case, CaseCell, evidence};
+use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::IdleState;
@@ -48,7 +48,8 @@ fn finding(state: &IdleState, exit: Nanos, cell: &CaseCell<'_>, latency: f64) ->
         return None;
     }
     let name = &state.name;
-    let disable = format!("/sys/devices/system/cpu/cpu*/cpuidle/state{}/disable", state.index);
+    let off =
+        SettingRequest { setting: SettingName::parse(&format!("idle.{name}.disable")), value: "1".into() };
     let shown = Unit::Seconds.show(latency);
     Some(Finding {
         rule: RULE.name,
@@ -73,10 +74,11 @@ expects to wait, and does not know that somebody waits for it."
         gain: None,
         remedy: Some(Remedy {
             what: format!("switch {name} off while latency counts, and measure what it gains and costs in energy"),
-            settings: vec![SettingRequest { setting: SettingName::parse(&format!("idle.{name}.disable")), value: "1".into() }],
-            undo: format!("echo 0 | sudo tee {disable}"),
+            settings: vec![off.clone()],
+            undo: UNTUNE.into(),
         }),
-        next: format!("echo 1 | sudo tee {disable}"),
+        next: tune_command(&off),
+        compared: vec![],
     })
 }
 
@@ -109,7 +111,7 @@ mod tests {
         let found = findings(RULE, &latency("1", 250e-6), Some(&machine(133, "")), None).swap_remove(0);
         assert_eq!(found.confidence, Confidence::Possible);
         assert_eq!(found.remedy.unwrap().settings[0].to_string(), "idle.C6.disable = 1");
-        assert_eq!(found.next, "echo 1 | sudo tee /sys/devices/system/cpu/cpu*/cpuidle/state3/disable");
+        assert_eq!(found.next, "flyball tune --set idle.C6.disable=1 --persist");
     }
 
     #[test]

@@ -130,6 +130,7 @@ fn finding(
         gain: None,
         remedy: Some(remedy),
         next: next.into(),
+        compared: vec![],
     }
 }
 

@@ -14,6 +14,7 @@ mod noise;
 mod not_measured;
 mod one_thread_at_limit;
 mod page_cache;
+mod pair;
 mod queue_depth;
 mod read_ahead;
 mod scheduler;
@@ -26,6 +27,7 @@ pub use case::Case;
 pub use not_measured::not_measured;
 
 use domain::finding::Finding;
+use domain::trial::Provenance;
 
 /// A rule.
 #[derive(Clone, Copy, Debug)]
@@ -56,9 +58,24 @@ pub const RULES: &[Rule] = &[
 /// Every finding of every rule: the surest first, and among equals those with the larger gain.
 pub fn explain(case: &Case<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| (rule.run)(case)).collect();
+    if case.data.run.provenance != Provenance::Host {
+        findings.iter_mut().for_each(|finding| leave_this_host_alone(finding, case));
+    }
     let size = |f: &Finding| f.gain.as_ref().map_or(0.0, |gain| gain.ratio.ln().abs());
     findings.sort_by(|a, b| b.confidence.cmp(&a.confidence).then(size(b).total_cmp(&size(a))));
     findings
+}
+
+/// What was found of a lab machine, a simulation or somewhere else gives no reason to change this host.
+fn leave_this_host_alone(finding: &mut Finding, case: &Case<'_>) {
+    if finding.next.starts_with("flyball tune") {
+        finding.next = format!("flyball show {}", case.data.run.id);
+    }
+    if let Some(remedy) = &mut finding.remedy
+        && remedy.undo == case::UNTUNE
+    {
+        "nothing was changed on this host".clone_into(&mut remedy.undo);
+    }
 }
 
 #[cfg(test)]

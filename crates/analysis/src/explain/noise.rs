@@ -54,6 +54,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
             undo: "nothing to undo: this is about the measurement, not the machine".into(),
         }),
         next: if is_model { format!("flyball show {}", case.data.run.id) } else { "flyball record".into() },
+        compared: vec![],
     }]
 }
 

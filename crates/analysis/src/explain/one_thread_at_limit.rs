@@ -50,6 +50,7 @@ do not help; a higher frequency of that core does, in proportion, and so does an
         gain: None,
         remedy: Some(Remedy { what: what.into(), settings, undo: undo.into() }),
         next: "flyball inspect".into(),
+        compared: vec![],
     })
 }
 

@@ -5,11 +5,11 @@
 
 use super::Rule;
 use super::case::{Case, CaseCell, evidence, gain};
+use super::pair::{Pair, Part};
 use crate::summary::{Comparison, Verdict};
 use crate::words::{difference, interval_words, percent};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::units::significant;
-use std::collections::BTreeMap;
 
 pub(super) const RULE: Rule = Rule {
     name: "queue-depth",
@@ -29,52 +29,94 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let cells = case.cells();
-    alike(&cells).into_values().filter_map(|cells| finding(case, cells)).collect()
+    let with_depth: Vec<(u32, &CaseCell<'_>)> = cells
+        .iter()
+        .filter_map(|cell| Some((cell.profile().depth.filter(|_| cell.is_fio())?, cell)))
+        .collect();
+    let shallowest = with_depth.iter().filter(|of| is_shallowest(**of, &with_depth));
+    let mut gains: Vec<Deeper<'_, '_>> = shallowest.filter_map(|of| best(case, *of, &with_depth)).collect();
+    gains.sort_by(|a, b| ratio(&b.comparison).total_cmp(&ratio(&a.comparison)));
+    by_work(case, &gains)
 }
 
-/// Cells that do the same work, least deep first.
-fn alike<'c, 'a>(cells: &'c [CaseCell<'a>]) -> BTreeMap<String, Vec<(u32, &'c CaseCell<'a>)>> {
-    let mut groups: BTreeMap<String, Vec<(u32, &CaseCell<'_>)>> = BTreeMap::new();
-    for cell in cells {
-        let Some(depth) = cell.profile().depth.filter(|_| cell.is_fio()) else { continue };
-        let options =
-            cell.workload().options.iter().filter(|(name, _)| !DEPTH_OPTIONS.contains(&name.as_str()));
-        let work = format!("{:?} {:?}", options.collect::<Vec<_>>(), cell.cell.settings);
-        groups.entry(work).or_default().push((depth, cell));
-    }
-    groups.values_mut().for_each(|group| group.sort_by_key(|(depth, _)| *depth));
-    groups
+/// Cells that differ in depth alone.
+fn deeper<'c, 'a>(a: (u32, &'c CaseCell<'a>), b: (u32, &'c CaseCell<'a>)) -> Option<Pair<'c, 'a>> {
+    let pair = Pair::of(a.1, b.1, |part: &Part| part.is_option(DEPTH_OPTIONS))?;
+    (a.0 < b.0).then_some(pair)
+}
+
+fn is_shallowest(of: (u32, &CaseCell<'_>), all: &[(u32, &CaseCell<'_>)]) -> bool {
+    !all.iter().any(|other| deeper(*other, of).is_some())
+}
+
+/// A pair of depths, and what the deeper one gives.
+struct Deeper<'c, 'a> {
+    depths: (u32, u32),
+    pair: Pair<'c, 'a>,
+    comparison: Comparison,
+}
+
+fn ratio(comparison: &Comparison) -> f64 {
+    comparison.ratio.unwrap_or(0.0)
 }
 
 /// The least deep cell against the one that gives most.
-fn finding(case: &Case<'_>, cells: Vec<(u32, &CaseCell<'_>)>) -> Option<Finding> {
-    let ((shallow, first), deeper) = cells.split_first()?;
-    let (deep, best, comparison) = deeper
-        .iter()
-        .filter(|(depth, _)| depth > shallow)
-        .filter_map(|(depth, cell)| {
-            let names = (format!("depth {shallow}"), format!("depth {depth}"));
-            Some((depth, *cell, case.compare((&names.0, first), (&names.1, cell))?))
-        })
-        .max_by(|(.., a), (.., b)| a.ratio.unwrap_or(0.0).total_cmp(&b.ratio.unwrap_or(0.0)))?;
-    if comparison.verdict != Verdict::Better || comparison.interval?.low < MIN_GAIN {
-        return None;
+fn best<'c, 'a>(
+    case: &Case<'_>,
+    shallow: (u32, &'c CaseCell<'a>),
+    all: &[(u32, &'c CaseCell<'a>)],
+) -> Option<Deeper<'c, 'a>> {
+    let of = |deep: &(u32, &'c CaseCell<'a>)| {
+        let pair = deeper(shallow, *deep)?;
+        let names = (format!("depth {}", shallow.0), format!("depth {}", deep.0));
+        let comparison = pair.compare(case, (&names.0, &names.1))?;
+        Some(Deeper { depths: (shallow.0, deep.0), pair, comparison })
+    };
+    let best =
+        all.iter().filter_map(of).max_by(|a, b| ratio(&a.comparison).total_cmp(&ratio(&b.comparison)))?;
+    let gains = best.comparison.verdict == Verdict::Better && best.comparison.interval?.low >= MIN_GAIN;
+    gains.then_some(best)
+}
+
+/// One finding for each kind of access and depth: the largest gain, and where else it is so.
+fn by_work(case: &Case<'_>, gains: &[Deeper<'_, '_>]) -> Vec<Finding> {
+    let work = |of: &Deeper<'_, '_>| (of.pair.a().access().map(str::to_owned), of.depths.0);
+    let mut found: Vec<((Option<String>, u32), Finding)> = Vec::new();
+    for of in gains {
+        let key = work(of);
+        match found.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, finding)) => also(finding, of),
+            None => found.push((key, finding(case, of))),
+        }
     }
-    let work = first.access().unwrap_or("the workload").to_owned();
-    Some(Finding {
+    found.into_iter().map(|(_, finding)| finding).collect()
+}
+
+fn also(finding: &mut Finding, of: &Deeper<'_, '_>) {
+    let what = format!("depth {} against depth {}, in `{}`", of.depths.1, of.depths.0, of.pair.a().cell.id);
+    finding.evidence.push(evidence(what, difference(&of.comparison), of.pair.b().source()));
+    finding.compared.push(of.pair.cells());
+}
+
+fn finding(case: &Case<'_>, of: &Deeper<'_, '_>) -> Finding {
+    let Deeper { depths: (shallow, deep), pair, comparison } = of;
+    let work = pair.a().access().unwrap_or("the workload");
+    let mut figures = figures(comparison, (*shallow, pair.a()), (*deep, pair.b()));
+    figures.extend(pair.costs(case));
+    Finding {
         rule: RULE.name,
         title: format!(
             "{work} at depth {shallow} leaves the device idle: depth {deep} gives {}",
-            difference(&comparison)
+            difference(comparison)
         ),
         reason: format!(
             "With {shallow} in flight the device waits while the CPU handles each completion and sends the next request, and \
 a device made of many parts (flash channels, spindles, a remote server) uses one of them at a time. Throughput \
 cannot exceed {shallow} divided by the latency of one request, however fast the device."
         ),
-        evidence: figures(&comparison, (*shallow, first), (*deep, best)),
+        evidence: figures,
         confidence: Confidence::Shown,
-        gain: gain(&comparison),
+        gain: gain(comparison),
         remedy: Some(Remedy {
             what: format!(
                 "let the application keep more requests in flight: more threads, asynchronous I/O, prefetching; {deep} was \
@@ -84,7 +126,8 @@ the best that was measured"
             undo: "put the application's own option back".into(),
         }),
         next: "flyball record -- COMMAND".into(),
-    })
+        compared: vec![pair.cells()],
+    }
 }
 
 fn figures(

@@ -4,7 +4,8 @@
 //! Source: `Documentation/ABI/stable/sysfs-block` (`read_ahead_kb`), mm/readahead.c.
 
 use super::Rule;
-use super::case::{Case, CaseCell, evidence, write_command};
+use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
+use super::pair::Pair;
 use super::varied_setting::{self, Words};
 use crate::summary::{Comparison, Verdict};
 use crate::words::{difference, interval_words};
@@ -19,14 +20,21 @@ const REASON: &str = "A sequential reader waits for each piece unless the kernel
 more than the read-ahead window at once, so that on an array, a network or any device with latency the window \
 divided by that latency bounds the throughput.";
 
-const WORDS: Words =
-    Words { rule: "read-ahead", settings: &["read_ahead_kb"], what: "read-ahead", reason: REASON };
+const WORDS: Words = Words {
+    rule: "read-ahead",
+    is_about: |name| name == "read_ahead_kb",
+    what: "read-ahead",
+    reason: |_| REASON.to_owned(),
+};
 
 /// The kernel's default window, VM_READAHEAD_PAGES; a larger one was chosen by somebody, or by the array's geometry.
 const DEFAULT_WINDOW: Bytes = Bytes::from_kib(128);
 
 /// Direct requests at least this large show what the device gives a reader that asks for much at once.
 const LARGE: Bytes = Bytes::from_mib(1);
+
+/// Options of how a file is read in order: through the page cache, whose window decides the size of requests, or not.
+const HOW_IT_IS_READ: &[&str] = &["direct", "buffered", "bs", "blocksize", "ioengine", "iodepth", "iflag"];
 
 /// The window to try: it covers a 10 ms latency at 400 MB/s.
 const WINDOW_TO_TRY_KIB: u64 = 4096;
@@ -47,18 +55,24 @@ fn by_direct_reads(case: &Case<'_>) -> Option<Finding> {
     let cells = case.cells();
     let sequential: Vec<&CaseCell<'_>> =
         cells.iter().filter(|cell| cell.profile().reads_in_order()).collect();
-    let buffered = sequential.iter().find(|cell| !cell.profile().is_direct())?;
-    let direct = sequential
-        .iter()
-        .find(|cell| cell.profile().is_direct() && cell.block_size().is_some_and(|size| size >= LARGE))?;
-    let comparison = case.compare(("buffered reads", buffered), ("large direct reads", direct))?;
+    let pairs = sequential.iter().filter(|cell| !cell.profile().is_direct()).flat_map(|buffered| {
+        let is_large = |cell: &CaseCell<'_>| cell.block_size().is_some_and(|size| size >= LARGE);
+        let direct = sequential.iter().filter(move |cell| cell.profile().is_direct() && is_large(cell));
+        direct.filter_map(|direct| Pair::of(buffered, direct, |part| part.is_option(HOW_IT_IS_READ)))
+    });
+    let pair = pairs.into_iter().next()?;
+    let (buffered, direct) = (pair.a(), pair.b());
+    let comparison = pair.compare(case, ("buffered reads", "large direct reads"))?;
     let interval = comparison.interval.filter(|interval| interval.low >= MIN_GAIN)?;
     if comparison.verdict != Verdict::Better {
         return None;
     }
     let device = case.target_device?;
     let path = format!("/sys/block/{device}/queue/read_ahead_kb");
-    let window_kib = window.get() >> 10;
+    let wider = SettingRequest {
+        setting: SettingName { name: "read_ahead_kb".into(), object: Some(device.into()) },
+        value: WINDOW_TO_TRY_KIB.to_string(),
+    };
     Some(Finding {
         rule: RULE.name,
         title: format!(
@@ -77,13 +91,11 @@ fn by_direct_reads(case: &Case<'_>) -> Option<Finding> {
         }),
         remedy: Some(Remedy {
             what: format!("try a window of {WINDOW_TO_TRY_KIB} KiB"),
-            settings: vec![SettingRequest {
-                setting: SettingName { name: "read_ahead_kb".into(), object: Some(device.into()) },
-                value: WINDOW_TO_TRY_KIB.to_string(),
-            }],
-            undo: write_command(&window_kib.to_string(), &path),
+            settings: vec![wider.clone()],
+            undo: UNTUNE.into(),
         }),
-        next: write_command(&WINDOW_TO_TRY_KIB.to_string(), &path),
+        next: tune_command(&wider),
+        compared: vec![pair.cells()],
     })
 }
 
@@ -150,8 +162,8 @@ mod tests {
     fn buffered_reads_far_below_direct_ones_make_a_small_window_likely() {
         let found = findings(RULE, &direct_times(2.0), Some(&bare_machine()), Some("vda")).swap_remove(0);
         assert_eq!(found.confidence, Confidence::Likely);
-        assert_eq!(found.next, "echo 4096 | sudo tee /sys/block/vda/queue/read_ahead_kb");
-        assert_eq!(found.remedy.unwrap().undo, "echo 128 | sudo tee /sys/block/vda/queue/read_ahead_kb");
+        assert_eq!(found.next, "flyball tune --set read_ahead_kb@vda=4096 --persist");
+        assert_eq!(found.remedy.unwrap().undo, "flyball tune --undo");
     }
 
     #[test]

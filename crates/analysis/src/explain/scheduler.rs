@@ -12,11 +12,13 @@ pub(super) const RULE: Rule =
 
 const WORDS: Words = Words {
     rule: "scheduler",
-    settings: &["scheduler"],
+    is_about: |name| name == "scheduler",
     what: "the I/O scheduler",
-    reason: "A scheduler sorts and holds back requests. On spinning disks that saves seeks; on devices that serve many \
-requests at once it costs CPU time and a lock on the path of each request, and fairness costs idle waits.",
+    reason: |_| REASON.to_owned(),
 };
+
+const REASON: &str = "A scheduler sorts and holds back requests. On spinning disks that saves seeks; on devices that serve many \
+requests at once it costs CPU time and a lock on the path of each request, and fairness costs idle waits.";
 
 fn run(case: &Case<'_>) -> Vec<Finding> {
     varied_setting::findings(case, &WORDS)

@@ -1,6 +1,7 @@
 //! What a study that varies a setting has shown of it: the common part of the rules about settings.
 
-use super::case::{Case, evidence, gain};
+use super::case::{Case, UNTUNE, evidence, gain};
+use super::pair::Pair;
 use crate::summary::{Comparison, Verdict};
 use crate::words::{difference, distance, gives, interval_words, p_words};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
@@ -10,12 +11,12 @@ use domain::study::{Factor, Level};
 /// What a rule says of its setting.
 pub(super) struct Words {
     pub rule: &'static str,
-    /// The settings that it is about, by short name.
-    pub settings: &'static [&'static str],
+    /// Whether it is about this setting, by its short name.
+    pub is_about: fn(&str) -> bool,
     /// What they are, for the title: `the frequency governor`.
     pub what: &'static str,
-    /// The mechanism.
-    pub reason: &'static str,
+    /// The mechanism, of the slower of two levels' settings.
+    pub reason: fn(&[SettingRequest]) -> String,
 }
 
 /// A finding for each factor that varies such a setting and makes a difference: the context where it is largest.
@@ -25,28 +26,35 @@ pub(super) fn findings(case: &Case<'_>, words: &Words) -> Vec<Finding> {
 }
 
 fn requests(level: &Level, words: &Words) -> Vec<SettingRequest> {
-    let named = |s: &&SettingRequest| words.settings.contains(&s.setting.name.as_str());
+    let named = |s: &&SettingRequest| (words.is_about)(&s.setting.name);
     level.settings.iter().filter(named).cloned().collect()
 }
 
 fn finding(case: &Case<'_>, factor: &Factor, words: &Words) -> Option<Finding> {
-    let effects = case.summary.effects.iter().filter(|effect| effect.factor == factor.name);
+    let cells = case.cells();
+    let effects = case.effects(&cells, &factor.name, |part| part.is_setting(words.is_about));
     let claimed =
-        effects.flat_map(|effect| effect.comparisons.iter().map(move |c| (effect.context.as_str(), c)));
-    let claimed = claimed.filter(|(_, c)| matches!(c.verdict, Verdict::Better | Verdict::Worse));
-    let (context, largest) = claimed.max_by(|(_, a), (_, b)| distance(a).total_cmp(&distance(b)))?;
+        effects.into_iter().filter(|(_, c, _)| matches!(c.verdict, Verdict::Better | Verdict::Worse));
+    let (context, largest, pair) =
+        claimed.max_by(|(_, a, _), (_, b, _)| distance(a).total_cmp(&distance(b)))?;
     let gains = largest.verdict == Verdict::Better;
-    let best = if gains { &largest.b } else { &largest.a };
-    let level = factor.levels.iter().find(|level| level.name == *best)?;
+    let (best, worst) = if gains { (&largest.b, &largest.a) } else { (&largest.a, &largest.b) };
+    let settings = |name: &str| {
+        let level = factor.levels.iter().find(|level| level.name == name);
+        level.map(|level| requests(level, words)).unwrap_or_default()
+    };
+    let mut figures = figures(largest, context);
+    figures.extend(pair.costs(case));
     Some(Finding {
         rule: words.rule,
         title: format!("{} decides in {context}: {}", words.what, gives("gives", largest)),
-        reason: words.reason.to_owned(),
-        evidence: figures(largest, context),
+        reason: (words.reason)(&settings(worst)),
+        evidence: figures,
         confidence: Confidence::Shown,
         gain: gain(largest),
-        remedy: Some(remedy(case, requests(level, words), best)),
+        remedy: Some(remedy(settings(best), best, &pair)),
         next: format!("flyball show {}", case.data.run.id),
+        compared: vec![pair.cells()],
     })
 }
 
@@ -70,16 +78,16 @@ fn figures(comparison: &Comparison, context: &str) -> Vec<Evidence> {
     ]
 }
 
-fn remedy(case: &Case<'_>, settings: Vec<SettingRequest>, best: &str) -> Remedy {
-    let old = case
-        .data
-        .trials
-        .iter()
-        .flat_map(|t| &t.settings)
-        .find(|s| settings.iter().any(|r| r.setting.name == s.setting.name));
-    let undo = match old {
-        Some(record) => format!("write `{}` back to {}", record.before, record.path),
-        None => "write the value back that it had before the study".to_owned(),
-    };
-    Remedy { what: format!("keep the level `{best}`"), settings, undo }
+fn remedy(settings: Vec<SettingRequest>, best: &str, pair: &Pair<'_, '_>) -> Remedy {
+    // The values that the machine had before the study, as its trials found them.
+    let trials = pair.a().trials.iter().chain(&pair.b().trials);
+    let records = trials.flat_map(|trial| &trial.settings);
+    let of = |request: &SettingRequest| records.clone().find(|r| r.setting.name == request.setting.name);
+    let before: Vec<_> = settings.iter().filter_map(|request| Some((request, of(request)?))).collect();
+    let is_kept = !before.is_empty() && before.iter().all(|(request, record)| record.before == request.value);
+    if is_kept {
+        let what = format!("leave it as it is: `{best}` was set before the study");
+        return Remedy { what, settings: vec![], undo: "nothing was changed".into() };
+    }
+    Remedy { what: format!("keep the level `{best}`"), settings, undo: UNTUNE.into() }
 }

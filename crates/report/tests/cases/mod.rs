@@ -409,6 +409,7 @@ pub fn findings() -> Vec<Finding> {
                 undo: "It was 128; Flyball's ledger puts it back with `flyball restore`.".into(),
             }),
             next: "flyball run studies/readahead.toml --seed 20261120".into(),
+            compared: vec![],
         },
         Finding {
             rule: "noise",
@@ -419,6 +420,7 @@ pub fn findings() -> Vec<Finding> {
             gain: None,
             remedy: None,
             next: "flyball record --duration 60s".into(),
+            compared: vec![],
         },
     ]
 }

@@ -1,0 +1,304 @@
+//! Two cells that a rule may compare: they differ in what the rule is about, and in nothing else.
+//!
+//! A rule gets its partners here alone. What cells are is taken from the plan (tool, options, settings, storage,
+//! kernel, machine) and not from the names of levels, since one level may change several of these.
+
+use super::case::{Case, CaseCell, evidence};
+use crate::compare::{Blocks, Group, Yardstick, compare};
+use crate::summarise::{contexts, metric_kind};
+use crate::summary::Comparison;
+use crate::words::metric_words;
+use domain::finding::Evidence;
+use domain::plan::{Cell, CellId};
+use domain::setting::{SettingName, SettingRequest};
+use domain::units::significant;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A part of a cell that may decide how fast it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    Tool,
+    Option(String),
+    Setting(SettingName),
+    Storage,
+    Kernel,
+    Machine,
+}
+
+impl Part {
+    /// Whether it is one of these options of a workload.
+    pub(super) fn is_option(&self, names: &[&str]) -> bool {
+        matches!(self, Self::Option(name) if names.contains(&name.as_str()))
+    }
+
+    /// Whether it is a setting whose short name satisfies this.
+    pub(super) fn is_setting(&self, is_meant: impl Fn(&str) -> bool) -> bool {
+        matches!(self, Self::Setting(setting) if is_meant(&setting.name))
+    }
+}
+
+/// All parts in which two cells differ.
+fn differences(a: &Cell, b: &Cell) -> BTreeSet<Part> {
+    let options = different(&a.workload.options, &b.workload.options).map(Part::Option);
+    let by_name = |requests: &[SettingRequest]| -> BTreeMap<SettingName, String> {
+        requests.iter().map(|request| (request.setting.clone(), request.value.clone())).collect()
+    };
+    let (of_a, of_b) = (by_name(&a.settings), by_name(&b.settings));
+    let settings = different(&of_a, &of_b).map(Part::Setting);
+    let whole = [
+        (a.workload.tool != b.workload.tool, Part::Tool),
+        (a.stack != b.stack, Part::Storage),
+        (a.kernel != b.kernel, Part::Kernel),
+        (a.machine != b.machine, Part::Machine),
+    ];
+    let whole = whole.into_iter().filter_map(|(is_different, part)| is_different.then_some(part));
+    options.chain(settings).chain(whole).collect()
+}
+
+/// The keys whose values differ, or that only one has.
+fn different<'m, K: Ord + Clone>(
+    a: &'m BTreeMap<K, String>,
+    b: &'m BTreeMap<K, String>,
+) -> impl Iterator<Item = K> + 'm {
+    let keys: BTreeSet<&K> = a.keys().chain(b.keys()).collect();
+    keys.into_iter().filter(|key| a.get(key) != b.get(key)).cloned()
+}
+
+/// Two cells that differ in one thing alone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair<'c, 'a> {
+    a: &'c CaseCell<'a>,
+    b: &'c CaseCell<'a>,
+}
+
+/// Metrics that a gain in another one may cost.
+const COSTS: &[&str] =
+    &["latency_p50", "latency_p99", "latency_p999", domain::lab::ENERGY_MODELLED, "energy", "cpu_busy"];
+
+impl<'c, 'a> Pair<'c, 'a> {
+    /// A pair, where the cells differ in parts of which each is `varied`.
+    pub(super) fn of(
+        a: &'c CaseCell<'a>,
+        b: &'c CaseCell<'a>,
+        varied: impl Fn(&Part) -> bool,
+    ) -> Option<Self> {
+        let parts = differences(&a.cell, &b.cell);
+        (!parts.is_empty() && parts.iter().all(varied)).then_some(Self { a, b })
+    }
+
+    pub(super) const fn a(&self) -> &'c CaseCell<'a> {
+        self.a
+    }
+
+    pub(super) const fn b(&self) -> &'c CaseCell<'a> {
+        self.b
+    }
+
+    /// The names of its cells, as a finding has them.
+    pub(super) fn cells(&self) -> (CellId, CellId) {
+        (self.a.cell.id.clone(), self.b.cell.id.clone())
+    }
+
+    /// B against A by the summary's metric, under these names.
+    pub(super) fn compare(&self, case: &Case<'_>, names: (&str, &str)) -> Option<Comparison> {
+        let kind = metric_kind(case.data, &case.summary.metric);
+        let measure = &case.data.study.measure;
+        let by = Yardstick {
+            metric: &kind.name,
+            unit: kind.unit.clone(),
+            better: kind.better,
+            confidence: measure.confidence,
+            threshold: measure.threshold,
+            blocks: Blocks::Shared,
+        };
+        let group = |name, cell: &'c CaseCell<'a>| Group { name, points: cell.points() };
+        compare(group(names.0, self.a), group(names.1, self.b), &by)
+    }
+
+    /// What B costs, or saves, beside the metric that was compared: medians of latency, energy and CPU time.
+    pub(super) fn costs(&self, case: &Case<'_>) -> Vec<Evidence> {
+        let of = |name: &&str| {
+            let kind = metric_kind(case.data, name);
+            let (a, b) = (self.a.metric(name)?, self.b.metric(name)?);
+            let ratio = if a > 0.0 { format!(" (×{})", significant(b / a)) } else { String::new() };
+            let figure = format!("{} instead of {}{ratio}", kind.unit.show(b), kind.unit.show(a));
+            Some(evidence(format!("{} with it", metric_words(name)), figure, "medians of the same trials"))
+        };
+        COSTS.iter().filter(|name| **name != case.summary.metric).filter_map(of).collect()
+    }
+}
+
+impl<'a> Case<'a> {
+    /// What a factor's levels do, of those comparisons alone whose cells differ in parts that are `varied`: the
+    /// context, the comparison as the summary has it, and its pair.
+    pub(super) fn effects<'c>(
+        &self,
+        cells: &'c [CaseCell<'a>],
+        factor: &str,
+        varied: impl Fn(&Part) -> bool,
+    ) -> Vec<(&'a str, &'a Comparison, Pair<'c, 'a>)> {
+        let contexts = contexts(&self.summary.cells, factor);
+        let mut found = Vec::new();
+        for effect in self.summary.effects.iter().filter(|effect| effect.factor == factor) {
+            let Some((_, members)) = contexts.iter().find(|(name, _)| *name == effect.context) else {
+                continue;
+            };
+            let at = |level: &str| {
+                let member = members.iter().find(|cell| cell.levels[factor] == level)?;
+                cells.iter().find(|cell| cell.cell.id == member.cell)
+            };
+            for comparison in &effect.comparisons {
+                let pair = at(&comparison.a).zip(at(&comparison.b));
+                let pair = pair.and_then(|(a, b)| Pair::of(a, b, &varied));
+                found.extend(pair.map(|pair| (effect.context.as_str(), comparison, pair)));
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{about, fio_run, with_depth};
+    use super::super::{RULES, explain};
+    use super::*;
+    use crate::summarise::summarise;
+    use crate::summary::RunData;
+    use crate::testing::{run, study};
+    use domain::finding::{Confidence, Finding};
+    use domain::plan::Plan;
+    use domain::rng::{Rng, Seed};
+    use domain::study::{Level, Study, Workload};
+
+    /// What a rule may vary, as options and as settings: written down here once more, so that a rule that lets more
+    /// differ is found.
+    fn may_vary(rule: &str) -> (&'static [&'static str], &'static [&'static str]) {
+        match rule {
+            "queue-depth" => (&["iodepth", "numjobs", "ioengine"], &[]),
+            "governor" | "governor-stays-low" => (&[], &["governor", "epp", "ondemand.up_threshold"]),
+            "read-ahead" => (&["direct", "bs", "iodepth", "ioengine"], &["read_ahead_kb"]),
+            "scheduler" => (&[], &["scheduler"]),
+            _ => (&[], &[]),
+        }
+    }
+
+    fn one<'t>(of: &[&'t str], rng: &mut Rng) -> &'t str {
+        of[rng.below(of.len())]
+    }
+
+    fn some_options(rng: &mut Rng) -> BTreeMap<String, String> {
+        let all: &[(&str, &[&str])] = &[
+            ("iodepth", &["1", "32"]),
+            ("ioengine", &["libaio"]),
+            ("rw", &["randread", "read"]),
+            ("bs", &["4k", "1m"]),
+            ("direct", &["0", "1"]),
+            ("numjobs", &["1", "4"]),
+        ];
+        let chosen: Vec<_> = all.iter().filter(|_| rng.below(3) == 0).collect();
+        chosen.into_iter().map(|(name, values)| ((*name).to_owned(), one(values, rng).to_owned())).collect()
+    }
+
+    fn some_settings(rng: &mut Rng) -> Vec<SettingRequest> {
+        let all: &[(&str, &[&str])] = &[
+            ("governor", &["ondemand", "powersave", "performance"]),
+            ("ondemand.up_threshold", &["40", "95"]),
+            ("read_ahead_kb", &["0", "4096"]),
+            ("scheduler", &["none", "bfq"]),
+        ];
+        let chosen: Vec<_> = all.iter().filter(|_| rng.below(3) == 0).collect();
+        let request = |(name, values): &(&str, &[&str]), rng: &mut Rng| SettingRequest {
+            setting: SettingName::parse(name),
+            value: one(values, rng).to_owned(),
+        };
+        chosen.into_iter().map(|of| request(of, rng)).collect()
+    }
+
+    /// A study of two workloads and two factors, whose levels change anything.
+    fn some_study(rng: &mut Rng) -> Study {
+        let mut study = study(&[("f", &["a", "b"]), ("g", &["c", "d", "e"])]);
+        let workload = |name: &str, rng: &mut Rng| Workload {
+            name: name.to_owned(),
+            options: some_options(rng),
+            ..study.workloads[0].clone()
+        };
+        study.workloads = vec![workload("w", rng), workload("v", rng)];
+        let change = |level: &mut Level, rng: &mut Rng| {
+            level.options = some_options(rng);
+            level.settings = some_settings(rng);
+            level.kernel = (rng.below(4) == 0).then(|| one(&["6.1", "6.12"], rng).to_owned());
+            level.machine = (rng.below(4) == 0).then(|| one(&["lab", "server-nvme"], rng).to_owned());
+        };
+        study.factors.iter_mut().flat_map(|factor| &mut factor.levels).for_each(|level| change(level, rng));
+        study
+    }
+
+    /// A run of it in which every cell has a rate of its own, so that each comparison is claimed.
+    fn some_run(rng: &mut Rng) -> RunData {
+        let study = some_study(rng);
+        let rates: Vec<f64> = (0..12).map(|_| 1e7 * (1.0 + 20.0 * rng.unit())).collect();
+        let mut data = run(study, 6, |_, _| vec![]);
+        let cells = plan(&data).cells;
+        for trial in &mut data.trials {
+            let index = cells.iter().position(|cell| cell.id == trial.key.cell).unwrap();
+            let outcome = [("throughput", about(rates[index], index, trial.key.block))];
+            trial.measurement = crate::testing::valid(trial.key.clone(), &outcome).measurement;
+        }
+        data
+    }
+
+    fn plan(data: &RunData) -> Plan {
+        Plan::new(data.study.clone(), data.run.seed).unwrap()
+    }
+
+    fn assert_alike(finding: &Finding, a: &Cell, b: &Cell) {
+        let (options, settings) = may_vary(finding.rule);
+        let rest = |cell: &Cell| {
+            let mut rest = (cell.workload.options.clone(), cell.settings.clone());
+            rest.0.retain(|name, _| !options.contains(&name.as_str()));
+            rest.1.retain(|request| !settings.contains(&request.setting.name.as_str()));
+            rest.1.sort_by(|x, y| x.setting.cmp(&y.setting));
+            let tool = cell.workload.tool.clone();
+            format!("{rest:?} {tool:?} {:?} {:?} {:?}", cell.stack, cell.kernel, cell.machine)
+        };
+        assert_eq!(rest(a), rest(b), "{}: {}", finding.rule, finding.title);
+        assert_ne!(a, b);
+    }
+
+    #[test]
+    fn no_finding_compares_cells_that_differ_in_anything_else() {
+        let mut rng = Seed(20_261_123).stream("studies");
+        let mut by_rule: BTreeMap<&str, usize> = BTreeMap::new();
+        for _ in 0..1500 {
+            let data = some_run(&mut rng);
+            let cells = plan(&data).cells;
+            let of = |id: &CellId| cells.iter().find(|cell| cell.id == *id).unwrap();
+            let summary = summarise(&data, None);
+            for finding in explain(&Case::new(&data, &summary)) {
+                let compares = finding.gain.is_some() || finding.confidence == Confidence::Shown;
+                assert!(!compares || !finding.compared.is_empty(), "{}: {}", finding.rule, finding.title);
+                finding.compared.iter().for_each(|(a, b)| assert_alike(&finding, of(a), of(b)));
+                *by_rule.entry(finding.rule).or_default() += finding.compared.len();
+            }
+        }
+        println!("pairs that findings compared: {by_rule:?}");
+        for rule in ["queue-depth", "governor", "scheduler", "read-ahead"] {
+            assert!(
+                by_rule.get(rule).is_some_and(|count| *count >= 10),
+                "{rule} was hardly tried: {by_rule:?}"
+            );
+            assert!(RULES.iter().any(|known| known.name == rule));
+        }
+    }
+
+    #[test]
+    fn what_a_gain_costs_stands_beside_it() {
+        let data = fio_run(&[&with_depth("1"), &with_depth("32")], |cell, block| {
+            let rate = about([1e7, 9e7][cell], cell, block);
+            vec![("throughput", rate), ("latency_p99", [1e-3, 8e-3][cell])]
+        });
+        let found = explain(&Case::new(&data, &summarise(&data, None)));
+        let cost = found[0].evidence.iter().find(|e| e.what == "99th percentile latency with it").unwrap();
+        assert_eq!(cost.figure, "8 ms instead of 1 ms (×8.00)");
+    }
+}
