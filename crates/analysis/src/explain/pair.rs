@@ -299,6 +299,6 @@ mod tests {
         });
         let found = explain(&Case::new(&data, &summarise(&data, None)));
         let cost = found[0].evidence.iter().find(|e| e.what == "99th percentile latency with it").unwrap();
-        assert_eq!(cost.figure, "8 ms instead of 1 ms (×8.00)");
+        assert_eq!(cost.figure, "8.00 ms instead of 1.00 ms (×8.00)");
     }
 }
