@@ -2,7 +2,7 @@
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
 
 use disks::DiskSpec;
-use disks::closed_loop::{Order, Pattern, predict};
+use disks::closed_loop::{AccessOrder, Pattern, predict};
 use domain::rng::Seed;
 use domain::time::Nanos;
 use domain::units::{Bytes, Ratio};
@@ -19,9 +19,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     for name in DISKS {
         let disk = DiskSpec::shipped(name).ok_or("not shipped")?;
         for (load, order, reads, block_kib) in [
-            ("random read 4 KiB", Order::Random, 1.0, 4),
-            ("random write 4 KiB", Order::Random, 0.0, 4),
-            ("sequential read 64 KiB", Order::Sequential, 1.0, 64),
+            ("random read 4 KiB", AccessOrder::Random, 1.0, 4),
+            ("random write 4 KiB", AccessOrder::Random, 0.0, 4),
+            ("sequential read 64 KiB", AccessOrder::Sequential, 1.0, 64),
         ] {
             let (requests, took) = measure(&disk, order, reads, block_kib)?;
             println!("{name:<18} {load:<22} {requests:>12} {:>14.0}", requests as f64 / took.as_secs_f64());
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn measure(
     disk: &DiskSpec,
-    order: Order,
+    order: AccessOrder,
     reads: f64,
     block_kib: u64,
 ) -> Result<(u64, Duration), Box<dyn Error>> {
@@ -49,7 +49,7 @@ fn measure(
     Ok(best)
 }
 
-fn pattern(disk: &DiskSpec, order: Order, reads: f64, block_kib: u64, duration: Nanos) -> Pattern {
+fn pattern(disk: &DiskSpec, order: AccessOrder, reads: f64, block_kib: u64, duration: Nanos) -> Pattern {
     Pattern {
         order,
         reads: Ratio::new(reads).unwrap_or_else(|| unreachable!("the shares above are shares")),

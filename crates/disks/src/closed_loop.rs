@@ -10,7 +10,7 @@ use domain::units::{Bytes, Ratio};
 
 /// Which blocks are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum AccessOrder {
     /// One after the other from the beginning of the range, and again from there.
     Sequential,
     /// Uniform over the range's blocks.
@@ -21,7 +21,7 @@ pub enum Order {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pattern {
     /// Which blocks.
-    pub order: Order,
+    pub order: AccessOrder,
     /// The share of requests that read; the others write.
     pub reads: Ratio,
     /// The size of each request.
@@ -147,8 +147,8 @@ impl Load {
 
     fn next(&mut self) -> Request {
         let block = match self.pattern.order {
-            Order::Sequential => self.count % self.blocks,
-            Order::Random => self.rng.below(self.blocks as usize) as u64,
+            AccessOrder::Sequential => self.count % self.blocks,
+            AccessOrder::Random => self.rng.below(self.blocks as usize) as u64,
         };
         let reads = match self.pattern.reads.get() {
             1.0 => true,

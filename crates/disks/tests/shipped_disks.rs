@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use disks::DiskSpec;
-use disks::closed_loop::{Order, Pattern, predict};
+use disks::closed_loop::{AccessOrder, Pattern, predict};
 use domain::rng::Seed;
 use domain::time::Nanos;
 use domain::units::{Bytes, Ratio};
@@ -16,7 +16,7 @@ fn shipped(name: &str) -> DiskSpec {
     DiskSpec::shipped(name).unwrap()
 }
 
-fn pattern(order: Order, reads: f64, block_kib: u64, depth: u32, disk: &DiskSpec) -> Pattern {
+fn pattern(order: AccessOrder, reads: f64, block_kib: u64, depth: u32, disk: &DiskSpec) -> Pattern {
     Pattern {
         order,
         reads: Ratio::new(reads).unwrap(),
@@ -50,22 +50,22 @@ fn the_shipped_disks_do_what_is_known_of_such_disks() {
     for name in DISKS {
         let disk = shipped(name);
         for (name, order, reads, block_kib, depth) in [
-            ("seq read 128k d1", Order::Sequential, 1.0, 128, 1),
-            ("seq read 128k d32", Order::Sequential, 1.0, 128, 32),
-            ("seq write 128k d1", Order::Sequential, 0.0, 128, 1),
-            ("seq write 128k d32", Order::Sequential, 0.0, 128, 32),
-            ("rand read 4k d1", Order::Random, 1.0, 4, 1),
-            ("rand read 4k d32", Order::Random, 1.0, 4, 32),
-            ("rand write 4k d1", Order::Random, 0.0, 4, 1),
-            ("rand write 4k d32", Order::Random, 0.0, 4, 32),
-            ("rand 70/30 4k d32", Order::Random, 0.7, 4, 32),
+            ("seq read 128k d1", AccessOrder::Sequential, 1.0, 128, 1),
+            ("seq read 128k d32", AccessOrder::Sequential, 1.0, 128, 32),
+            ("seq write 128k d1", AccessOrder::Sequential, 0.0, 128, 1),
+            ("seq write 128k d32", AccessOrder::Sequential, 0.0, 128, 32),
+            ("rand read 4k d1", AccessOrder::Random, 1.0, 4, 1),
+            ("rand read 4k d32", AccessOrder::Random, 1.0, 4, 32),
+            ("rand write 4k d1", AccessOrder::Random, 0.0, 4, 1),
+            ("rand write 4k d32", AccessOrder::Random, 0.0, 4, 32),
+            ("rand 70/30 4k d32", AccessOrder::Random, 0.7, 4, 32),
         ] {
             row(&mut table, &disk, name, &pattern(order, reads, block_kib, depth, &disk));
         }
         let inner = Pattern {
             offset: Bytes::new((disk.capacity.get() / 1000 * 995).next_multiple_of(1 << 20)),
             range: Bytes::new((disk.capacity.get() / 1000 * 4).next_multiple_of(1 << 20)),
-            ..pattern(Order::Sequential, 1.0, 128, 32, &disk)
+            ..pattern(AccessOrder::Sequential, 1.0, 128, 32, &disk)
         };
         row(&mut table, &disk, "inner seq read d32", &inner);
     }
@@ -131,8 +131,18 @@ fn a_worn_in_flash_disk_writes_slower_at_random_and_reads_as_before() {
     let steady = DiskSpec::parse(&text).unwrap();
     let mut table = String::new();
     for (name, disk) in [("fresh", &fresh), ("steady", &steady)] {
-        row(&mut table, disk, &format!("{name} rand write d32"), &pattern(Order::Random, 0.0, 4, 32, disk));
-        row(&mut table, disk, &format!("{name} rand read d32"), &pattern(Order::Random, 1.0, 4, 32, disk));
+        row(
+            &mut table,
+            disk,
+            &format!("{name} rand write d32"),
+            &pattern(AccessOrder::Random, 0.0, 4, 32, disk),
+        );
+        row(
+            &mut table,
+            disk,
+            &format!("{name} rand read d32"),
+            &pattern(AccessOrder::Random, 1.0, 4, 32, disk),
+        );
     }
     expect![[r#"
         samsung-850-evo    fresh rand write d32   98039.1 IOPS   401.57 MB/s  mean     0.326 ms  p99     0.326 ms

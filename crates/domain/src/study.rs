@@ -25,7 +25,7 @@ pub struct Study {
     /// What the workloads run on.
     pub target: Target,
     /// How the storage below the target is built, where Flyball builds it.
-    pub stack: Option<stack::Draft>,
+    pub stack: Option<stack::StackSpec>,
     /// The workloads, in the order of the file; at least one. Two or more are a factor of their own.
     pub workloads: Vec<Workload>,
     /// What is varied, in the order of the file.

@@ -8,7 +8,7 @@
 mod support;
 
 use disks::DiskSpec;
-use disks::closed_loop::{Order, Pattern, predict, time_for};
+use disks::closed_loop::{AccessOrder, Pattern, predict, time_for};
 use domain::lab::{ENERGY_MODELLED, PStateTable, Pacing, VcpuRecord};
 use domain::rng::Seed;
 use domain::time::Nanos;
@@ -596,7 +596,7 @@ impl Disk {
         const SEEDS: u64 = 8;
         let spec = DiskSpec::shipped(self.model).unwrap();
         let pattern = Pattern {
-            order: if load.is_random() { Order::Random } else { Order::Sequential },
+            order: if load.is_random() { AccessOrder::Random } else { AccessOrder::Sequential },
             reads: Ratio::new(if load.rw.ends_with("read") { 1.0 } else { 0.0 }).unwrap(),
             block: Bytes::new(load.block),
             depth: load.depth,

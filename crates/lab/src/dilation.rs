@@ -208,7 +208,7 @@ mod tests {
     use domain::outcome::{Better, Metric, Outcome};
     use domain::plan::CellId;
     use domain::setting::SettingName;
-    use domain::stack::{Draft, DraftLayer, Part};
+    use domain::stack::{LayerSpec, Part, StackSpec};
     use domain::study::{Tool, Workload};
     use domain::time::Timestamp;
     use domain::trace::{FrequencySource, Role};
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn an_arrays_delay_before_it_is_clean_is_stretched_also_where_it_is_the_kernels_own() {
         let delay = |level: &str, own: Option<&str>, d| {
-            let layer = |name: &str, values: &[(&str, &str)]| DraftLayer {
+            let layer = |name: &str, values: &[(&str, &str)]| LayerSpec {
                 name: name.into(),
                 values: values.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
             };
@@ -276,7 +276,7 @@ mod tests {
             array.values.extend(own.map(|own| ("safe_mode_delay".into(), own.into())));
             let disks = layer("disks", &[("kind", "devices"), ("count", "4"), ("loop", "64MiB")]);
             let mut cell = cell(&[], &[]);
-            cell.stack = Some(Draft { layers: vec![disks, array] }.build().unwrap());
+            cell.stack = Some(StackSpec { layers: vec![disks, array] }.build().unwrap());
             stretch(&mut cell, &mut Measure::default(), d);
             let Part::Md(md) = &cell.stack.unwrap().layers[1].part else { panic!() };
             md.safe_mode_delay

@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use disks::DiskSpec;
-use disks::closed_loop::{Order, Pattern, predict, time_for};
+use disks::closed_loop::{AccessOrder, Pattern, predict, time_for};
 use domain::lab::DiskService;
 use domain::rng::Seed;
 use domain::time::Nanos;
@@ -186,7 +186,7 @@ fn prediction(case: &Case, load: &Load, spec: &DiskSpec) -> (u64, f64) {
     let is_random = load.rw.starts_with("rand");
     let runtime = if is_random { case.random } else { case.sequential };
     let pattern = Pattern {
-        order: if is_random { Order::Random } else { Order::Sequential },
+        order: if is_random { AccessOrder::Random } else { AccessOrder::Sequential },
         reads: Ratio::new(if load.rw.ends_with("read") { 1.0 } else { 0.0 }).unwrap(),
         block: Bytes::new(load.block),
         depth: load.depth,

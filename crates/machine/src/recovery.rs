@@ -2,7 +2,7 @@
 //! that writes to what is to be undone.
 
 use crate::LocalMachine;
-use crate::ledger::{Fate, Ledger, RestoreReport};
+use crate::ledger::{Ledger, RestoreReport, UndoOutcome};
 use crate::settings::Error;
 use crate::workload::end_orphans;
 use std::path::Path;
@@ -48,7 +48,9 @@ fn after_orphans<'m>(
     }
     drop(ledger);
     let (ledger, mut again) = open()?;
-    again.undone.extend(report.undone.into_iter().filter(|undone| !matches!(undone.fate, Fate::Failed(_))));
+    again
+        .undone
+        .extend(report.undone.into_iter().filter(|undone| !matches!(undone.outcome, UndoOutcome::Failed(_))));
     again.notes.extend(report.notes);
     again.damage.extend(report.damage);
     Ok((ledger, again))

@@ -37,9 +37,9 @@ pub struct Room {
 
 /// Changes in the ledger that are undone together.
 #[derive(Clone, Debug, Default)]
-pub struct Made(BTreeSet<u64>);
+pub struct ChangeSet(BTreeSet<u64>);
 
-impl Made {
+impl ChangeSet {
     /// Adds other changes.
     pub fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
@@ -91,10 +91,10 @@ impl Ledger<'_> {
     }
 
     /// Runs something that changes the machine, and gives what it changed with its result.
-    pub fn making<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> (T, Made) {
+    pub fn making<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> (T, ChangeSet) {
         let last = self.last();
         let result = make(self);
-        let made = Made(self.since(last));
+        let made = ChangeSet(self.since(last));
         (result, made)
     }
 
@@ -102,7 +102,7 @@ impl Ledger<'_> {
     ///
     /// # Errors
     /// [`Error::NotDown`].
-    pub fn clear(&mut self, made: &Made) -> Result<(), Error> {
+    pub fn clear(&mut self, made: &ChangeSet) -> Result<(), Error> {
         let report = self.undo_these(&made.0);
         let left: Vec<String> = report.failed().chain(report.foreign()).map(ToString::to_string).collect();
         if left.is_empty() { Ok(()) } else { Err(Error::NotDown(left.join("; "))) }

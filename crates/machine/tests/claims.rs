@@ -6,7 +6,7 @@
 use machine::claims::{
     Claim, ClaimError, Claimed, Claims, Guard, HEAD, Moment, Reason, Secret, TAIL, Use, examine, open_claimed,
 };
-use machine::ledger::{Fate, Ledger, RestoreReport, status};
+use machine::ledger::{Ledger, RestoreReport, UndoOutcome, status};
 use machine::{LocalMachine, failing};
 use rustix::fs::{Mode, OFlags};
 use serde_json::Value;
@@ -179,8 +179,8 @@ fn words(list: &[&str]) -> BTreeSet<String> {
     list.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn fates(report: &RestoreReport) -> Vec<Fate> {
-    report.undone.iter().map(|undone| undone.fate.clone()).collect()
+fn outcomes(report: &RestoreReport) -> Vec<UndoOutcome> {
+    report.undone.iter().map(|undone| undone.outcome.clone()).collect()
 }
 
 #[test]
@@ -367,11 +367,11 @@ fn what_a_killed_run_left_is_erased() {
     let secret = Secret::of(&bench.state()).unwrap();
     assert!(secret.gave(examine(&bench.device).unwrap().signatures[0].uuid.as_deref().unwrap()));
     let told = status(&bench.state(), &LocalMachine).unwrap();
-    assert_eq!((told.changes.len(), &told.changes[0].fate), (1, &Fate::Removed));
-    assert_eq!(fates(&bench.recover()), [Fate::Removed]);
+    assert_eq!((told.changes.len(), &told.changes[0].outcome), (1, &UndoOutcome::Removed));
+    assert_eq!(outcomes(&bench.recover()), [UndoOutcome::Removed]);
     let left = examine(&bench.device).unwrap();
     assert!(left.blank && left.signatures.is_empty() && left.uses.is_empty(), "{left:?}");
-    assert_eq!(fates(&bench.recover()), []);
+    assert_eq!(outcomes(&bench.recover()), []);
     bench.opened().unwrap();
 }
 
@@ -382,11 +382,11 @@ fn a_disk_that_was_announced_and_not_touched_is_left_as_it_is() {
     let before = bench.bytes();
     bench.claims().claim(&bench.device, &words(&["ext4"])).unwrap();
     bench.dies_after(|| ());
-    assert_eq!(fates(&bench.recover()), [Fate::Untouched]);
+    assert_eq!(outcomes(&bench.recover()), [UndoOutcome::Untouched]);
     assert_eq!(bench.bytes(), before);
     // Of a filesystem that a claim gives up, what is left beside ours goes too.
     bench.dies_after(|| bench.write(SIZE - 100, b"ours"));
-    assert_eq!(fates(&bench.recover()), [Fate::Removed]);
+    assert_eq!(outcomes(&bench.recover()), [UndoOutcome::Removed]);
     bench.claims().give_back(&bench.device, &BTreeSet::new()).unwrap();
     assert_eq!(bench.bytes()[..HEAD as usize], before[..HEAD as usize]);
 }
@@ -399,11 +399,11 @@ fn a_stranger_on_a_claimed_disk_is_left_and_reported() {
     let before = bench.bytes();
     let report = bench.recover();
     assert!(
-        matches!(&fates(&report)[..], [Fate::Foreign { now, .. }] if now.contains(FOREIGN)),
+        matches!(&outcomes(&report)[..], [UndoOutcome::Foreign { now, .. }] if now.contains(FOREIGN)),
         "{report:?}"
     );
     assert_eq!(bench.bytes(), before);
-    assert_eq!(fates(&bench.recover()), [], "it is told once");
+    assert_eq!(outcomes(&bench.recover()), [], "it is told once");
 }
 
 #[test]
@@ -413,9 +413,11 @@ fn a_disk_in_use_is_erased_later() {
     bench.dies_after(|| bench.mkfs(&bench.own_uuid()));
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
     let other = rustix::fs::open(&bench.device, flags, Mode::empty()).unwrap();
-    assert!(matches!(&fates(&bench.recover())[..], [Fate::Failed(why)] if why.contains("exclusively")));
+    assert!(
+        matches!(&outcomes(&bench.recover())[..], [UndoOutcome::Failed(why)] if why.contains("exclusively"))
+    );
     drop(other);
-    assert_eq!(fates(&bench.recover()), [Fate::Removed]);
+    assert_eq!(outcomes(&bench.recover()), [UndoOutcome::Removed]);
 }
 
 #[test]
@@ -521,7 +523,7 @@ fn a_uuid_that_begins_like_ours_is_a_strangers() {
         let before = bench.bytes();
         let report = bench.recover();
         assert!(
-            matches!(&fates(&report)[..], [Fate::Foreign { now, .. }] if now.contains(&uuid)),
+            matches!(&outcomes(&report)[..], [UndoOutcome::Foreign { now, .. }] if now.contains(&uuid)),
             "{report:?}"
         );
         let refused = bench.refused();
@@ -631,7 +633,7 @@ fn who_comes_after_a_death_without_a_witness_never_takes_a_strangers_data_for_ou
             // Where our own superblock is, it goes, with its block; everything else stays.
             assert!(report.failed().next().is_none() && after[4096..] == before[4096..], "{case}");
             assert!(writes && stranger != "a filesystem" || after == before, "{case}");
-            assert_eq!(fates(&bench.recover()), [], "{case}");
+            assert_eq!(outcomes(&bench.recover()), [], "{case}");
             let refused = bench.refused();
             assert!(
                 refused.contains("--forget") && refused.contains("did not come to write down"),
@@ -649,12 +651,12 @@ fn what_comes_after_the_claim_was_renewed_is_not_erased_by_a_record_that_was_not
     bench.claim();
     bench.dies_after(|| bench.mkfs(&bench.own_uuid()));
     let ledger = fs::read(bench.state().join("ledger")).unwrap();
-    assert_eq!(fates(&bench.recover()), [Fate::Removed]);
+    assert_eq!(outcomes(&bench.recover()), [UndoOutcome::Removed]);
     // The death came between the claim and the ledger.
     fs::write(bench.state().join("ledger"), ledger).unwrap();
     bench.write(0, b"a stranger's");
     let before = bench.bytes();
-    assert_eq!(fates(&bench.recover()), [Fate::Untouched]);
+    assert_eq!(outcomes(&bench.recover()), [UndoOutcome::Untouched]);
     assert!(bench.bytes() == before);
     assert!(bench.refused().contains("`data`"));
 }
@@ -783,7 +785,7 @@ fn what_an_older_version_left_is_not_erased_for_its_prefix_and_is_told() {
     fs::write(&file, first_form(&file)).unwrap();
     let before = bench.bytes();
     assert!(
-        matches!(&fates(&bench.recover())[..], [Fate::Foreign { now, .. }] if now.contains("f17ba110-abab"))
+        matches!(&outcomes(&bench.recover())[..], [UndoOutcome::Foreign { now, .. }] if now.contains("f17ba110-abab"))
     );
     assert!(bench.bytes() == before);
     // Where it has left nothing, nothing is to be told.
@@ -792,7 +794,7 @@ fn what_an_older_version_left_is_not_erased_for_its_prefix_and_is_told() {
     bench.claim();
     bench.dies_after(|| ());
     fs::write(&file, first_form(&file)).unwrap();
-    assert_eq!(fates(&bench.recover()), [Fate::Untouched]);
+    assert_eq!(outcomes(&bench.recover()), [UndoOutcome::Untouched]);
 }
 
 #[test]
@@ -823,7 +825,9 @@ fn a_claim_that_a_newer_version_wrote_stops_everything_and_is_touched_by_nothing
     }
     // What it has announced is not undone by one who does not know what it saw, and stays in the ledger.
     for _ in 0..2 {
-        assert!(matches!(&fates(&bench.recover())[..], [Fate::Failed(why)] if why.contains("flyball 9.1.0")));
+        assert!(
+            matches!(&outcomes(&bench.recover())[..], [UndoOutcome::Failed(why)] if why.contains("flyball 9.1.0"))
+        );
     }
     assert!(bench.bytes() == before);
     assert_eq!(fs::read_to_string(&file).unwrap(), newer.to_string());

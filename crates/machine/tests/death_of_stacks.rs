@@ -7,7 +7,7 @@ mod tree;
 use domain::rng::{Rng, Seed};
 use machine::Machine;
 use machine::failing::{Counted, Dead, Death, FailingMachine, Manner, Moment};
-use machine::ledger::{Built, Fate, Ledger, RestoreReport};
+use machine::ledger::{Built, Ledger, RestoreReport, UndoOutcome};
 use serde_json::json;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -238,8 +238,8 @@ fn what_others_took_down_or_put_beside_is_no_failure() {
     stack.tree.set("/sys/block/loop9/dev", "7:9");
     stack.tree.stand_on("md127", &[("loop9", "7:9")]);
     let report = recover(state.path(), &stack.tree);
-    let fates: Vec<&Fate> = report.undone.iter().map(|undone| &undone.fate).collect();
-    assert_eq!(fates, [&Fate::Untouched, &Fate::Removed]);
+    let outcomes: Vec<&UndoOutcome> = report.undone.iter().map(|undone| &undone.outcome).collect();
+    assert_eq!(outcomes, [&UndoOutcome::Untouched, &UndoOutcome::Removed]);
     assert_eq!(stack.tree.get("/sys/block/md127/md/array_state").as_deref(), Some("clean"));
 }
 

@@ -9,12 +9,12 @@
 
 use domain::rng::{Rng, Seed};
 use domain::setting::{SettingName, SettingRequest};
-use domain::stack::{Draft, DraftLayer, Stack};
+use domain::stack::{LayerSpec, Stack, StackSpec};
 use domain::units::Bytes;
 use machine::claims::{Claims, open_claimed};
-use machine::ledger::{Fate, Ledger, RestoreReport, status};
+use machine::ledger::{Ledger, RestoreReport, UndoOutcome, status};
 use machine::settings::Error;
-use machine::stack::{self, Builder, Ground, Top};
+use machine::stack::{self, BuildContext, Builder, Top};
 use machine::supervise::{Ending, Supervisor, supervise_main};
 use machine::{LocalMachine, LoopIo, workload};
 use rustix::process::{Pid, Signal};
@@ -711,7 +711,7 @@ fn worker(state: &Path, work: &Path, seed: &str, watch: Watch, passes: u32) {
             watch.heard(supervisor.group(id));
             println!("workload {id}");
         }
-        let ground = Ground { work: work.to_owned(), lab_disks: false, state: state.to_owned() };
+        let ground = BuildContext { work: work.to_owned(), lab_disks: false, state: state.to_owned() };
         let mut builder = Builder::new(ground).unwrap();
         for _ in 0..=choice.below(2) {
             one_footing(&mut ledger, &mut builder, state, work, pass, &mut choice);
@@ -778,9 +778,9 @@ fn parsed(text: &str) -> Stack {
     let layer = |line: &str| {
         let (name, rest) = line.trim().split_once(": ").unwrap();
         let values = rest.split("; ").map(|pair| pair.split_once('=').unwrap());
-        DraftLayer { name: name.into(), values: values.map(|(k, v)| (k.into(), v.into())).collect() }
+        LayerSpec { name: name.into(), values: values.map(|(k, v)| (k.into(), v.into())).collect() }
     };
-    Draft { layers: text.lines().map(layer).collect() }.build().unwrap()
+    StackSpec { layers: text.lines().map(layer).collect() }.build().unwrap()
 }
 
 fn supervise(state: &Path) {
@@ -802,11 +802,11 @@ fn tell(report: &RestoreReport) {
     // Somebody else may have been given the number of a loop device that we had not made yet.
     let is_foreign = report.foreign().any(|undone| !undone.what.starts_with("/dev/loop"));
     assert!(report.failed().next().is_none() && !is_foreign, "{report:?}");
-    assert!(!report.undone.iter().any(|u| matches!(u.fate, Fate::Gone(_))), "{report:?}");
+    assert!(!report.undone.iter().any(|u| matches!(u.outcome, UndoOutcome::Gone(_))), "{report:?}");
     let mut counts = [0; 4];
     for undone in report.restored() {
-        let kind = match (&undone.fate, undone.what.as_str()) {
-            (Fate::Restored { .. }, _) => 0,
+        let kind = match (&undone.outcome, undone.what.as_str()) {
+            (UndoOutcome::Restored { .. }, _) => 0,
             (_, what) if what.starts_with("mount on ") => 1,
             (_, what) if what.starts_with("/dev/loop") => 2,
             _ => 3,

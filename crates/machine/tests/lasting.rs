@@ -8,8 +8,10 @@ use domain::rng::Seed;
 use domain::setting::{SettingName, SettingRequest};
 use machine::Machine;
 use machine::failing::{Counted, Dead, Death, FailingMachine, Manner, Moment};
-use machine::lasting::{self, Drift, Error, FileState, Files, LocalFiles, Order, PersistMethod, Roots, Site};
-use machine::ledger::{Fate, Ledger, RestoreReport};
+use machine::lasting::{
+    self, Drift, Error, FileState, Files, LastingContext, LastingRequest, LocalFiles, PersistMethod, Roots,
+};
+use machine::ledger::{Ledger, RestoreReport, UndoOutcome};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
@@ -64,11 +66,11 @@ impl Host {
         files
     }
 
-    fn on<R>(&self, machine: &dyn Machine, files: &dyn Files, act: impl FnOnce(&Site) -> R) -> R {
-        act(&Site { machine, files, roots: &self.roots, state: &self.state() })
+    fn on<R>(&self, machine: &dyn Machine, files: &dyn Files, act: impl FnOnce(&LastingContext) -> R) -> R {
+        act(&LastingContext { machine, files, roots: &self.roots, state: &self.state() })
     }
 
-    fn make(&self, order: &Order) -> Result<lasting::Made, Error> {
+    fn make(&self, order: &LastingRequest) -> Result<lasting::LastingChanges, Error> {
         let machine = &self.tree;
         self.on(&machine, &LocalFiles, |site| make_on(site, order))
     }
@@ -94,22 +96,26 @@ impl Host {
     }
 }
 
-fn make_on(site: &Site, order: &Order) -> Result<lasting::Made, Error> {
+fn make_on(site: &LastingContext, order: &LastingRequest) -> Result<lasting::LastingChanges, Error> {
     let (ledger, _) = Ledger::open(site.state, site.machine)?;
     lasting::make(ledger, site, order)
 }
 
-fn undo_on(site: &Site) -> Result<lasting::Undone, Error> {
+fn undo_on(site: &LastingContext) -> Result<lasting::Undone, Error> {
     let (ledger, _) = Ledger::open(site.state, site.machine)?;
     lasting::undo(ledger, site)
 }
 
-fn order(pairs: &[(&str, &str)]) -> Order {
+fn order(pairs: &[(&str, &str)]) -> LastingRequest {
     let request = |(name, value): &(&str, &str)| SettingRequest {
         setting: SettingName::parse(name),
         value: (*value).to_owned(),
     };
-    Order { requests: pairs.iter().map(request).collect(), reason: "a test".into(), ignore_rivals: false }
+    LastingRequest {
+        requests: pairs.iter().map(request).collect(),
+        reason: "a test".into(),
+        ignore_rivals: false,
+    }
 }
 
 /// One of each method.
@@ -349,7 +355,7 @@ impl Files for FailingFiles {
 }
 
 /// Acts until it dies of the machine, and then until it dies of the files; says how many deaths there were.
-fn every_death(mut one: impl FnMut(&dyn Fn(&Host, &dyn Fn(&Site)) -> bool, &str)) -> u32 {
+fn every_death(mut one: impl FnMut(&dyn Fn(&Host, &dyn Fn(&LastingContext)) -> bool, &str)) -> u32 {
     let mut deaths = 0;
     for (on_files, counted) in [(false, Counted::All), (true, Counted::All)] {
         for after in 0.. {
@@ -357,7 +363,7 @@ fn every_death(mut one: impl FnMut(&dyn Fn(&Host, &dyn Fn(&Site)) -> bool, &str)
             for manner in [Manner::Error, Manner::Unwind] {
                 for moment in [Moment::Before, Moment::After] {
                     let death = Death { after, counted, moment, manner };
-                    let act = |host: &Host, act: &dyn Fn(&Site)| {
+                    let act = |host: &Host, act: &dyn Fn(&LastingContext)| {
                         let never = Death { after: u64::MAX, ..death };
                         let machine = FailingMachine::new(&host.tree, if on_files { never } else { death });
                         let files =
@@ -537,7 +543,7 @@ fn a_change_that_was_there_already_lasts_and_is_not_undone() {
     assert_eq!(made.entries[0].old(), None);
     assert!(host.etc("sysctl.d/90-flyball.conf").exists());
     let undone = host.undo();
-    assert_eq!(undone.report.undone.iter().filter(|u| u.fate != Fate::Untouched).count(), 0);
+    assert_eq!(undone.report.undone.iter().filter(|u| u.outcome != UndoOutcome::Untouched).count(), 0);
     assert_eq!(host.tree.get("/proc/sys/vm/swappiness").as_deref(), Some("60"));
     assert_eq!(host.files(), BTreeMap::new());
 }
@@ -595,7 +601,7 @@ fn a_plan_changes_nothing_and_says_what_would_be_made() {
     let made = host.make(&order(EACH)).unwrap();
     // What comes with another setting shows what it was before only then.
     let plain = |text: &str| text.lines().filter(|l| !l.starts_with('#')).map(str::to_owned).collect();
-    let shown = |made: &lasting::Made| -> Vec<Vec<String>> {
+    let shown = |made: &lasting::LastingChanges| -> Vec<Vec<String>> {
         made.files.iter().map(|f| plain(f.content.as_deref().unwrap())).collect()
     };
     assert_eq!(shown(&planned), shown(&made));

@@ -6,7 +6,7 @@ mod tree;
 
 use domain::setting::{SettingName, SettingRequest};
 use machine::failing::{Counted, Death, FailingMachine, Manner, Moment};
-use machine::ledger::{Fate, Ledger, preview, status};
+use machine::ledger::{Ledger, UndoOutcome, preview, status};
 use machine::settings::{Error, without_latency_device};
 use machine::{LocalMachine, Machine, RecordedMachine};
 use std::path::Path;
@@ -130,7 +130,9 @@ fn a_rounded_value_is_noticed_and_everything_of_the_call_is_put_back() {
         "{error}"
     );
     assert_eq!(tree.snapshot(), before);
-    assert!(status(state.path(), &machine).unwrap().changes.iter().all(|c| c.fate == Fate::Untouched));
+    assert!(
+        status(state.path(), &machine).unwrap().changes.iter().all(|c| c.outcome == UndoOutcome::Untouched)
+    );
 }
 
 #[test]
@@ -223,7 +225,7 @@ fn a_device_that_took_the_name_of_ours_is_not_written() {
     ledger.apply(&requests(&[("read_ahead_kb", "4096")]), Some("sda")).unwrap();
     tree.set("/sys/block/sda/diskseq", "10");
     let report = ledger.restore();
-    assert!(matches!(report.undone[0].fate, Fate::Gone(_)), "{report:?}");
+    assert!(matches!(report.undone[0].outcome, UndoOutcome::Gone(_)), "{report:?}");
     assert_eq!(tree.get(&format!("{QUEUE}/read_ahead_kb")).as_deref(), Some("4096"));
 }
 
@@ -251,8 +253,8 @@ fn after_a_restart_the_records_of_settings_are_void_and_files_are_removed() {
     drop(ledger);
     tree.set("/proc/sys/kernel/random/boot_id", "boot-2");
     let (_ledger, report) = Ledger::open(state.path(), &machine).unwrap();
-    let fates: Vec<_> = report.undone.iter().map(|u| u.fate.clone()).collect();
-    assert_eq!(fates, [Fate::Rebooted, Fate::Removed]);
+    let outcomes: Vec<_> = report.undone.iter().map(|u| u.outcome.clone()).collect();
+    assert_eq!(outcomes, [UndoOutcome::Rebooted, UndoOutcome::Removed]);
     assert_eq!(tree.get("/proc/sys/vm/swappiness").as_deref(), Some("10"));
     assert!(!path.exists());
 }
@@ -343,12 +345,12 @@ fn status_says_what_is_changed_and_what_restoring_would_do() {
     tree.set(&format!("{QUEUE}/read_ahead_kb"), "64");
     let status = status(state.path(), &machine).unwrap();
     assert_eq!(status.holder.unwrap().pid, std::process::id());
-    let fates: Vec<_> = status.changes.iter().map(|c| c.fate.clone()).collect();
+    let outcomes: Vec<_> = status.changes.iter().map(|c| c.outcome.clone()).collect();
     assert_eq!(
-        fates,
+        outcomes,
         [
-            Fate::Restored { from: "10".into(), to: "60".into() },
-            Fate::Foreign { now: "64".into(), before: "128".into() }
+            UndoOutcome::Restored { from: "10".into(), to: "60".into() },
+            UndoOutcome::Foreign { now: "64".into(), before: "128".into() }
         ]
     );
 }

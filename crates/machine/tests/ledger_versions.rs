@@ -5,7 +5,7 @@
 mod tree;
 
 use machine::failing::{Counted, Death, FailingMachine, Manner, Moment};
-use machine::ledger::{Fate, Ledger, RestoreReport, status};
+use machine::ledger::{Ledger, RestoreReport, UndoOutcome, status};
 use machine::settings::Error;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -142,7 +142,7 @@ fn status_shows_what_it_understands_and_says_that_there_is_more() {
     let host = Host::with(&[swappiness(), newer(), newer()]);
     let seen = status(host.state.path(), &&host.tree).unwrap();
     assert_eq!(seen.changes.len(), 1);
-    assert_eq!(seen.changes[0].fate, Fate::Restored { from: "10".into(), to: "60".into() });
+    assert_eq!(seen.changes[0].outcome, UndoOutcome::Restored { from: "10".into(), to: "60".into() });
     let [problem] = &seen.problems[..] else { panic!("{:?}", seen.problems) };
     assert!(problem.contains("lines 2, 3: the first of these was written by Flyball 9.9.9"), "{problem}");
 }

@@ -8,7 +8,7 @@ mod tree;
 use domain::Timestamp;
 use domain::rng::Seed;
 use domain::setting::{SettingName, SettingRequest};
-use machine::ledger::{Fate, Ledger, status};
+use machine::ledger::{Ledger, UndoOutcome, status};
 use machine::settings::{Error, same};
 use machine::{CommandOutput, LocalMachine, Machine};
 use std::cell::RefCell;
@@ -139,7 +139,7 @@ fn a_device_that_is_taken_away_while_its_setting_is_held_is_noticed() {
     assert_eq!(changed.len(), 1);
     assert_eq!(records[0].after, None);
     let report = ledger.restore();
-    assert!(matches!(report.undone[..], [ref u] if matches!(u.fate, Fate::Gone(_))), "{report:?}");
+    assert!(matches!(report.undone[..], [ref u] if matches!(u.outcome, UndoOutcome::Gone(_))), "{report:?}");
     println!(
         "1 device taken away while its setting was held: noticed after the workload, and nothing to put back"
     );
@@ -318,5 +318,7 @@ fn a_value_that_would_come_after_it_was_given_up_does_not_come() {
     assert!(matches!(error, Error::NotTaken { .. }), "{error}");
     (0..3000).for_each(|_| machine.tick());
     assert_eq!(tree.get(&path).as_deref(), Some("100"));
-    assert!(status(state.path(), &machine).unwrap().changes.iter().all(|c| c.fate == Fate::Untouched));
+    assert!(
+        status(state.path(), &machine).unwrap().changes.iter().all(|c| c.outcome == UndoOutcome::Untouched)
+    );
 }

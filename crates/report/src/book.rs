@@ -38,12 +38,12 @@ pub struct PageReport<'a> {
     /// The machine of each run in one line.
     pub machines: &'a BTreeMap<RunId, String>,
     /// Where the runs were taken from, and by which command the page was written.
-    pub made: &'a Made,
+    pub made: &'a PageOrigin,
 }
 
 /// How a page was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct PageOrigin {
     /// Where its runs are: a notebook, or a folder of kept runs.
     pub from: String,
     /// The command that writes it.

@@ -30,7 +30,7 @@ pub mod trace_view;
 mod wording;
 
 pub use book::{
-    IndexEntry, Made, PageReport, index_markdown, page_html, page_json, page_markdown, page_text,
+    IndexEntry, PageOrigin, PageReport, index_markdown, page_html, page_json, page_markdown, page_text,
 };
 pub use comparison::ComparisonReport;
 pub use csv::csv;

@@ -11,7 +11,7 @@ use domain::published::Selection;
 use domain::study::Study;
 use domain::trial::{Provenance, RunId};
 use expect_test::expect_file;
-use report::{IndexEntry, Made, PageReport};
+use report::{IndexEntry, PageOrigin, PageReport};
 use std::collections::BTreeMap;
 
 /// Everything that a page is made of.
@@ -22,7 +22,7 @@ struct Case {
     parts: Vec<PartRuns>,
     found: Found,
     machines: BTreeMap<RunId, String>,
-    made: Made,
+    made: PageOrigin,
 }
 
 fn governor(level: &str) -> Selection {
@@ -83,7 +83,8 @@ fn case(lab: Lab) -> Case {
     let page = page();
     let found = hold(&page, &study.name, &parts).unwrap();
     let machines = [(RunId("crypt-model-lab".into()), "lab: 1 virtual CPU".to_owned())].into();
-    let made = Made { from: "the notebook `x`".into(), command: "flyball report --published x.toml".into() };
+    let made =
+        PageOrigin { from: "the notebook `x`".into(), command: "flyball report --published x.toml".into() };
     Case { page, study, files: vec!["studies/x y.toml".into()], parts, found, machines, made }
 }
 

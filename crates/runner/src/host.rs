@@ -239,7 +239,7 @@ mod tests {
     /// A recorder takes nearly all descriptors that its process may have, and there is one a process in real runs.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-    struct Bed {
+    struct Fixture {
         folder: tempfile::TempDir,
         target: Target,
         rows: Rows,
@@ -247,7 +247,7 @@ mod tests {
         groups: Vec<u32>,
     }
 
-    impl Bed {
+    impl Fixture {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("target");
@@ -313,9 +313,9 @@ mod tests {
 
     #[test]
     fn fio_is_measured_and_recorded() {
-        let mut bed = Bed::new();
+        let mut fixture = Fixture::new();
         let options = [("rw", "randread"), ("bs", "4k"), ("runtime", "300ms"), ("time_based", "1")];
-        let measurement = bed.run(workload(Tool::Fio, &options)).unwrap();
+        let measurement = fixture.run(workload(Tool::Fio, &options)).unwrap();
         assert!(measurement.outcome.metrics["throughput"].value > 0.0);
         assert!(measurement.outcome.tool.starts_with("fio-"), "{}", measurement.outcome.tool);
         assert!(measurement.roles[&Role::Workload] > Nanos::ZERO);
@@ -324,8 +324,8 @@ mod tests {
         let is_ours = |thread: &ThreadTime| thread.name == "fio" && thread.role == Role::Workload;
         assert!(measurement.threads.iter().any(is_ours), "{:?}", measurement.threads);
         assert!(measurement.recorder.unwrap().samples > 10);
-        assert!(bed.rows.rows > 10 && bed.groups.len() == 1);
-        assert!(bed.raw().join("fio.json").exists());
+        assert!(fixture.rows.rows > 10 && fixture.groups.len() == 1);
+        assert!(fixture.raw().join("fio.json").exists());
     }
 
     #[test]
@@ -338,7 +338,7 @@ mod tests {
             let bursts = [("duty_cycle", "20%"), ("period", "500ms"), ("number_ios", "3000")];
             let all = [&options[..], &bursts[..if times.is_empty() { 3 } else { 2 }], times].concat();
             testing::on_a_quiet_host(|| {
-                let outcome = Bed::new().run(workload(Tool::Fio, &all)).unwrap().outcome;
+                let outcome = Fixture::new().run(workload(Tool::Fio, &all)).unwrap().outcome;
                 let of = |name: &str| outcome.metrics[name].value;
                 let at_once = of("iops") * of("latency_mean");
                 if at_once < 1.3 { Ok(()) } else { Err(format!("{at_once:.2} at once: {outcome:?}")) }
@@ -348,22 +348,22 @@ mod tests {
 
     #[test]
     fn dd_writes_in_place() {
-        let mut bed = Bed::new();
-        let measurement = bed.run(workload(Tool::Dd, &[("direction", "write"), ("bs", "1M")])).unwrap();
+        let mut fixture = Fixture::new();
+        let measurement = fixture.run(workload(Tool::Dd, &[("direction", "write"), ("bs", "1M")])).unwrap();
         assert!(measurement.outcome.metrics["throughput"].value > 0.0);
         assert!(measurement.outcome.tool.starts_with("dd (coreutils)"));
-        bed.target.verify().unwrap();
+        fixture.target.verify().unwrap();
     }
 
     #[test]
     fn a_commands_metric_and_its_elapsed_time_are_taken() {
-        let measurement = Bed::new().run(command(&["echo", "answer 42"])).unwrap();
+        let measurement = Fixture::new().run(command(&["echo", "answer 42"])).unwrap();
         assert_eq!(measurement.outcome.metrics["answer"].value, 42.0);
         assert!(measurement.outcome.metrics["elapsed"].value > 0.0);
     }
 
-    fn failure(bed: &mut Bed, workload: Workload) -> String {
-        match bed.run(workload) {
+    fn failure(fixture: &mut Fixture, workload: Workload) -> String {
+        match fixture.run(workload) {
             Err(BenchError::Failed(text)) => text,
             other => panic!("{other:?}"),
         }
@@ -371,45 +371,45 @@ mod tests {
 
     #[test]
     fn failures_quote_the_tool() {
-        let mut bed = Bed::new();
-        let text = failure(&mut bed, workload(Tool::Fio, &[("rw", "sideways")]));
+        let mut fixture = Fixture::new();
+        let text = failure(&mut fixture, workload(Tool::Fio, &[("rw", "sideways")]));
         assert_eq!(
             text,
             "workload `w`: `fio` failed with exit code 1; it said: fio: failed parsing rw=sideways"
         );
-        let text = failure(&mut bed, command(&["sh", "-c", "echo no luck >&2; exit 7"]));
+        let text = failure(&mut fixture, command(&["sh", "-c", "echo no luck >&2; exit 7"]));
         assert_eq!(text, "workload `w`: `sh` failed with exit code 7; it said: no luck");
     }
 
     #[test]
     fn garbage_a_kill_and_a_hang_are_told_apart() {
-        let mut bed = Bed::new();
-        let text = failure(&mut bed, command(&["head", "-c", "10000", "/dev/urandom"]));
+        let mut fixture = Fixture::new();
+        let text = failure(&mut fixture, command(&["head", "-c", "10000", "/dev/urandom"]));
         assert!(text.starts_with("workload `w`: ") && text.contains("answer"), "{text}");
-        let text = failure(&mut bed, command(&["sh", "-c", "kill -9 $$"]));
+        let text = failure(&mut fixture, command(&["sh", "-c", "kill -9 $$"]));
         assert_eq!(text, "workload `w`: `sh` was killed by SIGKILL (signal 9), and not by flyball");
-        bed.timeout = Nanos::from_millis(300);
-        let text = failure(&mut bed, command(&["sleep", "1000"]));
+        fixture.timeout = Nanos::from_millis(300);
+        let text = failure(&mut fixture, command(&["sleep", "1000"]));
         assert!(text.contains("was still running after") && text.contains("raise `timeout`"), "{text}");
     }
 
     #[test]
     fn a_target_that_vanishes_under_the_workload_is_told() {
-        let mut bed = Bed::new();
-        let text = failure(&mut bed, command(&["sh", "-c", "rm {target}; echo answer 1"]));
+        let mut fixture = Fixture::new();
+        let text = failure(&mut fixture, command(&["sh", "-c", "rm {target}; echo answer 1"]));
         assert!(text.contains("is not the one that was made: it cannot be looked at"), "{text}");
-        let text = failure(&mut bed, workload(Tool::Fio, &[("rw", "read")]));
+        let text = failure(&mut fixture, workload(Tool::Fio, &[("rw", "read")]));
         assert!(text.contains("is not the one that was made"), "{text}");
     }
 
     #[test]
     fn a_target_that_became_a_link_is_not_written() {
-        let mut bed = Bed::new();
-        let victim = bed.folder.path().join("victim");
+        let mut fixture = Fixture::new();
+        let victim = fixture.folder.path().join("victim");
         std::fs::write(&victim, "precious").unwrap();
-        std::fs::remove_file(bed.target.path()).unwrap();
-        std::os::unix::fs::symlink(&victim, bed.target.path()).unwrap();
-        let text = failure(&mut bed, workload(Tool::Dd, &[("direction", "write")]));
+        std::fs::remove_file(fixture.target.path()).unwrap();
+        std::os::unix::fs::symlink(&victim, fixture.target.path()).unwrap();
+        let text = failure(&mut fixture, workload(Tool::Dd, &[("direction", "write")]));
         assert!(text.contains("it is no plain file any more"), "{text}");
         assert_eq!(std::fs::read_to_string(victim).unwrap(), "precious");
     }
@@ -417,7 +417,7 @@ mod tests {
     #[test]
     fn a_busy_loop_beside_the_workload_is_told_by_name() {
         let mut hog = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
-        let measurement = Bed::new().run(command(&["sh", "-c", "sleep 1; echo answer 1"]));
+        let measurement = Fixture::new().run(command(&["sh", "-c", "sleep 1; echo answer 1"]));
         hog.kill().unwrap();
         hog.wait().unwrap();
         let told = measurement.unwrap().disturbances;
@@ -427,15 +427,15 @@ mod tests {
 
     #[test]
     fn a_trace_that_cannot_be_stored_is_no_measurement() {
-        let mut bed = Bed::new();
-        bed.rows.full = true;
-        let result = bed.run(command(&["echo", "answer 42"]));
+        let mut fixture = Fixture::new();
+        fixture.rows.full = true;
+        let result = fixture.run(command(&["echo", "answer 42"]));
         assert!(matches!(result, Err(BenchError::Sink(_))), "{result:?}");
     }
 
     #[test]
     fn what_a_study_must_not_ask_for_is_unsupported() {
-        let result = Bed::new().run(workload(Tool::Fio, &[("filename", "/dev/sda")]));
+        let result = Fixture::new().run(workload(Tool::Fio, &[("filename", "/dev/sda")]));
         assert!(matches!(result, Err(BenchError::Unsupported(_))), "{result:?}");
     }
 }

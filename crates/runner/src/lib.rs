@@ -25,4 +25,4 @@ pub use error::Error;
 pub use host::HostBench;
 pub use storage_setup::StorageSetup;
 pub use target::{Devices, Target};
-pub use trial::{BetweenTrials, DROPPED_ALL, DROPPED_TARGET, Done, Host, Site, Stop};
+pub use trial::{BetweenTrials, DROPPED_ALL, DROPPED_TARGET, Done, Host, Stop, TrialContext};

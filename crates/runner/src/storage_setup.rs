@@ -7,7 +7,7 @@ use domain::rng::Seed;
 use domain::stack::Stack;
 use domain::study;
 use machine::Ledger;
-use machine::stack::{Builder, Ground};
+use machine::stack::{BuildContext, Builder};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -56,12 +56,12 @@ impl StorageSetup {
             let target = Target::make(ledger, work, kind, devices, seed, interrupt)?;
             return Ok(Self { target, stacks: None, work: Some(work.to_owned()) });
         }
-        let ground = Ground {
+        let context = BuildContext {
             work: crate::target::own_folder(work)?,
             lab_disks: devices == Devices::OfTheGuest,
             state: state.to_owned(),
         };
-        let stacks = Stacks { builder: Builder::new(ground)?, kind: kind.clone(), seed, standing: None };
+        let stacks = Stacks { builder: Builder::new(context)?, kind: kind.clone(), seed, standing: None };
         Ok(Self { target: None, stacks: Some(stacks), work: None })
     }
 

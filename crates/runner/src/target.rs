@@ -34,7 +34,7 @@ pub struct Target {
     /// What workloads are given: the file, or the device's node.
     path: PathBuf,
     size: Bytes,
-    ground: Ground,
+    kind: TargetKind,
     /// What lies below, where Flyball built it.
     below: Option<Below>,
 }
@@ -52,7 +52,7 @@ struct Below {
 
 /// What a target is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Ground {
+enum TargetKind {
     /// A file of our own, and the loop device over it where there is one.
     File {
         file: PathBuf,
@@ -157,7 +157,7 @@ impl Target {
         if size == Bytes::new(0) {
             return Err(Error::no_device(path, "its size is 0".into()));
         }
-        Ok(Self { path: path.to_owned(), size, ground: Ground::Device(device), below: None })
+        Ok(Self { path: path.to_owned(), size, kind: TargetKind::Device(device), below: None })
     }
 
     /// The target on a stack that stands: a file in its filesystem, or its device, filled as far as the study says how
@@ -233,7 +233,7 @@ impl Target {
             )?;
         }
         let size = wanted.unwrap_or(whole);
-        Ok(Self { path: path.to_owned(), size, ground: Ground::Device(device), below: None })
+        Ok(Self { path: path.to_owned(), size, kind: TargetKind::Device(device), below: None })
     }
 
     /// What lies below, for a trial's environment: short name to value. Empty where nothing was built.
@@ -259,34 +259,34 @@ impl Target {
     /// The kernel's name of the device, where the target is one or lies on one of our own: what a block device's settings
     /// mean without an object.
     pub fn device(&self) -> Option<&str> {
-        match &self.ground {
-            Ground::File { looped: Some(device), .. } => Some(&device.name),
-            Ground::File { looped: None, .. } => self.below.as_ref().map(|below| below.device.as_str()),
-            Ground::Device(device) => Some(&device.name),
+        match &self.kind {
+            TargetKind::File { looped: Some(device), .. } => Some(&device.name),
+            TargetKind::File { looped: None, .. } => self.below.as_ref().map(|below| below.device.as_str()),
+            TargetKind::Device(device) => Some(&device.name),
         }
     }
 
     /// What a flush is asked of: where a filesystem was built, the device below it, for one without barriers sends none down.
     pub fn to_flush(&self) -> PathBuf {
-        match (&self.below, &self.ground) {
-            (Some(below), Ground::File { looped: None, .. }) => Path::new("/dev").join(&below.device),
+        match (&self.below, &self.kind) {
+            (Some(below), TargetKind::File { looped: None, .. }) => Path::new("/dev").join(&below.device),
             _ => self.path.clone(),
         }
     }
 
     /// The file, also where a loop device lies over it; the node of a device that was there.
     pub fn file(&self) -> &Path {
-        match &self.ground {
-            Ground::File { file, .. } => file,
-            Ground::Device(_) => &self.path,
+        match &self.kind {
+            TargetKind::File { file, .. } => file,
+            TargetKind::Device(_) => &self.path,
         }
     }
 
     /// The folder that its file is in; none where it is a block device that no file of ours lies on.
     pub fn folder(&self) -> Option<&Path> {
-        match &self.ground {
-            Ground::File { looped: None, file, .. } => file.parent(),
-            Ground::File { looped: Some(_), .. } | Ground::Device(_) => None,
+        match &self.kind {
+            TargetKind::File { looped: None, file, .. } => file.parent(),
+            TargetKind::File { looped: Some(_), .. } | TargetKind::Device(_) => None,
         }
     }
 
@@ -295,9 +295,11 @@ impl Target {
     /// # Errors
     /// [`Error::TargetChanged`].
     pub fn verify(&self) -> Result<(), Error> {
-        let changed = match &self.ground {
-            Ground::File { file, identity, looped } => self.file_changed(file, *identity, looped.as_ref()),
-            Ground::Device(device) => self.device_changed(device),
+        let changed = match &self.kind {
+            TargetKind::File { file, identity, looped } => {
+                self.file_changed(file, *identity, looped.as_ref())
+            }
+            TargetKind::Device(device) => self.device_changed(device),
         };
         match changed {
             Some(why) => Err(Error::TargetChanged { path: self.file().to_owned(), why }),
@@ -348,7 +350,7 @@ impl Target {
         let path = device.map_or_else(|| file.clone(), |name| Path::new("/dev").join(name));
         let identity = (metadata.dev(), metadata.ino());
         let looped = device.map(Loop::look);
-        Ok(Self { path, size, ground: Ground::File { file, identity, looped }, below: None })
+        Ok(Self { path, size, kind: TargetKind::File { file, identity, looped }, below: None })
     }
 }
 

@@ -13,7 +13,7 @@ use domain::time::Timestamp;
 use domain::trial::{Disturbance, Measurement, Provenance, RunId, Trial, TrialKey, Validity};
 use environment::Environment;
 use machine::ledger::RestoreReport;
-use machine::serving::Made;
+use machine::serving::ChangeSet;
 use machine::{Ledger, Machine};
 use rustix::process::{Resource, Rlimit, getrlimit};
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ pub struct Done {
 }
 
 /// Where trials take place, whichever bench runs them.
-pub struct Site<'a, 'm> {
+pub struct TrialContext<'a, 'm> {
     /// The machine.
     pub machine: &'a dyn Machine,
     /// Writes the settings, and puts them back.
@@ -82,7 +82,7 @@ pub struct Site<'a, 'm> {
 /// Runs trials on this machine. A workload dies with the thread that runs it (see [`crate::child`]), so that has to be
 /// one that lasts as long as the program.
 pub struct Host<'a, 'm> {
-    site: Site<'a, 'm>,
+    context: TrialContext<'a, 'm>,
     kept: &'a mut BetweenTrials,
     announce: &'a mut dyn FnMut(u32, Option<&Target>),
 }
@@ -125,11 +125,11 @@ impl BetweenTrials {
 impl<'a, 'm> Host<'a, 'm> {
     /// `announce` is told each workload's process group and what it works on as soon as it runs.
     pub fn new(
-        site: Site<'a, 'm>,
+        context: TrialContext<'a, 'm>,
         kept: &'a mut BetweenTrials,
         announce: &'a mut dyn FnMut(u32, Option<&Target>),
     ) -> Self {
-        Self { site, kept, announce }
+        Self { context, kept, announce }
     }
 
     /// What stays from one trial to the next.
@@ -150,13 +150,13 @@ impl<'a, 'm> Host<'a, 'm> {
     ) -> Result<Done, Stop> {
         let raw = std::path::absolute(raw).map_err(|e| failed_early(Error::file("find", raw, e)))?;
         let version = self.version(&cell.workload.tool).map_err(failed_early)?;
-        let started = self.site.machine.now();
-        let ground = match self.ready(cell, &raw) {
-            Ok(ground) => ground,
-            Err(error) => return self.site.without_storage(error, cell, key, started),
+        let started = self.context.machine.now();
+        let context = match self.ready(cell, &raw) {
+            Ok(context) => context,
+            Err(error) => return self.context.without_storage(error, cell, key, started),
         };
-        let Ground { target, server, folder } = &ground;
-        self.site.target = target.clone();
+        let ExecutionContext { target, server, folder } = &context;
+        self.context.target = target.clone();
         let job = Job {
             workload: &cell.workload,
             target: target.as_ref().map(|t| (t.path(), t.size())),
@@ -168,21 +168,21 @@ impl<'a, 'm> Host<'a, 'm> {
         // What is refused is refused before any setting is changed.
         let commands = vec![tools::invocation(&job).map_err(failed_early)?.argv];
         let mut bench = HostBench {
-            machine: self.site.machine,
+            machine: self.context.machine,
             target: target.as_ref(),
             server: server.as_ref(),
             folder: job.folder,
             version: &version,
             raw: &raw,
-            interval: self.site.measure.interval,
+            interval: self.context.measure.interval,
             descriptors: self.kept.descriptors,
-            timeout: self.site.measure.timeout,
-            interrupt: self.site.interrupt,
+            timeout: self.context.measure.timeout,
+            interrupt: self.context.interrupt,
             announce: self.announce,
         };
-        let done = self.site.trial(&mut bench, cell, key, sink);
+        let done = self.context.trial(&mut bench, cell, key, sink);
         if let Some((_, made)) = folder {
-            self.site.ledger.clear(made).map_err(|error| Stop::Ledger(error.to_string()))?;
+            self.context.ledger.clear(made).map_err(|error| Stop::Ledger(error.to_string()))?;
         }
         let mut done = done?;
         done.trial.environment.insert("tool".into(), version);
@@ -192,8 +192,8 @@ impl<'a, 'm> Host<'a, 'm> {
     }
 
     /// Sees to it that a cell has all that it stands on.
-    fn ready(&mut self, cell: &Cell, raw: &Path) -> Result<Ground, Error> {
-        let (ledger, interrupt) = (&mut *self.site.ledger, self.site.interrupt);
+    fn ready(&mut self, cell: &Cell, raw: &Path) -> Result<ExecutionContext, Error> {
+        let (ledger, interrupt) = (&mut *self.context.ledger, self.context.interrupt);
         if !self.kept.storage.stands_for(cell) {
             // A server's data are on what will be taken down.
             self.kept.servers.clear(ledger)?;
@@ -202,7 +202,7 @@ impl<'a, 'm> Host<'a, 'm> {
         let place = self.kept.storage.folder()?;
         if !needs_folder(&cell.workload.tool) {
             self.kept.servers.stop(ledger)?;
-            return Ok(Ground { target, server: None, folder: None });
+            return Ok(ExecutionContext { target, server: None, folder: None });
         }
         let place = place.ok_or_else(|| {
             Error::Unsupported(format!(
@@ -220,29 +220,29 @@ impl<'a, 'm> Host<'a, 'm> {
                 Some((folder?, made))
             }
         };
-        Ok(Ground { target, server, folder })
+        Ok(ExecutionContext { target, server, folder })
     }
 
     fn version(&mut self, tool: &Tool) -> Result<String, Error> {
         // All commands share the tool's name, so that each one's program is looked for.
         if matches!(workloads::of(tool).program(tool), Ok(Program::Named(_))) {
-            return tools::detect(self.site.machine, tool);
+            return tools::detect(self.context.machine, tool);
         }
         if let Some(known) = self.kept.versions.get(tool.name()) {
             return Ok(known.clone());
         }
-        let version = tools::detect(self.site.machine, tool)?;
+        let version = tools::detect(self.context.machine, tool)?;
         self.kept.versions.insert(tool.name(), version.clone());
         Ok(version)
     }
 }
 
 /// What a cell stands on.
-struct Ground {
+struct ExecutionContext {
     target: Option<Target>,
     server: Option<Access>,
     /// A folder for its own files, and what is to be undone of it.
-    folder: Option<(PathBuf, Made)>,
+    folder: Option<(PathBuf, ChangeSet)>,
 }
 
 /// Whether a tool works on files of its own, or its server does.
@@ -250,7 +250,7 @@ fn needs_folder(tool: &Tool) -> bool {
     matches!(workloads::of(tool).needs(), Needs::Folder | Needs::Server)
 }
 
-impl Site<'_, '_> {
+impl TrialContext<'_, '_> {
     /// Makes one trial with any bench.
     ///
     /// # Errors

@@ -8,14 +8,14 @@
     reason = "a test that panics says where, and one that is skipped, why"
 )]
 
-mod bed;
+mod fixture;
 
-use bed::{Bed, FILE, LOOP, SMALL, Tmpfs, cell, command, failed, is_root};
 use domain::bench::{BenchError, SinkError};
 use domain::rng::Seed;
 use domain::study::{self, Tool};
 use domain::time::Nanos;
 use domain::trial::{Measurement, Validity};
+use fixture::{FILE, Fixture, LOOP, SMALL, Tmpfs, cell, command, failed, is_root};
 use machine::{Ledger, LocalMachine};
 use runner::testing::ScriptedBench;
 use runner::{Devices, Done, Error, Stop, Target};
@@ -29,9 +29,9 @@ use std::time::Duration;
 
 #[test]
 fn a_fio_trial_on_a_file_is_whole_and_leaves_nothing() {
-    let bed = Bed::new();
+    let fixture = Fixture::new();
     let options = [("rw", "randread"), ("bs", "4k"), ("runtime", "200ms"), ("time_based", "1")];
-    let Done { trial, commands, .. } = bed.trial(FILE, &cell(Tool::Fio, &options, &[])).unwrap();
+    let Done { trial, commands, .. } = fixture.trial(FILE, &cell(Tool::Fio, &options, &[])).unwrap();
     let measurement = trial.measurement.as_ref().unwrap();
     assert!(trial.metric("iops").unwrap() > 0.0);
     assert_eq!(measurement.commands, commands);
@@ -49,7 +49,7 @@ fn hdparm_times_a_loop_device_and_leaves_nothing() {
         return testing::skip(missing);
     }
     let options = [("T", "1")];
-    let Done { trial, .. } = Bed::new().trial(LOOP, &cell(Tool::Hdparm, &options, &[])).unwrap();
+    let Done { trial, .. } = Fixture::new().trial(LOOP, &cell(Tool::Hdparm, &options, &[])).unwrap();
     for metric in ["read_throughput", "cached_read_throughput"] {
         assert!(trial.metric(metric).is_some_and(|value| value > 0.0), "{metric}: {trial:?}");
     }
@@ -58,13 +58,13 @@ fn hdparm_times_a_loop_device_and_leaves_nothing() {
 
 #[test]
 fn the_target_is_ours_alone() {
-    let bed = Bed::new();
-    let mut ledger = bed.ledger();
-    let target = bed.target(&mut ledger, FILE).unwrap().unwrap();
-    assert_eq!(fs::metadata(bed.path("work")).unwrap().mode() & 0o777, 0o700);
+    let fixture = Fixture::new();
+    let mut ledger = fixture.ledger();
+    let target = fixture.target(&mut ledger, FILE).unwrap().unwrap();
+    assert_eq!(fs::metadata(fixture.path("work")).unwrap().mode() & 0o777, 0o700);
     assert_eq!(fs::metadata(target.path()).unwrap().mode() & 0o077, 0);
     assert_eq!(fs::metadata(target.path()).unwrap().len(), SMALL.get());
-    let again = bed.target(&mut ledger, FILE).unwrap_err().to_string();
+    let again = fixture.target(&mut ledger, FILE).unwrap_err().to_string();
     assert!(again.contains("exists"), "{again}");
     ledger.finish();
     assert!(!target.path().exists());
@@ -72,23 +72,23 @@ fn the_target_is_ours_alone() {
 
 #[test]
 fn a_device_that_is_there_is_no_target_of_a_host() {
-    let bed = Bed::new();
+    let fixture = Fixture::new();
     let device = study::Target::LabDevice("/dev/null".into());
-    let error = bed.target(&mut bed.ledger(), device).unwrap_err().to_string();
+    let error = fixture.target(&mut fixture.ledger(), device).unwrap_err().to_string();
     assert!(error.contains("`/dev/null`") && error.contains("flyball lab run"), "{error}");
 }
 
 /// Opens a device as a lab's guest does.
-fn as_in_the_guest(bed: &Bed, ledger: &mut Ledger<'_>, path: &Path) -> Result<Option<Target>, Error> {
+fn as_in_the_guest(fixture: &Fixture, ledger: &mut Ledger<'_>, path: &Path) -> Result<Option<Target>, Error> {
     let kind = study::Target::LabDevice(path.to_str().unwrap().into());
-    Target::make(ledger, &bed.path("work"), &kind, Devices::OfTheGuest, Seed(1), &bed.interrupt)
+    Target::make(ledger, &fixture.path("work"), &kind, Devices::OfTheGuest, Seed(1), &fixture.interrupt)
 }
 
 #[test]
 fn a_guest_uses_only_what_is_a_block_device() {
-    let bed = Bed::new();
-    let mut ledger = bed.ledger();
-    let mut error = |path: &Path| as_in_the_guest(&bed, &mut ledger, path).unwrap_err().to_string();
+    let fixture = Fixture::new();
+    let mut ledger = fixture.ledger();
+    let mut error = |path: &Path| as_in_the_guest(&fixture, &mut ledger, path).unwrap_err().to_string();
     let none = error(Path::new("/dev/none"));
     assert!(none.contains("No such file") && none.contains("prepare"), "{none}");
     assert!(error(Path::new("/dev/null")).contains("it is no block device"));
@@ -99,15 +99,15 @@ fn a_guest_uses_a_device_as_it_is_and_notices_another() {
     if !is_root() {
         return;
     }
-    let bed = Bed::new();
-    let mut ledger = bed.ledger();
-    let made = bed.target(&mut ledger, LOOP).unwrap().unwrap();
+    let fixture = Fixture::new();
+    let mut ledger = fixture.ledger();
+    let made = fixture.target(&mut ledger, LOOP).unwrap().unwrap();
     let before = fs::read(made.file()).unwrap();
-    let target = as_in_the_guest(&bed, &mut ledger, made.path()).unwrap().unwrap();
+    let target = as_in_the_guest(&fixture, &mut ledger, made.path()).unwrap().unwrap();
     assert_eq!((target.path(), target.size(), target.device()), (made.path(), SMALL, made.device()));
     target.verify().unwrap();
     let cell = cell(Tool::Dd, &[("bs", "64k")], &[("read_ahead_kb", "64")]);
-    let done = bed.trial_on(&mut ledger, Some(&target), &cell, None).unwrap();
+    let done = fixture.trial_on(&mut ledger, Some(&target), &cell, None).unwrap();
     assert!(done.trial.measurement.is_some(), "{:?}", done.trial.validity);
     assert_eq!(done.trial.settings[0].setting.object.as_deref(), made.device());
     assert_eq!(done.trial.environment["device"], made.device().unwrap());
@@ -123,14 +123,14 @@ fn a_setting_of_the_loop_device_holds_for_its_trial_and_no_longer() {
     if !is_root() {
         return;
     }
-    let bed = Bed::new();
-    let mut ledger = bed.ledger();
-    let target = bed.target(&mut ledger, LOOP).unwrap().unwrap();
+    let fixture = Fixture::new();
+    let mut ledger = fixture.ledger();
+    let target = fixture.target(&mut ledger, LOOP).unwrap().unwrap();
     let device = target.device().unwrap().to_owned();
     let file = format!("/sys/block/{device}/queue/read_ahead_kb");
     let before = fs::read_to_string(&file).unwrap();
     let cell = cell(command(&format!("echo answer $(cat {file})")), &[], &[("read_ahead_kb", "52")]);
-    let done = bed.trial_on(&mut ledger, Some(&target), &cell, None).unwrap();
+    let done = fixture.trial_on(&mut ledger, Some(&target), &cell, None).unwrap();
     assert_eq!(done.trial.metric("answer"), Some(52.0));
     assert_eq!(done.trial.settings[0].got, "52");
     assert_eq!(done.trial.settings[0].after.as_deref(), Some("52"));
@@ -145,12 +145,12 @@ fn a_setting_that_somebody_else_writes_meanwhile_disturbs_the_trial() {
     if !is_root() {
         return;
     }
-    let bed = Bed::new();
-    let mut ledger = bed.ledger();
-    let target = bed.target(&mut ledger, LOOP).unwrap().unwrap();
+    let fixture = Fixture::new();
+    let mut ledger = fixture.ledger();
+    let target = fixture.target(&mut ledger, LOOP).unwrap().unwrap();
     let file = format!("/sys/block/{}/queue/read_ahead_kb", target.device().unwrap());
     let cell = cell(command(&format!("echo 64 > {file}; echo answer 1")), &[], &[("read_ahead_kb", "52")]);
-    let done = bed.trial_on(&mut ledger, Some(&target), &cell, None).unwrap();
+    let done = fixture.trial_on(&mut ledger, Some(&target), &cell, None).unwrap();
     let Validity::Disturbed(told) = &done.trial.validity else { panic!("{:?}", done.trial.validity) };
     assert!(told.iter().any(|d| d.kind == "setting-changed" && d.detail.contains("`64`")), "{told:?}");
     assert_eq!(done.restored.foreign().count(), 1);
@@ -162,9 +162,9 @@ fn settings_are_back_whatever_the_bench_says() {
     if !is_root() {
         return;
     }
-    let bed = Bed::new();
-    let mut ledger = bed.ledger();
-    let target = bed.target(&mut ledger, LOOP).unwrap().unwrap();
+    let fixture = Fixture::new();
+    let mut ledger = fixture.ledger();
+    let target = fixture.target(&mut ledger, LOOP).unwrap().unwrap();
     let file = format!("/sys/block/{}/queue/read_ahead_kb", target.device().unwrap());
     let before = fs::read_to_string(&file).unwrap();
     let cell = cell(Tool::Fio, &[], &[("read_ahead_kb", "52")]);
@@ -186,7 +186,7 @@ fn settings_are_back_whatever_the_bench_says() {
         Err(BenchError::Sink(SinkError("full".into()))),
     ]);
     let mut run = || {
-        let result = bed.trial_on(&mut ledger, Some(&target), &cell, Some(&mut bench));
+        let result = fixture.trial_on(&mut ledger, Some(&target), &cell, Some(&mut bench));
         assert_eq!(fs::read_to_string(&file).unwrap(), before);
         result
     };
@@ -201,13 +201,13 @@ fn settings_are_back_whatever_the_bench_says() {
 
 #[test]
 fn an_unknown_setting_a_refused_option_and_a_missing_program_skip_the_cell() {
-    let bed = Bed::new();
-    let result = bed.trial(FILE, &cell(Tool::Dd, &[], &[("read_ahead_kib", "52")]));
+    let fixture = Fixture::new();
+    let result = fixture.trial(FILE, &cell(Tool::Dd, &[], &[("read_ahead_kib", "52")]));
     assert!(matches!(&result, Err(Stop::Unsupported(text)) if text.contains("read_ahead_kb")), "{result:?}");
-    let result = bed.trial(FILE, &cell(Tool::Fio, &[("filename", "/dev/sda")], &[]));
+    let result = fixture.trial(FILE, &cell(Tool::Fio, &[("filename", "/dev/sda")], &[]));
     assert!(matches!(&result, Err(Stop::Unsupported(_))), "{result:?}");
     let missing = Tool::Command { argv: vec!["no-such-program".into()], metrics: vec![] };
-    let result = bed.trial(FILE, &cell(missing, &[], &[]));
+    let result = fixture.trial(FILE, &cell(missing, &[], &[]));
     assert!(
         matches!(&result, Err(Stop::Unsupported(text)) if text.contains("no such program")),
         "{result:?}"
@@ -216,13 +216,13 @@ fn an_unknown_setting_a_refused_option_and_a_missing_program_skip_the_cell() {
 
 #[test]
 fn an_interruption_in_the_middle_ends_the_workload() {
-    let bed = Bed::new();
+    let fixture = Fixture::new();
     let result = std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(900));
-            bed.interrupt.store(true, Ordering::Relaxed);
+            fixture.interrupt.store(true, Ordering::Relaxed);
         });
-        bed.trial(FILE, &cell(command("sleep 1000"), &[], &[]))
+        fixture.trial(FILE, &cell(command("sleep 1000"), &[], &[]))
     });
     assert!(matches!(result, Err(Stop::Interrupted)), "{result:?}");
 }
@@ -232,11 +232,11 @@ fn a_disk_that_is_too_small_is_told_before_anything_is_written() {
     if !is_root() {
         return;
     }
-    let bed = Bed::new();
-    let work = bed.path("work");
+    let fixture = Fixture::new();
+    let work = fixture.path("work");
     let _small = Tmpfs::mount(&work, "size=16m,mode=700");
-    let mut ledger = bed.ledger();
-    let error = bed.target(&mut ledger, FILE).unwrap_err().to_string();
+    let mut ledger = fixture.ledger();
+    let error = fixture.target(&mut ledger, FILE).unwrap_err().to_string();
     assert!(error.contains("16 MiB are free there") && error.contains("56 MiB are missing"), "{error}");
     assert_eq!(fs::read_dir(&work).unwrap().count(), 0);
     ledger.finish();
@@ -247,22 +247,22 @@ fn a_read_only_work_folder_is_told() {
     if !is_root() {
         return;
     }
-    let bed = Bed::new();
-    let work = bed.path("work");
+    let fixture = Fixture::new();
+    let work = fixture.path("work");
     let _frozen = Tmpfs::mount(&work, "ro,size=128m,mode=700");
-    let mut ledger = bed.ledger();
-    let error = bed.target(&mut ledger, FILE).unwrap_err().to_string();
+    let mut ledger = fixture.ledger();
+    let error = fixture.target(&mut ledger, FILE).unwrap_err().to_string();
     assert!(error.to_lowercase().contains("read-only file"), "{error}");
     ledger.finish();
 }
 
 #[test]
 fn a_work_folder_that_others_can_write_to_is_refused() {
-    let bed = Bed::new();
-    let work = bed.path("work");
+    let fixture = Fixture::new();
+    let work = fixture.path("work");
     fs::create_dir(&work).unwrap();
     fs::set_permissions(&work, fs::Permissions::from_mode(0o777)).unwrap();
-    let error = bed.target(&mut bed.ledger(), FILE).unwrap_err();
+    let error = fixture.target(&mut fixture.ledger(), FILE).unwrap_err();
     assert!(matches!(error, Error::Untrusted(_)), "{error}");
 }
 
@@ -271,11 +271,11 @@ fn a_full_disk_under_the_raw_output_fails_the_trial_with_a_reason() {
     if !is_root() {
         return;
     }
-    let bed = Bed::new();
-    let raw = bed.path("raw");
+    let fixture = Fixture::new();
+    let raw = fixture.path("raw");
     let _small = Tmpfs::mount(&raw, "size=16k");
     fs::write(raw.join("filler"), vec![0; 16384]).unwrap();
-    let text = failed(bed.trial(FILE, &cell(Tool::Fio, &[("rw", "read")], &[])));
+    let text = failed(fixture.trial(FILE, &cell(Tool::Fio, &[("rw", "read")], &[])));
     assert!(text.starts_with("workload `w`: ") && text.contains("fio"), "{text}");
 }
 
@@ -283,26 +283,26 @@ fn a_full_disk_under_the_raw_output_fails_the_trial_with_a_reason() {
 #[test]
 fn a_run_to_be_killed() {
     let Some(folder) = std::env::var_os("FLYBALL_KILLED_RUN").map(PathBuf::from) else { return };
-    let bed = Bed::within(&folder);
+    let fixture = Fixture::within(&folder);
     let mut ledger = Ledger::open(&folder.join("state"), &LocalMachine).unwrap().0;
     let root = is_root();
     let (kind, settings) = if root { (LOOP, &[("read_ahead_kb", "52")][..]) } else { (FILE, &[][..]) };
     let target =
-        Target::make(&mut ledger, &folder.join("work"), &kind, Devices::Refused, Seed(1), &bed.interrupt)
+        Target::make(&mut ledger, &folder.join("work"), &kind, Devices::Refused, Seed(1), &fixture.interrupt)
             .unwrap();
     let seconds = std::env::var("FLYBALL_KILLED_SLEEP").unwrap();
     let sleep = Tool::Command { argv: vec!["sleep".into(), seconds], metrics: vec![] };
-    let _ = bed.trial_on(&mut ledger, target.as_ref(), &cell(sleep, &[], settings), None);
+    let _ = fixture.trial_on(&mut ledger, target.as_ref(), &cell(sleep, &[], settings), None);
 }
 
 #[test]
 fn a_killed_run_leaves_no_workload_and_the_next_start_cleans_up() {
-    let bed = Bed::new();
+    let fixture = Fixture::new();
     // By this its workload is found.
     let seconds = (1_000_000 + std::process::id()).to_string();
     let mut worker = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "a_run_to_be_killed"])
-        .env("FLYBALL_KILLED_RUN", bed.folder.path())
+        .env("FLYBALL_KILLED_RUN", fixture.folder.path())
         .env("FLYBALL_KILLED_SLEEP", &seconds)
         .spawn()
         .unwrap();
@@ -316,10 +316,10 @@ fn a_killed_run_leaves_no_workload_and_the_next_start_cleans_up() {
     worker.kill().unwrap();
     worker.wait().unwrap();
     assert!(wait_for(0), "the workload outlived the run");
-    assert!(bed.path("work/target").exists());
-    let (ledger, report) = Ledger::open(&bed.path("state"), &LocalMachine).unwrap();
+    assert!(fixture.path("work/target").exists());
+    let (ledger, report) = Ledger::open(&fixture.path("state"), &LocalMachine).unwrap();
     assert!(report.failed().next().is_none(), "{report:?}");
-    assert!(!bed.path("work/target").exists());
+    assert!(!fixture.path("work/target").exists());
     ledger.finish();
 }
 

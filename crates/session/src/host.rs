@@ -16,7 +16,7 @@ use machine::{Ledger, LocalMachine, MachineLock, recovery};
 use notebook::Staging;
 use runner::environment::Environment;
 use runner::reproduce::{Places, script};
-use runner::{BetweenTrials, Devices, Done, Site, StorageSetup, Target};
+use runner::{BetweenTrials, Devices, Done, StorageSetup, Target, TrialContext};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -169,7 +169,7 @@ impl Backend for Host<'_> {
         let ledger = self.ledger.as_mut().expect("it is closed after its last run");
         let Opened { kept, fixed } = self.opened.as_mut().expect("it is opened before its first trial");
         let study = &run.plan.study;
-        let site = Site {
+        let context = TrialContext {
             machine: self.local,
             ledger,
             target: None,
@@ -189,7 +189,7 @@ impl Backend for Host<'_> {
             unheard.extend(supervisor.group(pid).err());
         };
         let raw = staging.raw_dir();
-        let mut host = runner::Host::new(site, kept, &mut announce);
+        let mut host = runner::Host::new(context, kept, &mut announce);
         let done = host.trial(&run.plan.in_trial(cell, key), key, &raw, staging.sink());
         unheard.extend(group.and_then(|pid| supervisor.gone(pid).err()));
         // A supervisor that is gone is no reason to end: what it would undo, the next start of Flyball undoes.

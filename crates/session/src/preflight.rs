@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use domain::lab::ENERGY_MODELLED;
 use domain::plan::{Cell, Plan};
 use domain::setting::SettingRequest;
-use domain::stack::{DraftLayer, Part};
+use domain::stack::{LayerSpec, Part};
 use domain::study::{Study, Target, Workload};
 use domain::units::Bytes;
 use machine::LocalMachine;
@@ -176,7 +176,7 @@ fn replayed(workload: &Workload) -> Option<&'static str> {
 
 /// A layer whose devices only a lab machine has.
 fn needs_lab_disks(study: &Study) -> Option<String> {
-    let of_the_lab = |layer: &&DraftLayer| {
+    let of_the_lab = |layer: &&LayerSpec| {
         let has = |key: &str| layer.values.contains_key(key);
         has("lab") && !["claimed", "loop", "null_blk", "scsi_debug"].into_iter().any(has)
     };

@@ -7,7 +7,7 @@ use domain::study::Study;
 use domain::time::Nanos;
 use domain::trial::{Measurement, TrialKey};
 use domain::units::Unit;
-use machine::ledger::{Fate, RestoreReport, Undone};
+use machine::ledger::{RestoreReport, UndoOutcome, Undone};
 use session::scripted::{Scripted, ScriptedBackend};
 use session::{Begin, Error, Event, Measured, Observer, Request, TrialError};
 use std::collections::BTreeMap;
@@ -211,8 +211,11 @@ fn a_backend_that_cannot_go_on_is_closed_and_what_was_measured_stays() {
 fn what_could_not_be_put_back_is_an_error_and_the_run_is_not_finished() {
     let place = Place::new();
     let mut backend = ScriptedBackend::new(steady);
-    let left =
-        Undone { what: "read_ahead_kb".into(), path: "/sys/x".into(), fate: Fate::Failed("busy".into()) };
+    let left = Undone {
+        what: "read_ahead_kb".into(),
+        path: "/sys/x".into(),
+        outcome: UndoOutcome::Failed("busy".into()),
+    };
     backend.restored = RestoreReport { undone: vec![left], ..RestoreReport::default() };
     let (measured, _) = place.run(&mut backend);
     let error = measured.unwrap_err().to_string();

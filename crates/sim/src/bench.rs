@@ -1,6 +1,6 @@
 //! Runs a cell on a simulated machine: the same trial as a measured one.
 
-use crate::assemble::{Assembled, Ground, Models, Order, assemble};
+use crate::assemble::{Assembled, LoadTarget, Models, SimRequest, assemble};
 use crate::engine::{Stopped, World};
 use crate::load::bonnie::{BonnieLoad, Done};
 use crate::load::jobs::{Given, Jobs};
@@ -43,9 +43,9 @@ pub struct Simulated {
 /// # Errors
 /// [`BenchError`]: `Unsupported` where the machine or the models lack something, `Failed` where the load would fail, takes
 /// longer than the study allows, or the model is stuck.
-pub fn simulate(order: &Order<'_>, sink: &mut dyn Sink) -> Result<Simulated, BenchError> {
-    let Assembled { mut world, ground, settings } = assemble(order, loads::caching(order))?;
-    let account = put_in(&mut world, loads::of(order, ground)?, ground, order.seed);
+pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated, BenchError> {
+    let Assembled { mut world, target, settings } = assemble(order, loads::caching(order))?;
+    let account = put_in(&mut world, loads::of(order, target)?, target, order.seed);
     let measure = &order.study.measure;
     let mut recorder = Recorder::new(sink, measure.interval);
     let stopped = world.run(measure.timeout.get(), Some(measure.interval.get().max(1)), &mut recorder);
@@ -123,11 +123,11 @@ enum Account {
 }
 
 /// Puts a load on a machine.
-fn put_in(world: &mut World, load: Load, ground: Ground, seed: Seed) -> Account {
+fn put_in(world: &mut World, load: Load, target: LoadTarget, seed: Seed) -> Account {
     let me = world.next_part();
     match load {
         Load::Jobs(specs, reports) => {
-            let mut jobs = Jobs::new(me, ground.part);
+            let mut jobs = Jobs::new(me, target.part);
             let given = jobs.given();
             for (spec, source) in specs {
                 let thread = world.core.cpus.thread(&spec.name, domain::trace::Role::Workload, 0);
@@ -143,7 +143,7 @@ fn put_in(world: &mut World, load: Load, ground: Ground, seed: Seed) -> Account 
             Account::Oltp(served)
         }
         Load::Bonnie(spec) => {
-            let load = BonnieLoad::new(&mut world.core, me, ground.part, spec, seed);
+            let load = BonnieLoad::new(&mut world.core, me, target.part, spec, seed);
             let done = load.told();
             world.add(Box::new(load));
             Account::Bonnie(done)
@@ -155,9 +155,9 @@ fn put_in(world: &mut World, load: Load, ground: Ground, seed: Seed) -> Account 
 ///
 /// # Errors
 /// As [`simulate`].
-pub fn check(order: &Order<'_>) -> Result<(), BenchError> {
+pub fn check(order: &SimRequest<'_>) -> Result<(), BenchError> {
     let assembled = assemble(order, loads::caching(order))?;
-    loads::of(order, assembled.ground).map(drop)
+    loads::of(order, assembled.target).map(drop)
 }
 
 /// What a report shows of the machine.
@@ -281,7 +281,7 @@ impl Bench for SimBench<'_> {
     fn run(&mut self, cell: &Cell, sink: &mut dyn Sink) -> Result<Measurement, BenchError> {
         let seed = Seed(self.seed.stream(&format!("{} {}", cell.id, self.runs)).bits());
         self.runs += 1;
-        let order = Order { machine: self.machine, models: self.models, study: self.study, cell, seed };
+        let order = SimRequest { machine: self.machine, models: self.models, study: self.study, cell, seed };
         Ok(simulate(&order, sink)?.measurement)
     }
 }

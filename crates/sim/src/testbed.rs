@@ -197,14 +197,14 @@ impl Part for Script {
 }
 
 /// A machine that is being put together.
-pub(crate) struct Bed {
+pub(crate) struct Testbed {
     pub(crate) world: World,
     pub(crate) answered: Rc<RefCell<Vec<Answered>>>,
     /// Where scripts may run, as [`Cpus::thread`] takes it.
     pub(crate) allowed: u64,
 }
 
-impl Bed {
+impl Testbed {
     /// A machine of so many CPUs.
     pub(crate) fn new(cpus: usize, mhz: u64) -> Self {
         let cpus = Cpus::new(CpusSpec {

@@ -6,7 +6,7 @@ mod table;
 
 use crate::fuzz;
 use crate::suite;
-use crate::suite::program::{self, Order};
+use crate::suite::program::{self, ProgramOptions};
 use crate::suite::said::{Outcome, Test, after};
 use kept::{Figure, Here, Kept};
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,7 +88,7 @@ fn run_tests(chosen: &[&Promise], deadline: Instant) -> Result<Results, Box<dyn 
         programs.iter().map(|program| (program.title.clone(), program.source.clone())).collect();
     let seed = testing::Extent::of_environment(0, 0).seed;
     let environment = [(testing::SEED, seed.to_string()), (testing::WHOLE, "1".to_owned())];
-    let order = Order { environment: &environment, deadline: Some(deadline) };
+    let order = ProgramOptions { environment: &environment, deadline: Some(deadline) };
     let ended = suite::run_all(programs, order);
     let mut results = Results::new();
     for one in ended {

@@ -12,7 +12,7 @@ pub mod program;
 pub mod said;
 mod summary;
 
-use program::{Ended, Order, Program};
+use program::{Ended, Program, ProgramOptions};
 use std::collections::VecDeque;
 use std::error::Error;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -51,7 +51,7 @@ pub fn run(names: &[&str]) -> Result<Vec<String>, Box<dyn Error>> {
     let tree = green::tree()?;
     let begun = Instant::now();
     let environment = part();
-    let order = Order { environment: &environment, deadline: None };
+    let order = ProgramOptions { environment: &environment, deadline: None };
     let programs = program::build(names)?;
     println!("{} programs of tests, built in {:.0} s", programs.len(), begun.elapsed().as_secs_f64());
     let mut ended = run_all(programs, order);
@@ -83,7 +83,7 @@ fn part() -> Vec<(&'static str, String)> {
 }
 
 /// Runs programs, two at a time but for those that measure.
-pub fn run_all(programs: Vec<Program>, order: Order<'_>) -> Vec<Ended> {
+pub fn run_all(programs: Vec<Program>, order: ProgramOptions<'_>) -> Vec<Ended> {
     let of = |list: &'static [&str]| move |program: &Program| list.contains(&program.name.as_str());
     let (alone, others): (VecDeque<_>, Vec<_>) = split(programs, of(ALONE));
     let (mut apart, others): (VecDeque<_>, Vec<_>) = split(others, of(APART));
@@ -109,7 +109,7 @@ fn split<A: FromIterator<Program>, B: FromIterator<Program>>(
 }
 
 /// Runs what is in the first of these lists, then what is left in the next.
-fn one_by_one(lists: &[&Mutex<VecDeque<Program>>], order: Order<'_>, ended: &Mutex<Vec<Ended>>) {
+fn one_by_one(lists: &[&Mutex<VecDeque<Program>>], order: ProgramOptions<'_>, ended: &Mutex<Vec<Ended>>) {
     let next = || lists.iter().find_map(|list| locked(list).pop_front());
     while let Some(program) = next().filter(|_| !order.is_over()) {
         let one = program.run(order);

@@ -39,13 +39,13 @@ pub struct Ended {
 
 /// What all programs of a run are given.
 #[derive(Clone, Copy)]
-pub struct Order<'a> {
+pub struct ProgramOptions<'a> {
     pub environment: &'a [(&'a str, String)],
     /// When none is begun any more, and what runs is ended. Without one each has [`LONGEST`].
     pub deadline: Option<Instant>,
 }
 
-impl Order<'_> {
+impl ProgramOptions<'_> {
     pub fn is_over(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
@@ -97,7 +97,7 @@ fn program(artifact: Artifact) -> Option<Program> {
 
 impl Program {
     /// Runs it, and shows all that it said at once: lines of two are never mixed.
-    pub fn run(&self, order: Order<'_>) -> Ended {
+    pub fn run(&self, order: ProgramOptions<'_>) -> Ended {
         let begun = Instant::now();
         let (said, wrong) = self
             .said(order)
@@ -109,7 +109,7 @@ impl Program {
         ended
     }
 
-    fn said(&self, order: Order<'_>) -> Result<(Said, Option<String>), Box<dyn Error>> {
+    fn said(&self, order: ProgramOptions<'_>) -> Result<(Said, Option<String>), Box<dyn Error>> {
         let path = self.path.with_extension("said");
         let file = File::create(&path)?;
         let mut command = Command::new(&self.path);

@@ -1,9 +1,10 @@
-//! From a draft to a stack: what each layer is, what it stands on, and which layers are needed at all.
+//! From a spec to a stack: what each layer is, what it stands on, and which layers are needed at all.
 
 use super::values::Values;
 use super::{
-    Bitmap, Devices, Draft, DraftLayer, Features, Filesystem, FilesystemKind, Journal, JournalMode, KINDS,
-    Layer, Lvm, MAX_DEVICES, MAX_LAYERS, Made, Md, MdLevel, Part, Resync, Stack, StackError, kinds,
+    Bitmap, Devices, Features, Filesystem, FilesystemKind, Journal, JournalMode, KINDS, Layer, LayerSpec,
+    Lvm, MAX_DEVICES, MAX_LAYERS, Md, MdLevel, Part, Resync, Stack, StackError, StackSpec, VirtualDevice,
+    kinds,
 };
 use crate::time::Nanos;
 use crate::units::Bytes;
@@ -23,34 +24,34 @@ const BITMAP_CHUNKS: std::ops::RangeInclusive<Bytes> = Bytes::from_kib(4)..=Byte
 /// A loop device drops what does not fill its last page.
 const DEVICE_MULTIPLE: Bytes = Bytes::from_kib(4);
 
-pub(super) fn build(draft: &Draft) -> Result<Stack> {
-    if draft.layers.len() > MAX_LAYERS {
-        let layer = &draft.layers[MAX_LAYERS];
+pub(super) fn build(spec: &StackSpec) -> Result<Stack> {
+    if spec.layers.len() > MAX_LAYERS {
+        let layer = &spec.layers[MAX_LAYERS];
         return refuse(layer, None, format!("is one layer too many: a stack has {MAX_LAYERS} at most"));
     }
-    let read: Vec<Read> = draft.layers.iter().map(read).collect::<Result<_>>()?;
-    let top = top(draft, &read)?;
-    let mut build = Build { draft, read: &read, layers: Vec::new(), entered: BTreeSet::new() };
+    let read: Vec<Read> = spec.layers.iter().map(read).collect::<Result<_>>()?;
+    let top = top(spec, &read)?;
+    let mut build = Build { spec, read: &read, layers: Vec::new(), entered: BTreeSet::new() };
     let stands_on = build.enter(top)?;
     let stack = Stack { layers: build.layers };
     if stands_on.last() != stack.layers.last().map(|layer| &layer.name) || stands_on.len() != 1 {
         return refuse(
-            &draft.layers[top],
+            &spec.layers[top],
             Some("use"),
             "is `false`, and what is below is not one layer: a stack needs one top",
         );
     }
-    check(draft, &stack)?;
+    check(spec, &stack)?;
     Ok(stack)
 }
 
 /// The first thing that is wrong with each layer; where nothing is, what is wrong with how they fit.
-pub(super) fn problems(draft: &Draft) -> Vec<StackError> {
-    let each: Vec<StackError> = draft.layers.iter().filter_map(|layer| read(layer).err()).collect();
-    if each.is_empty() { build(draft).err().into_iter().collect() } else { each }
+pub(super) fn problems(spec: &StackSpec) -> Vec<StackError> {
+    let each: Vec<StackError> = spec.layers.iter().filter_map(|layer| read(layer).err()).collect();
+    if each.is_empty() { build(spec).err().into_iter().collect() } else { each }
 }
 
-fn refuse<T>(layer: &DraftLayer, key: Option<&str>, reason: impl Into<String>) -> Result<T> {
+fn refuse<T>(layer: &LayerSpec, key: Option<&str>, reason: impl Into<String>) -> Result<T> {
     Err(StackError { layer: layer.name.clone(), key: key.map(str::to_owned), reason: reason.into() })
 }
 
@@ -73,7 +74,7 @@ impl Read {
     }
 }
 
-fn read(layer: &DraftLayer) -> Result<Read> {
+fn read(layer: &LayerSpec) -> Result<Read> {
     let values = Values::of(layer);
     let Some(kind) = values.text("kind") else {
         return refuse(layer, None, format!("has no `kind`; write one of {}", in_words()));
@@ -118,16 +119,18 @@ pub(super) fn devices(values: &Values<'_>) -> Result<Devices> {
     for key in ["loop", "null_blk", "scsi_debug"] {
         let Some(size) = size(values, key)? else { continue };
         let kind = match key {
-            "loop" => Made::Loop,
-            "null_blk" => Made::NullBlk(attributes.clone()),
-            _ => Made::ScsiDebug(attributes.clone()),
+            "loop" => VirtualDevice::Loop,
+            "null_blk" => VirtualDevice::NullBlk(attributes.clone()),
+            _ => VirtualDevice::ScsiDebug(attributes.clone()),
         };
         if let Some((first, _)) = made.replace((kind, size)) {
             let first = first.name();
             return values.refuse(key, format!("cannot stand beside `{first}`: devices are made in one way"));
         }
     }
-    if !attributes.is_empty() && !matches!(made, Some((Made::NullBlk(_) | Made::ScsiDebug(_), _))) {
+    if !attributes.is_empty()
+        && !matches!(made, Some((VirtualDevice::NullBlk(_) | VirtualDevice::ScsiDebug(_), _)))
+    {
         return values.refuse("attributes", "belong to `null_blk` and `scsi_debug`, and neither is there");
     }
     if claimed.is_empty() && lab.is_empty() && made.is_none() {
@@ -337,14 +340,14 @@ fn mount_options(values: &Values<'_>) -> Result<Vec<String>> {
 }
 
 /// The only layer that nothing else names.
-fn top(draft: &Draft, read: &[Read]) -> Result<usize> {
+fn top(spec: &StackSpec, read: &[Read]) -> Result<usize> {
     let named: BTreeSet<&String> =
         read.iter().flat_map(|layer| layer.names().map(|(_, name)| name)).collect();
     // A journal's layers are a top of their own where this cell's filesystem has its journal inside.
-    let is_top = |at: &usize| !named.contains(&draft.layers[*at].name);
-    let tops: Vec<usize> = (0..draft.layers.len()).filter(is_top).collect();
+    let is_top = |at: &usize| !named.contains(&spec.layers[*at].name);
+    let tops: Vec<usize> = (0..spec.layers.len()).filter(is_top).collect();
     match tops[..] {
-        [] => match draft.layers.first() {
+        [] => match spec.layers.first() {
             Some(first) => refuse(first, None, "is part of a circle: no layer is the top one"),
             None => Err(StackError { layer: "*".into(), key: None, reason: "is empty".into() }),
         },
@@ -354,7 +357,7 @@ fn top(draft: &Draft, read: &[Read]) -> Result<usize> {
 }
 
 struct Build<'a> {
-    draft: &'a Draft,
+    spec: &'a StackSpec,
     read: &'a [Read],
     layers: Vec<Layer>,
     entered: BTreeSet<usize>,
@@ -363,24 +366,24 @@ struct Build<'a> {
 impl Build<'_> {
     /// Puts a layer after what it stands on. Gives the layers that stand for it: itself, or what is below.
     fn enter(&mut self, at: usize) -> Result<Vec<String>> {
-        let (draft, read) = (&self.draft.layers[at], &self.read[at]);
-        if read.used && self.layers.iter().any(|layer| layer.name == draft.name) {
-            return Ok(vec![draft.name.clone()]);
+        let (spec, read) = (&self.spec.layers[at], &self.read[at]);
+        if read.used && self.layers.iter().any(|layer| layer.name == spec.name) {
+            return Ok(vec![spec.name.clone()]);
         }
         if !self.entered.insert(at) {
-            return refuse(draft, Some("on"), "leads back to itself");
+            return refuse(spec, Some("on"), "leads back to itself");
         }
         let mut on = Vec::new();
         for below in &read.on {
-            on.extend(self.enter(self.find(draft, "on", below)?)?);
+            on.extend(self.enter(self.find(spec, "on", below)?)?);
         }
         let mut part = read.part.clone();
         if let Part::Filesystem(Filesystem { journal: Journal::External(layer), .. }) = &mut part {
-            let found = self.find(draft, "journal", layer)?;
+            let found = self.find(spec, "journal", layer)?;
             let stands_for = self.enter(found)?;
             let [one] = &stands_for[..] else {
                 return refuse(
-                    draft,
+                    spec,
                     Some("journal"),
                     format!("is `{layer}`, which stands for more than one layer"),
                 );
@@ -391,14 +394,14 @@ impl Build<'_> {
         if !read.used {
             return Ok(on);
         }
-        self.layers.push(Layer { name: draft.name.clone(), on, part });
-        Ok(vec![draft.name.clone()])
+        self.layers.push(Layer { name: spec.name.clone(), on, part });
+        Ok(vec![spec.name.clone()])
     }
 
-    fn find(&self, from: &DraftLayer, key: &str, name: &str) -> Result<usize> {
-        let found = self.draft.layers.iter().position(|layer| layer.name == name);
+    fn find(&self, from: &LayerSpec, key: &str, name: &str) -> Result<usize> {
+        let found = self.spec.layers.iter().position(|layer| layer.name == name);
         let Some(at) = found else {
-            let names: Vec<String> = self.draft.layers.iter().map(|l| format!("`{}`", l.name)).collect();
+            let names: Vec<String> = self.spec.layers.iter().map(|l| format!("`{}`", l.name)).collect();
             return refuse(
                 from,
                 Some(key),
@@ -429,7 +432,7 @@ fn devices_differ(stack: &Stack) -> Result<()> {
 }
 
 /// What can be known of how the layers fit.
-fn check(draft: &Draft, stack: &Stack) -> Result<()> {
+fn check(spec: &StackSpec, stack: &Stack) -> Result<()> {
     devices_differ(stack)?;
     let mut users: BTreeMap<&str, &str> = BTreeMap::new();
     for layer in &stack.layers {
@@ -515,7 +518,7 @@ fn check(draft: &Draft, stack: &Stack) -> Result<()> {
     }
     let top = stack.top();
     if !stack.ends_in_a_filesystem() && stack.width(&top.name) != 1 {
-        let layer = draft.layers.iter().find(|layer| layer.name == top.name).unwrap_or(&draft.layers[0]);
+        let layer = spec.layers.iter().find(|layer| layer.name == top.name).unwrap_or(&spec.layers[0]);
         let count = stack.width(&top.name);
         return refuse(layer, None, format!("is the top, and gives {count} devices: workloads work on one"));
     }

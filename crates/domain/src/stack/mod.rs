@@ -1,7 +1,7 @@
 //! How storage is built, from devices up: arrays, encryption, striped volumes, filesystems.
 //!
-//! A [`Draft`] is what a study writes, as text; what a level changes is laid over it key by key, so that every part of
-//! a stack can be a factor. A [`Stack`] is what one cell's draft means: only the layers that it needs, each after what
+//! A [`StackSpec`] is what a study writes, as text; what a level changes is laid over it key by key, so that every part of
+//! a stack can be a factor. A [`Stack`] is what one cell's spec means: only the layers that it needs, each after what
 //! it stands on.
 //!
 //! Not a goal: whether a machine has the tools, the kernel and the devices for it; whoever builds it says that.
@@ -107,24 +107,24 @@ const KINDS: [Kind; 6] = [
 
 /// A stack as a study writes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Draft {
+pub struct StackSpec {
     /// In the order of the file.
-    pub layers: Vec<DraftLayer>,
+    pub layers: Vec<LayerSpec>,
 }
 
 /// One `[stack.NAME]` table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DraftLayer {
+pub struct LayerSpec {
     /// Its name: letters, digits, `-` and `_`.
     pub name: String,
     /// Key to value. A list is its entries with a space between, a boolean `true` or `false`.
     pub values: BTreeMap<String, String>,
 }
 
-/// What a level changes in a draft: `LAYER.KEY` to value.
+/// What a level changes in a spec: `LAYER.KEY` to value.
 pub type Changes = BTreeMap<String, String>;
 
-/// Why a draft means nothing.
+/// Why a spec means nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`stack.{layer}{}` {reason}", key.as_ref().map(|k| format!(".{k}")).unwrap_or_default())]
 pub struct StackError {
@@ -180,12 +180,12 @@ pub struct Devices {
     /// Disks of the lab machine, by their names in `[[lab.disk]]`; at least `count` of them.
     pub lab: Vec<String>,
     /// What is made otherwise, and how large each is.
-    pub made: Option<(Made, Bytes)>,
+    pub made: Option<(VirtualDevice, Bytes)>,
 }
 
 /// Devices that Flyball makes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Made {
+pub enum VirtualDevice {
     /// A file in the work folder, and a loop device over it.
     Loop,
     /// Memory, through the kernel's `null_blk`, with further attributes of its configfs folder: name to value.
@@ -194,7 +194,7 @@ pub enum Made {
     ScsiDebug(BTreeMap<String, String>),
 }
 
-impl Made {
+impl VirtualDevice {
     /// Its key in a study.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -450,16 +450,16 @@ pub enum Journal {
     External(String),
 }
 
-impl Draft {
-    /// The draft with a level's changes; later ones win.
+impl StackSpec {
+    /// The spec with a level's changes; later ones win.
     ///
     /// # Errors
-    /// A change that names no layer of this draft.
+    /// A change that names no layer of this spec.
     pub fn with(&self, changes: &Changes) -> Result<Self, StackError> {
-        let mut draft = self.clone();
+        let mut spec = self.clone();
         for (path, value) in changes {
             let (layer, key) = path.split_once('.').unwrap_or((path, ""));
-            let found = draft.layers.iter_mut().find(|known| known.name == layer);
+            let found = spec.layers.iter_mut().find(|known| known.name == layer);
             let Some(found) = found.filter(|_| !key.is_empty()) else {
                 let names: Vec<String> = self.layers.iter().map(|l| format!("`{}`", l.name)).collect();
                 let reason = format!(
@@ -470,7 +470,7 @@ impl Draft {
             };
             found.values.insert(key.to_owned(), value.clone());
         }
-        Ok(draft)
+        Ok(spec)
     }
 
     /// What it means.
@@ -482,7 +482,7 @@ impl Draft {
     }
 
     /// What is wrong with it: of each layer the first thing, or else the first of how they fit. Empty where
-    /// [`Draft::build`] gives a stack.
+    /// [`StackSpec::build`] gives a stack.
     pub fn problems(&self) -> Vec<StackError> {
         build::problems(self)
     }
@@ -510,7 +510,7 @@ impl Layer {
 impl Stack {
     /// The layer that workloads work on.
     pub fn top(&self) -> &Layer {
-        self.layers.last().expect("a stack has a layer: `Draft::build` has seen to it")
+        self.layers.last().expect("a stack has a layer: `StackSpec::build` has seen to it")
     }
 
     /// A layer by its name.

@@ -1,14 +1,14 @@
 use super::*;
 
 /// `array: kind=md on=disks level=5`, one layer a line.
-fn draft(text: &str) -> Draft {
+fn spec(text: &str) -> StackSpec {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let layers = lines.map(|line| {
         let (name, rest) = line.split_once(": ").unwrap();
         let values = rest.split("; ").map(|pair| pair.split_once('=').unwrap());
-        DraftLayer { name: name.into(), values: values.map(|(k, v)| (k.into(), v.into())).collect() }
+        LayerSpec { name: name.into(), values: values.map(|(k, v)| (k.into(), v.into())).collect() }
     });
-    Draft { layers: layers.collect() }
+    StackSpec { layers: layers.collect() }
 }
 
 fn changes(pairs: &[(&str, &str)]) -> Changes {
@@ -20,7 +20,7 @@ fn names(stack: &Stack) -> Vec<&str> {
 }
 
 fn refusal(text: &str) -> String {
-    draft(text).build().unwrap_err().to_string()
+    spec(text).build().unwrap_err().to_string()
 }
 
 const WHOLE: &str = "
@@ -34,7 +34,7 @@ const WHOLE: &str = "
 
 #[test]
 fn each_layer_comes_after_what_it_stands_on_and_the_last_is_the_top() {
-    let stack = draft(WHOLE).build().unwrap();
+    let stack = spec(WHOLE).build().unwrap();
     assert_eq!(names(&stack), ["disks", "array", "vault", "logs", "mirror", "files"]);
     assert!(stack.ends_in_a_filesystem());
     assert_eq!(
@@ -49,17 +49,17 @@ fn each_layer_comes_after_what_it_stands_on_and_the_last_is_the_top() {
 
 #[test]
 fn a_layer_that_is_not_used_is_passed_through_and_what_nothing_needs_is_not_built() {
-    let changed = draft(WHOLE).with(&changes(&[("vault.use", "false"), ("files.journal", "internal")]));
+    let changed = spec(WHOLE).with(&changes(&[("vault.use", "false"), ("files.journal", "internal")]));
     let stack = changed.unwrap().build().unwrap();
     assert_eq!(names(&stack), ["disks", "array", "files"]);
     assert_eq!(stack.top().on, ["array"]);
     let alone = changes(&[("array.use", "false"), ("disks.count", "1"), ("files.journal", "internal")]);
-    assert_eq!(names(&draft(WHOLE).with(&alone).unwrap().build().unwrap()), ["disks", "vault", "files"]);
+    assert_eq!(names(&spec(WHOLE).with(&alone).unwrap().build().unwrap()), ["disks", "vault", "files"]);
 }
 
 #[test]
 fn encryption_below_an_array_is_one_volume_a_device() {
-    let stack = draft(
+    let stack = spec(
         "disks: kind=devices; count=3; loop=64MiB
          vaults: kind=crypt; on=disks
          array: kind=md; on=vaults; level=5",
@@ -70,7 +70,7 @@ fn encryption_below_an_array_is_one_volume_a_device() {
 
 #[test]
 fn the_older_word_of_a_resync_means_the_same() {
-    let of = |word: &str| draft(WHOLE).with(&changes(&[("array.resync", word)])).unwrap().build().unwrap();
+    let of = |word: &str| spec(WHOLE).with(&changes(&[("array.resync", word)])).unwrap().build().unwrap();
     assert_eq!(of("beside"), of("background"));
     assert!(of("background").resyncs_in_background() && !of("wait").resyncs_in_background());
 }
@@ -78,7 +78,7 @@ fn the_older_word_of_a_resync_means_the_same() {
 #[test]
 fn what_a_level_or_filesystem_has_not_is_left_out_so_that_it_can_be_a_factor() {
     let of = |level: &str, kind: &str| {
-        draft(WHOLE).with(&changes(&[("array.level", level), ("files.type", kind)])).unwrap().build().unwrap()
+        spec(WHOLE).with(&changes(&[("array.level", level), ("files.type", kind)])).unwrap().build().unwrap()
     };
     let Part::Md(array) = &of("0", "ext2").layers[1].part.clone() else { panic!() };
     assert_eq!((array.spares, array.stripe_cache_size, array.resync), (0, None, Resync::Skip));
@@ -91,7 +91,7 @@ fn what_a_level_or_filesystem_has_not_is_left_out_so_that_it_can_be_a_factor() {
 fn an_arrays_delay_before_it_is_clean_is_a_time_of_levels_with_redundancy() {
     let of = |level: &str, delay: &str| {
         let changed = changes(&[("array.level", level), ("array.safe_mode_delay", delay)]);
-        let stack = draft(WHOLE).with(&changed).unwrap().build().unwrap();
+        let stack = spec(WHOLE).with(&changed).unwrap().build().unwrap();
         let Part::Md(array) = &stack.layers[1].part else { panic!() };
         array.safe_mode_delay
     };
@@ -140,9 +140,9 @@ fn a_wrong_stack_is_refused_with_its_key() {
 
 #[test]
 fn a_change_has_to_name_a_layer_and_a_key() {
-    let error = draft(WHOLE).with(&changes(&[("raid.level", "6")])).unwrap_err().to_string();
+    let error = spec(WHOLE).with(&changes(&[("raid.level", "6")])).unwrap_err().to_string();
     assert!(error.contains("the layers are `disks`, `array`"), "{error}");
-    assert!(draft(WHOLE).with(&changes(&[("array", "6")])).is_err());
+    assert!(spec(WHOLE).with(&changes(&[("array", "6")])).is_err());
 }
 
 #[test]
@@ -169,10 +169,10 @@ fn the_keys_of_a_kind_are_those_that_are_read() {
 #[test]
 fn each_layer_says_what_is_wrong_with_it() {
     let wrong = "disks: kind=devices; count=0; loop=64MiB\na: kind=md; on=disks\nf: kind=filesystem; on=a";
-    let said: Vec<String> = draft(wrong).problems().iter().map(ToString::to_string).collect();
+    let said: Vec<String> = spec(wrong).problems().iter().map(ToString::to_string).collect();
     assert_eq!(said.len(), 2, "{said:?}");
     assert!(said[0].starts_with("`stack.disks.count`") && said[1].starts_with("`stack.a.level`"), "{said:?}");
-    assert_eq!(draft(WHOLE).problems(), []);
+    assert_eq!(spec(WHOLE).problems(), []);
 }
 
 #[test]
@@ -192,7 +192,7 @@ const TAGS: &str = "
 ";
 
 fn tags(pairs: &[(&str, &str)]) -> std::result::Result<Integrity, StackError> {
-    let mut stack = draft(TAGS).with(&changes(pairs)).unwrap().build()?;
+    let mut stack = spec(TAGS).with(&changes(pairs)).unwrap().build()?;
     assert_eq!((stack.width("tags"), stack.width("array")), (2, 1));
     match stack.layers.remove(1).part {
         Part::Mapping(Mapping::Integrity(integrity)) => Ok(integrity),
@@ -241,7 +241,7 @@ fn a_mode_of_integrity_ignores_what_belongs_to_another() {
 fn a_mirror_leaves_one_member_to_read_from_and_others_ignore_which_are_write_mostly() {
     let of = |more: &str| {
         let text = format!("disks: kind=devices; count=4; loop=64MiB\narray: kind=md; on=disks; {more}");
-        draft(&text).build().map(|stack| match &stack.top().part {
+        spec(&text).build().map(|stack| match &stack.top().part {
             Part::Md(md) => (md.write_mostly, md.bitmap_chunk),
             other => panic!("{other:?}"),
         })

@@ -1,6 +1,6 @@
 //! Reading the values of one layer, strictly: a key that is not read is an error.
 
-use super::{DraftLayer, StackError};
+use super::{LayerSpec, StackError};
 use crate::time::Nanos;
 use crate::units::Bytes;
 use std::cell::RefCell;
@@ -11,12 +11,12 @@ type Result<T> = std::result::Result<T, StackError>;
 
 /// The values of a layer, and which of them were looked at.
 pub(super) struct Values<'a> {
-    layer: &'a DraftLayer,
+    layer: &'a LayerSpec,
     read: RefCell<BTreeSet<&'static str>>,
 }
 
 impl<'a> Values<'a> {
-    pub(super) fn of(layer: &'a DraftLayer) -> Self {
+    pub(super) fn of(layer: &'a LayerSpec) -> Self {
         Self { layer, read: RefCell::default() }
     }
 

@@ -2,7 +2,7 @@
 //! the pages of several reports with their index.
 //!
 //! What a page says and which cells answer is read from the study's file as it is now, so that words can be mended
-//! without measuring again. Runs come from the notebook; those of a book are kept in small files beside its pages, so that
+//! without measuring again. Runs come from the notebook; those of a set of pages are kept in small files beside its pages, so that
 //! the pages can be made again from the repository alone.
 
 use super::report::{print, write};
@@ -19,25 +19,25 @@ use domain::study::Study;
 use domain::trial::{Provenance, Run, RunId};
 use notebook::kept::{Keep, Kept};
 use notebook::{Notebook, RunEntry};
-use report::{IndexEntry, Made, PageReport};
+use report::{IndexEntry, PageOrigin, PageReport};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 const PROVENANCES: [Provenance; 4] =
     [Provenance::Lab, Provenance::Simulation, Provenance::Host, Provenance::Imported];
 
-/// Writes one page in any form, or a book.
+/// Writes one page in any form, or a folder of pages.
 pub fn report(global: &Global, arguments: &Report) -> Result<End> {
     let files: Vec<&Path> = arguments.runs.iter().map(Path::new).collect();
-    let drafts: Vec<Draft> = files.iter().map(|file| Draft::read(file)).collect::<Result<_>>()?;
+    let drafts: Vec<PageStudies> = files.iter().map(|file| PageStudies::read(file)).collect::<Result<_>>()?;
     if let Some(folder) = &arguments.pages {
-        return book(global, arguments, folder, drafts);
+        return write_pages(global, arguments, folder, drafts);
     }
-    let [draft] = <[Draft; 1]>::try_from(drafts)
+    let [draft] = <[PageStudies; 1]>::try_from(drafts)
         .map_err(|_| Usage("one page is of one study file; give several with --pages DIR".into()))?;
     let folder = places::notebook(global)?;
     let notebook = Notebook::open(&folder)?;
-    let made = Made {
+    let made = PageOrigin {
         from: format!("the notebook `{}`", folder.display()),
         command: format!("flyball report --published {}", arguments.runs[0]),
     };
@@ -65,13 +65,13 @@ pub fn report(global: &Global, arguments: &Report) -> Result<End> {
 }
 
 /// Writes the pages and the index, or checks that they are there as they would be written.
-fn book(global: &Global, arguments: &Report, folder: &Path, drafts: Vec<Draft>) -> Result<End> {
+fn write_pages(global: &Global, arguments: &Report, folder: &Path, drafts: Vec<PageStudies>) -> Result<End> {
     let kept = FromKept(folder.join("runs"));
     if arguments.update {
         let notebook = Notebook::open(&places::notebook(global)?)?;
-        renew(&drafts, &FromNotebook::new(&notebook, &[])?, &kept)?;
+        update_kept(&drafts, &FromNotebook::new(&notebook, &[])?, &kept)?;
     }
-    let made = Made {
+    let made = PageOrigin {
         from: format!("the runs kept in `{}`", kept.0.display()),
         command: format!(
             "flyball report --published {} --pages {}",
@@ -103,7 +103,7 @@ fn check(path: &Path, text: &str) -> Result<()> {
         .with_context(|| format!("cannot read the page `{}`", path.display()))?;
     if there != text {
         bail!(
-            "`{}` is not what its study and its kept runs give; write the book anew, without --check",
+            "`{}` is not what its study and its kept runs give; write the pages anew, without --check",
             path.display()
         );
     }
@@ -111,7 +111,7 @@ fn check(path: &Path, text: &str) -> Result<()> {
 }
 
 /// Keeps the newest runs of the notebook that have trials, each in the place of the one before.
-fn renew(drafts: &[Draft], from: &FromNotebook<'_>, to: &FromKept) -> Result<()> {
+fn update_kept(drafts: &[PageStudies], from: &FromNotebook<'_>, to: &FromKept) -> Result<()> {
     // Two pages may look at different metrics of one study.
     let mut keeps: BTreeMap<&str, Keep> = BTreeMap::new();
     for draft in drafts {
@@ -133,11 +133,11 @@ fn renew(drafts: &[Draft], from: &FromNotebook<'_>, to: &FromKept) -> Result<()>
     Ok(())
 }
 
-/// A bound on a page of the book.
+/// A bound on the size of a page in a folder of pages.
 const MAX_PAGE: u64 = 16 << 20;
 
 /// A study's file with its page, and the studies of its parts.
-struct Draft {
+struct PageStudies {
     study: Study,
     page: Page,
     /// One for each part, as commands name it.
@@ -145,7 +145,7 @@ struct Draft {
     studies: Vec<Study>,
 }
 
-impl Draft {
+impl PageStudies {
     fn read(file: &Path) -> Result<Self> {
         let (study, _) = read_study(file)?;
         let Some(page) = study.page.clone() else {
@@ -176,15 +176,15 @@ impl Draft {
 
 /// A page with its runs.
 struct Bound {
-    draft: Draft,
+    draft: PageStudies,
     parts: Vec<PartRuns>,
     found: Found,
     machines: BTreeMap<RunId, String>,
-    made: Made,
+    made: PageOrigin,
 }
 
 impl Bound {
-    fn of(draft: Draft, made: Made, source: &dyn Source) -> Result<Self> {
+    fn of(draft: PageStudies, made: PageOrigin, source: &dyn Source) -> Result<Self> {
         let mut machines = BTreeMap::new();
         let mut parts = Vec::new();
         for study in &draft.studies {

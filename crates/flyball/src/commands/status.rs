@@ -60,7 +60,7 @@ fn line(change: &PendingChange) -> String {
 
 fn as_json(status: &Status, lasting: &LastingStatus) -> String {
     let change = |c: &PendingChange| {
-        let foreseen = Undone { what: c.what.clone(), path: c.path.clone(), fate: c.fate.clone() };
+        let foreseen = Undone { what: c.what.clone(), path: c.path.clone(), outcome: c.outcome.clone() };
         json!({ "what": c.what, "path": c.path, "before": c.before, "asked": c.asked, "restore": foreseen.to_string() })
     };
     let holder = status.holder.as_ref().map(|h| json!({ "pid": h.pid, "alive": h.alive }));

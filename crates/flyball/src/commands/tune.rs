@@ -7,7 +7,9 @@ use crate::machine_lock::lock_machine;
 use crate::{places, terminal};
 use anyhow::{Result, bail};
 use domain::inert::Lines;
-use machine::lasting::{self, Entry, FileState, LastingStatus, LocalFiles, Made, Order, Site, Undone};
+use machine::lasting::{
+    self, Entry, FileState, LastingChanges, LastingContext, LastingRequest, LastingStatus, LocalFiles, Undone,
+};
 use machine::{Ledger, LocalMachine};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -44,8 +46,8 @@ fn usage(text: String) -> anyhow::Error {
 
 fn persist(global: &Global, arguments: &Tune) -> Result<End> {
     let (state, roots) = (places::state()?, places::roots());
-    let site = Site { machine: &LocalMachine, files: &LocalFiles, roots: &roots, state: &state };
-    let order = Order {
+    let site = LastingContext { machine: &LocalMachine, files: &LocalFiles, roots: &roots, state: &state };
+    let order = LastingRequest {
         requests: arguments.set.clone(),
         reason: arguments.comment.clone().unwrap_or_default(),
         ignore_rivals: arguments.ignore_rivals,
@@ -69,7 +71,7 @@ fn persist(global: &Global, arguments: &Tune) -> Result<End> {
     Ok(End::Done)
 }
 
-fn made_as_text(made: &Made, dry_run: bool) -> Lines {
+fn made_as_text(made: &LastingChanges, dry_run: bool) -> Lines {
     let written = if dry_run { "would write" } else { "written" };
     let entry = |e: &Entry| {
         let old = e.old().map_or_else(|| "it is that already".to_owned(), |old| format!("was `{old}`"));
@@ -90,7 +92,7 @@ fn made_as_text(made: &Made, dry_run: bool) -> Lines {
     lines
 }
 
-fn made_as_json(made: &Made, dry_run: bool) -> String {
+fn made_as_json(made: &LastingChanges, dry_run: bool) -> String {
     let files =
         made.files.iter().map(|f| json!({ "path": f.path, "vehicle": f.method, "content": f.content }));
     let value = json!({
@@ -119,7 +121,7 @@ fn entry_as_json(entry: &Entry) -> Value {
 
 fn undo(global: &Global) -> Result<End> {
     let (state, roots) = (places::state()?, places::roots());
-    let site = Site { machine: &LocalMachine, files: &LocalFiles, roots: &roots, state: &state };
+    let site = LastingContext { machine: &LocalMachine, files: &LocalFiles, roots: &roots, state: &state };
     let undone = if state.exists() {
         let _uninterrupted = Interrupt::catch()?;
         let _lock = lock_machine()?;
@@ -169,7 +171,7 @@ fn undone_as_json(undone: &Undone) -> String {
 /// The lasting changes in this state folder, held against the machine.
 pub fn lasting(state: &Path) -> Result<LastingStatus> {
     let roots = places::roots();
-    let site = Site { machine: &LocalMachine, files: &LocalFiles, roots: &roots, state };
+    let site = LastingContext { machine: &LocalMachine, files: &LocalFiles, roots: &roots, state };
     Ok(lasting::status(&site)?)
 }
 

@@ -12,7 +12,7 @@ use lab::guest::{Opening, Reply, Request, receive, send};
 use machine::{Ledger, LocalMachine, Machine};
 use notebook::{Notebook, RunFolder};
 use runner::reproduce::{Places, script};
-use runner::{BetweenTrials, Devices, Done, Host, Site, Stop, StorageSetup, Target};
+use runner::{BetweenTrials, Devices, Done, Host, Stop, StorageSetup, Target, TrialContext};
 use std::cell::RefCell;
 use std::fs::File;
 use std::path::Path;
@@ -57,7 +57,7 @@ pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
     let fixed = runner::environment::fixed(&machine);
     let watch = Watch { now: RefCell::default(), unmeasured: RefCell::default() };
     let mut announce = |pid: u32, target: Option<&Target>| watch.begin(pid, target);
-    let site = Site {
+    let context = TrialContext {
         machine: &machine,
         ledger: &mut ledger,
         target: None,
@@ -69,7 +69,7 @@ pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
         provenance: Provenance::Lab,
         identity: &opening.machine,
     };
-    let mut host = Host::new(site, &mut kept, &mut announce);
+    let mut host = Host::new(context, &mut kept, &mut announce);
     send(port, &Reply::Done, &[])?;
     loop {
         let (request, _) = receive::<Request>(port).context("the host is gone")?;

@@ -2,7 +2,7 @@
 
 use super::error::Error;
 use super::record::{self, Entry, OwnText, PersistMethod, Phase};
-use super::{Site, command_line, sysctl, tuned, udev};
+use super::{LastingContext, command_line, sysctl, tuned, udev};
 use crate::Machine;
 use crate::settings::{identity, read, same};
 use std::collections::BTreeMap;
@@ -91,9 +91,9 @@ pub struct LastingStatus {
 ///
 /// # Errors
 /// [`Error::File`], [`Error::Damaged`].
-pub fn status(site: &Site) -> Result<LastingStatus, Error> {
-    let record = record::load(site.files, site.state)?;
-    let state = |file: &OwnText| match site.files.read(&file.path) {
+pub fn status(context: &LastingContext) -> Result<LastingStatus, Error> {
+    let record = record::load(context.files, context.state)?;
+    let state = |file: &OwnText| match context.files.read(&file.path) {
         Ok(Some(text)) if Some(&text) == file.content.as_ref() => Ok(FileState::AsWritten),
         Ok(None) => Ok(FileState::Gone),
         Ok(Some(_)) => Ok(FileState::Edited),
@@ -103,7 +103,7 @@ pub fn status(site: &Site) -> Result<LastingStatus, Error> {
         }
     };
     let files = record.files.iter().map(|f| Ok((f.clone(), state(f)?))).collect::<Result<_, Error>>()?;
-    let look = Look::new(site);
+    let look = Look::new(context);
     let entries = record.current().into_iter().map(|entry| (entry.clone(), look.drifts(entry))).collect();
     Ok(LastingStatus { entries, files, unfinished: record.phase != Phase::Done })
 }
@@ -119,20 +119,20 @@ pub(super) fn as_of_now(entry: &Entry, boot: &str) -> Entry {
 }
 
 struct Look<'a> {
-    site: &'a Site<'a>,
+    context: &'a LastingContext<'a>,
     boot: String,
     command_line: String,
     profile: Option<String>,
 }
 
 impl<'a> Look<'a> {
-    fn new(site: &'a Site) -> Self {
-        let text = |path: &str| site.machine.text(path).unwrap_or_default();
+    fn new(context: &'a LastingContext) -> Self {
+        let text = |path: &str| context.machine.text(path).unwrap_or_default();
         Self {
-            site,
+            context,
             boot: text("/proc/sys/kernel/random/boot_id"),
             command_line: text("/proc/cmdline"),
-            profile: site.machine.text("/etc/tuned/active_profile").filter(|p| !p.is_empty()),
+            profile: context.machine.text("/etc/tuned/active_profile").filter(|p| !p.is_empty()),
         }
     }
 
@@ -140,7 +140,7 @@ impl<'a> Look<'a> {
         let mut drifts: Vec<Drift> = self.value(entry).into_iter().collect();
         let same_boot = entry.boot == self.boot;
         match entry.method {
-            PersistMethod::Sysctl => drifts.extend(overridden(self.site, entry)),
+            PersistMethod::Sysctl => drifts.extend(overridden(self.context, entry)),
             PersistMethod::Tuned if self.profile.as_deref() != Some(tuned::PROFILE) => {
                 drifts.push(Drift::NotChosen(self.profile.clone()));
             }
@@ -157,13 +157,13 @@ impl<'a> Look<'a> {
         if entry.only_at_boot && entry.boot == self.boot {
             return Some(Drift::NextBoot);
         }
-        let now = match read(self.site.machine, &entry.path) {
+        let now = match read(self.context.machine, &entry.path) {
             Ok(now) => now,
             Err(error) => return Some(Drift::Unreadable(format!("cannot read `{}`: {error}", entry.path))),
         };
-        let is_other = !entry.identity.agrees_with(&identity(self.site.machine, &entry.path));
+        let is_other = !entry.identity.agrees_with(&identity(self.context.machine, &entry.path));
         if is_other || now.is_none() {
-            let renamed = found_again(self.site.machine, &entry).map(Drift::Renamed);
+            let renamed = found_again(self.context.machine, &entry).map(Drift::Renamed);
             let reason = if is_other {
                 format!("`{}` belongs to another object now", entry.path)
             } else {
@@ -194,11 +194,11 @@ fn found_again(machine: &dyn Machine, entry: &Entry) -> Option<String> {
 ///
 /// `sysctl.d(5)`: files in the order of their names, whatever their folder; of two with one name the one in `/etc` or
 /// else `/run` counts. Patterns as keys are not resolved.
-fn overridden(site: &Site, entry: &Entry) -> Option<Drift> {
+fn overridden(context: &LastingContext, entry: &Entry) -> Option<Drift> {
     let key = sysctl::key(&entry.path);
     let own = Path::new(sysctl::FILE).file_name()?.to_owned();
     let mut by_name = BTreeMap::new();
-    for root in [&site.roots.lib, &site.roots.run, &site.roots.etc] {
+    for root in [&context.roots.lib, &context.roots.run, &context.roots.etc] {
         let entries = fs::read_dir(root.join("sysctl.d")).into_iter().flatten().flatten();
         let files = entries.map(|e| (e.file_name(), e.path()));
         by_name.extend(files.filter(|(name, _)| name.to_string_lossy().ends_with(".conf")));

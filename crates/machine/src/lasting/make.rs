@@ -3,7 +3,7 @@
 use super::error::Error;
 use super::files::{Files, LocalFiles};
 use super::record::{self, Entry, OwnText, PersistMethod, Phase, Record};
-use super::{Order, Site, rivals, tuned, udev};
+use super::{LastingContext, LastingRequest, rivals, tuned, udev};
 use crate::Machine;
 use crate::inventory;
 use crate::ledger::{Ledger, RestoreReport, preview};
@@ -15,7 +15,7 @@ use std::path::Path;
 
 /// What was made, or would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Made {
+pub struct LastingChanges {
     /// The settings of this order.
     pub entries: Vec<Entry>,
     /// The files as they are now, with those of earlier orders.
@@ -41,13 +41,13 @@ pub struct Undone {
 ///
 /// # Errors
 /// As [`make`], as far as they can be known before.
-pub fn plan(site: &Site, order: &Order) -> Result<Made, Error> {
-    let before = record::load(site.files, site.state)?;
-    let scene = Scene::look(site, &before);
-    let entries = foreseen(site, order, &scene)?;
-    scene.check(site, order, &before, &entries)?;
-    let after = scene.merged(site, &before, &entries);
-    Ok(Made { notes: scene.notes(site, &entries), entries, files: after.files })
+pub fn plan(context: &LastingContext, order: &LastingRequest) -> Result<LastingChanges, Error> {
+    let before = record::load(context.files, context.state)?;
+    let scene = Scene::look(context, &before);
+    let entries = foreseen(context, order, &scene)?;
+    scene.check(context, order, &before, &entries)?;
+    let after = scene.merged(context, &before, &entries);
+    Ok(LastingChanges { notes: scene.notes(context, &entries), entries, files: after.files })
 }
 
 /// Writes the settings, and makes them last.
@@ -56,18 +56,22 @@ pub fn plan(site: &Site, order: &Order) -> Result<Made, Error> {
 /// Those of [`Ledger::apply`]; [`Error::NotOurs`], [`Error::Rival`], [`Error::Unfit`], [`Error::File`],
 /// [`Error::Damaged`]. Everything is as before then; where it is not, it is [`Error::Unfinished`] or
 /// [`Error::NotUndone`].
-pub fn make(mut ledger: Ledger, site: &Site, order: &Order) -> Result<Made, Error> {
-    let before = record::load(site.files, site.state)?;
-    let scene = Scene::look(site, &before);
-    let foreseen = foreseen(site, order, &scene)?;
-    scene.check(site, order, &before, &foreseen)?;
+pub fn make(
+    mut ledger: Ledger,
+    context: &LastingContext,
+    order: &LastingRequest,
+) -> Result<LastingChanges, Error> {
+    let before = record::load(context.files, context.state)?;
+    let scene = Scene::look(context, &before);
+    let foreseen = foreseen(context, order, &scene)?;
+    scene.check(context, order, &before, &foreseen)?;
     let mark = ledger.mark();
-    let attempt = apply(&mut ledger, site, order, &scene, mark).and_then(|entries| {
+    let attempt = apply(&mut ledger, context, order, &scene, mark).and_then(|entries| {
         // A governor's tunables show where they are only once it runs.
-        scene.check(site, order, &before, &entries)?;
-        let after = scene.merged(site, &before, &entries);
-        commit(&mut ledger, site, &before, &after, mark)?;
-        Ok(Made { notes: scene.notes(site, &entries), entries, files: after.files })
+        scene.check(context, order, &before, &entries)?;
+        let after = scene.merged(context, &before, &entries);
+        commit(&mut ledger, context, &before, &after, mark)?;
+        Ok(LastingChanges { notes: scene.notes(context, &entries), entries, files: after.files })
     });
     match attempt {
         Ok(made) => Ok(made),
@@ -94,8 +98,8 @@ struct Scene {
 }
 
 impl Scene {
-    fn look(site: &Site, before: &Record) -> Self {
-        let rivals = inventory::rivals(site.machine);
+    fn look(context: &LastingContext, before: &Record) -> Self {
+        let rivals = inventory::rivals(context.machine);
         let active = rivals.iter().find(|r| r.name == "tuned" && rivals::is_active(r));
         let profile = active.and_then(|r| r.profile.clone());
         let ours_is_active = profile.as_deref() == Some(tuned::PROFILE);
@@ -104,28 +108,42 @@ impl Scene {
         Self { rivals, tuned, ours_is_active }
     }
 
-    fn entry(&self, site: &Site, place: (&str, &str, &str), new: &str, order: &Order, boot: &str) -> Entry {
+    fn entry(
+        &self,
+        context: &LastingContext,
+        place: (&str, &str, &str),
+        new: &str,
+        order: &LastingRequest,
+        boot: &str,
+    ) -> Entry {
         let (setting, asked, path) = place;
         let method = PersistMethod::of(path, self.tuned.is_some());
-        let device = udev::split(path).map(|(name, _)| udev::identify(site.machine, &site.roots.run, name));
+        let device =
+            udev::split(path).map(|(name, _)| udev::identify(context.machine, &context.roots.run, name));
         Entry {
             setting: setting.to_owned(),
             asked: asked.to_owned(),
             path: path.to_owned(),
-            identity: identity(site.machine, path),
+            identity: identity(context.machine, path),
             device,
             inverse: None,
             new: new.to_owned(),
             method,
             only_at_boot: false,
             reason: order.reason.clone(),
-            when_ns: site.machine.now().unix_nanos(),
+            when_ns: context.machine.now().unix_nanos(),
             boot: boot.to_owned(),
         }
     }
 
     /// Whether these may last beside what lasts already.
-    fn check(&self, site: &Site, order: &Order, before: &Record, entries: &[Entry]) -> Result<(), Error> {
+    fn check(
+        &self,
+        context: &LastingContext,
+        order: &LastingRequest,
+        before: &Record,
+        entries: &[Entry],
+    ) -> Result<(), Error> {
         if !order.ignore_rivals
             && let Some(conflict) = rivals::conflict(entries, &self.rivals)
         {
@@ -145,14 +163,14 @@ impl Scene {
                 )));
             }
         }
-        for file in self.merged(site, before, entries).files {
-            is_free(site.files, &file)?;
+        for file in self.merged(context, before, entries).files {
+            is_free(context.files, &file)?;
         }
         Ok(())
     }
 
     /// The record with these entries in it, and the files that it comes to.
-    fn merged(&self, site: &Site, before: &Record, entries: &[Entry]) -> Record {
+    fn merged(&self, context: &LastingContext, before: &Record, entries: &[Entry]) -> Record {
         let mut after = before.clone();
         for entry in entries {
             add(&mut after.entries, entry.clone());
@@ -162,11 +180,11 @@ impl Scene {
         }
         let methods =
             [PersistMethod::Sysctl, PersistMethod::Udev, PersistMethod::Tuned, PersistMethod::Tmpfiles];
-        after.files = methods.into_iter().filter_map(|v| own_text(site, before, &after, v)).collect();
+        after.files = methods.into_iter().filter_map(|v| own_text(context, before, &after, v)).collect();
         after
     }
 
-    fn notes(&self, site: &Site, entries: &[Entry]) -> Vec<String> {
+    fn notes(&self, context: &LastingContext, entries: &[Entry]) -> Vec<String> {
         let mut notes = Vec::new();
         let has = |method| entries.iter().any(|e| e.method == method);
         if has(PersistMethod::Tuned) {
@@ -197,20 +215,20 @@ impl Scene {
                 notes.push(note);
             }
         }
-        if site.roots.etc != Path::new("/etc") {
-            notes.push(format!("the files are below `{}`", site.roots.etc.display()));
+        if context.roots.etc != Path::new("/etc") {
+            notes.push(format!("the files are below `{}`", context.roots.etc.display()));
         }
         notes
     }
 }
 
 /// The entries that an order comes to before anything is written.
-fn foreseen(site: &Site, order: &Order, scene: &Scene) -> Result<Vec<Entry>, Error> {
-    let boot = site.machine.text("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let planned = preview(site.machine, &order.requests, None)?;
+fn foreseen(context: &LastingContext, order: &LastingRequest, scene: &Scene) -> Result<Vec<Entry>, Error> {
+    let boot = context.machine.text("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let planned = preview(context.machine, &order.requests, None)?;
     let entry = |write: crate::ledger::PlannedWrite| {
         let asked = asked_as(&order.requests, &write.setting);
-        let mut entry = scene.entry(site, (&write.setting, &asked, &write.path), &write.new, order, &boot);
+        let mut entry = scene.entry(context, (&write.setting, &asked, &write.path), &write.new, order, &boot);
         let old = write.now.filter(|now| !same(now, &write.new));
         entry.inverse = old.map(|old| record::Inverse { old, instead: None, keeps: vec![] });
         entry
@@ -229,8 +247,8 @@ fn asked_as(requests: &[SettingRequest], setting: &str) -> String {
 /// Writes the values, and says what was there before.
 fn apply(
     ledger: &mut Ledger,
-    site: &Site,
-    order: &Order,
+    context: &LastingContext,
+    order: &LastingRequest,
     scene: &Scene,
     mark: u64,
 ) -> Result<Vec<Entry>, Error> {
@@ -243,7 +261,7 @@ fn apply(
         for record in records {
             let setting = record.setting.to_string();
             let asked = asked_as(&order.requests, &setting);
-            entries.push(scene.entry(site, (&setting, &asked, &record.path), &record.got, order, &boot));
+            entries.push(scene.entry(context, (&setting, &asked, &record.path), &record.got, order, &boot));
         }
     };
     add(ledger.apply(&others, None)?);
@@ -256,7 +274,7 @@ fn apply(
                 if source.kind() == io::ErrorKind::PermissionDenied =>
             {
                 let name = request.setting.to_string();
-                let entry = scene.entry(site, (&name, &name, &name), &request.value, order, &boot);
+                let entry = scene.entry(context, (&name, &name, &name), &request.value, order, &boot);
                 at_boot.push(Entry { only_at_boot: true, ..entry });
             }
             Err(error) => return Err(error.into()),
@@ -282,10 +300,15 @@ fn add(entries: &mut Vec<Entry>, entry: Entry) {
 }
 
 /// A method's file as the record wants it; `None` where there is none, and none is wanted.
-fn own_text(site: &Site, before: &Record, after: &Record, method: PersistMethod) -> Option<OwnText> {
+fn own_text(
+    context: &LastingContext,
+    before: &Record,
+    after: &Record,
+    method: PersistMethod,
+) -> Option<OwnText> {
     let known = before.files.iter().find(|f| f.method == method);
     let path =
-        known.map_or_else(|| site.roots.etc.join(method.file().unwrap_or_default()), |f| f.path.clone());
+        known.map_or_else(|| context.roots.etc.join(method.file().unwrap_or_default()), |f| f.path.clone());
     let entries: Vec<&Entry> = after.current().into_iter().filter(|e| e.method == method).collect();
     let content = (!entries.is_empty()).then(|| method.text(&entries, after.base_profile.as_deref()));
     let replaces = known.and_then(|f| f.content.clone());
@@ -322,38 +345,48 @@ fn place(files: &dyn Files, file: &OwnText) -> Result<(), Error> {
 }
 
 /// Decides, writes the files, lets the ledger forget, and says that all is done.
-fn commit(ledger: &mut Ledger, site: &Site, before: &Record, after: &Record, mark: u64) -> Result<(), Error> {
+fn commit(
+    ledger: &mut Ledger,
+    context: &LastingContext,
+    before: &Record,
+    after: &Record,
+    mark: u64,
+) -> Result<(), Error> {
     let ids = ledger.held_since(mark).iter().map(|held| held.id).collect();
     let decided = Record { phase: Phase::Making { ledger: ids }, ..after.clone() };
-    record::store(site.files, site.state, &decided).map_err(|error| doubt(error, site, before))?;
-    if let Err(cause) = after.files.iter().try_for_each(|file| place(site.files, file)) {
-        return Err(roll_back(cause, site, before, after));
+    record::store(context.files, context.state, &decided).map_err(|error| doubt(error, context, before))?;
+    if let Err(cause) = after.files.iter().try_for_each(|file| place(context.files, file)) {
+        return Err(roll_back(cause, context, before, after));
     }
-    complete(ledger, site.files, site.state, decided).map_err(|e| Error::Unfinished { cause: Box::new(e) })
+    complete(ledger, context.files, context.state, decided)
+        .map_err(|e| Error::Unfinished { cause: Box::new(e) })
 }
 
 /// A rename that failed may have happened all the same.
-fn doubt(error: Error, site: &Site, before: &Record) -> Error {
-    match record::store(site.files, site.state, before) {
+fn doubt(error: Error, context: &LastingContext, before: &Record) -> Error {
+    match record::store(context.files, context.state, before) {
         Ok(()) => error,
-        Err(_) if record::load(site.files, site.state).is_ok_and(|now| now == *before) => error,
+        Err(_) if record::load(context.files, context.state).is_ok_and(|now| now == *before) => error,
         Err(_) => Error::Unfinished { cause: Box::new(error) },
     }
 }
 
 /// Puts the files back as they were, then the record.
-fn roll_back(cause: Error, site: &Site, before: &Record, after: &Record) -> Error {
+fn roll_back(cause: Error, context: &LastingContext, before: &Record, after: &Record) -> Error {
     let back = |file: &OwnText| {
         let reversed =
             OwnText { content: file.replaces.clone(), replaces: file.content.clone(), ..file.clone() };
         // One that is not ours was not written either.
-        match is_free(site.files, &reversed) {
+        match is_free(context.files, &reversed) {
             Err(Error::NotOurs { .. }) => Ok(()),
-            _ => place(site.files, &reversed),
+            _ => place(context.files, &reversed),
         }
     };
-    let done =
-        after.files.iter().try_for_each(back).and_then(|()| record::store(site.files, site.state, before));
+    let done = after
+        .files
+        .iter()
+        .try_for_each(back)
+        .and_then(|()| record::store(context.files, context.state, before));
     match done {
         Ok(()) => cause,
         Err(_) => Error::Unfinished { cause: Box::new(cause) },
@@ -376,16 +409,16 @@ fn complete(ledger: &mut Ledger, files: &dyn Files, state: &Path, mut record: Re
 ///
 /// # Errors
 /// [`Error::File`], [`Error::Damaged`], [`Error::Setting`]; what was not done then, the next start does.
-pub fn undo(mut ledger: Ledger, site: &Site) -> Result<Undone, Error> {
-    let mut record = record::load(site.files, site.state)?;
+pub fn undo(mut ledger: Ledger, context: &LastingContext) -> Result<Undone, Error> {
+    let mut record = record::load(context.files, context.state)?;
     if record == Record::default() {
         return Ok(Undone::default());
     }
     record.phase = Phase::Undoing;
-    record::store(site.files, site.state, &record)?;
-    let mut undone = take_back(&mut ledger, site.files, site.state, &record)?;
+    record::store(context.files, context.state, &record)?;
+    let mut undone = take_back(&mut ledger, context.files, context.state, &record)?;
     undone.report = ledger.undo_everything();
-    undone.notes.extend(notes_of_undoing(site.machine, &record));
+    undone.notes.extend(notes_of_undoing(context.machine, &record));
     Ok(undone)
 }
 

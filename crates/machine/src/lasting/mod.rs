@@ -35,7 +35,7 @@ pub use command_line::word as command_line_word;
 pub use drift::{Drift, FileState, LastingStatus, status};
 pub use error::Error;
 pub use files::{Files, LocalFiles};
-pub use make::{Made, Undone, make, plan, undo};
+pub use make::{LastingChanges, Undone, make, plan, undo};
 pub use record::{Entry, OwnText, PersistMethod};
 
 pub(crate) use make::{resume, understand};
@@ -65,7 +65,7 @@ impl Roots {
 
 /// What lasting changes are made on.
 #[derive(Clone, Copy)]
-pub struct Site<'a> {
+pub struct LastingContext<'a> {
     /// The machine whose settings they are.
     pub machine: &'a dyn Machine,
     /// How files are written.
@@ -78,7 +78,7 @@ pub struct Site<'a> {
 
 /// What is to last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Order {
+pub struct LastingRequest {
     /// The settings.
     pub requests: Vec<SettingRequest>,
     /// The reason, for the reader of the file.

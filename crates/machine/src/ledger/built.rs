@@ -4,7 +4,7 @@
 //! was written down. A part that was begun and not finished is taken down like a whole one.
 
 use super::record::{Act, BuiltRecord, Pending};
-use super::report::Fate;
+use super::report::UndoOutcome;
 use super::{Ledger, RestoreReport, served};
 use crate::Machine;
 use crate::settings::{Error, means_absent};
@@ -137,7 +137,7 @@ impl Ledger<'_> {
 
 /// Takes a part down: only what is ours. `Failed` where it is still there afterwards, or where the machine does not say
 /// whether it is.
-pub(super) fn take_down(machine: &dyn Machine, record: &BuiltRecord, same_boot: bool) -> Fate {
+pub(super) fn take_down(machine: &dyn Machine, record: &BuiltRecord, same_boot: bool) -> UndoOutcome {
     let down = match &record.part {
         Built::Folder { path } => folder(machine, path),
         Built::Array { number, uuid, members } => {
@@ -148,21 +148,21 @@ pub(super) fn take_down(machine: &dyn Machine, record: &BuiltRecord, same_boot: 
         Built::Volume { group, mapping, below } => volume(machine, group, mapping, below),
         Built::Mount { folder, source, number } => unmount(machine, folder, source, number),
         Built::NullBlk { name } => null_blk(machine, name),
-        Built::Module { .. } | Built::Server { .. } if !same_boot => Ok(Fate::Rebooted),
+        Built::Module { .. } | Built::Server { .. } if !same_boot => Ok(UndoOutcome::Rebooted),
         Built::Tree { path } => served::remove_tree(machine, path),
         Built::Server { program, folder } => served::stop(machine, program, folder),
         Built::Module { name } => module(machine, name),
     };
     match down {
         // It cannot have outlived the restart, and nothing of its kind was found.
-        Ok(Fate::Untouched) if !same_boot => Fate::Rebooted,
-        Ok(fate) => fate,
-        Err(why) => Fate::Failed(why),
+        Ok(UndoOutcome::Untouched) if !same_boot => UndoOutcome::Rebooted,
+        Ok(outcome) => outcome,
+        Err(why) => UndoOutcome::Failed(why),
     }
 }
 
 /// What taking it down would do, for people.
-pub(super) fn foresee(machine: &dyn Machine, record: &BuiltRecord, same_boot: bool) -> Fate {
+pub(super) fn foresee(machine: &dyn Machine, record: &BuiltRecord, same_boot: bool) -> UndoOutcome {
     let there = match &record.part {
         Built::Folder { path } | Built::Tree { path } => is_folder(machine, path),
         Built::Server { program, folder } => Ok(same_boot && crate::workload::works_in(program, folder)),
@@ -177,10 +177,10 @@ pub(super) fn foresee(machine: &dyn Machine, record: &BuiltRecord, same_boot: bo
         }
     };
     match (there, same_boot) {
-        (Ok(true), _) => Fate::Removed,
-        (Ok(false), true) => Fate::Untouched,
-        (Ok(false), false) => Fate::Rebooted,
-        (Err(why), _) => Fate::Failed(why),
+        (Ok(true), _) => UndoOutcome::Removed,
+        (Ok(false), true) => UndoOutcome::Untouched,
+        (Ok(false), false) => UndoOutcome::Rebooted,
+        (Err(why), _) => UndoOutcome::Failed(why),
     }
 }
 
@@ -223,12 +223,12 @@ pub(super) fn until_gone(
     machine: &dyn Machine,
     argv: &[&str],
     mut is_there: impl FnMut() -> Result<bool, String>,
-) -> Result<Fate, String> {
+) -> Result<UndoOutcome, String> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let output = machine.run(argv, LIMIT);
         if !is_there()? {
-            return Ok(Fate::Removed);
+            return Ok(UndoOutcome::Removed);
         }
         let why = match output {
             // The program is missing, or no process can be made: asking again changes nothing.
@@ -242,12 +242,12 @@ pub(super) fn until_gone(
     }
 }
 
-fn folder(machine: &dyn Machine, path: &str) -> Result<Fate, String> {
+fn folder(machine: &dyn Machine, path: &str) -> Result<UndoOutcome, String> {
     if let Some(top) = mounted_on(machine, path)?.pop() {
         return Err(format!("`{}` is mounted on it; unmount that, then run `flyball restore`", top.source));
     }
     match names(machine, path)? {
-        None => Ok(Fate::Untouched),
+        None => Ok(UndoOutcome::Untouched),
         Some(names) if !names.is_empty() => Err("it is not empty; take out what is in it".into()),
         Some(_) => until_gone(machine, &["rmdir", path], || is_folder(machine, path)),
     }
@@ -255,8 +255,13 @@ fn folder(machine: &dyn Machine, path: &str) -> Result<Fate, String> {
 
 /// The arrays that have a member of ours, or are the number that was free; where `number` is `None`, after a restart
 /// that is, those that carry our UUID.
-fn array(machine: &dyn Machine, number: Option<u32>, uuid: &str, members: &[String]) -> Result<Fate, String> {
-    let mut fate = Fate::Untouched;
+fn array(
+    machine: &dyn Machine,
+    number: Option<u32>,
+    uuid: &str,
+    members: &[String],
+) -> Result<UndoOutcome, String> {
+    let mut outcome = UndoOutcome::Untouched;
     let own = number.map(|number| format!("md{number}"));
     for name in devices(machine, "md")? {
         let is_own = Some(&name) == own.as_ref();
@@ -270,7 +275,7 @@ fn array(machine: &dyn Machine, number: Option<u32>, uuid: &str, members: &[Stri
         let is_another = shown.chars().any(|c| c.is_ascii_hexdigit() && c != '0') && !same_uuid(&shown, uuid);
         if is_another || (number.is_some() && !others.is_empty()) {
             let now = format!("an array that is not ours ({name}, {shown})");
-            return Ok(Fate::Foreign { now, before: "no array".into() });
+            return Ok(UndoOutcome::Foreign { now, before: "no array".into() });
         }
         let node = format!("/dev/{name}");
         let is_there = || {
@@ -283,10 +288,10 @@ fn array(machine: &dyn Machine, number: Option<u32>, uuid: &str, members: &[Stri
             Ok(!slaves(machine, &name)?.is_empty() || state.is_some_and(|state| state != "clear"))
         };
         if is_there()? {
-            fate = until_gone(machine, &["mdadm", "--stop", &node], is_there)?;
+            outcome = until_gone(machine, &["mdadm", "--stop", &node], is_there)?;
         }
     }
-    Ok(fate)
+    Ok(outcome)
 }
 
 fn same_uuid(one: &str, other: &str) -> bool {
@@ -327,55 +332,55 @@ fn is_mapped(machine: &dyn Machine, name: &str) -> Result<bool, String> {
 
 /// cryptsetup works through a device of its own while it writes a LUKS header (`temporary-cryptsetup-PID`, in its
 /// `lib/utils_storage_wrappers.c`); killed in the middle, it leaves that one.
-fn mapping(machine: &dyn Machine, name: &str, below: Option<&String>) -> Result<Fate, String> {
+fn mapping(machine: &dyn Machine, name: &str, below: Option<&String>) -> Result<UndoOutcome, String> {
     const TEMPORARY: &str = "temporary-cryptsetup-";
     let is_ours = |device: &DmDevice| {
         let is_temporary = device.name.starts_with(TEMPORARY);
         device.name == name || (is_temporary && below.is_some_and(|below| device.slaves == [below.clone()]))
     };
-    let mut fate = Fate::Untouched;
+    let mut outcome = UndoOutcome::Untouched;
     for DmDevice { name, .. } in mappings(machine)?.into_iter().filter(is_ours) {
         let argv = ["dmsetup", "remove", "--retry", &name];
-        fate = until_gone(machine, &argv, || is_mapped(machine, &name))?;
+        outcome = until_gone(machine, &argv, || is_mapped(machine, &name))?;
     }
-    without_node(machine, name, fate)
+    without_node(machine, name, outcome)
 }
 
 /// Where there is no udev, programs make and remove the nodes in /dev/mapper themselves, and one that is killed between the
 /// device and its node leaves the node.
-fn without_node(machine: &dyn Machine, name: &str, fate: Fate) -> Result<Fate, String> {
+fn without_node(machine: &dyn Machine, name: &str, outcome: UndoOutcome) -> Result<UndoOutcome, String> {
     let is_there = || Ok(names(machine, "/dev/mapper")?.unwrap_or_default().iter().any(|node| node == name));
     if !is_there()? {
-        return Ok(fate);
+        return Ok(outcome);
     }
     until_gone(machine, &["dmsetup", "mknodes", name], is_there)
 }
 
-fn volume(machine: &dyn Machine, group: &str, name: &str, below: &[String]) -> Result<Fate, String> {
-    let mut fate = Fate::Untouched;
+fn volume(machine: &dyn Machine, group: &str, name: &str, below: &[String]) -> Result<UndoOutcome, String> {
+    let mut outcome = UndoOutcome::Untouched;
     if is_mapped(machine, name)? {
         // LVM removes its links in /dev as well. Where it cannot find the group any more, the device goes all the same.
         let argv = crate::stack::deactivate(group, below);
         let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
         let _ = machine.run(&argv, LIMIT);
-        fate = Fate::Removed;
+        outcome = UndoOutcome::Removed;
         if is_mapped(machine, name)? {
             let argv = ["dmsetup", "remove", "--retry", name];
-            fate = until_gone(machine, &argv, || is_mapped(machine, name))?;
+            outcome = until_gone(machine, &argv, || is_mapped(machine, name))?;
         }
     }
-    let fate = without_node(machine, name, fate)?;
-    without_links(machine, group, fate)
+    let outcome = without_node(machine, name, outcome)?;
+    without_links(machine, group, outcome)
 }
 
 /// Where there is no udev, LVM makes a folder of links for each group in /dev, and one that is killed leaves it.
-fn without_links(machine: &dyn Machine, group: &str, fate: Fate) -> Result<Fate, String> {
+fn without_links(machine: &dyn Machine, group: &str, outcome: UndoOutcome) -> Result<UndoOutcome, String> {
     let folder = format!("/dev/{group}");
     for link in names(machine, &folder)?.unwrap_or_default() {
         let _ = machine.run(&["rm", "-f", &format!("{folder}/{link}")], LIMIT);
     }
     if !is_folder(machine, &folder)? {
-        return Ok(fate);
+        return Ok(outcome);
     }
     until_gone(machine, &["rmdir", &folder], || is_folder(machine, &folder))
 }
@@ -396,10 +401,10 @@ pub(super) fn mounted_below(machine: &dyn Machine, folder: &str) -> Result<Vec<M
 }
 
 /// btrfs shows a number of its own, and a path may be written in another way.
-fn unmount(machine: &dyn Machine, folder: &str, source: &str, number: &str) -> Result<Fate, String> {
+fn unmount(machine: &dyn Machine, folder: &str, source: &str, number: &str) -> Result<UndoOutcome, String> {
     let is_ours = |mount: &MountInfo| mount.source == source || mount.number == number;
     let mounted = mounted_on(machine, folder)?;
-    let Some(top) = mounted.last() else { return Ok(Fate::Untouched) };
+    let Some(top) = mounted.last() else { return Ok(UndoOutcome::Untouched) };
     if is_ours(top) {
         return until_gone(machine, &["umount", folder], || {
             Ok(mounted_on(machine, folder)?.iter().any(is_ours))
@@ -410,13 +415,13 @@ fn unmount(machine: &dyn Machine, folder: &str, source: &str, number: &str) -> R
         // Ours is still there, and everything below it in use.
         return Err(format!("somebody else has {now} over it; unmount that, then run `flyball restore`"));
     }
-    Ok(Fate::Foreign { now, before: "nothing mounted there".into() })
+    Ok(UndoOutcome::Foreign { now, before: "nothing mounted there".into() })
 }
 
-fn null_blk(machine: &dyn Machine, name: &str) -> Result<Fate, String> {
+fn null_blk(machine: &dyn Machine, name: &str) -> Result<UndoOutcome, String> {
     let folder = format!("{NULL_BLK}/{name}");
     if !is_folder(machine, &folder)? {
-        return Ok(Fate::Untouched);
+        return Ok(UndoOutcome::Untouched);
     }
     match machine.write(Path::new(&format!("{folder}/power")), b"0") {
         // Somebody was faster.
@@ -427,15 +432,15 @@ fn null_blk(machine: &dyn Machine, name: &str) -> Result<Fate, String> {
     until_gone(machine, &["rmdir", &folder], || is_folder(machine, &folder))
 }
 
-fn module(machine: &dyn Machine, name: &str) -> Result<Fate, String> {
+fn module(machine: &dyn Machine, name: &str) -> Result<UndoOutcome, String> {
     let is_there = || is_folder(machine, &format!("/sys/module/{name}"));
     if !is_there()? {
-        return Ok(Fate::Untouched);
+        return Ok(UndoOutcome::Untouched);
     }
     // null_blk may have been given a device by somebody else meanwhile.
     let in_use = text(machine, &format!("/sys/module/{name}/refcnt"))?.is_some_and(|count| count != "0");
     match until_gone(machine, &["modprobe", "-r", name], is_there) {
-        Err(_) if in_use => Ok(Fate::Foreign { now: "in use".into(), before: "not loaded".into() }),
+        Err(_) if in_use => Ok(UndoOutcome::Foreign { now: "in use".into(), before: "not loaded".into() }),
         other => other,
     }
 }

@@ -4,7 +4,7 @@
 
 use super::Ledger;
 use super::record::{Act, DiskRecord, Pending};
-use super::report::Fate;
+use super::report::UndoOutcome;
 use crate::claims::{self, Binding, Claimed, Erased, Left};
 use crate::settings::Error;
 use crate::workload::Mark;
@@ -54,9 +54,9 @@ impl Eraser {
 
     /// Erases what we left on the disk, and says what is to be said besides. `boot` is `None` where it is not known which
     /// boot this is.
-    pub fn erase(&self, record: &DiskRecord, boot: Option<&str>) -> (Fate, Option<String>) {
+    pub fn erase(&self, record: &DiskRecord, boot: Option<&str>) -> (UndoOutcome, Option<String>) {
         if is_void(record, boot) {
-            return (Fate::Rebooted, None);
+            return (UndoOutcome::Rebooted, None);
         }
         self.erase_by_steps(record, boot, &mut || Ok(()))
     }
@@ -67,7 +67,7 @@ impl Eraser {
         record: &DiskRecord,
         boot: Option<&str>,
         step: &mut dyn FnMut() -> io::Result<()>,
-    ) -> (Fate, Option<String>) {
+    ) -> (UndoOutcome, Option<String>) {
         let left = Left {
             state: &self.state,
             claim: &record.claim,
@@ -79,11 +79,11 @@ impl Eraser {
         };
         let lost = |binding| (binding == Binding::Lost).then(|| lost(record));
         match claims::erase(&left, step) {
-            Ok(Erased::Removed(binding)) => (Fate::Removed, lost(binding)),
-            Ok(Erased::Untouched(binding)) => (Fate::Untouched, lost(binding)),
-            Ok(Erased::Gone(reason)) => (Fate::Gone(reason), None),
-            Ok(Erased::Foreign(now)) => (Fate::Foreign { now, before: held_before(record) }, None),
-            Err(error) => (Fate::Failed(error.to_string()), None),
+            Ok(Erased::Removed(binding)) => (UndoOutcome::Removed, lost(binding)),
+            Ok(Erased::Untouched(binding)) => (UndoOutcome::Untouched, lost(binding)),
+            Ok(Erased::Gone(reason)) => (UndoOutcome::Gone(reason), None),
+            Ok(Erased::Foreign(now)) => (UndoOutcome::Foreign { now, before: held_before(record) }, None),
+            Err(error) => (UndoOutcome::Failed(error.to_string()), None),
         }
     }
 }
@@ -97,8 +97,8 @@ fn lost(record: &DiskRecord) -> String {
 }
 
 /// What undoing would do, for people. The disk is not looked at: that takes opening it, and a run may be on.
-pub(super) fn foresee(record: &DiskRecord, boot: &str) -> Fate {
-    if is_void(record, Some(boot)) { Fate::Rebooted } else { Fate::Removed }
+pub(super) fn foresee(record: &DiskRecord, boot: &str) -> UndoOutcome {
+    if is_void(record, Some(boot)) { UndoOutcome::Rebooted } else { UndoOutcome::Removed }
 }
 
 /// A disk without a name that lasts is not to be found again after a restart.
@@ -188,7 +188,7 @@ mod tests {
             magic
         }
 
-        fn erase(&self, eraser: &Eraser, record: &DiskRecord, cut: u64) -> (Fate, Option<String>) {
+        fn erase(&self, eraser: &Eraser, record: &DiskRecord, cut: u64) -> (UndoOutcome, Option<String>) {
             let mut left = cut;
             eraser.erase_by_steps(record, Some(&record.boot), &mut || {
                 left = left.wrapping_sub(1);
@@ -209,16 +209,19 @@ mod tests {
             let record = bench.overwritten();
             let (died, _) = bench.erase(&eraser, &record, cut);
             if cut > WRITES {
-                assert_eq!(died, Fate::Removed, "there are no more writes than {WRITES}");
+                assert_eq!(died, UndoOutcome::Removed, "there are no more writes than {WRITES}");
             } else {
-                assert!(matches!(&died, Fate::Failed(why) if why.contains("killed")), "{cut}: {died:?}");
+                assert!(
+                    matches!(&died, UndoOutcome::Failed(why) if why.contains("killed")),
+                    "{cut}: {died:?}"
+                );
                 // Where only the claim was left to be written, nothing was left to be removed.
-                let fate = if cut == WRITES { Fate::Untouched } else { Fate::Removed };
-                assert_eq!(bench.erase(&eraser, &record, NEVER), (fate, None), "{cut}");
+                let outcome = if cut == WRITES { UndoOutcome::Untouched } else { UndoOutcome::Removed };
+                assert_eq!(bench.erase(&eraser, &record, NEVER), (outcome, None), "{cut}");
             }
             assert!(examine(&bench.device.0).unwrap().blank && bench.second() == [0; 8], "{cut}");
             open_claimed(&bench.state, &bench.device.0).unwrap();
-            assert_eq!(bench.erase(&eraser, &record, NEVER), (Fate::Untouched, None), "{cut}");
+            assert_eq!(bench.erase(&eraser, &record, NEVER), (UndoOutcome::Untouched, None), "{cut}");
         }
     }
 
@@ -232,9 +235,13 @@ mod tests {
             bench.erase(&eraser, &record, cut);
             // A death here too changes nothing.
             bench.erase(&stranger, &record, 1);
-            let (fate, note) = bench.erase(&stranger, &record, NEVER);
+            let (outcome, note) = bench.erase(&stranger, &record, NEVER);
             let is_erased = cut == WRITES;
-            assert_eq!(fate, if is_erased { Fate::Untouched } else { Fate::Removed }, "{cut}");
+            assert_eq!(
+                outcome,
+                if is_erased { UndoOutcome::Untouched } else { UndoOutcome::Removed },
+                "{cut}"
+            );
             assert!(note.is_some_and(|note| note.contains("--forget")), "{cut}");
             assert_eq!(
                 (examine(&bench.device.0).unwrap().signatures, bench.second()),
@@ -245,7 +252,10 @@ mod tests {
             assert!(refused.contains("did not come to write down"), "{cut}: {refused}");
             // The one who saw it all would know better.
             assert!(
-                matches!(bench.erase(&eraser, &record, NEVER), (Fate::Removed | Fate::Untouched, None)),
+                matches!(
+                    bench.erase(&eraser, &record, NEVER),
+                    (UndoOutcome::Removed | UndoOutcome::Untouched, None)
+                ),
                 "{cut}"
             );
             open_claimed(&bench.state, &bench.device.0).unwrap();

@@ -33,7 +33,7 @@ pub use apply::{PlannedWrite, preview};
 pub use built::Built;
 pub(crate) use built::NULL_BLK;
 pub use objects::{LoopDevice, OwnFile};
-pub use report::{Fate, RestoreReport, Undone};
+pub use report::{RestoreReport, UndoOutcome, Undone};
 pub use status::{PendingChange, Status, status};
 
 use crate::Machine;

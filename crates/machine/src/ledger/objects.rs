@@ -1,7 +1,7 @@
 //! Files and loop devices of our own: written down before they appear, and removed only where they are ours.
 
 use super::record::{Act, FileRecord, Inode, LoopRecord, Pending, Record};
-use super::report::Fate;
+use super::report::UndoOutcome;
 use super::{Ledger, boot_id};
 use crate::loopdev::{self, LoopIo};
 use crate::settings::Error;
@@ -200,59 +200,61 @@ fn inode_of(metadata: &fs::Metadata) -> Inode {
 
 /// Removes a file of ours: only the very one that was made, also where its folder has another name by now and this process
 /// still has it open.
-pub(super) fn remove_file(record: &FileRecord, held: Option<&File>, same_boot: bool) -> Fate {
+pub(super) fn remove_file(record: &FileRecord, held: Option<&File>, same_boot: bool) -> UndoOutcome {
     let metadata = match fs::symlink_metadata(&record.path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return held.map_or_else(|| missing(record), remove_moved);
         }
-        Err(error) => return Fate::Failed(format!("cannot look at it: {error}")),
+        Err(error) => return UndoOutcome::Failed(format!("cannot look at it: {error}")),
     };
     if !is_ours(record, &metadata, same_boot) {
         let now = "a file that is not ours".to_owned();
-        return Fate::Foreign { now, before: "no file".to_owned() };
+        return UndoOutcome::Foreign { now, before: "no file".to_owned() };
     }
     match fs::remove_file(&record.path) {
-        Ok(()) => Fate::Removed,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Fate::Untouched,
-        Err(error) => Fate::Failed(format!("cannot remove it: {error}; remove it by hand")),
+        Ok(()) => UndoOutcome::Removed,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => UndoOutcome::Untouched,
+        Err(error) => UndoOutcome::Failed(format!("cannot remove it: {error}; remove it by hand")),
     }
 }
 
 /// A file that is gone is what is wanted, unless its folder went with it: then it may have been moved with all that is in it.
-fn missing(record: &FileRecord) -> Fate {
+fn missing(record: &FileRecord) -> UndoOutcome {
     let folder = Path::new(&record.path).parent();
     match folder.map(fs::symlink_metadata) {
         Some(Err(error)) if error.kind() == io::ErrorKind::NotFound => {
             let name = Path::new(&record.path).file_name().unwrap_or_default().to_string_lossy();
-            Fate::Gone(format!(
+            UndoOutcome::Gone(format!(
                 "its folder is gone; where that was moved, the file `{name}` in it is Flyball's, and can be removed"
             ))
         }
-        _ => Fate::Untouched,
+        _ => UndoOutcome::Untouched,
     }
 }
 
 /// Removes the file behind a descriptor under the name that it has now.
-fn remove_moved(held: &File) -> Fate {
+fn remove_moved(held: &File) -> UndoOutcome {
     let is_held = |path: &Path| {
         let same = |now: fs::Metadata, then: fs::Metadata| (now.dev(), now.ino()) == (then.dev(), then.ino());
         fs::symlink_metadata(path).is_ok_and(|now| held.metadata().is_ok_and(|then| same(now, then)))
     };
     if held.metadata().is_ok_and(|metadata| metadata.nlink() == 0) {
-        return Fate::Untouched;
+        return UndoOutcome::Untouched;
     }
     let path = match fs::read_link(format!("/proc/self/fd/{}", held.as_raw_fd())) {
         Ok(path) if is_held(&path) => path,
         _ => {
-            return Fate::Failed(
+            return UndoOutcome::Failed(
                 "its folder was moved, and it is not found any more; remove it by hand".into(),
             );
         }
     };
     match fs::remove_file(&path) {
-        Ok(()) => Fate::Removed,
-        Err(error) => Fate::Failed(format!("cannot remove `{}`: {error}; remove it by hand", path.display())),
+        Ok(()) => UndoOutcome::Removed,
+        Err(error) => {
+            UndoOutcome::Failed(format!("cannot remove `{}`: {error}; remove it by hand", path.display()))
+        }
     }
 }
 
@@ -272,39 +274,39 @@ fn is_ours(record: &FileRecord, metadata: &fs::Metadata, same_boot: bool) -> boo
 }
 
 /// Detaches and removes a loop device of ours: only while it is bound to our file, or to none.
-pub(super) fn remove_loop(record: &LoopRecord) -> Fate {
+pub(super) fn remove_loop(record: &LoopRecord) -> UndoOutcome {
     if !loopdev::exists(record.number) {
-        return Fate::Untouched;
+        return UndoOutcome::Untouched;
     }
     let ours = (record.inode.device, record.inode.number);
     let detached = match loopdev::bound_to(record.number) {
         Ok(Some(id)) if id == ours => loopdev::detach(record.number, ours),
         Ok(Some(_)) => {
             let now = "bound to a file that is not ours".to_owned();
-            return Fate::Foreign { now, before: "no device".to_owned() };
+            return UndoOutcome::Foreign { now, before: "no device".to_owned() };
         }
         Ok(None) => Ok(()),
         Err(error) => Err(error),
     };
     match detached.and_then(|()| loopdev::remove(record.number)) {
-        Ok(()) => Fate::Removed,
-        Err(error) => Fate::Failed(format!("cannot detach it: {error}; end what uses it")),
+        Ok(()) => UndoOutcome::Removed,
+        Err(error) => UndoOutcome::Failed(format!("cannot detach it: {error}; end what uses it")),
     }
 }
 
 /// What removing would do, for people.
-pub(super) fn foresee(entry: &Pending, machine: &dyn crate::Machine) -> Fate {
+pub(super) fn foresee(entry: &Pending, machine: &dyn crate::Machine) -> UndoOutcome {
     let same_boot = boot_id(machine).is_ok_and(|boot| boot == entry.boot());
     match &entry.act {
         Act::File(file) => match fs::symlink_metadata(&file.path) {
-            Ok(metadata) if is_ours(file, &metadata, same_boot) => Fate::Removed,
-            Ok(_) => Fate::Foreign { now: "a file that is not ours".into(), before: "no file".into() },
-            Err(_) => Fate::Untouched,
+            Ok(metadata) if is_ours(file, &metadata, same_boot) => UndoOutcome::Removed,
+            Ok(_) => UndoOutcome::Foreign { now: "a file that is not ours".into(), before: "no file".into() },
+            Err(_) => UndoOutcome::Untouched,
         },
-        Act::Loop(_) if !same_boot => Fate::Rebooted,
-        Act::Loop(device) if loopdev::exists(device.number) => Fate::Removed,
+        Act::Loop(_) if !same_boot => UndoOutcome::Rebooted,
+        Act::Loop(device) if loopdev::exists(device.number) => UndoOutcome::Removed,
         Act::Built(built) => super::built::foresee(machine, built, same_boot),
-        Act::Loop(_) | Act::Setting(_) | Act::Disk(_) => Fate::Untouched,
+        Act::Loop(_) | Act::Setting(_) | Act::Disk(_) => UndoOutcome::Untouched,
     }
 }
 

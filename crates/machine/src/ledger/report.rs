@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What became of one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum UndoOutcome {
     /// Put back.
     Restored {
         /// What was there.
@@ -31,7 +31,7 @@ pub enum Fate {
     Failed(String),
 }
 
-/// One change and its fate.
+/// One change and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undone {
     /// The setting with its object, or the file or device.
@@ -39,23 +39,23 @@ pub struct Undone {
     /// The file that was written or made.
     pub path: String,
     /// What became of it.
-    pub fate: Fate,
+    pub outcome: UndoOutcome,
 }
 
 impl fmt::Display for Undone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, path, fate } = self;
-        match fate {
-            Fate::Restored { from, to } => write!(f, "{what}: put back from `{from}` to `{to}`"),
-            Fate::Untouched => write!(f, "{what}: as it was"),
-            Fate::Removed => write!(f, "{what}: removed"),
-            Fate::Foreign { now, before } => write!(
+        let Self { what, path, outcome } = self;
+        match outcome {
+            UndoOutcome::Restored { from, to } => write!(f, "{what}: put back from `{from}` to `{to}`"),
+            UndoOutcome::Untouched => write!(f, "{what}: as it was"),
+            UndoOutcome::Removed => write!(f, "{what}: removed"),
+            UndoOutcome::Foreign { now, before } => write!(
                 f,
                 "{what}: left alone, somebody else changed it: `{path}` is `{now}` now, before us it was `{before}`"
             ),
-            Fate::Gone(reason) => write!(f, "{what}: nothing to put back: {reason}"),
-            Fate::Rebooted => write!(f, "{what}: lost with a restart of the machine"),
-            Fate::Failed(reason) => write!(f, "{what}: still changed: {reason}"),
+            UndoOutcome::Gone(reason) => write!(f, "{what}: nothing to put back: {reason}"),
+            UndoOutcome::Rebooted => write!(f, "{what}: lost with a restart of the machine"),
+            UndoOutcome::Failed(reason) => write!(f, "{what}: still changed: {reason}"),
         }
     }
 }
@@ -74,17 +74,19 @@ pub struct RestoreReport {
 impl RestoreReport {
     /// What somebody else changed, and was left.
     pub fn foreign(&self) -> impl Iterator<Item = &Undone> {
-        self.undone.iter().filter(|u| matches!(u.fate, Fate::Foreign { .. }))
+        self.undone.iter().filter(|u| matches!(u.outcome, UndoOutcome::Foreign { .. }))
     }
 
     /// What is still changed.
     pub fn failed(&self) -> impl Iterator<Item = &Undone> {
-        self.undone.iter().filter(|u| matches!(u.fate, Fate::Failed(_)))
+        self.undone.iter().filter(|u| matches!(u.outcome, UndoOutcome::Failed(_)))
     }
 
     /// What was put back or removed.
     pub fn restored(&self) -> impl Iterator<Item = &Undone> {
-        self.undone.iter().filter(|u| matches!(u.fate, Fate::Restored { .. } | Fate::Removed))
+        self.undone
+            .iter()
+            .filter(|u| matches!(u.outcome, UndoOutcome::Restored { .. } | UndoOutcome::Removed))
     }
 
     /// Whether everything is as it was before us, and nobody else was there.
@@ -97,8 +99,8 @@ impl RestoreReport {
 
     /// Adds a change, unless the same is said already: two changes of one file share a stranger's value.
     pub(super) fn push(&mut self, undone: Undone) {
-        let told = |u: &Undone| u.path == undone.path && matches!(u.fate, Fate::Foreign { .. });
-        if !(matches!(undone.fate, Fate::Foreign { .. }) && self.undone.iter().any(told)) {
+        let told = |u: &Undone| u.path == undone.path && matches!(u.outcome, UndoOutcome::Foreign { .. });
+        if !(matches!(undone.outcome, UndoOutcome::Foreign { .. }) && self.undone.iter().any(told)) {
             self.undone.push(undone);
         }
     }

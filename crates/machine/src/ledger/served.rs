@@ -1,7 +1,7 @@
 //! Taking down servers of ours, and the folders that they filled.
 
 use super::built::{LIMIT, is_folder, mounted_below, text, until_gone};
-use super::report::Fate;
+use super::report::UndoOutcome;
 use crate::{Machine, workload};
 
 /// PostgreSQL writes down there which segment of shared memory it has (its `pidfile.h`).
@@ -10,7 +10,7 @@ const PID_FILE: &str = "postmaster.pid";
 const SEGMENT_LINE: usize = 6;
 
 /// Removes a folder with all that is in it; where something is mounted there, it waits until that is gone.
-pub(super) fn remove_tree(machine: &dyn Machine, path: &str) -> Result<Fate, String> {
+pub(super) fn remove_tree(machine: &dyn Machine, path: &str) -> Result<UndoOutcome, String> {
     if let Some(top) = mounted_below(machine, path)?.pop() {
         return Err(format!(
             "`{}` is mounted on `{}`; unmount that, then run `flyball restore`",
@@ -18,7 +18,7 @@ pub(super) fn remove_tree(machine: &dyn Machine, path: &str) -> Result<Fate, Str
         ));
     }
     if !is_folder(machine, path)? {
-        return Ok(Fate::Untouched);
+        return Ok(UndoOutcome::Untouched);
     }
     until_gone(machine, &["rm", "-rf", "--one-file-system", "--", path], || is_folder(machine, path))
 }
@@ -26,13 +26,13 @@ pub(super) fn remove_tree(machine: &dyn Machine, path: &str) -> Result<Fate, Str
 /// Kills what executes this program in this folder. What it holds there is worth nothing, so it is not asked to end.
 ///
 /// A process is known by these two and not by its mark: PostgreSQL's write what they do over their environment.
-pub(super) fn stop(machine: &dyn Machine, program: &str, folder: &str) -> Result<Fate, String> {
+pub(super) fn stop(machine: &dyn Machine, program: &str, folder: &str) -> Result<UndoOutcome, String> {
     let killed = workload::end_working_in(program, folder);
     if workload::works_in(program, folder) {
         return Err("it does not end, even by SIGKILL; it waits for a device that does not answer".into());
     }
     let freed = free_segment(machine, folder)?;
-    Ok(if killed > 0 || freed { Fate::Removed } else { Fate::Untouched })
+    Ok(if killed > 0 || freed { UndoOutcome::Removed } else { UndoOutcome::Untouched })
 }
 
 /// A segment of System V's outlives the processes that had it, unless they were in a namespace of their own.
@@ -81,8 +81,8 @@ mod tests {
         fs::write(tree.join("a/file"), "x").unwrap();
         std::os::unix::fs::symlink(folder.path(), tree.join("link")).unwrap();
         let path = tree.to_str().unwrap();
-        assert_eq!(remove_tree(&LocalMachine, path), Ok(Fate::Removed));
-        assert_eq!(remove_tree(&LocalMachine, path), Ok(Fate::Untouched));
+        assert_eq!(remove_tree(&LocalMachine, path), Ok(UndoOutcome::Removed));
+        assert_eq!(remove_tree(&LocalMachine, path), Ok(UndoOutcome::Untouched));
         assert!(folder.path().exists() && !tree.exists());
     }
 
@@ -97,8 +97,8 @@ mod tests {
         while !workload::works_in(program, place) {
             std::thread::yield_now();
         }
-        assert_eq!(stop(&LocalMachine, program, place), Ok(Fate::Removed));
-        assert_eq!(stop(&LocalMachine, program, place), Ok(Fate::Untouched));
+        assert_eq!(stop(&LocalMachine, program, place), Ok(UndoOutcome::Removed));
+        assert_eq!(stop(&LocalMachine, program, place), Ok(UndoOutcome::Untouched));
         assert!(ours.try_wait().unwrap().is_some() && other.try_wait().unwrap().is_none());
         other.kill().unwrap();
         other.wait().unwrap();

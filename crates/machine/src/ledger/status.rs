@@ -1,7 +1,7 @@
 //! What is changed now, and what undoing it would do: read only, without the lock.
 
 use super::record::{Act, Pending};
-use super::report::Fate;
+use super::report::UndoOutcome;
 use super::{UNDO, boot_id, devices, foreign_in_words, in_words, journal, objects, undo};
 use crate::Machine;
 use crate::lock::{self, Holder};
@@ -31,7 +31,7 @@ pub struct PendingChange {
     /// What was written; `None` likewise.
     pub asked: Option<String>,
     /// What `flyball restore` would do now.
-    pub fate: Fate,
+    pub outcome: UndoOutcome,
 }
 
 /// Reads the ledger in this folder. Nothing is changed, and nobody has to wait.
@@ -58,7 +58,7 @@ fn look(entry: &Pending, machine: &dyn Machine, boot: &str) -> PendingChange {
         path,
         before: None,
         asked: None,
-        fate: objects::foresee(entry, machine),
+        outcome: objects::foresee(entry, machine),
     };
     match &entry.act {
         Act::Setting(change) => PendingChange {
@@ -66,14 +66,14 @@ fn look(entry: &Pending, machine: &dyn Machine, boot: &str) -> PendingChange {
             path: change.path.clone(),
             before: Some(change.old.clone()),
             asked: Some(change.new.clone()),
-            fate: undo::foresee(machine, change, entry, boot),
+            outcome: undo::foresee(machine, change, entry, boot),
         },
         Act::Disk(disk) => PendingChange {
             what: devices::in_words(disk),
             path: disk.path.clone(),
             before: None,
             asked: None,
-            fate: devices::foresee(disk, boot),
+            outcome: devices::foresee(disk, boot),
         },
         Act::File(file) => own(file.path.clone()),
         Act::Built(built) => own(built.part.what()),

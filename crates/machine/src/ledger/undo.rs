@@ -7,7 +7,7 @@ use super::devices::{self, Eraser};
 use super::journal::Journal;
 use super::objects::Held;
 use super::record::{Act, Change, Pending, Record, Value};
-use super::report::{Fate, RestoreReport, Undone};
+use super::report::{RestoreReport, UndoOutcome, Undone};
 use super::{built, objects};
 use crate::Machine;
 use crate::settings::{identity, is_rounding, means_absent, read, read_late, same};
@@ -63,14 +63,14 @@ pub(super) fn undo(
     for pass in 1..=PASSES {
         let before = pending.len();
         undoer.blocked.clear();
-        report.undone.retain(|u| !matches!(u.fate, Fate::Failed(_)));
+        report.undone.retain(|u| !matches!(u.outcome, UndoOutcome::Failed(_)));
         for index in (from..pending.len()).rev() {
             if !scope.holds(&pending[index]) {
                 continue;
             }
             let mut entry = pending[index].clone();
             let undone = undoer.entry(&mut entry, &mut report);
-            if matches!(undone.fate, Fate::Failed(_)) {
+            if matches!(undone.outcome, UndoOutcome::Failed(_)) {
                 pending[index] = entry;
             } else {
                 // Should this note be lost, the change is judged again, and found to be undone.
@@ -109,51 +109,51 @@ enum Verdict {
 impl Undoer<'_> {
     fn entry(&mut self, entry: &mut Pending, report: &mut RestoreReport) -> Undone {
         let same_boot = self.boot.as_deref().is_none_or(|boot| boot == entry.boot());
-        let (what, path, fate) = match &entry.act {
+        let (what, path, outcome) = match &entry.act {
             Act::Setting(change) => {
                 let (what, path) = (change.setting.clone(), change.path.clone());
-                let fate = if same_boot { self.setting(entry, report) } else { Fate::Rebooted };
-                (what, path, fate)
+                let outcome = if same_boot { self.setting(entry, report) } else { UndoOutcome::Rebooted };
+                (what, path, outcome)
             }
             Act::Loop(device) => {
                 let node = crate::loopdev::node(device.number).display().to_string();
-                let fate = if same_boot { objects::remove_loop(device) } else { Fate::Rebooted };
-                if matches!(fate, Fate::Failed(_)) {
+                let outcome = if same_boot { objects::remove_loop(device) } else { UndoOutcome::Rebooted };
+                if matches!(outcome, UndoOutcome::Failed(_)) {
                     self.blocked.insert(device.file.clone());
                 }
-                (node.clone(), node, fate)
+                (node.clone(), node, outcome)
             }
             Act::Built(record) => {
                 let what = record.part.what();
                 (what.clone(), what, built::take_down(self.machine, record, same_boot))
             }
             Act::Disk(disk) => {
-                let (fate, note) = self.eraser.erase(disk, self.boot.as_deref());
+                let (outcome, note) = self.eraser.erase(disk, self.boot.as_deref());
                 report.notes.extend(note);
-                (devices::in_words(disk), disk.path.clone(), fate)
+                (devices::in_words(disk), disk.path.clone(), outcome)
             }
             Act::File(file) => {
-                let fate = if self.blocked.contains(&file.path) {
-                    Fate::Failed("a loop device still uses it".into())
+                let outcome = if self.blocked.contains(&file.path) {
+                    UndoOutcome::Failed("a loop device still uses it".into())
                 } else {
                     objects::remove_file(file, self.held.get(&file.id), same_boot)
                 };
-                (file.path.clone(), file.path.clone(), fate)
+                (file.path.clone(), file.path.clone(), outcome)
             }
         };
-        if matches!(fate, Fate::Failed(_)) {
+        if matches!(outcome, UndoOutcome::Failed(_)) {
             self.blocked.insert(path.clone());
         }
-        Undone { what, path, fate }
+        Undone { what, path, outcome }
     }
 
-    fn setting(&mut self, entry: &mut Pending, report: &mut RestoreReport) -> Fate {
+    fn setting(&mut self, entry: &mut Pending, report: &mut RestoreReport) -> UndoOutcome {
         let Act::Setting(change) = entry.act.clone() else { unreachable!("the caller has matched it") };
         let waits = |path: &String| self.blocked.contains(path);
         if waits(&change.path) || change.keeps.iter().any(|keep| waits(&keep.path)) {
-            return Fate::Failed("a later change has to be undone first".into());
+            return UndoOutcome::Failed("a later change has to be undone first".into());
         }
-        self.put_back(&change, entry, report).unwrap_or_else(Fate::Failed)
+        self.put_back(&change, entry, report).unwrap_or_else(UndoOutcome::Failed)
     }
 
     /// `Err` says why it failed.
@@ -162,21 +162,23 @@ impl Undoer<'_> {
         change: &Change,
         entry: &mut Pending,
         report: &mut RestoreReport,
-    ) -> Result<Fate, String> {
+    ) -> Result<UndoOutcome, String> {
         let now = self.read(&change.path)?;
         let verdict = self.judge(change, entry, now.as_deref());
-        let fate = match verdict {
-            Verdict::Gone(reason) => return Ok(Fate::Gone(reason)),
+        let outcome = match verdict {
+            Verdict::Gone(reason) => return Ok(UndoOutcome::Gone(reason)),
             Verdict::Foreign(now) => {
-                return Ok(Fate::Foreign { now, before: change.old.clone() });
+                return Ok(UndoOutcome::Foreign { now, before: change.old.clone() });
             }
             // Never done; or done, and undone by somebody else, who then has taken over what came with it.
-            Verdict::Already if entry.returning.is_none() => return Ok(Fate::Untouched),
-            Verdict::Already => Fate::Untouched,
-            Verdict::Ours => Fate::Restored { from: now.clone().unwrap_or_default(), to: change.old.clone() },
+            Verdict::Already if entry.returning.is_none() => return Ok(UndoOutcome::Untouched),
+            Verdict::Already => UndoOutcome::Untouched,
+            Verdict::Ours => {
+                UndoOutcome::Restored { from: now.clone().unwrap_or_default(), to: change.old.clone() }
+            }
         };
         let foreign = self.returning(change, entry)?;
-        if matches!(fate, Fate::Restored { .. }) {
+        if matches!(outcome, UndoOutcome::Restored { .. }) {
             let value = change.instead.clone();
             let write =
                 value.unwrap_or_else(|| Value { path: change.path.clone(), value: change.old.clone() });
@@ -198,10 +200,10 @@ impl Undoer<'_> {
             let keep = change.keeps.iter().find(|keep| keep.path == path);
             let before = keep.map(|keep| keep.value.clone()).unwrap_or_default();
             let now = self.read(&path)?.unwrap_or_default();
-            let fate = Fate::Foreign { now, before };
-            report.push(Undone { what: path.clone(), path, fate });
+            let outcome = UndoOutcome::Foreign { now, before };
+            report.push(Undone { what: path.clone(), path, outcome });
         }
-        Ok(fate)
+        Ok(outcome)
     }
 
     /// Reads before it judges anything else, so that a machine that cannot be read is never taken for another one.
@@ -284,22 +286,22 @@ fn judge(change: &Change, entry: &Pending, now: &str) -> Verdict {
 }
 
 /// What undoing a setting would do, for people: see [`super::Status`].
-pub(super) fn foresee(machine: &dyn Machine, change: &Change, entry: &Pending, boot: &str) -> Fate {
+pub(super) fn foresee(machine: &dyn Machine, change: &Change, entry: &Pending, boot: &str) -> UndoOutcome {
     if change.boot != boot {
-        return Fate::Rebooted;
+        return UndoOutcome::Rebooted;
     }
     let now = match read(machine, &change.path) {
         Ok(Some(now)) => now,
-        Ok(None) => return Fate::Gone(format!("there is no `{}` now", change.path)),
-        Err(error) => return Fate::Failed(format!("cannot read `{}`: {error}", change.path)),
+        Ok(None) => return UndoOutcome::Gone(format!("there is no `{}` now", change.path)),
+        Err(error) => return UndoOutcome::Failed(format!("cannot read `{}`: {error}", change.path)),
     };
     if !change.identity.agrees_with(&identity(machine, &change.path)) {
-        return Fate::Gone(format!("`{}` belongs to another object now", change.path));
+        return UndoOutcome::Gone(format!("`{}` belongs to another object now", change.path));
     }
     match judge(change, entry, &now) {
-        Verdict::Already => Fate::Untouched,
-        Verdict::Ours => Fate::Restored { from: now, to: change.old.clone() },
-        Verdict::Foreign(now) => Fate::Foreign { now, before: change.old.clone() },
-        Verdict::Gone(reason) => Fate::Gone(reason),
+        Verdict::Already => UndoOutcome::Untouched,
+        Verdict::Ours => UndoOutcome::Restored { from: now, to: change.old.clone() },
+        Verdict::Foreign(now) => UndoOutcome::Foreign { now, before: change.old.clone() },
+        Verdict::Gone(reason) => UndoOutcome::Gone(reason),
     }
 }

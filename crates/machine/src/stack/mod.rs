@@ -107,7 +107,7 @@ pub enum Error {
 
 /// Where stacks are built.
 #[derive(Clone, Debug)]
-pub struct Ground {
+pub struct BuildContext {
     /// Files and mount points are made here; only this user can write to it. An absolute path without links.
     pub work: PathBuf,
     /// Whether this is a lab machine, whose disks hold nothing and are new at each start.
@@ -200,7 +200,7 @@ pub fn lacking(stack: &Stack) -> Option<String> {
 /// Builds stacks, one at a time.
 #[derive(Debug)]
 pub struct Builder {
-    ground: Ground,
+    context: BuildContext,
     token: String,
     standing: Vec<Storey>,
     /// Names that were dealt out.
@@ -216,9 +216,9 @@ impl Builder {
     ///
     /// # Errors
     /// [`Error::File`] where the kernel gives no random numbers.
-    pub fn new(ground: Ground) -> Result<Self, Error> {
+    pub fn new(context: BuildContext) -> Result<Self, Error> {
         Ok(Self {
-            ground,
+            context,
             token: random(names::token())?,
             standing: Vec::new(),
             made: 0,
@@ -266,8 +266,9 @@ impl Builder {
         let top = self.standing.iter_mut().find(|built| built.layer.name == stack.top().name);
         top.into_iter().flat_map(|top| &mut top.claimed).try_for_each(Claimed::retake_exclusive)?;
         let top = self.built(&stack.top().name);
-        let device =
-            |at: &Storey| at.devices.first().cloned().expect("it gives one: `Draft::build` has seen to it");
+        let device = |at: &Storey| {
+            at.devices.first().cloned().expect("it gives one: `StackSpec::build` has seen to it")
+        };
         Ok(Standing {
             top: match &top.folder {
                 Some(folder) => Top::Folder(folder.clone(), device(self.built(&top.layer.on[0]))),
@@ -429,7 +430,7 @@ impl Builder {
             self.run("make the filesystem", &command)?;
         }
         let name = self.name(layer);
-        let folder = self.ground.work.join(name);
+        let folder = self.context.work.join(name);
         let path = folder.to_string_lossy().into_owned();
         ledger.announce_built(Built::Folder { path: path.clone() })?;
         let made = fs::DirBuilder::new().mode(0o700).create(&folder);
@@ -447,7 +448,7 @@ impl Builder {
 
     /// What makes UUIDs this machine's Flyball's.
     fn secret(&self) -> Result<Secret, Error> {
-        Ok(Secret::of(&self.ground.state)?)
+        Ok(Secret::of(&self.context.state)?)
     }
 
     fn uuid(&self) -> Result<String, Error> {

@@ -2,7 +2,7 @@
 
 use super::commands::{self, Argv};
 use super::{has_udev, mapping};
-use domain::stack::{Devices, Journal, Layer, Made, Part, Stack};
+use domain::stack::{Devices, Journal, Layer, Part, Stack, VirtualDevice};
 use std::collections::BTreeMap;
 
 /// Stands for a UUID that is drawn when it is needed.
@@ -84,7 +84,7 @@ fn sources(layer: &Layer, devices: &Devices, lab_disks: bool, all: &mut Vec<Argv
     }
     match &devices.made {
         None => named("none"),
-        Some((Made::Loop, size)) => {
+        Some((VirtualDevice::Loop, size)) => {
             let nodes: Vec<String> = named("loop");
             for (index, node) in nodes.iter().enumerate() {
                 let file = format!("WORK/{TOKEN}-{}-{index}", layer.name);
@@ -93,7 +93,7 @@ fn sources(layer: &Layer, devices: &Devices, lab_disks: bool, all: &mut Vec<Argv
             }
             nodes
         }
-        Some((made @ Made::NullBlk(attributes), size)) => {
+        Some((made @ VirtualDevice::NullBlk(attributes), size)) => {
             let nodes: Vec<String> = named(made.name());
             for index in 0..count {
                 let folder = format!("/sys/kernel/config/nullb/{TOKEN}-{}-{index}", layer.name);
@@ -107,7 +107,7 @@ fn sources(layer: &Layer, devices: &Devices, lab_disks: bool, all: &mut Vec<Argv
             }
             nodes
         }
-        Some((made @ Made::ScsiDebug(parameters), size)) => {
+        Some((made @ VirtualDevice::ScsiDebug(parameters), size)) => {
             let mut load = words(&["modprobe", "scsi_debug", &format!("dev_size_mb={}", size.get() >> 20)]);
             load.extend(words(&["per_host_store=1", &format!("add_host={count}"), "num_tgts=1"]));
             load.extend(parameters.iter().map(|(name, value)| format!("{name}={value}")));
@@ -120,15 +120,15 @@ fn sources(layer: &Layer, devices: &Devices, lab_disks: bool, all: &mut Vec<Argv
 #[cfg(test)]
 mod tests {
     use super::*;
-    use domain::stack::{Draft, DraftLayer};
+    use domain::stack::{LayerSpec, StackSpec};
     use expect_test::{Expect, expect};
 
     fn check(layers: &[(&str, &[(&str, &str)])], expected: &Expect) {
-        let layer = |(name, values): &(&str, &[(&str, &str)])| DraftLayer {
+        let layer = |(name, values): &(&str, &[(&str, &str)])| LayerSpec {
             name: (*name).into(),
             values: values.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
         };
-        let stack = Draft { layers: layers.iter().map(layer).collect() }.build().unwrap();
+        let stack = StackSpec { layers: layers.iter().map(layer).collect() }.build().unwrap();
         let lines: Vec<String> = planned(&stack, true).iter().map(|argv| argv.join(" ") + "\n").collect();
         expected.assert_eq(&lines.concat());
     }
@@ -226,11 +226,11 @@ mod tests {
         let lvm: &[(&str, &str)] = &[("kind", "lvm"), ("on", "disks"), ("stripe_size", "32KiB")];
         let stack =
             [("disks", &[("kind", "devices"), ("count", "2"), ("lab", "disk")] as &[_]), ("pool", lvm)];
-        let layer = |(name, values): &(&str, &[(&str, &str)])| DraftLayer {
+        let layer = |(name, values): &(&str, &[(&str, &str)])| LayerSpec {
             name: (*name).into(),
             values: values.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
         };
-        let stack = Draft { layers: stack.iter().map(layer).collect() }.build().unwrap();
+        let stack = StackSpec { layers: stack.iter().map(layer).collect() }.build().unwrap();
         let all = planned(&stack, true);
         let words: Vec<&str> = all.iter().map(|argv| argv[1].as_str()).collect();
         assert_eq!(words, ["--all", "pvcreate", "pvcreate", "vgcreate", "lvcreate"]);

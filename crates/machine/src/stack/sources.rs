@@ -4,7 +4,7 @@ use super::{Builder, Device, Error};
 use crate::ledger::{Built, NULL_BLK};
 use crate::settings::numbered;
 use crate::{Ledger, LocalMachine, LoopIo, Machine, claims, inventory};
-use domain::stack::{Devices, Layer, Made};
+use domain::stack::{Devices, Layer, VirtualDevice};
 use domain::units::Bytes;
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,16 +23,18 @@ impl Builder {
         devices: &Devices,
     ) -> Result<Vec<Device>, Error> {
         let count = devices.count as usize;
-        if self.ground.lab_disks && !devices.lab.is_empty() {
+        if self.context.lab_disks && !devices.lab.is_empty() {
             return devices.lab.iter().take(count).map(|name| lab_disk(&layer.name, name)).collect();
         }
         match &devices.made {
             _ if !devices.claimed.is_empty() => self.claimed(ledger, &devices.claimed[..count]),
-            Some((Made::Loop, size)) => self.loops(ledger, layer, count, *size),
-            Some((Made::NullBlk(attributes), size)) => {
+            Some((VirtualDevice::Loop, size)) => self.loops(ledger, layer, count, *size),
+            Some((VirtualDevice::NullBlk(attributes), size)) => {
                 (0..count).map(|_| self.null_blk(ledger, attributes, *size)).collect()
             }
-            Some((Made::ScsiDebug(parameters), size)) => self.scsi_debug(ledger, parameters, count, *size),
+            Some((VirtualDevice::ScsiDebug(parameters), size)) => {
+                self.scsi_debug(ledger, parameters, count, *size)
+            }
             None => Err(Error::Unsupported(format!(
                 "the layer `{}` stands on the lab's disks, or on devices that are named with `claimed = \"…\"`",
                 layer.name
@@ -44,7 +46,7 @@ impl Builder {
     fn claimed(&mut self, ledger: &mut Ledger<'_>, paths: &[String]) -> Result<Vec<Device>, Error> {
         let mut open = Vec::new();
         for path in paths {
-            open.push(claims::open_claimed(&self.ground.state, Path::new(path))?);
+            open.push(claims::open_claimed(&self.context.state, Path::new(path))?);
         }
         for claimed in open {
             self.claimed.push(ledger.overwrite(claimed)?);
@@ -61,7 +63,7 @@ impl Builder {
     ) -> Result<Vec<Device>, Error> {
         let mut made = Vec::new();
         for index in 0..count {
-            let path = self.ground.work.join(format!("{}-{}-{index}", self.token, layer.name));
+            let path = self.context.work.join(format!("{}-{}-{index}", self.token, layer.name));
             let file = ledger.create_file(&path, size)?;
             let device = ledger.attach_loop(&file, LoopIo::Direct)?;
             self.ran.push(

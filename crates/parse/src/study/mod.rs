@@ -25,7 +25,7 @@ pub use error::{StudyError, StudyErrors};
 
 use domain::Study;
 use domain::lab::Lab;
-use domain::stack::Draft;
+use domain::stack::StackSpec;
 use domain::study::{FORMAT_VERSION, Sim, Target};
 use domain::units::Bytes;
 use error::Problems;
@@ -137,7 +137,9 @@ fn read(root: &Section) -> Option<Study> {
     let question = root.require("question", "question = \"Does … decide …?\"").and_then(|node| node.text());
     let target = root.get("target").map_or(Some(Target::None), |node| target(&node));
     let stack = match root.get("stack") {
-        Some(_) => children(root, "stack", "[stack.NAME]", stack::layer).map(|layers| Some(Draft { layers })),
+        Some(_) => {
+            children(root, "stack", "[stack.NAME]", stack::layer).map(|layers| Some(StackSpec { layers }))
+        }
         None => Some(None),
     };
     let settings = root.get("settings").map_or(Some(vec![]), |node| settings::read(&node));

@@ -8,7 +8,7 @@ use super::key_name;
 use super::node::{Node, Section, listed, nearest};
 use domain::Study;
 use domain::plan::Cell;
-use domain::stack::{self, Changes, Draft, DraftLayer, Part, Stack, StackError};
+use domain::stack::{self, Changes, LayerSpec, Part, Stack, StackError, StackSpec};
 use domain::study::{Factor, Level, Target};
 use std::collections::{BTreeMap, BTreeSet};
 use workloads::Needs;
@@ -17,7 +17,7 @@ use workloads::Needs;
 const TAKEN: [&str; 2] = ["internal", "none"];
 
 /// Reads one layer.
-pub(super) fn layer(node: &Node) -> Option<DraftLayer> {
+pub(super) fn layer(node: &Node) -> Option<LayerSpec> {
     let name = key_name(node).filter(|name| {
         let taken = TAKEN.contains(&name.as_str());
         if taken {
@@ -33,7 +33,7 @@ pub(super) fn layer(node: &Node) -> Option<DraftLayer> {
     // Each is read before any is given up, so that all their problems are seen.
     let values: Vec<Option<(String, String)>> =
         section.entries().iter().map(|entry| Some((entry.key.to_owned(), value(entry)?))).collect();
-    Some(DraftLayer { name: name?, values: values.into_iter().collect::<Option<_>>()? })
+    Some(LayerSpec { name: name?, values: values.into_iter().collect::<Option<_>>()? })
 }
 
 /// A string, a whole number, a boolean, or a list of strings, which is its entries with a space between.
@@ -114,18 +114,18 @@ pub(super) fn changes_exist(study: &Study, root: &Section) {
 }
 
 /// Why a level cannot change this; `None` where it can.
-fn unknown(draft: Option<&Draft>, path: &str) -> Option<String> {
-    let Some(draft) = draft else {
+fn unknown(spec: Option<&StackSpec>, path: &str) -> Option<String> {
+    let Some(spec) = spec else {
         return Some("changes the stack, and this study has none; add `[stack.NAME]`".into());
     };
-    let names: Vec<&str> = draft.layers.iter().map(|layer| layer.name.as_str()).collect();
+    let names: Vec<&str> = spec.layers.iter().map(|layer| layer.name.as_str()).collect();
     let Some((name, key)) = path.split_once('.') else {
         return Some(format!(
             "`{path}` is nothing that a level can change; write `LAYER.KEY`, where the layers are {}",
             listed(&names)
         ));
     };
-    let Some(layer) = draft.layers.iter().find(|layer| layer.name == name) else {
+    let Some(layer) = spec.layers.iter().find(|layer| layer.name == name) else {
         return Some(match nearest(name, names.iter().copied()) {
             Some(near) => format!("there is no layer `{name}`; did you mean `{near}`?"),
             None => format!("there is no layer `{name}`; there are {}", listed(&names)),
@@ -144,20 +144,20 @@ fn unknown(draft: Option<&Draft>, path: &str) -> Option<String> {
     })
 }
 
-fn keys_of(layer: &DraftLayer) -> Option<&'static [&'static str]> {
+fn keys_of(layer: &LayerSpec) -> Option<&'static [&'static str]> {
     stack::keys(layer.values.get("kind")?)
 }
 
 /// Notes what is wrong with the stacks of the cells, each thing once.
-pub(super) fn check(study: &Study, draft: &Draft, cells: &[Cell], root: &Section) {
-    let mut draft = draft.clone();
-    for layer in &mut draft.layers {
+pub(super) fn check(study: &Study, spec: &StackSpec, cells: &[Cell], root: &Section) {
+    let mut spec = spec.clone();
+    for layer in &mut spec.layers {
         // What is no key has been said to be none.
         if let Some(keys) = keys_of(layer) {
             layer.values.retain(|key, _| keys.contains(&key.as_str()));
         }
     }
-    let check = Check { study, draft, root };
+    let check = Check { study, spec, root };
     let mut tried: BTreeMap<Changes, Result<Stack, Vec<StackError>>> = BTreeMap::new();
     let mut said = BTreeSet::new();
     for cell in cells {
@@ -173,7 +173,7 @@ pub(super) fn check(study: &Study, draft: &Draft, cells: &[Cell], root: &Section
 
 struct Check<'s, 'a> {
     study: &'s Study,
-    draft: Draft,
+    spec: StackSpec,
     root: &'s Section<'a>,
 }
 
@@ -195,17 +195,17 @@ impl<'a> Check<'_, 'a> {
     }
 
     fn known(&self, changes: &Changes) -> Changes {
-        let known = |path: &String| unknown(Some(&self.draft), path).is_none();
+        let known = |path: &String| unknown(Some(&self.spec), path).is_none();
         changes.iter().filter(|(path, _)| known(path)).map(|(p, v)| (p.clone(), v.clone())).collect()
     }
 
     fn stack(&self, changes: &Changes) -> Result<Stack, Vec<StackError>> {
-        let draft = self.draft.with(changes).map_err(|error| vec![error])?;
-        let problems = draft.problems();
+        let spec = self.spec.with(changes).map_err(|error| vec![error])?;
+        let problems = spec.problems();
         if !problems.is_empty() {
             return Err(problems);
         }
-        let stack = draft.build().map_err(|error| vec![error])?;
+        let stack = spec.build().map_err(|error| vec![error])?;
         let mut problems = self.unknown_disks(&stack);
         problems.extend(self.missing_file(&stack));
         if problems.is_empty() { Ok(stack) } else { Err(problems) }
@@ -310,13 +310,13 @@ impl<'a> Check<'_, 'a> {
     fn each_layer_is_needed<'t>(&self, stacks: impl Iterator<Item = &'t Stack>) {
         let built: BTreeSet<&str> =
             stacks.flat_map(|stack| stack.layers.iter().map(|layer| layer.name.as_str())).collect();
-        let values = |key| self.draft.layers.iter().filter_map(move |layer| layer.values.get(key));
+        let values = |key| self.spec.layers.iter().filter_map(move |layer| layer.values.get(key));
         let named: BTreeSet<&str> =
             values("on").chain(values("journal")).flat_map(|names| names.split_whitespace()).collect();
         let left_out = |name: &str| !built.contains(name) && !named.contains(name);
         let Some(stack) = self.root.get("stack") else { return };
-        let is_off = |layer: &&DraftLayer| layer.values.get("use").is_some_and(|value| value == "false");
-        for layer in self.draft.layers.iter().filter(|layer| left_out(&layer.name) && !is_off(layer)) {
+        let is_off = |layer: &&LayerSpec| layer.values.get("use").is_some_and(|value| value == "false");
+        for layer in self.spec.layers.iter().filter(|layer| left_out(&layer.name) && !is_off(layer)) {
             below(stack.clone(), &[&layer.name]).refuse_key(
                 "is built in no cell: the last layer that no other names is what workloads work on; name this one with `on` or `journal`, or take it out",
             );
@@ -372,13 +372,13 @@ chunk = \"64KiB\"
     #[test]
     fn a_stack_is_read_in_the_order_of_the_file_and_its_values_are_text() {
         let text = format!("{FILE}{FILES}mkfs = [\"-m\", \"0\"]\nuse = true\n");
-        let draft = study(&text).stack.unwrap();
-        let names: Vec<&str> = draft.layers.iter().map(|layer| layer.name.as_str()).collect();
+        let spec = study(&text).stack.unwrap();
+        let names: Vec<&str> = spec.layers.iter().map(|layer| layer.name.as_str()).collect();
         assert_eq!(names, ["disks", "array", "files"]);
-        let values = &draft.layers[2].values;
+        let values = &spec.layers[2].values;
         assert_eq!((values["mkfs"].as_str(), values["use"].as_str()), ("-m 0", "true"));
         assert_eq!(
-            (draft.layers[1].values["level"].as_str(), study("").stack.unwrap().layers.len()),
+            (spec.layers[1].values["level"].as_str(), study("").stack.unwrap().layers.len()),
             ("5", 2)
         );
     }

@@ -13,7 +13,7 @@ use crate::{Error, fill, tools};
 use domain::study::Workload;
 use domain::units::Bytes;
 use machine::Ledger;
-use machine::serving::{Link, Made, Room, Slow};
+use machine::serving::{ChangeSet, Link, Room, Slow};
 use rustix::process::Rlimit;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -96,7 +96,7 @@ struct Standing {
     wanted: Wanted,
     room: Room,
     /// The folder, and all that is in it.
-    made: Made,
+    made: ChangeSet,
     running: Option<Running>,
     /// What made the data.
     commands: Vec<Vec<String>>,
@@ -108,7 +108,7 @@ struct Standing {
 struct Running {
     access: Access,
     process: Process,
-    made: Made,
+    made: ChangeSet,
     /// Its end is in use as long as the server runs.
     _link: Option<Link>,
 }
@@ -190,7 +190,7 @@ impl Servers {
                 let (link, made) = ledger.making(|ledger| ledger.make_link(slow(network)));
                 (Some(link.inspect_err(|_| drop(ledger.clear(&made)))?), made)
             }
-            None => (None, Made::default()),
+            None => (None, ChangeSet::default()),
         };
         let is_new = self.standing.is_none();
         if is_new {

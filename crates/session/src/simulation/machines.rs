@@ -10,7 +10,7 @@ use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
 use domain::study::Study;
 use governors::KernelVersion;
-use sim::assemble::{Models, Order};
+use sim::assemble::{Models, SimRequest};
 use sim::bench::{Simulated, simulate};
 use sim::load::{Trace, read_trace};
 use sim::machine::{Driver, MachineSpec, PState};
@@ -243,7 +243,7 @@ impl Machines {
     pub fn check(&self, study: &Study, cell: &Cell, seed: Seed) -> std::result::Result<(), BenchError> {
         let models = FileModels(&self.folder);
         let machine = &self.for_cell(cell).spec;
-        sim::bench::check(&Order { machine, models: &models, study, cell, seed })
+        sim::bench::check(&SimRequest { machine, models: &models, study, cell, seed })
     }
 
     /// Simulates a cell on a machine whose disks are found where these machines' are.
@@ -259,7 +259,7 @@ impl Machines {
         sink: &mut dyn Sink,
     ) -> std::result::Result<Simulated, BenchError> {
         let models = FileModels(&self.folder);
-        simulate(&Order { machine, models: &models, study, cell, seed }, sink)
+        simulate(&SimRequest { machine, models: &models, study, cell, seed }, sink)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The page cache and filesystems of a simulated machine.
 
-use super::{BlockSettings, Order};
+use super::{BlockSettings, SimRequest};
 use crate::cpu::Cost;
 use crate::engine::PartId;
 use crate::fs::{FsCosts, FsSpec, JournalCosts};
@@ -24,7 +24,7 @@ const OLD_JOURNAL: u64 = 32 << 20;
 
 /// A file's pages, of so much that is there before.
 pub(super) fn pages(
-    order: &Order<'_>,
+    order: &SimRequest<'_>,
     settings: &BlockSettings,
     name: &str,
     size: u64,
@@ -71,7 +71,7 @@ fn dirty(settings: &BlockSettings, memory: MemorySpec) -> MemorySpec {
 
 /// A filesystem on a device of this size.
 pub(super) fn filesystem(
-    order: &Order<'_>,
+    order: &SimRequest<'_>,
     layer: &str,
     options: &Filesystem,
     device: u64,

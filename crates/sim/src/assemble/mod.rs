@@ -4,7 +4,7 @@ mod files;
 mod governing;
 mod storage;
 
-pub use storage::Ground;
+pub use storage::LoadTarget;
 
 use crate::block::Scheduler;
 use crate::cpu::{Cpus, CpusSpec, PowerModel, PowerState};
@@ -40,7 +40,7 @@ pub trait Models {
 }
 
 /// What is to be simulated.
-pub struct Order<'a> {
+pub struct SimRequest<'a> {
     /// On which machine.
     pub machine: &'a MachineSpec,
     /// Where its disks are found.
@@ -58,7 +58,7 @@ pub struct Assembled {
     /// The machine.
     pub world: World,
     /// What the load works on.
-    pub ground: Ground,
+    pub target: LoadTarget,
     /// What was set.
     pub settings: Vec<SettingRecord>,
 }
@@ -90,7 +90,7 @@ pub(crate) struct BlockSettings {
 ///
 /// # Errors
 /// [`BenchError::Unsupported`] where the machine lacks what the cell wants, or no model knows it.
-pub fn assemble(order: &Order<'_>, caching: Caching) -> Result<Assembled, BenchError> {
+pub fn assemble(order: &SimRequest<'_>, caching: Caching) -> Result<Assembled, BenchError> {
     let machine = order.machine;
     let mut governing = Governing::of(machine);
     let mut block = BlockSettings::default();
@@ -119,8 +119,8 @@ pub fn assemble(order: &Order<'_>, caching: Caching) -> Result<Assembled, BenchE
         base_khz: machine.cpu.base.khz(),
     });
     let world = World::new(Core::new(cpus, DiskSet::new(order.seed), order.seed));
-    let (world, ground) = storage::build(order, world, &block, caching)?;
-    Ok(Assembled { world, ground, settings })
+    let (world, target) = storage::build(order, world, &block, caching)?;
+    Ok(Assembled { world, target, settings })
 }
 
 fn power(machine: &MachineSpec) -> PowerModel {

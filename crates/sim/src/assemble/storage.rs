@@ -1,6 +1,6 @@
 //! A cell's storage, from disks up.
 
-use super::{BlockSettings, Caching, Order, files};
+use super::{BlockSettings, Caching, SimRequest, files};
 use crate::block::DeviceStats;
 use crate::block::null_blk::{Memory, MemorySpec};
 use crate::block::{Disk, QueueSpec};
@@ -18,8 +18,8 @@ use disks::spec::MediumSpec;
 use domain::bench::BenchError;
 use domain::lab::Dilation;
 use domain::stack::{
-    Bitmap, Crypt, Devices, Features, Filesystem, FilesystemKind, Journal, Layer, Lvm, Made, Mapping, Md,
-    MdLevel, Part as Kind, Resync, SAFE_MODE_DELAY, Stack,
+    Bitmap, Crypt, Devices, Features, Filesystem, FilesystemKind, Journal, Layer, Lvm, Mapping, Md, MdLevel,
+    Part as Kind, Resync, SAFE_MODE_DELAY, Stack, VirtualDevice,
 };
 use domain::study::Target;
 use domain::time::Nanos;
@@ -30,7 +30,7 @@ use workloads::{Needs, OwnFiles};
 
 /// What a load works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ground {
+pub struct LoadTarget {
     /// The part that takes its requests.
     pub part: PartId,
     /// How large what it works on is, in bytes.
@@ -39,7 +39,7 @@ pub struct Ground {
     pub is_file: bool,
 }
 
-impl Ground {
+impl LoadTarget {
     /// A machine without storage.
     pub(crate) const NONE: Self = Self { part: PartId::NOBODY, size: 0, is_file: false };
 }
@@ -63,7 +63,7 @@ const MARKS_CLEAN: KernelVersion = KernelVersion::new(2, 6, 0);
 
 /// What layers have been built, and what the machine has left.
 struct Builder<'o> {
-    order: &'o Order<'o>,
+    order: &'o SimRequest<'o>,
     settings: &'o BlockSettings,
     world: World,
     layers: BTreeMap<String, Vec<Block>>,
@@ -76,11 +76,11 @@ struct Builder<'o> {
 
 /// Builds a cell's storage.
 pub(super) fn build(
-    order: &Order<'_>,
+    order: &SimRequest<'_>,
     world: World,
     settings: &BlockSettings,
     caching: Caching,
-) -> Result<(World, Ground), BenchError> {
+) -> Result<(World, LoadTarget), BenchError> {
     let mut builder = Builder {
         order,
         settings,
@@ -95,20 +95,20 @@ pub(super) fn build(
         Some(stack) => builder.stack(stack)?,
         // A database that fits into memory needs none, unless it writes.
         None if asks_a_server(order) && builder.free.is_empty() => {
-            return Ok((builder.world, Ground::NONE));
+            return Ok((builder.world, LoadTarget::NONE));
         }
         None => builder.take("the target", 1, &[])?[0],
     };
-    let ground = builder.ground(top, caching)?;
-    Ok((builder.world, ground))
+    let target = builder.target(top, caching)?;
+    Ok((builder.world, target))
 }
 
-fn asks_a_server(order: &Order<'_>) -> bool {
+fn asks_a_server(order: &SimRequest<'_>) -> bool {
     workloads::of(&order.cell.workload.tool).needs() == Needs::Server
 }
 
 /// The machine's own disks, or where it has none those of the study's lab machine: one entry a disk.
-fn disks_of(order: &Order<'_>) -> Result<Vec<DiskEntry>, BenchError> {
+fn disks_of(order: &SimRequest<'_>) -> Result<Vec<DiskEntry>, BenchError> {
     let mut all = Vec::new();
     for entry in &order.machine.disks {
         for number in 0..entry.count {
@@ -190,7 +190,7 @@ impl Builder<'_> {
             }
             Kind::Md(md) => Ok(vec![self.array(&layer.name, md, &below)?]),
             Kind::Lvm(lvm) => Ok(vec![self.volume(&layer.name, lvm, &below)?]),
-            // Its file is made for the load, see `ground`.
+            // Its file is made for the load, see `target`.
             Kind::Filesystem(_) => Ok(below),
         }
     }
@@ -199,7 +199,9 @@ impl Builder<'_> {
     fn devices(&mut self, name: &str, devices: &Devices) -> Result<Vec<Block>, BenchError> {
         let has_disks = self.free.len() >= devices.count as usize;
         match &devices.made {
-            Some((Made::NullBlk(attributes), size)) if self.order.machine.disks.is_empty() || !has_disks => {
+            Some((VirtualDevice::NullBlk(attributes), size))
+                if self.order.machine.disks.is_empty() || !has_disks =>
+            {
                 (0..devices.count).map(|_| self.memory(name, attributes, *size)).collect()
             }
             _ => self.take(&format!("`stack.{name}`"), devices.count, &devices.lab),
@@ -426,26 +428,28 @@ impl Builder<'_> {
     }
 
     /// What the load works on: a file where the top is a filesystem or the study wants a file, else the top itself.
-    fn ground(&mut self, top: Block, caching: Caching) -> Result<Ground, BenchError> {
+    fn target(&mut self, top: Block, caching: Caching) -> Result<LoadTarget, BenchError> {
         let stack = self.order.cell.stack.as_ref();
         let highest = stack.and_then(|stack| stack.layers.last());
         let target = &self.order.study.target;
         match (highest.map(|layer| (&layer.part, layer)), target) {
             (Some((Kind::Filesystem(options), layer)), _) => self.file(&layer.name, &options.clone(), top),
             (_, Target::File(_)) => self.file("", &plain_ext4(), top),
-            _ if caching == Caching::Direct => Ok(Ground { part: top.part, size: top.size, is_file: false }),
+            _ if caching == Caching::Direct => {
+                Ok(LoadTarget { part: top.part, size: top.size, is_file: false })
+            }
             _ => {
                 let spec = files::pages(self.order, self.settings, "device", top.size, top.read_ahead);
                 let me = self.world.next_part();
                 let file = File::on_device(&mut self.world.core, me, top.part, spec);
                 self.world.add(Box::new(file));
-                Ok(Ground { part: me, size: top.size, is_file: true })
+                Ok(LoadTarget { part: me, size: top.size, is_file: true })
             }
         }
     }
 
     /// A file on a filesystem: the study's target, which is there before, or a new one that takes what the filesystem holds.
-    fn file(&mut self, layer: &str, options: &Filesystem, below: Block) -> Result<Ground, BenchError> {
+    fn file(&mut self, layer: &str, options: &Filesystem, below: Block) -> Result<LoadTarget, BenchError> {
         /// What a filesystem keeps for itself, at least.
         const OWN: u64 = 16;
         let journal = match &options.journal {
@@ -474,7 +478,7 @@ impl Builder<'_> {
         let core = &mut self.world.core;
         let file = File::on_filesystem(core, me, below.part, Bytes::new(below.size), spec, fs);
         self.world.add(Box::new(file));
-        Ok(Ground { part: me, size, is_file: true })
+        Ok(LoadTarget { part: me, size, is_file: true })
     }
 
     /// A block device of this name, in the trace from now on.
@@ -496,7 +500,7 @@ impl Builder<'_> {
 }
 
 /// What files of its own a load makes; `None` where it works on the target.
-fn writes_anew(order: &Order<'_>) -> Result<Option<OwnFiles>, BenchError> {
+fn writes_anew(order: &SimRequest<'_>) -> Result<Option<OwnFiles>, BenchError> {
     let workload = &order.cell.workload;
     let files = workloads::of(&workload.tool).own_files(workload, order.machine.memory);
     files.transpose().map_err(|error| unsupported(error.to_string()))

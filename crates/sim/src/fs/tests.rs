@@ -4,7 +4,7 @@ use crate::block::{Interrupts, QueueSpec, Scheduler};
 use crate::dm::crypt::{AesInstructions, Crypt, CryptCosts, CryptSpec, Limits};
 use crate::engine::Part;
 use crate::page_cache::{File, FileSpec};
-use crate::testbed::{Answered, Bed, Came, Log, Step, flushes, read, written};
+use crate::testbed::{Answered, Came, Log, Step, Testbed, flushes, read, written};
 use disks::{DiskSpec, Op};
 use domain::units::Bytes;
 
@@ -44,7 +44,7 @@ fn all() -> Vec<FsSpec> {
 }
 
 struct Seen {
-    bed: Bed,
+    testbed: Testbed,
     file: PartId,
     log: Log,
     journal: Log,
@@ -53,7 +53,7 @@ struct Seen {
 
 impl Seen {
     fn count(&self, name: &str) -> u64 {
-        self.bed.counters(self.file)[name]
+        self.testbed.counters(self.file)[name]
     }
 
     /// Every byte below is accounted for.
@@ -73,23 +73,23 @@ impl Seen {
 
 /// Scripts over a file of which `laid_out` bytes are there.
 fn ran(spec: FsSpec, laid_out: u64, depth: usize, memory: u64, scripts: Vec<Vec<Step>>) -> Seen {
-    let mut bed = Bed::new(2, 2_000);
-    let (device, log) = bed.device(DEVICE, 50_000, 5_000_000);
-    let (journal_device, journal) = bed.device(DEVICE, 50_000, 5_000_000);
+    let mut testbed = Testbed::new(2, 2_000);
+    let (device, log) = testbed.device(DEVICE, 50_000, 5_000_000);
+    let (journal_device, journal) = testbed.device(DEVICE, 50_000, 5_000_000);
     let mut spec = spec;
     if let JournalPlace::External(part) = &mut spec.journal {
         *part = journal_device;
     }
-    let me = bed.world.next_part();
+    let me = testbed.world.next_part();
     let file = FileSpec {
         laid_out: Bytes::new(laid_out),
         ..FileSpec::new("sda1", Bytes::new(SIZE), Bytes::new(memory), (6, 12))
     };
-    let file = File::on_filesystem(&mut bed.world.core, me, device, Bytes::new(DEVICE), file, spec);
-    bed.world.add(Box::new(file));
-    bed.scripts(me, depth, scripts);
-    bed.finish();
-    Seen { bed, file: me, log, journal, spec }
+    let file = File::on_filesystem(&mut testbed.world.core, me, device, Bytes::new(DEVICE), file, spec);
+    testbed.world.add(Box::new(file));
+    testbed.scripts(me, depth, scripts);
+    testbed.finish();
+    Seen { testbed, file: me, log, journal, spec }
 }
 
 fn sequential(op: Op, total: u64, len: u64) -> Vec<Step> {
@@ -110,7 +110,7 @@ fn data_is_written_once_and_with_a_data_journal_twice() {
         if spec.journals_data() {
             assert!(seen.count("journal_bytes") > 32 * MIB, "{spec:?}");
             // At their places they are after the flusher's time.
-            seen.bed.idle(60 * SECOND);
+            seen.testbed.idle(60 * SECOND);
             seen.check_bytes();
         }
         assert_eq!(seen.count("data_written_bytes"), 32 * MIB, "{spec:?}");
@@ -132,13 +132,13 @@ fn a_data_journal_writes_descriptors_blocks_and_a_record() {
 fn everything_is_in_its_place_after_a_while() {
     for spec in all() {
         let mut seen = ran(spec, 0, 1, 1024 * MIB, vec![sequential(Op::Write, 16 * MIB, 65536)]);
-        seen.bed.idle(200 * SECOND);
+        seen.testbed.idle(200 * SECOND);
         seen.check_bytes();
         assert_eq!(seen.count("data_written_bytes"), 16 * MIB, "{spec:?}");
         assert_eq!((seen.count("dirty_bytes"), seen.count("writeback_bytes")), (0, 0), "{spec:?}");
         assert!(seen.count("metadata_bytes") >= 3 * BLOCK, "{spec:?}");
         let before = written(&seen.log);
-        seen.bed.idle(200 * SECOND);
+        seen.testbed.idle(200 * SECOND);
         assert_eq!(written(&seen.log), before, "{spec:?}: a machine with nothing to do writes");
     }
 }
@@ -175,7 +175,7 @@ fn ordered_data_is_written_before_the_commit_and_with_writeback_it_is_not() {
             1024 * MIB,
             vec![sequential(Op::Write, 4 * MIB, 65536)],
         );
-        seen.bed.idle(10 * SECOND);
+        seen.testbed.idle(10 * SECOND);
         assert_eq!(seen.count("commits"), 1);
         seen.check_bytes();
         let log = seen.log.borrow();
@@ -192,7 +192,7 @@ fn a_commit_waits_until_ordered_data_is_on_its_device() {
     for barrier in [true, false] {
         let spec = FsSpec { journal: JournalPlace::External(PartId::NOBODY), barrier, ..ordered };
         let mut seen = ran(spec, 0, 1, 1024 * MIB, vec![sequential(Op::Write, 16 * MIB, 65536)]);
-        seen.bed.idle(10 * SECOND);
+        seen.testbed.idle(10 * SECOND);
         let first = seen.log.borrow()[0].at;
         let record = seen.journal.borrow().last().unwrap().at;
         // 16 MiB at 5 ms each; the journal's device has nothing else to do.
@@ -206,7 +206,7 @@ fn a_commit_waits_until_ordered_data_is_on_its_device() {
 fn what_is_overwritten_needs_no_order() {
     let spec = fs(FilesystemKind::Ext3, JournalMode::Ordered);
     let mut seen = ran(spec, SIZE, 1, 1024 * MIB, vec![sequential(Op::Write, 4 * MIB, 65536)]);
-    seen.bed.idle(10 * SECOND);
+    seen.testbed.idle(10 * SECOND);
     assert_eq!((seen.count("commits"), seen.count("data_written_bytes")), (1, 0));
 }
 
@@ -265,7 +265,7 @@ fn a_small_journal_is_cleared_again_and_again() {
             .filter(|came| came.offset == Layout::journal_start(spec.style(), DEVICE) * BLOCK)
             .count();
         assert!(tails > 1, "{spec:?}: the log's beginning moved {tails} times");
-        seen.bed.idle(100 * SECOND);
+        seen.testbed.idle(100 * SECOND);
         seen.check_bytes();
         assert_eq!(seen.count("data_written_bytes"), total, "{spec:?}");
     }
@@ -293,7 +293,7 @@ fn xfs_writes_little_log_and_only_when_asked() {
 #[test]
 fn holes_are_read_without_a_device() {
     let seen = ran(EXT4(), MIB, 1, 64 * MIB, vec![sequential(Op::Read, 8 * MIB, 65536)]);
-    assert_eq!((read(&seen.log), seen.bed.answered.borrow().len()), (MIB, 128));
+    assert_eq!((read(&seen.log), seen.testbed.answered.borrow().len()), (MIB, 128));
 }
 
 #[test]
@@ -344,15 +344,15 @@ fn whatever_the_filesystem_every_request_is_answered_and_every_byte_accounted_fo
             let spec = FsSpec { journal_bytes: journal, ..spec };
             let course = || {
                 let mut seen = ran(spec, 8 * MIB, depth, 20 * MIB, mixture());
-                let answered: Vec<Answered> = seen.bed.answered.borrow().clone();
+                let answered: Vec<Answered> = seen.testbed.answered.borrow().clone();
                 let asked = mixture().concat().iter().filter(|s| !matches!(s, Step::Sleep(_))).count();
                 assert_eq!(answered.len(), asked, "{spec:?}");
                 assert!(seen.count("most_dirty_bytes") <= 4 * MIB, "{spec:?}");
                 seen.check_bytes();
-                seen.bed.idle(200 * SECOND);
+                seen.testbed.idle(200 * SECOND);
                 seen.check_bytes();
                 assert_eq!(seen.count("dirty_bytes") + seen.count("writeback_bytes"), 0, "{spec:?}");
-                assert!(seen.bed.world.core.bios.is_empty(), "{spec:?}: a request was lost");
+                assert!(seen.testbed.world.core.bios.is_empty(), "{spec:?}: a request was lost");
                 let log = seen.log.borrow().clone();
                 (answered, log)
             };
@@ -365,8 +365,8 @@ const SSD: &str = "samsung-850-evo";
 const HDD: &str = "plain-7200";
 
 /// A file on ext4 on dm-crypt on a disk.
-fn stack(scripts: Vec<Vec<Step>>, depth: usize, model: &str) -> (Bed, PartId) {
-    let mut bed = Bed::new(4, 2_000);
+fn stack(scripts: Vec<Vec<Step>>, depth: usize, model: &str) -> (Testbed, PartId) {
+    let mut testbed = Testbed::new(4, 2_000);
     let disk = DiskSpec::shipped(model).unwrap();
     let disk = disk.with_size(Bytes::new(DEVICE + (16 << 20))).unwrap();
     let queue = QueueSpec {
@@ -378,7 +378,7 @@ fn stack(scripts: Vec<Vec<Step>>, depth: usize, model: &str) -> (Bed, PartId) {
         interrupts: Interrupts::Submitter,
         kernel: governors::KernelVersion::new(6, 12, 0),
     };
-    let below = bed.disk(&disk, queue);
+    let below = testbed.disk(&disk, queue);
     let options = domain::stack::Crypt {
         kind: domain::stack::CryptKind::Luks2,
         cipher: "aes-xts-plain64".to_owned(),
@@ -397,19 +397,19 @@ fn stack(scripts: Vec<Vec<Step>>, depth: usize, model: &str) -> (Bed, PartId) {
         queue: crate::dm::crypt::WorkQueue::Unbound,
         costs,
     };
-    bed.world.core.devices.push(DeviceStats::new("dm-0"));
-    let me = bed.world.next_part();
-    let crypt = Crypt::new(&mut bed.world.core, me, below, 1, disk.capacity, crypt);
+    testbed.world.core.devices.push(DeviceStats::new("dm-0"));
+    let me = testbed.world.next_part();
+    let crypt = Crypt::new(&mut testbed.world.core, me, below, 1, disk.capacity, crypt);
     let size = Bytes::new(crypt.size());
-    bed.world.add(Box::new(crypt));
-    let top = bed.world.next_part();
+    testbed.world.add(Box::new(crypt));
+    let top = testbed.world.next_part();
     let spec = FileSpec { laid_out: Bytes::new(64 * MIB), ..file_spec(512 * MIB) };
     let fs = FsSpec::new(&options_of_ext4(), size.get(), None).unwrap();
-    let file = File::on_filesystem(&mut bed.world.core, top, me, size, spec, fs);
-    bed.world.add(Box::new(file));
-    bed.scripts(top, depth, scripts);
-    bed.finish();
-    (bed, top)
+    let file = File::on_filesystem(&mut testbed.world.core, top, me, size, spec, fs);
+    testbed.world.add(Box::new(file));
+    testbed.scripts(top, depth, scripts);
+    testbed.finish();
+    (testbed, top)
 }
 
 fn file_spec(memory: u64) -> FileSpec {
@@ -425,27 +425,27 @@ fn a_whole_stack_moves_every_byte_through_each_of_its_parts() {
     let mut steps = and(sequential(Op::Write, 128 * MIB, MIB), Step::Fsync);
     steps.extend((0..256).map(|n| Step::Direct(Op::Read, n * MIB / 2, MIB / 2)));
     for model in [SSD, HDD] {
-        let (mut bed, file) = stack(vec![steps.clone()], 1, model);
-        bed.idle(100 * SECOND);
-        let counters = bed.counters(file);
+        let (mut testbed, file) = stack(vec![steps.clone()], 1, model);
+        testbed.idle(100 * SECOND);
+        let counters = testbed.counters(file);
         let down = ["data_written_bytes", "journal_bytes", "metadata_bytes"].map(|name| counters[name]);
-        let [disk, crypt] = &bed.world.core.devices[..] else { panic!("two devices") };
+        let [disk, crypt] = &testbed.world.core.devices[..] else { panic!("two devices") };
         assert_eq!((crypt.writes.bytes, disk.writes.bytes), (down.iter().sum(), down.iter().sum()));
         assert_eq!((crypt.reads.bytes, disk.reads.bytes), (128 * MIB, 128 * MIB));
         assert_eq!((disk.in_flight, crypt.in_flight), (0, 0));
         // What dm-crypt takes apart at 128 KiB, the block layer makes one again.
         assert_eq!(crypt.reads.ios, 1024);
         assert!(disk.reads.ios <= crypt.reads.ios && disk.writes.ios < crypt.writes.ios);
-        assert!(bed.used(Role::Crypt) > 0 && bed.used(Role::Journal) > 0);
+        assert!(testbed.used(Role::Crypt) > 0 && testbed.used(Role::Journal) > 0);
     }
 }
 
 #[test]
 fn a_whole_stack_takes_the_same_course_each_time() {
     let course = || {
-        let (bed, file) = stack(mixture(), 4, HDD);
-        let answered: Vec<Answered> = bed.answered.borrow().clone();
-        (answered, bed.counters(file), bed.world.core.devices.clone(), bed.world.events())
+        let (testbed, file) = stack(mixture(), 4, HDD);
+        let answered: Vec<Answered> = testbed.answered.borrow().clone();
+        (answered, testbed.counters(file), testbed.world.core.devices.clone(), testbed.world.events())
     };
     assert_eq!(course(), course());
 }

@@ -1,7 +1,7 @@
 //! A cell's workload as jobs, as a database's clients, or as Bonnie's phases: fio's, sysbench's and bonnie's options and dd's
 //! operands, with what they cost this machine's CPUs.
 
-use crate::assemble::{self, Ground, Order};
+use crate::assemble::{self, LoadTarget, SimRequest};
 use crate::cpu::Cost;
 use crate::load::bonnie::{BUFFER, BonnieSpec};
 use crate::load::fio::{Engine, FioJob, Pace, Stream};
@@ -44,21 +44,21 @@ pub(crate) enum Load {
 }
 
 /// The load of a cell.
-pub(crate) fn of(order: &Order<'_>, ground: Ground) -> Result<Load, BenchError> {
+pub(crate) fn of(order: &SimRequest<'_>, target: LoadTarget) -> Result<Load, BenchError> {
     let workload = &order.cell.workload;
-    let size = Bytes::new(ground.size);
+    let size = Bytes::new(target.size);
     let unsupported = |error: LoadError| BenchError::Unsupported(error.to_string());
     match &workload.tool {
         Tool::Fio => {
             let job = FioJob::parse(&workload.options, size).map_err(unsupported)?;
-            Ok(Load::Jobs(fio(order, ground, &job)?, Reports::Fio))
+            Ok(Load::Jobs(fio(order, target, &job)?, Reports::Fio))
         }
         Tool::Dd => {
             let dd = DdLoad::parse(&workload.options, size).map_err(unsupported)?;
             Ok(Load::Jobs(vec![copy(order, &dd)], Reports::Dd))
         }
-        Tool::Sysbench => database(order, ground).map(Load::Oltp),
-        Tool::Bonnie => bonnie(order, ground).map(Load::Bonnie),
+        Tool::Sysbench => database(order, target).map(Load::Oltp),
+        Tool::Bonnie => bonnie(order, target).map(Load::Bonnie),
         Tool::Pgbench => {
             Err(BenchError::Unsupported("the simulation knows no pgbench; it has sysbench's OLTP".into()))
         }
@@ -70,7 +70,7 @@ pub(crate) fn of(order: &Order<'_>, ground: Ground) -> Result<Load, BenchError> 
 }
 
 /// A command that is dd, with whatever clock Flyball has; of no other is it known what it would do.
-fn command(order: &Order<'_>, size: Bytes) -> Result<Load, BenchError> {
+fn command(order: &SimRequest<'_>, size: Bytes) -> Result<Load, BenchError> {
     let tool = &order.cell.workload.tool;
     let argv = tool.command().map_or(&[][..], |(argv, _)| argv);
     let program = argv.first().map_or(tool.name(), String::as_str);
@@ -85,7 +85,7 @@ fn command(order: &Order<'_>, size: Bytes) -> Result<Load, BenchError> {
 }
 
 /// Whether a cell's load goes through the page cache of a device.
-pub(crate) fn caching(order: &Order<'_>) -> assemble::Caching {
+pub(crate) fn caching(order: &SimRequest<'_>) -> assemble::Caching {
     let workload = &order.cell.workload;
     match workloads::of(&workload.tool).profile(workload).cache {
         Cache::Buffered => assemble::Caching::Buffered,
@@ -99,7 +99,7 @@ const ROW_BYTES: u64 = 240;
 /// What a client elsewhere takes from an answer to its next statement: as much as sysbench on a CPU of 2 GHz. Assumed.
 const CLIENT_NS: Time = 15_000;
 
-fn database(order: &Order<'_>, ground: Ground) -> Result<OltpSpec, BenchError> {
+fn database(order: &SimRequest<'_>, target: LoadTarget) -> Result<OltpSpec, BenchError> {
     let unsupported = |why: String| BenchError::Unsupported(why);
     let load = Oltp::parse(&order.cell.workload.options).map_err(|error| unsupported(error.to_string()))?;
     if load.server.kind != Kind::MariaDb {
@@ -123,7 +123,7 @@ fn database(order: &Order<'_>, ground: Ground) -> Result<OltpSpec, BenchError> {
             load.tables, load.table_size, machine.memory
         )));
     }
-    if load.test == Test::ReadWrite && ground.size < 1 << 20 {
+    if load.test == Test::ReadWrite && target.size < 1 << 20 {
         return Err(unsupported(format!(
             "`oltp_read_write` flushes a log at each commit, and the machine `{}` has no disk for it; add a [[disk]] to it, or a \
              [[lab.disk]] to the study",
@@ -145,16 +145,16 @@ fn database(order: &Order<'_>, ground: Ground) -> Result<OltpSpec, BenchError> {
         events: load.events,
         rate: load.rate,
         bursts: load.bursts.map(|bursts| (bursts.period.get(), bursts.on.get())),
-        log: (ground.size > 0).then_some((ground.part, ground.size)),
+        log: (target.size > 0).then_some((target.part, target.size)),
     })
 }
 
 /// Bonnie on a file that is as large as all of its files.
-fn bonnie(order: &Order<'_>, ground: Ground) -> Result<BonnieSpec, BenchError> {
+fn bonnie(order: &SimRequest<'_>, target: LoadTarget) -> Result<BonnieSpec, BenchError> {
     let unsupported = |why: String| BenchError::Unsupported(why);
     let load = Bonnie::parse(&order.cell.workload.options).map_err(|error| unsupported(error.to_string()))?;
     let total = load.total(order.machine.memory);
-    if !ground.is_file || ground.size < total.get() {
+    if !target.is_file || target.size < total.get() {
         return Err(unsupported("bonnie makes files, and needs a filesystem that holds them".into()));
     }
     let costs = &order.machine.costs;
@@ -191,7 +191,7 @@ fn operands(argv: &[String]) -> BTreeMap<String, String> {
     operands
 }
 
-fn job(order: &Order<'_>, name: &str) -> JobSpec {
+fn job(order: &SimRequest<'_>, name: &str) -> JobSpec {
     let costs = &order.machine.costs;
     JobSpec {
         name: name.to_owned(),
@@ -209,7 +209,7 @@ fn job(order: &Order<'_>, name: &str) -> JobSpec {
     }
 }
 
-fn fio(order: &Order<'_>, ground: Ground, fio: &FioJob) -> Result<Vec<Job>, BenchError> {
+fn fio(order: &SimRequest<'_>, target: LoadTarget, fio: &FioJob) -> Result<Vec<Job>, BenchError> {
     let refuse =
         |what: &str| Err(BenchError::Unsupported(format!("the simulation does not model fio's {what}")));
     let depth = &fio.depth;
@@ -246,7 +246,7 @@ fn fio(order: &Order<'_>, ground: Ground, fio: &FioJob) -> Result<Vec<Job>, Benc
     };
     if let Some(replay) = &fio.replay {
         let trace = order.models.trace(&replay.file).map_err(BenchError::Unsupported)?;
-        let target = ReplayTarget { size: ground.size, is_file: ground.is_file };
+        let target = ReplayTarget { size: target.size, is_file: target.is_file };
         let asks = Replayed::new(&trace, replay, fio.manner(), start, target).map_err(|why| {
             BenchError::Unsupported(format!("cannot replay the trace `{}`: {why}", replay.file))
         })?;
@@ -260,7 +260,7 @@ fn fio(order: &Order<'_>, ground: Ground, fio: &FioJob) -> Result<Vec<Job>, Benc
     Ok(jobs.collect())
 }
 
-fn copy(order: &Order<'_>, dd: &DdLoad) -> Job {
+fn copy(order: &SimRequest<'_>, dd: &DdLoad) -> Job {
     let made = match dd.copied {
         Copied::FromTarget => 0,
         Copied::ZerosToTarget => order.machine.costs.byte_1024("zero_byte"),

@@ -4,7 +4,7 @@ use super::*;
 use crate::block::{Interrupts, QueueSpec, Scheduler};
 use crate::cpu::Cost;
 use crate::engine::PartId;
-use crate::testbed::{Bed, Log, Step, flushes, read, written};
+use crate::testbed::{Log, Step, Testbed, flushes, read, written};
 use disks::{DiskSpec, Op};
 use domain::stack::{Bitmap, Lvm, Md, MdLevel, Resync};
 use domain::units::Bytes;
@@ -33,9 +33,9 @@ pub(super) fn md(level: MdLevel, layout: Option<&str>) -> Md {
 }
 
 /// A machine with devices of 64 MiB that take 1 ms a request and 10 ms a MiB, and what an array over them is.
-pub(super) fn bed(md: &Md, members: u32, missing: &[u32]) -> (Bed, ArraySpec, Vec<Log>) {
-    let mut bed = Bed::new(4, 1000);
-    let devices: Vec<(PartId, Log)> = (0..members).map(|_| bed.device(SIZE + MIB, MS, 10 * MS)).collect();
+pub(super) fn testbed(md: &Md, members: u32, missing: &[u32]) -> (Testbed, ArraySpec, Vec<Log>) {
+    let mut testbed = Testbed::new(4, 1000);
+    let devices: Vec<(PartId, Log)> = (0..members).map(|_| testbed.device(SIZE + MIB, MS, 10 * MS)).collect();
     let geometry = Geometry::over(md, members, Bytes::new(SIZE)).unwrap();
     let member = |part| Member { part, rotational: true, write_mostly: false };
     let there =
@@ -49,18 +49,18 @@ pub(super) fn bed(md: &Md, members: u32, missing: &[u32]) -> (Bed, ArraySpec, Ve
         costs: MdCosts::default(),
         safe_mode_delay: None,
     };
-    bed.world.core.devices.push(crate::block::DeviceStats::new("md0"));
-    (bed, spec, devices.into_iter().map(|(_, log)| log).collect())
+    testbed.world.core.devices.push(crate::block::DeviceStats::new("md0"));
+    (testbed, spec, devices.into_iter().map(|(_, log)| log).collect())
 }
 
 /// An array without resync or bitmap, put into the machine.
-fn stand(bed: &mut Bed, spec: &ArraySpec) -> PartId {
-    let me = bed.world.next_part();
+fn stand(testbed: &mut Testbed, spec: &ArraySpec) -> PartId {
+    let me = testbed.world.next_part();
     match spec.geometry.level() {
-        MdLevel::Linear | MdLevel::Raid0 => bed.world.add(Box::new(Striped::new(me, 0, spec))),
+        MdLevel::Linear | MdLevel::Raid0 => testbed.world.add(Box::new(Striped::new(me, 0, spec))),
         _ => {
-            let mirror = Mirror::new(&mut bed.world.core, me, 0, spec, None, None);
-            bed.world.add(Box::new(mirror))
+            let mirror = Mirror::new(&mut testbed.world.core, me, 0, spec, None, None);
+            testbed.world.add(Box::new(mirror))
         }
     }
 }
@@ -96,8 +96,8 @@ fn every_byte_goes_to_as_many_members_as_have_copies_and_is_read_from_one() {
     ];
     for (level, layout, members) in arrays {
         for depth in [1, 16] {
-            let (mut bed, spec, logs) = bed(&md(level, layout), members, &[]);
-            let array = stand(&mut bed, &spec);
+            let (mut testbed, spec, logs) = testbed(&md(level, layout), members, &[]);
+            let array = stand(&mut testbed, &spec);
             let size = spec.geometry.size().get();
             let (writes, reads) = (many(Op::Write, size), many(Op::Read, size));
             let (wrote, has_read) = (asked(&writes), asked(&reads));
@@ -105,16 +105,16 @@ fn every_byte_goes_to_as_many_members_as_have_copies_and_is_read_from_one() {
             all.extend(reads);
             all.push(Step::Fsync);
             let steps = all.len();
-            bed.scripts(array, depth, vec![all]);
-            bed.finish();
+            testbed.scripts(array, depth, vec![all]);
+            testbed.finish();
             let copies = u64::from(spec.geometry.copies());
             assert_eq!(sum(&logs, written), wrote * copies, "{level:?} {layout:?}");
             assert_eq!(sum(&logs, read), has_read, "{level:?} {layout:?}");
             assert_eq!(logs.iter().map(flushes).sum::<usize>(), members as usize);
-            assert_eq!(bed.answered.borrow().len(), steps);
-            let stats = &bed.world.core.devices[0];
+            assert_eq!(testbed.answered.borrow().len(), steps);
+            let stats = &testbed.world.core.devices[0];
             assert_eq!((stats.writes.bytes, stats.reads.bytes, stats.in_flight), (wrote, has_read, 0));
-            assert!(bed.world.core.bios.is_empty(), "requests are left");
+            assert!(testbed.world.core.bios.is_empty(), "requests are left");
         }
     }
 }
@@ -122,15 +122,15 @@ fn every_byte_goes_to_as_many_members_as_have_copies_and_is_read_from_one() {
 #[test]
 fn a_mirror_with_a_missing_member_reads_and_writes_the_others() {
     for (level, layout, members) in [(MdLevel::Raid1, None, 2), (MdLevel::Raid10, Some("n2"), 4)] {
-        let (mut bed, spec, logs) = bed(&md(level, layout), members, &[1]);
-        let array = stand(&mut bed, &spec);
+        let (mut testbed, spec, logs) = testbed(&md(level, layout), members, &[1]);
+        let array = stand(&mut testbed, &spec);
         let len = 256 * KIB;
-        bed.scripts(
+        testbed.scripts(
             array,
             1,
             vec![vec![Step::IoRequest(Op::Write, 0, len), Step::IoRequest(Op::Read, 0, len)]],
         );
-        bed.finish();
+        testbed.finish();
         assert_eq!(logs[1].borrow().len(), 0);
         let half = if level == MdLevel::Raid10 { len / 2 } else { 0 };
         assert_eq!((sum(&logs, written), sum(&logs, read)), (len + half, len));
@@ -141,10 +141,10 @@ fn a_mirror_with_a_missing_member_reads_and_writes_the_others() {
 fn a_mirror_reads_a_sequential_stream_from_one_member_and_two_streams_from_two() {
     let stream =
         |from: u64| (0..64).map(|n| Step::IoRequest(Op::Read, from + n * 64 * KIB, 64 * KIB)).collect();
-    let (mut bed, spec, logs) = bed(&md(MdLevel::Raid1, None), 2, &[]);
-    let array = stand(&mut bed, &spec);
-    bed.scripts(array, 1, vec![stream(0), stream(32 * MIB)]);
-    bed.finish();
+    let (mut testbed, spec, logs) = testbed(&md(MdLevel::Raid1, None), 2, &[]);
+    let array = stand(&mut testbed, &spec);
+    testbed.scripts(array, 1, vec![stream(0), stream(32 * MIB)]);
+    testbed.finish();
     for log in &logs {
         let places: Vec<u64> = log.borrow().iter().map(|came| came.offset).collect();
         assert_eq!(places.len(), 64);
@@ -154,38 +154,38 @@ fn a_mirror_reads_a_sequential_stream_from_one_member_and_two_streams_from_two()
 
 #[test]
 fn before_6_6_writes_wait_for_the_plug_and_reach_all_copies_too() {
-    let (mut bed, mut spec, logs) = bed(&md(MdLevel::Raid10, Some("n2")), 4, &[]);
+    let (mut testbed, mut spec, logs) = testbed(&md(MdLevel::Raid10, Some("n2")), 4, &[]);
     spec.kernel = KernelVersion::new(6, 1, 0);
-    let array = stand(&mut bed, &spec);
+    let array = stand(&mut testbed, &spec);
     let writes = many(Op::Write, spec.geometry.size().get());
     let wrote = asked(&writes);
-    bed.scripts(array, 8, vec![writes]);
-    bed.finish();
+    testbed.scripts(array, 8, vec![writes]);
+    testbed.finish();
     assert_eq!(sum(&logs, written), 2 * wrote);
 }
 
 #[test]
 fn far_copies_are_read_from_the_first_parts_of_the_members() {
-    let (mut bed, spec, logs) = bed(&md(MdLevel::Raid10, Some("f2")), 2, &[]);
-    let array = stand(&mut bed, &spec);
+    let (mut testbed, spec, logs) = testbed(&md(MdLevel::Raid10, Some("f2")), 2, &[]);
+    let array = stand(&mut testbed, &spec);
     let size = spec.geometry.size().get();
-    bed.scripts(array, 8, vec![many(Op::Read, size)]);
-    bed.finish();
+    testbed.scripts(array, 8, vec![many(Op::Read, size)]);
+    testbed.finish();
     let all = logs.iter().flat_map(|log| log.borrow().clone()).collect::<Vec<_>>();
     assert!(all.iter().all(|came| came.offset < MIB + SIZE / 2), "the outer half has everything");
 }
 
 #[test]
 fn a_bitmap_is_on_all_members_before_the_data_and_cleared_later() {
-    let (mut bed, spec, logs) = bed(&md(MdLevel::Raid1, None), 2, &[]);
-    let me = bed.world.next_part();
-    let mirror = Mirror::new(&mut bed.world.core, me, 0, &spec, Some(BitmapSpec::default()), None);
-    bed.world.add(Box::new(mirror));
+    let (mut testbed, spec, logs) = testbed(&md(MdLevel::Raid1, None), 2, &[]);
+    let me = testbed.world.next_part();
+    let mirror = Mirror::new(&mut testbed.world.core, me, 0, &spec, Some(BitmapSpec::default()), None);
+    testbed.world.add(Box::new(mirror));
     let sleep = Step::Sleep(20_000 * MS);
     let steps =
         vec![Step::IoRequest(Op::Write, 0, 4 * KIB), Step::IoRequest(Op::Write, 8 * KIB, 4 * KIB), sleep];
-    bed.scripts(me, 1, vec![steps]);
-    bed.finish();
+    testbed.scripts(me, 1, vec![steps]);
+    testbed.finish();
     for log in &logs {
         let log = log.borrow();
         let what: Vec<_> = log.iter().map(|came| (came.op, came.offset / KIB, came.fua)).collect();
@@ -198,17 +198,17 @@ fn a_bitmap_is_on_all_members_before_the_data_and_cleared_later() {
 
 /// What came to each member of an array that marks itself clean 200 ms after its last write: in KiB, and whether forced.
 fn marked(level: MdLevel, delay: u64, steps: Vec<Step>) -> Vec<Vec<(Op, u64, bool)>> {
-    let (mut bed, mut spec, logs) = bed(&md(level, None), 3, &[]);
+    let (mut testbed, mut spec, logs) = testbed(&md(level, None), 3, &[]);
     spec.safe_mode_delay = Some(delay);
-    let me = bed.world.next_part();
+    let me = testbed.world.next_part();
     if level == MdLevel::Raid5 {
-        let parity = Parity::new(&mut bed.world.core, me, 0, &spec, ParitySpec::default());
-        bed.world.add(Box::new(parity));
+        let parity = Parity::new(&mut testbed.world.core, me, 0, &spec, ParitySpec::default());
+        testbed.world.add(Box::new(parity));
     } else {
-        stand(&mut bed, &spec);
+        stand(&mut testbed, &spec);
     }
-    bed.scripts(me, 1, vec![steps]);
-    bed.finish();
+    testbed.scripts(me, 1, vec![steps]);
+    testbed.finish();
     let what = |log: &Log| log.borrow().iter().map(|came| (came.op, came.offset / KIB, came.fua)).collect();
     logs.iter().map(what).collect()
 }
@@ -246,13 +246,13 @@ fn a_rebuild_reads_what_the_new_member_has_once_and_writes_it_once() {
     for (level, layout, members) in
         [(MdLevel::Raid1, None, 3), (MdLevel::Raid10, Some("n2"), 3), (MdLevel::Raid10, Some("f2"), 4)]
     {
-        let (mut bed, spec, logs) = bed(&md(level, layout), members, &[]);
-        let me = bed.world.next_part();
+        let (mut testbed, spec, logs) = testbed(&md(level, layout), members, &[]);
+        let me = testbed.world.next_part();
         let resync = Some(ResyncSpec::new(Repair::Rebuild(1)));
-        let mirror = Mirror::new(&mut bed.world.core, me, 0, &spec, None, resync);
-        bed.world.add(Box::new(mirror));
-        bed.scripts(me, 1, vec![vec![Step::Sleep(60_000 * MS), Step::IoRequest(Op::Read, 0, 4 * KIB)]]);
-        bed.finish();
+        let mirror = Mirror::new(&mut testbed.world.core, me, 0, &spec, None, resync);
+        testbed.world.add(Box::new(mirror));
+        testbed.scripts(me, 1, vec![vec![Step::Sleep(60_000 * MS), Step::IoRequest(Op::Read, 0, 4 * KIB)]]);
+        testbed.finish();
         assert_eq!(written(&logs[1]), spec.geometry.used().get(), "{level:?} {layout:?}");
         assert_eq!(sum(&logs, written), spec.geometry.used().get());
         assert_eq!(sum(&logs, read), spec.geometry.used().get() + 4 * KIB);
@@ -261,14 +261,14 @@ fn a_rebuild_reads_what_the_new_member_has_once_and_writes_it_once() {
 
 #[test]
 fn the_first_resync_of_a_raid1_copies_the_first_member_to_the_others() {
-    let (mut bed, spec, logs) = bed(&md(MdLevel::Raid1, None), 3, &[]);
-    let me = bed.world.next_part();
+    let (mut testbed, spec, logs) = testbed(&md(MdLevel::Raid1, None), 3, &[]);
+    let me = testbed.world.next_part();
     let resync = Some(ResyncSpec::new(Repair::Resync(Content::Differs)));
-    let mirror = Mirror::new(&mut bed.world.core, me, 0, &spec, None, resync);
-    bed.world.add(Box::new(mirror));
+    let mirror = Mirror::new(&mut testbed.world.core, me, 0, &spec, None, resync);
+    testbed.world.add(Box::new(mirror));
     let reads = (0..10).map(|n| Step::IoRequest(Op::Read, SIZE - (n + 1) * 64 * KIB, 4 * KIB)).collect();
-    bed.scripts(me, 1, vec![reads, vec![Step::Sleep(60_000 * MS), Step::Fsync]]);
-    bed.finish();
+    testbed.scripts(me, 1, vec![reads, vec![Step::Sleep(60_000 * MS), Step::Fsync]]);
+    testbed.finish();
     assert_eq!([0, 1, 2].map(|m| read(&logs[m])), [SIZE + 40 * KIB, 0, 0], "before the resync was there");
     assert_eq!([0, 1, 2].map(|m| written(&logs[m])), [0, SIZE, SIZE]);
 }
@@ -286,19 +286,19 @@ fn a_logical_volume_goes_over_the_first_devices_in_whole_extents() {
 #[test]
 fn the_same_requests_take_the_same_course() {
     let course = || {
-        let (mut bed, spec, logs) = bed(&md(MdLevel::Raid10, Some("n2")), 4, &[]);
-        let array = stand(&mut bed, &spec);
+        let (mut testbed, spec, logs) = testbed(&md(MdLevel::Raid10, Some("n2")), 4, &[]);
+        let array = stand(&mut testbed, &spec);
         let size = spec.geometry.size().get();
-        bed.scripts(array, 4, vec![many(Op::Write, size), many(Op::Read, size)]);
-        bed.finish();
-        (logs.iter().map(|log| log.borrow().clone()).collect::<Vec<_>>(), bed.answered.borrow().clone())
+        testbed.scripts(array, 4, vec![many(Op::Write, size), many(Op::Read, size)]);
+        testbed.finish();
+        (logs.iter().map(|log| log.borrow().clone()).collect::<Vec<_>>(), testbed.answered.borrow().clone())
     };
     assert_eq!(course(), course());
 }
 
 /// Reads of each of four disks, and how many more were merged into them, for a read of 1 MiB from a RAID0 over them.
 fn reads_of_one_mebibyte(step: Step, kernel: KernelVersion) -> Vec<(u64, u64)> {
-    let (mut bed, mut spec, _) = bed(&md(MdLevel::Raid0, None), 4, &[]);
+    let (mut testbed, mut spec, _) = testbed(&md(MdLevel::Raid0, None), 4, &[]);
     spec.kernel = kernel;
     let model = DiskSpec::shipped("plain-7200").unwrap();
     for member in &mut spec.members {
@@ -311,13 +311,13 @@ fn reads_of_one_mebibyte(step: Step, kernel: KernelVersion) -> Vec<(u64, u64)> {
             interrupts: Interrupts::Submitter,
             kernel,
         };
-        let part = bed.disk(&model, queue);
+        let part = testbed.disk(&model, queue);
         *member = Some(Member { part, rotational: true, write_mostly: false });
     }
-    let array = stand(&mut bed, &spec);
-    bed.scripts(array, 1, vec![vec![step]]);
-    bed.finish();
-    bed.world.core.devices[1..].iter().map(|disk| (disk.reads.ios, disk.reads.merges)).collect()
+    let array = stand(&mut testbed, &spec);
+    testbed.scripts(array, 1, vec![vec![step]]);
+    testbed.finish();
+    testbed.world.core.devices[1..].iter().map(|disk| (disk.reads.ios, disk.reads.merges)).collect()
 }
 
 /// As Linux 6.12 on the lab's disks, with chunks of 32 KiB and one read of 1 MiB at a time: 7808 requests of 32 KiB to the members
@@ -338,14 +338,14 @@ fn pieces_of_a_read_merge_under_the_plug_of_who_reads_ahead() {
 #[test]
 fn a_write_mostly_member_is_written_and_read_only_as_a_last_resort() {
     let read_and_written = |write_mostly: &[usize], missing: &[u32]| {
-        let (mut bed, mut spec, logs) = bed(&md(MdLevel::Raid1, None), 3, missing);
+        let (mut testbed, mut spec, logs) = testbed(&md(MdLevel::Raid1, None), 3, missing);
         for member in write_mostly {
             spec.members[*member].as_mut().unwrap().write_mostly = true;
         }
-        let array = stand(&mut bed, &spec);
+        let array = stand(&mut testbed, &spec);
         let both = [many(Op::Write, SIZE), many(Op::Read, SIZE), vec![Step::Fsync]].concat();
-        bed.scripts(array, 16, vec![both]);
-        bed.finish();
+        testbed.scripts(array, 16, vec![both]);
+        testbed.finish();
         [0, 1, 2].map(|member| (written(&logs[member]) > 0, read(&logs[member]) > 0))
     };
     assert_eq!(read_and_written(&[], &[]), [(true, true); 3]);

@@ -58,7 +58,7 @@ impl File {
 mod tests {
     use crate::fs::FsSpec;
     use crate::page_cache::{File, FileSpec};
-    use crate::testbed::{Bed, Log, Step, read, written};
+    use crate::testbed::{Log, Step, Testbed, read, written};
     use disks::Op;
     use domain::stack::{Features, Filesystem, FilesystemKind, Journal, JournalMode};
     use domain::units::Bytes;
@@ -76,19 +76,19 @@ mod tests {
             mkfs: Vec::new(),
             mount: Vec::new(),
         };
-        let mut bed = Bed::new(1, 2_000);
-        let (device, log) = bed.device(DEVICE, 50_000, 5_000_000);
-        let me = bed.world.next_part();
+        let mut testbed = Testbed::new(1, 2_000);
+        let (device, log) = testbed.device(DEVICE, 50_000, 5_000_000);
+        let me = testbed.world.next_part();
         let spec = FileSpec {
             laid_out: Bytes::new(0),
             ..FileSpec::new("f", Bytes::new(64 * MIB), Bytes::new(DEVICE), (6, 12))
         };
         let fs = FsSpec::new(&options, DEVICE, None).unwrap();
-        let file = File::on_filesystem(&mut bed.world.core, me, device, Bytes::new(DEVICE), spec, fs);
-        bed.world.add(Box::new(file));
-        bed.scripts(me, 1, vec![steps]);
-        bed.finish();
-        let counters = bed.counters(me);
+        let file = File::on_filesystem(&mut testbed.world.core, me, device, Bytes::new(DEVICE), spec, fs);
+        testbed.world.add(Box::new(file));
+        testbed.scripts(me, 1, vec![steps]);
+        testbed.finish();
+        let counters = testbed.counters(me);
         (log, counters)
     }
 

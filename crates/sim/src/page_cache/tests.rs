@@ -1,5 +1,5 @@
 use super::*;
-use crate::testbed::{Answered, Bed, Log, Step, flushes, read, written};
+use crate::testbed::{Answered, Log, Step, Testbed, flushes, read, written};
 use disks::Op;
 use domain::trace::Role;
 
@@ -12,20 +12,20 @@ fn spec(memory: u64) -> FileSpec {
 }
 
 /// A block device's pages over a device of 200 MB/s and 50 µs a request.
-fn bed(spec: FileSpec) -> (Bed, PartId, Log) {
-    let mut bed = Bed::new(2, 2_000);
-    let (device, log) = bed.device(DEVICE, 50_000, 5_000_000);
-    let me = bed.world.next_part();
-    let file = File::on_device(&mut bed.world.core, me, device, spec);
-    bed.world.add(Box::new(file));
-    (bed, me, log)
+fn testbed(spec: FileSpec) -> (Testbed, PartId, Log) {
+    let mut testbed = Testbed::new(2, 2_000);
+    let (device, log) = testbed.device(DEVICE, 50_000, 5_000_000);
+    let me = testbed.world.next_part();
+    let file = File::on_device(&mut testbed.world.core, me, device, spec);
+    testbed.world.add(Box::new(file));
+    (testbed, me, log)
 }
 
-fn ran(spec: FileSpec, scripts: Vec<Vec<Step>>) -> (Bed, PartId, Log) {
-    let (mut bed, file, log) = bed(spec);
-    bed.scripts(file, 1, scripts);
-    bed.finish();
-    (bed, file, log)
+fn ran(spec: FileSpec, scripts: Vec<Vec<Step>>) -> (Testbed, PartId, Log) {
+    let (mut testbed, file, log) = testbed(spec);
+    testbed.scripts(file, 1, scripts);
+    testbed.finish();
+    (testbed, file, log)
 }
 
 fn sequential(op: Op, total: u64, len: u64) -> Vec<Step> {
@@ -39,13 +39,13 @@ fn scattered(op: Op, count: u64, len: u64) -> Vec<Step> {
 
 #[test]
 fn a_sequential_read_reads_each_byte_once_and_mostly_by_the_window() {
-    let (bed, file, log) = ran(spec(256 * MIB), vec![sequential(Op::Read, 32 * MIB, 4096)]);
+    let (testbed, file, log) = ran(spec(256 * MIB), vec![sequential(Op::Read, 32 * MIB, 4096)]);
     // The window that was read ahead when the last byte was asked for.
     let ahead = read(&log) - 32 * MIB;
     assert!(ahead <= 256 << 10, "{ahead}");
     let sizes: Vec<u64> = log.borrow().iter().map(|came| came.len >> 10).collect();
     assert_eq!(sizes[..6], [16, 32, 64, 128, 128, 128]);
-    assert_eq!(bed.counters(file)["data_read_bytes"], read(&log));
+    assert_eq!(testbed.counters(file)["data_read_bytes"], read(&log));
 }
 
 #[test]
@@ -72,9 +72,9 @@ fn what_was_read_is_not_read_again() {
 fn a_file_larger_than_memory_is_read_again() {
     let mut steps = sequential(Op::Read, 32 * MIB, 65536);
     steps.extend(steps.clone());
-    let (bed, file, log) = ran(spec(16 * MIB), vec![steps]);
+    let (testbed, file, log) = ran(spec(16 * MIB), vec![steps]);
     assert!(read(&log) >= 64 * MIB, "{}", read(&log));
-    assert!(bed.counters(file)["cached_bytes"] <= 16 * MIB);
+    assert!(testbed.counters(file)["cached_bytes"] <= 16 * MIB);
 }
 
 #[test]
@@ -97,23 +97,23 @@ fn two_programs_read_ahead_each_for_itself() {
 
 #[test]
 fn a_write_is_done_when_it_is_copied_and_reaches_the_device_after_half_a_minute() {
-    let (mut bed, file, log) = ran(spec(256 * MIB), vec![sequential(Op::Write, 4 * MIB, 65536)]);
-    assert!(bed.world.core.now < 20_000_000, "{}", bed.world.core.now);
-    assert_eq!((written(&log), bed.counters(file)["dirty_bytes"]), (0, 4 * MIB));
-    bed.idle(29 * SECOND);
+    let (mut testbed, file, log) = ran(spec(256 * MIB), vec![sequential(Op::Write, 4 * MIB, 65536)]);
+    assert!(testbed.world.core.now < 20_000_000, "{}", testbed.world.core.now);
+    assert_eq!((written(&log), testbed.counters(file)["dirty_bytes"]), (0, 4 * MIB));
+    testbed.idle(29 * SECOND);
     assert_eq!(written(&log), 0);
-    bed.idle(10 * SECOND);
-    assert_eq!((written(&log), bed.counters(file)["dirty_bytes"]), (4 * MIB, 0));
+    testbed.idle(10 * SECOND);
+    assert_eq!((written(&log), testbed.counters(file)["dirty_bytes"]), (4 * MIB, 0));
     assert!(log.borrow().iter().all(|came| came.len == 4096 && !came.sync), "{:?}", log.borrow());
-    assert!(bed.used(Role::Writeback) > 0);
+    assert!(testbed.used(Role::Writeback) > 0);
 }
 
 #[test]
 fn fsync_leaves_nothing_dirty_and_ends_with_a_flush() {
     let mut steps = scattered(Op::Write, 300, 8192);
     steps.push(Step::Fsync);
-    let (bed, file, log) = ran(spec(256 * MIB), vec![steps]);
-    let counters = bed.counters(file);
+    let (testbed, file, log) = ran(spec(256 * MIB), vec![steps]);
+    let counters = testbed.counters(file);
     assert_eq!((counters["dirty_bytes"], counters["writeback_bytes"]), (0, 0));
     assert_eq!(written(&log), 300 * 8192);
     assert_eq!((flushes(&log), log.borrow().last().unwrap().op), (1, Op::Flush));
@@ -133,12 +133,12 @@ fn no_more_is_dirty_than_the_limit_and_writers_get_what_the_device_writes() {
     let scripts: Vec<Vec<Step>> = (0..3)
         .map(|n| (0..200).map(|k| Step::IoRequest(Op::Write, (n * 256 + k) * MIB, MIB)).collect())
         .collect();
-    let (bed, file, log) = ran(spec(memory), scripts);
-    let counters = bed.counters(file);
+    let (testbed, file, log) = ran(spec(memory), scripts);
+    let counters = testbed.counters(file);
     assert!(counters["most_dirty_bytes"] <= memory / 5, "{}", counters["most_dirty_bytes"]);
     assert!(counters["writer_pauses"] > 0);
     // 600 MiB at 200 MB/s, but for what may stay dirty.
-    let seconds = bed.world.core.now as f64 / 1e9;
+    let seconds = testbed.world.core.now as f64 / 1e9;
     assert!((2.7..3.5).contains(&seconds), "{seconds}");
     assert!(written(&log) >= 600 * MIB - memory / 5);
     // What the device was seen to write is near what it does write.
@@ -148,28 +148,28 @@ fn no_more_is_dirty_than_the_limit_and_writers_get_what_the_device_writes() {
 
 #[test]
 fn the_limit_holds_for_many_writers_and_a_device_that_is_slower_than_was_thought() {
-    let mut bed = Bed::new(4, 2_000);
-    let (device, log) = bed.device(DEVICE, 1_000_000, 500_000_000);
-    let me = bed.world.next_part();
-    let file = File::on_device(&mut bed.world.core, me, device, spec(10 * MIB));
-    bed.world.add(Box::new(file));
+    let mut testbed = Testbed::new(4, 2_000);
+    let (device, log) = testbed.device(DEVICE, 1_000_000, 500_000_000);
+    let me = testbed.world.next_part();
+    let file = File::on_device(&mut testbed.world.core, me, device, spec(10 * MIB));
+    testbed.world.add(Box::new(file));
     let script = |n: u64| vec![Step::IoRequest(Op::Write, n * 16 * MIB, 2 * MIB)];
-    bed.scripts(me, 1, (0..12).map(script).collect());
-    bed.finish();
-    let most = bed.counters(me)["most_dirty_bytes"];
+    testbed.scripts(me, 1, (0..12).map(script).collect());
+    testbed.finish();
+    let most = testbed.counters(me)["most_dirty_bytes"];
     assert!(most <= 2 * MIB && written(&log) >= 22 * MIB, "{most}");
 }
 
 #[test]
 fn a_slow_device_slows_its_writer_down_before_the_limit() {
-    let mut bed = Bed::new(2, 2_000);
-    let (device, _) = bed.device(DEVICE, 1_000_000, 50_000_000);
-    let me = bed.world.next_part();
-    let file = File::on_device(&mut bed.world.core, me, device, spec(400 * MIB));
-    bed.world.add(Box::new(file));
-    bed.scripts(me, 1, vec![sequential(Op::Write, 200 * MIB, 65536)]);
-    bed.finish();
-    let most = bed.counters(me)["most_dirty_bytes"];
+    let mut testbed = Testbed::new(2, 2_000);
+    let (device, _) = testbed.device(DEVICE, 1_000_000, 50_000_000);
+    let me = testbed.world.next_part();
+    let file = File::on_device(&mut testbed.world.core, me, device, spec(400 * MIB));
+    testbed.world.add(Box::new(file));
+    testbed.scripts(me, 1, vec![sequential(Op::Write, 200 * MIB, 65536)]);
+    testbed.finish();
+    let most = testbed.counters(me)["most_dirty_bytes"];
     assert!((60 * MIB..=80 * MIB).contains(&most), "{most}");
 }
 
@@ -200,9 +200,9 @@ fn direct_requests_go_past_the_pages_and_find_them_written() {
 
 #[test]
 fn a_large_direct_request_is_split_and_answered_once() {
-    let (bed, _, log) = ran(spec(64 * MIB), vec![vec![Step::Direct(Op::Write, 512, 4 * MIB)]]);
+    let (testbed, _, log) = ran(spec(64 * MIB), vec![vec![Step::Direct(Op::Write, 512, 4 * MIB)]]);
     assert_eq!((written(&log), log.borrow().len()), (4 * MIB, 5));
-    assert_eq!(bed.answered.borrow().len(), 1);
+    assert_eq!(testbed.answered.borrow().len(), 1);
 }
 
 #[test]
@@ -236,13 +236,13 @@ fn mixture() -> Vec<Vec<Step>> {
 #[test]
 fn every_request_is_answered_once_and_the_course_is_the_same_each_time() {
     let course = |depth| {
-        let (mut bed, file, log) = bed(spec(20 * MIB));
-        bed.scripts(file, depth, mixture());
-        bed.finish();
-        assert!(bed.counters(file)["most_dirty_bytes"] <= 4 * MIB);
-        assert_eq!(bed.counters(file)["data_written_bytes"], written(&log));
-        assert_eq!(bed.counters(file)["data_read_bytes"], read(&log));
-        let answered: Vec<Answered> = bed.answered.borrow().clone();
+        let (mut testbed, file, log) = testbed(spec(20 * MIB));
+        testbed.scripts(file, depth, mixture());
+        testbed.finish();
+        assert!(testbed.counters(file)["most_dirty_bytes"] <= 4 * MIB);
+        assert_eq!(testbed.counters(file)["data_written_bytes"], written(&log));
+        assert_eq!(testbed.counters(file)["data_read_bytes"], read(&log));
+        let answered: Vec<Answered> = testbed.answered.borrow().clone();
         (answered, log.borrow().clone())
     };
     for depth in [1, 8] {

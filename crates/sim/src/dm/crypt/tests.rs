@@ -1,6 +1,6 @@
 use super::*;
 use crate::block::DeviceStats;
-use crate::testbed::{Answered, Bed, Came, Log, Step, flushes, read, written};
+use crate::testbed::{Answered, Came, Log, Step, Testbed, flushes, read, written};
 
 const SIZE: u64 = 1 << 30;
 const HEADER: u64 = 16 << 20;
@@ -18,16 +18,16 @@ fn options() -> Options {
     }
 }
 
-fn bed(cpus: usize, options: Options, limits: Limits) -> (Bed, PartId, Log) {
-    let mut bed = Bed::new(cpus, 1_000);
-    let (device, log) = bed.device(SIZE, 100_000, 5_000_000);
+fn testbed(cpus: usize, options: Options, limits: Limits) -> (Testbed, PartId, Log) {
+    let mut testbed = Testbed::new(cpus, 1_000);
+    let (device, log) = testbed.device(SIZE, 100_000, 5_000_000);
     let costs = CryptCosts::of_cipher(&options.cipher, options.key_size, AesInstructions::Absent);
     let spec = CryptSpec { name: "dm-0".to_owned(), options, limits, queue: WorkQueue::Unbound, costs };
-    bed.world.core.devices.push(DeviceStats::new("dm-0"));
-    let me = bed.world.next_part();
-    let crypt = Crypt::new(&mut bed.world.core, me, device, 0, Bytes::new(SIZE), spec);
-    bed.world.add(Box::new(crypt));
-    (bed, me, log)
+    testbed.world.core.devices.push(DeviceStats::new("dm-0"));
+    let me = testbed.world.next_part();
+    let crypt = Crypt::new(&mut testbed.world.core, me, device, 0, Bytes::new(SIZE), spec);
+    testbed.world.add(Box::new(crypt));
+    (testbed, me, log)
 }
 
 const OLD: Limits = Limits::of_kernel(6, 1);
@@ -37,17 +37,17 @@ fn sequential(op: Op, count: u64, len: u64) -> Vec<Step> {
     (0..count).map(|n| Step::IoRequest(op, n * len, len)).collect()
 }
 
-fn ran(cpus: usize, options: Options, limits: Limits, depth: usize, steps: &[Step]) -> (Bed, Log) {
-    let (mut bed, crypt, log) = bed(cpus, options, limits);
-    bed.scripts(crypt, depth, vec![steps.to_vec()]);
-    bed.finish();
-    assert!(bed.world.core.bios.is_empty(), "a request was lost");
-    assert_eq!(bed.world.core.devices[0].in_flight, 0);
-    (bed, log)
+fn ran(cpus: usize, options: Options, limits: Limits, depth: usize, steps: &[Step]) -> (Testbed, Log) {
+    let (mut testbed, crypt, log) = testbed(cpus, options, limits);
+    testbed.scripts(crypt, depth, vec![steps.to_vec()]);
+    testbed.finish();
+    assert!(testbed.world.core.bios.is_empty(), "a request was lost");
+    assert_eq!(testbed.world.core.devices[0].in_flight, 0);
+    (testbed, log)
 }
 
-fn thread_named(bed: &Bed, came: &Came) -> String {
-    let threads: Vec<String> = bed.world.core.cpus.thread_times().map(|(n, _, _)| n.to_owned()).collect();
+fn thread_named(testbed: &Testbed, came: &Came) -> String {
+    let threads: Vec<String> = testbed.world.core.cpus.thread_times().map(|(n, _, _)| n.to_owned()).collect();
     came.thread.map_or_else(|| "nobody".to_owned(), |thread| threads[thread.0 as usize].clone())
 }
 
@@ -70,12 +70,12 @@ fn whatever_the_options_every_request_is_done_once_and_every_byte_moves() {
     steps.extend(sequential(Op::Read, 20, 192 << 10));
     for options in all_options() {
         for limits in [OLD, NEW] {
-            let (bed, log) = ran(4, options.clone(), limits, 8, &steps);
-            let mut answered: Vec<usize> = bed.answered.borrow().iter().map(|a| a.step).collect();
+            let (testbed, log) = ran(4, options.clone(), limits, 8, &steps);
+            let mut answered: Vec<usize> = testbed.answered.borrow().iter().map(|a| a.step).collect();
             answered.sort_unstable();
             assert_eq!(answered, (0..steps.len()).collect::<Vec<_>>(), "{options:?}");
             assert_eq!((written(&log), read(&log), flushes(&log)), (3_932_160, 3_932_160, 1));
-            let stats = &bed.world.core.devices[0];
+            let stats = &testbed.world.core.devices[0];
             let pieces = if limits == NEW { 40 } else { 20 };
             assert_eq!((stats.reads.ios, stats.writes.ios, stats.flushes), (pieces, pieces, 1));
         }
@@ -107,9 +107,9 @@ fn newer_kernels_split_reads_and_writes_at_128_kib() {
 fn one_thread_writes_what_was_encrypted_by_place() {
     // Encrypted on four CPUs, and asked for from the end to the beginning: while the thread is busy the rest is sorted.
     let steps: Vec<Step> = (0..32).rev().map(|n| Step::IoRequest(Op::Write, n << 20, 4096)).collect();
-    let (bed, log) = ran(4, options(), OLD, 32, &steps);
+    let (testbed, log) = ran(4, options(), OLD, 32, &steps);
     let log = log.borrow();
-    assert!(log.iter().all(|came| thread_named(&bed, came) == "dmcrypt_write/dm-0"));
+    assert!(log.iter().all(|came| thread_named(&testbed, came) == "dmcrypt_write/dm-0"));
     let falls = log.windows(2).filter(|pair| pair[1].offset < pair[0].offset).count();
     assert!(falls < 16, "unsorted, there would be 31 steps back, and there are {falls}");
 }
@@ -117,9 +117,9 @@ fn one_thread_writes_what_was_encrypted_by_place() {
 #[test]
 fn the_options_decide_who_submits_a_write() {
     let submitter = |options| {
-        let (bed, log) = ran(2, options, OLD, 1, &[Step::IoRequest(Op::Write, 0, 65536)]);
+        let (testbed, log) = ran(2, options, OLD, 1, &[Step::IoRequest(Op::Write, 0, 65536)]);
         let came = log.borrow()[0];
-        thread_named(&bed, &came)
+        thread_named(&testbed, &came)
     };
     assert_eq!(submitter(Options { no_write_workqueue: true, ..options() }), "script 0");
     let from_crypt = submitter(Options { submit_from_crypt: true, ..options() });
@@ -130,23 +130,23 @@ fn the_options_decide_who_submits_a_write() {
 fn without_a_work_queue_reads_are_decrypted_by_the_interrupt() {
     let steps = sequential(Op::Read, 10, 65536);
     let no_queue = Options { no_read_workqueue: true, ..options() };
-    let (bed, _) = ran(2, no_queue, OLD, 1, &steps);
-    assert_eq!(bed.used(Role::Crypt), 0);
+    let (testbed, _) = ran(2, no_queue, OLD, 1, &steps);
+    assert_eq!(testbed.used(Role::Crypt), 0);
     // 640 KiB at 30 cycles a byte and 1 GHz are 19 ms.
-    assert!(bed.used(Role::Interrupt) > 19_000_000, "{}", bed.used(Role::Interrupt));
-    let (bed, _) = ran(2, options(), OLD, 1, &steps);
-    assert!(bed.used(Role::Crypt) > 19_000_000 && bed.used(Role::Interrupt) < 1_000_000);
+    assert!(testbed.used(Role::Interrupt) > 19_000_000, "{}", testbed.used(Role::Interrupt));
+    let (testbed, _) = ran(2, options(), OLD, 1, &steps);
+    assert!(testbed.used(Role::Crypt) > 19_000_000 && testbed.used(Role::Interrupt) < 1_000_000);
 }
 
 #[test]
 fn kcryptd_uses_all_cpus_and_same_cpu_does_not() {
     let steps = sequential(Op::Write, 64, 65536);
     let time = |options| {
-        let (mut bed, crypt, _) = bed(4, options, OLD);
-        bed.allowed = 1;
-        bed.scripts(crypt, 16, vec![steps.clone()]);
-        bed.finish();
-        bed.world.core.now
+        let (mut testbed, crypt, _) = testbed(4, options, OLD);
+        testbed.allowed = 1;
+        testbed.scripts(crypt, 16, vec![steps.clone()]);
+        testbed.finish();
+        testbed.world.core.now
     };
     let (unbound, bound) = (time(options()), time(Options { same_cpu: true, ..options() }));
     // 4 MiB at 30 cycles a byte are 126 ms on one CPU.
@@ -158,8 +158,8 @@ fn kcryptd_uses_all_cpus_and_same_cpu_does_not() {
 fn larger_sectors_cost_less() {
     let steps = sequential(Op::Read, 64, 65536);
     let used = |sector_size| {
-        let (bed, _) = ran(2, Options { sector_size, ..options() }, OLD, 1, &steps);
-        bed.used(Role::Crypt)
+        let (testbed, _) = ran(2, Options { sector_size, ..options() }, OLD, 1, &steps);
+        testbed.used(Role::Crypt)
     };
     let (small, large) = (used(512), used(4096));
     // 8192 sectors against 1024, at 400 cycles each and 1 GHz.
@@ -170,8 +170,8 @@ fn larger_sectors_cost_less() {
 #[test]
 fn the_same_machine_takes_the_same_course() {
     let course = || {
-        let (bed, log) = ran(4, options(), NEW, 8, &sequential(Op::Write, 40, 300 << 10));
-        let answered: Vec<Answered> = bed.answered.borrow().clone();
+        let (testbed, log) = ran(4, options(), NEW, 8, &sequential(Op::Write, 40, 300 << 10));
+        let answered: Vec<Answered> = testbed.answered.borrow().clone();
         (answered, log.borrow().clone())
     };
     assert_eq!(course(), course());

@@ -1,7 +1,7 @@
 use super::*;
 use crate::fs::FsSpec;
 use crate::page_cache::{File, FileSpec};
-use crate::testbed::{Bed, Log, flushes, read, written};
+use crate::testbed::{Log, Testbed, flushes, read, written};
 use domain::stack::{Features, Filesystem, FilesystemKind, Journal, JournalMode};
 use std::collections::BTreeMap;
 
@@ -59,20 +59,20 @@ impl Ran {
 
 /// On a device of 200 MB/s and 100 µs a request, of 1 GiB.
 fn ran(mhz: u64, fs: FsSpec, spec: BonnieSpec) -> Ran {
-    let mut bed = Bed::new(1, mhz);
-    let (device, log) = bed.device(1 << 30, 100_000, 5_000_000);
-    let me = bed.world.next_part();
+    let mut testbed = Testbed::new(1, mhz);
+    let (device, log) = testbed.device(1 << 30, 100_000, 5_000_000);
+    let me = testbed.world.next_part();
     let mut file = FileSpec::new("target", TOTAL, Bytes::new(MEMORY), (6, 12));
     file.laid_out = Bytes::new(0);
-    let part = File::on_filesystem(&mut bed.world.core, me, device, Bytes::new(1 << 30), file, fs);
-    bed.world.add(Box::new(part));
-    let of = bed.world.next_part();
-    let bonnie = BonnieLoad::new(&mut bed.world.core, of, me, spec, Seed(1));
+    let part = File::on_filesystem(&mut testbed.world.core, me, device, Bytes::new(1 << 30), file, fs);
+    testbed.world.add(Box::new(part));
+    let of = testbed.world.next_part();
+    let bonnie = BonnieLoad::new(&mut testbed.world.core, of, me, spec, Seed(1));
     let told = bonnie.told();
-    bed.world.add(Box::new(bonnie));
-    bed.finish();
+    testbed.world.add(Box::new(bonnie));
+    testbed.finish();
     let done = told.borrow().clone();
-    Ran { done, log, counters: bed.counters(me) }
+    Ran { done, log, counters: testbed.counters(me) }
 }
 
 const OLD: &[(&str, &str)] =

@@ -6,8 +6,8 @@ use crate::block::DeviceStats;
 use crate::block::{Disk, Interrupts, QueueSpec, Scheduler};
 use crate::cpu::Cost;
 use crate::md::Member;
-use crate::md::tests::{asked, bed, many, md, sum};
-use crate::testbed::{Answered, Bed, Came, Log, Step, flushes, read, written};
+use crate::md::tests::{asked, many, md, sum, testbed};
+use crate::testbed::{Answered, Came, Log, Step, Testbed, flushes, read, written};
 use disks::DiskSpec;
 use domain::stack::MdLevel;
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ const MS: u64 = 1_000_000;
 
 /// What an array over so many members did.
 struct Ran {
-    bed: Bed,
+    testbed: Testbed,
     logs: Vec<Log>,
     spec: ArraySpec,
     me: PartId,
@@ -31,7 +31,7 @@ impl Ran {
 
     fn counter(&self, wanted: &str) -> u64 {
         let mut found = None;
-        self.bed.world.part(self.me).counters(&mut |name, value| {
+        self.testbed.world.part(self.me).counters(&mut |name, value| {
             if name == wanted {
                 found = Some(value);
             }
@@ -78,22 +78,22 @@ impl Setup {
 
     fn run(self, scripts: Vec<Vec<Step>>) -> Ran {
         let missing: Vec<u32> = self.missing.into_iter().collect();
-        let (mut bed, mut spec, logs) = bed(&md(self.level, None), self.members, &missing);
+        let (mut testbed, mut spec, logs) = testbed(&md(self.level, None), self.members, &missing);
         spec.safe_mode_delay = self.clean_after;
-        let me = bed.world.next_part();
-        let array = Parity::new(&mut bed.world.core, me, 0, &spec, self.spec);
-        bed.world.add(Box::new(array));
+        let me = testbed.world.next_part();
+        let array = Parity::new(&mut testbed.world.core, me, 0, &spec, self.spec);
+        testbed.world.add(Box::new(array));
         let mut target = me;
         if !self.waited_for {
-            let on = bed.world.next_part();
-            target = bed.world.add(Box::new(NobodyWaits { me: on, below: me }));
+            let on = testbed.world.next_part();
+            target = testbed.world.add(Box::new(NobodyWaits { me: on, below: me }));
         }
         let steps: usize = scripts.iter().flatten().filter(|step| !matches!(step, Step::Sleep(_))).count();
-        bed.scripts(target, self.depth, scripts);
-        bed.finish();
-        assert_eq!(bed.answered.borrow().len(), steps);
-        assert!(bed.world.core.bios.is_empty() || self.spec.resync.is_some(), "requests are left");
-        Ran { bed, logs, spec, me }
+        testbed.scripts(target, self.depth, scripts);
+        testbed.finish();
+        assert_eq!(testbed.answered.borrow().len(), steps);
+        assert!(testbed.world.core.bios.is_empty() || self.spec.resync.is_some(), "requests are left");
+        Ran { testbed, logs, spec, me }
     }
 }
 
@@ -160,11 +160,11 @@ fn as_much_is_read_and_written_as_by_the_kernel() {
 /// Reads and writes of each member that is a disk with its queue, and how many more were merged into those.
 fn requests(scripts: Vec<Vec<Step>>) -> Vec<[(u64, u64); 2]> {
     let model = DiskSpec::shipped("nvme").unwrap();
-    let (mut bed, mut spec, _) = bed(&md(MdLevel::Raid5, None), 5, &[]);
+    let (mut testbed, mut spec, _) = testbed(&md(MdLevel::Raid5, None), 5, &[]);
     for disk in 0..5 {
-        bed.world.core.bank.add_disk(&model, None);
-        bed.world.core.devices.push(DeviceStats::new(&format!("sd{disk}")));
-        let me = bed.world.next_part();
+        testbed.world.core.bank.add_disk(&model, None);
+        testbed.world.core.devices.push(DeviceStats::new(&format!("sd{disk}")));
+        let me = testbed.world.next_part();
         let queue = QueueSpec {
             scheduler: Scheduler::MqDeadline,
             tags: 64,
@@ -174,17 +174,17 @@ fn requests(scripts: Vec<Vec<Step>>) -> Vec<[(u64, u64); 2]> {
             interrupts: Interrupts::Submitter,
             kernel: governors::KernelVersion::new(6, 12, 0),
         };
-        bed.world.add(Box::new(Disk::new(me, disk, disk + 1, model.capacity, queue)));
-        bed.world.attach(disk, me);
+        testbed.world.add(Box::new(Disk::new(me, disk, disk + 1, model.capacity, queue)));
+        testbed.world.attach(disk, me);
         spec.members[disk] = Some(Member { part: me, rotational: false, write_mostly: false });
     }
-    let me = bed.world.next_part();
-    let array = Parity::new(&mut bed.world.core, me, 0, &spec, ParitySpec::default());
-    bed.world.add(Box::new(array));
-    bed.scripts(me, 1, scripts);
-    bed.finish();
+    let me = testbed.world.next_part();
+    let array = Parity::new(&mut testbed.world.core, me, 0, &spec, ParitySpec::default());
+    testbed.world.add(Box::new(array));
+    testbed.scripts(me, 1, scripts);
+    testbed.finish();
     let of = |stats: &DeviceStats| [&stats.reads, &stats.writes].map(|ops| (ops.ios, ops.merges));
-    bed.world.core.devices[1..].iter().map(of).collect()
+    testbed.world.core.devices[1..].iter().map(of).collect()
 }
 
 /// As above: of full stripes, each member saw 40 writes into which 600 had been merged; of a stream of 64 KiB, 32 reads and
@@ -303,7 +303,7 @@ fn a_thread_without_a_stripe_asks_for_no_more_until_it_has_one() {
         setup.clean_after = clean;
         let ran =
             setup.run(vec![(0..200).map(|n| Step::IoRequest(Op::Write, n * 256 * KIB, 4096)).collect()]);
-        let answered = ran.bed.answered.borrow();
+        let answered = ran.testbed.answered.borrow();
         let under_way = |at| answered.iter().filter(|other| other.since <= at && at < other.at).count();
         let most = answered.iter().map(|one| under_way(one.since)).max().unwrap();
         let stripes = ran.counter("stripe_cache_size") as usize;
@@ -317,7 +317,7 @@ fn a_thread_without_a_stripe_asks_for_no_more_until_it_has_one() {
 #[test]
 fn the_arrays_thread_does_the_work_or_its_group_does() {
     let busy = |ran: &Ran, name: &str| -> u64 {
-        let threads = ran.bed.world.core.cpus.thread_times();
+        let threads = ran.testbed.world.core.cpus.thread_times();
         threads.filter(|(thread, ..)| thread.contains(name)).map(|(_, _, ns)| ns).sum()
     };
     let mut setup = Setup { depth: 16, ..Setup::new(MdLevel::Raid5, 5) };
@@ -357,7 +357,7 @@ fn the_same_requests_take_the_same_course() {
     let course = || -> Course {
         let setup = Setup { depth: 8, ..Setup::new(MdLevel::Raid6, 6) };
         let ran = setup.run(vec![many(Op::Write, 4 * 64 * MIB), many(Op::Read, 4 * 64 * MIB)]);
-        let answered = ran.bed.answered.borrow().clone();
+        let answered = ran.testbed.answered.borrow().clone();
         (ran.logs.iter().map(|log| log.borrow().clone()).collect(), answered)
     };
     assert_eq!(course(), course());
@@ -402,6 +402,6 @@ proptest! {
         if setup.spec.resync.is_none() {
             prop_assert_eq!(ran.counter("stripe_cache_active"), 0);
         }
-        prop_assert_eq!(ran.bed.world.core.devices[0].in_flight, 0);
+        prop_assert_eq!(ran.testbed.world.core.devices[0].in_flight, 0);
     }
 }
