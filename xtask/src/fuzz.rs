@@ -1,11 +1,14 @@
-//! `cargo xtask fuzz PARSER`: the readers of other tools' files, against damaged ones, on the stable compiler.
+//! `cargo xtask fuzz PARSER`: the readers of other tools' files, against damaged ones, on the stable
+//! compiler.
 //!
-//! Inputs are mutated from the fixtures and from what earlier runs kept. A stable compiler gives no coverage, so what is
-//! interesting is told by what the reader says: an input that leads to a new kind of error, or to a new number of results,
-//! metrics and samples, is bred from, and kept where it is small. A panic, an input that takes longer than [`SLOW`], and samples
-//! that differ between two readings are faults; their input goes to `fuzz/faults`. Same seed and corpus: the same inputs.
+//! Inputs are mutated from the fixtures and from what earlier runs kept. A stable compiler gives no coverage,
+//! so what is interesting is told by what the reader says: an input that leads to a new kind of error, or to
+//! a new number of results, metrics and samples, is bred from, and kept where it is small. A panic, an input
+//! that takes longer than [`SLOW`], and samples that differ between two readings are faults; their input goes
+//! to `fuzz/faults`. Same seed and corpus: the same inputs.
 //!
-//! Not a goal: what coverage-guided fuzzers find by comparing operands; the tokens of the fixtures make up for some of it.
+//! Not a goal: what coverage-guided fuzzers find by comparing operands; the tokens of the fixtures make up
+//! for some of it.
 
 use domain::Nanos;
 use domain::bench::{Sink, SinkError};

@@ -1,6 +1,7 @@
 //! Every dependency's licence is one that this project may ship with.
 //!
-//! Reads what `cargo metadata` knows, of every platform: what this one does not build is fetched once. Needs no further tool.
+//! Reads what `cargo metadata` knows, of every platform: what this one does not build is fetched once. Needs
+//! no further tool.
 
 use cargo_metadata::{MetadataCommand, Package};
 use spdx::{Expression, ParseMode};
@@ -21,8 +22,9 @@ const ALLOWED: [&str; 11] = [
     "BSL-1.0",
 ];
 
-/// The one package of this workspace under another licence, and that licence. It declares the interface of QEMU's plugin
-/// header, which is GPL-2.0-or-later; QEMU loads it at run time, and nothing of ours links to it.
+/// The one package of this workspace under another licence, and that licence. It declares the interface of
+/// QEMU's plugin header, which is GPL-2.0-or-later; QEMU loads it at run time, and nothing of ours links to
+/// it.
 const EXEMPT: (&str, &str) = ("pstate-plugin", "GPL-2.0-or-later");
 
 /// The packages whose licence is not allowed, as lines for people.

@@ -1,4 +1,5 @@
-//! Chores of this repository: `cargo xtask test`, `cargo xtask promises`, `cargo xtask tidy`, `cargo xtask licences`, `cargo xtask fuzz`, `cargo xtask record-machine`.
+//! Chores of this repository: `cargo xtask test`, `cargo xtask promises`, `cargo xtask tidy`, `cargo xtask
+//! licences`, `cargo xtask fuzz`, `cargo xtask record-machine`.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod documents;

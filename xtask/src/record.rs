@@ -1,8 +1,9 @@
 //! Records this machine as a folder that `flyball inspect --root` and tests can read; the format stands in
 //! `machine::recorded`.
 //!
-//! Left out: serial numbers, world-wide names, UUIDs, the host's name and the machine id. Not left out, so look
-//! it over before you hand it on: the command line, mount points, and paths of files behind loop devices.
+//! Left out: serial numbers, world-wide names, UUIDs, the host's name and the machine id. Not left out, so
+//! look it over before you hand it on: the command line, mount points, and paths of files behind loop
+//! devices.
 
 use machine::{LocalMachine, Machine};
 use parse::kernel::dm::owner;
@@ -111,8 +112,8 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(5);
 /// The longest value that is kept: sysfs gives a page at most.
 const LONGEST_VALUE: usize = 4096;
 
-/// Records the machine whose `/proc` and `/sys` stand below `root` into the new folder `out`. Commands are run
-/// where `root` is `/` alone; a copy of a machine may bring what they printed, in a folder `commands`.
+/// Records the machine whose `/proc` and `/sys` stand below `root` into the new folder `out`. Commands are
+/// run where `root` is `/` alone; a copy of a machine may bring what they printed, in a folder `commands`.
 ///
 /// # Errors
 /// Where `out` is there already or cannot be written. What cannot be read is left out.
@@ -289,7 +290,8 @@ fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::write(path, bytes)
 }
 
-/// Of all processes and units, those alone that change what Flyball changes. Of a unit its being there counts.
+/// Of all processes and units, those alone that change what Flyball changes. Of a unit its being there
+/// counts.
 fn record_rivals(root: &Path, out: &Path) -> io::Result<()> {
     for path in expand(root, "/proc/*/comm") {
         let inside = path.strip_prefix("/").unwrap_or(&path);

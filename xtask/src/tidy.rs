@@ -135,6 +135,9 @@ const PRINTING: [&str; 9] = [
     "indicatif::",
 ];
 
+/// Columns of a line, as in `rustfmt.toml`.
+const WIDTH: usize = 110;
+
 /// All that is out of shape, as lines for people.
 pub fn check() -> Result<Vec<String>, Box<dyn Error>> {
     let metadata = MetadataCommand::new().no_deps().other_options(vec!["--offline".into()]).exec()?;
@@ -151,6 +154,7 @@ pub fn check() -> Result<Vec<String>, Box<dyn Error>> {
         }
     }
     problems.extend(tools_named(&metadata, root)?);
+    problems.extend(long_comments(&metadata, root)?);
     problems.extend(unmapped(&metadata, &fs::read_to_string(root.join("ARCHITECTURE.md"))?));
     problems.extend(documents::check()?);
     Ok(problems)
@@ -176,8 +180,8 @@ fn arrows(metadata: &Metadata) -> Vec<String> {
     problems
 }
 
-/// Where a tool is named outside the crate that knows tools, as lines for people. Whoever needs to know something of a tool asks
-/// `workloads::of`, so that a new one touches no other crate.
+/// Where a tool is named outside the crate that knows tools, as lines for people. Whoever needs to know
+/// something of a tool asks `workloads::of`, so that a new one touches no other crate.
 fn tools_named(metadata: &Metadata, root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     let mut problems = Vec::new();
     for package in metadata.workspace_packages().into_iter().filter(|p| p.name.as_str() != WORKLOADS) {
@@ -266,6 +270,30 @@ pub fn rust_files(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     Ok(files)
 }
 
+/// Comments that rustfmt would leave as they are: it breaks lines of code alone.
+fn long_comments(metadata: &Metadata, root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+    let mut problems = Vec::new();
+    for package in metadata.workspace_packages() {
+        let folder = package.manifest_path.parent().ok_or("a manifest without a folder")?;
+        for file in rust_files(folder.as_std_path())? {
+            let text = fs::read_to_string(&file)?;
+            let shown = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+            let long = text.lines().enumerate().filter(|(_, line)| is_long_comment(line));
+            problems.extend(
+                long.map(|(index, _)| format!("{shown}:{}: a comment beyond {WIDTH} columns", index + 1)),
+            );
+        }
+    }
+    Ok(problems)
+}
+
+/// A row of a table cannot be broken.
+fn is_long_comment(line: &str) -> bool {
+    let text = line.trim_start();
+    let words = text.trim_start_matches(['/', '!', ' ']);
+    text.starts_with("//") && !words.starts_with('|') && line.chars().count() > WIDTH
+}
+
 fn unmapped(metadata: &Metadata, map: &str) -> Vec<String> {
     let missing = |p: &&&Package| !map.contains(&format!("`{}`", p.name));
     let packages = metadata.workspace_packages();
@@ -284,6 +312,16 @@ mod tests {
     fn the_house_is_in_shape() {
         let problems = check().unwrap();
         assert!(problems.is_empty(), "{}", problems.join("\n"));
+    }
+
+    #[test]
+    fn a_comment_beyond_the_width_is_found_and_a_table_is_not() {
+        let long = "x".repeat(WIDTH);
+        assert!(is_long_comment(&format!("    // {long}")) && is_long_comment(&format!("//! {long}")));
+        assert!(
+            !is_long_comment(&format!("//! | {long} |")) && !is_long_comment(&format!("let a = {long};"))
+        );
+        assert!(!is_long_comment(&format!("// {}", "ü".repeat(WIDTH - 3))));
     }
 
     #[test]

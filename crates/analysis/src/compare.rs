@@ -1,12 +1,14 @@
 //! B against A: by what factor they differ, how sure that is, and what may be claimed.
 //!
-//! A difference is claimed where all of these hold: the interval of the ratio lies wholly beyond the practical
-//! threshold (so it clears "no difference", too), and the permutation test's p-value, adjusted for being one of
-//! several of its family (see [`crate::stats::multiplicity`]), is below 1 - confidence. Two groups are called
-//! the same where the whole interval lies within the threshold. All else is undecided, and says what would decide it.
+//! A difference is claimed where all of these hold: the interval of the ratio lies wholly beyond the
+//! practical threshold (so it clears "no difference", too), and the permutation test's p-value, adjusted for
+//! being one of several of its family (see [`crate::stats::multiplicity`]), is below 1 - confidence. Two
+//! groups are called the same where the whole interval lies within the threshold. All else is undecided, and
+//! says what would decide it.
 //!
-//! What was 0 has no ratio to what it is now. Such groups are judged where there is nothing to doubt and as many trials as an interval
-//! needs: both always 0 are the same; one always 0 and the other never differ beyond any threshold, and the test alone decides.
+//! What was 0 has no ratio to what it is now. Such groups are judged where there is nothing to doubt and as
+//! many trials as an interval needs: both always 0 are the same; one always 0 and the other never differ
+//! beyond any threshold, and the test alone decides.
 //!
 //! Trials of one run come in blocks, and blocks drift. Where both groups have [`MIN_PAIRS`] blocks in common
 //! and their values move together from block to block, they are compared within blocks; else as two
@@ -25,8 +27,8 @@ use std::collections::BTreeMap;
 /// With fewer pairs than this the signed-rank test at 0.05 claims far less often than it may (6 pairs: 3.1%).
 pub const MIN_PAIRS: usize = 7;
 
-/// Values that correlate over blocks more than this are compared within blocks: from 0.5 on, what pairing saves
-/// in noise outweighs the halved number of values.
+/// Values that correlate over blocks more than this are compared within blocks: from 0.5 on, what pairing
+/// saves in noise outweighs the halved number of values.
 const MOVE_TOGETHER: f64 = 0.5;
 
 /// A forecast of more trials than this says only that the difference lies at the threshold.
@@ -462,7 +464,8 @@ mod tests {
         check(&[0.0, 0.0, 0.0, 0.0, 0.0, 5.0], &[5.0; 6], Better::Higher, Verdict::Undecided, some);
     }
 
-    /// Values among which zeros are as frequent as others, and some that lie as far apart as a double reaches.
+    /// Values among which zeros are as frequent as others, and some that lie as far apart as a double
+    /// reaches.
     fn with_zeros() -> impl Strategy<Value = Vec<f64>> {
         let value = prop_oneof![4 => Just(0.0), 4 => 1.0..2.0_f64, 1 => Just(1e-300), 1 => Just(1e300), 1 => -1.0..0.0_f64];
         let mixed = proptest::collection::vec(value, 1..12);

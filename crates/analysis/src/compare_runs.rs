@@ -240,7 +240,8 @@ fn differences(a: &RunData, b: &RunData) -> Vec<Difference> {
     found
 }
 
-/// What a trial notes of its moment alone: it differs between any two trials, and explains nothing between runs.
+/// What a trial notes of its moment alone: it differs between any two trials, and explains nothing between
+/// runs.
 const MOMENTARY: [&str; 2] = ["loadavg", "settled"];
 
 /// Every value that each name of the environment had in the run.

@@ -1,8 +1,9 @@
 //! How well a model agrees with what was measured, cell by cell, on two sets of cells that never change.
 //!
-//! A cell belongs to the *test set* or to the *training set* by its name alone, so that the halves are fixed before any tuning
-//! and stay so: whoever fits a model looks at the training set, and the test set says how good the fit is. The error of a cell is
-//! model / measured − 1, of medians; that of a set is the mean of its cells' absolute errors, and the largest of them.
+//! A cell belongs to the *test set* or to the *training set* by its name alone, so that the halves are fixed
+//! before any tuning and stay so: whoever fits a model looks at the training set, and the test set says how
+//! good the fit is. The error of a cell is model / measured − 1, of medians; that of a set is the mean of its
+//! cells' absolute errors, and the largest of them.
 
 use crate::stats::quantile::median;
 use crate::summary::RunData;
@@ -98,8 +99,8 @@ impl Fidelity {
     }
 }
 
-/// Holds a model's runs against measured ones by a metric. Of a cell's trials the valid ones count; where there is none, the
-/// disturbed ones do, and the pair says so.
+/// Holds a model's runs against measured ones by a metric. Of a cell's trials the valid ones count; where
+/// there is none, the disturbed ones do, and the pair says so.
 pub fn fidelity(measured: &[RunData], modelled: &[RunData], metric: &str) -> Fidelity {
     let (measured, modelled) = (values(measured, metric), values(modelled, metric));
     let mut fidelity = Fidelity::default();

@@ -1,8 +1,9 @@
 //! Whether a run's cells meet conditions that they must not meet.
 //!
-//! A bound is broken where the whole interval of the cell's median lies beyond it; where only the median does, nothing is
-//! claimed, and the ruling says so. Fewer trials than an interval needs leave the median to decide alone, which is said
-//! too. Being worse than another run is decided as [`crate::compare_runs`] decides it.
+//! A bound is broken where the whole interval of the cell's median lies beyond it; where only the median
+//! does, nothing is claimed, and the ruling says so. Fewer trials than an interval needs leave the median to
+//! decide alone, which is said too. Being worse than another run is decided as [`crate::compare_runs`]
+//! decides it.
 
 use crate::compare_runs::{AcrossProvenances, CompareError, compare_runs};
 use crate::summarise::{metric_kind, summarise};
@@ -159,7 +160,8 @@ fn known_metric<'c>(data: &RunData, condition: &'c Condition) -> Result<Option<&
     })
 }
 
-/// That a study has cells which a condition is about, before any of them was measured. `cells` are their levels.
+/// That a study has cells which a condition is about, before any of them was measured. `cells` are their
+/// levels.
 ///
 /// # Errors
 /// [`GateError::Levels`] where none has the levels that the condition names.

@@ -1,11 +1,11 @@
 //! Runs of several kinds of machine beside a published report, and what they say to its open questions.
 //!
-//! This is where provenances are held beside each other because somebody asked for it; they are never compared with one
-//! another, but each with what was published ([`crate::published`]). A question is answered by comparisons within one run
-//! ([`crate::compare`]); those of one answer are one family.
+//! This is where provenances are held beside each other because somebody asked for it; they are never
+//! compared with one another, but each with what was published ([`crate::published`]). A question is answered
+//! by comparisons within one run ([`crate::compare`]); those of one answer are one family.
 //!
-//! Cells, rows and questions are those of the study as it is now; trials are found by the names of their cells. Where a run
-//! was measured with another version of the study, what differs is said.
+//! Cells, rows and questions are those of the study as it is now; trials are found by the names of their
+//! cells. Where a run was measured with another version of the study, what differs is said.
 
 use crate::compare::{Blocks, Group, Yardstick, compare_family};
 use crate::published::{Agreement, Beside, beside, unmeasured, what};
@@ -158,7 +158,8 @@ pub enum PageError {
     },
 }
 
-/// Holds runs beside what was published, and answers what was asked. `parts` are those of the page, in its order.
+/// Holds runs beside what was published, and answers what was asked. `parts` are those of the page, in its
+/// order.
 ///
 /// # Errors
 /// Where an answer is about a study or a cell that is not there.
@@ -245,7 +246,8 @@ fn differs(then: &Study, now: &Study) -> Vec<&'static str> {
     same.into_iter().filter(|(_, same)| !same).map(|(what, _)| what).collect()
 }
 
-/// Why cells have no figure: `3 trials, none counted: late-vcpu`. `None` where one of them has no trial at all.
+/// Why cells have no figure: `3 trials, none counted: late-vcpu`. `None` where one of them has no trial at
+/// all.
 fn why_nothing(run: &RunData, cells: [Option<&CellId>; 2], metric: &str) -> Option<String> {
     let lacking = |cell: &&CellId| {
         let mut trials = run.trials.iter().filter(|t| t.key.cell == **cell && t.validity.is_valid());
@@ -361,7 +363,8 @@ fn compared(run: &RunData, subjects: &[Subject<'_>], metric: &str, yes_if: YesIf
         .collect()
 }
 
-/// What the two sides are called: the levels and workloads in which they differ, of the other and of the cell itself.
+/// What the two sides are called: the levels and workloads in which they differ, of the other and of the cell
+/// itself.
 fn sides(study: &Study, subject: Subject<'_>) -> (String, String) {
     let Some(over) = subject.over else { return (String::new(), String::new()) };
     let cell = subject.cell;

@@ -1,11 +1,12 @@
 //! A run beside what others published of its study's cells.
 //!
-//! A figure of ours is a cell's median with its order-statistic interval ([`crate::stats::median_interval`]); a relation
-//! is the ratio of two cells with its interval, by the estimator of every other comparison ([`crate::compare`]). It
-//! agrees where the whole interval lies where the row says, and does not where none of it does; between the two, and
-//! without an interval, it is undecided. A model has no noise but its seeds': where a simulation has too few trials for an
-//! interval, the range of those it has takes its place. This is the reading of a confidence interval as a pair of one-sided tests
-//! (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987), here at half of 1 - confidence each.
+//! A figure of ours is a cell's median with its order-statistic interval ([`crate::stats::median_interval`]);
+//! a relation is the ratio of two cells with its interval, by the estimator of every other comparison
+//! ([`crate::compare`]). It agrees where the whole interval lies where the row says, and does not where none
+//! of it does; between the two, and without an interval, it is undecided. A model has no noise but its
+//! seeds': where a simulation has too few trials for an interval, the range of those it has takes its place.
+//! This is the reading of a confidence interval as a pair of one-sided tests (Schuirmann, Journal of
+//! Pharmacokinetics and Biopharmaceutics 15, 1987), here at half of 1 - confidence each.
 //!
 //! Each row is judged by itself: of many, one in twenty may miss by chance at 0.95.
 
@@ -81,7 +82,8 @@ pub enum Agreement {
     NotMeasured,
 }
 
-/// Every row of the study beside the cells of the run that it is about, in the order of the study and of the plan.
+/// Every row of the study beside the cells of the run that it is about, in the order of the study and of the
+/// plan.
 pub fn beside(data: &RunData) -> Vec<Beside> {
     if data.study.published.is_empty() {
         return Vec::new();
@@ -200,8 +202,8 @@ fn agreement(published: Figure, ours: Option<Ours>) -> Agreement {
     }
 }
 
-/// `small, depth 1, governor ondemand`, factors in the order of the study; of the cell that it is divided by, only what
-/// differs.
+/// `small, depth 1, governor ondemand`, factors in the order of the study; of the cell that it is divided by,
+/// only what differs.
 pub(crate) fn what(study: &Study, subject: Subject<'_>) -> String {
     let factors = || study.factors.iter().map(|factor| &factor.name);
     let level =

@@ -1,14 +1,14 @@
 //! Which trial comes next, and how many are left.
 //!
-//! Blocks run one after another, each in the order that the plan's seed gives it. Every cell takes part in the
-//! first `repeats_min` blocks; in later ones, up to `repeats_max`, only cells whose median is not yet known to
-//! `±precision` by the valid trials of the blocks before. At 0.95 an interval needs six valid trials, so with
-//! `repeats_min = 5` each cell is measured six times at least. A trial that was disturbed or failed is retried
-//! up to `retries` times, and then missing from its block. A cell whose every attempt in its first two blocks
-//! failed is given up.
+//! Blocks run one after another, each in the order that the plan's seed gives it. Every cell takes part in
+//! the first `repeats_min` blocks; in later ones, up to `repeats_max`, only cells whose median is not yet
+//! known to `±precision` by the valid trials of the blocks before. At 0.95 an interval needs six valid
+//! trials, so with `repeats_min = 5` each cell is measured six times at least. A trial that was disturbed or
+//! failed is retried up to `retries` times, and then missing from its block. A cell whose every attempt in
+//! its first two blocks failed is given up.
 //!
-//! All of it is decided from the trials that exist, and for each cell from its own earlier blocks alone: killed
-//! at any point and begun again, a run asks for the same trials.
+//! All of it is decided from the trials that exist, and for each cell from its own earlier blocks alone:
+//! killed at any point and begun again, a run asks for the same trials.
 
 use crate::stats::median_interval::half_width;
 use domain::plan::Plan;
@@ -153,8 +153,8 @@ impl Schedule {
         Ok(())
     }
 
-    /// Takes note of a trial that is there and cannot be read: it is measured again, under the next number. One that
-    /// does not belong to the plan is nothing to it.
+    /// Takes note of a trial that is there and cannot be read: it is measured again, under the next number.
+    /// One that does not belong to the plan is nothing to it.
     pub fn pass_over(&mut self, key: &TrialKey) {
         if let Some(cell) = self.plan.cells.iter().position(|cell| cell.id == key.cell) {
             let slot = self.slots.entry((cell, key.block)).or_default();

@@ -119,14 +119,15 @@ pub struct Comparison {
     pub trials: (usize, usize),
     /// Median of A and of B.
     pub medians: (f64, f64),
-    /// By what factor B differs from A: the Hodges–Lehmann estimate, which is the ratio of the medians where the
-    /// noise has one shape on both sides (see [`crate::stats::ratio`]). `None` where a median is not above zero: what was 0
-    /// and is not any more, has no ratio.
+    /// By what factor B differs from A: the Hodges–Lehmann estimate, which is the ratio of the medians where
+    /// the noise has one shape on both sides (see [`crate::stats::ratio`]). `None` where a median is not
+    /// above zero: what was 0 and is not any more, has no ratio.
     pub ratio: Option<f64>,
     /// Its interval; `None` where a side has too few trials.
     pub interval: Option<Interval>,
-    /// The interval of the ratio of the medians by resampling, which asks nothing of the noise's shape and is wider
-    /// for it (see [`crate::stats::bootstrap`]): a second line of evidence that no verdict rests on; `None` likewise.
+    /// The interval of the ratio of the medians by resampling, which asks nothing of the noise's shape and is
+    /// wider for it (see [`crate::stats::bootstrap`]): a second line of evidence that no verdict rests on;
+    /// `None` likewise.
     pub bootstrap: Option<Interval>,
     /// The p-value of the permutation test; `None` likewise.
     pub p: Option<f64>,

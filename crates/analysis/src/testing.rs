@@ -93,8 +93,8 @@ pub fn failed(key: TrialKey) -> Trial {
     Trial { validity: Validity::Failed("fio ended with code 1".into()), measurement: None, ..valid(key, &[]) }
 }
 
-/// A run of a study whose every cell was measured in `blocks` blocks, with the metrics that `outcome` gives for a
-/// cell's levels and a block.
+/// A run of a study whose every cell was measured in `blocks` blocks, with the metrics that `outcome` gives
+/// for a cell's levels and a block.
 pub fn run(
     study: Study,
     blocks: u32,

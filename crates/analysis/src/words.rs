@@ -3,8 +3,8 @@
 use crate::stats::interval::Interval;
 use crate::summary::Comparison;
 
-/// Things that one reason stands against, together: reasons in the order in which they come, each once, the first `most` of its things by
-/// name and how many there are.
+/// Things that one reason stands against, together: reasons in the order in which they come, each once, the
+/// first `most` of its things by name and how many there are.
 pub fn by_reason<'a>(
     things: impl IntoIterator<Item = (String, &'a str)>,
     most: usize,
@@ -71,7 +71,8 @@ pub fn p_words(p: f64) -> String {
     if p < 0.001 { "p < 0.001".into() } else { format!("p = {p:.3}") }
 }
 
-/// What a comparison found, without its verdict: `B gives 1.24 times the throughput of A`; where there is no ratio, the medians.
+/// What a comparison found, without its verdict: `B gives 1.24 times the throughput of A`; where there is no
+/// ratio, the medians.
 pub fn gives(verb: &str, comparison: &Comparison) -> String {
     let Comparison { a, b, .. } = comparison;
     match comparison.ratio {
@@ -100,8 +101,8 @@ fn medians(comparison: &Comparison) -> String {
     format!("median {metric} was {} with {a} and is {} with {b}", shown(medians.0), shown(medians.1))
 }
 
-/// How far a comparison is from "no difference", as a logarithm, whichever way: nothing where both are 0, more than anything
-/// where one alone is.
+/// How far a comparison is from "no difference", as a logarithm, whichever way: nothing where both are 0,
+/// more than anything where one alone is.
 pub fn distance(comparison: &Comparison) -> f64 {
     match comparison.ratio {
         Some(ratio) => ratio.ln().abs(),

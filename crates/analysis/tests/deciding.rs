@@ -1,8 +1,8 @@
 //! What may be believed of a verdict: error rates and coverage, on simulated noise with fixed seeds.
 //!
-//! The noises are those of published repeated benchmarks in shape: skewed, with outliers, with two modes (Maricq et
-//! al., OSDI 2018, find most of their distributions skewed and several bimodal). Each test states what it measured
-//! when it fails. `benches/deciding` prints the whole table.
+//! The noises are those of published repeated benchmarks in shape: skewed, with outliers, with two modes
+//! (Maricq et al., OSDI 2018, find most of their distributions skewed and several bimodal). Each test states
+//! what it measured when it fails. `benches/deciding` prints the whole table.
 
 mod noise;
 

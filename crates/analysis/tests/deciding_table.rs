@@ -96,7 +96,8 @@ fn means_differ(a: &[f64], b: &[f64]) -> bool {
     (mean(b) / mean(a) - 1.0).abs() > 0.02
 }
 
-/// Trials a side on average, and how often a difference is claimed by verdict and by comparing means, in percent.
+/// Trials a side on average, and how often a difference is claimed by verdict and by comparing means, in
+/// percent.
 fn run(policy: Policy, noise: impl Fn(&mut Rng) -> f64, gain: f64) -> [f64; 3] {
     let rng = std::cell::RefCell::new(Seed(1).stream("policies"));
     let (a, b) = (|| noise(&mut rng.borrow_mut()), || gain * noise(&mut rng.borrow_mut()));

@@ -1,15 +1,15 @@
 //! Seccomp: which system calls a process may make.
 //!
-//! A reader that makes a call of another kind is killed at once. There is no honest reason for one, so it is a fault that
-//! somebody uses, and the next call might be the one that gets through; its parent sees the signal and says so. Some calls a C
-//! library makes beside, in versions to come perhaps: they are refused with an error number, as a call that tells nothing
-//! and changes nothing may be.
+//! A reader that makes a call of another kind is killed at once. There is no honest reason for one, so it is
+//! a fault that somebody uses, and the next call might be the one that gets through; its parent sees the
+//! signal and says so. Some calls a C library makes beside, in versions to come perhaps: they are refused
+//! with an error number, as a call that tells nothing and changes nothing may be.
 //!
-//! An unpacker is a program of others. It is refused what it does not need with an error number, for programs try things
-//! out and go on without them. It cannot start processes, only threads.
+//! An unpacker is a program of others. It is refused what it does not need with an error number, for programs
+//! try things out and go on without them. It cannot start processes, only threads.
 //!
-//! A looker is Flyball itself with its libraries, SQLite's among them, in a command that someone waits for. It is refused what is
-//! listed, not what is not: what it may open is Landlock's to say.
+//! A looker is Flyball itself with its libraries, SQLite's among them, in a command that someone waits for.
+//! It is refused what is listed, not what is not: what it may open is Landlock's to say.
 
 use SeccompAction::{Allow, KillProcess};
 use seccompiler::{
@@ -152,8 +152,8 @@ const OLD_OF_UNPACKERS: [i64; 12] = [
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_OF_UNPACKERS: [i64; 0] = [];
 
-/// What changes the machine, starts something, or reaches other processes; and what Landlock does not see: owners, modes and
-/// attributes of files.
+/// What changes the machine, starts something, or reaches other processes; and what Landlock does not see:
+/// owners, modes and attributes of files.
 const REFUSED_TO_LOOKERS: [i64; 66] = [
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -240,8 +240,9 @@ const OLD_REFUSED_TO_LOOKERS: [i64; 11] = [
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_REFUSED_TO_LOOKERS: [i64; 0] = [];
 
-/// The same calls by the numbers of x32, which a kernel may take beside its own: with this bit, and 36 of them by numbers of their
-/// own (`arch/x86/entry/syscalls/syscall_64.tbl`). A list of what is allowed has none of them; one of what is refused has to name them.
+/// The same calls by the numbers of x32, which a kernel may take beside its own: with this bit, and 36 of
+/// them by numbers of their own (`arch/x86/entry/syscalls/syscall_64.tbl`). A list of what is allowed has
+/// none of them; one of what is refused has to name them.
 #[cfg(target_arch = "x86_64")]
 fn by_other_numbers(calls: impl Iterator<Item = i64>) -> impl Iterator<Item = i64> {
     const X32: i64 = 0x4000_0000;
@@ -256,7 +257,8 @@ impl Calls {
     pub(crate) fn allow(self) -> Result<(), String> {
         let failed =
             |error: seccompiler::Error| format!("this kernel takes no filter of system calls: {error}");
-        // The one that is installed last is asked for each of the ones before it too; the strictest answer counts.
+        // The one that is installed last is asked for each of the ones before it too; the strictest answer
+        // counts.
         for filter in self.filters()? {
             apply_filter(&filter).map_err(failed)?;
         }
@@ -319,7 +321,8 @@ fn masked(bits: i32) -> SeccompCmpOp {
     SeccompCmpOp::MaskedEq(u64::from(bits.unsigned_abs()))
 }
 
-/// A process may end itself by a signal, as `abort` does, and no other. Executing a program leaves it its number.
+/// A process may end itself by a signal, as `abort` does, and no other. Executing a program leaves it its
+/// number.
 fn own_id() -> u64 {
     u64::from(std::process::id())
 }

@@ -14,7 +14,8 @@ const WANTED: ABI = ABI::V6;
 const PROGRAMS: [&str; 9] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store", "/run/current-system"];
 
-/// What programs read when they start, of no use to a stranger: where libraries are, the time zone, how many CPUs there are.
+/// What programs read when they start, of no use to a stranger: where libraries are, the time zone, how many
+/// CPUs there are.
 const READ: [&str; 7] = [
     "/etc/ld.so.cache",
     "/etc/ld.so.preload",
@@ -29,7 +30,8 @@ pub fn close() -> Result<(), String> {
     restrict(Ok)
 }
 
-/// But for the system's programs, one more, and the file on standard input, which a program may open by its descriptor's path.
+/// But for the system's programs, one more, and the file on standard input, which a program may open by its
+/// descriptor's path.
 pub fn close_but_for(program: &Path) -> Result<(), String> {
     restrict(|rules| {
         let execute = AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir;

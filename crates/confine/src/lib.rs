@@ -1,10 +1,12 @@
-//! Walls around a process that reads what strangers wrote: what it cannot do, no fault in a reader can make it do.
+//! Walls around a process that reads what strangers wrote: what it cannot do, no fault in a reader can make
+//! it do.
 //!
-//! A process raises them around itself, once, before it reads its first byte, and never comes out again. Each wall stands alone: a
-//! kernel that lacks one leaves the others. There are three kinds of confined process. A [`reader`] has the descriptors that it
-//! was given and nothing else. An [`unpacker`] becomes another program, which has to be loaded: it may read and execute the
-//! system's programs and libraries, and write to the pipe that it was given. A [`looker`] stays who it is: it reads a folder that
-//! somebody else may have filled, and writes what it makes of it.
+//! A process raises them around itself, once, before it reads its first byte, and never comes out again. Each
+//! wall stands alone: a kernel that lacks one leaves the others. There are three kinds of confined process. A
+//! [`reader`] has the descriptors that it was given and nothing else. An [`unpacker`] becomes another
+//! program, which has to be loaded: it may read and execute the system's programs and libraries, and write to
+//! the pipe that it was given. A [`looker`] stays who it is: it reads a folder that somebody else may have
+//! filled, and writes what it makes of it.
 //!
 //! Not a goal: hiding what any process may see without a file, such as the time or the CPU's model.
 //! Sources: capabilities(7), credentials(7), landlock(7), seccomp(2), getrlimit(2), `PR_SET_*` in prctl(2).
@@ -48,8 +50,8 @@ pub struct Gap {
     pub why: String,
 }
 
-/// Confines this process to its standard descriptors, and to those that come to it later over one of them. It may not have started
-/// a thread: most walls are a thread's. Returns what could not be raised here.
+/// Confines this process to its standard descriptors, and to those that come to it later over one of them. It
+/// may not have started a thread: most walls are a thread's. Returns what could not be raised here.
 ///
 /// # Panics
 /// Where there are several threads.
@@ -65,8 +67,8 @@ pub fn reader(limits: &Limits) -> Vec<Gap> {
     gaps(walls)
 }
 
-/// Confines this process, which will execute `program` next, with the file on its standard input. It may not have started a thread.
-/// Returns what could not be raised here.
+/// Confines this process, which will execute `program` next, with the file on its standard input. It may not
+/// have started a thread. Returns what could not be raised here.
 ///
 /// # Panics
 /// Where there are several threads.
@@ -82,9 +84,9 @@ pub fn unpacker(program: &Path, limits: &Limits) -> Vec<Gap> {
     gaps(walls)
 }
 
-/// Confines this process to these folders and files, and keeps its user: a notebook may be root's alone. It starts no program and no
-/// process, talks to nobody, changes no owner and no mode, and has no capability but those that open files. It may not have started a
-/// thread. Returns what could not be raised here.
+/// Confines this process to these folders and files, and keeps its user: a notebook may be root's alone. It
+/// starts no program and no process, talks to nobody, changes no owner and no mode, and has no capability but
+/// those that open files. It may not have started a thread. Returns what could not be raised here.
 ///
 /// # Panics
 /// Where there are several threads.
@@ -151,7 +153,8 @@ fn alone() {
 /// What a parent has forgotten to close would be a way out.
 fn close_all_but_standard_descriptors() {
     let first = 3_u32;
-    // SAFETY: no descriptor above is used by anything any more; a kernel before 5.9 answers ENOSYS, which the loop makes up for.
+    // SAFETY: no descriptor above is used by anything any more; a kernel before 5.9 answers ENOSYS, which the
+    // loop makes up for.
     if unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) } == 0 {
         return;
     }

@@ -11,7 +11,8 @@ pub struct Limits {
     pub cpu_s: u64,
     /// Open descriptors.
     pub descriptors: u64,
-    /// Processes and threads of its user, itself not counted; `None` where that is not for this process to say.
+    /// Processes and threads of its user, itself not counted; `None` where that is not for this process to
+    /// say.
     pub processes: Option<u64>,
 }
 

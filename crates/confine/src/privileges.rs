@@ -6,8 +6,8 @@ use rustix::thread::{
     set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
-/// The user and group that own nothing: `nobody` and `nogroup`, by the number that the kernel itself gives to what has no owner
-/// (`overflowuid`).
+/// The user and group that own nothing: `nobody` and `nogroup`, by the number that the kernel itself gives to
+/// what has no owner (`overflowuid`).
 const NOBODY: u32 = 65_534;
 
 pub fn drop_all() -> Result<(), String> {

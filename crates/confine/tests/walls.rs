@@ -1,5 +1,5 @@
-//! Each wall by itself: a process that raises it alone tries what it forbids, and is refused. The same process without a wall
-//! gets through, so that it is the wall that refuses and nothing else.
+//! Each wall by itself: a process that raises it alone tries what it forbids, and is refused. The same
+//! process without a wall gets through, so that it is the wall that refuses and nothing else.
 //!
 //! It starts itself again as `try`. What this kernel lacks counts as skipped, and is said.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
@@ -132,7 +132,8 @@ fn executable_memory() -> std::io::Result<()> {
     if memory == libc::MAP_FAILED { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// What a reader of files does: it reads what it was given, and needs memory, hash tables, and now and then a panic that is caught.
+/// What a reader of files does: it reads what it was given, and needs memory, hash tables, and now and then a
+/// panic that is caught.
 fn work() -> std::io::Result<()> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text)?;

@@ -1,7 +1,8 @@
-//! Closed-loop load on one modelled disk, in virtual time: the model's own prediction of what a benchmark will report.
+//! Closed-loop load on one modelled disk, in virtual time: the model's own prediction of what a benchmark
+//! will report.
 //!
-//! So many requests are kept in flight as the depth says; the next is submitted in the moment in which one is done.
-//! Not a goal: the time that a host takes for its part of each request.
+//! So many requests are kept in flight as the depth says; the next is submitted in the moment in which one is
+//! done. Not a goal: the time that a host takes for its part of each request.
 
 use crate::{Completed, DiskSet, DiskSpec, LinkSpec, Op, Refused, Request};
 use domain::rng::{Rng, Seed};
@@ -97,8 +98,9 @@ pub fn drive(bank: &mut DiskSet, disk: usize, pattern: &Pattern, seed: Seed) -> 
     Ok(seen.predict(pattern))
 }
 
-/// How long so many requests of a load take on this disk alone, from the first submission to the last completion: what
-/// a benchmark measures that stops after an amount of data. The pattern's times have no meaning here.
+/// How long so many requests of a load take on this disk alone, from the first submission to the last
+/// completion: what a benchmark measures that stops after an amount of data. The pattern's times have no
+/// meaning here.
 ///
 /// # Errors
 /// Where the pattern asks for blocks that the disk does not have.

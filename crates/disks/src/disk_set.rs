@@ -29,7 +29,8 @@ pub(crate) struct Shared {
 }
 
 impl DiskSet {
-    /// An empty set. The seed decides where each platter's angle is at the beginning, and what an SSD went through.
+    /// An empty set. The seed decides where each platter's angle is at the beginning, and what an SSD went
+    /// through.
     pub fn new(seed: Seed) -> Self {
         Self { now: 0, drives: Vec::new(), shared: Shared::default(), seed, handled: 0 }
     }
@@ -39,7 +40,8 @@ impl DiskSet {
         self.add_link_behind(spec, None)
     }
 
-    /// Adds a link whose bytes then pass the link `next`, as a cable's pass the bus that its controller is on.
+    /// Adds a link whose bytes then pass the link `next`, as a cable's pass the bus that its controller is
+    /// on.
     ///
     /// # Panics
     /// Where the set has no such link.
@@ -72,8 +74,8 @@ impl DiskSet {
         drive.submit(self.now, request, &mut self.shared)
     }
 
-    /// When something happens next, where anything will without a further request. A request may be done then, or a
-    /// disk may only have come further with one.
+    /// When something happens next, where anything will without a further request. A request may be done
+    /// then, or a disk may only have come further with one.
     #[inline]
     pub fn next_event(&mut self) -> Option<Nanos> {
         match self.shared.done.is_empty() {
@@ -88,8 +90,8 @@ impl DiskSet {
         done.append(&mut self.shared.done);
     }
 
-    /// Moves on to the first moment at which something is done, appends that to `done`, and says when it is; where nothing is done
-    /// until `limit`, moves no further than what happens until then.
+    /// Moves on to the first moment at which something is done, appends that to `done`, and says when it is;
+    /// where nothing is done until `limit`, moves no further than what happens until then.
     #[inline]
     pub fn advance_to_done(&mut self, limit: Time, done: &mut Vec<Completed>) -> Option<Time> {
         while self.shared.done.is_empty() {

@@ -1,11 +1,13 @@
-//! A hard disk: one mechanism that seeks, waits for the platter and moves data, a read buffer, a write buffer.
+//! A hard disk: one mechanism that seeks, waits for the platter and moves data, a read buffer, a write
+//! buffer.
 //!
-//! Modelled: the seek curve; rotation, whose angle follows from the time; zones; reading ahead into segments; a write
-//! buffer that is written in the order of positioning time and throttles writers when it is full; a command queue
-//! served in the order of shortest positioning time, weighed by waiting (WSTF of Seltzer, Chen and Ousterhout, "Disk
-//! scheduling revisited", USENIX Winter 1990); flush; forced unit access; data that goes to the link while
-//! the medium is still being read. Left out: defects, thermal recalibration, head switches apart from their share in
-//! the sustained rate, spin-down, and partial physical blocks (a 4 KiB sector written in part).
+//! Modelled: the seek curve; rotation, whose angle follows from the time; zones; reading ahead into segments;
+//! a write buffer that is written in the order of positioning time and throttles writers when it is full; a
+//! command queue served in the order of shortest positioning time, weighed by waiting (WSTF of Seltzer, Chen
+//! and Ousterhout, "Disk scheduling revisited", USENIX Winter 1990); flush; forced unit access; data that
+//! goes to the link while the medium is still being read. Left out: defects, thermal recalibration, head
+//! switches apart from their share in the sustained rate, spin-down, and partial physical blocks (a 4 KiB
+//! sector written in part).
 
 pub(crate) mod dirty;
 pub(crate) mod geometry;
@@ -322,7 +324,8 @@ impl Hdd {
         best.map(|(_, choice)| choice)
     }
 
-    /// What a positioning time counts for: less the longer a command has waited, nothing once that is its patience.
+    /// What a positioning time counts for: less the longer a command has waited, nothing once that is its
+    /// patience.
     fn weight(&self, now: Time, waiting: &Waiting) -> f64 {
         (1.0 - (now - waiting.since) as f64 * self.per_patience).max(0.0)
     }
@@ -401,7 +404,8 @@ impl Hdd {
         self.start(done, work, front, shared);
     }
 
-    /// Data goes to the link as it comes off the medium, so that only its end is left when the medium is done.
+    /// Data goes to the link as it comes off the medium, so that only its end is left when the medium is
+    /// done.
     fn give(&self, now: Time, done: Time, waiting: &Waiting, front: &Front, shared: &mut Shared) {
         let transfer = span_of(waiting.end - waiting.start, front.port.rate);
         let at = done.saturating_sub(transfer).max(now);

@@ -1,18 +1,19 @@
 //! Disk models: when a request that arrives now is done.
 //!
-//! A [`DiskSet`] holds disks and the links that some of them share. It is told of requests ([`DiskSet::submit`]), asked when
-//! something happens next ([`DiskSet::next_event`]), and moved on ([`DiskSet::advance`]); a discrete-event simulator and a
-//! real-time server both drive it so. A request's time is not known when it arrives: a disk with a command queue
-//! serves it in an order that depends on what arrives later.
+//! A [`DiskSet`] holds disks and the links that some of them share. It is told of requests
+//! ([`DiskSet::submit`]), asked when something happens next ([`DiskSet::next_event`]), and moved on
+//! ([`DiskSet::advance`]); a discrete-event simulator and a real-time server both drive it so. A request's
+//! time is not known when it arrives: a disk with a command queue serves it in an order that depends on what
+//! arrives later.
 //!
-//! Goals: integer nanoseconds, the same times for the same requests, no allocation per request once the queues have
-//! grown. Not goals: errors, power, vibration, and the data itself, which these models never see.
+//! Goals: integer nanoseconds, the same times for the same requests, no allocation per request once the
+//! queues have grown. Not goals: errors, power, vibration, and the data itself, which these models never see.
 //!
-//! A server (the lab's) and a simulator (`sim`) are built on this crate; it knows neither. Files that a user names are theirs to
-//! read: this crate takes their text.
+//! A server (the lab's) and a simulator (`sim`) are built on this crate; it knows neither. Files that a user
+//! names are theirs to read: this crate takes their text.
 //!
-//! What is modelled, and what is left out, stands with each kind: [`spec`] for the parameters, `hdd` and `ssd` for
-//! the machinery. `docs/DISK-FORMAT.md` is the reference of the files.
+//! What is modelled, and what is left out, stands with each kind: [`spec`] for the parameters, `hdd` and
+//! `ssd` for the machinery. `docs/DISK-FORMAT.md` is the reference of the files.
 
 pub mod closed_loop;
 mod disk_set;

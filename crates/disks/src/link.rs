@@ -29,7 +29,8 @@ impl Port {
         Self { rate, free_at: 0, link }
     }
 
-    /// Occupies the port, and the link where there is one, with bytes that are ready now; when they are across.
+    /// Occupies the port, and the link where there is one, with bytes that are ready now; when they are
+    /// across.
     pub(crate) fn transfer(&mut self, now: Time, bytes: u64, links: &mut [Link]) -> Time {
         let ready = now.max(self.free_at);
         let own = span_of(bytes, self.rate);
@@ -42,7 +43,8 @@ impl Port {
     }
 }
 
-/// A link that several disks share. One behind the other are a chain: a cable, the bus that its controller is on.
+/// A link that several disks share. One behind the other are a chain: a cable, the bus that its controller is
+/// on.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     spec: LinkSpec,
@@ -93,8 +95,8 @@ fn chain(links: &[Link], first: usize) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(first), |link| links[*link].next)
 }
 
-/// First come, first served; bytes pass all links of the chain at once, at the rate of the slowest. A link that is faster than the
-/// others carries other disks' bytes in between.
+/// First come, first served; bytes pass all links of the chain at once, at the rate of the slowest. A link
+/// that is faster than the others carries other disks' bytes in between.
 fn transfer(links: &mut [Link], first: usize, ready: Time, bytes: u64, at_port: Time) -> Time {
     let start = chain(links, first).fold(ready, |start, link| start.max(links[link].free_at));
     let mut longest = at_port;
@@ -109,8 +111,8 @@ fn transfer(links: &mut [Link], first: usize, ready: Time, bytes: u64, at_port: 
     start + longest
 }
 
-/// Whether this drive's command may start now; where not, it is woken by [`Event::Admit`] later. All links of the chain that want one
-/// command at a time are taken, or none.
+/// Whether this drive's command may start now; where not, it is woken by [`Event::Admit`] later. All links of
+/// the chain that want one command at a time are taken, or none.
 pub(crate) fn take(links: &mut [Link], first: usize, drive: u32) -> bool {
     let taken = chain(links, first).find(|link| !links[*link].may_take(drive));
     if let Some(taken) = taken {

@@ -1,7 +1,7 @@
 //! What a disk or a link is: the parameters of its model, as its file gives them.
 //!
-//! The files are strict: an unknown key, a value without its unit or outside its range is an error that names line
-//! and value. `docs/DISK-FORMAT.md` is the reference; each field here says what it does in the model.
+//! The files are strict: an unknown key, a value without its unit or outside its range is an error that names
+//! line and value. `docs/DISK-FORMAT.md` is the reference; each field here says what it does in the model.
 
 use crate::hdd::seek::SeekCurve;
 use domain::time::Nanos;
@@ -52,8 +52,8 @@ impl DiskSpec {
         Ok(self)
     }
 
-    /// As SCSI's block device characteristics tell it (VPD page B1h): revolutions a minute, or 1 for a medium that
-    /// does not rotate.
+    /// As SCSI's block device characteristics tell it (VPD page B1h): revolutions a minute, or 1 for a medium
+    /// that does not rotate.
     pub fn rotation_rate(&self) -> u16 {
         match &self.medium {
             MediumSpec::Hdd(hdd) => hdd.rpm,
@@ -105,7 +105,8 @@ pub struct HddSpec {
     pub seek_average: Nanos,
     /// Seek over the whole stroke.
     pub seek_full_stroke: Nanos,
-    /// The share of the full stroke at which the seek curve goes from a square root (acceleration) to a line (coast).
+    /// The share of the full stroke at which the seek curve goes from a square root (acceleration) to a line
+    /// (coast).
     pub seek_short_share: Ratio,
     /// By how much a write settles longer than a read after a seek.
     pub write_settle: Nanos,
@@ -121,8 +122,8 @@ pub struct HddSpec {
     pub write_extents: u32,
     /// How long it is idle before it writes what it holds, while that is less than half of what it can hold.
     pub destage_idle: Nanos,
-    /// How long a command waits at most before it is next wherever it lies; until then its positioning time counts
-    /// for the less the longer it has waited.
+    /// How long a command waits at most before it is next wherever it lies; until then its positioning time
+    /// counts for the less the longer it has waited.
     pub patience: Nanos,
 }
 
@@ -185,7 +186,8 @@ pub struct LinkSpec {
     pub rate: Bytes,
     /// What each transfer costs it beyond its bytes (arbitration, set-up).
     pub transfer_time: Nanos,
-    /// One command at a time over all disks on it, from its start to its end: an IDE cable with master and slave.
+    /// One command at a time over all disks on it, from its start to its end: an IDE cable with master and
+    /// slave.
     pub one_command: bool,
 }
 
@@ -386,8 +388,8 @@ impl Zones {
 }
 
 impl Edges {
-    /// Zones of equally many tracks whose rates fall in a line from the outer edge to the inner: bits lie equally
-    /// dense along a track, so a track's rate goes with its radius.
+    /// Zones of equally many tracks whose rates fall in a line from the outer edge to the inner: bits lie
+    /// equally dense along a track, so a track's rate goes with its radius.
     fn check(self) -> Result<Vec<ZoneSpec>, Error> {
         check_count("hdd.zones.count", self.count, 1, MAX_ZONES)?;
         let (outer, inner) = (self.outer.0.get() as f64, self.inner.0.get() as f64);

@@ -1,10 +1,11 @@
 //! A flash disk: dies on channels, a write buffer before them, a translation layer that collects garbage.
 //!
-//! Modelled: pages spread over the dies by their number; a die does one thing at a time, reads before programs until
-//! the buffer fills; a channel carries one page at a time; writes are answered from the buffer and programmed page by
-//! page; garbage collection (see `ftl`) makes each program cost that much more; erasures; discard; flush.
-//! Left out: a faster region of the flash (pseudo-SLC), reading ahead, suspending a program for a read, wear, reads
-//! answered from the write buffer, and that units which were never written need no flash to be read.
+//! Modelled: pages spread over the dies by their number; a die does one thing at a time, reads before
+//! programs until the buffer fills; a channel carries one page at a time; writes are answered from the buffer
+//! and programmed page by page; garbage collection (see `ftl`) makes each program cost that much more;
+//! erasures; discard; flush. Left out: a faster region of the flash (pseudo-SLC), reading ahead, suspending a
+//! program for a read, wear, reads answered from the write buffer, and that units which were never written
+//! need no flash to be read.
 
 pub(crate) mod ftl;
 
@@ -285,7 +286,8 @@ impl Ssd {
         }
     }
 
-    /// A write that waits for all of the buffer has incomplete pages programmed too: it would wait for them forever.
+    /// A write that waits for all of the buffer has incomplete pages programmed too: it would wait for them
+    /// forever.
     fn make_room(&mut self, front: &Front) {
         let Some(slot) = self.throttled.front().copied() else { return };
         if self.units(front, slot) + self.buffer.units_per_page > self.buffer.most {

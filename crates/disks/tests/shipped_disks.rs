@@ -1,5 +1,5 @@
-//! What the shipped disk files come to: the predictions stand here as a table, so that a change of a model or a file
-//! is seen in figures.
+//! What the shipped disk files come to: the predictions stand here as a table, so that a change of a model or
+//! a file is seen in figures.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use disks::DiskSpec;

@@ -79,8 +79,8 @@ pub struct Finding {
     pub remedy: Option<Remedy>,
     /// The exact next command for the user to type.
     pub next: String,
-    /// The cells that it compares, slower or baseline first. They differ in what the finding is about, and in nothing
-    /// else. Empty where it compares none.
+    /// The cells that it compares, slower or baseline first. They differ in what the finding is about, and in
+    /// nothing else. Empty where it compares none.
     pub compared: Vec<(CellId, CellId)>,
 }
 

@@ -1,15 +1,18 @@
 //! Text of others, made inert: what a terminal, a page or a reader's eye would obey becomes a visible escape.
 //!
-//! Names of files, cells, metrics and hosts, the words of tools, disks and guests, all come from outside. A byte 0x1b in one of
-//! them moves the cursor, U+202E turns the rest of a line around, a line break forges a line of its own. Here such a character
-//! becomes `\x1b` or `\u{202e}`: the reader sees that it was there, and nothing obeys it. All texts that leave this program
-//! for people pass through one of these functions; what is for programs (JSON, CSV) has the two at the end.
+//! Names of files, cells, metrics and hosts, the words of tools, disks and guests, all come from outside. A
+//! byte 0x1b in one of them moves the cursor, U+202E turns the rest of a line around, a line break forges a
+//! line of its own. Here such a character becomes `\x1b` or `\u{202e}`: the reader sees that it was there,
+//! and nothing obeys it. All texts that leave this program for people pass through one of these functions;
+//! what is for programs (JSON, CSV) has the two at the end.
 //!
-//! What is live: the controls C0, DEL and C1, controls and marks of the bidirectional algorithm (Unicode Standard Annex 9),
-//! and everything that has no glyph of its own: separators of lines and paragraphs, zero-width characters, tags, fillers and
-//! noncharacters (`Default_Ignorable_Code_Point` of Unicode 16 without the variation selectors 1 to 16, on which emoji depend).
+//! What is live: the controls C0, DEL and C1, controls and marks of the bidirectional algorithm (Unicode
+//! Standard Annex 9), and everything that has no glyph of its own: separators of lines and paragraphs,
+//! zero-width characters, tags, fillers and noncharacters (`Default_Ignorable_Code_Point` of Unicode 16
+//! without the variation selectors 1 to 16, on which emoji depend).
 //!
-//! Non-goals: letters that look like others, letters that are written from right to left, and stacks of combining marks.
+//! Non-goals: letters that look like others, letters that are written from right to left, and stacks of
+//! combining marks.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -63,7 +66,8 @@ pub fn of_bytes(bytes: &[u8]) -> String {
     shown
 }
 
-/// A text in JSON that means the same: live characters in its strings become `\u` escapes, those between its values blanks.
+/// A text in JSON that means the same: live characters in its strings become `\u` escapes, those between its
+/// values blanks.
 ///
 /// JSON itself demands that only of C0 (RFC 8259, section 7).
 pub fn json(text: &str) -> Cow<'_, str> {
@@ -78,12 +82,13 @@ pub fn json(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// What a cell of a spreadsheet must not begin with, lest it be computed (OWASP, "CSV Injection"); the wide ones are the same
-/// to a Japanese Excel.
+/// What a cell of a spreadsheet must not begin with, lest it be computed (OWASP, "CSV Injection"); the wide
+/// ones are the same to a Japanese Excel.
 const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
-/// A cell of a table for spreadsheets: on one line, and no formula. A number stays one; other text that begins like a formula
-/// gets an apostrophe before it, also behind a semicolon, at which a spreadsheet of some countries divides cells.
+/// A cell of a table for spreadsheets: on one line, and no formula. A number stays one; other text that
+/// begins like a formula gets an apostrophe before it, also behind a semicolon, at which a spreadsheet of
+/// some countries divides cells.
 pub fn csv_cell(text: &str) -> Cow<'_, str> {
     let text = one_line(text);
     if is_number(&text) || !text.contains(FORMULA) {

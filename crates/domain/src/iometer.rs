@@ -1,12 +1,13 @@
 //! IOMeter's access patterns, as options of fio.
 //!
-//! Sources: the patterns that IOMeter makes by itself (`InsertDefaultSpecs` of its `AccessSpecList.cpp`, 2004 and 2006), whose names
-//! say all: `4 KiB; 75% Read; 0% random`. `Default` is the pattern that it begins with (2 KiB, 67% read, all random). `All in one` is
-//! the twenty of 512 B, 4, 16 and 32 KiB with 100, 75, 50, 25 and 0% read, each as often. `File server`, `Web server`, `Database`
-//! and `Workstation` are those that Intel gave out with it and StorageReview's tests made common.
+//! Sources: the patterns that IOMeter makes by itself (`InsertDefaultSpecs` of its `AccessSpecList.cpp`, 2004
+//! and 2006), whose names say all: `4 KiB; 75% Read; 0% random`. `Default` is the pattern that it begins with
+//! (2 KiB, 67% read, all random). `All in one` is the twenty of 512 B, 4, 16 and 32 KiB with 100, 75, 50, 25
+//! and 0% read, each as often. `File server`, `Web server`, `Database` and `Workstation` are those that Intel
+//! gave out with it and StorageReview's tests made common.
 //!
-//! IOMeter reads and writes past the cache; so does fio here. One thing differs: where reads and writes are mixed and not random,
-//! IOMeter has one position for both, and fio one for each.
+//! IOMeter reads and writes past the cache; so does fio here. One thing differs: where reads and writes are
+//! mixed and not random, IOMeter has one position for both, and fio one for each.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +46,8 @@ impl Pattern {
         }
     }
 
-    /// `16 KiB; 100% Read; 0% random`, `4 KiB aligned; 0% Read; 100% random`: fio is always aligned to its size.
+    /// `16 KiB; 100% Read; 0% random`, `4 KiB aligned; 0% Read; 100% random`: fio is always aligned to its
+    /// size.
     fn by_its_words(name: &str) -> Option<Self> {
         let mut parts = name.split("; ");
         let (size, read, random) = (parts.next()?, parts.next()?, parts.next()?);
@@ -120,8 +122,8 @@ const WEB_SERVER: [(u64, u8); 10] = [
     (512 * KIB, 1),
 ];
 
-/// Puts a pattern's options in the place of its name; what a workload says itself stays. A name that is none stays too, and is
-/// refused by whoever reads the options.
+/// Puts a pattern's options in the place of its name; what a workload says itself stays. A name that is none
+/// stays too, and is refused by whoever reads the options.
 pub fn expand(options: &mut BTreeMap<String, String>) {
     let Some(pattern) = options.get(OPTION).and_then(|name| Pattern::parse(name)) else { return };
     options.remove(OPTION);

@@ -1,9 +1,10 @@
 //! The lab: what a study asks of its virtual machine, and what is known of a trial from outside the guest.
 //!
-//! A lab machine has virtual P-states (a table; a QEMU plugin paces each virtual CPU by it), modelled disks (a block
-//! server delays each request by a disk model) and a *time dilation* D: where it is D times slower than the machine it
-//! stands for, every device and every timer that can be set is D times slower too, and rates are multiplied by D
-//! again before they are kept. Inside the guest, and in [`LabAccount`], time is the guest's own.
+//! A lab machine has virtual P-states (a table; a QEMU plugin paces each virtual CPU by it), modelled disks
+//! (a block server delays each request by a disk model) and a *time dilation* D: where it is D times slower
+//! than the machine it stands for, every device and every timer that can be set is D times slower too, and
+//! rates are multiplied by D again before they are kept. Inside the guest, and in [`LabAccount`], time is the
+//! guest's own.
 
 use crate::outcome::{Better, Metric};
 use crate::time::Nanos;
@@ -21,8 +22,8 @@ pub struct Lab {
     pub memory: Bytes,
     /// How many times slower than the machine it stands for.
     pub dilation: Dilation,
-    /// The table of virtual P-states: the name of a shipped one, or a path from the study's folder. `None`: the
-    /// guest has no cpufreq, and its CPUs run as fast as they can.
+    /// The table of virtual P-states: the name of a shipped one, or a path from the study's folder. `None`:
+    /// the guest has no cpufreq, and its CPUs run as fast as they can.
     pub pstates: Option<String>,
     /// Modelled disks, in the order of the file; the guest sees them as `sda`, `sdb`, …
     pub disks: Vec<LabDisk>,
@@ -31,10 +32,11 @@ pub struct Lab {
     /// Kernel modules to load beside those that every guest has, with their parameters:
     /// `null_blk nr_devices=1 memory_backed=1`.
     pub modules: Vec<String>,
-    /// Shell lines that the guest runs once, in this order, before the target is opened. A guest has nothing that could
-    /// be lost: its disks are made anew for each start.
+    /// Shell lines that the guest runs once, in this order, before the target is opened. A guest has nothing
+    /// that could be lost: its disks are made anew for each start.
     pub prepare: Vec<String>,
-    /// The folder of the guest in which a file target is made, by its absolute path; `None`: in the guest's memory.
+    /// The folder of the guest in which a file target is made, by its absolute path; `None`: in the guest's
+    /// memory.
     pub work: Option<String>,
 }
 
@@ -55,21 +57,22 @@ impl Default for Lab {
     }
 }
 
-/// How much memory a guest may have. Below, the kernel and its tools do not start; above, a host has hardly room.
+/// How much memory a guest may have. Below, the kernel and its tools do not start; above, a host has hardly
+/// room.
 pub const MEMORY: RangeInclusive<Bytes> = Bytes::from_mib(128)..=Bytes::from_mib(64 << 10);
 
 /// The name of the metric that the lab adds where its P-states have watts; no other machine has it.
 pub const ENERGY_MODELLED: &str = "energy_modelled";
 
-/// That metric: what the table of P-states says that the CPUs took while they were paced, in the time of the machine
-/// that is stood for: the guest ran for longer by its dilation, at the same watts.
+/// That metric: what the table of P-states says that the CPUs took while they were paced, in the time of the
+/// machine that is stood for: the guest ran for longer by its dilation, at the same watts.
 pub fn energy_metric(account: &LabAccount) -> Option<Metric> {
     let energy = account.pacing.as_ref()?.energy?;
     Some(Metric { value: energy.joules() / account.dilation, unit: Unit::Joules, better: Better::Lower })
 }
 
-/// Something of the guest that no dilation stretches: it is as long as ever, and so shorter by the dilation in the time
-/// of the machine that is stood for.
+/// Something of the guest that no dilation stretches: it is as long as ever, and so shorter by the dilation
+/// in the time of the machine that is stood for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unscaled {
     /// What it is, and how long.
@@ -128,7 +131,8 @@ pub const UNSCALED: &[Unscaled] = &[
 pub enum Dilation {
     /// This factor, at least 1.
     Fixed(f64),
-    /// From how fast this host can pace, with headroom, and the instructions a second of the machine it stands for.
+    /// From how fast this host can pace, with headroom, and the instructions a second of the machine it
+    /// stands for.
     Auto,
 }
 
@@ -167,7 +171,8 @@ pub struct PStateTable {
     pub domains: PStateDomains,
     /// Instructions a second that a virtual CPU runs at [`PState::speed`] 1.
     pub pace: f64,
-    /// Instructions a second of the machine that it stands for, at speed 1; needed for [`Dilation::Auto`] alone.
+    /// Instructions a second of the machine that it stands for, at speed 1; needed for [`Dilation::Auto`]
+    /// alone.
     pub stands_for: Option<f64>,
 }
 
@@ -193,7 +198,8 @@ pub struct PState {
     pub idle_watts: Option<f64>,
 }
 
-/// What is known of a trial from outside its guest: the ground truth that the recording inside is held against.
+/// What is known of a trial from outside its guest: the ground truth that the recording inside is held
+/// against.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LabAccount {
     /// The machine's time dilation; 1 where the slow machine is the machine.
@@ -215,7 +221,8 @@ pub struct Pacing {
     pub span: Nanos,
     /// The virtual CPUs, in order.
     pub vcpus: Vec<VcpuRecord>,
-    /// The table's watts integrated over this record: modelled, not measured. `None` where the table has none.
+    /// The table's watts integrated over this record: modelled, not measured. `None` where the table has
+    /// none.
     pub energy: Option<Microjoules>,
 }
 
@@ -237,8 +244,8 @@ impl Pacing {
         all
     }
 
-    /// By how much the virtual CPU that kept its pace worst fell behind, over the time that was paced; `None` where
-    /// nothing was.
+    /// By how much the virtual CPU that kept its pace worst fell behind, over the time that was paced; `None`
+    /// where nothing was.
     pub fn lateness(&self) -> Option<f64> {
         let worst = self.vcpus.iter().map(|cpu| cpu.late).max()?;
         (self.span > Nanos::ZERO).then(|| worst.secs() / self.span.secs())

@@ -40,11 +40,12 @@ pub struct Outcome {
     pub warnings: Vec<String>,
 }
 
-/// The name of the metric that Flyball adds to what a tool reports: the share of the time of all CPUs in which they were not idle,
-/// whoever used them.
+/// The name of the metric that Flyball adds to what a tool reports: the share of the time of all CPUs in
+/// which they were not idle, whoever used them.
 pub const CPU_BUSY: &str = "cpu_busy";
 
-/// That metric: CPU time of all threads and interrupts over a span on so many CPUs; `None` where there is no span.
+/// That metric: CPU time of all threads and interrupts over a span on so many CPUs; `None` where there is no
+/// span.
 pub fn cpu_busy(used: Nanos, span: Nanos, cpus: usize) -> Option<Metric> {
     let whole = span.secs() * cpus as f64;
     let value = (used.secs() / whole).min(1.0);

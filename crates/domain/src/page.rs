@@ -1,7 +1,8 @@
-//! A page of the book: a published report, and where in the runs of which studies its figures and questions come up again.
+//! A page of the book: a published report, and where in the runs of which studies its figures and questions
+//! come up again.
 //!
-//! It holds what somebody wrote: what the report says, what its author asked, what cannot be done here. What runs
-//! answer to that is computed, by `analysis::page`.
+//! It holds what somebody wrote: what the report says, what its author asked, what cannot be done here. What
+//! runs answer to that is computed, by `analysis::page`.
 
 use crate::published::Selection;
 use crate::trial::Provenance;
@@ -31,7 +32,8 @@ pub struct Part {
     pub study: Option<String>,
     /// What it measures, and on what scale its figures are held beside the published ones.
     pub about: String,
-    /// Only rows about cells of these levels are shown; of the others, how many agree. Factor name to level name.
+    /// Only rows about cells of these levels are shown; of the others, how many agree. Factor name to level
+    /// name.
     pub only: BTreeMap<String, String>,
     /// Why it is not run on a kind of machine.
     pub not_run: BTreeMap<Provenance, String>,

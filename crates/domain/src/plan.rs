@@ -105,9 +105,9 @@ impl Plan {
         Ok(Self { study, cells, seed })
     }
 
-    /// The cell as one trial has it. Where a fio job wants other random numbers in each trial (`randrepeat=0`), they grow from the
-    /// run's seed, the cell and the block (`randseed`): the same trial of another run with this seed, and its simulation, ask for
-    /// the same requests.
+    /// The cell as one trial has it. Where a fio job wants other random numbers in each trial
+    /// (`randrepeat=0`), they grow from the run's seed, the cell and the block (`randseed`): the same trial
+    /// of another run with this seed, and its simulation, ask for the same requests.
     pub fn in_trial(&self, cell: &Cell, key: &TrialKey) -> Cell {
         let mut cell = cell.clone();
         if cell.workload.varies() {
@@ -118,15 +118,16 @@ impl Plan {
         cell
     }
 
-    /// The order of one block: every cell once, all orders equally likely, the same for the same seed. Where cells are
-    /// of several kernels, those of one kernel come together, for between two kernels a machine starts anew, and within
-    /// them those of one stack, which is built once: kernels and stacks are in random order, and the cells within each (a
-    /// split plot).
+    /// The order of one block: every cell once, all orders equally likely, the same for the same seed. Where
+    /// cells are of several kernels, those of one kernel come together, for between two kernels a machine
+    /// starts anew, and within them those of one stack, which is built once: kernels and stacks are in random
+    /// order, and the cells within each (a split plot).
     pub fn block_order(&self, block: u32) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.cells.len()).collect();
         self.seed.stream(&format!("block {block}")).shuffle(&mut order);
         let cell = |index: &usize| &self.cells[*index];
-        // Where the first of a kernel, or of a stack on a kernel, stands in this order, there stand all of it.
+        // Where the first of a kernel, or of a stack on a kernel, stands in this order, there stand all of
+        // it.
         let (mut kernels, mut stacks) = (BTreeMap::new(), BTreeMap::new());
         let mut ranks = Vec::with_capacity(order.len());
         for (at, index) in order.iter().enumerate() {

@@ -1,7 +1,8 @@
 //! What others published of a study's cells: figures to hold one's own against.
 //!
-//! A row says which cells it is about, what was printed of them, and where. Which cells those are in a plan is decided
-//! here, for the parser that checks a study and for the analysis that looks its trials up. Nothing here judges.
+//! A row says which cells it is about, what was printed of them, and where. Which cells those are in a plan
+//! is decided here, for the parser that checks a study and for the analysis that looks its trials up. Nothing
+//! here judges.
 
 use crate::plan::{Cell, CellId};
 use crate::units::Unit;
@@ -14,7 +15,8 @@ pub struct Published {
     pub source: String,
     /// The cells that it is about.
     pub of: Selection,
-    /// The cells that those are divided by, where a relation was published: the same ones, but for what this names.
+    /// The cells that those are divided by, where a relation was published: the same ones, but for what this
+    /// names.
     pub over: Option<Selection>,
     /// The metric.
     pub metric: String,
@@ -160,7 +162,8 @@ impl Published {
 
 /// The cells of a plan that are selected, in their order.
 ///
-/// A relation is about each cell and the same one with what `over` names put in: one cell each, and never itself.
+/// A relation is about each cell and the same one with what `over` names put in: one cell each, and never
+/// itself.
 ///
 /// # Errors
 /// Where there is none, or `over` leaves open which cell is meant.

@@ -7,11 +7,12 @@ use std::fmt;
 /// The setting that limits how long a CPU may take to leave an idle state, for as long as a process holds it.
 pub const CPU_DMA_LATENCY: &str = "cpu_dma_latency";
 
-/// What it reads as where nobody holds a limit, in microseconds (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`, `include/linux/pm_qos.h`).
+/// What it reads as where nobody holds a limit, in microseconds (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`,
+/// `include/linux/pm_qos.h`).
 pub const NO_LATENCY_LIMIT_US: u32 = 2_000_000_000;
 
-/// Reads a value of [`CPU_DMA_LATENCY`], in microseconds: `20us`, `1ms`, `20`; `none` for no limit. `None` where it is
-/// no whole number of microseconds, or more than the kernel's own word for no limit.
+/// Reads a value of [`CPU_DMA_LATENCY`], in microseconds: `20us`, `1ms`, `20`; `none` for no limit. `None`
+/// where it is no whole number of microseconds, or more than the kernel's own word for no limit.
 pub fn latency_limit_us(text: &str) -> Option<u32> {
     let text = text.trim();
     if text == "none" {
@@ -25,7 +26,8 @@ pub fn latency_limit_us(text: &str) -> Option<u32> {
 
 /// The name of a setting: `governor`, `read_ahead_kb`, `vm.dirty_ratio`, with the object it belongs to after
 /// an `@` where one is meant: `governor@policy0`, `read_ahead_kb@loop3`. Without an object it means all
-/// objects of its kind (every cpufreq policy, every CPU) or, for a block device's settings, the study's target.
+/// objects of its kind (every cpufreq policy, every CPU) or, for a block device's settings, the study's
+/// target.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SettingName {
     /// The short name, as `machine::settings` lists them.

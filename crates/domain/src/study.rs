@@ -51,8 +51,9 @@ pub struct Sim {
     pub machine: Option<String>,
 }
 
-/// What the workloads read and write. Files and loop devices are Flyball's own: made before the first trial and removed
-/// after the last. A device that is there already is used by the lab alone, whose disks hold nothing.
+/// What the workloads read and write. Files and loop devices are Flyball's own: made before the first trial
+/// and removed after the last. A device that is there already is used by the lab alone, whose disks hold
+/// nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Nothing: the workload brings its own.
@@ -73,8 +74,8 @@ pub struct Workload {
     pub name: String,
     /// Which program runs it.
     pub tool: Tool,
-    /// The tool's own options, by the tool's own names: fio's job options, dd's operands, sysbench's, pgbench's, bonnie's. A value
-    /// of `true` for fio is `1`. Not used by [`Tool::Command`].
+    /// The tool's own options, by the tool's own names: fio's job options, dd's operands, sysbench's,
+    /// pgbench's, bonnie's. A value of `true` for fio is `1`. Not used by [`Tool::Command`].
     pub options: BTreeMap<String, String>,
 }
 
@@ -86,7 +87,8 @@ impl Workload {
     }
 }
 
-/// The programs whose reports Flyball understands, by name. What else is known of them is in the crate `workloads`.
+/// The programs whose reports Flyball understands, by name. What else is known of them is in the crate
+/// `workloads`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tool {
     /// fio, reported as json+.
@@ -142,7 +144,8 @@ impl Tool {
 pub struct MetricPattern {
     /// The metric's name.
     pub name: String,
-    /// A regular expression whose first group, or a group named `value`, is the number. The last match counts.
+    /// A regular expression whose first group, or a group named `value`, is the number. The last match
+    /// counts.
     pub pattern: String,
     /// The unit of the number.
     pub unit: Unit,
@@ -193,7 +196,8 @@ pub struct Measure {
     pub confidence: f64,
     /// The practical threshold: a difference smaller than this share is not worth a claim.
     pub threshold: f64,
-    /// Drop the page cache before each trial (root: `vm.drop_caches`; else `POSIX_FADV_DONTNEED` on the target).
+    /// Drop the page cache before each trial (root: `vm.drop_caches`; else `POSIX_FADV_DONTNEED` on the
+    /// target).
     pub drop_caches: bool,
     /// How often the recorder samples.
     pub interval: Nanos,

@@ -109,8 +109,8 @@ impl Timestamp {
         self.0
     }
 
-    /// From a day of the Gregorian calendar and seconds since its midnight, UTC; `None` where there is no such day, or it
-    /// is before 1970 or after 2199. By the algorithm that [`Timestamp::iso`] names.
+    /// From a day of the Gregorian calendar and seconds since its midnight, UTC; `None` where there is no
+    /// such day, or it is before 1970 or after 2199. By the algorithm that [`Timestamp::iso`] names.
     pub fn from_civil(year: i64, month: i64, day: i64, seconds: i64) -> Option<Self> {
         let plausible = (1970..2200).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
         if !plausible || !(0..=86_400).contains(&seconds) {

@@ -13,8 +13,8 @@
 //! | `role.workload.ns` and so on, one for each [`Role`] | ns of CPU time | clocks of processes (`clock_getcpuclockid(3)`) |
 //! | `recorder.ns` | ns of CPU time | the recorder's own thread |
 //!
-//! An imported trace has the same names where the meaning is the same (a share of an interval becomes a counter that grew by
-//! it), and `tool.object.quantity` for everything else (docs/IMPORT.md).
+//! An imported trace has the same names where the meaning is the same (a share of an interval becomes a
+//! counter that grew by it), and `tool.object.quantity` for everything else (docs/IMPORT.md).
 
 use crate::time::{Nanos, Timestamp};
 use serde::{Deserialize, Serialize};

@@ -206,9 +206,9 @@ impl Unit {
         }
     }
 
-    /// Reads a value as people write it, with its unit: `7.6 MB/s`, `80 MiB/s`, `20 ms`, `1.2 k/s`, `33%`, and a
-    /// count without one. Large and small letters differ: `Mb/s` is not `MB/s`. `None` for anything else, and for
-    /// what is not a number of at least 0.
+    /// Reads a value as people write it, with its unit: `7.6 MB/s`, `80 MiB/s`, `20 ms`, `1.2 k/s`, `33%`,
+    /// and a count without one. Large and small letters differ: `Mb/s` is not `MB/s`. `None` for anything
+    /// else, and for what is not a number of at least 0.
     pub fn parse(&self, text: &str) -> Option<f64> {
         const FURTHER: [(Unit, f64, &str); 7] = [
             (Unit::BytesPerSecond, 1024.0, "KiB/s"),
@@ -275,7 +275,8 @@ const LARGEST_PLAIN: f64 = 1e15;
 /// What is smaller would be shown as zero, which it is not.
 const SMALLEST_PLAIN: f64 = 1e-9;
 
-/// Three significant figures; without an exponent, unless it is absurdly large or small. A dash for what is no number.
+/// Three significant figures; without an exponent, unless it is absurdly large or small. A dash for what is
+/// no number.
 pub fn significant(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();

@@ -1,9 +1,11 @@
-//! What happens when: events in the order of their time, and of those of one time in the order in which they were planned.
+//! What happens when: events in the order of their time, and of those of one time in the order in which they
+//! were planned.
 //!
-//! A 4-ary heap: half as deep as a binary one, and its four children share a cache line or two. Beside it a tournament of groups of
-//! four, where a change costs a path of a few comparisons, without a branch that could be mispredicted, and leaves nothing behind. In it
-//! stand *alarms*, events of which each is planned at most once at a time, and often for another time before it comes; and the first
-//! of each *line*, whose events are planned in the order of their times.
+//! A 4-ary heap: half as deep as a binary one, and its four children share a cache line or two. Beside it a
+//! tournament of groups of four, where a change costs a path of a few comparisons, without a branch that
+//! could be mispredicted, and leaves nothing behind. In it stand *alarms*, events of which each is planned at
+//! most once at a time, and often for another time before it comes; and the first of each *line*, whose
+//! events are planned in the order of their times.
 
 use std::collections::VecDeque;
 use std::hint::select_unpredictable;
@@ -39,8 +41,8 @@ pub struct Queue<T> {
     alarms: Vec<T>,
     lines: Vec<VecDeque<(u128, T)>>,
     tournament: Tournament,
-    /// The player that was taken last, where it has no new key yet: what was taken is mostly planned anew before anybody asks what is next, so
-    /// that its path is gone once and not twice.
+    /// The player that was taken last, where it has no new key yet: what was taken is mostly planned anew
+    /// before anybody asks what is next, so that its path is gone once and not twice.
     taken: Option<usize>,
 }
 
@@ -215,8 +217,9 @@ impl<T: Copy> Queue<T> {
     }
 }
 
-/// Which of many keys is the least. Players' keys, those of the alarms before those of the lines, stand in groups of [`ARITY`]; the least of
-/// each group stands in a group above, and so on up to one group, the first.
+/// Which of many keys is the least. Players' keys, those of the alarms before those of the lines, stand in
+/// groups of [`ARITY`]; the least of each group stands in a group above, and so on up to one group, the
+/// first.
 #[derive(Clone, Debug)]
 struct Tournament {
     groups: Vec<[u128; ARITY]>,

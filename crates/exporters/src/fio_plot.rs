@@ -1,7 +1,8 @@
 //! fio's trials in folders as fio-plot reads them: `CELL/BLOCK/` with fio's own report, and logs.
 //!
-//! Where fio wrote no logs, a trial's device stands in as fio's own logs have a job: `randread-iodepth-8-numjobs-1_bw.1.log`.
-//! Its figures are those of the kernel's counters of the device, not of fio's clocks: so there is no latency.
+//! Where fio wrote no logs, a trial's device stands in as fio's own logs have a job:
+//! `randread-iodepth-8-numjobs-1_bw.1.log`. Its figures are those of the kernel's counters of the device, not
+//! of fio's clocks: so there is no latency.
 
 use crate::{Error, Exporter, FolderSink, Result, StoredRun, Writer};
 use domain::plan::{Cell, Plan};
@@ -131,7 +132,8 @@ fn name_part(value: &str) -> String {
     value.replace(|c: char| !c.is_ascii_alphanumeric() && !"-_:%".contains(c), "_")
 }
 
-/// The device that the load was on: as the trial noted it, or the only one of the trace, as a simulation's may be.
+/// The device that the load was on: as the trial noted it, or the only one of the trace, as a simulation's
+/// may be.
 fn device(trial: &Trial, head: &TraceHead) -> Option<String> {
     let noted = trial.environment.get("device").cloned();
     let names = head.series.iter().filter_map(|s| s.name.strip_prefix("disk.")?.strip_suffix(".read_ios"));
@@ -146,7 +148,8 @@ fn kind_of(name: &str) -> Option<(&str, &str)> {
     (KINDS.contains(&kind) && number.parse::<u32>().is_ok()).then_some((kind, number))
 }
 
-/// Bandwidth in KiB/s and requests a second of a device over the trace, by kind. Nothing where the trace does not have it.
+/// Bandwidth in KiB/s and requests a second of a device over the trace, by kind. Nothing where the trace does
+/// not have it.
 fn logs(trace: &Trace, device: &str) -> Vec<(&'static str, String)> {
     let grid = Grid::every(trace, trace.head.interval.max(ROW));
     let log = |quantity: &str, scale: f64| {

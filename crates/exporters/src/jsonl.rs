@@ -1,7 +1,8 @@
 //! JSON Lines (jsonlines.org): an object a trial, for jq and for programs that read as they go.
 //!
-//! It has what a table has, and each setting as it was asked for and as it was read back. Names are the same as in the
-//! columns of CSV and Parquet where they hold the same. A number that is not finite is `null`, as is all that is not known.
+//! It has what a table has, and each setting as it was asked for and as it was read back. Names are the same
+//! as in the columns of CSV and Parquet where they hold the same. A number that is not finite is `null`, as
+//! is all that is not known.
 
 use crate::{Exporter, Result, Sink, Writer};
 use domain::inert;
@@ -30,7 +31,8 @@ impl Exporter for JsonLines {
 
 fn trials(trials: &[Trial], out: &mut dyn Sink) -> Result<()> {
     for trial in trials {
-        // JSON escapes line breaks within strings, so that an object is one line; what else would act is escaped here.
+        // JSON escapes line breaks within strings, so that an object is one line; what else would act is
+        // escaped here.
         writeln!(out, "{}", inert::json(&object(trial).to_string()))?;
     }
     Ok(())

@@ -33,8 +33,8 @@ fn write(run: &JudgedRun<'_>, out: &mut dyn Sink) -> Result<()> {
     Ok(out.write_all(junit(run).as_bytes())?)
 }
 
-/// The run as one test suite. Without conditions each cell is a test case, which is skipped where its machine cannot run it, and
-/// otherwise an error where it has no valid trial.
+/// The run as one test suite. Without conditions each cell is a test case, which is skipped where its machine
+/// cannot run it, and otherwise an error where it has no valid trial.
 pub fn junit(run: &JudgedRun<'_>) -> String {
     let JudgedRun { data, summary, judged } = *run;
     let mut suite = TestSuite::new(text(&data.study.name));

@@ -1,11 +1,13 @@
-//! Runs and traces as other programs read them. docs/EXPORT.md says what of each is there, and with which program it was read.
+//! Runs and traces as other programs read them. docs/EXPORT.md says what of each is there, and with which
+//! program it was read.
 //!
-//! Each format is a file of this crate, which implements [`Exporter`], and a line of [`ALL`]. `flyball export` takes its
-//! formats, their help and their errors from that list.
+//! Each format is a file of this crate, which implements [`Exporter`], and a line of [`ALL`]. `flyball
+//! export` takes its formats, their help and their errors from that list.
 //!
-//! An exporter reads stored runs and writes into a [`Sink`] or a [`FolderSink`]. It opens no file by itself, prints
-//! nothing, and measures nothing: what it writes follows from what is stored. Foreign text passes [`domain::inert`],
-//! except in binary formats. A value that was not measured is empty or left out, never zero.
+//! An exporter reads stored runs and writes into a [`Sink`] or a [`FolderSink`]. It opens no file by itself,
+//! prints nothing, and measures nothing: what it writes follows from what is stored. Foreign text passes
+//! [`domain::inert`], except in binary formats. A value that was not measured is empty or left out, never
+//! zero.
 //!
 //! Non-goals: reports for people, which are the crate `report`'s.
 

@@ -1,5 +1,5 @@
-//! A trace as OpenMetrics 1.0 text with node_exporter's names, so that its dashboards and queries fit; what node_exporter
-//! does not have is named `flyball_…`.
+//! A trace as OpenMetrics 1.0 text with node_exporter's names, so that its dashboards and queries fit; what
+//! node_exporter does not have is named `flyball_…`.
 //!
 //! One family is made at a time from its own columns, so that a long trace is never in memory as a whole.
 
@@ -116,7 +116,8 @@ impl Family {
     }
 }
 
-/// Divided by a whole number where the unit is larger: a hundredth of 7 is 0.07, and 7 times 0.01 is 0.07 and a bit.
+/// Divided by a whole number where the unit is larger: a hundredth of 7 is 0.07, and 7 times 0.01 is 0.07 and
+/// a bit.
 fn in_units(count: u128, scale: f64) -> f64 {
     if scale < 1.0 { count as f64 / (1.0 / scale).round() } else { count as f64 * scale }
 }
@@ -228,7 +229,8 @@ fn word(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
 
-/// A label's value (OpenMetrics 1.0, "escaped-string"); what is live in it is shown as an escape, and that as text.
+/// A label's value (OpenMetrics 1.0, "escaped-string"); what is live in it is shown as an escape, and that as
+/// text.
 fn escaped(text: &str) -> String {
     inert::one_line(text).replace('\\', "\\\\").replace('"', "\\\"")
 }

@@ -1,4 +1,5 @@
-//! A study's runs over time as Apache Otava reads them: a table with a row a run, and the test that says what its columns are.
+//! A study's runs over time as Apache Otava reads them: a table with a row a run, and the test that says what
+//! its columns are.
 
 use crate::{Exporter, Result, RunPoint, Sink, Writer};
 use domain::inert::{self, csv_cell};

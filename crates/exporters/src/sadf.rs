@@ -1,7 +1,7 @@
 //! A trace as `sadf -d` prints an activity file: CPUs, frequencies, block devices, in rows of whole seconds.
 //!
-//! The columns have sysstat's names and units (sadf(1), sysstat 12), and each table begins with a line that names them;
-//! what the trace does not hold (discards: `dkB/s`) is not a column, for a zero would be a lie.
+//! The columns have sysstat's names and units (sadf(1), sysstat 12), and each table begins with a line that
+//! names them; what the trace does not hold (discards: `dkB/s`) is not a column, for a zero would be a lie.
 
 use crate::{Error, Exporter, Result, Sink, StoredTrace, Writer};
 use domain::inert::csv_cell;

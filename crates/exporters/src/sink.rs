@@ -14,7 +14,8 @@ pub trait FolderSink {
     /// Where the folder is, as a person named it.
     fn place(&self) -> &Path;
 
-    /// Makes a file at a path below the folder, with the folders that it lies in, and copies `content` into it.
+    /// Makes a file at a path below the folder, with the folders that it lies in, and copies `content` into
+    /// it.
     ///
     /// # Errors
     /// Where it cannot be made, or `content` cannot be read.

@@ -1,7 +1,8 @@
 //! The trials of a run as a table: what CSV and Parquet have in common.
 //!
-//! It has one row a trial, in the order given. Columns are named by what they hold: `factor.NAME`, `metric.NAME.UNIT`,
-//! `setting.NAME@OBJECT` (as it was read back), `cpu.ROLE.seconds`. A value that was not measured is empty, never zero.
+//! It has one row a trial, in the order given. Columns are named by what they hold: `factor.NAME`,
+//! `metric.NAME.UNIT`, `setting.NAME@OBJECT` (as it was read back), `cpu.ROLE.seconds`. A value that was not
+//! measured is empty, never zero.
 
 use domain::time::Timestamp;
 use domain::trial::Trial;

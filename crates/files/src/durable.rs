@@ -103,7 +103,8 @@ impl Drop for Replacement {
     }
 }
 
-/// Makes a new file, also in the place of one that a death has left; what a link there points to is not touched.
+/// Makes a new file, also in the place of one that a death has left; what a link there points to is not
+/// touched.
 ///
 /// # Errors
 /// As open(2) and unlink(2) give them.

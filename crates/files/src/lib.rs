@@ -1,7 +1,7 @@
 //! Files opened and written so that neither a hostile neighbour nor a power cut can spoil them.
 //!
-//! Invariant: nothing is opened for reading but a regular file, and nothing of Flyball's own is opened for writing through
-//! a link or in a folder that somebody else may change.
+//! Invariant: nothing is opened for reading but a regular file, and nothing of Flyball's own is opened for
+//! writing through a link or in a folder that somebody else may change.
 //!
 //! | module | for |
 //! |---|---|

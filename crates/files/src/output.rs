@@ -1,7 +1,8 @@
 //! Files that a user asks for: pages, exports, reports.
 //!
-//! Such a file takes the place of the old one when it is whole, and no link in its place is followed. Root writes none where
-//! somebody else decides what the name of its folder leads to. A device or a pipe of that name (`/dev/null`) is written to.
+//! Such a file takes the place of the old one when it is whole, and no link in its place is followed. Root
+//! writes none where somebody else decides what the name of its folder leads to. A device or a pipe of that
+//! name (`/dev/null`) is written to.
 
 use crate::durable::{Permissions, Replacement};
 use crate::error::{Error, Result};

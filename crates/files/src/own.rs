@@ -1,7 +1,8 @@
 //! Files that Flyball keeps: locks, the ledger, records.
 //!
-//! Such a file is opened only where it is a regular one with a single name, not through a link, and belongs to this user, to root or
-//! to the owner of its folder. Whoever may write into the folder could otherwise let Flyball write to a file elsewhere.
+//! Such a file is opened only where it is a regular one with a single name, not through a link, and belongs
+//! to this user, to root or to the owner of its folder. Whoever may write into the folder could otherwise let
+//! Flyball write to a file elsewhere.
 
 use crate::durable;
 use crate::error::Error;
@@ -39,8 +40,8 @@ impl Access {
 /// Opens a file of Flyball's own that is there.
 ///
 /// # Errors
-/// As open(2) gives them; [`io::ErrorKind::InvalidInput`] where it is a link, no regular file, has another name too, or belongs to
-/// somebody else.
+/// As open(2) gives them; [`io::ErrorKind::InvalidInput`] where it is a link, no regular file, has another
+/// name too, or belongs to somebody else.
 pub fn open(path: &Path, access: Access) -> io::Result<File> {
     let name = openat(CWD, path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     check(&name, path)?;
@@ -70,11 +71,12 @@ pub fn open_or_make(path: &Path, access: Access, mode: u32) -> io::Result<File> 
     Err(io::Error::other("somebody makes and removes it again and again"))
 }
 
-/// Opens a file for writing at its end that may belong to another user, in a folder of that user: a server's. It is made where it is
-/// missing.
+/// Opens a file for writing at its end that may belong to another user, in a folder of that user: a server's.
+/// It is made where it is missing.
 ///
 /// # Errors
-/// As open(2) gives them; [`io::ErrorKind::InvalidInput`] where it is a link, no regular file, or has another name too.
+/// As open(2) gives them; [`io::ErrorKind::InvalidInput`] where it is a link, no regular file, or has another
+/// name too.
 pub fn append_to_anothers(path: &Path) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = openat(CWD, path, flags | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)?;
@@ -91,7 +93,8 @@ pub fn append_to_anothers(path: &Path) -> io::Result<File> {
 /// Makes a folder and gives it to another user, in a folder of that user.
 ///
 /// # Errors
-/// As mkdir(2), open(2) and fchown(2) give them; [`io::ErrorKind::InvalidInput`] where another folder has taken its place.
+/// As mkdir(2), open(2) and fchown(2) give them; [`io::ErrorKind::InvalidInput`] where another folder has
+/// taken its place.
 pub fn make_folder_for(path: &Path, user: u32) -> io::Result<()> {
     fs::create_dir(path)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -1,8 +1,8 @@
 //! Files that somebody names, read only where they are regular.
 //!
-//! Opening a FIFO waits for its other end, opening a device may act on it, and reading either may never end. So a path is
-//! opened as a mere name first (`O_PATH`, open(2)), looked at, and only then opened through that descriptor: nothing can
-//! take its place in between.
+//! Opening a FIFO waits for its other end, opening a device may act on it, and reading either may never end.
+//! So a path is opened as a mere name first (`O_PATH`, open(2)), looked at, and only then opened through that
+//! descriptor: nothing can take its place in between.
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use std::fs::File;

@@ -1,8 +1,9 @@
 //! A folder that is written aside and then put into its place by one rename.
 //!
-//! Each has a lock file beside it, held while its writer lives; so what the dead left can be told from what is
-//! being written, also on a disk shared by several machines, where process ids mean nothing. Making a folder and
-//! sweeping happen under one short lock of the staging folder, which closes the moment between the two steps.
+//! Each has a lock file beside it, held while its writer lives; so what the dead left can be told from what
+//! is being written, also on a disk shared by several machines, where process ids mean nothing. Making a
+//! folder and sweeping happen under one short lock of the staging folder, which closes the moment between the
+//! two steps.
 
 use crate::durable;
 use crate::error::{Error, Result};
@@ -31,10 +32,12 @@ pub struct StagingDir {
 }
 
 impl StagingDir {
-    /// Makes an empty folder in `staging`, which is made where it is missing. `what` begins its name: `trial`, `run`.
+    /// Makes an empty folder in `staging`, which is made where it is missing. `what` begins its name:
+    /// `trial`, `run`.
     ///
     /// # Errors
-    /// Where `staging` cannot be written, is a link, or belongs to somebody else; [`Error::Locked`]; [`Error::Full`].
+    /// Where `staging` cannot be written, is a link, or belongs to somebody else; [`Error::Locked`];
+    /// [`Error::Full`].
     pub fn begin(staging: &Path, what: &str) -> Result<Self> {
         own::make_folder(staging)?;
         let _short = Lock::take_within(&staging.join(STAGING_LOCK), MOMENT)?;

@@ -1,10 +1,11 @@
 //! Who else may change what a path means.
 //!
-//! Whoever may write to any folder on the way to a file can put another one in its place, at any moment between two looks. So
-//! before Flyball writes below a folder, each folder on the way to it, links resolved, has to belong to root or to this user,
-//! and to be writable by nobody else; a user other than root may share folders with a group of his choice. A folder with the sticky bit (`/tmp`) may be on the way, for in it names belong to
-//! their owners (unlink(2)), but Flyball's own folder may not be such a one. Where all of that holds, nobody else can undo it
-//! afterwards, so that looking once is enough.
+//! Whoever may write to any folder on the way to a file can put another one in its place, at any moment
+//! between two looks. So before Flyball writes below a folder, each folder on the way to it, links resolved,
+//! has to belong to root or to this user, and to be writable by nobody else; a user other than root may share
+//! folders with a group of his choice. A folder with the sticky bit (`/tmp`) may be on the way, for in it
+//! names belong to their owners (unlink(2)), but Flyball's own folder may not be such a one. Where all of
+//! that holds, nobody else can undo it afterwards, so that looking once is enough.
 
 use crate::durable;
 use rustix::fs::FileType;
@@ -78,8 +79,8 @@ impl Untrusted {
     }
 }
 
-/// Looks at every folder on the way to `folder`, and at itself, as far as they are there; returns the path with its
-/// links resolved. What is missing is still to be made, by this user.
+/// Looks at every folder on the way to `folder`, and at itself, as far as they are there; returns the path
+/// with its links resolved. What is missing is still to be made, by this user.
 ///
 /// # Errors
 /// [`Untrusted`], with the folder that it is about.
@@ -96,8 +97,8 @@ pub fn check(folder: &Path) -> Result<PathBuf, Untrusted> {
     Ok(reached)
 }
 
-/// The same for the folder of a file that is written by [`crate::durable::replace`] or made anew: it may be `/tmp`, for neither
-/// follows a link.
+/// The same for the folder of a file that is written by [`crate::durable::replace`] or made anew: it may be
+/// `/tmp`, for neither follows a link.
 ///
 /// # Errors
 /// [`Untrusted`], with the folder that it is about.
@@ -110,7 +111,8 @@ pub fn check_folder_of(file: &Path) -> Result<(), Untrusted> {
     Ok(())
 }
 
-/// Makes a folder and those above it where they are missing, with these permissions, and looks at all of them before and after.
+/// Makes a folder and those above it where they are missing, with these permissions, and looks at all of them
+/// before and after.
 ///
 /// # Errors
 /// [`Untrusted`]; [`Untrusted::Io`] where it cannot be made.
@@ -181,8 +183,8 @@ impl Walk {
         }
     }
 
-    /// What is missing must not be made by somebody else meanwhile, as it could be in `/tmp`; made by us it is ours, and making it
-    /// fails where somebody was faster.
+    /// What is missing must not be made by somebody else meanwhile, as it could be in `/tmp`; made by us it
+    /// is ours, and making it fails where somebody was faster.
     fn check_parent(&self) -> Result<(), Untrusted> {
         match fs::symlink_metadata(&self.reached) {
             Ok(metadata) => check_writable(&self.reached, &metadata),

@@ -1,5 +1,5 @@
-//! Names that change their meaning all the time: somebody exchanges a file of Flyball's own with a link to another's, as fast
-//! as the kernel does it, while it is opened, locked, replaced and read.
+//! Names that change their meaning all the time: somebody exchanges a file of Flyball's own with a link to
+//! another's, as fast as the kernel does it, while it is opened, locked, replaced and read.
 
 #![allow(clippy::unwrap_used)]
 

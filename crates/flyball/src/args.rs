@@ -210,8 +210,8 @@ pub struct Run {
 /// What makes a run fail, and who is told.
 #[derive(Args, Debug)]
 pub struct Gate {
-    /// Exit with code 6 where a cell meets this condition: `throughput < 500 MB/s`, `latency_p99 > 5 ms where governor=ondemand`,
-    /// `worse than RUN by 5%`; may be given more than once
+    /// Exit with code 6 where a cell meets this condition: `throughput < 500 MB/s`, `latency_p99 > 5 ms where
+    /// governor=ondemand`, `worse than RUN by 5%`; may be given more than once
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Vec<Condition>,
     /// Write the cells, or these conditions of the cells, as JUnit XML
@@ -246,8 +246,8 @@ pub struct Calibrate {
     /// The machine to fit: a name or a file [default: the study's]
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
-    /// Hold out the rows of this level, or with `metric=NAME` of this metric: they are not fitted to and judge
-    /// the fit; may be given more than once [default: every second row]
+    /// Hold out the rows of this level, or with `metric=NAME` of this metric: they are not fitted to and
+    /// judge the fit; may be given more than once [default: every second row]
     #[arg(long, value_name = "FACTOR=LEVEL", value_parser = level)]
     pub hold_out: Vec<(String, String)>,
     /// The seed of the search and of the simulation
@@ -298,7 +298,8 @@ pub struct LabMachine {
     /// The table of virtual P-states: a name (`laptop-5`) or a file
     #[arg(long, value_name = "TABLE")]
     pub pstates: Option<String>,
-    /// A modelled disk: a model's name or file, with a size if it is to be smaller; may be given more than once
+    /// A modelled disk: a model's name or file, with a size if it is to be smaller; may be given more than
+    /// once
     #[arg(long = "disk", value_name = "MODEL[:SIZE]")]
     pub disks: Vec<String>,
     /// Virtual CPUs
@@ -467,17 +468,19 @@ pub struct Report {
     /// Compare this metric [default: the study's]
     #[arg(long, value_name = "NAME", conflicts_with = "published")]
     pub metric: Option<String>,
-    /// Draw the trace of this trial; may be given more than once [default: one of each cell first, 40 at most]
+    /// Draw the trace of this trial; may be given more than once [default: one of each cell first, 40 at
+    /// most]
     #[arg(long, value_name = "TRIAL", conflicts_with = "published")]
     pub trial: Vec<String>,
     /// Compare published figures with the newest runs in lab, simulation and on hosts, side by side
     #[arg(long, alias = "beside")]
     pub published: bool,
-    /// With --published: use this run, not the newest of its study and kind of machine; may be given more than once
+    /// With --published: use this run, not the newest of its study and kind of machine; may be given more
+    /// than once
     #[arg(long, alias = "of", value_name = "RUN", requires = "published", conflicts_with = "pages")]
     pub use_run: Vec<String>,
-    /// With --published: write a page for each study file and an index to this directory, from the runs kept in
-    /// its `runs`
+    /// With --published: write a page for each study file and an index to this directory, from the runs kept
+    /// in its `runs`
     #[arg(long, alias = "book", value_name = "DIR", requires = "published", conflicts_with_all = ["format", "out"])]
     pub pages: Option<PathBuf>,
     /// With --pages: update the kept runs from the notebook first

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Catches SIGINT, SIGTERM, SIGHUP and SIGQUIT from now on. A second one of them changes nothing: putting things back
-    /// takes moments, and must not be cut short.
+    /// Catches SIGINT, SIGTERM, SIGHUP and SIGQUIT from now on. A second one of them changes nothing: putting
+    /// things back takes moments, and must not be cut short.
     pub fn catch() -> Result<Self> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {

@@ -17,8 +17,8 @@ pub fn notebook(global: &Global) -> Result<PathBuf> {
     }
 }
 
-/// Where the ledger of changes is: `FLYBALL_STATE`, else `/var/lib/flyball` for root, else `flyball` in the XDG
-/// state home. Two users have two ledgers, for what one may change the other may not undo.
+/// Where the ledger of changes is: `FLYBALL_STATE`, else `/var/lib/flyball` for root, else `flyball` in the
+/// XDG state home. Two users have two ledgers, for what one may change the other may not undo.
 pub fn state() -> Result<PathBuf> {
     let folder = match variable("FLYBALL_STATE") {
         Some(folder) => folder,
@@ -30,8 +30,9 @@ pub fn state() -> Result<PathBuf> {
     trusted(folder).context("cannot use the folder of the ledger (FLYBALL_STATE)")
 }
 
-/// The file whose lock is this machine's: `flyball.lock` in the folder that `FLYBALL_RUN` names, else in `/run` for root, else in the
-/// user's runtime folder (`XDG_RUNTIME_DIR`). `None` where there is none of these: then the state folder's lock is all.
+/// The file whose lock is this machine's: `flyball.lock` in the folder that `FLYBALL_RUN` names, else in
+/// `/run` for root, else in the user's runtime folder (`XDG_RUNTIME_DIR`). `None` where there is none of
+/// these: then the state folder's lock is all.
 pub fn machine_lock() -> Option<PathBuf> {
     let by_default = || if is_root() { Some("/run".into()) } else { variable("XDG_RUNTIME_DIR") };
     let folder = variable("FLYBALL_RUN").or_else(by_default)?;

@@ -1,5 +1,5 @@
-//! A run from the notebook with everything that is computed from it: what `show`, `explain`, `report` and the end
-//! of `run` have in common.
+//! A run from the notebook with everything that is computed from it: what `show`, `explain`, `report` and the
+//! end of `run` have in common.
 
 use crate::args::Global;
 use crate::exit::Usage;
@@ -60,7 +60,8 @@ impl Results {
         })
     }
 
-    /// Adds the traces that a page draws by itself: of each cell the first valid trial, then the others in their order.
+    /// Adds the traces that a page draws by itself: of each cell the first valid trial, then the others in
+    /// their order.
     pub fn with_traces(self, notebook: &Notebook) -> Self {
         let keys = keys_to_draw(&self.data);
         self.with_traces_of(notebook, keys)

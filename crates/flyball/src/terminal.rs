@@ -1,19 +1,22 @@
 //! Standard output and standard error: everything that this program prints leaves through here, and is inert.
 //!
-//! Names and messages come from files, tools, disks and guests that may be hostile. [`domain::inert`] makes of every character
-//! that a terminal would obey a visible escape. What is a line stays one line: a name with a line break in it cannot forge a
-//! message. Colours are clap's alone, in its help and its messages; nobody else's text is in those.
+//! Names and messages come from files, tools, disks and guests that may be hostile. [`domain::inert`] makes
+//! of every character that a terminal would obey a visible escape. What is a line stays one line: a name with
+//! a line break in it cannot forge a message. Colours are clap's alone, in its help and its messages; nobody
+//! else's text is in those.
 //!
 //! What is printed, and how:
-//! - what commands list, line by line ([`lines`], [`line`]); documents of the report crate ([`document`]), whose fields are inert
-//!   already, and here once more as a whole; JSON ([`json`]), where live characters become `\u` escapes, so that it means the same;
+//! - what commands list, line by line ([`lines`], [`line`]); documents of the report crate ([`document`]),
+//!   whose fields are inert already, and here once more as a whole; JSON ([`json`]), where live characters
+//!   become `\u` escapes, so that it means the same;
 //! - talk on standard error ([`say`], [`note`], [`warning`], [`error`]), progress, and panics;
 //! - exports as text ([`data`]), filtered as they pass.
 //!
-//! Verbatim by purpose ([`verbatim`], [`verbatim_errors`]) are four: Parquet, which is refused on a terminal; what a command prints in
-//! `lab exec`, and the console of `lab shell`, as with ssh: whoever looks into a guest has its terminal; and the answers of
-//! supervisors and of confined readers, which go into a pipe of this program's own. The command of `flyball record` is no text of this program's either: it inherits
-//! both streams and prints by itself.
+//! Verbatim by purpose ([`verbatim`], [`verbatim_errors`]) are four: Parquet, which is refused on a terminal;
+//! what a command prints in `lab exec`, and the console of `lab shell`, as with ssh: whoever looks into a
+//! guest has its terminal; and the answers of supervisors and of confined readers, which go into a pipe of
+//! this program's own. The command of `flyball record` is no text of this program's either: it inherits both
+//! streams and prints by itself.
 //!
 //! `xtask tidy` refuses any other way to print in this crate.
 
@@ -146,8 +149,8 @@ pub fn warning(warning: impl Display) {
     say(format_args!("warning: {warning}"));
 }
 
-/// The error with which the program ends. Only the faults of a study, which are inert line by line, stand at the margin: an
-/// editor finds them there.
+/// The error with which the program ends. Only the faults of a study, which are inert line by line, stand at
+/// the margin: an editor finds them there.
 pub fn error(error: &anyhow::Error) {
     let text = chain(error);
     let mut lines = text.lines();

@@ -1,5 +1,5 @@
-//! The book: pages that put lab and simulation beside published reports. What is committed is what the command writes; a page is
-//! made of runs from a notebook, also where there are none yet.
+//! The book: pages that put lab and simulation beside published reports. What is committed is what the
+//! command writes; a page is made of runs from a notebook, also where there are none yet.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,

@@ -1,5 +1,5 @@
-//! Notebooks that are damaged, and files that are hostile: every verb that reads them ends by itself, in time, without a crash and
-//! within a bound of memory, and leaves what it has read as it was.
+//! Notebooks that are damaged, and files that are hostile: every verb that reads them ends by itself, in
+//! time, without a crash and within a bound of memory, and leaves what it has read as it was.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -1,5 +1,5 @@
-//! Databases and bonnie++ as workloads, on this machine: real servers, small data sets. Whatever happens to a run, no server,
-//! folder, mount, segment of shared memory or network is left.
+//! Databases and bonnie++ as workloads, on this machine: real servers, small data sets. Whatever happens to a
+//! run, no server, folder, mount, segment of shared memory or network is left.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -255,8 +255,8 @@ fn a_client_behind_a_slow_network_waits_for_it() {
     delayed(&place, options, near);
 }
 
-/// Where the kernel can delay packets, they come so much later; else the cell is skipped, and says what it needs. That a delay is
-/// what it is said to be, the lab's test sees, whose kernels can (`lab_databases.rs`).
+/// Where the kernel can delay packets, they come so much later; else the cell is skipped, and says what it
+/// needs. That a delay is what it is said to be, the lab's test sees, whose kernels can (`lab_databases.rs`).
 fn delayed(place: &Place, options: &str, near: f64) {
     let text = sysbench(&format!("{options}, network_delay = \"2ms\""), "").replace("\"oltp\"", "\"delay\"");
     let study = place.study("delay", &text);

@@ -1,5 +1,5 @@
-//! What other programs get of a run, and what makes a run fail. The forms are held against what reads them here: JUnit's
-//! and Otava's by their own words, sadf's by `flyball import`.
+//! What other programs get of a run, and what makes a run fail. The forms are held against what reads them
+//! here: JUnit's and Otava's by their own words, sadf's by `flyball import`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;

@@ -1,8 +1,8 @@
-//! The kernel fails one system call of a run, whichever it is: a write, a flush, a rename or a truncation. Nothing is left changed,
-//! no trial is torn, and the run can be gone on with.
+//! The kernel fails one system call of a run, whichever it is: a write, a flush, a rename or a truncation.
+//! Nothing is left changed, no trial is torn, and the run can be gone on with.
 //!
-//! strace(1) fails the calls, by `inject=CALL:error=ERROR:when=N`, of the process that measures; its supervisor and its workload are
-//! not touched.
+//! strace(1) fails the calls, by `inject=CALL:error=ERROR:when=N`, of the process that measures; its
+//! supervisor and its workload are not touched.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

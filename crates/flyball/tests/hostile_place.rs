@@ -1,5 +1,5 @@
-//! The program as root in folders that belong to somebody else, and over files that are no files: nothing is written through a
-//! link, nothing waits for ever, and two Flyballs never change one machine at once.
+//! The program as root in folders that belong to somebody else, and over files that are no files: nothing is
+//! written through a link, nothing waits for ever, and two Flyballs never change one machine at once.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,

@@ -1,5 +1,5 @@
-//! Other tools' files from the command line to a report: every fixture, two imports held against each other, and files that
-//! are wrong.
+//! Other tools' files from the command line to a report: every fixture, two imports held against each other,
+//! and files that are wrong.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,

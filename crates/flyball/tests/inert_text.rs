@@ -1,5 +1,6 @@
-//! Text of others that would steer a terminal, forge a line, run in a page or be computed by a spreadsheet, in every field that a
-//! foreign notebook, file, study or command line can set, through the program itself: none of it is alive in what comes out.
+//! Text of others that would steer a terminal, forge a line, run in a page or be computed by a spreadsheet,
+//! in every field that a foreign notebook, file, study or command line can set, through the program itself:
+//! none of it is alive in what comes out.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -76,7 +77,8 @@ const CORES: [&str; 50] = [
     "漢字/../../../etc/passwd\\",
 ];
 
-/// Around them: nothing, a sign of a formula, letters that are written from right to left, and more text than anybody reads.
+/// Around them: nothing, a sign of a formula, letters that are written from right to left, and more text than
+/// anybody reads.
 fn payloads() -> Vec<String> {
     let long = "long ".repeat(200);
     let around = |core: &str| {

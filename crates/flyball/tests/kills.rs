@@ -1,5 +1,5 @@
-//! The whole program, killed at any moment of a study over stacks of storage, half of the time again while it recovers:
-//! nothing of it is left on this machine, and no trial is lost, changed or there twice.
+//! The whole program, killed at any moment of a study over stacks of storage, half of the time again while it
+//! recovers: nothing of it is left on this machine, and no trial is lost, changed or there twice.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 use support::{Place, is_root, wait_until};
 use testing::Extent;
 
-/// Filesystems with and without a journal, and with one on a device of its own; sysctls; a queue's settings; fio, whose
-/// jobs live in sessions of their own.
+/// Filesystems with and without a journal, and with one on a device of its own; sysctls; a queue's settings;
+/// fio, whose jobs live in sessions of their own.
 const STUDY: &str = r#"
 flyball = 1
 name = "kills"
@@ -158,8 +158,9 @@ impl Killing {
         command.process_group(0).stdout(Stdio::null()).stderr(said).spawn().unwrap()
     }
 
-    /// Whether a run ended because its supervisor was gone. One that is killed a moment before it, alone or as a process of its
-    /// group, may be missed by the run in that moment: before its first word, or at its last.
+    /// Whether a run ended because its supervisor was gone. One that is killed a moment before it, alone or
+    /// as a process of its group, may be missed by the run in that moment: before its first word, or at its
+    /// last.
     fn has_missed_its_supervisor(&self, status: ExitStatus) -> bool {
         let said = fs::read_to_string(self.place.path("said")).unwrap();
         status.code() == Some(1) && said.contains("cannot start the supervisor")
@@ -204,7 +205,8 @@ impl Killing {
         }
     }
 
-    /// Eight of ten; and whenever fewer than half were, for on a busy machine a kill often comes too late for a recovery.
+    /// Eight of ten; and whenever fewer than half were, for on a busy machine a kill often comes too late for
+    /// a recovery.
     fn is_killed_again(&mut self) -> bool {
         let is_drawn = self.points.unit() < 0.8;
         is_drawn || self.figures.again * 2 < self.figures.kills
@@ -234,7 +236,8 @@ impl Killing {
             assert!(is_expected, "{case}: {status}");
             self.figures.again += u32::from(status.signal() == Some(9));
         }
-        // A supervisor that was started after we had looked for one is at it: the lock keeps us out until it has ended.
+        // A supervisor that was started after we had looked for one is at it: the lock keeps us out until it
+        // has ended.
         let mut begun = Instant::now();
         let mut output = self.place.output(&["restore"]);
         wait_until(&format!("{case}: another Flyball has ended"), || {

@@ -1,11 +1,13 @@
-//! The occupied-device matrix: every way in which a disk may be in use or hold something, against every verb that
-//! could overwrite it. Each verb has to say no and to name the reason, and after all of them every byte of the disk has
-//! to be as it was before the first.
+//! The occupied-device matrix: every way in which a disk may be in use or hold something, against every verb
+//! that could overwrite it. Each verb has to say no and to name the reason, and after all of them every byte
+//! of the disk has to be as it was before the first.
 //!
-//! Each disk is claimed while it is blank, or holds what its claim names, and passes the gate then; only afterwards it is
-//! put into its state. So it is the state that is refused, and not a missing claim. All of it runs in one lab machine, on disks of its memory.
+//! Each disk is claimed while it is blank, or holds what its claim names, and passes the gate then; only
+//! afterwards it is put into its state. So it is the state that is refused, and not a missing claim. All of
+//! it runs in one lab machine, on disks of its memory.
 //!
-//! A run takes its time on an emulated CPU: every state meets some of them, every run meets states of every kind.
+//! A run takes its time on an emulated CPU: every state meets some of them, every run meets states of every
+//! kind.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -317,7 +319,8 @@ const STATES: &[State] = &[
         guarded: "/dev/loop24",
         prepare: "fresh 24 65M",
         leave: "losetup -d /dev/loop24",
-        // Oo-ba-bloc, in each of the first slots of the first label's ring of uberblocks (libblkid wants four).
+        // Oo-ba-bloc, in each of the first slots of the first label's ring of uberblocks (libblkid wants
+        // four).
         ..holds(
             "zfs",
             "zfs_member",
@@ -447,8 +450,8 @@ enum Claims {
     None,
 }
 
-/// A verb that must not overwrite the disk. `DEVICE` stands for the disk, `OTHERS` for every type of signature but the
-/// one that is on it, or for every type where the disk is in use.
+/// A verb that must not overwrite the disk. `DEVICE` stands for the disk, `OTHERS` for every type of
+/// signature but the one that is on it, or for every type where the disk is in use.
 struct Verb {
     name: &'static str,
     claims: Claims,
@@ -481,8 +484,8 @@ macro_rules! run {
     };
 }
 
-/// Runs of studies whose stack stands on the disk. A state meets [`RUNS_PER_STATE`] of them and one without any claim, the
-/// next state the next ones.
+/// Runs of studies whose stack stands on the disk. A state meets [`RUNS_PER_STATE`] of them and one without
+/// any claim, the next state the next ones.
 const RUNS: &[[Verb; 2]] = &[
     run!("run on md raid0", "raid0"),
     run!("run on md raid1", "raid1"),
@@ -544,8 +547,8 @@ settle = "0s"
     )
 }
 
-/// The first trial puts a swap signature on the disk of the second: what comes to a disk while a run lasts, the gate at
-/// its building sees.
+/// The first trial puts a swap signature on the disk of the second: what comes to a disk while a run lasts,
+/// the gate at its building sees.
 const TWO_DISKS: &str = r#"flyball = 1
 name = "two-disks"
 question = "Is what came to a disk during the run overwritten?"
@@ -772,8 +775,8 @@ fn no_verb_overwrites_a_disk_that_is_in_use_or_holds_something() {
     }
 }
 
-/// What a state meets. A disk that is another one now may well be claimed anew, and one that is blank at both ends be given
-/// back.
+/// What a state meets. A disk that is another one now may well be claimed anew, and one that is blank at both
+/// ends be given back.
 fn verbs_of(index: usize, state: &State) -> impl Iterator<Item = &'static Verb> {
     let (is_another, is_in_the_middle) = (state.kind == Kind::Another, state.name == IN_THE_MIDDLE);
     let always = VERBS.iter().filter(move |verb| verb.claims == Claims::Own || !is_another);
@@ -818,9 +821,8 @@ fn line(line: &str) -> Option<(Case<'_>, Answer<'_>)> {
     Some(((state, verb), (code, message)))
 }
 
-/// In parts, each of which ends with its line.
-/// The states that are met, in their order: which these are says the seed. Each is met by its own runs, whichever others
-/// are met.
+/// In parts, each of which ends with its line. The states that are met, in their order: which these are says
+/// the seed. Each is met by its own runs, whichever others are met.
 fn chosen() -> Vec<(usize, &'static State)> {
     let extent = testing::Extent::of(PART, STATES.len() as u64);
     let mut all: Vec<(usize, &State)> = STATES.iter().enumerate().collect();
@@ -840,8 +842,8 @@ fn script(chosen: &[(usize, &'static State)]) -> Vec<String> {
         })
         .collect();
     let runs: Vec<String> = LAYERS.iter().map(|(name, _)| positive(name)).collect();
-    // What must not be refused: a claim by serial number outlives a restart; and a claim that names what is there
-    // gives it back to the byte.
+    // What must not be refused: a claim by serial number outlives a restart; and a claim that names what is
+    // there gives it back to the byte.
     let controls = r#"
 export FLYBALL_STATE=/run/state/kept
 modprobe scsi_debug dev_size_mb=32; await test -b /dev/sda
@@ -880,7 +882,8 @@ rm -rf /run/notebook
     begin.into_iter().chain(states).chain(end).collect()
 }
 
-/// What must not be refused: on a blank claimed disk it runs, leaves the disk blank and the claim, renewed, good.
+/// What must not be refused: on a blank claimed disk it runs, leaves the disk blank and the claim, renewed,
+/// good.
 fn positive(study: &str) -> String {
     format!(
         r#"

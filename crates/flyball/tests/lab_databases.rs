@@ -1,5 +1,5 @@
-//! Database servers in lab machines: the guest's Flyball makes them as on any host, a network between that delays as it was
-//! asked to, which not every host's kernel can, and what a run leaves that is killed.
+//! Database servers in lab machines: the guest's Flyball makes them as on any host, a network between that
+//! delays as it was asked to, which not every host's kernel can, and what a run leaves that is killed.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,

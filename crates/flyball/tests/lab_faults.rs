@@ -1,4 +1,5 @@
-//! What goes wrong around a lab machine: a clear message, finished trials kept, and no process, socket or file left.
+//! What goes wrong around a lab machine: a clear message, finished trials kept, and no process, socket or
+//! file left.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,

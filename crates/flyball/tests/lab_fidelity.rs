@@ -1,8 +1,10 @@
-//! The lab's machine does what it is said to do: CPUs run at the speed of their P-state, the guest's own accounts agree
-//! with the plugin's, governors behave as their documents say, disks as their model, and joules follow from the table.
+//! The lab's machine does what it is said to do: CPUs run at the speed of their P-state, the guest's own
+//! accounts agree with the plugin's, governors behave as their documents say, disks as their model, and
+//! joules follow from the table.
 //!
-//! Everything goes through `flyball lab run`, in as few boots as possible. Each test prints its figures (`--nocapture`).
-//! Where QEMU or a kernel is missing, or the host stayed too busy to pace in time, a line `skipped:` says so.
+//! Everything goes through `flyball lab run`, in as few boots as possible. Each test prints its figures
+//! (`--nocapture`). Where QEMU or a kernel is missing, or the host stayed too busy to pace in time, a line
+//! `skipped:` says so.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 mod support;
@@ -75,7 +77,8 @@ impl Lab {
         self.trials.iter().filter(|t| t.levels.get(factor).is_some_and(|l| l == level)).collect()
     }
 
-    /// The trial at this level that ran least late; `None`, counted and told, where even that one is of no use.
+    /// The trial at this level that ran least late; `None`, counted and told, where even that one is of no
+    /// use.
     fn in_time(&self, factor: &str, level: &str, most_late: f64) -> Option<&Trial> {
         let all = self.at(factor, level).into_iter();
         let best = all.min_by(|a, b| lateness(a).total_cmp(&lateness(b))).unwrap();
@@ -118,10 +121,11 @@ fn share(part: Nanos, whole: Nanos) -> f64 {
     part.secs() / whole.secs()
 }
 
-// -------------------------------------------------------------------------------------------------------- speed
+// --------------------------------------------------------------------------------------------------------
+// speed
 
-/// States close together, so that the kernel's tick (some 3,000 instructions, 250 times a second) weighs about as much in
-/// each of them.
+/// States close together, so that the kernel's tick (some 3,000 instructions, 250 times a second) weighs
+/// about as much in each of them.
 fn loop_table(pace: f64) -> String {
     let states = [(2000, 1.0), (1750, 0.875), (1500, 0.75), (1250, 0.625), (1000, 0.5)];
     let state = |(mhz, speed)| format!("[[state]]\nmhz = {mhz}\nspeed = {speed:?}\n");
@@ -145,7 +149,8 @@ fn loop_study(table: &str, states: &[u64], turns: u64) -> String {
     )
 }
 
-/// What is printed of one state: its speed, and the seconds that the loop took, with and without what it was late by.
+/// What is printed of one state: its speed, and the seconds that the loop took, with and without what it was
+/// late by.
 struct Looped {
     mhz: u64,
     speed: f64,
@@ -228,10 +233,11 @@ fn a_fixed_loop_takes_time_inversely_to_the_speed_of_its_state() {
     assert!(worst <= 0.03, "time x speed differs from its mean by {:.2}%", 100.0 * worst);
 }
 
-// --------------------------------------------------------------------------------------- governors, their time, power
+// --------------------------------------------------------------------------------------- governors, their
+// time, power
 
-/// Four times busy for 0.4 s and idle for 0.4 s, without starting any program; it prints when, and before and after it
-/// what the kernel says of the time in each state.
+/// Four times busy for 0.4 s and idle for 0.4 s, without starting any program; it prints when, and before and
+/// after it what the kernel says of the time in each state.
 const WAVE: &str = "exec 9<>/run/quiet; f=/sys/devices/system/cpu/cpufreq/policy0/stats/time_in_state; \
     mapfile -t s < $f; echo states $EPOCHREALTIME ${s[*]}; \
     for k in 1 2 3 4; do echo busy $EPOCHREALTIME; \
@@ -270,8 +276,9 @@ fn governors_do_what_they_should_on_one_cpu() {
     }
 }
 
-/// A study of the square wave whose governors do what they should; `None` where it is skipped. A governor's sample is
-/// 10 ms, and a host that looks away for one makes a busy CPU look idle: what is wrong once is measured again.
+/// A study of the square wave whose governors do what they should; `None` where it is skipped. A governor's
+/// sample is 10 ms, and a host that looks away for one makes a busy CPU look idle: what is wrong once is
+/// measured again.
 fn measure_wave(
     place: &Place,
     name: &str,
@@ -303,9 +310,10 @@ fn measure_wave(
 fn governors_do_what_they_should_where_four_cpus_share_a_policy() {
     let place = Place::new();
     let (_, text) = pstates::shipped().find(|(name, _)| *name == "laptop-5").unwrap();
-    // Four CPUs on two cores are paced at 8 million instructions a second. At an eighth of that, laptop-5's lowest state,
-    // the tick alone (1.25 million a second) would take all of a CPU, and ondemand's own work would wait behind the loop
-    // that it is to notice. So the states differ in frequency as they do there, and in speed down to a half.
+    // Four CPUs on two cores are paced at 8 million instructions a second. At an eighth of that, laptop-5's
+    // lowest state, the tick alone (1.25 million a second) would take all of a CPU, and ondemand's own work
+    // would wait behind the loop that it is to notice. So the states differ in frequency as they do there,
+    // and in speed down to a half.
     let mut shared = text.replace("\"per-cpu\"", "\"shared\"").replace("pace = 20e6", "pace = 8e6");
     for (speed, instead) in [("0.75", "0.88"), ("0.5", "0.75"), ("0.25", "0.62"), ("0.125", "0.5")] {
         shared = shared.replace(&format!("speed = {speed}\n"), &format!("speed = {instead} \n"));
@@ -350,9 +358,9 @@ fn wrong_in_wave(lab: &Lab, table: &PStateTable, governors: &[&str]) -> Vec<Stri
     wrong
 }
 
-/// (b) The kernel's account, as the workload reads it at its beginning and end, against the plugin's for the time
-/// between. The kernel shows ticks of 10 ms (`USER_HZ`). (The trace has the same file, but a sample's time is that of its
-/// beginning, and on the slowest CPU it takes some 50 ms.)
+/// (b) The kernel's account, as the workload reads it at its beginning and end, against the plugin's for the
+/// time between. The kernel shows ticks of 10 ms (`USER_HZ`). (The trace has the same file, but a sample's
+/// time is that of its beginning, and on the slowest CPU it takes some 50 ms.)
 fn check_time_in_state(lab: &Lab, trial: &Trial, table: &PStateTable) {
     let cpu = &pacing_of(trial).vcpus[0];
     let text = lab.output(trial);
@@ -443,9 +451,10 @@ impl<'a> Wave<'a> {
         windows.iter().map(|window| time_at(self.cpu, *window, &is).secs()).sum::<f64>() / all
     }
 
-    /// Whether it left the fastest state after a busy half, at the latest at the sample with which the next begins: an idle
-    /// CPU is not sampled. One such half is enough. Where the last sample before the CPU went idle saw it busy, the first
-    /// one after a long idle time takes that load once more (`dbs_update`, `prev_load`), and the governor rightly stays.
+    /// Whether it left the fastest state after a busy half, at the latest at the sample with which the next
+    /// begins: an idle CPU is not sampled. One such half is enough. Where the last sample before the CPU went
+    /// idle saw it busy, the first one after a long idle time takes that load once more (`dbs_update`,
+    /// `prev_load`), and the governor rightly stays.
     fn falls(&self, table: &PStateTable) -> bool {
         let grace = Nanos::from_millis(100);
         let slow = |(from, to): &(Nanos, Nanos)| {
@@ -510,12 +519,14 @@ fn check_energy(lab: &Lab, table: &PStateTable) {
     for (governor, joules, mean) in &watts {
         println!("(e) {governor}: {joules:.2} J, {mean:.2} W in the mean");
     }
-    // The wave is of a fixed time; powersave's trial is longer by what bash takes to start at an eighth of the speed.
+    // The wave is of a fixed time; powersave's trial is longer by what bash takes to start at an eighth of
+    // the speed.
     assert!(of("performance").1 > of("powersave").1, "{watts:?}");
     assert!(of("performance").2 > 2.0 * of("powersave").2, "{watts:?}");
 }
 
-// -------------------------------------------------------------------------------------------------------- disks
+// --------------------------------------------------------------------------------------------------------
+// disks
 
 /// A load, as fio and the model are told it.
 struct Load {
@@ -613,8 +624,9 @@ impl Disk {
 
 #[test]
 fn fio_in_the_guest_sees_what_the_disk_model_predicts() {
-    // A request costs the guest 0.7 to 1.1 ms of its own under this emulator, and the prediction knows of none: the
-    // dilation makes that a small part of the shortest request, 8 ms of a disk that turns and 25 us of a cached write.
+    // A request costs the guest 0.7 to 1.1 ms of its own under this emulator, and the prediction knows of
+    // none: the dilation makes that a small part of the shortest request, 8 ms of a disk that turns and 25 us
+    // of a cached write.
     let disks = [
         Disk { model: "plain-7200", dilation: 4.0, sequential_ms: 800, random_ms: 3_000 },
         Disk { model: "samsung-850-evo", dilation: 1500.0, sequential_ms: 4, random_ms: 4 },
@@ -622,7 +634,8 @@ fn fio_in_the_guest_sees_what_the_disk_model_predicts() {
     for disk in &disks {
         let mut open: Vec<&Load> = LOADS.iter().collect();
         let mut wrong = Vec::new();
-        // Some two hundred random requests have a mean that differs by 2% from run to run, each on sectors of its own.
+        // Some two hundred random requests have a mean that differs by 2% from run to run, each on sectors of
+        // its own.
         for _ in 0..3 {
             let place = Place::new();
             let contention = Contention::begin();
@@ -713,7 +726,8 @@ fn compare(lab: &Lab, disk: &Disk, load: &Load, waited: f64) -> Option<String> {
     Some(text)
 }
 
-// -------------------------------------------------------------------------------------------------------- lateness
+// --------------------------------------------------------------------------------------------------------
+// lateness
 
 #[test]
 fn a_host_with_other_load_makes_trials_disturbed() {
@@ -755,18 +769,19 @@ fn a_host_with_other_load_makes_trials_disturbed() {
     );
 }
 
-/// A process that computes and comes before the lab's own on a CPU; it ends when this is dropped, and by itself after [`BURNS`].
+/// A process that computes and comes before the lab's own on a CPU; it ends when this is dropped, and by
+/// itself after [`BURNS`].
 struct Burners(Child);
 
 /// Long enough for a few trials, and no burden on the host where the test was killed.
 const BURNS: &str = "60";
 
-/// Before what is paced, whose threads are of real time where they may be; a quarter of the time is left for all else: the
-/// machine would come to a halt.
+/// Before what is paced, whose threads are of real time where they may be; a quarter of the time is left for
+/// all else: the machine would come to a halt.
 const FIRST: &str = "while :; do chrt --rr 2 timeout 0.15 sh -c 'while :; do :; done'; sleep 0.05; done";
 
-/// Where nobody may be of real time, two for each CPU leave a virtual one a third of it, but let it wait for longer than it can
-/// catch up with.
+/// Where nobody may be of real time, two for each CPU leave a virtual one a third of it, but let it wait for
+/// longer than it can catch up with.
 const ORDINARY: &str = "while :; do :; done";
 
 impl Burners {

@@ -1,7 +1,8 @@
-//! The governors of crate `governors` decide as the kernels do that are booted here: what they read and decide is recorded
-//! afresh in a guest (`fixtures/governors/record.sh`) and replayed.
+//! The governors of crate `governors` decide as the kernels do that are booted here: what they read and
+//! decide is recorded afresh in a guest (`fixtures/governors/record.sh`) and replayed.
 //!
-//! Where QEMU, a kernel or the plugin is missing, a line `skipped:` says so. Nothing here depends on how fast the host is.
+//! Where QEMU, a kernel or the plugin is missing, a line `skipped:` says so. Nothing here depends on how fast
+//! the host is.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 #[path = "../../governors/tests/recording/mod.rs"]
@@ -14,7 +15,8 @@ use support::lab::{KERNELS, missing, slow_pstates, without_plugin};
 
 const RECORD: &str = include_str!("../../../fixtures/governors/record.sh");
 
-/// Of the recordings that there are: each governor, waiting for disks, limits and tunables that change, in half a minute.
+/// Of the recordings that there are: each governor, waiting for disks, limits and tunables that change, in
+/// half a minute.
 const RECORDED: [&str; 6] = [
     "ondemand-disk",
     "ondemand-bias",

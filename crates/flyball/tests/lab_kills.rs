@@ -1,6 +1,6 @@
-//! The whole program in a lab machine, killed at any moment while it builds arrays, encryption, volumes and filesystems
-//! and switches governors, half of the time again while it recovers: nothing of it is left there, no trial is lost or
-//! doubled. And what somebody else has changed meanwhile is left alone.
+//! The whole program in a lab machine, killed at any moment while it builds arrays, encryption, volumes and
+//! filesystems and switches governors, half of the time again while it recovers: nothing of it is left there,
+//! no trial is lost or doubled. And what somebody else has changed meanwhile is left alone.
 //!
 //! The driver is a script in the guest: a process is started in a tenth of a second there, a guest in ten.
 #![allow(
@@ -153,7 +153,8 @@ settle = "0s"
 drop_caches = false
 "#;
 
-/// What both scripts begin with: the machine as it is before, and everything that must not be there afterwards.
+/// What both scripts begin with: the machine as it is before, and everything that must not be there
+/// afterwards.
 const BEGIN: &str = r#"
 set -u
 RANDOM=$SEED

@@ -1,5 +1,6 @@
-//! The address maps of arrays against real ones: every layout is made by the real mdadm on the real kernel, each block of
-//! the array is written with its number, and every byte on every member is what the map says, parities too.
+//! The address maps of arrays against real ones: every layout is made by the real mdadm on the real kernel,
+//! each block of the array is written with its number, and every byte on every member is what the map says,
+//! parities too.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -49,9 +50,9 @@ struct Shown {
     members: Vec<u64>,
 }
 
-/// Members are memory, or loop devices over a part of it where their sizes differ. The numbered blocks are written through
-/// md, the array is stopped, and the members are copied one after the other to a disk whose file this test reads. They
-/// hold zeros before, which agree with every parity.
+/// Members are memory, or loop devices over a part of it where their sizes differ. The numbered blocks are
+/// written through md, the array is stopped, and the members are copied one after the other to a disk whose
+/// file this test reads. They hold zeros before, which agree with every parity.
 const BEGIN: &str = r#"
 set -e
 exec 3>&1 >&2
@@ -298,8 +299,8 @@ fn expected(geometry: &Geometry, holds: Holds, offset: u64, members: &[&[u8]]) -
     block
 }
 
-/// Each data member with its power of two in the second parity: from the member after that parity on (raid5.c:
-/// set_syndrome_sources); as DDF has it, from the first member on, and those with parity count.
+/// Each data member with its power of two in the second parity: from the member after that parity on
+/// (raid5.c: set_syndrome_sources); as DDF has it, from the first member on, and those with parity count.
 fn syndrome_order(stripe: &Stripe, members: u32) -> Vec<(u32, u32)> {
     let second = stripe.second.unwrap();
     let first = if stripe.is_ddf() { 0 } else { (second + 1) % members };

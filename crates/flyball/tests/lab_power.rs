@@ -1,9 +1,10 @@
-//! Power cuts: a lab machine whose disk is kept loses its power in the middle of a run, again and again. The machine boots
-//! clean, nothing that was acknowledged is lost, and nothing that Flyball changed is left.
+//! Power cuts: a lab machine whose disk is kept loses its power in the middle of a run, again and again. The
+//! machine boots clean, nothing that was acknowledged is lost, and nothing that Flyball changed is left.
 //!
-//! What counts as acknowledged: Flyball begins the next trial only when the one before is durable, with its name. So a
-//! trial that could be seen *before* another one was seen in the staging folder is acknowledged; a trial that is merely
-//! visible is not. The guest looks, and prints; what has reached the host was said before the power failed.
+//! What counts as acknowledged: Flyball begins the next trial only when the one before is durable, with its
+//! name. So a trial that could be seen *before* another one was seen in the staging folder is acknowledged; a
+//! trial that is merely visible is not. The guest looks, and prints; what has reached the host was said
+//! before the power failed.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -21,12 +22,13 @@ use std::time::Duration;
 use support::{Place, lab};
 use testing::Extent;
 
-/// When the power fails of a machine that is asked for it: so long after it began to look at what the cut before has left.
+/// When the power fails of a machine that is asked for it: so long after it began to look at what the cut
+/// before has left.
 const EARLIEST: Duration = Duration::from_millis(1500);
 const LATEST: Duration = Duration::from_millis(9000);
 
-/// When the power fails of the others: so many trials after that, and so long after the last of them was acknowledged.
-/// What is most at risk is what was written last.
+/// When the power fails of the others: so many trials after that, and so long after the last of them was
+/// acknowledged. What is most at risk is what was written last.
 const MAX_TRIALS: usize = 4;
 const LONGEST_DELAY: Duration = Duration::from_millis(40);
 
@@ -72,8 +74,9 @@ printf %s "$1" > /h/power.toml
 umount /h
 "#;
 
-/// What a machine does when it has its power back: it mounts its filesystem, puts back what was changed as its boot
-/// service would, and tells what there is. Its first argument are the trials whose traces need not be read again.
+/// What a machine does when it has its power back: it mounts its filesystem, puts back what was changed as
+/// its boot service would, and tells what there is. Its first argument are the trials whose traces need not
+/// be read again.
 const LOOK: &str = r#"
 exec 2>&1
 shopt -s nullglob
@@ -383,7 +386,8 @@ fn power_cuts_lose_nothing_that_was_acknowledged_and_leave_nothing_changed() {
     testing::promise("power-cuts", sum(|a| a.cuts as usize), figure);
 }
 
-/// A run whose work files are on another filesystem than its ledger, killed by a power cut while its file is there.
+/// A run whose work files are on another filesystem than its ledger, killed by a power cut while its file is
+/// there.
 const TWO_DISKS: &str = r#"
 exec 2>&1
 export FLYBALL_STATE=/h/state FLYBALL_NOTEBOOK=/h/notebook
@@ -440,8 +444,8 @@ fn a_work_file_that_was_removed_does_not_come_back_with_a_power_cut() {
     assert_eq!(run("look"), "nothing is changed", "the file came back, and nothing knows of it any more");
 }
 
-/// Two claimed disks and one for Flyball's own folders, found by their serial numbers: each start may name them
-/// differently.
+/// Two claimed disks and one for Flyball's own folders, found by their serial numbers: each start may name
+/// them differently.
 const CLAIMED_DISKS: &str = r#"
 exec 2>&1
 disk() { for d in /sys/block/sd*; do if [ "$(tail -c +5 $d/device/vpd_pg80)" = $1 ]; then echo /dev/${d##*/}; fi; done; }

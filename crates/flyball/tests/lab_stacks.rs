@@ -1,5 +1,5 @@
-//! Stacks of storage in lab machines: every kind of layer is built by the real tools on the real kernel, becomes what was
-//! asked for, and leaves nothing.
+//! Stacks of storage in lab machines: every kind of layer is built by the real tools on the real kernel,
+//! becomes what was asked for, and leaves nothing.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -39,7 +39,8 @@ repeats = 1
 settle = "100ms"
 "#;
 
-/// Runs studies as on any host, and shows what the machine held before and after, and what each trial stood on.
+/// Runs studies as on any host, and shows what the machine held before and after, and what each trial stood
+/// on.
 const SCRIPT: &str = r#"
 set -e
 exec 3>&1 >&2
@@ -198,7 +199,8 @@ fn a_claimed_disk_below_integrity_is_flyballs_own_also_when_it_is_killed() {
             format!("run:  {none}"),
             "run: checked 0".into(),
             format!("both:  {none}"),
-            // Nobody who saw what was written is left: the superblock is erased, and a person has to look at the rest.
+            // Nobody who saw what was written is left: the superblock is erased, and a person has to look at
+            // the rest.
             "both: checked 1".into(),
         ];
         assert_eq!(lines, expected, "kernel {kernel}");

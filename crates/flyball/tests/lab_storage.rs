@@ -1,5 +1,6 @@
-//! Storage and frequency policy in lab machines: md arrays, dm-crypt and ext4 as the real tools make them, driven by
-//! the real fio, which checks what it reads; every governor; and `flyball inspect` in there shows what was made.
+//! Storage and frequency policy in lab machines: md arrays, dm-crypt and ext4 as the real tools make them,
+//! driven by the real fio, which checks what it reads; every governor; and `flyball inspect` in there shows
+//! what was made.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -12,8 +13,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use support::{Place, lab};
 
-/// What every script begins with: memory as disks, and a fio whose every block is read back and checked. What is to be
-/// looked at is marked, and alone on standard output.
+/// What every script begins with: memory as disks, and a fio whose every block is read back and checked. What
+/// is to be looked at is marked, and alone on standard output.
 const BEGIN: &str = r#"
 set -e
 exec 3>&1 >&2

@@ -1,4 +1,5 @@
-//! `flyball tune` on this machine's own sysctls and a loop device of the test's own; the configuration goes to a folder.
+//! `flyball tune` on this machine's own sysctls and a loop device of the test's own; the configuration goes
+//! to a folder.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -1,4 +1,5 @@
-//! Settings as factors, on this machine's own loop devices and sysctls: written, seen by the workload, put back.
+//! Settings as factors, on this machine's own loop devices and sysctls: written, seen by the workload, put
+//! back.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -269,8 +270,8 @@ settle = "0s"
     for round in 0..WRITES {
         fs::write(WEIGHTLESS, &before.0).unwrap();
         let child = place.spawn(&["run", &study, "--new"]);
-        // No pause in the waiting: the moments right after the write are wanted too. On a busy machine a sleep may be
-        // longer than the trial; then it is tried again in the next one.
+        // No pause in the waiting: the moments right after the write are wanted too. On a busy machine a
+        // sleep may be longer than the trial; then it is tried again in the next one.
         let deadline = Instant::now() + Duration::from_secs(120);
         loop {
             while now() != "510" {

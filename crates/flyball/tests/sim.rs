@@ -1,5 +1,5 @@
-//! Studies on simulated machines, as a user runs them: what comes out says that it is a model's, is the same again, and is held
-//! against what was published; what no model knows is said.
+//! Studies on simulated machines, as a user runs them: what comes out says that it is a model's, is the same
+//! again, and is held against what was published; what no model knows is said.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -16,8 +16,8 @@ fn shipped(name: &str) -> String {
     format!("{FOLDER}/{name}.toml")
 }
 
-/// The published reports that are studies for the simulation, and how many of their rows must agree at least: what was seen when
-/// they were shipped.
+/// The published reports that are studies for the simulation, and how many of their rows must agree at least:
+/// what was seen when they were shipped.
 const PUBLISHED: [(&str, usize); 3] =
     [("published/dmcrypt", 3), ("published/raid10", 9), ("published/raid-levels", 12)];
 

@@ -1,5 +1,5 @@
-//! Files that outlive a version of the program, on the real command line: what an older one wrote is read as ever, and what
-//! a newer one wrote stops everything that would change the machine, untouched.
+//! Files that outlive a version of the program, on the real command line: what an older one wrote is read as
+//! ever, and what a newer one wrote stops everything that would change the machine, untouched.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;

@@ -1,12 +1,13 @@
 //! What `acpi-cpufreq` makes of the firmware's P-states: a table and limits.
 //!
 //! Follows `drivers/cpufreq/acpi-cpufreq.c` (`acpi_cpufreq_cpu_init`), `drivers/acpi/processor_perflib.c`
-//! (`acpi_processor_get_platform_limit`) and `drivers/cpufreq/freq_table.c` (`cpufreq_frequency_table_cpuinfo`,
-//! `cpufreq_frequency_table_verify`) of 6.12 and 6.1. Generic governors choose from the table; so this has no `update`.
+//! (`acpi_processor_get_platform_limit`) and `drivers/cpufreq/freq_table.c`
+//! (`cpufreq_frequency_table_cpuinfo`, `cpufreq_frequency_table_verify`) of 6.12 and 6.1. Generic governors
+//! choose from the table; so this has no `update`.
 //!
-//! Boost changes no limit here: `boost` switches a bit in the CPU that decides whether the firmware's first P-state may
-//! run above its frequency. `cpuinfo_max_freq` lies above the table wherever the firmware tells the boost ratio, and stays
-//! there with boost off.
+//! Boost changes no limit here: `boost` switches a bit in the CPU that decides whether the firmware's first
+//! P-state may run above its frequency. `cpuinfo_max_freq` lies above the table wherever the firmware tells
+//! the boost ratio, and stays there with boost off.
 //!
 //! Left out: coordination domains, `acpi_pstate_strict`, old firmware's faults.
 
@@ -15,7 +16,8 @@ use domain::time::Nanos;
 use domain::units::Hertz;
 use thiserror::Error;
 
-/// Firmware that names more than 20 µs is not believed where the CPU is told by register (a fault of old firmware).
+/// Firmware that names more than 20 µs is not believed where the CPU is told by register (a fault of old
+/// firmware).
 const LONGEST_REGISTER_LATENCY: Nanos = Nanos::from_micros(20);
 
 /// One P-state of the firmware's object `_PSS`.
@@ -106,8 +108,8 @@ impl AcpiCpufreq {
         })
     }
 
-    /// The firmware's limit has changed (`_PPC`): the first P-state that may be used. A number that there is no P-state
-    /// for changes nothing, as in the kernel.
+    /// The firmware's limit has changed (`_PPC`): the first P-state that may be used. A number that there is
+    /// no P-state for changes nothing, as in the kernel.
     pub fn set_platform_limit(&mut self, first: usize) {
         if first < self.states.len() {
             self.platform_limit = first;
@@ -119,8 +121,8 @@ impl AcpiCpufreq {
         (self.platform_limit > 0).then(|| self.states[self.platform_limit].frequency)
     }
 
-    /// The policy, with what was written to `scaling_min_freq` and `scaling_max_freq`, or `None` where nothing was.
-    /// `current` is the highest frequency permitted: the firmware leaves the CPU in P0.
+    /// The policy, with what was written to `scaling_min_freq` and `scaling_max_freq`, or `None` where
+    /// nothing was. `current` is the highest frequency permitted: the firmware leaves the CPU in P0.
     pub fn policy(&self, cpus: usize, asked_min: Option<Hertz>, asked_max: Option<Hertz>) -> Policy {
         let (lowest, highest) = (self.table.lowest(), self.hardware_max);
         let asked_max = asked_max.unwrap_or(highest);
@@ -163,8 +165,8 @@ fn descending(states: &[AcpiPstate]) -> Vec<Hertz> {
     frequencies
 }
 
-/// The highest boost frequency, in the driver's arithmetic (a ratio in 1/1024); `None` where the firmware's numbers are
-/// missing or out of order.
+/// The highest boost frequency, in the driver's arithmetic (a ratio in 1/1024); `None` where the firmware's
+/// numbers are missing or out of order.
 fn boosted(boost: BoostRatio, first: Hertz) -> Option<Hertz> {
     let usable = boost.nominal > 0 && boost.highest >= boost.nominal;
     usable.then(|| {

@@ -1,12 +1,12 @@
 //! `amd_pstate` in active mode (EPP): the kernel's part exactly, the hardware's as a stated approximation.
 //!
 //! The kernel (`drivers/cpufreq/amd-pstate.c` of 6.12: `amd_pstate_init_freq`, `amd_pstate_epp_update_limit`,
-//! `amd_pstate_cpu_boost_update`) writes a lowest and a highest level and a hint. What the hardware makes of it is
-//! assumed in [`AutonomousSpec`], and that a level's frequency is proportional to it. The active mode came with 6.3 (not
-//! read in source; 6.1 does not have it).
+//! `amd_pstate_cpu_boost_update`) writes a lowest and a highest level and a hint. What the hardware makes of
+//! it is assumed in [`AutonomousSpec`], and that a level's frequency is proportional to it. The active mode
+//! came with 6.3 (not read in source; 6.1 does not have it).
 //!
-//! Left out: the passive and guided modes (generic governors drive them), the ranking of preferred cores, quirks of single
-//! models.
+//! Left out: the passive and guided modes (generic governors drive them), the ranking of preferred cores,
+//! quirks of single models.
 
 use crate::autonomous::{Autonomous, AutonomousSpec, Epp, Request, within};
 use crate::intel_pstate::{IntelPolicy, Turbo};
@@ -26,7 +26,8 @@ pub const AMD_PREFERENCES: [(&str, Epp); 4] = [
 /// What the CPU's capability register and the ACPI object `_CPC` say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AmdLevels {
-    /// The level of the highest boost (the numerator of the boost ratio: 166 or 196 or 255, or what the core says).
+    /// The level of the highest boost (the numerator of the boost ratio: 166 or 196 or 255, or what the core
+    /// says).
     pub highest: u8,
     /// The level of the nominal frequency, at which MPERF and TSC count.
     pub nominal: u8,
@@ -88,7 +89,8 @@ impl AmdLevels {
     }
 }
 
-/// `amd_pstate` in active mode, for one CPU: the driver has a policy a CPU. Its policies are called as Intel's are.
+/// `amd_pstate` in active mode, for one CPU: the driver has a policy a CPU. Its policies are called as
+/// Intel's are.
 #[derive(Clone, Debug)]
 pub struct AmdPstate {
     levels: AmdLevels,
@@ -130,8 +132,8 @@ impl AmdPstate {
         (self.levels.lowest_frequency, max)
     }
 
-    /// Writes `boost`. The policy's `hardware_max` and `max` become those of [`AmdPstate::hardware_limits`]; holds from
-    /// [`AmdPstate::limits_changed`] on.
+    /// Writes `boost`. The policy's `hardware_max` and `max` become those of [`AmdPstate::hardware_limits`];
+    /// holds from [`AmdPstate::limits_changed`] on.
     pub fn set_boost(&mut self, boost: Turbo) {
         self.boost = boost;
     }
@@ -141,7 +143,8 @@ impl AmdPstate {
         self.policy = policy;
     }
 
-    /// Writes `energy_performance_preference`; with `performance` it has no effect, where the kernel refuses it.
+    /// Writes `energy_performance_preference`; with `performance` it has no effect, where the kernel refuses
+    /// it.
     pub fn set_epp(&mut self, epp: Epp) {
         self.epp = epp;
     }

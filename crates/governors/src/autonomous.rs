@@ -1,16 +1,17 @@
 //! A CPU that chooses its frequency itself, between limits, from a hint (EPP): an approximation.
 //!
-//! What Intel's HWP and AMD's CPPC do in hardware is not published. Assumed here, and to be fitted to a machine by
-//! measuring it ([`AutonomousSpec`]):
+//! What Intel's HWP and AMD's CPPC do in hardware is not published. Assumed here, and to be fitted to a
+//! machine by measuring it ([`AutonomousSpec`]):
 //! - the hardware decides once a window, and in between not at all;
 //! - it looks at that window alone: at the cycles that the CPU worked in it;
-//! - it aims at a share of the time being busy, which the hint names: the lower the hint, the lower the share, so the
-//!   higher the level; a share of zero means the upper limit as soon as there is work;
+//! - it aims at a share of the time being busy, which the hint names: the lower the hint, the lower the
+//!   share, so the higher the level; a share of zero means the upper limit as soon as there is work;
 //! - it raises and lowers the level by at most so many levels a window;
 //! - a limit that is changed holds at once;
 //! - other cores, power, temperature and the energy budget play no part.
 //!
-//! The defaults are guesses in the order of what has been measured for such parts (about a millisecond), no more.
+//! The defaults are guesses in the order of what has been measured for such parts (about a millisecond), no
+//! more.
 
 use crate::intel_pstate::Counters;
 use crate::{Policy, Readings};
@@ -46,13 +47,14 @@ pub struct AutonomousSpec {
     pub rise: u8,
     /// By how many levels it falls in a window at most; not zero.
     pub fall: u8,
-    /// The busy share aimed at, by hint, in ascending order of the hint; between two points it is interpolated, beyond
-    /// the outer ones it is theirs.
+    /// The busy share aimed at, by hint, in ascending order of the hint; between two points it is
+    /// interpolated, beyond the outer ones it is theirs.
     pub aims: [(Epp, Permille); 4],
 }
 
 impl Default for AutonomousSpec {
-    /// Windows of 1 ms, up at once, down by 4 levels; aims of 0, 70%, 85% and 95% at hints of 0, 128, 192 and 255. Guesses.
+    /// Windows of 1 ms, up at once, down by 4 levels; aims of 0, 70%, 85% and 95% at hints of 0, 128, 192 and
+    /// 255. Guesses.
     fn default() -> Self {
         Self {
             window: Nanos::from_millis(1),

@@ -1,14 +1,16 @@
 //! conservative: a step up above one threshold of load, a step down below another.
 //!
-//! Follows `drivers/cpufreq/cpufreq_conservative.c`, 6.1 and 6.12, with three changes that came by stable releases:
+//! Follows `drivers/cpufreq/cpufreq_conservative.c`, 6.1 and 6.12, with three changes that came by stable
+//! releases:
 //!
 //! * the wanted frequency is reset when limits change (6.1.168, 6.12.80, 7.0);
-//! * a step is asked of the driver also where the wanted frequency is at a limit already (6.1.178, 6.12.97, 7.2). Before,
-//!   the steps for idle periods could bring the wanted frequency to the minimum, and then nothing was asked;
+//! * a step is asked of the driver also where the wanted frequency is at a limit already (6.1.178, 6.12.97,
+//!   7.2). Before, the steps for idle periods could bring the wanted frequency to the minimum, and then
+//!   nothing was asked;
 //! * steps for idle periods need a load below `down_threshold` in the sample itself (6.12.117, 7.3).
 //!
-//! For other stable series the mainline release decides, which is inferred from the dates of these. Held against the
-//! kernel by `tests/replay.rs`.
+//! For other stable series the mainline release decides, which is inferred from the dates of these. Held
+//! against the kernel by `tests/replay.rs`.
 
 use crate::dbs::{Sampling, Tuning, default_sampling_rate_us, min_sampling_rate_us};
 use crate::tunable::{TunableError, Tunables};
@@ -268,7 +270,8 @@ mod tests {
 
     #[test]
     fn a_busy_sample_after_a_long_idle_one_lowers_first_only_in_older_kernels() {
-        // Idle for 25 ms of 125: 2 periods, sample load 80, at 2100 MHz. Then above the threshold by the load before.
+        // Idle for 25 ms of 125: 2 periods, sample load 80, at 2100 MHz. Then above the threshold by the load
+        // before.
         let seen = |kernel| {
             let mut policy = Policy { current: Hertz::from_mhz(2100), ..laptop() };
             let mut conservative = governor(kernel, &[("freq_step", "26")]);

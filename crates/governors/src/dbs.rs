@@ -1,11 +1,12 @@
 //! What ondemand and conservative share: when a sample is due, and the load that it sees.
 //!
-//! Follows `drivers/cpufreq/cpufreq_governor.c` (`dbs_update_util_handler`, `dbs_update`, `cpufreq_dbs_governor_start`,
-//! `…_limits`, `gov_update_cpu_data`) and `cpufreq_policy_transition_delay_us` of `cpufreq.c`, 6.1 and 6.12. Times are
-//! microseconds in 32 bits where the kernel's are, and wrap as those do.
+//! Follows `drivers/cpufreq/cpufreq_governor.c` (`dbs_update_util_handler`, `dbs_update`,
+//! `cpufreq_dbs_governor_start`, `…_limits`, `gov_update_cpu_data`) and `cpufreq_policy_transition_delay_us`
+//! of `cpufreq.c`, 6.1 and 6.12. Times are microseconds in 32 bits where the kernel's are, and wrap as those
+//! do.
 //!
-//! Left out: the jiffies that stand in for idle times where the tick never stops (`get_cpu_idle_time_jiffy`), tunables
-//! that several policies share, and locks. Held against the kernel by `tests/replay.rs`.
+//! Left out: the jiffies that stand in for idle times where the tick never stops (`get_cpu_idle_time_jiffy`),
+//! tunables that several policies share, and locks. Held against the kernel by `tests/replay.rs`.
 
 use crate::tunable::{TunableError, Tunables};
 use crate::{KernelVersion, Policy, Readings, Update};
@@ -27,7 +28,8 @@ pub(crate) fn transition_delay_us(kernel: KernelVersion, transition_latency_ns: 
     if latency_us == 0 {
         return 1_000;
     }
-    // Bounded since 4.14 (from memory): before, a slow driver's governor looked as seldom as a thousand times its latency said.
+    // Bounded since 4.14 (from memory): before, a slow driver's governor looked as seldom as a thousand times
+    // its latency said.
     if kernel < KernelVersion::new(4, 14, 0) {
         return latency_us.wrapping_mul(1_000);
     }
@@ -40,10 +42,11 @@ pub(crate) fn min_sampling_rate_us(hz: u32) -> u32 {
     (2 * tick_ns(hz) / 1000) as u32
 }
 
-/// The sampling period of ondemand and conservative where none is set, in microseconds (their `sampling_rate`).
+/// The sampling period of ondemand and conservative where none is set, in microseconds (their
+/// `sampling_rate`).
 ///
-/// A thousand times the transition latency; from 4.14 to 6.8 10 ms at the most; up to 6.11 the same with 2 ms; then one and a half
-/// times the latency; never less than two ticks.
+/// A thousand times the transition latency; from 4.14 to 6.8 10 ms at the most; up to 6.11 the same with 2
+/// ms; then one and a half times the latency; never less than two ticks.
 pub fn default_sampling_rate_us(kernel: KernelVersion, hz: u32, transition_latency_ns: u64) -> u32 {
     min_sampling_rate_us(hz).max(transition_delay_us(kernel, transition_latency_ns))
 }
@@ -178,7 +181,8 @@ impl Sampling {
     }
 }
 
-/// A CPU's idle time in microseconds as `get_cpu_idle_time` adds it up: each part is cut to microseconds by itself.
+/// A CPU's idle time in microseconds as `get_cpu_idle_time` adds it up: each part is cut to microseconds by
+/// itself.
 fn idle_us(cpu: usize, tuning: &Tuning, readings: &impl Readings) -> u64 {
     let iowait = readings.iowait(cpu);
     let idle_us = readings.idle(cpu).saturating_sub(iowait).get() / 1000;

@@ -1,7 +1,7 @@
 //! One type for all governors: by name, with static dispatch.
 //!
-//! Goals: the simulation and the replay of recordings drive every governor in the same way. A further governor is a
-//! variant here, its name in [`Governor::new`], and a file of its own.
+//! Goals: the simulation and the replay of recordings drive every governor in the same way. A further
+//! governor is a variant here, its name in [`Governor::new`], and a file of its own.
 
 use crate::conservative::{self, Conservative};
 use crate::fixed::{self, Userspace};
@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 
 /// A frequency governor of one policy.
 ///
-/// The caller keeps [`Policy::current`]: it is what was requested last. A request that is the current frequency is `None`.
+/// The caller keeps [`Policy::current`]: it is what was requested last. A request that is the current
+/// frequency is `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Governor(Kind);
 
@@ -40,8 +41,9 @@ pub enum Hook {
 }
 
 impl Governor {
-    /// A governor by its name in `scaling_governor`, with the tunables that differ from the kernel's defaults, by the names
-    /// of their files; values are the text that one would write there. `hz` is the kernel's tick (`CONFIG_HZ`).
+    /// A governor by its name in `scaling_governor`, with the tunables that differ from the kernel's
+    /// defaults, by the names of their files; values are the text that one would write there. `hz` is the
+    /// kernel's tick (`CONFIG_HZ`).
     ///
     /// # Errors
     /// Where there is no such governor or tunable, or the kernel would refuse a value.
@@ -77,8 +79,8 @@ impl Governor {
         tunables.iter().rev().try_for_each(|(n, v)| self.set(n, v, Nanos::ZERO, &Nothing))
     }
 
-    /// Writes a tunable of a governor that runs, as through its file. The frequency follows with the next update; for
-    /// userspace, with the next call of [`Governor::limits_changed`].
+    /// Writes a tunable of a governor that runs, as through its file. The frequency follows with the next
+    /// update; for userspace, with the next call of [`Governor::limits_changed`].
     ///
     /// # Errors
     /// Where there is no such tunable, or the kernel would refuse the value.
@@ -120,8 +122,8 @@ impl Governor {
         }
     }
 
-    /// The scheduler's hook alone. After [`Hook::Work`] the caller decides when [`Governor::work`] runs; until then no
-    /// further work is queued.
+    /// The scheduler's hook alone. After [`Hook::Work`] the caller decides when [`Governor::work`] runs;
+    /// until then no further work is queued.
     pub fn hook(&mut self, update: Update, policy: &Policy, readings: &impl Readings) -> Hook {
         match &mut self.0 {
             Kind::Ondemand(ondemand) => queued(ondemand.sampling.hook(update)),
@@ -131,8 +133,8 @@ impl Governor {
         }
     }
 
-    /// The governor's worker runs: ondemand and conservative look at the load now, schedutil hands on what its hook decided.
-    /// `now` is the clock of [`Readings`] (`ktime_get`), and need not be that of updates.
+    /// The governor's worker runs: ondemand and conservative look at the load now, schedutil hands on what
+    /// its hook decided. `now` is the clock of [`Readings`] (`ktime_get`), and need not be that of updates.
     pub fn work(&mut self, now: Nanos, policy: &Policy, readings: &impl Readings) -> Option<Hertz> {
         match &mut self.0 {
             Kind::Ondemand(ondemand) => ondemand.work(now, policy, readings),
@@ -159,10 +161,11 @@ impl Governor {
         }
     }
 
-    /// The earliest time at which an update can matter; `None` where none ever does, or where queued work has to run first.
+    /// The earliest time at which an update can matter; `None` where none ever does, or where queued work has
+    /// to run first.
     ///
-    /// For schedutil two kinds of updates matter before: those with [`Update::iowait`], and the first after a CPU's
-    /// [`Readings::deadline_bandwidth`] grew.
+    /// For schedutil two kinds of updates matter before: those with [`Update::iowait`], and the first after a
+    /// CPU's [`Readings::deadline_bandwidth`] grew.
     pub fn due(&self) -> Option<Nanos> {
         match &self.0 {
             Kind::Ondemand(ondemand) => ondemand.sampling.due(),
@@ -172,8 +175,8 @@ impl Governor {
         }
     }
 
-    /// What it wants before limits and table make a request of it, where it remembers that: schedutil's raw frequency,
-    /// conservative's sum of steps. It may be zero, or above the highest.
+    /// What it wants before limits and table make a request of it, where it remembers that: schedutil's raw
+    /// frequency, conservative's sum of steps. It may be zero, or above the highest.
     pub fn wanted(&self) -> Option<Hertz> {
         match &self.0 {
             Kind::Conservative(conservative) => Some(conservative.wanted()),

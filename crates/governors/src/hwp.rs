@@ -1,12 +1,13 @@
-//! `intel_pstate` in active mode with HWP: the kernel's part exactly, the hardware's as a stated approximation.
+//! `intel_pstate` in active mode with HWP: the kernel's part exactly, the hardware's as a stated
+//! approximation.
 //!
-//! The kernel (`drivers/cpufreq/intel_pstate.c` of 6.12 and 6.1: `intel_pstate_hwp_set`, `intel_pstate_hwp_boost_up`,
-//! `intel_pstate_hwp_boost_down`, `intel_pstate_update_util_hwp_local`) writes a lowest and a highest level and a hint,
-//! and with `hwp_dynamic_boost` raises the lowest level for tasks that waited for disks. What the hardware makes of it is
-//! assumed in [`AutonomousSpec`].
+//! The kernel (`drivers/cpufreq/intel_pstate.c` of 6.12 and 6.1: `intel_pstate_hwp_set`,
+//! `intel_pstate_hwp_boost_up`, `intel_pstate_hwp_boost_down`, `intel_pstate_update_util_hwp_local`) writes a
+//! lowest and a highest level and a hint, and with `hwp_dynamic_boost` raises the lowest level for tasks that
+//! waited for disks. What the hardware makes of it is assumed in [`AutonomousSpec`].
 //!
-//! Left out: CPUs without EPP (they use the bias of 0 to 15), hybrid CPUs' levels that are no multiples of 100 MHz,
-//! interrupts about changed guaranteed performance, and the hint that some models replace 128 by as
+//! Left out: CPUs without EPP (they use the bias of 0 to 15), hybrid CPUs' levels that are no multiples of
+//! 100 MHz, interrupts about changed guaranteed performance, and the hint that some models replace 128 by as
 //! `balance_performance`.
 
 use crate::autonomous::{Autonomous, AutonomousSpec, Epp, Request, within};
@@ -35,8 +36,8 @@ pub struct EppRefused;
 /// Whether the kernel raises the minimum for tasks that waited for disks (`hwp_dynamic_boost`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DynamicBoost {
-    /// It does: the default in 6.12 where the firmware says enterprise or performance server; in 6.1 only if the CPU is
-    /// also one of two Skylake models.
+    /// It does: the default in 6.12 where the firmware says enterprise or performance server; in 6.1 only if
+    /// the CPU is also one of two Skylake models.
     On,
     /// It does not: the default elsewhere.
     Off,
@@ -61,8 +62,8 @@ pub struct Hwp {
 }
 
 impl Hwp {
-    /// A driver that has not started. In `ratios`, `base` is the guaranteed performance and `turbo` the highest; `tick` is
-    /// the kernel's (4 ms with `HZ=250`), `epp` what the firmware has set.
+    /// A driver that has not started. In `ratios`, `base` is the guaranteed performance and `turbo` the
+    /// highest; `tick` is the kernel's (4 ms with `HZ=250`), `epp` what the firmware has set.
     ///
     /// # Panics
     /// Where a ratio exceeds 255: levels have eight bits.
@@ -99,8 +100,8 @@ impl Hwp {
         &mut self.global
     }
 
-    /// Writes `scaling_governor`; holds from [`Hwp::limits_changed`] on. `performance` sets the hint to 0, and
-    /// `powersave` puts the old one back where it is still 0.
+    /// Writes `scaling_governor`; holds from [`Hwp::limits_changed`] on. `performance` sets the hint to 0,
+    /// and `powersave` puts the old one back where it is still 0.
     pub fn set_policy(&mut self, policy: IntelPolicy) {
         self.policy = policy;
         match policy {

@@ -1,13 +1,14 @@
 //! The `intel_pstate` driver in active mode without HWP: its own `powersave` and `performance`.
 //!
 //! Follows `drivers/cpufreq/intel_pstate.c` of 6.12 and 6.1 (`intel_pstate_update_util`, `get_target_pstate`,
-//! `intel_pstate_update_perf_limits`, `store_no_turbo`), whose arithmetic is the same in both. The PID of the older driver
-//! follows 4.12's `get_target_pstate_use_performance` and `pid_calc`; which kernel used it for which machine was not
-//! read in source, but is known from the descriptions of the changes (4.10, 4.12, 4.14).
+//! `intel_pstate_update_perf_limits`, `store_no_turbo`), whose arithmetic is the same in both. The PID of the
+//! older driver follows 4.12's `get_target_pstate_use_performance` and `pid_calc`; which kernel used it for
+//! which machine was not read in source, but is known from the descriptions of the changes (4.10, 4.12,
+//! 4.14).
 //!
-//! Left out: Atom's own P-state tables and voltages, hybrid scaling (only with HWP), what the turbo table allows with
-//! many active cores, the PID for Atom (setpoint 60), and 4.x's limits in parts of the maximum, which round otherwise by
-//! at most one P-state.
+//! Left out: Atom's own P-state tables and voltages, hybrid scaling (only with HWP), what the turbo table
+//! allows with many active cores, the PID for Atom (setpoint 60), and 4.x's limits in parts of the maximum,
+//! which round otherwise by at most one P-state.
 
 use crate::{KernelVersion, Policy, Readings, Update};
 use domain::time::Nanos;
@@ -27,7 +28,8 @@ const SAMPLING_INTERVAL: Nanos = Nanos::from_millis(10);
 pub struct Ratios {
     /// The lowest P-state ("maximum efficiency"); at least 1.
     pub lowest: u32,
-    /// The highest without turbo, after a configured thermal limit (`max_pstate`; with HWP: guaranteed performance).
+    /// The highest without turbo, after a configured thermal limit (`max_pstate`; with HWP: guaranteed
+    /// performance).
     pub base: u32,
     /// The highest without turbo as built (`max_pstate_physical`): that at which MPERF and TSC count.
     pub base_physical: u32,
@@ -130,8 +132,8 @@ impl GlobalLimits {
     }
 }
 
-/// The ratios between which requests lie (`min_perf_ratio`, `max_perf_ratio`), from a policy's limits and those for all
-/// CPUs (`intel_pstate_verify_cpu_policy`, `intel_pstate_update_perf_limits`).
+/// The ratios between which requests lie (`min_perf_ratio`, `max_perf_ratio`), from a policy's limits and
+/// those for all CPUs (`intel_pstate_verify_cpu_policy`, `intel_pstate_update_perf_limits`).
 pub(crate) fn ratio_limits(ratios: &Ratios, global: &GlobalLimits, policy: &Policy) -> (u32, u32) {
     let scaling_khz = ratios.scaling.khz();
     let lowest_khz = ratios.frequency(ratios.lowest).khz();
@@ -150,8 +152,8 @@ pub(crate) fn ratio_limits(ratios: &Ratios, global: &GlobalLimits, policy: &Poli
     (min.min(max), max)
 }
 
-/// Where a thermal limit is configured below the base frequency as built, a maximum between base and turbo means turbo
-/// (`intel_pstate_adjust_policy_max`).
+/// Where a thermal limit is configured below the base frequency as built, a maximum between base and turbo
+/// means turbo (`intel_pstate_adjust_policy_max`).
 fn raised_above_base(ratios: &Ratios, max_khz: u64, highest_khz: u64) -> u64 {
     let configured = ratios.base_physical > ratios.base;
     if configured && max_khz > ratios.frequency(ratios.base).khz() { highest_khz } else { max_khz }
@@ -166,8 +168,8 @@ pub enum IntelPolicy {
     Performance,
 }
 
-/// What the firmware says that the machine is for (`Preferred_PM_Profile` of the ACPI table FADT): until 4.13 it chose
-/// the algorithm.
+/// What the firmware says that the machine is for (`Preferred_PM_Profile` of the ACPI table FADT): until 4.13
+/// it chose the algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PmProfile {
     /// Mobile or tablet.
@@ -188,8 +190,8 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// What a kernel uses: the PID until 4.13 for servers, until 4.11 for desktops, until 4.9 for mobile machines (from
-    /// the changes' descriptions, not from source).
+    /// What a kernel uses: the PID until 4.13 for servers, until 4.11 for desktops, until 4.9 for mobile
+    /// machines (from the changes' descriptions, not from source).
     pub fn of(version: KernelVersion, profile: PmProfile) -> Self {
         let load_since = match profile {
             PmProfile::Mobile => KernelVersion::new(4, 10, 0),
@@ -362,8 +364,8 @@ impl IntelPstate {
         self.limits_changed(policy)
     }
 
-    /// The limits of the policy, or those for all CPUs, have changed. `performance` requests its new maximum at once,
-    /// `powersave` with its next sample.
+    /// The limits of the policy, or those for all CPUs, have changed. `performance` requests its new maximum
+    /// at once, `powersave` with its next sample.
     pub fn limits_changed(&mut self, policy: &Policy) -> Option<Hertz> {
         self.limits = ratio_limits(&self.ratios, &self.global, policy);
         match self.policy {
@@ -453,8 +455,8 @@ impl IntelPstate {
         }
     }
 
-    /// `get_target_pstate`: 1.25 times the busy share of the highest P-state, and half of what the CPU in fact ran above
-    /// that.
+    /// `get_target_pstate`: 1.25 times the busy share of the highest P-state, and half of what the CPU in
+    /// fact ran above that.
     fn target_by_load(&mut self) -> i64 {
         let mperf = u128::from(self.sample.mperf) << self.ratios.mperf_shift;
         let busy = ((mperf << FRAC_BITS) / u128::from(self.sample.tsc)) as i64;
@@ -524,7 +526,8 @@ mod tests {
         let mut driver = powersave(Algorithm::Load);
         let policy = policy(800, 3500);
         assert_eq!(driver.update(at(10), &policy, &counters(4, 12, 24)), None, "the first is no sample");
-        // busy 12/24 = 128/256; 35 + 35/4 = 43; 43·128/256 = 21. It ran at a third of base, P-state 7: nothing is added.
+        // busy 12/24 = 128/256; 35 + 35/4 = 43; 43·128/256 = 21. It ran at a third of base, P-state 7:
+        // nothing is added.
         assert_eq!(driver.update(at(20), &policy, &counters(8, 24, 48)), Some(Hertz::from_mhz(2100)));
     }
 
@@ -635,7 +638,8 @@ mod tests {
         let mut driver = powersave(Algorithm::Pid(PidTunables::default()));
         let policy = policy(800, 3500);
         driver.update(at(10), &policy, &counters(1, 1, 24));
-        // It ran at base though the lowest was requested: 100·24/8 = 300%; (97 − 300)·51/256 = −40.4: up by 40.
+        // It ran at base though the lowest was requested.
+        // 100·24/8 = 300%; (97 − 300)·51/256 = −40.4: up by 40.
         assert_eq!(driver.update(at(20), &policy, &counters(13, 13, 48)), Some(Hertz::from_mhz(3500)));
         // Then at base again with turbo requested: 100·24/35 = 68.57%; (97 − 68.57)·51/256 = 5.66: down by 6.
         assert_eq!(driver.update(at(30), &policy, &counters(25, 25, 72)), Some(Hertz::from_mhz(2900)));

@@ -19,8 +19,8 @@ impl KernelVersion {
         Self { major, minor, patch }
     }
 
-    /// From `6.12.48+deb13-amd64`, `6.1.0-40-amd64` or `4.4`; what follows the numbers is passed over, a missing number is
-    /// zero. `None` where it does not begin with two numbers.
+    /// From `6.12.48+deb13-amd64`, `6.1.0-40-amd64` or `4.4`; what follows the numbers is passed over, a
+    /// missing number is zero. `None` where it does not begin with two numbers.
     pub fn parse(text: &str) -> Option<Self> {
         let numbers = text.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
         let mut numbers = numbers.split('.').map(str::parse::<u16>);
@@ -29,7 +29,8 @@ impl KernelVersion {
         Some(Self { major, minor, patch })
     }
 
-    /// Whether a change that came with `mainline`, and into stable series with the listed releases, is in this kernel.
+    /// Whether a change that came with `mainline`, and into stable series with the listed releases, is in
+    /// this kernel.
     pub(crate) fn has(self, mainline: (u16, u16), stable: &[(u16, u16, u16)]) -> bool {
         let same_series = |(major, minor, _): &&(u16, u16, u16)| (*major, *minor) == (self.major, self.minor);
         match stable.iter().find(same_series) {

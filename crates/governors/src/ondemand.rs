@@ -1,8 +1,8 @@
 //! ondemand: the highest frequency above a threshold of load, else one in proportion to the load.
 //!
-//! Follows `drivers/cpufreq/cpufreq_ondemand.c`, 6.1 and 6.12 (which do not differ but in [`default_io_is_busy`]).
-//! Left out: AMD's frequency sensitivity (`amd_freq_sensitivity.c`), which replaces the bias. Held against the kernel by
-//! `tests/replay.rs`.
+//! Follows `drivers/cpufreq/cpufreq_ondemand.c`, 6.1 and 6.12 (which do not differ but in
+//! [`default_io_is_busy`]). Left out: AMD's frequency sensitivity (`amd_freq_sensitivity.c`), which replaces
+//! the bias. Held against the kernel by `tests/replay.rs`.
 
 use crate::dbs::{Sampling, Tuning, default_sampling_rate_us, min_sampling_rate_us};
 use crate::tunable::{TunableError, Tunables};
@@ -22,12 +22,14 @@ pub(crate) const TUNABLES: Tunables = Tunables {
     ],
 };
 
-/// The threshold where idle time is counted in microseconds, as on every kernel whose tick stops (80 on others).
+/// The threshold where idle time is counted in microseconds, as on every kernel whose tick stops (80 on
+/// others).
 const UP_THRESHOLD: u32 = 95;
 const MAX_SAMPLING_DOWN_FACTOR: u32 = 100_000;
 
-/// Whether ondemand takes waiting for disks as work where nothing was set: on Intel's CPUs of family 6 from model 15 on;
-/// from 6.12.58 and 6.18 on all of Intel's from the Pentium Pro on. The governor itself cannot know and begins with 0.
+/// Whether ondemand takes waiting for disks as work where nothing was set: on Intel's CPUs of family 6 from
+/// model 15 on; from 6.12.58 and 6.18 on all of Intel's from the Pentium Pro on. The governor itself cannot
+/// know and begins with 0.
 pub fn default_io_is_busy(kernel: KernelVersion, vendor: &str, family: u32, model: u32) -> bool {
     let intel = vendor == "GenuineIntel";
     if kernel.has((6, 18), &[(6, 12, 58)]) {

@@ -1,22 +1,26 @@
 //! How the scheduler estimates utilisation: per-entity load tracking, in the kernel's integers.
 //!
-//! A millisecond of 1024 µs that lies n periods back weighs y^n, y^32 = 1/2. A [`Signal`] holds such sums for a task or a
-//! runqueue; [`PeltClock`] is the clock they run by, slower on a slower CPU where utilisation is frequency invariant;
-//! [`Runqueue`] adds the tasks' up, and [`effective`] makes of all that what schedutil reads.
+//! A millisecond of 1024 µs that lies n periods back weighs y^n, y^32 = 1/2. A [`Signal`] holds such sums for
+//! a task or a runqueue; [`PeltClock`] is the clock they run by, slower on a slower CPU where utilisation is
+//! frequency invariant; [`Runqueue`] adds the tasks' up, and [`effective`] makes of all that what schedutil
+//! reads.
 //!
-//! Follows `kernel/sched/pelt.{c,h}`, `sched-pelt.h`, and of `fair.c` `attach_entity_load_avg`, `detach_entity_load_avg`,
-//! `post_init_entity_util_avg`, `util_est_*`, `cpu_util`, `effective_cpu_util` (`core.c` in 6.1), 6.1 and 6.12.
-//! Left out: task groups, bandwidth control, hardware pressure, sched_ext, utilisation clamps, and tasks that are taken
-//! away while their runqueue's lock is not held (`removed`; [`Runqueue::detach`] does so at once).
+//! Follows `kernel/sched/pelt.{c,h}`, `sched-pelt.h`, and of `fair.c` `attach_entity_load_avg`,
+//! `detach_entity_load_avg`, `post_init_entity_util_avg`, `util_est_*`, `cpu_util`, `effective_cpu_util`
+//! (`core.c` in 6.1), 6.1 and 6.12. Left out: task groups, bandwidth control, hardware pressure, sched_ext,
+//! utilisation clamps, and tasks that are taken away while their runqueue's lock is not held (`removed`;
+//! [`Runqueue::detach`] does so at once).
 //!
-//! Held against the kernel by `tests/pelt.rs`: the steps of a signal, where utilisation is not frequency invariant. Not held
-//! against it, but by worked examples: [`PeltClock`], attaching and detaching, estimates, [`effective`]. Debian's kernels
-//! count no interrupts (`CONFIG_IRQ_TIME_ACCOUNTING` is off), and then [`Runqueue::interrupts`] stays nothing.
+//! Held against the kernel by `tests/pelt.rs`: the steps of a signal, where utilisation is not frequency
+//! invariant. Not held against it, but by worked examples: [`PeltClock`], attaching and detaching, estimates,
+//! [`effective`]. Debian's kernels count no interrupts (`CONFIG_IRQ_TIME_ACCOUNTING` is off), and then
+//! [`Runqueue::interrupts`] stays nothing.
 
 use crate::KernelVersion;
 use domain::time::Nanos;
 
-/// y^n · 2^32 for n below 32: `floor((2^32 − 1) · 2^(−n/32))` but for the last bit of some (`runnable_avg_yN_inv`).
+/// y^n · 2^32 for n below 32: `floor((2^32 − 1) · 2^(−n/32))` but for the last bit of some
+/// (`runnable_avg_yN_inv`).
 const Y_INVERSE: [u32; 32] = [
     0xffff_ffff,
     0xfa83_b2da,
@@ -72,7 +76,8 @@ fn decay(value: u64, periods: u64) -> u64 {
     ((u128::from(halved) * u128::from(inverse)) >> 32) as u64
 }
 
-/// The contribution of a span that ended `first` µs into the period `periods` ago and lasts `last` µs into this one.
+/// The contribution of a span that ended `first` µs into the period `periods` ago and lasts `last` µs into
+/// this one.
 fn segments(periods: u64, first: u32, last: u32) -> u32 {
     let oldest = decay(u64::from(first), periods) as u32;
     let whole = LOAD_AVG_MAX - decay(u64::from(LOAD_AVG_MAX), periods) as u32 - 1024;
@@ -82,8 +87,8 @@ fn segments(periods: u64, first: u32, last: u32) -> u32 {
 /// What a span of time is for a signal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
-    /// Weight of what is runnable: 1 for a task on the runqueue; a runqueue's is the sum of its tasks' weights, 1024 for one
-    /// of nice 0 (`scale_load_down`). Zero: idle.
+    /// Weight of what is runnable: 1 for a task on the runqueue; a runqueue's is the sum of its tasks'
+    /// weights, 1024 for one of nice 0 (`scale_load_down`). Zero: idle.
     pub load: u64,
     /// How many are runnable.
     pub runnable: u64,
@@ -122,8 +127,9 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// Accounts the time until `now` (of the entity's clock), during which it was this. Whether a period ended, so that the
-    /// averages are new; `weight` is the factor of the load average: a task's own, 1 for a runqueue.
+    /// Accounts the time until `now` (of the entity's clock), during which it was this. Whether a period
+    /// ended, so that the averages are new; `weight` is the factor of the load average: a task's own, 1 for a
+    /// runqueue.
     pub fn update(&mut self, now: Nanos, activity: Activity, weight: u64) -> bool {
         let delta_ns = now.get().wrapping_sub(self.last_update_ns);
         if (delta_ns as i64) < 0 {
@@ -187,8 +193,8 @@ impl Signal {
 
 /// The clock of a runqueue's signals (`rq->clock_pelt`).
 ///
-/// It advances by the work that was done: at half the capacity by half the time. While idle it catches up with the time of
-/// tasks, unless there was no idle time to lose (`lost_idle_time`).
+/// It advances by the work that was done: at half the capacity by half the time. While idle it catches up
+/// with the time of tasks, unless there was no idle time to lose (`lost_idle_time`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeltClock {
     task_ns: u64,
@@ -202,8 +208,9 @@ impl PeltClock {
         Self { task_ns: now.get(), pelt_ns: now.get(), lost_idle_ns: 0 }
     }
 
-    /// Time goes on while a task runs. `cpu_capacity` and `frequency_capacity` are of 1024 (`arch_scale_cpu_capacity`,
-    /// `arch_scale_freq_capacity`); the latter is 1024 where utilisation is not frequency invariant.
+    /// Time goes on while a task runs. `cpu_capacity` and `frequency_capacity` are of 1024
+    /// (`arch_scale_cpu_capacity`, `arch_scale_freq_capacity`); the latter is 1024 where utilisation is not
+    /// frequency invariant.
     pub fn run(&mut self, span: Nanos, cpu_capacity: u64, frequency_capacity: u64) {
         self.task_ns += span.get();
         let scaled_ns = (span.get() * cpu_capacity) >> SHIFT;
@@ -216,7 +223,8 @@ impl PeltClock {
         self.pelt_ns = self.task_ns;
     }
 
-    /// The CPU goes idle (`update_idle_rq_clock_pelt`): what it is behind is forgotten for ever where it had no idle time.
+    /// The CPU goes idle (`update_idle_rq_clock_pelt`): what it is behind is forgotten for ever where it had
+    /// no idle time.
     pub fn goes_idle(&mut self, runqueue: &Runqueue) {
         let full = (MIN_DIVIDER << SHIFT) - LOAD_AVG_MAX;
         let sums = [runqueue.fair.util_sum, runqueue.real_time.util_sum, runqueue.deadline.util_sum];
@@ -252,7 +260,8 @@ const MARGIN: u64 = SCALE / 100;
 
 impl Task {
     /// A task that was forked just now onto this runqueue, whose signals have to be up to date
-    /// (`post_init_entity_util_avg`): it gets the runqueue's utilisation by its weight, half of what is left at the most.
+    /// (`post_init_entity_util_avg`): it gets the runqueue's utilisation by its weight, half of what is left
+    /// at the most.
     pub fn new(weight: u64, runqueue: &Runqueue, capacity: u64) -> Self {
         let fair = &runqueue.fair;
         let cap = capacity.saturating_sub(fair.util_avg) / 2;
@@ -342,8 +351,8 @@ pub struct Runqueue {
 }
 
 impl Runqueue {
-    /// A task comes, from another CPU or new: its signal takes the runqueue's place in the period and is added to it
-    /// (`attach_entity_load_avg`). The runqueue's signal has to be up to date.
+    /// A task comes, from another CPU or new: its signal takes the runqueue's place in the period and is
+    /// added to it (`attach_entity_load_avg`). The runqueue's signal has to be up to date.
     pub fn attach(&mut self, task: &mut Task) {
         let fair = &mut self.fair;
         let divider = u64::from(fair.divider());
@@ -395,8 +404,8 @@ impl Runqueue {
         idle || busy
     }
 
-    /// What fair tasks use (`cpu_util_cfs`; from 6.5, where it is asked for a frequency, `cpu_util_cfs_boost`: not less than
-    /// they are runnable).
+    /// What fair tasks use (`cpu_util_cfs`; from 6.5, where it is asked for a frequency,
+    /// `cpu_util_cfs_boost`: not less than they are runnable).
     pub fn fair_utilisation(&self, kernel: KernelVersion, capacity: u64) -> u64 {
         let boosted = kernel >= KernelVersion::new(6, 5, 0);
         let runnable = if boosted { self.fair.runnable_avg } else { 0 };
@@ -413,8 +422,9 @@ pub struct Effective {
     pub least: u64,
 }
 
-/// Utilisation as schedutil asks for it (`effective_cpu_util`), of a CPU of this capacity. `deadline_bandwidth` is that of
-/// [`crate::Readings::deadline_bandwidth`]; with a runnable real-time task a CPU is wanted at its highest frequency.
+/// Utilisation as schedutil asks for it (`effective_cpu_util`), of a CPU of this capacity.
+/// `deadline_bandwidth` is that of [`crate::Readings::deadline_bandwidth`]; with a runnable real-time task a
+/// CPU is wanted at its highest frequency.
 pub fn effective(
     kernel: KernelVersion,
     runqueue: &Runqueue,

@@ -12,8 +12,9 @@ pub enum Relation {
     AtLeast,
     /// The highest at or below it (`CPUFREQ_RELATION_H`).
     AtMost,
-    /// The closest; of two equally close ones that which comes later in the driver's table (`CPUFREQ_RELATION_C`): the
-    /// higher one of a table that begins with the highest, as acpi-cpufreq's does, else the lower.
+    /// The closest; of two equally close ones that which comes later in the driver's table
+    /// (`CPUFREQ_RELATION_C`): the higher one of a table that begins with the highest, as acpi-cpufreq's
+    /// does, else the lower.
     Closest,
 }
 
@@ -38,8 +39,8 @@ pub enum TableError {
 }
 
 impl FrequencyTable {
-    /// From frequencies in the driver's order (as in `scaling_available_frequencies`), which decides between two that are
-    /// equally close to a wanted one; doubles are one.
+    /// From frequencies in the driver's order (as in `scaling_available_frequencies`), which decides between
+    /// two that are equally close to a wanted one; doubles are one.
     ///
     /// # Errors
     /// Where there is none, or one is zero.
@@ -69,8 +70,8 @@ impl FrequencyTable {
         self.all[self.all.len() - 1]
     }
 
-    /// The frequency of the table that a wanted one becomes between limits: the wanted one is clamped to them first, and
-    /// what lies outside them is not chosen while anything lies inside.
+    /// The frequency of the table that a wanted one becomes between limits: the wanted one is clamped to them
+    /// first, and what lies outside them is not chosen while anything lies inside.
     pub fn resolve(&self, wanted: Hertz, relation: Relation, min: Hertz, max: Hertz) -> Hertz {
         let wanted = wanted.min(max).max(min);
         let above = self.all.iter().copied().find(|f| *f >= wanted);
@@ -115,8 +116,8 @@ pub struct Policy {
     pub transition_latency_ns: u64,
     /// Whether a request can be carried out in the scheduler's own context (`fast_switch_enabled`).
     pub fast_switch: bool,
-    /// Whether the scheduler's utilisation is scaled by the frequency that a CPU ran at (`arch_scale_freq_invariant`): on
-    /// x86 where there are APERF and MPERF, and in no virtual machine.
+    /// Whether the scheduler's utilisation is scaled by the frequency that a CPU ran at
+    /// (`arch_scale_freq_invariant`): on x86 where there are APERF and MPERF, and in no virtual machine.
     pub frequency_invariant: bool,
 }
 

@@ -1,11 +1,13 @@
-//! schedutil: a frequency in proportion to the scheduler's utilisation, with a boost for tasks that wait for disks.
+//! schedutil: a frequency in proportion to the scheduler's utilisation, with a boost for tasks that wait for
+//! disks.
 //!
-//! Follows `kernel/sched/cpufreq_schedutil.c`, 6.1 and 6.12. What 6.8 changed: the boost is no longer added to what
-//! interrupts and deadlines leave, a quarter is added to the utilisation before it is capped, and where utilisation is not
-//! frequency invariant the current frequency is raised by a quarter too.
+//! Follows `kernel/sched/cpufreq_schedutil.c`, 6.1 and 6.12. What 6.8 changed: the boost is no longer added
+//! to what interrupts and deadlines leave, a quarter is added to the utilisation before it is capped, and
+//! where utilisation is not frequency invariant the current frequency is raised by a quarter too.
 //!
-//! Left out: `adjust_perf` (intel_pstate and amd-pstate take performance instead of frequency, without the caching here),
-//! utilisation clamps, sched_ext, drivers with `CPUFREQ_NEED_UPDATE_LIMITS`. Held against the kernel by `tests/replay.rs`.
+//! Left out: `adjust_perf` (intel_pstate and amd-pstate take performance instead of frequency, without the
+//! caching here), utilisation clamps, sched_ext, drivers with `CPUFREQ_NEED_UPDATE_LIMITS`. Held against the
+//! kernel by `tests/replay.rs`.
 
 use crate::dbs::{tick_ns, transition_delay_us};
 use crate::governor::Hook;

@@ -1,5 +1,5 @@
-//! Serves one modelled disk until its standard input ends: `serve_disk MODEL DILATION FOLDER`. For trying clients by
-//! hand.
+//! Serves one modelled disk until its standard input ends: `serve_disk MODEL DILATION FOLDER`. For trying
+//! clients by hand.
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
 
 use disks::DiskSpec;

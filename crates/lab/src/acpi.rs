@@ -1,8 +1,9 @@
 //! The ACPI table that gives virtual CPUs their P-states.
 //!
-//! A second table (SSDT) beside QEMU's own, for `-acpitable file=…`: it adds `_PCT`, `_PSS`, `_PPC` and `_PSD` to each
-//! CPU, and the kernel's stock `acpi-cpufreq` driver binds to them. The control register is an I/O port that no device
-//! answers; the plugin sees the guest's `out` instruction. Source: ACPI 6.5, chapter 8.4.5.
+//! A second table (SSDT) beside QEMU's own, for `-acpitable file=…`: it adds `_PCT`, `_PSS`, `_PPC` and
+//! `_PSD` to each CPU, and the kernel's stock `acpi-cpufreq` driver binds to them. The control register is an
+//! I/O port that no device answers; the plugin sees the guest's `out` instruction. Source: ACPI 6.5, chapter
+//! 8.4.5.
 
 use acpi_tables::aml::{Method, Name, Package, Path, ResourceTemplate, Return, Scope};
 use acpi_tables::gas::{AccessSize, AddressSpace, GAS};
@@ -12,16 +13,16 @@ use domain::lab::{PState, PStateDomains, PStateTable};
 
 /// The P-state port of CPU 0; that of CPU n is `2n` above it, and its status port one more.
 ///
-/// In QEMU's q35 machine nothing answers between here and `0xa000`, where SeaBIOS places devices from `0xc000` on;
-/// below 0x600 only 32 CPUs would fit before the power management block.
+/// In QEMU's q35 machine nothing answers between here and `0xa000`, where SeaBIOS places devices from
+/// `0xc000` on; below 0x600 only 32 CPUs would fit before the power management block.
 pub const FIRST_PORT: u16 = 0x9000;
 
-/// The port by which the guest begins and ends pacing, through `/dev/port`: 0 runs unpaced, 1 paces all CPUs from then on,
-/// higher values are marks in the record.
+/// The port by which the guest begins and ends pacing, through `/dev/port`: 0 runs unpaced, 1 paces all CPUs
+/// from then on, higher values are marks in the record.
 pub const CONTROL_PORT: u16 = 0x5be;
 
-/// The most virtual CPUs of a lab machine: what q35 takes without an emulated IOMMU. The table then is some 31 KiB
-/// long, and QEMU takes at most 64 KiB.
+/// The most virtual CPUs of a lab machine: what q35 takes without an emulated IOMMU. The table then is some
+/// 31 KiB long, and QEMU takes at most 64 KiB.
 pub const MAX_VCPUS: u32 = 255;
 
 /// `SW_ANY` of `_PSD`: a request by any CPU of the domain is enough.
@@ -77,14 +78,16 @@ fn control(cpu: u32) -> Bytes {
 }
 
 /// One byte at an I/O port, as a resource buffer: a generic register descriptor (ACPI 6.5, 6.4.3.7). That of
-/// `acpi_tables` 0.2.1 gives a length of 0x12 where the descriptor's is 0x0c, which `iasl` does not take for one.
+/// `acpi_tables` 0.2.1 gives a length of 0x12 where the descriptor's is 0x0c, which `iasl` does not take for
+/// one.
 fn port_register(port: u64) -> Bytes {
     let mut descriptor = vec![0x82, 0x0c, 0x00];
     GAS::new(AddressSpace::SystemIo, 8, 0, AccessSize::Undefined, port).to_aml_bytes(&mut descriptor);
     bytes(&ResourceTemplate::new(vec![&Bytes(descriptor)]))
 }
 
-/// `_PSS`: the states themselves on CPU 0, and a reference to them on all others, so that the table stays small.
+/// `_PSS`: the states themselves on CPU 0, and a reference to them on all others, so that the table stays
+/// small.
 fn states(table: &PStateTable, cpu: u32) -> Bytes {
     if cpu > 0 {
         let shared = Path::new(&format!("{}._PSS", cpu_path(0)));
@@ -96,7 +99,8 @@ fn states(table: &PStateTable, cpu: u32) -> Bytes {
     bytes(&Name::new("_PSS".into(), &all))
 }
 
-/// One `_PSS` entry: MHz, mW, transition latency and bus master latency in µs, what to write, what is read back.
+/// One `_PSS` entry: MHz, mW, transition latency and bus master latency in µs, what to write, what is read
+/// back.
 fn state(index: u8, state: &PState, latency_us: u32) -> Bytes {
     let mhz = u32::try_from(state.frequency.hz() / 1_000_000).unwrap_or(u32::MAX);
     let milliwatts = state.busy_watts.map_or(0, |watts| (watts * 1e3).round() as u32);

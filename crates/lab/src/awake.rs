@@ -1,8 +1,9 @@
 //! A host that is itself a virtual machine, kept awake while it paces another.
 //!
-//! A virtual CPU that idles is given away by its hypervisor, and comes back late: each time that a guest's CPU or disk of ours wakes
-//! up, it waits for ours first. A thread on each CPU that works only where nobody else wants to (`SCHED_IDLE`, sched(7)) keeps them; who
-//! wants such a CPU has it at once, for such threads are preempted by every other.
+//! A virtual CPU that idles is given away by its hypervisor, and comes back late: each time that a guest's
+//! CPU or disk of ours wakes up, it waits for ours first. A thread on each CPU that works only where nobody
+//! else wants to (`SCHED_IDLE`, sched(7)) keeps them; who wants such a CPU has it at once, for such threads
+//! are preempted by every other.
 
 use crate::turns;
 use std::fs;
@@ -13,7 +14,8 @@ use std::thread::{self, JoinHandle};
 /// Between two looks whether to end: well below a millisecond.
 const PAUSES: usize = 4096;
 
-/// This host's CPUs are kept awake until this is dropped. On a host that is no virtual machine nothing is done.
+/// This host's CPUs are kept awake until this is dropped. On a host that is no virtual machine nothing is
+/// done.
 #[derive(Debug, Default)]
 pub struct Awake {
     ended: Arc<AtomicBool>,

@@ -1,15 +1,15 @@
 //! How fast this host can pace virtual CPUs, and the time dilation that follows.
 //!
-//! **Measuring.** The guest runs a load on all its CPUs at once, unpaced, between two marks (values of 2 and above,
-//! written to the control port); the plugin's record then has what each CPU executed, and for how long it was busy.
-//! [`rates`] gives each CPU's instructions a second, and [`fit`] decides what they allow.
+//! **Measuring.** The guest runs a load on all its CPUs at once, unpaced, between two marks (values of 2 and
+//! above, written to the control port); the plugin's record then has what each CPU executed, and for how long
+//! it was busy. [`rates`] gives each CPU's instructions a second, and [`fit`] decides what they allow.
 //!
-//! **Which load.** A plain loop is no honest figure. On the host where this was written, emulated instructions ran at
-//! 1700 M/s in an arithmetic loop and 1400 M/s in the kernel's AES in C, but 106 M/s in a shell that starts processes
-//! (translation, page faults) and 77 M/s in a writer to a tmpfs (each byte of `rep stosb` is emulated, and counts as
-//! none); with two CPUs on two busy host cores the last two fell to 73 and 48. Emulated AES instructions lie between. Calibrate
-//! with the study's own workload where that is known, else with one that starts processes and touches fresh pages;
-//! the slowest CPU decides.
+//! **Which load.** A plain loop is no honest figure. On the host where this was written, emulated
+//! instructions ran at 1700 M/s in an arithmetic loop and 1400 M/s in the kernel's AES in C, but 106 M/s in a
+//! shell that starts processes (translation, page faults) and 77 M/s in a writer to a tmpfs (each byte of
+//! `rep stosb` is emulated, and counts as none); with two CPUs on two busy host cores the last two fell to 73
+//! and 48. Emulated AES instructions lie between. Calibrate with the study's own workload where that is
+//! known, else with one that starts processes and touches fresh pages; the slowest CPU decides.
 
 use crate::pacing::Control;
 use domain::lab::{Dilation, PStateTable};
@@ -18,13 +18,13 @@ use domain::units::Ratio;
 
 /// How many times faster than its pace a virtual CPU must be able to run unpaced.
 ///
-/// The rest is for phases of a workload that are slower to emulate than its mean, and to catch up after the host gave its
-/// CPU to someone else.
+/// The rest is for phases of a workload that are slower to emulate than its mean, and to catch up after the
+/// host gave its CPU to someone else.
 pub const HEADROOM: f64 = 2.0;
 
-/// The least share of the measured time for which each CPU must have been busy: else the others had the host for
-/// themselves, and the rate is not that of all CPUs at once. A CPU that starts processes waits for them now and then, the
-/// more so where there are more virtual CPUs than the host has.
+/// The least share of the measured time for which each CPU must have been busy: else the others had the host
+/// for themselves, and the rate is not that of all CPUs at once. A CPU that starts processes waits for them
+/// now and then, the more so where there are more virtual CPUs than the host has.
 const MIN_BUSY: f64 = 0.8;
 
 /// The shortest time to measure over: as long as some ten of the host scheduler's turns.
@@ -74,7 +74,8 @@ pub struct Fit {
 /// Instructions a second of each virtual CPU between two writes to the control port, while it was busy.
 ///
 /// # Errors
-/// [`Error::NotMeasured`] where the time is too short, the CPUs differ, or one of them was not busy throughout.
+/// [`Error::NotMeasured`] where the time is too short, the CPUs differ, or one of them was not busy
+/// throughout.
 pub fn rates(from: &Control, to: &Control) -> Result<Vec<f64>, Error> {
     let span = to.at.saturating_sub(from.at);
     if span < SHORTEST {
@@ -102,11 +103,12 @@ pub fn rates(from: &Control, to: &Control) -> Result<Vec<f64>, Error> {
         .collect()
 }
 
-/// The pace and dilation of a machine with this table on a host whose virtual CPUs reach these rates, all at once.
+/// The pace and dilation of a machine with this table on a host whose virtual CPUs reach these rates, all at
+/// once.
 ///
-/// A fixed dilation keeps the table's pace, if the host can do it. An automatic one takes the greatest pace that leaves
-/// [`HEADROOM`] (no more than the machine that is stood for needs), rounded down to two figures so that two
-/// calibrations of one host mostly agree, and the dilation that follows from it.
+/// A fixed dilation keeps the table's pace, if the host can do it. An automatic one takes the greatest pace
+/// that leaves [`HEADROOM`] (no more than the machine that is stood for needs), rounded down to two figures
+/// so that two calibrations of one host mostly agree, and the dilation that follows from it.
 ///
 /// # Errors
 /// [`Error::TooFast`], [`Error::NoStandsFor`]; [`Error::NotMeasured`] where there is no rate above 0.

@@ -1,7 +1,8 @@
-//! Digests of what the cache holds: short names of contents, and sums by which a file that was damaged since is told.
+//! Digests of what the cache holds: short names of contents, and sums by which a file that was damaged since
+//! is told.
 //!
-//! The sums of a folder lie in it, as `sha256sum -c` reads them. SHA-256 takes 0.2 s for an image of 235 MiB where the CPU
-//! has instructions for it, and a second where it has not; a guest takes several to boot.
+//! The sums of a folder lie in it, as `sha256sum -c` reads them. SHA-256 takes 0.2 s for an image of 235 MiB
+//! where the CPU has instructions for it, and a second where it has not; a guest takes several to boot.
 
 use sha2::{Digest, Sha256};
 use std::fmt::Write;

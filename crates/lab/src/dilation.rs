@@ -1,12 +1,13 @@
 //! Time dilation: from the time of the machine that is stood for to the guest's, and back.
 //!
-//! A guest that is D times slower does in D seconds what the machine does in one. So a cell is *stretched* before it runs
-//! there: what it says of time becomes D times as long, and what it says of rates D times as low; and its trial is
-//! *shrunk* afterwards. Trace, commands and [`domain::lab::LabAccount`] stay in the guest's time: they are raw.
+//! A guest that is D times slower does in D seconds what the machine does in one. So a cell is *stretched*
+//! before it runs there: what it says of time becomes D times as long, and what it says of rates D times as
+//! low; and its trial is *shrunk* afterwards. Trace, commands and [`domain::lab::LabAccount`] stay in the
+//! guest's time: they are raw.
 //!
-//! What no setting stretches is listed in [`UNSCALED`]; [`TIMERS`] are those that one does, and a guest has to stretch
-//! the defaults of those that no cell sets. Sources: fio(1) 3.33 and how it reads numbers; the kernel's
-//! `Documentation/admin-guide/{sysctl,pm}`, `Documentation/block`.
+//! What no setting stretches is listed in [`UNSCALED`]; [`TIMERS`] are those that one does, and a guest has
+//! to stretch the defaults of those that no cell sets. Sources: fio(1) 3.33 and how it reads numbers; the
+//! kernel's `Documentation/admin-guide/{sysctl,pm}`, `Documentation/block`.
 
 pub use domain::lab::{UNSCALED, Unscaled};
 
@@ -86,9 +87,9 @@ pub const TIMERS: &[(&str, Scales)] = {
 
 /// Turns a cell, and how it is measured, into the guest's time, which is `d` times slower.
 ///
-/// fio's times and rates, those of loads on a database, settings of [`TIMERS`]; the recorder's interval, the timeout and the settling, each within what
-/// is allowed. What fio or the kernel does not read as a number stays as it is. dd says nothing of time, and what a
-/// command's arguments say of it is not known: they stay.
+/// fio's times and rates, those of loads on a database, settings of [`TIMERS`]; the recorder's interval, the
+/// timeout and the settling, each within what is allowed. What fio or the kernel does not read as a number
+/// stays as it is. dd says nothing of time, and what a command's arguments say of it is not known: they stay.
 pub fn stretch(cell: &mut Cell, measure: &mut Measure, d: f64) {
     workloads::of(&cell.workload.tool).stretch(&mut cell.workload.options, d);
     cell.settings.iter_mut().for_each(|request| stretch_setting(request, d));
@@ -100,11 +101,12 @@ pub fn stretch(cell: &mut Cell, measure: &mut Measure, d: f64) {
 
 /// Turns a trial of the guest into the time of the machine that is stood for.
 ///
-/// Metrics by their unit: rates times `d`, times over `d`; shares, counts, watts and joules as they are, for the guest
-/// has no meter of its own (see [`domain::lab::energy_metric`]). The trial's duration, the CPU time of roles and threads,
-/// the busy time of disks, the recorder's CPU time and span: over `d`. Settings of [`TIMERS`]: back, where that is a whole
-/// number that stretches to what was read; else as read, marked with [`IN_GUEST_TIME`]. Environment, disturbances,
-/// commands and the account of the lab stay: they tell of the guest.
+/// Metrics by their unit: rates times `d`, times over `d`; shares, counts, watts and joules as they are, for
+/// the guest has no meter of its own (see [`domain::lab::energy_metric`]). The trial's duration, the CPU time
+/// of roles and threads, the busy time of disks, the recorder's CPU time and span: over `d`. Settings of
+/// [`TIMERS`]: back, where that is a whole number that stretches to what was read; else as read, marked with
+/// [`IN_GUEST_TIME`]. Environment, disturbances, commands and the account of the lab stay: they tell of the
+/// guest.
 ///
 /// A script that reproduces the trial in a guest has to be made before.
 pub fn shrink(trial: &mut Trial, d: f64) {
@@ -114,13 +116,14 @@ pub fn shrink(trial: &mut Trial, d: f64) {
     }
 }
 
-/// The value that a setting has in the guest; `None` where it is none of [`TIMERS`] or no number above zero, by which
-/// the kernel means something else than a time.
+/// The value that a setting has in the guest; `None` where it is none of [`TIMERS`] or no number above zero,
+/// by which the kernel means something else than a time.
 pub fn stretched_value(setting: &str, value: &str, d: f64) -> Option<String> {
     scaled_value(setting, value, d)
 }
 
-/// The timers of what is built, which start with it: a default stays as it is where nobody writes another one.
+/// The timers of what is built, which start with it: a default stays as it is where nobody writes another
+/// one.
 fn stretch_stack(cell: &mut Cell, d: f64) {
     let layers = cell.stack.iter_mut().filter(|_| d != 1.0).flat_map(|stack| &mut stack.layers);
     for (timer, usual) in layers.flat_map(|layer| layer.part.timers()) {

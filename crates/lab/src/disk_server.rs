@@ -1,17 +1,19 @@
 //! Modelled disks: a block server that delays each request by a disk model.
 //!
-//! A disk is reached in one of two ways ([`Reach`]). QEMU has a vhost-user connection to each, which its guest takes for a
-//! SCSI disk; what runs on this host (fio, nbdinfo) finds an NBD export on a unix socket. A request's data is read or
-//! stored when it arrives; the model (of the crate `disks`) says when it is done; the answer is sent at that moment,
-//! multiplied by the machine's time dilation. Deadlines are absolute, so that being late once does not add up. How
-//! late answers are is counted for each disk ([`DiskServer::take_account`]), and bounds a trial ([`judge`]).
+//! A disk is reached in one of two ways ([`Reach`]). QEMU has a vhost-user connection to each, which its
+//! guest takes for a SCSI disk; what runs on this host (fio, nbdinfo) finds an NBD export on a unix socket. A
+//! request's data is read or stored when it arrives; the model (of the crate `disks`) says when it is done;
+//! the answer is sent at that moment, multiplied by the machine's time dilation. Deadlines are absolute, so
+//! that being late once does not add up. How late answers are is counted for each disk
+//! ([`DiskServer::take_account`]), and bounds a trial ([`judge`]).
 //!
-//! Disks that share a link share a model and a thread; every other disk has its own. What the account does not hold:
-//! the time from a client's `send` until this process runs, and from an answer until the client runs.
+//! Disks that share a link share a model and a thread; every other disk has its own. What the account does
+//! not hold: the time from a client's `send` until this process runs, and from an answer until the client
+//! runs.
 //!
-//! The data begins as zeros and is sparse: 4 KiB pages in memory, up to [`Backing::Memory`]'s bound, or a sparse file.
-//! A disk that is kept ([`Backing::Kept`]) has a volatile write cache: the end of the server is a power cut, after which
-//! what was flushed is in its file, and of the rest whatever the seed says.
+//! The data begins as zeros and is sparse: 4 KiB pages in memory, up to [`Backing::Memory`]'s bound, or a
+//! sparse file. A disk that is kept ([`Backing::Kept`]) has a volatile write cache: the end of the server is
+//! a power cut, after which what was flushed is in its file, and of the rest whatever the seed says.
 
 mod clients;
 mod clock;
@@ -70,7 +72,8 @@ pub enum Backing {
     Memory(Bytes),
     /// In a sparse file of this path, which is made anew and removed with the server.
     File(PathBuf),
-    /// In a sparse file of this path, which is made where it is missing, and stays. It holds what was flushed.
+    /// In a sparse file of this path, which is made where it is missing, and stays. It holds what was
+    /// flushed.
     Kept(PathBuf),
 }
 
@@ -86,8 +89,8 @@ pub struct ServedLink {
 /// How disks are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach<'a> {
-    /// Each over a connection that is made already: QEMU gets the other end ([`DiskServer::take_end`]), as that of a
-    /// `vhost-user-scsi-pci`.
+    /// Each over a connection that is made already: QEMU gets the other end ([`DiskServer::take_end`]), as
+    /// that of a `vhost-user-scsi-pci`.
     VhostUser,
     /// Each by NBD, on a socket in this folder, which must be there ([`DiskServer::socket`]).
     Nbd(&'a Path),
@@ -149,7 +152,8 @@ type Complaints = Arc<Mutex<VecDeque<String>>>;
 const MAX_COMPLAINTS: usize = 32;
 
 impl DiskServer {
-    /// Serves disks. Each of the models' times takes `dilation` times as long; the seed decides where each platter stands at the beginning, and what a power cut leaves of a kept disk.
+    /// Serves disks. Each of the models' times takes `dilation` times as long; the seed decides where each
+    /// platter stands at the beginning, and what a power cut leaves of a kept disk.
     ///
     /// # Errors
     /// [`DiskServerError`]; then nothing is left behind.
@@ -190,7 +194,8 @@ impl DiskServer {
         Ok(server)
     }
 
-    /// QEMU's end of the connection to a disk, once; none where there is no such disk, or it is reached otherwise.
+    /// QEMU's end of the connection to a disk, once; none where there is no such disk, or it is reached
+    /// otherwise.
     pub fn take_end(&mut self, name: &str) -> Option<OwnedFd> {
         self.ends.remove(name)
     }
@@ -342,8 +347,8 @@ impl Drop for DiskServer {
     }
 }
 
-/// A disk that was late by more than this share of the time that its model gave was not the disk that was asked for:
-/// it is the practical threshold at which a difference between trials is claimed.
+/// A disk that was late by more than this share of the time that its model gave was not the disk that was
+/// asked for: it is the practical threshold at which a difference between trials is claimed.
 pub const LATE_SHARE: f64 = 0.02;
 
 /// Lateness below this, summed over a trial, decides nothing, whatever its share: a trial lasts for seconds.
@@ -412,7 +417,8 @@ fn system(attempt: String, error: std::io::Error) -> DiskServerError {
     DiskServerError::System { attempt, error }
 }
 
-/// What is behind the lock is plain figures, whole after each statement: a panic elsewhere does not spoil them.
+/// What is behind the lock is plain figures, whole after each statement: a panic elsewhere does not spoil
+/// them.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -134,7 +134,8 @@ pub enum Error {
     Interrupted,
 }
 
-/// What QEMU 10.0 says, now and then, where one virtual CPU maps a device while another fills its TLB (`system/physmem.c`).
+/// What QEMU 10.0 says, now and then, where one virtual CPU maps a device while another fills its TLB
+/// (`system/physmem.c`).
 const MISTAKE: &str = "iotlb_to_section: Assertion";
 
 impl Error {

@@ -1,8 +1,8 @@
 //! The messages between this program and itself in the guest.
 //!
-//! A message is a header in JSON and a body of bytes, each behind its length (32 bits, big end first). They go over a
-//! virtio-serial port, which loses and reorders nothing; so there is no answer to a message that was not asked for,
-//! except [`Reply::Hello`], which is the guest's first.
+//! A message is a header in JSON and a body of bytes, each behind its length (32 bits, big end first). They
+//! go over a virtio-serial port, which loses and reorders nothing; so there is no answer to a message that
+//! was not asked for, except [`Reply::Hello`], which is the guest's first.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,8 @@ pub const PORT: &str = "flyball.control";
 /// The kernel device that a shell uses in the guest.
 pub const SHELL: &str = "/dev/hvc0";
 
-/// The version of these messages. An image holds the very program that starts it, so it only guards against mixing.
+/// The version of these messages. An image holds the very program that starts it, so it only guards against
+/// mixing.
 pub const VERSION: u32 = 1;
 
 /// A bound on a header: a study's text, an inventory, a command's arguments.
@@ -80,8 +81,9 @@ pub enum Request {
 }
 
 impl Request {
-    /// Whether the guest says [`Reply::Alive`] every [`BEAT`] until it is done. A trial says so only until its workload
-    /// begins, for later it would cost the trial something; a shell's user sees whether it answers.
+    /// Whether the guest says [`Reply::Alive`] every [`BEAT`] until it is done. A trial says so only until
+    /// its workload begins, for later it would cost the trial something; a shell's user sees whether it
+    /// answers.
     pub fn beats(&self) -> bool {
         matches!(self, Self::Prepare { .. } | Self::Exec { .. } | Self::Open(_) | Self::Inspect)
     }

@@ -1,8 +1,9 @@
 //! The guest image: an initramfs and a root filesystem, cached by content.
 //!
-//! The initramfs holds a shell and the modules that lead to the root filesystem, a few MiB, for the kernel unpacks all
-//! of it before it does anything else. Everything else (this program, the tools, their libraries, all modules) is in
-//! a read-only ext4 image, of which a guest reads only what it uses; what it writes goes to its memory.
+//! The initramfs holds a shell and the modules that lead to the root filesystem, a few MiB, for the kernel
+//! unpacks all of it before it does anything else. Everything else (this program, the tools, their libraries,
+//! all modules) is in a read-only ext4 image, of which a guest reads only what it uses; what it writes goes
+//! to its memory.
 //!
 //! There are two flavours: one that all studies share, and one with database servers besides.
 
@@ -24,8 +25,8 @@ const RECIPE: u32 = 4;
 /// Where the guest has this program.
 pub const PROGRAM: &str = "/usr/bin/flyball";
 
-/// How many images are kept: each build of this program makes its own for each kernel and flavour, of about 200 MiB, and 300
-/// with databases. One build's are four at the most.
+/// How many images are kept: each build of this program makes its own for each kernel and flavour, of about
+/// 200 MiB, and 300 with databases. One build's are four at the most.
 const KEPT: usize = 6;
 
 /// What an image has beside what every guest needs.

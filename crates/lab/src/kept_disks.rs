@@ -1,7 +1,8 @@
 //! The folder in which a lab machine's disks are kept between its starts. One machine at a time has it.
 //!
-//! A folder that holds anything else is refused: an image that somebody else made is not written to. A disk is its bytes and
-//! nothing else; how they are kept is said by the mark, which names a version. The first one left it empty.
+//! A folder that holds anything else is refused: an image that somebody else made is not written to. A disk
+//! is its bytes and nothing else; how they are kept is said by the mark, which names a version. The first one
+//! left it empty.
 
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -9,11 +10,12 @@ use std::fs::{self, File, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-/// The file that makes a folder one of kept disks, locked by whoever uses them. The kernel lets go of the lock when its
-/// holder dies.
+/// The file that makes a folder one of kept disks, locked by whoever uses them. The kernel lets go of the
+/// lock when its holder dies.
 const MARK: &str = "lab-disks";
 
-/// How disks are kept now, which is also what an empty mark says: `NAME.img` is a disk's medium, byte for byte.
+/// How disks are kept now, which is also what an empty mark says: `NAME.img` is a disk's medium, byte for
+/// byte.
 const VERSION: u64 = 1;
 
 /// The Flyball that this is.
@@ -41,8 +43,8 @@ impl KeptDisks {
     /// Opens the folder, or makes it where it is missing or empty.
     ///
     /// # Errors
-    /// [`Error::DisksInUse`] where another machine has it; [`Error::NewerDisks`] where another version of this program keeps
-    /// them otherwise; where it holds something else; where it cannot be written.
+    /// [`Error::DisksInUse`] where another machine has it; [`Error::NewerDisks`] where another version of
+    /// this program keeps them otherwise; where it holds something else; where it cannot be written.
     pub fn open(folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder).map_err(|e| Error::file("make the folder", folder, e))?;
         let mark = folder.join(MARK);

@@ -1,7 +1,8 @@
 //! Kernels: from Debian's packages, unpacked and never installed.
 //!
-//! QEMU starts an ELF `vmlinux` with a PVH entry directly, in a third of the time that the package's compressed image
-//! takes; so that is unpacked once (Linux, `Documentation/arch/x86/boot.rst`: `payload_offset`, `payload_length`).
+//! QEMU starts an ELF `vmlinux` with a PVH entry directly, in a third of the time that the package's
+//! compressed image takes; so that is unpacked once (Linux, `Documentation/arch/x86/boot.rst`:
+//! `payload_offset`, `payload_length`).
 
 use crate::digest::{self, Checked};
 use crate::programs::{self, Output};
@@ -46,8 +47,8 @@ impl Kernels {
         Self { folder: folder.to_owned() }
     }
 
-    /// The kernel that somebody means by `6.1`, `6.12.57+deb12-amd64`, or a file. One that is not there yet is
-    /// downloaded with `apt-get` and unpacked; `talk` is told.
+    /// The kernel that somebody means by `6.1`, `6.12.57+deb12-amd64`, or a file. One that is not there yet
+    /// is downloaded with `apt-get` and unpacked; `talk` is told.
     ///
     /// # Errors
     /// Where there is no such kernel, it cannot be downloaded, or the file is none.
@@ -78,7 +79,8 @@ impl Kernels {
         self.open(&release)
     }
 
-    /// The kernel of a study that asks for none: the newest unpacked of [`SERIES`], else what can be downloaded.
+    /// The kernel of a study that asks for none: the newest unpacked of [`SERIES`], else what can be
+    /// downloaded.
     ///
     /// # Errors
     /// As [`Kernels::get`].
@@ -201,8 +203,9 @@ impl Kernels {
     }
 }
 
-/// Whether a kernel in the cache is as it was when it was unpacked; `talk` is told where it is not. One that has no sums is
-/// from a version that wrote none, and is taken as it is from now on: it may not be had a second time.
+/// Whether a kernel in the cache is as it was when it was unpacked; `talk` is told where it is not. One that
+/// has no sums is from a version that wrote none, and is taken as it is from now on: it may not be had a
+/// second time.
 fn is_whole(folder: &Path, image: &str, talk: &mut dyn FnMut(&str)) -> Result<bool> {
     match digest::check_sums(folder, &[image]) {
         Checked::Whole => Ok(true),
@@ -253,7 +256,8 @@ fn offered() -> Result<Vec<String>> {
     Ok(text.lines().filter_map(release_of_package).map(str::to_owned).collect())
 }
 
-/// `linux-image-6.1.0-56-amd64` names a release; meta packages, debug symbols, and kernels for other machines do not.
+/// `linux-image-6.1.0-56-amd64` names a release; meta packages, debug symbols, and kernels for other machines
+/// do not.
 fn release_of_package(name: &str) -> Option<&str> {
     let release = name.strip_prefix("linux-image-")?;
     let version = release.strip_suffix("-amd64")?;

@@ -1,8 +1,8 @@
 //! The lab: a real kernel in a virtual machine, with virtual P-states and modelled disks.
 //!
-//! Invariant: whatever happens, no process, socket or file of a lab machine is left when it is dropped, but for disks that
-//! somebody asked to keep; a trial whose
-//! CPUs or disks could not keep their pace is never called valid.
+//! Invariant: whatever happens, no process, socket or file of a lab machine is left when it is dropped, but
+//! for disks that somebody asked to keep; a trial whose CPUs or disks could not keep their pace is never
+//! called valid.
 
 pub mod acpi;
 mod awake;

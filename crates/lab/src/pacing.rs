@@ -1,8 +1,8 @@
 //! The plugin's record, read; and the plugin itself, found and given its arguments.
 //!
 //! The record is a text file that the plugin appends to at each write to the control port (its form:
-//! `crates/pstate-plugin/src/record.rs`). It can be read while QEMU runs: a last line without its end is not there yet,
-//! and neither is a span of pacing without its `end`.
+//! `crates/pstate-plugin/src/record.rs`). It can be read while QEMU runs: a last line without its end is not
+//! there yet, and neither is a span of pacing without its `end`.
 
 use crate::acpi::{CONTROL_PORT, FIRST_PORT};
 use domain::lab::{MAX_TRANSITIONS, PStateDomains, PStateTable, Pacing, StateRecord, VcpuRecord};
@@ -14,18 +14,19 @@ use std::path::{Path, PathBuf};
 /// The plugin's file.
 const PLUGIN: &str = "libpstate_plugin.so";
 
-/// QEMU's `-cpu` for a paced guest: its kernel trusts this model's TSC, so that its clock does not follow the virtual
-/// frequency, and halts when it idles. The reasons, and what changes with Intel's name: `crates/pstate-plugin/src/lib.rs`.
+/// QEMU's `-cpu` for a paced guest: its kernel trusts this model's TSC, so that its clock does not follow the
+/// virtual frequency, and halts when it idles. The reasons, and what changes with Intel's name:
+/// `crates/pstate-plugin/src/lib.rs`.
 ///
-/// Without fast strings (ERMS, FSRM) the kernel copies and clears memory by 8 bytes instead of one for each step that is
-/// emulated: four times as fast (measured: 0.15 instead of 0.55 s for reading 200 MiB from a tmpfs), and the time that a
-/// paced CPU is late by falls with it, for such a copy counts as one instruction.
+/// Without fast strings (ERMS, FSRM) the kernel copies and clears memory by 8 bytes instead of one for each
+/// step that is emulated: four times as fast (measured: 0.15 instead of 0.55 s for reading 200 MiB from a
+/// tmpfs), and the time that a paced CPU is late by falls with it, for such a copy counts as one instruction.
 pub const CPU_MODEL: &str = "max,vendor=CentaurHauls,family=6,model=15,-monitor,-erms,-fsrm";
 
 /// The share of the paced time by which a CPU may be late before its trial is disturbed.
 ///
-/// A difference that is claimed is 2% at least, and what a CPU is late by is time that it lacked: beyond this the
-/// lateness alone could be such a difference.
+/// A difference that is claimed is 2% at least, and what a CPU is late by is time that it lacked: beyond this
+/// the lateness alone could be such a difference.
 pub const MAX_LATE: f64 = 0.02;
 
 /// A record, or a plugin, that cannot be used.
@@ -119,7 +120,8 @@ pub struct VcpuSpan {
     pub late: Nanos,
     /// The most of [`VcpuSpan::late`] that came at once, and when, from the beginning of the span.
     pub worst: (Nanos, Nanos),
-    /// For how long its thread waited for a CPU of the host: tells a loaded host from an emulator that is too slow.
+    /// For how long its thread waited for a CPU of the host: tells a loaded host from an emulator that is too
+    /// slow.
     pub queued: Nanos,
     /// All transitions, also those that [`VcpuSpan::changes`] has no more room for.
     pub changes_total: u64,
@@ -281,8 +283,8 @@ impl Record {
 }
 
 impl Span {
-    /// The span as a trial keeps it, in the words of the table that the machine had; `pace` is [`Record::pace`]. When
-    /// it began in the trial's own time, the caller knows: `began` is `None`.
+    /// The span as a trial keeps it, in the words of the table that the machine had; `pace` is
+    /// [`Record::pace`]. When it began in the trial's own time, the caller knows: `began` is `None`.
     ///
     /// # Errors
     /// [`Error::Table`] where the record cannot be of that table.
@@ -314,14 +316,14 @@ impl Span {
 
     /// The CPUs of which the guest has never written a P-state, so that the plugin only assumes the fastest.
     ///
-    /// `acpi-cpufreq` guesses the present state when it loads, and writes none that it believes to be there already;
-    /// switch each policy to another governor and back before pacing, and this is empty.
+    /// `acpi-cpufreq` guesses the present state when it loads, and writes none that it believes to be there
+    /// already; switch each policy to another governor and back before pacing, and this is empty.
     pub fn assumed(&self) -> impl Iterator<Item = usize> {
         self.vcpus.iter().enumerate().filter(|(_, vcpu)| !vcpu.written).map(|(cpu, _)| cpu)
     }
 
-    /// The table's watts over the time in each state, busy and idle. `None` where the table lacks those of a state that
-    /// a CPU was in.
+    /// The table's watts over the time in each state, busy and idle. `None` where the table lacks those of a
+    /// state that a CPU was in.
     fn energy(&self, table: &PStateTable) -> Option<Microjoules> {
         let mut joules = 0.0;
         for vcpu in &self.vcpus {
@@ -396,8 +398,8 @@ fn option_value(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 
-/// The plugin's file: `given` where there is one, else next to the program (whose path is `executable`), else in the
-/// `lib/flyball` folder beside the program's own.
+/// The plugin's file: `given` where there is one, else next to the program (whose path is `executable`), else
+/// in the `lib/flyball` folder beside the program's own.
 ///
 /// # Errors
 /// [`Error::NoPlugin`] with all paths that were tried.
@@ -457,7 +459,8 @@ count cpu=0 instructions=530 busy=1500000040
         assert_eq!(pacing.energy, Some(Microjoules::new(10_000_000)));
     }
 
-    /// Kernel 6.1 with one CPU under schedutil, bursts of 60 ms, the table `laptop-5`: one span of a real record.
+    /// Kernel 6.1 with one CPU under schedutil, bursts of 60 ms, the table `laptop-5`: one span of a real
+    /// record.
     #[test]
     fn a_real_record_adds_up_and_its_cpu_ran_at_the_speeds_of_the_table() {
         let record = parse(include_str!("../fixtures/schedutil-1cpu.pacing")).unwrap();

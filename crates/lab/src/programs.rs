@@ -14,8 +14,8 @@ pub(crate) struct Output {
     stderr: Vec<u8>,
 }
 
-/// Where Debian keeps programs, and where people put their own. The path of whoever runs this is not asked: a guest
-/// image must not depend on it.
+/// Where Debian keeps programs, and where people put their own. The path of whoever runs this is not asked: a
+/// guest image must not depend on it.
 const FOLDERS: [&str; 6] = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// Where a program is.

@@ -19,8 +19,8 @@ const SHIPPED: [(&str, &str); 3] = [
     ("server-9", include_str!("../../../studies/machines/pstates/server-9.toml")),
 ];
 
-/// Instructions a second that can be asked for. Below, one timer tick of the kernel (some 20,000 instructions) takes
-/// longer than the time until the next; above, no emulator is.
+/// Instructions a second that can be asked for. Below, one timer tick of the kernel (some 20,000
+/// instructions) takes longer than the time until the next; above, no emulator is.
 const PACES: (f64, f64) = (1e6, 1e9);
 
 /// The most states: ACPI counts them in a byte, and no machine has more than some twenty.

@@ -9,7 +9,8 @@ use std::path::Path;
 /// Within a cache; it holds what is being made.
 const STAGING: &str = ".staging";
 
-/// A folder to make something in for this cache, which is made where it is missing. What killed programs left there goes.
+/// A folder to make something in for this cache, which is made where it is missing. What killed programs left
+/// there goes.
 ///
 /// # Errors
 /// Where it cannot be made.
@@ -20,8 +21,8 @@ pub(crate) fn begin(cache: &Path) -> Result<StagingDir> {
     Ok(StagingDir::begin(&staging, "lab")?)
 }
 
-/// Gives what was staged under this name its place. What is there already stays where it is as good, for somebody else has
-/// made the same meanwhile, and goes where it is not.
+/// Gives what was staged under this name its place. What is there already stays where it is as good, for
+/// somebody else has made the same meanwhile, and goes where it is not.
 ///
 /// # Errors
 /// Where it cannot be renamed.

@@ -2,7 +2,8 @@
 
 use std::io;
 
-/// The slice of a thread that may not come first: short, so that it is preferred when it wakes up (since Linux 6.12).
+/// The slice of a thread that may not come first: short, so that it is preferred when it wakes up (since
+/// Linux 6.12).
 const SLICE_NS: u64 = 100_000;
 
 /// `struct sched_attr` in its first size (sched_setattr(2)).
@@ -20,11 +21,11 @@ struct Attributes {
     period_ns: u64,
 }
 
-/// The calling thread runs whenever it is awake, before all that is not of real time; its children do not. Without the right to
-/// that (`CAP_SYS_NICE`) it is preferred as far as the kernel allows.
+/// The calling thread runs whenever it is awake, before all that is not of real time; its children do not.
+/// Without the right to that (`CAP_SYS_NICE`) it is preferred as far as the kernel allows.
 ///
-/// It is for threads that sleep nearly always: what keeps on running would keep everything else from this CPU, but for the twentieth
-/// of its time that the kernel keeps back.
+/// It is for threads that sleep nearly always: what keeps on running would keep everything else from this
+/// CPU, but for the twentieth of its time that the kernel keeps back.
 pub fn first() {
     if policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 1).is_err() {
         let attributes = Attributes {
@@ -33,8 +34,8 @@ pub fn first() {
             runtime_ns: SLICE_NS,
             ..Attributes::default()
         };
-        // SAFETY: a plain system call on the calling thread (0), with a structure of the size that it names. Where it is refused,
-        // the thread comes when it comes: who waits for it measures how late that was.
+        // SAFETY: a plain system call on the calling thread (0), with a structure of the size that it names.
+        // Where it is refused, the thread comes when it comes: who waits for it measures how late that was.
         unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     }
 }

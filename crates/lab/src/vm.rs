@@ -1,8 +1,8 @@
 //! A lab machine: QEMU, from its start to its end.
 //!
-//! QEMU gets everything that it talks through as an open descriptor: the control port, the disks, the ACPI table, the
-//! plugin's record. So there is no socket and no file that could be left behind, and a QEMU whose Flyball was killed
-//! is killed with it (`PR_SET_PDEATHSIG`, prctl(2)).
+//! QEMU gets everything that it talks through as an open descriptor: the control port, the disks, the ACPI
+//! table, the plugin's record. So there is no socket and no file that could be left behind, and a QEMU whose
+//! Flyball was killed is killed with it (`PR_SET_PDEATHSIG`, prctl(2)).
 
 use crate::guest::{self, Reply, Request};
 use crate::image::Image;
@@ -30,18 +30,19 @@ use std::time::{Duration, Instant};
 const OLDEST_QEMU: (u32, u32) = (9, 1);
 const OLDEST_QEMU_TEXT: &str = "9.1";
 
-/// How long a guest may take until its first word: some thirty times what it takes on two quiet cores, for a host may be busy with much else.
+/// How long a guest may take until its first word: some thirty times what it takes on two quiet cores, for a
+/// host may be busy with much else.
 const START: Duration = Duration::from_secs(240);
 
 /// How long a guest may take to power off before it is killed, where it has nothing to lose.
 const POWER_OFF: Duration = Duration::from_secs(5);
 
-/// How long where its disks are kept: what it has in its memory is to be written first, and that is as much as fits,
-/// on a slow disk.
+/// How long where its disks are kept: what it has in its memory is to be written first, and that is as much
+/// as fits, on a slow disk.
 const POWER_OFF_KEPT: Duration = Duration::from_secs(300);
 
-/// How long a guest may say nothing while it should say every few seconds that it is alive: twelve times as long as that,
-/// for the host may be busy too.
+/// How long a guest may say nothing while it should say every few seconds that it is alive: twelve times as
+/// long as that, for the host may be busy too.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// How often somebody's wish to stop is looked at, while a guest is waited for.
@@ -59,12 +60,13 @@ const MAX_SAID: u64 = 16 << 10;
 /// What the kernel prints first when it gives up (`kernel/panic.c`).
 const PANIC: &str = "Kernel panic";
 
-/// What the guest's processor lacks. TCG runs an AES or carry-less multiply instruction as one instruction, which at
-/// a pace of instructions would make encryption cost next to nothing: so the guest has none of them, and its
-/// kernel encrypts with ordinary ones.
+/// What the guest's processor lacks. TCG runs an AES or carry-less multiply instruction as one instruction,
+/// which at a pace of instructions would make encryption cost next to nothing: so the guest has none of them,
+/// and its kernel encrypts with ordinary ones.
 const WITHOUT: &str = "-aes,-vaes,-pclmulqdq,-vpclmulqdq,-sha-ni";
 
-/// Where on the PCI bus the disks begin, behind what QEMU puts in the first free places, and how many share a slot.
+/// Where on the PCI bus the disks begin, behind what QEMU puts in the first free places, and how many share a
+/// slot.
 const FIRST_DISK_SLOT: usize = 0x10;
 const FUNCTIONS: usize = 8;
 
@@ -74,9 +76,10 @@ const DISK_QUEUE: u32 = 256;
 /// How long QEMU may take to end once it has closed its port, and its output to be read then.
 const END: Duration = Duration::from_secs(2);
 
-/// What the guest's kernel is told: print to the log; end QEMU at a panic; keep quiet about being slow, which a paced
-/// CPU is by intention; leave out the mitigations, which guard nothing here; and start with one CPU: the guest starts the
-/// others when it has its devices, for QEMU 10.0 may fail where one CPU maps a device while another one runs.
+/// What the guest's kernel is told: print to the log; end QEMU at a panic; keep quiet about being slow, which
+/// a paced CPU is by intention; leave out the mitigations, which guard nothing here; and start with one CPU:
+/// the guest starts the others when it has its devices, for QEMU 10.0 may fail where one CPU maps a device
+/// while another one runs.
 const COMMAND_LINE: &str = "console=ttyS0 loglevel=5 panic=-1 mitigations=off nowatchdog maxcpus=1 \
     rcupdate.rcu_cpu_stall_suppress=1 random.trust_cpu=on no_timer_check tsc=reliable audit=0";
 
@@ -130,8 +133,8 @@ impl Vm {
     /// Starts a machine and waits until this program answers in it.
     ///
     /// # Errors
-    /// Where QEMU is missing or too old, the machine does not start, or the guest says nothing; then with the end of
-    /// its kernel's log.
+    /// Where QEMU is missing or too old, the machine does not start, or the guest says nothing; then with the
+    /// end of its kernel's log.
     pub fn start(spec: Spec<'_>, interrupt: &AtomicBool) -> Result<Self> {
         let qemu = qemu(spec.qemu)?;
         let (control, far_control) = pair()?;
@@ -478,8 +481,8 @@ fn console_port(fd: RawFd) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
 
-/// A disk has a controller of its own, so that it has a connection and a server's thread of its own. Its place on the bus
-/// is given, for the guest counts its disks in that order.
+/// A disk has a controller of its own, so that it has a connection and a server's thread of its own. Its
+/// place on the bus is given, for the guest counts its disks in that order.
 fn disk_arguments(index: usize, disk: Disk, passed: &mut Passed) -> Vec<String> {
     let fd = passed.give(disk.server);
     let (slot, function) = (FIRST_DISK_SLOT + index / FUNCTIONS, index % FUNCTIONS);

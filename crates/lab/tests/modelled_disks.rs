@@ -1,7 +1,8 @@
-//! The real fio on each shipped disk agrees with the model's own prediction: the server adds nothing of its own.
+//! The real fio on each shipped disk agrees with the model's own prediction: the server adds nothing of its
+//! own.
 //!
-//! Debian's fio speaks NBD itself (`ioengine=nbd`), so no virtual machine is needed. Where it is missing or does not,
-//! the test is skipped and says why.
+//! Debian's fio speaks NBD itself (`ioengine=nbd`), so no virtual machine is needed. Where it is missing or
+//! does not, the test is skipped and says why.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use disks::DiskSpec;
@@ -70,7 +71,8 @@ fn fio_sees_what_the_model_predicts() {
         println!("skipped: {reason}");
         return;
     }
-    // As a lab does. Otherwise fio's own waking up counts as the disk's time: 5% of a flash disk's writes one at a time.
+    // As a lab does. Otherwise fio's own waking up counts as the disk's time: 5% of a flash disk's writes one
+    // at a time.
     let _awake = Awake::keep();
     let hard = [
         case("wd-green-1tb", 1.0, 2_000, 6_000),
@@ -113,8 +115,8 @@ fn measure(case: &Case) -> Vec<Row> {
     LOADS.iter().map(|load| measure_again(case, load)).collect()
 }
 
-/// A busy host delays fio as well as the server: a load that does not agree is run again. What disagrees [`ATTEMPTS`]
-/// times is no accident.
+/// A busy host delays fio as well as the server: a load that does not agree is run again. What disagrees
+/// [`ATTEMPTS`] times is no accident.
 fn measure_again(case: &Case, load: &Load) -> Row {
     let mut row = measure_load(case, load);
     for _ in 1..ATTEMPTS {
@@ -181,7 +183,8 @@ fn fio(socket: &Path, load: &Load, requests: u64, spec: &DiskSpec) -> f64 {
     report["jobs"][0][side]["iops"].as_f64().unwrap()
 }
 
-/// How many requests fill the time, and their rate: the mean over a few seeds, for fio meets sectors of its own.
+/// How many requests fill the time, and their rate: the mean over a few seeds, for fio meets sectors of its
+/// own.
 fn prediction(case: &Case, load: &Load, spec: &DiskSpec) -> (u64, f64) {
     let is_random = load.rw.starts_with("rand");
     let runtime = if is_random { case.random } else { case.sequential };

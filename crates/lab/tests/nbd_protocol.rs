@@ -1,4 +1,5 @@
-//! The disk server as clients meet it: what they store is there, what they do wrong closes their connection alone.
+//! The disk server as clients meet it: what they store is there, what they do wrong closes their connection
+//! alone.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use disks::spec::MediumSpec;

@@ -1,5 +1,5 @@
-//! The disk server as QEMU and its guest meet it: a driver of virtio-scsi, here without either. What it stores is there, what
-//! it does wrong stops its queue alone.
+//! The disk server as QEMU and its guest meet it: a driver of virtio-scsi, here without either. What it
+//! stores is there, what it does wrong stops its queue alone.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use disks::{DiskSpec, LinkSpec};

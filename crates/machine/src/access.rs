@@ -1,7 +1,7 @@
 //! The seam to a machine's kernel files and commands.
 //!
-//! Three implementations: [`LocalMachine`], a recorded one (a folder of `/proc` and `/sys`), and a failing one
-//! for tests. A virtual machine, an ssh host and a cluster node are not further ones: they run this same
+//! Three implementations: [`LocalMachine`], a recorded one (a folder of `/proc` and `/sys`), and a failing
+//! one for tests. A virtual machine, an ssh host and a cluster node are not further ones: they run this same
 //! binary there.
 
 use crate::workload::{self, Mark};
@@ -54,23 +54,24 @@ pub trait Machine {
     /// The whole of a file.
     ///
     /// # Errors
-    /// As the kernel gives them; `NotFound` where the machine does not have it; `FileTooLarge` where it holds more than
-    /// [`MAX_OUTPUT`] bytes.
+    /// As the kernel gives them; `NotFound` where the machine does not have it; `FileTooLarge` where it holds
+    /// more than [`MAX_OUTPUT`] bytes.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
-    /// Writes an existing file of the kernel's below `/sys` or `/proc/sys` in one `write` call; never creates or truncates
-    /// one.
+    /// Writes an existing file of the kernel's below `/sys` or `/proc/sys` in one `write` call; never creates
+    /// or truncates one.
     ///
     /// # Errors
     /// As the kernel gives them; `PermissionDenied` where the path leads to any other file.
     fn write(&self, path: &Path, value: &[u8]) -> io::Result<()>;
 
-    /// Writes a value into a device that keeps it in force for as long as it is open: the kernel takes it back when what this
-    /// returns is dropped, or this process ends. No program that this process starts inherits it.
+    /// Writes a value into a device that keeps it in force for as long as it is open: the kernel takes it
+    /// back when what this returns is dropped, or this process ends. No program that this process starts
+    /// inherits it.
     ///
     /// # Errors
-    /// As the kernel gives them; `PermissionDenied` where the path leads to anything else; `Unsupported` on a machine that
-    /// is only looked at.
+    /// As the kernel gives them; `PermissionDenied` where the path leads to anything else; `Unsupported` on a
+    /// machine that is only looked at.
     fn hold(&self, _path: &Path, _value: &[u8]) -> io::Result<Held> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -96,8 +97,9 @@ pub trait Machine {
     /// The civil time there.
     fn now(&self) -> Timestamp;
 
-    /// A file's text with the white space at its ends removed. `None` where the file does not exist, or is there
-    /// but the kernel says that it has no value (`ENODEV`, `EOPNOTSUPP`, `EINVAL`, `EIO`, `EBUSY`): many sysfs files do.
+    /// A file's text with the white space at its ends removed. `None` where the file does not exist, or is
+    /// there but the kernel says that it has no value (`ENODEV`, `EOPNOTSUPP`, `EINVAL`, `EIO`, `EBUSY`):
+    /// many sysfs files do.
     fn text(&self, path: &str) -> Option<String> {
         let bytes = self.read(Path::new(path)).ok()?;
         Some(String::from_utf8_lossy(&bytes).trim().to_owned())
@@ -148,8 +150,8 @@ impl Machine for LocalMachine {
     fn run(&self, argv: &[&str], limit: Duration) -> io::Result<CommandOutput> {
         let (program, arguments) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
-        // What is half done when this process is killed must be over before anybody undoes it: the kernel ends the
-        // program with the thread that started it, and the mark lets the supervisor wait for that.
+        // What is half done when this process is killed must be over before anybody undoes it: the kernel
+        // ends the program with the thread that started it, and the mark lets the supervisor wait for that.
         workload::dies_with_us(&mut command, Signal::KILL);
         let mut child = command
             .args(arguments)
@@ -190,8 +192,8 @@ impl Machine for LocalMachine {
     }
 }
 
-/// The path of whoever runs this, and the folders of root's own programs, which are missing in that of one who became root by
-/// `su`, and of cron: what builds and takes down is there.
+/// The path of whoever runs this, and the folders of root's own programs, which are missing in that of one
+/// who became root by `su`, and of cron: what builds and takes down is there.
 fn path() -> OsString {
     const SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
     let own = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
@@ -211,7 +213,8 @@ fn drain(pipe: Option<impl Read + Send + 'static>) -> Reader {
     std::thread::spawn(move || pipe.map_or_else(|| Ok(Vec::new()), |pipe| read_whole(pipe, MAX_OUTPUT)))
 }
 
-/// All that there is to read. What is longer than `most` bytes is an error: a part of it would be taken for the whole.
+/// All that there is to read. What is longer than `most` bytes is an error: a part of it would be taken for
+/// the whole.
 pub(crate) fn read_whole(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(most + 1).read_to_end(&mut bytes)?;
@@ -224,8 +227,8 @@ pub(crate) fn read_whole(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
 /// Where the files lie that are settings, and those by which the kernel makes devices.
 const OF_THE_KERNEL: [&str; 2] = ["/sys/", "/proc/sys/"];
 
-/// Refuses a file to which a link has led out of the kernel's. Asked of the open file, so that nobody can change it
-/// between this look and the write.
+/// Refuses a file to which a link has led out of the kernel's. Asked of the open file, so that nobody can
+/// change it between this look and the write.
 fn check_is_of_the_kernel(file: &fs::File) -> io::Result<()> {
     let place = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     if OF_THE_KERNEL.iter().any(|root| place.starts_with(root)) {

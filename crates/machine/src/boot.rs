@@ -1,8 +1,8 @@
-//! The service that puts everything back at boot, where neither supervisor nor next start could: after a power cut,
-//! after a crash of the kernel, after a shutdown in the middle of a run.
+//! The service that puts everything back at boot, where neither supervisor nor next start could: after a
+//! power cut, after a crash of the kernel, after a shutdown in the middle of a run.
 //!
-//! It is two things in `/etc/systemd/system`: the unit, and the link that enables it. No systemctl is needed, so that it
-//! can be installed into an image too.
+//! It is two things in `/etc/systemd/system`: the unit, and the link that enables it. No systemctl is needed,
+//! so that it can be installed into an image too.
 
 use crate::lasting::{Files, LocalFiles, Roots};
 use std::fmt::Write;
@@ -57,7 +57,8 @@ pub enum Error {
     },
 }
 
-/// Writes the unit and enables it, and says what was written. Installing it again, after the program was moved, is fine.
+/// Writes the unit and enables it, and says what was written. Installing it again, after the program was
+/// moved, is fine.
 ///
 /// # Errors
 /// See [`Error`].
@@ -135,9 +136,10 @@ fn is_ours(text: &str) -> bool {
 
 /// The unit's text.
 ///
-/// It needs the file systems of program and state and nothing else, so that it also runs where another file system
-/// cannot be mounted for what was left changed; services come after it, for they come after `sysinit.target`. At a
-/// shutdown it is stopped after them, and so after any run, and before the file systems go.
+/// It needs the file systems of program and state and nothing else, so that it also runs where another file
+/// system cannot be mounted for what was left changed; services come after it, for they come after
+/// `sysinit.target`. At a shutdown it is stopped after them, and so after any run, and before the file
+/// systems go.
 fn unit(program: &Path, state: &Path) -> Result<String, Error> {
     let (program, state) = (quoted(program)?, quoted(state)?);
     let mut text = String::new();

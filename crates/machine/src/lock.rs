@@ -1,7 +1,9 @@
-//! One Flyball at a time changes a machine: exclusive locks on files, which the kernel drops when their holders die.
+//! One Flyball at a time changes a machine: exclusive locks on files, which the kernel drops when their
+//! holders die.
 //!
-//! There are two. [`MachineLock`] is the machine's: whoever measures or changes anything here has it, whatever its state folder is,
-//! and its supervisor has it too. The lock of a state folder is held by whoever has its ledger open.
+//! There are two. [`MachineLock`] is the machine's: whoever measures or changes anything here has it,
+//! whatever its state folder is, and its supervisor has it too. The lock of a state folder is held by whoever
+//! has its ledger open.
 
 use crate::Machine;
 use crate::settings::Error;
@@ -45,8 +47,8 @@ impl Lock {
 }
 
 impl MachineLock {
-    /// Takes the lock of the machine, waiting for it for `patience` at most. `path` is the same for every Flyball of this
-    /// machine, in a folder that only root may write to.
+    /// Takes the lock of the machine, waiting for it for `patience` at most. `path` is the same for every
+    /// Flyball of this machine, in a folder that only root may write to.
     ///
     /// # Errors
     /// [`Error::Busy`] with the holder's id; [`Error::State`] where the file cannot be used.
@@ -98,13 +100,14 @@ pub(crate) struct Process {
     pub group: u32,
     /// When it was started, in clock ticks since boot: with its id this names one process and no other.
     pub started: u64,
-    /// It is becoming another program (execve(2)), and has the memory of the new one but not yet its environment.
+    /// It is becoming another program (execve(2)), and has the memory of the new one but not yet its
+    /// environment.
     pub is_starting: bool,
 }
 
 impl Process {
-    /// Dead, and not yet asked about by its parent: it holds no file, lock or device any more. Where nobody asks (a
-    /// container without an init) it stays like this for ever.
+    /// Dead, and not yet asked about by its parent: it holds no file, lock or device any more. Where nobody
+    /// asks (a container without an init) it stays like this for ever.
     pub fn is_zombie(self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }

@@ -38,7 +38,8 @@ const LO_FLAGS_DIRECT_IO: u32 = 16;
 /// `LOOP_MAJOR` of `include/uapi/linux/major.h`.
 const LOOP_MAJOR: u32 = 7;
 
-/// How long to wait for a device to become free: udev opens new and changed block devices for some milliseconds.
+/// How long to wait for a device to become free: udev opens new and changed block devices for some
+/// milliseconds.
 const PATIENCE: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(5);
 
@@ -99,8 +100,8 @@ enum Argument<'a, T> {
     Structure(&'a mut T),
 }
 
-// SAFETY: each opcode is used with the structure that loop(4) gives for it, or with a plain number; the pointer
-// lives as long as the call, and the kernel writes no more than the structure.
+// SAFETY: each opcode is used with the structure that loop(4) gives for it, or with a plain number; the
+// pointer lives as long as the call, and the kernel writes no more than the structure.
 unsafe impl<T> Ioctl for Call<'_, T> {
     type Output = ();
     const IS_MUTATING: bool = true;
@@ -219,8 +220,8 @@ pub(crate) fn backing_of(device: &File) -> io::Result<Option<FileId>> {
 /// Detaches a device from the file `id`, and returns when that is done.
 ///
 /// # Errors
-/// `ResourceBusy` where something still uses it after some seconds: the kernel then detaches it by itself when
-/// that ends.
+/// `ResourceBusy` where something still uses it after some seconds: the kernel then detaches it by itself
+/// when that ends.
 pub(crate) fn detach(number: u32, id: FileId) -> io::Result<()> {
     match call::<()>(&open(number)?, LOOP_CLR_FD, Argument::Number(0)) {
         Ok(()) | Err(Errno::NXIO) => {}

@@ -8,12 +8,13 @@
 //! | `commands/*.txt` | what commands printed: a line `$ dmsetup table`, a line `exit 0`, then their output; optional |
 //! | any other folder, `proc/`, `etc/` | whole files: `proc/cpuinfo` is `/proc/cpuinfo` |
 //!
-//! Lines of one path that follow each other are the lines of one file; where the path comes again further down,
-//! that is a second look at the file, and holds. Lines that begin with `#` are comments. A path is a folder when
-//! others lie below it. The format is that of the recordings of the project pepc; links and commands are ours.
+//! Lines of one path that follow each other are the lines of one file; where the path comes again further
+//! down, that is a second look at the file, and holds. Lines that begin with `#` are comments. A path is a
+//! folder when others lie below it. The format is that of the recordings of the project pepc; links and
+//! commands are ours.
 //!
-//! Whole files are read from the folder when they are asked for, so that a recording costs no memory that nobody
-//! uses. A recording has no clock: [`Machine::now`] is the epoch.
+//! Whole files are read from the folder when they are asked for, so that a recording costs no memory that
+//! nobody uses. A recording has no clock: [`Machine::now`] is the epoch.
 
 use crate::access::{CommandOutput, MAX_OUTPUT, Machine, read_whole};
 use domain::Timestamp;

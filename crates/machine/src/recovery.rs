@@ -1,5 +1,5 @@
-//! Opening the ledger where a Flyball and its supervisor may have died: first what is left of its workloads is ended, for
-//! that writes to what is to be undone.
+//! Opening the ledger where a Flyball and its supervisor may have died: first what is left of its workloads
+//! is ended, for that writes to what is to be undone.
 
 use crate::LocalMachine;
 use crate::ledger::{Ledger, RestoreReport, UndoOutcome};
@@ -36,8 +36,8 @@ pub fn recover<'m>(state: &Path, machine: &'m LocalMachine) -> Result<(Ledger<'m
     after_orphans(|| Ledger::recover(state, machine))
 }
 
-/// What was being started when its owner died has the owner's lock until it runs, and only then carries a mark: whoever
-/// has the ledger looks again.
+/// What was being started when its owner died has the owner's lock until it runs, and only then carries a
+/// mark: whoever has the ledger looks again.
 fn after_orphans<'m>(
     open: impl Fn() -> Result<(Ledger<'m>, RestoreReport), Error>,
 ) -> Result<(Ledger<'m>, RestoreReport), Error> {

@@ -1,8 +1,9 @@
-//! What servers of ours need on a machine: a folder of their own, and a network of their own. Each part is written down in
-//! the [ledger](crate::Ledger) before it appears, or has no name and dies with its last user.
+//! What servers of ours need on a machine: a folder of their own, and a network of their own. Each part is
+//! written down in the [ledger](crate::Ledger) before it appears, or has no name and dies with its last user.
 //!
-//! Where Flyball is root, its servers are not: they run as `nobody`. That user cannot go through the folders of others, such
-//! as `/root`, so the folder is bound to a place below `/run` as well, which also makes it a short path for a socket.
+//! Where Flyball is root, its servers are not: they run as `nobody`. That user cannot go through the folders
+//! of others, such as `/root`, so the folder is bound to a place below `/run` as well, which also makes it a
+//! short path for a socket.
 
 use crate::ledger::{Built, Ledger};
 use crate::stack::{Error, names};
@@ -47,8 +48,8 @@ impl ChangeSet {
 }
 
 impl Ledger<'_> {
-    /// Makes an empty folder of ours in `folder`, which only this user can write to and is a path without links. It is removed with
-    /// all that is put into it.
+    /// Makes an empty folder of ours in `folder`, which only this user can write to and is a path without
+    /// links. It is removed with all that is put into it.
     ///
     /// # Errors
     /// [`Error::File`], [`Error::Ledger`].
@@ -63,8 +64,8 @@ impl Ledger<'_> {
     /// The same for a server, which is another user where this one is root.
     ///
     /// # Errors
-    /// [`Error::File`], [`Error::Command`], [`Error::Ledger`]. What was made until then is undone with the rest of the
-    /// ledger, or with [`Ledger::clear`].
+    /// [`Error::File`], [`Error::Command`], [`Error::Ledger`]. What was made until then is undone with the
+    /// rest of the ledger, or with [`Ledger::clear`].
     pub fn make_room(&mut self, folder: &Path, what: &str) -> Result<Room, Error> {
         let place = self.make_tree(folder, what)?;
         if !rustix::process::geteuid().is_root() {
@@ -108,9 +109,9 @@ impl Ledger<'_> {
         if left.is_empty() { Ok(()) } else { Err(Error::NotDown(left.join("; "))) }
     }
 
-    /// Makes two network namespaces with a link between them, as slow as is asked for. Nothing of it has a name: it is gone
-    /// when this is dropped and the processes in it have ended, whatever becomes of this process. Neither end is connected to
-    /// anything else.
+    /// Makes two network namespaces with a link between them, as slow as is asked for. Nothing of it has a
+    /// name: it is gone when this is dropped and the processes in it have ended, whatever becomes of this
+    /// process. Neither end is connected to anything else.
     ///
     /// # Errors
     /// [`Error::Unsupported`] where this is not root, or the kernel lacks something; [`Error::Missing`].
@@ -212,8 +213,8 @@ impl Link {
         })
     }
 
-    /// What makes one direction slow. netem does both; tbf(8) needs a bucket of what comes between two ticks of its clock, and
-    /// of one segment of 64 KiB at least.
+    /// What makes one direction slow. netem does both; tbf(8) needs a bucket of what comes between two ticks
+    /// of its clock, and of one segment of 64 KiB at least.
     fn discipline(&self) -> Option<Vec<String>> {
         let bits = self.slow.bandwidth.map(|rate| format!("{}bit", rate.get().saturating_mul(8)));
         let words: Vec<String> = match (self.slow.delay_us, bits) {

@@ -1,11 +1,12 @@
-//! Reading our own JSON to the last field: what another version wrote and nobody looks at may matter to undoing.
+//! Reading our own JSON to the last field: what another version wrote and nobody looks at may matter to
+//! undoing.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// A value of this type. Asked of the whole tree, and not of each type by `deny_unknown_fields`, so that no type can be
-/// forgotten.
+/// A value of this type. Asked of the whole tree, and not of each type by `deny_unknown_fields`, so that no
+/// type can be forgotten.
 ///
 /// # Errors
 /// What is wrong: it is no such value, or it has a field that would be missing if it were written again.

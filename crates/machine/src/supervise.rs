@@ -1,10 +1,10 @@
 //! A second process that undoes what the first leaves changed when it is killed.
 //!
 //! The worker starts it before it changes anything, with a pipe on its standard input. On the pipe the worker
-//! announces the process groups that it starts (`group PGID START`, START being when its leader was started) and
-//! that have ended (`gone PGID`), and says `done` when everything is undone. When the pipe closes without that
-//! word, the worker is dead: its groups are killed, and what carries its [mark](crate::workload); its lock falls free,
-//! and its ledger is undone.
+//! announces the process groups that it starts (`group PGID START`, START being when its leader was started)
+//! and that have ended (`gone PGID`), and says `done` when everything is undone. When the pipe closes without
+//! that word, the worker is dead: its groups are killed, and what carries its [mark](crate::workload); its
+//! lock falls free, and its ledger is undone.
 
 use crate::ledger::{Ledger, RestoreReport};
 use crate::settings::{Error, numbered};
@@ -49,8 +49,9 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts the supervisor, and returns when it is beyond the reach of the terminal's signals. `command` is this
-    /// program with the arguments that make it call [`supervise_main`]; its standard error stays the caller's.
+    /// Starts the supervisor, and returns when it is beyond the reach of the terminal's signals. `command` is
+    /// this program with the arguments that make it call [`supervise_main`]; its standard error stays the
+    /// caller's.
     ///
     /// # Errors
     /// [`Error::Supervisor`].
@@ -71,8 +72,8 @@ impl Supervisor {
         Ok(Self { child, pipe, program })
     }
 
-    /// The same for one that holds the machine's lock as well, so that nobody else measures between the worker's death and the end
-    /// of undoing.
+    /// The same for one that holds the machine's lock as well, so that nobody else measures between the
+    /// worker's death and the end of undoing.
     ///
     /// # Errors
     /// [`Error::Supervisor`].
@@ -193,8 +194,8 @@ pub fn supervise_main(
     let killed = kill_groups(&groups, machine);
     if let Some(mark) = &workloads {
         workload::end(mark);
-        // What the worker had begun to start when it died carries the mark only once it is started, and until then has
-        // the worker's lock: whoever gets the lock sees all that is left.
+        // What the worker had begun to start when it died carries the mark only once it is started, and until
+        // then has the worker's lock: whoever gets the lock sees all that is left.
         drop(lock::Lock::take(state, machine, LOCK)?);
         workload::end(mark);
     }
@@ -205,8 +206,9 @@ pub fn supervise_main(
 /// How long what a dead recording left running may take to end, once asked, before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// As [`supervise_main`], over a recording, which changes nothing: where it dies, what it records is asked to end, and
-/// killed where it does not. Returns how many processes that were; `None` where the recording said `done`.
+/// As [`supervise_main`], over a recording, which changes nothing: where it dies, what it records is asked to
+/// end, and killed where it does not. Returns how many processes that were; `None` where the recording said
+/// `done`.
 ///
 /// # Errors
 /// Where it cannot leave the terminal.
@@ -271,8 +273,8 @@ fn listen(mut input: impl BufRead) -> Heard {
 
 /// Kills the groups that are still the announced ones, waits until they are dead, and returns them.
 fn kill_groups(groups: &BTreeMap<u32, u64>, machine: &dyn Machine) -> Vec<u32> {
-    // While any process is in a group, no new process gets its number. So a leader that was started at another
-    // time means that the group is gone; a leader that is missing may have left processes behind.
+    // While any process is in a group, no new process gets its number. So a leader that was started at
+    // another time means that the group is gone; a leader that is missing may have left processes behind.
     let ours = |(pgid, start): &(&u32, &u64)| {
         lock::process(machine, **pgid).is_none_or(|leader| leader.started == **start)
     };

@@ -1,9 +1,10 @@
-//! Ending a workload with everything that it started, also what left its process group: fio's job processes each
-//! begin a session of their own (setsid(2) in fio's `backend.c`), and survive the death of the fio that started them.
+//! Ending a workload with everything that it started, also what left its process group: fio's job processes
+//! each begin a session of their own (setsid(2) in fio's `backend.c`), and survive the death of the fio that
+//! started them.
 //!
-//! Every process of a workload carries a mark in its environment, which children inherit and another user's processes
-//! cannot have. A process that clears its environment escapes; of the process group that it leads or stays in, the
-//! caller takes care.
+//! Every process of a workload carries a mark in its environment, which children inherit and another user's
+//! processes cannot have. A process that clears its environment escapes; of the process group that it leads
+//! or stays in, the caller takes care.
 
 use crate::lock::process;
 use crate::settings::numbered;
@@ -24,16 +25,18 @@ pub const VARIABLE: &str = "FLYBALL_WORKLOAD";
 const DEATH: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(5);
 
-/// How long execve(2) may take to lay out an environment: a page fault or two, on a machine that is out of memory.
+/// How long execve(2) may take to lay out an environment: a page fault or two, on a machine that is out of
+/// memory.
 const EXECUTION: Duration = Duration::from_millis(500);
 const EXECUTION_POLL: Duration = Duration::from_micros(200);
 
-/// Begins the marks of recorded commands. What such a command leaves running when it ends by itself is its owner's, and
-/// [`end_orphans`] must never take it for a workload.
+/// Begins the marks of recorded commands. What such a command leaves running when it ends by itself is its
+/// owner's, and [`end_orphans`] must never take it for a workload.
 const RECORDED: &str = "recorded.";
 
 /// What the processes of one workload carry, `PID.START.COUNT.`, or those of all workloads of one Flyball,
-/// `PID.START.`: with its start, a process's id names one process and no other. A recorded command's begins with `recorded.`.
+/// `PID.START.`: with its start, a process's id names one process and no other. A recorded command's begins
+/// with `recorded.`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark(String);
 
@@ -106,8 +109,8 @@ impl Mark {
     }
 }
 
-/// Kills every process that carries the mark, and waits until they are dead, ten seconds at the most. Returns how many
-/// there were.
+/// Kills every process that carries the mark, and waits until they are dead, ten seconds at the most. Returns
+/// how many there were.
 pub fn end(mark: &Mark) -> usize {
     let deadline = Instant::now() + DEATH;
     let mut killed = BTreeMap::new();
@@ -128,7 +131,8 @@ pub fn end(mark: &Mark) -> usize {
     }
 }
 
-/// Asks every process that carries the mark to end, and kills what still runs after `grace`. Returns how many there were.
+/// Asks every process that carries the mark to end, and kills what still runs after `grace`. Returns how many
+/// there were.
 pub fn ask_to_end(mark: &Mark, grace: Duration) -> usize {
     let deadline = Instant::now() + grace;
     let mut asked = BTreeSet::new();
@@ -160,16 +164,16 @@ pub fn dies_with_us(command: &mut Command, signal: Signal) {
     unsafe { command.pre_exec(ask_for_the_signal) };
 }
 
-/// Ends what is left of the workloads of every Flyball that is dead, and whose supervisor died with it. Returns how many
-/// processes there were.
+/// Ends what is left of the workloads of every Flyball that is dead, and whose supervisor died with it.
+/// Returns how many processes there were.
 pub fn end_orphans() -> usize {
     let marks: BTreeSet<Mark> =
         others().filter_map(Mark::carried_by).filter_map(|mark| mark.of_dead_owner()).collect();
     marks.iter().map(end).sum()
 }
 
-/// Kills every process that executes this program with its working directory in this folder, and waits until they are
-/// dead, ten seconds at the most. Returns how many there were. Both are paths without links.
+/// Kills every process that executes this program with its working directory in this folder, and waits until
+/// they are dead, ten seconds at the most. Returns how many there were. Both are paths without links.
 pub(crate) fn end_working_in(program: &str, folder: &str) -> usize {
     let deadline = Instant::now() + DEATH;
     let mut killed = BTreeSet::new();
@@ -203,11 +207,12 @@ fn is_at_work(pid: u32, program: &str, folder: &str) -> bool {
         && link("cwd").map(plain).is_some_and(|cwd| Path::new(&cwd).starts_with(folder))
 }
 
-/// What it was started with. Nobody may look into the processes of others; a dead one has no environment any more.
+/// What it was started with. Nobody may look into the processes of others; a dead one has no environment any
+/// more.
 ///
-/// Between the moment when execve(2) closes the caller's descriptors, and with them the lock that a recovery waits for,
-/// and the one when it has laid out the environment, `/proc/PID/environ` is empty (fs/proc/base.c, fs/exec.c): such a
-/// process is looked at again.
+/// Between the moment when execve(2) closes the caller's descriptors, and with them the lock that a recovery
+/// waits for, and the one when it has laid out the environment, `/proc/PID/environ` is empty (fs/proc/base.c,
+/// fs/exec.c): such a process is looked at again.
 fn environment(pid: u32) -> Option<Vec<u8>> {
     let path = format!("/proc/{pid}/environ");
     let deadline = Instant::now() + EXECUTION;

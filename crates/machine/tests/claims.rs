@@ -21,8 +21,9 @@ use std::time::{Duration, Instant};
 
 const SIZE: u64 = 32 << 20;
 
-/// A loop device over a file of its own, and a state folder. Tests that have one run one after the other: a child of one has
-/// the descriptors of all until it becomes another program, and on a busy machine that takes longer than the gate waits.
+/// A loop device over a file of its own, and a state folder. Tests that have one run one after the other: a
+/// child of one has the descriptors of all until it becomes another program, and on a busy machine that takes
+/// longer than the gate waits.
 struct Bench {
     folder: tempfile::TempDir,
     device: PathBuf,

@@ -1,9 +1,10 @@
-//! Killing real processes that change this real machine: loop devices of the test's own and their queues, vm sysctls,
-//! files, and filesystems that stacks make and mount.
+//! Killing real processes that change this real machine: loop devices of the test's own and their queues, vm
+//! sysctls, files, and filesystems that stacks make and mount.
 //!
-//! Needs root and loop devices; without them it says so and counts as skipped. It starts itself again as `worker`, as
-//! `overwriter`, as `supervise` and as `recover`. When a process is killed is drawn from a seed over how long such a
-//! process lives, which is measured first. How many are killed, and the seed, are those of `testing::Extent`.
+//! Needs root and loop devices; without them it says so and counts as skipped. It starts itself again as
+//! `worker`, as `overwriter`, as `supervise` and as `recover`. When a process is killed is drawn from a seed
+//! over how long such a process lives, which is measured first. How many are killed, and the seed, are those
+//! of `testing::Extent`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
@@ -310,8 +311,8 @@ enum Watch {
     Nobody,
     /// A supervisor that outlives it.
     Supervisor,
-    /// A supervisor that may be killed a moment before it. In that moment the worker may speak to a dead supervisor, or
-    /// still wait for its first word.
+    /// A supervisor that may be killed a moment before it. In that moment the worker may speak to a dead
+    /// supervisor, or still wait for its first word.
     Mortal,
 }
 
@@ -498,7 +499,8 @@ impl Killing {
         }
     }
 
-    /// Seven of ten; and whenever fewer than half were, for on a busy machine a kill often comes too late for a recovery.
+    /// Seven of ten; and whenever fewer than half were, for on a busy machine a kill often comes too late for
+    /// a recovery.
     fn is_killed_again(&mut self) -> bool {
         let is_drawn = self.points.unit() < 0.7;
         is_drawn || self.figures.again * 2 < self.figures.kills
@@ -539,8 +541,8 @@ impl Killing {
         self.recovery = self.recovery.mul_f64(0.9) + recovery.mul_f64(0.1);
     }
 
-    /// What was being started when worker and supervisor died carries no mark until it runs: a recovery that looks too
-    /// early does not see it, and the next one ends it.
+    /// What was being started when worker and supervisor died carries no mark until it runs: a recovery that
+    /// looks too early does not see it, and the next one ends it.
     fn end_latecomers(&mut self, case: &str) {
         let soon = Instant::now() + Duration::from_secs(2);
         while !self.folders.processes().is_empty() && Instant::now() < soon {
@@ -608,14 +610,16 @@ fn a_foreign_write_is_left_and_reported() {
     testing::promise("foreign-writes", extent.count, "sysctls of this machine, all left and reported");
 }
 
-/// Sysctls with a weightless value of ours and the values that somebody else may write: no two of them are coupled.
+/// Sysctls with a weightless value of ours and the values that somebody else may write: no two of them are
+/// coupled.
 const FREE: [(&str, &str, usize); 3] = [
     ("dirtytime_expire_seconds", "43100", 40_000),
     ("stat_interval", "2", 100),
     ("vfs_cache_pressure", "90", 200),
 ];
 
-/// Somebody else writes to one of three sysctls that Flyball has changed; then it restores, or is recovered from.
+/// Somebody else writes to one of three sysctls that Flyball has changed; then it restores, or is recovered
+/// from.
 fn foreign_write(folders: &Folders, before: &Before, choice: &mut Rng, case: &str) {
     // What has our value already is not changed.
     let free = FREE.map(

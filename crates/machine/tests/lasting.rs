@@ -648,7 +648,8 @@ fn systemd_tmpfiles_writes_what_the_file_says_in_its_order() {
     for file in ["scaling_governor", "up_threshold", "disable", "boost"] {
         for (path, value) in wanted.iter().filter(|(path, _)| path.ends_with(&format!("/{file}"))) {
             let there = fs::read_to_string(host.folder.path().join(path.trim_start_matches('/'))).unwrap();
-            // A plain file is not shortened by a write, as a file of sysfs is: the end of a longer value stays.
+            // A plain file is not shortened by a write, as a file of sysfs is: the end of a longer value
+            // stays.
             assert!(there.starts_with(value), "{path}: {there}");
             checked += 1;
         }

@@ -1,4 +1,5 @@
-//! A ledger that another version wrote, that is damaged, or that is huge: what is undone, what is refused, what is kept.
+//! A ledger that another version wrote, that is damaged, or that is huge: what is undone, what is refused,
+//! what is kept.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! The inventory of recorded machines, held against facts that were looked up in their files with grep and awk.
+//! The inventory of recorded machines, held against facts that were looked up in their files with grep and
+//! awk.
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 use domain::inventory::{CoreKind, Inventory, Policy};

@@ -1,5 +1,6 @@
-//! Values that the kernel rounds, ignores, refuses, takes late, does not keep, or takes away with their object: all are
-//! noticed. On this machine's own kernel where it does so, on one in memory for the rest. Each test prints its figure.
+//! Values that the kernel rounds, ignores, refuses, takes late, does not keep, or takes away with their
+//! object: all are noticed. On this machine's own kernel where it does so, on one in memory for the rest.
+//! Each test prints its figure.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,5 +1,5 @@
-//! The tree of block devices. No machine with md and dm was at hand to record: the trees here are written by hand
-//! after `Documentation/admin-guide/md.rst`, `Documentation/ABI/stable/sysfs-block` and dmsetup(8).
+//! The tree of block devices. No machine with md and dm was at hand to record: the trees here are written by
+//! hand after `Documentation/admin-guide/md.rst`, `Documentation/ABI/stable/sysfs-block` and dmsetup(8).
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 use domain::inventory::{BlockKind, DeviceMapper, Inventory, JournalMode, Loop, Md};

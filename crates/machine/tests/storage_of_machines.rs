@@ -1,4 +1,5 @@
-//! The md and dm of recorded lab machines, held against what the `setup.sh` of each asked mdadm, cryptsetup and mkfs for.
+//! The md and dm of recorded lab machines, held against what the `setup.sh` of each asked mdadm, cryptsetup
+//! and mkfs for.
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 use domain::inventory::{BlockKind, DeviceMapper, Inventory, JournalMode, Md};

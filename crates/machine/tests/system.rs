@@ -1,6 +1,6 @@
 //! What the recorded machines lack: energy counters, firmware names, rival daemons. Written by hand after
-//! `Documentation/power/powercap/powercap.rst`, systemd.unit(5) and the daemons' own files. And that no text of a
-//! kernel file makes the inventory panic.
+//! `Documentation/power/powercap/powercap.rst`, systemd.unit(5) and the daemons' own files. And that no text
+//! of a kernel file makes the inventory panic.
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 use domain::inventory::{Inventory, Tickless};

@@ -1,7 +1,7 @@
 //! A run in one small file: enough to make a page of it again, without traces, raw reports and settings.
 //!
-//! Pages of the book are made of such files, so that anybody can make them again from the repository alone. It is no
-//! substitute for the run: what was measured stays in its notebook.
+//! Pages of the book are made of such files, so that anybody can make them again from the repository alone.
+//! It is no substitute for the run: what was measured stays in its notebook.
 
 use crate::error::Result;
 use crate::record;
@@ -10,8 +10,8 @@ use files::durable::{self, Permissions};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// A run as it is kept. Of its trials only identity, validity, some metrics and, where asked for, CPU time by role are there;
-/// all begin when the run did, and have the environment of the first.
+/// A run as it is kept. Of its trials only identity, validity, some metrics and, where asked for, CPU time by
+/// role are there; all begin when the run did, and have the environment of the first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
     /// The run, with its study's text.

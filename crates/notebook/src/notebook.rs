@@ -37,8 +37,9 @@ struct Mark {
 }
 
 impl Notebook {
-    /// Opens the notebook in `folder`, and removes what killed programs left half written in it. A notebook that
-    /// cannot be written is opened all the same, for reading; so is, by root, one that somebody else may change.
+    /// Opens the notebook in `folder`, and removes what killed programs left half written in it. A notebook
+    /// that cannot be written is opened all the same, for reading; so is, by root, one that somebody else may
+    /// change.
     ///
     /// # Errors
     /// Where there is none, or it is of a newer version.
@@ -78,7 +79,8 @@ impl Notebook {
         Self::open(folder)
     }
 
-    /// Marks an empty folder as a notebook. Of several that begin at the same moment one does it, and the others wait.
+    /// Marks an empty folder as a notebook. Of several that begin at the same moment one does it, and the
+    /// others wait.
     fn mark(folder: &Path) -> Result<()> {
         let lock = File::open(folder).map_err(Error::io("open", folder))?;
         lock.lock().map_err(Error::io("lock", folder))?;
@@ -94,7 +96,8 @@ impl Notebook {
         Ok(durable::replace(&folder.join(MARK), text.as_bytes(), Permissions::Plain)?)
     }
 
-    /// An error where nothing may be written into it: root writes into no notebook that somebody else may change.
+    /// An error where nothing may be written into it: root writes into no notebook that somebody else may
+    /// change.
     pub(crate) fn check_writable(&self) -> Result<()> {
         match &self.foreign {
             None => Ok(()),
@@ -115,8 +118,8 @@ impl Notebook {
     /// The index, brought up to date with the folders.
     ///
     /// # Errors
-    /// Where the folders cannot be listed. An index that is damaged or cannot be written is no error: it is made
-    /// again, in memory if need be.
+    /// Where the folders cannot be listed. An index that is damaged or cannot be written is no error: it is
+    /// made again, in memory if need be.
     pub fn index(&self) -> Result<Index> {
         Index::open(self)
     }
@@ -183,15 +186,16 @@ impl Notebook {
     }
 }
 
-/// The folder with its links resolved. Root is asked for one that nobody else may change: it would write wherever
-/// somebody lets a name in it lead. Other users may share a notebook with whom they like.
+/// The folder with its links resolved. Root is asked for one that nobody else may change: it would write
+/// wherever somebody lets a name in it lead. Other users may share a notebook with whom they like.
 fn trusted(folder: &Path) -> std::result::Result<PathBuf, trust::Untrusted> {
     if rustix::process::geteuid().is_root() { trust::check(folder) } else { Ok(folder.to_owned()) }
 }
 
 /// A folder with other people's things in it does not become a notebook by a mistyped path.
 fn refuse_foreign(folder: &Path) -> Result<()> {
-    // `lost+found` is on every fresh ext4; the others are what a kill between two steps of this leaves, and did once.
+    // `lost+found` is on every fresh ext4; the others are what a kill between two steps of this leaves, and
+    // did once.
     const HARMLESS: [&str; 3] = ["lost+found", "notebook.json.part", "notebook.part"];
     for entry in fs::read_dir(folder).map_err(Error::io("list", folder))? {
         let name = entry.map_err(Error::io("list", folder))?.file_name();

@@ -219,7 +219,8 @@ impl Notebook {
         self.run_folder(id).join("trials").join(key.folder())
     }
 
-    /// The latest run of this study with the same text and on the same machine, where it is not finished: the one to go on with.
+    /// The latest run of this study with the same text and on the same machine, where it is not finished: the
+    /// one to go on with.
     ///
     /// # Errors
     /// Where the runs cannot be listed.
@@ -230,8 +231,9 @@ impl Notebook {
         Ok(latest.filter(|run| run.finished.is_none()).map(|run| run.id))
     }
 
-    /// The latest run of this study on this machine, where it is not finished and of another text: the one that somebody who
-    /// has edited the study since may expect to go on with. And where its own copy of the study is.
+    /// The latest run of this study on this machine, where it is not finished and of another text: the one
+    /// that somebody who has edited the study since may expect to go on with. And where its own copy of the
+    /// study is.
     ///
     /// # Errors
     /// Where the runs cannot be listed.
@@ -248,8 +250,8 @@ impl Notebook {
     }
 }
 
-/// The folders in `parent`, sorted by name. Hidden entries are passed over, anything else that is no folder is a
-/// problem. None where `parent` is missing.
+/// The folders in `parent`, sorted by name. Hidden entries are passed over, anything else that is no folder
+/// is a problem. None where `parent` is missing.
 pub(crate) fn folders(parent: &Path, problems: &mut Vec<Problem>) -> Result<Vec<(String, PathBuf)>> {
     let entries = match fs::read_dir(parent) {
         Ok(entries) => entries,

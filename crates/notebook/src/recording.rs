@@ -52,7 +52,8 @@ impl Recording {
     }
 }
 
-/// A recording that is being made, in a staging folder. Dropped without [`RecordingFolder::commit`], it leaves nothing.
+/// A recording that is being made, in a staging folder. Dropped without [`RecordingFolder::commit`], it
+/// leaves nothing.
 #[derive(Debug)]
 pub struct RecordingFolder {
     staged: StagingDir,
@@ -74,8 +75,8 @@ impl Drop for OwnStaging {
 }
 
 impl RecordingFolder {
-    /// Begins a recording in a folder of its own outside any notebook: `--out DIR`. It is written beside it, in a
-    /// folder that is removed when it is done.
+    /// Begins a recording in a folder of its own outside any notebook: `--out DIR`. It is written beside it,
+    /// in a folder that is removed when it is done.
     ///
     /// # Errors
     /// Where `folder` is there and not empty, or its parent cannot be written.
@@ -148,8 +149,8 @@ fn staging_of(folder: &Path) -> PathBuf {
     PathBuf::from(staging)
 }
 
-/// Whether a folder is there and has only what recordings make in it: one of somebody else's that happens to be called so
-/// is left alone.
+/// Whether a folder is there and has only what recordings make in it: one of somebody else's that happens to
+/// be called so is left alone.
 fn holds_recordings_alone(staging: &Path) -> bool {
     let is_folder = std::fs::symlink_metadata(staging).is_ok_and(|metadata| metadata.is_dir());
     let Ok(mut entries) = std::fs::read_dir(staging) else { return false };

@@ -25,7 +25,8 @@ pub(crate) const RAW: &str = "raw";
 /// Which cells this machine cannot run; absent where there is none.
 pub(crate) const SKIPPED: &str = "skipped.json";
 
-/// A run that this process measures. Nobody else can, until this is dropped or the process ends, however it ends.
+/// A run that this process measures. Nobody else can, until this is dropped or the process ends, however it
+/// ends.
 #[derive(Debug)]
 pub struct RunFolder {
     notebook: Notebook,
@@ -95,8 +96,8 @@ impl RunFolder {
     /// Forgets which cells could not be run: they are tried again.
     ///
     /// # Errors
-    /// [`Error::Newer`] where a newer version of this program wrote the note: it may say more than which cells were left
-    /// out. Where it cannot be removed.
+    /// [`Error::Newer`] where a newer version of this program wrote the note: it may say more than which
+    /// cells were left out. Where it cannot be removed.
     pub fn forget_skipped(&self) -> Result<()> {
         if let Err(error @ Error::Newer { .. }) = self.notebook.skipped(&self.run.id) {
             return Err(error);
@@ -117,8 +118,8 @@ impl RunFolder {
     pub fn begin(&self, key: &TrialKey) -> Result<Staging> {
         check_name(&key.folder())?;
         let target = self.path().join("trials").join(key.folder());
-        // Asked here as well, so that nobody measures for minutes what cannot be stored. An empty folder is not
-        // a trial: the rename replaces it.
+        // Asked here as well, so that nobody measures for minutes what cannot be stored. An empty folder is
+        // not a trial: the rename replaces it.
         if target.join(TRIAL).exists() {
             return Err(Error::Exists { path: target });
         }
@@ -144,7 +145,8 @@ impl RunFolder {
     }
 }
 
-/// A trial that is being measured, in a staging folder. Dropped without [`Staging::commit`], it leaves nothing.
+/// A trial that is being measured, in a staging folder. Dropped without [`Staging::commit`], it leaves
+/// nothing.
 #[derive(Debug)]
 pub struct Staging {
     run: RunId,
@@ -190,7 +192,8 @@ impl Staging {
         own::open_or_make(&path, Access::Append, 0o644).map_err(Error::io("write", &path))
     }
 
-    /// The trial that was taken in, and its script, once all of it is there. What is then committed takes their place.
+    /// The trial that was taken in, and its script, once all of it is there. What is then committed takes
+    /// their place.
     ///
     /// # Errors
     /// Where it is not there, or cannot be read.
@@ -206,8 +209,8 @@ impl Staging {
     /// Stores the trial, durably, and gives its folder. `reproduce` is a shell script.
     ///
     /// # Errors
-    /// Where a trial of this key is there already, a metric is no number, the trace is not whole, or the disk is
-    /// full. Then nothing of this trial is kept.
+    /// Where a trial of this key is there already, a metric is no number, the trace is not whole, or the disk
+    /// is full. Then nothing of this trial is kept.
     ///
     /// # Panics
     /// Where `trial` is not the one that was begun.
@@ -227,7 +230,8 @@ impl Staging {
     }
 }
 
-/// The process that holds a run's lock. It signs right after it took it, so an unsigned lock is looked at again.
+/// The process that holds a run's lock. It signs right after it took it, so an unsigned lock is looked at
+/// again.
 fn holder_once_signed(path: &Path) -> Option<u32> {
     const LOOKS: u32 = 20;
     const PAUSE: Duration = Duration::from_millis(5);

@@ -1,5 +1,5 @@
-//! Each file of a notebook as a newer version might write it: it is refused with that version's name, and stays as it is.
-//! What version 1 wrote is read as ever; see `stored_notebooks.rs` for all that is in it.
+//! Each file of a notebook as a newer version might write it: it is refused with that version's name, and
+//! stays as it is. What version 1 wrote is read as ever; see `stored_notebooks.rs` for all that is in it.
 #![allow(clippy::unwrap_used)]
 
 use domain::trial::RunId;

@@ -1,5 +1,5 @@
-//! Reads a file as `flyball import` does, and prints how fast: `import [--rows] FILE`. With `--rows` it is read twice, and the
-//! samples go row by row to a sink that counts them. For `benches/import`.
+//! Reads a file as `flyball import` does, and prints how fast: `import [--rows] FILE`. With `--rows` it is
+//! read twice, and the samples go row by row to a sink that counts them. For `benches/import`.
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs, reason = "a tool for measuring")]
 
 use domain::bench::{Sink, SinkError};

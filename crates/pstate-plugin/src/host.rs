@@ -11,11 +11,12 @@ pub fn now_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// How long before its end a sleep becomes looking at the clock: a thread that is woken runs some 20 to 60 µs later.
+/// How long before its end a sleep becomes looking at the clock: a thread that is woken runs some 20 to 60 µs
+/// later.
 const SPIN_NS: u64 = 40_000;
 
-/// Waits until that point of `CLOCK_MONOTONIC`, to the microsecond where the host has a CPU free; a signal ends the sleep early, and
-/// the rest is waited off awake.
+/// Waits until that point of `CLOCK_MONOTONIC`, to the microsecond where the host has a CPU free; a signal
+/// ends the sleep early, and the rest is waited off awake.
 pub fn sleep_until(ns: u64) {
     let early_ns = ns.saturating_sub(SPIN_NS);
     if now_ns() < early_ns {
@@ -33,7 +34,8 @@ pub fn sleep_until(ns: u64) {
     }
 }
 
-/// Lets the calling thread's sleeps end when they were asked to, and not up to 50 µs later (the default slack).
+/// Lets the calling thread's sleeps end when they were asked to, and not up to 50 µs later (the default
+/// slack).
 pub fn sleep_precisely() {
     // SAFETY: this option takes one integer and touches no memory.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
@@ -44,8 +46,8 @@ pub fn open_schedstat() -> Option<File> {
     File::open("/proc/thread-self/schedstat").ok()
 }
 
-/// Nanoseconds for which that thread was ready to run and waited for a CPU: the second field of its `schedstat`
-/// (`Documentation/scheduler/sched-stats.rst`).
+/// Nanoseconds for which that thread was ready to run and waited for a CPU: the second field of its
+/// `schedstat` (`Documentation/scheduler/sched-stats.rst`).
 pub fn queued_ns(schedstat: &File) -> Option<u64> {
     let mut bytes = [0_u8; 96];
     let len = schedstat.read_at(&mut bytes, 0).ok()?;
@@ -63,8 +65,8 @@ pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// A thread of this process comes before all that is not of real time, or as others do again (sched(7)). Without the right to
-/// the first (`CAP_SYS_NICE`) nothing changes, and the record tells how late it was.
+/// A thread of this process comes before all that is not of real time, or as others do again (sched(7)).
+/// Without the right to the first (`CAP_SYS_NICE`) nothing changes, and the record tells how late it was.
 pub fn come_first(thread: i32, first: bool) {
     let (policy, priority) = if first { (libc::SCHED_RR, 1) } else { (libc::SCHED_OTHER, 0) };
     let parameters = libc::sched_param { sched_priority: priority };

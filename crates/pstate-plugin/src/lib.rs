@@ -2,40 +2,45 @@
 //!
 //! QEMU loads it with `-plugin libpstate_plugin.so,table=1:0.75:0.5,pace=20000000,port=0x9000,control=0x5be,
 //! domains=percpu,record=FILE` (see `options.rs`); it needs interface version 3, so QEMU 9.1 or later, and
-//! `-accel tcg,thread=multi`. The guest's `acpi-cpufreq` writes the index of a P-state to a CPU's port; the guest's agent
-//! writes to the control port, through `/dev/port`: 0 runs unpaced (as the machine starts), 1 paces all CPUs from now on, 2
-//! to 255 are marks. What each CPU did is appended to the record at each such write (`record.rs`); what *due*, *ahead*,
-//! *behind* and *late* mean is said in `vcpu.rs`.
+//! `-accel tcg,thread=multi`. The guest's `acpi-cpufreq` writes the index of a P-state to a CPU's port; the
+//! guest's agent writes to the control port, through `/dev/port`: 0 runs unpaced (as the machine starts), 1
+//! paces all CPUs from now on, 2 to 255 are marks. What each CPU did is appended to the record at each such
+//! write (`record.rs`); what *due*, *ahead*, *behind* and *late* mean is said in `vcpu.rs`.
 //!
-//! **Invariant.** A CPU runs ahead of its pace by no more than 0.1 ms and one interval between checks (0.2 ms of its pace
-//! in the slowest state), and not at all in the mean; what it falls behind by and does not catch up with is told.
+//! **Invariant.** A CPU runs ahead of its pace by no more than 0.1 ms and one interval between checks (0.2 ms
+//! of its pace in the slowest state), and not at all in the mean; what it falls behind by and does not catch
+//! up with is told.
 //!
 //! # What is paced, and what is not
-//! - Instructions are, all alike: a division, a cache miss and a `nop` take the same time, and a `rep movsb` counts once
-//!   however long it is. Speed that does not follow the frequency (memory) is the table's business.
-//! - A transition itself costs nothing but the instructions that request it; the table's latency is only told to the kernel.
-//! - The guest's timer tick comes 250 times a second whatever the pace, and costs some 3,000 instructions: 4% of a CPU at 20
-//!   million instructions a second, and 30% of it at an eighth of that. That is how a machine this slow would behave; of
-//!   a faster one that it stands for, it is a distortion. A fixed loop takes time inversely to speed within 3% where the
-//!   slowest state runs some 30 million instructions a second or more, or where the kernel stops its tick (`nohz_full`).
+//! - Instructions are, all alike: a division, a cache miss and a `nop` take the same time, and a `rep movsb`
+//!   counts once however long it is. Speed that does not follow the frequency (memory) is the table's
+//!   business.
+//! - A transition itself costs nothing but the instructions that request it; the table's latency is only told
+//!   to the kernel.
+//! - The guest's timer tick comes 250 times a second whatever the pace, and costs some 3,000 instructions: 4%
+//!   of a CPU at 20 million instructions a second, and 30% of it at an eighth of that. That is how a machine
+//!   this slow would behave; of a faster one that it stands for, it is a distortion. A fixed loop takes time
+//!   inversely to speed within 3% where the slowest state runs some 30 million instructions a second or more,
+//!   or where the kernel stops its tick (`nohz_full`).
 //! - What devices and QEMU's own threads do runs at the host's speed.
 //!
 //! # What the guest's CPU must be
 //! One whose TSC the kernel takes to be constant: otherwise it rescales its clock at each frequency change
-//! (`arch/x86/kernel/tsc.c`, `time_cpufreq_notifier`), falls back to the HPET with more than one CPU, and refuses fast
-//! frequency switching. QEMU's TCG offers no `invtsc`, but Linux also trusts certain models by their name:
-//! `-cpu max,vendor=CentaurHauls,family=6,model=15,-monitor` (`arch/x86/kernel/cpu/centaur.c`), or
-//! `vendor=GenuineIntel,family=6,model=85`. With the latter, ondemand's `io_is_busy` is 1 from the start
-//! (`drivers/cpufreq/cpufreq_ondemand.c`, `should_io_be_busy`), as on Intel's machines. Without `-monitor` a kernel may idle with
-//! `mwait`, which TCG runs as a busy loop on all machines of more than one CPU.
+//! (`arch/x86/kernel/tsc.c`, `time_cpufreq_notifier`), falls back to the HPET with more than one CPU, and
+//! refuses fast frequency switching. QEMU's TCG offers no `invtsc`, but Linux also trusts certain models by
+//! their name: `-cpu max,vendor=CentaurHauls,family=6,model=15,-monitor` (`arch/x86/kernel/cpu/centaur.c`),
+//! or `vendor=GenuineIntel,family=6,model=85`. With the latter, ondemand's `io_is_busy` is 1 from the start
+//! (`drivers/cpufreq/cpufreq_ondemand.c`, `should_io_be_busy`), as on Intel's machines. Without `-monitor` a
+//! kernel may idle with `mwait`, which TCG runs as a busy loop on all machines of more than one CPU.
 //!
 //! # Idle states
-//! There are none to choose from: a halted CPU is woken as fast as the host does it. A choice of states with exit latencies
-//! cannot be had cheaply. `acpi_idle` enters C2 and C3 by reading an I/O port, and it is the chipset that stops the CPU until an
-//! interrupt comes; here that `in` returns at once, and a plugin can hold a CPU back but cannot see that an interrupt is
-//! pending, so it would not know when to let go. By `mwait` the state's hint could be read, but TCG does not halt in `mwait`
-//! with more than one CPU. What would be easy is one constant exit latency behind `hlt` (due time moved on when a
-//! CPU resumes), which no idle governor would know of.
+//! There are none to choose from: a halted CPU is woken as fast as the host does it. A choice of states with
+//! exit latencies cannot be had cheaply. `acpi_idle` enters C2 and C3 by reading an I/O port, and it is the
+//! chipset that stops the CPU until an interrupt comes; here that `in` returns at once, and a plugin can hold
+//! a CPU back but cannot see that an interrupt is pending, so it would not know when to let go. By `mwait`
+//! the state's hint could be read, but TCG does not halt in `mwait` with more than one CPU. What would be
+//! easy is one constant exit latency behind `hlt` (due time moved on when a CPU resumes), which no idle
+//! governor would know of.
 #![cfg_attr(test, allow(dead_code, reason = "only QEMU can call the part that is left out of the tests"))]
 
 mod host;

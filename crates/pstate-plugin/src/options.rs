@@ -5,7 +5,8 @@ use std::path::PathBuf;
 /// What the plugin was asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// The speed of each P-state relative to the fastest, in the order of their indices; at least one, all above 0.
+    /// The speed of each P-state relative to the fastest, in the order of their indices; at least one, all
+    /// above 0.
     pub speeds: Vec<f64>,
     /// Instructions a second at speed 1.
     pub pace: f64,

@@ -1,7 +1,8 @@
 //! The plugin as QEMU calls it: what is translated, what runs, what is written to the ports.
 //!
-//! Each virtual CPU has a thread of its own, and its account a lock of its own: that thread takes it at each check, and
-//! another only when it writes this CPU's state or the control port. Nothing sleeps while it holds one.
+//! Each virtual CPU has a thread of its own, and its account a lock of its own: that thread takes it at each
+//! check, and another only when it writes this CPU's state or the control port. Nothing sleeps while it holds
+//! one.
 
 use crate::opcode::{self, Kind};
 use crate::options::Options;
@@ -24,8 +25,8 @@ pub static qemu_plugin_version: c_int = qemu::VERSION;
 /// interrupt that comes while it sleeps is seen that much later at most.
 const CHECK_NS: f64 = 200_000.0;
 
-/// Bounds on the instructions between two looks: fewer cost more than the work itself, and more than this are late to
-/// notice the beginning of pacing.
+/// Bounds on the instructions between two looks: fewer cost more than the work itself, and more than this are
+/// late to notice the beginning of pacing.
 const CHECK_RANGE: (f64, f64) = (64.0, 20_000.0);
 
 /// Where a thread's copy of a register is read to, and the handles of `rax` and `rdx`.
@@ -75,8 +76,8 @@ struct Record {
     began_ns: Option<u64>,
 }
 
-// SAFETY: the only member that is not Send and Sync by itself is the scoreboard's address, which is only ever handed
-// to QEMU's functions, and these may be called from any virtual CPU's thread.
+// SAFETY: the only member that is not Send and Sync by itself is the scoreboard's address, which is only ever
+// handed to QEMU's functions, and these may be called from any virtual CPU's thread.
 unsafe impl Send for Plugin {}
 // SAFETY: as above.
 unsafe impl Sync for Plugin {}
@@ -108,7 +109,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
             0
         }
         Err(error) => {
-            // QEMU itself only says that loading failed. Where stderr is gone too, nobody is there to be told.
+            // QEMU itself only says that loading failed. Where stderr is gone too, nobody is there to be
+            // told.
             let _ = writeln!(std::io::stderr(), "pstate-plugin: {error}");
             1
         }
@@ -216,8 +218,8 @@ impl Plugin {
         }
     }
 
-    /// Whether CPUs that come first while they are paced leave one of the host's to everybody else: a pace that the emulator
-    /// cannot keep makes them work without a pause.
+    /// Whether CPUs that come first while they are paced leave one of the host's to everybody else: a pace
+    /// that the emulator cannot keep makes them work without a pause.
     fn leaves_a_cpu(&self) -> bool {
         self.cpus.len() < host::cpus()
     }
@@ -308,12 +310,12 @@ extern "C" fn on_resume(_id: u64, cpu: c_uint) {
     account.vcpu.resume(host::now_ns(), queued_ns, &plugin.pace);
 }
 
-/// A block is translated: count its instructions, look at the clock every so many of them, and watch the instructions
-/// that matter.
+/// A block is translated: count its instructions, look at the clock every so many of them, and watch the
+/// instructions that matter.
 extern "C" fn on_translate(_id: u64, block: *mut qemu::Block) {
     let plugin = plugin();
-    // SAFETY: the block is valid during this call, the counter for ever, and the callbacks have the types that they
-    // are called with.
+    // SAFETY: the block is valid during this call, the counter for ever, and the callbacks have the types
+    // that they are called with.
     unsafe {
         let instructions = qemu::qemu_plugin_tb_n_insns(block);
         qemu::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(
@@ -397,10 +399,11 @@ extern "C" fn on_out(_cpu: c_uint, _data: *mut c_void) {
     }
 }
 
-/// The handles of the registers that an `out` instruction names; `None` where this guest has none of that name.
+/// The handles of the registers that an `out` instruction names; `None` where this guest has none of that
+/// name.
 fn find_registers() -> Option<Registers> {
-    // SAFETY: called on a virtual CPU's thread, as QEMU asks; the list is freed after its last use, and the names in it
-    // live for ever.
+    // SAFETY: called on a virtual CPU's thread, as QEMU asks; the list is freed after its last use, and the
+    // names in it live for ever.
     unsafe {
         let list = qemu::qemu_plugin_get_registers();
         let count = (*list).len as usize;

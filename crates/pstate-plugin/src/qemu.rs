@@ -1,7 +1,9 @@
-//! QEMU's plugin interface, as far as it is used here, and the two calls of GLib that reading a register needs.
+//! QEMU's plugin interface, as far as it is used here, and the two calls of GLib that reading a register
+//! needs.
 //!
-//! Declared from QEMU 10.0's `include/qemu/qemu-plugin.h` and `docs/devel/tcg-plugins.rst`. Interface version 3 (QEMU
-//! 9.1) is the lowest that has all of it: conditional callbacks, register access, and `qemu_plugin_insn_data` that copies.
+//! Declared from QEMU 10.0's `include/qemu/qemu-plugin.h` and `docs/devel/tcg-plugins.rst`. Interface version
+//! 3 (QEMU 9.1) is the lowest that has all of it: conditional callbacks, register access, and
+//! `qemu_plugin_insn_data` that copies.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 

@@ -1,4 +1,5 @@
-//! The text of the record: lines that are only ever appended, one block of them for each write to the control port.
+//! The text of the record: lines that are only ever appended, one block of them for each write to the control
+//! port.
 //!
 //! ```text
 //! flyball-pacing 1 pace=20000000 speeds=1:0.75:0.5
@@ -10,9 +11,11 @@
 //! change cpu=0 ns=0 index=0          from the beginning of pacing
 //! end
 //! ```
-//! All times are nanoseconds. `late` is defined in `vcpu.rs`, `worst` is the most of it that came at once, `at` when; `queued` is how long the CPU's thread waited for a host CPU
-//! in the span (it tells a loaded host from an emulator that is too slow); `written` is 0 while the guest has never
-//! written a P-state, so that the fastest is only assumed; `rejected` counts writes of states that are not in the table. A file may hold the records of several machines, one after the other.
+//! All times are nanoseconds. `late` is defined in `vcpu.rs`, `worst` is the most of it that came at once,
+//! `at` when; `queued` is how long the CPU's thread waited for a host CPU in the span (it tells a loaded host
+//! from an emulator that is too slow); `written` is 0 while the guest has never written a P-state, so that
+//! the fastest is only assumed; `rejected` counts writes of states that are not in the table. A file may hold
+//! the records of several machines, one after the other.
 
 use crate::options::Options;
 use crate::vcpu::{Span, Vcpu};

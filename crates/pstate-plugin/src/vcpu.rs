@@ -1,21 +1,22 @@
 //! One virtual CPU's account: what it did, what was due, and when it must wait. Pure: it is told the time.
 //!
-//! **Due.** While a CPU is paced and busy, each instruction is due one interval (the state's nanoseconds for an
-//! instruction) after the one before. *Ahead* is how far the last executed instruction's due time lies in the
-//! future; the CPU waits it off. *Behind* is how far it lies in the past.
+//! **Due.** While a CPU is paced and busy, each instruction is due one interval (the state's nanoseconds for
+//! an instruction) after the one before. *Ahead* is how far the last executed instruction's due time lies in
+//! the future; the CPU waits it off. *Behind* is how far it lies in the past.
 //!
-//! **Credit.** A CPU that is behind runs on without waiting until it has caught up, so that its mean speed is right
-//! although the host's sleeps end late. It never owes itself more than [`CREDIT_NS`]: what is beyond is *late*, and
-//! forgiven. An idle CPU saves no credit: what it is behind by when it goes idle is late, and after it resumes only
-//! the time that it waited for a host CPU counts, for it was due to run by then.
+//! **Credit.** A CPU that is behind runs on without waiting until it has caught up, so that its mean speed is
+//! right although the host's sleeps end late. It never owes itself more than [`CREDIT_NS`]: what is beyond is
+//! *late*, and forgiven. An idle CPU saves no credit: what it is behind by when it goes idle is late, and
+//! after it resumes only the time that it waited for a host CPU counts, for it was due to run by then.
 //!
-//! **Late** is therefore the time by which instructions that were due had not run and were never caught up with. It
-//! contains what the host took away (other load, an emulator too slow for the pace) and nothing that the guest did.
+//! **Late** is therefore the time by which instructions that were due had not run and were never caught up
+//! with. It contains what the host took away (other load, an emulator too slow for the pace) and nothing that
+//! the guest did.
 
 /// The most that a CPU may be behind and still catch up.
 ///
-/// Long enough for a sleep that ends late (0.05 to 0.2 ms on a host with other load), and short against the 10 ms in
-/// which a governor looks at a CPU: a burst at the host's own speed can distort no more than this.
+/// Long enough for a sleep that ends late (0.05 to 0.2 ms on a host with other load), and short against the
+/// 10 ms in which a governor looks at a CPU: a burst at the host's own speed can distort no more than this.
 pub const CREDIT_NS: f64 = 1_000_000.0;
 
 /// How far ahead a busy CPU may run before it waits: sleeping for less costs more than it gives.
@@ -49,7 +50,8 @@ pub struct Span {
     pub worst_ns: f64,
     /// When that was, in nanoseconds from the beginning.
     pub worst_at_ns: u64,
-    /// When it changed to which state, in nanoseconds from the beginning; the first at 0. At most [`MAX_CHANGES`].
+    /// When it changed to which state, in nanoseconds from the beginning; the first at 0. At most
+    /// [`MAX_CHANGES`].
     pub changes: Vec<(u64, usize)>,
     /// How many there were.
     pub changes_total: u64,
@@ -165,7 +167,8 @@ impl Vcpu {
         Some(&self.span)
     }
 
-    /// For a CPU that is executing: until when, on the host's monotonic clock, it must wait; `None`: it runs on.
+    /// For a CPU that is executing: until when, on the host's monotonic clock, it must wait; `None`: it runs
+    /// on.
     pub fn check(&mut self, now_ns: u64, count: u64, pace: &[f64]) -> Option<u64> {
         self.wait_for(now_ns, count, pace, NAP_NS)
     }
@@ -268,7 +271,8 @@ mod tests {
         vcpu
     }
 
-    /// A CPU that executes 1000 instructions in 5 µs, checks, and sleeps as told, each time `oversleep_ns` too long.
+    /// A CPU that executes 1000 instructions in 5 µs, checks, and sleeps as told, each time `oversleep_ns`
+    /// too long.
     fn run(vcpu: &mut Vcpu, until_ns: u64, oversleep_ns: u64) -> (u64, u64) {
         let (mut now, mut count) = (vcpu.accounted_ns, vcpu.instructions);
         while now < until_ns {

@@ -1,5 +1,5 @@
-//! Load for `benches/recorder`: `threads COUNT [PROCESSES]` keeps so many threads alive, in so many processes,
-//! each of which works for a moment once a second. Ends with its standard input.
+//! Load for `benches/recorder`: `threads COUNT [PROCESSES]` keeps so many threads alive, in so many
+//! processes, each of which works for a moment once a second. Ends with its standard input.
 
 use std::io::Read;
 use std::process::{Command, Stdio};

@@ -12,8 +12,8 @@ pub fn own_thread() -> Nanos {
 /// CPU time of a process with all its threads, also those that have ended; `None` where `pid` is not that of
 /// a process, or no longer. A zombie still has it.
 ///
-/// The clock's number is built as `pid_clockid` of the kernel's `include/linux/posix-timers_types.h` reads it:
-/// the complement of the process id, shifted by three, with the scheduler's clock in the low bits; the C
+/// The clock's number is built as `pid_clockid` of the kernel's `include/linux/posix-timers_types.h` reads
+/// it: the complement of the process id, shifted by three, with the scheduler's clock in the low bits; the C
 /// library's `clock_getcpuclockid` does the same, with one system call more to check the id.
 pub fn process(pid: u32) -> Option<u64> {
     const SCHEDULER_CLOCK: libc::clockid_t = 2;
@@ -27,7 +27,8 @@ pub fn process(pid: u32) -> Option<u64> {
 /// CPU time of the calling process's children that have ended and were waited for, and of theirs
 /// (`getrusage(2)`, `RUSAGE_CHILDREN`).
 pub fn children() -> Nanos {
-    // SAFETY: an all-zero rusage is a valid one, and the kernel fills it; the call fails for bad arguments alone.
+    // SAFETY: an all-zero rusage is a valid one, and the kernel fills it; the call fails for bad arguments
+    // alone.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);

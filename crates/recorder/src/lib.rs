@@ -1,9 +1,10 @@
 //! A fixed-interval sampler over kept descriptors.
 //!
-//! [`Recorder`] samples in a thread of its own: at each deadline it reads kernel files with `pread` into fixed
-//! buffers and appends what has changed, raw, to a buffer that a second thread writes to the *spool file*, so
-//! that a disk under load never holds the sampler up. [`Recording`] gives the spool its meaning afterwards: a
-//! trace, row by row into a [`domain::Sink`], CPU time by role, the busiest threads, totals of each disk.
+//! [`Recorder`] samples in a thread of its own: at each deadline it reads kernel files with `pread` into
+//! fixed buffers and appends what has changed, raw, to a buffer that a second thread writes to the *spool
+//! file*, so that a disk under load never holds the sampler up. [`Recording`] gives the spool its meaning
+//! afterwards: a trace, row by row into a [`domain::Sink`], CPU time by role, the busiest threads, totals of
+//! each disk.
 //!
 //! ```text
 //! Recorder::start ─► Sampler ─► spool::Writer ─► file ─► replay ─► survey (columns, totals) ─► Recording
@@ -18,13 +19,13 @@
 //! that have ended: `clock_gettime` on the clock of its process id reads it in a fifth of a microsecond
 //! without a descriptor. Roles are sums of these. New processes are found by the last thread id that
 //! `/proc/loadavg` names: only ids that were given out since the last look are looked at. Single threads of
-//! processes that have several are read more slowly, from kept `/proc/PID/task/TID/schedstat` descriptors, for
-//! the list of the busiest threads alone.
+//! processes that have several are read more slowly, from kept `/proc/PID/task/TID/schedstat` descriptors,
+//! for the list of the busiest threads alone.
 //!
 //! # What it cannot see
-//! A process that lives shorter than an interval, and what a process runs between its last sample and its end.
-//! For the workload [`Recording::set_workload_cpu`] closes this gap with what `wait4` accounts. The time of a
-//! thread that is running may be stale by up to one scheduler tick.
+//! A process that lives shorter than an interval, and what a process runs between its last sample and its
+//! end. For the workload [`Recording::set_workload_cpu`] closes this gap with what `wait4` accounts. The time
+//! of a thread that is running may be stale by up to one scheduler tick.
 
 mod clock;
 mod decode;

@@ -110,8 +110,8 @@ impl Recorder {
         self.wake();
     }
 
-    /// Names the first process of a server that the workload asks: it counts as the workload, in the same way, from the
-    /// recording's start on.
+    /// Names the first process of a server that the workload asks: it counts as the workload, in the same
+    /// way, from the recording's start on.
     pub fn follow_server(&self, pid: u32) {
         self.orders.server.store(pid, Ordering::Release);
         self.wake();

@@ -163,8 +163,8 @@ impl Sampler {
     }
 }
 
-/// Sleeps until the deadline and asks at each wake-up whether to stop; whether it was told so. The deadline is
-/// absolute, so that no delay adds up; the sleep can be ended by `unpark`, which `clock_nanosleep` cannot.
+/// Sleeps until the deadline and asks at each wake-up whether to stop; whether it was told so. The deadline
+/// is absolute, so that no delay adds up; the sleep can be ended by `unpark`, which `clock_nanosleep` cannot.
 fn wait_until(deadline: Instant, mut stop: impl FnMut() -> bool) -> bool {
     loop {
         if stop() {

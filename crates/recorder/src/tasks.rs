@@ -29,8 +29,8 @@ const MAX_CANDIDATES: u32 = 1024;
 /// before 100 t.
 const LISTING_COSTS: u64 = 100;
 
-/// A clock that has not moved for this many samples is read only every [`QUIET_PERIOD`], until it moves again:
-/// most of a server's threads sleep. The workload's are always read.
+/// A clock that has not moved for this many samples is read only every [`QUIET_PERIOD`], until it moves
+/// again: most of a server's threads sleep. The workload's are always read.
 const QUIET_AFTER: u16 = 32;
 
 /// How often a quiet clock is read: by so much can the first work of a thread that had slept be shown late.
@@ -124,7 +124,8 @@ impl Tasks {
         self.threads.unfollowed
     }
 
-    /// A first process of the workload: it and its descendants are the workload from the recording's start on.
+    /// A first process of the workload: it and its descendants are the workload from the recording's start
+    /// on.
     pub fn follow(&mut self, root: u32, spool: &mut Writer) {
         self.discover(spool);
         self.roots.push(root);

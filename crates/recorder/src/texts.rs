@@ -12,8 +12,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Most reads a second of a group of files that grows with the CPUs. One costs about 1 µs, through an interrupt
-/// on another CPU about 3 µs: so a group costs at most 1% of a core, however large the machine.
+/// Most reads a second of a group of files that grows with the CPUs. One costs about 1 µs, through an
+/// interrupt on another CPU about 3 µs: so a group costs at most 1% of a core, however large the machine.
 const MAX_READS_PER_SECOND: u64 = 3_000;
 
 /// Idle states are read no more often than this: their files are many, and residencies are looked at over
@@ -300,8 +300,8 @@ impl Input {
     }
 }
 
-/// Where the CPU lines end: every other line begins with another letter, and `intr`, which follows them, is as
-/// long as all the rest. Looks at one byte a line.
+/// Where the CPU lines end: every other line begins with another letter, and `intr`, which follows them, is
+/// as long as all the rest. Looks at one byte a line.
 fn cpu_lines_end(text: &[u8]) -> Option<usize> {
     let mut start = 0;
     while text.get(start)? == &b'c' && text.get(start + 1)? == &b'p' {

@@ -1,8 +1,8 @@
 //! Threads of processes that have several, for the list of the busiest.
 //!
-//! A process's clock has the sum; what each of its threads used is read from kept `schedstat` descriptors, and
-//! more slowly, since only the totals are used: what a thread does in the last quarter of a second before it
-//! ends is in the sum, and not in its own figure.
+//! A process's clock has the sum; what each of its threads used is read from kept `schedstat` descriptors,
+//! and more slowly, since only the totals are used: what a thread does in the last quarter of a second before
+//! it ends is in the sum, and not in its own figure.
 
 use crate::spool::{Kind, Writer};
 use crate::task::{Name, Thread, is_renaming_time};

@@ -1,8 +1,9 @@
-//! A page of the book: what was published, the lab and the simulation side by side, and what they say to the questions that a
-//! report left open.
+//! A page of the book: what was published, the lab and the simulation side by side, and what they say to the
+//! questions that a report left open.
 //!
-//! A page is put together once, as headings, paragraphs and tables ([`document`]), and written in each form from that: so
-//! all forms say the same in the same order. What is not there is said in words: a cell without a run says "not run".
+//! A page is put together once, as headings, paragraphs and tables ([`document`]), and written in each form
+//! from that: so all forms say the same in the same order. What is not there is said in words: a cell without
+//! a run says "not run".
 
 mod cells;
 mod index;

@@ -1,8 +1,8 @@
 //! One row a trial, for spreadsheets and data frames.
 //!
 //! Values are in their base units, which stand in the column's name: `metric.throughput (B/s)`. What is not
-//! known is an empty field. A name that two tools report in different units has two columns. A text that a spreadsheet would
-//! compute has an apostrophe before it ([`csv_cell`]).
+//! known is an empty field. A name that two tools report in different units has two columns. A text that a
+//! spreadsheet would compute has an apostrophe before it ([`csv_cell`]).
 
 use crate::Report;
 use crate::wording::{standing, why_not_counted};

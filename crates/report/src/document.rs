@@ -1,7 +1,7 @@
 //! The document model: what a page says as blocks of text, and the three forms in which people read it.
 //!
-//! Pages of published reports are whole [`Document`]s. A report of a run has sections of blocks between those that its forms
-//! still build each by itself (see `sections`).
+//! Pages of published reports are whole [`Document`]s. A report of a run has sections of blocks between those
+//! that its forms still build each by itself (see `sections`).
 
 use crate::html::{linked, prose_page};
 use crate::markdown;
@@ -53,7 +53,8 @@ impl Rich {
         Self(vec![Span::Plain(one_line(text.as_ref()))])
     }
 
-    /// Text that may hold `code` in backticks, **strong** and *other* words. A mark that is not closed is text.
+    /// Text that may hold `code` in backticks, **strong** and *other* words. A mark that is not closed is
+    /// text.
     pub(crate) fn marked(text: impl AsRef<str>) -> Self {
         Self(spans(text.as_ref()))
     }

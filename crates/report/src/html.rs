@@ -1,8 +1,9 @@
 //! The page: one self-contained file that loads nothing, works without its script, and prints.
 //!
-//! Templates are `maud`, so that every text is escaped unless it was built here, and tags always close. Characters that are no
-//! markup and yet act (controls, marks of direction) become visible in the page as a whole; letters that are written from right to
-//! left turn nothing around beside the element that they are in (`unicode-bidi` in the style).
+//! Templates are `maud`, so that every text is escaped unless it was built here, and tags always close.
+//! Characters that are no markup and yet act (controls, marks of direction) become visible in the page as a
+//! whole; letters that are written from right to left turn nothing around beside the element that they are in
+//! (`unicode-bidi` in the style).
 
 mod comparison;
 mod effects;

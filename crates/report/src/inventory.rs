@@ -1,7 +1,7 @@
 //! A machine as text for people: sections with their name at the left, 100 columns, no colours.
 //!
-//! What is the same on many CPUs is said once, with their list. What the machine lacks stands at the end, with
-//! what that means.
+//! What is the same on many CPUs is said once, with their list. What the machine lacks stands at the end,
+//! with what that means.
 
 mod cpu;
 mod frequency;

@@ -1,5 +1,5 @@
-//! What all forms say of a run in the lab: the machine, what its CPUs did, whether the lab kept its pace, and what its time
-//! dilation leaves as it is.
+//! What all forms say of a run in the lab: the machine, what its CPUs did, whether the lab kept its pace, and
+//! what its time dilation leaves as it is.
 
 use crate::Report;
 use crate::wording::{counted, levels, percent};

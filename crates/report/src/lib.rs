@@ -1,10 +1,11 @@
-//! Reports: one run, or one comparison, as a page, Markdown, text, CSV or JSON. Pure: data in, a `String` out.
+//! Reports: one run, or one comparison, as a page, Markdown, text, CSV or JSON. Pure: data in, a `String`
+//! out.
 //!
 //! Every form says the same things in the same order: the question, the verdict in one sentence, the machine,
 //! the figures with their intervals, the findings, what could not be measured and why, what was not counted
-//! and why, and how to do it again; text for a terminal names the findings on its first screen, too. No form computes a statistic: medians, intervals and verdicts come from
-//! [`analysis`]; what is added here is only scaling to units for people, sums of what trials recorded, and
-//! the downsampling of traces ([`TraceView`]).
+//! and why, and how to do it again; text for a terminal names the findings on its first screen, too. No form
+//! computes a statistic: medians, intervals and verdicts come from [`analysis`]; what is added here is only
+//! scaling to units for people, sums of what trials recorded, and the downsampling of traces ([`TraceView`]).
 //!
 //! What a report does not know it says in words; it never shows a zero for it.
 //!

@@ -39,8 +39,8 @@ pub(crate) fn row(report: &Report, beside: &Beside) -> Vec<String> {
     ]
 }
 
-/// The head of a table that is narrow enough for a terminal: without the intervals of ours, which tell nothing that
-/// those of the ratio do not.
+/// The head of a table that is narrow enough for a terminal: without the intervals of ours, which tell
+/// nothing that those of the ratio do not.
 pub(crate) fn narrow_head(report: &Report) -> Vec<String> {
     without_interval(head(report))
 }

@@ -1,8 +1,8 @@
 //! Our own plotting: small SVG pieces that the page puts together.
 //!
-//! Horizontal places are percentages, vertical ones pixels, and no piece has a `viewBox`: a plot is as wide as
-//! the page allows while its text, dots and strokes keep their size, on a phone as in print. Only the lines
-//! over time, which need paths, sit in a box that is stretched, with strokes that are not.
+//! Horizontal places are percentages, vertical ones pixels, and no piece has a `viewBox`: a plot is as wide
+//! as the page allows while its text, dots and strokes keep their size, on a phone as in print. Only the
+//! lines over time, which need paths, sit in a box that is stretched, with strokes that are not.
 //!
 //! Colour never stands alone: a series has a mark of its own shape or a label at its side.
 

@@ -1,6 +1,6 @@
-//! Plain text for a terminal: on the first screen the verdict, the figures and what was found, one line each; below
-//! that the details, in the order of the other forms. No colours, no control characters; tables are as wide as their
-//! content, and long names wrap within them.
+//! Plain text for a terminal: on the first screen the verdict, the figures and what was found, one line each;
+//! below that the details, in the order of the other forms. No colours, no control characters; tables are as
+//! wide as their content, and long names wrap within them.
 
 use crate::cpu_share::{cores_by_role, notable, shown};
 use crate::document::in_text;

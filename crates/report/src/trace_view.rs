@@ -1,13 +1,13 @@
 //! A trace made small enough to be drawn: at most [`MAX_BUCKETS`] points a line, however long it was.
 //!
 //! The trace's span is cut into buckets of equal width. Each step between two neighbouring samples gives a
-//! rate (difference of the counters / time between them), which counts in every bucket that it overlaps by the
-//! length of the overlap. A bucket keeps the mean, which is exact, and the lowest and highest rate, so that
-//! a peak of one sample is still seen. Sources that are read less often than others are followed at their own pace
-//! (see `neighbours`). A bucket that no step covers stays empty: a gap is a gap.
+//! rate (difference of the counters / time between them), which counts in every bucket that it overlaps by
+//! the length of the overlap. A bucket keeps the mean, which is exact, and the lowest and highest rate, so
+//! that a peak of one sample is still seen. Sources that are read less often than others are followed at
+//! their own pace (see `neighbours`). A bucket that no step covers stays empty: a gap is a gap.
 //!
-//! A trace of the lab is in its guest's time; its view is in the time of the machine that is stood for, as all else of
-//! the trial is: spans over the time dilation, rates times it.
+//! A trace of the lab is in its guest's time; its view is in the time of the machine that is stood for, as
+//! all else of the trial is: spans over the time dilation, rates times it.
 
 pub mod frequency;
 pub mod grid;
@@ -105,8 +105,8 @@ pub struct TraceView {
 }
 
 impl TraceView {
-    /// Downsamples a trace. The size of what it gives is bounded by [`MAX_BUCKETS`] and the number of series, not by the
-    /// trace's length.
+    /// Downsamples a trace. The size of what it gives is bounded by [`MAX_BUCKETS`] and the number of series,
+    /// not by the trace's length.
     pub fn from_trace(trace: &Trace) -> Self {
         let grid = Grid::of(trace);
         Self {
@@ -305,7 +305,8 @@ mod tests {
 
     #[test]
     fn what_is_booked_in_ticks_is_not_read_tick_by_tick() {
-        // Half of a core, booked as a whole tick in every second sample of 10 ms; then 30 ms without a sample.
+        // Half of a core, booked as a whole tick in every second sample of 10 ms; then 30 ms without a
+        // sample.
         let value = |row: u64| (!(25..=27).contains(&row)).then_some(row / 2);
         let rows: Vec<_> = (0..=52).map(|row| (row * 10, value(row))).collect();
         let mut t = trace("cpu.user", COUNTER, &rows);

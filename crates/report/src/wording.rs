@@ -60,8 +60,8 @@ const SMALL_NAMES: [&str; 15] = [
     "sysbench",
 ];
 
-/// The text with a large first letter, where it begins with an ordinary word: not with one of `names`, nor with
-/// anything that holds a digit, a dot or an underscore, as `md127` and `vm.dirty_ratio` do.
+/// The text with a large first letter, where it begins with an ordinary word: not with one of `names`, nor
+/// with anything that holds a digit, a dot or an underscore, as `md127` and `vm.dirty_ratio` do.
 pub(crate) fn capitalised(text: &str, names: &BTreeSet<&str>) -> String {
     let word = text.split(|c: char| c.is_whitespace() || ",:;".contains(c)).next().unwrap_or_default();
     let is_plain = word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
@@ -268,8 +268,8 @@ pub(crate) fn why_not_counted(validity: &Validity) -> String {
     }
 }
 
-/// How many trials that are not counted a report for reading in one go tells in full: with all of forty it would be
-/// about them, and not about what was measured.
+/// How many trials that are not counted a report for reading in one go tells in full: with all of forty it
+/// would be about them, and not about what was measured.
 pub(crate) const MAX_LEFT_OUT: usize = 5;
 
 /// The trials that are not counted.
@@ -277,8 +277,8 @@ pub(crate) fn left_out<'a>(report: &Report<'a>) -> Vec<&'a Trial> {
     report.data.trials.iter().filter(|t| !t.validity.is_valid()).collect()
 }
 
-/// What disturbed trials and how many of them, most first: `other-load 30, unsettled 12, failed 1`. A trial that was
-/// disturbed in two ways is in both.
+/// What disturbed trials and how many of them, most first: `other-load 30, unsettled 12, failed 1`. A trial
+/// that was disturbed in two ways is in both.
 pub(crate) fn left_out_kinds(trials: &[&Trial]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for trial in trials {
@@ -391,7 +391,8 @@ pub(crate) fn command_line(argv: &[String]) -> String {
     argv.iter().map(|a| quoted(a)).collect::<Vec<_>>().join(" ")
 }
 
-/// An argument as a shell would read it. What a terminal would obey is written as bash, zsh, ksh and busybox's sh read it.
+/// An argument as a shell would read it. What a terminal would obey is written as bash, zsh, ksh and
+/// busybox's sh read it.
 pub(crate) fn quoted(argument: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     if !argument.is_empty() && argument.chars().all(plain) {

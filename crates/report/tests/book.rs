@@ -1,5 +1,5 @@
-//! A page of the book in every form: what was published, the lab and the simulation side by side. To accept a change:
-//! `UPDATE_EXPECT=1 cargo test -p report`.
+//! A page of the book in every form: what was published, the lab and the simulation side by side. To accept a
+//! change: `UPDATE_EXPECT=1 cargo test -p report`.
 #![allow(clippy::unwrap_used)]
 
 mod cases;

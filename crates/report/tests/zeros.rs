@@ -1,4 +1,5 @@
-//! Runs whose figures are 0, in one cell or in all, or as far apart as a double reaches: no form shows what is no number.
+//! Runs whose figures are 0, in one cell or in all, or as far apart as a double reaches: no form shows what
+//! is no number.
 #![allow(clippy::unwrap_used)]
 
 mod cases;

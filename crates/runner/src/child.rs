@@ -2,10 +2,10 @@
 //!
 //! - It leads a process group of its own, so that a Ctrl-C at the terminal reaches only Flyball, and so that
 //!   everything it started can be ended with it.
-//! - It dies with the thread that started it (`PR_SET_PDEATHSIG`, prctl(2)): a `kill -9` of Flyball does not leave
-//!   the workload running. Its own children are not covered by that; Flyball's supervisor ends those.
-//! - It carries a mark in its environment ([`machine::workload`]), by which its children are found and ended that left
-//!   the group, as fio's jobs do.
+//! - It dies with the thread that started it (`PR_SET_PDEATHSIG`, prctl(2)): a `kill -9` of Flyball does not
+//!   leave the workload running. Its own children are not covered by that; Flyball's supervisor ends those.
+//! - It carries a mark in its environment ([`machine::workload`]), by which its children are found and ended
+//!   that left the group, as fio's jobs do.
 //! - Its output goes to files, not to memory, up to [`MAX_PRINTED`].
 
 use crate::Error;
@@ -23,24 +23,25 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often a running child's interruption and output are looked at, at the most and at the least: as often as the
-/// recorder samples. Ten wake-ups a second are below what an idle kernel does by itself, and Ctrl-C feels immediate; a
-/// study that samples seldom, because its machine is slow, is not to be woken more often by this. The child's end is seen
-/// at once, through its pidfd.
+/// How often a running child's interruption and output are looked at, at the most and at the least: as often
+/// as the recorder samples. Ten wake-ups a second are below what an idle kernel does by itself, and Ctrl-C
+/// feels immediate; a study that samples seldom, because its machine is slow, is not to be woken more often
+/// by this. The child's end is seen at once, through its pidfd.
 const LOOK: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
 /// What a child gets between SIGTERM and SIGKILL: fio with deep queues takes about a second to end.
 pub const GRACE: Duration = Duration::from_secs(3);
 
-/// How long a killed child is waited for: one that is still there sits in the kernel, on a device that does not
-/// answer, and may sit there for ever.
+/// How long a killed child is waited for: one that is still there sits in the kernel, on a device that does
+/// not answer, and may sit there for ever.
 pub const LAST_WAIT: Duration = Duration::from_secs(10);
 
 /// What a child may print, standard output and error together: the longest report known, fio's json+ with
 /// hundreds of jobs, is below 100 MiB, and a disk is not filled with garbage.
 pub const MAX_PRINTED: Bytes = Bytes::from_mib(256);
 
-/// What is kept of each stream of a child that printed more: enough to see what it was, in a notebook that is kept.
+/// What is kept of each stream of a child that printed more: enough to see what it was, in a notebook that is
+/// kept.
 const KEPT_OF_TOO_MUCH: Bytes = Bytes::from_mib(1);
 
 /// What is run, and within which bounds.
@@ -53,7 +54,8 @@ pub struct Task<'a> {
     pub stdout: PathBuf,
     /// Where its standard error goes.
     pub stderr: PathBuf,
-    /// Its limit on open files: the recorder raises that of Flyball, and a workload must run as it does by itself.
+    /// Its limit on open files: the recorder raises that of Flyball, and a workload must run as it does by
+    /// itself.
     pub descriptors: Rlimit,
     /// How often the recorder samples.
     pub interval: Nanos,
@@ -121,8 +123,8 @@ pub fn run(task: &Task<'_>, started: &mut dyn FnMut(u32)) -> Result<Ended, Error
     running.finish(task, begin)
 }
 
-/// What somebody has set for the databases of their own does not reach ours (PostgreSQL's documentation, "Environment
-/// Variables" of libpq; MariaDB's, "MariaDB Environment Variables").
+/// What somebody has set for the databases of their own does not reach ours (PostgreSQL's documentation,
+/// "Environment Variables" of libpq; MariaDB's, "MariaDB Environment Variables").
 pub(crate) fn forget_settings(command: &mut Command) {
     const NAMES: [&str; 12] = [
         "PGCHANNELBINDING",

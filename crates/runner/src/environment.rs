@@ -68,8 +68,8 @@ pub fn now(machine: &dyn Machine) -> Environment {
     all
 }
 
-/// What lies below a target: filesystem, mount options, devices and their queues. `device` is the loop device over
-/// `file`, or `file` itself, where it is a device.
+/// What lies below a target: filesystem, mount options, devices and their queues. `device` is the loop device
+/// over `file`, or `file` itself, where it is a device.
 pub fn below(machine: &dyn Machine, file: &Path, device: Option<&str>) -> Environment {
     let mut all = Environment::new();
     // A device's node lies on a filesystem too, which has nothing to do with the device.
@@ -97,8 +97,8 @@ pub fn below(machine: &dyn Machine, file: &Path, device: Option<&str>) -> Enviro
     all
 }
 
-/// The block devices below a file, folder or block device, nearest first: `loop0`, then what its file lies on. A
-/// partition is named by its disk, whose queue it uses. Empty where there is none (tmpfs, a network).
+/// The block devices below a file, folder or block device, nearest first: `loop0`, then what its file lies
+/// on. A partition is named by its disk, whose queue it uses. Empty where there is none (tmpfs, a network).
 pub fn devices_below(machine: &dyn Machine, path: &Path) -> Vec<String> {
     let Ok(metadata) = fs::metadata(path) else { return Vec::new() };
     let number = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
@@ -138,7 +138,8 @@ fn lower(machine: &dyn Machine, device: &str) -> Vec<String> {
     found
 }
 
-/// The mount that a path lies on: the longest mount point that begins it, the last of those (proc_pid_mountinfo(5)).
+/// The mount that a path lies on: the longest mount point that begins it, the last of those
+/// (proc_pid_mountinfo(5)).
 fn mount_of(machine: &dyn Machine, path: &Path) -> Option<MountInfo> {
     let path = fs::canonicalize(path).ok()?;
     mount_in(&machine.text("/proc/self/mountinfo")?, &path)
@@ -171,7 +172,8 @@ fn chosen(text: &str) -> String {
     selection::parse(text).chosen.unwrap_or_else(|| text.to_owned())
 }
 
-/// How many vulnerabilities are mitigated or open, and a digest of the full texts, which tells two machines apart.
+/// How many vulnerabilities are mitigated or open, and a digest of the full texts, which tells two machines
+/// apart.
 fn mitigations(machine: &dyn Machine) -> Option<String> {
     let folder = "/sys/devices/system/cpu/vulnerabilities";
     let names = machine.list(Path::new(folder)).ok()?;

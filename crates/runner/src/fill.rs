@@ -14,7 +14,8 @@ const BLOCK: usize = 1 << 20;
 /// What must stay free on the target's filesystem: room for the trials' own records, and for everybody else.
 pub const RESERVE: Bytes = Bytes::from_mib(64);
 
-/// Fills an open file from its beginning with pseudo-random bytes of `seed`, and waits until they are on the device.
+/// Fills an open file from its beginning with pseudo-random bytes of `seed`, and waits until they are on the
+/// device.
 ///
 /// # Errors
 /// [`Error::File`] where the disk does not take them, [`Error::Interrupted`] once `interrupt` is set.

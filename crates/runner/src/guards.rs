@@ -1,7 +1,7 @@
 //! What went on besides the workload: two snapshots in, disturbances out. Pure.
 //!
-//! A bound has to let pass what an idle server does by itself, or no trial would ever count; and to catch what
-//! moves a result by more than the practical threshold of 2%.
+//! A bound has to let pass what an idle server does by itself, or no trial would ever count; and to catch
+//! what moves a result by more than the practical threshold of 2%.
 
 use crate::snapshot::{CpuTotals, Snapshot};
 use domain::outcome::{Metric, cpu_busy};
@@ -10,8 +10,8 @@ use domain::time::Nanos;
 use domain::trace::Role;
 use domain::trial::{Disturbance, ThreadTime};
 
-/// Share of the wanted CPU time that the hypervisor may give to others: what a guest loses on a host that is not
-/// overcommitted stays below 1%, and storage results follow it about one to one.
+/// Share of the wanted CPU time that the hypervisor may give to others: what a guest loses on a host that is
+/// not overcommitted stays below 1%, and storage results follow it about one to one.
 pub const MAX_STEAL: f64 = 0.05;
 
 /// Steal below this is not judged: it is five of the ticks that it is counted in.
@@ -20,8 +20,8 @@ pub const MIN_STEAL: Nanos = Nanos::from_millis(50);
 /// CPU time of other processes, in CPUs: an idle Debian server takes 0.01 to 0.05, one busy loop 1.
 pub const MAX_OTHER_CPUS: f64 = 0.2;
 
-/// The same as a share of the machine, which counts where it has many CPUs: there one busy thread finds a place of
-/// its own.
+/// The same as a share of the machine, which counts where it has many CPUs: there one busy thread finds a
+/// place of its own.
 pub const MAX_OTHER_SHARE: f64 = 0.02;
 
 /// Other load below this is not judged: accounting by ticks is no better than that in a short trial.
@@ -37,8 +37,8 @@ const SLEW: f64 = 0.0005;
 /// How long a machine must have slept for it to be called so.
 const MIN_SLEEP: Nanos = Nanos::from_millis(1);
 
-/// What happened between two snapshots, besides a workload that used `workload` of CPU time. `resyncs`: the study has an array
-/// synchronised meanwhile.
+/// What happened between two snapshots, besides a workload that used `workload` of CPU time. `resyncs`: the
+/// study has an array synchronised meanwhile.
 pub fn judge(before: &Snapshot, after: &Snapshot, workload: Nanos, resyncs: bool) -> Vec<Disturbance> {
     let checks = [
         steal(before, after),
@@ -77,8 +77,8 @@ pub fn name_culprits(disturbances: &mut [Disturbance], threads: &[ThreadTime]) {
     }
 }
 
-/// CPU time of processes that are neither the workload, nor Flyball, nor the kernel's own threads. `None` where the
-/// kernel's threads cannot be seen, as in a container: their work would pass for somebody else's.
+/// CPU time of processes that are neither the workload, nor Flyball, nor the kernel's own threads. `None`
+/// where the kernel's threads cannot be seen, as in a container: their work would pass for somebody else's.
 pub(crate) fn other_time(before: &Snapshot, after: &Snapshot, workload: Nanos) -> Option<Nanos> {
     if after.kernel_threads.is_empty() {
         return None;

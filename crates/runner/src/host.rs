@@ -26,7 +26,8 @@ use workloads::Elapsed;
 /// The recorder's raw samples, in the trial's folder until they are decoded.
 const SPOOL: &str = "samples.spool";
 
-/// Runs a cell's workload on this machine. It changes no setting and waits for nothing: see [`crate::Host::trial`].
+/// Runs a cell's workload on this machine. It changes no setting and waits for nothing: see
+/// [`crate::Host::trial`].
 pub struct HostBench<'a> {
     /// Read before and after the workload.
     pub machine: &'a dyn Machine,
@@ -48,8 +49,8 @@ pub struct HostBench<'a> {
     pub timeout: Nanos,
     /// Set by somebody else when the workload is to be ended.
     pub interrupt: &'a AtomicBool,
-    /// Is told the workload's process group and what it works on as soon as it runs, for whoever ends it should Flyball
-    /// be killed.
+    /// Is told the workload's process group and what it works on as soon as it runs, for whoever ends it
+    /// should Flyball be killed.
     pub announce: &'a mut dyn FnMut(u32, Option<&Target>),
 }
 
@@ -236,7 +237,8 @@ mod tests {
         }
     }
 
-    /// A recorder takes nearly all descriptors that its process may have, and there is one a process in real runs.
+    /// A recorder takes nearly all descriptors that its process may have, and there is one a process in real
+    /// runs.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
     struct Fixture {
@@ -330,8 +332,9 @@ mod tests {
 
     #[test]
     fn the_rates_of_bursts_are_over_the_bursts() {
-        // One request at a time takes what it takes: as many a second as there were, times how long each took, is at most one. Were
-        // pauses counted as bursts, or a first burst that lasts for a period as a short one, this would be far off.
+        // One request at a time takes what it takes: as many a second as there were, times how long each
+        // took, is at most one. Were pauses counted as bursts, or a first burst that lasts for a period as a
+        // short one, this would be far off.
         let timed = [("runtime", "2s"), ("time_based", "1")];
         for times in [&timed[..], &[]] {
             let options = [("rw", "randread"), ("bs", "4k"), ("ioengine", "psync"), ("direct", "1")];

@@ -1,8 +1,8 @@
 //! From a planned trial to a measured one: tools, settling, guards.
 //!
-//! Invariants: only files and loop devices of Flyball's own are written, and in a lab's guest the devices that it was
-//! started with; a workload never outlives its trial; a setting that a trial changed is restored before the trial is
-//! returned.
+//! Invariants: only files and loop devices of Flyball's own are written, and in a lab's guest the devices
+//! that it was started with; a workload never outlives its trial; a setting that a trial changed is restored
+//! before the trial is returned.
 
 pub mod child;
 pub mod environment;

@@ -1,7 +1,7 @@
 //! `reproduce.sh`: a trial as a script of literal commands, for people without Flyball.
 //!
-//! It makes its own target in a new folder and refuses to run where that folder exists; settings are written after
-//! the old value was kept, and put back at its end, whichever way it ends.
+//! It makes its own target in a new folder and refuses to run where that folder exists; settings are written
+//! after the old value was kept, and put back at its end, whichever way it ends.
 
 use domain::setting::SettingRecord;
 use domain::study::Target;
@@ -157,7 +157,8 @@ fi
     );
 }
 
-/// A server is no business of a script that may be run anywhere: people make one like it, and change the socket's path below.
+/// A server is no business of a script that may be run anywhere: people make one like it, and change the
+/// socket's path below.
 fn name_server(text: &mut String, commands: &[Vec<String>]) {
     if commands.is_empty() {
         return;

@@ -1,7 +1,7 @@
 //! Before a trial: wait until the machine is quiet, for a bounded time, and say what was waited for.
 //!
-//! Quiet means: little dirty data waits to be written, no array is being synchronised, other processes use little
-//! CPU time, and the hottest sensor is not getting hotter.
+//! Quiet means: little dirty data waits to be written, no array is being synchronised, other processes use
+//! little CPU time, and the hottest sensor is not getting hotter.
 
 use crate::Error;
 use crate::guards::{other_bound, other_time, span};
@@ -18,15 +18,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Dirty pages and pages under writeback that may remain: at 100 MB/s they are gone in a sixth of a second, and a
-/// server that is otherwise idle always has some.
+/// Dirty pages and pages under writeback that may remain: at 100 MB/s they are gone in a sixth of a second,
+/// and a server that is otherwise idle always has some.
 pub const MAX_DIRTY: Bytes = Bytes::from_mib(16);
 
-/// How long writing out may take at least, however short a study's `settle`: what a trial would otherwise write for the one before it is
-/// no matter of quiet.
+/// How long writing out may take at least, however short a study's `settle`: what a trial would otherwise
+/// write for the one before it is no matter of quiet.
 pub const WRITE_OUT: Nanos = Nanos::from_secs(30);
 
-/// The span over which load and temperature are looked at: 20 ticks of `/proc/stat`, so that 5% of a CPU shows.
+/// The span over which load and temperature are looked at: 20 ticks of `/proc/stat`, so that 5% of a CPU
+/// shows.
 pub const LOOK: Duration = Duration::from_millis(200);
 
 /// How much hotter the machine may get within one look, in degrees Celsius: the grain of most sensors.
@@ -46,8 +47,8 @@ pub struct Settled {
 /// What keeps a machine from being quiet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// CPU time of other processes. It is judged over the trial itself (see [`crate::guards`]), for it changes from
-    /// one moment to the next.
+    /// CPU time of other processes. It is judged over the trial itself (see [`crate::guards`]), for it
+    /// changes from one moment to the next.
     OtherLoad,
     /// An array that is being synchronised; the guards tell it as well.
     Resync,
@@ -97,8 +98,8 @@ impl Look {
     }
 }
 
-/// Waits until the machine is quiet, or `limit` is over. Takes at least one [`LOOK`]. `resyncs`: the study has an array synchronised,
-/// which is not waited for.
+/// Waits until the machine is quiet, or `limit` is over. Takes at least one [`LOOK`]. `resyncs`: the study
+/// has an array synchronised, which is not waited for.
 ///
 /// # Errors
 /// [`Error::Interrupted`] once `interrupt` is set.
@@ -165,12 +166,13 @@ fn unrest(earlier: &Look, now: &Look) -> Vec<(Cause, Disturbance)> {
     causes
 }
 
-/// Writes out what is dirty on all filesystems, and what the disks below `target` hold in write caches of their own: else a trial
-/// would begin with what the one before it has left there. For at most `limit`; false where that was not enough: the kernel goes on
-/// with it by itself.
+/// Writes out what is dirty on all filesystems, and what the disks below `target` hold in write caches of
+/// their own: else a trial would begin with what the one before it has left there. For at most `limit`; false
+/// where that was not enough: the kernel goes on with it by itself.
 ///
 /// # Errors
-/// Where no thread can be started, or the target does not take a flush ([`Error::File`]); [`Error::Interrupted`] once `interrupt` is set.
+/// Where no thread can be started, or the target does not take a flush ([`Error::File`]);
+/// [`Error::Interrupted`] once `interrupt` is set.
 pub fn write_out(target: Option<PathBuf>, limit: Nanos, interrupt: &AtomicBool) -> Result<bool, Error> {
     let (done, wait) = mpsc::sync_channel(1);
     // sync(2) cannot be interrupted, and a filesystem whose server is gone would hold it for ever.
@@ -197,7 +199,8 @@ pub fn write_out(target: Option<PathBuf>, limit: Nanos, interrupt: &AtomicBool) 
     }
 }
 
-/// Asks the kernel to forget the cached pages of one file; needs no root. Pages that are dirty or mapped stay.
+/// Asks the kernel to forget the cached pages of one file; needs no root. Pages that are dirty or mapped
+/// stay.
 ///
 /// # Errors
 /// [`Error::File`] where the file cannot be opened or the kernel refuses.
@@ -216,8 +219,8 @@ fn dirty(meminfo: &str) -> Option<Bytes> {
     info.dirty?.get().checked_add(info.writeback?.get()).map(Bytes::new)
 }
 
-/// The hottest thermal zone; `None` where there is none. hwmon shows the same sensors on most machines, and many
-/// besides that say nothing of the CPUs.
+/// The hottest thermal zone; `None` where there is none. hwmon shows the same sensors on most machines, and
+/// many besides that say nothing of the CPUs.
 fn hottest(machine: &dyn Machine) -> Option<f64> {
     let zones = machine.list(Path::new("/sys/class/thermal")).unwrap_or_default();
     let degrees = |zone: &String| {

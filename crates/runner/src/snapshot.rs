@@ -1,7 +1,7 @@
 //! What the machine looks like at one moment, as far as it can disturb a trial.
 //!
-//! Two of these, around a workload, are what [`crate::guards`] judges. Reading one costs a few milliseconds, most
-//! of it for the list of processes, and is done outside the time that is measured.
+//! Two of these, around a workload, are what [`crate::guards`] judges. Reading one costs a few milliseconds,
+//! most of it for the list of processes, and is done outside the time that is measured.
 
 use domain::time::{Nanos, Timestamp};
 use machine::Machine;

@@ -1,5 +1,6 @@
-//! What SNIA's Performance Test Specification does to a drive before it measures: all of it written twice, then rounds of the
-//! workload until they are steady ([`workloads::fio::steady_state`]). Its purge, which sets a drive back, is not done: it erases more than ours.
+//! What SNIA's Performance Test Specification does to a drive before it measures: all of it written twice,
+//! then rounds of the workload until they are steady ([`workloads::fio::steady_state`]). Its purge, which
+//! sets a drive back, is not done: it erases more than ours.
 //!
 //! Each step's report is kept in the trial's folder: `precondition.json`, `round-01.json` and so on.
 

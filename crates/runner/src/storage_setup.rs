@@ -1,5 +1,5 @@
-//! What workloads stand on: the study's own target, made once; or a stack of storage, which each cell may want another
-//! one of, with the target on its top.
+//! What workloads stand on: the study's own target, made once; or a stack of storage, which each cell may
+//! want another one of, with the target on its top.
 
 use crate::{Devices, Error, Target};
 use domain::plan::Cell;
@@ -38,7 +38,8 @@ impl Stacks {
 }
 
 impl StorageSetup {
-    /// Makes what is the same for all cells: the target of a study without stacks. `state` is where claims of disks are.
+    /// Makes what is the same for all cells: the target of a study without stacks. `state` is where claims of
+    /// disks are.
     ///
     /// # Errors
     /// Those of [`Target::make`]; [`Error::Stack`].
@@ -75,7 +76,8 @@ impl StorageSetup {
         self.target.as_ref()
     }
 
-    /// Sees to it that the target is the one that a cell wants. A stack is built anew only as far as it differs.
+    /// Sees to it that the target is the one that a cell wants. A stack is built anew only as far as it
+    /// differs.
     ///
     /// # Errors
     /// [`Error::Stack`]; those of [`Target::on_stack`].
@@ -107,8 +109,8 @@ impl StorageSetup {
         }
     }
 
-    /// A folder on what stands, that only this user can write to, for files of a workload's own: that of the target's file,
-    /// or the work folder, which is made. `None` where there is only a block device.
+    /// A folder on what stands, that only this user can write to, for files of a workload's own: that of the
+    /// target's file, or the work folder, which is made. `None` where there is only a block device.
     ///
     /// # Errors
     /// [`Error::OpenFolder`], [`Error::File`].

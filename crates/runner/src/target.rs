@@ -1,7 +1,9 @@
-//! The study's target: a file of Flyball's own, a loop device over one, or in the lab a device that the guest has.
+//! The study's target: a file of Flyball's own, a loop device over one, or in the lab a device that the guest
+//! has.
 //!
-//! What is Flyball's own is made through the ledger, which removes it when it is finished, and when it is opened after
-//! a crash. A device is never made, filled or removed here, and only who says [`Devices::OfTheGuest`] gets one at all.
+//! What is Flyball's own is made through the ledger, which removes it when it is finished, and when it is
+//! opened after a crash. A device is never made, filled or removed here, and only who says
+//! [`Devices::OfTheGuest`] gets one at all.
 
 use crate::{Error, environment, fill};
 use domain::rng::Seed;
@@ -111,16 +113,17 @@ impl Device {
 }
 
 impl Target {
-    /// Makes what a study asks for, in a folder that only this user can write to: a file of incompressible bytes,
-    /// and where the study wants one, a loop device over it. `None` where the study has no target. Whatever was
-    /// made before an error is removed when the ledger is finished. A device of a lab's guest is opened and looked at.
+    /// Makes what a study asks for, in a folder that only this user can write to: a file of incompressible
+    /// bytes, and where the study wants one, a loop device over it. `None` where the study has no target.
+    /// Whatever was made before an error is removed when the ledger is finished. A device of a lab's guest is
+    /// opened and looked at.
     ///
     /// A loop device reads and writes its file past the page cache, so that what is measured is not memory.
     ///
     /// # Errors
-    /// [`Error::NoSpace`]; [`Error::OpenFolder`]; [`Error::Ledger`] where the file exists already, or this user
-    /// cannot make loop devices; [`Error::File`]; [`Error::Interrupted`]; [`Error::NotInTheLab`] for a device where
-    /// devices are refused; [`Error::NoDevice`].
+    /// [`Error::NoSpace`]; [`Error::OpenFolder`]; [`Error::Ledger`] where the file exists already, or this
+    /// user cannot make loop devices; [`Error::File`]; [`Error::Interrupted`]; [`Error::NotInTheLab`] for a
+    /// device where devices are refused; [`Error::NoDevice`].
     pub fn make(
         ledger: &mut Ledger<'_>,
         folder: &Path,
@@ -160,8 +163,8 @@ impl Target {
         Ok(Self { path: path.to_owned(), size, kind: TargetKind::Device(device), below: None })
     }
 
-    /// The target on a stack that stands: a file in its filesystem, or its device, filled as far as the study says how
-    /// large it is. `about` is the stack in a few words.
+    /// The target on a stack that stands: a file in its filesystem, or its device, filled as far as the study
+    /// says how large it is. `about` is the stack in a few words.
     ///
     /// # Errors
     /// [`Error::NoSpace`], [`Error::File`], [`Error::NoDevice`], [`Error::Interrupted`].
@@ -256,8 +259,8 @@ impl Target {
         self.size
     }
 
-    /// The kernel's name of the device, where the target is one or lies on one of our own: what a block device's settings
-    /// mean without an object.
+    /// The kernel's name of the device, where the target is one or lies on one of our own: what a block
+    /// device's settings mean without an object.
     pub fn device(&self) -> Option<&str> {
         match &self.kind {
             TargetKind::File { looped: Some(device), .. } => Some(&device.name),
@@ -266,7 +269,8 @@ impl Target {
         }
     }
 
-    /// What a flush is asked of: where a filesystem was built, the device below it, for one without barriers sends none down.
+    /// What a flush is asked of: where a filesystem was built, the device below it, for one without barriers
+    /// sends none down.
     pub fn to_flush(&self) -> PathBuf {
         match (&self.below, &self.kind) {
             (Some(below), TargetKind::File { looped: None, .. }) => Path::new("/dev").join(&below.device),
@@ -359,8 +363,8 @@ fn device_size(path: &Path) -> std::io::Result<Bytes> {
     File::open(path)?.seek(SeekFrom::End(0)).map(Bytes::new)
 }
 
-/// Makes the work folder where it is missing, and makes sure that nobody else can put anything into it, or another folder into its
-/// place: a workload would write through a link there to any file of this machine.
+/// Makes the work folder where it is missing, and makes sure that nobody else can put anything into it, or
+/// another folder into its place: a workload would write through a link there to any file of this machine.
 pub(crate) fn own_folder(folder: &Path) -> Result<PathBuf, Error> {
     let path = files::trust::make(folder, 0o700)?;
     let metadata = fs::symlink_metadata(&path).map_err(|e| Error::file("use the work folder", &path, e))?;

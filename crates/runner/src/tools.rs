@@ -1,5 +1,5 @@
-//! The programs that do the work: found, asked for their version, their reports opened. What is known of each is in the crate
-//! `workloads`.
+//! The programs that do the work: found, asked for their version, their reports opened. What is known of each
+//! is in the crate `workloads`.
 
 use crate::Error;
 use crate::child::{Ended, How};
@@ -32,11 +32,12 @@ pub fn host() -> Host {
     Host { cpus: u32::try_from(cpus).unwrap_or(u32::MAX), memory, user }
 }
 
-/// The version that a workload's tool states: `fio-3.33`, `dd (coreutils) 9.1`; the program's name for a command,
-/// which has no way to ask that is the same for all.
+/// The version that a workload's tool states: `fio-3.33`, `dd (coreutils) 9.1`; the program's name for a
+/// command, which has no way to ask that is the same for all.
 ///
 /// # Errors
-/// [`Error::MissingTool`], with Debian's package; [`Error::Tool`] where it does not say; [`Error::Unsupported`] for what nobody runs.
+/// [`Error::MissingTool`], with Debian's package; [`Error::Tool`] where it does not say;
+/// [`Error::Unsupported`] for what nobody runs.
 pub fn detect(machine: &dyn Machine, tool: &Tool) -> Result<String, Error> {
     let known = workloads::of(tool);
     let (program, version, package) = match known.program(tool)? {
@@ -60,8 +61,8 @@ pub fn detect(machine: &dyn Machine, tool: &Tool) -> Result<String, Error> {
     })
 }
 
-/// The program's name, if it is there. execvp(3) by itself would tell "permission denied" where one folder of PATH
-/// cannot be looked into.
+/// The program's name, if it is there. execvp(3) by itself would tell "permission denied" where one folder of
+/// PATH cannot be looked into.
 fn found(program: &str) -> Result<String, Error> {
     let there = |path: &Path| path.is_file();
     let path = std::env::var_os("PATH").unwrap_or_default();

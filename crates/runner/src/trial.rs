@@ -48,8 +48,8 @@ pub enum Stop {
 pub struct Done {
     /// What is kept of it.
     pub trial: Trial,
-    /// What putting the settings back came to. Where anything failed or was left to somebody else, the run has to
-    /// end after this trial was stored.
+    /// What putting the settings back came to. Where anything failed or was left to somebody else, the run
+    /// has to end after this trial was stored.
     pub restored: RestoreReport,
     /// Every command that was run, also where the workload failed.
     pub commands: Vec<Vec<String>>,
@@ -79,15 +79,16 @@ pub struct TrialContext<'a, 'm> {
     pub identity: &'a str,
 }
 
-/// Runs trials on this machine. A workload dies with the thread that runs it (see [`crate::child`]), so that has to be
-/// one that lasts as long as the program.
+/// Runs trials on this machine. A workload dies with the thread that runs it (see [`crate::child`]), so that
+/// has to be one that lasts as long as the program.
 pub struct Host<'a, 'm> {
     context: TrialContext<'a, 'm>,
     kept: &'a mut BetweenTrials,
     announce: &'a mut dyn FnMut(u32, Option<&Target>),
 }
 
-/// What stays from one trial to the next: what workloads run on, the server that they ask, the tools that were found.
+/// What stays from one trial to the next: what workloads run on, the server that they ask, the tools that
+/// were found.
 #[derive(Debug)]
 pub struct BetweenTrials {
     storage: StorageSetup,
@@ -329,7 +330,8 @@ impl TrialContext<'_, '_> {
         Ok((measurement, environment))
     }
 
-    /// Writes out what is dirty, disks' own caches too, and drops cached pages where the study asks for it; says which.
+    /// Writes out what is dirty, disks' own caches too, and drops cached pages where the study asks for it;
+    /// says which.
     fn empty_caches(&self, disturbances: &mut Vec<Disturbance>) -> Result<String, Error> {
         let mut tell = |kind: &str, detail| disturbances.push(Disturbance { kind: kind.into(), detail });
         let to_flush = self.target.as_ref().map(Target::to_flush);
@@ -359,8 +361,8 @@ impl TrialContext<'_, '_> {
         }
     }
 
-    /// Arrays that the study has built begin each trial as they were built: what an earlier trial made of their stripe caches would make
-    /// this one faster.
+    /// Arrays that the study has built begin each trial as they were built: what an earlier trial made of
+    /// their stripe caches would make this one faster.
     fn forget_grown_stripes(&self) -> std::io::Result<()> {
         let built = self.target.as_ref().filter(|target| !target.built_by().is_empty());
         let devices = built.map(|target| environment::devices_below(self.machine, target.file()));
@@ -434,7 +436,8 @@ impl Failure {
     }
 }
 
-/// What a setting that could not be written means for the trial. The ledger has put back what it wrote before.
+/// What a setting that could not be written means for the trial. The ledger has put back what it wrote
+/// before.
 fn setting_error(error: machine::settings::Error) -> Result<Failure, Stop> {
     use machine::settings::Error as E;
     match error {

@@ -1,4 +1,5 @@
-//! Whole trials on this machine: real fio, real loop devices, a real ledger, and everything that can go wrong.
+//! Whole trials on this machine: real fio, real loop devices, a real ledger, and everything that can go
+//! wrong.
 //!
 //! What needs root is skipped without it, with a line that says so.
 

@@ -1,7 +1,9 @@
-//! What this machine cannot run of a plan, as far as it is known before anything is made or changed: a tool that is not installed, storage
-//! that the kernel cannot build, a frequency policy that there is none of, a limit on latency that the kernel knows nothing of.
+//! What this machine cannot run of a plan, as far as it is known before anything is made or changed: a tool
+//! that is not installed, storage that the kernel cannot build, a frequency policy that there is none of, a
+//! limit on latency that the kernel knows nothing of.
 //!
-//! Non-goal: what shows only when it is tried, such as a network's queueing discipline. Such a cell is skipped when its turn comes.
+//! Non-goal: what shows only when it is tried, such as a network's queueing discipline. Such a cell is
+//! skipped when its turn comes.
 
 use analysis::words::by_reason;
 use domain::plan::{Cell, CellId, Plan};

@@ -78,8 +78,8 @@ pub struct Closed {
 
 /// Makes trials.
 ///
-/// A backend has its machine from the moment it is made. It is opened once, where anything is to be measured, asked for trials,
-/// and closed once, opened or not.
+/// A backend has its machine from the moment it is made. It is opened once, where anything is to be measured,
+/// asked for trials, and closed once, opened or not.
 pub trait Backend {
     /// Where its trials come from.
     fn provenance(&self) -> Provenance;

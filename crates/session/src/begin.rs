@@ -10,7 +10,8 @@ use notebook::{Notebook, RunFolder};
 use std::path::Path;
 use std::time::Duration;
 
-/// A bound on a look at the study's git repository; a huge one on a cold disk takes longer, and is not waited for.
+/// A bound on a look at the study's git repository; a huge one on a cold disk takes longer, and is not waited
+/// for.
 const GIT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What to do where the last run of this study is unfinished.

@@ -1,5 +1,5 @@
-//! Trials on this machine: settings by the ledger, workloads by the runner, and a supervisor that puts things back should this
-//! process be killed.
+//! Trials on this machine: settings by the ledger, workloads by the runner, and a supervisor that puts things
+//! back should this process be killed.
 
 use crate::availability;
 use crate::backend::{Backend, Closed, MachineRecord, OpenRun, TrialError, TrialMade};
@@ -23,8 +23,8 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// How long another Flyball is waited for: long enough for a supervisor to end its work, short enough to be told at once that
-/// another run is on.
+/// How long another Flyball is waited for: long enough for a supervisor to end its work, short enough to be
+/// told at once that another run is on.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where a host's session keeps its things.
@@ -63,11 +63,12 @@ struct Opened {
 }
 
 impl<'m> Host<'m> {
-    /// Takes hold of this machine for a study: looks the study over, takes the machine's lock, starts the supervisor, and undoes what an
-    /// earlier Flyball has left.
+    /// Takes hold of this machine for a study: looks the study over, takes the machine's lock, starts the
+    /// supervisor, and undoes what an earlier Flyball has left.
     ///
     /// # Errors
-    /// [`Error::Usage`], [`Error::Refused`] where the study cannot be run here; [`Error::Busy`] where another Flyball has the machine.
+    /// [`Error::Usage`], [`Error::Refused`] where the study cannot be run here; [`Error::Busy`] where another
+    /// Flyball has the machine.
     pub fn acquire(
         study: &Study,
         places: HostPlaces,
@@ -192,7 +193,8 @@ impl Backend for Host<'_> {
         let mut host = runner::Host::new(context, kept, &mut announce);
         let done = host.trial(&run.plan.in_trial(cell, key), key, &raw, staging.sink());
         unheard.extend(group.and_then(|pid| supervisor.gone(pid).err()));
-        // A supervisor that is gone is no reason to end: what it would undo, the next start of Flyball undoes.
+        // A supervisor that is gone is no reason to end: what it would undo, the next start of Flyball
+        // undoes.
         unheard.iter().for_each(|error| observer.on(&Event::Warning(&error.to_string())));
         let Done { trial, restored, commands } = done?;
         let places = Places::of(kept.target(), &raw).with_server(kept.server_commands());

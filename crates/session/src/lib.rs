@@ -1,9 +1,9 @@
-//! Running a study: a [`Backend`] makes trials, the trial loop asks for them in the order of the schedule, and each is kept in the
-//! notebook before the next begins.
+//! Running a study: a [`Backend`] makes trials, the trial loop asks for them in the order of the schedule,
+//! and each is kept in the notebook before the next begins.
 //!
-//! Four backends make trials: [`host`] on this machine, [`guests`] in lab machines, [`simulation`] by a model, and [`scripted`],
-//! for tests, as they are told. All that is said meanwhile goes to an [`Observer`]: this crate prints nothing and reads no
-//! environment.
+//! Four backends make trials: [`host`] on this machine, [`guests`] in lab machines, [`simulation`] by a
+//! model, and [`scripted`], for tests, as they are told. All that is said meanwhile goes to an [`Observer`]:
+//! this crate prints nothing and reads no environment.
 //!
 //! Invariant: whatever happens, a backend is closed before [`run`] returns.
 
@@ -77,7 +77,8 @@ pub struct Measured {
 /// Measures what is missing of a study.
 ///
 /// # Errors
-/// Where the notebook cannot be written, a backend cannot go on, or something could not be put back. What was measured is kept.
+/// Where the notebook cannot be written, a backend cannot go on, or something could not be put back. What was
+/// measured is kept.
 pub fn run(
     request: &Request<'_>,
     backend: &mut dyn Backend,

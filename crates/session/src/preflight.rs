@@ -1,5 +1,5 @@
-//! What can be known to fail before anything is made: options that a tool's driver refuses, settings that no machine
-//! has, rights that are missing.
+//! What can be known to fail before anything is made: options that a tool's driver refuses, settings that no
+//! machine has, rights that are missing.
 //!
 //! Non-goal: what only this machine lacks, a tool or a governor. Cells that need it are skipped, and say so.
 
@@ -22,7 +22,8 @@ use workloads::server::Kind;
 /// Looks a plan over.
 ///
 /// # Errors
-/// [`Error::Usage`] with everything that is wrong in the study; else that it needs root, where this is not root.
+/// [`Error::Usage`] with everything that is wrong in the study; else that it needs root, where this is not
+/// root.
 pub fn check(plan: &Plan) -> Result<()> {
     on_a_host(&plan.study)?;
     for_tools(plan)?;
@@ -61,8 +62,9 @@ fn told(plan: &Plan, wrong: &BTreeSet<String>) -> Result<()> {
     Err(Error::Usage(format!("the study `{name}` is wrong; nothing was run{}", lines.concat())))
 }
 
-/// Lets each claimed disk that a plan overwrites pass the gate once, so that a run that would be refused is not begun.
-/// It passes again when it is built on: something may come to it until then. `state` is where claims are.
+/// Lets each claimed disk that a plan overwrites pass the gate once, so that a run that would be refused is
+/// not begun. It passes again when it is built on: something may come to it until then. `state` is where
+/// claims are.
 ///
 /// # Errors
 /// Everything that stands against any of them; [`Error::Usage`] where a path leads to no disk.
@@ -121,8 +123,8 @@ pub fn on_a_host(study: &Study) -> Result<()> {
 /// Whether a lab machine has all that a plan needs.
 ///
 /// # Errors
-/// [`Error::Usage`] where a tool is asked for what the lab's slower time would change; else the programs that a guest would be given for a
-/// database, where this host lacks them.
+/// [`Error::Usage`] where a tool is asked for what the lab's slower time would change; else the programs that
+/// a guest would be given for a database, where this host lacks them.
 pub fn in_the_lab(plan: &Plan) -> Result<()> {
     replays_nothing(&plan.study)?;
     let of_a_host = |cell: &Cell| workloads::of(&cell.workload.tool).not_stretched(&cell.workload.options);
@@ -145,7 +147,8 @@ pub fn in_the_lab(plan: &Plan) -> Result<()> {
     )))
 }
 
-/// The server that a cell asks, and whether over a network. What is wrong with its options is told by its driver.
+/// The server that a cell asks, and whether over a network. What is wrong with its options is told by its
+/// driver.
 fn asked(cell: &Cell) -> Option<(Kind, bool)> {
     let load = workloads::of(&cell.workload.tool).server(&cell.workload.options)?.ok()?;
     Some((load.server.kind, load.network.is_some()))
@@ -203,14 +206,15 @@ fn mistakes(plan: &Plan, counts: impl Fn(&runner::Error) -> bool) -> BTreeSet<St
     found
 }
 
-/// Stands for the target that will be made: no driver looks at the file itself. How large a device of a lab's guest is,
-/// the guest will know.
+/// Stands for the target that will be made: no driver looks at the file itself. How large a device of a lab's
+/// guest is, the guest will know.
 fn target(study: &Study) -> Option<(&'static Path, Bytes)> {
     let is_there = study.stack.is_some() || study.target != Target::None;
     is_there.then(|| (Path::new("/target"), size_of(&study.target)))
 }
 
-/// How large a target is, as far as a study says; what the device alone knows is taken for larger than anything.
+/// How large a target is, as far as a study says; what the device alone knows is taken for larger than
+/// anything.
 pub fn size_of(kind: &Target) -> Bytes {
     const LARGEST: Bytes = Bytes::from_mib(1 << 40);
     match kind {

@@ -1,4 +1,5 @@
-//! The trial loop with a scripted backend: what is kept, what is said, and that the backend is closed however it ends.
+//! The trial loop with a scripted backend: what is kept, what is said, and that the backend is closed however
+//! it ends.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use domain::outcome::{Better, Metric, Outcome};

@@ -41,8 +41,8 @@ pub struct Simulated {
 /// Simulates a cell once, and pushes what is sampled into `sink`.
 ///
 /// # Errors
-/// [`BenchError`]: `Unsupported` where the machine or the models lack something, `Failed` where the load would fail, takes
-/// longer than the study allows, or the model is stuck.
+/// [`BenchError`]: `Unsupported` where the machine or the models lack something, `Failed` where the load
+/// would fail, takes longer than the study allows, or the model is stuck.
 pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated, BenchError> {
     let Assembled { mut world, target, settings } = assemble(order, loads::caching(order))?;
     let account = put_in(&mut world, loads::of(order, target)?, target, order.seed);

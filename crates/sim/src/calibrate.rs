@@ -1,9 +1,9 @@
 //! Fits unknown figures of a machine, within their ranges, so that a model gives what was measured.
 //!
-//! A seeded search: points spread over the ranges (a Latin hypercube in logarithms), then Hooke and Jeeves's pattern search
-//! (J. ACM 8(2), 1961) from the best of them. It finds a good point, not surely the best. How far each figure is known is told
-//! by what happens when it alone is moved ([`Fitted::known`]): a figure that can be anything within its range without a worse
-//! fit is not identified by what it was fitted to.
+//! A seeded search: points spread over the ranges (a Latin hypercube in logarithms), then Hooke and Jeeves's
+//! pattern search (J. ACM 8(2), 1961) from the best of them. It finds a good point, not surely the best. How
+//! far each figure is known is told by what happens when it alone is moved ([`Fitted::known`]): a figure that
+//! can be anything within its range without a worse fit is not identified by what it was fitted to.
 
 use domain::rng::{Rng, Seed};
 
@@ -62,8 +62,9 @@ const PROFILE: u32 = 16;
 /// The pattern's smallest step, as a factor.
 const MIN_STEP: f64 = 1.005;
 
-/// Fits. The objective gets the figures in the order of `unknowns` and gives the root of the mean squared relative error; it
-/// must give the same for the same. It is asked at most `budget` times for the search, and then for the profiles.
+/// Fits. The objective gets the figures in the order of `unknowns` and gives the root of the mean squared
+/// relative error; it must give the same for the same. It is asked at most `budget` times for the search, and
+/// then for the profiles.
 pub fn fit(unknowns: &[Unknown], seed: Seed, budget: u32, objective: &mut dyn FnMut(&[f64]) -> f64) -> Fit {
     let mut search = Search { unknowns, objective, evaluations: 0, budget };
     let start: Vec<f64> = unknowns.iter().map(|u| u.is.clamp(u.least, u.most)).collect();

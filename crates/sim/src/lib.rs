@@ -1,10 +1,13 @@
-//! Machines as models, in virtual time: CPUs and threads, disks and links, arrays, encryption, filesystems, loads.
+//! Machines as models, in virtual time: CPUs and threads, disks and links, arrays, encryption, filesystems,
+//! loads.
 //!
-//! Invariant: the same model, seed and requests give the same course, to the nanosecond; nothing here reads a clock.
+//! Invariant: the same model, seed and requests give the same course, to the nanosecond; nothing here reads a
+//! clock.
 //!
-//! [`engine`] is where to begin: what a part of a machine is, how parts speak, and how time passes. The other folders follow a request
-//! down: [`load`], [`fs`] with [`page_cache`], [`dm`], [`md`], [`block`]; [`cpu`] executes what all of them cost. [`machine`] is a
-//! machine as its file gives it, [`assemble`] builds one for a study's cell, [`bench`] runs it, and [`record`] keeps what it did.
+//! [`engine`] is where to begin: what a part of a machine is, how parts speak, and how time passes. The other
+//! folders follow a request down: [`load`], [`fs`] with [`page_cache`], [`dm`], [`md`], [`block`]; [`cpu`]
+//! executes what all of them cost. [`machine`] is a machine as its file gives it, [`assemble`] builds one for
+//! a study's cell, [`bench`] runs it, and [`record`] keeps what it did.
 
 pub mod assemble;
 pub mod bench;

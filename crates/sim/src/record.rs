@@ -1,7 +1,7 @@
 //! What is kept of a simulated trial: the same columns as the recorder's, and the same totals.
 //!
-//! CPU time is counted exactly, not by ticks, and all of it as `system` but that of interrupts: what these models let
-//! programs do is nearly all the kernel's work.
+//! CPU time is counted exactly, not by ticks, and all of it as `system` but that of interrupts: what these
+//! models let programs do is nearly all the kernel's work.
 
 use crate::block::DeviceStats;
 use crate::engine::Observer;

@@ -1,5 +1,5 @@
-//! A small machine for tests of single parts: CPUs, devices that take a fixed time and keep a list of what came, and threads
-//! that follow a script.
+//! A small machine for tests of single parts: CPUs, devices that take a fixed time and keep a list of what
+//! came, and threads that follow a script.
 
 use crate::block::DeviceStats;
 use crate::block::{Disk, QueueSpec};
@@ -29,8 +29,8 @@ pub(crate) struct Came {
 
 pub(crate) type Log = Rc<RefCell<Vec<Came>>>;
 
-/// A device that serves one request at a time. A write that goes on where the last one ended costs only its transfer, as if
-/// they had been made one.
+/// A device that serves one request at a time. A write that goes on where the last one ended costs only its
+/// transfer, as if they had been made one.
 pub(crate) struct Device {
     me: PartId,
     size: u64,

@@ -1,4 +1,5 @@
-//! The core of a simulated machine: nothing is lost, time is conserved, work takes as long as the frequency makes it.
+//! The core of a simulated machine: nothing is lost, time is conserved, work takes as long as the frequency
+//! makes it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use disks::{DiskSet, DiskSpec, Op};
@@ -180,7 +181,8 @@ fn a_rate_is_kept() {
     assert!((499..=501).contains(&given.reads), "{}", given.reads);
 }
 
-/// A thread that works for ever, one that works when it is told to, and how fast the first one's CPU is at times.
+/// A thread that works for ever, one that works when it is told to, and how fast the first one's CPU is at
+/// times.
 struct Naps {
     me: PartId,
     steady: ThreadId,

@@ -1,7 +1,8 @@
-//! The requests of a simulated fio are those of the real one: the same seed, the same directions, places and lengths, in the same order.
+//! The requests of a simulated fio are those of the real one: the same seed, the same directions, places and
+//! lengths, in the same order.
 //!
-//! Each job is run by the fio of this machine over a file of holes, with its own log of what it asked for (`write_iolog`), and by
-//! [`sim::load::Stream`].
+//! Each job is run by the fio of this machine over a file of holes, with its own log of what it asked for
+//! (`write_iolog`), and by [`sim::load::Stream`].
 
 use domain::rng::Seed;
 use domain::units::Bytes;

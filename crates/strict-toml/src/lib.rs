@@ -1,10 +1,12 @@
-//! TOML files that are read strictly: where in the text something is wrong, and quantities that carry their unit.
+//! TOML files that are read strictly: where in the text something is wrong, and quantities that carry their
+//! unit.
 //!
-//! A format is a structure of its own with `#[serde(deny_unknown_fields)]`, read by [`read`]; what its values must be together is
-//! for its crate to check, which says with [`Error::at`] where a check fails. So each format has the same errors.
+//! A format is a structure of its own with `#[serde(deny_unknown_fields)]`, read by [`read`]; what its values
+//! must be together is for its crate to check, which says with [`Error::at`] where a check fails. So each
+//! format has the same errors.
 //!
-//! Not a goal: to find more than the first error. Studies, which people write most, are read by `parse::study`, which goes on
-//! after an error; it takes its places from here.
+//! Not a goal: to find more than the first error. Studies, which people write most, are read by
+//! `parse::study`, which goes on after an error; it takes its places from here.
 
 mod place;
 pub mod quantity;

@@ -15,7 +15,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// Where a byte of a text is. A byte behind its end stands for the end, one within a character for that character.
+    /// Where a byte of a text is. A byte behind its end stands for the end, one within a character for that
+    /// character.
     pub fn of(text: &str, byte: usize) -> Self {
         let boundary = (0..=byte.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
         let before = &text[..boundary.unwrap_or(0)];

@@ -1,7 +1,8 @@
-//! What tests of all crates share: how much of a long one is run, and the lines that `cargo xtask test` reads.
+//! What tests of all crates share: how much of a long one is run, and the lines that `cargo xtask test`
+//! reads.
 //!
-//! A test that takes long by nature runs a part of its rounds, chosen by a seed, unless it is asked for the whole.
-//! The lines, each at the start of a line of a test's output:
+//! A test that takes long by nature runs a part of its rounds, chosen by a seed, unless it is asked for the
+//! whole. The lines, each at the start of a line of a test's output:
 //!
 //! ```text
 //! skipped: REASON                          the test passes, and has shown nothing
@@ -37,7 +38,8 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// The extent of a test that runs `part` rounds by default, and has `whole` of them. Says both, and the seed.
+    /// The extent of a test that runs `part` rounds by default, and has `whole` of them. Says both, and the
+    /// seed.
     ///
     /// # Panics
     /// Where a variable of the environment is no number.

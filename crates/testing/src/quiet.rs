@@ -11,10 +11,10 @@ const BUSY: f64 = 0.2;
 
 /// Measures until a figure is within its bounds. `attempt` returns the figure where it is not.
 ///
-/// A wrong figure fails the test where no other load explains it. Where the host was busy in every attempt, the test
-/// is skipped as not measured, with the last figure. Busy is the kernel's own measure: the share of time in which some
-/// task waited for a CPU (`some` of `/proc/pressure/cpu`, Documentation/accounting/psi.rst), or without PSI a load
-/// average above the number of CPUs.
+/// A wrong figure fails the test where no other load explains it. Where the host was busy in every attempt,
+/// the test is skipped as not measured, with the last figure. Busy is the kernel's own measure: the share of
+/// time in which some task waited for a CPU (`some` of `/proc/pressure/cpu`,
+/// Documentation/accounting/psi.rst), or without PSI a load average above the number of CPUs.
 ///
 /// # Panics
 /// Where the figure is wrong on a quiet host.

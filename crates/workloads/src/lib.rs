@@ -1,8 +1,8 @@
 //! All that is known of a workload tool: its options, its command line, its report, its I/O. Pure.
 //!
-//! One folder a tool and one list of all, [`ALL`]. In a folder `options.rs` says which options a study may set, `command.rs` makes the
-//! command line, `report.rs` reads what the tool prints, and `mod.rs` answers [`Tool`]. Whoever asks something of a tool asks
-//! [`of`]; nobody else tells tools apart.
+//! One folder a tool and one list of all, [`ALL`]. In a folder `options.rs` says which options a study may
+//! set, `command.rs` makes the command line, `report.rs` reads what the tool prints, and `mod.rs` answers
+//! [`Tool`]. Whoever asks something of a tool asks [`of`]; nobody else tells tools apart.
 //!
 //! Invariant: no text, whatever its bytes, makes anything here panic; an error names the place and the value.
 

@@ -37,8 +37,8 @@ impl std::fmt::Display for OptionError {
 
 impl std::error::Error for OptionError {}
 
-/// Why an option is not given to a tool: a study file is somebody's text, and it runs as root. Reads on from the
-/// option's name.
+/// Why an option is not given to a tool: a study file is somebody's text, and it runs as root. Reads on from
+/// the option's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// It is Flyball's own business, or would leave the target.

@@ -1,7 +1,7 @@
 //! What tools report: text to [`Outcome`](domain::Outcome), one `report.rs` a tool.
 //!
-//! Metrics that tools share carry the names of [`SHARED_METRICS`], so that a fio and a dd trial can stand in one
-//! table. A number that a tool did not report is absent, never zero.
+//! Metrics that tools share carry the names of [`SHARED_METRICS`], so that a fio and a dd trial can stand in
+//! one table. A number that a tool did not report is absent, never zero.
 
 use domain::outcome::CPU_BUSY;
 use domain::units::Unit;
@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 
 /// The metrics that mean the same whichever tool reports them: name, unit, which way is good.
 ///
-/// `cpu_user` and `cpu_system` are CPU time over elapsed time, as a share of *one* CPU: four busy jobs give up to 4.
+/// `cpu_user` and `cpu_system` are CPU time over elapsed time, as a share of *one* CPU: four busy jobs give
+/// up to 4.
 pub const SHARED_METRICS: [MetricRow; 14] = [
     ("throughput", Unit::BytesPerSecond, Better::Higher),
     ("read_throughput", Unit::BytesPerSecond, Better::Higher),
@@ -31,7 +32,8 @@ pub const SHARED_METRICS: [MetricRow; 14] = [
 /// A metric: name, unit, which way is good.
 pub type MetricRow = (&'static str, Unit, Better);
 
-/// Unit and direction of a shared metric, of one of a tool's own, or of Flyball's own; `None` for any other name.
+/// Unit and direction of a shared metric, of one of a tool's own, or of Flyball's own; `None` for any other
+/// name.
 pub fn shared_metric(name: &str) -> Option<(Unit, Better)> {
     let of_tools = || crate::ALL.iter().flat_map(|tool| tool.metric_rows());
     SHARED_METRICS

@@ -1,4 +1,5 @@
-//! Time dilation of options: from the time of the machine that is stood for to that of one that is `d` times slower.
+//! Time dilation of options: from the time of the machine that is stood for to that of one that is `d` times
+//! slower.
 
 use crate::options::Options;
 use crate::sysbench::options::{Network, START_DELAY};
@@ -21,9 +22,9 @@ const SPANS: [&str; 4] = ["period", "think_time", START_DELAY, "network_delay"];
 /// The slowest network that a study may have: 1 kB/s.
 const SLOWEST_BITS: f64 = 8000.0;
 
-/// Stretches the times and rates of a load on a database: those of clients and of the network between. What a server does by its
-/// own clock (checkpoints, flushing in the background) nothing stretches. What the load does not say, the tool's own default of
-/// how long it takes, is said then.
+/// Stretches the times and rates of a load on a database: those of clients and of the network between. What a
+/// server does by its own clock (checkpoints, flushing in the background) nothing stretches. What the load
+/// does not say, the tool's own default of how long it takes, is said then.
 pub(crate) fn database(options: &mut Options, time: Option<Nanos>, network: Option<Network>, d: f64) {
     if d == 1.0 {
         return;

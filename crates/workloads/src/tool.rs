@@ -54,7 +54,8 @@ pub trait Tool: Sync {
         Vec::new()
     }
 
-    /// Whether it may be given this option with this value. A study's reader asks early, and each command asks again.
+    /// Whether it may be given this option with this value. A study's reader asks early, and each command
+    /// asks again.
     ///
     /// # Errors
     /// Why it may not.
@@ -89,7 +90,8 @@ pub trait Tool: Sync {
     /// The literal command.
     ///
     /// # Errors
-    /// [`Error::Option`] for an option that is refused, [`Error::NoTarget`] where one is needed, [`Error::Unsupported`].
+    /// [`Error::Option`] for an option that is refused, [`Error::NoTarget`] where one is needed,
+    /// [`Error::Unsupported`].
     fn command(&self, job: &Job<'_>) -> Result<Invocation, Error>;
 
     /// What is done to the target before the workload is measured.
@@ -149,7 +151,8 @@ pub trait Tool: Sync {
         None
     }
 
-    /// What its own files take, on a machine with so much memory; `None` where it has none, or works on the target.
+    /// What its own files take, on a machine with so much memory; `None` where it has none, or works on the
+    /// target.
     fn own_files(&self, _workload: &Workload, _memory: Bytes) -> Option<Result<OwnFiles, OptionError>> {
         None
     }

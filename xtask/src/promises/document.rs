@@ -1,4 +1,5 @@
-//! `docs/PROMISES.md`, written from the table of promises and the figures that are kept. The same two give the same text.
+//! `docs/PROMISES.md`, written from the table of promises and the figures that are kept. The same two give
+//! the same text.
 
 use super::kept::{Figure, Kept};
 use super::table::{NOT_PROMISED, PROMISES, Promise, SECTIONS, Shown};

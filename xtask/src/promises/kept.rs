@@ -1,5 +1,5 @@
-//! `docs/promises.json`: the figures that were reached last, from which the document is written. A run of some promises keeps the
-//! figures of the others.
+//! `docs/promises.json`: the figures that were reached last, from which the document is written. A run of
+//! some promises keeps the figures of the others.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

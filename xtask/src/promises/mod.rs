@@ -1,4 +1,5 @@
-//! `cargo xtask promises`: runs the tests that show what Flyball promises, the whole of each, and writes `docs/PROMISES.md`.
+//! `cargo xtask promises`: runs the tests that show what Flyball promises, the whole of each, and writes
+//! `docs/PROMISES.md`.
 
 mod document;
 mod kept;
@@ -21,8 +22,8 @@ const HOURS: f64 = 1.5;
 /// Which part of that fuzzing gets; it comes last, and has what others leave.
 const FUZZING: f64 = 0.15;
 
-/// Runs these promises, or all without an id, and begins nothing more once so many hours have passed. What is broken comes back as
-/// lines.
+/// Runs these promises, or all without an id, and begins nothing more once so many hours have passed. What is
+/// broken comes back as lines.
 ///
 /// # Errors
 /// Where an id is unknown, or nothing could be built or written.
@@ -62,7 +63,8 @@ pub fn run(ids: &[&str], hours: Option<f64>) -> Result<Vec<String>, Box<dyn Erro
 /// Each test that has ended, by its file and name.
 type Results = BTreeMap<(String, String), Test>;
 
-/// Runs the tests of these promises, two programs at a time; none is begun after the deadline, and none goes on after it.
+/// Runs the tests of these promises, two programs at a time; none is begun after the deadline, and none goes
+/// on after it.
 fn run_tests(chosen: &[&Promise], deadline: Instant) -> Result<Results, Box<dyn Error>> {
     let mut wanted: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for promise in chosen {

@@ -1,7 +1,7 @@
 //! What Flyball promises: one sentence each, the tests that show it, and how many tries are wanted.
 //!
-//! A test prints its figure as `promise ID: N tried, M broken; WORDS` (`testing::promise`). Where several tests show one promise, or
-//! one test prints several lines, what was tried is added up.
+//! A test prints its figure as `promise ID: N tried, M broken; WORDS` (`testing::promise`). Where several
+//! tests show one promise, or one test prints several lines, what was tried is added up.
 
 /// One promise.
 pub struct Promise {

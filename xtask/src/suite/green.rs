@@ -5,7 +5,8 @@ use std::error::Error;
 use std::fs;
 use std::process::Command;
 
-/// The hash of the tree that is checked out; `None` where files differ from it, or where there is no repository.
+/// The hash of the tree that is checked out; `None` where files differ from it, or where there is no
+/// repository.
 pub fn tree() -> Result<Option<String>, Box<dyn Error>> {
     let git = |arguments: &[&str]| -> Result<Option<String>, Box<dyn Error>> {
         let output = Command::new("git").args(["-C", env!("CARGO_MANIFEST_DIR")]).args(arguments).output()?;

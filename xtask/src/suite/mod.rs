@@ -1,11 +1,11 @@
-//! `cargo xtask test`: every test of the workspace, as `cargo test --workspace` would run them, but programs that only ask whether
-//! something works run two at a time. What measures runs alone, at the end.
+//! `cargo xtask test`: every test of the workspace, as `cargo test --workspace` would run them, but programs
+//! that only ask whether something works run two at a time. What measures runs alone, at the end.
 //!
-//! Most of the lab's tests wait for a machine whose CPUs are emulated by one thread at a time, or for a disk that is slow on purpose: one
-//! after the other they leave half of a small host idle.
+//! Most of the lab's tests wait for a machine whose CPUs are emulated by one thread at a time, or for a disk
+//! that is slow on purpose: one after the other they leave half of a small host idle.
 //!
-//! The last line is `N passed, N failed, N skipped`, and before it stands why each was skipped. A green run of all, of a tree that is
-//! committed, leaves that tree's hash in `target/last-green`.
+//! The last line is `N passed, N failed, N skipped`, and before it stands why each was skipped. A green run
+//! of all, of a tree that is committed, leaves that tree's hash in `target/last-green`.
 
 mod green;
 pub mod program;
@@ -22,12 +22,13 @@ use std::time::Instant;
 /// Programs beside which nothing else runs: they measure, or hold figures of the host against bounds.
 const ALONE: &[&str] = &["databases", "lab_databases", "lab_fidelity", "lab_governors", "modelled_disks"];
 
-/// Programs whose tests run in machines of their own, for long: they begin at once, beside the others. The longest first.
+/// Programs whose tests run in machines of their own, for long: they begin at once, beside the others. The
+/// longest first.
 const APART: &[&str] =
     &["lab_claims", "lab_kills", "lab_faults", "lab_stacks", "lab_power", "lab_storage", "lab_md_maps"];
 
-/// Programs that change what the whole host has one of, sysctls and loop devices, and look whether all are as before: one at a
-/// time.
+/// Programs that change what the whole host has one of, sysctls and loop devices, and look whether all are as
+/// before: one at a time.
 const ON_THE_HOST: &[&str] = &[
     "machine",
     "kill",

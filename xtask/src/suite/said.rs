@@ -1,8 +1,9 @@
-//! What a program of tests said, as results: libtest's JSON, the plain lines of a harness of its own, and rustdoc's.
+//! What a program of tests said, as results: libtest's JSON, the plain lines of a harness of its own, and
+//! rustdoc's.
 //!
-//! libtest gives JSON, with the time and the output of each test, where `RUSTC_BOOTSTRAP` is set when it runs. Its events are
-//! described in `library/test/src/formatters/json.rs` of the Rust sources; they are not stable, so that each program's own count
-//! is held against what was read here.
+//! libtest gives JSON, with the time and the output of each test, where `RUSTC_BOOTSTRAP` is set when it
+//! runs. Its events are described in `library/test/src/formatters/json.rs` of the Rust sources; they are not
+//! stable, so that each program's own count is held against what was read here.
 
 use serde::Deserialize;
 use std::time::Duration;

@@ -21,7 +21,8 @@ pub struct Case<'a> {
     pub summary: &'a RunSummary,
     /// The machine, where it was inspected.
     pub inventory: Option<&'a Inventory>,
-    /// The block device below the workloads' target: `vda`, `loop0`; `None` where there is none or it is not known.
+    /// The block device below the workloads' target: `vda`, `loop0`; `None` where there is none or it is not
+    /// known.
     pub target_device: Option<&'a str>,
 }
 

@@ -1,4 +1,5 @@
-//! The highest frequency is not allowed: a policy limit, turbo switched off, a cap in percent, or the firmware.
+//! The highest frequency is not allowed: a policy limit, turbo switched off, a cap in percent, or the
+//! firmware.
 //!
 //! Sources: `Documentation/admin-guide/pm/cpufreq.rst` (`scaling_max_freq`, `bios_limit`, `boost`) and
 //! `intel_pstate.rst` (`no_turbo`, `max_perf_pct`).

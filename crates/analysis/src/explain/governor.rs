@@ -1,7 +1,8 @@
-//! The frequency governor, or the energy preference where the hardware chooses: shown where a study varied it,
-//! else named as possible where it is one that saves energy.
+//! The frequency governor, or the energy preference where the hardware chooses: shown where a study varied
+//! it, else named as possible where it is one that saves energy.
 //!
-//! Sources: `Documentation/admin-guide/pm/cpufreq.rst` and `intel_pstate.rst`; drivers/cpufreq/cpufreq_ondemand.c.
+//! Sources: `Documentation/admin-guide/pm/cpufreq.rst` and `intel_pstate.rst`;
+//! drivers/cpufreq/cpufreq_ondemand.c.
 
 use super::Rule;
 use super::case::{Case, UNTUNE, evidence, tune_command};

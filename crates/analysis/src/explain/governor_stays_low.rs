@@ -1,11 +1,12 @@
-//! A governor that hardly ever sees enough load to choose the highest frequency, although the workload waits for the CPU:
-//! shown where other levels of the same study keep the CPUs faster and are faster themselves.
+//! A governor that hardly ever sees enough load to choose the highest frequency, although the workload waits
+//! for the CPU: shown where other levels of the same study keep the CPUs faster and are faster themselves.
 //!
-//! What the CPUs ran at comes from the lab's record; trials of a host keep it in their traces alone, which rules do not
-//! see, so there this rule is silent.
+//! What the CPUs ran at comes from the lab's record; trials of a host keep it in their traces alone, which
+//! rules do not see, so there this rule is silent.
 //!
-//! Sources: drivers/cpufreq/cpufreq_ondemand.c and cpufreq_conservative.c of Linux 6.1 (`load > up_threshold`, strictly;
-//! below it ondemand chooses in proportion to the load, and conservative does not go up).
+//! Sources: drivers/cpufreq/cpufreq_ondemand.c and cpufreq_conservative.c of Linux 6.1 (`load >
+//! up_threshold`, strictly; below it ondemand chooses in proportion to the load, and conservative does not go
+//! up).
 
 use super::Rule;
 use super::case::{Case, CaseCell, UNTUNE, evidence, gain, goodness};

@@ -1,5 +1,5 @@
-//! Deep idle states: a CPU that sleeps while it waits for a single request needs time to wake up, and that time is
-//! part of each request's latency.
+//! Deep idle states: a CPU that sleeps while it waits for a single request needs time to wake up, and that
+//! time is part of each request's latency.
 //!
 //! Source: `Documentation/admin-guide/pm/cpuidle.rst` (`latency`, `disable`).
 

@@ -1,6 +1,8 @@
-//! The benchmark does not do what its options say: buffered libaio, compressible data, a file that fits into memory.
+//! The benchmark does not do what its options say: buffered libaio, compressible data, a file that fits into
+//! memory.
 //!
-//! Source: fio(1): "libaio … queued behavior only with non-buffered I/O"; `zero_buffers`, `buffer_compress_percentage`.
+//! Source: fio(1): "libaio … queued behavior only with non-buffered I/O"; `zero_buffers`,
+//! `buffer_compress_percentage`.
 
 use super::Rule;
 use super::case::{Case, CaseCell, evidence};

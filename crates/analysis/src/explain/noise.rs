@@ -1,4 +1,5 @@
-//! Noise: trials of one cell differ by more than the study's threshold, so that small differences cannot be seen.
+//! Noise: trials of one cell differ by more than the study's threshold, so that small differences cannot be
+//! seen.
 //!
 //! Maricq et al., "Taming performance variability", OSDI 2018, for how much that is on real machines.
 

@@ -10,8 +10,8 @@ use domain::trace::FrequencySource;
 use domain::trial::Provenance;
 use std::collections::BTreeSet;
 
-/// Every question that this run leaves open for want of something the machine or the recorder did not have. What the
-/// inventory and the recorder both lack is said once.
+/// Every question that this run leaves open for want of something the machine or the recorder did not have.
+/// What the inventory and the recorder both lack is said once.
 pub fn not_measured(case: &Case<'_>) -> Vec<NotMeasured> {
     if case.data.run.provenance == Provenance::Imported {
         return vec![of_imported(case)];

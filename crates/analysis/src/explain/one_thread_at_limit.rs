@@ -1,5 +1,5 @@
-//! One kernel thread is at its core's limit: the array, the encryption, the journal or the loop device cannot go
-//! faster than one core does, however many there are.
+//! One kernel thread is at its core's limit: the array, the encryption, the journal or the loop device cannot
+//! go faster than one core does, however many there are.
 //!
 //! Sources: drivers/md/raid5.c (`raid5d`), raid10.c (`raid10d`); drivers/md/dm-crypt.c (`dmcrypt_write`);
 //! fs/jbd2/commit.c; drivers/block/loop.c.

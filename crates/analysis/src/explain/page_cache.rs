@@ -51,8 +51,8 @@ into memory is read from there from the second time on, or from the first where 
     })
 }
 
-/// The bytes that the tool says it read. `None` for a tool that does not say what of its throughput was reads, and for bursts: rates
-/// are then over the bursts alone, and how much was read is not in the trial.
+/// The bytes that the tool says it read. `None` for a tool that does not say what of its throughput was
+/// reads, and for bursts: rates are then over the bursts alone, and how much was read is not in the trial.
 fn read_by_tool(measurement: &Measurement, cell: &CaseCell<'_>) -> Option<f64> {
     if cell.cell.workload.options.contains_key("duty_cycle") {
         return None;

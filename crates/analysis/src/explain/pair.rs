@@ -1,7 +1,7 @@
 //! Two cells that a rule may compare: they differ in what the rule is about, and in nothing else.
 //!
-//! A rule gets its partners here alone. What cells are is taken from the plan (tool, options, settings, storage,
-//! kernel, machine) and not from the names of levels, since one level may change several of these.
+//! A rule gets its partners here alone. What cells are is taken from the plan (tool, options, settings,
+//! storage, kernel, machine) and not from the names of levels, since one level may change several of these.
 
 use super::case::{Case, CaseCell, evidence};
 use crate::compare::{Blocks, Group, Yardstick, compare};
@@ -129,8 +129,8 @@ impl<'c, 'a> Pair<'c, 'a> {
 }
 
 impl<'a> Case<'a> {
-    /// What a factor's levels do, of those comparisons alone whose cells differ in parts that are `varied`: the
-    /// context, the comparison as the summary has it, and its pair.
+    /// What a factor's levels do, of those comparisons alone whose cells differ in parts that are `varied`:
+    /// the context, the comparison as the summary has it, and its pair.
     pub(super) fn effects<'c>(
         &self,
         cells: &'c [CaseCell<'a>],
@@ -170,8 +170,8 @@ mod tests {
     use domain::rng::{Rng, Seed};
     use domain::study::{Level, Study, Workload};
 
-    /// What a rule may vary, as options and as settings: written down here once more, so that a rule that lets more
-    /// differ is found.
+    /// What a rule may vary, as options and as settings: written down here once more, so that a rule that
+    /// lets more differ is found.
     fn may_vary(rule: &str) -> (&'static [&'static str], &'static [&'static str]) {
         match rule {
             "queue-depth" => (&["iodepth", "numjobs", "ioengine"], &[]),

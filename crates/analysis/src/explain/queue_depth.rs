@@ -1,4 +1,5 @@
-//! Too few requests in flight: the same work at a greater depth is faster, so at the lesser depth the device idles.
+//! Too few requests in flight: the same work at a greater depth is faster, so at the lesser depth the device
+//! idles.
 //!
 //! Little, "A proof for the queuing formula L = λW", Operations Research 9(3), 1961: requests in flight are
 //! requests a second times the time that each takes.

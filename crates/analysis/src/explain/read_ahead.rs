@@ -1,5 +1,5 @@
-//! Read-ahead: shown where a study varied it; else likely where sequential reads through the page cache are slower
-//! than large direct ones, and the window is small.
+//! Read-ahead: shown where a study varied it; else likely where sequential reads through the page cache are
+//! slower than large direct ones, and the window is small.
 //!
 //! Source: `Documentation/ABI/stable/sysfs-block` (`read_ahead_kb`), mm/readahead.c.
 
@@ -27,13 +27,15 @@ const WORDS: Words = Words {
     reason: |_| REASON.to_owned(),
 };
 
-/// The kernel's default window, VM_READAHEAD_PAGES; a larger one was chosen by somebody, or by the array's geometry.
+/// The kernel's default window, VM_READAHEAD_PAGES; a larger one was chosen by somebody, or by the array's
+/// geometry.
 const DEFAULT_WINDOW: Bytes = Bytes::from_kib(128);
 
 /// Direct requests at least this large show what the device gives a reader that asks for much at once.
 const LARGE: Bytes = Bytes::from_mib(1);
 
-/// Options of how a file is read in order: through the page cache, whose window decides the size of requests, or not.
+/// Options of how a file is read in order: through the page cache, whose window decides the size of requests,
+/// or not.
 const HOW_IT_IS_READ: &[&str] = &["direct", "buffered", "bs", "blocksize", "ioengine", "iodepth", "iflag"];
 
 /// The window to try: it covers a 10 ms latency at 400 MB/s.

@@ -19,7 +19,8 @@ pub(super) struct Words {
     pub reason: fn(&[SettingRequest]) -> String,
 }
 
-/// A finding for each factor that varies such a setting and makes a difference: the context where it is largest.
+/// A finding for each factor that varies such a setting and makes a difference: the context where it is
+/// largest.
 pub(super) fn findings(case: &Case<'_>, words: &Words) -> Vec<Finding> {
     let about = |factor: &&Factor| factor.levels.iter().any(|level| !requests(level, words).is_empty());
     case.data.study.factors.iter().filter(about).filter_map(|factor| finding(case, factor, words)).collect()

@@ -1,11 +1,12 @@
 //! Which factor decides: the share of the variance that each factor, and each pair of factors, explains.
 //!
 //! Analysis of variance over the cells of a workload, every cell weighing the same however many trials it has
-//! (the analysis of unweighted means, Yates 1934; Scheffé, "The Analysis of Variance", §10.4): terms are fitted one after
-//! another, main effects first, and a term's share is what it adds to the sum of squares explained. With every
-//! combination of levels present, the order does not matter and the shares are the classical η²; where
-//! combinations are missing, a later term is given only what earlier ones left (sequential sums of squares).
-//! The fit is least squares by cyclic projection (backfitting; Buja, Hastie and Tibshirani, Annals of Statistics 17, 1989).
+//! (the analysis of unweighted means, Yates 1934; Scheffé, "The Analysis of Variance", §10.4): terms are
+//! fitted one after another, main effects first, and a term's share is what it adds to the sum of squares
+//! explained. With every combination of levels present, the order does not matter and the shares are the
+//! classical η²; where combinations are missing, a later term is given only what earlier ones left
+//! (sequential sums of squares). The fit is least squares by cyclic projection (backfitting; Buja, Hastie and
+//! Tibshirani, Annals of Statistics 17, 1989).
 //!
 //! η² counts noise in favour of factors with many levels; whether a factor makes any difference at all is for
 //! the comparisons to say.
@@ -121,7 +122,8 @@ mod tests {
 
     #[test]
     fn two_factors_give_the_sums_of_squares_of_the_tooth_growth_table() {
-        // Crampton 1947, R's ToothGrowth; aov(len ~ supp * factor(dose)): 205.35, 2426.43, 108.32, residual 712.11.
+        // Crampton 1947, R's ToothGrowth; aov(len ~ supp * factor(dose)): 205.35, 2426.43, 108.32, residual
+        // 712.11.
         let cells = [
             cell(&["VC", "0.5"], &[4.2, 11.5, 7.3, 5.8, 6.4, 10.0, 11.2, 11.2, 5.2, 7.0]),
             cell(&["VC", "1"], &[16.5, 16.5, 15.2, 17.3, 22.5, 17.3, 13.6, 14.5, 18.8, 15.5]),

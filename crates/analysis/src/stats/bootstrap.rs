@@ -1,14 +1,14 @@
 //! A second line of evidence on a ratio: the percentile bootstrap of the ratio of the medians.
 //!
-//! Trials are drawn from those of each side with replacement, as many as there are, [`RESAMPLES`] times; the interval
-//! holds the middle share of the ratios of their medians. For pairs whole blocks are drawn, and the median of their
-//! ratios is taken. Efron, "Bootstrap methods: another look at the jackknife", Annals of Statistics 7, 1979; Efron
-//! and Tibshirani, "An Introduction to the Bootstrap", 1993, §13.3.
+//! Trials are drawn from those of each side with replacement, as many as there are, [`RESAMPLES`] times; the
+//! interval holds the middle share of the ratios of their medians. For pairs whole blocks are drawn, and the
+//! median of their ratios is taken. Efron, "Bootstrap methods: another look at the jackknife", Annals of
+//! Statistics 7, 1979; Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, §13.3.
 //!
-//! Assumption: trials are independent draws of what is measured; unlike [`super::ratio`] it asks nothing of their
-//! shape. What it asks instead is more trials: a median can only be redrawn from the few values that there are, so
-//! that at 5 to 15 a side the interval is up to three times as wide, and covers 95.5 to 97.5% where it says 95 and both
-//! sides have noise of one shape, 92.2 to 96.0% where one is three times as noisy
+//! Assumption: trials are independent draws of what is measured; unlike [`super::ratio`] it asks nothing of
+//! their shape. What it asks instead is more trials: a median can only be redrawn from the few values that
+//! there are, so that at 5 to 15 a side the interval is up to three times as wide, and covers 95.5 to 97.5%
+//! where it says 95 and both sides have noise of one shape, 92.2 to 96.0% where one is three times as noisy
 //! (`benches/deciding/README.md`). No verdict rests on it.
 //!
 //! The seed comes from the values: the same trials give the same interval, whoever asks.
@@ -20,8 +20,8 @@ use domain::rng::{Rng, Seed};
 /// How often trials are drawn: what Efron and Tibshirani (§14.5) ask of a percentile interval.
 pub const RESAMPLES: usize = 1_000;
 
-/// The interval of median B / median A for two independent groups; `None` where one is empty or holds a value that
-/// is not positive.
+/// The interval of median B / median A for two independent groups; `None` where one is empty or holds a value
+/// that is not positive.
 pub fn two_groups(a: &[f64], b: &[f64], confidence: f64) -> Option<Interval> {
     let seed = seed_of(a.iter().chain(b));
     let (mut a, mut b) = (Resampled::new(a)?, Resampled::new(b)?);
@@ -52,8 +52,8 @@ fn interval(seed: Seed, confidence: f64, mut draw: impl FnMut(&mut Rng) -> f64) 
     (low.is_finite() && high.is_finite()).then_some(Interval { low, high, confidence })
 }
 
-/// One side: how often each of its values was drawn is all that a median needs to know, so that nothing is sorted
-/// but once.
+/// One side: how often each of its values was drawn is all that a median needs to know, so that nothing is
+/// sorted but once.
 struct Resampled {
     sorted: Vec<f64>,
     times_drawn: Vec<usize>,
@@ -94,8 +94,9 @@ mod tests {
 
     #[test]
     fn the_ends_are_those_of_efrons_distribution_of_a_resampled_median() {
-        // Efron 1979, §3: of 13 values, the resampled median is the 2nd or 12th with probability 0.0015, the 3rd or
-        // 11th with 0.0142, the 4th or 10th with 0.0550. The middle 95% therefore go from the 4th to the 10th.
+        // Efron 1979, §3: of 13 values, the resampled median is the 2nd or 12th with probability 0.0015, the
+        // 3rd or 11th with 0.0142, the 4th or 10th with 0.0550. The middle 95% therefore go from the 4th to
+        // the 10th.
         let values: Vec<f64> = (1..=13).map(f64::from).collect();
         let of_one = pairs(&values, 0.95).unwrap();
         assert_eq!((of_one.low, of_one.high), (4.0, 10.0));

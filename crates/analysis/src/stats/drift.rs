@@ -1,10 +1,10 @@
 //! Drift: do all cells become faster or slower from block to block?
 //!
-//! The seasonal Kendall test of Hirsch, Slack and Smith, "Techniques of trend analysis for monthly water quality
-//! data", Water Resources Research 18(1), 1982, with cells in the place of seasons: within each cell later
-//! trials are held against earlier ones, and only the signs are added up over cells. The size of the drift is
-//! their seasonal slope: the median of all such slopes, here of logarithms. Assumption: cells are independent
-//! of each other; ties are not corrected for, which only makes the test claim less.
+//! The seasonal Kendall test of Hirsch, Slack and Smith, "Techniques of trend analysis for monthly water
+//! quality data", Water Resources Research 18(1), 1982, with cells in the place of seasons: within each cell
+//! later trials are held against earlier ones, and only the signs are added up over cells. The size of the
+//! drift is their seasonal slope: the median of all such slopes, here of logarithms. Assumption: cells are
+//! independent of each other; ties are not corrected for, which only makes the test claim less.
 
 use super::normal_below;
 use super::quantile::median;
@@ -21,7 +21,8 @@ pub struct Drift {
     pub p: f64,
 }
 
-/// The drift over all cells' (block, value) pairs. `None` where no cell has two blocks, or a value is not positive.
+/// The drift over all cells' (block, value) pairs. `None` where no cell has two blocks, or a value is not
+/// positive.
 pub fn drift(cells: &[Vec<Placed>]) -> Option<Drift> {
     let mut signs = 0_i64;
     let mut variance = 0.0;
@@ -58,7 +59,8 @@ mod tests {
 
     #[test]
     fn one_cell_gives_kendalls_test_of_hollander_and_wolfes_example() {
-        // Table 8.1, tuna lightness by panel score: K = 16, n = 9, so z = 15 / √92 and p = 0.118 (exact: 0.1194).
+        // Table 8.1, tuna lightness by panel score: K = 16, n = 9, so z = 15 / √92 and p = 0.118 (exact:
+        // 0.1194).
         let lightness = [44.4, 45.9, 41.9, 53.3, 44.7, 44.1, 50.7, 45.2, 60.1];
         let panel = [26, 31, 25, 50, 36, 40, 52, 28, 38];
         let mut cell: Vec<Placed> = panel.into_iter().zip(lightness).collect();

@@ -2,9 +2,9 @@
 //!
 //! Each cell's trials are split into two random halves, again and again; the ratio of the halves' medians
 //! would be 1 on a machine without noise. The floor is the 95th percentile of its distance from 1. A/A tests
-//! are described by Kohavi, Tang and Xu, "Trustworthy Online Controlled Experiments", ch. 19. Halves hold half
-//! of the trials, so the floor is larger than the noise of a comparison of whole cells, by up to √2: it is on
-//! the safe side.
+//! are described by Kohavi, Tang and Xu, "Trustworthy Online Controlled Experiments", ch. 19. Halves hold
+//! half of the trials, so the floor is larger than the noise of a comparison of whole cells, by up to √2: it
+//! is on the safe side.
 
 use super::quantile::{median, quantile};
 use domain::rng::Seed;
@@ -19,7 +19,8 @@ const FEWEST: usize = 4;
 const PERCENTILE: f64 = 0.95;
 
 /// The floor over several cells, as a share: 0.03 means that halves of identical trials differ by up to 3%.
-/// Cells with fewer than four trials, or with a value that is not positive, are left out; `None` where none is left.
+/// Cells with fewer than four trials, or with a value that is not positive, are left out; `None` where none
+/// is left.
 pub fn aa_floor<'a>(cells: impl IntoIterator<Item = &'a [f64]>, seed: Seed) -> Option<f64> {
     let mut rng = seed.stream("a/a floor");
     let mut distances = Vec::new();

@@ -12,7 +12,8 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether this holds at both ends. What holds from some bound on, or up to it, then holds for all between.
+    /// Whether this holds at both ends. What holds from some bound on, or up to it, then holds for all
+    /// between.
     pub fn wholly(&self, holds: impl FnMut(f64) -> bool) -> bool {
         [self.low, self.high].into_iter().all(holds)
     }

@@ -24,7 +24,8 @@ fn ranks(n: usize, confidence: f64) -> Option<(usize, usize)> {
     let mut rank = 0;
     while 2 * rank < n {
         below += ln_probability.exp();
-        // The tolerance keeps a confidence such as 1 - 2 / 2^n, computed elsewhere, from missing its own rank.
+        // The tolerance keeps a confidence such as 1 - 2 / 2^n, computed elsewhere, from missing its own
+        // rank.
         if below > tail * (1.0 + 1e-9) {
             break;
         }

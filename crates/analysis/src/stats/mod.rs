@@ -1,4 +1,5 @@
-//! Estimators of benchmark statistics: one file each, with its assumption, its reference and a worked example.
+//! Estimators of benchmark statistics: one file each, with its assumption, its reference and a worked
+//! example.
 //!
 //! Chosen for what repeated benchmarks look like: few values (5 to 15), noise that is skewed, has outliers or
 //! two modes, and is multiplicative, so that everything here rests on ranks, order statistics and ratios, and

@@ -2,12 +2,13 @@
 //!
 //! Benjamini and Hochberg, "Controlling the false discovery rate", JRSS B 57(1), 1995. Valid for comparisons
 //! that are independent or positively dependent, as those against one common baseline are. Where nothing
-//! differs at all, it claims anything with no more than the probability alpha, exactly like Holm's method; and
-//! where much differs it does not, like Holm's, demand p-values that five trials a side cannot reach (the
-//! smallest possible is 2/252 = 0.008, which with Holm could not support a single one of seven true differences).
+//! differs at all, it claims anything with no more than the probability alpha, exactly like Holm's method;
+//! and where much differs it does not, like Holm's, demand p-values that five trials a side cannot reach (the
+//! smallest possible is 2/252 = 0.008, which with Holm could not support a single one of seven true
+//! differences).
 
-/// Each p-value adjusted for being one among all of them, in their order. A claim at `alpha` needs an adjusted
-/// value below it.
+/// Each p-value adjusted for being one among all of them, in their order. A claim at `alpha` needs an
+/// adjusted value below it.
 pub fn adjusted(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|i, j| p_values[*i].total_cmp(&p_values[*j]));

@@ -7,8 +7,8 @@
 //! sampled, so there is no seed. Only above [`MAX_EXACT`] values the normal approximation stands in, whose
 //! error is then below 0.001.
 //!
-//! Assumption: under "no difference" every labelling is equally likely, which random order within blocks gives.
-//! Labels drawn freely over blocks that drift make the test claim less, never more.
+//! Assumption: under "no difference" every labelling is equally likely, which random order within blocks
+//! gives. Labels drawn freely over blocks that drift make the test claim less, never more.
 
 use super::normal_below;
 
@@ -33,8 +33,8 @@ pub fn two_groups(a: &[f64], b: &[f64]) -> Option<f64> {
     Some(two_sided_normal(observed as f64 - mean, variance))
 }
 
-/// The two-sided p-value of differences within pairs: each sign is as likely as the other. Differences of zero
-/// are kept and share the lowest ranks (Pratt, JASA 54, 1959). `None` without pairs.
+/// The two-sided p-value of differences within pairs: each sign is as likely as the other. Differences of
+/// zero are kept and share the lowest ranks (Pratt, JASA 54, 1959). `None` without pairs.
 pub fn pairs(differences: &[f64]) -> Option<f64> {
     if differences.is_empty() {
         return None;
@@ -125,7 +125,8 @@ fn two_sided_normal(distance: f64, variance: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Hollander and Wolfe, "Nonparametric Statistical Methods", 2nd ed., table 4.1: permeability of the human chorioamnion.
+    /// Hollander and Wolfe, "Nonparametric Statistical Methods", 2nd ed., table 4.1: permeability of the
+    /// human chorioamnion.
     const AT_TERM: [f64; 10] = [0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46];
     const EARLIER: [f64; 5] = [1.15, 0.88, 0.90, 0.74, 1.21];
 
@@ -148,7 +149,8 @@ mod tests {
 
     #[test]
     fn signed_sums_give_fishers_count_for_darwins_maize() {
-        // Fisher, "The Design of Experiments", §21: 863 of 32,768 sums are at least 314, in eighths of an inch.
+        // Fisher, "The Design of Experiments", §21: 863 of 32,768 sums are at least 314, in eighths of an
+        // inch.
         let differences = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48_i32];
         let sizes: Vec<usize> = differences.iter().map(|d| d.unsigned_abs() as usize).collect();
         let total: usize = sizes.iter().sum();

@@ -31,7 +31,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
 }
 
 /// The interquartile range as a share of the median: a spread that one outlier among five cannot move far.
-/// `None` with fewer than two values or where the median is zero, or so near to it that no double holds the share.
+/// `None` with fewer than two values or where the median is zero, or so near to it that no double holds the
+/// share.
 pub fn relative_iqr(values: &[f64]) -> Option<f64> {
     if values.len() < 2 {
         return None;

@@ -1,23 +1,23 @@
 //! By what factor two groups differ, with an interval: the Hodges–Lehmann estimator on ratios.
 //!
 //! For independent groups the estimate is the median of all ratios of a trial of B to a trial of A, and the
-//! interval's ends are order statistics of those ratios, at the ranks where the rank-sum test would just reject;
-//! for pairs the same with the geometric means of all pairs of within-block ratios and the signed-rank test. The
-//! ranks are whole numbers, so the plain interval covers more than asked for; the ends are therefore
-//! interpolated between the two ranks whose exact confidences enclose it, on the logarithms.
+//! interval's ends are order statistics of those ratios, at the ranks where the rank-sum test would just
+//! reject; for pairs the same with the geometric means of all pairs of within-block ratios and the
+//! signed-rank test. The ranks are whole numbers, so the plain interval covers more than asked for; the ends
+//! are therefore interpolated between the two ranks whose exact confidences enclose it, on the logarithms.
 //!
-//! Hodges and Lehmann, "Estimates of location based on rank tests", Annals of Mathematical Statistics 34, 1963;
-//! Hollander and Wolfe, "Nonparametric Statistical Methods", 2nd ed., §4.3 and §3.3; the interpolation is that
-//! of Hettmansperger and Sheather for the median, Statistics & Probability Letters 4, 1986.
+//! Hodges and Lehmann, "Estimates of location based on rank tests", Annals of Mathematical Statistics 34,
+//! 1963; Hollander and Wolfe, "Nonparametric Statistical Methods", 2nd ed., §4.3 and §3.3; the interpolation
+//! is that of Hettmansperger and Sheather for the median, Statistics & Probability Letters 4, 1986.
 //!
 //! Assumption: noise is multiplicative and of one shape on both sides. Under it the estimate is that of the
 //! ratio of the medians.
 //!
-//! Why verdicts rest on this and not on the bootstrap of the ratio of the medians ([`super::bootstrap`]), which is
-//! better known: at 5 to 15 trials a side, over four shapes of noise, this covers 94.0 to 95.8% where it
-//! says 95, the bootstrap 95.5 to 97.5% with intervals that are 3% to three times as wide. Where one side is three times
-//! as noisy as the other the assumption does not hold: this then covers 91.5 to 94.3%, the bootstrap 92.2 to 96.0%
-//! (`benches/deciding/README.md`). Reports therefore carry both.
+//! Why verdicts rest on this and not on the bootstrap of the ratio of the medians ([`super::bootstrap`]),
+//! which is better known: at 5 to 15 trials a side, over four shapes of noise, this covers 94.0 to 95.8%
+//! where it says 95, the bootstrap 95.5 to 97.5% with intervals that are 3% to three times as wide. Where one
+//! side is three times as noisy as the other the assumption does not hold: this then covers 91.5 to 94.3%,
+//! the bootstrap 92.2 to 96.0% (`benches/deciding/README.md`). Reports therefore carry both.
 
 use super::interval::Interval;
 use super::normal_below;
@@ -29,7 +29,8 @@ use super::quantile::{median, sorted};
 pub struct RatioEstimate {
     /// The estimate.
     pub ratio: f64,
-    /// Its interval; `None` where there are too few values for the confidence: below 4 a side or 6 pairs at 0.95.
+    /// Its interval; `None` where there are too few values for the confidence: below 4 a side or 6 pairs at
+    /// 0.95.
     pub interval: Option<Interval>,
 }
 

@@ -1,7 +1,7 @@
 //! Where a byte lies: its cylinder, and its angle on the track.
 //!
-//! A zone's rate is its sustained rate, so that a "track" here is what passes the head in one revolution of reading on:
-//! head and track switches are folded into it, and reading straight on never loses a revolution.
+//! A zone's rate is its sustained rate, so that a "track" here is what passes the head in one revolution of
+//! reading on: head and track switches are folded into it, and reading straight on never loses a revolution.
 
 use crate::spec::HddSpec;
 use domain::units::Bytes;
@@ -79,7 +79,8 @@ impl Geometry {
         at % self.revolution
     }
 
-    /// How long until an angle is under the head, after a while from the moment at which the platter stood so.
+    /// How long until an angle is under the head, after a while from the moment at which the platter stood
+    /// so.
     pub(super) const fn until(&self, angle: Time, turned: Time, after: Time) -> Time {
         // A seek and less than a revolution: 32 bits, where a division is several times faster.
         let there = ((turned + after) as u32 % self.revolution as u32) as Time;

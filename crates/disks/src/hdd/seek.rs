@@ -1,9 +1,10 @@
 //! How long a seek takes: a square root of the distance while the arm accelerates, a line once it coasts.
 //!
-//! Source: C. Ruemmler and J. Wilkes, "An introduction to disk drive modeling", IEEE Computer 27(3), 1994, whose
-//! measured curve of the HP 97560 has this form. Data sheets give three points and no curve: the four constants here
-//! are those of the one curve of that form that is continuous, has the given time for one cylinder and for the full
-//! stroke, and whose mean over random pairs of cylinders (distances with density `2 (1 - x)`) is the given average.
+//! Source: C. Ruemmler and J. Wilkes, "An introduction to disk drive modeling", IEEE Computer 27(3), 1994,
+//! whose measured curve of the HP 97560 has this form. Data sheets give three points and no curve: the four
+//! constants here are those of the one curve of that form that is continuous, has the given time for one
+//! cylinder and for the full stroke, and whose mean over random pairs of cylinders (distances with density `2
+//! (1 - x)`) is the given average.
 
 use super::geometry::Geometry;
 use crate::spec::HddSpec;
@@ -67,8 +68,9 @@ impl SeekCurve {
 
 /// The line's slope and the root's factor, for distances as shares of the stroke.
 ///
-/// With root `a + b √x` below the bend `s` and line `c + e x` above: `a + b √x₁ = first`, `c + e = full`, both equal at
-/// `s`, and the mean over the density `2 (1 - x)` is `mean`. Eliminating `a`, `b` and `c` leaves one equation in `e`.
+/// With root `a + b √x` below the bend `s` and line `c + e x` above: `a + b √x₁ = first`, `c + e = full`,
+/// both equal at `s`, and the mean over the density `2 (1 - x)` is `mean`. Eliminating `a`, `b` and `c`
+/// leaves one equation in `e`.
 fn solve(first: f64, mean: f64, full: f64, s: f64, one: f64) -> (f64, f64) {
     let weight_root = 2.0 * s - s * s;
     let weight_root_x = 2.0 * (2.0 / 3.0 * s.powf(1.5) - 2.0 / 5.0 * s.powf(2.5));

@@ -138,8 +138,8 @@ impl Segments {
         }
     }
 
-    /// Where the buffer ought to be filled further while nothing else is to do: the stream has stopped, and the reader
-    /// has come to less than half a buffer before its end.
+    /// Where the buffer ought to be filled further while nothing else is to do: the stream has stopped, and
+    /// the reader has come to less than half a buffer before its end.
     pub(super) fn wants_more(&self, now: Time, consumed: u64) -> Option<u64> {
         let stream = self.stream?;
         let stopped = stream.position(now) == stream.limit && stream.limit < self.disk_end;

@@ -1,13 +1,16 @@
-//! The flash translation layer: which pages garbage collection moves, and so what a write costs beyond itself.
+//! The flash translation layer: which pages garbage collection moves, and so what a write costs beyond
+//! itself.
 //!
-//! Page-mapped, with greedy collection: the block with the fewest valid units is collected first (Bux and Iliadis,
-//! "Performance of greedy garbage collection in flash-based solid-state drives", Performance Evaluation 67, 2010).
+//! Page-mapped, with greedy collection: the block with the fewest valid units is collected first (Bux and
+//! Iliadis, "Performance of greedy garbage collection in flash-based solid-state drives", Performance
+//! Evaluation 67, 2010).
 //!
-//! Bounded memory: a map of a 1 TB disk would take 1 GB. Of larger disks it holds a *sample*: one unit in each group of
-//! `scale`, at a place that a hash decides, on a flash that is as much smaller. Whatever the writes' pattern, the
-//! sampled units see their share of it, and units moved for each unit written are the same for the sample as for the
-//! whole as long as there are many blocks: they depend on the over-provisioning and the pattern. Blocks of the sample
-//! are smaller ([`BLOCK_UNITS`]) so that there are many.
+//! Bounded memory: a map of a 1 TB disk would take 1 GB. Of larger disks it holds a *sample*: one unit in
+//! each group of `scale`, at a place that a hash decides, on a flash that is as much smaller. Whatever the
+//! writes' pattern, the sampled units see their share of it, and units moved for each unit written are the
+//! same for the sample as for the whole as long as there are many blocks: they depend on the
+//! over-provisioning and the pattern. Blocks of the sample are smaller ([`BLOCK_UNITS`]) so that there are
+//! many.
 
 use domain::rng::Rng;
 
@@ -19,8 +22,8 @@ const BLOCK_UNITS: u32 = 64;
 const RESERVE: usize = 3;
 /// What a unit or a place is mapped to when it is not.
 const NONE: u32 = u32::MAX;
-/// The share of a new measurement in the running mean of moves for each write: a mean over some thousand writes, so
-/// that a block's moves do not come as one lump.
+/// The share of a new measurement in the running mean of moves for each write: a mean over some thousand
+/// writes, so that a block's moves do not come as one lump.
 const FORGET: f64 = 1.0 / 2048.0;
 
 #[derive(Clone, Debug)]
@@ -215,8 +218,9 @@ mod tests {
 
     #[test]
     fn greedy_collection_moves_as_much_as_is_known_of_it() {
-        // Greedy collection under uniform writes writes about (1 + s) / 2s times what is asked, with s the spare share
-        // (an upper estimate; Agarwal and Marrow, GLOBECOM Workshops 2010): 7.6 at 7%, 2.3 at 28%. One of that is asked.
+        // Greedy collection under uniform writes writes about (1 + s) / 2s times what is asked, with s the
+        // spare share (an upper estimate; Agarwal and Marrow, GLOBECOM Workshops 2010): 7.6 at 7%, 2.3 at
+        // 28%. One of that is asked.
         let near = |got: f64, least: f64, most: f64| assert!((least..most).contains(&got), "{got}");
         near(moves_after_random_writes(1 << 17, 0.07), 4.5, 7.0);
         near(moves_after_random_writes(1 << 17, 0.28), 0.8, 1.6);

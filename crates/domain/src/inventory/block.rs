@@ -159,7 +159,8 @@ pub struct DeviceMapper {
     pub name: Option<String>,
     /// Who made it, from its UUID: `CRYPT-LUKS2`, `LVM`, `mpath`, …; `None` where it has no UUID.
     pub owner: Option<String>,
-    /// Its targets in order, each once: `crypt`, `linear`, `striped`; empty where the table could not be read.
+    /// Its targets in order, each once: `crypt`, `linear`, `striped`; empty where the table could not be
+    /// read.
     pub targets: Vec<String>,
     /// What the crypt target does, where there is one.
     pub crypt: Option<Crypt>,
@@ -207,7 +208,8 @@ pub struct Mount {
     pub options: Vec<String>,
     /// The block device, where it is on one that was found.
     pub device: Option<String>,
-    /// How ext3 and ext4 treat data; `None` for other filesystems, and where nothing tells the default in force.
+    /// How ext3 and ext4 treat data; `None` for other filesystems, and where nothing tells the default in
+    /// force.
     pub journal: Option<JournalMode>,
 }
 

@@ -15,7 +15,8 @@ pub struct Cpufreq {
     pub intel_pstate: Option<IntelPstate>,
     /// Global files of amd-pstate, where it is loaded.
     pub amd_pstate: Option<AmdPstate>,
-    /// `cpufreq/boost`: whether frequencies above the base are allowed; only acpi-cpufreq and a few others have it.
+    /// `cpufreq/boost`: whether frequencies above the base are allowed; only acpi-cpufreq and a few others
+    /// have it.
     pub boost: Option<bool>,
     /// Tunables of governors that are shared by all policies: governor to name to value.
     pub tunables: BTreeMap<String, BTreeMap<String, String>>,
@@ -81,8 +82,8 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The highest frequency that can be asked for. A driver with a table of steps (acpi-cpufreq) reaches its boost
-    /// frequencies from the highest step, though they lie above it.
+    /// The highest frequency that can be asked for. A driver with a table of steps (acpi-cpufreq) reaches its
+    /// boost frequencies from the highest step, though they lie above it.
     pub fn highest_request(&self) -> Option<Hertz> {
         let most = self.hardware_max?;
         Some(self.available.last().map_or(most, |step| most.min(*step)))
@@ -113,7 +114,8 @@ pub struct IntelPstate {
     pub status: Option<String>,
     /// Whether turbo frequencies are forbidden.
     pub no_turbo: Option<bool>,
-    /// Whether the minimum is raised for a while after I/O. The file exists with hardware-managed P-states (HWP) alone.
+    /// Whether the minimum is raised for a while after I/O. The file exists with hardware-managed P-states
+    /// (HWP) alone.
     pub hwp_dynamic_boost: Option<bool>,
     /// `min_perf_pct` as a share of the highest performance.
     pub min_perf: Option<Ratio>,

@@ -142,7 +142,8 @@ pub(super) fn devices(values: &Values<'_>) -> Result<Devices> {
     Ok(Devices { count, claimed, lab, made })
 }
 
-/// One name that ends in no digit stands for as many disks as are wanted: `disk` for `disk0`, `disk1` and so on.
+/// One name that ends in no digit stands for as many disks as are wanted: `disk` for `disk0`, `disk1` and so
+/// on.
 fn lab_disks(given: Vec<String>, count: u32) -> Vec<String> {
     match &given[..] {
         [one] if !one.ends_with(|c: char| c.is_ascii_digit()) => {

@@ -140,7 +140,8 @@ pub(super) fn read(values: &Values<'_>) -> Result<Integrity, StackError> {
     let algorithm = values.one_of("algorithm", &algorithms, TagAlgorithm::Crc32c)?;
     let mode = values.one_of("mode", &modes, IntegrityMode::Journal)?;
     let sector_size = values.one_of("sector_size", &SECTORS, 512)?;
-    // The least and the most that the kernel takes: MIN_LOG2_INTERLEAVE_SECTORS and MAX_LOG2_INTERLEAVE_SECTORS, which is 31.
+    // The least and the most that the kernel takes: MIN_LOG2_INTERLEAVE_SECTORS and
+    // MAX_LOG2_INTERLEAVE_SECTORS, which is 31.
     let interleave_sectors = power_of_two(values, "interleave_sectors", 8)?;
     let bitmap_sectors_per_bit = power_of_two(values, "bitmap_sectors_per_bit", sector_size / 512)?;
     let watermark = values.count("journal_watermark", 1..=99)?;

@@ -1,10 +1,11 @@
 //! How storage is built, from devices up: arrays, encryption, striped volumes, filesystems.
 //!
-//! A [`StackSpec`] is what a study writes, as text; what a level changes is laid over it key by key, so that every part of
-//! a stack can be a factor. A [`Stack`] is what one cell's spec means: only the layers that it needs, each after what
-//! it stands on.
+//! A [`StackSpec`] is what a study writes, as text; what a level changes is laid over it key by key, so that
+//! every part of a stack can be a factor. A [`Stack`] is what one cell's spec means: only the layers that it
+//! needs, each after what it stands on.
 //!
-//! Not a goal: whether a machine has the tools, the kernel and the devices for it; whoever builds it says that.
+//! Not a goal: whether a machine has the tools, the kernel and the devices for it; whoever builds it says
+//! that.
 
 mod build;
 mod crypt;
@@ -139,7 +140,8 @@ pub struct StackError {
 /// A stack to build.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stack {
-    /// What is needed, each layer after those that it stands on; the last one is the top, which workloads work on.
+    /// What is needed, each layer after those that it stands on; the last one is the top, which workloads
+    /// work on.
     pub layers: Vec<Layer>,
 }
 
@@ -169,8 +171,8 @@ pub enum Part {
     Filesystem(Filesystem),
 }
 
-/// Where devices come from. A machine takes the first source that it has: claimed devices, the lab's disks, then what can
-/// be made.
+/// Where devices come from. A machine takes the first source that it has: claimed devices, the lab's disks,
+/// then what can be made.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Devices {
     /// How many.
@@ -188,7 +190,8 @@ pub struct Devices {
 pub enum VirtualDevice {
     /// A file in the work folder, and a loop device over it.
     Loop,
-    /// Memory, through the kernel's `null_blk`, with further attributes of its configfs folder: name to value.
+    /// Memory, through the kernel's `null_blk`, with further attributes of its configfs folder: name to
+    /// value.
     NullBlk(BTreeMap<String, String>),
     /// Memory, through the kernel's `scsi_debug`, with further module parameters.
     ScsiDebug(BTreeMap<String, String>),
@@ -218,7 +221,8 @@ pub struct Md {
     pub bitmap: Bitmap,
     /// What one bit of it stands for; `None` for mdadm's own choice.
     pub bitmap_chunk: Option<Bytes>,
-    /// So many of the members that are there, the last ones, are read only where no other has the data; level 1.
+    /// So many of the members that are there, the last ones, are read only where no other has the data.
+    /// Level 1 alone.
     pub write_mostly: u32,
     /// So many of the devices below, the last ones, are spares.
     pub spares: u32,
@@ -230,8 +234,8 @@ pub struct Md {
     pub stripe_cache_size: Option<u32>,
     /// `md/group_thread_cnt`; levels 4, 5 and 6.
     pub group_thread_cnt: Option<u32>,
-    /// `md/safe_mode_delay`, of levels with redundancy: so long after its last write an array is marked clean, for which its members
-    /// are flushed, and again before the next write (md(4)). Zero: never.
+    /// `md/safe_mode_delay`, of levels with redundancy: so long after its last write an array is marked
+    /// clean, for which its members are flushed, and again before the next write (md(4)). Zero: never.
     pub safe_mode_delay: Option<Nanos>,
 }
 
@@ -330,11 +334,11 @@ impl Bitmap {
 pub enum Resync {
     /// It is waited for.
     Wait,
-    /// The members are said to be in agreement (`--assume-clean`). Mirrors and parity are then wrong where nothing was
-    /// written, which costs no time and matters to nobody who reads only what was written.
+    /// The members are said to be in agreement (`--assume-clean`). Mirrors and parity are then wrong where
+    /// nothing was written, which costs no time and matters to nobody who reads only what was written.
     Skip,
-    /// It runs in the background of the workload and is started anew for each trial: of a missing member, its rebuilding
-    /// on a spare.
+    /// It runs in the background of the workload and is started anew for each trial: of a missing member, its
+    /// rebuilding on a spare.
     Background,
 }
 

@@ -1,5 +1,5 @@
-//! `flyball sim calibrate STUDY`: the unknown figures of a study's machines, fitted to what was published of some of its cells,
-//! and judged by the others.
+//! `flyball sim calibrate STUDY`: the unknown figures of a study's machines, fitted to what was published of
+//! some of its cells, and judged by the others.
 
 use super::run::read_study;
 use crate::args::{Calibrate, Global};
@@ -76,7 +76,8 @@ pub fn calibrate(global: &Global, arguments: &Calibrate) -> Result<End> {
 /// What is written in a factor's place to hold out the rows of a metric.
 const METRIC: &str = "metric";
 
-/// The published values, and which of them are held out: those of the levels and metrics that were named, else every second one.
+/// The published values, and which of them are held out: those of the levels and metrics that were named,
+/// else every second one.
 fn rows<'a>(plan: &'a Plan, hold_out: &[(String, String)]) -> Result<Vec<Row<'a>>> {
     let name = &plan.study.name;
     for (factor, level) in hold_out {

@@ -14,14 +14,15 @@ use report::inventory::{Style, text as inventory_text};
 use session::{Begin, Request};
 use std::time::Duration;
 
-/// A check takes at most 90 s, whatever has to be repeated: what is left is for making the file and for the last trial.
+/// A check takes at most 90 s, whatever has to be repeated: what is left is for making the file and for the
+/// last trial.
 const LIMIT: Duration = Duration::from_secs(80);
 
 /// The study behind it.
 const STUDY: &str = include_str!("../../../../studies/check.toml");
 
-/// What is added where the frequency policy can be written: the same depth-1 reads as the machine stands, and under
-/// `performance`.
+/// What is added where the frequency policy can be written: the same depth-1 reads as the machine stands, and
+/// under `performance`.
 const POLICY_FACTOR: &str = "
 [factor.policy]
 workloads = [\"randread\"]

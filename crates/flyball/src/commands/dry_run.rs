@@ -28,7 +28,8 @@ use workloads::Needs;
 /// The version of the JSON form of a plan.
 const SCHEMA: u32 = 1;
 
-/// What a trial takes besides its workload's own time: settling, starting, writing. As seen on a small server.
+/// What a trial takes besides its workload's own time: settling, starting, writing. As seen on a small
+/// server.
 const OVERHEAD: Nanos = Nanos::from_millis(500);
 
 /// Stands for the top of a stack, or the file in it.
@@ -114,8 +115,8 @@ fn target(study: &Study, work: &Path) -> Option<(PathBuf, Bytes)> {
     }
 }
 
-/// What the settings of a cell would write. They are looked at together, for a governor brings its tunables; those of
-/// the target's own device apart, for it does not exist yet.
+/// What the settings of a cell would write. They are looked at together, for a governor brings its tunables;
+/// those of the target's own device apart, for it does not exist yet.
 fn writes(requests: &[SettingRequest]) -> Vec<Result<SettingWrite, String>> {
     let needs_device = |request: &&SettingRequest| {
         let alone = preview(&LocalMachine, std::slice::from_ref(request), None);
@@ -156,7 +157,8 @@ fn takes(cell: &Cell) -> Option<Nanos> {
     option("runtime").or_else(|| option("time")).map(|runtime| runtime + extra)
 }
 
-/// The least and the most time, of the cells that can be run here and of the trials whose time is known, and how many cells' is not.
+/// The least and the most time, of the cells that can be run here and of the trials whose time is known, and
+/// how many cells' is not.
 fn expected(plan: &Plan, cells: &[CellPlan]) -> (Nanos, Nanos, usize) {
     let run = || cells.iter().filter(|cell| cell.against().is_empty());
     let known: u64 = run().map(|c| c.takes.unwrap_or_default().get() + OVERHEAD.get()).sum();

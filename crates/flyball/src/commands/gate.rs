@@ -15,8 +15,9 @@ use std::path::Path;
 /// Conditions, each with the run that it names.
 pub struct Conditions(Vec<(Condition, Option<RunId>)>);
 
-/// Finds the runs that conditions name: before anything is measured, for an hour later would be a bad time to find none,
-/// and a study's name means its last run so far. `notebook` is the notebook's folder, which may not be there yet.
+/// Finds the runs that conditions name: before anything is measured, for an hour later would be a bad time to
+/// find none, and a study's name means its last run so far. `notebook` is the notebook's folder, which may
+/// not be there yet.
 pub fn prepare(conditions: &[Condition], notebook: &Path) -> Result<Conditions> {
     let find = |condition: &Condition| {
         let run = match &condition.rule {

@@ -1,9 +1,9 @@
-//! `flyball report --published`: a published report compared with runs of the lab, the simulation and hosts; and `--pages`,
-//! the pages of several reports with their index.
+//! `flyball report --published`: a published report compared with runs of the lab, the simulation and hosts;
+//! and `--pages`, the pages of several reports with their index.
 //!
-//! What a page says and which cells answer is read from the study's file as it is now, so that words can be mended
-//! without measuring again. Runs come from the notebook; those of a set of pages are kept in small files beside its pages, so that
-//! the pages can be made again from the repository alone.
+//! What a page says and which cells answer is read from the study's file as it is now, so that words can be
+//! mended without measuring again. Runs come from the notebook; those of a set of pages are kept in small
+//! files beside its pages, so that the pages can be made again from the repository alone.
 
 use super::report::{print, write};
 use super::run::read_study;

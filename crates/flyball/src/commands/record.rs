@@ -85,8 +85,9 @@ fn code_of(status: ExitStatus) -> i32 {
     status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1)
 }
 
-/// This program once more, to end what is recorded should this process be killed, and to remove what was half written.
-/// Dropped before it was told that all is done, it takes us for dead: what an error leaves running is ended too.
+/// This program once more, to end what is recorded should this process be killed, and to remove what was half
+/// written. Dropped before it was told that all is done, it takes us for dead: what an error leaves running
+/// is ended too.
 fn watcher(global: &Global, arguments: &Record) -> Result<Supervisor> {
     let program = std::env::current_exe()
         .context("cannot find this program's own file, to watch over the recording")?;

@@ -14,7 +14,8 @@ use serde_json::json;
 /// The version of its JSON form.
 const SCHEMA: u32 = 1;
 
-/// Shows what is changed now, who changed it, and what `restore` would do; what of it is not known is an error in the end.
+/// Shows what is changed now, who changed it, and what `restore` would do; what of it is not known is an
+/// error in the end.
 pub fn status(global: &Global) -> Result<End> {
     let state = places::state()?;
     let mut status = read_status(&state, &LocalMachine)?;

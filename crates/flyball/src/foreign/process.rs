@@ -1,4 +1,5 @@
-//! The importing process's half: it starts the reader, hands it files, and takes values back, none of which it believes.
+//! The importing process's half: it starts the reader, hands it files, and takes values back, none of which
+//! it believes.
 
 use super::wire::{self, Answer, Receiver, Request, VERSION};
 use crate::{places, terminal};
@@ -27,10 +28,12 @@ use std::sync::Once;
 /// What is read at once.
 const CHUNK: usize = 64 << 10;
 
-/// A bound on what a reader may say of one file, but for samples: ten thousand results of a hundred metrics have some 40 MB.
+/// A bound on what a reader may say of one file, but for samples: ten thousand results of a hundred metrics
+/// have some 40 MB.
 const MAX_UNDERSTOOD: usize = 128 << 20;
 
-/// What a process dies of that made a forbidden call, used up its CPU time, or gave up: its memory, as a rule.
+/// What a process dies of that made a forbidden call, used up its CPU time, or gave up: its memory, as a
+/// rule.
 const SIGSYS: i32 = Signal::SYS.as_raw();
 const SIGXCPU: i32 = Signal::XCPU.as_raw();
 const SIGABRT: i32 = Signal::ABORT.as_raw();
@@ -202,7 +205,8 @@ impl Reader {
         }
     }
 
-    /// Hands on the samples of a result of the file that was understood last. Whether it was read to its end comes back.
+    /// Hands on the samples of a result of the file that was understood last. Whether it was read to its end
+    /// comes back.
     ///
     /// # Errors
     /// Where the file has changed, a row cannot be stored, or the reader fails.

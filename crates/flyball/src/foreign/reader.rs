@@ -23,9 +23,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// What a reader may use. Of memory, what the bounds of `parse::import` come to: 8 Mi values that are each a sample of their own take
-/// one GiB, a document of 64 MiB with its values less. Of time, an hour for [`MAX_UNPACKED`] at 20 MB/s. Of descriptors, the standard
-/// ones and the file.
+/// What a reader may use. Of memory, what the bounds of `parse::import` come to: 8 Mi values that are each a
+/// sample of their own take one GiB, a document of 64 MiB with its values less. Of time, an hour for
+/// [`MAX_UNPACKED`] at 20 MB/s. Of descriptors, the standard ones and the file.
 const LIMITS: Limits = Limits { memory: 2 << 30, cpu_s: 3600, descriptors: 8, processes: Some(0) };
 
 /// What is read at once, and what is answered at once.
@@ -34,7 +34,8 @@ const CHUNK: usize = 64 << 10;
 /// A request is a few words.
 const MAX_REQUEST: usize = 512;
 
-/// `flyball read-foreign`: raises the walls, and answers what comes over standard input until nobody asks any more.
+/// `flyball read-foreign`: raises the walls, and answers what comes over standard input until nobody asks any
+/// more.
 ///
 /// # Errors
 /// Where the one who asks is gone, or says what is no request.
@@ -91,7 +92,8 @@ fn next(requests: impl AsFd) -> Result<Option<(Request, Option<File>)>> {
     Ok(Some((request, file.map(File::from))))
 }
 
-/// With a panic as an error like others: a file that meets a fault of ours is not imported, and it is said why.
+/// With a panic as an error like others: a file that meets a fault of ours is not imported, and it is said
+/// why.
 fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);

@@ -13,8 +13,9 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What a program that unpacks may use. xz asks for 4 GiB at the very most and for 65 MiB usually, zstd for 128 MiB; the processes
-/// of its user are not its own alone, so their number is no bound for it. It cannot start one all the same.
+/// What a program that unpacks may use. xz asks for 4 GiB at the very most and for 65 MiB usually, zstd for
+/// 128 MiB; the processes of its user are not its own alone, so their number is no bound for it. It cannot
+/// start one all the same.
 const LIMITS: Limits = Limits { memory: 5 << 30, cpu_s: 3600, descriptors: 64, processes: None };
 
 /// How much of what it complains of is kept.
@@ -56,7 +57,8 @@ impl Unpacking {
         Ok((Self { child, program, complaints }, output.into()))
     }
 
-    /// What became of it, once all that it printed was read. That it failed is an error, so nothing cut short is taken for the whole.
+    /// What became of it, once all that it printed was read. That it failed is an error, so nothing cut short
+    /// is taken for the whole.
     ///
     /// # Errors
     /// Where it failed, or does not end.

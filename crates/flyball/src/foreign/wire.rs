@@ -1,6 +1,8 @@
-//! What the importing process and its reader say to each other: messages of postcard's, each after its length.
+//! What the importing process and its reader say to each other: messages of postcard's, each after its
+//! length.
 //!
-//! Both are this same program, so there is one version of it; a program that was replaced meanwhile says another, and is refused.
+//! Both are this same program, so there is one version of it; a program that was replaced meanwhile says
+//! another, and is refused.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -9,8 +11,8 @@ use std::io::{self, Read, Write};
 /// The version of these messages.
 pub const VERSION: u32 = 1;
 
-/// A bound on one message: a row of as many columns as there may be has 220 KB, a result with all its texts less than that. A hostile
-/// message can unfold in memory to some twenty times its length.
+/// A bound on one message: a row of as many columns as there may be has 220 KB, a result with all its texts
+/// less than that. A hostile message can unfold in memory to some twenty times its length.
 pub const MAX_MESSAGE: usize = 4 << 20;
 
 /// What is asked. The file comes with it, as a descriptor, where it is to be read.

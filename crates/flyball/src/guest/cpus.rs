@@ -4,7 +4,8 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Of the kernel's Documentation/ABI/testing/sysfs-devices-system-cpu: `cpuN/online` of each CPU that can be switched.
+/// Of the kernel's Documentation/ABI/testing/sysfs-devices-system-cpu: `cpuN/online` of each CPU that can be
+/// switched.
 const CPUS: &str = "/sys/devices/system/cpu";
 
 /// Starts all that are there, in their order.

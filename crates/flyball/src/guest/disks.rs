@@ -1,8 +1,8 @@
 //! The disks of a lab machine get their names: `sda` is the study's first, `sdb` the next.
 //!
-//! The kernel gives names in the order in which its probes happen to run, which is not always that of the disks
-//! (`PROBE_PREFER_ASYNCHRONOUS` of `drivers/scsi/sd.c`). So they are found while nothing is probed, and probed one after
-//! the other.
+//! The kernel gives names in the order in which its probes happen to run, which is not always that of the
+//! disks (`PROBE_PREFER_ASYNCHRONOUS` of `drivers/scsi/sd.c`). So they are found while nothing is probed, and
+//! probed one after the other.
 
 use anyhow::{Context, Result};
 use std::fs;
@@ -14,8 +14,8 @@ const DEVICES: &str = "/sys/bus/scsi/devices";
 const SCAN: &str = "/sys/module/scsi_mod/parameters/scan";
 const HOSTS: &str = "/sys/class/scsi_host";
 
-/// Has the controllers' modules loaded, and gives the disks their names in the order of the controllers. What comes later is
-/// found and probed when it comes.
+/// Has the controllers' modules loaded, and gives the disks their names in the order of the controllers. What
+/// comes later is found and probed when it comes.
 pub(super) fn name_in_order(load_modules: impl FnOnce()) -> Result<()> {
     let knows_scsi = Path::new(AUTOMATIC).exists() && Path::new(SCAN).exists();
     if !knows_scsi {

@@ -1,7 +1,7 @@
 //! This program inside a lab machine: its first process, and the agent that does what the host asks for.
 //!
-//! Everything here may be blunt: a guest's disks and memory are made anew for each start, and nothing in it is
-//! anybody's. Disks that somebody asked to keep are touched by that somebody's commands alone.
+//! Everything here may be blunt: a guest's disks and memory are made anew for each start, and nothing in it
+//! is anybody's. Disks that somebody asked to keep are touched by that somebody's commands alone.
 
 mod agent;
 mod cpus;
@@ -36,8 +36,8 @@ const DISK_MODULES: [&str; 2] = ["virtio_scsi", "sd_mod"];
 /// The port to the host and the console.
 const CONSOLE: &str = "virtio_console";
 
-/// Modules that every guest has beside them: frequency policy, and what storage is built of. One that a kernel lacks is
-/// passed over; what needs it then says so.
+/// Modules that every guest has beside them: frequency policy, and what storage is built of. One that a
+/// kernel lacks is passed over; what needs it then says so.
 const MODULES: [&str; 9] = [
     "acpi-cpufreq",
     "cpufreq_ondemand",
@@ -55,7 +55,8 @@ pub fn main() -> Result<()> {
     if !getpid().is_init() {
         return agent::serve();
     }
-    // An init that ends is a kernel panic; whatever failed, the host reads it in the log, and the machine goes off.
+    // An init that ends is a kernel panic; whatever failed, the host reads it in the log, and the machine
+    // goes off.
     if let Err(error) = boot() {
         terminal::say(format_args!("flyball: the guest cannot start: {error:#}"));
     }
@@ -110,7 +111,8 @@ fn mount(kind: &str, at: &str, options: &str) -> Result<bool> {
     Ok(mount.status().context("cannot run busybox")?.success())
 }
 
-/// What programs in the guest find in their environment. There is no udev, and those that would wait for it are told.
+/// What programs in the guest find in their environment. There is no udev, and those that would wait for it
+/// are told.
 const ENVIRONMENT: [(&str, &str); 6] = [
     ("PATH", "/usr/bin:/usr/sbin:/bin:/sbin"),
     ("HOME", "/root"),

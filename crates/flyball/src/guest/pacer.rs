@@ -1,10 +1,11 @@
-//! When the virtual CPUs are paced: from the moment at which a workload has prepared itself to the end of its work.
+//! When the virtual CPUs are paced: from the moment at which a workload has prepared itself to the end of its
+//! work.
 //!
-//! What a program does before and after (fio links eighty libraries, and prints pages of JSON) would take minutes on
-//! a CPU of a few million instructions a second, and is not what is measured. fio is told to wait before it begins
-//! (`startdelay`), and is paced once it sleeps; it is done when its job processes are. sysbench's clients are told to wait once
-//! they have connected (`start_delay`), and are paced once all of them sleep. Any other program is paced from its start to
-//! its end.
+//! What a program does before and after (fio links eighty libraries, and prints pages of JSON) would take
+//! minutes on a CPU of a few million instructions a second, and is not what is measured. fio is told to wait
+//! before it begins (`startdelay`), and is paced once it sleeps; it is done when its job processes are.
+//! sysbench's clients are told to wait once they have connected (`start_delay`), and are paced once all of
+//! them sleep. Any other program is paced from its start to its end.
 
 use anyhow::{Context, Result};
 use domain::Timestamp;
@@ -22,7 +23,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use workloads::Readiness;
 
-/// How often a workload is looked at until it sleeps. Nothing is measured then, and the CPUs are not paced yet.
+/// How often a workload is looked at until it sleeps. Nothing is measured then, and the CPUs are not paced
+/// yet.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// How often its jobs are looked for once the CPUs are paced, when a look costs them something.
@@ -113,7 +115,8 @@ fn unpaced_start(detail: String) -> Disturbance {
     Disturbance { kind: "unpaced-start".into(), detail }
 }
 
-/// Looks until it is so twice running, and gives whether it was. Whoever is looked at is gone where there is no answer.
+/// Looks until it is so twice running, and gives whether it was. Whoever is looked at is gone where there is
+/// no answer.
 fn wait_until(is_so: impl Fn() -> Option<bool>) -> bool {
     let deadline = Instant::now() + PATIENCE;
     let mut seen = 0;
@@ -150,7 +153,8 @@ fn wait_for_jobs(pid: u32) {
     if jobs.is_empty() {
         return wait_for(pid, Some(main));
     }
-    // All of a group are made before the first one begins; a look once the first has ended finds later groups.
+    // All of a group are made before the first one begins; a look once the first has ended finds later
+    // groups.
     while let Some(job) = jobs.first() {
         wait_for(*job, None);
         jobs = children(pid);
@@ -186,8 +190,9 @@ fn is_zombie(pid: u32) -> bool {
     text.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
 }
 
-/// Keeps all CPUs busy for a while between two marks, with what an emulator is slowest at: processes that are started,
-/// and touch fresh pages. Two workers for each CPU: while one starts a process on another CPU, its own would be idle.
+/// Keeps all CPUs busy for a while between two marks, with what an emulator is slowest at: processes that are
+/// started, and touch fresh pages. Two workers for each CPU: while one starts a process on another CPU, its
+/// own would be idle.
 pub(super) fn calibrate(span: Duration) -> Result<()> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     // What the first process waits for is not the CPU's work.
@@ -213,8 +218,8 @@ fn work(span: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Makes the kernel write each policy's P-state once: it writes none that it believes to be there already, and the
-/// plugin knows only what was written.
+/// Makes the kernel write each policy's P-state once: it writes none that it believes to be there already,
+/// and the plugin knows only what was written.
 pub(super) fn tell_states() -> Result<()> {
     let policies =
         fs::read_dir("/sys/devices/system/cpu/cpufreq").context("the guest has no cpufreq policies")?;

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 /// Where timers are that every trial has, whatever it sets itself.
 const FOLDERS: [&str; 2] = ["/proc/sys/vm", "/sys/kernel/debug/sched"];
 
-/// Stretches what is set when the machine starts. A governor's own timers appear with the governor: see [`Governors`].
+/// Stretches what is set when the machine starts. A governor's own timers appear with the governor: see
+/// [`Governors`].
 pub(super) fn stretch(dilation: f64) -> Result<()> {
     let files =
         FOLDERS.iter().flat_map(|folder| TIMERS.iter().map(move |(name, _)| Path::new(folder).join(name)));
@@ -36,11 +37,13 @@ const CPUFREQ: &str = "/sys/devices/system/cpu/cpufreq";
 const GOVERNORS: [(&str, &str); 3] =
     [("ondemand", "sampling_rate"), ("conservative", "sampling_rate"), ("schedutil", "rate_limit_us")];
 
-/// The timers that governors begin with: a governor that is chosen begins with them again, whatever they were before.
+/// The timers that governors begin with: a governor that is chosen begins with them again, whatever they were
+/// before.
 pub(super) struct Governors(BTreeMap<&'static str, SettingRequest>);
 
 impl Governors {
-    /// Reads them, each while its governor is in use. Where nothing is dilated, or there is no cpufreq, there are none.
+    /// Reads them, each while its governor is in use. Where nothing is dilated, or there is no cpufreq, there
+    /// are none.
     pub(super) fn read(dilation: f64) -> Result<Self> {
         let mut all = BTreeMap::new();
         let file = Path::new(CPUFREQ).join("policy0/scaling_governor");
@@ -64,7 +67,8 @@ impl Governors {
         Ok(Self(all))
     }
 
-    /// Adds to a cell the timer of the governor that it chooses, or leaves as it is, where it does not set that itself.
+    /// Adds to a cell the timer of the governor that it chooses, or leaves as it is, where it does not set
+    /// that itself.
     pub(super) fn complete(&self, cell: &mut Cell) {
         let chosen =
             cell.settings.iter().rev().find(|s| s.setting.name == "governor").map(|s| s.value.clone());

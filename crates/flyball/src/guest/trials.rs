@@ -24,7 +24,8 @@ use workloads::Readiness;
 /// Where trials are until the host has them; in memory.
 const NOTEBOOK: &str = "/run/flyball/notebook";
 
-/// The ledger of changes. Nobody needs it when the machine is gone, but settings are put back between trials by it.
+/// The ledger of changes. Nobody needs it when the machine is gone, but settings are put back between trials
+/// by it.
 const STATE: &str = "/run/flyball/state";
 
 /// Opens a study, and measures its cells as they are asked for.
@@ -163,8 +164,8 @@ impl Bench<'_> {
 /// The pacer of the workload that runs, if any.
 struct Watch {
     now: RefCell<(Option<Readiness>, Option<Pacer>)>,
-    /// Dropped when the workload begins. Until then the guest says that it is alive: what an earlier trial has written may
-    /// take minutes to reach a slow disk.
+    /// Dropped when the workload begins. Until then the guest says that it is alive: what an earlier trial
+    /// has written may take minutes to reach a slow disk.
     unmeasured: RefCell<Option<Sender<()>>>,
 }
 

@@ -1,7 +1,8 @@
 //! From another tool's file to a run in the notebook.
 //!
-//! A file is first understood as a whole, and only then is anything stored: a bad file leaves nothing behind. Samples of the large
-//! formats are read a second time, row by row into the trace. No byte of a file is understood by this process (`crate::foreign`).
+//! A file is first understood as a whole, and only then is anything stored: a bad file leaves nothing behind.
+//! Samples of the large formats are read a second time, row by row into the trace. No byte of a file is
+//! understood by this process (`crate::foreign`).
 
 pub mod source;
 
@@ -214,8 +215,8 @@ fn join_trace(parts: &mut Vec<(usize, usize, Part)>) {
     *series_file = samples_file;
 }
 
-/// Which metric a run is about: what all storage and database tools report, before everything else; of samples the one that the most of
-/// them have.
+/// Which metric a run is about: what all storage and database tools report, before everything else; of
+/// samples the one that the most of them have.
 fn deciding<'a>(parts: impl Iterator<Item = &'a Part> + Clone) -> String {
     const FIRST: [&str; 11] = [
         "throughput",

@@ -1,6 +1,6 @@
-//! A file that is to be imported: opened once, told apart by how it is packed, and handed to a process that reads it and can do
-//! nothing else (`crate::foreign`). gzip is unpacked by that process, xz and zstd by their own programs, and sysstat's binary form is
-//! read through `sadf`, each confined as well.
+//! A file that is to be imported: opened once, told apart by how it is packed, and handed to a process that
+//! reads it and can do nothing else (`crate::foreign`). gzip is unpacked by that process, xz and zstd by
+//! their own programs, and sysstat's binary form is read through `sadf`, each confined as well.
 
 use crate::foreign::{Failure, Imported, MAX_UNPACKED, Reader, Unpacking};
 use anyhow::{Context, Result, anyhow, bail};
@@ -20,7 +20,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// What is read at once.
 const CHUNK: usize = 64 << 10;
 
-/// How many readers wait for the moment when samples are stored, each with what it has understood; others understand anew.
+/// How many readers wait for the moment when samples are stored, each with what it has understood; others
+/// understand anew.
 const MAX_WAITING: u32 = 16;
 
 /// How a file is packed.
@@ -120,7 +121,8 @@ impl Source {
         self.unpacked(|file| reader.understand(file.as_fd(), is_gzip, kind, self.pace))
     }
 
-    /// Hands on the samples of the result of this number. The kinds that may be of any size are read a second time for that.
+    /// Hands on the samples of the result of this number. The kinds that may be of any size are read a second
+    /// time for that.
     ///
     /// # Errors
     /// Where it has changed since it was understood, a row cannot be stored, or reading fails.
@@ -152,8 +154,8 @@ impl Source {
         Ok(())
     }
 
-    /// Lets somebody read its bytes, unpacked, from a descriptor of his own. Whoever has read to the end has read what the
-    /// unpacking program's end makes good or not.
+    /// Lets somebody read its bytes, unpacked, from a descriptor of his own. Whoever has read to the end has
+    /// read what the unpacking program's end makes good or not.
     fn unpacked<T>(&self, read: impl FnOnce(OwnedFd) -> Result<(T, bool), Failure>) -> Result<T> {
         let (read, unpacking) = match self.packing {
             Packing::Plain | Packing::Gzip => (read(self.again()?.into()), None),
@@ -290,7 +292,8 @@ fn each_chunk(file: &File, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io:
     }
 }
 
-/// Keeps what can be read once in a file. What is nothing that is known is not read to its end, unless its kind was told.
+/// Keeps what can be read once in a file. What is nothing that is known is not read to its end, unless its
+/// kind was told.
 fn copy_of(input: &mut dyn Read, kind_is_told: bool, reader: &mut Reader) -> Result<File> {
     let mut file = nameless()?;
     let mut head = Vec::new();
@@ -321,7 +324,8 @@ fn bounded(file: File) -> Result<File> {
     Ok(file)
 }
 
-/// A new file for reading and writing, whose name is gone: nobody else finds it, and it goes with this process.
+/// A new file for reading and writing, whose name is gone: nobody else finds it, and it goes with this
+/// process.
 fn nameless() -> Result<File> {
     static COPIES: AtomicU32 = AtomicU32::new(0);
     let number = COPIES.fetch_add(1, Ordering::Relaxed);

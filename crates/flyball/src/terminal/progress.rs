@@ -31,7 +31,8 @@ impl Progress {
         Self(bar)
     }
 
-    /// Which trial runs from now on, how many are done of how many at the least, and how long the rest will take.
+    /// Which trial runs from now on, how many are done of how many at the least, and how long the rest will
+    /// take.
     pub fn show(&self, what: &str, done: u64, total: u64, left: Option<Nanos>) {
         self.0.set_length(total);
         self.0.set_position(done);

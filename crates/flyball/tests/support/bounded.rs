@@ -1,4 +1,5 @@
-//! Running the program over what is broken or hostile: it has to end, by itself, in time and within a bound of memory.
+//! Running the program over what is broken or hostile: it has to end, by itself, in time and within a bound
+//! of memory.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::{self, File};
@@ -37,7 +38,8 @@ impl Ended {
     }
 }
 
-/// Runs a command to its end, with what it says in files of a folder. What is not done in time is killed with all its children.
+/// Runs a command to its end, with what it says in files of a folder. What is not done in time is killed with
+/// all its children.
 pub fn run(command: &Command, folder: &Path) -> Ended {
     let mut bounded = Command::new("sh");
     bounded.args(["-c", "ulimit -v \"$0\"; exec \"$@\"", MAX_MEMORY]);

@@ -26,7 +26,8 @@ pub fn without_plugin() -> Option<String> {
     (!beside.exists()).then(|| "needs the plugin (`cargo build --release -p pstate-plugin`)".into())
 }
 
-/// A file with the states of laptop-5, so slow that every host keeps up with them however busy it is: for what is not measured.
+/// A file with the states of laptop-5, so slow that every host keeps up with them however busy it is: for
+/// what is not measured.
 pub fn slow_pstates(place: &Place) -> String {
     let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/machines/pstates/laptop-5.toml");
     let text = std::fs::read_to_string(shipped).unwrap();

@@ -11,8 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Folders that nobody else uses, removed at the end. Tests that have one run one after the other: each measures, and
-/// would disturb the others.
+/// Folders that nobody else uses, removed at the end. Tests that have one run one after the other: each
+/// measures, and would disturb the others.
 pub struct Place {
     pub folder: TempDir,
     _alone: MutexGuard<'static, ()>,
@@ -102,7 +102,8 @@ impl Place {
         files(&self.path("notebook/work"))
     }
 
-    /// Everything that a run may have left: work files, and trials half written. The lock of the staging folder stays.
+    /// Everything that a run may have left: work files, and trials half written. The lock of the staging
+    /// folder stays.
     pub fn left_over(&self) -> Vec<PathBuf> {
         let staged =
             files(&self.path("notebook/staging")).into_iter().filter(|path| !path.ends_with(".lock"));
@@ -156,7 +157,8 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Waits for something to become true, two minutes at the most: a lab machine boots for half a minute on a busy host.
+/// Waits for something to become true, two minutes at the most: a lab machine boots for half a minute on a
+/// busy host.
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
     while !holds() {

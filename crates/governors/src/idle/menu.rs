@@ -1,21 +1,22 @@
 //! The idle governor `menu`.
 //!
-//! Follows `drivers/cpuidle/governors/menu.c` of 6.1.192 and 6.12.117. What lies between was not read as a whole; it is
-//! known from the changes themselves:
+//! Follows `drivers/cpuidle/governors/menu.c` of 6.1.192 and 6.12.117. What lies between was not read as a
+//! whole; it is known from the changes themselves:
 //! - 6.6: the next timer is not asked for where the recurring interval is at most 15 µs;
-//! - 6.13, and stable 6.12.44 and 6.6.103: tasks that wait for disks no longer count. Until then each made an exit
-//!   latency count tenfold and had its own correction factors. In 6.13 to 6.16 no state may have a longer exit latency
-//!   than the predicted time; in the stable kernels, and from 6.17 on, only the latency limit counts;
+//! - 6.13, and stable 6.12.44 and 6.6.103: tasks that wait for disks no longer count. Until then each made an
+//!   exit latency count tenfold and had its own correction factors. In 6.13 to 6.16 no state may have a
+//!   longer exit latency than the predicted time; in the stable kernels, and from 6.17 on, only the latency
+//!   limit counts;
 //! - 6.15: the recurring interval leaves out what is too short, too, not only what is too long;
 //! - 6.17, and stable 6.12.43, 6.6.103, 6.1.149: an entry that was refused is no interval;
 //! - 6.18, and stable 6.12.58, 6.6.117: a polling state gives way only to one worth it within 15 µs;
 //! - 7.0, and stable 6.12.75: with the tick stopped, the next timer is always asked for.
 //!
-//! The patch levels 6.12.44 and 6.12.58 are those of the review announcements that carry the changes; 6.6.103 carries the
-//! ones beside it; 6.1.149, 6.6.117 and 6.12.75 are taken from their dates.
+//! The patch levels 6.12.44 and 6.12.58 are those of the review announcements that carry the changes; 6.6.103
+//! carries the ones beside it; 6.1.149, 6.6.117 and 6.12.75 are taken from their dates.
 //!
-//! Left out: what 6.15 to 6.17 made of intervals without a pattern ("avoid discarding useful information", undone in
-//! 6.18 and stable kernels); kernels before 5.5, which counted in microseconds and by load average.
+//! Left out: what 6.15 to 6.17 made of intervals without a pattern ("avoid discarding useful information",
+//! undone in 6.18 and stable kernels); kernels before 5.5, which counted in microseconds and by load average.
 
 use super::{CHEAP, IdleChoice, IdleEntry, IdleState, NEVER, Tick, Wake, shallower};
 use crate::KernelVersion;
@@ -189,7 +190,8 @@ impl Menu {
         u64::from(timer_us.min(self.typical_interval(timer_us))) * 1000
     }
 
-    /// The time until the next timer, corrected by what such times turned out to be; 32 bits, as in the kernel.
+    /// The time until the next timer, corrected by what such times turned out to be; 32 bits, as in the
+    /// kernel.
     fn corrected_timer_us(&self) -> u32 {
         let unit = u128::from(RESOLUTION * DECAY * 1000);
         let corrected = u128::from(self.next_timer_ns) * u128::from(self.factors[self.bucket]);
@@ -305,8 +307,8 @@ impl Menu {
         self.next_interval = (self.next_interval + 1) % INTERVALS;
     }
 
-    /// The interval that recurs, in microseconds, or `u32::MAX` where none does (`get_typical_interval`); none either
-    /// where no interval lies below `below_us` (before 6.6).
+    /// The interval that recurs, in microseconds, or `u32::MAX` where none does (`get_typical_interval`);
+    /// none either where no interval lies below `below_us` (before 6.6).
     fn typical_interval(&self, below_us: u32) -> u32 {
         // Exclusive bounds of what counts; what was refused lies above all.
         let mut bounds =
@@ -382,8 +384,8 @@ mod tests {
             ([100, 100, 5000, 100, 100, 9000, 100, 100], 100),
             // A third cannot be: six have to remain.
             ([100, 100, 5000, 100, 7000, 9000, 100, 100], u32::MAX),
-            // 36 times the variance has to stay below the square of the average: 1000 ± 166 does, ± 167 does not. Then
-            // the long half is left out at once, and the short half does not vary.
+            // 36 times the variance has to stay below the square of the average: 1000 ± 166 does, ± 167 does
+            // not. Then the long half is left out at once, and the short half does not vary.
             ([834, 1166, 834, 1166, 834, 1166, 834, 1166], 1000),
             ([833, 1167, 833, 1167, 833, 1167, 833, 1167], 833),
             ([0; 8], u32::MAX),
@@ -503,8 +505,8 @@ mod tests {
 
     #[test]
     fn looping_gives_way_to_a_state_that_is_cheap() {
-        // Recurring 1 µs: C1 needs 2 µs. It is preferred to looping until 6.12.57; later it is, where its exit
-        // latency of 2 µs is no longer than what is predicted.
+        // Recurring 1 µs: C1 needs 2 µs. It is preferred to looping until 6.12.57; later it is, where its
+        // exit latency of 2 µs is no longer than what is predicted.
         let choose =
             |version, intervals| menu(version, [intervals; 8]).select(&skylake(), &until(us(1000))).state;
         assert_eq!(choose(KernelVersion::new(6, 12, 57), 1), 1);

@@ -1,11 +1,12 @@
 //! Which idle state a CPU enters, and whether its tick goes on meanwhile.
 //!
-//! An idle governor is asked each time that a CPU has nothing to do ([`IdleGovernor::select`]), and told what came of it
-//! ([`IdleGovernor::woke`]). It follows `drivers/cpuidle/governors/{menu,teo}.c`; what calls it is `kernel/sched/idle.c`
-//! and `drivers/cpuidle/cpuidle.c` (`cpuidle_enter_state`, `cpuidle_poll_time`).
+//! An idle governor is asked each time that a CPU has nothing to do ([`IdleGovernor::select`]), and told what
+//! came of it ([`IdleGovernor::woke`]). It follows `drivers/cpuidle/governors/{menu,teo}.c`; what calls it is
+//! `kernel/sched/idle.c` and `drivers/cpuidle/cpuidle.c` (`cpuidle_enter_state`, `cpuidle_poll_time`).
 //!
-//! Neither governor has tunables that can be set while it runs; the constants of their sources are named in their
-//! modules. What can be set from outside is in the states (`disable` of each) and in [`IdleEntry::latency_limit`].
+//! Neither governor has tunables that can be set while it runs; the constants of their sources are named in
+//! their modules. What can be set from outside is in the states (`disable` of each) and in
+//! [`IdleEntry::latency_limit`].
 //!
 //! Left out: `ladder` and `haltpoll`, states that the driver demotes or rejects for reasons of its own (tell
 //! [`IdleGovernor::refused`]), and timers that a broadcast takes over.
@@ -23,8 +24,8 @@ use thiserror::Error;
 /// The most idle states that a driver may have (`CPUIDLE_STATE_MAX`).
 pub const MAX_IDLE_STATES: usize = 10;
 
-/// The target residency below which a state is cheap enough to be taken without asking when the next timer is due
-/// (`RESIDENCY_THRESHOLD_NS`).
+/// The target residency below which a state is cheap enough to be taken without asking when the next timer is
+/// due (`RESIDENCY_THRESHOLD_NS`).
 const CHEAP: u64 = 15_000;
 
 /// Later than any timer (`KTIME_MAX`), in nanoseconds.
@@ -48,10 +49,11 @@ pub struct IdleState {
 pub struct IdleEntry {
     /// The CPU's clock.
     pub now: Nanos,
-    /// The longest exit latency that anyone accepts (`/dev/cpu_dma_latency` and `pm_qos_resume_latency_us`); `None`
-    /// where nobody has set one.
+    /// The longest exit latency that anyone accepts (`/dev/cpu_dma_latency` and `pm_qos_resume_latency_us`);
+    /// `None` where nobody has set one.
     pub latency_limit: Option<Nanos>,
-    /// Time until the next timer were the tick stopped (`tick_nohz_get_sleep_length`); zero where it is overdue.
+    /// Time until the next timer were the tick stopped (`tick_nohz_get_sleep_length`); zero where it is
+    /// overdue.
     pub sleep_length: Nanos,
     /// Time until the next timer with the tick going on; zero where it is overdue.
     pub next_tick: Nanos,
@@ -100,9 +102,9 @@ pub struct Wake {
     pub poll_expired: bool,
 }
 
-/// How long a polling state loops at most before the governor is asked again (`cpuidle_poll_time`): as long as the first
-/// enabled state behind it takes to be worth it, but at least 10 µs and at most a sixteenth of a tick. The kernel computes
-/// it once, when the state is first entered.
+/// How long a polling state loops at most before the governor is asked again (`cpuidle_poll_time`): as long
+/// as the first enabled state behind it takes to be worth it, but at least 10 µs and at most a sixteenth of a
+/// tick. The kernel computes it once, when the state is first entered.
 pub fn poll_time(states: &[IdleState], tick: Nanos) -> Nanos {
     const SHORTEST: Nanos = Nanos::from_micros(10);
     let longest = Nanos::new(tick.get() / 16);
@@ -125,7 +127,8 @@ pub enum IdleGovernor {
 }
 
 impl IdleGovernor {
-    /// By its name in `/sys/devices/system/cpu/cpuidle/current_governor`; `tick` is the kernel's (4 ms with `HZ=250`).
+    /// By its name in `/sys/devices/system/cpu/cpuidle/current_governor`; `tick` is the kernel's (4 ms with
+    /// `HZ=250`).
     ///
     /// # Errors
     /// Where no governor that is modelled has this name.
@@ -182,8 +185,8 @@ impl IdleGovernor {
     }
 }
 
-/// The first enabled state below one whose target residency is no longer than a time; else the shallowest enabled one, or
-/// the state itself where none below is enabled.
+/// The first enabled state below one whose target residency is no longer than a time; else the shallowest
+/// enabled one, or the state itself where none below is enabled.
 fn shallower(states: &[IdleState], from: usize, time_ns: u64) -> usize {
     let mut found = from;
     for (index, state) in states.iter().enumerate().take(from).rev().filter(|(_, state)| !state.disabled) {

@@ -4,10 +4,10 @@
 //! counts the early wake-ups among the last nine) and of 6.12.117 (it asks only where that can
 //! matter, and keeps the tick where most wake-ups come before it).
 //!
-//! Not read in source, and approximated: 6.3 to 6.10 chose a shallower state while the CPU's utilisation was above a
-//! 64th of its capacity (taken out again in 6.11), and 6.6 to 6.10 asked late but still counted the last nine; the
-//! generation changes here with 6.6. Kernels before 5.15 had another governor of this name. 6.14 and later have more
-//! rules about early wake-ups near the tick.
+//! Not read in source, and approximated: 6.3 to 6.10 chose a shallower state while the CPU's utilisation was
+//! above a 64th of its capacity (taken out again in 6.11), and 6.6 to 6.10 asked late but still counted the
+//! last nine; the generation changes here with 6.6. Kernels before 5.15 had another governor of this name.
+//! 6.14 and later have more rules about early wake-ups near the tick.
 
 use super::{CHEAP, IdleChoice, IdleEntry, IdleState, MAX_IDLE_STATES, NEVER, Tick, Wake, shallower};
 use crate::KernelVersion;
@@ -183,8 +183,8 @@ impl Teo {
         if residency >= latency { residency - latency / 2 } else { residency / 2 }
     }
 
-    /// Where the deepest state is worth it within a tick, timers beyond a tick have a bin of their own, for hits only;
-    /// whether it was one.
+    /// Where the deepest state is worth it within a tick, timers beyond a tick have a bin of their own, for
+    /// hits only; whether it was one.
     fn count_beyond_tick(&mut self, states: &[IdleState], measured: u64, timer_bin: &mut usize) -> bool {
         if states[states.len() - 1].target_residency.get() >= self.tick_ns {
             return false;
@@ -219,7 +219,8 @@ impl Teo {
         self.next_recent = (self.next_recent + 1) % RECENT;
     }
 
-    /// The deepest state worth it in a time, and the sums over the bins below it; `None` where no state is enabled.
+    /// The deepest state worth it in a time, and the sums over the bins below it; `None` where no state is
+    /// enabled.
     fn candidate(&self, states: &[IdleState], entry: &IdleEntry, time_ns: u64) -> Option<Candidate> {
         let limit = entry.latency_limit_ns();
         let mut sums = Sums::default();
@@ -275,8 +276,8 @@ impl Teo {
         choice(state.min(candidate.within_limit), candidate.first, time)
     }
 
-    /// A shallower state where wake-ups before the candidate was worth it are the rule, or were recently, and how long the
-    /// CPU will then sleep.
+    /// A shallower state where wake-ups before the candidate was worth it are the rule, or were recently, and
+    /// how long the CPU will then sleep.
     fn shallower_by_recent(
         &self,
         states: &[IdleState],
@@ -378,8 +379,8 @@ impl Teo {
         candidate.state
     }
 
-    /// The tick goes on with a polling state, and where the CPU will not sleep for a tick; then no state may be worth it
-    /// only after the next event.
+    /// The tick goes on with a polling state, and where the CPU will not sleep for a tick; then no state may
+    /// be worth it only after the next event.
     fn with_tick(
         &self,
         states: &[IdleState],

@@ -1,5 +1,5 @@
-//! Recordings of a kernel's governors (`fixtures/governors/README.md`), and their replay: the model is told what the
-//! kernel's governor was told, when it was told, and has to decide the same.
+//! Recordings of a kernel's governors (`fixtures/governors/README.md`), and their replay: the model is told
+//! what the kernel's governor was told, when it was told, and has to decide the same.
 
 #![allow(dead_code, reason = "each test that includes this uses a part")]
 #![allow(clippy::unwrap_used, reason = "of tests")]
@@ -247,8 +247,8 @@ impl Readings for Told {
     fn least_utilisation(&self, _: usize) -> u64 {
         self.read.least
     }
-    /// Not recorded by itself. It is the least utilisation where no interrupts are counted, which the guest's are not,
-    /// and no real-time task is there, with which that is all of a CPU.
+    /// Not recorded by itself. It is the least utilisation where no interrupts are counted, which the guest's
+    /// are not, and no real-time task is there, with which that is all of a CPU.
     fn deadline_bandwidth(&self, _: usize) -> u64 {
         if self.read.least >= 1024 { 0 } else { self.read.least }
     }

@@ -151,8 +151,8 @@ impl Transport for Clients {
 
     fn serve(&mut self, ready: &[PollFlags], now: Nanos, drives: &mut Drives<Ticket>) {
         let mut numbers: Vec<u64> = Vec::new();
-        // An answer that could not be sent has taken its client away since, and then what is ready is no longer known
-        // for those behind it: they are asked, and say that there is nothing.
+        // An answer that could not be sent has taken its client away since, and then what is ready is no
+        // longer known for those behind it: they are asked, and say that there is nothing.
         let all = ready.len() != self.clients.len() + 1;
         for (index, client) in self.clients.iter().enumerate() {
             if all || !ready[index + 1].is_empty() {
@@ -206,7 +206,8 @@ fn perform(
     Ok((ask, answer, promise))
 }
 
-/// Whether a socket's error says no more than that the client is gone: nbdinfo leaves without waiting for the answer.
+/// Whether a socket's error says no more than that the client is gone: nbdinfo leaves without waiting for the
+/// answer.
 fn has_left(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
 }

@@ -14,8 +14,8 @@ const READ: usize = 256 << 10;
 const MAX_SPARE: usize = 64;
 const MAX_SPARE_BYTES: usize = 1 << 20;
 
-/// The most bytes that one client's requests and answers take at a time: two of the largest. Its socket is not read
-/// while they do.
+/// The most bytes that one client's requests and answers take at a time: two of the largest. Its socket is
+/// not read while they do.
 const MAX_HELD: usize = 2 * MAX_BYTES as usize;
 
 /// The most requests of one client at a time.

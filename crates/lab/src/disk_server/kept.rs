@@ -1,13 +1,14 @@
 //! A disk that outlives its machine: a file is its medium, and memory is its volatile write cache.
 //!
-//! A write is in the cache once it has arrived. It is on the medium when an answer promises so (to a flush that came
-//! after it, or to the write itself where it is forced), or earlier, where the cache is full. So the file holds at any
-//! moment what a disk would hold whose power fails then: kill this process, and what was not flushed is lost. An
-//! orderly cut ([`Kept::cut_power`]) is as unkind as a disk: of what is still in the cache it writes some physical
-//! sectors and loses the others, by a seed.
+//! A write is in the cache once it has arrived. It is on the medium when an answer promises so (to a flush
+//! that came after it, or to the write itself where it is forced), or earlier, where the cache is full. So
+//! the file holds at any moment what a disk would hold whose power fails then: kill this process, and what
+//! was not flushed is lost. An orderly cut ([`Kept::cut_power`]) is as unkind as a disk: of what is still in
+//! the cache it writes some physical sectors and loses the others, by a seed.
 //!
-//! Left out: a sector that was written twice since the last flush is old or newest, never in between; what is trimmed or
-//! made zeros is so on the medium at once; this host's own power, which the file is not flushed against.
+//! Left out: a sector that was written twice since the last flush is old or newest, never in between; what is
+//! trimmed or made zeros is so on the medium at once; this host's own power, which the file is not flushed
+//! against.
 
 use super::store::{PAGE, Promise, parts};
 use domain::rng::Rng;
@@ -161,8 +162,8 @@ impl Kept {
 
     /// Power fails: of what is in the cache, some sectors reach the medium and the others are lost.
     ///
-    /// How large a share reaches it is drawn as well, so that there are cuts after which hardly anything is lost, and
-    /// others that leave nothing.
+    /// How large a share reaches it is drawn as well, so that there are cuts after which hardly anything is
+    /// lost, and others that leave nothing.
     pub(super) fn cut_power(&mut self) {
         let share = self.rng.unit();
         for (number, page) in std::mem::take(&mut self.cache) {

@@ -1,8 +1,9 @@
-//! The disks of one group: their data, their model, and the requests that the model has. It knows no transport.
+//! The disks of one group: their data, their model, and the requests that the model has. It knows no
+//! transport.
 //!
-//! A request's data is read or stored when it arrives ([`Drives::perform`]), the model then says when it is done
-//! ([`Drives::submit`], [`Drives::advance`]), and whoever brought it answers. What an answer promises is kept at that
-//! moment and not before: until then power may fail.
+//! A request's data is read or stored when it arrives ([`Drives::perform`]), the model then says when it is
+//! done ([`Drives::submit`], [`Drives::advance`]), and whoever brought it answers. What an answer promises is
+//! kept at that moment and not before: until then power may fail.
 
 use super::clock::{self, Scale};
 use super::store::{Promise, Store};

@@ -1,7 +1,7 @@
 //! The NBD protocol as a server speaks it: fixed newstyle handshake, simple replies.
 //!
-//! Source: the NBD project's doc/proto.md. Bytes in, meaning out: nothing here touches a socket. Structured replies,
-//! TLS and metadata contexts are declined; a client that goes on without them is served.
+//! Source: the NBD project's doc/proto.md. Bytes in, meaning out: nothing here touches a socket. Structured
+//! replies, TLS and metadata contexts are declined; a client that goes on without them is served.
 
 use super::model::{Act, DiskRequest, MAX_BYTES, Refusal};
 use disks::DiskSpec;
@@ -278,8 +278,8 @@ impl Header {
 /// Reads a header; `None` where bytes are missing.
 ///
 /// # Errors
-/// What is no request, or a write of more than [`MAX_BYTES`]: where the next request begins is not known then, and
-/// the connection must be closed.
+/// What is no request, or a write of more than [`MAX_BYTES`]: where the next request begins is not known
+/// then, and the connection must be closed.
 pub(super) fn header(bytes: &[u8], export: &Export) -> Result<Option<Header>, String> {
     let Some(bytes) = bytes.get(..HEADER) else { return Ok(None) };
     let word = |at| take_u64(bytes, at).unwrap_or(0);

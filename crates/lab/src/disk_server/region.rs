@@ -1,8 +1,9 @@
 //! Memory that is reserved as a whole and taken as it is used, a little ahead of its use.
 //!
-//! A disk that is written takes memory at its own rate, and a page that is touched for the first time costs the one
-//! who touches it: inside a virtual machine that was 13 us for 4 KiB, so that a 7200-rpm disk kept one of two CPUs
-//! busy with its writes and answered them late. Here a thread of its own touches the next bytes.
+//! A disk that is written takes memory at its own rate, and a page that is touched for the first time costs
+//! the one who touches it: inside a virtual machine that was 13 us for 4 KiB, so that a 7200-rpm disk kept
+//! one of two CPUs busy with its writes and answered them late. Here a thread of its own touches the next
+//! bytes.
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ffi::c_void;
@@ -15,8 +16,8 @@ use std::thread::JoinHandle;
 /// How far memory is touched ahead at least: a hard disk's write buffer, which is filled at the link's rate.
 const MIN_AHEAD: usize = 16 << 20;
 
-/// How far memory is touched ahead at most: a third of a second of a 7200-rpm disk. Until then it is as much again as is
-/// in use, so that a disk that is hardly written takes hardly any.
+/// How far memory is touched ahead at most: a third of a second of a 7200-rpm disk. Until then it is as much
+/// again as is in use, so that a disk that is hardly written takes hardly any.
 const MAX_AHEAD: usize = 64 << 20;
 
 /// How much is touched at a time: a huge page.
@@ -40,8 +41,8 @@ struct Mapping {
     len: usize,
 }
 
-// SAFETY: the mapping is no thread's own. Its bytes are reached through `Region` alone, which borrows as usual; the
-// thread that touches ahead has the kernel fault pages in, and neither reads nor writes them.
+// SAFETY: the mapping is no thread's own. Its bytes are reached through `Region` alone, which borrows as
+// usual; the thread that touches ahead has the kernel fault pages in, and neither reads nor writes them.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -99,7 +100,8 @@ impl Mapping {
         // SAFETY: a new mapping at a place that the kernel chooses takes nothing from anyone.
         let start =
             unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags) }?;
-        // SAFETY: advice about our own new mapping changes no contents. A kernel without huge pages may refuse it.
+        // SAFETY: advice about our own new mapping changes no contents. A kernel without huge pages may
+        // refuse it.
         let _ = unsafe { madvise(start, len, Advice::LinuxHugepage) };
         let start = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { start, len })

@@ -1,8 +1,10 @@
-//! The SCSI commands that a modelled disk understands: bytes in, a decision out. Nothing here touches data or memory.
+//! The SCSI commands that a modelled disk understands: bytes in, a decision out. Nothing here touches data or
+//! memory.
 //!
-//! Sources: SPC-4 (INQUIRY, MODE SENSE, REPORT LUNS, sense data) and SBC-3 (the rest). It is what Linux's `sd` and sg3-utils
-//! ask for, with the answers that QEMU 10.0's `scsi-hd` gives; what a disk knows nothing of is refused, as there. Left
-//! out: changing a mode page, protection information, reservations, and UNMAP of several ranges in one command.
+//! Sources: SPC-4 (INQUIRY, MODE SENSE, REPORT LUNS, sense data) and SBC-3 (the rest). It is what Linux's
+//! `sd` and sg3-utils ask for, with the answers that QEMU 10.0's `scsi-hd` gives; what a disk knows nothing
+//! of is refused, as there. Left out: changing a mode page, protection information, reservations, and UNMAP
+//! of several ranges in one command.
 
 mod pages;
 
@@ -128,7 +130,8 @@ pub(super) fn parameter_bytes(cdb: &[u8; CDB], identity: &ScsiIdentity) -> usize
     }
 }
 
-/// What follows from a command and the first of its data, [`parameter_bytes`] of them or as many as there are.
+/// What follows from a command and the first of its data, [`parameter_bytes`] of them or as many as there
+/// are.
 pub(super) fn decide(cdb: &[u8; CDB], parameters: &[u8], identity: &ScsiIdentity) -> Decision {
     let decided = match cdb[0] {
         TEST_UNIT_READY | START_STOP | ALLOW_REMOVAL => Ok(Decision::Say(Vec::new())),

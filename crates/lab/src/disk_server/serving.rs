@@ -1,8 +1,9 @@
-//! One thread: the disks of one link (or one disk alone), their model, and the transports through which they are reached.
+//! One thread: the disks of one link (or one disk alone), their model, and the transports through which they
+//! are reached.
 //!
-//! It waits for the next thing at a transport or the model's next event, whichever is first, and never for one thing
-//! alone. Waits end within a few tens of microseconds of their time (timer slack 1 ns); the last [`SPIN`] of a wait is
-//! spent asking again and again.
+//! It waits for the next thing at a transport or the model's next event, whichever is first, and never for
+//! one thing alone. Waits end within a few tens of microseconds of their time (timer slack 1 ns); the last
+//! [`SPIN`] of a wait is spent asking again and again.
 
 use super::clock;
 use super::model::{Drives, Refusal};
@@ -22,8 +23,8 @@ pub(super) trait Transport: Send + 'static {
     /// Whom an answer goes to, and what it is.
     type Ticket: Send + 'static;
 
-    /// How much earlier than it is due an answer begins to be sent: what sending it and waking the client takes at
-    /// least. A client that answers at once is then back when the model expects it.
+    /// How much earlier than it is due an answer begins to be sent: what sending it and waking the client
+    /// takes at least. A client that answers at once is then back when the model expects it.
     const LEAD: Nanos;
 
     /// Adds what is to be waited for.
@@ -81,7 +82,8 @@ impl<D: Transport> Group<D> {
         self.drives.cut_power();
     }
 
-    /// Waits for the transports or for the model: what happened to what the transports watch, and where each transport's part ends.
+    /// Waits for the transports or for the model: what happened to what the transports watch, and where each
+    /// transport's part ends.
     fn wait(&mut self, ready: &mut Vec<PollFlags>, ends: &mut Vec<usize>) {
         let deadline = self.drives.next_event().map(|at| at.saturating_sub(D::LEAD));
         let mut descriptors = Vec::with_capacity(ready.len());

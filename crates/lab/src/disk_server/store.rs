@@ -48,7 +48,8 @@ pub(super) struct Shape {
 }
 
 impl Store {
-    /// A disk of zeros, or the one that was kept. The random numbers decide what is left where its power is cut.
+    /// A disk of zeros, or the one that was kept. The random numbers decide what is left where its power is
+    /// cut.
     pub(super) fn new(backing: &Backing, shape: Shape, rng: Rng) -> io::Result<Self> {
         let Shape { size, sector } = shape;
         match backing {
@@ -132,8 +133,8 @@ impl Store {
     }
 }
 
-/// Pages in memory, found through a table of two levels. Nothing in it ever grows by copying: a request that waited
-/// for that would be late.
+/// Pages in memory, found through a table of two levels. Nothing in it ever grows by copying: a request that
+/// waited for that would be late.
 #[derive(Debug)]
 pub(super) struct Pages {
     /// Leaf of each [`LEAF`] pages, and slot of each page: each one more than its number, 0 for none.

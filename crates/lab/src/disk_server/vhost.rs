@@ -1,11 +1,14 @@
-//! A disk as QEMU's `vhost-user-scsi-pci` reaches it: the guest's requests are read from its own memory, and answered there.
+//! A disk as QEMU's `vhost-user-scsi-pci` reaches it: the guest's requests are read from its own memory, and
+//! answered there.
 //!
-//! Source: QEMU's docs/interop/vhost-user.rst. QEMU gives its guest's memory, where the queues are in it, and an eventfd for
-//! each direction ([`device`]); after that it has no part in a request but to pass on the eventfd that says that there is
-//! an answer. A read's data is in the guest's memory as soon as the request has come, as is the response: both are the
-//! guest's when the queue says so, which is at the moment of the answer.
+//! Source: QEMU's docs/interop/vhost-user.rst. QEMU gives its guest's memory, where the queues are in it, and
+//! an eventfd for each direction ([`device`]); after that it has no part in a request but to pass on the
+//! eventfd that says that there is an answer. A read's data is in the guest's memory as soon as the request
+//! has come, as is the response: both are the guest's when the queue says so, which is at the moment of the
+//! answer.
 //!
-//! What is in the guest's memory is believed nowhere: a queue that makes no sense is told of and served no more.
+//! What is in the guest's memory is believed nowhere: a queue that makes no sense is told of and served no
+//! more.
 
 mod device;
 
@@ -228,7 +231,8 @@ impl Port {
 impl Transport for Port {
     type Ticket = Ticket;
 
-    /// Measured here, both ways together: 35 us at least, some 50 in the median (`crates/lab/tests/vhost_scsi.rs`).
+    /// Measured here, both ways together: 35 us at least, some 50 in the median
+    /// (`crates/lab/tests/vhost_scsi.rs`).
     const LEAD: Nanos = Nanos::from_micros(35);
 
     fn watch<'a>(&'a self, descriptors: &mut Vec<PollFd<'a>>) {

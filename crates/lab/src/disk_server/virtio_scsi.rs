@@ -6,7 +6,8 @@ use super::scsi::{CDB, Sense};
 pub(super) const CONTROL: usize = 0;
 pub(super) const FIRST_COMMANDS: usize = 2;
 
-/// How long a command's header and its response are, with the sizes of command and sense data that a device begins with.
+/// How long a command's header and its response are, with the sizes of command and sense data that a device
+/// begins with.
 pub(super) const HEADER: usize = 19 + CDB;
 pub(super) const RESPONSE: usize = 12 + SENSE;
 const SENSE: usize = 96;
@@ -55,8 +56,8 @@ pub(super) fn response(outcome: Outcome, unused: u32) -> [u8; RESPONSE] {
     bytes
 }
 
-/// The answer to what came in on the control queue; none for what is no request. No command is ever ended early, and no
-/// event is ever told.
+/// The answer to what came in on the control queue; none for what is no request. No command is ever ended
+/// early, and no event is ever told.
 pub(super) fn control(request: &[u8]) -> Option<Vec<u8>> {
     const TASK_MANAGEMENT: u32 = 0;
     const QUERY: u32 = 1;

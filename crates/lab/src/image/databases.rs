@@ -1,7 +1,9 @@
-//! What a guest needs to be asked a database: this host's servers, their clients, and the files that they read.
+//! What a guest needs to be asked a database: this host's servers, their clients, and the files that they
+//! read.
 //!
-//! It is some 90 MiB that most studies never look at, so only an image of [`Flavour::Databases`](super::Flavour) has it. Each
-//! file has the path that it has on this host, for servers know their own by it.
+//! It is some 90 MiB that most studies never look at, so only an image of
+//! [`Flavour::Databases`](super::Flavour) has it. Each file has the path that it has on this host, for
+//! servers know their own by it.
 
 use super::{Contents, Tool, merged, tool};
 use crate::programs;
@@ -95,9 +97,11 @@ fn add_postgresql(all: &mut Contents, version: &Path) -> Result<()> {
         let file = version.join("bin").join(program);
         all.add(&file, &file)?;
     }
-    // What Debian has in the path is a script that looks for a machine's own servers. The newest version comes last.
+    // What Debian has in the path is a script that looks for a machine's own servers. The newest version
+    // comes last.
     all.links.insert("/usr/bin/pgbench".into(), version.join("bin/pgbench"));
-    // Their own libraries are the server's too. Compiling queries takes a compiler of 100 MiB; without it they are interpreted.
+    // Their own libraries are the server's too. Compiling queries takes a compiler of 100 MiB; without it
+    // they are interpreted.
     let libraries = files_of(&version.join("lib"))?;
     let name =
         |file: &Path| file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -109,7 +113,8 @@ fn add_postgresql(all: &mut Contents, version: &Path) -> Result<()> {
     add_tree(all, &share)
 }
 
-/// Adds a folder with all that is below it. Links become what they lead to; those that lead nowhere are left out.
+/// Adds a folder with all that is below it. Links become what they lead to; those that lead nowhere are left
+/// out.
 fn add_tree(all: &mut Contents, folder: &Path) -> Result<()> {
     for entry in files_of(folder)? {
         if entry.is_dir() {

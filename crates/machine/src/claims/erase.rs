@@ -1,16 +1,16 @@
-//! Erasing what Flyball has left on a disk, and writing into the claim what is there then, so that the disk may be
-//! overwritten again.
+//! Erasing what Flyball has left on a disk, and writing into the claim what is there then, so that the disk
+//! may be overwritten again.
 //!
-//! Who erases may have seen all of it: it is the process that overwrote the disk, or its supervisor right after its death.
-//! To such a witness whatever lies on the disk is the run's own, as long as every signature is. It zeroes head and tail, so
-//! that no superblock of ours is found there.
+//! Who erases may have seen all of it: it is the process that overwrote the disk, or its supervisor right
+//! after its death. To such a witness whatever lies on the disk is the run's own, as long as every signature
+//! is. It zeroes head and tail, so that no superblock of ours is found there.
 //!
-//! Everybody else comes later, and others may have been there before. He zeroes the blocks with superblocks that bear a
-//! UUID of ours and nothing else, and renews the claim only where the disk is then as it was before the run. Else it
-//! waits for a person.
+//! Everybody else comes later, and others may have been there before. He zeroes the blocks with superblocks
+//! that bear a UUID of ours and nothing else, and renews the claim only where the disk is then as it was
+//! before the run. Else it waits for a person.
 //!
-//! All of it can be cut short anywhere and begun again: the head goes last, and the places behind it first; the claim is
-//! renewed when everything is zero and flushed.
+//! All of it can be cut short anywhere and begun again: the head goes last, and the places behind it first;
+//! the claim is renewed when everything is zero and flushed.
 
 use super::error::{ClaimError, Doing};
 use super::examine::{What, look};
@@ -31,7 +31,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Further copies of a btrfs superblock (`fs/btrfs/disk-io.h`, `btrfs_sb_offset`), which `btrfs rescue` finds.
+/// Further copies of a btrfs superblock (`fs/btrfs/disk-io.h`, `btrfs_sb_offset`), which `btrfs rescue`
+/// finds.
 const BTRFS_MIRRORS: [u64; 2] = [64 << 20, 256 << 30];
 const BTRFS_LENGTH: usize = 4096;
 const BTRFS_MAGIC: (usize, &[u8; 8]) = (0x40, b"_BHRfS_M");
@@ -100,7 +101,8 @@ pub(crate) fn erase(left: &Left<'_>, step: &mut dyn FnMut() -> io::Result<()>) -
     let store = Store::at(left.state);
     let claim = store.find(left.claim)?.filter(|claim| claim.seen.is_some());
     if claim.as_ref().is_some_and(|claim| claim.overwriting.is_none()) {
-        // What was left is in the claim already: the last one died right after that. What came since is not ours.
+        // What was left is in the claim already: the last one died right after that. What came since is not
+        // ours.
         return Ok(Erased::Untouched(Binding::Good));
     }
     // Signatures are judged below: what stands against it here is use alone.
@@ -150,7 +152,8 @@ impl Eraser<'_> {
         if self.is_as_before()? {
             return Ok(Erased::Untouched(self.renew(step)?));
         }
-        // A signature of before may be somebody's again by now, who has mounted what the run was to overwrite.
+        // A signature of before may be somebody's again by now, who has mounted what the run was to
+        // overwrite.
         let foreign = self.taken.examined.reasons(|what| match what {
             What::Signature(signature) => self.is_own(signature),
             What::Data => true,

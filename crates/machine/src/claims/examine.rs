@@ -54,7 +54,8 @@ impl Examined {
         self.reasons(|_| false)
     }
 
-    /// Whether it is not blank, and no signature says what it is. A signature stands for all that lies on the disk.
+    /// Whether it is not blank, and no signature says what it is. A signature stands for all that lies on the
+    /// disk.
     pub fn holds_unknown_data(&self) -> bool {
         let between = self.samples.as_ref().is_some_and(|samples| samples.nonzero > 0);
         (!self.blank || between) && self.signatures.is_empty()

@@ -1,8 +1,9 @@
 //! The gate that every destructive act passes.
 //!
-//! The disk is opened, pinned, locked and taken exclusively first, and only then looked at, all through descriptors:
-//! what a path or a link leads to, and what a name means, may change between a plan and its run. Whole-disk locks
-//! follow systemd's convention (<https://systemd.io/BLOCK_DEVICE_LOCKING>): udev does not probe a locked disk.
+//! The disk is opened, pinned, locked and taken exclusively first, and only then looked at, all through
+//! descriptors: what a path or a link leads to, and what a name means, may change between a plan and its run.
+//! Whole-disk locks follow systemd's convention (<https://systemd.io/BLOCK_DEVICE_LOCKING>): udev does not
+//! probe a locked disk.
 
 use super::error::{ClaimError, Doing, overwriting};
 use super::examine::{Examined, What, look};
@@ -64,8 +65,8 @@ impl Claimed {
         &self.examined.identity
     }
 
-    /// The path for tools: this process's own descriptor, so that a link put elsewhere or a node renamed since does
-    /// not matter. It is good as long as this lives.
+    /// The path for tools: this process's own descriptor, so that a link put elsewhere or a node renamed
+    /// since does not matter. It is good as long as this lives.
     pub fn pinned(&self) -> PathBuf {
         node::descriptor_path(&self.node.file)
     }
@@ -75,8 +76,8 @@ impl Claimed {
         self.exclusive.as_ref()
     }
 
-    /// Lets a tool take it exclusively (mdadm, cryptsetup and mount do). The lock stays, and a plain descriptor, so
-    /// that its number cannot pass to another disk.
+    /// Lets a tool take it exclusively (mdadm, cryptsetup and mount do). The lock stays, and a plain
+    /// descriptor, so that its number cannot pass to another disk.
     pub fn release_exclusive(&mut self) {
         self.exclusive = None;
     }
@@ -84,7 +85,8 @@ impl Claimed {
     /// Takes it exclusively again, when the tool is done with it.
     ///
     /// # Errors
-    /// [`ClaimError::Refused`] where something still has it; [`ClaimError::AnotherDevice`]; [`ClaimError::Device`].
+    /// [`ClaimError::Refused`] where something still has it; [`ClaimError::AnotherDevice`];
+    /// [`ClaimError::Device`].
     pub fn retake_exclusive(&mut self) -> Result<(), ClaimError> {
         if self.exclusive.is_some() {
             return Ok(());
@@ -111,8 +113,8 @@ impl Claimed {
         &self.examined
     }
 
-    /// Writes into the claim that it is being overwritten. Until what is left is written down too, the disk can be
-    /// overwritten again only where it is as it was seen.
+    /// Writes into the claim that it is being overwritten. Until what is left is written down too, the disk
+    /// can be overwritten again only where it is as it was seen.
     ///
     /// # Errors
     /// [`ClaimError::State`] where the claim cannot be written, or is another one meanwhile.
@@ -123,8 +125,8 @@ impl Claimed {
         Ok(())
     }
 
-    /// The digest of head and tail, by which it can be told later whether anything has become of them; `None` where
-    /// they are zero.
+    /// The digest of head and tail, by which it can be told later whether anything has become of them; `None`
+    /// where they are zero.
     ///
     /// # Errors
     /// [`ClaimError::Device`].
@@ -141,9 +143,9 @@ impl Claimed {
 /// Opens a claimed disk for overwriting. Whatever it says no for, nothing was written.
 ///
 /// # Errors
-/// [`ClaimError::NotClaimed`], [`ClaimError::AnotherDevice`], [`ClaimError::Outdated`], [`ClaimError::Refused`] with what
-/// stands against it: all uses, and what on it is not as it was seen when it was claimed, or when Flyball last left it;
-/// and those of [`super::examine`].
+/// [`ClaimError::NotClaimed`], [`ClaimError::AnotherDevice`], [`ClaimError::Outdated`],
+/// [`ClaimError::Refused`] with what stands against it: all uses, and what on it is not as it was seen when
+/// it was claimed, or when Flyball last left it; and those of [`super::examine`].
 pub fn open_claimed(state: &Path, path: &Path) -> Result<Claimed, ClaimError> {
     let doing = Doing::Overwrite;
     let node = Node::open(doing, path)?;
@@ -162,8 +164,8 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// Locks it, opens it exclusively, and looks at it, in this order. Where somebody else has it, it is looked at all
-    /// the same, so that everything that stands against it can be told.
+    /// Locks it, opens it exclusively, and looks at it, in this order. Where somebody else has it, it is
+    /// looked at all the same, so that everything that stands against it can be told.
     pub fn take(node: Node, access: OFlags) -> Result<Self, ClaimError> {
         let lock = lock(&node)?;
         let exclusive = match open_exclusively(&node, access) {
@@ -193,8 +195,8 @@ impl Taken {
     }
 
     /// # Errors
-    /// [`ClaimError::AnotherDevice`]; [`ClaimError::Outdated`]; [`ClaimError::Refused`] where it is in use, or not as it
-    /// was seen.
+    /// [`ClaimError::AnotherDevice`]; [`ClaimError::Outdated`]; [`ClaimError::Refused`] where it is in use,
+    /// or not as it was seen.
     pub fn require_unchanged(self, claim: &Claim) -> Result<Self, ClaimError> {
         let doing = Doing::Overwrite;
         let mut taken = self.require_identity(doing, claim)?;
@@ -239,8 +241,8 @@ impl Taken {
 /// The claim of this very disk.
 ///
 /// # Errors
-/// [`ClaimError::AnotherDevice`] where the path, or the name, was another one's when it was claimed, and where after
-/// a restart two disks answer to the claim; [`ClaimError::NotClaimed`].
+/// [`ClaimError::AnotherDevice`] where the path, or the name, was another one's when it was claimed, and
+/// where after a restart two disks answer to the claim; [`ClaimError::NotClaimed`].
 pub(crate) fn claim_of(doing: Doing, store: &Store, node: &Node) -> Result<Claim, ClaimError> {
     let identity = DiskIdentity::read(node)?;
     let claims = store.load()?;
@@ -319,8 +321,8 @@ pub(crate) fn another(doing: Doing, path: &Path, differences: String) -> ClaimEr
     ClaimError::AnotherDevice { doing, path: path.to_owned(), differences, hint }
 }
 
-/// On the node that udev and the others know: a node made elsewhere is another file, with locks of its own. `None`
-/// where another program has it locked.
+/// On the node that udev and the others know: a node made elsewhere is another file, with locks of its own.
+/// `None` where another program has it locked.
 fn lock(node: &Node) -> Result<Option<File>, ClaimError> {
     let path = node::node_path(&node.name);
     let failed = |source| node::device_error("lock", &path, source);
@@ -332,8 +334,8 @@ fn lock(node: &Node) -> Result<Option<File>, ClaimError> {
     Ok(lock_patiently(&file).map_err(failed)?.then_some(file))
 }
 
-/// Waits a moment for one who has it for a moment: a tool that ends, or a child of ours between its fork and its exec,
-/// which has a copy of our own descriptor.
+/// Waits a moment for one who has it for a moment: a tool that ends, or a child of ours between its fork and
+/// its exec, which has a copy of our own descriptor.
 fn open_exclusively(node: &Node, access: OFlags) -> io::Result<File> {
     let deadline = Instant::now() + PATIENCE;
     loop {

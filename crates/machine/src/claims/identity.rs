@@ -101,8 +101,8 @@ impl DiskIdentity {
     }
 }
 
-/// Every whole disk of this machine that is the one that `claimed` tells of: its node in `/dev`. Two disks may well
-/// tell the same serial number.
+/// Every whole disk of this machine that is the one that `claimed` tells of: its node in `/dev`. Two disks
+/// may well tell the same serial number.
 ///
 /// # Errors
 /// [`ClaimError::Device`] where the disks cannot be listed.
@@ -118,7 +118,8 @@ pub(crate) fn find(claimed: &DiskIdentity) -> Result<Vec<Node>, ClaimError> {
     Ok(found)
 }
 
-/// The serial number from SCSI's page 0x80: four bytes of header, the last two of which are the length (SPC-4, 7.8.15).
+/// The serial number from SCSI's page 0x80: four bytes of header, the last two of which are the length
+/// (SPC-4, 7.8.15).
 fn unit_serial(sys: &Path) -> Option<String> {
     let page = fs::read(sys.join("device/vpd_pg80")).ok()?;
     let length = usize::from(u16::from_be_bytes([*page.get(2)?, *page.get(3)?]));

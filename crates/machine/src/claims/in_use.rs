@@ -1,10 +1,10 @@
-//! Who uses a disk: mounts in every mount namespace, swap, arrays, mappings, btrfs, whoever has it open for itself
-//! alone, and whoever has it open otherwise ([`super::openers`]).
+//! Who uses a disk: mounts in every mount namespace, swap, arrays, mappings, btrfs, whoever has it open for
+//! itself alone, and whoever has it open otherwise ([`super::openers`]).
 //!
-//! What names the user is for the message. What decides is that the kernel gives a device to one exclusive opener
-//! only: filesystems, swap, md and device mapper are such, and so an unknown or hidden user shows as well (a
-//! filesystem that was unmounted lazily, or lies in a mount namespace that no process is in). Who has it open, but not
-//! exclusively, shows only where its process can be looked into.
+//! What names the user is for the message. What decides is that the kernel gives a device to one exclusive
+//! opener only: filesystems, swap, md and device mapper are such, and so an unknown or hidden user shows as
+//! well (a filesystem that was unmounted lazily, or lies in a mount namespace that no process is in). Who has
+//! it open, but not exclusively, shows only where its process can be looked into.
 
 use super::error::ClaimError;
 use super::node::{self, Node};
@@ -76,8 +76,8 @@ fn holding(device: &str, holder: String) -> Use {
     Use::Holder { device, holder }
 }
 
-/// In every mount namespace that some process is in, and below every root that a process has there: one that is
-/// confined to a folder is shown only what lies below it.
+/// In every mount namespace that some process is in, and below every root that a process has there: one that
+/// is confined to a folder is shown only what lies below it.
 fn mounts(numbers: &BTreeMap<String, String>) -> Result<Vec<Use>, ClaimError> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();

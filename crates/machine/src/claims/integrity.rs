@@ -1,9 +1,10 @@
-//! A UUID of ours in the superblock of dm-integrity, which has none of its own: without it nobody could tell what a run left
-//! on a disk from what somebody else has put there.
+//! A UUID of ours in the superblock of dm-integrity, which has none of its own: without it nobody could tell
+//! what a run left on a disk from what somebody else has put there.
 //!
-//! The kernel keeps the first 4 KiB of a device for the superblock and uses less than 512 bytes of them. The rest it writes
-//! back as it was read (`drivers/md/dm-integrity.c`: `struct superblock`, `SB_SECTORS`, `sync_rw_sb`). It takes a device
-//! without a superblock only where all of the 4 KiB are zero, so that the UUID is written right after the superblock.
+//! The kernel keeps the first 4 KiB of a device for the superblock and uses less than 512 bytes of them. The
+//! rest it writes back as it was read (`drivers/md/dm-integrity.c`: `struct superblock`, `SB_SECTORS`,
+//! `sync_rw_sb`). It takes a device without a superblock only where all of the 4 KiB are zero, so that the
+//! UUID is written right after the superblock.
 
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
@@ -23,8 +24,8 @@ const UUID: usize = 36;
 #[repr(C, align(4096))]
 struct Superblock([u8; LENGTH]);
 
-/// Writes this UUID into the superblock of a device that was just formatted. The page cache is passed by: what it holds of
-/// the device is older than what the kernel has written there.
+/// Writes this UUID into the superblock of a device that was just formatted. The page cache is passed by:
+/// what it holds of the device is older than what the kernel has written there.
 ///
 /// # Errors
 /// Where there is no superblock, or another UUID in it; as the kernel gives them.
@@ -72,7 +73,8 @@ mod tests {
 
     /// A file that begins as a device does after `integritysetup format`: crc32c, journal of one section.
     fn formatted(magic: &[u8]) -> tempfile::NamedTempFile {
-        // Beside the sources, for the folder of temporary files may be of memory, which has no transfers past the page cache.
+        // Beside the sources, for the folder of temporary files may be of memory, which has no transfers past
+        // the page cache.
         let file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let rest = [3, 15, 4, 0, 1, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0];
         file.as_file().set_len(1 << 20).unwrap();

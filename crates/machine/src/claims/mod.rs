@@ -1,12 +1,13 @@
 //! Claims: which disks Flyball may overwrite.
 //!
-//! A disk is claimed by a person, while nothing that is to be kept is on it and nobody uses it. The claim says which
-//! disk it is, and what was on it that may be lost; beside it lies a copy of the first 8 MiB and the last MiB.
-//! Everything that overwrites a disk goes through [`open_claimed`], which looks at the disk again, through a
-//! descriptor that it holds exclusively: a claim is leave to overwrite what was seen, and not what has come since.
+//! A disk is claimed by a person, while nothing that is to be kept is on it and nobody uses it. The claim
+//! says which disk it is, and what was on it that may be lost; beside it lies a copy of the first 8 MiB and
+//! the last MiB. Everything that overwrites a disk goes through [`open_claimed`], which looks at the disk
+//! again, through a descriptor that it holds exclusively: a claim is leave to overwrite what was seen, and
+//! not what has come since.
 //!
-//! Not a goal: files and loop devices of Flyball's own, which need no claim; partitions, for the tables, superblocks
-//! and locks that have to be looked at are the whole disk's.
+//! Not a goal: files and loop devices of Flyball's own, which need no claim; partitions, for the tables,
+//! superblocks and locks that have to be looked at are the whole disk's.
 
 mod erase;
 mod error;
@@ -88,12 +89,13 @@ impl Claims {
         self.store.load()
     }
 
-    /// Claims a disk: that nobody uses, and on which there is nothing but what `overwrites` names. Nothing is written
-    /// to it. Claiming a claimed disk again is fine as long as it is as it was seen. What was found is returned too.
+    /// Claims a disk: that nobody uses, and on which there is nothing but what `overwrites` names. Nothing is
+    /// written to it. Claiming a claimed disk again is fine as long as it is as it was seen. What was found
+    /// is returned too.
     ///
     /// # Errors
-    /// [`ClaimError::Refused`] with everything that stands against it; [`ClaimError::AlreadyClaimed`] where a claim
-    /// says something else; and those of [`examine`].
+    /// [`ClaimError::Refused`] with everything that stands against it; [`ClaimError::AlreadyClaimed`] where a
+    /// claim says something else; and those of [`examine`].
     pub fn claim(&self, path: &Path, overwrites: &BTreeSet<String>) -> Result<(Claim, Examined), ClaimError> {
         let (taken, known) = self.claimable(path, overwrites)?;
         if let Some(claim) = known {
@@ -153,12 +155,13 @@ impl Claims {
         Ok(self.claimable(path, overwrites)?.0.examined)
     }
 
-    /// Writes back what was there when the disk was claimed, and removes the claim. What lies between head and tail
-    /// stays as it is, overwritten or not. `overwrites` names what has come to it since and may be lost.
+    /// Writes back what was there when the disk was claimed, and removes the claim. What lies between head
+    /// and tail stays as it is, overwritten or not. `overwrites` names what has come to it since and may be
+    /// lost.
     ///
     /// # Errors
-    /// [`ClaimError::NotClaimed`], [`ClaimError::AnotherDevice`], [`ClaimError::Refused`], [`ClaimError::Damaged`]
-    /// where the backup is; and those of [`examine`].
+    /// [`ClaimError::NotClaimed`], [`ClaimError::AnotherDevice`], [`ClaimError::Refused`],
+    /// [`ClaimError::Damaged`] where the backup is; and those of [`examine`].
     pub fn give_back(&self, path: &Path, overwrites: &BTreeSet<String>) -> Result<GivenBack, ClaimError> {
         let (taken, claim) = self.returnable(path, overwrites)?;
         let turn = self.store.turn()?;
@@ -192,8 +195,8 @@ impl Claims {
         Ok((taken.examined, claim))
     }
 
-    /// Removes a claim with its backup, and leaves the disk as it is, be it there or not. It is named by the path of
-    /// the claim, by its id, or by any path of its disk.
+    /// Removes a claim with its backup, and leaves the disk as it is, be it there or not. It is named by the
+    /// path of the claim, by its id, or by any path of its disk.
     ///
     /// # Errors
     /// [`ClaimError::NotClaimed`]; [`ClaimError::State`].

@@ -1,7 +1,8 @@
-//! A block device behind a path, held open so that its number cannot pass to another one while it is looked at.
+//! A block device behind a path, held open so that its number cannot pass to another one while it is looked
+//! at.
 //!
-//! Everything that sysfs tells is read by the device number of the descriptor (`/sys/dev/block/MAJOR:MINOR`), never
-//! by the name that was typed: names are given anew when a disk is plugged in.
+//! Everything that sysfs tells is read by the device number of the descriptor (`/sys/dev/block/MAJOR:MINOR`),
+//! never by the name that was typed: names are given anew when a disk is plugged in.
 
 use super::error::{ClaimError, Doing};
 use domain::units::Bytes;
@@ -71,12 +72,14 @@ impl Node {
     /// Opens the same device once more, by the descriptor and not by a name.
     ///
     /// # Errors
-    /// As the kernel gives them; `ResourceBusy` where `flags` has `EXCL` and something has it open exclusively.
+    /// As the kernel gives them; `ResourceBusy` where `flags` has `EXCL` and something has it open
+    /// exclusively.
     pub fn reopen(&self, flags: OFlags) -> io::Result<File> {
         open(&descriptor_path(&self.file), flags)
     }
 
-    /// A file of its folder in sysfs without the space around; `None` where it is absent, unreadable or empty.
+    /// A file of its folder in sysfs without the space around; `None` where it is absent, unreadable or
+    /// empty.
     pub fn text(&self, file: &str) -> Option<String> {
         text(&self.sys.join(file))
     }
@@ -102,7 +105,8 @@ pub(crate) fn node_path(name: &str) -> PathBuf {
     Path::new("/dev").join(name.replace('!', "/"))
 }
 
-/// The path by which every process reaches the device behind this descriptor of ours, whatever its names are by then.
+/// The path by which every process reaches the device behind this descriptor of ours, whatever its names are
+/// by then.
 pub(crate) fn descriptor_path(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
 }

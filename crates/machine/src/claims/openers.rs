@@ -1,13 +1,13 @@
-//! Who has a disk open without having it for itself alone: a virtual machine on a raw disk, a database on a raw
-//! device, a loop device over it.
+//! Who has a disk open without having it for itself alone: a virtual machine on a raw disk, a database on a
+//! raw device, a loop device over it.
 //!
-//! The kernel keeps no list of these. Processes show their descriptors in `/proc/PID/fd` (proc(5)), loop devices what
-//! they stand on in sysfs. Whoever merely looks at a disk (udev, blkid, smartd) has it open for milliseconds, and is
-//! waited for.
+//! The kernel keeps no list of these. Processes show their descriptors in `/proc/PID/fd` (proc(5)), loop
+//! devices what they stand on in sysfs. Whoever merely looks at a disk (udev, blkid, smartd) has it open for
+//! milliseconds, and is waited for.
 //!
-//! Not seen: a process that this user may not look into; a thread with descriptors of its own; a descriptor that was
-//! closed and lives on in a mapping, an io_uring or a message on its way; what else in the kernel opens a disk without
-//! taking it exclusively, such as an NVMe target.
+//! Not seen: a process that this user may not look into; a thread with descriptors of its own; a descriptor
+//! that was closed and lives on in a mapping, an io_uring or a message on its way; what else in the kernel
+//! opens a disk without taking it exclusively, such as an NVMe target.
 
 use super::error::ClaimError;
 use super::in_use::{Process, processes};
@@ -20,12 +20,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long one may have it open who only looks at it, or tries it, as losetup does that wants a free loop device.
+/// How long one may have it open who only looks at it, or tries it, as losetup does that wants a free loop
+/// device.
 const PATIENCE: Duration = Duration::from_millis(300);
 const POLL: Duration = Duration::from_millis(10);
 /// A database has hundreds of processes, and the first ones tell whose they are.
 const MAX_TOLD: usize = 8;
-/// open(2), as `/proc/PID/fdinfo` shows it: a descriptor that names the node only, and has not opened the disk.
+/// open(2), as `/proc/PID/fdinfo` shows it: a descriptor that names the node only, and has not opened the
+/// disk.
 const O_PATH: u32 = 0o10_000_000;
 
 /// The processes other than this one that have one of these devices open, and keep it open. `numbers` has
@@ -58,7 +60,8 @@ fn those_who_stay<T>(mut all: Vec<T>, mut still: impl FnMut(&T) -> bool) -> Vec<
     all
 }
 
-/// The loop devices over these. Such a one holds what it stands on open, but not exclusively, and no process does.
+/// The loop devices over these. Such a one holds what it stands on open, but not exclusively, and no process
+/// does.
 ///
 /// # Errors
 /// [`ClaimError::Device`] where the devices cannot be listed.

@@ -1,12 +1,12 @@
 //! The mark of what Flyball itself has left on a disk: UUIDs that only this machine's Flyball can have given.
 //!
-//! Each begins with the same digits, for people, and with two bytes that are this machine's, for udev's rule. Neither
-//! proves anything. The proof is its end: a truncated HMAC-SHA256 (RFC 2104; truncation: its section 5) of all that
-//! comes before, under a secret that never leaves the state folder. So a UUID that begins like ours, be it another
-//! machine's Flyball's or made up, is a stranger's.
+//! Each begins with the same digits, for people, and with two bytes that are this machine's, for udev's rule.
+//! Neither proves anything. The proof is its end: a truncated HMAC-SHA256 (RFC 2104; truncation: its section
+//! 5) of all that comes before, under a secret that never leaves the state folder. So a UUID that begins like
+//! ours, be it another machine's Flyball's or made up, is a stranger's.
 //!
-//! Not a goal: to withstand one who copies a whole superblock of ours. He needs root, and the ledger still says which disk
-//! it was written to.
+//! Not a goal: to withstand one who copies a whole superblock of ours. He needs root, and the ledger still
+//! says which disk it was written to.
 
 use super::error::ClaimError;
 use super::signatures::Signature;
@@ -25,12 +25,14 @@ use std::path::Path;
 const MARK: [u8; 4] = [0xf1, 0x7b, 0xa1, 0x10];
 /// What LVM's identifiers, which are no UUIDs, begin with.
 const PV_MARK: &str = "FLYBAL";
-/// The characters that LVM takes (`lib/uuid/uuid.c` of LVM2; `!` and `#`, which only very old ones have, left out).
+/// The characters that LVM takes (`lib/uuid/uuid.c` of LVM2; `!` and `#`, which only very old ones have, left
+/// out).
 const PV_LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /// How the 32 characters of an LVM identifier are grouped, the first group being the mark.
 const PV_GROUPS: [usize; 7] = [6, 4, 4, 4, 4, 4, 6];
 const PV_LENGTH: usize = 32;
-/// Where the proof begins: the last 48 bits of a UUID, the last 14 letters (83 bits) of an identifier of LVM's.
+/// Where the proof begins: the last 48 bits of a UUID, the last 14 letters (83 bits) of an identifier of
+/// LVM's.
 const PROOF: usize = 10;
 const PV_PROOF: usize = 18;
 
@@ -131,8 +133,8 @@ impl Secret {
         groups.join("-")
     }
 
-    /// Whether this secret's Flyball gave this UUID: with dashes, with mdadm's colons or with neither, in any case; or
-    /// LVM's.
+    /// Whether this secret's Flyball gave this UUID: with dashes, with mdadm's colons or with neither, in any
+    /// case; or LVM's.
     pub fn gave(&self, uuid: &str) -> bool {
         let digits: Vec<char> = uuid.chars().filter(|c| !matches!(c, '-' | ':')).collect();
         if digits.len() != PV_LENGTH {

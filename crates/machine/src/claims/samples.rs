@@ -1,8 +1,10 @@
-//! What lies between the first 8 MiB and the last MiB of a disk, by samples: a disk is too long to be read whole.
+//! What lies between the first 8 MiB and the last MiB of a disk, by samples: a disk is too long to be read
+//! whole.
 //!
-//! What lies there is divided into as many equal parts as there are samples, and one block is drawn in each. Where data
-//! fills a fraction `f` of the disk, `n` samples all miss it with probability `(1 - f)^n` at the most: the chance is the
-//! product of `1 - f_i` over the parts, which is largest where all parts are filled alike (inequality of the means).
+//! What lies there is divided into as many equal parts as there are samples, and one block is drawn in each.
+//! Where data fills a fraction `f` of the disk, `n` samples all miss it with probability `(1 - f)^n` at the
+//! most: the chance is the product of `1 - f_i` over the parts, which is largest where all parts are filled
+//! alike (inequality of the means).
 //!
 //! 4096 reads of 4 KiB take 34 s of a disk that does 120 a second, and 0.4 s of one that does 10 000.
 
@@ -20,14 +22,16 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// How many blocks are read: data that fills 0.1% of the disk is missed with probability 1.7%, 0.2% with 0.03%.
+/// How many blocks are read: data that fills 0.1% of the disk is missed with probability 1.7%, 0.2% with
+/// 0.03%.
 const COUNT: u64 = 4096;
 /// How long each is. Filesystems and databases write no less at a time, and disks read no less.
 const SIZE: u64 = 4096;
 /// What a claim may ask for: memory and time are bounded whatever its file says.
 const MAX_COUNT: u64 = 1 << 16;
 const MAX_SIZE: u64 = 1 << 16;
-/// Enough for a disk to sort requests, and for a solid one to work on several. They take turns, so that heads move one way.
+/// Enough for a disk to sort requests, and for a solid one to work on several. They take turns, so that heads
+/// move one way.
 const THREADS: usize = 8;
 /// A disk that does ten reads a second is ill; it is not to be measured on.
 const LIMIT: Duration = Duration::from_secs(400);
@@ -49,8 +53,8 @@ pub struct Samples {
     pub nonzero: u64,
     /// SHA-256 of the SHA-256 of each in turn; it alone decides whether they are the same.
     pub sha256: String,
-    /// The first letters of the SHA-256 of each, `00000000` for zeros, which tells how many differ; empty where all are
-    /// zero.
+    /// The first letters of the SHA-256 of each, `00000000` for zeros, which tells how many differ; empty
+    /// where all are zero.
     pub marks: String,
 }
 
@@ -74,7 +78,8 @@ impl Samples {
     fn read(self, node: &Node) -> Result<Self, ClaimError> {
         let failed = |source| device_error("read samples of", &node.path, source);
         let device = node.reopen(OFlags::RDONLY).map_err(failed)?;
-        // What others wrote past this device's cache is to be seen, and nothing else is to be read or to stay.
+        // What others wrote past this device's cache is to be seen, and nothing else is to be read or to
+        // stay.
         let advise = |advice| fadvise(&device, 0, None::<NonZeroU64>, advice).map_err(io::Error::from);
         advise(Advice::DontNeed).and_then(|()| advise(Advice::Random)).map_err(failed)?;
         let read = self.of(&device, node.size.get()).map_err(failed)?;

@@ -1,7 +1,9 @@
-//! What was seen on a disk when it was claimed, or when Flyball last left it: what the gate holds the disk against.
+//! What was seen on a disk when it was claimed, or when Flyball last left it: what the gate holds the disk
+//! against.
 //!
-//! A claim is leave to overwrite that and nothing else. It is looked for the cheapest kind of difference first, and no
-//! further once one is found: signatures, then head and tail, then samples of what lies between.
+//! A claim is leave to overwrite that and nothing else. It is looked for the cheapest kind of difference
+//! first, and no further once one is found: signatures, then head and tail, then samples of what lies
+//! between.
 
 use super::error::ClaimError;
 use super::gate::Taken;
@@ -59,8 +61,8 @@ impl Seen {
         Ok(Self { moment, signatures, head_sha256, tail_sha256, samples })
     }
 
-    /// What has become of the disk since; nothing where it is as it was seen. Of a disk in use, signatures are looked at
-    /// alone.
+    /// What has become of the disk since; nothing where it is as it was seen. Of a disk in use, signatures
+    /// are looked at alone.
     pub(super) fn changes(&self, taken: &mut Taken) -> Result<Vec<Reason>, ClaimError> {
         let mut changes = self.changes_of_signatures(&taken.examined.signatures);
         let held_data =

@@ -1,7 +1,8 @@
 //! What is on a device, by the signatures that wipefs(8) finds through an open descriptor.
 //!
-//! libblkid's list of signatures is the field's own and is kept up with it; a second one here would be older each
-//! year. `--no-act` reads only. What it cannot name still shows as bytes that are not zero: [`is_blank`].
+//! libblkid's list of signatures is the field's own and is kept up with it; a second one here would be older
+//! each year. `--no-act` reads only. What it cannot name still shows as bytes that are not zero:
+//! [`is_blank`].
 
 use super::integrity;
 use serde::{Deserialize, Serialize};
@@ -13,10 +14,11 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How much of the beginning is looked at, backed up and erased: superblocks of every kind that libblkid knows are
-/// within it, both headers of LUKS2 and an array's superblock of format 1.1 and 1.2 too.
+/// How much of the beginning is looked at, backed up and erased: superblocks of every kind that libblkid
+/// knows are within it, both headers of LUKS2 and an array's superblock of format 1.1 and 1.2 too.
 pub const HEAD: u64 = 8 << 20;
-/// How much of the end: the second GPT, two of the four labels of ZFS, array superblocks of format 0.90 and 1.0.
+/// How much of the end: the second GPT, two of the four labels of ZFS, array superblocks of format 0.90 and
+/// 1.0.
 pub const TAIL: u64 = 1 << 20;
 
 /// The word for what has no signature and is not zero either.
@@ -91,7 +93,8 @@ pub(crate) fn signatures(device: &File) -> Result<Vec<Signature>, String> {
     Ok(found)
 }
 
-/// Nothing at all is what it prints for an empty device in some versions (2.38 and before print an empty list).
+/// Nothing at all is what it prints for an empty device in some versions (2.38 and before print an empty
+/// list).
 fn parse(output: &[u8]) -> Result<Vec<Signature>, String> {
     if output.iter().all(u8::is_ascii_whitespace) {
         return Ok(Vec::new());

@@ -1,12 +1,12 @@
-//! Claims on the disk: a file of JSON for each, and beside it the bytes that were there when it was claimed, unless
-//! these were zeros.
+//! Claims on the disk: a file of JSON for each, and beside it the bytes that were there when it was claimed,
+//! unless these were zeros.
 //!
-//! What was seen on the disk is in the claim, and is renewed when Flyball has overwritten the disk and erased what it
-//! left. Before it overwrites, it writes down that it will: a claim that still says so, of a disk that is not as it was
-//! seen, is that of one who died in between.
+//! What was seen on the disk is in the claim, and is renewed when Flyball has overwritten the disk and erased
+//! what it left. Before it overwrites, it writes down that it will: a claim that still says so, of a disk
+//! that is not as it was seen, is that of one who died in between.
 //!
-//! Each is written aside, flushed and renamed, the bytes first: a claim that can be read has its backup. What a death
-//! in between leaves is a backup without a claim, which the next claim of that disk replaces.
+//! Each is written aside, flushed and renamed, the bytes first: a claim that can be read has its backup. What
+//! a death in between leaves is a backup without a claim, which the next claim of that disk replaces.
 
 use super::error::ClaimError;
 use super::identity::DiskIdentity;
@@ -30,7 +30,8 @@ use std::time::{Duration, Instant};
 
 /// The version of a claim's JSON.
 pub const SCHEMA: u32 = 2;
-/// The oldest one that can be read: it says nothing of what was seen, and so is no leave to overwrite anything.
+/// The oldest one that can be read: it says nothing of what was seen, and so is no leave to overwrite
+/// anything.
 const OLDEST: u32 = 1;
 /// This program, for claims.
 pub(crate) const PROGRAM: &str = concat!("flyball ", env!("CARGO_PKG_VERSION"));

@@ -1,15 +1,15 @@
-//! Keeping the system's hands off claimed disks: a udev rule, so that what Flyball puts on them for a trial, or has
-//! left after a death, is not assembled, activated or mounted by anybody else.
+//! Keeping the system's hands off claimed disks: a udev rule, so that what Flyball puts on them for a trial,
+//! or has left after a death, is not assembled, activated or mounted by anybody else.
 //!
-//! udev(7) reads rules by file name across all folders. Ours comes after those that find out what is on a device
-//! (`60-persistent-storage.rules`, and `63-md-raid-arrays.rules` for arrays) and before those that act on that:
-//! `64-md-raid-assembly.rules`, `64-btrfs.rules`, `69-lvm.rules`, `69-bcache.rules`, `80-udisks2.rules`,
-//! `99-systemd.rules`. All of these go by `ID_FS_TYPE`, which it empties, or by `SYSTEMD_READY`, which it sets to 0.
-//! Links in `/dev/disk` are made before, and stay.
+//! udev(7) reads rules by file name across all folders. Ours comes after those that find out what is on a
+//! device (`60-persistent-storage.rules`, and `63-md-raid-arrays.rules` for arrays) and before those that act
+//! on that: `64-md-raid-assembly.rules`, `64-btrfs.rules`, `69-lvm.rules`, `69-bcache.rules`,
+//! `80-udisks2.rules`, `99-systemd.rules`. All of these go by `ID_FS_TYPE`, which it empties, or by
+//! `SYSTEMD_READY`, which it sets to 0. Links in `/dev/disk` are made before, and stay.
 //!
-//! A disk is known by what sysfs tells of it, not by `ID_SERIAL`: that is put together differently from version to
-//! version. A second line goes by the UUIDs of this machine's Flyball, which also finds arrays and mappings above claimed
-//! disks; it goes by the part that is the machine's, for udev cannot check the rest.
+//! A disk is known by what sysfs tells of it, not by `ID_SERIAL`: that is put together differently from
+//! version to version. A second line goes by the UUIDs of this machine's Flyball, which also finds arrays and
+//! mappings above claimed disks; it goes by the part that is the machine's, for udev cannot check the rest.
 //!
 //! It does not reach the assembly in an initramfs, which has rules of its own, nor one who calls
 //! `mdadm --assemble --scan` by hand.
@@ -111,8 +111,8 @@ impl Rules {
     }
 }
 
-/// What a rule can know this disk by: only what is the disk's own. The serial number of an NVMe controller, or of a
-/// USB bridge, is that of all disks behind it.
+/// What a rule can know this disk by: only what is the disk's own. The serial number of an NVMe controller,
+/// or of a USB bridge, is that of all disks behind it.
 pub(crate) fn known_by(node: &Node) -> Option<UdevMatch> {
     for file in ["wwid", "device/wwid", "serial"] {
         let path = node.sys.join(file);
@@ -138,7 +138,8 @@ fn rule(claims: &[Claim], secret: &Secret) -> String {
     [BEGIN.to_owned(), own, lines.collect(), END.to_owned()].concat()
 }
 
-/// Values are patterns: what means something in one, or in the quotes around it, is left to match any character.
+/// Values are patterns: what means something in one, or in the quotes around it, is left to match any
+/// character.
 fn pattern(value: &str) -> String {
     let special = |c: char| "*?[]|\"\\$%".contains(c);
     value.chars().map(|c| if special(c) { '?' } else { c }).collect()

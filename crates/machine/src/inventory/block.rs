@@ -27,7 +27,8 @@ pub(super) fn take(reader: &Reader) -> Result<Vec<BlockDevice>, Error> {
             continue;
         }
         let device = disk(reader, &name, &folder, &tables)?;
-        // Drives without a medium and slots without a device; an array that is not started is there all the same.
+        // Drives without a medium and slots without a device; an array that is not started is there all the
+        // same.
         if device.size == Some(Bytes::new(0)) && !matches!(device.kind, BlockKind::Md(_)) {
             continue;
         }
@@ -126,7 +127,8 @@ fn mapping(reader: &Reader, folder: &str, tables: &Tables) -> Result<DeviceMappe
     })
 }
 
-/// What `dmsetup table` shows, which without `--showkeys` is no key; empty where it is missing or not allowed.
+/// What `dmsetup table` shows, which without `--showkeys` is no key; empty where it is missing or not
+/// allowed.
 fn tables(reader: &Reader) -> Result<Tables, Error> {
     let argv = ["dmsetup", "table"];
     match reader.output(&argv) {

@@ -118,8 +118,8 @@ fn core_types(reader: &Reader, places: &Places, cpufreq: Option<&Cpufreq>) -> Re
     Ok(types)
 }
 
-/// The highest base and the highest maximum of some CPUs. The base comes from the policy, or else from what the
-/// firmware calls nominal (ACPI CPPC).
+/// The highest base and the highest maximum of some CPUs. The base comes from the policy, or else from what
+/// the firmware calls nominal (ACPI CPPC).
 fn frequencies(
     reader: &Reader,
     cpus: &CpuList,

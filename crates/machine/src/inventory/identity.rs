@@ -7,8 +7,8 @@ use sha2::{Digest, Sha256};
 const DIGEST_BYTES: usize = 8;
 
 /// A digest of what identifies a machine: processor model and CPUs, memory in GiB, built-in disks, what the
-/// firmware says, and the machine id. It stays when the kernel, the frequency policy or the filesystems change,
-/// when CPUs go offline and when a stick is plugged in; it changes with the hardware.
+/// firmware says, and the machine id. It stays when the kernel, the frequency policy or the filesystems
+/// change, when CPUs go offline and when a stick is plugged in; it changes with the hardware.
 pub fn identity(inventory: &Inventory) -> String {
     let model = &inventory.cpus.model;
     let cpus = inventory.cpus.present.as_ref().unwrap_or(&inventory.cpus.online);

@@ -79,7 +79,8 @@ fn tickless(command_line: &[String], built: Option<Tickless>, nohz_full: &CpuLis
     }
 }
 
-/// The running kernel first (debugfs, root alone), then its command line, its configuration, its version string.
+/// The running kernel first (debugfs, root alone), then its command line, its configuration, its version
+/// string.
 fn preemption(
     reader: &Reader,
     command_line: &[String],

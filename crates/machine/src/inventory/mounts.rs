@@ -87,8 +87,8 @@ fn is_named(device: &BlockDevice, source: &str) -> bool {
     }
 }
 
-/// The kernel shows the mode among all options of the filesystem. `/proc/mounts` shows it only where it is not
-/// the default that the filesystem itself carries, so its silence says nothing.
+/// The kernel shows the mode among all options of the filesystem. `/proc/mounts` shows it only where it is
+/// not the default that the filesystem itself carries, so its silence says nothing.
 fn journal(reader: &Reader, line: &MountLine, device: Option<&str>) -> Option<JournalMode> {
     if !["ext3", "ext4"].contains(&line.filesystem.as_str()) {
         return None;

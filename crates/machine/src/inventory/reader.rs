@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How long a command that only shows something may take; `dmsetup` waits for a device that is being suspended.
+/// How long a command that only shows something may take; `dmsetup` waits for a device that is being
+/// suspended.
 const COMMAND_LIMIT: Duration = Duration::from_secs(5);
 
 /// Reads one machine.
@@ -22,8 +23,8 @@ impl<'a> Reader<'a> {
         Self { machine }
     }
 
-    /// A file's text. `None` where it is not there, is empty, or holds `<unsupported>` or `<unknown>`, by which
-    /// drivers say that they have no value.
+    /// A file's text. `None` where it is not there, is empty, or holds `<unsupported>` or `<unknown>`, by
+    /// which drivers say that they have no value.
     pub(super) fn text(&self, path: &str) -> Option<String> {
         self.machine.text(path).filter(|text| !text.is_empty() && !text.starts_with('<'))
     }

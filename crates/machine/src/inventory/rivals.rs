@@ -83,7 +83,8 @@ pub fn unit_names() -> impl Iterator<Item = &'static str> {
     KNOWN.iter().flat_map(|known| known.units.iter().copied())
 }
 
-/// The programs on this machine that change the same settings as Flyball would; quicker than a whole inventory.
+/// The programs on this machine that change the same settings as Flyball would; quicker than a whole
+/// inventory.
 pub fn rivals(machine: &dyn crate::Machine) -> Vec<Rival> {
     take(&Reader::new(machine))
 }

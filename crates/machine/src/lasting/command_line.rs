@@ -22,8 +22,8 @@ pub(super) fn unfit(entry: &Entry) -> Option<String> {
     super::lines::forbidden(&entry.new, &['"'])
 }
 
-/// Whether a command line says it, and says nothing else of the same parameter after it. Dashes and underscores are
-/// one to the kernel.
+/// Whether a command line says it, and says nothing else of the same parameter after it. Dashes and
+/// underscores are one to the kernel.
 pub(super) fn has(command_line: &str, entry: &Entry) -> bool {
     let Some(word) = word(entry) else { return false };
     let plain = |word: &str| match word.split_once('=') {

@@ -108,8 +108,8 @@ pub fn status(context: &LastingContext) -> Result<LastingStatus, Error> {
     Ok(LastingStatus { entries, files, unfinished: record.phase != Phase::Done })
 }
 
-/// An entry as it is to be judged during this start of the machine: what tells objects apart within one start alone
-/// counts no longer.
+/// An entry as it is to be judged during this start of the machine: what tells objects apart within one start
+/// alone counts no longer.
 pub(super) fn as_of_now(entry: &Entry, boot: &str) -> Entry {
     let mut entry = entry.clone();
     if entry.boot != boot {
@@ -192,8 +192,8 @@ fn found_again(machine: &dyn Machine, entry: &Entry) -> Option<String> {
 
 /// The file that has the last word on a sysctl, where it is not ours and says something else.
 ///
-/// `sysctl.d(5)`: files in the order of their names, whatever their folder; of two with one name the one in `/etc` or
-/// else `/run` counts. Patterns as keys are not resolved.
+/// `sysctl.d(5)`: files in the order of their names, whatever their folder; of two with one name the one in
+/// `/etc` or else `/run` counts. Patterns as keys are not resolved.
 fn overridden(context: &LastingContext, entry: &Entry) -> Option<Drift> {
     let key = sysctl::key(&entry.path);
     let own = Path::new(sysctl::FILE).file_name()?.to_owned();

@@ -61,7 +61,8 @@ impl Files for LocalFiles {
     fn make(&self, path: &Path, content: &str) -> io::Result<()> {
         let aside = write_aside(path, content)?;
         match renameat_with(CWD, &aside, CWD, path, RenameFlags::NOREPLACE) {
-            // Some file systems cannot rename so; a second name fails just as well where the first one exists.
+            // Some file systems cannot rename so; a second name fails just as well where the first one
+            // exists.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 fs::hard_link(&aside, path)?;
                 fs::remove_file(&aside)?;

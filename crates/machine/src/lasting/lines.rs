@@ -9,8 +9,8 @@ pub(super) const HEADER: &str = "\
 # `flyball status` shows what differs from it by now, `flyball tune --undo` takes it back.
 ";
 
-/// In the order in which they have to be written: what re-creates or resets others first, and what was asked for
-/// one object after what was asked for all.
+/// In the order in which they have to be written: what re-creates or resets others first, and what was asked
+/// for one object after what was asked for all.
 pub(super) fn in_order(entries: &[&Entry]) -> Vec<Entry> {
     let mut sorted: Vec<Entry> = entries.iter().map(|&entry| entry.clone()).collect();
     sorted.sort_by_key(|entry| (rank(&entry.path), !entry.means_all()));
@@ -25,8 +25,8 @@ pub(super) struct Line {
     pub comment: String,
 }
 
-/// One line for each file; one with a glob where all policies or CPUs were meant and got the same value, so that those
-/// that appear later get it too.
+/// One line for each file; one with a glob where all policies or CPUs were meant and got the same value, so
+/// that those that appear later get it too.
 pub(super) fn lines(entries: &[&Entry]) -> Vec<Line> {
     let sorted = in_order(entries);
     let agree = |path: &str, value: &str| {

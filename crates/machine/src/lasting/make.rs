@@ -289,7 +289,8 @@ fn apply(
     Ok(entries)
 }
 
-/// Adds an entry. Earlier ones for the same file stay, for they say what was there before; the last one counts.
+/// Adds an entry. Earlier ones for the same file stay, for they say what was there before; the last one
+/// counts.
 fn add(entries: &mut Vec<Entry>, entry: Entry) {
     let known = entries.iter_mut().rfind(|e| e.path == entry.path);
     match known.filter(|known| entry.inverse.is_none() && same(&known.new, &entry.new)) {
@@ -404,8 +405,8 @@ fn complete(ledger: &mut Ledger, files: &dyn Files, state: &Path, mut record: Re
     record::store(files, state, &record)
 }
 
-/// Takes every lasting change back. Values that somebody else has written since, and files that are not as they were
-/// written, are left and reported.
+/// Takes every lasting change back. Values that somebody else has written since, and files that are not as
+/// they were written, are left and reported.
 ///
 /// # Errors
 /// [`Error::File`], [`Error::Damaged`], [`Error::Setting`]; what was not done then, the next start does.
@@ -483,7 +484,8 @@ pub(crate) struct Resumed {
     pub damage: Option<String>,
 }
 
-/// Completes what an earlier process did not: called for each ledger that is opened, before it undoes anything.
+/// Completes what an earlier process did not: called for each ledger that is opened, before it undoes
+/// anything.
 ///
 /// # Errors
 /// [`settings::Error::State`] where the ledger or the record cannot be written.
@@ -514,7 +516,8 @@ pub(crate) fn resume(ledger: &mut Ledger, state: &Path) -> Result<Resumed, setti
     Ok(Resumed { notes, damage: None })
 }
 
-/// The files are for the next start to write; the values stay, and their numbers in the ledger are free again.
+/// The files are for the next start to write; the values stay, and their numbers in the ledger are free
+/// again.
 fn forget_in_ledger(
     ledger: &mut Ledger,
     files: &dyn Files,

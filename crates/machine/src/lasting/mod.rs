@@ -1,10 +1,11 @@
 //! Changes that outlast the program and the next restart of the machine.
 //!
-//! A value is written through the ledger, which reads it back; then it is written down in a record of its own, beside
-//! the ledger; then the files are written that bring it back at each boot; and only then the ledger forgets it. The
-//! record's rename decides: killed before it, the next start undoes everything; killed after it, the next start writes
-//! the files that are missing. Taking back is the same in reverse: the ledger gets the changes back and undoes
-//! them as any other, three-way, and files are removed where they are byte for byte as they were written.
+//! A value is written through the ledger, which reads it back; then it is written down in a record of its
+//! own, beside the ledger; then the files are written that bring it back at each boot; and only then the
+//! ledger forgets it. The record's rename decides: killed before it, the next start undoes everything; killed
+//! after it, the next start writes the files that are missing. Taking back is the same in reverse: the ledger
+//! gets the changes back and undoes them as any other, three-way, and files are removed where they are byte
+//! for byte as they were written.
 //!
 //! The files are generated whole from the record. One that exists and is not ours is never overwritten.
 //!

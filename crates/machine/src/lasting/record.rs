@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 
 const NAME: &str = "lasting.json";
 
-/// The version of the form. A record of a later one is an error, never a guess, and so is a field that is not known.
+/// The version of the form. A record of a later one is an error, never a guess, and so is a field that is not
+/// known.
 const VERSION: u32 = 1;
 
 /// The Flyball that this is.

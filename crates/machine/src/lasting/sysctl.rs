@@ -13,8 +13,8 @@ pub(super) fn takes(path: &str) -> bool {
     path.starts_with(ROOT)
 }
 
-/// `vm.dirty_bytes`. With slashes where a part holds a dot itself, as the name of a VLAN does: sysctl.d takes the
-/// first separator for the one that counts.
+/// `vm.dirty_bytes`. With slashes where a part holds a dot itself, as the name of a VLAN does: sysctl.d takes
+/// the first separator for the one that counts.
 pub(super) fn key(path: &str) -> String {
     let name = path.strip_prefix(ROOT).unwrap_or(path);
     if name.contains('.') { name.to_owned() } else { name.replace('/', ".") }

@@ -1,9 +1,10 @@
 //! `tmpfiles.d(5)`: `w` lines, written in their order at each boot. Pure.
 //!
-//! Lines of this type are all processed after those that make files, and among themselves in the order of the file:
-//! a governor comes before its tunables. The `!` keeps them from being written again in the middle of a trial, when
-//! some package has its own files made. A file that is not there at that moment is passed over in silence: a driver
-//! that is loaded later than `systemd-tmpfiles-setup.service` keeps its defaults, and `flyball status` shows it.
+//! Lines of this type are all processed after those that make files, and among themselves in the order of the
+//! file: a governor comes before its tunables. The `!` keeps them from being written again in the middle of a
+//! trial, when some package has its own files made. A file that is not there at that moment is passed over in
+//! silence: a driver that is loaded later than `systemd-tmpfiles-setup.service` keeps its defaults, and
+//! `flyball status` shows it.
 
 use super::lines::{HEADER, forbidden, lines};
 use super::record::Entry;

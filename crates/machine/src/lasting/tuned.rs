@@ -1,8 +1,8 @@
 //! A profile of tuned that includes the one in use. Pure.
 //!
-//! Everything is in `[sysfs]`, whose values are written in the order of the file, and with a priority behind that of
-//! the other parts, which have 0: what the included profile sets in `[cpu]` is written before (tuned 2.20,
-//! `units/manager.py`, `plugins/plugin_sysfs.py`).
+//! Everything is in `[sysfs]`, whose values are written in the order of the file, and with a priority behind
+//! that of the other parts, which have 0: what the included profile sets in `[cpu]` is written before (tuned
+//! 2.20, `units/manager.py`, `plugins/plugin_sysfs.py`).
 
 use super::lines::{HEADER, forbidden, lines};
 use super::record::Entry;

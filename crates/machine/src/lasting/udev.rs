@@ -1,5 +1,5 @@
-//! Udev rules: one for each setting of a block device, found by what the device is and not by where it hangs. Pure,
-//! but for finding out what a device is.
+//! Udev rules: one for each setting of a block device, found by what the device is and not by where it hangs.
+//! Pure, but for finding out what a device is.
 
 use super::lines::{HEADER, comment, forbidden, in_order};
 use super::record::Entry;
@@ -34,8 +34,8 @@ pub(super) fn split(path: &str) -> Option<(&str, &str)> {
 
 /// What tells this block device from others. `run` is `/run`, where udev keeps what it knows.
 ///
-/// The properties come first, for udev has cleaned them; an NVMe namespace goes by its `wwid`, for its serial number is
-/// that of the whole drive.
+/// The properties come first, for udev has cleaned them; an NVMe namespace goes by its `wwid`, for its serial
+/// number is that of the whole drive.
 pub(super) fn identify(machine: &dyn Machine, run: &Path, name: &str) -> Match {
     let folder = format!("/sys/block/{name}");
     let text = |file: &str| machine.text(&format!("{folder}/{file}")).filter(|t| !t.is_empty());
@@ -103,13 +103,15 @@ fn rule(entry: &Entry) -> Option<String> {
     ))
 }
 
-/// A disk has its settings when it appears. Later events say that somebody has closed it after writing, which would
-/// put the value back in the middle of a trial; but arrays, mappings and loop devices get what they are only then.
+/// A disk has its settings when it appears. Later events say that somebody has closed it after writing, which
+/// would put the value back in the middle of a trial; but arrays, mappings and loop devices get what they are
+/// only then.
 fn action(name: &str) -> &'static str {
     if ["md", "dm-", "loop"].iter().any(|prefix| name.starts_with(prefix)) { "add|change" } else { "add" }
 }
 
-/// A value as a pattern that matches it: a character that means something in patterns becomes `?`, which is any one.
+/// A value as a pattern that matches it: a character that means something in patterns becomes `?`, which is
+/// any one.
 fn pattern(value: &str) -> String {
     let special = |c: char| c.is_control() || "*?[]|\"\\$%".contains(c);
     value.chars().map(|c| if special(c) { '?' } else { c }).collect()

@@ -14,16 +14,17 @@ use std::io;
 use std::path::Path;
 
 impl Ledger<'_> {
-    /// Writes settings, and returns what each file held, was asked to hold and then held. `target` is the block
-    /// device that a block setting without an object means. A value that is there already is not written.
+    /// Writes settings, and returns what each file held, was asked to hold and then held. `target` is the
+    /// block device that a block setting without an object means. A value that is there already is not
+    /// written.
     ///
-    /// Drivers go first, then turbo, then governors and schedulers, then the rest, for each of these re-creates
-    /// or resets the later ones. A setting with an object wins over the same one without.
+    /// Drivers go first, then turbo, then governors and schedulers, then the rest, for each of these
+    /// re-creates or resets the later ones. A setting with an object wins over the same one without.
     ///
     /// # Errors
     /// Those of [`resolve`]; [`Error::BadValue`], [`Error::Read`], [`Error::Write`], [`Error::NotTaken`],
-    /// [`Error::State`]. What was written by this call is put back before; [`Error::NotUndone`] where it could
-    /// not be.
+    /// [`Error::State`]. What was written by this call is put back before; [`Error::NotUndone`] where it
+    /// could not be.
     pub fn apply(
         &mut self,
         requests: &[SettingRequest],
@@ -198,8 +199,8 @@ impl Ledger<'_> {
 }
 
 impl Ledger<'_> {
-    /// Takes back a write that has shown no effect, for it may show one later, when nobody looks any more: the last
-    /// value written is what a slow driver ends with.
+    /// Takes back a write that has shown no effect, for it may show one later, when nobody looks any more:
+    /// the last value written is what a slow driver ends with.
     fn cancel(&self, change: &Change, got: &str) {
         if same(got, &change.old) && change.instead.is_none() {
             // Where even that is refused, there is nothing else to try.
@@ -213,8 +214,8 @@ impl Ledger<'_> {
 pub struct PlannedWrite {
     /// The setting, with its object.
     pub setting: String,
-    /// The file. A governor's tunables lie in one folder of the machine or in one of each policy, by the driver's
-    /// choice, which only shows once the governor is in use; until then this is the former.
+    /// The file. A governor's tunables lie in one folder of the machine or in one of each policy, by the
+    /// driver's choice, which only shows once the governor is in use; until then this is the former.
     pub path: String,
     /// What it holds now; `None` where it appears only with an earlier write of the same set.
     pub now: Option<String>,
@@ -222,7 +223,8 @@ pub struct PlannedWrite {
     pub new: String,
 }
 
-/// What [`Ledger::apply`] would write, in its order. Nothing is written, no lock is taken, no ledger is needed.
+/// What [`Ledger::apply`] would write, in its order. Nothing is written, no lock is taken, no ledger is
+/// needed.
 ///
 /// # Errors
 /// As [`Ledger::apply`], as far as they can be known without writing.

@@ -1,7 +1,8 @@
-//! Parts of a storage stack that we built: written down before they appear, and taken down only where they are ours.
+//! Parts of a storage stack that we built: written down before they appear, and taken down only where they
+//! are ours.
 //!
-//! What is ours is told by a name or number that nobody had before, by what it stands on, and for arrays by the UUID that
-//! was written down. A part that was begun and not finished is taken down like a whole one.
+//! What is ours is told by a name or number that nobody had before, by what it stands on, and for arrays by
+//! the UUID that was written down. A part that was begun and not finished is taken down like a whole one.
 
 use super::record::{Act, BuiltRecord, Pending};
 use super::report::UndoOutcome;
@@ -85,10 +86,12 @@ pub enum Built {
 /// Where null_blk's devices are made.
 pub(crate) const NULL_BLK: &str = "/sys/kernel/config/nullb";
 
-/// How long a program may take to take something down: mdadm and umount wait until what was written is on the disk.
+/// How long a program may take to take something down: mdadm and umount wait until what was written is on the
+/// disk.
 pub(super) const LIMIT: Duration = Duration::from_secs(300);
 
-/// How long to wait for a part to become free: udev opens new and changed block devices for some milliseconds.
+/// How long to wait for a part to become free: udev opens new and changed block devices for some
+/// milliseconds.
 const PATIENCE: Duration = Duration::from_secs(4);
 const POLL: Duration = Duration::from_millis(20);
 
@@ -135,8 +138,8 @@ impl Ledger<'_> {
     }
 }
 
-/// Takes a part down: only what is ours. `Failed` where it is still there afterwards, or where the machine does not say
-/// whether it is.
+/// Takes a part down: only what is ours. `Failed` where it is still there afterwards, or where the machine
+/// does not say whether it is.
 pub(super) fn take_down(machine: &dyn Machine, record: &BuiltRecord, same_boot: bool) -> UndoOutcome {
     let down = match &record.part {
         Built::Folder { path } => folder(machine, path),
@@ -253,8 +256,8 @@ fn folder(machine: &dyn Machine, path: &str) -> Result<UndoOutcome, String> {
     }
 }
 
-/// The arrays that have a member of ours, or are the number that was free; where `number` is `None`, after a restart
-/// that is, those that carry our UUID.
+/// The arrays that have a member of ours, or are the number that was free; where `number` is `None`, after a
+/// restart that is, those that carry our UUID.
 fn array(
     machine: &dyn Machine,
     number: Option<u32>,
@@ -279,8 +282,8 @@ fn array(
         }
         let node = format!("/dev/{name}");
         let is_there = || {
-            // What mdadm leaves when it is killed before it adds a member: the kernel keeps a node that nobody has
-            // asked anything, and the number would stay taken.
+            // What mdadm leaves when it is killed before it adds a member: the kernel keeps a node that
+            // nobody has asked anything, and the number would stay taken.
             if is_own {
                 return is_folder(machine, &format!("/sys/block/{name}"));
             }
@@ -330,8 +333,8 @@ fn is_mapped(machine: &dyn Machine, name: &str) -> Result<bool, String> {
     Ok(mappings(machine)?.iter().any(|device| device.name == name))
 }
 
-/// cryptsetup works through a device of its own while it writes a LUKS header (`temporary-cryptsetup-PID`, in its
-/// `lib/utils_storage_wrappers.c`); killed in the middle, it leaves that one.
+/// cryptsetup works through a device of its own while it writes a LUKS header (`temporary-cryptsetup-PID`, in
+/// its `lib/utils_storage_wrappers.c`); killed in the middle, it leaves that one.
 fn mapping(machine: &dyn Machine, name: &str, below: Option<&String>) -> Result<UndoOutcome, String> {
     const TEMPORARY: &str = "temporary-cryptsetup-";
     let is_ours = |device: &DmDevice| {
@@ -346,8 +349,8 @@ fn mapping(machine: &dyn Machine, name: &str, below: Option<&String>) -> Result<
     without_node(machine, name, outcome)
 }
 
-/// Where there is no udev, programs make and remove the nodes in /dev/mapper themselves, and one that is killed between the
-/// device and its node leaves the node.
+/// Where there is no udev, programs make and remove the nodes in /dev/mapper themselves, and one that is
+/// killed between the device and its node leaves the node.
 fn without_node(machine: &dyn Machine, name: &str, outcome: UndoOutcome) -> Result<UndoOutcome, String> {
     let is_there = || Ok(names(machine, "/dev/mapper")?.unwrap_or_default().iter().any(|node| node == name));
     if !is_there()? {
@@ -359,7 +362,8 @@ fn without_node(machine: &dyn Machine, name: &str, outcome: UndoOutcome) -> Resu
 fn volume(machine: &dyn Machine, group: &str, name: &str, below: &[String]) -> Result<UndoOutcome, String> {
     let mut outcome = UndoOutcome::Untouched;
     if is_mapped(machine, name)? {
-        // LVM removes its links in /dev as well. Where it cannot find the group any more, the device goes all the same.
+        // LVM removes its links in /dev as well. Where it cannot find the group any more, the device goes all
+        // the same.
         let argv = crate::stack::deactivate(group, below);
         let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
         let _ = machine.run(&argv, LIMIT);
@@ -373,7 +377,8 @@ fn volume(machine: &dyn Machine, group: &str, name: &str, below: &[String]) -> R
     without_links(machine, group, outcome)
 }
 
-/// Where there is no udev, LVM makes a folder of links for each group in /dev, and one that is killed leaves it.
+/// Where there is no udev, LVM makes a folder of links for each group in /dev, and one that is killed leaves
+/// it.
 fn without_links(machine: &dyn Machine, group: &str, outcome: UndoOutcome) -> Result<UndoOutcome, String> {
     let folder = format!("/dev/{group}");
     for link in names(machine, &folder)?.unwrap_or_default() {

@@ -1,6 +1,6 @@
-//! Claimed disks: written down before they are overwritten, and found again by what identifies them, in this boot or a
-//! later one. Undoing erases our own superblocks, so that nobody assembles or mounts them; what a claim has backed up
-//! goes back only when a person gives the disk back.
+//! Claimed disks: written down before they are overwritten, and found again by what identifies them, in this
+//! boot or a later one. Undoing erases our own superblocks, so that nobody assembles or mounts them; what a
+//! claim has backed up goes back only when a person gives the disk back.
 
 use super::Ledger;
 use super::record::{Act, DiskRecord, Pending};
@@ -12,8 +12,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 impl Ledger<'_> {
-    /// Announces that a claimed disk will be overwritten. Call it before the first destructive act on that disk, and
-    /// drop what it gives back before the ledger is finished.
+    /// Announces that a claimed disk will be overwritten. Call it before the first destructive act on that
+    /// disk, and drop what it gives back before the ledger is finished.
     ///
     /// # Errors
     /// [`Error::Claim`] where the disk cannot be read; [`Error::State`]. Nothing is to be written then.
@@ -52,8 +52,8 @@ impl Eraser {
         Self { state: state.to_owned(), witnesses }
     }
 
-    /// Erases what we left on the disk, and says what is to be said besides. `boot` is `None` where it is not known which
-    /// boot this is.
+    /// Erases what we left on the disk, and says what is to be said besides. `boot` is `None` where it is not
+    /// known which boot this is.
     pub fn erase(&self, record: &DiskRecord, boot: Option<&str>) -> (UndoOutcome, Option<String>) {
         if is_void(record, boot) {
             return (UndoOutcome::Rebooted, None);
@@ -131,8 +131,8 @@ mod tests {
         }
     }
 
-    /// Runs a program, and again while the device is busy: a process that another test is just starting holds every descriptor of
-    /// this one until it becomes another program.
+    /// Runs a program, and again while the device is busy: a process that another test is just starting holds
+    /// every descriptor of this one until it becomes another program.
     fn run(program: &str, arguments: &[&str]) -> String {
         let is_busy = |output: &Output| String::from_utf8_lossy(&output.stderr).contains("resource busy");
         let deadline = Instant::now() + Duration::from_secs(60);

@@ -35,8 +35,8 @@ impl Ledger<'_> {
         self.pending.iter().filter_map(held).collect()
     }
 
-    /// Forgets changes without undoing them: what they are is written down elsewhere. They are forgotten all at
-    /// once, or none is.
+    /// Forgets changes without undoing them: what they are is written down elsewhere. They are forgotten all
+    /// at once, or none is.
     ///
     /// # Errors
     /// [`Error::State`].
@@ -50,7 +50,8 @@ impl Ledger<'_> {
         self.journal.retire(&self.pending)
     }
 
-    /// Takes lasting changes back, so that they are undone as any other. What is here already is not taken twice.
+    /// Takes lasting changes back, so that they are undone as any other. What is here already is not taken
+    /// twice.
     ///
     /// # Errors
     /// [`Error::State`].

@@ -1,7 +1,7 @@
 //! Settings that are in force only while this process holds a device open.
 //!
-//! They are in no record: whatever ends this process, `kill -9` included, closes the device, and the kernel takes the value back by
-//! itself. So there is nothing that a supervisor or a later start could undo.
+//! They are in no record: whatever ends this process, `kill -9` included, closes the device, and the kernel
+//! takes the value back by itself. So there is nothing that a supervisor or a later start could undo.
 
 use super::apply::value_before;
 use super::{Ledger, SettingRecord};

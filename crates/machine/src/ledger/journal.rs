@@ -1,10 +1,12 @@
 //! The ledger's file: lines are only ever added at its end, until nothing is left to undo.
 //!
-//! It forgets nothing that a power cut could bring back. A setting is gone with the boot; a file of our own that was
-//! removed is gone once its folder is flushed, and that may be on another filesystem than the ledger.
+//! It forgets nothing that a power cut could bring back. A setting is gone with the boot; a file of our own
+//! that was removed is gone once its folder is flushed, and that may be on another filesystem than the
+//! ledger.
 //!
-//! A line that is cut off at the end of the file was being written when its writer died, so that what it announces never
-//! happened. Any other line that cannot be read is damage, and what it said may have happened.
+//! A line that is cut off at the end of the file was being written when its writer died, so that what it
+//! announces never happened. Any other line that cannot be read is damage, and what it said may have
+//! happened.
 
 use super::line::{self, Line, MAX_LINE, NotUnderstood};
 use super::record::{Act, Pending, Record, Tally};
@@ -189,7 +191,8 @@ impl Journal {
     }
 
     /// Adds a record of what was done. It need not reach the disk: it matters only to this boot, and the page
-    /// cache outlives a killed process. That a file of our own is gone matters after it too, and is made durable first.
+    /// cache outlives a killed process. That a file of our own is gone matters after it too, and is made
+    /// durable first.
     pub fn note(&mut self, record: &Record) -> Result<(), Error> {
         if let Record::Done { id } = record {
             self.make_removal_durable(*id)?;
@@ -203,7 +206,8 @@ impl Journal {
         let written = self.file.write_all(lines.as_bytes());
         match written {
             Ok(()) => self.end += lines.len() as u64,
-            // A line cut off by a full disk must not spoil the next one: where this fails, the next one does it.
+            // A line cut off by a full disk must not spoil the next one: where this fails, the next one does
+            // it.
             Err(_) => _ = self.cut_off(),
         }
         written
@@ -277,7 +281,8 @@ impl Journal {
     }
 }
 
-/// The lines of these records: only such as this program will understand, for what is not understood stops it.
+/// The lines of these records: only such as this program will understand, for what is not understood stops
+/// it.
 fn lines_of(records: &[Record]) -> io::Result<String> {
     let mut lines = String::new();
     for record in records {

@@ -1,12 +1,13 @@
 //! How a line of the ledger says a record, and what a line is that says none.
 //!
-//! A line is `LENGTH CHECKSUM JSON`: the length of the JSON in bytes, its CRC-32 in hexadecimal. The JSON of a record names
-//! the version of its form (`v`) and the Flyball that wrote it (`by`); without `v` it is of version 1, which is all of
-//! version 2 but these two names.
+//! A line is `LENGTH CHECKSUM JSON`: the length of the JSON in bytes, its CRC-32 in hexadecimal. The JSON of
+//! a record names the version of its form (`v`) and the Flyball that wrote it (`by`); without `v` it is of
+//! version 1, which is all of version 2 but these two names.
 //!
-//! A line that fails length or checksum is broken: nobody knows what it said. A whole one that is not understood to the last
-//! field was written by another Flyball, or by nobody's: what it says may matter to undoing, so that nothing may be undone
-//! without it. A field, a kind or a meaning that is new takes a new version; what an older version wrote stays readable.
+//! A line that fails length or checksum is broken: nobody knows what it said. A whole one that is not
+//! understood to the last field was written by another Flyball, or by nobody's: what it says may matter to
+//! undoing, so that nothing may be undone without it. A field, a kind or a meaning that is new takes a new
+//! version; what an older version wrote stays readable.
 
 use super::record::Record;
 use super::whereabouts;

@@ -1,18 +1,18 @@
 //! Changing a machine so that it can be undone.
 //!
-//! Each change is written down, with what was there before, and is on the disk before it is made; it is read back
-//! and verified; it is undone in reverse order. Kill the program at any point: what is left in the ledger is
-//! undone when a ledger is opened next, by the [supervisor](crate::supervise) or by the next Flyball. A value that
-//! somebody else has written since is left alone and reported. Settings do not outlive a restart of the machine,
-//! so that their records are void after one; files of our own are removed all the same, and what was left on a
-//! [claimed](crate::claims) disk is erased.
+//! Each change is written down, with what was there before, and is on the disk before it is made; it is read
+//! back and verified; it is undone in reverse order. Kill the program at any point: what is left in the
+//! ledger is undone when a ledger is opened next, by the [supervisor](crate::supervise) or by the next
+//! Flyball. A value that somebody else has written since is left alone and reported. Settings do not outlive
+//! a restart of the machine, so that their records are void after one; files of our own are removed all the
+//! same, and what was left on a [claimed](crate::claims) disk is erased.
 //!
-//! A ledger that another version of this program has written to, and that is not understood to the last field, is not
-//! touched, and neither is the machine. Of a damaged one all else is undone; then nothing is changed any more until
-//! [`Ledger::recover`] has said so.
+//! A ledger that another version of this program has written to, and that is not understood to the last
+//! field, is not touched, and neither is the machine. Of a damaged one all else is undone; then nothing is
+//! changed any more until [`Ledger::recover`] has said so.
 //!
-//! Dropping a [`Ledger`] undoes nothing: an error could not be told. Call [`Ledger::restore`] after each trial and
-//! [`Ledger::finish`] at the end.
+//! Dropping a [`Ledger`] undoes nothing: an error could not be told. Call [`Ledger::restore`] after each
+//! trial and [`Ledger::finish`] at the end.
 
 mod apply;
 mod built;
@@ -50,8 +50,8 @@ use std::path::Path;
 use std::time::Duration;
 use undo::{Scope, Under};
 
-/// How long a second Flyball waits for the first: long enough for a supervisor to end its work, short enough to be
-/// told at once that another run is on.
+/// How long a second Flyball waits for the first: long enough for a supervisor to end its work, short enough
+/// to be told at once that another run is on.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What undoes a ledger.
@@ -81,13 +81,13 @@ impl std::fmt::Debug for dyn Machine + '_ {
 }
 
 impl<'m> Ledger<'m> {
-    /// Opens the ledger in this folder, which is made where it is missing, and undoes what an earlier process left
-    /// changed. What cannot be undone stays in the ledger, and is in the report.
+    /// Opens the ledger in this folder, which is made where it is missing, and undoes what an earlier process
+    /// left changed. What cannot be undone stays in the ledger, and is in the report.
     ///
     /// # Errors
     /// [`Error::Busy`] where another Flyball has it; [`Error::State`] where the folder cannot be used;
-    /// [`Error::NotUnderstood`] where another version has written to it: nothing is touched then; [`Error::Damaged`]
-    /// where a change may have been lost: what was readable is undone then.
+    /// [`Error::NotUnderstood`] where another version has written to it: nothing is touched then;
+    /// [`Error::Damaged`] where a change may have been lost: what was readable is undone then.
     pub fn open(state: &Path, machine: &'m dyn Machine) -> Result<(Self, RestoreReport), Error> {
         Self::open_within(PATIENCE, state, machine)
     }
@@ -104,8 +104,8 @@ impl<'m> Ledger<'m> {
         Self::take_over(patience, state, machine, None)
     }
 
-    /// The same for the supervisor of a process that has died just now: what that one has written to claimed disks is
-    /// known to be its own.
+    /// The same for the supervisor of a process that has died just now: what that one has written to claimed
+    /// disks is known to be its own.
     pub(crate) fn take_over(
         patience: Duration,
         state: &Path,
@@ -120,8 +120,8 @@ impl<'m> Ledger<'m> {
         Ok((ledger, report))
     }
 
-    /// The same for whoever is told of it and sees to it: a damaged ledger is set aside, and the report says what was
-    /// damaged.
+    /// The same for whoever is told of it and sees to it: a damaged ledger is set aside, and the report says
+    /// what was damaged.
     ///
     /// # Errors
     /// As [`Ledger::open`], but for [`Error::Damaged`].
@@ -191,14 +191,15 @@ impl<'m> Ledger<'m> {
         Ok((ledger, report, lines.into_iter().chain(lasting.damage).collect()))
     }
 
-    /// Puts every setting back, in reverse order. Files and loop devices of our own stay, and claimed disks as they are.
+    /// Puts every setting back, in reverse order. Files and loop devices of our own stay, and claimed disks
+    /// as they are.
     pub fn restore(&mut self) -> RestoreReport {
         self.limits.clear();
         self.undo_and_retire(0, &Scope::Settings)
     }
 
-    /// Puts every setting back, removes our loop devices and files, erases what we left on claimed disks, and gives the
-    /// machine free for others. Drop each [`Claimed`](crate::claims::Claimed) before.
+    /// Puts every setting back, removes our loop devices and files, erases what we left on claimed disks, and
+    /// gives the machine free for others. Drop each [`Claimed`](crate::claims::Claimed) before.
     pub fn finish(mut self) -> RestoreReport {
         self.limits.clear();
         self.undo_and_retire(0, &Scope::Everything)
@@ -264,7 +265,8 @@ impl<'m> Ledger<'m> {
     }
 }
 
-/// Stops where a line is whole and not understood: undoing all but what it says may undo too much or too little.
+/// Stops where a line is whole and not understood: undoing all but what it says may undo too much or too
+/// little.
 fn refuse_foreign(state: &Path, loaded: &Loaded) -> Result<(), Error> {
     match foreign_in_words(state, loaded) {
         Some((what, by)) => Err(Error::NotUnderstood { what, by, undo: UNDO }),

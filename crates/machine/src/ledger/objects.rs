@@ -34,8 +34,8 @@ pub struct LoopDevice {
     pub path: PathBuf,
 }
 
-/// The files of our own that this process has made, by the numbers of their changes: where the folder of one is moved away, it is
-/// found through its descriptor.
+/// The files of our own that this process has made, by the numbers of their changes: where the folder of one
+/// is moved away, it is found through its descriptor.
 pub(super) type Held = BTreeMap<u64, File>;
 
 /// How many loop devices there may be before ours: each number that is taken is tried once.
@@ -166,8 +166,8 @@ fn give_name(file: &File, path: &Path) -> io::Result<()> {
     Ok(linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
 }
 
-/// The same file through its name. A descriptor from before the name shows as `/#123 (deleted)` for ever, and so
-/// would a loop device over it in `losetup -l`.
+/// The same file through its name. A descriptor from before the name shows as `/#123 (deleted)` for ever, and
+/// so would a loop device over it in `losetup -l`.
 fn reopened(path: &Path, inode: &Inode) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
     let file: File = open(path, flags, Mode::empty())?.into();
@@ -198,8 +198,8 @@ fn inode_of(metadata: &fs::Metadata) -> Inode {
     Inode { device: metadata.dev(), number: metadata.ino(), born }
 }
 
-/// Removes a file of ours: only the very one that was made, also where its folder has another name by now and this process
-/// still has it open.
+/// Removes a file of ours: only the very one that was made, also where its folder has another name by now and
+/// this process still has it open.
 pub(super) fn remove_file(record: &FileRecord, held: Option<&File>, same_boot: bool) -> UndoOutcome {
     let metadata = match fs::symlink_metadata(&record.path) {
         Ok(metadata) => metadata,
@@ -219,7 +219,8 @@ pub(super) fn remove_file(record: &FileRecord, held: Option<&File>, same_boot: b
     }
 }
 
-/// A file that is gone is what is wanted, unless its folder went with it: then it may have been moved with all that is in it.
+/// A file that is gone is what is wanted, unless its folder went with it: then it may have been moved with
+/// all that is in it.
 fn missing(record: &FileRecord) -> UndoOutcome {
     let folder = Path::new(&record.path).parent();
     match folder.map(fs::symlink_metadata) {

@@ -14,7 +14,8 @@ pub(super) enum Record {
     Change(Change),
     /// It was written, and read back as this.
     Got(Got),
-    /// It is about to be put back, and with it all that it keeps, except these paths, which somebody else changed.
+    /// It is about to be put back, and with it all that it keeps, except these paths, which somebody else
+    /// changed.
     Returning { id: u64, foreign: Vec<String> },
     /// A file of our own is about to appear.
     File(FileRecord),
@@ -191,7 +192,8 @@ impl Pending {
     }
 }
 
-/// What is left to undo after some records, which are told one by one: a ledger may be larger than memory should be.
+/// What is left to undo after some records, which are told one by one: a ledger may be larger than memory
+/// should be.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     /// What is left to undo, by when it was done.

@@ -23,9 +23,11 @@ pub(super) fn remove_tree(machine: &dyn Machine, path: &str) -> Result<UndoOutco
     until_gone(machine, &["rm", "-rf", "--one-file-system", "--", path], || is_folder(machine, path))
 }
 
-/// Kills what executes this program in this folder. What it holds there is worth nothing, so it is not asked to end.
+/// Kills what executes this program in this folder. What it holds there is worth nothing, so it is not asked
+/// to end.
 ///
-/// A process is known by these two and not by its mark: PostgreSQL's write what they do over their environment.
+/// A process is known by these two and not by its mark: PostgreSQL's write what they do over their
+/// environment.
 pub(super) fn stop(machine: &dyn Machine, program: &str, folder: &str) -> Result<UndoOutcome, String> {
     let killed = workload::end_working_in(program, folder);
     if workload::works_in(program, folder) {

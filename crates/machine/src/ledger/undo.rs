@@ -1,7 +1,8 @@
 //! Undoing: in reverse order, each change by what is there now.
 //!
-//! Three cases: what we wrote is there, so the old value goes back; the old value is there, so nothing is to be
-//! done; anything else is somebody else's, and is left and reported. Each step may be cut short and begun again.
+//! Three cases: what we wrote is there, so the old value goes back; the old value is there, so nothing is to
+//! be done; anything else is somebody else's, and is left and reported. Each step may be cut short and begun
+//! again.
 
 use super::devices::{self, Eraser};
 use super::journal::Journal;
@@ -14,8 +15,8 @@ use crate::settings::{identity, is_rounding, means_absent, read, read_late, same
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Some refusals end when another value is back (a minimum above the maximum), so that what failed is tried again
-/// after the rest; a third pass has never helped.
+/// Some refusals end when another value is back (a minimum above the maximum), so that what failed is tried
+/// again after the rest; a third pass has never helped.
 const PASSES: usize = 2;
 
 /// Which changes to undo.
@@ -206,7 +207,8 @@ impl Undoer<'_> {
         Ok(outcome)
     }
 
-    /// Reads before it judges anything else, so that a machine that cannot be read is never taken for another one.
+    /// Reads before it judges anything else, so that a machine that cannot be read is never taken for another
+    /// one.
     fn judge(&self, change: &Change, entry: &Pending, now: Option<&str>) -> Verdict {
         let Some(now) = now else { return Verdict::Gone(format!("there is no `{}` now", change.path)) };
         if !change.identity.agrees_with(&identity(self.machine, &change.path)) {
@@ -215,8 +217,8 @@ impl Undoer<'_> {
         judge(change, entry, now)
     }
 
-    /// Which of the kept files somebody else has changed, written down before the change itself is undone: from
-    /// then on the kernel's own resetting of them looks just like a stranger's write.
+    /// Which of the kept files somebody else has changed, written down before the change itself is undone:
+    /// from then on the kernel's own resetting of them looks just like a stranger's write.
     fn returning(&mut self, change: &Change, entry: &mut Pending) -> Result<Vec<String>, String> {
         if change.keeps.is_empty() {
             return Ok(Vec::new());

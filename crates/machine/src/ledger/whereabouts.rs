@@ -1,9 +1,10 @@
-//! Where a record may point. The ledger's file is root's own; should somebody else have written to it all the same, it makes
-//! root write to nothing but settings, and remove nothing but what is named as Flyball names things.
+//! Where a record may point. The ledger's file is root's own; should somebody else have written to it all the
+//! same, it makes root write to nothing but settings, and remove nothing but what is named as Flyball names
+//! things.
 //!
-//! This is asked of each record that is read and of each that is written, so that nothing is written down that would not be
-//! understood. That a setting's path leads to no other place by links is looked at when it is opened for writing
-//! ([`LocalMachine`](crate::LocalMachine)).
+//! This is asked of each record that is read and of each that is written, so that nothing is written down
+//! that would not be understood. That a setting's path leads to no other place by links is looked at when it
+//! is opened for writing ([`LocalMachine`](crate::LocalMachine)).
 
 use super::built::Built;
 use super::record::{Change, Record};

@@ -1,4 +1,5 @@
-//! The settings that have a short name: one table. Everything else under `/sys` and `/proc/sys` goes by its path.
+//! The settings that have a short name: one table. Everything else under `/sys` and `/proc/sys` goes by its
+//! path.
 
 use domain::setting::CPU_DMA_LATENCY;
 

@@ -1,4 +1,5 @@
-//! What a write does besides: which other values the kernel drops or changes with it, and which has to come first.
+//! What a write does besides: which other values the kernel drops or changes with it, and which has to come
+//! first.
 
 use super::{CPU, CPUFREQ, numbered, value};
 use crate::Machine;
@@ -47,8 +48,8 @@ fn is_policy_boost(path: &str) -> bool {
     path.contains("/cpufreq/policy") && path.ends_with("/boost")
 }
 
-/// The files whose values the kernel may drop or change when `path` is written, in the order in which they have to
-/// be put back once `path` is.
+/// The files whose values the kernel may drop or change when `path` is written, in the order in which they
+/// have to be put back once `path` is.
 ///
 /// Sources: `drivers/cpufreq/cpufreq.c` (a governor's tunables live as long as a policy uses it),
 /// `drivers/cpufreq/intel_pstate.c` (a driver's policies and global limits are made anew; turbo moves the
@@ -108,8 +109,9 @@ fn files_of(machine: &dyn Machine, folder: &str) -> Vec<String> {
     names.into_iter().map(|name| format!("{folder}/{name}")).collect()
 }
 
-/// Pairs of sysctls of which the kernel zeroes one when the other is written (`mm/page-writeback.c`, `mm/util.c`).
-/// Zero cannot be written back into the one that was off: it goes off when the other is written.
+/// Pairs of sysctls of which the kernel zeroes one when the other is written (`mm/page-writeback.c`,
+/// `mm/util.c`). Zero cannot be written back into the one that was off: it goes off when the other is
+/// written.
 const TWINS: &[(&str, &str)] = &[
     ("/proc/sys/vm/dirty_ratio", "/proc/sys/vm/dirty_bytes"),
     ("/proc/sys/vm/dirty_background_ratio", "/proc/sys/vm/dirty_background_bytes"),
@@ -125,8 +127,9 @@ pub(crate) fn twin(path: &str) -> Option<&'static str> {
     })
 }
 
-/// Puts each lower limit and its upper limit into an order that the kernel takes: it refuses a minimum above the
-/// maximum at any moment. The upper one goes first, unless the new maximum lies below the present minimum.
+/// Puts each lower limit and its upper limit into an order that the kernel takes: it refuses a minimum above
+/// the maximum at any moment. The upper one goes first, unless the new maximum lies below the present
+/// minimum.
 pub(crate) fn order_limits(machine: &dyn Machine, writes: &mut [(super::Place, String)]) {
     const LIMITS: [(&str, &str); 2] =
         [("scaling_min_freq", "scaling_max_freq"), ("min_perf_pct", "max_perf_pct")];

@@ -37,8 +37,8 @@ impl fmt::Display for Identity {
     }
 }
 
-/// The identity of the object that `path` belongs to: for a block device its `diskseq` (a number that the kernel
-/// never gives twice in one boot, since 5.15) with its serial numbers; for a cpufreq policy its CPUs.
+/// The identity of the object that `path` belongs to: for a block device its `diskseq` (a number that the
+/// kernel never gives twice in one boot, since 5.15) with its serial numbers; for a cpufreq policy its CPUs.
 pub(crate) fn identity(machine: &dyn Machine, path: &str) -> Identity {
     let mut known = BTreeMap::new();
     let mut note = |key: &str, path: String| {

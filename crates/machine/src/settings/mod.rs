@@ -1,8 +1,8 @@
 //! Settings by short names: where each lives on this machine, and how its values are written.
 //!
 //! A name is one of the table ([`KNOWN`]), or of a family: `turbo`; a governor's tunable
-//! (`ondemand.up_threshold`); a scheduler's (`iosched.read_expire`); `idle.C6.disable` or `idle.state3.disable`;
-//! a sysctl (`vm.dirty_ratio`); a whole path under `/sys` or `/proc/sys`.
+//! (`ondemand.up_threshold`); a scheduler's (`iosched.read_expire`); `idle.C6.disable` or
+//! `idle.state3.disable`; a sysctl (`vm.dirty_ratio`); a whole path under `/sys` or `/proc/sys`.
 //!
 //! Nothing here writes: that is the [ledger](crate::ledger)'s alone.
 
@@ -30,8 +30,8 @@ use std::path::Path;
 pub(crate) const CPU: &str = "/sys/devices/system/cpu";
 pub(crate) const CPUFREQ: &str = "/sys/devices/system/cpu/cpufreq";
 
-/// The device of `kernel/power/qos.c`: a limit that is written to it lasts until it is closed, and it reads as the
-/// strictest limit that anyone holds.
+/// The device of `kernel/power/qos.c`: a limit that is written to it lasts until it is closed, and it reads
+/// as the strictest limit that anyone holds.
 pub(crate) const LATENCY: &str = "/dev/cpu_dma_latency";
 
 /// One file that a setting means on this machine.
@@ -49,8 +49,8 @@ pub struct Place {
 /// device, which a block setting without an object means.
 ///
 /// # Errors
-/// [`Error::UnknownSetting`], [`Error::NeedsDevice`], [`Error::NotASetting`]; [`Error::Unsupported`] where this
-/// machine does not have it (a governor's tunables are there only while that governor is in use).
+/// [`Error::UnknownSetting`], [`Error::NeedsDevice`], [`Error::NotASetting`]; [`Error::Unsupported`] where
+/// this machine does not have it (a governor's tunables are there only while that governor is in use).
 pub fn resolve(
     machine: &dyn Machine,
     setting: &SettingName,
@@ -89,8 +89,8 @@ pub fn check_name(setting: &SettingName) -> Result<(), Error> {
     Err(Error::UnknownSetting { name: name.to_owned(), nearest: catalogue::nearest(name) })
 }
 
-/// Why a setting of the CPUs' frequency policy can never be used here: there is no policy. `None` for any other setting, and where
-/// there is one.
+/// Why a setting of the CPUs' frequency policy can never be used here: there is no policy. `None` for any
+/// other setting, and where there is one.
 pub fn without_policy(machine: &dyn Machine, setting: &SettingName) -> Option<Error> {
     let name = setting.name.as_str();
     let of_policy = KNOWN.iter().any(|known| known.name == name && matches!(known.scope, Scope::Policy));
@@ -99,8 +99,8 @@ pub fn without_policy(machine: &dyn Machine, setting: &SettingName) -> Option<Er
     (of_policy || of_governor).then(|| policies(machine, &whole).err()).flatten()
 }
 
-/// Why a limit on the CPUs' latency can never be held here: the kernel has no such device. `None` for any other setting, and
-/// where there is one.
+/// Why a limit on the CPUs' latency can never be held here: the kernel has no such device. `None` for any
+/// other setting, and where there is one.
 pub fn without_latency_device(machine: &dyn Machine, setting: &SettingName) -> Option<Error> {
     (setting.name == CPU_DMA_LATENCY).then(|| resolve(machine, setting, None).err()).flatten()
 }
@@ -119,9 +119,10 @@ pub fn drop_caches(machine: &dyn Machine) -> io::Result<()> {
     machine.write(Path::new("/proc/sys/vm/drop_caches"), b"3")
 }
 
-/// Has an array of RAID4, 5 or 6 forget the stripes by which its cache has grown beyond its `stripe_cache_size`: under load it grows,
-/// one stripe at a time, and nothing makes it shrink but want of memory (`drivers/md/raid5.c`: `raid5d`,
-/// `raid5_cache_scan`). Writing the size that it has drops what is above (`raid5_set_cache_size`). An act, as above.
+/// Has an array of RAID4, 5 or 6 forget the stripes by which its cache has grown beyond its
+/// `stripe_cache_size`: under load it grows, one stripe at a time, and nothing makes it shrink but want of
+/// memory (`drivers/md/raid5.c`: `raid5d`, `raid5_cache_scan`). Writing the size that it has drops what is
+/// above (`raid5_set_cache_size`). An act, as above.
 ///
 /// False where the device has no such cache.
 ///

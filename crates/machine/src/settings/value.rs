@@ -34,7 +34,8 @@ pub(crate) fn read(machine: &dyn Machine, path: &str) -> io::Result<Option<Strin
     Ok(Some(chosen(text).to_owned()))
 }
 
-/// The strictest limit on the CPUs' latency that anyone holds: a number in the machine's own byte order, as the device gives it.
+/// The strictest limit on the CPUs' latency that anyone holds: a number in the machine's own byte order, as
+/// the device gives it.
 fn latency_us(bytes: &[u8]) -> io::Result<String> {
     let number = bytes.try_into().map_err(|_| invalid("it does not hold a number of four bytes"))?;
     Ok(i32::from_ne_bytes(number).to_string())
@@ -47,7 +48,8 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// How often it is looked at meanwhile.
 const POLL: Duration = Duration::from_millis(5);
 
-/// Reads a value as [`read`] does, again and again for as long as `waits` says of it that it may be still to come.
+/// Reads a value as [`read`] does, again and again for as long as `waits` says of it that it may be still to
+/// come.
 ///
 /// # Errors
 /// As [`read`].
@@ -71,7 +73,8 @@ fn invalid(why: &str) -> io::Error {
 }
 
 /// What a value is once the kernel's decoration is taken off: `none [mq-deadline] kyber` is `mq-deadline`;
-/// md's `1000 (system)` is `system`, the word that has to be written to get it back, and `500 (local)` is `500`.
+/// md's `1000 (system)` is `system`, the word that has to be written to get it back, and `500 (local)` is
+/// `500`.
 pub(crate) fn chosen(text: &str) -> &str {
     if text.ends_with(" (system)") {
         return "system";
@@ -86,8 +89,8 @@ pub(crate) fn chosen(text: &str) -> &str {
     }
 }
 
-/// Whether two texts are one value to the kernel: numbers by their worth, white space by its presence, and the
-/// `Y` and `N` of module parameters as 1 and 0.
+/// Whether two texts are one value to the kernel: numbers by their worth, white space by its presence, and
+/// the `Y` and `N` of module parameters as 1 and 0.
 pub fn same(a: &str, b: &str) -> bool {
     a == b || a.split_whitespace().map(canonical).eq(b.split_whitespace().map(canonical))
 }
@@ -105,11 +108,11 @@ fn canonical(word: &str) -> String {
     }
 }
 
-/// Whether `now` may be what the kernel made of `asked`: a number clamped between `old` and `asked`, or rounded
-/// to one that lies within a tenth of `asked`.
+/// Whether `now` may be what the kernel made of `asked`: a number clamped between `old` and `asked`, or
+/// rounded to one that lies within a tenth of `asked`.
 ///
-/// Only of use where a writer died between its write and the reading back, so that nobody knows what the kernel
-/// took. Words are never rounded.
+/// Only of use where a writer died between its write and the reading back, so that nobody knows what the
+/// kernel took. Words are never rounded.
 pub(crate) fn is_rounding(old: &str, asked: &str, now: &str) -> bool {
     let (Ok(old), Ok(asked), Ok(now)) = (old.parse::<i128>(), asked.parse::<i128>(), now.parse::<i128>())
     else {

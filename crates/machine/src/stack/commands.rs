@@ -1,5 +1,6 @@
 //! The commands that build each part of a stack, by the programs' own manual pages: mdadm(8), lvm(8),
-//! mke2fs(8), mkfs.xfs(8), mkfs.btrfs(8), mount(8). Nothing here runs them: the same lists are shown by `--dry-run`.
+//! mke2fs(8), mkfs.xfs(8), mkfs.btrfs(8), mount(8). Nothing here runs them: the same lists are shown by
+//! `--dry-run`.
 
 use domain::stack::{Bitmap, Features, Filesystem, FilesystemKind, Journal, Lvm, Md, Resync};
 use domain::time::Nanos;
@@ -7,8 +8,8 @@ use domain::time::Nanos;
 /// A program and its arguments.
 pub type Argv = Vec<String>;
 
-/// What is written to has to be ours before any of these runs. No signature of an earlier layer is left to confuse what
-/// probes for one.
+/// What is written to has to be ours before any of these runs. No signature of an earlier layer is left to
+/// confuse what probes for one.
 pub(super) fn wipe(devices: &[String]) -> Argv {
     argv(["wipefs", "--all", "--quiet"], devices.iter().cloned())
 }
@@ -78,8 +79,8 @@ fn mdadm_uuid(uuid: &str) -> String {
     digits.chunks(8).map(String::from_iter).collect::<Vec<String>>().join(":")
 }
 
-/// LVM keeps nothing of ours in /etc/lvm, asks no daemon, and looks at no device but ours. Without udev it makes its
-/// own links.
+/// LVM keeps nothing of ours in /etc/lvm, asks no daemon, and looks at no device but ours. Without udev it
+/// makes its own links.
 fn lvm_config(has_udev: bool) -> String {
     let udev = if has_udev { "" } else { " udev_sync=0 udev_rules=0" };
     format!(

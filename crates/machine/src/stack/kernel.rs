@@ -1,5 +1,5 @@
-//! What this kernel can build, before anything is made: arrays, mappings, filesystems. A module that is there is loaded, as
-//! the tools would have the kernel do; where one only wants to know, it is looked for.
+//! What this kernel can build, before anything is made: arrays, mappings, filesystems. A module that is there
+//! is loaded, as the tools would have the kernel do; where one only wants to know, it is looked for.
 
 use super::Error;
 use super::mapping::target;
@@ -51,8 +51,8 @@ pub(super) fn check(stack: &Stack, modules: Modules) -> Result<(), Error> {
     })
 }
 
-/// A bitmap without a lock shows nowhere before an array has one, so that versions have to stand for it: of the kernel, and of
-/// mdadm, which takes another word for the name of a file.
+/// A bitmap without a lock shows nowhere before an array has one, so that versions have to stand for it: of
+/// the kernel, and of mdadm, which takes another word for the name of a file.
 fn has_llbitmap(layer: &Layer) -> Result<(), Error> {
     let kernel = LocalMachine.text("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mdadm = LocalMachine.run(&["mdadm", "--version"], LIMIT).map(|output| output.last_words());
@@ -101,8 +101,8 @@ fn needs(
     if is_there() {
         return Ok(());
     }
-    // What is built into the kernel counts as loaded. A modprobe that was killed says nothing about the kernel: then the tools
-    // will say what they lack.
+    // What is built into the kernel counts as loaded. A modprobe that was killed says nothing about the
+    // kernel: then the tools will say what they lack.
     let argv = match modules {
         Modules::Load => &["modprobe", "--quiet", module][..],
         Modules::LookFor => &["modprobe", "--quiet", "--dry-run", module],

@@ -17,12 +17,13 @@ use std::path::Path;
 pub(super) enum Step {
     /// A program, and what it is run for.
     Run(&'static str, Argv),
-    /// The UUID goes into the superblock of dm-integrity. It says whose that is and changes nothing that is measured, so that it is
-    /// not among the commands.
+    /// The UUID goes into the superblock of dm-integrity. It says whose that is and changes nothing that is
+    /// measured, so that it is not among the commands.
     Mark,
 }
 
-/// A kind of target. The device below is ours and cleared when its steps begin; the ledger has the mapping's name.
+/// A kind of target. The device below is ours and cleared when its steps begin; the ledger has the mapping's
+/// name.
 pub(super) trait Target {
     /// The kernel's module that has it.
     fn module(&self) -> &'static str;

@@ -1,8 +1,8 @@
 //! Building a stack of storage for a cell, and taking it down again: only as far as the next one differs.
 //!
-//! Every part is written down in the [ledger](crate::Ledger) before it appears, so that it is taken down whatever happens
-//! to this process. Every command is kept, and what was built is read back from the kernel and held against what was
-//! asked for.
+//! Every part is written down in the [ledger](crate::Ledger) before it appears, so that it is taken down
+//! whatever happens to this process. Every command is kept, and what was built is read back from the kernel
+//! and held against what was asked for.
 
 mod commands;
 mod kernel;
@@ -143,8 +143,8 @@ impl Device {
 }
 
 impl Device {
-    /// A path below /dev, for LVM looks nowhere else. A claimed disk is held open, so that its number stays its own; that
-    /// the node still means that number is looked at here.
+    /// A path below /dev, for LVM looks nowhere else. A claimed disk is held open, so that its number stays
+    /// its own; that the node still means that number is looked at here.
     fn node(&self) -> Result<String, Error> {
         if self.path.starts_with("/dev/") {
             return Ok(self.path.clone());
@@ -192,7 +192,8 @@ struct Storey {
     claimed: Vec<Claimed>,
 }
 
-/// Why this machine's kernel cannot build a stack; `None` where it can, as far as can be told. Nothing is loaded or changed.
+/// Why this machine's kernel cannot build a stack; `None` where it can, as far as can be told. Nothing is
+/// loaded or changed.
 pub fn lacking(stack: &Stack) -> Option<String> {
     kernel::check(stack, Modules::LookFor).err().map(|error| error.to_string())
 }
@@ -227,8 +228,8 @@ impl Builder {
         })
     }
 
-    /// Makes this stack stand: what stands and is not of it goes, what is missing is built. `interrupt` is set by somebody
-    /// else when everything is to end.
+    /// Makes this stack stand: what stands and is not of it goes, what is missing is built. `interrupt` is
+    /// set by somebody else when everything is to end.
     ///
     /// # Errors
     /// [`Error`]; what was begun of a layer is taken down again, the layers below stand.
@@ -423,8 +424,8 @@ impl Builder {
         let cleared: Vec<Device> = journal.iter().chain([device]).cloned().collect();
         self.run("clear the device for a filesystem", &commands::wipe(&paths(&cleared)))?;
         let with = journal.as_ref().map(|journal| (journal.path.as_str(), journal_uuid.as_str()));
-        // btrfs shows no number of its device's, but a path: that of its mkfs or that of its mount, by the kernel. A claimed
-        // disk's own is a link, which some kernels follow.
+        // btrfs shows no number of its device's, but a path: that of its mkfs or that of its mount, by the
+        // kernel. A claimed disk's own is a link, which some kernels follow.
         let node = if fs.kind == FilesystemKind::Btrfs { device.node()? } else { device.path.clone() };
         for command in commands::filesystem(fs, &node, with, &uuid) {
             self.run("make the filesystem", &command)?;

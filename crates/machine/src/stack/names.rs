@@ -1,4 +1,5 @@
-//! Names of what Flyball builds: random, and to be told from everybody else's. UUIDs are the [secret](crate::claims)'s.
+//! Names of what Flyball builds: random, and to be told from everybody else's. UUIDs are the
+//! [secret](crate::claims)'s.
 
 use crate::claims;
 use std::io;

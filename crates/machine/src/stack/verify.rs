@@ -57,7 +57,8 @@ pub(super) fn array(
         number(seen.raid_disks).as_deref(),
     )?;
     if md.level.is_redundant() {
-        // While a member is rebuilt it is missing still, and a spare: the last one of a new RAID5, for mdadm makes it so.
+        // While a member is rebuilt it is missing still, and a spare: the last one of a new RAID5, for mdadm
+        // makes it so.
         if md.resync != Resync::Background {
             check.same(
                 "number of missing members",
@@ -162,8 +163,8 @@ pub(super) fn volume(
     Ok(asked)
 }
 
-/// Mount options that the kernel shows under another name, or not at all, are told and not refused: which those are is
-/// each filesystem's own affair.
+/// Mount options that the kernel shows under another name, or not at all, are told and not refused: which
+/// those are is each filesystem's own affair.
 pub(super) fn mounted(
     machine: &dyn Machine,
     layer: &str,

@@ -1,6 +1,6 @@
-//! A machine in memory that answers as the kernel does where that matters to undoing: governors whose tunables
-//! come and go, limits that refuse to cross, files that round, ignore, refuse or vanish; and of storage, that what
-//! something stands on cannot go.
+//! A machine in memory that answers as the kernel does where that matters to undoing: governors whose
+//! tunables come and go, limits that refuse to cross, files that round, ignore, refuse or vanish; and of
+//! storage, that what something stands on cannot go.
 
 #![allow(clippy::unwrap_used)]
 

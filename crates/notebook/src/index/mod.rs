@@ -1,8 +1,9 @@
 //! The SQLite index: what the folders hold, as tables. See `schema.sql` for them.
 //!
 //! It is brought up to date whenever it is opened: each run's and trial's file is looked at (size and time of
-//! change), and only what differs is read. An index that is missing, foreign, damaged or of another schema is made
-//! again; where it cannot be written, one is made in memory. Nobody has to trust it: the folders are the truth.
+//! change), and only what differs is read. An index that is missing, foreign, damaged or of another schema is
+//! made again; where it cannot be written, one is made in memory. Nobody has to trust it: the folders are the
+//! truth.
 
 mod fill;
 
@@ -66,7 +67,8 @@ impl Index {
             }
         };
         match on_disk() {
-            // The notebook is read-only, or somebody else's, or its disk is full: it can be read all the same.
+            // The notebook is read-only, or somebody else's, or its disk is full: it can be read all the
+            // same.
             Err(Error::Index { .. } | Error::Io { .. } | Error::Locked { .. } | Error::Foreign { .. }) => {
                 Self::in_memory(notebook)
             }

@@ -1,7 +1,7 @@
 //! What is stored as JSON: versioned types of their own, converted both ways.
 //!
-//! Each file names its schema. A file of a newer schema is refused with the program version that is needed; one
-//! of an older schema is read by its own module for ever, and a notebook of it stays among the fixtures.
+//! Each file names its schema. A file of a newer schema is refused with the program version that is needed;
+//! one of an older schema is read by its own module for ever, and a notebook of it stays among the fixtures.
 
 mod v1;
 

@@ -1,8 +1,8 @@
 //! A trace as a Parquet file, open to DuckDB, pandas, Polars and Spark.
 //!
-//! One column `t_ns` (INT64: nanoseconds on a monotonic clock from the trace's start), then one nullable column a
-//! series, named as in [`domain::trace`], of Parquet's UINT_64: a counter is stored as the kernel gave it. What
-//! the columns mean stands in the file's key-value metadata:
+//! One column `t_ns` (INT64: nanoseconds on a monotonic clock from the trace's start), then one nullable
+//! column a series, named as in [`domain::trace`], of Parquet's UINT_64: a counter is stored as the kernel
+//! gave it. What the columns mean stands in the file's key-value metadata:
 //!
 //! | key | value |
 //! |---|---|
@@ -13,9 +13,9 @@
 //! | `flyball.frequency` | where frequencies came from |
 //! | `flyball.series` | JSON: `[{"name", "unit", "kind": "counter" or "gauge", "wraps_at"}]`, in the order of the columns |
 //!
-//! Values are delta-packed, which alone brings a counter to a fifth of a byte a sample; Snappy takes a tenth off that.
-//! zstd was no smaller after the packing, and needs a C compiler. The low-level interface of the `parquet` crate is
-//! used, without arrow, which would make the build longer.
+//! Values are delta-packed, which alone brings a counter to a fifth of a byte a sample; Snappy takes a tenth
+//! off that. zstd was no smaller after the packing, and needs a C compiler. The low-level interface of the
+//! `parquet` crate is used, without arrow, which would make the build longer.
 
 mod packed;
 mod read;

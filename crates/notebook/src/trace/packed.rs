@@ -1,5 +1,5 @@
-//! A column of values waiting to be written: differences from one value to the next, as numbers of as few bytes
-//! as they need (LEB128 of the zigzagged difference, plus one; zero stands for an absent value).
+//! A column of values waiting to be written: differences from one value to the next, as numbers of as few
+//! bytes as they need (LEB128 of the zigzagged difference, plus one; zero stands for an absent value).
 //!
 //! Most counters change little from one sample to the next, so a value takes one or two bytes here instead of
 //! sixteen; that is what lets a row group be large while memory stays small.

@@ -71,9 +71,9 @@ impl TraceReader {
         self.file.num_row_groups()
     }
 
-    /// Reads the series that `wanted` accepts. Of more than `most_rows` rows (at least two) every n-th is taken,
-    /// and the last: rates between the rows that are left are those of the whole span between them. Only what is
-    /// taken is ever in memory.
+    /// Reads the series that `wanted` accepts. Of more than `most_rows` rows (at least two) every n-th is
+    /// taken, and the last: rates between the rows that are left are those of the whole span between them.
+    /// Only what is taken is ever in memory.
     ///
     /// # Errors
     /// Where the file is damaged.

@@ -26,8 +26,9 @@ pub fn time_of_day(text: &str, half: Option<&str>) -> Option<i64> {
     Some(hours * 3600 + minutes * 60 + seconds)
 }
 
-/// Midnight, in nanoseconds of the epoch, of `2026-11-21`, `11/21/2026` and `11/21/26`. Of the last two the month is taken to
-/// stand first, as sysstat prints them in the C and US locales, unless there is no such month.
+/// Midnight, in nanoseconds of the epoch, of `2026-11-21`, `11/21/2026` and `11/21/26`. Of the last two the
+/// month is taken to stand first, as sysstat prints them in the C and US locales, unless there is no such
+/// month.
 pub fn date(text: &str) -> Option<i64> {
     let parts: Vec<i64> =
         text.split(['-', '/']).map(|p| p.parse().ok().filter(|n| *n >= 0)).collect::<Option<_>>()?;
@@ -84,8 +85,8 @@ impl Day {
         Self { midnight, ..Self::default() }
     }
 
-    /// The moment of a time of day: half a day back or more means that midnight has passed. A table that begins anew with an
-    /// earlier time is of the same day.
+    /// The moment of a time of day: half a day back or more means that midnight has passed. A table that
+    /// begins anew with an earlier time is of the same day.
     pub fn moment(&mut self, seconds: i64) -> i64 {
         if let Some(last) = self.last
             && seconds + DAY / 2 < last

@@ -1,8 +1,8 @@
-//! Reports in text: those of bonnie++, sysbench, pgbench, dd, hdparm, cpupower, perf stat and `/proc/mdstat`, with whatever prose stands
-//! around them.
+//! Reports in text: those of bonnie++, sysbench, pgbench, dd, hdparm, cpupower, perf stat and `/proc/mdstat`,
+//! with whatever prose stands around them.
 //!
-//! A report is known by a line that only its tool prints, and ends with its last line, or with the next report. Each becomes a
-//! trial; what only describes a machine (`/proc/mdstat`, cpupower) is kept as facts.
+//! A report is known by a line that only its tool prints, and ends with its last line, or with the next
+//! report. Each becomes a trial; what only describes a machine (`/proc/mdstat`, cpupower) is kept as facts.
 
 use super::lines::Line;
 use super::{Part, Parts, mdstat};
@@ -303,7 +303,8 @@ impl Figures {
         true
     }
 
-    /// `cpupower monitor`: below ` CPU| POLL | halt` shares, or `Freq` in MHz, a row a CPU; their means are metrics.
+    /// `cpupower monitor`: below ` CPU| POLL | halt` shares, or `Freq` in MHz, a row a CPU; their means are
+    /// metrics.
     fn monitor_line(&mut self, text: &str) -> bool {
         let cells: Vec<&str> = text.split('|').map(str::trim).collect();
         if cells.len() >= 2 && cells.contains(&"CPU") {
@@ -389,7 +390,8 @@ fn dd_command(text: &str) -> Option<Vec<String>> {
 
 type PerfCount = (Option<f64>, String, String);
 
-/// `0.66,msec,task-clock,656950,100.00,0.007,CPUs utilized`, after a time with `-I`, and `;` or a tab as well.
+/// `0.66,msec,task-clock,656950,100.00,0.007,CPUs utilized`, after a time with `-I`, and `;` or a tab as
+/// well.
 fn perf_csv(text: &str) -> Option<PerfCount> {
     let separator = [',', ';', '\t'].into_iter().find(|s| text.matches(*s).count() >= 4)?;
     let fields: Vec<&str> = text.split(separator).map(str::trim).collect();

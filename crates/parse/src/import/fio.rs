@@ -1,8 +1,8 @@
 //! fio's json and json+ (fio 3), terse (versions 3 to 5) and logs.
 //!
-//! Jobs of one name in one report ran beside each other (`numjobs`), so they are one result; jobs of different names are results
-//! of their own, whether or not they ran at once: fio does not say. Figures are computed as for trials that Flyball ran itself
-//! ([`workloads::fio::report`]).
+//! Jobs of one name in one report ran beside each other (`numjobs`), so they are one result; jobs of
+//! different names are results of their own, whether or not they ran at once: fio does not say. Figures are
+//! computed as for trials that Flyball ran itself ([`workloads::fio::report`]).
 //!
 //! Sources: fio's HOWTO ("Terse output", "Log file formats") and `stat.c`.
 
@@ -30,8 +30,9 @@ const LOG: &str = "fio-log";
 /// A bound on the text before the JSON: warnings take some kilobytes.
 const MAX_PREAMBLE: u64 = 1 << 20;
 
-/// Reads one report after the other: with `--status-interval` fio writes one each time, of all that was done until then, and the
-/// last one counts. Reports of different runs that stand in one file all count, and are no repeats of each other.
+/// Reads one report after the other: with `--status-interval` fio writes one each time, of all that was done
+/// until then, and the last one counts. Reports of different runs that stand in one file all count, and are
+/// no repeats of each other.
 pub(super) fn json(input: &mut dyn BufRead) -> Result<Imported, Error> {
     let (notes, first, place) = preamble(input)?;
     let mut all = Imported { notes, ..Imported::default() };
@@ -75,8 +76,8 @@ fn keep(all: &mut Imported, report: Imported) {
     }
 }
 
-/// Whether a report is of the same run as the one before, and later: of the same jobs, which were at work already when that one was
-/// written.
+/// Whether a report is of the same run as the one before, and later: of the same jobs, which were at work
+/// already when that one was written.
 fn is_later(before: &[Part], now: &[Part]) -> bool {
     let same =
         !now.is_empty() && before.len() == now.len() && before.iter().zip(now).all(|(a, b)| a.name == b.name);
@@ -282,7 +283,8 @@ impl<R: Read> JsonReader<'_, R> {
                 Member::Other => self.tokens.skip()?,
             }
         }
-        // Up to 3.11 it does not say of how much time CPU is a share: of one thread's, or of a group's together.
+        // Up to 3.11 it does not say of how much time CPU is a share: of one thread's, or of a group's
+        // together.
         match time {
             Some(time) => job.job_runtime = time,
             None => (job.usr_cpu, job.sys_cpu) = (None, None),
@@ -404,7 +406,8 @@ impl<R: Read> JsonReader<'_, R> {
     }
 }
 
-/// Whether `io_bytes` counts kibibytes, as it did up to 2.20 (`show_ddir_status` of stat.c; 2.21 has `io_kbytes` for that).
+/// Whether `io_bytes` counts kibibytes, as it did up to 2.20 (`show_ddir_status` of stat.c; 2.21 has
+/// `io_kbytes` for that).
 fn counts_kibibytes(version: &str) -> bool {
     let mut numbers = version.trim_start_matches("fio-").split(['.', '-']).map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {
@@ -420,7 +423,8 @@ fn in_nanoseconds(latency: &mut Latency) {
     latency.bins = Bins::default();
 }
 
-/// One line a job; the fields that are read stand at the same places in versions 3 to 5, but for how long a direction is.
+/// One line a job; the fields that are read stand at the same places in versions 3 to 5, but for how long a
+/// direction is.
 pub(super) fn terse(input: &mut dyn BufRead) -> Result<Imported, Error> {
     let mut lines = Lines::new(input, TERSE);
     let mut imported = Imported::default();
@@ -434,7 +438,8 @@ pub(super) fn terse(input: &mut dyn BufRead) -> Result<Imported, Error> {
         let wrong = |reason: &str| Error::at(TERSE, line.place, reason).after(&so_far);
         let version =
             fields[0].parse::<u8>().map_err(|_| wrong("expected the version of the terse form, a number"))?;
-        // `show_thread_status_terse_all` of stat.c: version 5 has six more fields a direction, versions 4 and 5 trims.
+        // `show_thread_status_terse_all` of stat.c: version 5 has six more fields a direction, versions 4 and
+        // 5 trims.
         let (length, ways) = match version {
             3 => (41, 2),
             4 => (41, 3),

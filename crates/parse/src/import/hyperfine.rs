@@ -1,7 +1,7 @@
 //! hyperfine's JSON (`--export-json`): a result a command, with the time of each run.
 //!
-//! Each run becomes a trial, so that two exports are compared by their runs and not by two means. Source: hyperfine's
-//! `src/export/json.rs` and `src/benchmark/benchmark_result.rs`.
+//! Each run becomes a trial, so that two exports are compared by their runs and not by two means. Source:
+//! hyperfine's `src/export/json.rs` and `src/benchmark/benchmark_result.rs`.
 
 use super::error::Error;
 use super::{Imported, Part, small_json};

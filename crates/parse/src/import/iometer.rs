@@ -1,9 +1,10 @@
 //! IOMeter's results file (CSV): a result an access specification, of all managers together.
 //!
-//! The file is made of parts that begin with a line of names in quotes (`'Target Type,Target Name,…`); the lines below it are
-//! values at the same places. Of the targets `ALL` is read, and each `MANAGER` and `DISK` is left out. MB are 2^20 bytes until
-//! 1.1.0-rc1, and 10^6 where a name says `(Decimal)`. Source: IOMeter's User's Guide ("Results file format") and
-//! `PageAccess.cpp`, `ManagerList.cpp`, `Manager.cpp` (`SaveResults`) of iometer 1.1.0.
+//! The file is made of parts that begin with a line of names in quotes (`'Target Type,Target Name,…`); the
+//! lines below it are values at the same places. Of the targets `ALL` is read, and each `MANAGER` and `DISK`
+//! is left out. MB are 2^20 bytes until 1.1.0-rc1, and 10^6 where a name says `(Decimal)`. Source: IOMeter's
+//! User's Guide ("Results file format") and `PageAccess.cpp`, `ManagerList.cpp`, `Manager.cpp`
+//! (`SaveResults`) of iometer 1.1.0.
 
 use super::error::{Error, Place};
 use super::{Imported, Part};

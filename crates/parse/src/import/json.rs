@@ -1,7 +1,7 @@
 //! JSON as a stream of tokens, whatever its length: memory is one buffer and one byte a level of nesting.
 //!
-//! It is strict in structure, and takes what tools print: a number is what Rust reads as one. Bytes that are no UTF-8 are
-//! refused. Source: RFC 8259.
+//! It is strict in structure, and takes what tools print: a number is what Rust reads as one. Bytes that are
+//! no UTF-8 are refused. Source: RFC 8259.
 
 use super::error::{Error, Place};
 use super::scan;
@@ -14,8 +14,8 @@ pub const MAX_DEPTH: usize = 64;
 /// A bound on one text or number.
 pub const MAX_TOKEN: usize = 1 << 20;
 
-/// What is read at once: so much that a buffered reader's own buffer is passed by, even where a token is left over, and so little
-/// that it is still in a core's second cache (from 256 KiB on) when it is scanned.
+/// What is read at once: so much that a buffered reader's own buffer is passed by, even where a token is left
+/// over, and so little that it is still in a core's second cache (from 256 KiB on) when it is scanned.
 pub(super) const CHUNK: usize = 128 << 10;
 
 /// One step through a document.
@@ -151,8 +151,8 @@ impl<R: Read> Tokens<R> {
         }
     }
 
-    /// Passes what stands between this document, which is at its end, and a next one: a line that begins with `{` within so many
-    /// bytes. Whether there is one; then its tokens come.
+    /// Passes what stands between this document, which is at its end, and a next one: a line that begins with
+    /// `{` within so many bytes. Whether there is one; then its tokens come.
     ///
     /// # Errors
     /// Where reading fails.
@@ -259,9 +259,10 @@ impl<R: Read> Tokens<R> {
         }
     }
 
-    /// Takes the members that come next in the object that is open and are plain, as far as they stand whole in the buffer. It
-    /// is the fast way through what makes up nearly all of a large file; everything else comes from [`Tokens::token`], so a caller
-    /// asks that afterwards. A member that was not taken is the next token.
+    /// Takes the members that come next in the object that is open and are plain, as far as they stand whole
+    /// in the buffer. It is the fast way through what makes up nearly all of a large file; everything else
+    /// comes from [`Tokens::token`], so a caller asks that afterwards. A member that was not taken is the
+    /// next token.
     ///
     /// # Errors
     /// Those of `take`.
@@ -493,7 +494,8 @@ mod tests {
         }
     }
 
-    /// Everything that a document holds up to its end or its fault, by the fast way where `fast`, with a buffer of so many bytes.
+    /// Everything that a document holds up to its end or its fault, by the fast way where `fast`, with a
+    /// buffer of so many bytes.
     fn events(text: &[u8], chunk: usize, fast: bool) -> (Vec<String>, Option<String>) {
         let mut tokens = Tokens::with_chunk(text, "JSON", chunk);
         let mut seen = Vec::new();

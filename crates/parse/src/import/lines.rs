@@ -1,10 +1,12 @@
-//! Lines of a text, one at a time and bounded, with their places. The marks of a mail that quotes them are taken off.
+//! Lines of a text, one at a time and bounded, with their places. The marks of a mail that quotes them are
+//! taken off.
 
 use super::error::{Error, Place};
 use std::borrow::Cow;
 use std::io::{BufRead, Read};
 
-/// A bound on one line. The longest line of any tool here, sadf's with all CPUs of a large machine, has some kilobytes.
+/// A bound on one line. The longest line of any tool here, sadf's with all CPUs of a large machine, has some
+/// kilobytes.
 pub const MAX_LINE: usize = 1 << 20;
 
 /// One line.

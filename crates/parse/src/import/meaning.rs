@@ -1,8 +1,9 @@
 //! What the columns of tools mean, by their names.
 //!
-//! Tools of one family print the same quantities under names that differ by version and form (`%user`, `%usr`, `user`,
-//! `us`). What the recorder counts too gets its name; everything else is `tool.object.column`, with the unit that the name ends in.
-//! Sources: sar(1), iostat(1), mpstat(1), pidstat(1), vmstat(8), turbostat(8); `rndr_stats.c` and `json_stats.c` of sysstat.
+//! Tools of one family print the same quantities under names that differ by version and form (`%user`,
+//! `%usr`, `user`, `us`). What the recorder counts too gets its name; everything else is
+//! `tool.object.column`, with the unit that the name ends in. Sources: sar(1), iostat(1), mpstat(1),
+//! pidstat(1), vmstat(8), turbostat(8); `rndr_stats.c` and `json_stats.c` of sysstat.
 
 use super::series::{Counter, Quantity, Shape};
 use domain::trace::SeriesUnit;

@@ -1,11 +1,13 @@
 //! What other tools wrote: files to values, recognised by their content and never by their names.
 //!
-//! A file becomes *parts*: each a result with metrics, samples over time, or both. What it says of its machine becomes facts;
-//! what it does not say stays unknown. Text is searched for reports and tables with whatever prose around them; everything else
-//! is one format from its first byte to its last. docs/IMPORT.md lists the formats.
+//! A file becomes *parts*: each a result with metrics, samples over time, or both. What it says of its
+//! machine becomes facts; what it does not say stays unknown. Text is searched for reports and tables with
+//! whatever prose around them; everything else is one format from its first byte to its last. docs/IMPORT.md
+//! lists the formats.
 //!
-//! Bounds, so that memory does not depend on a file: [`lines::MAX_LINE`], [`json::MAX_DEPTH`], [`json::MAX_TOKEN`],
-//! [`series::MAX_COLUMNS`], [`series::MAX_VALUES`], [`series::MAX_SAMPLES`], [`MAX_PARTS`], [`MAX_WHOLE`].
+//! Bounds, so that memory does not depend on a file: [`lines::MAX_LINE`], [`json::MAX_DEPTH`],
+//! [`json::MAX_TOKEN`], [`series::MAX_COLUMNS`], [`series::MAX_VALUES`], [`series::MAX_SAMPLES`],
+//! [`MAX_PARTS`], [`MAX_WHOLE`].
 
 pub mod clock;
 pub mod error;
@@ -39,8 +41,8 @@ use std::io::{BufRead, Read};
 /// A bound on the results of one file.
 pub const MAX_PARTS: usize = 10_000;
 
-/// A bound on files that are read whole, in bytes: those of hyperfine, Phoronix, powertop and IOMeter have some hundred
-/// kilobytes.
+/// A bound on files that are read whole, in bytes: those of hyperfine, Phoronix, powertop and IOMeter have
+/// some hundred kilobytes.
 pub const MAX_WHOLE: u64 = 64 << 20;
 
 /// One result.
@@ -100,7 +102,8 @@ struct Parts {
 }
 
 impl Parts {
-    /// Takes a result. Several of one tool in one text are no repeats of each other: nobody knows what was changed between.
+    /// Takes a result. Several of one tool in one text are no repeats of each other: nobody knows what was
+    /// changed between.
     fn push(&mut self, mut part: Part) {
         let same = self.found.iter().filter(|p| !p.exact && p.kind == part.name).count();
         part.kind.clone_from(&part.name);
@@ -141,7 +144,8 @@ impl Parts {
     }
 }
 
-/// Reads a file. The samples of a kind that [`Kind::is_streamed`] are summed up alone; [`stream`] hands them on.
+/// Reads a file. The samples of a kind that [`Kind::is_streamed`] are summed up alone; [`stream`] hands them
+/// on.
 ///
 /// # Errors
 /// Where the file is not of its kind, is cut short, exceeds a bound or holds no figure; where reading fails.

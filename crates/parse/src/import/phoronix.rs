@@ -1,8 +1,9 @@
 //! Result files of the Phoronix Test Suite: `composite.xml`, and the JSON of its `result-file-to-json`.
 //!
-//! A result is one test with its options on one system; where the file keeps the values of each run (`RawString`), each run
-//! becomes a trial. Attributes are passed over, and entities that a file defines itself stay as they are written. Source:
-//! `pts_result_file.php` (`get_xml`) and `pts_result_file_output.php` (`result_file_to_json`).
+//! A result is one test with its options on one system; where the file keeps the values of each run
+//! (`RawString`), each run becomes a trial. Attributes are passed over, and entities that a file defines
+//! itself stay as they are written. Source: `pts_result_file.php` (`get_xml`) and
+//! `pts_result_file_output.php` (`result_file_to_json`).
 
 use super::error::{Error, Place};
 use super::{Imported, Part, small_json};

@@ -1,8 +1,8 @@
 //! powertop's CSV report (`--csv`): what it says of the whole system.
 //!
-//! Sections are headed ` *  *  *   NAME   *  *  *`, fields parted by `;`. Its lists of processes, devices and tunables are left
-//! out: they are estimates of powertop's own model, and no measurements. Source: `src/report/report-data-html.cpp`, `src/report/report.cpp`,
-//! and real output of 2.14.
+//! Sections are headed ` * * * NAME * * *`, fields parted by `;`. Its lists of processes, devices and
+//! tunables are left out: they are estimates of powertop's own model, and no measurements. Source:
+//! `src/report/report-data-html.cpp`, `src/report/report.cpp`, and real output of 2.14.
 
 use super::error::Error;
 use super::{Imported, Part};

@@ -79,7 +79,8 @@ impl Kind {
     }
 }
 
-/// The kind of a file that begins so. What nothing else claims is text, which is searched for reports; none for binary data.
+/// The kind of a file that begins so. What nothing else claims is text, which is searched for reports; none
+/// for binary data.
 pub fn recognise(head: &[u8]) -> Option<Kind> {
     // `SYSSTAT_MAGIC` of sa.h, in either byte order.
     if head.starts_with(&[0x96, 0xd5]) || head.starts_with(&[0xd5, 0x96]) {
@@ -134,7 +135,8 @@ fn is_terse(line: &str) -> bool {
     version.is_some_and(|v| (2..=5).contains(&v)) && fields.next().is_some_and(|f| f.starts_with("fio-"))
 }
 
-/// `12, 345, 0, 4096, 0`: milliseconds, value, direction, block size, and with newer versions offset and priority.
+/// `12, 345, 0, 4096, 0`: milliseconds, value, direction, block size, and with newer versions offset and
+/// priority.
 fn is_log(line: &str) -> bool {
     let fields: Vec<&str> = line.split(", ").collect();
     let numbers = fields.iter().all(|f| f.parse::<u64>().is_ok() || f.starts_with("0x"));

@@ -1,10 +1,12 @@
-//! What nearly all of a large JSON file is made of, found eight bytes at a time: blanks, short keys, short numbers.
+//! What nearly all of a large JSON file is made of, found eight bytes at a time: blanks, short keys, short
+//! numbers.
 //!
-//! Nothing here decides what is right: whatever is unusual, or stands within eight bytes of the end of what was read, is `None`, and
-//! goes the long way of [`super::json::Tokens::token`], which reads it or names the fault.
+//! Nothing here decides what is right: whatever is unusual, or stands within eight bytes of the end of what
+//! was read, is `None`, and goes the long way of [`super::json::Tokens::token`], which reads it or names the
+//! fault.
 //!
-//! Source of the arithmetic on whole words: Lemire, "Quickly parsing eight digits" (2018), and Mycroft's test for a zero byte, as in
-//! Anderson, "Bit Twiddling Hacks".
+//! Source of the arithmetic on whole words: Lemire, "Quickly parsing eight digits" (2018), and Mycroft's test
+//! for a zero byte, as in Anderson, "Bit Twiddling Hacks".
 
 /// What is longer goes the long way, which holds it against its bound.
 const SHORT_TEXT: usize = 128;
@@ -34,8 +36,9 @@ const fn before(marks: u64) -> usize {
     (marks.trailing_zeros() / 8) as usize
 }
 
-/// Where the first byte stands from `at` on that is no blank of JSON; at most the end. Blanks are alike from member to member, so
-/// that a processor foresees each of these steps; one that a count of blanks decides it would have to wait for.
+/// Where the first byte stands from `at` on that is no blank of JSON; at most the end. Blanks are alike from
+/// member to member, so that a processor foresees each of these steps; one that a count of blanks decides it
+/// would have to wait for.
 #[inline(always)]
 pub fn blanks(bytes: &[u8], mut at: usize) -> usize {
     loop {
@@ -96,12 +99,13 @@ const TENS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_00
 /// The same as what is divided by.
 const TENTHS: [f64; 8] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7];
 
-/// The number at `at` and where it ends, where it has up to 15 digits, up to 7 of them behind the point, and no exponent: then
-/// one exact division rounds as the correct reading does.
+/// The number at `at` and where it ends, where it has up to 15 digits, up to 7 of them behind the point, and
+/// no exponent: then one exact division rounds as the correct reading does.
 #[inline(always)]
 pub fn short_number(bytes: &[u8], at: usize) -> Option<(f64, usize)> {
-    // sysstat prints two digits behind the point, and nearly half of what it prints is this. That the next value stands five
-    // bytes on is then foreseen, where it would else be known only when all digits were counted.
+    // sysstat prints two digits behind the point, and nearly half of what it prints is this. That the next
+    // value stands five bytes on is then foreseen, where it would else be known only when all digits were
+    // counted.
     if let Some(b"0.00," | b"0.00}") = bytes.get(at..)?.first_chunk::<5>() {
         return Some((0.0, at + 4));
     }
@@ -151,7 +155,8 @@ pub fn whole(bytes: &[u8]) -> Option<u64> {
     if (1..=19).contains(&bytes.len()) { bytes.iter().try_fold(0, digit) } else { None }
 }
 
-/// Whether both are the same; most keys have four to eight bytes, for which a call to compare them costs more than comparing.
+/// Whether both are the same; most keys have four to eight bytes, for which a call to compare them costs more
+/// than comparing.
 #[inline(always)]
 pub fn same(a: &[u8], b: &[u8]) -> bool {
     let ends = |bytes: &[u8]| Some((*bytes.first_chunk::<4>()?, *bytes.last_chunk::<4>()?));

@@ -1,12 +1,12 @@
 //! What a tool sampled over time, on its way to metrics and a trace.
 //!
-//! A parser says when a sample was taken and then names each value of it. Here they become columns: a mean a column, which is a
-//! metric, and the rows of a trace. What the recorder counts, and a tool gives as a rate or a share over an interval, becomes
-//! the recorder's counter: it grows by the rate times the interval. So an imported trace is drawn as a measured one is.
-//! Everything else is a gauge under the tool's own name.
+//! A parser says when a sample was taken and then names each value of it. Here they become columns: a mean a
+//! column, which is a metric, and the rows of a trace. What the recorder counts, and a tool gives as a rate
+//! or a share over an interval, becomes the recorder's counter: it grows by the rate times the interval. So
+//! an imported trace is drawn as a measured one is. Everything else is a gauge under the tool's own name.
 //!
-//! Samples that a text scatters over several tables are joined by their times, in memory and bounded; samples that come
-//! in order ([`Samples::onward`]) are handed on row by row.
+//! Samples that a text scatters over several tables are joined by their times, in memory and bounded; samples
+//! that come in order ([`Samples::onward`]) are handed on row by row.
 
 use super::error::{Error, Place};
 use super::scan::same;
@@ -20,7 +20,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// A bound on columns: a machine of 512 CPUs with all of sadf's activities has some ten thousand.
 pub const MAX_COLUMNS: usize = 20_000;
 
-/// A bound on values that are joined in memory, of 16 bytes each; a day of `sar -A` every ten seconds has a quarter of it.
+/// A bound on values that are joined in memory, of 16 bytes each; a day of `sar -A` every ten seconds has a
+/// quarter of it.
 pub const MAX_VALUES: usize = 8 << 20;
 
 /// A bound on samples: three years of them, one a second.
@@ -250,7 +251,8 @@ impl<'s> Samples<'s> {
         self.since_boot = true;
     }
 
-    /// Begins a sample: when it was taken, in nanoseconds of whatever clock the file has, and over which interval.
+    /// Begins a sample: when it was taken, in nanoseconds of whatever clock the file has, and over which
+    /// interval.
     ///
     /// # Errors
     /// Where there are too many, or a row cannot be stored.
@@ -294,8 +296,8 @@ impl<'s> Samples<'s> {
         self.put_of(&mut Owner::default(), place, object.as_bytes(), (b"", field.as_ref()), value, shape)
     }
 
-    /// As [`Samples::put`], of an object whose values come one after the other: `owner` is a new one for the first of them. A field
-    /// is what stands before the keys of all, and the key.
+    /// As [`Samples::put`], of an object whose values come one after the other: `owner` is a new one for the
+    /// first of them. A field is what stands before the keys of all, and the key.
     ///
     /// # Errors
     /// As [`Samples::put`].
@@ -386,7 +388,8 @@ impl<'s> Samples<'s> {
             }
             None => {
                 let mut shape = shape();
-                // A column has the counter's name, or its own where an interval is missing: neither may be another's.
+                // A column has the counter's name, or its own where an interval is missing: neither may be
+                // another's.
                 while self.names.contains(&shape.column)
                     || shape.counter.as_ref().is_some_and(|counter| self.names.contains(&counter.column))
                 {

@@ -1,7 +1,9 @@
-//! `info.yml` of a result of stats-collect: which tool, version, command and day. The statistics beside it are text files
-//! of their tools (`stats/turbostat.raw.txt`), which are imported as such, best with this one and `--together`.
+//! `info.yml` of a result of stats-collect: which tool, version, command and day. The statistics beside it
+//! are text files of their tools (`stats/turbostat.raw.txt`), which are imported as such, best with this one
+//! and `--together`.
 //!
-//! Of YAML only what stands at the beginning of a line as `key: value` is read. Source: result files of stats-collect 1.3.
+//! Of YAML only what stands at the beginning of a line as `key: value` is read. Source: result files of
+//! stats-collect 1.3.
 
 use super::error::Error;
 use super::{Imported, Part};

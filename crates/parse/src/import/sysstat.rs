@@ -1,8 +1,8 @@
 //! JSON of sysstat: `sadf -j`, and `-o JSON` of iostat, mpstat and pidstat.
 //!
-//! All have one shape: hosts, and in each a list of statistics, whose members are objects, and lists of objects that a text
-//! tells apart (`"cpu": "all"`, `"disk-device": "sda"`). So a member that a version adds is read without being known. Read as a
-//! stream: memory does not grow with the file.
+//! All have one shape: hosts, and in each a list of statistics, whose members are objects, and lists of
+//! objects that a text tells apart (`"cpu": "all"`, `"disk-device": "sda"`). So a member that a version adds
+//! is read without being known. Read as a stream: memory does not grow with the file.
 //!
 //! Source: `json_stats.c` of sysstat 12.6, and the JSON of `iostat.c` and `mpstat.c`.
 
@@ -357,7 +357,8 @@ impl<'a> Names<'a> {
     fn anew(&mut self) {
         self.owner = Owner::default();
         self.prefix.clear();
-        // CPUs, disks and interfaces stand in one group alone; fans and interrupts of one name may stand in several.
+        // CPUs, disks and interfaces stand in one group alone; fans and interrupts of one name may stand in
+        // several.
         if !self.object.is_empty() && !matches!(self.group, "cpu-load" | "cpu-load-all" | "disk" | "net-dev")
         {
             self.prefix.extend_from_slice(self.group.as_bytes());

@@ -1,10 +1,12 @@
-//! Tables of figures over time in text: those of sar, mpstat, pidstat, iostat, vmstat, turbostat and `sadf -d`, with whatever
-//! prose stands between them.
+//! Tables of figures over time in text: those of sar, mpstat, pidstat, iostat, vmstat, turbostat and `sadf
+//! -d`, with whatever prose stands between them.
 //!
-//! A table is known by its header, and a row by having as many fields of the right kind. What is neither ends it. So a column
-//! that a version adds or leaves out is read by its name, and text that only looks similar is passed over.
+//! A table is known by its header, and a row by having as many fields of the right kind. What is neither ends
+//! it. So a column that a version adds or leaves out is read by its name, and text that only looks similar is
+//! passed over.
 //!
-//! Not a goal: averages that tools print at their end, which are computed here; other locales than C and English.
+//! Not a goal: averages that tools print at their end, which are computed here; other locales than C and
+//! English.
 
 use super::clock::{self, Day};
 use super::error::{Error, Place};
@@ -553,7 +555,8 @@ pub fn tools() -> impl Iterator<Item = &'static str> {
     TOOLS.into_iter()
 }
 
-/// The present name of a column of turbostat's oldest form, and what its figure is multiplied by to be of the unit in it.
+/// The present name of a column of turbostat's oldest form, and what its figure is multiplied by to be of the
+/// unit in it.
 fn as_turbostat_calls_it(name: &str) -> (&str, f64) {
     match name {
         "%c0" => ("Busy%", 1.0),

@@ -175,7 +175,8 @@ fn a_table_of_bonnie_that_its_csv_follows_is_there_once() {
     );
 }
 
-/// Output of versions that others have published: [`PROVENANCE.md`](../../../../fixtures/tools/PROVENANCE.md) says where.
+/// Output of versions that others have published: [`PROVENANCE.md`](../../../../fixtures/tools/PROVENANCE.md)
+/// says where.
 #[test]
 fn older_versions_say_the_same_in_other_words() {
     check(

@@ -34,8 +34,8 @@ impl Processor<'_> {
     }
 }
 
-/// Reads all blocks that name a processor, in their order. Unknown keys are passed over: each architecture has
-/// its own.
+/// Reads all blocks that name a processor, in their order. Unknown keys are passed over: each architecture
+/// has its own.
 ///
 /// # Errors
 /// Where a known number is none.

@@ -3,7 +3,8 @@
 
 use domain::inventory::JournalMode;
 
-/// How data is journalled: the kernel writes a line `data=…` for a filesystem with a journal, and none without.
+/// How data is journalled: the kernel writes a line `data=…` for a filesystem with a journal, and none
+/// without.
 pub fn journal(options: &str) -> JournalMode {
     let mode = options.lines().find_map(|line| JournalMode::from_name(line.trim().strip_prefix("data=")?));
     mode.unwrap_or(JournalMode::Off)

@@ -4,8 +4,8 @@
 use super::{Error, number_at as number};
 use domain::units::Ratio;
 
-/// The layout word in mdadm's words; `None` for a level without layouts, and for a word that is not known. An array
-/// that was made without one, such as a RAID 0 of equal disks, has the word -1.
+/// The layout word in mdadm's words; `None` for a level without layouts, and for a word that is not known. An
+/// array that was made without one, such as a RAID 0 of equal disks, has the word -1.
 pub fn layout_name(level: &str, layout: i64) -> Option<String> {
     let layout = u64::try_from(layout).ok()?;
     match level {

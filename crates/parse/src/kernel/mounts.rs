@@ -51,7 +51,8 @@ pub struct MountInfo {
     pub options: Vec<String>,
 }
 
-/// The lines of `/proc/self/mountinfo`, in its order: a later one covers an earlier one of the same mount point.
+/// The lines of `/proc/self/mountinfo`, in its order: a later one covers an earlier one of the same mount
+/// point.
 ///
 /// The items are errors where a line lacks fields.
 pub fn mountinfo(text: &str) -> impl Iterator<Item = Result<MountInfo, Error>> {

@@ -7,8 +7,8 @@ use super::Error;
 pub struct Loadavg {
     /// Threads of the system.
     pub threads: u32,
-    /// The thread id that was given out last in this PID namespace. Where it has not moved, no thread was made
-    /// since; it starts again from low numbers at `pid_max`.
+    /// The thread id that was given out last in this PID namespace. Where it has not moved, no thread was
+    /// made since; it starts again from low numbers at `pid_max`.
     pub last_tid: u32,
 }
 

@@ -69,7 +69,8 @@ fn applies(factor: &Factor, workload: &Workload) -> bool {
     factor.workloads.is_empty() || factor.workloads.contains(&workload.name)
 }
 
-/// A stack that ends in a block device is a target by itself; where it ends in a filesystem, `stack` asks for the file.
+/// A stack that ends in a block device is a target by itself; where it ends in a filesystem, `stack` asks for
+/// the file.
 fn has_no_target(study: &Study) -> bool {
     study.target == Target::None && study.stack.is_none()
 }
@@ -209,8 +210,8 @@ fn metrics_mean_the_same(study: &Study, root: &Section) {
     }
 }
 
-/// The folder is where Flyball makes the target, or the files below a stack; what a command names itself needs no word
-/// here.
+/// The folder is where Flyball makes the target, or the files below a stack; what a command names itself
+/// needs no word here.
 fn work_has_a_file(study: &Study, root: &Section) {
     let problem = match &study.stack {
         Some(draft) if draft.layers.iter().any(|layer| layer.values.contains_key("loop")) => return,

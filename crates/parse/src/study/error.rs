@@ -36,7 +36,8 @@ impl fmt::Display for StudyError {
 
 /// Everything that is wrong with a study file, in the order of the file; never empty.
 ///
-/// Where the text is not TOML these are the places where it is not; what the study means is looked at once it is.
+/// Where the text is not TOML these are the places where it is not; what the study means is looked at once it
+/// is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StudyErrors {
     errors: Vec<StudyError>,
@@ -49,7 +50,8 @@ impl StudyErrors {
         &self.errors
     }
 
-    /// One line an error, as compilers write them: `studies/quick.toml:12:3: …`, so that editors can follow. Each is inert.
+    /// One line an error, as compilers write them: `studies/quick.toml:12:3: …`, so that editors can follow.
+    /// Each is inert.
     pub fn show(&self, file: &str) -> String {
         let line = |e: &StudyError| match e.key.as_str() {
             "" => format!("{file}:{}:{}: {}", e.line, e.column, prose(&e.problem)),

@@ -8,7 +8,8 @@ use domain::setting::SettingRequest;
 use domain::stack::Changes;
 use domain::study::{Factor, Level};
 
-/// Names that have a meaning already: the placeholders `{target}` and `{folder}`, and the column that names the workload.
+/// Names that have a meaning already: the placeholders `{target}` and `{folder}`, and the column that names
+/// the workload.
 const TAKEN: [&str; 3] = ["target", "folder", "workload"];
 
 /// A bound on the levels of one factor; a plan of several is bounded by its cells.
@@ -136,7 +137,8 @@ fn bundle(node: &Node) -> Option<Level> {
     Some(Level { options: options?, settings: settings?, stack: stack?, machine: machine?, ..named(name?) })
 }
 
-/// Reads the levels, and sees to it that there are two at least and that their names differ, in file names too.
+/// Reads the levels, and sees to it that there are two at least and that their names differ, in file names
+/// too.
 fn distinct<'a>(
     node: &Node<'a>,
     items: Vec<Node<'a>>,

@@ -1,8 +1,9 @@
-//! What the lab has otherwise: `[lab.workload.NAME]`, `[lab.factor.NAME]` and `[lab.measure]` stand below `[lab]` under the
-//! names of what they change, for a virtual machine is smaller and slower than what a study was written for.
+//! What the lab has otherwise: `[lab.workload.NAME]`, `[lab.factor.NAME]` and `[lab.measure]` stand below
+//! `[lab]` under the names of what they change, for a virtual machine is smaller and slower than what a study
+//! was written for.
 //!
-//! They are put into the table of the file before it is read, so that all that is checked of a study is checked of the lab's
-//! too, and what is wrong with it is shown where it stands.
+//! They are put into the table of the file before it is read, so that all that is checked of a study is
+//! checked of the lab's too, and what is wrong with it is shown where it stands.
 
 use super::error::Problems;
 use super::node::{Section, listed, nearest};
@@ -18,7 +19,8 @@ const LEVELS: [&str; 2] = ["levels", "level"];
 /// What says how levels are to be read; it means nothing beside bundles.
 const VARIED: [&str; 5] = ["option", "setting", "stack", "lab", "sim"];
 
-/// Takes what the lab has otherwise out of a study's table, and gives the table that the lab has; `None` where it has the same.
+/// Takes what the lab has otherwise out of a study's table, and gives the table that the lab has; `None`
+/// where it has the same.
 ///
 /// Notes what cannot be put together; the table is none then either.
 pub(super) fn split<'t>(study: &mut DeTable<'t>, problems: &Problems<'_>) -> Option<DeTable<'t>> {

@@ -63,8 +63,8 @@ pub(super) fn read(node: &Node) -> Option<Measure> {
     })
 }
 
-/// `[5, 15]`, or `8` for exactly eight.
-/// A metric's name. That a workload reports it is asked later; imported samples have names with dots and other signs.
+/// `[5, 15]`, or `8` for exactly eight. A metric's name. That a workload reports it is asked later; imported
+/// samples have names with dots and other signs.
 fn metric(node: &Node) -> Option<String> {
     const MAX_CHARS: usize = 200;
     let text = node.text()?;

@@ -1,8 +1,8 @@
 //! Study files: TOML to a [`Study`], strictly.
 //!
 //! Everything that can be known without the machine is checked here, and everything that is wrong is said at
-//! once, with line, column and what to do: a study may run for hours, and must not fail in its last cell for a
-//! spelling mistake. docs/STUDY-FORMAT.md is the reference of the format.
+//! once, with line, column and what to do: a study may run for hours, and must not fail in its last cell for
+//! a spelling mistake. docs/STUDY-FORMAT.md is the reference of the format.
 //!
 //! Not a goal: whether the machine has a setting, a tool or the room; the runner says that.
 
@@ -47,7 +47,8 @@ const LOOP_MULTIPLE: Bytes = Bytes::from_kib(4);
 /// A bound on names, which become parts of file names and columns of tables.
 const MAX_NAME_CHARS: usize = 64;
 
-/// Reads a study file, as every machine but the lab has it. What the lab has otherwise is checked all the same.
+/// Reads a study file, as every machine but the lab has it. What the lab has otherwise is checked all the
+/// same.
 ///
 /// # Errors
 /// Everything that is wrong with it; see [`StudyErrors`].

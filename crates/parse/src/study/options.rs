@@ -1,4 +1,5 @@
-//! Options of tools in a study: read as they stand, and refused where the tool's own list does ([`workloads::Tool::check`]).
+//! Options of tools in a study: read as they stand, and refused where the tool's own list does
+//! ([`workloads::Tool::check`]).
 
 use super::node::{Node, nearest};
 use domain::study::Tool;

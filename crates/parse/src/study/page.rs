@@ -1,6 +1,7 @@
 //! `[page]`: a page of the book, which puts the runs of several kinds of machine beside a published report.
 //!
-//! Only what concerns this study is checked here. Cells of the page's other studies are checked when those are read.
+//! Only what concerns this study is checked here. Cells of the page's other studies are checked when those
+//! are read.
 
 use super::check::reported;
 use super::node::{Node, Section, listed, nearest};

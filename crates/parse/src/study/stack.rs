@@ -1,7 +1,8 @@
 //! `[stack.NAME]`: how storage is built below the target, and what levels change in it.
 //!
-//! What a stack means and what is wrong with one, [`domain::stack`] says. Here it is read, each cell's stack is tried,
-//! and what is wrong is said where its cause stands: at a key of a layer, or at the level that changed it.
+//! What a stack means and what is wrong with one, [`domain::stack`] says. Here it is read, each cell's stack
+//! is tried, and what is wrong is said where its cause stands: at a key of a layer, or at the level that
+//! changed it.
 
 use super::check::{below, factor_node, placeholders, workload_node};
 use super::key_name;
@@ -51,7 +52,8 @@ pub(super) fn value(node: &Node) -> Option<String> {
     Some(shown)
 }
 
-/// Reads what a bundle changes: `{ "array.level" = 5 }`, and the same without quotes, although TOML makes tables of it.
+/// Reads what a bundle changes: `{ "array.level" = 5 }`, and the same without quotes, although TOML makes
+/// tables of it.
 pub(super) fn changes(node: &Node) -> Option<Changes> {
     let mut found = Changes::new();
     let mut complete = true;
@@ -306,7 +308,8 @@ impl<'a> Check<'_, 'a> {
         }
     }
 
-    /// A layer that nothing stands on and no workload works on would be left out, and look measured all the same.
+    /// A layer that nothing stands on and no workload works on would be left out, and look measured all the
+    /// same.
     fn each_layer_is_needed<'t>(&self, stacks: impl Iterator<Item = &'t Stack>) {
         let built: BTreeSet<&str> =
             stacks.flat_map(|stack| stack.layers.iter().map(|layer| layer.name.as_str())).collect();

@@ -1,4 +1,5 @@
-//! A page for other programs. Values are in base units; what is not known is `null`, and a kind of machine without a run is absent.
+//! A page for other programs. Values are in base units; what is not known is `null`, and a kind of machine
+//! without a run is absent.
 
 use super::PageReport;
 use crate::json::{

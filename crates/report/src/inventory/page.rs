@@ -79,7 +79,8 @@ const TIED: char = '\u{a0}';
 /// From this length a part of a list may be broken.
 const LONG_PART: usize = 40;
 
-/// Where a line may be broken: after blanks, and after the commas of a word that would leave half a line empty.
+/// Where a line may be broken: after blanks, and after the commas of a word that would leave half a line
+/// empty.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     let long = |word: &&str| word.chars().count() > WIDTH / 2;
     line.split_inclusive(' ').flat_map(move |word| {

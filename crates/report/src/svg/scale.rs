@@ -40,8 +40,9 @@ const NARROWEST: f64 = 1e-100;
 const LARGEST: f64 = 1e100;
 
 impl Scale {
-    /// An axis that shows all values that are finite, if not absurd. It begins at zero where they do not lie close together, and is
-    /// logarithmic where they differ by more than [`LOG_FROM`]. `None` without any finite value.
+    /// An axis that shows all values that are finite, if not absurd. It begins at zero where they do not lie
+    /// close together, and is logarithmic where they differ by more than [`LOG_FROM`]. `None` without any
+    /// finite value.
     pub(crate) fn covering(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let (least, most) = extent(values)?;
         if least > 0.0 && most / least > LOG_FROM {

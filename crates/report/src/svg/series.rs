@@ -28,8 +28,8 @@ impl Quantity {
         }
     }
 
-    /// Where the axis ends. A share ends at all of it: the kernel books busy time in whole ticks, so that single
-    /// samples seem to exceed their own span.
+    /// Where the axis ends. A share ends at all of it: the kernel books busy time in whole ticks, so that
+    /// single samples seem to exceed their own span.
     fn end(&self, largest: f64) -> f64 {
         if *self == Self::Of(Unit::Share) { 1.0 } else { largest }
     }
@@ -40,8 +40,8 @@ const HEIGHT: u32 = 132;
 /// Paths have this many steps a pixel upwards, and two a bucket along, so that whole numbers are fine enough.
 const FINE: u32 = 4;
 
-/// Lines above each other, from zero: what they add up to is read at the top. Drawn from the top down, so that
-/// each covers the one above it but for its own part.
+/// Lines above each other, from zero: what they add up to is read at the top. Drawn from the top down, so
+/// that each covers the one above it but for its own part.
 pub(crate) fn stacked(
     lines: &[(usize, &Line)],
     quantity: &Quantity,

@@ -1,4 +1,5 @@
-//! Spans of equal width, and what counters and gauges were in each: exact means, from samples at any distance.
+//! Spans of equal width, and what counters and gauges were in each: exact means, from samples at any
+//! distance.
 
 use super::{Bucket, Line, MAX_BUCKETS};
 use domain::time::Nanos;
@@ -123,8 +124,8 @@ pub fn rates<'a>(trace: &'a Trace, name: &str, scale: f64) -> impl Iterator<Item
     })
 }
 
-/// What the kernel books in whole ticks says nothing about a span of one tick: a CPU would seem to be busy twice
-/// over in it and idle in the next. Over ten ticks of 10 ms the error is a tenth at the most.
+/// What the kernel books in whole ticks says nothing about a span of one tick: a CPU would seem to be busy
+/// twice over in it and idle in the next. Over ten ticks of 10 ms the error is a tenth at the most.
 pub(crate) const COARSEST_TICKS: Nanos = Nanos::from_millis(100);
 
 /// Joins steps that touch each other until they are [`COARSEST_TICKS`] long; a shorter rest joins the last.

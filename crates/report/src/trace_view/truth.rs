@@ -39,7 +39,8 @@ pub struct Held {
 }
 
 impl Truth {
-    /// From a record in the guest's time, whose trace began at `start` and lasted `span`; `None` where there is nothing.
+    /// From a record in the guest's time, whose trace began at `start` and lasted `span`; `None` where there
+    /// is nothing.
     pub(super) fn of(pacing: &Pacing, start: Nanos, span: Nanos, d: f64) -> Option<Self> {
         let begin = pacing.began.unwrap_or(start);
         let place = |at: Nanos| undilated((begin + at).saturating_sub(start).min(span), d);

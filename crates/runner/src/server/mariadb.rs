@@ -1,7 +1,7 @@
 //! MariaDB (10.4 or newer; mariadbd(8), mariadb-install-db(1)).
 //!
-//! It reads no option file, and knows no users: whoever reaches its socket is somebody who may enter its folder, and whoever
-//! reaches its address is in its network namespace.
+//! It reads no option file, and knows no users: whoever reaches its socket is somebody who may enter its
+//! folder, and whoever reaches its address is in its network namespace.
 
 use super::steps::{Steps, find, version};
 use super::{DATA, Programs, Wanted, write_readable};
@@ -13,7 +13,8 @@ use std::os::unix::net::UnixStream;
 use workloads::server::SOCKET;
 use workloads::server::mariadb::{DATABASE, PORT};
 
-/// Every client prepares its statements for every table: sysbench soon has more than the server's default of 16,382.
+/// Every client prepares its statements for every table: sysbench soon has more than the server's default of
+/// 16,382.
 const PREPARED_STATEMENTS: u32 = 1_048_576;
 
 const TEMPORARY: &str = "tmp";

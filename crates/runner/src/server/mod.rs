@@ -1,9 +1,11 @@
-//! Database servers that workloads ask: made, filled, warmed, started and taken down by us, in a folder of our own.
+//! Database servers that workloads ask: made, filled, warmed, started and taken down by us, in a folder of
+//! our own.
 //!
-//! A machine's own servers, their data and their settings are never touched: ours read no configuration file, listen on a socket
-//! in their folder, or on an address in a network namespace that nothing else is in, and run as `nobody` where Flyball is root
-//! ([`machine::serving`]). One stands at a time. Its data set is made once and kept as long as cells want the same; other
-//! settings or another network cost a restart. While a cell runs that asks no server, none runs.
+//! A machine's own servers, their data and their settings are never touched: ours read no configuration file,
+//! listen on a socket in their folder, or on an address in a network namespace that nothing else is in, and
+//! run as `nobody` where Flyball is root ([`machine::serving`]). One stands at a time. Its data set is made
+//! once and kept as long as cells want the same; other settings or another network cost a restart. While a
+//! cell runs that asks no server, none runs.
 
 mod mariadb;
 mod postgresql;
@@ -69,7 +71,8 @@ impl Wanted {
             && self.connections() == other.connections()
     }
 
-    /// What `max_connections` is where the study says nothing: one number for most sweeps, so that they need no restart.
+    /// What `max_connections` is where the study says nothing: one number for most sweeps, so that they need
+    /// no restart.
     fn connections(&self) -> u32 {
         (self.load.clients + 16).next_power_of_two().max(256)
     }
@@ -124,12 +127,13 @@ pub struct Trial<'a> {
 }
 
 impl Servers {
-    /// Sees to it that the server runs that a workload asks for, on data in `place`, which only this user can write to; or that
-    /// none runs, where it asks for none. Data are made anew where other ones are asked for.
+    /// Sees to it that the server runs that a workload asks for, on data in `place`, which only this user can
+    /// write to; or that none runs, where it asks for none. Data are made anew where other ones are asked
+    /// for.
     ///
     /// # Errors
-    /// [`Error::MissingTool`], [`Error::Unsupported`], [`Error::NoSpace`], [`Error::Tool`] where a step fails,
-    /// [`Error::Interrupted`], [`Error::Stack`] where something cannot be made or taken down.
+    /// [`Error::MissingTool`], [`Error::Unsupported`], [`Error::NoSpace`], [`Error::Tool`] where a step
+    /// fails, [`Error::Interrupted`], [`Error::Stack`] where something cannot be made or taken down.
     pub fn ready(
         &mut self,
         ledger: &mut Ledger<'_>,
@@ -349,8 +353,8 @@ fn write_scripts(room: &Room) -> Result<(), Error> {
     Ok(())
 }
 
-/// A new file in the server's folder that it can read, whatever the umask is. That folder may belong to the server, so that
-/// nothing is written through a link there.
+/// A new file in the server's folder that it can read, whatever the umask is. That folder may belong to the
+/// server, so that nothing is written through a link there.
 fn write_readable(path: &Path, text: &str) -> Result<(), Error> {
     let write = || {
         let mut file = files::durable::create_new(path, files::durable::Permissions::Plain)?;

@@ -1,7 +1,7 @@
 //! PostgreSQL (13 or newer; initdb(1), postgres(1)).
 //!
-//! Its own configuration file is the one that initdb makes, in our folder. It trusts whoever reaches its socket, which takes
-//! entering its folder, and whoever is in its network namespace.
+//! Its own configuration file is the one that initdb makes, in our folder. It trusts whoever reaches its
+//! socket, which takes entering its folder, and whoever is in its network namespace.
 
 use super::steps::{Steps, missing, version};
 use super::{DATA, Programs, Wanted};

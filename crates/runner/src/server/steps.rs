@@ -36,7 +36,8 @@ pub(super) struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// Runs a program to its end; `name` is part of the names of the files in the trial's folder that take its output.
+    /// Runs a program to its end; `name` is part of the names of the files in the trial's folder that take
+    /// its output.
     pub fn run(&mut self, doing: &str, name: &str, argv: Vec<String>) -> Result<(), Error> {
         let at = |what: &str| self.trial.raw.join(format!("server-{name}.{what}.txt"));
         let (stdout, stderr) = (at("out"), at("err"));
@@ -70,9 +71,11 @@ impl Steps<'_> {
         self.run(doing, name, argv)
     }
 
-    /// A command as the server's user. A change of user forgets that a process dies with its parent, so it is told again.
+    /// A command as the server's user. A change of user forgets that a process dies with its parent, so it is
+    /// told again.
     ///
-    /// Its segments of shared memory are in a namespace of its own, and gone with it at whichever moment it is killed.
+    /// Its segments of shared memory are in a namespace of its own, and gone with it at whichever moment it
+    /// is killed.
     fn as_server(&self, argv: Vec<String>) -> Vec<String> {
         let Some(user) = self.user else { return argv };
         let apart = ["unshare", "--ipc", "--"].map(str::to_owned);

@@ -1,5 +1,6 @@
-//! Trials in lab machines: one machine at a time, started anew where a trial wants another kernel. The loop over trials is on the
-//! host, and each trial is measured by this same program in a guest, where it is on an ordinary host.
+//! Trials in lab machines: one machine at a time, started anew where a trial wants another kernel. The loop
+//! over trials is on the host, and each trial is measured by this same program in a guest, where it is on an
+//! ordinary host.
 
 mod models;
 mod spec;
@@ -31,8 +32,8 @@ use std::time::Duration;
 /// How long making the target, or an inventory, may take in a guest.
 const OPENING: Duration = Duration::from_secs(900);
 
-/// How much longer than its own timeout a trial may take in a guest, from the begin of its workload to the next word: the
-/// end of its processes, and settings put back.
+/// How much longer than its own timeout a trial may take in a guest, from the begin of its workload to the
+/// next word: the end of its processes, and settings put back.
 const MARGIN: Duration = Duration::from_secs(60);
 
 /// Where file targets are in a guest whose study does not say otherwise: in its memory.
@@ -252,7 +253,8 @@ impl Backend for Guests<'_> {
     }
 }
 
-/// Why a lab machine cannot be the one that a level of this cell is about. The machine of `[sim]` is the simulation's alone.
+/// Why a lab machine cannot be the one that a level of this cell is about. The machine of `[sim]` is the
+/// simulation's alone.
 fn other_machine(study: &Study, cell: &Cell, home: &Path) -> Option<String> {
     let levels = study.factors.iter().flat_map(|factor| {
         let chosen = cell.levels.get(&factor.name);

@@ -97,8 +97,8 @@ impl LabModels {
         Ok(Attached { server: Some(server), ends })
     }
 
-    /// Adds to a trial what is known from outside its guest: the plugin's record, what the disks did, the energy that
-    /// the table makes of it; and marks it where CPUs or disks were late.
+    /// Adds to a trial what is known from outside its guest: the plugin's record, what the disks did, the
+    /// energy that the table makes of it; and marks it where CPUs or disks were late.
     pub fn account(
         &self,
         record: &str,

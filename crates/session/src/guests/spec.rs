@@ -149,9 +149,11 @@ impl LabSpec {
         lab::digest(&format!("{guest} {}", self.models.describe(&self.lab, self.dilation())))
     }
 
-    /// Finds out how fast this host can pace the machine's CPUs, and what that makes of its pace and dilation.
+    /// Finds out how fast this host can pace the machine's CPUs, and what that makes of its pace and
+    /// dilation.
     ///
-    /// A machine without P-states is not asked. One that the host kept from its work is asked again, a few times.
+    /// A machine without P-states is not asked. One that the host kept from its work is asked again, a few
+    /// times.
     ///
     /// # Errors
     /// Where this host is too busy with other things; those of the lab.

@@ -20,7 +20,8 @@ pub(super) struct Ahead {
 struct Queue {
     plan: Plan,
     machines: Arc<Machines>,
-    /// Trials by the places of their cells, in the order in which the schedule will ask, as far as that is known.
+    /// Trials by the places of their cells, in the order in which the schedule will ask, as far as that is
+    /// known.
     wanted: Vec<(TrialKey, usize)>,
     workers: usize,
     state: Mutex<State>,

@@ -52,7 +52,8 @@ pub struct Named {
     pub text: String,
 }
 
-/// A machine as a command line names it: a file of the folder that the command was given in counts before one of the study's.
+/// A machine as a command line names it: a file of the folder that the command was given in counts before one
+/// of the study's.
 pub fn named_here(name_or_path: &str) -> String {
     let is_shipped = name_or_path == LAB || SHIPPED.iter().any(|(name, _)| *name == name_or_path);
     match std::path::absolute(name_or_path) {
@@ -89,8 +90,8 @@ pub fn load(name_or_path: &str, folder: &Path) -> Result<Named> {
     Ok(Named { spec, text })
 }
 
-/// Why a lab machine cannot take the place of the machine of this name: its frequencies are not chosen as `acpi-cpufreq` has
-/// them chosen. A file that cannot be read is the simulation's to refuse.
+/// Why a lab machine cannot take the place of the machine of this name: its frequencies are not chosen as
+/// `acpi-cpufreq` has them chosen. A file that cannot be read is the simulation's to refuse.
 pub fn unlike_the_lab(name_or_path: &str, folder: &Path) -> Option<String> {
     let cpu = load(name_or_path, folder).ok()?.spec.cpu;
     let has = match cpu.driver {
@@ -110,7 +111,8 @@ const LAB: &str = "lab";
 /// The same without a table of P-states.
 const LAB_UNPACED: &str = "lab-unpaced";
 
-/// The lab's machine as a study has it: its table of P-states, CPUs and memory, in the time of the machine that is stood for.
+/// The lab's machine as a study has it: its table of P-states, CPUs and memory, in the time of the machine
+/// that is stood for.
 fn of_lab(study: &Study, kernel: Option<&str>, folder: &Path) -> Result<Named> {
     let mut named = load(if study.lab.pstates.is_some() { LAB } else { LAB_UNPACED }, folder)?;
     let (lab, spec) = (&study.lab, &mut named.spec);

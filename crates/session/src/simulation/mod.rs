@@ -1,7 +1,7 @@
 //! Trials of a model: the same study, plan, schedule and notebook.
 //!
-//! Cells are simulated on all cores, as far ahead as a few for each: what is kept is in the order of the schedule, and the same
-//! whatever the number of cores.
+//! Cells are simulated on all cores, as far ahead as a few for each: what is kept is in the order of the
+//! schedule, and the same whatever the number of cores.
 
 mod ahead;
 mod machines;
@@ -78,7 +78,8 @@ impl Backend for Simulation {
     }
 }
 
-/// The seed of one trial: of its run and its name, so that the order does not matter in which trials are made.
+/// The seed of one trial: of its run and its name, so that the order does not matter in which trials are
+/// made.
 fn seed_of(plan: &Plan, key: &TrialKey) -> Seed {
     Seed(plan.seed.stream(&key.folder()).bits())
 }

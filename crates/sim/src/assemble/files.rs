@@ -13,8 +13,8 @@ use governors::KernelVersion;
 
 /// The part of memory that pages of one file may take: what the kernel and programs need is left out.
 const FOR_PAGES: f64 = 0.75;
-/// Before 2.6, dirty buffers are written by so many at a time (`fs/buffer.c: NRSYNC`), from 40% of memory on, and whoever writes waits
-/// from 60% on (`bdf_prm`).
+/// Before 2.6, dirty buffers are written by so many at a time (`fs/buffer.c: NRSYNC`), from 40% of memory on,
+/// and whoever writes waits from 60% on (`bdf_prm`).
 const SINCE_2_6: KernelVersion = KernelVersion::new(2, 6, 0);
 const BUFFERS: u64 = 32;
 const OLD_BACKGROUND: u64 = 40;
@@ -86,7 +86,8 @@ pub(super) fn filesystem(
     Ok(spec)
 }
 
-/// What the page cache costs on a machine: `copy_byte` and `page` are its own, the rest is assumed alike everywhere.
+/// What the page cache costs on a machine: `copy_byte` and `page` are its own, the rest is assumed alike
+/// everywhere.
 fn cache_costs(costs: &Costs) -> CacheCosts {
     let usual = CacheCosts::default();
     let scaled = |cost: Cost| costs.scaled(cost);

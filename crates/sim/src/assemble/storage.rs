@@ -58,7 +58,8 @@ pub(super) struct Block {
 /// `read_ahead_kb` of a device that knows no better size (`VM_READAHEAD_PAGES`).
 const READ_AHEAD: u64 = 128 << 10;
 
-/// From here on arrays mark their superblocks (Documentation/admin-guide/md.rst, "safe_mode"): of the first kernel of 2.6.
+/// From here on arrays mark their superblocks (Documentation/admin-guide/md.rst, "safe_mode"): of the first
+/// kernel of 2.6.
 const MARKS_CLEAN: KernelVersion = KernelVersion::new(2, 6, 0);
 
 /// What layers have been built, and what the machine has left.
@@ -134,9 +135,10 @@ fn disks_of(order: &SimRequest<'_>) -> Result<Vec<DiskEntry>, BenchError> {
     Ok(all)
 }
 
-/// An array's members, how many of them are there, and what it does by itself beside the workload: a member that is missing is rebuilt on
-/// the first spare, in a new RAID4 or 5 the last one (mdadm's `Create.c`: that is faster than parities for all), and other arrays'
-/// members are made to agree, which they do: where the array wrote, and where nothing was.
+/// An array's members, how many of them are there, and what it does by itself beside the workload: a member
+/// that is missing is rebuilt on the first spare, in a new RAID4 or 5 the last one (mdadm's `Create.c`: that
+/// is faster than parities for all), and other arrays' members are made to agree, which they do: where the
+/// array wrote, and where nothing was.
 fn members(md: &Md, below: &[Block]) -> (Vec<Block>, usize, Option<ResyncSpec>) {
     let (active, spares) = below.split_at(below.len().saturating_sub(md.spares as usize));
     let (mut members, there) = (active.to_vec(), active.len().saturating_sub(md.missing as usize));
@@ -155,8 +157,8 @@ fn members(md: &Md, below: &[Block]) -> (Vec<Block>, usize, Option<ResyncSpec>) 
     (members, all, Some(ResyncSpec::new(repair)))
 }
 
-/// What a lab's guest adds to a request ([`DiskEntry::of_lab`]), in the time of the machine that it stands for. A dilation that is
-/// found on the host is not known here; it is one of hundreds.
+/// What a lab's guest adds to a request ([`DiskEntry::of_lab`]), in the time of the machine that it stands
+/// for. A dilation that is found on the host is not known here; it is one of hundreds.
 fn delay(dilation: &Dilation) -> Nanos {
     match dilation {
         Dilation::Fixed(factor) => Nanos::new((DiskEntry::of_lab().delay.get() as f64 / factor) as u64),
@@ -333,7 +335,8 @@ impl Builder<'_> {
         Ok(Block { part: me, size, rotates: below.rotates, read_ahead: READ_AHEAD })
     }
 
-    /// In whole ticks; the kernel's own, with one tick more (`md.c`: `DEFAULT_SAFEMODE_DELAY`, `safe_delay_store`).
+    /// In whole ticks; the kernel's own, with one tick more (`md.c`: `DEFAULT_SAFEMODE_DELAY`,
+    /// `safe_delay_store`).
     fn safe_mode_delay(&self, md: &Md) -> Option<u64> {
         let machine = self.order.machine;
         let ticks = |time: Nanos| (u128::from(time.get()) * u128::from(machine.hz) / 1_000_000_000) as u64;
@@ -345,7 +348,8 @@ impl Builder<'_> {
         (machine.kernel >= MARKS_CLEAN).then_some(ticks * 1_000_000_000 / machine.hz)
     }
 
-    /// An array over all devices but its spares, which nothing asks of unless one takes a missing member's place.
+    /// An array over all devices but its spares, which nothing asks of unless one takes a missing member's
+    /// place.
     fn array(&mut self, layer: &str, md: &Md, below: &[Block]) -> Result<Block, BenchError> {
         let wrong = |why: String| unsupported(format!("`stack.{layer}`: {why}"));
         let (below, there, resync) = members(md, below);
@@ -427,7 +431,8 @@ impl Builder<'_> {
         Ok(Block { part: me, size, rotates, read_ahead })
     }
 
-    /// What the load works on: a file where the top is a filesystem or the study wants a file, else the top itself.
+    /// What the load works on: a file where the top is a filesystem or the study wants a file, else the top
+    /// itself.
     fn target(&mut self, top: Block, caching: Caching) -> Result<LoadTarget, BenchError> {
         let stack = self.order.cell.stack.as_ref();
         let highest = stack.and_then(|stack| stack.layers.last());
@@ -448,7 +453,8 @@ impl Builder<'_> {
         }
     }
 
-    /// A file on a filesystem: the study's target, which is there before, or a new one that takes what the filesystem holds.
+    /// A file on a filesystem: the study's target, which is there before, or a new one that takes what the
+    /// filesystem holds.
     fn file(&mut self, layer: &str, options: &Filesystem, below: Block) -> Result<LoadTarget, BenchError> {
         /// What a filesystem keeps for itself, at least.
         const OWN: u64 = 16;
@@ -524,16 +530,16 @@ impl Block {
     }
 }
 
-/// How far an array is read ahead: two stripes of data, as the kernel derives it from the best size of a request
-/// (`blk_apply_bdi_limits`, `disk_update_readahead`).
+/// How far an array is read ahead: two stripes of data, as the kernel derives it from the best size of a
+/// request (`blk_apply_bdi_limits`, `disk_update_readahead`).
 fn read_ahead(geometry: &Geometry) -> u64 {
     let stripe = geometry.chunk().map_or(0, |chunk| chunk.get() * u64::from(geometry.data_members()));
     (2 * stripe).max(READ_AHEAD)
 }
 
-/// Where mdadm puts the data on a member of this size, in an array of these chunks, with metadata 1.2 (mdadm 4.2, super1.c,
-/// `validate_geometry1`): behind the superblock, room for a bitmap, and headroom for a reshape, which is 128 MiB where that is no
-/// more than a thousandth, and less down to two chunks.
+/// Where mdadm puts the data on a member of this size, in an array of these chunks, with metadata 1.2 (mdadm
+/// 4.2, super1.c, `validate_geometry1`): behind the superblock, room for a bitmap, and headroom for a
+/// reshape, which is 128 MiB where that is no more than a thousandth, and less down to two chunks.
 fn data_offset(size: u64, chunk: Option<Bytes>) -> u64 {
     const SECTOR: u64 = 512;
     const GIB: u64 = 1 << 30;
@@ -573,7 +579,8 @@ mod tests {
 
     #[test]
     fn data_begins_where_mdadm_begins_it() {
-        // mdadm 4.2 in the lab: MiB of a member, KiB of a chunk (none of a mirror's), sectors up to the data (`mdadm --examine`).
+        // mdadm 4.2 in the lab: MiB of a member, KiB of a chunk (none of a mirror's), sectors up to the data
+        // (`mdadm --examine`).
         for (member, chunk, sectors) in [
             (128, 0, 2048),
             (128, 64, 2048),

@@ -1,4 +1,5 @@
-//! A device of memory that answers after a fixed time: the kernel's null_blk (`drivers/block/null_blk/main.c`).
+//! A device of memory that answers after a fixed time: the kernel's null_blk
+//! (`drivers/block/null_blk/main.c`).
 
 use crate::cpu::Cost;
 use crate::engine::{BioId, Core, Part, PartId};

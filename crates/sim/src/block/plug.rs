@@ -1,12 +1,14 @@
-//! Requests that wait under their threads' plugs (`struct blk_plug`): one list a thread, whatever disks it is for.
+//! Requests that wait under their threads' plugs (`struct blk_plug`): one list a thread, whatever disks it is
+//! for.
 //!
-//! Follows `blk_add_rq_to_plug`, `blk_mq_flush_plug_list` (`block/blk-mq.c`) and `blk_attempt_plug_merge` (`block/blk-merge.c`). A list is
-//! let go when its thread's context ends or it blocks, and before that at 32 requests (64 where they are for several disks), or
-//! where one has grown to 128 KiB. A bio merges with one request of the list, if at all.
+//! Follows `blk_add_rq_to_plug`, `blk_mq_flush_plug_list` (`block/blk-mq.c`) and `blk_attempt_plug_merge`
+//! (`block/blk-merge.c`). A list is let go when its thread's context ends or it blocks, and before that at 32
+//! requests (64 where they are for several disks), or where one has grown to 128 KiB. A bio merges with one
+//! request of the list, if at all.
 //!
-//! The list's order changed with 6.13 and 6.16, both of which 6.12.y has (seen in 6.12.117): it was the newest request of a disk
-//! that could take a bio, and the newest of all whose size counted. Now it is the newest of all, if that is for the disk, else the
-//! disk's oldest; and the size of the list's oldest counts.
+//! The list's order changed with 6.13 and 6.16, both of which 6.12.y has (seen in 6.12.117): it was the
+//! newest request of a disk that could take a bio, and the newest of all whose size counted. Now it is the
+//! newest of all, if that is for the disk, else the disk's oldest; and the size of the list's oldest counts.
 
 use crate::cpu::ThreadId;
 use crate::engine::PartId;
@@ -105,7 +107,8 @@ impl Plugs {
         disks
     }
 
-    /// Lets a thread's list go; the disks that have something to take then, in the order of their first requests.
+    /// Lets a thread's list go; the disks that have something to take then, in the order of their first
+    /// requests.
     pub(crate) fn let_go(&mut self, thread: ThreadId) -> Vec<PartId> {
         let list = self.lists.iter_mut().find(|list| list.thread == thread);
         let mut disks = Vec::new();

@@ -1,16 +1,17 @@
-//! The block layer before a disk: requests made of contiguous bios, the I/O scheduler, the driver's tags, and the interrupt
-//! that ends a request.
+//! The block layer before a disk: requests made of contiguous bios, the I/O scheduler, the driver's tags, and
+//! the interrupt that ends a request.
 //!
-//! Follows `block/blk-merge.c`, `block/blk-mq.c`, `block/mq-deadline.c`, `block/blk-flush.c` (6.1, 6.12). A bio that touches a
-//! request under its thread's plug ([`super::plug`]), or one that waits in the scheduler, becomes part of it up to `max_sectors_kb` and
-//! `max_segments`. Flushes that wait for the same turn are one.
+//! Follows `block/blk-merge.c`, `block/blk-mq.c`, `block/mq-deadline.c`, `block/blk-flush.c` (6.1, 6.12). A
+//! bio that touches a request under its thread's plug ([`super::plug`]), or one that waits in the scheduler,
+//! becomes part of it up to `max_sectors_kb` and `max_segments`. Flushes that wait for the same turn are one.
 //!
-//! Without a plug of the submitter's, a request goes to the driver before the next is submitted, so that pieces of one large
-//! request to an array stay apart: `__submit_bio` plugs each bio alone (since 6.10), and the plug's end runs the queue at once.
-//! Before, `blk_mq_submit_bio` left it to a worker to run the queue of a scheduler, so that what came meanwhile merged there.
+//! Without a plug of the submitter's, a request goes to the driver before the next is submitted, so that
+//! pieces of one large request to an array stay apart: `__submit_bio` plugs each bio alone (since 6.10), and
+//! the plug's end runs the queue at once. Before, `blk_mq_submit_bio` left it to a worker to run the queue of
+//! a scheduler, so that what came meanwhile merged there.
 //!
-//! Left out: priorities and zones of mq-deadline, bfq and kyber, write-back throttling (wbt), polling, several hardware queues
-//! (a disk has one, as SATA has), the bound on requests that wait (`nr_requests`).
+//! Left out: priorities and zones of mq-deadline, bfq and kyber, write-back throttling (wbt), polling,
+//! several hardware queues (a disk has one, as SATA has), the bound on requests that wait (`nr_requests`).
 
 use crate::cpu::Cost;
 use crate::engine::{Bio, BioId, Core, Part, PartId};
@@ -61,8 +62,8 @@ pub struct QueueSpec {
 /// Since when each bio has a plug of its own (`blk-core.c: __submit_bio`).
 pub(crate) const PLUGS_EACH_BIO: KernelVersion = KernelVersion::new(6, 10, 0);
 
-/// mq-deadline's tunables at their defaults: how long a read and a write wait at most, how many requests go in one
-/// direction before deadlines are looked at, how often reads go before waiting writes.
+/// mq-deadline's tunables at their defaults: how long a read and a write wait at most, how many requests go
+/// in one direction before deadlines are looked at, how often reads go before waiting writes.
 const READ_EXPIRE_NS: Time = 500_000_000;
 const WRITE_EXPIRE_NS: Time = 5_000_000_000;
 const FIFO_BATCH: u32 = 16;
@@ -97,7 +98,8 @@ pub struct Disk {
     in_flight: u32,
 }
 
-/// A bio's pages lie in one piece as far as a segment goes (`max_segment_size`); those of several bios lie apart.
+/// A bio's pages lie in one piece as far as a segment goes (`max_segment_size`); those of several bios lie
+/// apart.
 const SEGMENT: u64 = 64 << 10;
 
 const fn segments(bytes: u64) -> u32 {
@@ -108,7 +110,8 @@ const fn segments(bytes: u64) -> u32 {
 const HANDLED: u64 = 1 << 63;
 
 impl Disk {
-    /// The part `me`, before the disk number `disk` of the bank, which is `size` bytes; it counts as `device`.
+    /// The part `me`, before the disk number `disk` of the bank, which is `size` bytes; it counts as
+    /// `device`.
     pub fn new(me: PartId, disk: usize, device: usize, size: Bytes, spec: QueueSpec) -> Self {
         let waiting = match spec.scheduler {
             Scheduler::None => Waiting::Fifo(VecDeque::new()),
@@ -118,7 +121,8 @@ impl Disk {
         Self { me, disk, device, size, spec, requests: Slab::default(), waiting, in_flight: 0 }
     }
 
-    /// Whether a request without a plug waits for a worker to run the queue (`blk_mq_submit_bio` before 6.10).
+    /// Whether a request without a plug waits for a worker to run the queue (`blk_mq_submit_bio` before
+    /// 6.10).
     fn runs_later(&self) -> bool {
         self.spec.kernel < PLUGS_EACH_BIO && self.spec.scheduler != Scheduler::None
     }
@@ -214,8 +218,8 @@ impl Disk {
         self.requests.put(asked)
     }
 
-    /// A request goes from the plug, or at once, to the scheduler. Where it goes on from one that waits there it becomes its end,
-    /// and that one likewise (`elv_attempt_insert_merge`).
+    /// A request goes from the plug, or at once, to the scheduler. Where it goes on from one that waits there
+    /// it becomes its end, and that one likewise (`elv_attempt_insert_merge`).
     fn insert(&mut self, core: &mut Core, mut request: u32) {
         let mut waits = false;
         loop {
@@ -441,8 +445,9 @@ impl Waiting {
 }
 
 impl Deadline {
-    /// `__dd_dispatch_request`: on from where the direction is, up to a batch; then reads, unless writes have starved; then
-    /// from where that direction was last, or from the oldest where that waits too long or nothing lies further on.
+    /// `__dd_dispatch_request`: on from where the direction is, up to a batch; then reads, unless writes have
+    /// starved; then from where that direction was last, or from the oldest where that waits too long or
+    /// nothing lies further on.
     fn next(&mut self, requests: &Slab<Asked>, now: Time) -> Option<u32> {
         if let Some(request) = self.others.pop_front() {
             return Some(request);

@@ -37,7 +37,8 @@ impl Cpus {
         self.threads[self.cpus[cpu].interrupt.0 as usize].used_ns
     }
 
-    /// The frequencies that a policy has had or can have, in kHz, lowest first, and how long it has had each until now.
+    /// The frequencies that a policy has had or can have, in kHz, lowest first, and how long it has had each
+    /// until now.
     pub fn residency(&mut self, now: Time, policy: usize) -> &[(u64, u64)] {
         self.policies[policy].catch_up(now);
         self.policies[policy].residency()

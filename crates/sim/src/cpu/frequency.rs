@@ -9,8 +9,8 @@ use domain::units::Hertz;
 use event_queue::{Queue, Time};
 use governors::Update;
 
-/// How often, at most, the governor's hook is called for other than a disk: the scheduler calls it where averages have
-/// changed, which they do each 1024 µs.
+/// How often, at most, the governor's hook is called for other than a disk: the scheduler calls it where
+/// averages have changed, which they do each 1024 µs.
 const HOOK_NS: u64 = 1 << 20;
 
 impl Cpus {

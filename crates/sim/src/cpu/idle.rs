@@ -1,7 +1,8 @@
 //! Idle CPUs: the state that the idle governor chooses, and what it costs to come back.
 //!
-//! Left out: the tick that goes on where a governor keeps it, and the timers of a CPU, which a governor here does not know: it
-//! takes the next one to be a second away, so that its experience with earlier stays decides.
+//! Left out: the tick that goes on where a governor keeps it, and the timers of a CPU, which a governor here
+//! does not know: it takes the next one to be a second away, so that its experience with earlier stays
+//! decides.
 
 use super::Cpus;
 use crate::engine::Event;

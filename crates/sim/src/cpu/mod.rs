@@ -1,12 +1,13 @@
 //! CPUs, the threads that run on them, and the time that work takes at the frequency of the moment.
 //!
-//! Work is a [`Cost`]: cycles, which take as long as the frequency makes them, and a stall, which takes as long as memory
-//! makes it. A thread executes its pieces of work one after the other; it sleeps when it has none. Threads share a CPU by
-//! virtual run time, as CFS does (`kernel/sched/fair.c`): the one that ran least is next, a slice ends at a tick, one that
-//! wakes up goes before one that has run for long. An interrupt goes before everything.
+//! Work is a [`Cost`]: cycles, which take as long as the frequency makes them, and a stall, which takes as
+//! long as memory makes it. A thread executes its pieces of work one after the other; it sleeps when it has
+//! none. Threads share a CPU by virtual run time, as CFS does (`kernel/sched/fair.c`): the one that ran least
+//! is next, a slice ends at a tick, one that wakes up goes before one that has run for long. An interrupt
+//! goes before everything.
 //!
-//! Left out: nice values, groups, bandwidth, SMT siblings that slow each other down, migration costs, NUMA, the load balancer
-//! (an idle CPU takes a thread that waits elsewhere), EEVDF's lag (6.6 and later).
+//! Left out: nice values, groups, bandwidth, SMT siblings that slow each other down, migration costs, NUMA,
+//! the load balancer (an idle CPU takes a thread that waits elsewhere), EEVDF's lag (6.6 and later).
 //!
 //! | file | what is in it |
 //! |---|---|

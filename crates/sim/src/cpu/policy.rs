@@ -87,8 +87,9 @@ pub struct PolicySpec {
     pub chooser: Chooser,
     /// From a request to its effect.
     pub transition_ns: u64,
-    /// What a busy CPU gets at most, in kHz, by how many of the machine's are busy: the first is for one. Empty: no such
-    /// limit. Where it is above the highest state, that state stands for it, as 2001 MHz does in a table of `_PSS`.
+    /// What a busy CPU gets at most, in kHz, by how many of the machine's are busy: the first is for one.
+    /// Empty: no such limit. Where it is above the highest state, that state stands for it, as 2001 MHz does
+    /// in a table of `_PSS`.
     pub turbo: Vec<u64>,
 }
 
@@ -128,7 +129,8 @@ pub(super) struct Policy {
     pub(super) watched: bool,
     pub(super) generation: u32,
     pub(super) transitions: u64,
-    /// Frequency to time, lowest first. All are there from the beginning, for a trace has the same columns in each row.
+    /// Frequency to time, lowest first. All are there from the beginning, for a trace has the same columns in
+    /// each row.
     residency: Vec<(u64, u64)>,
     since: Time,
 }
@@ -234,11 +236,13 @@ impl Policy {
     }
 }
 
-/// Between two frequencies whose time is counted apart, where there is no table: the step of Intel's P-states.
+/// Between two frequencies whose time is counted apart, where there is no table: the step of Intel's
+/// P-states.
 const STEP_KHZ: u64 = 100_000;
 
-/// The frequencies whose time is counted, lowest first: the table's, or each step from the lowest to the highest, and those of
-/// turbo. The time at any other, which AMD's and Intel's hardware may choose, counts for the next one below.
+/// The frequencies whose time is counted, lowest first: the table's, or each step from the lowest to the
+/// highest, and those of turbo. The time at any other, which AMD's and Intel's hardware may choose, counts
+/// for the next one below.
 fn frequencies(spec: &PolicySpec) -> Vec<u64> {
     let view = &spec.view;
     let (lowest, highest) = (view.hardware_min.khz(), view.hardware_max.khz());

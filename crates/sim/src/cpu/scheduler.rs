@@ -7,16 +7,17 @@ use super::{Cost, Cpus, ThreadId};
 use crate::engine::{Event, PartId};
 use event_queue::{Queue, Time};
 
-/// How long a thread may run before another one of the same CPU has its turn, and by how much less one that wakes up must
-/// have run to go before it at once (`sysctl_sched_min_granularity`, `sysctl_sched_wakeup_granularity` of 6.1 on 8 CPUs; the
-/// kernel scales both with the number of CPUs).
+/// How long a thread may run before another one of the same CPU has its turn, and by how much less one that
+/// wakes up must have run to go before it at once (`sysctl_sched_min_granularity`,
+/// `sysctl_sched_wakeup_granularity` of 6.1 on 8 CPUs; the kernel scales both with the number of CPUs).
 const SLICE_NS: u64 = 3_000_000;
 const WAKE_UP_NS: u64 = 4_000_000;
 /// What a thread that slept is let have run less than the others (half of `sysctl_sched_latency`).
 const SLEEPER_NS: u64 = 12_000_000;
 
 impl Cpus {
-    /// A thread waits inside a call of the kernel: after the piece of work that it executes it sleeps, whatever it has to do.
+    /// A thread waits inside a call of the kernel: after the piece of work that it executes it sleeps,
+    /// whatever it has to do.
     pub(crate) fn hold_up(&mut self, thread: ThreadId) {
         self.threads[thread.0 as usize].held_up += 1;
     }
@@ -125,8 +126,8 @@ impl Cpus {
         self.cpus[cpu].tracking.comes(&mut entry.task);
     }
 
-    /// Which CPU a thread that wakes up runs on: the one that it ran on where that is idle, else the waker's, else any idle
-    /// one, else where it ran (`select_task_rq_fair`, much simplified).
+    /// Which CPU a thread that wakes up runs on: the one that it ran on where that is idle, else the waker's,
+    /// else any idle one, else where it ran (`select_task_rq_fair`, much simplified).
     fn place(&self, thread: ThreadId, waker: Option<ThreadId>) -> usize {
         let entry = &self.threads[thread.0 as usize];
         let allowed = |cpu: usize| entry.allowed & (1 << (cpu % 64)) != 0;
@@ -242,8 +243,8 @@ impl Cpus {
         }
     }
 
-    /// The piece that a CPU is through with: whose it was and what for. [`Cpus::proceed`] must follow, when all that it has
-    /// led to is told.
+    /// The piece that a CPU is through with: whose it was and what for. [`Cpus::proceed`] must follow, when
+    /// all that it has led to is told.
     pub(crate) fn executed(&mut self, now: Time, cpu: usize) -> Option<(ThreadId, PartId, u64)> {
         // Work that was interrupted, and has not begun again, has no end.
         self.cpus[cpu].ends?;

@@ -24,8 +24,8 @@ pub(super) struct Thread {
     /// Bit n: may run on CPU n.
     pub(super) allowed: u64,
     pub(super) work: VecDeque<Work>,
-    /// So many pieces at the front are there because of the one before them, or are being executed: what is put first next
-    /// goes behind them.
+    /// So many pieces at the front are there because of the one before them, or are being executed: what is
+    /// put first next goes behind them.
     pub(super) first: usize,
     pub(super) state: State,
     pub(super) cpu: usize,

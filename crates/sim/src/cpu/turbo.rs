@@ -4,9 +4,9 @@ use super::Cpus;
 use crate::engine::Event;
 use event_queue::{Queue, Time};
 
-/// How many CPUs share turbo's budget. The hardware looks at fixed intervals, and a CPU that sleeps for less than one counts as one
-/// that works: such sleeps are C1, in which a core is active to it (Intel, "Turbo Boost Technology in Intel Core Microarchitecture
-/// (Nehalem) Based Processors", 2008).
+/// How many CPUs share turbo's budget. The hardware looks at fixed intervals, and a CPU that sleeps for less
+/// than one counts as one that works: such sleeps are C1, in which a core is active to it (Intel, "Turbo
+/// Boost Technology in Intel Core Microarchitecture (Nehalem) Based Processors", 2008).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Budget {
     /// Whether any policy has turbo.
@@ -19,8 +19,8 @@ pub(super) struct Budget {
     pub(super) planned: bool,
 }
 
-/// Between two looks (D. Hackenberg et al., "An Energy Efficiency Feature Survey of the Intel Haswell Processor", IPDPSW 2015, which
-/// finds P-states of Haswell-EP changed at such intervals).
+/// Between two looks (D. Hackenberg et al., "An Energy Efficiency Feature Survey of the Intel Haswell
+/// Processor", IPDPSW 2015, which finds P-states of Haswell-EP changed at such intervals).
 const BUDGET_NS: u64 = 500_000;
 
 impl Cpus {

@@ -1,9 +1,10 @@
 //! dm-crypt over one device.
 //!
-//! Follows `drivers/md/dm-crypt.c` (6.1, 6.12): a read goes down as it is and is decrypted when it comes back, a write is
-//! encrypted into pages of its own and then goes down. Both are done by kcryptd, a work queue that is bound to no CPU and has
-//! as many items in work as there are CPUs, one item a request (older kernels: [`WorkQueue`]); finished writes go to one thread (`dmcrypt_write`) that takes
-//! all that are there and submits them by place, under one plug. The options change who does it:
+//! Follows `drivers/md/dm-crypt.c` (6.1, 6.12): a read goes down as it is and is decrypted when it comes
+//! back, a write is encrypted into pages of its own and then goes down. Both are done by kcryptd, a work
+//! queue that is bound to no CPU and has as many items in work as there are CPUs, one item a request (older
+//! kernels: [`WorkQueue`]); finished writes go to one thread (`dmcrypt_write`) that takes all that are there
+//! and submits them by place, under one plug. The options change who does it:
 //!
 //! | option | effect |
 //! |---|---|
@@ -14,9 +15,9 @@
 //!
 //! Flushes and discards pass through. A request that is larger than the kernel's limit is split ([`Limits`]).
 //!
-//! Left out: the page pool and its limit (2% of memory), asynchronous crypto drivers, integrity tags, zoned devices, the
-//! `kcryptd_io` queue (used where memory is short), `high_priority`. Pieces of one request that is encrypted by its submitter
-//! go down together when the last is encrypted.
+//! Left out: the page pool and its limit (2% of memory), asynchronous crypto drivers, integrity tags, zoned
+//! devices, the `kcryptd_io` queue (used where memory is short), `high_priority`. Pieces of one request that
+//! is encrypted by its submitter go down together when the last is encrypted.
 
 use crate::cpu::{Cost, ThreadId};
 use crate::engine::{Bio, BioId, Core, Part, PartId};
@@ -43,9 +44,9 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Those of a kernel: until 6.11 a write's pages must fit one bio (`BIO_MAX_VECS`, 1 MiB) and reads are not split; then
-    /// `max_read_size` and `max_write_size`, both 128 KiB by default. (6.1 and 6.12 were read; where between them it changed is
-    /// taken from memory.)
+    /// Those of a kernel: until 6.11 a write's pages must fit one bio (`BIO_MAX_VECS`, 1 MiB) and reads are
+    /// not split; then `max_read_size` and `max_write_size`, both 128 KiB by default. (6.1 and 6.12 were
+    /// read; where between them it changed is taken from memory.)
     pub const fn of_kernel(major: u16, minor: u16) -> Self {
         if major > 6 || (major == 6 && minor >= 12) {
             return Self { read: Some(128 << 10), write: 128 << 10 };
@@ -63,7 +64,8 @@ pub enum AesInstructions {
     Absent,
 }
 
-/// What dm-crypt costs CPUs. Cycles unless said otherwise; where a value is marked assumed, nothing was measured for it.
+/// What dm-crypt costs CPUs. Cycles unless said otherwise; where a value is marked assumed, nothing was
+/// measured for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CryptCosts {
     /// To take a request and clone it, for whoever submits; once for each piece. Assumed.
@@ -85,11 +87,13 @@ pub struct CryptCosts {
 }
 
 impl CryptCosts {
-    /// For a cipher as dm-crypt names it (`aes-xts-plain64`) and a key in bits (twice the cipher's own in XTS).
+    /// For a cipher as dm-crypt names it (`aes-xts-plain64`) and a key in bits (twice the cipher's own in
+    /// XTS).
     ///
-    /// Cycles a byte are assumed, of the order that `cryptsetup benchmark` shows on x86-64 of 2008 to 2015: AES-XTS with
-    /// AES-NI 1.3 (256-bit key) and 1.7 (512), in C code 22 and 30; AES-CBC as XTS; Serpent 8, Twofish 12, Adiantum 5.
-    /// Everything else counts as AES in C code. A machine's own figure belongs into its file.
+    /// Cycles a byte are assumed, of the order that `cryptsetup benchmark` shows on x86-64 of 2008 to 2015:
+    /// AES-XTS with AES-NI 1.3 (256-bit key) and 1.7 (512), in C code 22 and 30; AES-CBC as XTS; Serpent 8,
+    /// Twofish 12, Adiantum 5. Everything else counts as AES in C code. A machine's own figure belongs into
+    /// its file.
     pub fn of_cipher(cipher: &str, key_bits: u32, aes: AesInstructions) -> Self {
         let short = key_bits <= if cipher.contains("xts") { 256 } else { 128 };
         let kib = match (cipher.split('-').next().unwrap_or(""), aes) {
@@ -117,8 +121,8 @@ impl CryptCosts {
 /// What kcryptd is (`dm-crypt.c: crypt_ctr`, before 2.6.24 `dm_crypt_init`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkQueue {
-    /// A thread on each CPU, which does what was queued on that CPU: until 2.6.23 (`create_workqueue`), and from 2.6.38 to 3.19
-    /// (`alloc_workqueue` without `WQ_UNBOUND`, one item at a time).
+    /// A thread on each CPU, which does what was queued on that CPU: until 2.6.23 (`create_workqueue`), and
+    /// from 2.6.38 to 3.19 (`alloc_workqueue` without `WQ_UNBOUND`, one item at a time).
     EachCpu,
     /// One thread a device: from 2.6.24 to 2.6.37 (`create_singlethread_workqueue`).
     OneThread,
@@ -127,7 +131,8 @@ pub enum WorkQueue {
 }
 
 impl WorkQueue {
-    /// That of a kernel. In which release each change came is taken from memory, that they came in this order from the sources.
+    /// That of a kernel. In which release each change came is taken from memory, that they came in this order
+    /// from the sources.
     pub fn of_kernel(kernel: KernelVersion) -> Self {
         let before = |major, minor, patch| kernel < KernelVersion::new(major, minor, patch);
         match () {
@@ -231,8 +236,8 @@ const WRITER_SUBMITS: u64 = 5;
 const WORKER_SHIFT: u32 = 40;
 
 impl Crypt {
-    /// The part `me` over `below`, which is `size_below` large; it counts as `device`. Makes its threads, of the role
-    /// [`Role::Crypt`].
+    /// The part `me` over `below`, which is `size_below` large; it counts as `device`. Makes its threads, of
+    /// the role [`Role::Crypt`].
     ///
     /// # Panics
     /// Where the device below has no room for the header.

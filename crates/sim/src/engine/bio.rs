@@ -18,9 +18,9 @@ pub struct Bio {
     pub data_only: bool,
     /// Somebody waits for it (`REQ_SYNC`): reads, direct writes, the journal; not writeback.
     pub sync: bool,
-    /// Whoever submits it holds a plug (`blk_start_plug`): readahead, writeback, filesystems, arrays' threads. Not a direct request to
-    /// a block device, which is one bio (`fops.c: __blkdev_direct_IO_async`, `__blkdev_direct_IO_simple`), nor one that
-    /// `io_submit(2)` was given alone (`fs/aio.c`: from three on).
+    /// Whoever submits it holds a plug (`blk_start_plug`): readahead, writeback, filesystems, arrays'
+    /// threads. Not a direct request to a block device, which is one bio (`fops.c: __blkdev_direct_IO_async`,
+    /// `__blkdev_direct_IO_simple`), nor one that `io_submit(2)` was given alone (`fs/aio.c`: from three on).
     pub plugged: bool,
     /// Whose it is; gets [`Part::done`].
     pub owner: PartId,

@@ -87,7 +87,8 @@ impl Core {
         self.queue.append(line, time.max(self.now), Event::Timer(part, token));
     }
 
-    /// Has a thread do work, after all that it has to do; then [`Part::worked`]. The thread is woken where it sleeps.
+    /// Has a thread do work, after all that it has to do; then [`Part::worked`]. The thread is woken where it
+    /// sleeps.
     pub fn run(&mut self, thread: ThreadId, cost: Cost, part: PartId, token: u64) {
         if cost.is_nothing() && self.cpus.has_nothing_to_do(thread) {
             self.calls.push_back((Some(thread), Call::Worked(part, token)));
@@ -96,8 +97,9 @@ impl Core {
         self.cpus.give(self.now, &mut self.queue, thread, self.context, cost, part, token);
     }
 
-    /// Has the thread of this context do work before anything else that it has to do, but after what else was asked of it here;
-    /// then [`Part::worked`]. Without a context it costs nothing, for a timer's handler is nobody's.
+    /// Has the thread of this context do work before anything else that it has to do, but after what else was
+    /// asked of it here; then [`Part::worked`]. Without a context it costs nothing, for a timer's handler is
+    /// nobody's.
     pub fn run_here(&mut self, cost: Cost, part: PartId, token: u64) {
         match self.context {
             Some(thread) if !cost.is_nothing() => {
@@ -107,16 +109,16 @@ impl Core {
         }
     }
 
-    /// Has the thread of this context do work before anything else that it has to do, for nothing but the time that it
-    /// takes. Without a context it costs nothing.
+    /// Has the thread of this context do work before anything else that it has to do, for nothing but the
+    /// time that it takes. Without a context it costs nothing.
     pub fn charge(&mut self, cost: Cost) {
         if let Some(thread) = self.context.filter(|_| !cost.is_nothing()) {
             self.cpus.give_first(self.now, &mut self.queue, thread, cost, PartId::NOBODY, 0);
         }
     }
 
-    /// The thread of this context waits inside the call that it has made, until [`Core::let_on`]; a timer's or an interrupt's
-    /// handler cannot. Who is held up, if anybody.
+    /// The thread of this context waits inside the call that it has made, until [`Core::let_on`]; a timer's
+    /// or an interrupt's handler cannot. Who is held up, if anybody.
     pub fn hold_up(&mut self) -> Option<ThreadId> {
         let thread = self.plugger()?;
         self.cpus.hold_up(thread);
@@ -128,7 +130,8 @@ impl Core {
         self.cpus.let_on(self.now, &mut self.queue, thread, self.context);
     }
 
-    /// A call of [`Part::worked`] in the context of a thread that is held up, and goes on within its call of the kernel.
+    /// A call of [`Part::worked`] in the context of a thread that is held up, and goes on within its call of
+    /// the kernel.
     pub fn go_on(&mut self, thread: ThreadId, part: PartId, token: u64) {
         self.calls.push_back((Some(thread), Call::Worked(part, token)));
     }
@@ -156,8 +159,8 @@ impl Core {
         }
     }
 
-    /// Whether a disk's request waits for the plug of this context to be let go; the disk then gets [`Part::unplug`], and finds
-    /// it in [`Core::unplugged`].
+    /// Whether a disk's request waits for the plug of this context to be let go; the disk then gets
+    /// [`Part::unplug`], and finds it in [`Core::unplugged`].
     pub(crate) fn plug_request(
         &mut self,
         disk: PartId,
@@ -181,8 +184,8 @@ impl Core {
         self.plugs.released(disk)
     }
 
-    /// Whether what is submitted to `part` now can wait for a plug to be let go; it then gets [`Part::unplug`]. Whether the
-    /// submitter has one is for the part to see.
+    /// Whether what is submitted to `part` now can wait for a plug to be let go; it then gets
+    /// [`Part::unplug`]. Whether the submitter has one is for the part to see.
     pub fn plug(&mut self, part: PartId) -> bool {
         let Some(thread) = self.plugger() else { return false };
         if !self.plugged.contains(&(thread, part)) {
@@ -220,7 +223,8 @@ impl Core {
         self.stopped
     }
 
-    /// A CPU has executed a piece of work: whom to tell, with what, in the context of its thread, which is that of what follows.
+    /// A CPU has executed a piece of work: whom to tell, with what, in the context of its thread, which is
+    /// that of what follows.
     pub(crate) fn executed(&mut self, cpu: usize) -> Option<(PartId, u64)> {
         let (thread, part, token) = self.cpus.executed(self.now, cpu)?;
         self.context = Some(thread);

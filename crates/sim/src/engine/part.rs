@@ -2,7 +2,8 @@
 
 use super::{Bio, BioId, Core};
 
-/// A part of a machine. Every method has a default that is a mistake of ours: a part implements those that it causes.
+/// A part of a machine. Every method has a default that is a mistake of ours: a part implements those that it
+/// causes.
 pub trait Part {
     /// A request has come.
     fn submit(&mut self, core: &mut Core, bio: BioId) {
@@ -42,8 +43,8 @@ pub trait Part {
         None
     }
 
-    /// Gauges and counters of this part for the trace, by name; called at the beginning and at each sample, with the same names
-    /// in the same order. Those of a device get its name before them.
+    /// Gauges and counters of this part for the trace, by name; called at the beginning and at each sample,
+    /// with the same names in the same order. Those of a device get its name before them.
     fn counters(&self, out: &mut dyn FnMut(&str, u64)) {
         let _ = out;
     }

@@ -32,7 +32,8 @@ pub struct World {
 pub enum Stopped {
     /// A part said so.
     Done,
-    /// Nothing will happen any more, and no part said that it was done: requests are lost, or a load waits for ever.
+    /// Nothing will happen any more, and no part said that it was done: requests are lost, or a load waits
+    /// for ever.
     Stuck,
     /// The time was over.
     TimeOver,
@@ -55,8 +56,8 @@ impl World {
         PartId((self.parts.len() - 1) as u32)
     }
 
-    /// Says which part stands before a disk of the bank: it submits to [`Core::bank`], and gets [`Part::worked`] with the
-    /// request's number, without a context, when the disk is done.
+    /// Says which part stands before a disk of the bank: it submits to [`Core::bank`], and gets
+    /// [`Part::worked`] with the request's number, without a context, when the disk is done.
     ///
     /// # Panics
     /// Where disks are not attached in their order.
@@ -80,8 +81,8 @@ impl World {
         self.events + self.core.bank.events()
     }
 
-    /// Lets time pass until a part stops it, nothing is left to happen, or it is `until`. `every`: the interval of the
-    /// observer's rows; the first is now.
+    /// Lets time pass until a part stops it, nothing is left to happen, or it is `until`. `every`: the
+    /// interval of the observer's rows; the first is now.
     pub fn run(&mut self, until: Time, every: Option<Time>, observer: &mut dyn Observer) -> Stopped {
         if let Some(every) = every {
             assert!(every > 0, "an interval of nothing");
@@ -94,7 +95,8 @@ impl World {
                 return Stopped::Done;
             }
             let queued = self.core.queue.next_at();
-            // Disks know nothing of the machine above them: until something is queued there, they go on by themselves.
+            // Disks know nothing of the machine above them: until something is queued there, they go on by
+            // themselves.
             let limit = queued.unwrap_or(Time::MAX).min(until);
             if let Some(at) = self.core.bank.advance_to_done(limit, &mut self.completed) {
                 self.core.now = at;

@@ -1,7 +1,7 @@
 //! Blocks of metadata that are dirty in the page cache of the block device, and their way to their places.
 //!
-//! The kernel keeps them as buffers of the device's own inode (`fs/buffer.c`): each is a request of its own, and the block
-//! layer makes one of those that touch.
+//! The kernel keeps them as buffers of the device's own inode (`fs/buffer.c`): each is a request of its own,
+//! and the block layer makes one of those that touch.
 
 use super::layout::BLOCK;
 use crate::engine::{Bio, Core, PartId};

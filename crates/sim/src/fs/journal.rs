@@ -1,18 +1,21 @@
-//! A filesystem's journal: transactions, their commit, and the return of their blocks to their places (checkpoint).
+//! A filesystem's journal: transactions, their commit, and the return of their blocks to their places
+//! (checkpoint).
 //!
-//! Follows jbd2 (`fs/jbd2/{transaction,commit,checkpoint,journal}.c`, 6.1 and 6.12): changes go into the running transaction;
-//! it is committed by a thread of its own, after 5 s, when somebody waits for it (fsync), or when it is a quarter of the log
-//! large. A commit writes data that must be there before (`data=ordered`), meanwhile descriptor blocks and a copy of each
-//! changed block in order of the log, waits for both, and then writes the commit record behind a flush and with FUA. The
-//! blocks are then dirty in their places; where the log has no room for a quarter of itself, whoever wants to begin a change
-//! writes those of the oldest transactions there, flushes, and moves the log's beginning on in its superblock.
+//! Follows jbd2 (`fs/jbd2/{transaction,commit,checkpoint,journal}.c`, 6.1 and 6.12): changes go into the
+//! running transaction; it is committed by a thread of its own, after 5 s, when somebody waits for it
+//! (fsync), or when it is a quarter of the log large. A commit writes data that must be there before
+//! (`data=ordered`), meanwhile descriptor blocks and a copy of each changed block in order of the log, waits
+//! for both, and then writes the commit record behind a flush and with FUA. The blocks are then dirty in
+//! their places; where the log has no room for a quarter of itself, whoever wants to begin a change writes
+//! those of the oldest transactions there, flushes, and moves the log's beginning on in its superblock.
 //!
-//! **xfs's log** goes through the same machine with another format ([`Format::Compact`]): instead of whole blocks it writes
-//! the changed bytes, in buffers of 32 KiB, the last one of which is the commit record. That is an approximation, as are its
-//! period and its checkpoint.
+//! **xfs's log** goes through the same machine with another format ([`Format::Compact`]): instead of whole
+//! blocks it writes the changed bytes, in buffers of 32 KiB, the last one of which is the commit record. That
+//! is an approximation, as are its period and its checkpoint.
 //!
-//! Left out: the order in which a handle waits for a locked transaction, copies of blocks that change while they are written,
-//! revoke records, checksums but for their cost, `journal_async_commit`, fast commits (off by default), aborts.
+//! Left out: the order in which a handle waits for a locked transaction, copies of blocks that change while
+//! they are written, revoke records, checksums but for their cost, `journal_async_commit`, fast commits (off
+//! by default), aborts.
 
 use super::home::Home;
 use super::layout::BLOCK;
@@ -98,7 +101,8 @@ pub(crate) struct JournalSpec {
     pub(crate) costs: JournalCosts,
 }
 
-/// Set in the number of a page of the file that is journalled with its data; other numbers are blocks of the device.
+/// Set in the number of a page of the file that is journalled with its data; other numbers are blocks of the
+/// device.
 pub(crate) const DATA: u64 = 1 << 63;
 
 /// Number of a transaction; 0 for one before the first.
@@ -265,7 +269,8 @@ impl Journal {
         self.most() + self.most() / 128 + KEPT_FREE
     }
 
-    /// Whether so many blocks may be changed now. If not, what it takes is begun, and [`Happened::Room`] will tell.
+    /// Whether so many blocks may be changed now. If not, what it takes is begun, and [`Happened::Room`] will
+    /// tell.
     pub(crate) fn has_room(&mut self, core: &mut Core, home: &mut Home, blocks: u64) -> bool {
         assert!(
             blocks <= self.most(),
@@ -347,7 +352,8 @@ impl Journal {
         core.run_here(cost, self.me, self.mine | LOG);
     }
 
-    /// How many blocks, or with xfs buffers, a transaction's record is before its last one; and the bytes of that.
+    /// How many blocks, or with xfs buffers, a transaction's record is before its last one; and the bytes of
+    /// that.
     fn record(&self) -> (u64, u64) {
         let changed = self.committing.as_ref().map_or(0, |t| t.blocks.len() as u64);
         match self.spec.format {

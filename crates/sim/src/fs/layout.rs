@@ -1,12 +1,15 @@
-//! Where the blocks of the one file lie on a device, and which blocks of metadata change when some of them are allocated.
+//! Where the blocks of the one file lie on a device, and which blocks of metadata change when some of them
+//! are allocated.
 //!
-//! The file is the first of an empty filesystem, and its place depends on nothing but the offset, as if it had been written
-//! from beginning to end: true of sequential files and of files that are laid out before they are rewritten or read. All
-//! blocks are 4 KiB.
+//! The file is the first of an empty filesystem, and its place depends on nothing but the offset, as if it
+//! had been written from beginning to end: true of sequential files and of files that are laid out before
+//! they are rewritten or read. All blocks are 4 KiB.
 //!
-//! - ext2 and ext3 (`fs/ext2/balloc.c`, `Documentation/filesystems/ext2.rst`): groups of 128 MiB, each with its bitmaps and
-//!   inode table at its beginning; 12 blocks, then a block of pointers before each 1024 blocks.
-//! - ext4 (`Documentation/filesystems/ext4/blockgroup.rst`): the metadata of 16 groups together (`flex_bg`), extents.
+//! - ext2 and ext3 (`fs/ext2/balloc.c`, `Documentation/filesystems/ext2.rst`): groups of 128 MiB, each with
+//!   its bitmaps and inode table at its beginning; 12 blocks, then a block of pointers before each 1024
+//!   blocks.
+//! - ext4 (`Documentation/filesystems/ext4/blockgroup.rst`): the metadata of 16 groups together (`flex_bg`),
+//!   extents.
 //! - xfs, roughly: four allocation groups, a few blocks at the beginning of each, the log in the third.
 //!
 //! Left out: reserved blocks for growing, copies of the superblock, fragmentation, other files.
@@ -78,8 +81,8 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Of a file of `file` bytes on a device of `device` bytes; `journal` blocks of the device are the journal's, in its
-    /// middle.
+    /// Of a file of `file` bytes on a device of `device` bytes; `journal` blocks of the device are the
+    /// journal's, in its middle.
     ///
     /// # Panics
     /// Where it does not fit.
@@ -101,8 +104,8 @@ impl Layout {
         Self { style, segments: segments.segments, inode, group: (blocks / XFS_GROUPS).max(1) }
     }
 
-    /// Where the journal begins that is in the filesystem, in blocks: in its middle (`get_midpoint_journal_block` of
-    /// e2fsprogs; mkfs.xfs likewise).
+    /// Where the journal begins that is in the filesystem, in blocks: in its middle
+    /// (`get_midpoint_journal_block` of e2fsprogs; mkfs.xfs likewise).
     pub(crate) const fn journal_start(style: Style, device: u64) -> u64 {
         let blocks = device / BLOCK;
         match style {
@@ -129,7 +132,8 @@ impl Layout {
         self.inode
     }
 
-    /// The blocks of metadata that change when so many blocks of the file from `first` on are allocated; the inode among them.
+    /// The blocks of metadata that change when so many blocks of the file from `first` on are allocated; the
+    /// inode among them.
     pub(crate) fn metadata(&self, first: u64, count: u64, out: &mut Vec<(u64, Class)>) {
         out.clear();
         out.push((self.inode, Class::Inode));
@@ -223,8 +227,8 @@ impl Builder {
         }
     }
 
-    /// How many blocks the present block of pointers still has, and how many such blocks come before the next block: one for
-    /// each 1024, and at the beginning of what takes two steps one more.
+    /// How many blocks the present block of pointers still has, and how many such blocks come before the next
+    /// block: one for each 1024, and at the beginning of what takes two steps one more.
     fn pointers(&self) -> (u64, u64) {
         let inside = (self.next - DIRECT) % POINTERS;
         if inside > 0 {

@@ -1,5 +1,5 @@
-//! Filesystems, as far as one file of theirs is concerned: where it lies, what changes when it is written to, and how that
-//! becomes safe.
+//! Filesystems, as far as one file of theirs is concerned: where it lies, what changes when it is written to,
+//! and how that becomes safe.
 //!
 //! | | ext2 | ext3 | ext4 | xfs |
 //! |---|---|---|---|---|
@@ -8,13 +8,15 @@
 //! | metadata | goes to its place | jbd2 | jbd2 | its log, roughly |
 //! | `data=` | | yes | yes | |
 //!
-//! ext4 allocates extents that count as unwritten and makes them written when the data is there (`dioread_nolock`, the
-//! default since 5.6), so that nothing has to be written before a commit; with ext3's features, in `data=ordered`, what was
-//! allocated is written before the commit of its transaction (`ext4_jbd2_inode_add_write`).
+//! ext4 allocates extents that count as unwritten and makes them written when the data is there
+//! (`dioread_nolock`, the default since 5.6), so that nothing has to be written before a commit; with ext3's
+//! features, in `data=ordered`, what was allocated is written before the commit of its transaction
+//! (`ext4_jbd2_inode_add_write`).
 //!
-//! Modelled: allocation, size and time stamps of the inode, journal, checkpoint, flushes and FUA. Left out: everything with
-//! names, more than one file, quotas, reserved credits; that metadata would have to be read first (it is in memory).
-//! An approximation throughout is xfs: its log, its writing back (`xfsaild` is the flusher here) and its trees.
+//! Modelled: allocation, size and time stamps of the inode, journal, checkpoint, flushes and FUA. Left out:
+//! everything with names, more than one file, quotas, reserved credits; that metadata would have to be read
+//! first (it is in memory). An approximation throughout is xfs: its log, its writing back (`xfsaild` is the
+//! flusher here) and its trees.
 //!
 //! Held against: nothing yet but the counts of the tests beside it.
 
@@ -90,10 +92,10 @@ impl Default for FsCosts {
 }
 
 impl FsSpec {
-    /// What a stack's layer means on a device of this size, with defaults of the tools and the kernel for what it leaves open:
-    /// `data=ordered`, commits every 5 s (xfs: 30 s), barriers, the journal's size as mke2fs chooses it
-    /// (`ext2fs_default_journal_size`); `nobarrier` and `commit=` are read from the mount options. `external`: the part of
-    /// the journal's device, where the layer names one.
+    /// What a stack's layer means on a device of this size, with defaults of the tools and the kernel for
+    /// what it leaves open: `data=ordered`, commits every 5 s (xfs: 30 s), barriers, the journal's size as
+    /// mke2fs chooses it (`ext2fs_default_journal_size`); `nobarrier` and `commit=` are read from the mount
+    /// options. `external`: the part of the journal's device, where the layer names one.
     ///
     /// # Errors
     /// A reason, for btrfs, and for a journal's device that is not given.
@@ -156,8 +158,8 @@ impl FsSpec {
         }
     }
 
-    /// Whether blocks are allocated at writeback (`delalloc`): not by ext2 and ext3 mounts, and not where data is journalled
-    /// (`ext4_fill_super`).
+    /// Whether blocks are allocated at writeback (`delalloc`): not by ext2 and ext3 mounts, and not where
+    /// data is journalled (`ext4_fill_super`).
     fn delays(&self) -> bool {
         matches!(self.kind, FilesystemKind::Ext4 | FilesystemKind::Xfs) && !self.journals_data()
     }
@@ -217,8 +219,8 @@ pub(crate) struct Filesystem {
 }
 
 impl Filesystem {
-    /// Of a file of `file_bytes` at most, of which the first `laid_out` bytes are allocated and written, on the device
-    /// `device`. `mine`: what is set in tags and tokens of the journal, and of blocks of metadata.
+    /// Of a file of `file_bytes` at most, of which the first `laid_out` bytes are allocated and written, on
+    /// the device `device`. `mine`: what is set in tags and tokens of the journal, and of blocks of metadata.
     pub(crate) fn new(
         core: &mut Core,
         me: PartId,
@@ -313,7 +315,8 @@ impl Filesystem {
         0
     }
 
-    /// The inode's time stamps change, if the clock that they are taken from has moved on (`inode_needs_update_time`).
+    /// The inode's time stamps change, if the clock that they are taken from has moved on
+    /// (`inode_needs_update_time`).
     pub(crate) fn touch(&mut self, core: &mut Core) {
         let tick = core.now / STAMP_NS + 1;
         if tick != std::mem::replace(&mut self.touched, tick) {
@@ -382,8 +385,8 @@ impl Filesystem {
         self.last_data_change = self.last_change;
     }
 
-    /// What is left to do for `fsync(2)`, or `fdatasync(2)`, once the data has been written (`ext4_sync_file`,
-    /// `generic_file_fsync`, `xfs_file_fsync`).
+    /// What is left to do for `fsync(2)`, or `fdatasync(2)`, once the data has been written
+    /// (`ext4_sync_file`, `generic_file_fsync`, `xfs_file_fsync`).
     pub(crate) fn needs(&mut self, core: &mut Core, data_only: bool) -> Needs {
         let flush = if self.spec.barrier { Needs::Flush } else { Needs::Nothing };
         let Some(journal) = &mut self.journal else { return Needs::Home };

@@ -1,8 +1,9 @@
-//! A dd workload's operands as a typed load (dd(1), GNU coreutils 9), strictly: what is not modelled is an error.
+//! A dd workload's operands as a typed load (dd(1), GNU coreutils 9), strictly: what is not modelled is an
+//! error.
 //!
-//! The operands are those of Flyball's studies: `direction` says whether the target is read (to `/dev/null`) or written
-//! (from `/dev/zero` or the kernel's random numbers), the rest is dd's own. A write that asks for no sync ends with
-//! `fdatasync`, as Flyball has it on a host.
+//! The operands are those of Flyball's studies: `direction` says whether the target is read (to `/dev/null`)
+//! or written (from `/dev/zero` or the kernel's random numbers), the rest is dd's own. A write that asks for
+//! no sync ends with `fdatasync`, as Flyball has it on a host.
 //!
 //! Approximate: short reads do not occur.
 

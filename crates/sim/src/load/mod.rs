@@ -10,8 +10,8 @@
 //!
 //! A load on a bare disk model, without a machine around it, is `disks::closed_loop`.
 //!
-//! Options whose effect on timing is not modelled are errors that name them: a simulation that passed one over would answer
-//! another question.
+//! Options whose effect on timing is not modelled are errors that name them: a simulation that passed one
+//! over would answer another question.
 
 pub mod bonnie;
 mod dd;

@@ -1,5 +1,5 @@
-//! A cell's workload as jobs, as a database's clients, or as Bonnie's phases: fio's, sysbench's and bonnie's options and dd's
-//! operands, with what they cost this machine's CPUs.
+//! A cell's workload as jobs, as a database's clients, or as Bonnie's phases: fio's, sysbench's and bonnie's
+//! options and dd's operands, with what they cost this machine's CPUs.
 
 use crate::assemble::{self, LoadTarget, SimRequest};
 use crate::cpu::Cost;
@@ -96,7 +96,8 @@ pub(crate) fn caching(order: &SimRequest<'_>) -> assemble::Caching {
 /// Bytes of a row with its index: ten million rows are some 2.4 GB (InnoDB, `sbtest1`).
 const ROW_BYTES: u64 = 240;
 
-/// What a client elsewhere takes from an answer to its next statement: as much as sysbench on a CPU of 2 GHz. Assumed.
+/// What a client elsewhere takes from an answer to its next statement: as much as sysbench on a CPU of 2 GHz.
+/// Assumed.
 const CLIENT_NS: Time = 15_000;
 
 fn database(order: &SimRequest<'_>, target: LoadTarget) -> Result<OltpSpec, BenchError> {

@@ -140,8 +140,8 @@ impl<'a> Value<'a> {
         ns.map(Nanos::new).ok_or_else(|| self.refuse("a time such as 10 or 500ms is wanted"))
     }
 
-    /// Up to one value for reads and one for writes (and one for trims, which is passed over), separated by commas: a
-    /// value that no comma ends holds for those that follow.
+    /// Up to one value for reads and one for writes (and one for trims, which is passed over), separated by
+    /// commas: a value that no comma ends holds for those that follow.
     pub(super) fn by_direction<T: Clone>(
         &self,
         default: T,

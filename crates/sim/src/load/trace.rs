@@ -1,8 +1,8 @@
 //! Recorded traces as a list of timed requests: fio's iologs of versions 2 and 3, and what blkparse prints.
 //!
 //! Formats: fio(1), "Trace file format" (the times of version 3 are microseconds: a log of fio 3.33 with
-//! `thinktime=100ms` counts 100000 between requests); blkparse(1), "Output description", default format. Strict: what
-//! cannot be read, or is not modelled, is an error with its line.
+//! `thinktime=100ms` counts 100000 between requests); blkparse(1), "Output description", default format.
+//! Strict: what cannot be read, or is not modelled, is an error with its line.
 
 use domain::time::Nanos;
 use domain::units::Bytes;
@@ -137,7 +137,8 @@ pub fn read(mut reader: impl BufRead) -> Result<Trace, TraceError> {
     }
 }
 
-/// Reads an iolog of fio, version 2 or 3. Files are added, opened and closed as fio demands it; trims are not modelled.
+/// Reads an iolog of fio, version 2 or 3. Files are added, opened and closed as fio demands it; trims are not
+/// modelled.
 ///
 /// # Errors
 /// Where a line cannot be read or is not modelled, the trace is empty, or reading fails.
@@ -274,8 +275,8 @@ pub enum BlkEvent {
     Issued,
 }
 
-/// Reads what blkparse prints, up to its summary. Other events than the chosen one are passed over; discards of that event
-/// are errors. Times count from the first request.
+/// Reads what blkparse prints, up to its summary. Other events than the chosen one are passed over; discards
+/// of that event are errors. Times count from the first request.
 ///
 /// # Errors
 /// Where a line cannot be read or is not modelled, the trace is empty, or reading fails.
@@ -336,8 +337,8 @@ fn blk_line(trace: &mut Trace, words: &[&str], wanted: &str) -> Result<(), Strin
     push(trace, TraceRequest { at, file, action, offset: Bytes::new(offset), len: Bytes::new(len) })
 }
 
-/// What the letters of a request say: `R`, `W` or `D`iscard; `F` before them a flush, behind them FUA; `S`ync, `M`etadata,
-/// `A`head.
+/// What the letters of a request say: `R`, `W` or `D`iscard; `F` before them a flush, behind them FUA;
+/// `S`ync, `M`etadata, `A`head.
 fn blk_action(kind: &str, rest: &[&str]) -> Result<Option<TraceAction>, String> {
     let Some(direction) = kind.find(['R', 'W', 'D']) else {
         return if kind.contains('F') { Ok(Some(TraceAction::Flush)) } else { Ok(None) };

@@ -19,7 +19,8 @@ const fn cost(name: &'static str, default: f64, about: &'static str) -> CostName
     CostName { name, default, about }
 }
 
-/// All costs. The defaults are assumed: orders of magnitude of a current kernel on a current CPU, to be fitted.
+/// All costs. The defaults are assumed: orders of magnitude of a current kernel on a current CPU, to be
+/// fitted.
 pub const COSTS: &[CostName] = &[
     cost("switch", 2_000.0, "a CPU begins to run a thread: switch, caches"),
     cost("interrupt", 3_000.0, "the interrupt at the end of a disk's request"),

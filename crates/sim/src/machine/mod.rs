@@ -1,7 +1,7 @@
 //! Machine files: what a simulated machine is made of, with where each figure comes from.
 //!
-//! TOML, strict: an unknown key, a value out of range or a figure without its origin is an error that names line and value.
-//! `docs/MACHINE-FORMAT.md` is the reference.
+//! TOML, strict: an unknown key, a value out of range or a figure without its origin is an error that names
+//! line and value. `docs/MACHINE-FORMAT.md` is the reference.
 
 mod cost;
 mod file;
@@ -145,8 +145,9 @@ pub struct DiskEntry {
 }
 
 impl DiskEntry {
-    /// A disk as a lab's guest sees it, without its name and model: virtio-scsi. A guest adds 0.7 to 1.1 ms of its own
-    /// to each request (docs/DISK-FORMAT.md): the delay is what of it the machine file `lab-unpaced` does not have as work of the CPU.
+    /// A disk as a lab's guest sees it, without its name and model: virtio-scsi. A guest adds 0.7 to 1.1 ms
+    /// of its own to each request (docs/DISK-FORMAT.md): the delay is what of it the machine file
+    /// `lab-unpaced` does not have as work of the CPU.
     pub const fn of_lab() -> Self {
         Self {
             name: String::new(),

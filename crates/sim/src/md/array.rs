@@ -1,4 +1,5 @@
-//! What all arrays have in common: members, the requests to them that a request is made of, and what work costs.
+//! What all arrays have in common: members, the requests to them that a request is made of, and what work
+//! costs.
 
 use super::Geometry;
 use super::clean::CleanMark;
@@ -36,12 +37,13 @@ pub struct ArraySpec {
     pub kernel: KernelVersion,
     /// What work costs.
     pub costs: MdCosts,
-    /// How long after its last write an array with redundancy is marked clean (`md/safe_mode_delay`), zero for never; `None`
-    /// where it knows no such mark: in nanoseconds.
+    /// How long after its last write an array with redundancy is marked clean (`md/safe_mode_delay`), zero
+    /// for never; `None` where it knows no such mark: in nanoseconds.
     pub safe_mode_delay: Option<Time>,
 }
 
-/// What an array's work costs. All defaults are assumed: orders of magnitude of a current kernel on a current CPU.
+/// What an array's work costs. All defaults are assumed: orders of magnitude of a current kernel on a current
+/// CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MdCosts {
     /// A request that goes on to a member: clone, address, submission. To whoever submits.
@@ -85,7 +87,8 @@ impl MdCosts {
         Self { map: Cost::NONE, thread: Cost::NONE, stripe: Cost::NONE, xor_byte_1024: 0, copy_byte_1024: 0 };
 }
 
-/// What a request to a member is for: the highest byte of its tag. Below it a byte with the member; then a number.
+/// What a request to a member is for: the highest byte of its tag. Below it a byte with the member; then a
+/// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {

@@ -1,8 +1,9 @@
 //! The write-intent bitmap: before data goes to members, what says that it is on its way is on all of them.
 //!
-//! Follows `drivers/md/md-bitmap.c: md_bitmap_startwrite, md_bitmap_unplug, md_bitmap_endwrite, md_bitmap_daemon_work` (6.1,
-//! 6.12). A bit is set and its page written, with a flush before it and forced, before the first write to its part of the
-//! array; it is cleared in memory two rounds of the daemon after the last, and its page written in a third.
+//! Follows `drivers/md/md-bitmap.c: md_bitmap_startwrite, md_bitmap_unplug, md_bitmap_endwrite,
+//! md_bitmap_daemon_work` (6.1, 6.12). A bit is set and its page written, with a flush before it and forced,
+//! before the first write to its part of the array; it is cleared in memory two rounds of the daemon after
+//! the last, and its page written in a third.
 //!
 //! Left out: bitmaps in files, clusters, write-behind.
 
@@ -33,7 +34,8 @@ impl Default for BitmapSpec {
 /// The timer of an array that the daemon has.
 const TIMER: u64 = 0;
 
-/// A page of the bitmap on the members, and how many bits it has; its superblock takes 256 bytes of the first one.
+/// A page of the bitmap on the members, and how many bits it has; its superblock takes 256 bytes of the first
+/// one.
 const PAGE: u64 = 4096;
 const SUPERBLOCK_BITS: u64 = 256 * 8;
 
@@ -41,8 +43,8 @@ const SUPERBLOCK_BITS: u64 = 256 * 8;
 #[derive(Clone, Debug)]
 pub(super) struct WriteIntent {
     pub(super) spec: BitmapSpec,
-    /// By part of the array: 0 is not there; 1 will be cleared in the next round, 2 in the one after; above that there are
-    /// writes on their way.
+    /// By part of the array: 0 is not there; 1 will be cleared in the next round, 2 in the one after; above
+    /// that there are writes on their way.
     counters: BTreeMap<u64, u32>,
     pages: BTreeMap<u64, Page>,
     timed: bool,

@@ -1,10 +1,11 @@
-//! The superblock's mark of a clean array: members that agree need no resync after a crash, so what may make them differ waits until the
-//! mark is gone.
+//! The superblock's mark of a clean array: members that agree need no resync after a crash, so what may make
+//! them differ waits until the mark is gone.
 //!
-//! Follows `drivers/md/md.c: md_write_start, md_write_end, md_safemode_timeout, set_in_sync, md_super_write` (6.1, 6.12). A first
-//! write to a clean array waits for the superblock of every member, with a flush before it and forced; one to two delays
-//! after the last write the array is marked clean again, at the same price, while reads go on and a next write waits for both. Members with a
-//! full write cache pay for the flush: it is written out.
+//! Follows `drivers/md/md.c: md_write_start, md_write_end, md_safemode_timeout, set_in_sync, md_super_write`
+//! (6.1, 6.12). A first write to a clean array waits for the superblock of every member, with a flush before
+//! it and forced; one to two delays after the last write the array is marked clean again, at the same price,
+//! while reads go on and a next write waits for both. Members with a full write cache pay for the flush: it
+//! is written out.
 //!
 //! Left out: the CPU time of it; the last seconds before an array stops.
 
@@ -18,8 +19,8 @@ use std::collections::VecDeque;
 /// The timer of an array that it is for.
 pub(super) const TIMER: u64 = 2;
 
-/// Where the superblock of metadata 1.2 lies on a member, and how much of it is written: a block, where the kernel writes as
-/// few logical blocks as hold it.
+/// Where the superblock of metadata 1.2 lies on a member, and how much of it is written: a block, where the
+/// kernel writes as few logical blocks as hold it.
 const PLACE: u64 = 4096;
 const LEN: u64 = 4096;
 
@@ -74,8 +75,8 @@ impl CleanMark {
 }
 
 impl Below {
-    /// A write has come to the array; whether it may go on (`md_write_start`). Where not, its submitter waits, and both come from
-    /// [`Below::superblock_is_written`] later.
+    /// A write has come to the array; whether it may go on (`md_write_start`). Where not, its submitter
+    /// waits, and both come from [`Below::superblock_is_written`] later.
     pub(super) fn may_write(&mut self, core: &mut Core, id: BioId) -> bool {
         if self.mark.delay.is_none() {
             return true;

@@ -1,10 +1,11 @@
 //! Where each byte of an array lies on its members: the address maps of md, for every level and layout.
 //!
-//! Offsets on a member count from the beginning of its data area (`data_offset` in sysfs); the size of a member is that
-//! of its data area too: `component_size`, or `dev-N/size` where members differ.
+//! Offsets on a member count from the beginning of its data area (`data_offset` in sysfs); the size of a
+//! member is that of its data area too: `component_size`, or `dev-N/size` where members differ.
 //!
-//! Follows `drivers/md/{md-linear,raid0,raid10,raid5}.c` of Linux 6.1 and 6.12, which agree. Left out: reshaping, that is
-//! arrays in the middle of a change of their layout. Held against real arrays by `crates/flyball/tests/lab_md_maps.rs`.
+//! Follows `drivers/md/{md-linear,raid0,raid10,raid5}.c` of Linux 6.1 and 6.12, which agree. Left out:
+//! reshaping, that is arrays in the middle of a change of their layout. Held against real arrays by
+//! `crates/flyball/tests/lab_md_maps.rs`.
 
 mod layout;
 #[cfg(test)]
@@ -122,15 +123,16 @@ pub struct NoGeometry {
     pub reason: String,
 }
 
-/// The chunk that an array is made with: mdadm's own choice where it does not say; `None` where the level has none.
+/// The chunk that an array is made with: mdadm's own choice where it does not say; `None` where the level has
+/// none.
 pub fn chunk_of(md: &Md) -> Option<Bytes> {
     let chunk = md.chunk.or((md.level != MdLevel::Linear).then_some(USUAL_CHUNK));
     chunk.filter(|_| md.level.has_chunks())
 }
 
 impl Geometry {
-    /// The map of an array over active members with data areas of these sizes, missing ones among them, spares not. What
-    /// the study left to mdadm is what mdadm chooses.
+    /// The map of an array over active members with data areas of these sizes, missing ones among them,
+    /// spares not. What the study left to mdadm is what mdadm chooses.
     ///
     /// # Errors
     /// Where the kernel would not run such an array, or would lay it out wrongly.
@@ -157,8 +159,8 @@ impl Geometry {
         Self::new(md, &vec![size; members as usize])
     }
 
-    /// A RAID10 whose layout mdadm has no name for: near and far copies at once, or far copies within sets (dm-raid(4)'s
-    /// `raid10_use_far_sets`).
+    /// A RAID10 whose layout mdadm has no name for: near and far copies at once, or far copies within sets
+    /// (dm-raid(4)'s `raid10_use_far_sets`).
     ///
     /// # Errors
     /// As [`Geometry::new`].
@@ -320,7 +322,8 @@ impl Geometry {
         (row * members + first) / near * self.chunk + at % self.chunk
     }
 
-    /// Cuts a range of the array into pieces, each contiguous on the members that hold it, in the order of the array.
+    /// Cuts a range of the array into pieces, each contiguous on the members that hold it, in the order of
+    /// the array.
     ///
     /// # Panics
     /// Where the range reaches beyond the array's end.
@@ -369,7 +372,8 @@ impl Zone {
         (self.members[turn as usize], self.member_start + row * chunk + at % chunk)
     }
 
-    /// Where the turns of the members are counted from: the original layout counts from the array's beginning.
+    /// Where the turns of the members are counted from: the original layout counts from the array's
+    /// beginning.
     fn turns_from(&self, layout: Raid0Layout) -> u64 {
         match layout {
             Raid0Layout::Original => 0,
@@ -394,7 +398,8 @@ impl Stripe {
         self.members - 1 - self.second.is_some() as u32
     }
 
-    /// Whether the second parity counts as DDF has it: members with parity take part as zeros, and the first member is first.
+    /// Whether the second parity counts as DDF has it: members with parity take part as zeros, and the first
+    /// member is first.
     pub const fn is_ddf(&self) -> bool {
         matches!(
             self.layout,
@@ -509,8 +514,8 @@ fn raid10(layout: Raid10Layout, chunk: Bytes, sizes: &[Bytes]) -> Built {
         FarSets::Divided => members / far,
         FarSets::Small => copies,
     };
-    // The kernel puts copies that lie in the last, larger set's neighbour into that set: `d > last_far_set_start` in
-    // __raid10_find_phys is asked of the number after the shift.
+    // The kernel puts copies that lie in the last, larger set's neighbour into that set: `d >
+    // last_far_set_start` in __raid10_find_phys is asked of the number after the shift.
     let (_, last) = far_set(members, set, members - 1);
     if layout.sets != FarSets::One && near > 1 && last != set {
         return Err("the kernel mixes up far sets of near copies where the last set is larger".into());

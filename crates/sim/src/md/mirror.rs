@@ -2,19 +2,19 @@
 //!
 //! Follows `drivers/md/raid1.c`, `raid10.c`, `raid1-10.c` (6.1, 6.12):
 //!
-//! - **Which copy is read** ([`Mirror::choose_of_raid1`], [`Mirror::choose_of_raid10`]): RAID1 stays on a disk while reads are
-//!   sequential. Otherwise, where any disk is no hard disk, or one has nothing to do, it takes that with the least pending;
-//!   else the nearest head. RAID10 does not look for sequential reads: nearest head, an idle disk counting as near with near
-//!   copies; the lowest address with far ones; the least pending with disks without heads. Where a resync has not been, the
-//!   first copy.
-//! - **Writes** are submitted at once where there is no bitmap (since 6.6); with one, or before, they wait for the plug to be let
-//!   go, and then for the bitmap to be written; then the array's thread submits them.
+//! - **Which copy is read** ([`Mirror::choose_of_raid1`], [`Mirror::choose_of_raid10`]): RAID1 stays on a
+//!   disk while reads are sequential. Otherwise, where any disk is no hard disk, or one has nothing to do, it
+//!   takes that with the least pending; else the nearest head. RAID10 does not look for sequential reads:
+//!   nearest head, an idle disk counting as near with near copies; the lowest address with far ones; the
+//!   least pending with disks without heads. Where a resync has not been, the first copy.
+//! - **Writes** are submitted at once where there is no bitmap (since 6.6); with one, or before, they wait
+//!   for the plug to be let go, and then for the bitmap to be written; then the array's thread submits them.
 //! - **Resync and rebuild** in units of 64 KiB, 32 at a time: read from one copy, then write to others.
 //!
 //! A write-mostly member of RAID1 is written as any other, and read where no other has the data.
 //!
-//! Left out: write-behind, failfast, bad blocks, errors; an optimal I/O size that members may give; the bound of
-//! 64 MiB at which RAID1 splits requests; barriers between resync and others.
+//! Left out: write-behind, failfast, bad blocks, errors; an optimal I/O size that members may give; the bound
+//! of 64 MiB at which RAID1 splits requests; barriers between resync and others.
 
 use super::Geometry;
 use super::array::{ArraySpec, Below, Kind, MdCosts, Tag};
@@ -94,11 +94,12 @@ pub struct Mirror {
     others: u64,
 }
 
-/// From here on RAID10 reads from the disk with least pending where there is one without heads. 4.4 takes the first idle one and
-/// then the nearest, as of hard disks, and 6.1 does not; when it changed is assumed.
+/// From here on RAID10 reads from the disk with least pending where there is one without heads. 4.4 takes the
+/// first idle one and then the nearest, as of hard disks, and 6.1 does not; when it changed is assumed.
 const KNOWS_FLASH: governors::KernelVersion = governors::KernelVersion::new(5, 8, 0);
 
-/// From here on a write-mostly disk without heads counts among the disks of RAID1 without heads (`raid1.c`: `nonrot_disks`).
+/// From here on a write-mostly disk without heads counts among the disks of RAID1 without heads (`raid1.c`:
+/// `nonrot_disks`).
 const COUNTS_WRITE_MOSTLY: governors::KernelVersion = governors::KernelVersion::new(6, 9, 0);
 
 impl Mirror {

@@ -1,23 +1,27 @@
-//! RAID4, RAID5 and RAID6: requests go through the stripe cache, and parity is computed by the array's thread.
+//! RAID4, RAID5 and RAID6: requests go through the stripe cache, and parity is computed by the array's
+//! thread.
 //!
 //! Follows `drivers/md/raid5.c` (6.1, 6.12), function by function where it decides about order and amount:
 //!
-//! - **Reads** of an array that misses nothing go to the members at once, cut by chunks (`chunk_aligned_read`).
-//! - **All else** is cut into stripes of 4 KiB a member, row by row (`raid5_make_request`). A stripe that the cache does not have
-//!   takes the place of the least recently used inactive one. Without any, the submitter waits until a quarter of the cache is
-//!   free (`raid5_get_active_stripe`), and the thread adds one stripe.
-//! - **Handling** (`handle_stripe`): read-modify-write or reconstruction, whichever reads less; a lost
-//!   block counts as twice all members (`handle_stripe_dirtying`). What must read first, and for which nobody waits, is
-//!   delayed until no other stripe prereads (`raid5_activate_delayed`); such stripes are passed by as `preread_bypass` says
-//!   (`__get_priority_stripe`). A stripe is handled to read, to compute, to write, and when all is done.
-//! - **Full stripes** that lie one after the other in a chunk are handled as one batch (`stripe_add_to_batch_list`).
-//! - **Threads**: one, `mdX_raid5`, takes eight stripes at a time under one plug that lasts until nothing is to do, so that
-//!   requests of 4 KiB merge; with `group_thread_cnt`, so many workers beside it.
+//! - **Reads** of an array that misses nothing go to the members at once, cut by chunks
+//!   (`chunk_aligned_read`).
+//! - **All else** is cut into stripes of 4 KiB a member, row by row (`raid5_make_request`). A stripe that the
+//!   cache does not have takes the place of the least recently used inactive one. Without any, the submitter
+//!   waits until a quarter of the cache is free (`raid5_get_active_stripe`), and the thread adds one stripe.
+//! - **Handling** (`handle_stripe`): read-modify-write or reconstruction, whichever reads less; a lost block
+//!   counts as twice all members (`handle_stripe_dirtying`). What must read first, and for which nobody
+//!   waits, is delayed until no other stripe prereads (`raid5_activate_delayed`); such stripes are passed by
+//!   as `preread_bypass` says (`__get_priority_stripe`). A stripe is handled to read, to compute, to write,
+//!   and when all is done.
+//! - **Full stripes** that lie one after the other in a chunk are handled as one batch
+//!   (`stripe_add_to_batch_list`).
+//! - **Threads**: one, `mdX_raid5`, takes eight stripes at a time under one plug that lasts until nothing is
+//!   to do, so that requests of 4 KiB merge; with `group_thread_cnt`, so many workers beside it.
 //! - **Resync and rebuild** stripe by stripe through the same cache (`raid5_sync_request`).
 //!
-//! Left out: the journal and partial parity log, `skip_copy`, bad blocks, errors, discards (refused by default), the eight hash
-//! lists of inactive stripes, shrinking of the cache, groups of workers by NUMA node and their sorted dispatch to hard disks,
-//! waiting of writes that overlap others which are not drained yet.
+//! Left out: the journal and partial parity log, `skip_copy`, bad blocks, errors, discards (refused by
+//! default), the eight hash lists of inactive stripes, shrinking of the cache, groups of workers by NUMA node
+//! and their sorted dispatch to hard disks, waiting of writes that overlap others which are not drained yet.
 
 mod enter;
 mod handle;
@@ -342,7 +346,8 @@ impl Parity {
 }
 
 impl Parity {
-    /// A request that goes through the stripe cache, and the submitter that it holds up already. Without a stripe it waits, and its submitter with it.
+    /// A request that goes through the stripe cache, and the submitter that it holds up already. Without a
+    /// stripe it waits, and its submitter with it.
     fn begin(&mut self, core: &mut Core, id: BioId, bio: &Bio, held_up: Option<ThreadId>) {
         let entered = match bio.op {
             Op::Discard => {

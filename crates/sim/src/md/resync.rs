@@ -1,11 +1,11 @@
 //! What an array does by itself: the first resync, and the rebuilding of a member; how fast it may.
 //!
-//! Follows `drivers/md/md.c: md_do_sync, is_mddev_idle` (6.1, 6.12): after each 128 KiB the speed since about thirty seconds
-//! ago is looked at. Above the maximum it sleeps for half a second; above the minimum, where others used the members
-//! meanwhile, it waits until all of its own requests are done.
+//! Follows `drivers/md/md.c: md_do_sync, is_mddev_idle` (6.1, 6.12): after each 128 KiB the speed since about
+//! thirty seconds ago is looked at. Above the maximum it sleeps for half a second; above the minimum, where
+//! others used the members meanwhile, it waits until all of its own requests are done.
 //!
-//! Left out: the barriers that keep requests of others out of the 64 MiB in which a mirror's resync is at the moment, checkpoints
-//! in the superblock, reshaping, and `check` and `repair`.
+//! Left out: the barriers that keep requests of others out of the 64 MiB in which a mirror's resync is at the
+//! moment, checkpoints in the superblock, reshaping, and `check` and `repair`.
 
 use domain::units::Bytes;
 use event_queue::Time;
@@ -29,11 +29,11 @@ pub const LEFT: &str = "resync_left";
 /// What is to be repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repair {
-    /// All members are made to agree: mirrors are copied from the first, parities are computed and, where the content
-    /// differs, written. Of disks that were empty, parities and RAID10's copies agree already.
+    /// All members are made to agree: mirrors are copied from the first, parities are computed and, where the
+    /// content differs, written. Of disks that were empty, parities and RAID10's copies agree already.
     Resync(Content),
-    /// A member that replaces a missing one gets its content: after a failure, and first of all in a new RAID5 (mdadm(8):
-    /// its last member begins as a spare).
+    /// A member that replaces a missing one gets its content: after a failure, and first of all in a new
+    /// RAID5 (mdadm(8): its last member begins as a spare).
     Rebuild(u32),
 }
 

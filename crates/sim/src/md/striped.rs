@@ -1,9 +1,9 @@
-//! Arrays without redundancy, and LVM's stripes: a request is cut where its members change, and each piece goes on at once,
-//! in the context of whoever asked.
+//! Arrays without redundancy, and LVM's stripes: a request is cut where its members change, and each piece
+//! goes on at once, in the context of whoever asked.
 //!
-//! Follows `drivers/md/md-linear.c: linear_make_request`, `raid0.c: raid0_make_request` and `drivers/md/dm-stripe.c:
-//! stripe_map` (6.1, 6.12). What pieces of a large request do not lose on a disk, a plug makes whole
-//! again, where whoever asked has one ([`Bio::plugged`]).
+//! Follows `drivers/md/md-linear.c: linear_make_request`, `raid0.c: raid0_make_request` and
+//! `drivers/md/dm-stripe.c: stripe_map` (6.1, 6.12). What pieces of a large request do not lose on a disk, a
+//! plug makes whole again, where whoever asked has one ([`Bio::plugged`]).
 //!
 //! Left out: a discard goes to each member chunk by chunk, where the kernel sends one to each member.
 
@@ -35,9 +35,9 @@ impl Striped {
     }
 }
 
-/// A striped logical volume over the first of these devices, as an array: LVM gives each as much as the smallest has, in
-/// whole extents. `sizes`: of what LVM may use on each device, beginning at `data_offset` (1 MiB, lvm.conf(5)
-/// `default_data_alignment`).
+/// A striped logical volume over the first of these devices, as an array: LVM gives each as much as the
+/// smallest has, in whole extents. `sizes`: of what LVM may use on each device, beginning at `data_offset` (1
+/// MiB, lvm.conf(5) `default_data_alignment`).
 ///
 /// # Errors
 /// Where a device has not one extent.

@@ -1,7 +1,8 @@
-//! The stripe cache: stripes of 4 KiB a member, the lists that they wait on, and the parts of requests that they hold.
+//! The stripe cache: stripes of 4 KiB a member, the lists that they wait on, and the parts of requests that
+//! they hold.
 //!
-//! Follows the data structures of `drivers/md/raid5.h`. One list of inactive stripes, where the kernel has eight by a hash of
-//! the place.
+//! Follows the data structures of `drivers/md/raid5.h`. One list of inactive stripes, where the kernel has
+//! eight by a hash of the place.
 
 use crate::engine::BioId;
 use event_queue::Slab;

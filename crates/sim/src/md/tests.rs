@@ -196,7 +196,8 @@ fn a_bitmap_is_on_all_members_before_the_data_and_cleared_later() {
     }
 }
 
-/// What came to each member of an array that marks itself clean 200 ms after its last write: in KiB, and whether forced.
+/// What came to each member of an array that marks itself clean 200 ms after its last write: in KiB, and
+/// whether forced.
 fn marked(level: MdLevel, delay: u64, steps: Vec<Step>) -> Vec<Vec<(Op, u64, bool)>> {
     let (mut testbed, mut spec, logs) = testbed(&md(level, None), 3, &[]);
     spec.safe_mode_delay = Some(delay);
@@ -296,7 +297,8 @@ fn the_same_requests_take_the_same_course() {
     assert_eq!(course(), course());
 }
 
-/// Reads of each of four disks, and how many more were merged into them, for a read of 1 MiB from a RAID0 over them.
+/// Reads of each of four disks, and how many more were merged into them, for a read of 1 MiB from a RAID0
+/// over them.
 fn reads_of_one_mebibyte(step: Step, kernel: KernelVersion) -> Vec<(u64, u64)> {
     let (mut testbed, mut spec, _) = testbed(&md(MdLevel::Raid0, None), 4, &[]);
     spec.kernel = kernel;
@@ -320,8 +322,8 @@ fn reads_of_one_mebibyte(step: Step, kernel: KernelVersion) -> Vec<(u64, u64)> {
     testbed.world.core.devices[1..].iter().map(|disk| (disk.reads.ios, disk.reads.merges)).collect()
 }
 
-/// As Linux 6.12 on the lab's disks, with chunks of 32 KiB and one read of 1 MiB at a time: 7808 requests of 32 KiB to the members
-/// of a RAID10 (n2) for 244 reads.
+/// As Linux 6.12 on the lab's disks, with chunks of 32 KiB and one read of 1 MiB at a time: 7808 requests of
+/// 32 KiB to the members of a RAID10 (n2) for 244 reads.
 #[test]
 fn pieces_of_a_direct_read_merge_only_where_a_worker_runs_the_queue() {
     let direct = Step::Direct(Op::Read, 0, MIB);

@@ -1,10 +1,12 @@
-//! The thread that writes dirty pages back: when there are more than the background limit, and when they are old.
+//! The thread that writes dirty pages back: when there are more than the background limit, and when they are
+//! old.
 //!
 //! Follows `wb_workfn`, `wb_writeback` and `writeback_sb_inodes` (`fs/fs-writeback.c`) and `range_cyclic`
-//! (`write_cache_pages`): a pass goes on where the last one ended, in the order of the file, and around once; it ends when the
-//! limit is no longer passed, or, of old pages, when all have been taken. Dirty metadata follow in the order of their places.
-//! Before 2.6, pages are taken by few, and go to the device before the next are (`write_some_buffers`): [`FileSpec::flush_pages`].
-//! The thread sleeps while as many requests are on their way as the device's queue holds.
+//! (`write_cache_pages`): a pass goes on where the last one ended, in the order of the file, and around once;
+//! it ends when the limit is no longer passed, or, of old pages, when all have been taken. Dirty metadata
+//! follow in the order of their places. Before 2.6, pages are taken by few, and go to the device before the
+//! next are (`write_some_buffers`): [`FileSpec::flush_pages`]. The thread sleeps while as many requests are
+//! on their way as the device's queue holds.
 //!
 //! Left out: write-back throttling (wbt), bandwidth-sized chunks between several files, laptop mode.
 

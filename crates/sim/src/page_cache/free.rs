@@ -1,8 +1,9 @@
-//! A file that is removed and made anew: its pages leave memory, and its blocks are free (`ext4_truncate`, `truncate_inode_pages`).
+//! A file that is removed and made anew: its pages leave memory, and its blocks are free (`ext4_truncate`,
+//! `truncate_inode_pages`).
 //!
-//! What is dirty and was not written never will be. An approximation: a page that is being written, or that a transaction of the
-//! journal holds with its data, stays until it is written, where jbd2 would forget or revoke it. The blocks of pointers that are
-//! read for it are taken to be in memory.
+//! What is dirty and was not written never will be. An approximation: a page that is being written, or that a
+//! transaction of the journal holds with its data, stays until it is written, where jbd2 would forget or
+//! revoke it. The blocks of pointers that are read for it are taken to be in memory.
 
 use super::File;
 use super::pages::PAGE;

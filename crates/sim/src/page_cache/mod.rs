@@ -1,18 +1,20 @@
-//! A file, or a block device's own pages, between loads and a device: page cache, read-ahead, writeback, direct I/O, `fsync`.
+//! A file, or a block device's own pages, between loads and a device: page cache, read-ahead, writeback,
+//! direct I/O, `fsync`.
 //!
-//! A part that takes requests to a file ([`Bio`]): reads and writes, buffered or past the page cache (`direct`), `fua` for
-//! `O_DSYNC`, flushes for `fsync(2)` or, with `data_only`, `fdatasync(2)`, and discards for files that are removed. A request goes through steps in the context of
-//! the thread that asked; between two steps it may sleep: for a page, for a commit, because too much is dirty. The file lies
-//! on a filesystem ([`crate::fs`]) or is the device itself.
+//! A part that takes requests to a file ([`Bio`]): reads and writes, buffered or past the page cache
+//! (`direct`), `fua` for `O_DSYNC`, flushes for `fsync(2)` or, with `data_only`, `fdatasync(2)`, and discards
+//! for files that are removed. A request goes through steps in the context of the thread that asked; between
+//! two steps it may sleep: for a page, for a commit, because too much is dirty. The file lies on a filesystem
+//! ([`crate::fs`]) or is the device itself.
 //!
-//! Follows `mm/filemap.c`, `mm/readahead.c`, `mm/page-writeback.c`, `fs/fs-writeback.c`, `fs/iomap/direct-io.c`,
-//! `fs/ext4/{inode,page-io,fsync}.c`, of 6.1 and 6.12.
+//! Follows `mm/filemap.c`, `mm/readahead.c`, `mm/page-writeback.c`, `fs/fs-writeback.c`,
+//! `fs/iomap/direct-io.c`, `fs/ext4/{inode,page-io,fsync}.c`, of 6.1 and 6.12.
 //!
 //! Approximations:
 //! - one file, one device's worth of dirty limits; memory is what pages of this file may take;
 //! - pages leave memory as [`pages`] says, and at once, without kswapd;
-//! - an asynchronous engine that asks for several buffered requests has them all under way in its one thread, where the
-//!   kernel would let it wait for each;
+//! - an asynchronous engine that asks for several buffered requests has them all under way in its one thread,
+//!   where the kernel would let it wait for each;
 //! - a page may be written to while it is being written (no stable pages: md's parity levels ask for them).
 //!
 //! Left out: mmap, large folios, sparse files' unwritten holes but for reads that find them, control groups.
@@ -42,8 +44,8 @@ use readahead::State;
 use std::collections::{BTreeMap, VecDeque};
 use throttle::Throttle;
 
-/// What the page cache costs CPUs. All assumed, of the order that profiles of 5.x and 6.x kernels show; a machine's own
-/// figures belong into its file.
+/// What the page cache costs CPUs. All assumed, of the order that profiles of 5.x and 6.x kernels show; a
+/// machine's own figures belong into its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheCosts {
     /// A request's way through the kernel to the file and back.
@@ -118,8 +120,8 @@ pub struct FileSpec {
 }
 
 impl FileSpec {
-    /// A file of this size, all of it laid out, with the kernel's defaults: 128 KiB of read-ahead, 1280 KiB a request, 64
-    /// requests; `memory` bytes for its pages.
+    /// A file of this size, all of it laid out, with the kernel's defaults: 128 KiB of read-ahead, 1280 KiB a
+    /// request, 64 requests; `memory` bytes for its pages.
     pub fn new(name: &str, size: Bytes, memory: Bytes, kernel: (u16, u16)) -> Self {
         let (major, minor) = kernel;
         Self {
@@ -194,7 +196,8 @@ struct IoRequest {
 enum Sent {
     /// Pages that are read.
     Read(Run),
-    /// Pages that are written; `fresh`: their blocks were allocated for it; `flusher`: it is one of the flusher's.
+    /// Pages that are written; `fresh`: their blocks were allocated for it; `flusher`: it is one of the
+    /// flusher's.
     Write { run: Run, fresh: bool, flusher: bool },
     /// A part of a direct request.
     Direct(u32),
@@ -266,8 +269,8 @@ pub struct Counts {
 }
 
 impl File {
-    /// The part `me`: a file of a filesystem on `below`, which is `size_below` large. Makes the flusher's thread, the journal's
-    /// and others that the filesystem has.
+    /// The part `me`: a file of a filesystem on `below`, which is `size_below` large. Makes the flusher's
+    /// thread, the journal's and others that the filesystem has.
     ///
     /// # Panics
     /// Where the file does not fit the filesystem.
@@ -286,7 +289,8 @@ impl File {
         Self { converter: Some(converter), fs: Some(filesystem), ..Self::on_device(core, me, below, spec) }
     }
 
-    /// The part `me`: the block device `below` through its own pages, as `open("/dev/…")` gives it. Makes the flusher's thread.
+    /// The part `me`: the block device `below` through its own pages, as `open("/dev/…")` gives it. Makes the
+    /// flusher's thread.
     pub fn on_device(core: &mut Core, me: PartId, below: PartId, spec: FileSpec) -> Self {
         let flusher = Flusher::new(core, &spec.name);
         Self {

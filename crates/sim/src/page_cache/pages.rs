@@ -1,8 +1,8 @@
 //! The pages of a file that are in memory, and what state each is in.
 //!
-//! Pages leave in the order in which they came, but for those that were used since and get a second round: an approximation
-//! of the kernel's two lists (`mm/vmscan.c`, `mm/workingset.c`), with which it agrees on streams and on files that fit. Pages
-//! that are dirty, or on their way to or from a device, stay.
+//! Pages leave in the order in which they came, but for those that were used since and get a second round: an
+//! approximation of the kernel's two lists (`mm/vmscan.c`, `mm/workingset.c`), with which it agrees on
+//! streams and on files that fit. Pages that are dirty, or on their way to or from a device, stay.
 
 use std::collections::VecDeque;
 
@@ -179,7 +179,8 @@ impl Pages {
         true
     }
 
-    /// A dirty page need not be written any more, unless it is on its way or a transaction holds it; whether that was so.
+    /// A dirty page need not be written any more, unless it is on its way or a transaction holds it; whether
+    /// that was so.
     pub(crate) fn forget_dirty(&mut self, page: u64) -> bool {
         let forgets = self.may_be_written(page);
         if forgets {

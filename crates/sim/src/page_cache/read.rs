@@ -38,7 +38,8 @@ impl File {
                 break;
             }
         }
-        // The read holds its pages: what is read ahead now may throw them out, and they are copied all the same.
+        // The read holds its pages: what is read ahead now may throw them out, and they are copied all the
+        // same.
         let is_there = self.pages.is_uptodate(end - 1);
         if self.pages.is_marked(end - 1) && !self.pages.is_in_writeback(end - 1) {
             self.pages.mark(end - 1, false);
@@ -168,7 +169,8 @@ impl File {
             .find(|page| pages.is_present(*page) && !pages.drop_clean(*page) && !pages.is_dirty(*page))
     }
 
-    /// A direct request goes to the device, in as many requests as its place and their largest size make necessary.
+    /// A direct request goes to the device, in as many requests as its place and their largest size make
+    /// necessary.
     pub(super) fn direct_go(&mut self, core: &mut Core, id: u32) {
         let ask = self.asks[id];
         let (first, end) = (ask.offset / PAGE, ask.end.div_ceil(PAGE));
@@ -200,7 +202,8 @@ impl File {
         let ask = &mut self.asks[id];
         ask.pending = pending;
         ask.stage = Stage::DirectOnItsWay;
-        // Where the blocks are new, what makes them the file's is not on the medium yet: FUA alone is not enough.
+        // Where the blocks are new, what makes them the file's is not on the medium yet: FUA alone is not
+        // enough.
         ask.fua = ask.fua && fresh;
         ask.data_only = true;
         if pending == 0 {
@@ -240,6 +243,6 @@ impl File {
     }
 }
 
-/// Blocks of metadata that one step may change at most, for which there must be room in the journal (ext4 reserves more and
-/// gives the rest back).
+/// Blocks of metadata that one step may change at most, for which there must be room in the journal (ext4
+/// reserves more and gives the rest back).
 pub(super) const METADATA: u64 = 16;

@@ -1,7 +1,8 @@
 //! How much of a file is read ahead.
 //!
-//! Follows `mm/readahead.c` of 6.1 (`ondemand_readahead`) and 6.12 (`page_cache_sync_ra`, `page_cache_async_ra`). Left out:
-//! huge pages and larger folios, control groups, `MADV_*`. All numbers are pages.
+//! Follows `mm/readahead.c` of 6.1 (`ondemand_readahead`) and 6.12 (`page_cache_sync_ra`,
+//! `page_cache_async_ra`). Left out: huge pages and larger folios, control groups, `MADV_*`. All numbers are
+//! pages.
 
 use super::pages::Pages;
 

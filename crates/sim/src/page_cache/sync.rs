@@ -1,4 +1,5 @@
-//! Writing of a file's pages by who waits for it: `fsync(2)`, direct I/O over dirty pages, and data that a commit waits for.
+//! Writing of a file's pages by who waits for it: `fsync(2)`, direct I/O over dirty pages, and data that a
+//! commit waits for.
 
 use super::pages::{PAGE, Run};
 use super::read::METADATA;
@@ -17,7 +18,8 @@ impl File {
         Run { first, count: count as u64 }
     }
 
-    /// Takes pages for writing: their blocks are allocated, and they count as being written. Whether blocks were allocated.
+    /// Takes pages for writing: their blocks are allocated, and they count as being written. Whether blocks
+    /// were allocated.
     pub(super) fn take(&mut self, core: &mut Core, run: Run) -> bool {
         let fresh = self.fs.as_mut().is_some_and(|fs| fs.allocate(core, run.first, run.count));
         if self.pages.writeback() == 0 {
@@ -32,13 +34,14 @@ impl File {
     /// What it costs to take pages for writing and to submit them.
     pub(super) fn taking(&self, run: Run) -> Cost {
         let map = self.fs.as_ref().map_or(Cost::NONE, |fs| fs.spec.costs.map);
-        // A block device's own pages are buffers, each a request of its own until the block layer makes one of them.
+        // A block device's own pages are buffers, each a request of its own until the block layer makes one
+        // of them.
         let bios = if self.fs.is_some() { 1 } else { run.count };
         self.spec.costs.write.times(run.count).and(self.spec.costs.bio.times(bios)).and(map)
     }
 
-    /// Submits pages that were taken: a file's as one request, a block device's page by page, which are buffers
-    /// (`block_write_full_folio`).
+    /// Submits pages that were taken: a file's as one request, a block device's page by page, which are
+    /// buffers (`block_write_full_folio`).
     pub(super) fn submit_run(&mut self, core: &mut Core, run: Run, fresh: bool, sync: bool, flusher: bool) {
         let (place, _) = self.place(run.first);
         self.counts.written_bytes += run.count * PAGE;
@@ -86,7 +89,8 @@ impl File {
         let fresh = self.take(core, run);
         let ask = &mut self.asks[id];
         ask.stage = Stage::SyncSubmit(run);
-        // Whether it was allocated for this is kept where the number of parts of a direct request is otherwise.
+        // Whether it was allocated for this is kept where the number of parts of a direct request is
+        // otherwise.
         ask.pending = u64::from(fresh);
         let cost = self.taking(run);
         self.go(core, id, cost);

@@ -1,12 +1,12 @@
 //! How much may be dirty, and how long a writer pauses for it.
 //!
-//! Follows `balance_dirty_pages` (`mm/page-writeback.c`, 6.1 and 6.12). Up to the middle between the two limits a writer runs
-//! freely; beyond, it pauses so that all writers together dirty as much as the device writes, times a factor that falls from 2
-//! to 0 as the amount nears the limit.
+//! Follows `balance_dirty_pages` (`mm/page-writeback.c`, 6.1 and 6.12). Up to the middle between the two
+//! limits a writer runs freely; beyond, it pauses so that all writers together dirty as much as the device
+//! writes, times a factor that falls from 2 to 0 as the amount nears the limit.
 //!
-//! An approximation: the kernel finds each writer's share by feedback (`dirty_ratelimit`); here it is the measured rate
-//! divided by the number of writers of the last second, which is where that feedback settles. Left out: several devices and
-//! their shares, control groups, `strictlimit`.
+//! An approximation: the kernel finds each writer's share by feedback (`dirty_ratelimit`); here it is the
+//! measured rate divided by the number of writers of the last second, which is where that feedback settles.
+//! Left out: several devices and their shares, control groups, `strictlimit`.
 
 use super::pages::PAGE;
 use crate::cpu::ThreadId;
@@ -59,8 +59,8 @@ const FIRST_RATE: u64 = 100 << (20 - 12);
 /// How often the rate is taken (`BANDWIDTH_INTERVAL`), and over how long it is averaged.
 const RATE_EVERY: Time = 200_000_000;
 const RATE_OVER: Time = 4_096_000_000;
-/// The longest pause (`MAX_PAUSE`), and the shortest that is worth it (`wb_min_pause`, without its growth with the number of
-/// writers).
+/// The longest pause (`MAX_PAUSE`), and the shortest that is worth it (`wb_min_pause`, without its growth
+/// with the number of writers).
 const LONGEST: Time = 200_000_000;
 const SHORTEST: Time = 10_000_000;
 const SECOND: Time = 1_000_000_000;
@@ -101,7 +101,8 @@ impl Throttle {
         self.measure(now);
     }
 
-    /// Writing begins after nothing was being written: what went before does not count (`wb_bandwidth_estimate_start`).
+    /// Writing begins after nothing was being written: what went before does not count
+    /// (`wb_bandwidth_estimate_start`).
     pub(crate) fn begins(&mut self, now: Time) {
         if self.since.is_none_or(|since| now - since > RATE_EVERY) {
             self.restart(now);
@@ -133,7 +134,8 @@ impl Throttle {
         self.restart(now);
     }
 
-    /// How long a writer pauses that has dirtied `pages` more, where `dirty` pages are dirty or being written by now.
+    /// How long a writer pauses that has dirtied `pages` more, where `dirty` pages are dirty or being written
+    /// by now.
     pub(crate) fn pause(&mut self, now: Time, thread: Option<ThreadId>, pages: u64, dirty: u64) -> Time {
         let writer = self.writers.entry(thread).or_default();
         writer.seen = now;

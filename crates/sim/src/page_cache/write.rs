@@ -6,8 +6,8 @@ use super::readahead::Window;
 use super::{ASK, CHUNK, File, Stage, Then};
 use crate::engine::Core;
 
-/// How long a writer that is at the limit waits before it looks again (`wb_max_pause` at its largest is 200 ms; the
-/// kernel's other pauses are 10 ms).
+/// How long a writer that is at the limit waits before it looks again (`wb_max_pause` at its largest is 200
+/// ms; the kernel's other pauses are 10 ms).
 const AT_THE_LIMIT_NS: u64 = 20_000_000;
 
 impl File {

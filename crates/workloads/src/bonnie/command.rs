@@ -1,7 +1,8 @@
 //! bonnie++ 2.00 or 1.9x (bonnie++(8)), in a folder of its own beside the target's file.
 //!
-//! Its CSV is read, which is exact; its table is kept as it is. How many seeks there are, and by how many processes, it has fixed,
-//! and of Bonnie 1.x Debian has no package: what a study asks otherwise is refused here, and simulated with `--on sim`.
+//! Its CSV is read, which is exact; its table is kept as it is. How many seeks there are, and by how many
+//! processes, it has fixed, and of Bonnie 1.x Debian has no package: what a study asks otherwise is refused
+//! here, and simulated with `--on sim`.
 
 use crate::bonnie::options::{Bonnie, Flavour};
 use crate::bonnie::report as bonnie;
@@ -11,7 +12,8 @@ use domain::outcome::Outcome;
 use domain::units::Bytes;
 use std::io::BufRead;
 
-/// `Seeks` and `SeekProcCount` of its `port.h` and `bonnie.h`; a file of a set is 1 GiB at the most (`IOFileSize`).
+/// `Seeks` and `SeekProcCount` of its `port.h` and `bonnie.h`; a file of a set is 1 GiB at the most
+/// (`IOFileSize`).
 const SEEKS: u32 = 8192;
 const SEEKERS: u32 = 5;
 const FILE: Bytes = Bytes::from_mib(1024);

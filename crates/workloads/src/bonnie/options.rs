@@ -1,8 +1,10 @@
-//! Bonnie's load as a study says it: files that are written, rewritten and read from end to end, then read here and there.
+//! Bonnie's load as a study says it: files that are written, rewritten and read from end to end, then read
+//! here and there.
 //!
-//! Two programs of that name do nearly the same in another order. `bonnie-1` is Bonnie 1.x (T. Bray; A. Garloff's 1.2 with
-//! several files, "volumes"); `bonnie++` is bonnie++ 2.00 (R. Coker), whose options these are by meaning. It stands here, and
-//! not with the readers of studies, because three read it: whoever checks a study, whoever runs bonnie++, and the simulation.
+//! Two programs of that name do nearly the same in another order. `bonnie-1` is Bonnie 1.x (T. Bray; A.
+//! Garloff's 1.2 with several files, "volumes"); `bonnie++` is bonnie++ 2.00 (R. Coker), whose options these
+//! are by meaning. It stands here, and not with the readers of studies, because three read it: whoever checks
+//! a study, whoever runs bonnie++, and the simulation.
 //!
 //! | | `bonnie-1` | `bonnie++` |
 //! |---|---|---|
@@ -23,8 +25,8 @@ pub const OPTIONS: [&str; 8] =
 
 /// What a run reports: name, unit, which way is good.
 ///
-/// A phase's `cpu_…` is the CPU time of bonnie's own processes (user and system, `getrusage(2)`) over the phase's time: a share
-/// of one CPU. `elapsed` is all of the run.
+/// A phase's `cpu_…` is the CPU time of bonnie's own processes (user and system, `getrusage(2)`) over the
+/// phase's time: a share of one CPU. `elapsed` is all of the run.
 pub const METRICS: [(&str, Unit, Better); 13] = [
     ("per_char_write", Unit::BytesPerSecond, Better::Higher),
     ("block_write", Unit::BytesPerSecond, Better::Higher),
@@ -146,8 +148,8 @@ impl Bonnie {
     /// Reads a workload's options.
     ///
     /// # Errors
-    /// As [`check`]; and where the set is smaller than twice the memory that was named, as bonnie++ refuses it, or a file is
-    /// larger than the set.
+    /// As [`check`]; and where the set is smaller than twice the memory that was named, as bonnie++ refuses
+    /// it, or a file is larger than the set.
     pub fn parse(options: &BTreeMap<String, String>) -> Result<Self, OptionError> {
         for (option, value) in options {
             check(option, value)?;
@@ -202,7 +204,8 @@ impl Bonnie {
         })
     }
 
-    /// What is done, in order. Without characters, blocks are written first: there would be nothing to rewrite.
+    /// What is done, in order. Without characters, blocks are written first: there would be nothing to
+    /// rewrite.
     pub fn phases(&self) -> Vec<Phase> {
         use Phase::{BlockRead, BlockWrite, PerCharRead, PerCharWrite, Rewrite, Seeks};
         let all = match self.flavour {

@@ -1,10 +1,11 @@
-//! bonnie++'s reports: its CSV (formats 1.96, 1.97 and 1.98, which 2.00 writes, and the one before 1.90), its table of 1.03 to 2.00, and
-//! the table of Bonnie 1.2. Also with prose around them, as in a mail.
+//! bonnie++'s reports: its CSV (formats 1.96, 1.97 and 1.98, which 2.00 writes, and the one before 1.90), its
+//! table of 1.03 to 2.00, and the table of Bonnie 1.2. Also with prose around them, as in a mail.
 //!
-//! bonnie++ counts in KiB and rounds its table to whole KiB, MiB or GiB (`126m`), so the CSV is the exact one. What took
-//! less than half a second it prints as `+++++`: not measured, and absent here. CPU time is a share of one CPU.
-//! Sources: bon_csv2html(1) for the fields of format 1.98; `bonnie++.cpp` prints the table. That 1.98 came with two fields more (how many
-//! seeks, by how many processes), and that 1.96 leaves one out where no data is measured (`-s 0`), is in `debian/changelog`.
+//! bonnie++ counts in KiB and rounds its table to whole KiB, MiB or GiB (`126m`), so the CSV is the exact
+//! one. What took less than half a second it prints as `+++++`: not measured, and absent here. CPU time is a
+//! share of one CPU. Sources: bon_csv2html(1) for the fields of format 1.98; `bonnie++.cpp` prints the table.
+//! That 1.98 came with two fields more (how many seeks, by how many processes), and that 1.96 leaves one out
+//! where no data is measured (`-s 0`), is in `debian/changelog`.
 
 use crate::report::{Metrics, ToolError, tail};
 use domain::units::Unit;
@@ -22,7 +23,8 @@ const FILES: [&str; 6] =
 /// Pairs of a rate and a CPU share in one half of the table.
 const PAIRS: usize = 6;
 
-/// Fields of the CSV from 1.90 on: of 1.98, without latencies and with them; of 1.97 and 1.96; of 1.96 where no data was measured.
+/// Fields of the CSV from 1.90 on: of 1.98, without latencies and with them; of 1.97 and 1.96; of 1.96 where
+/// no data was measured.
 const FIELDS: [usize; 4] = [38, 50, 48, 47];
 /// Those of the latencies.
 const LATENCIES: usize = 12;
@@ -34,8 +36,9 @@ const OLD_FIELDS: usize = 27;
 /// A report, with what it says of itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Rates in bytes a second (`per_char_write`, `block_write`, `rewrite`, `per_char_read`, `block_read`), `seeks` and
-    /// file operations a second; `cpu_…` as a share of one CPU, `latency_…` the longest one operation took.
+    /// Rates in bytes a second (`per_char_write`, `block_write`, `rewrite`, `per_char_read`, `block_read`),
+    /// `seeks` and file operations a second; `cpu_…` as a share of one CPU, `latency_…` the longest one
+    /// operation took.
     pub outcome: Outcome,
     /// The machine's name as bonnie++ was told it, or as the host has it.
     pub label: Option<String>,
@@ -167,7 +170,7 @@ fn unquoted(line: &str) -> &str {
     line
 }
 
-/// What Bonnie 1.2 says as it goes: `Rewriting...   done:  22288 kB/s  13.4 %CPU`. Only of what no table says.
+/// What Bonnie 1.2 says as it goes: `Rewriting... done: 22288 kB/s 13.4 %CPU`. Only of what no table says.
 fn put_done(metrics: &mut Metrics, line: &str) {
     const PHASES: [(&str, &str); 5] = [
         ("Writing with putc()", DATA[0]),
@@ -199,8 +202,8 @@ const MARGIN: usize = 19;
 const PAIR: usize = 10;
 
 impl<'a> Row<'a> {
-    /// The row in a line, if it is one: a label, a size or number of files, and figures. A mail may have broken it, so that
-    /// the last pair stands on the line that follows.
+    /// The row in a line, if it is one: a label, a size or number of files, and figures. A mail may have
+    /// broken it, so that the last pair stands on the line that follows.
     fn of(line: &'a str, following: &'a str) -> Option<Self> {
         let mut words: Vec<&str> = line.split_whitespace().collect();
         let is_figure = |word: &&str| rate(word).is_some() || word.trim_matches('+').is_empty();

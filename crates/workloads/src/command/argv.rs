@@ -1,7 +1,7 @@
 //! Any command; its metrics are taken from its output by pattern.
 //!
-//! It runs as it is written, without a shell, in the folder that Flyball was started in, and may do whatever its
-//! author wants: the promise to touch only the target cannot be made for it.
+//! It runs as it is written, without a shell, in the folder that Flyball was started in, and may do whatever
+//! its author wants: the promise to touch only the target cannot be made for it.
 
 use crate::job::text;
 use crate::{Error, Invocation, Job};

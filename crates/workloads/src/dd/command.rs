@@ -1,8 +1,8 @@
 //! dd of the GNU coreutils (dd(1)).
 //!
 //! Only operands of [`super::options`] are passed on. Zeros are what is written by default, though a device
-//! or filesystem that compresses makes a shortcut of them; random data comes no faster than the kernel's generator
-//! gives it, some 400 MB/s a core.
+//! or filesystem that compresses makes a shortcut of them; random data comes no faster than the kernel's
+//! generator gives it, some 400 MB/s a core.
 
 use crate::dd::options;
 use crate::job::text;

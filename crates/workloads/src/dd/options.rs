@@ -1,8 +1,8 @@
 //! dd's operands, and two of Flyball's own: which a workload may set (dd(1), GNU coreutils).
 //!
-//! Flyball's own are `direction`, `read` (the default: from the target to `/dev/null`) or `write` (to the target, in
-//! place), and `source`, what is written: `zero` (the default) or `random`. The study's reader asks here to tell
-//! early and where, the runner once more when it makes the command.
+//! Flyball's own are `direction`, `read` (the default: from the target to `/dev/null`) or `write` (to the
+//! target, in place), and `source`, what is written: `zero` (the default) or `random`. The study's reader
+//! asks here to tell early and where, the runner once more when it makes the command.
 
 use crate::options::{Options, Refusal};
 use domain::units::Bytes;

@@ -1,8 +1,9 @@
-//! dd's report: what GNU dd writes to its standard error, in the C locale; of a record, also what BSD's and busybox's do.
+//! dd's report: what GNU dd writes to its standard error, in the C locale; of a record, also what BSD's and
+//! busybox's do.
 //!
 //! The rate is computed from the bytes and the seconds that dd states, never taken from its rounded figure.
-//! All its forms are read: `…copied, 1.14821 s, 57.1 MB/s`, `…copied, 8.64089 seconds, 7.6 MB/s`, and of 2004 `10485760 bytes transferred in
-//! 0.028418 seconds (368981986 bytes/sec)`, which is BSD's with `secs`.
+//! All its forms are read: `…copied, 1.14821 s, 57.1 MB/s`, `…copied, 8.64089 seconds, 7.6 MB/s`, and of 2004
+//! `10485760 bytes transferred in 0.028418 seconds (368981986 bytes/sec)`, which is BSD's with `secs`.
 //!
 //! Not a goal: other locales (run dd with `LC_ALL=C`).
 

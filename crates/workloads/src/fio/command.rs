@@ -41,10 +41,12 @@ pub(super) fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
 /// The option that has fio work for a while before it counts.
 const RAMP: &str = "ramp_time";
 
-/// How long fio works before it counts, so that what it counts begins with a burst. Before fio 3.35 the first burst lasts for a whole
-/// period and each later one ends with its period, so that a period begins with a pause (backend.c, `handle_thinktime`); counting,
-/// which begins with the first request after the ramp, is begun in the middle of such a pause. From 3.35 on a ramp's end begins a
-/// burst (libfio.c, `reset_all_stats`). `None` where the job's time is not given: what does not last would end within its ramp.
+/// How long fio works before it counts, so that what it counts begins with a burst. Before fio 3.35 the first
+/// burst lasts for a whole period and each later one ends with its period, so that a period begins with a
+/// pause (backend.c, `handle_thinktime`); counting, which begins with the first request after the ramp, is
+/// begun in the middle of such a pause. From 3.35 on a ramp's end begins a burst (libfio.c,
+/// `reset_all_stats`). `None` where the job's time is not given: what does not last would end within its
+/// ramp.
 fn lead_in(job: &Job<'_>, bursts: Bursts) -> Option<Nanos> {
     let given = &job.workload.options;
     let is_set = |key: &str| given.get(key).is_some_and(|value| value != "0");
@@ -103,8 +105,8 @@ pub(super) fn conditioning(job: &Job<'_>) -> Result<Option<Conditioning>, Error>
     Conditioning::parse(&job.workload.options).map_err(|error| job.refused("fio", &error))
 }
 
-/// fio's rates are over all of its time; in bursts the bursts alone count. Where nothing led in, the first burst of a fio before 3.35
-/// was a whole period, which is told.
+/// fio's rates are over all of its time; in bursts the bursts alone count. Where nothing led in, the first
+/// burst of a fio before 3.35 was a whole period, which is told.
 fn of_bursts(mut outcome: Outcome, bursts: Bursts, led_in: bool) -> Outcome {
     let Some(elapsed) = outcome.metrics.get("elapsed").map(|metric| metric.value) else { return outcome };
     let elapsed_ns = Nanos::new((elapsed * 1e9) as u64);
@@ -125,8 +127,8 @@ fn of_bursts(mut outcome: Outcome, bursts: Bursts, led_in: bool) -> Outcome {
     outcome
 }
 
-/// Whether this fio, `fio-3.33`, has a first burst of thinktime and burst together. A version that is not understood is taken for a new
-/// one.
+/// Whether this fio, `fio-3.33`, has a first burst of thinktime and burst together. A version that is not
+/// understood is taken for a new one.
 fn first_burst_is_a_period(version: &str) -> bool {
     let numbers = version.strip_prefix("fio-").and_then(|text| text.split_once('.'));
     let Some((major, rest)) = numbers else { return false };
@@ -137,7 +139,8 @@ fn first_burst_is_a_period(version: &str) -> bool {
     }
 }
 
-/// How much of a span had a burst on, where the first was a whole period, and each later one the end of its period.
+/// How much of a span had a burst on, where the first was a whole period, and each later one the end of its
+/// period.
 fn within_after_a_whole(bursts: Bursts, span: Nanos) -> Nanos {
     let Bursts { period, on } = bursts;
     let after = span.get().saturating_sub(period.get());
@@ -301,7 +304,8 @@ mod tests {
         ] {
             assert_eq!(first_burst_is_a_period(version), is_old, "{version}");
         }
-        // fio 3.33 with 900 ms of thinktime and 100 ms of bursts over 3 s: it worked from 0 to 1000, 1900 to 2001 and 2901 to 3000 ms.
+        // fio 3.33 with 900 ms of thinktime and 100 ms of bursts over 3 s: it worked from 0 to 1000, 1900 to
+        // 2001 and 2901 to 3000 ms.
         let bursts = Bursts { period: Nanos::from_secs(1), on: Nanos::from_millis(100) };
         for (span_ms, on_ms) in [(0, 0), (500, 500), (1000, 1000), (1500, 1000), (1950, 1050), (3000, 1200)] {
             let on = within_after_a_whole(bursts, Nanos::from_millis(span_ms));

@@ -1,9 +1,10 @@
 //! fio's job options: which a workload may set, and which are Flyball's own business (fio(1), version 3).
 //!
-//! fio's names are a list, not left to fio: a mistyped one is found before anything runs; fio takes any unambiguous
-//! beginning of a long option's name (getopt_long_only(3)), so that `filen = "/dev/sda"` would be its `filename`
-//! and a list of what is refused would not hold; and an option of a later fio that nobody here has read must not
-//! run as root. The study's reader asks here to tell early and where, the runner once more when it makes the command.
+//! fio's names are a list, not left to fio: a mistyped one is found before anything runs; fio takes any
+//! unambiguous beginning of a long option's name (getopt_long_only(3)), so that `filen = "/dev/sda"` would be
+//! its `filename` and a list of what is refused would not hold; and an option of a later fio that nobody here
+//! has read must not run as root. The study's reader asks here to tell early and where, the runner once more
+//! when it makes the command.
 
 use super::steady_state as steady;
 use crate::options::{Options, Refusal};
@@ -11,7 +12,8 @@ use crate::sysbench::options::Bursts;
 use domain::iometer;
 use domain::units::Bytes;
 
-/// The job options that touch nothing but the target and the trial's folder, with their other names, by the alphabet.
+/// The job options that touch nothing but the target and the trial's folder, with their other names, by the
+/// alphabet.
 const OPTIONS: &str = include_str!("options.txt");
 
 /// The engines that do I/O to a file or block device, or none.
@@ -31,8 +33,8 @@ const FILES: &str = "it changes which files there are, and the target is one fil
 const OTHERS: &str = "it names other files, to read or to write";
 const CHANGES: &str = "it changes more of the machine than the target";
 
-/// What is refused with a reason, which is worth more than "unknown". What is neither here nor in [`names`] is
-/// refused all the same.
+/// What is refused with a reason, which is worth more than "unknown". What is neither here nor in [`names`]
+/// is refused all the same.
 pub const REFUSED: [(&str, &str); 51] = [
     ("filename", TARGET),
     ("filename_format", TARGET),
@@ -92,7 +94,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     OPTIONS.lines()
 }
 
-/// Flyball's own options of a workload of fio, which fio does not see: a pattern of IOMeter's, bursts, and what comes before.
+/// Flyball's own options of a workload of fio, which fio does not see: a pattern of IOMeter's, bursts, and
+/// what comes before.
 pub const OURS: [&str; 6] = ["pattern", "duty_cycle", "period", "precondition", "steady_state", "round"];
 
 /// Looks at one of those by itself; `None` where it is one of fio's.
@@ -145,8 +148,8 @@ pub fn check(option: &str, value: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The bytes that an option such as `size` or `offset` means on a target of this size; `None` where they are not
-/// clear: fio reads `kB` and `KiB` the other way round than everybody else unless `kb_base` is set.
+/// The bytes that an option such as `size` or `offset` means on a target of this size; `None` where they are
+/// not clear: fio reads `kB` and `KiB` the other way round than everybody else unless `kb_base` is set.
 pub fn extent(value: &str, target: Bytes) -> Option<u64> {
     if let Some(percent) = value.strip_suffix('%') {
         let percent = percent.parse::<u8>().ok().filter(|p| *p <= 100)?;
@@ -158,8 +161,8 @@ pub fn extent(value: &str, target: Bytes) -> Option<u64> {
     Bytes::parse(value).map(Bytes::get)
 }
 
-/// fio makes a file longer that is too short for its job. A size that is not clear is left to the runner, which
-/// refuses it.
+/// fio makes a file longer that is too short for its job. A size that is not clear is left to the runner,
+/// which refuses it.
 pub(super) fn reaches_beyond(options: &Options, target: Bytes) -> Option<String> {
     let size =
         |names: &[&str]| names.iter().find_map(|name| extent(options.get(*name)?, target)).unwrap_or(0);

@@ -35,7 +35,8 @@ fn direction(access: &str) -> Direction {
     }
 }
 
-/// `iodepth` where the engine is asynchronous, else 1, times `numjobs`. `None` where one of them cannot be read.
+/// `iodepth` where the engine is asynchronous, else 1, times `numjobs`. `None` where one of them cannot be
+/// read.
 fn depth(options: &Options) -> Option<u32> {
     let number = |name: &str| options.get(name).map_or(Some(1), |text| text.parse::<u32>().ok());
     let is_asynchronous = given(options, &["ioengine"]).is_some_and(|engine| ASYNCHRONOUS.contains(&engine));

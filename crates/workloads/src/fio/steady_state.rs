@@ -1,6 +1,6 @@
-//! Steady state, as SNIA's Solid State Storage Performance Test Specification defines it (PTS 2.0.2, 2.1.24): over the last five
-//! rounds of a workload the values differ by at most 20% of their average, and the line of best fit through them rises or falls by
-//! at most 10% of it.
+//! Steady state, as SNIA's Solid State Storage Performance Test Specification defines it (PTS 2.0.2, 2.1.24):
+//! over the last five rounds of a workload the values differ by at most 20% of their average, and the line of
+//! best fit through them rises or falls by at most 10% of it.
 
 use crate::options::{OptionError, truth};
 use domain::time::Nanos;
@@ -26,9 +26,11 @@ const TRACKED: [&str; 3] = ["iops", "throughput", "latency_mean"];
 /// What is done to a target before a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conditioning {
-    /// Whether all of it is written twice from end to end, 128 KiB at a time (PTS: workload independent preconditioning).
+    /// Whether all of it is written twice from end to end, 128 KiB at a time (PTS: workload independent
+    /// preconditioning).
     pub precondition: bool,
-    /// Which metric of the workload has to be steady (PTS: workload dependent preconditioning), and how long a round takes.
+    /// Which metric of the workload has to be steady (PTS: workload dependent preconditioning), and how long
+    /// a round takes.
     pub steady_state: Option<(String, Nanos)>,
 }
 

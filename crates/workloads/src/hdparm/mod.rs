@@ -1,4 +1,5 @@
-//! hdparm's timings (hdparm(8), `-t` and `-T`): how fast a device is read from its beginning, and how fast the page cache is.
+//! hdparm's timings (hdparm(8), `-t` and `-T`): how fast a device is read from its beginning, and how fast
+//! the page cache is.
 //!
 //! It is given nothing but its timings: whatever else it can do changes the device.
 

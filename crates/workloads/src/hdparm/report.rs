@@ -1,4 +1,5 @@
-//! hdparm's timings: a line ` Timing … = N MB/sec` each, below the device's name. Its MB are MiB (`time_device` in hdparm.c).
+//! hdparm's timings: a line ` Timing … = N MB/sec` each, below the device's name. Its MB are MiB
+//! (`time_device` in hdparm.c).
 
 use crate::report::{MetricRow, Metrics, ToolError, tail};
 use domain::units::Unit;
@@ -12,8 +13,9 @@ pub fn metrics() -> [MetricRow; 2] {
     [DEVICE, CACHE].map(|name| (name, Unit::BytesPerSecond, Better::Higher))
 }
 
-/// Which metric a line is of, and its value in bytes a second where there is one; `None` where the line is none of its timings.
-/// Old versions have `buffer-cache reads` for `cached reads`; `--direct` has `O_DIRECT` in both.
+/// Which metric a line is of, and its value in bytes a second where there is one; `None` where the line is
+/// none of its timings. Old versions have `buffer-cache reads` for `cached reads`; `--direct` has `O_DIRECT`
+/// in both.
 pub fn line(text: &str) -> Option<(&'static str, Option<f64>)> {
     let rest = text.trim().strip_prefix("Timing ")?;
     let name = match rest {

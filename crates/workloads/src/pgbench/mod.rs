@@ -56,7 +56,8 @@ impl Tool for Pgbench {
         command::outcome(job, version, report)
     }
 
-    /// The log goes past the page cache where the block size is known (`innodb_log_file_buffering`, MariaDB 10.8).
+    /// The log goes past the page cache where the block size is known (`innodb_log_file_buffering`, MariaDB
+    /// 10.8).
     fn profile(&self, _: &Workload) -> Profile {
         Profile { cache: Cache::ServersOwn, ..Profile::default() }
     }

@@ -1,5 +1,6 @@
-//! pgbench's load as a study says it (PostgreSQL 15, its documentation, `pgbench`), on a server that Flyball starts. Options that
-//! a load leaves out have pgbench's own defaults, but `jobs`, which is as many as clients or CPUs.
+//! pgbench's load as a study says it (PostgreSQL 15, its documentation, `pgbench`), on a server that Flyball
+//! starts. Options that a load leaves out have pgbench's own defaults, but `jobs`, which is as many as
+//! clients or CPUs.
 
 use crate::options::OptionError;
 use crate::server::{self, Kind, Server};
@@ -24,8 +25,8 @@ pub const OPTIONS: [&str; 11] = [
     "network_bandwidth",
 ];
 
-/// What pgbench reports: name, unit, which way is good. `transactions` and `errors` are rates, without the time that it takes
-/// to connect; latencies are those of whole transactions.
+/// What pgbench reports: name, unit, which way is good. `transactions` and `errors` are rates, without the
+/// time that it takes to connect; latencies are those of whole transactions.
 pub const METRICS: [(&str, Unit, Better); 5] = [
     ("transactions", Unit::PerSecond, Better::Higher),
     ("latency_mean", Unit::Seconds, Better::Lower),

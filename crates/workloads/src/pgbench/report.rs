@@ -1,4 +1,5 @@
-//! pgbench's report: what it writes to its standard output at its end (PostgreSQL 9.4 to 17, `printResults` of its `pgbench.c`).
+//! pgbench's report: what it writes to its standard output at its end (PostgreSQL 9.4 to 17, `printResults`
+//! of its `pgbench.c`).
 //!
 //! Its progress goes to standard error, and is no business of this.
 

@@ -1,4 +1,5 @@
-//! What a load asks of a server: which one, which data; and making and warming these by the clients' own programs.
+//! What a load asks of a server: which one, which data; and making and warming these by the clients' own
+//! programs.
 
 use super::{Connection, Server, postgresql};
 use crate::Host;
@@ -36,8 +37,8 @@ pub enum DataSet {
 }
 
 impl DataSet {
-    /// What it takes on a disk with its indexes, about: 10 million rows of sysbench are 2.4 GB in InnoDB and 2.7 GB in PostgreSQL;
-    /// pgbench's documentation has 15 MiB for each of its scale.
+    /// What it takes on a disk with its indexes, about: 10 million rows of sysbench are 2.4 GB in InnoDB and
+    /// 2.7 GB in PostgreSQL; pgbench's documentation has 15 MiB for each of its scale.
     pub fn size(&self) -> u64 {
         match self {
             Self::Sysbench { tables, rows } => u64::from(*tables) * rows * 270,

@@ -1,7 +1,8 @@
-//! A database server that Flyball starts for a workload, on a host or in the lab: which one, with which settings of its own, and
-//! when its data set is made anew. The simulation has one server, and no settings.
+//! A database server that Flyball starts for a workload, on a host or in the lab: which one, with which
+//! settings of its own, and when its data set is made anew. The simulation has one server, and no settings.
 //!
-//! Only settings of these lists are passed on: a study file is somebody's text, and others name files or programs.
+//! Only settings of these lists are passed on: a study file is somebody's text, and others name files or
+//! programs.
 
 mod connection;
 mod data;
@@ -47,7 +48,8 @@ impl Kind {
 /// What an option begins with that is a setting of the server's own: `server.innodb_buffer_pool_size`.
 pub const PREFIX: &str = "server.";
 
-/// Of MariaDB 10.11 (its Knowledge Base, "Server System Variables"): those that are a number, a size or a word.
+/// Of MariaDB 10.11 (its Knowledge Base, "Server System Variables"): those that are a number, a size or a
+/// word.
 const MARIADB: [&str; 40] = [
     "aria_pagecache_buffer_size",
     "binlog_commit_wait_count",
@@ -148,8 +150,8 @@ pub struct Server {
     pub kind: Kind,
     /// Settings of its own, by its own names.
     pub settings: BTreeMap<String, String>,
-    /// Whether each trial gets a data set that no other has worked on; else it is made once a run, and once for each
-    /// stack of storage.
+    /// Whether each trial gets a data set that no other has worked on; else it is made once a run, and once
+    /// for each stack of storage.
     pub rebuild: bool,
 }
 

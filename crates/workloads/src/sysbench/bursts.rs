@@ -1,7 +1,7 @@
 //! What our script for sysbench says of its bursts (`crates/runner/src/server/oltp.lua`), a line a thread:
-//! `flyball bursts: first 7 last 9 ended 1500 over 1:250 2:90`. Bursts are numbered by the clock; `ended` is from the last one's
-//! beginning to the thread's end, `over` how long after a burst the thread's last transaction of it went on, by the burst's
-//! number from the first. Times are microseconds.
+//! `flyball bursts: first 7 last 9 ended 1500 over 1:250 2:90`. Bursts are numbered by the clock; `ended` is
+//! from the last one's beginning to the thread's end, `over` how long after a burst the thread's last
+//! transaction of it went on, by the burst's number from the first. Times are microseconds.
 
 use crate::report::{ToolError, tail};
 use domain::Nanos;

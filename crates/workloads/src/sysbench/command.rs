@@ -1,7 +1,8 @@
 //! sysbench 1.0's OLTP tests (its `README.md`), on a server that Flyball has started.
 //!
-//! Bursts, pauses and a wait before the first transaction are those of a script of ours ([`super::script`]), for sysbench has
-//! none; rates then count the time alone that has a burst on, or a transaction of it under way.
+//! Bursts, pauses and a wait before the first transaction are those of a script of ours ([`super::script`]),
+//! for sysbench has none; rates then count the time alone that has a burst on, or a transaction of it under
+//! way.
 
 use crate::server::Connection;
 use crate::sysbench::options::{Bursts, METRICS, Oltp};

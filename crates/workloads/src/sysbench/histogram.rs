@@ -1,13 +1,14 @@
-//! sysbench's histogram of latencies (`--histogram=on`), for the percentiles that its summary has not: that has one.
+//! sysbench's histogram of latencies (`--histogram=on`), for the percentiles that its summary has not: that
+//! has one.
 //!
-//! Its buckets are 1.9% wide (1024 of them over eight decades, `sb_histogram.c`), and so is what a percentile is off by at the most.
-//! The last histogram in a text counts.
+//! Its buckets are 1.9% wide (1024 of them over eight decades, `sb_histogram.c`), and so is what a percentile
+//! is off by at the most. The last histogram in a text counts.
 
 /// Where one begins.
 const HEAD: &str = "Latency histogram (values are in milliseconds)";
 
-/// The latencies below which these shares of all events lie, in seconds, as sysbench's own percentile is: the first bucket at
-/// which the share is reached. `None` where a text holds no histogram, or an empty one.
+/// The latencies below which these shares of all events lie, in seconds, as sysbench's own percentile is: the
+/// first bucket at which the share is reached. `None` where a text holds no histogram, or an empty one.
 pub fn percentiles<const N: usize>(text: &str, shares: [f64; N]) -> Option<[f64; N]> {
     let (_, histogram) = text.rsplit_once(HEAD)?;
     let rows: Vec<(f64, u64)> = histogram.lines().skip(2).map_while(row).collect();

@@ -20,8 +20,8 @@ use std::io::BufRead;
 /// sysbench.
 pub(crate) struct Sysbench;
 
-/// What its clients wait, in the guest's time: the last has to sleep before the first wakes up, and an emulated CPU connects some
-/// twenty of them in a second.
+/// What its clients wait, in the guest's time: the last has to sleep before the first wakes up, and an
+/// emulated CPU connects some twenty of them in a second.
 const CLIENT_DELAY: Nanos = Nanos::from_secs(1);
 const DELAY_FOR_EACH_CLIENT: Nanos = Nanos::from_millis(50);
 
@@ -77,7 +77,8 @@ impl Tool for Sysbench {
         command::outcome(job, version, report)
     }
 
-    /// The log goes past the page cache where the block size is known (`innodb_log_file_buffering`, MariaDB 10.8).
+    /// The log goes past the page cache where the block size is known (`innodb_log_file_buffering`, MariaDB
+    /// 10.8).
     fn profile(&self, _: &Workload) -> Profile {
         Profile { cache: Cache::ServersOwn, ..Profile::default() }
     }

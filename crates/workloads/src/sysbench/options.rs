@@ -1,8 +1,9 @@
-//! An OLTP load as sysbench's options say it (sysbench 1.0: `sysbench --help`, `src/lua/oltp_common.lua`), and Flyball's own for
-//! what sysbench has none: load in bursts, a network, a pause of each client.
+//! An OLTP load as sysbench's options say it (sysbench 1.0: `sysbench --help`, `src/lua/oltp_common.lua`),
+//! and Flyball's own for what sysbench has none: load in bursts, a network, a pause of each client.
 //!
-//! It stands here, and not with the readers of studies, because three read it: whoever checks a study, whoever runs sysbench, and
-//! the simulation, which sees nothing but this crate. Options that a load leaves out have sysbench's own defaults.
+//! It stands here, and not with the readers of studies, because three read it: whoever checks a study,
+//! whoever runs sysbench, and the simulation, which sees nothing but this crate. Options that a load leaves
+//! out have sysbench's own defaults.
 
 use crate::options::OptionError;
 use crate::server::{self, Kind, Server};
@@ -32,13 +33,15 @@ pub const OPTIONS: [&str; 17] = [
     "rebuild",
 ];
 
-/// The option by which clients that have connected wait before they begin. The lab sets it where nobody else does.
+/// The option by which clients that have connected wait before they begin. The lab sets it where nobody else
+/// does.
 pub const START_DELAY: &str = "start_delay";
 
 /// What sysbench reports: name, unit, which way is good.
 ///
-/// `transactions`, `queries` and `errors` are rates over the time that is measured: with bursts, over the bursts alone. Latencies
-/// are those of whole transactions. `elapsed` is all of the load's time, gaps included.
+/// `transactions`, `queries` and `errors` are rates over the time that is measured: with bursts, over the
+/// bursts alone. Latencies are those of whole transactions. `elapsed` is all of the load's time, gaps
+/// included.
 pub const METRICS: [(&str, Unit, Better); 7] = [
     ("transactions", Unit::PerSecond, Better::Higher),
     ("queries", Unit::PerSecond, Better::Higher),
@@ -184,7 +187,8 @@ pub struct Oltp {
     pub tables: u32,
     /// Rows of each.
     pub table_size: u64,
-    /// Transactions a second that come whether a client is free or not; none: each client begins one when its last is done.
+    /// Transactions a second that come whether a client is free or not; none: each client begins one when its
+    /// last is done.
     pub rate: Option<u32>,
     /// One of [`RAND_TYPES`].
     pub rand_type: String,

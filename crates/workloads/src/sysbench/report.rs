@@ -1,7 +1,9 @@
-//! sysbench's report: what it writes at its end, of 0.4 to 1.1, whichever test it ran. The last report in a text counts.
+//! sysbench's report: what it writes at its end, of 0.4 to 1.1, whichever test it ran. The last report in a
+//! text counts.
 //!
-//! Latencies are those of events (transactions, requests), in milliseconds in the text and in seconds here. `Mb` of 0.4 are
-//! MiB, as in its `sb_fileio.c`. The share of `--percentile` gives the metric its name: `latency_p95`.
+//! Latencies are those of events (transactions, requests), in milliseconds in the text and in seconds here.
+//! `Mb` of 0.4 are MiB, as in its `sb_fileio.c`. The share of `--percentile` gives the metric its name:
+//! `latency_p95`.
 //!
 //! Source: `src/sysbench.c`, `src/db_driver.c`, `src/tests/*/sb_*.c` of sysbench, and real output.
 //!
@@ -60,7 +62,8 @@ struct Found {
     version: Option<String>,
     /// Whether latencies follow: `min`, `avg` and `max` stand nowhere else.
     in_latencies: bool,
-    /// All queries, of which 0.4 and 0.5 give no rate: that of their `read/write requests` leaves out `BEGIN` and `COMMIT`.
+    /// All queries, of which 0.4 and 0.5 give no rate: that of their `read/write requests` leaves out `BEGIN`
+    /// and `COMMIT`.
     queries: Option<f64>,
 }
 
@@ -165,7 +168,8 @@ impl Found {
         self.metrics.put_as(name, value * scale, unit, better);
     }
 
-    /// With reads and writes together, which sysbench's file test states apart, and the rate of queries where it states none.
+    /// With reads and writes together, which sysbench's file test states apart, and the rate of queries where
+    /// it states none.
     fn sums(mut self) -> Metrics {
         let elapsed =
             self.metrics.0.get("elapsed").map(|metric| metric.value).filter(|elapsed| *elapsed > 0.0);

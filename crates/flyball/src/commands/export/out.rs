@@ -89,7 +89,8 @@ impl Folder {
 
     /// Takes it away again where nothing was written.
     pub fn remove_if_empty(self) {
-        // Where it is not empty, what was written stays, and the error that comes next says why it is not all.
+        // Where it is not empty, what was written stays, and the error that comes next says why it is not
+        // all.
         let _ = fs::remove_dir(self.0);
     }
 }

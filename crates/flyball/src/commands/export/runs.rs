@@ -7,7 +7,8 @@ use domain::trial::{Run, RunId};
 use exporters::RunPoint;
 use notebook::Notebook;
 
-/// The finished runs of the named run's study that are of its provenance and machine: others are no points of one line.
+/// The finished runs of the named run's study that are of its provenance and machine: others are no points of
+/// one line.
 pub fn points(notebook: &Notebook, id: &RunId, metric: Option<&str>) -> Result<Vec<RunPoint>> {
     let named = notebook.run(id)?;
     // The newest decides what the figures are of.

@@ -1,4 +1,5 @@
-//! `flyball lab run STUDY --dry-run`: the machine, what is done in it once, and what each cell runs. Nothing is started.
+//! `flyball lab run STUDY --dry-run`: the machine, what is done in it once, and what each cell runs. Nothing
+//! is started.
 
 use crate::commands::stacks;
 use crate::exit::End;

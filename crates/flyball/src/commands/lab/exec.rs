@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 /// How long a command may print nothing: it may run for a day. A guest that is dead is noticed much earlier.
 const PATIENCE: Duration = Duration::from_secs(86_400);
 
-/// The exit code where the power was cut: a shell's for a command that SIGKILL ended, as this one was with its machine.
+/// The exit code where the power was cut: a shell's for a command that SIGKILL ended, as this one was with
+/// its machine.
 const POWER_CUT: i32 = 128 + 9;
 
 /// Runs a command in a machine of its own, and ends as it ended.

@@ -1,5 +1,5 @@
-//! `flyball lab run STUDY`: the loop over trials is here on the host, and each trial is measured by this same program in
-//! a guest, where it is on an ordinary host.
+//! `flyball lab run STUDY`: the loop over trials is here on the host, and each trial is measured by this same
+//! program in a guest, where it is on an ordinary host.
 
 use super::start;
 use crate::args::{Global, LabRun};
@@ -52,8 +52,8 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
     conclude(global, &measured, &conditions, arguments.gate.junit.as_deref())
 }
 
-/// The study, with the kernels that were asked for: one is the machine's, several are a factor. What is added is added
-/// to the text, so that what the notebook keeps says all of it.
+/// The study, with the kernels that were asked for: one is the machine's, several are a factor. What is added
+/// is added to the text, so that what the notebook keeps says all of it.
 fn read(arguments: &LabRun) -> Result<(Study, String)> {
     let (mut study, text) = read_study_for_lab(&arguments.study)?;
     let kernels = &arguments.kernels;

@@ -4,7 +4,8 @@ use super::{CDB, MAX_UNMAP, ScsiIdentity, Sense};
 
 const VENDOR: &str = "FLYBALL";
 
-/// The revision that QEMU's own disks tell, whose place these took: a guest's record of its disks is as it was.
+/// The revision that QEMU's own disks tell, whose place these took: a guest's record of its disks is as it
+/// was.
 const REVISION: &str = "2.5+";
 
 /// How many characters of its product's name a disk tells.

@@ -23,7 +23,8 @@ const MAX_QUEUES: usize = 256;
 /// Requests that a queue holds at most.
 const MAX_REQUESTS: u16 = 1024;
 
-/// Bits of the features that are known here: indirect descriptors, an index in place of a flag for what is told, virtio 1.
+/// Bits of the features that are known here: indirect descriptors, an index in place of a flag for what is
+/// told, virtio 1.
 const INDIRECT: u64 = 1 << 28;
 const EVENT_INDEX: u64 = 1 << 29;
 const VERSION_1: u64 = 1 << 32;

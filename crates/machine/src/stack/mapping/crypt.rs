@@ -27,8 +27,8 @@ impl Target for Crypt {
 const KEY: [&str; 2] = ["--key-file", "/dev/zero"];
 const LUKS_KEY_BYTES: &str = "64";
 
-/// The header of a LUKS volume; the volume without one has none. The key is derived in as few rounds as cryptsetup
-/// allows, for it protects nothing.
+/// The header of a LUKS volume; the volume without one has none. The key is derived in as few rounds as
+/// cryptsetup allows, for it protects nothing.
 fn header(crypt: &Crypt, device: &str, uuid: &str) -> Option<Argv> {
     if crypt.kind == CryptKind::Plain {
         return None;

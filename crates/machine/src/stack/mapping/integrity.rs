@@ -15,9 +15,10 @@ impl Target for Integrity {
         "dm-integrity"
     }
 
-    /// A sector whose tag was never written cannot be read, so that every sector is written once. `integritysetup format`
-    /// would do that itself. It is told not to, for a superblock without our UUID is nobody's: the whole of a large disk would be
-    /// written before it could get one. The zeros go past the journal, so that none of them is left in it for a trial.
+    /// A sector whose tag was never written cannot be read, so that every sector is written once.
+    /// `integritysetup format` would do that itself. It is told not to, for a superblock without our UUID is
+    /// nobody's: the whole of a large disk would be written before it could get one. The zeros go past the
+    /// journal, so that none of them is left in it for a trial.
     fn steps(&self, device: &str, name: &str, _uuid: &str) -> Vec<Step> {
         let mapped = format!("/dev/mapper/{name}");
         let zeros = argv(["blkdiscard", "--force", "--zeroout", "--step", PIECE], [mapped]);
@@ -44,7 +45,8 @@ impl Target for Integrity {
     }
 }
 
-/// How much is written between two looks at whether to go on: older kernels write it all before they let the program be killed.
+/// How much is written between two looks at whether to go on: older kernels write it all before they let the
+/// program be killed.
 const PIECE: &str = "67108864";
 
 fn format(integrity: &Integrity, device: &str) -> Argv {
@@ -91,7 +93,8 @@ fn millis(time: Nanos) -> u64 {
     time.get().div_ceil(1_000_000)
 }
 
-/// `0 LENGTH integrity DEVICE START TAG-SIZE MODE COUNT NAME:VALUE …` (`dm-integrity.c`: `dm_integrity_status`).
+/// `0 LENGTH integrity DEVICE START TAG-SIZE MODE COUNT NAME:VALUE …` (`dm-integrity.c`:
+/// `dm_integrity_status`).
 fn check(integrity: &Integrity, layer: &str, table: &str) -> Result<Shown, Error> {
     let words: Vec<&str> = table.split_whitespace().collect();
     let word = |at: usize| words.get(at).copied();
@@ -110,7 +113,8 @@ fn check(integrity: &Integrity, layer: &str, table: &str) -> Result<Shown, Error
     ] {
         near(&check, what, asked, got(name), 0..=0)?;
     }
-    // The kernel keeps a number of entries and shows it in percent; it rounds to ticks, and down to whole sections.
+    // The kernel keeps a number of entries and shows it in percent; it rounds to ticks, and down to whole
+    // sections.
     near(
         &check,
         "journal_watermark",

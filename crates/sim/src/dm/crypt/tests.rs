@@ -105,7 +105,8 @@ fn newer_kernels_split_reads_and_writes_at_128_kib() {
 
 #[test]
 fn one_thread_writes_what_was_encrypted_by_place() {
-    // Encrypted on four CPUs, and asked for from the end to the beginning: while the thread is busy the rest is sorted.
+    // Encrypted on four CPUs, and asked for from the end to the beginning: while the thread is busy the rest
+    // is sorted.
     let steps: Vec<Step> = (0..32).rev().map(|n| Step::IoRequest(Op::Write, n << 20, 4096)).collect();
     let (testbed, log) = ran(4, options(), OLD, 32, &steps);
     let log = log.borrow();

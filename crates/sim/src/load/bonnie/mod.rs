@@ -1,12 +1,14 @@
-//! Bonnie: one process that writes, rewrites and reads its files from end to end, phase by phase, then several that seek in them.
+//! Bonnie: one process that writes, rewrites and reads its files from end to end, phase by phase, then
+//! several that seek in them.
 //!
-//! Each phase is timed as the programs do: from its files' opening to their closing, which for bonnie++ flushes them. Removing the
-//! old files before new ones are written is not timed. The CPU time of a phase is that of bonnie's own threads, as `getrusage(2)`
-//! gives it: what they execute themselves, system calls and read-ahead that they begin included; not that of the flusher, the journal,
-//! the array's thread, nor of interrupts.
+//! Each phase is timed as the programs do: from its files' opening to their closing, which for bonnie++
+//! flushes them. Removing the old files before new ones are written is not timed. The CPU time of a phase is
+//! that of bonnie's own threads, as `getrusage(2)` gives it: what they execute themselves, system calls and
+//! read-ahead that they begin included; not that of the flusher, the journal, the array's thread, nor of
+//! interrupts.
 //!
-//! Left out: opening and closing by name, the files' bounds but for where new files begin and how far seeks go, the pipe with
-//! the seekers' tickets, bonnie++'s test of many small files.
+//! Left out: opening and closing by name, the files' bounds but for where new files begin and how far seeks
+//! go, the pipe with the seekers' tickets, bonnie++'s test of many small files.
 
 mod requests;
 
@@ -110,7 +112,8 @@ const BEGIN: u64 = 2;
 const SEEK: u64 = 3;
 
 impl BonnieLoad {
-    /// A load as the part `me` on a file that takes [`BonnieSpec::total`], with its threads. Before the machine runs.
+    /// A load as the part `me` on a file that takes [`BonnieSpec::total`], with its threads. Before the
+    /// machine runs.
     pub fn new(core: &mut Core, me: PartId, target: PartId, spec: BonnieSpec, seed: Seed) -> Self {
         let mut phases: VecDeque<Phase> = spec.load.phases().into();
         let process = |number: u32| Process {

@@ -1,16 +1,16 @@
-//! What Bonnie's processes ask for, phase by phase ([`workloads::bonnie::options`]): offsets and lengths, and how many characters go through
-//! the program one by one.
+//! What Bonnie's processes ask for, phase by phase ([`workloads::bonnie::options`]): offsets and lengths, and
+//! how many characters go through the program one by one.
 //!
-//! Read for behaviour: bonnie++ 2.00a (`bonnie++.cpp`, `bon_io.cpp`). Of Bonnie 1.x what its reports show and what is known of it:
-//! characters go through stdio, whose buffer is a block of the filesystem; seeks are of 4 KiB and within the first file; a
-//! process's first seek, and each tenth from there, writes.
+//! Read for behaviour: bonnie++ 2.00a (`bonnie++.cpp`, `bon_io.cpp`). Of Bonnie 1.x what its reports show and
+//! what is known of it: characters go through stdio, whose buffer is a block of the filesystem; seeks are of
+//! 4 KiB and within the first file; a process's first seek, and each tenth from there, writes.
 
 use domain::rng::{Rng, Seed};
 use domain::units::Bytes;
 use workloads::bonnie::options::{Bonnie, Flavour, Phase};
 
-/// What stdio writes and reads at a time: `st_blksize` of the filesystems that are modelled. Characters of bonnie++, each a system
-/// call, are taken together by as many: a page.
+/// What stdio writes and reads at a time: `st_blksize` of the filesystems that are modelled. Characters of
+/// bonnie++, each a system call, are taken together by as many: a page.
 pub(crate) const BUFFER: u64 = 4096;
 /// What bonnie++ writes and reads by the character (`DefaultByteIO`).
 const BYTE_IO: u64 = 3 << 20;

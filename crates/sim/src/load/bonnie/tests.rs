@@ -84,10 +84,12 @@ fn phases_come_in_order_and_the_device_sees_what_each_moves() {
     let order: Vec<Phase> = ran.done.iter().map(|done| done.phase).collect();
     assert_eq!(order, load(OLD).phases());
     assert!(ran.done[..5].iter().all(|done| done.amount == TOTAL.get()) && ran.done[5].amount == 300);
-    // Rewritten, and read in two ways: three times all, but what was still in memory; and the seeks with their read-ahead.
+    // Rewritten, and read in two ways: three times all, but what was still in memory; and the seeks with
+    // their read-ahead.
     let (came, went) = (read(&ran.log) / MIB, written(&ran.log) / MIB);
     assert!((3 * 64 - 3 * 16..=3 * 64 + 8).contains(&came), "{came} MiB were read");
-    // Characters, rewritten, blocks: but what was dirty when its file was removed, and what was left at the end.
+    // Characters, rewritten, blocks: but what was dirty when its file was removed, and what was left at the
+    // end.
     assert!((3 * 64 - 8..=3 * 64 + 4).contains(&went), "{went} MiB were written");
     assert_eq!(flushes(&ran.log), 0, "Bonnie 1.x flushes nothing");
 }

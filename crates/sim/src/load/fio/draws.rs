@@ -1,9 +1,10 @@
 //! fio's own random numbers, so that a model asks for what fio asks for with the same `randseed`.
 //!
-//! Each of fio's decisions has a generator of its own (`td_fill_rand_seeds` in its `init.c`), seeded by place, by the job's number
-//! and by `randseed`. The generator is a Tausworthe generator of three components and 32 bits (P. L'Ecuyer, "Maximally equidistributed
-//! combined Tausworthe generators", Mathematics of Computation 65(213), 1996). Not followed: `random_generator` with another value
-//! than the default, and the wider generator that fio takes for more than 2^32 blocks. `tests/fio_requests.rs` has the proof.
+//! Each of fio's decisions has a generator of its own (`td_fill_rand_seeds` in its `init.c`), seeded by
+//! place, by the job's number and by `randseed`. The generator is a Tausworthe generator of three components
+//! and 32 bits (P. L'Ecuyer, "Maximally equidistributed combined Tausworthe generators", Mathematics of
+//! Computation 65(213), 1996). Not followed: `random_generator` with another value than the default, and the
+//! wider generator that fio takes for more than 2^32 blocks. `tests/fio_requests.rs` has the proof.
 
 use domain::rng::Seed;
 
@@ -16,8 +17,8 @@ pub enum Seeding {
     AllRepeated,
     /// From this number (`randseed` with `randrepeat=0`); each pass has another order.
     Of(u64),
-    /// From this number but for random places, which are those of [`Seeding::Repeated`] in the first pass: fio 3.33 looks whether
-    /// `randseed` is given after it has seeded them (`add_job` in its `init.c`).
+    /// From this number but for random places, which are those of [`Seeding::Repeated`] in the first pass:
+    /// fio 3.33 looks whether `randseed` is given after it has seeded them (`add_job` in its `init.c`).
     AllButPlacesOf(u64),
     /// Other ones in each trial (`randrepeat=0`).
     OfTrial,

@@ -1,8 +1,9 @@
 //! A fio workload's options as a typed load (fio(1), 3.33), strictly: what is not modelled is an error.
 //!
-//! Options that change only what is written, reported or logged are on a list and have no effect. Options that change the
-//! CPU time of a request (`registerfiles`, `fixedbufs`, `hipri`, `gtod_reduce` …), that choose CPUs or priorities, or that
-//! search for a depth are refused: a simulation that passed them over would answer another question.
+//! Options that change only what is written, reported or logged are on a list and have no effect. Options
+//! that change the CPU time of a request (`registerfiles`, `fixedbufs`, `hipri`, `gtod_reduce` …), that
+//! choose CPUs or priorities, or that search for a depth are refused: a simulation that passed them over
+//! would answer another question.
 
 use super::draws::Seeding;
 use super::offsets;
@@ -214,8 +215,8 @@ pub struct Replay {
     pub scale_percent: u64,
 }
 
-/// Options that change only what is written, reported or logged. What is written matters to devices that compress, and
-/// none of the models does.
+/// Options that change only what is written, reported or logged. What is written matters to devices that
+/// compress, and none of the models does.
 const WITHOUT_EFFECT: [&str; 58] = [
     "block_error_percentiles",
     "buffer_compress_chunk",

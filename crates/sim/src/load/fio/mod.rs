@@ -1,4 +1,5 @@
-//! What fio asks for: a workload's options as a [`FioJob`], and the job's steps one after the other, a [`Stream`].
+//! What fio asks for: a workload's options as a [`FioJob`], and the job's steps one after the other, a
+//! [`Stream`].
 
 mod draws;
 mod job;

@@ -1,17 +1,19 @@
 //! The requests of a fio job: direction, offset and length, one after the other.
 //!
-//! Follows what fio(1) says of `rw`, `random_distribution`, `norandommap`, `percentage_random`, `bs`, `bsrange` and
-//! `bssplit`, and how fio 3.33 goes about it (`io_u.c`): with the same seed the requests are the same, which
-//! `tests/fio_requests.rs` asks of fio itself. That holds for the uniform distribution; the others have their law, and other numbers.
+//! Follows what fio(1) says of `rw`, `random_distribution`, `norandommap`, `percentage_random`, `bs`,
+//! `bsrange` and `bssplit`, and how fio 3.33 goes about it (`io_u.c`): with the same seed the requests are
+//! the same, which `tests/fio_requests.rs` asks of fio itself. That holds for the uniform distribution; the
+//! others have their law, and other numbers.
 //!
-//! Zipf's ranks come by rejection-inversion (W. Hörmann and G. Derflinger, "Rejection-inversion to generate variates from
-//! monotone discrete distributions", ACM TOMACS 6(3), 1996), which is exact for each exponent; fio uses the approximation
-//! of J. Gray et al. ("Quickly generating billion-record synthetic databases", SIGMOD 1994), which is exact for the first
-//! two ranks and up to a fifth off for the next ones. Their rule for `pareto` is used here too: a share h of the accesses
-//! goes to a share 1 − h of the blocks. `normal` is fio's own: the mean of twelve uniform numbers, and a uniform deviation.
-//! fio then scatters ranks over the blocks by a hash, which lets two ranks meet; here they are scattered by a
-//! permutation: a Feistel network of four rounds over the next even power of two, walked until it lands within the blocks
-//! (J. Black and P. Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
+//! Zipf's ranks come by rejection-inversion (W. Hörmann and G. Derflinger, "Rejection-inversion to generate
+//! variates from monotone discrete distributions", ACM TOMACS 6(3), 1996), which is exact for each exponent;
+//! fio uses the approximation of J. Gray et al. ("Quickly generating billion-record synthetic databases",
+//! SIGMOD 1994), which is exact for the first two ranks and up to a fifth off for the next ones. Their rule
+//! for `pareto` is used here too: a share h of the accesses goes to a share 1 − h of the blocks. `normal` is
+//! fio's own: the mean of twelve uniform numbers, and a uniform deviation. fio then scatters ranks over the
+//! blocks by a hash, which lets two ranks meet; here they are scattered by a permutation: a Feistel network
+//! of four rounds over the next even power of two, walked until it lands within the blocks (J. Black and P.
+//! Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
 
 use super::draws::{Draws, Tausworthe};
 use super::visited::Visited;
@@ -37,7 +39,8 @@ pub enum BlockSizes {
     Fixed(Bytes),
     /// Any multiple of the shortest up to the longest, equally likely (`bsrange`).
     Range(Bytes, Bytes),
-    /// Lengths with their shares in percent, the smallest share first, which sum to 100 (`bssplit`); none is zero.
+    /// Lengths with their shares in percent, the smallest share first, which sum to 100 (`bssplit`); none is
+    /// zero.
     Split(Vec<(Bytes, u8)>),
 }
 
@@ -58,9 +61,11 @@ impl BlockSizes {
         }
     }
 
-    /// A length that fits into what is left, drawn again while it does not, as fio does; `None` where none fits.
+    /// A length that fits into what is left, drawn again while it does not, as fio does; `None` where none
+    /// fits.
     fn draw_within(&self, room: u64, draws: &mut Tausworthe) -> Option<u64> {
-        /// Draws after which the shortest is taken: fio draws for ever, and a length of 1% fits within that many nearly always.
+        /// Draws after which the shortest is taken: fio draws for ever, and a length of 1% fits within that
+        /// many nearly always.
         const MAX_DRAWS: usize = 1_000;
         if self.shortest() > room {
             return None;
@@ -101,7 +106,8 @@ pub struct Span {
     pub start: Bytes,
     /// How long it is.
     pub len: Bytes,
-    /// How long the whole target is: beyond it, and not beyond the span, sequential requests with holes begin anew.
+    /// How long the whole target is: beyond it, and not beyond the span, sequential requests with holes begin
+    /// anew.
     pub target: Bytes,
 }
 
@@ -128,9 +134,11 @@ pub struct Zone {
 pub enum Distribution {
     /// All alike.
     Uniform,
-    /// By Zipf's law with this exponent, not 1; and where the most likely block lies, from 0 to 1, or anywhere.
+    /// By Zipf's law with this exponent, not 1; and where the most likely block lies, from 0 to 1, or
+    /// anywhere.
     Zipf(f64, Option<f64>),
-    /// This share of the accesses goes to the rest of the blocks (0.2: a fifth of them to four fifths); and where.
+    /// This share of the accesses goes to the rest of the blocks (0.2: a fifth of them to four fifths); and
+    /// where.
     Pareto(f64, Option<f64>),
     /// By chance around a middle, with this deviation in percent of the span, 0 to 100; and where.
     Normal(f64, Option<f64>),
@@ -161,11 +169,13 @@ pub enum Access {
         distribution: Distribution,
         /// Whether blocks are met twice.
         coverage: Coverage,
-        /// The share of requests at a random offset, in percent, of reads and of writes; others follow the last one.
+        /// The share of requests at a random offset, in percent, of reads and of writes; others follow the
+        /// last one.
         share: [u8; 2],
         /// Requests from each random offset on.
         run: RunOf,
-        /// What offsets are multiples of, of reads and of writes, where it is not the shortest length (`blockalign`).
+        /// What offsets are multiples of, of reads and of writes, where it is not the shortest length
+        /// (`blockalign`).
         align: [Option<Bytes>; 2],
     },
 }
@@ -256,7 +266,8 @@ struct Turn {
 }
 
 impl Turn {
-    /// fio draws a direction for each request, but after a change not before the new one has caught up (`get_rw_ddir`).
+    /// fio draws a direction for each request, but after a change not before the new one has caught up
+    /// (`get_rw_ddir`).
     fn next(&mut self, reads: u8, draws: &mut Tausworthe) -> usize {
         if self.asked[self.write] >= self.until {
             let drawn = usize::from(draws.percent() > reads);
@@ -766,8 +777,8 @@ mod tests {
                 assert!(off < 5.0 * expected.sqrt(), "{theta}: {rank}: {} of {expected}", sorted[rank - 1]);
             }
         }
-        // fio 3.33 with zipf:1.2 over 1024 blocks met the two most frequent of 51200 so often; its third had 3758, where
-        // the law has 3156.
+        // fio 3.33 with zipf:1.2 over 1024 blocks met the two most frequent of 51200 so often; its third had
+        // 3758, where the law has 3156.
         let (sorted, _) = frequencies(Distribution::Zipf(1.2, None), DRAWS);
         for (ours, fio) in sorted.iter().zip([11_657_usize, 5217]) {
             assert!(ours.abs_diff(fio) < fio / 15, "{ours} {fio}");
@@ -791,7 +802,8 @@ mod tests {
 
     #[test]
     fn normal_is_as_flat_as_fio_makes_it() {
-        // fio 3.33: the most frequent of 1024 blocks met 254 of 51200 times with normal:10, and 132 times with normal:50.
+        // fio 3.33: the most frequent of 1024 blocks met 254 of 51200 times with normal:10, and 132 times
+        // with normal:50.
         for (percent, fio) in [(10.0, 254_usize), (50.0, 132)] {
             let (sorted, _) = frequencies(Distribution::Normal(percent, None), 51_200);
             assert!(sorted[0].abs_diff(fio) < fio / 6, "{percent}: {} {fio}", sorted[0]);

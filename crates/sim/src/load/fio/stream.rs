@@ -1,9 +1,10 @@
 //! What one job of fio asks for, until its amount of data or of requests is done.
 //!
-//! Follows fio's rules for the end of a job, checked against logs of fio 3.33: a pass over the span ends where no further
-//! request fits or each block was met; then come as many more as `loops` says, and with `io_size` others as long as a request of the
-//! longest size is missing to it; `loops` times the amount of data or of requests ends the job at once; `randrepeat` gives every pass
-//! the same order; `time_based` never ends by itself. When time is up is the simulator's matter, as are rates and pauses.
+//! Follows fio's rules for the end of a job, checked against logs of fio 3.33: a pass over the span ends
+//! where no further request fits or each block was met; then come as many more as `loops` says, and with
+//! `io_size` others as long as a request of the longest size is missing to it; `loops` times the amount of
+//! data or of requests ends the job at once; `randrepeat` gives every pass the same order; `time_based` never
+//! ends by itself. When time is up is the simulator's matter, as are rates and pauses.
 
 use super::draws::Draws;
 use super::job::{Caching, Ending, FioJob, SyncedWrites};
@@ -43,8 +44,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The steps of the job with this number, from 0 to `numjobs` − 1; `seed` is the trial's, which counts only where the
-    /// job does not fix one.
+    /// The steps of the job with this number, from 0 to `numjobs` − 1; `seed` is the trial's, which counts
+    /// only where the job does not fix one.
     pub fn new(job: &FioJob, number: u32, seed: Seed) -> Self {
         let draws = Draws::new(job.seeding, number, seed);
         let spec = super::PatternSpec { span: job.span_of(number), ..job.pattern.clone() };
@@ -63,7 +64,8 @@ impl Stream {
         }
     }
 
-    /// The next step; `None` where the job is over by itself. Then [`Stream::finish`] tells what it does at its end.
+    /// The next step; `None` where the job is over by itself. Then [`Stream::finish`] tells what it does at
+    /// its end.
     pub fn step(&mut self) -> Option<Step> {
         loop {
             let Ending { bytes, requests, loops, .. } = self.job.ending;
@@ -82,12 +84,14 @@ impl Stream {
         }
     }
 
-    /// From here on everything counts: fio's own counts of requests, by which it mixes directions, begin anew too.
+    /// From here on everything counts: fio's own counts of requests, by which it mixes directions, begin anew
+    /// too.
     pub fn count_anew(&mut self) {
         self.pattern.count_anew();
     }
 
-    /// What the job does at its end, also where its time is up: `end_fsync` or `fsync_on_close`, if it has written.
+    /// What the job does at its end, also where its time is up: `end_fsync` or `fsync_on_close`, if it has
+    /// written.
     pub fn finish(&mut self) -> Option<Step> {
         let asked = self.job.syncs.end_fsync || self.job.syncs.fsync_on_close;
         (asked && std::mem::take(&mut self.wrote)).then_some(Step::Sync { data_only: false })

@@ -1,4 +1,5 @@
-//! Which blocks of a target a random order has met: a bit each, in pages that are made when the first of their blocks is met.
+//! Which blocks of a target a random order has met: a bit each, in pages that are made when the first of
+//! their blocks is met.
 
 /// Blocks of a page.
 const PAGE: u64 = 4096;
@@ -85,7 +86,8 @@ impl Visited {
         self.pages.get((block / PAGE) as usize).is_some_and(|page| page.has(block % PAGE))
     }
 
-    /// The first one behind a block that has not been met, from the beginning again where there is none up to the end.
+    /// The first one behind a block that has not been met, from the beginning again where there is none up to
+    /// the end.
     pub(super) fn free_behind(&self, block: u64) -> Option<u64> {
         let next = if block + 1 < self.count { block + 1 } else { 0 };
         self.free_from(next).or_else(|| self.free_from(0))

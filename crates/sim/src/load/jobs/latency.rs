@@ -1,7 +1,7 @@
 //! Latencies, counted in buckets.
 
-/// A histogram of nanoseconds: each power of two is divided into 64 buckets, so that a value is known to 1.6%, as in fio
-/// (`FIO_IO_U_PLAT_VAL`).
+/// A histogram of nanoseconds: each power of two is divided into 64 buckets, so that a value is known to
+/// 1.6%, as in fio (`FIO_IO_U_PLAT_VAL`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
     buckets: Vec<u64>,

@@ -1,9 +1,9 @@
 //! Loads: jobs that ask, wait, and count what they were given, as fio does.
 //!
-//! A job is a thread. With a synchronous engine it asks for one thing, sleeps until that is done, and asks for the next.
-//! With an asynchronous one it asks until so many are in flight, then sleeps until at least one is done, takes all that are,
-//! and asks again (`io_submit(2)`, `io_getevents(2)`). Latencies are taken as fio takes them: from the end of the submission
-//! to the moment at which the job sees the completion (clat).
+//! A job is a thread. With a synchronous engine it asks for one thing, sleeps until that is done, and asks
+//! for the next. With an asynchronous one it asks until so many are in flight, then sleeps until at least one
+//! is done, takes all that are, and asks again (`io_submit(2)`, `io_getevents(2)`). Latencies are taken as
+//! fio takes them: from the end of the submission to the moment at which the job sees the completion (clat).
 
 mod latency;
 mod request;
@@ -161,7 +161,8 @@ impl Jobs {
         let blocked = job.in_flight >= job.spec.depth
             || (job.in_flight > 0 && job.next.is_some_and(|next| next.op == Op::Flush));
         let due = job.next.map_or(job.due, |next| job.due.max(next.not_before));
-        // What is done is looked at when nothing can be asked (fio's `do_io`: `queue_full`, `wait_for_completions`).
+        // What is done is looked at when nothing can be asked (fio's `do_io`: `queue_full`,
+        // `wait_for_completions`).
         if !job.seen.is_empty() && (job.next.is_none() || blocked || core.now < due) {
             job.waits = Waits::No;
             let cost = job.complete_cost();

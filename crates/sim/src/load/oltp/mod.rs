@@ -1,24 +1,31 @@
-//! A database under sysbench's OLTP tests, as a closed loop of clients and one server thread for each connection
-//! (sysbench 1.0, `src/lua/oltp_common.lua`; MariaDB 10.11, `thread_handling=one-thread-per-connection`).
+//! A database under sysbench's OLTP tests, as a closed loop of clients and one server thread for each
+//! connection (sysbench 1.0, `src/lua/oltp_common.lua`; MariaDB 10.11,
+//! `thread_handling=one-thread-per-connection`).
 //!
-//! A client sends a statement, waits for its answer, and sends the next; after the last it pauses, and begins the next
-//! transaction. Without a network, clients are threads of the same machine, and cost it what a statement costs its client.
-//! With one they are elsewhere, whose CPUs are always quick enough: a message takes its turn on the link of its direction, then
-//! the delay; at the server its interrupt is handled by the CPU on which the connection's thread last ran, and wakes it from
-//! there: so a card steers that learns from what is sent where (Intel's Flow Director, `drivers/net/ethernet/intel/ixgbe`, by default;
-//! "accelerated RFS" in `Documentation/networking/scaling.rst`). With queues by a hash alone two CPUs have to wake up for a message.
+//! A client sends a statement, waits for its answer, and sends the next; after the last it pauses, and begins
+//! the next transaction. Without a network, clients are threads of the same machine, and cost it what a
+//! statement costs its client. With one they are elsewhere, whose CPUs are always quick enough: a message
+//! takes its turn on the link of its direction, then the delay; at the server its interrupt is handled by the
+//! CPU on which the connection's thread last ran, and wakes it from there: so a card steers that learns from
+//! what is sent where (Intel's Flow Director, `drivers/net/ethernet/intel/ixgbe`, by default; "accelerated
+//! RFS" in `Documentation/networking/scaling.rst`). With queues by a hash alone two CPUs have to wake up for
+//! a message.
 //!
-//! A statement is cycles, and a stall that no frequency shortens, which stands for its misses to memory. Both vary from
-//! statement to statement, evenly by half each way. What a statement is of a whole transaction is assumed: see [`statements`].
+//! A statement is cycles, and a stall that no frequency shortens, which stands for its misses to memory. Both
+//! vary from statement to statement, evenly by half each way. What a statement is of a whole transaction is
+//! assumed: see [`statements`].
 //!
-//! A transaction that wrote flushes the log when it commits: the first writes what all have put into it since, and flushes; those
-//! that commit meanwhile wait, and go together with the next (`log_write_up_to`, InnoDB's group commit).
+//! A transaction that wrote flushes the log when it commits: the first writes what all have put into it
+//! since, and flushes; those that commit meanwhile wait, and go together with the next (`log_write_up_to`,
+//! InnoDB's group commit).
 //!
-//! Left out: **latches and locks**, so that threads hinder each other by the CPU alone, and nothing fails; the data itself, which
-//! is in memory, so that how rows are chosen has no effect; writing back of pages; parsing at the first use of a statement.
+//! Left out: **latches and locks**, so that threads hinder each other by the CPU alone, and nothing fails;
+//! the data itself, which is in memory, so that how rows are chosen has no effect; writing back of pages;
+//! parsing at the first use of a statement.
 //!
-//! With bursts, transactions begin in them alone, and those that have begun run out. What counts as measured time is that with a
-//! burst on or a transaction under way; so each transaction and all of its time counts, and no gap does.
+//! With bursts, transactions begin in them alone, and those that have begun run out. What counts as measured
+//! time is that with a burst on or a transaction under way; so each transaction and all of its time counts,
+//! and no gap does.
 
 use crate::cpu::{Cost, ThreadId};
 use crate::engine::{Bio, Core, Part, PartId};
@@ -87,7 +94,8 @@ pub struct Served {
     pub queries: u64,
     /// Of whole transactions; where they come at a rate, from the moment at which they came.
     pub latencies: Latencies,
-    /// Time that counts, in nanoseconds: all of it, or with bursts that with a burst on or a transaction under way.
+    /// Time that counts, in nanoseconds: all of it, or with bursts that with a burst on or a transaction
+    /// under way.
     pub measured: Time,
     /// When the last client was done.
     pub ended: Time,
@@ -101,16 +109,19 @@ pub struct Served {
     pub overrun: bool,
 }
 
-/// What a statement is of a transaction, in quarters of a read of one row: assumed. A range has a hundred rows, found with one
-/// search and sent together. Four statements that write make a transaction dearer than reading alone.
+/// What a statement is of a transaction, in quarters of a read of one row: assumed. A range has a hundred
+/// rows, found with one search and sent together. Four statements that write make a transaction dearer than
+/// reading alone.
 const ROW: u64 = 4;
 const RANGE: u64 = 12;
 const WRITE: u64 = 8;
 const BOUNDARY: u64 = 1;
-/// All of a transaction that reads, for which a machine file has the cost: two boundaries, ten rows, four ranges.
+/// All of a transaction that reads, for which a machine file has the cost: two boundaries, ten rows, four
+/// ranges.
 const READ_ONLY: u64 = 2 * BOUNDARY + 10 * ROW + 4 * RANGE;
 
-/// Bytes on the wire with their headers, about: a row's answer has its column of 120 characters, a range's a hundred of them.
+/// Bytes on the wire with their headers, about: a row's answer has its column of 120 characters, a range's a
+/// hundred of them.
 const REQUEST_BYTES: u64 = 150;
 const ROW_BYTES: u64 = 300;
 const RANGE_BYTES: u64 = 13_000;
@@ -118,7 +129,8 @@ const DONE_BYTES: u64 = 80;
 /// What a statement that writes puts into the log: the order of a row's old and new image.
 const LOG_BYTES: u64 = 700;
 
-/// The statements of a test, as `oltp_common.lua` sends them, where a transaction that reads costs `transaction`.
+/// The statements of a test, as `oltp_common.lua` sends them, where a transaction that reads costs
+/// `transaction`.
 pub fn statements(test: Test, transaction: Cost) -> Vec<Statement> {
     let share = |quarters: u64, answer: u64, log: u64| Statement {
         cost: Cost {
@@ -243,7 +255,8 @@ impl Oltp {
     /// A load as the part `me`, with its threads. Before the machine runs.
     ///
     /// # Panics
-    /// Where a transaction has no statement, or a commit no log to go to: whoever reads a load has checked that.
+    /// Where a transaction has no statement, or a commit no log to go to: whoever reads a load has checked
+    /// that.
     pub fn new(core: &mut Core, me: PartId, spec: OltpSpec, seed: Seed) -> Self {
         assert!(!spec.statements.is_empty(), "a transaction of nothing");
         let commits = spec.statements.iter().any(|statement| statement.commits);

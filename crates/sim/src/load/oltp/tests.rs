@@ -147,7 +147,8 @@ fn bursts_alone_are_measured() {
     let bursts = Some((100 * MILLI, 20 * MILLI));
     let spec = OltpSpec { network: network(0), bursts, until: Some(10 * SECOND), ..spec(4) };
     let (world, served) = run(2, spec);
-    // A hundred bursts, and in each what begins last and runs out: no more than two of one millisecond on each CPU.
+    // A hundred bursts, and in each what begins last and runs out: no more than two of one millisecond on
+    // each CPU.
     let seconds = served.measured as f64 / 1e9;
     assert!((2.0..2.25).contains(&seconds), "{seconds}");
     close(served.transactions as f64 / seconds, 2000.0, 0.03);
@@ -160,7 +161,8 @@ fn transactions_come_at_their_rate_and_wait_from_their_coming_on() {
     let spec = OltpSpec { network: network(0), rate: Some(500), until: Some(20 * SECOND), ..spec(1) };
     let (_, served) = run(1, spec);
     close(served.transactions as f64, 10_000.0, 0.03);
-    // A queue of deterministic service (M/D/1): the wait is load/(2(1-load)) times the service of 1 ms, at a load of a half.
+    // A queue of deterministic service (M/D/1): the wait is load/(2(1-load)) times the service of 1 ms, at a
+    // load of a half.
     close(served.latencies.mean().unwrap(), 1.5e6, 0.05);
 }
 

@@ -213,8 +213,8 @@ pub enum FarSets {
 }
 
 impl Raid10Layout {
-    /// From the kernel's word (`/sys/block/mdN/md/layout`): near copies, far copies from bit 8, offset at bit 16, sets from
-    /// bit 17.
+    /// From the kernel's word (`/sys/block/mdN/md/layout`): near copies, far copies from bit 8, offset at bit
+    /// 16, sets from bit 17.
     ///
     /// # Errors
     /// A word that the kernel refuses.

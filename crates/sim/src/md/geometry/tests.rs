@@ -43,8 +43,8 @@ fn check(level: MdLevel, layout: Option<&str>, members: u32, rows: u64, drawn: &
     whole(&geometry, 64 * KIB).unwrap();
 }
 
-/// Every unit of the array has all its copies, each where nothing else is, and [`Geometry::holds`] is the inverse of
-/// [`Geometry::place`]. Gives how many places were looked at.
+/// Every unit of the array has all its copies, each where nothing else is, and [`Geometry::holds`] is the
+/// inverse of [`Geometry::place`]. Gives how many places were looked at.
 fn whole(geometry: &Geometry, unit: u64) -> Result<usize, TestCaseError> {
     let mut taken = BTreeMap::new();
     for at in (0..geometry.size().get()).step_by(unit as usize).map(Bytes::new) {

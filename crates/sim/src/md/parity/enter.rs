@@ -1,5 +1,5 @@
-//! Requests on their way into stripes (`raid5.c: raid5_make_request, make_stripe_request, raid5_get_active_stripe,
-//! stripe_add_to_batch_list`).
+//! Requests on their way into stripes (`raid5.c: raid5_make_request, make_stripe_request,
+//! raid5_get_active_stripe, stripe_add_to_batch_list`).
 
 use super::super::stripes::NONE;
 use super::{BLOCK, LARGEST, Parity, Submission};
@@ -67,7 +67,8 @@ impl Parity {
         })
     }
 
-    /// The stripe of a row, with one more who has it; none where the cache is exhausted (`raid5_get_active_stripe`).
+    /// The stripe of a row, with one more who has it; none where the cache is exhausted
+    /// (`raid5_get_active_stripe`).
     pub(super) fn get(&mut self, row: u64) -> Option<u32> {
         if let Some(found) = self.stripes.find(row) {
             return Some(found);

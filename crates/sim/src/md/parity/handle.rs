@@ -10,7 +10,8 @@ use disks::Op;
 use domain::stack::MdLevel;
 
 impl Parity {
-    /// Whether a stripe is no other than the first of its batch; it can then be joined no more (`clear_batch_ready`).
+    /// Whether a stripe is no other than the first of its batch; it can then be joined no more
+    /// (`clear_batch_ready`).
     pub(super) fn leads(&mut self, stripe: u32) -> bool {
         let head = self.stripes.head(stripe);
         head.batch_ready = false;
@@ -419,7 +420,8 @@ impl Parity {
         self.resync_goes_on(core);
     }
 
-    /// Submits what blocks want, member by member, so that requests to one lie one after the other (`ops_run_io`).
+    /// Submits what blocks want, member by member, so that requests to one lie one after the other
+    /// (`ops_run_io`).
     pub(super) fn submit_blocks(&mut self, core: &mut Core, stripe: u32) {
         let batch = self.batch_of(stripe);
         let Head { waited_for, fua, .. } = *self.stripes.head(stripe);

@@ -136,7 +136,8 @@ fn a_small_write_reads_what_is_less() {
     check(MdLevel::Raid6, 8, 1, 3, 3);
 }
 
-/// What Linux 6.12 read and wrote, by the counters of the members (null_blk), for the same writes: its superblocks apart.
+/// What Linux 6.12 read and wrote, by the counters of the members (null_blk), for the same writes: its
+/// superblocks apart.
 #[test]
 fn as_much_is_read_and_written_as_by_the_kernel() {
     let apart = |n: u64| Step::IoRequest(Op::Write, n * 256 * KIB, 4 * KIB);
@@ -187,8 +188,8 @@ fn requests(scripts: Vec<Vec<Step>>) -> Vec<[(u64, u64); 2]> {
     testbed.world.core.devices[1..].iter().map(of).collect()
 }
 
-/// As above: of full stripes, each member saw 40 writes into which 600 had been merged; of a stream of 64 KiB, 32 reads and
-/// 64 writes, 960 merged.
+/// As above: of full stripes, each member saw 40 writes into which 600 had been merged; of a stream of 64
+/// KiB, 32 reads and 64 writes, 960 merged.
 #[test]
 fn blocks_merge_under_the_threads_plug_as_with_the_kernel() {
     let stream =
@@ -365,8 +366,8 @@ fn the_same_requests_take_the_same_course() {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
-    /// Whatever comes, everything is answered, the cache is free again, and each write reached as many members as it
-    /// has to at least.
+    /// Whatever comes, everything is answered, the cache is free again, and each write reached as many
+    /// members as it has to at least.
     #[test]
     fn everything_is_answered(
         six: bool,

@@ -1,5 +1,5 @@
-//! Which stripe is next, and who handles it (`raid5.c: raid5d, raid5_do_work, do_release_stripe, raid5_activate_delayed,
-//! __get_priority_stripe`).
+//! Which stripe is next, and who handles it (`raid5.c: raid5d, raid5_do_work, do_release_stripe,
+//! raid5_activate_delayed, __get_priority_stripe`).
 
 use super::super::bitmap::WriteIntent;
 use super::super::stripes::Place;
@@ -94,8 +94,9 @@ impl Parity {
 
     pub(super) fn resume(&mut self, core: &mut Core) {
         self.resuming = false;
-        // Somebody else may have found nothing since; whoever waited looks for itself (`raid5_get_active_stripe` clears the bit
-        // when its wait is over). Else nobody would be left to wake it.
+        // Somebody else may have found nothing since; whoever waited looks for itself
+        // (`raid5_get_active_stripe` clears the bit when its wait is over). Else nobody would be left to wake
+        // it.
         self.exhausted = false;
         while let Some(next) = self.waiting.pop_front() {
             if let Err(stopped) = self.enter(core, next) {
@@ -141,7 +142,8 @@ impl Parity {
         core.run(self.workers[worker].thread, self.costs.stripe.times(count), self.below.me, token);
     }
 
-    /// The bitmap is written for those that wait for it, and delayed ones become due; not while it is being written.
+    /// The bitmap is written for those that wait for it, and delayed ones become due; not while it is being
+    /// written.
     pub(super) fn stripes_may_go(&mut self, core: &mut Core) -> bool {
         if self.stripes.first_of(Place::Bitmap).is_some() {
             let dirty = self.bitmap.as_mut().map(WriteIntent::take_dirty).unwrap_or_default();

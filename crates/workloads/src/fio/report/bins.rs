@@ -56,7 +56,8 @@ impl Bins {
         self.0 = sum;
     }
 
-    /// The first bin at which the running sum reaches this share of all samples, by its middle in nanoseconds.
+    /// The first bin at which the running sum reaches this share of all samples, by its middle in
+    /// nanoseconds.
     pub(super) fn at(&self, share: f64) -> Option<u64> {
         let counts = || self.0.iter().map(|(_, count)| *count);
         let wanted = share * counts().fold(0, u64::saturating_add) as f64;

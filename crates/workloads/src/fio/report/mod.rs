@@ -1,13 +1,14 @@
 //! fio's report: `--output-format=json+` or `json`, alone or beside `normal`, of fio 3.
 //!
 //! Rates are computed from fio's counts as fio's own "Run status" lines do it: the bytes of all jobs over the
-//! longest job's time (`show_run_stats` in fio's stat.c). So it does not matter whether jobs were reported one
-//! by one or with `group_reporting`; `job_runtime`, which that option sums over the jobs, is used for CPU time alone.
+//! longest job's time (`show_run_stats` in fio's stat.c). So it does not matter whether jobs were reported
+//! one by one or with `group_reporting`; `job_runtime`, which that option sums over the jobs, is used for CPU
+//! time alone.
 //!
-//! Latencies are fio's completion latencies (`clat`), reads and writes together. Percentiles come from the merged
-//! bins of json+, by fio's own rule (`calc_clat_percentiles`: the first bin at which the running sum reaches
-//! the share), so for one job they equal the ones that fio prints. Plain `json` has no bins: there fio's own
-//! figures are taken where one job in one direction reported, and several jobs have no percentile.
+//! Latencies are fio's completion latencies (`clat`), reads and writes together. Percentiles come from the
+//! merged bins of json+, by fio's own rule (`calc_clat_percentiles`: the first bin at which the running sum
+//! reaches the share), so for one job they equal the ones that fio prints. Plain `json` has no bins: there
+//! fio's own figures are taken where one job in one direction reported, and several jobs have no percentile.
 //!
 //! Not a goal: trims, syncs, per-priority statistics, fio's interval logs.
 
@@ -29,13 +30,13 @@ const TOOL: &str = "fio";
 /// A bound on the text before the JSON. Warnings take some kilobytes; more is not a report of fio.
 const MAX_PREAMBLE: usize = 1 << 20;
 
-/// Reads a report as it comes, so that memory does not grow with its length: thousands of jobs and their bins may take
-/// hundreds of megabytes, and this program is to stay below one hundred. At some 100 MB/s that is a fifth of what is
-/// possible from memory, and less than a millisecond for the report of a usual job.
+/// Reads a report as it comes, so that memory does not grow with its length: thousands of jobs and their bins
+/// may take hundreds of megabytes, and this program is to stay below one hundred. At some 100 MB/s that is a
+/// fifth of what is possible from memory, and less than a millisecond for the report of a usual job.
 ///
 /// # Errors
-/// Where there is no report, it is cut short, fio says that it failed, or nothing was read or written; and where
-/// reading fails.
+/// Where there is no report, it is cut short, fio says that it failed, or nothing was read or written; and
+/// where reading fails.
 pub fn read(mut report: impl BufRead) -> Result<Outcome, ToolError> {
     let failed = |source| ToolError::Read { tool: TOOL, source };
     let mut preamble = Vec::new();
