@@ -139,8 +139,9 @@ impl Samples {
         let found = match self.nonzero {
             0 => format!("all {} blocks of {block} that were read between them are zero", self.count),
             nonzero => {
+                let verb = if nonzero == 1 { "is" } else { "are" };
                 format!(
-                    "of {} blocks of {block} that were read between them {nonzero} are not zero",
+                    "of {} blocks of {block} that were read between them {nonzero} {verb} not zero",
                     self.count
                 )
             }
@@ -269,6 +270,8 @@ mod tests {
             file.write_all_at(&[1], places[index].0 + 4000).unwrap();
             let now = read(&file, size, 1);
             assert_eq!((now.nonzero, blank.differing_from(&now)), (changed as u64 + 1, changed as u64 + 1));
+            let verb = ["1 is not zero", "2 are not zero", "3 are not zero"][changed];
+            assert!(now.in_words().contains(verb), "{}", now.in_words());
         }
         // What differs in another way than by its mark differs all the same.
         let now = read(&file, size, 1);
