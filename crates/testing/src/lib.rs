@@ -16,7 +16,7 @@
 
 mod quiet;
 
-pub use quiet::on_a_quiet_host;
+pub use quiet::{HostLoad, on_a_quiet_host, with_load};
 
 use std::fmt::Display;
 use std::time::{Duration, SystemTime};

@@ -21,17 +21,33 @@ const BUSY: f64 = 0.2;
 pub fn on_a_quiet_host(mut attempt: impl FnMut() -> Result<(), String>) {
     let mut figures = String::new();
     for _ in 0..ATTEMPTS {
-        let (begun, before) = (Instant::now(), stalled_micros());
-        let Err(wrong) = attempt() else { return };
-        let waited = before.zip(stalled_micros()).map(|(before, after)| (after - before) / 1e6);
-        let share = waited.map(|waited| waited / begun.elapsed().as_secs_f64());
-        let is_busy = share.map_or_else(is_loaded, |share| share > BUSY);
-        figures =
-            format!("{wrong}; tasks waited for a CPU in {:.0}% of the time", share.unwrap_or(0.0) * 100.0);
-        assert!(is_busy, "{figures}, so no other load explains it");
+        let (result, load) = with_load(&mut attempt);
+        let Err(wrong) = result else { return };
+        let percent = load.0.unwrap_or(0.0) * 100.0;
+        figures = format!("{wrong}; tasks waited for a CPU in {percent:.0}% of the time");
+        assert!(load.is_busy(), "{figures}, so no other load explains it");
         println!("once more: {figures}");
     }
     skip(format!("not measured, for the host was busy in each of {ATTEMPTS} attempts: {figures}"));
+}
+
+/// The share of the time in which some task waited for a CPU; `None` without PSI.
+#[derive(Clone, Copy, Debug)]
+pub struct HostLoad(Option<f64>);
+
+impl HostLoad {
+    /// Whether other load may explain a wrong figure.
+    pub fn is_busy(self) -> bool {
+        self.0.map_or_else(is_loaded, |share| share > BUSY)
+    }
+}
+
+/// Measures something, and how much tasks waited for a CPU meanwhile.
+pub fn with_load<T>(measure: impl FnOnce() -> T) -> (T, HostLoad) {
+    let (begun, before) = (Instant::now(), stalled_micros());
+    let measured = measure();
+    let waited = before.zip(stalled_micros()).map(|(before, after)| (after - before) / 1e6);
+    (measured, HostLoad(waited.map(|waited| waited / begun.elapsed().as_secs_f64())))
 }
 
 /// The time in which some task waited for a CPU since boot, in microseconds; `None` without PSI.
