@@ -188,7 +188,9 @@ look() {
     for node in /sys/block/md* /sys/block/dm-* /sys/block/null*; do [ ! -e $node ] || wrong $node; done
     for node in /dev/mapper/* /dev/flyball* /dev/md/*; do [ ! -e $node ] && [ ! -L $node ] || [ $node = /dev/mapper/control ] || wrong $node; done
     ! grep -q /run/kills/ /proc/self/mountinfo || wrong "a mount"
-    for folder in /sys/kernel/config/nullb/flyball* /sys/module/null_blk /sys/module/scsi_debug; do [ ! -e $folder ] || wrong $folder; done
+    for folder in /sys/kernel/config/nullb/flyball* /sys/module/null_blk /sys/module/scsi_debug; do
+        [ ! -e $folder ] || wrong "$folder: $(head -n 9 $folder/initstate $folder/refcnt 2>&1; ls $folder/holders; ps)"
+    done
     [ -z "$(ls -A notebook/work 2> /dev/null)" ] || wrong "files: $(ls -A notebook/work)"
     marked=$(grep -l FLYBALL_WORKLOAD= /proc/[0-9]*/environ 2> /dev/null)
     [ -z "$marked" ] || wrong "processes: $marked"

@@ -104,6 +104,7 @@ impl Stack {
         if self.tree.get("/sys/module/null_blk/refcnt").is_none() {
             if appears {
                 self.tree.set("/sys/module/null_blk/refcnt", "0");
+                self.tree.set("/sys/module/null_blk/initstate", "live");
             }
             self.parts.push(Built::Module { name: "null_blk".into() });
         }
@@ -262,6 +263,7 @@ fn the_module_stays_while_somebody_else_has_a_device_of_it() {
     stack.write(state.path());
     stack.tree.make_folder("/sys/kernel/config/nullb/theirs");
     stack.tree.set("/sys/module/null_blk/refcnt", "1");
+    stack.tree.set("/sys/module/null_blk/initstate", "live");
     let report = recover(state.path(), &stack.tree);
     assert_eq!(report.foreign().map(|u| u.what.as_str()).collect::<Vec<_>>(), ["module null_blk"]);
     assert!(stack.tree.get("/sys/module/null_blk/refcnt").is_some());

@@ -95,6 +95,10 @@ pub(super) const LIMIT: Duration = Duration::from_secs(300);
 const PATIENCE: Duration = Duration::from_secs(4);
 const POLL: Duration = Duration::from_millis(20);
 
+/// How long to wait for a module that is being loaded or unloaded: `modprobe -r` says nothing of it and does
+/// nothing.
+const MODULE_PATIENCE: Duration = Duration::from_secs(60);
+
 impl Built {
     /// What it is, for people.
     pub fn what(&self) -> String {
@@ -236,7 +240,11 @@ pub(super) fn until_gone(
         let why = match output {
             // The program is missing, or no process can be made: asking again changes nothing.
             Err(error) => return Err(format!("cannot run `{}`: {error}", argv.join(" "))),
-            Ok(output) => format!("`{}` said: {}", argv.join(" "), output.last_words()),
+            Ok(output) => match (output.last_words(), output.code) {
+                (words, _) if words != "nothing" => format!("`{}` said: {words}", argv.join(" ")),
+                (_, Some(code)) => format!("`{}` ended with {code} and said nothing", argv.join(" ")),
+                (_, None) => format!("`{}` was ended by a signal", argv.join(" ")),
+            },
         };
         if Instant::now() >= deadline {
             return Err(format!("{why}; end what uses it, then run `flyball restore`"));
@@ -439,13 +447,25 @@ fn null_blk(machine: &dyn Machine, name: &str) -> Result<UndoOutcome, String> {
 
 fn module(machine: &dyn Machine, name: &str) -> Result<UndoOutcome, String> {
     let is_there = || is_folder(machine, &format!("/sys/module/{name}"));
+    let state = |file: &str| text(machine, &format!("/sys/module/{name}/{file}"));
+    // `initstate` is "coming" while the module's init runs and "going" while its exit runs; then the kernel
+    // removes the file, and the folder last (kernel/module/sysfs.c).
+    let deadline = Instant::now() + MODULE_PATIENCE;
+    while is_there()? && state("initstate")?.as_deref() != Some("live") && Instant::now() < deadline {
+        std::thread::sleep(POLL);
+    }
     if !is_there()? {
         return Ok(UndoOutcome::Untouched);
     }
     // null_blk may have been given a device by somebody else meanwhile.
-    let in_use = text(machine, &format!("/sys/module/{name}/refcnt"))?.is_some_and(|count| count != "0");
+    let in_use = state("refcnt")?.is_some_and(|count| count != "0");
     match until_gone(machine, &["modprobe", "-r", name], is_there) {
         Err(_) if in_use => Ok(UndoOutcome::Foreign { now: "in use".into(), before: "not loaded".into() }),
+        Err(why) => {
+            let (initstate, refcnt) = (state("initstate")?, state("refcnt")?);
+            let shown = |value: Option<String>| value.unwrap_or_else(|| "absent".into());
+            Err(format!("{why} (initstate {}, refcnt {})", shown(initstate), shown(refcnt)))
+        }
         other => other,
     }
 }
