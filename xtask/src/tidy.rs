@@ -21,7 +21,8 @@ const ARROWS: [(&str, &[&str]); 23] = [
     ("report", &["domain", "analysis"]),
     ("machine", &["domain", "files", "parse"]),
     ("recorder", &["domain", "parse"]),
-    ("runner", &["domain", "workloads", "files", "parse", "machine", "recorder"]),
+    ("confine", &[]),
+    ("runner", &["domain", "confine", "workloads", "files", "parse", "machine", "recorder"]),
     ("notebook", &["domain", "files"]),
     ("exporters", &["domain", "workloads", "analysis", "report", "notebook"]),
     ("governors", &["domain"]),
@@ -50,7 +51,6 @@ const ARROWS: [(&str, &[&str]); 23] = [
     ("pstate-plugin", &[]),
     // For tests alone, and for what runs them.
     ("testing", &[]),
-    ("confine", &[]),
     (
         "flyball",
         &[

@@ -1,15 +1,33 @@
 //! The answer to a study's question, in one sentence, as far as its data allow.
 
+use crate::recorded;
 use crate::summary::{CellSummary, Comparison, FactorEffect, RunData, RunSummary, Verdict};
 use crate::words::{counted, distance, gives, interval_words, listed, metric_words, percent};
+use domain::trial::Trial;
 
 /// The verdict of a whole run.
 pub fn of_run(data: &RunData, summary: &RunSummary) -> String {
+    let answer = unqualified(data, summary);
+    let is_under_load = data.trials.iter().any(Trial::is_under_load);
+    if is_under_load && !answer.is_empty() { format!("under load: {answer}") } else { answer }
+}
+
+/// The same, whatever ran beside its trials.
+fn unqualified(data: &RunData, summary: &RunSummary) -> String {
     if summary.cells.iter().all(|cell| cell.points.is_empty()) {
         return nothing_measured(data, &summary.metric);
     }
-    let factors: Vec<Standing<'_>> =
-        data.study.factors.iter().filter_map(|factor| standing(&factor.name, &summary.effects)).collect();
+    if let Some(happened) = data.study.is_recording().then(|| happened(data)).flatten() {
+        return happened;
+    }
+    // A factor that the question is not about is its context: a curve of the report, and no answer.
+    let asked = data.study.factors.iter().filter(|factor| data.study.asks_about(&factor.name));
+    let mut factors: Vec<Standing<'_>> =
+        asked.filter_map(|factor| standing(&factor.name, &summary.effects)).collect();
+    if factors.is_empty() {
+        let all = data.study.factors.iter();
+        factors = all.filter_map(|factor| standing(&factor.name, &summary.effects)).collect();
+    }
     if factors.is_empty() {
         return medians(summary);
     }
@@ -19,6 +37,11 @@ pub fn of_run(data: &RunData, summary: &RunSummary) -> String {
         sentence += &format!("; {} without a valid trial", counted(empty, "cell"));
     }
     sentence
+}
+
+/// Of a recording: its one trial in words.
+fn happened(data: &RunData) -> Option<String> {
+    recorded::sentence(data.trials.first()?)
 }
 
 /// What one factor does, by its effects.

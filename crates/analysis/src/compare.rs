@@ -181,7 +181,8 @@ fn judge(a: Group<'_>, b: Group<'_>, by: &Yardstick<'_>, measured: &Measured, ch
         medians: measured.medians,
         ratio: measured.estimate.map(|e| e.ratio).or(of_medians),
         interval,
-        bootstrap: interval.and(measured.bootstrap),
+        // Where values lie so far apart that a ratio of resamples is beyond a float, it says nothing.
+        bootstrap: interval.and(measured.bootstrap).filter(|i| i.low > 0.0 && i.high.is_finite()),
         p: measured.p.filter(|_| interval.is_some() || measured.zeros.is_some()),
         threshold: by.threshold,
         verdict: Verdict::Undecided,
@@ -470,6 +471,12 @@ mod tests {
         let value = prop_oneof![4 => Just(0.0), 4 => 1.0..2.0_f64, 1 => Just(1e-300), 1 => Just(1e300), 1 => -1.0..0.0_f64];
         let mixed = proptest::collection::vec(value, 1..12);
         prop_oneof![mixed, (1_usize..12).prop_map(|n| vec![0.0; n])]
+    }
+
+    #[test]
+    fn a_bootstrap_beyond_a_float_is_left_out() {
+        let (a, b) = ([1e300, 1e300, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0], [1.187, 1e300, 1e-300]);
+        assert_eq!(of(&a, &b, Better::Higher).unwrap().bootstrap, None);
     }
 
     proptest! {

@@ -9,8 +9,11 @@ pub mod compare_runs;
 pub mod explain;
 pub mod fidelity;
 pub mod gate;
+pub mod in_short;
 pub mod page;
 pub mod published;
+pub mod rates;
+pub mod recorded;
 pub mod roles;
 pub mod schedule;
 pub mod stats;
@@ -18,4 +21,5 @@ pub mod summarise;
 pub mod summary;
 #[cfg(test)]
 mod testing;
+pub mod usage;
 pub mod words;

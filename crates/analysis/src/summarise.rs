@@ -278,6 +278,7 @@ mod tests {
     use super::*;
     use crate::summary::Verdict;
     use crate::testing::{failed, run, study};
+    use domain::trial::Disturbance;
     use expect_test::expect;
 
     /// Noise of about one percent that is not the same in any two cells.
@@ -296,6 +297,26 @@ mod tests {
                 ("latency_mean", 0.001 / block_size),
             ]
         })
+    }
+
+    #[test]
+    fn the_answer_is_about_the_factor_that_is_asked_about() {
+        let mut data = two_factors();
+        data.study.primary = vec!["governor".into()];
+        expect!["no factor makes a difference above 2%: at most, performance gives 1.000 times the throughput of ondemand in w, block 64k"].assert_eq(&summarise(&data, None).verdict);
+        data.study.primary = vec![];
+        data.study.question = "Does the block size decide?".into();
+        assert!(summarise(&data, None).verdict.starts_with("block decides"));
+        assert!(!summarise(&data, None).verdict.contains("governor makes"));
+    }
+
+    #[test]
+    fn an_answer_from_trials_under_load_says_so() {
+        let mut data = two_factors();
+        let load = Disturbance { kind: "other-load".into(), detail: "others used 0.5 CPUs".into() };
+        data.trials[3].measurement.as_mut().unwrap().disturbances.push(load);
+        let verdict = summarise(&data, None).verdict;
+        assert!(verdict.starts_with("under load: block decides"), "{verdict}");
     }
 
     #[test]

@@ -29,6 +29,7 @@ pub fn study(factors: &[(&str, &[&str])]) -> Study {
     Study {
         name: "s".into(),
         question: "what decides?".into(),
+        primary: vec![],
         target: Target::File(domain::units::Bytes::from_mib(256)),
         workloads: vec![Workload { name: "w".into(), tool: Tool::Fio, options: BTreeMap::new() }],
         factors: factors.iter().map(factor).collect(),

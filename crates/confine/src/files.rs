@@ -8,7 +8,7 @@ use landlock::{
 use std::path::Path;
 
 /// What is asked for; a kernel that knows less gives what it has.
-const WANTED: ABI = ABI::V6;
+pub(crate) const WANTED: ABI = ABI::V6;
 
 /// Where the system's programs and libraries are. What is not there here is left out.
 const PROGRAMS: [&str; 9] =
@@ -48,6 +48,11 @@ pub fn close_but_for(program: &Path) -> Result<(), String> {
 pub fn close_but_for_paths(paths: &[&Path]) -> Result<(), String> {
     let never = AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::MakeSock;
     restrict(|rules| rules.add_rules(path_beneath_rules(paths, AccessFs::from_all(WANTED) & !never)))
+}
+
+/// The answer of a raw system call.
+pub(crate) fn told(answer: libc::c_long) -> std::io::Result<()> {
+    if answer < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
 fn restrict(

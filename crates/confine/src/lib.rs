@@ -6,7 +6,8 @@
 //! [`reader`] has the descriptors that it was given and nothing else. An [`unpacker`] becomes another
 //! program, which has to be loaded: it may read and execute the system's programs and libraries, and write to
 //! the pipe that it was given. A [`looker`] stays who it is: it reads a folder that somebody else may have
-//! filled, and writes what it makes of it.
+//! filled, and writes what it makes of it. Beside them stands [`Reading`], which a parent raises around a
+//! program that it starts: that reads what it may, and writes its report alone.
 //!
 //! Not a goal: hiding what any process may see without a file, such as the time or the CPU's model.
 //! Sources: capabilities(7), credentials(7), landlock(7), seccomp(2), getrlimit(2), `PR_SET_*` in prctl(2).
@@ -15,9 +16,11 @@ mod calls;
 mod files;
 mod limits;
 mod privileges;
+mod reading;
 
 pub use calls::Calls;
 pub use limits::Limits;
+pub use reading::Reading;
 
 use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal};
 use std::os::fd::BorrowedFd;

@@ -4,12 +4,13 @@
 //! It starts itself again as `try`. What this kernel lacks counts as skipped, and is said.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use confine::{Calls, Limits};
+use confine::{Calls, Limits, Reading};
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -47,6 +48,7 @@ fn child(walls: &str, what: &str, target: &str) {
             "looker" => confine::looker(&[Path::new(target).parent().unwrap()])
                 .first()
                 .map_or(Ok(()), |gap| Err(gap.why.clone())),
+            "reading" => only_read(Path::new(target)),
             "looking" => confine::allow_calls(Calls::Looker),
             "reader" => confine::reader(&LIMITS).first().map_or(Ok(()), |gap| Err(gap.why.clone())),
             other => panic!("no wall `{other}`"),
@@ -61,6 +63,16 @@ fn child(walls: &str, what: &str, target: &str) {
     }
 }
 
+/// Reports go to a folder beside what is read.
+fn only_read(given: &Path) -> Result<(), String> {
+    let file = File::open(given).unwrap();
+    let wall = Reading::prepare(file.as_fd(), &given.with_file_name("report"))?;
+    wall.raise().unwrap();
+    // Its number stays taken, for it is opened anew by that.
+    std::mem::forget(file);
+    Reading::gap().map_or(Ok(()), |gap| Err(gap.to_owned()))
+}
+
 fn attempt(what: &str, target: &str, own: Option<&mut File>) -> std::io::Result<()> {
     let last = |answer: i64| {
         if answer < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
@@ -68,6 +80,26 @@ fn attempt(what: &str, target: &str, own: Option<&mut File>) -> std::io::Result<
     match what {
         "open" => File::open(target).map(drop),
         "write" => fs::write(target, "x"),
+        "write-anew" => {
+            let file = File::open(target)?;
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            File::options().write(true).open(path).map(drop)
+        }
+        "shorten" => {
+            let path = CString::new(target).unwrap();
+            // SAFETY: a string that ends in zero.
+            last(unsafe { libc::truncate(path.as_ptr(), 0) }.into())
+        }
+        "remove" => fs::remove_file(target),
+        "rename" => fs::rename(target, Path::new(target).with_file_name("report/stolen")),
+        "link" => fs::hard_link(target, Path::new(target).with_file_name("report/linked")),
+        "report" => fs::write(Path::new(target).with_file_name("report/out"), "x"),
+        "nowhere" => fs::write("/dev/null", "x"),
+        "raw-commands" => {
+            // SAFETY: takes numbers. `CAP_SYS_RAWIO`.
+            let answer = unsafe { libc::prctl(libc::PR_CAPBSET_READ, 17, 0, 0, 0) };
+            if answer == 1 { Ok(()) } else { Err(std::io::Error::from_raw_os_error(libc::EPERM)) }
+        }
         "grow" => own.unwrap().write_all(&[1; 4096]),
         "open-passwd" => File::open("/etc/passwd").map(drop),
         "open-mode" => fs::set_permissions(target, fs::Permissions::from_mode(0o777)),
@@ -196,7 +228,7 @@ const AGAIN: &str = "refused: 11";
 const KILLED: &str = "signal 31";
 
 fn tests() {
-    let tests: [(&str, fn()); 10] = [
+    let tests: [(&str, fn()); 11] = [
         ("no_path_can_be_opened", no_path_can_be_opened),
         ("nothing_can_be_connected_to", nothing_can_be_connected_to),
         ("no_program_and_no_process_can_be_started", no_program_and_no_process_can_be_started),
@@ -206,11 +238,42 @@ fn tests() {
         ("nothing_written_can_be_executed", nothing_written_can_be_executed),
         ("a_reader_behind_all_walls_does_its_work", a_reader_behind_all_walls_does_its_work),
         ("a_looker_has_its_folder_and_nothing_else", a_looker_has_its_folder_and_nothing_else),
+        (
+            "what_only_reads_writes_its_report_and_nothing_else",
+            what_only_reads_writes_its_report_and_nothing_else,
+        ),
         ("an_unpacker_unpacks_and_does_nothing_else", an_unpacker_unpacks_and_does_nothing_else),
     ];
     for (name, test) in tests {
         test();
         println!("test {name} ... ok");
+    }
+}
+
+fn what_only_reads_writes_its_report_and_nothing_else() {
+    for (what, wanted) in [
+        ("write", NO_PERMISSION),
+        ("write-anew", NO_PERMISSION),
+        ("shorten", NO_PERMISSION),
+        ("remove", NO_PERMISSION),
+        ("rename", NO_PERMISSION),
+        // Into another folder: the kernel says that these are two filesystems (EXDEV).
+        ("link", "refused: 18"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("report")).unwrap();
+        let given = folder.path().join("given");
+        fs::write(&given, "precious").unwrap();
+        refused("reading", what, given.to_str().unwrap(), wanted);
+        assert_eq!(fs::read_to_string(&given).unwrap(), "precious", "{what}");
+        for what in ["open", "report", "nowhere"] {
+            gets_through("reading", what, given.to_str().unwrap());
+        }
+        if is_root() {
+            refused("reading", "raw-commands", given.to_str().unwrap(), NOT_PERMITTED);
+            gets_through("none", "raw-commands", "");
+        }
+        gets_through("none", what, given.to_str().unwrap());
     }
 }
 

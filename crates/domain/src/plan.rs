@@ -243,6 +243,7 @@ mod tests {
         Study {
             name: "s".into(),
             question: String::new(),
+            primary: vec![],
             target: Target::None,
             stack: None,
             workloads: vec![workload("a"), workload("b")],

@@ -22,6 +22,8 @@ pub struct Study {
     pub name: String,
     /// The question in the words of the person who asks it.
     pub question: String,
+    /// The factors that the question is about; empty where the file does not say it.
+    pub primary: Vec<String>,
     /// What the workloads run on.
     pub target: Target,
     /// How the storage below the target is built, where Flyball builds it.
@@ -44,6 +46,32 @@ pub struct Study {
     pub page: Option<Page>,
 }
 
+impl Study {
+    /// Whether the question is about this factor: the file says so, or its question names the factor. Where
+    /// it names none, it is about all of them.
+    pub fn asks_about(&self, factor: &str) -> bool {
+        if !self.primary.is_empty() {
+            return self.primary.iter().any(|name| name == factor);
+        }
+        let names = |name: &str| {
+            let is_part = |c: char| c.is_alphanumeric() || c == '_';
+            let question = self.question.to_lowercase().replace('-', " ");
+            let name = name.to_lowercase().replace('-', " ");
+            question.match_indices(&name).any(|(at, _)| {
+                let before = question[..at].chars().next_back();
+                let after = question[at + name.len()..].chars().next();
+                !before.is_some_and(is_part) && !after.is_some_and(is_part)
+            })
+        };
+        names(factor) || !self.factors.iter().any(|factor| names(&factor.name))
+    }
+
+    /// Whether it describes a recording: nothing is varied, nothing is asked, and one trial is all of it.
+    pub fn is_recording(&self) -> bool {
+        self.workloads.iter().all(|workload| workload.tool == Tool::Recorded)
+    }
+}
+
 /// What a study asks of its simulated machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sim {
@@ -52,8 +80,8 @@ pub struct Sim {
 }
 
 /// What the workloads read and write. Files and loop devices are Flyball's own: made before the first trial
-/// and removed after the last. A device that is there already is used by the lab alone, whose disks hold
-/// nothing.
+/// and removed after the last. A device that is there already is only read; the lab alone writes to one, for
+/// its disks hold nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Nothing: the workload brings its own.
@@ -65,6 +93,25 @@ pub enum Target {
     /// A block device that the lab's guest has or its preparation made, by its absolute path: `/dev/sda`,
     /// `/dev/mapper/vault`. No other machine may use it.
     LabDevice(String),
+    /// A block device or file that is there already, by its absolute path. It is read, and never written.
+    ReadOnly(String),
+    /// A file of this size in a folder of Flyball's own, which is made in one that is there already.
+    Folder {
+        /// That one, by its absolute path.
+        path: String,
+        /// The file's size.
+        size: Bytes,
+    },
+}
+
+impl Target {
+    /// How large it is, where the study says so.
+    pub fn size(&self) -> Option<Bytes> {
+        match self {
+            Self::File(size) | Self::Loop(size) | Self::Folder { size, .. } => Some(*size),
+            Self::None | Self::LabDevice(_) | Self::ReadOnly(_) => None,
+        }
+    }
 }
 
 /// A program that does work, and reports how much.
@@ -105,6 +152,8 @@ pub enum Tool {
     Hdparm,
     /// Whatever wrote the results that were imported: it is described, and cannot be run.
     Imported,
+    /// What `flyball record` watched: it is described, and cannot be run.
+    Recorded,
     /// Any command; its metrics are taken from its output by pattern.
     Command {
         /// Program and arguments. `{target}` stands for the target's path, `{NAME}` for the level of the
@@ -126,6 +175,7 @@ impl Tool {
             Tool::Bonnie => "bonnie",
             Tool::Hdparm => "hdparm",
             Tool::Imported => "imported",
+            Tool::Recorded => "recorded",
             Tool::Command { .. } => "command",
         }
     }
@@ -207,6 +257,8 @@ pub struct Measure {
     pub settle: Nanos,
     /// How often a disturbed trial is repeated, at the most.
     pub retries: u32,
+    /// A trial counts although other work ran beside it ([`crate::trial::Disturbance::is_load`]).
+    pub under_load: bool,
 }
 
 impl Default for Measure {
@@ -223,6 +275,45 @@ impl Default for Measure {
             timeout: Nanos::from_secs(600),
             settle: Nanos::from_secs(10),
             retries: 1,
+            under_load: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn study(question: &str, primary: &[&str]) -> Study {
+        let factor = |name: &str| Factor { name: name.into(), levels: vec![], workloads: vec![] };
+        Study {
+            name: "s".into(),
+            question: question.into(),
+            primary: primary.iter().map(|name| (*name).into()).collect(),
+            target: Target::None,
+            stack: None,
+            workloads: vec![],
+            factors: ["governor", "threads", "read-ahead"].map(factor).into(),
+            settings: vec![],
+            measure: Measure::default(),
+            lab: Lab::default(),
+            sim: Sim::default(),
+            published: vec![],
+            page: None,
+        }
+    }
+
+    fn asked(question: &str, primary: &[&str]) -> Vec<String> {
+        let study = study(question, primary);
+        let names = study.factors.iter().map(|factor| factor.name.clone());
+        names.filter(|name| study.asks_about(name)).collect()
+    }
+
+    #[test]
+    fn a_question_is_about_the_factors_that_it_names() {
+        assert_eq!(asked("Which governor serves a database best?", &[]), ["governor"]);
+        assert_eq!(asked("Does read ahead matter?", &[]), ["read-ahead"]);
+        assert_eq!(asked("Do the governors matter?", &[]).len(), 3, "a part of a word is no name");
+        assert_eq!(asked("Which governor is best?", &["threads"]), ["threads"]);
     }
 }

@@ -107,15 +107,33 @@ pub struct Disturbance {
     pub detail: String,
 }
 
+impl Disturbance {
+    /// Whether it is the load of others: CPU time of other processes or guests, or data that waited to be
+    /// written. A study may be measured beside it; what changes the machine itself it cannot be measured
+    /// beside.
+    pub fn is_load(&self) -> bool {
+        matches!(self.kind.as_str(), "other-load" | "steal" | "unsettled")
+    }
+}
+
 /// How far a trial can be believed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Validity {
-    /// Nothing is known against it.
+    /// Nothing is known against it; or nothing but load that the study is measured beside, which the
+    /// measurement tells.
     Valid,
     /// Measured, but something else was going on. It is kept, shown and repeated, and not counted.
     Disturbed(Vec<Disturbance>),
     /// The workload failed; the text says how.
     Failed(String),
+}
+
+impl Trial {
+    /// Whether it counts although other work ran beside it.
+    pub fn is_under_load(&self) -> bool {
+        let disturbed = self.measurement.as_ref().is_some_and(|measured| !measured.disturbances.is_empty());
+        self.validity.is_valid() && disturbed
+    }
 }
 
 impl Validity {

@@ -5,11 +5,12 @@
 //! of fio's clocks: so there is no latency.
 
 use crate::{Error, Exporter, FolderSink, Result, StoredRun, Writer};
+use analysis::rates::{SECTOR_BYTES, rates};
 use domain::plan::{Cell, Plan};
 use domain::time::Nanos;
 use domain::trace::{Trace, TraceHead};
 use domain::trial::Trial;
-use report::trace_view::grid::{Grid, SECTOR_BYTES, rates};
+use report::trace_view::grid::Grid;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::PathBuf;

@@ -4,12 +4,13 @@
 //! names them; what the trace does not hold (discards: `dkB/s`) is not a column, for a zero would be a lie.
 
 use crate::{Error, Exporter, Result, Sink, StoredTrace, Writer};
+use analysis::rates::{SECTOR_BYTES, TICK_SECONDS, names_between, rates};
 use domain::inert::csv_cell;
 use domain::time::{Nanos, Timestamp};
 use domain::trace::Trace;
 use report::trace_view::Line;
 use report::trace_view::frequency;
-use report::trace_view::grid::{Grid, SECTOR_BYTES, TICK_SECONDS, names_between, rates};
+use report::trace_view::grid::Grid;
 use std::fmt::Write;
 
 /// A trace in rows of whole seconds.

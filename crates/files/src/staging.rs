@@ -61,6 +61,32 @@ impl StagingDir {
         })
     }
 
+    /// Moves the folder `from`, which stands in the same file system, into `staging` by one rename, so that
+    /// dropping this removes it: a kill at any moment leaves it whole in its place, or nothing of it there.
+    /// What was not removed yet is then swept like anything half written.
+    ///
+    /// # Errors
+    /// Those of [`StagingDir::begin`]; where `from` is no folder, or a link to one, or cannot be moved.
+    pub fn take(staging: &Path, what: &str, from: &Path) -> Result<Self> {
+        let staged = Self::begin(staging, what)?;
+        if !is_folder(from) {
+            let error = io::Error::new(io::ErrorKind::NotADirectory, "it is a link or no folder");
+            return Err(Error::io("remove", from)(error));
+        }
+        // A folder replaces an empty one; a link that has taken its place meanwhile is refused by the kernel.
+        fs::rename(from, &staged.folder).map_err(Error::io("remove", from))?;
+        durable::flush_folder(durable::parent(from))?;
+        Ok(staged)
+    }
+
+    /// Removes it now, and says so where that fails; what is left is swept later.
+    ///
+    /// # Errors
+    /// Where something in it cannot be removed.
+    pub fn remove(self) -> Result<()> {
+        fs::remove_dir_all(&self.folder).map_err(Error::io("remove", &self.folder))
+    }
+
     /// Where to write.
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -200,6 +226,45 @@ mod tests {
         sweep(&staging).unwrap();
         let own = living.folder().file_name().unwrap().to_str().unwrap().to_owned();
         assert_eq!(names(&staging), ["notes".to_owned(), own.clone(), format!("{own}.lock")]);
+    }
+
+    #[test]
+    fn a_folder_that_was_taken_is_swept_where_its_taker_died() {
+        let root = tempfile::tempdir().unwrap();
+        let (staging, place) = (root.path().join("staging"), root.path().join("place"));
+        fs::create_dir_all(place.join("inner")).unwrap();
+        fs::write(place.join("inner/a"), "1").unwrap();
+        let taken = StagingDir::take(&staging, "removed", &place).unwrap();
+        assert!(!place.exists() && taken.folder().join("inner/a").exists());
+        // Killed here: nothing is dropped, and the kernel lets the lock go.
+        let StagingDir { folder, .. } = &taken;
+        let (folder, lock) = (folder.clone(), taken.lock_path.clone());
+        let kept = root.path().join("kept");
+        fs::rename(&folder, &kept).unwrap();
+        drop(taken);
+        fs::rename(&kept, &folder).unwrap();
+        fs::write(&lock, "").unwrap();
+        sweep(&staging).unwrap();
+        assert_eq!(names(&staging), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_link_is_not_taken_and_what_it_leads_to_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let (staging, victim, link) =
+            (root.path().join("staging"), root.path().join("victim"), root.path().join("link"));
+        fs::create_dir(&victim).unwrap();
+        fs::write(victim.join("a"), "1").unwrap();
+        std::os::unix::fs::symlink(&victim, &link).unwrap();
+        assert!(StagingDir::take(&staging, "removed", &link).is_err());
+        // A link inside goes, and not what it leads to.
+        let place = root.path().join("place");
+        fs::create_dir(&place).unwrap();
+        std::os::unix::fs::symlink(&victim, place.join("inner")).unwrap();
+        StagingDir::take(&staging, "removed", &place).unwrap().remove().unwrap();
+        assert!(!place.exists() && link.is_symlink());
+        assert_eq!(fs::read_to_string(victim.join("a")).unwrap(), "1");
+        assert_eq!(names(&staging), Vec::<String>::new());
     }
 
     #[test]

@@ -6,6 +6,8 @@ use domain::Nanos;
 use domain::gate::Condition;
 use domain::lab::MEMORY;
 use domain::setting::{SettingName, SettingRequest};
+use domain::time::Timestamp;
+use domain::trial::Provenance;
 use domain::units::Bytes;
 use exporters::Exporter;
 use std::path::PathBuf;
@@ -55,9 +57,11 @@ pub enum Command {
     Check(Check),
     /// Show the machine: CPUs, frequency policies, idle states, arrays, filesystems, devices
     Inspect(Inspect),
+    /// Watch this machine and its load, and say what limits it; nothing is changed
+    Diagnose(Diagnose),
     /// Run a study, on this host or in a simulation
     Run(Run),
-    /// Record a trace of this machine, or of a command
+    /// Record this machine, a running process or a command; the recording is a run like others
     Record(Record),
     /// Run studies in a virtual machine: a real kernel, virtual P-states, modelled disks
     #[command(subcommand)]
@@ -67,8 +71,12 @@ pub enum Command {
     /// List simulated machines, compare them with measured ones, and fit them
     #[command(subcommand)]
     Sim(Sim),
-    /// List the runs in the notebook
+    /// List the runs in the notebook, each with its verdict
     List(List),
+    /// Remove runs from the notebook
+    Rm(Rm),
+    /// Show which runs could be removed and what they take, and remove them with --yes
+    Gc(Gc),
     /// Show a run, or one of its trials
     Show(Show),
     /// Compare two runs, or the levels of a factor
@@ -194,6 +202,9 @@ pub struct Run {
     /// Begin a new run even where the last one is unfinished
     #[arg(long)]
     pub new: bool,
+    /// Count trials beside which other work ran, and say so in the results
+    #[arg(long)]
+    pub under_load: bool,
     /// Create the study's files in this directory [default: `work` in the notebook]
     #[arg(long, value_name = "DIR")]
     pub work: Option<PathBuf>,
@@ -375,13 +386,29 @@ pub struct Record {
     /// The sampling interval
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = interval, allow_hyphen_values = true)]
     pub interval: Nanos,
-    /// Write the recording to this directory [default: `recordings` in the notebook]
+    /// Write the recording to this directory, outside any notebook [default: a run in the notebook]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Stop after this time [default: when the command ends, or at Ctrl-C]
-    #[arg(long, value_name = "TIME", value_parser = span)]
+    /// Stop after this time [default: when what is recorded ends, or at Ctrl-C]
+    #[arg(long = "for", alias = "duration", value_name = "TIME", value_parser = span)]
     pub duration: Option<Nanos>,
+    /// Follow this running process and all that it starts; nothing is done to it
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    pub pid: Option<u32>,
     /// The command to run and record
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct Diagnose {
+    /// Watch for this time; a command is watched until it ends [default: 20s, a command: until it ends]
+    #[arg(long = "for", value_name = "TIME", value_parser = span)]
+    pub duration: Option<Nanos>,
+    /// Follow this running process and all that it starts; nothing is done to it
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    pub pid: Option<u32>,
+    /// The command to run and watch [default: what is running]
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
@@ -416,6 +443,83 @@ pub struct List {
     /// Only runs of this study
     #[arg(value_name = "STUDY")]
     pub study: Option<String>,
+    #[command(flatten)]
+    pub filter: Filter,
+}
+
+/// Which runs are meant; all conditions have to hold.
+#[derive(Args, Debug)]
+pub struct Filter {
+    /// Only runs of this study, as the argument
+    #[arg(long = "study", value_name = "STUDY", conflicts_with = "study")]
+    pub of_study: Option<String>,
+    /// Only runs that began then or later: `2026-11-20`, `2026-11-20T14:05`, or `7d` for the last seven days
+    /// (UTC)
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub since: Option<Moment>,
+    /// Only runs that began earlier than that
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub until: Option<Moment>,
+    /// Only runs of this kind of machine: `host`, `lab`, `simulation`, `imported`
+    #[arg(long, value_name = "KIND", value_parser = provenance)]
+    pub provenance: Option<Provenance>,
+    /// Only runs of the machine whose id begins so, as --json shows it
+    #[arg(long, value_name = "MACHINE")]
+    pub machine: Option<String>,
+    /// Only runs that are not finished
+    #[arg(long, conflicts_with = "finished")]
+    pub unfinished: bool,
+    /// Only runs that are finished
+    #[arg(long)]
+    pub finished: bool,
+    /// Only the newest N of these
+    #[arg(long, short = 'n', value_name = "N")]
+    pub last: Option<usize>,
+}
+
+#[derive(Args, Debug)]
+pub struct Rm {
+    /// Runs: an id, or so much of its beginning that no other begins so; STUDY~1
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<String>,
+    /// Do not ask
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Gc {
+    /// Also finished runs that began longer ago than this: `90d`
+    #[arg(long, value_name = "TIME", value_parser = age)]
+    pub older_than: Option<Nanos>,
+    /// Also all but the newest N runs of each study; with --older-than, keep these whatever their age
+    #[arg(long, value_name = "N")]
+    pub keep: Option<usize>,
+    /// Remove them, which cannot be undone [default: show them]
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+/// A point of time as people write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// On the calendar.
+    At(Timestamp),
+    /// Before now.
+    Ago(Nanos),
+}
+
+impl Moment {
+    /// When it is.
+    pub fn from(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::At(time) => time,
+            Self::Ago(span) => {
+                let span = i64::try_from(span.get()).unwrap_or(i64::MAX);
+                Timestamp::from_unix_nanos(now.unix_nanos().saturating_sub(span))
+            }
+        }
+    }
 }
 
 #[derive(Args, Debug)]
@@ -430,10 +534,11 @@ pub struct Show {
 
 #[derive(Args, Debug)]
 pub struct Compare {
-    /// The first run: a study, STUDY~1, STUDY@REVISION, or a run
+    /// The first run: a study, STUDY~1, STUDY@REVISION, or a run; alone, it is compared with the run of its
+    /// study before it
     #[arg(value_name = "A")]
     pub a: String,
-    /// The second [default: the run before the last of A]
+    /// The second
     #[arg(value_name = "B", conflicts_with = "factor")]
     pub b: Option<String>,
     /// Compare the levels of this factor within A instead
@@ -588,6 +693,48 @@ fn request(text: &str) -> Result<SettingRequest, String> {
     }
 }
 
+fn moment(text: &str) -> Result<Moment, String> {
+    let wrong = "write a day, `2026-11-20`, with a time, `2026-11-20T14:05`, or how long ago, `7d`, `12h`";
+    let civil = civil(text).map(Moment::At);
+    civil.or_else(|| age(text).ok().map(Moment::Ago)).ok_or_else(|| wrong.to_owned())
+}
+
+/// `2026-11-20`, or with a time of day, as `list` shows it.
+fn civil(text: &str) -> Option<Timestamp> {
+    let (day, time) = text.trim_end_matches('Z').split_once(['T', ' ']).unwrap_or((text, "0:0"));
+    let numbers = |text: &str, between: char| -> Option<Vec<i64>> {
+        text.split(between).map(|part| part.parse::<u16>().ok().map(i64::from)).collect()
+    };
+    let (day, time) = (numbers(day, '-')?, numbers(time, ':')?);
+    let (&[year, month, day], &[hour, minute, ref rest @ ..]) = (&day[..], &time[..]) else { return None };
+    let second = match rest {
+        [] => 0,
+        [second] => *second,
+        _ => return None,
+    };
+    if hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    Timestamp::from_civil(year, month, day, hour * 3600 + minute * 60 + second)
+}
+
+/// A span that may be days or weeks.
+fn age(text: &str) -> Result<Nanos, String> {
+    const DAY: u64 = 24 * 3600;
+    let days = |count: &str, days: u64| count.trim().parse::<u32>().ok().map(|n| u64::from(n) * days * DAY);
+    let long = text
+        .strip_suffix('d')
+        .and_then(|count| days(count, 1))
+        .or_else(|| text.strip_suffix('w').and_then(|count| days(count, 7)));
+    let long = long.and_then(|secs| secs.checked_mul(1_000_000_000)).map(Nanos::new);
+    long.or_else(|| Nanos::parse(text)).ok_or_else(|| "write a time with its unit: 90d, 2w, 12h".into())
+}
+
+fn provenance(text: &str) -> Result<Provenance, String> {
+    let name = if text == "sim" { "simulation" } else { text };
+    Provenance::from_name(name).ok_or_else(|| "there are `host`, `lab`, `simulation` and `imported`".into())
+}
+
 fn memory(text: &str) -> Result<Bytes, String> {
     let size = Bytes::parse(text).ok_or("write a size with its unit: 512MiB, 1GiB")?;
     if !MEMORY.contains(&size) {
@@ -609,6 +756,23 @@ mod tests {
     #[test]
     fn the_definition_of_the_arguments_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_moment_is_a_day_a_time_or_how_long_ago() {
+        let at = |text: &str| match moment(text) {
+            Ok(Moment::At(time)) => time.iso(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(at("2026-11-20"), "2026-11-20T00:00:00Z");
+        assert_eq!(at("2026-11-20T14:05"), "2026-11-20T14:05:00Z");
+        assert_eq!(at("2026-11-20 14:05:02"), "2026-11-20T14:05:02Z");
+        assert_eq!(at("2026-11-20T14:05:02Z"), "2026-11-20T14:05:02Z");
+        assert_eq!(moment("7d"), Ok(Moment::Ago(Nanos::from_secs(7 * 86_400))));
+        assert_eq!(moment("12h"), Ok(Moment::Ago(Nanos::from_secs(12 * 3_600))));
+        for text in ["yesterday", "2026-13-01", "2026-11-20T25:00", "7", "-7d", "99999999999999d", ""] {
+            assert!(moment(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod importing;
 mod interrupt;
 mod machine_lock;
 mod places;
+mod recording;
 mod results;
 mod terminal;
 

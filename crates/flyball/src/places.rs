@@ -6,6 +6,14 @@ use machine::lasting::Roots;
 use std::env;
 use std::path::{Path, PathBuf};
 
+/// How this program is typed so that it finds the same notebook: `flyball`, or `flyball --notebook DIR`.
+pub fn this_program(global: &Global) -> String {
+    match &global.notebook {
+        Some(folder) => format!("flyball --notebook {}", report::shell_quoted(&folder.to_string_lossy())),
+        None => "flyball".to_owned(),
+    }
+}
+
 /// The notebook: `--notebook`, else `FLYBALL_NOTEBOOK`, else `flyball` in the XDG data home.
 pub fn notebook(global: &Global) -> Result<PathBuf> {
     if let Some(folder) = &global.notebook {
@@ -81,6 +89,12 @@ pub fn program(name: &str) -> Option<PathBuf> {
 /// The time zone that programs are to print in, where it is not the machine's: `TZ`.
 pub fn time_zone() -> Option<std::ffi::OsString> {
     env::var_os("TZ")
+}
+
+/// How wide the user says that the terminal is: `COLUMNS`, which shells set and people override.
+pub fn columns() -> Option<usize> {
+    let text = env::var("COLUMNS").ok()?;
+    text.trim().parse().ok().filter(|columns| *columns > 0)
 }
 
 /// Whether this is root.

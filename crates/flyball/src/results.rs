@@ -8,12 +8,13 @@ use crate::{places, terminal};
 use analysis::explain::{Case, explain, not_measured};
 use analysis::summarise::summarise;
 use analysis::summary::{RunData, RunSummary};
+use analysis::usage::Usage as MachineUsage;
 use anyhow::{Result, bail};
 use domain::finding::{Finding, NotMeasured};
 use domain::inventory::Inventory;
 use domain::lab::LabAccount;
-use domain::trial::{Provenance, RunId, TrialKey};
-use notebook::Notebook;
+use domain::trial::{Provenance, RunId, Trial, TrialKey};
+use notebook::{Notebook, Problem};
 use report::inventory::{Style, one_line, text as inventory_text};
 use report::{Report, TraceView};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,9 @@ use std::path::Path;
 
 /// How many rows of a trace are read for a picture of a few hundred points.
 const TRACE_ROWS: usize = 4_000;
+
+/// Of how many trials the trace is read for what it says of the machine.
+const MAX_USAGES: usize = 64;
 
 /// A run, read and judged.
 pub struct Results {
@@ -31,6 +35,7 @@ pub struct Results {
     machine: Option<String>,
     inventory: Option<String>,
     traces: Vec<(TrialKey, TraceView)>,
+    usages: Vec<(TrialKey, MachineUsage)>,
 }
 
 impl Results {
@@ -43,11 +48,13 @@ impl Results {
         let summary = summarise(&data, metric);
         let inventory = inventory(notebook, id);
         let device = data.trials.iter().find_map(|t| t.environment.get("device"));
+        let usages = usages(notebook, &data);
         let case = Case {
             data: &data,
             summary: &summary,
             inventory: inventory.as_ref(),
             target_device: device.map(String::as_str),
+            usages: &usages,
         };
         Ok(Self {
             findings: explain(&case),
@@ -57,7 +64,13 @@ impl Results {
             traces: Vec::new(),
             data,
             summary,
+            usages,
         })
+    }
+
+    /// How busy the machine was in a recording; nothing where it has no trace that can be read.
+    pub fn usage(&self) -> MachineUsage {
+        self.usages.first().map(|(_, usage)| usage.clone()).unwrap_or_default()
     }
 
     /// Adds the traces that a page draws by itself: of each cell the first valid trial, then the others in
@@ -111,6 +124,20 @@ impl Results {
     }
 }
 
+/// How busy the machine was in each recording, and in each trial that another tool watched. A trace that
+/// cannot be read is told where it is drawn.
+fn usages(notebook: &Notebook, data: &RunData) -> Vec<(TrialKey, MachineUsage)> {
+    let is_recording = data.study.is_recording();
+    let is_watched = |trial: &&Trial| is_recording || trial.provenance == Provenance::Imported;
+    let watched = data.trials.iter().filter(is_watched).take(MAX_USAGES);
+    let usage = |trial: &Trial| {
+        let mut reader = notebook.trace(&data.run.id, &trial.key).ok()??;
+        let trace = reader.read(TRACE_ROWS, |series| !series.name.starts_with("role.")).ok()?;
+        Some((trial.key.clone(), MachineUsage::of(&trace)))
+    };
+    watched.filter_map(usage).collect()
+}
+
 /// Opens the notebook, and reads and writes nothing but it and `out` from now on.
 pub fn opened(global: &Global, out: Option<&Path>) -> Result<Notebook> {
     let folder = places::notebook(global)?;
@@ -130,21 +157,27 @@ pub fn trial_key(name: &str) -> Result<TrialKey> {
 
 /// A run with its study and trials. What cannot be read is told, and does not count.
 pub fn data(notebook: &Notebook, id: &RunId) -> Result<RunData> {
+    let (data, problems) = read(notebook, id)?;
+    terminal::damaged(&problems);
+    Ok(data)
+}
+
+/// The same, with what could not be read, which is not told yet.
+pub fn read(notebook: &Notebook, id: &RunId) -> Result<(RunData, Vec<Problem>)> {
     let run = notebook.run(id)?;
-    let read = match run.provenance {
+    let parsed = match run.provenance {
         Provenance::Lab => parse::study::parse_for_lab,
         _ => parse::study::parse,
     };
-    let study = read(&run.study_text).map_err(|e| {
+    let study = parsed(&run.study_text).map_err(|e| {
         anyhow::anyhow!("cannot read the study of `{id}` as this version of Flyball reads it:\n{e}")
     })?;
     let (trials, problems) = notebook.trials(id)?;
-    terminal::damaged(&problems);
     let skipped = notebook.skipped(id).unwrap_or_else(|error| {
         terminal::warning(format_args!("which cells of `{id}` could not be run cannot be read: {error}"));
         BTreeMap::new()
     });
-    Ok(RunData { run, study, trials, skipped })
+    Ok((RunData { run, study, trials, skipped }, problems))
 }
 
 fn trace(

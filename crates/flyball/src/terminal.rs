@@ -20,9 +20,11 @@
 //!
 //! `xtask tidy` refuses any other way to print in this crate.
 
+mod columns;
 mod progress;
 mod watching;
 
+pub use columns::{Columns, width};
 pub use progress::Progress;
 pub use watching::{Watching, damaged, restored};
 
@@ -32,13 +34,16 @@ use clap::Parser;
 use domain::inert::{self, Lines};
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt::Display;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 /// Begins each line of an error but its first, so that none looks like a message of its own.
 const CONTINUED: &str = "  | ";
+
+/// A bound on what is read of an answer to a question.
+const MAX_ANSWER: u64 = 64;
 
 /// What was typed; after a message, the code to exit with.
 pub fn arguments() -> Result<Cli, ExitCode> {
@@ -132,6 +137,18 @@ pub fn is_terminal() -> bool {
 /// Standard output's descriptor, to ask a terminal for its size.
 pub fn descriptor() -> io::Result<OwnedFd> {
     io::stdout().as_fd().try_clone_to_owned()
+}
+
+/// Asks the user to confirm, where there is one: standard input and standard error are a terminal. `None`
+/// where there is nobody to ask.
+pub fn confirmed(question: impl Display) -> io::Result<Option<bool>> {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Ok(None);
+    }
+    to_stderr(&format!("{} [y/N] ", inert::one_line(&question.to_string())));
+    let mut answer = String::new();
+    io::stdin().lock().take(MAX_ANSWER).read_line(&mut answer)?;
+    Ok(Some(["y", "yes"].contains(&answer.trim().to_lowercase().as_str())))
 }
 
 /// A line of talk on standard error.

@@ -47,14 +47,14 @@ fn a_command_is_recorded_with_its_cpu_time_and_its_exit_code_passed_on() {
     let workload_ns = json["role_cpu_ns"]["workload"].as_u64().unwrap();
     assert!(workload_ns > 10_000_000, "{json}");
     let folder = std::path::PathBuf::from(json["folder"].as_str().unwrap());
-    assert!(folder.join("trace.parquet").exists() && folder.join("recording.json").exists());
+    assert!(folder.join("trace.parquet").exists() && folder.join("trial.json").exists());
     assert!(!folder.join("raw/samples.spool").exists(), "the spool was left");
 }
 
 #[test]
 fn a_recording_goes_where_it_is_told_to() {
     let place = Place::new();
-    place.ok(&["record", "--duration", "200ms", "--out", "here"]);
+    place.ok(&["record", "--for", "200ms", "--out", "here"]);
     assert!(place.path("here/trace.parquet").exists());
     assert!(!place.path("notebook").exists(), "a notebook was made for nothing");
 }
@@ -64,7 +64,7 @@ fn a_command_that_does_not_exist_is_named_and_nothing_is_kept() {
     let place = Place::new();
     let error = place.fails(2, &["record", "--", "no-such-command"]);
     assert!(error.contains("no-such-command"), "{error}");
-    let kept = std::fs::read_dir(place.path("notebook/recordings")).map_or(0, Iterator::count);
+    let kept = std::fs::read_dir(place.path("notebook/runs")).map_or(0, Iterator::count);
     assert_eq!(kept, 0);
 }
 

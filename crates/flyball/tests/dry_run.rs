@@ -22,6 +22,44 @@ const OPENING: &str = "open,openat,openat2";
 /// What may be opened for writing: it keeps nothing.
 const NOTHING: [&str; 2] = ["\"/dev/null\"", "\"/dev/tty\""];
 
+/// Fio on what is there already: something to read, or a folder.
+fn there_already(target: &str) -> String {
+    format!(
+        "flyball = 1\nname = \"mine\"\nquestion = \"How fast is it?\"\n[target]\n{target}\n[workload.w]\ntool = \"fio\"\n\
+         options = {{ rw = \"randread\", bs = \"4k\", runtime = \"1s\", time_based = true }}\n"
+    )
+}
+
+#[test]
+fn a_dry_run_names_what_is_there_already_and_what_becomes_of_it() {
+    let place = Place::new();
+    let data = place.path("data");
+    fs::write(&data, vec![1; 1 << 20]).unwrap();
+    let read = place.study("read", &there_already(&format!("read_only = \"{}\"", data.display())));
+    let told = place.ok(&["run", &read, "--dry-run"]);
+    let reads = format!("reads {}, a file of 1 MiB, and writes nothing to it", data.display());
+    assert!(told.contains(&reads) && told.contains("--readonly"), "{told}");
+    let folder = place.path("mine");
+    fs::create_dir(&folder).unwrap();
+    let text = format!("folder = \"{}\"\nsize = \"1MiB\"", folder.display());
+    let told = place.ok(&["run", &place.study("made", &there_already(&text)), "--dry-run"]);
+    assert!(told.contains("makes a folder of its own in") && told.contains("stay free"), "{told}");
+    // What a run would refuse, a dry run refuses as well.
+    for (target, why) in [
+        ("read_only = \"/dev/null\"", "it is a character device"),
+        ("read_only = \"/dev/nothing\"", "No such file"),
+        ("folder = \"/nothing\"\nsize = \"1MiB\"", "No such file"),
+        ("folder = \"/tmp\"\nsize = \"1TiB\"", "must stay free"),
+    ] {
+        let study = place.study("refused", &there_already(target));
+        for arguments in [&["run", &study, "--dry-run"][..], &["run", &study]] {
+            let output = place.flyball(arguments).output().unwrap();
+            let told = support::stderr(&output);
+            assert!(!output.status.success() && told.contains(why), "{arguments:?}: {told}");
+        }
+    }
+}
+
 /// A stack, and settings of all kinds.
 fn stack() -> String {
     format!(
@@ -74,7 +112,7 @@ fn a_dry_run_writes_nothing_but_its_output() {
     for arguments in commands {
         let (calls, output) = traced(&place, arguments);
         let told = support::stderr(&output);
-        assert!(output.status.code().is_some_and(|code| code <= 2), "{arguments:?}: {told}");
+        assert!(output.status.code().is_some_and(|code| code <= 3), "{arguments:?}: {told}");
         seen += calls.len();
         let writes: Vec<&String> = calls.iter().filter(|call| writes(call)).collect();
         assert!(writes.is_empty(), "{arguments:?}: {writes:#?}\n{told}");

@@ -70,10 +70,12 @@ fn a_cell_that_cannot_be_run_is_told_first_and_the_others_are_run() {
     let place = Place::new();
     let study = place.study("half", HALF);
     let told = "1 of 2 cells can be run here; 1 cannot:";
-    let plan = place.ok(&["run", &study, "--dry-run"]);
+    let output = place.output(&["run", &study, "--dry-run"]);
+    assert_eq!(output.status.code(), Some(3), "as the run itself ends");
+    let plan = String::from_utf8(output.stdout).unwrap();
     assert!(plan.contains(told) && plan.contains("flyball-has-no-such-program"), "{plan}");
     let json: serde_json::Value =
-        serde_json::from_str(&place.ok(&["run", &study, "--dry-run", "--json"])).unwrap();
+        serde_json::from_str(&place.measure(&["run", &study, "--dry-run", "--json"])).unwrap();
     let not_possible = |cell: usize| json["cells"][cell]["not_possible"].as_array().unwrap().len();
     assert_eq!([not_possible(0), not_possible(1)], [0, 1], "{json}");
 

@@ -1,4 +1,5 @@
-//! `flyball record`, killed: what it recorded dies with it, and nothing half written stays.
+//! `flyball record`: a recording is a run, which every command takes; killed, what it recorded dies with it,
+//! and nothing half written stays.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -95,14 +96,14 @@ fn killed_with_its_watcher_it_still_ends_its_command_and_the_next_recording_swee
     // What it had started itself is left: nobody is there any more who knows it.
     recording.running("1234.5").into_iter().for_each(kill);
     assert!(!recording.half_written("here.staging").is_empty());
-    recording.place.ok(&["record", "--duration", "100ms", "--out", "here"]);
+    recording.place.ok(&["record", "--for", "100ms", "--out", "here"]);
     assert!(!recording.place.path("here.staging").exists());
     assert!(recording.place.path("here/recording.json").exists());
 }
 
 #[test]
 fn a_recorded_command_is_in_the_foreground_and_its_time_ends_all_that_it_started() {
-    let mut recording = Recording::begin(&["--out", "here", "--duration", "2s"], &COMMAND);
+    let mut recording = Recording::begin(&["--out", "here", "--for", "2s"], &COMMAND);
     let group = |pid: u32| stat(pid).unwrap()[2].clone();
     let shell = recording.running("-c")[0];
     assert_eq!(
@@ -124,7 +125,7 @@ fn what_a_command_leaves_running_when_it_ends_is_left_alone() {
     let command = ["sh", "-c", "setsid sleep 1234.5 & setsid sleep 1234.5 & sleep 1"];
     let mut recording = Recording::begin(&["--out", "here"], &command);
     assert!(recording.process.wait().unwrap().success());
-    recording.place.ok(&["record", "--duration", "100ms", "--out", "again"]);
+    recording.place.ok(&["record", "--for", "100ms", "--out", "again"]);
     recording.place.output(&["restore"]);
     let left = recording.running("1234.5");
     left.iter().copied().for_each(kill);
@@ -147,4 +148,107 @@ fn a_recording_within_a_recording_is_watched_over_by_its_own() {
     wait_until("both watchers have ended", || recording.running("watch-recording").is_empty());
     assert!(recording.place.path("inner/recording.json").exists(), "the inner was asked to end, and did");
     assert!(!recording.place.path("here.staging").exists());
+}
+
+/// The run that a recording says it is.
+fn recorded(place: &Place, arguments: &[&str], code: i32) -> String {
+    let output = place.output(&[&["record", "--json"], arguments].concat());
+    assert_eq!(output.status.code(), Some(code), "{}", support::stderr(&output));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    json["run"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_recording_is_a_run_that_every_command_takes() {
+    let place = Place::new();
+    let run = recorded(&place, &["--", "sh", "-c", "sleep 0.2; exit 7"], 7);
+    assert!(run.starts_with("recording-sh-"), "{run}");
+    assert!(place.ok(&["list"]).contains(&run));
+    for arguments in
+        [&["show"][..], &["explain"], &["report", "--format", "text"], &["report", "--format", "markdown"]]
+    {
+        let text = place.ok(&[arguments, &[run.as_str()]].concat());
+        assert!(text.contains("exit 7") && text.contains("ended with code 7"), "{arguments:?}: {text}");
+        assert!(!text.contains("seed") && !text.contains("too few trials"), "{arguments:?}: {text}");
+    }
+    assert!(place.ok(&["show", &run]).contains("flyball record --json -- sh -c 'sleep 0.2; exit 7'"));
+    place.ok(&["report", &run, "-o", "page.html"]);
+    let page = fs::read_to_string(place.path("page.html")).unwrap();
+    assert!(page.contains("What was recorded") && page.contains("Over time") && !page.contains("Seed"));
+    assert!(place.ok(&["export", &run]).contains("metric.elapsed.seconds"));
+    assert!(place.ok(&["export", &run, "--trace", "b00.recorded.a0"]).contains("role.workload.ns"));
+    assert!(place.ok(&["show", &run, "b00.recorded.a0"]).contains("exit_code: 7"));
+}
+
+#[test]
+fn two_recordings_are_compared_by_what_they_have_in_common() {
+    let place = Place::new();
+    let first = recorded(&place, &["--", "sleep", "0.3"], 0);
+    let second = recorded(&place, &["--", "sleep", "0.3"], 0);
+    let watched = recorded(&place, &["--for", "300ms"], 0);
+    assert!(place.ok(&["compare", &first, &second]).contains("elapsed"));
+    assert!(place.ok(&["compare", "recording-sleep"]).contains(&second));
+    assert!(place.ok(&["compare", &first, &watched]).contains("cpu busy"));
+}
+
+#[test]
+fn a_command_that_was_stopped_has_no_time_of_its_own() {
+    let place = Place::new();
+    let run = recorded(&place, &["--for", "200ms", "--", "sleep", "1234.5"], 143);
+    let trial = place.ok(&["show", "--json", &run, "b00.recorded.a0"]);
+    assert!(trial.contains("\"cpu_busy\"") && !trial.contains("\"elapsed\""), "{trial}");
+    assert!(place.ok(&["show", &run]).contains("It was recorded for"));
+}
+
+#[test]
+fn a_process_is_followed_to_its_end_and_nothing_is_done_to_it() {
+    let place = Place::new();
+    let waits = "until [ -e go ]; do sleep 0.05; done; exit 5";
+    let mut process = std::process::Command::new("sh")
+        .args(["-c", waits])
+        .current_dir(place.folder.path())
+        .spawn()
+        .unwrap();
+    let arguments = ["record", "--pid", &process.id().to_string()];
+    let mut recording = place.flyball(&arguments).stdout(Stdio::null()).spawn().unwrap();
+    let trial = "trials/b00.recorded.a0/raw/samples.spool";
+    wait_until("it is recorded", || {
+        support::folders(&place.path("notebook/staging")).iter().any(|run| run.join(trial).exists())
+    });
+    fs::write(place.path("go"), "").unwrap();
+    assert!(recording.wait().unwrap().success());
+    assert_eq!(process.wait().unwrap().code(), Some(5));
+    let shown = place.ok(&["show", "recording-sh"]);
+    assert!(shown.contains(&format!("process {} sh", process.id())), "{shown}");
+    assert!(place.ok(&["show", "recording-sh", "b00.recorded.a0"]).contains("ended: by itself"));
+
+    let mut sleeping = std::process::Command::new("sleep").arg("1234.5").spawn().unwrap();
+    let run = recorded(&place, &["--pid", &sleeping.id().to_string(), "--for", "200ms"], 0);
+    assert!(sleeping.try_wait().unwrap().is_none(), "it was ended");
+    sleeping.kill().unwrap();
+    sleeping.wait().unwrap();
+    assert!(!place.ok(&["show", &run, "b00.recorded.a0"]).contains("by itself"));
+}
+
+#[test]
+fn a_process_that_cannot_be_followed_is_refused_with_its_reason_and_nothing_is_kept() {
+    let place = Place::new();
+    let mut gone = std::process::Command::new("true").spawn().unwrap();
+    gone.wait().unwrap();
+    let mut cases = vec![(gone.id().to_string(), "there is none"), ("0".to_owned(), "there is none")];
+    let is_kernel =
+        |pid: u32| stat(pid).is_some_and(|fields| fields[6].parse::<u32>().unwrap() & 0x20_0000 != 0);
+    cases.extend(is_kernel(2).then(|| ("2".to_owned(), "a thread of the kernel")));
+    for (pid, why) in cases {
+        let error = place.fails(2, &["record", "--for", "1s", "--pid", &pid]);
+        assert!(error.contains(why), "{pid}: {error}");
+    }
+    assert!(!place.path("notebook").exists());
+}
+
+#[test]
+fn the_word_of_before_is_understood_until_0_2() {
+    let place = Place::new();
+    place.ok(&["record", "--duration", "100ms"]);
+    assert!(!place.ok(&["record", "--help"]).contains("--duration"));
 }

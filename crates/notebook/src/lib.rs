@@ -6,7 +6,7 @@
 //!   index.sqlite                  rebuilt from the folders at any time
 //!   runs/RUN/run.json  study.toml  machine.json  .lock
 //!   runs/RUN/trials/KEY/          trial.json  trace.parquet  raw/…  reproduce.sh
-//!   recordings/NAME/              recording.json  trace.parquet  raw/…
+//!   recordings/NAME/              recording.json  trace.parquet  raw/…   (of versions before 0.2)
 //!   staging/                      what is being written
 //! ```
 //!
@@ -27,9 +27,11 @@ mod notebook;
 mod reading;
 pub mod record;
 mod recording;
+mod removal;
 mod run_folder;
 mod selector;
 mod trace;
+mod whole_run;
 
 pub use error::{Error, Result};
 pub use index::{Index, TrialCounts};
@@ -38,3 +40,4 @@ pub use reading::{Problem, RunEntry};
 pub use recording::{Recording, RecordingFolder};
 pub use run_folder::{RunFolder, Staging};
 pub use trace::{TIME_COLUMN, TraceReader, TraceSink};
+pub use whole_run::WholeRun;

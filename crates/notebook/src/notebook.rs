@@ -3,9 +3,9 @@
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::record;
-use crate::recording::RecordingFolder;
 use crate::run_folder::RunFolder;
-use domain::trial::{Run, RunId};
+use crate::whole_run::WholeRun;
+use domain::trial::{Run, RunId, TrialKey};
 use files::durable::{self, Permissions};
 use files::lock::Lock;
 use files::staging::{self, StagingDir};
@@ -133,10 +133,7 @@ impl Notebook {
         self.check_writable()?;
         let staged = StagingDir::begin(&self.staging(), "run")?;
         let folder = staged.folder();
-        durable::write_new(&folder.join("run.json"), &record::run_text(run), Permissions::Plain)?;
-        durable::write_new(&folder.join("study.toml"), &run.study_text, Permissions::Plain)?;
-        durable::write_new(&folder.join("machine.json"), inventory_json, Permissions::Plain)?;
-        durable::make_folder(&folder.join("trials"))?;
+        write_run(folder, run, inventory_json)?;
         // The lock is taken before the run can be seen; so nobody else can measure it first.
         let lock_path = folder.join(RunFolder::LOCK);
         let mut lock = Lock::try_take(&lock_path)?.expect("nobody else knows this folder yet");
@@ -157,15 +154,14 @@ impl Notebook {
         Ok(RunFolder::new(self.clone(), run, lock))
     }
 
-    /// Begins a recording of this name: `flyball record` without a study.
+    /// Begins a run of one trial, `key`, which is there with its trial or not at all: a recording.
     ///
     /// # Errors
-    /// Where there is one of this name, or the notebook cannot be written.
-    pub fn begin_recording(&self, name: &str) -> Result<RecordingFolder> {
-        check_name(name)?;
+    /// Where the notebook cannot be written.
+    pub fn begin_whole_run(&self, key: &TrialKey) -> Result<WholeRun> {
+        check_name(&key.folder())?;
         self.check_writable()?;
-        own::make_folder(&self.recordings_folder())?;
-        RecordingFolder::begin(&self.staging(), self.recordings_folder().join(name))
+        WholeRun::begin(self.clone(), key.clone())
     }
 
     pub(crate) fn staging(&self) -> PathBuf {
@@ -184,6 +180,14 @@ impl Notebook {
     pub fn run_folder(&self, id: &RunId) -> PathBuf {
         self.runs_folder().join(&id.0)
     }
+}
+
+/// The files of a run, without its trials.
+pub(crate) fn write_run(folder: &Path, run: &Run, inventory_json: &str) -> Result<()> {
+    durable::write_new(&folder.join("run.json"), &record::run_text(run), Permissions::Plain)?;
+    durable::write_new(&folder.join("study.toml"), &run.study_text, Permissions::Plain)?;
+    durable::write_new(&folder.join("machine.json"), inventory_json, Permissions::Plain)?;
+    Ok(durable::make_folder(&folder.join("trials"))?)
 }
 
 /// The folder with its links resolved. Root is asked for one that nobody else may change: it would write

@@ -222,12 +222,17 @@ impl Staging {
         );
         let Self { staged, sink, target, .. } = self;
         sink.close()?;
-        let text = record::trial_text(trial)?;
-        durable::write_new(&staged.folder().join(TRIAL), &text, Permissions::Plain)?;
-        durable::write_new(&staged.folder().join(SCRIPT), reproduce, Permissions::Executable)?;
+        write_trial(staged.folder(), trial, reproduce)?;
         staged.publish(&target)?;
         Ok(target)
     }
+}
+
+/// The files of a trial, without its trace.
+pub(crate) fn write_trial(folder: &Path, trial: &Trial, reproduce: &str) -> Result<()> {
+    let text = record::trial_text(trial)?;
+    durable::write_new(&folder.join(TRIAL), &text, Permissions::Plain)?;
+    Ok(durable::write_new(&folder.join(SCRIPT), reproduce, Permissions::Executable)?)
 }
 
 /// The process that holds a run's lock. It signs right after it took it, so an unsigned lock is looked at

@@ -6,6 +6,7 @@
 //! | `quick~1` | the one before; `~2` two before, and so on |
 //! | `quick@3fa2` | the latest run of `quick` at the git revision that begins so; `~1` may follow |
 //! | `quick-20261120-140502-7f3a` | the run itself; its beginning is enough where no other begins so |
+//! | `20261120-1405` | likewise the beginning of its date, where no other run's begins so |
 
 use crate::error::{Error, Result};
 use crate::notebook::Notebook;
@@ -108,8 +109,7 @@ fn by_prefix(
     prefix: &str,
     refuse: impl Fn(String, Vec<String>) -> Result<RunId>,
 ) -> Result<RunId> {
-    let fitting: Vec<&Run> =
-        runs.iter().filter(|run| !prefix.is_empty() && run.id.0.starts_with(prefix)).collect();
+    let fitting: Vec<&Run> = runs.iter().filter(|run| begins_so(run, prefix)).collect();
     match fitting.as_slice() {
         [only] => Ok(only.id.clone()),
         [] if runs.is_empty() => refuse("the notebook has no runs yet".to_owned(), Vec::new()),
@@ -119,6 +119,12 @@ fn by_prefix(
             several.iter().take(MAX_SUGGESTIONS).map(|run| run.id.0.clone()).collect(),
         ),
     }
+}
+
+/// Whether a run's id begins so, or what follows the study's name in it: the date.
+fn begins_so(run: &Run, prefix: &str) -> bool {
+    let date = run.id.0.strip_prefix(run.study.as_str()).and_then(|rest| rest.strip_prefix('-'));
+    !prefix.is_empty() && (run.id.0.starts_with(prefix) || date.is_some_and(|d| d.starts_with(prefix)))
 }
 
 /// The study names and run ids most like `wanted`, most alike first.
@@ -233,6 +239,7 @@ mod tests {
     fn a_run_is_told_by_its_id_or_an_unambiguous_beginning() {
         check("quick-20261101-a", expect!["quick-20261101-a"]);
         check("read", expect!["readahead-20261102-d"]);
+        check("20261103", expect!["quick-20261103-c"]);
         check(
             "quick-2026",
             expect![

@@ -316,6 +316,27 @@ fn names_that_cannot_be_folders_are_refused() {
 }
 
 #[test]
+fn a_whole_run_is_there_with_its_trial_or_not_at_all() {
+    let (_root, notebook) = new();
+    let (run, key) = (run("whole"), key(0, "4k"));
+    let mut dropped = notebook.begin_whole_run(&key).unwrap();
+    support::fill(dropped.sink());
+    assert_eq!(notebook.runs().unwrap(), (vec![], vec![]));
+    drop(dropped);
+    assert_eq!(staged(notebook.folder()), Vec::<String>::new());
+
+    let mut whole = notebook.begin_whole_run(&key).unwrap();
+    support::fill(whole.sink());
+    whole.commit(&run, "null", &trial(&run, &key), "#!/bin/sh\n").unwrap();
+    assert_eq!(notebook.run(&run.id).unwrap(), run);
+    assert_eq!(notebook.trial(&run.id, &key).unwrap(), trial(&run, &key));
+    assert_eq!(notebook.trace(&run.id, &key).unwrap().unwrap().rows() as u64, support::ROWS);
+    let again = notebook.begin_whole_run(&key).unwrap();
+    let refused = again.commit(&run, "null", &trial(&run, &key), "#!/bin/sh\n");
+    assert!(matches!(refused, Err(Error::Exists { .. })), "{refused:?}");
+}
+
+#[test]
 fn a_recording_is_read_back_with_its_trace() {
     let (root, notebook) = new();
     let recording = notebook::Recording {
@@ -338,13 +359,7 @@ fn a_recording_is_read_back_with_its_trace() {
             absent: vec!["no cpufreq".into()],
         },
     };
-    let mut folder = notebook.begin_recording("evening").unwrap();
-    support::fill(folder.sink());
-    folder.commit(&recording).unwrap();
-    assert_eq!(notebook.recordings().unwrap(), (vec![recording.clone()], vec![]));
-    assert_eq!(notebook.recording_trace("evening").unwrap().unwrap().rows() as u64, support::ROWS);
-    assert!(matches!(notebook.begin_recording("evening"), Err(Error::Exists { .. })));
-
+    assert_eq!(notebook.recordings().unwrap(), (vec![], vec![]));
     let out = root.path().join("out");
     let mut folder = notebook::RecordingFolder::at(&out).unwrap();
     support::fill(folder.sink());

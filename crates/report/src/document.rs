@@ -140,6 +140,10 @@ pub(crate) fn in_markdown(blocks: &[Block], out: &mut String) {
 }
 
 /// Adds blocks to a text for a terminal.
+pub(crate) fn in_html(block: &Block) -> Markup {
+    block.in_html()
+}
+
 pub(crate) fn in_text(blocks: &[Block], out: &mut Text) {
     blocks.iter().for_each(|block| block.in_text(out));
 }

@@ -20,30 +20,16 @@ mod trials;
 
 pub use comparison::comparison_html;
 
+use crate::document::in_html;
 use crate::wording::{direction, headline, machine, question, trial_count};
-use crate::{Report, simulation, svg};
+use crate::{Report, sections, simulation, svg};
 use domain::inert;
 use domain::trial::Provenance;
 use maud::{DOCTYPE, Markup, html};
 
 /// A run as one HTML file.
 pub fn html(report: &Report) -> String {
-    let sections = [
-        section("results", "Results", results::body(report)),
-        section("published", crate::published::TITLE, published::body(report)),
-        section("effects", "What each factor changes", effects::body(report)),
-        section("attribution", "What decides", effects::attribution(report)),
-        section("virtual", "What the virtual CPUs did", lab::body(report)),
-        section("findings", "Findings", findings::body(report)),
-        section("not-measured", "What could not be measured, and why", findings::not_measured(report)),
-        section("cpu", "Whose CPU time it was", processors::body(report)),
-        section("steadiness", "How steady the machine was", trials::steadiness(report)),
-        section("trials", "Trials", trials::body(report)),
-        section("traces", "Over time", traces::body(report)),
-        section("reproduce", "How to reproduce it", reproduce::body(report)),
-        section("environment", "Environment", environment::body(report)),
-    ];
-    let sections: Vec<Section> = sections.into_iter().flatten().collect();
+    let sections = if report.data.study.is_recording() { of_recording(report) } else { of_study(report) };
     page(
         question(report),
         &html! {
@@ -61,6 +47,47 @@ pub fn html(report: &Report) -> String {
             }
         },
     )
+}
+
+fn of_study(report: &Report) -> Vec<Section> {
+    let sections = [
+        section("results", "Results", results::body(report)),
+        section("published", crate::published::TITLE, published::body(report)),
+        section("effects", "What each factor changes", effects::body(report)),
+        section("attribution", "What decides", effects::attribution(report)),
+        section("virtual", "What the virtual CPUs did", lab::body(report)),
+        section("findings", "Findings", findings::body(report)),
+        section("not-measured", "What could not be measured, and why", findings::not_measured(report)),
+        section("cpu", "Whose CPU time it was", processors::body(report)),
+        section("steadiness", "How steady the machine was", trials::steadiness(report)),
+        section("trials", "Trials", trials::body(report)),
+        section("traces", "Over time", traces::body(report)),
+        section("reproduce", "How to reproduce it", reproduce::body(report)),
+        section("environment", "Environment", environment::body(report)),
+    ];
+    sections.into_iter().flatten().collect()
+}
+
+/// Of one trial there is nothing to compare and nothing to average.
+fn of_recording(report: &Report) -> Vec<Section> {
+    let sections = [
+        section("recorded", "What was recorded", recorded(report)),
+        section("traces", "Over time", traces::body(report)),
+        section("findings", "Findings", findings::body(report)),
+        section("not-measured", "What could not be measured, and why", findings::not_measured(report)),
+        section("reproduce", "How to record it again", reproduce::body(report)),
+        section("environment", "Environment", environment::body(report)),
+    ];
+    sections.into_iter().flatten().collect()
+}
+
+fn recorded(report: &Report) -> Option<Markup> {
+    let parts = sections::recorded_parts(report);
+    (!parts.is_empty()).then(|| {
+        html! {
+            @for (title, block) in &parts { h3 { (title) } (in_html(block)) }
+        }
+    })
 }
 
 /// A part of the page; one without anything to say is left out, and so is its place in the contents.
@@ -96,8 +123,10 @@ fn masthead(report: &Report) -> Markup {
             dl class="facts" {
                 dt { (came(run.provenance)) } dd { (run.started.iso().replace('T', " ").replace('Z', " UTC")) @if run.finished.is_none() { strong { ", not finished" } } }
                 dt { "On" } dd { (run.provenance.name()) }
-                dt { "Trials" } dd { (trial_count(report)) }
-                dt { "Metric" } dd { (report.summary.metric) ", " (direction(report.summary.better)) }
+                @if !report.data.study.is_recording() {
+                    dt { "Trials" } dd { (trial_count(report)) }
+                    dt { "Metric" } dd { (report.summary.metric) ", " (direction(report.summary.better)) }
+                }
                 dt { "Run" } dd { (run.id) }
             }
         }

@@ -4,10 +4,10 @@
 //! with what that means.
 
 mod cpu;
-mod frequency;
+pub(crate) mod frequency;
 mod idle;
-mod page;
-mod storage;
+pub(crate) mod page;
+pub(crate) mod storage;
 mod system;
 
 use domain::inventory::Inventory;

@@ -16,6 +16,7 @@ mod book;
 mod comparison;
 mod cpu_share;
 mod csv;
+mod diagnosis;
 mod document;
 mod html;
 pub mod inventory;
@@ -35,6 +36,7 @@ pub use book::{
 };
 pub use comparison::ComparisonReport;
 pub use csv::csv;
+pub use diagnosis::{Diagnosis, diagnosis_text};
 pub use html::{comparison_html, html};
 pub use json::{SCHEMA, comparison_json, json};
 pub use markdown::{comparison_markdown, markdown};
@@ -42,6 +44,7 @@ pub use simulation::simulation_note;
 pub use text::{comparison_text, findings_text, text, trial_text};
 pub use trace_view::TraceView;
 pub use wording::machine as machine_line;
+pub use wording::quoted as shell_quoted;
 
 use analysis::summary::{RunData, RunSummary};
 use domain::finding::{Finding, NotMeasured};

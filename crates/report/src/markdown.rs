@@ -14,25 +14,36 @@ use std::fmt::Write;
 /// A run as Markdown.
 pub fn markdown(report: &Report) -> String {
     let mut out = String::new();
-    let run = &report.data.run;
     line(&mut out, &format!("# {}", plain(question(report))));
     line(&mut out, &format!("**{}**", plain(&headline(report))));
     if let Some(note) = simulation::note(report) {
         line(&mut out, &format!("> **{note}**"));
     }
     line(&mut out, &paragraph(&machine(report)));
-    let facts =
-        format!("{} on {}: {}, seed {}", run.id, run.provenance.name(), trial_count(report), run.seed);
-    line(&mut out, &paragraph(&facts));
-    results(report, &mut out);
-    beside_published(report, &mut out);
-    effects(report, &mut out);
+    line(&mut out, &paragraph(&facts(report)));
+    if report.data.study.is_recording() {
+        in_markdown(&sections::recorded(report), &mut out);
+    } else {
+        results(report, &mut out);
+        beside_published(report, &mut out);
+        effects(report, &mut out);
+    }
     in_markdown(&sections::virtual_machine(report), &mut out);
     findings(report, &mut out);
     in_markdown(&sections::not_measured(report), &mut out);
     not_counted(report, &mut out);
     reproduce(report, &mut out);
     finished(&out)
+}
+
+/// Which run it is. Nothing of a recording was planned, so it has no seed.
+fn facts(report: &Report) -> String {
+    let run = &report.data.run;
+    let run_on = format!("{} on {}", run.id, run.provenance.name());
+    if report.data.study.is_recording() {
+        return run_on;
+    }
+    format!("{run_on}: {}, seed {}", trial_count(report), run.seed)
 }
 
 /// A comparison as Markdown.

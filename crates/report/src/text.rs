@@ -28,6 +28,9 @@ const INDENT: &str = "   ";
 
 /// A run as text.
 pub fn text(report: &Report) -> String {
+    if report.data.study.is_recording() {
+        return recording_text(report);
+    }
     let mut out = Text::default();
     let run = &report.data.run;
     out.line(question(report));
@@ -45,6 +48,23 @@ pub fn text(report: &Report) -> String {
     findings(report, "Findings in full", &mut out);
     in_text(&sections::not_measured(report), &mut out);
     not_counted(report, &mut out);
+    out.heading("Again");
+    out.command("", &run_again(report));
+    out.0
+}
+
+/// A recording as text: one trial, of which there is nothing to compare and nothing to average.
+fn recording_text(report: &Report) -> String {
+    let mut out = Text::default();
+    let run = &report.data.run;
+    out.line(question(report));
+    out.line(headline(report));
+    out.blank();
+    out.line(machine(report));
+    out.line(format!("{} on {}", run.id, run.provenance.name()));
+    in_text(&sections::recorded(report), &mut out);
+    findings(report, "Findings", &mut out);
+    in_text(&sections::not_measured(report), &mut out);
     out.heading("Again");
     out.command("", &run_again(report));
     out.0
@@ -71,6 +91,10 @@ pub fn trial_text(trial: &Trial) -> String {
     out.line(format!("{} of {}: {}", trial.key.folder(), trial.run, standing(&trial.validity)));
     if !trial.validity.is_valid() {
         out.item(why_not_counted(&trial.validity));
+    }
+    if trial.is_under_load() {
+        let beside = trial.measurement.iter().flat_map(|measured| &measured.disturbances);
+        beside.for_each(|load| out.item(format!("under load: {}", load.detail)));
     }
     match simulation::of(trial.provenance) {
         Some(note) => out.line(format!("computed {}. {note}", trial.started.iso())),

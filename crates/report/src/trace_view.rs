@@ -15,11 +15,11 @@ mod truth;
 
 pub use truth::{Held, Truth, VirtualCpu};
 
+use analysis::rates::{SECTOR_BYTES, TICK_SECONDS, coarse, names_between, rates};
 use domain::lab::LabAccount;
 use domain::time::Nanos;
 use domain::trace::{FrequencySource, Role, Trace};
-pub(crate) use grid::COARSEST_TICKS;
-use grid::{Grid, SECTOR_BYTES, TICK_SECONDS, coarse, names_between, rates};
+use grid::Grid;
 
 /// How many points a line has at the most: a plot is rarely wider in pixels.
 pub const MAX_BUCKETS: usize = 400;

@@ -86,11 +86,15 @@ pub(crate) fn trial_count(report: &Report) -> String {
     let trials = &report.data.trials;
     let cells = report.summary.cells.len();
     let left_out = trials.iter().filter(|t| !t.validity.is_valid()).count();
-    let head = format!("{} of {}", counted(trials.len(), "trial"), counted(cells, "cell"));
-    match left_out {
-        0 => head,
-        n => format!("{head}, {n} of them not counted"),
+    let under_load: Vec<&Trial> = trials.iter().filter(|trial| trial.is_under_load()).collect();
+    let mut count = format!("{} of {}", counted(trials.len(), "trial"), counted(cells, "cell"));
+    if left_out > 0 {
+        count += &format!(", {left_out} of them not counted");
     }
+    if !under_load.is_empty() {
+        count += &format!(", {} of them under load ({})", under_load.len(), kinds(&under_load));
+    }
+    count
 }
 
 /// The levels of a cell without the names of their factors: `4k · 128`; its name where it has none.
@@ -288,6 +292,20 @@ pub(crate) fn left_out_kinds(trials: &[&Trial]) -> String {
         };
         kinds.into_iter().for_each(|kind| *counts.entry(kind).or_default() += 1);
     }
+    most_first(counts)
+}
+
+/// What ran beside trials, and beside how many of them, most first.
+fn kinds(trials: &[&Trial]) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for measured in trials.iter().filter_map(|trial| trial.measurement.as_ref()) {
+        let kinds: BTreeSet<&str> = measured.disturbances.iter().map(|d| d.kind.as_str()).collect();
+        kinds.into_iter().for_each(|kind| *counts.entry(kind).or_default() += 1);
+    }
+    most_first(counts)
+}
+
+fn most_first(counts: BTreeMap<&str, usize>) -> String {
     let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     counts.iter().map(|(kind, count)| format!("{kind} {count}")).collect::<Vec<_>>().join(", ")
@@ -355,7 +373,7 @@ pub(crate) fn tools(report: &Report) -> Vec<String> {
 pub(crate) fn run_again(report: &Report) -> String {
     let run = &report.data.run;
     if !run.command.is_empty() && run.provenance != Provenance::Imported {
-        return as_begun(run);
+        return if report.data.study.is_recording() { as_typed(run) } else { as_begun(run) };
     }
     // The study of `flyball check` is its own.
     if run.study == "check" {
@@ -375,11 +393,19 @@ pub(crate) fn run_again(report: &Report) -> String {
     format!("flyball {command} {}{on} --seed {}", quoted(&format!("{}.toml", run.study)), run.seed)
 }
 
+/// The command that began a run, as it was typed.
+fn as_typed(run: &Run) -> String {
+    command_line(&words(run))
+}
+
+fn words(run: &Run) -> Vec<String> {
+    std::iter::once("flyball".to_owned()).chain(run.command.iter().cloned()).collect()
+}
+
 /// The command that began a run, with its seed.
 fn as_begun(run: &Run) -> String {
     let is_seed = |word: &String| word == "--seed" || word.starts_with("--seed=");
-    let mut words = vec!["flyball".to_owned()];
-    words.extend(run.command.iter().cloned());
+    let mut words = words(run);
     if !run.command.iter().any(is_seed) {
         words.extend(["--seed".to_owned(), run.seed.to_string()]);
     }
@@ -393,7 +419,7 @@ pub(crate) fn command_line(argv: &[String]) -> String {
 
 /// An argument as a shell would read it. What a terminal would obey is written as bash, zsh, ksh and
 /// busybox's sh read it.
-pub(crate) fn quoted(argument: &str) -> String {
+pub fn quoted(argument: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     if !argument.is_empty() && argument.chars().all(plain) {
         argument.to_owned()

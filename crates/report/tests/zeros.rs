@@ -67,7 +67,7 @@ fn data(id: &str, rng: &mut Rng) -> RunData {
 
 fn forms(data: &RunData, other: &RunData, metric: &str) -> Vec<(&'static str, String)> {
     let summary = summarise(data, Some(metric));
-    let case = Case { data, summary: &summary, inventory: None, target_device: Some("loop0") };
+    let case = Case { target_device: Some("loop0"), ..Case::new(data, &summary) };
     let (findings, lacking) = (explain(&case), not_measured(&case));
     let report = Report {
         data,

@@ -8,7 +8,7 @@
 //!   that left the group, as fio's jobs do.
 //! - Its output goes to files, not to memory, up to [`MAX_PRINTED`].
 
-use crate::Error;
+use crate::{Error, Readable};
 use domain::Nanos;
 use domain::units::Bytes;
 use machine::workload::{self, Mark};
@@ -63,6 +63,9 @@ pub struct Task<'a> {
     pub timeout: Nanos,
     /// Set by somebody else when it is to be ended.
     pub interrupt: &'a AtomicBool,
+    /// What it reads, and writes to nothing but its report then; none where what it works on is Flyball's
+    /// own.
+    pub only_reads: Option<&'a Readable>,
 }
 
 /// How a child ended.
@@ -115,6 +118,9 @@ pub fn run(task: &Task<'_>, started: &mut dyn FnMut(u32)) -> Result<Ended, Error
     let mark = Mark::new();
     command.env(workload::VARIABLE, mark.as_str());
     prepare(&mut command, task.descriptors);
+    if let (Some(readable), Some(report)) = (task.only_reads, task.stdout.parent()) {
+        readable.hold(&mut command, report)?;
+    }
 
     let begin = Instant::now();
     let child = command.spawn().map_err(|e| spawn_error(program, e))?;
@@ -336,6 +342,7 @@ mod tests {
             interval: Nanos::from_millis(10),
             timeout,
             interrupt,
+            only_reads: None,
         };
         let mut group = 0;
         let ended = run(&task, &mut |pid| group = pid);

@@ -50,7 +50,7 @@ pub enum Error {
     /// There is not enough space for the target.
     #[error(
         "cannot make a target of {wanted} in `{}`: {free} are free there and {reserve} must stay free, so {missing} are missing; \
-         make room, choose a smaller target, or another work folder",
+         make room, choose a smaller target, or another folder",
         folder.display()
     )]
     NoSpace {
@@ -85,12 +85,20 @@ pub enum Error {
     /// A study names a device, and this machine could lose something.
     #[error(
         "cannot use `{}` as a target: it is there already and may hold something, and only a lab machine's devices never do; \
-         run the study with `flyball lab run`, or write `file` or `loop` under `[target]`",
+         run the study with `flyball lab run`, or write `file`, `loop` or `read_only` under `[target]`",
         path.display()
     )]
     NotInTheLab {
         /// The device.
         path: PathBuf,
+    },
+    /// What a study wants to read cannot be, or is nothing that is read.
+    #[error("cannot read `{}` as the target: {why}", path.display())]
+    NotReadable {
+        /// As the study names it.
+        path: PathBuf,
+        /// Why, and what to do.
+        why: String,
     },
     /// The device that a lab's study names is not one.
     #[error(
@@ -125,7 +133,9 @@ impl From<workloads::Error> for Error {
         match error {
             workloads::Error::Unsupported(why) => Self::Unsupported(why),
             workloads::Error::Tool(why) => Self::Tool(why),
-            workloads::Error::Option { .. } | workloads::Error::NoTarget { .. } => Self::Workload(error),
+            workloads::Error::Option { .. }
+            | workloads::Error::NoTarget { .. }
+            | workloads::Error::Writes { .. } => Self::Workload(error),
         }
     }
 }

@@ -21,7 +21,7 @@ use recorder::{Recorder, RecorderConfig, Recording};
 use rustix::process::Rlimit;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use workloads::Elapsed;
+use workloads::{Elapsed, TargetAccess};
 
 /// The recorder's raw samples, in the trial's folder until they are decoded.
 const SPOOL: &str = "samples.spool";
@@ -77,6 +77,7 @@ impl HostBench<'_> {
             raw: self.raw,
             server: self.server.map(|server| &server.connection),
             folder: self.folder,
+            access: self.target.map_or(TargetAccess::ReadWrite, Target::access),
             host: tools::host(),
         };
         let invocation = tools::invocation(&job)?;
@@ -89,6 +90,7 @@ impl HostBench<'_> {
             interval: self.interval,
             timeout: self.timeout,
             interrupt: self.interrupt,
+            only_reads: self.target.and_then(Target::to_be_read),
         };
         let unsteady = match workloads::of(&workload.tool).conditioning(&job).map_err(Error::from)? {
             Some(asked) => steady::reach(self, &job, &asked)?,

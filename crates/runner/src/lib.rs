@@ -1,15 +1,18 @@
 //! From a planned trial to a measured one: tools, settling, guards.
 //!
 //! Invariants: only files and loop devices of Flyball's own are written, and in a lab's guest the devices
-//! that it was started with; a workload never outlives its trial; a setting that a trial changed is restored
-//! before the trial is returned.
+//! that it was started with; what is read besides is opened for reading, by a tool that cannot write to it;
+//! a workload never outlives its trial; a setting that a trial changed is restored before the trial is
+//! returned.
 
 pub mod child;
 pub mod environment;
 mod error;
+mod existing_folder;
 pub mod fill;
 pub mod guards;
 pub mod host;
+mod readable;
 pub mod reproduce;
 pub mod server;
 pub mod settle;
@@ -22,7 +25,9 @@ pub mod tools;
 mod trial;
 
 pub use error::Error;
+pub use existing_folder::{ExistingFolder, MIN_FREE};
 pub use host::HostBench;
+pub use readable::Readable;
 pub use storage_setup::StorageSetup;
 pub use target::{Devices, Target};
 pub use trial::{BetweenTrials, DROPPED_ALL, DROPPED_TARGET, Done, Host, Stop, TrialContext};

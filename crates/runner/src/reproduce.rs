@@ -104,7 +104,8 @@ fn make_target(text: &mut String, target: &Target, places: &Places<'_>) {
     let size = match target {
         Target::None => return,
         Target::LabDevice(path) => return name_target(text, path),
-        Target::File(size) | Target::Loop(size) => size,
+        Target::ReadOnly(path) => return name_readable(text, path),
+        Target::File(size) | Target::Loop(size) | Target::Folder { size, .. } => size,
     };
     let _ =
         writeln!(text, "\n# A target of {size}; Flyball filled it from a seed, which is as incompressible.");
@@ -128,6 +129,21 @@ fn name_target(text: &mut String, path: &str) {
 TARGET=$(readlink -f "${2:?"name the block device to run on; what it holds may be overwritten"}")
 if [ ! -b "$TARGET" ]; then
     echo "cannot run on \`$TARGET\`: it is no block device" >&2
+    exit 1
+fi
+"#,
+    );
+}
+
+/// What was read is somebody's, and may be another thing elsewhere: people name what is to be read.
+fn name_readable(text: &mut String, path: &str) {
+    let path = one_line(path);
+    let _ = writeln!(text, "\n# The target was `{path}`, which was there and was only read.");
+    text.push_str(
+        r#"# usage: sh reproduce.sh NEW-FOLDER TARGET    reads TARGET, a block device or a file
+TARGET=$(readlink -f "${2:?"name the block device or file to read"}")
+if [ ! -b "$TARGET" ] && [ ! -f "$TARGET" ]; then
+    echo "cannot read \`$TARGET\`: it is neither a block device nor a file" >&2
     exit 1
 fi
 "#,
@@ -228,6 +244,8 @@ fn device_path(path: &str, target: &Target, places: &Places<'_>) -> String {
     let variable = match target {
         _ if !places.stack.is_empty() => "DEVICE",
         Target::LabDevice(_) => "TARGET",
+        // The disk that was there is named as it is.
+        Target::ReadOnly(_) | Target::Folder { .. } => return quoted(path),
         _ => "LOOP",
     };
     let device = places.device.map(|name| format!("/sys/block/{name}/"));
@@ -320,6 +338,17 @@ mod tests {
         let path = folder.path().join("reproduce.sh");
         std::fs::write(&path, script).unwrap();
         Command::new("sh").arg("-n").arg(path).status().unwrap().success()
+    }
+
+    #[test]
+    fn what_is_only_read_is_named_by_whoever_runs_it() {
+        let places = Places { target: Some(Path::new("/proc/self/fd/9")), device: Some("sda"), ..places() };
+        let argv = ["fio", "--filename=/proc/self/fd/9", "--readonly", "--rw=read"];
+        let commands = vec![argv.map(str::to_owned).to_vec()];
+        let text = script(&trial(), &Target::ReadOnly("/dev/disk/by-id/x".into()), &commands, &places);
+        assert!(text.contains("fio --filename=\"$TARGET\" --readonly --rw=read"), "{text}");
+        assert!(text.contains("TARGET=$(readlink -f \"${2:?"), "{text}");
+        assert!(!text.contains("urandom") && !text.contains("losetup --find"), "{text}");
     }
 
     #[test]

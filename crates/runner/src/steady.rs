@@ -89,6 +89,7 @@ fn run(
         interval: bench.interval,
         timeout,
         interrupt: bench.interrupt,
+        only_reads: bench.target.and_then(crate::Target::to_be_read),
     };
     let Ended { how, .. } = child::run(&task, &mut |_| {})?;
     match how {

@@ -1,11 +1,11 @@
-//! The study's target: a file of Flyball's own, a loop device over one, or in the lab a device that the guest
-//! has.
+//! The study's target: a file of Flyball's own, a loop device over one, something that is there and is only
+//! read, or in the lab a device that the guest has.
 //!
 //! What is Flyball's own is made through the ledger, which removes it when it is finished, and when it is
 //! opened after a crash. A device is never made, filled or removed here, and only who says
 //! [`Devices::OfTheGuest`] gets one at all.
 
-use crate::{Error, environment, fill};
+use crate::{Error, ExistingFolder, Readable, environment, fill};
 use domain::rng::Seed;
 use domain::study;
 use domain::units::Bytes;
@@ -16,7 +16,9 @@ use std::fs::{self, File, Metadata};
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use workloads::TargetAccess;
 
 /// The name of the target's file in the work folder.
 const FILE: &str = "target";
@@ -37,18 +39,18 @@ pub struct Target {
     path: PathBuf,
     size: Bytes,
     kind: TargetKind,
-    /// What lies below, where Flyball built it.
+    /// What lies below, where Flyball built it, or the file is in a folder that was there.
     below: Option<Below>,
 }
 
-/// The stack below a target.
+/// What is below a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Below {
     /// The block device that the target is, or that its filesystem is on.
     device: String,
     /// For the trial's environment: what each layer is, as the kernel shows it.
     shown: BTreeMap<String, String>,
-    /// What built it.
+    /// What built it; empty where it was there.
     commands: Vec<Vec<String>>,
 }
 
@@ -64,6 +66,8 @@ enum TargetKind {
     },
     /// A device that was there.
     Device(Device),
+    /// What was there, and is only read.
+    ReadOnly(Arc<Readable>),
 }
 
 /// A loop device over the target's file, and how it is told from another that takes its name.
@@ -123,7 +127,7 @@ impl Target {
     /// # Errors
     /// [`Error::NoSpace`]; [`Error::OpenFolder`]; [`Error::Ledger`] where the file exists already, or this
     /// user cannot make loop devices; [`Error::File`]; [`Error::Interrupted`]; [`Error::NotInTheLab`] for a
-    /// device where devices are refused; [`Error::NoDevice`].
+    /// device where devices are refused; [`Error::NoDevice`]; [`Error::NotReadable`].
     pub fn make(
         ledger: &mut Ledger<'_>,
         folder: &Path,
@@ -137,6 +141,10 @@ impl Target {
             study::Target::File(size) => (*size, false),
             study::Target::Loop(size) => (*size, true),
             study::Target::LabDevice(path) => return Self::of_the_guest(path.as_ref(), devices).map(Some),
+            study::Target::ReadOnly(path) => return Self::to_read(path.as_ref()).map(Some),
+            study::Target::Folder { path, size } => {
+                return Self::in_existing(ledger, path.as_ref(), *size, seed, interrupt).map(Some);
+            }
         };
         let folder = own_folder(folder)?;
         fill::check_space(&folder, size)?;
@@ -161,6 +169,35 @@ impl Target {
             return Err(Error::no_device(path, "its size is 0".into()));
         }
         Ok(Self { path: path.to_owned(), size, kind: TargetKind::Device(device), below: None })
+    }
+
+    /// A file in a folder of our own, made in one that is there already. The ledger knows both before they
+    /// appear.
+    fn in_existing(
+        ledger: &mut Ledger<'_>,
+        path: &Path,
+        size: Bytes,
+        seed: Seed,
+        interrupt: &AtomicBool,
+    ) -> Result<Self, Error> {
+        let existing = ExistingFolder::check(path, size)?;
+        let folder = ledger.make_tree(&existing.path, FILE)?;
+        let mut own = ledger.create_file(&folder.join(FILE), size)?;
+        fill::fill(&mut own.file, &own.path, size, seed, interrupt)?;
+        let target = Self::over(&own.file, own.path, size, None)?;
+        let below = existing.device.map(|device| Below {
+            device,
+            shown: [("target".to_owned(), format!("a file of {size} in {}", existing.path.display()))].into(),
+            commands: Vec::new(),
+        });
+        Ok(Self { below, ..target })
+    }
+
+    /// The target that is only read.
+    fn to_read(path: &Path) -> Result<Self, Error> {
+        let readable = Readable::open(path)?;
+        let (path, size) = (readable.given(), readable.size());
+        Ok(Self { path, size, kind: TargetKind::ReadOnly(Arc::new(readable)), below: None })
     }
 
     /// The target on a stack that stands: a file in its filesystem, or its device, filled as far as the study
@@ -239,9 +276,27 @@ impl Target {
         Ok(Self { path: path.to_owned(), size, kind: TargetKind::Device(device), below: None })
     }
 
-    /// What lies below, for a trial's environment: short name to value. Empty where nothing was built.
-    pub fn stack(&self) -> BTreeMap<String, String> {
-        self.below.as_ref().map(|below| below.shown.clone()).unwrap_or_default()
+    /// What it is, for a trial's environment: short name to value. Empty where it was made, and nothing was
+    /// built below it.
+    pub fn shown(&self) -> BTreeMap<String, String> {
+        match (&self.below, &self.kind) {
+            (Some(below), _) => below.shown.clone(),
+            (None, TargetKind::ReadOnly(readable)) => readable.shown(),
+            (None, _) => BTreeMap::new(),
+        }
+    }
+
+    /// What a workload may do to it.
+    pub fn access(&self) -> TargetAccess {
+        if self.to_be_read().is_some() { TargetAccess::ReadOnly } else { TargetAccess::ReadWrite }
+    }
+
+    /// What it is where it is only read.
+    pub(crate) fn to_be_read(&self) -> Option<&Readable> {
+        match &self.kind {
+            TargetKind::ReadOnly(readable) => Some(readable),
+            _ => None,
+        }
     }
 
     /// Every command that built what lies below; empty where nothing was built.
@@ -266,15 +321,19 @@ impl Target {
             TargetKind::File { looped: Some(device), .. } => Some(&device.name),
             TargetKind::File { looped: None, .. } => self.below.as_ref().map(|below| below.device.as_str()),
             TargetKind::Device(device) => Some(&device.name),
+            TargetKind::ReadOnly(readable) => readable.device(),
         }
     }
 
     /// What a flush is asked of: where a filesystem was built, the device below it, for one without barriers
-    /// sends none down.
-    pub fn to_flush(&self) -> PathBuf {
+    /// sends none down. Nothing is asked of what is only read.
+    pub fn to_flush(&self) -> Option<PathBuf> {
         match (&self.below, &self.kind) {
-            (Some(below), TargetKind::File { looped: None, .. }) => Path::new("/dev").join(&below.device),
-            _ => self.path.clone(),
+            (_, TargetKind::ReadOnly(_)) => None,
+            (Some(below), TargetKind::File { looped: None, .. }) if !below.commands.is_empty() => {
+                Some(Path::new("/dev").join(&below.device))
+            }
+            _ => Some(self.path.clone()),
         }
     }
 
@@ -282,7 +341,7 @@ impl Target {
     pub fn file(&self) -> &Path {
         match &self.kind {
             TargetKind::File { file, .. } => file,
-            TargetKind::Device(_) => &self.path,
+            TargetKind::Device(_) | TargetKind::ReadOnly(_) => &self.path,
         }
     }
 
@@ -290,7 +349,9 @@ impl Target {
     pub fn folder(&self) -> Option<&Path> {
         match &self.kind {
             TargetKind::File { looped: None, file, .. } => file.parent(),
-            TargetKind::File { looped: Some(_), .. } | TargetKind::Device(_) => None,
+            TargetKind::File { looped: Some(_), .. } | TargetKind::Device(_) | TargetKind::ReadOnly(_) => {
+                None
+            }
         }
     }
 
@@ -304,9 +365,11 @@ impl Target {
                 self.file_changed(file, *identity, looped.as_ref())
             }
             TargetKind::Device(device) => self.device_changed(device),
+            TargetKind::ReadOnly(readable) => readable.changed(),
         };
+        let path = self.to_be_read().map_or(self.file(), Readable::path);
         match changed {
-            Some(why) => Err(Error::TargetChanged { path: self.file().to_owned(), why }),
+            Some(why) => Err(Error::TargetChanged { path: path.to_owned(), why }),
             None => Ok(()),
         }
     }

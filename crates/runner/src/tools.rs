@@ -79,7 +79,7 @@ fn found(program: &str) -> Result<String, Error> {
 /// # Errors
 /// [`Error::Workload`] for an option that is refused, or where a target is needed; [`Error::Unsupported`].
 pub fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
-    Ok(workloads::of(&job.workload.tool).command(job)?)
+    Ok(workloads::invocation(job)?)
 }
 
 /// What the tool reported, once it has ended by itself with success.

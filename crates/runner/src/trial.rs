@@ -19,7 +19,7 @@ use rustix::process::{Resource, Rlimit, getrlimit};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use workloads::{Needs, Program};
+use workloads::{Needs, Program, TargetAccess};
 
 /// The value of `caches` in a trial's environment where the whole page cache was dropped.
 pub const DROPPED_ALL: &str = "dropped all";
@@ -164,6 +164,7 @@ impl<'a, 'm> Host<'a, 'm> {
             raw: &raw,
             server: server.as_ref().map(|server| &server.connection),
             folder: folder.as_ref().map(|(path, _)| path.as_path()),
+            access: target.as_ref().map_or(TargetAccess::ReadWrite, Target::access),
             host: tools::host(),
         };
         // What is refused is refused before any setting is changed.
@@ -334,7 +335,7 @@ impl TrialContext<'_, '_> {
     /// says which.
     fn empty_caches(&self, disturbances: &mut Vec<Disturbance>) -> Result<String, Error> {
         let mut tell = |kind: &str, detail| disturbances.push(Disturbance { kind: kind.into(), detail });
-        let to_flush = self.target.as_ref().map(Target::to_flush);
+        let to_flush = self.target.as_ref().and_then(Target::to_flush);
         let limit = self.measure.settle.max(settle::WRITE_OUT);
         match settle::write_out(to_flush, limit, self.interrupt) {
             Ok(true) => {}
@@ -376,7 +377,7 @@ impl TrialContext<'_, '_> {
         let mut all = self.fixed.clone();
         all.extend(environment::now(self.machine));
         if let Some(target) = &self.target {
-            all.extend(target.stack());
+            all.extend(target.shown());
             all.extend(environment::below(self.machine, target.file(), target.device()));
         }
         all.insert("caches".into(), caches);
@@ -395,7 +396,9 @@ impl TrialContext<'_, '_> {
     ) -> Trial {
         let (validity, measurement) = match measured {
             Err(text) => (Validity::Failed(text), None),
-            Ok(m) if m.disturbances.is_empty() => (Validity::Valid, Some(m)),
+            Ok(m) if m.disturbances.iter().all(|d| self.measure.under_load && d.is_load()) => {
+                (Validity::Valid, Some(m))
+            }
             Ok(m) => (Validity::Disturbed(m.disturbances.clone()), Some(m)),
         };
         Trial {

@@ -9,7 +9,9 @@
     reason = "a test that panics says where, and one that is skipped, why"
 )]
 
+mod existing_folder;
 mod fixture;
+mod read_only;
 
 use domain::bench::{BenchError, SinkError};
 use domain::rng::Seed;

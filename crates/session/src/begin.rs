@@ -90,8 +90,9 @@ fn tell_of_edit(request: &RunRequest<'_>, notebook: &Notebook, observer: &mut dy
     Ok(())
 }
 
-/// `quick-20261120-140502-7f3a`: sorted by time, and different where two begin within one second.
-fn run_id(study: &str, now: Timestamp) -> RunId {
+/// `quick-20261120-140502-7f3a`: the name of a run that begins now. Names are sorted by time, and
+/// different where two begin within one second.
+pub fn run_id(study: &str, now: Timestamp) -> RunId {
     let digits: String = now.iso().chars().filter(char::is_ascii_digit).collect();
     let (day, time) = digits.split_at(8);
     RunId(format!(

@@ -15,6 +15,7 @@ use machine::claims::{ClaimError, open_claimed};
 use machine::ledger::preview;
 use machine::settings::Error as SettingError;
 use runner::tools::{self, Job};
+use runner::{ExistingFolder, Readable};
 use std::collections::BTreeSet;
 use std::path::Path;
 use workloads::server::Kind;
@@ -27,6 +28,8 @@ use workloads::server::Kind;
 pub fn check(plan: &Plan) -> Result<()> {
     on_a_host(&plan.study)?;
     for_tools(plan)?;
+    readable(&plan.study)?;
+    existing_folder(&plan.study)?;
     if plan.needs_root() && !rustix::process::geteuid().is_root() {
         return Err(Error::Refused(format!(
             "the study `{}` needs root: it {}; run it with sudo, or see the plan with --dry-run",
@@ -35,6 +38,30 @@ pub fn check(plan: &Plan) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// What a study reads that is there already, opened and looked at; none where it makes its target.
+///
+/// # Errors
+/// [`Error::Refused`] where it cannot be read.
+pub fn readable(study: &Study) -> Result<Option<Readable>> {
+    let Target::ReadOnly(path) = &study.target else { return Ok(None) };
+    let opened = Readable::open(Path::new(path));
+    opened
+        .map(Some)
+        .map_err(|error| Error::Refused(format!("the study `{}` was not begun: {error}", study.name)))
+}
+
+/// The folder that is there already in which a study has its target made; none where it has it elsewhere.
+///
+/// # Errors
+/// [`Error::Refused`] where it cannot be used, or would leave too little space.
+pub fn existing_folder(study: &Study) -> Result<Option<ExistingFolder>> {
+    let Target::Folder { path, size } = &study.target else { return Ok(None) };
+    let checked = ExistingFolder::check(Path::new(path), *size);
+    checked
+        .map(Some)
+        .map_err(|error| Error::Refused(format!("the study `{}` was not begun: {error}", study.name)))
 }
 
 /// Looks a plan over for what is wrong with it wherever it is run: what real tools cannot do, a model may.
@@ -136,6 +163,12 @@ pub fn in_the_lab(plan: &Plan) -> Result<()> {
              slower time; run it with `flyball run STUDY`, on this host"
         )));
     }
+    if let Target::ReadOnly(path) | Target::Folder { path, .. } = &plan.study.target {
+        return Err(Error::Usage(format!(
+            "cannot run the study `{name}` in the lab: it works on `{path}`, which is this host's, and a lab machine has disks of its own; \
+             run it with `flyball run STUDY`, on this host, or write `file` or `device` under `[target]`"
+        )));
+    }
     let missing: BTreeSet<String> = plan.cells.iter().filter_map(asked).flat_map(missing_for).collect();
     if missing.is_empty() {
         return Ok(());
@@ -196,7 +229,8 @@ fn mistakes(plan: &Plan, counts: impl Fn(&runner::Error) -> bool) -> BTreeSet<St
     let target = target(&plan.study);
     let mut found = BTreeSet::new();
     for cell in &plan.cells {
-        let job = Job { host: tools::host(), ..Job::planned(&cell.workload, target, Path::new("/")) };
+        let access = (&plan.study.target).into();
+        let job = Job { host: tools::host(), access, ..Job::planned(&cell.workload, target, Path::new("/")) };
         let made = tools::invocation(&job);
         if let Some(error) = made.err().filter(|error| replayed(&cell.workload).is_none() && counts(error)) {
             found.insert(format!("workload `{}`: {error}", cell.workload.name));
@@ -217,10 +251,7 @@ fn target(study: &Study) -> Option<(&'static Path, Bytes)> {
 /// anything.
 pub fn size_of(kind: &Target) -> Bytes {
     const LARGEST: Bytes = Bytes::from_mib(1 << 40);
-    match kind {
-        Target::File(size) | Target::Loop(size) => *size,
-        Target::None | Target::LabDevice(_) => LARGEST,
-    }
+    kind.size().unwrap_or(LARGEST)
 }
 
 /// Why no machine has this setting.
@@ -243,6 +274,6 @@ fn why_root(plan: &Plan) -> String {
     match (&plan.study.target, settings.is_empty()) {
         (Target::Loop(_), true) => "makes a loop device".to_owned(),
         (Target::Loop(_), false) => format!("makes a loop device and sets {settings}"),
-        (Target::None | Target::File(_) | Target::LabDevice(_), _) => format!("sets {settings}"),
+        _ => format!("sets {settings}"),
     }
 }

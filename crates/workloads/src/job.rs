@@ -3,7 +3,7 @@
 use crate::options::OptionError;
 use crate::report::ToolError;
 use crate::server::Connection;
-use domain::study::Workload;
+use domain::study::{self, Workload};
 use domain::units::Bytes;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,26 @@ pub struct Job<'a> {
     pub server: Option<&'a Connection>,
     /// An empty folder for files of its own, once it is made; none in a plan.
     pub folder: Option<&'a Path>,
+    /// What may be done to the target.
+    pub access: TargetAccess,
     /// The machine that it runs on.
     pub host: Host,
+}
+
+/// What a workload may do to its target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TargetAccess {
+    /// Read and write it: it is Flyball's own.
+    #[default]
+    ReadWrite,
+    /// Read it: it is somebody's, and in use.
+    ReadOnly,
+}
+
+impl From<&study::Target> for TargetAccess {
+    fn from(target: &study::Target) -> Self {
+        if matches!(target, study::Target::ReadOnly(_)) { Self::ReadOnly } else { Self::ReadWrite }
+    }
 }
 
 /// What a command line depends on of the machine.
@@ -85,6 +103,14 @@ pub enum Error {
         /// The workload's name.
         workload: String,
     },
+    /// A workload that may write is to run on a target that is only read.
+    #[error("cannot run the workload `{workload}` on a target that is only read: {why}")]
+    Writes {
+        /// The workload's name.
+        workload: String,
+        /// What of it may write, and what to do.
+        why: String,
+    },
     /// Not possible with this tool.
     #[error("{0}")]
     Unsupported(String),
@@ -97,7 +123,21 @@ impl<'a> Job<'a> {
     /// A job of a plan: what runs it is not there yet.
     pub const fn planned(workload: &'a Workload, target: Option<(&'a Path, Bytes)>, raw: &'a Path) -> Self {
         let host = Host { cpus: 0, memory: None, user: User::Other };
-        Self { workload, target, raw, server: None, folder: None, host }
+        let access = TargetAccess::ReadWrite;
+        Self { workload, target, raw, server: None, folder: None, access, host }
+    }
+
+    /// Whether the workload does no more to the target than it may.
+    ///
+    /// # Errors
+    /// [`Error::Writes`].
+    pub(crate) fn check_access(&self) -> Result<(), Error> {
+        match self.access {
+            TargetAccess::ReadWrite => Ok(()),
+            TargetAccess::ReadOnly => crate::of(&self.workload.tool)
+                .only_reads(&self.workload.options)
+                .map_err(|why| Error::Writes { workload: self.workload.name.clone(), why }),
+        }
     }
 
     /// The target, where the workload needs one.

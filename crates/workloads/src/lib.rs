@@ -16,13 +16,14 @@ mod job;
 pub mod options;
 pub mod pgbench;
 mod profile;
+mod recorded;
 pub mod report;
 pub mod server;
 pub mod stretch;
 pub mod sysbench;
 mod tool;
 
-pub use job::{Error, Host, Invocation, Job, User};
+pub use job::{Error, Host, Invocation, Job, TargetAccess, User};
 pub use options::Options;
 pub use profile::{Cache, Direction, Profile};
 pub use tool::{
@@ -54,7 +55,17 @@ tools! {
     Bonnie => bonnie::Bonnie,
     Hdparm => hdparm::Hdparm,
     Imported => imported::Imported,
+    Recorded => recorded::Recorded,
     Command => command::Command,
+}
+
+/// The literal command of a workload. One that may write has none on a target that is only read.
+///
+/// # Errors
+/// [`Error::Writes`]; those of [`Tool::command`].
+pub fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
+    job.check_access()?;
+    of(&job.workload.tool).command(job)
 }
 
 /// The tool of this name.

@@ -71,6 +71,15 @@ pub trait Tool: Sync {
         Ok(())
     }
 
+    /// Whether this load does nothing to the target but read it, so that it may run on a disk that is
+    /// somebody's. What is not known to do so is refused, as is each option.
+    ///
+    /// # Errors
+    /// Why not, and what to do.
+    fn only_reads(&self, _options: &Options) -> Result<(), String> {
+        Err(format!("{} may write; fio, dd and hdparm can be held to reading", self.name()))
+    }
+
     /// Why this load would write beyond a target of this size; `None` where it would not, or is not clear.
     fn reaches_beyond(&self, _options: &Options, _target: Bytes) -> Option<String> {
         None

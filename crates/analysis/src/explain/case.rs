@@ -3,12 +3,14 @@
 use crate::stats::quantile::median;
 use crate::summarise::keys;
 use crate::summary::{CellSummary, Comparison, Point, RunData, RunSummary, Verdict};
+use crate::usage::Usage;
 use domain::finding::{Evidence, Gain};
 use domain::inventory::{BlockDevice, Inventory};
 use domain::outcome::Better;
 use domain::plan::{Cell, Plan};
 use domain::setting::SettingRequest;
-use domain::trial::{Measurement, Trial};
+use domain::trace::Role;
+use domain::trial::{Measurement, Provenance, Trial, TrialKey};
 use domain::units::Bytes;
 use workloads::Profile;
 
@@ -24,12 +26,15 @@ pub struct Case<'a> {
     /// The block device below the workloads' target: `vda`, `loop0`; `None` where there is none or it is not
     /// known.
     pub target_device: Option<&'a str>,
+    /// How busy the machine was during trials that watched it: recordings and imported traces. Of trials of
+    /// workloads nothing is needed here: their cells are compared.
+    pub usages: &'a [(TrialKey, Usage)],
 }
 
 impl<'a> Case<'a> {
     /// A run without its machine.
     pub fn new(data: &'a RunData, summary: &'a RunSummary) -> Self {
-        Self { data, summary, inventory: None, target_device: None }
+        Self { data, summary, inventory: None, target_device: None, usages: &[] }
     }
 
     /// The cells that have a valid trial, with the options that they ran with.
@@ -43,6 +48,35 @@ impl<'a> Case<'a> {
             CaseCell { cell, summary, trials: own, device: self.target_device }
         });
         with_trials.filter(|cell| !cell.trials.is_empty()).collect()
+    }
+
+    /// The largest of these shares over all trials that were watched, with its usage and the trial.
+    pub(super) fn worst_usage(
+        &self,
+        share: impl Fn(&Usage) -> Option<f64>,
+    ) -> Option<(String, &'a Usage, f64)> {
+        let shares = self.usages.iter().filter_map(|(key, usage)| Some((key, usage, share(usage)?)));
+        let (key, usage, share) = shares.max_by(|(.., a), (.., b)| a.total_cmp(b))?;
+        Some((format!("trace of {}", key.folder()), usage, share))
+    }
+
+    /// The share of all CPUs' time that the command or process used which was watched; `None` where the whole
+    /// machine was.
+    pub(super) fn own_share(&self, usage: &Usage) -> Option<f64> {
+        let (key, _) = self.usages.iter().find(|(_, known)| std::ptr::eq(known, usage))?;
+        let trial = self.data.trials.iter().find(|trial| trial.key == *key)?;
+        let measured = trial.measurement.as_ref()?;
+        let own = measured.roles.get(&Role::Workload)?;
+        let all = measured.duration.secs() * usage.cpus.len() as f64;
+        (all > 0.0).then(|| own.secs() / all)
+    }
+
+    /// The command that shows more, where nothing can be changed: of this machine, or of the run alone.
+    pub(super) fn next_look(&self) -> String {
+        match self.data.run.provenance {
+            Provenance::Host => "flyball inspect".to_owned(),
+            _ => format!("flyball show {}", self.data.run.id),
+        }
     }
 
     /// The device below the target, as the inventory has it.

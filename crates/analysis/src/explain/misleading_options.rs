@@ -7,7 +7,6 @@
 use super::Rule;
 use super::case::{Case, CaseCell, evidence};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
-use domain::study::Target;
 use domain::units::{Bytes, significant};
 use workloads::options::is_on;
 
@@ -106,11 +105,7 @@ fn in_memory(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
 }
 
 fn target_size(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Bytes> {
-    let of_target = match &case.data.study.target {
-        Target::File(size) | Target::Loop(size) => Some(*size),
-        Target::None | Target::LabDevice(_) => None,
-    };
-    cell.option(&["size"]).and_then(Bytes::parse).or(of_target)
+    cell.option(&["size"]).and_then(Bytes::parse).or(case.data.study.target.size())
 }
 
 fn finding(

@@ -5,6 +5,8 @@
 //! needs was not measured, it is silent, and [`not_measured`] says what is missing.
 
 mod case;
+mod cpu_at_limit;
+mod device_at_limit;
 mod frequency_capped;
 mod governor;
 mod governor_stays_low;
@@ -12,13 +14,16 @@ mod idle_exit_latency;
 mod misleading_options;
 mod noise;
 mod not_measured;
+mod one_cpu_at_limit;
 mod one_thread_at_limit;
 mod page_cache;
 mod pair;
+mod parity_writes;
 mod queue_depth;
 mod read_ahead;
 mod scheduler;
 mod varied_setting;
+mod waiting;
 
 #[cfg(test)]
 mod testing;
@@ -45,10 +50,15 @@ pub const RULES: &[Rule] = &[
     governor_stays_low::RULE,
     governor::RULE,
     frequency_capped::RULE,
+    parity_writes::RULE,
     queue_depth::RULE,
     read_ahead::RULE,
     scheduler::RULE,
+    cpu_at_limit::RULE,
+    one_cpu_at_limit::RULE,
     one_thread_at_limit::RULE,
+    device_at_limit::RULE,
+    waiting::RULE,
     idle_exit_latency::RULE,
     page_cache::RULE,
     misleading_options::RULE,

@@ -119,6 +119,8 @@ fn of_device(case: &Case<'_>) -> Option<NotMeasured> {
         disks.into_iter().any(|disk| disk.device == device)
     };
     let why = match case.target_device {
+        // A recording has no target.
+        None if case.data.study.is_recording() => return None,
         // A model has no device under another name than its parts have.
         None if case.data.run.provenance == Provenance::Simulation => return None,
         None => {

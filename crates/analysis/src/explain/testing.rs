@@ -4,11 +4,13 @@ use super::case::Case;
 use crate::summarise::summarise;
 use crate::summary::RunData;
 use crate::testing::{run, study};
+use crate::usage::Usage;
 use domain::Nanos;
 use domain::finding::Finding;
 use domain::inventory::*;
 use domain::setting::{SettingName, SettingRequest};
 use domain::study::{Factor, Level, Tool, Workload};
+use domain::trace::Role;
 use domain::trial::DiskTotals;
 use domain::units::Bytes;
 use std::collections::BTreeMap;
@@ -100,6 +102,45 @@ pub fn findings(
 ) -> Vec<Finding> {
     let summary = summarise(data, None);
     (rule.run)(&Case { inventory, target_device, ..Case::new(data, &summary) })
+}
+
+/// The findings of one rule for a machine that was watched without a workload.
+pub fn findings_of_usage(rule: super::Rule, usage: &Usage, inventory: Option<&Inventory>) -> Vec<Finding> {
+    let data = fio_run(&["rw=read"], |_, _| vec![]);
+    let usages = [(data.trials[0].key.clone(), usage.clone())];
+    let summary = summarise(&data, None);
+    (rule.run)(&Case { inventory, usages: &usages, ..Case::new(&data, &summary) })
+}
+
+/// The findings of a rule where a command was watched that used so many CPUs.
+pub fn findings_of_command(rule: super::Rule, usage: &Usage, cpus: f64) -> Vec<Finding> {
+    let mut data = fio_run(&["rw=read"], |_, _| vec![]);
+    let measured = data.trials[0].measurement.as_mut().unwrap();
+    let own = Nanos::new((measured.duration.get() as f64 * cpus) as u64);
+    measured.roles.insert(Role::Workload, own);
+    let usages = [(data.trials[0].key.clone(), usage.clone())];
+    let summary = summarise(&data, None);
+    (rule.run)(&Case { usages: &usages, ..Case::new(&data, &summary) })
+}
+
+/// A machine with this governor, which has `performance` too.
+pub fn watched(governor: &str) -> Inventory {
+    machine_with(Policy {
+        governor: Some(governor.into()),
+        available_governors: vec!["performance".into(), governor.into()],
+        ..Policy::default()
+    })
+}
+
+/// A machine with an array `md0` of one disk `sda`.
+pub fn on_disk(rotational: bool) -> Inventory {
+    let mut machine = bare_machine();
+    let mut sda = machine.devices.remove(0);
+    sda.name = "sda".into();
+    sda.queue = Some(Queue { rotational: Some(rotational), ..Queue::default() });
+    let md0 = BlockDevice { name: "md0".into(), built_of: vec!["sda".into()], queue: None, ..sda.clone() };
+    machine.devices = vec![md0, sda];
+    machine
 }
 
 /// A machine of two CPUs with a disk `vda`, and nothing else.

@@ -62,9 +62,8 @@ pub fn check(global: &Global, arguments: &Check) -> Result<End> {
     results.print(global)?;
     let page = folder.join("report.html");
     files::output::write(&page, report::html(&results.report()).as_bytes())?;
-    let notebook = global.notebook.as_ref().map_or(String::new(), |n| format!(" --notebook {}", n.display()));
     terminal::say("");
-    terminal::say(format_args!("The same again: flyball{notebook} show {}", measured.run));
+    terminal::say(format_args!("The same again: {} show {}", places::this_program(global), measured.run));
     terminal::say(format_args!("The report: {}", page.display()));
     Ok(end(&measured, &results))
 }

@@ -16,14 +16,14 @@ use domain::units::Bytes;
 use machine::ledger::{PlannedWrite, preview};
 use machine::settings::Error as SettingError;
 use machine::{LocalMachine, Machine};
-use runner::Devices;
 use runner::tools::{self, Job};
+use runner::{Devices, ExistingFolder, Readable};
 use serde_json::{Value, json};
 use session::Availability;
 use session::{fresh_seed, preflight, unavailable_in_words};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use workloads::Needs;
+use workloads::{Needs, TargetAccess};
 
 /// The version of the JSON form of a plan.
 const SCHEMA: u32 = 1;
@@ -35,27 +35,33 @@ const OVERHEAD: Nanos = Nanos::from_millis(500);
 /// Stands for the top of a stack, or the file in it.
 const TOP: &str = "TARGET";
 
+/// Stands for the folder that will be made: its name is drawn only then.
+const OWN_FOLDER: &str = "flyball-…-target";
+
 /// Stands for the loop device that will be made: its number is known only then.
 const LOOP: &str = "loopN";
 
-/// Prints the plan. Nothing is made, written or locked.
+/// Prints the plan. Nothing is made, written or locked. It ends as the run would: refused where that would
+/// be, incomplete where cells cannot run here.
 pub fn show(global: &Global, study: Study, seed: Option<u64>, work: &Path) -> Result<End> {
     preflight::on_a_host(&study)?;
     let seed = Seed(seed.unwrap_or_else(|| fresh_seed(LocalMachine.now())));
     let plan = Plan::new(study, seed)?;
-    let target = target(&plan.study, work);
+    preflight::for_tools(&plan)?;
+    let target = Planned::of(&plan.study, work)?;
     let mut availability = Availability::default();
     let cells = plan.cells.iter().map(|cell| {
         let first = plan.in_trial(cell, &TrialKey::first(cell.id.clone()));
-        CellPlan::of(&first, target.as_ref(), availability.against(cell))
+        CellPlan::of(&first, &target, availability.against(cell))
     });
     let cells: Vec<CellPlan> = cells.collect();
     if global.json {
-        terminal::json(&as_json(&plan, &cells, target.as_ref()))?;
+        terminal::json(&as_json(&plan, &cells, &target))?;
     } else {
-        terminal::lines(&as_text(&plan, &cells, target.as_ref()))?;
+        terminal::lines(&as_text(&plan, &cells, &target))?;
     }
-    Ok(End::Done)
+    let is_possible = cells.iter().all(|cell| cell.against().is_empty());
+    Ok(if is_possible { End::Done } else { End::Incomplete })
 }
 
 /// What one cell would do.
@@ -79,13 +85,14 @@ struct SettingWrite {
 }
 
 impl CellPlan {
-    fn of(cell: &Cell, target: Option<&(PathBuf, Bytes)>, not_here: Vec<String>) -> Self {
-        let target = target.map(|(path, size)| (path.as_path(), *size));
-        let job = Job { host: tools::host(), ..Job::planned(&cell.workload, target, Path::new("RAW")) };
+    fn of(cell: &Cell, target: &Planned, not_here: Vec<String>) -> Self {
+        let place = target.place.as_ref().map(|(path, size)| (path.as_path(), *size));
+        let planned = Job::planned(&cell.workload, place, Path::new("RAW"));
+        let job = Job { host: tools::host(), access: target.access, ..planned };
         Self {
             not_here,
             command: tools::invocation(&job).map(|i| i.argv).map_err(|e| e.to_string()),
-            writes: writes(&cell.settings),
+            writes: writes(&cell.settings, target.device.as_deref()),
             takes: takes(cell),
         }
     }
@@ -103,29 +110,86 @@ impl CellPlan {
     }
 }
 
-/// Where the target would be.
-fn target(study: &Study, work: &Path) -> Option<(PathBuf, Bytes)> {
-    if study.stack.is_some() {
-        return Some((PathBuf::from(TOP), preflight::size_of(&study.target)));
+/// The target as it would be.
+struct Planned {
+    /// Where, and how large.
+    place: Option<(PathBuf, Bytes)>,
+    access: TargetAccess,
+    /// The disk that it is or lies on, where that is there already.
+    device: Option<String>,
+    /// What becomes of it, in a sentence; none for what a stack is the target of.
+    told: Option<String>,
+    /// Who uses it now.
+    uses: Vec<String>,
+}
+
+impl Planned {
+    /// What is there already is opened for reading, and looked at.
+    fn of(study: &Study, work: &Path) -> Result<Self> {
+        if let Some(readable) = preflight::readable(study)? {
+            return Ok(Self::to_read(&readable)?);
+        }
+        if let Some(folder) = preflight::existing_folder(study)? {
+            return Ok(Self::in_folder(folder, preflight::size_of(&study.target)));
+        }
+        let place = match &study.target {
+            kind if study.stack.is_some() => Some((PathBuf::from(TOP), preflight::size_of(kind))),
+            Target::None | Target::LabDevice(_) | Target::ReadOnly(_) | Target::Folder { .. } => None,
+            Target::File(size) => Some((work.join("target"), *size)),
+            Target::Loop(size) => Some((Path::new("/dev").join(LOOP), *size)),
+        };
+        let made = place.as_ref().filter(|_| study.stack.is_none());
+        let told =
+            made.map(|(path, size)| format!("makes {} of {size}, and removes it at the end", path.display()));
+        Ok(Self { place, access: TargetAccess::ReadWrite, device: None, told, uses: Vec::new() })
     }
-    match &study.target {
-        Target::None | Target::LabDevice(_) => None,
-        Target::File(size) => Some((work.join("target"), *size)),
-        Target::Loop(size) => Some((Path::new("/dev").join(LOOP), *size)),
+
+    fn in_folder(folder: ExistingFolder, size: Bytes) -> Self {
+        let told = format!(
+            "makes a folder of its own in {}, with a file of {size}, and removes it at the end",
+            folder.in_words()
+        );
+        let place = Some((folder.path.join(OWN_FOLDER).join("target"), size));
+        let device = folder.device;
+        Self { place, access: TargetAccess::ReadWrite, device, told: Some(told), uses: Vec::new() }
+    }
+
+    fn to_read(readable: &Readable) -> Result<Self, runner::Error> {
+        let uses: Vec<String> = readable.uses()?.iter().map(ToString::to_string).collect();
+        let path = readable.path().display();
+        let told = format!("reads {path}, {}, and writes nothing to it", readable.in_words());
+        Ok(Self {
+            place: Some((readable.path().to_owned(), readable.size())),
+            access: TargetAccess::ReadOnly,
+            device: readable.device().map(str::to_owned),
+            told: Some(told),
+            uses,
+        })
+    }
+
+    fn as_json(&self) -> Option<Value> {
+        self.told.as_ref()?;
+        let (path, size) = self.place.as_ref()?;
+        let is_read_only = self.access == TargetAccess::ReadOnly;
+        let mut value = json!({ "path": path, "bytes": size.get() });
+        if is_read_only {
+            value["read_only"] = json!({ "device": self.device, "uses": self.uses });
+        }
+        Some(value)
     }
 }
 
 /// What the settings of a cell would write. They are looked at together, for a governor brings its tunables;
-/// those of the target's own device apart, for it does not exist yet.
-fn writes(requests: &[SettingRequest]) -> Vec<Result<SettingWrite, String>> {
+/// those of the target's own device apart, where it does not exist yet.
+fn writes(requests: &[SettingRequest], device: Option<&str>) -> Vec<Result<SettingWrite, String>> {
     let needs_device = |request: &&SettingRequest| {
-        let alone = preview(&LocalMachine, std::slice::from_ref(request), None);
+        let alone = preview(&LocalMachine, std::slice::from_ref(request), device);
         matches!(alone, Err(SettingError::NeedsDevice { .. }))
     };
     let (of_target, others): (Vec<&SettingRequest>, Vec<&SettingRequest>) =
         requests.iter().partition(needs_device);
     let others: Vec<SettingRequest> = others.into_iter().cloned().collect();
-    let mut writes: Vec<Result<SettingWrite, String>> = match preview(&LocalMachine, &others, None) {
+    let mut writes: Vec<Result<SettingWrite, String>> = match preview(&LocalMachine, &others, device) {
         Ok(planned) => planned.into_iter().map(|p| Ok(SettingWrite::from(p))).collect(),
         Err(error) => vec![Err(error.to_string())],
     };
@@ -168,7 +232,7 @@ fn expected(plan: &Plan, cells: &[CellPlan]) -> (Nanos, Nanos, usize) {
     (times(measure.repeats_min), times(measure.repeats_max), unknown)
 }
 
-fn as_text(plan: &Plan, cells: &[CellPlan], target: Option<&(PathBuf, Bytes)>) -> Lines {
+fn as_text(plan: &Plan, cells: &[CellPlan], target: &Planned) -> Lines {
     let mut text = Lines::default();
     let measure = &plan.study.measure;
     let (least, most, unknown) = expected(plan, cells);
@@ -189,8 +253,11 @@ fn as_text(plan: &Plan, cells: &[CellPlan], target: Option<&(PathBuf, Bytes)>) -
         plan.cells.iter().map(|cell| &cell.id).zip(why.iter().map(String::as_str)).collect();
     let cannot: Vec<(&CellId, &str)> = cannot.into_iter().filter(|(_, why)| !why.is_empty()).collect();
     text.extend(unavailable_in_words(cells.len(), &cannot));
-    if let Some((path, size)) = target.filter(|_| plan.study.stack.is_none()) {
-        text.line(format_args!("makes {} of {size}, and removes it at the end", path.display()));
+    if let Some(told) = &target.told {
+        text.line(told);
+    }
+    for used in &target.uses {
+        text.line(format_args!("  {used}"));
     }
     let asks = |cell: &Cell| workloads::of(&cell.workload.tool).needs() == Needs::Server;
     if plan.cells.iter().zip(cells).any(|(cell, does)| asks(cell) && does.against().is_empty()) {
@@ -235,7 +302,7 @@ fn was(write: &SettingWrite) -> String {
     write.now.as_ref().map_or(String::new(), |now| format!(" (now {now})"))
 }
 
-fn as_json(plan: &Plan, cells: &[CellPlan], target: Option<&(PathBuf, Bytes)>) -> String {
+fn as_json(plan: &Plan, cells: &[CellPlan], target: &Planned) -> String {
     let (least, most, unknown) = expected(plan, cells);
     let write = |write: &Result<SettingWrite, String>| match write {
         Ok(w) => json!({ "setting": w.setting, "path": w.path, "now": w.now, "new": w.new }),
@@ -261,7 +328,7 @@ fn as_json(plan: &Plan, cells: &[CellPlan], target: Option<&(PathBuf, Bytes)>) -
         "repeats": [plan.study.measure.repeats_min, plan.study.measure.repeats_max],
         "expected_seconds": [least.secs(), most.secs()],
         "cells_of_unknown_time": unknown,
-        "target": target.filter(|_| plan.study.stack.is_none()).map(|(path, size)| json!({ "path": path, "bytes": size.get() })),
+        "target": target.as_json(),
         "stacks": stacks::as_json(&stacks::of(plan, Devices::Refused)),
         "cells": plan.cells.iter().zip(cells).map(cell).collect::<Vec<Value>>(),
         "first_block": order(0).collect::<Vec<String>>(),

@@ -5,10 +5,12 @@ mod check;
 mod claim;
 mod compare;
 mod completions;
+mod diagnose;
 mod dry_run;
 mod explain;
 mod export;
 mod gate;
+mod gc;
 mod import;
 mod inspect;
 mod lab;
@@ -18,6 +20,7 @@ mod published;
 mod record;
 mod report;
 mod restore;
+mod rm;
 mod run;
 mod show;
 mod sim;
@@ -39,11 +42,14 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Inspect(arguments) => inspect::inspect(global, arguments),
         Command::Run(arguments) => run::run(global, arguments),
         Command::Record(arguments) => record::record(global, arguments),
+        Command::Diagnose(arguments) => diagnose::diagnose(global, arguments),
         Command::Lab(command) => lab::dispatch(global, command),
         Command::Import(arguments) => import::import(global, arguments),
         Command::Sim(command) => sim::dispatch(global, command),
         Command::LabGuest => crate::guest::main().map(|()| End::Done),
         Command::List(arguments) => list::list(global, arguments),
+        Command::Rm(arguments) => rm::rm(global, arguments),
+        Command::Gc(arguments) => gc::gc(global, arguments),
         Command::Show(arguments) => show::show(global, arguments),
         Command::Compare(arguments) => compare::compare(global, arguments),
         Command::Explain(arguments) => explain::explain(global, arguments),

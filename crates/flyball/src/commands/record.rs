@@ -1,83 +1,215 @@
-//! `flyball record`: a trace of this machine, or of a command, without a study.
+//! `flyball record`: what this machine, a process or a command did, without a study.
+
+mod following;
 
 use crate::args::{Global, Record};
-use crate::exit::{End, Usage};
+use crate::exit::End;
 use crate::interrupt::Interrupt;
-use crate::{places, terminal};
+use crate::recording::{BY_ITSELF, ENDED, PROCESS, Recorded, key, process_in_words};
+use crate::{places, terminal, typed};
+use analysis::recorded::{Ends, SIGNAL};
 use anyhow::{Context, Result};
 use domain::inert::Lines;
+use domain::inventory::Inventory;
+use domain::outcome::Metric;
 use domain::trace::Role;
+use domain::trial::{Provenance, RunId};
 use domain::units::Bytes;
-use domain::{Nanos, Timestamp};
+use domain::{Nanos, Sink, Timestamp};
+use following::{Ending, Until, Watched};
 use machine::supervise::{Supervisor, watch_main};
-use machine::workload::{self, Mark};
 use machine::{LocalMachine, Machine};
-use notebook::{Notebook, Recording, RecordingFolder};
+use notebook::{Notebook, Recording, RecordingFolder, WholeRun};
 use recorder::{Recorder, RecorderConfig};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{Pid, getppid};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::io::{self, BufReader};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
-use std::process::{Child, Command, ExitStatus};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 /// The version of the JSON form of a recording.
 const SCHEMA: u32 = 1;
 
-/// How often the end of the command is looked for: ten wake-ups a second are below what an idle kernel does.
-const LOOK: Duration = Duration::from_millis(100);
+/// How many threads the summary names; `show RUN TRIAL` has them all.
+const MAX_THREADS: usize = 5;
 
-/// How long an interrupted command may take to end before it is killed.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long a killed process may take to close its files, and how often that is looked at.
+const MAX_DYING: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(5);
 
-/// Records until the command ends, the time is over, or somebody asks us to stop.
+/// Where a recording goes.
+enum Destination {
+    /// A run of the notebook.
+    Run(WholeRun),
+    /// A folder outside any notebook.
+    Folder(RecordingFolder),
+}
+
+/// Where it went.
+struct Kept {
+    folder: PathBuf,
+    /// `None` outside any notebook.
+    run: Option<RunId>,
+}
+
+/// What was recorded, and how it ended.
+pub struct Done {
+    pub recording: Recording,
+    pub inventory: Inventory,
+    kept: Kept,
+    ending: Ending,
+}
+
+impl Done {
+    /// The run of the notebook; `None` where it went into a folder.
+    pub fn run(&self) -> Option<&RunId> {
+        self.kept.run.as_ref()
+    }
+
+    /// How this program ends after it: as the command did, where that failed.
+    pub fn end(&self) -> End {
+        match self.ending.status {
+            Some(status) if !status.success() => End::Child(code_of(status)),
+            _ => End::Done,
+        }
+    }
+}
+
+/// Records, and shows what was recorded.
 pub fn record(global: &Global, arguments: &Record) -> Result<End> {
+    let done = recorded(global, arguments)?;
+    show(global, &done.recording, &done.kept)?;
+    Ok(done.end())
+}
+
+/// Records until what is recorded ends, the time is over, or somebody asks us to stop.
+pub fn recorded(global: &Global, arguments: &Record) -> Result<Done> {
     let interrupt = Interrupt::catch()?;
-    let now = LocalMachine.now();
-    let name = name(now);
-    let mut folder = match &arguments.out {
-        Some(folder) => RecordingFolder::at(folder)?,
-        None => Notebook::create(&places::notebook(global)?)?.begin_recording(&name)?,
-    };
+    let watched = Watched::of(arguments)?;
+    let mut destination = Destination::begin(global, arguments)?;
     let watcher = watcher(global, arguments)?;
     let inventory = machine::inventory::take(&LocalMachine)?;
-    let spool = folder.raw_dir().join("samples.spool");
+    let mut environment = runner::environment::fixed(&LocalMachine);
+    environment.extend(runner::environment::now(&LocalMachine));
+    let spool = destination.raw_dir().join("samples.spool");
+    let started = LocalMachine.now();
     let recorder = Recorder::start(RecorderConfig::new(arguments.interval, spool.clone()))?;
     let children_before = recorder::children_cpu();
     let begun = Instant::now();
-    let status = follow(arguments, &recorder, &interrupt);
+    let ending = watched.follow(&Until::new(&interrupt, arguments.duration.map(Duration::from)), &recorder);
     let duration = Nanos::new(begun.elapsed().as_nanos() as u64);
     let mut recorded = recorder.stop()?;
-    let status = status?;
+    let ending = ending?;
     recorded.set_workload_cpu(recorder::children_cpu() - children_before);
-    recorded.decode(folder.sink())?;
+    let metrics = decoded(&recorded, &mut destination)?;
     std::fs::remove_file(&spool).with_context(|| format!("cannot remove `{}`", spool.display()))?;
+    environment.extend(about(&watched, &ending));
     let recording = Recording {
-        name,
+        name: name(started),
         machine: machine::inventory::identity(&inventory),
-        started: now,
+        started,
         command: (!arguments.command.is_empty()).then(|| arguments.command.clone()),
-        exit_code: status.and_then(|s| s.code()),
-        environment: runner::environment::fixed(&LocalMachine),
+        exit_code: ending.status.and_then(|s| s.code()),
+        environment,
         duration,
         roles: recorded.roles().clone(),
         threads: recorded.threads().to_vec(),
         disks: recorded.disks().to_vec(),
         recorder: recorded.report().clone(),
     };
-    let kept = folder.commit(&recording)?;
+    let as_json = serde_json::to_string_pretty(&inventory).context("cannot store the inventory")?;
+    let kept = destination.commit(&recording, metrics, &as_json)?;
     watcher.done()?;
+    Ok(Done { recording, inventory, kept, ending })
+}
+
+impl Destination {
+    fn begin(global: &Global, arguments: &Record) -> Result<Self> {
+        Ok(match &arguments.out {
+            Some(folder) => Self::Folder(RecordingFolder::at(folder)?),
+            None => Self::Run(Notebook::create(&places::notebook(global)?)?.begin_whole_run(&key())?),
+        })
+    }
+
+    fn raw_dir(&self) -> PathBuf {
+        match self {
+            Self::Run(run) => run.raw_dir(),
+            Self::Folder(folder) => folder.raw_dir(),
+        }
+    }
+
+    fn sink(&mut self) -> &mut dyn Sink {
+        match self {
+            Self::Run(run) => run.sink(),
+            Self::Folder(folder) => folder.sink(),
+        }
+    }
+
+    fn commit(
+        self,
+        recording: &Recording,
+        metrics: BTreeMap<String, Metric>,
+        inventory: &str,
+    ) -> Result<Kept> {
+        match self {
+            Self::Folder(folder) => Ok(Kept { folder: folder.commit(recording)?, run: None }),
+            Self::Run(whole) => {
+                let provenance = Provenance::Host;
+                let begun = recording.started;
+                let recorded =
+                    Recorded { recording, metrics, provenance, begun, origin: None, typed: typed() };
+                let (run, trial) = recorded.run();
+                let folder = whole.commit(&run, inventory, &trial, &script(&trial.run))?;
+                let folder = folder.join("trials").join(trial.key.folder());
+                Ok(Kept { folder, run: Some(run.id) })
+            }
+        }
+    }
+}
+
+/// Writes the trace, and gives what it says as a whole.
+fn decoded(recorded: &recorder::Recording, to: &mut Destination) -> Result<BTreeMap<String, Metric>> {
+    let mut ends = Ends::before(to.sink());
+    recorded.decode(&mut ends)?;
+    Ok(ends.metrics())
+}
+
+/// What a trial's environment says of what was recorded.
+fn about(watched: &Watched<'_>, ending: &Ending) -> BTreeMap<String, String> {
+    let process = match watched {
+        Watched::Process(process) => Some(process_in_words(process.pid, &process.name)),
+        Watched::Machine | Watched::Command(_) => None,
+    };
+    let ended = ending.by_itself.then(|| BY_ITSELF.to_owned());
+    let signal = ending.status.filter(|_| ending.by_itself).and_then(|status| status.signal());
+    let all = [(PROCESS, process), (ENDED, ended), (SIGNAL, signal.map(|signal| signal.to_string()))];
+    all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+/// A recording is no measurement that somebody could repeat: the machine did what it did.
+fn script(run: &RunId) -> String {
+    format!(
+        "#!/bin/sh\n# Nothing was measured here: what this machine did was recorded. `flyball report {run}` says how.\nset -eu\n\
+         flyball show {run}\n"
+    )
+}
+
+fn show(global: &Global, recording: &Recording, kept: &Kept) -> Result<()> {
     if global.json {
-        terminal::json(&as_json(&recording, &kept))?;
+        terminal::json(&as_json(recording, kept))?;
     } else {
-        terminal::lines(&as_text(&recording, &kept))?;
+        terminal::lines(&as_text(recording, kept))?;
     }
-    match status {
-        Some(status) if !status.success() => Ok(End::Child(code_of(status))),
-        _ => Ok(End::Done),
+    if let Some(run) = &kept.run {
+        let program = places::this_program(global);
+        terminal::say(format_args!(
+            "`{program} show {run}` shows it, `{program} report {run}` writes the page"
+        ));
     }
+    Ok(())
 }
 
 /// The code that a shell gives to it: 128 and the number of the signal where one ended it.
@@ -104,6 +236,7 @@ fn watcher(global: &Global, arguments: &Record) -> Result<Supervisor> {
 
 /// The watcher's own half.
 pub fn watch(global: &Global, out: Option<&Path>) -> Result<End> {
+    let recording = getppid();
     let Some(ended) = watch_main(BufReader::new(io::stdin()), terminal::verbatim())? else {
         return Ok(End::Done);
     };
@@ -113,6 +246,7 @@ pub fn watch(global: &Global, out: Option<&Path>) -> Result<End> {
             "flyball was killed while it recorded; ended what it recorded: {ended} processes"
         ));
     }
+    wait_for_the_end_of(recording);
     match out {
         Some(folder) => RecordingFolder::sweep(folder)?,
         // Opening a notebook sweeps it.
@@ -121,61 +255,15 @@ pub fn watch(global: &Global, out: Option<&Path>) -> Result<End> {
     Ok(End::Done)
 }
 
-/// Runs the command, or waits; `None` where there was no command.
-fn follow(arguments: &Record, recorder: &Recorder, interrupt: &Interrupt) -> Result<Option<ExitStatus>> {
-    let deadline = arguments.duration.map(|d| Instant::now() + Duration::from(d));
-    let over = || interrupt.came() || deadline.is_some_and(|d| Instant::now() >= d);
-    let Some((program, rest)) = arguments.command.split_first() else {
-        while !over() {
-            std::thread::sleep(LOOK.min(left(deadline)));
-        }
-        return Ok(None);
-    };
-    let mark = Mark::of_recorded_command();
-    let mut command = Command::new(program);
-    // It stays in our process group: one in the background may not read from the terminal.
-    command.args(rest).env(workload::VARIABLE, mark.as_str());
-    // Where the watcher is killed as well.
-    workload::dies_with_us(&mut command, Signal::TERM);
-    let mut child =
-        command.spawn().map_err(|e| Usage(format!("cannot run `{program}`: {e}; nothing was recorded")))?;
-    recorder.follow(child.id());
-    while !over() {
-        if ends_within(&child, LOOK.min(left(deadline)))? {
-            return Ok(Some(child.wait()?));
-        }
+/// Waits until a parent that is dying has closed its files.
+///
+/// The kernel closes one after the other, so the pipe may tell of its end while the parent still holds the
+/// lock of what it has half written. Its children are given to another parent after that (kernel/exit.c).
+fn wait_for_the_end_of(parent: Option<Pid>) {
+    let deadline = Instant::now() + MAX_DYING;
+    while getppid() == parent && Instant::now() < deadline {
+        std::thread::sleep(LOOK);
     }
-    Ok(Some(stop(&mut child, &mark)?))
-}
-
-/// Asks a command and all that it started to end, and kills what does not.
-fn stop(child: &mut Child, mark: &Mark) -> Result<ExitStatus> {
-    // One that has cleared its environment, or runs as somebody else.
-    if !mark.is_carried_by(child.id()) {
-        kill_process(Pid::from_child(child), Signal::TERM).context("cannot end the command")?;
-    }
-    workload::ask_to_end(mark, GRACE);
-    if !ends_within(child, GRACE)? {
-        child.kill()?;
-    }
-    Ok(child.wait()?)
-}
-
-/// Waits for the end of a child, without a wake-up until it comes or the span is over.
-fn ends_within(child: &Child, span: Duration) -> Result<bool> {
-    let pidfd =
-        pidfd_open(Pid::from_child(child), PidfdFlags::empty()).context("cannot watch the command")?;
-    let timeout = Timespec::try_from(span).expect("spans are seconds");
-    match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout)) {
-        Ok(ready) => Ok(ready > 0),
-        // A signal to us: the caller looks whether it was the interruption.
-        Err(rustix::io::Errno::INTR) => Ok(false),
-        Err(error) => Err(error).context("cannot wait for the command"),
-    }
-}
-
-fn left(deadline: Option<Instant>) -> Duration {
-    deadline.map_or(Duration::MAX, |d| d.saturating_duration_since(Instant::now()))
 }
 
 /// `20261120-140502-7f3a`.
@@ -184,7 +272,7 @@ fn name(now: Timestamp) -> String {
     format!("{}-{}-{:04x}", &digits[..8], &digits[8..], now.unix_nanos() & 0xffff)
 }
 
-fn as_text(recording: &Recording, kept: &Path) -> Lines {
+fn as_text(recording: &Recording, kept: &Kept) -> Lines {
     let mut text = Lines::default();
     let Recording { duration, recorder, .. } = recording;
     text.line(format_args!("recorded {duration}: {} samples, {} missed", recorder.samples, recorder.missed));
@@ -204,7 +292,7 @@ fn as_text(recording: &Recording, kept: &Path) -> Lines {
     }
     text.blank();
     text.line("busiest threads");
-    for thread in recording.threads.iter().take(8) {
+    for thread in recording.threads.iter().take(MAX_THREADS) {
         text.line(format_args!(
             "  {:20} {:>9}  {} ({})",
             thread.name,
@@ -226,16 +314,20 @@ fn as_text(recording: &Recording, kept: &Path) -> Lines {
         ));
     }
     text.blank();
-    text.line(kept.display());
+    match &kept.run {
+        Some(run) => text.line(run),
+        None => text.line(kept.folder.display()),
+    }
     text
 }
 
-fn as_json(recording: &Recording, kept: &Path) -> String {
+fn as_json(recording: &Recording, kept: &Kept) -> String {
     let roles: serde_json::Map<_, _> =
         recording.roles.iter().map(|(role, cpu)| (role.name().to_owned(), json!(cpu.get()))).collect();
     let value = json!({
         "schema": SCHEMA,
-        "folder": kept,
+        "run": kept.run.as_ref().map(|run| &run.0),
+        "folder": kept.folder,
         "started": recording.started.iso(),
         "duration_ns": recording.duration.get(),
         "command": recording.command,

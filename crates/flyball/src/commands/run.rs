@@ -30,17 +30,18 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
         }
         (On::Host, None) => {}
     }
-    let (study, text) = read_study(&arguments.study)?;
+    let (mut study, text) = read_study(&arguments.study)?;
+    study.measure.under_load |= arguments.under_load;
     let notebook = places::absolute(&places::notebook(global)?)?;
     let work = match &arguments.work {
         Some(folder) => places::absolute(folder)?,
         None => notebook.join("work"),
     };
+    let conditions =
+        gate::prepare_for(&Plan::new(study.clone(), Seed(0))?, &arguments.gate.fail_if, &notebook)?;
     if arguments.dry_run {
         return super::dry_run::show(global, study, arguments.seed, &work);
     }
-    let conditions =
-        gate::prepare_for(&Plan::new(study.clone(), Seed(0))?, &arguments.gate.fail_if, &notebook)?;
     let file = places::absolute(&arguments.study)?;
     let interrupt = Interrupt::catch()?;
     let request = Request {

@@ -24,11 +24,11 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
     let plan = Plan::new(study.clone(), Seed(0))?;
     preflight::in_itself(&plan)?;
     let machines = Machines::of(&plan, arguments.machine.as_deref(), folder)?;
+    let notebook = places::absolute(&places::notebook(global)?)?;
+    let conditions = gate::prepare_for(&plan, &arguments.gate.fail_if, &notebook)?;
     if arguments.dry_run {
         return show(&plan, &machines, arguments.seed);
     }
-    let notebook = places::absolute(&places::notebook(global)?)?;
-    let conditions = gate::prepare_for(&plan, &arguments.gate.fail_if, &notebook)?;
     let interrupt = Interrupt::catch()?;
     let request = Request {
         study: &study,
@@ -57,12 +57,16 @@ fn show(plan: &Plan, machines: &Machines, seed: Option<u64>) -> Result<End> {
     for named in machines.named.values() {
         text.line(format_args!("machine {}: {}", named.spec.name, named.spec.about));
     }
+    let mut end = End::Done;
     for cell in &plan.cells {
         match machines.check(&plan.study, cell, seed) {
             Ok(()) => text.line(format_args!("  {}", cell.id)),
-            Err(error) => text.line(format_args!("  {}: {error}", cell.id)),
+            Err(error) => {
+                text.line(format_args!("  {}: {error}", cell.id));
+                end = End::Incomplete;
+            }
         }
     }
     terminal::lines(&text)?;
-    Ok(End::Done)
+    Ok(end)
 }

@@ -267,7 +267,7 @@ impl Cells {
 }
 
 /// A name of letters, digits and `-`, as studies and cells have.
-fn plain(name: &str) -> String {
+pub fn plain(name: &str) -> String {
     let clean = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     let text: String = name.chars().map(clean).collect();
     let words: Vec<&str> = text.split('-').filter(|word| !word.is_empty()).collect();
@@ -275,7 +275,7 @@ fn plain(name: &str) -> String {
     if text.is_empty() { "imported".to_owned() } else { text }
 }
 
-fn plain_text(text: &str) -> String {
+pub fn plain_text(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
 

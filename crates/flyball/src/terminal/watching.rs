@@ -1,7 +1,7 @@
 //! What a running study says, in words on standard error.
 
 use super::{Progress, note, say, warning};
-use domain::trial::{Trial, Validity};
+use domain::trial::{Disturbance, Trial, Validity};
 use machine::ledger::RestoreReport;
 use notebook::Problem;
 use session::{Event, Observer, unavailable_in_words};
@@ -11,7 +11,12 @@ use session::{Event, Observer, unavailable_in_words};
 pub struct Watching {
     /// While trials are made.
     progress: Option<Progress>,
+    /// How many trials nothing but the load of others has disturbed.
+    loaded: u32,
 }
+
+/// After so many of them the way out is named.
+const DISTURBED_BY_LOAD: u32 = 2;
 
 impl Observer for Watching {
     fn on(&mut self, event: &Event<'_>) {
@@ -56,15 +61,28 @@ impl Observer for Watching {
 }
 
 impl Watching {
-    fn trial(&self, trial: &Trial) {
+    fn trial(&mut self, trial: &Trial) {
         let name = trial.key.folder();
         match &trial.validity {
             Validity::Valid => {}
             Validity::Disturbed(all) => {
                 let reasons: Vec<&str> = all.iter().map(|d| d.detail.as_str()).collect();
                 self.say(&format!("disturbed: {name}: {}", reasons.join("; ")));
+                self.offer_load(all);
             }
             Validity::Failed(reason) => self.say(&format!("failed: {name}: {reason}")),
+        }
+    }
+
+    /// Names the way out, once, where the load of others does not end.
+    fn offer_load(&mut self, disturbances: &[Disturbance]) {
+        if disturbances.iter().all(Disturbance::is_load) {
+            self.loaded += 1;
+            if self.loaded == DISTURBED_BY_LOAD {
+                self.say(
+                    "this machine has other work; Ctrl-C, then the same with `--under-load`, counts such trials and says so",
+                );
+            }
         }
     }
 

@@ -36,8 +36,7 @@ pub(crate) fn uses(node: &Node, held: Held) -> Result<Vec<Use>, ClaimError> {
             found.insert(holding(device, holder));
         }
     }
-    let numbers: BTreeMap<String, String> =
-        parts.iter().filter_map(|(name, sys)| Some((node::text(&sys.join("dev"))?, name.clone()))).collect();
+    let numbers = numbers(&parts);
     found.extend(mounts(&numbers)?);
     found.extend(swaps(&numbers)?);
     found.extend(btrfs(&parts)?);
@@ -51,6 +50,34 @@ pub(crate) fn uses(node: &Node, held: Held) -> Result<Vec<Use>, ClaimError> {
     }
     found.extend(openers::openers(&numbers)?);
     Ok(found.into_iter().collect())
+}
+
+/// What names itself as a user of a block device or of its partitions: mounts, swap, arrays, mappings, btrfs.
+/// The device is not opened for that, and who has it open is not asked.
+///
+/// # Errors
+/// [`ClaimError::Device`] where what has to be known cannot be read.
+pub fn named_uses(number: (u32, u32)) -> Result<Vec<Use>, ClaimError> {
+    let by_number = PathBuf::from(format!("/sys/dev/block/{}:{}", number.0, number.1));
+    let sys =
+        fs::canonicalize(&by_number).map_err(|source| node::device_error("find", &by_number, source))?;
+    let parts = node::parts_of(&sys)?;
+    let mut found = BTreeSet::new();
+    for (device, sys) in &parts {
+        for holder in node::names(&sys.join("holders"))? {
+            found.insert(holding(device, holder));
+        }
+    }
+    let numbers = numbers(&parts);
+    found.extend(mounts(&numbers)?);
+    found.extend(swaps(&numbers)?);
+    found.extend(btrfs(&parts)?);
+    Ok(found.into_iter().collect())
+}
+
+/// Names by numbers.
+fn numbers(parts: &[(String, PathBuf)]) -> BTreeMap<String, String> {
+    parts.iter().filter_map(|(name, sys)| Some((node::text(&sys.join("dev"))?, name.clone()))).collect()
 }
 
 fn is_held(node: &Node) -> Result<bool, ClaimError> {

@@ -30,6 +30,7 @@ pub use error::{ClaimError, Doing};
 pub use examine::{Examined, examine};
 pub use gate::{Claimed, open_claimed};
 pub use identity::DiskIdentity;
+pub use in_use::named_uses;
 pub use integrity::mark as mark_integrity;
 pub use own::Secret;
 pub use reason::{Part, Reason, Use};

@@ -89,15 +89,23 @@ impl Node {
     /// # Errors
     /// [`ClaimError::Device`].
     pub fn parts(&self) -> Result<Vec<(String, PathBuf)>, ClaimError> {
-        let mut parts = vec![(self.name.clone(), self.sys.clone())];
-        for name in names(&self.sys)? {
-            let folder = self.sys.join(&name);
-            if folder.join("partition").exists() {
-                parts.push((name, folder));
-            }
-        }
-        Ok(parts)
+        parts_of(&self.sys)
     }
+}
+
+/// A block device and its partitions, by its folder in sysfs: kernel name and folder.
+///
+/// # Errors
+/// [`ClaimError::Device`].
+pub(crate) fn parts_of(sys: &Path) -> Result<Vec<(String, PathBuf)>, ClaimError> {
+    let mut parts = vec![(file_name(sys), sys.to_owned())];
+    for name in names(sys)? {
+        let folder = sys.join(&name);
+        if folder.join("partition").exists() {
+            parts.push((name, folder));
+        }
+    }
+    Ok(parts)
 }
 
 /// `/dev/NAME` for a name of the kernel's, which has `!` for `/`.

@@ -30,6 +30,7 @@ pub(super) fn check(study: &Study, root: &Section) {
         changes_its_workloads(study, factor, root);
         factor_options_exist(study, factor, root);
     }
+    primary_factors_exist(study, root);
     factors_do_not_collide(study, root);
     stack::changes_exist(study, root);
     // Stacks are tried here one by one, so that each problem has its place.
@@ -85,6 +86,10 @@ fn has_its_target(study: &Study, workload: &Workload, root: &Section) {
         Needs::Device if !has_a_device(study) => node().refuse_key(format!(
             "{tool} reads a block device; add `[target]` with `loop = \"256MiB\"`, or end the stack in a block device"
         )),
+        // How large they grow is not bounded by the study.
+        Needs::Folder | Needs::Server if matches!(study.target, Target::Folder { .. }) => node().refuse_key(format!(
+            "{tool} makes files of a size of its own, and in a `folder` of yours there is one of the size that the study says; write `file` instead of `folder`, and say where with `--work`"
+        )),
         Needs::Folder if !matches!(study.target, Target::File(_)) => node().refuse_key(
             "makes files beside that of the target, whose folder says where; add `[target]` with `file = \"1MiB\"`",
         ),
@@ -95,9 +100,10 @@ fn has_its_target(study: &Study, workload: &Workload, root: &Section) {
 /// Whether the target is a block device. A stack is one where the study asks for no file on it.
 fn has_a_device(study: &Study) -> bool {
     match study.target {
-        Target::Loop(_) | Target::LabDevice(_) => true,
+        // Whether it is a file shows when it is opened.
+        Target::Loop(_) | Target::LabDevice(_) | Target::ReadOnly(_) => true,
         Target::None => study.stack.is_some(),
-        Target::File(_) => false,
+        Target::File(_) | Target::Folder { .. } => false,
     }
 }
 
@@ -231,6 +237,8 @@ fn target_suits_the_stack(study: &Study, root: &Section) {
     let key = match study.target {
         Target::Loop(_) => "loop",
         Target::LabDevice(_) => "device",
+        Target::ReadOnly(_) => "read_only",
+        Target::Folder { .. } => "folder",
         Target::None | Target::File(_) => return,
     };
     if let Some(node) = child(root, "target", key).filter(|_| study.stack.is_some()) {
@@ -249,6 +257,23 @@ fn names_known_workloads(study: &Study, factor: &Factor, root: &Section) {
             };
             item.refuse(format!("there is no workload `{name}`; {help}"));
         }
+    }
+}
+
+fn primary_factors_exist(study: &Study, root: &Section) {
+    let known: Vec<&str> = study.factors.iter().map(|factor| factor.name.as_str()).collect();
+    let Some(node) = root.get("primary") else { return };
+    let items = node.items_if_any();
+    for (index, name) in study.primary.iter().enumerate() {
+        if known.contains(&name.as_str()) {
+            continue;
+        }
+        let help = match nearest(name, known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if known.is_empty() => "this study varies nothing".to_owned(),
+            None => format!("there are {}", listed(&known)),
+        };
+        items.get(index).unwrap_or(&node).refuse(format!("there is no factor `{name}`; {help}"));
     }
 }
 
@@ -345,7 +370,8 @@ fn cells_are_possible(study: &Study, plan: Result<Plan, PlanError>, root: &Secti
         }
     };
     loads_are_whole(&plan, root);
-    let (Target::File(target) | Target::Loop(target)) = study.target else { return };
+    loads_only_read(&plan, root);
+    let Some(target) = study.target.size() else { return };
     let mut refused = Vec::new();
     for cell in &plan.cells {
         let problem = workloads::of(&cell.workload.tool).reaches_beyond(&cell.workload.options, target);
@@ -353,6 +379,22 @@ fn cells_are_possible(study: &Study, plan: Result<Plan, PlanError>, root: &Secti
             refused.push(&cell.workload.name);
             let node = below(workload_node(root, &cell.workload.name), &["options"]);
             node.refuse_key(format!("in the cell `{}`, {problem}", cell.id));
+        }
+    }
+}
+
+/// What is there already is only read, in each cell.
+fn loads_only_read(plan: &Plan, root: &Section) {
+    if !matches!(plan.study.target, Target::ReadOnly(_)) {
+        return;
+    }
+    let mut refused = BTreeSet::new();
+    for cell in &plan.cells {
+        let problem = workloads::of(&cell.workload.tool).only_reads(&cell.workload.options).err();
+        let Some(problem) = problem else { continue };
+        if refused.insert(&cell.workload.name) {
+            let node = below(workload_node(root, &cell.workload.name), &["options"]);
+            node.refuse_key(format!("in the cell `{}`, on a `read_only` target: {problem}", cell.id));
         }
     }
 }

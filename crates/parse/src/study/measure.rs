@@ -33,6 +33,7 @@ pub(super) fn read(node: &Node) -> Option<Measure> {
         "timeout",
         "settle",
         "retries",
+        "under_load",
     ]);
     let default = Measure::default();
     // Every value is read before any is given up, so that all their problems are seen.
@@ -47,6 +48,7 @@ pub(super) fn read(node: &Node) -> Option<Measure> {
     let timeout = get("timeout").map_or(Some(default.timeout), |n| n.span(TIMEOUTS));
     let settle = get("settle").map_or(Some(default.settle), |n| n.span(SETTLES));
     let retries = get("retries").map_or(Some(default.retries), |n| n.count(RETRIES));
+    let under_load = get("under_load").map_or(Some(default.under_load), |n| n.flag());
     let (repeats_min, repeats_max) = repeats?;
     Some(Measure {
         metric: metric?,
@@ -60,6 +62,7 @@ pub(super) fn read(node: &Node) -> Option<Measure> {
         timeout: timeout?,
         settle: settle?,
         retries: retries?,
+        under_load: under_load?,
     })
 }
 

@@ -30,6 +30,7 @@ use domain::study::{FORMAT_VERSION, Sim, Target};
 use domain::units::Bytes;
 use error::Problems;
 use node::{Node, Section};
+use toml::Spanned;
 use toml::de::DeTable;
 
 /// A bound on a study file. A long one has some kilobytes.
@@ -46,6 +47,24 @@ const LOOP_MULTIPLE: Bytes = Bytes::from_kib(4);
 
 /// A bound on names, which become parts of file names and columns of tables.
 const MAX_NAME_CHARS: usize = 64;
+
+/// The keys of a study.
+const KEYS: [&str; 14] = [
+    "flyball",
+    "name",
+    "question",
+    "primary",
+    "target",
+    "stack",
+    "workload",
+    "factor",
+    "settings",
+    "measure",
+    "lab",
+    "sim",
+    "published",
+    "page",
+];
 
 /// Reads a study file, as every machine but the lab has it. What the lab has otherwise is checked all the
 /// same.
@@ -83,6 +102,7 @@ fn parse_both(text: &str) -> Result<(Study, Option<Study>), StudyErrors> {
         return problems.settle(None);
     }
     let mut document = document.into_inner();
+    correct_keys(&mut document, &problems);
     let changed = in_lab::split(&mut document, &problems);
     let study = read(&Section::root(&document, &problems));
     // What is wrong with both is said once.
@@ -91,6 +111,30 @@ fn parse_both(text: &str) -> Result<(Study, Option<Study>), StudyErrors> {
         _ => None,
     };
     problems.settle(study.map(|study| (study, in_the_lab)))
+}
+
+/// Notes each key of the file that is misspelt, and reads it as what is meant: so what is wrong below it is
+/// said too, and nobody is told that what is there is missing.
+fn correct_keys(document: &mut DeTable, problems: &Problems) {
+    let root = Section::root(document, problems);
+    let version = root.get("flyball").map(|node| node.integer());
+    if version.is_some_and(|version| version != Some(FORMAT_VERSION)) {
+        // A later version may mean anything by its keys.
+        return;
+    }
+    let absent = KEYS.iter().copied().filter(|key| root.get(key).is_none());
+    let mut absent: Vec<&'static str> = absent.collect();
+    let mut misspelt = Vec::new();
+    for node in root.entries().iter().filter(|node| !KEYS.contains(&node.key)) {
+        let Some(meant) = node::nearest(node.key, absent.iter().copied()) else { continue };
+        node.refuse_key(format!("unknown key; did you mean `{meant}`?"));
+        absent.retain(|key| *key != meant);
+        misspelt.push((node.key.to_owned(), meant));
+    }
+    for (written, meant) in misspelt {
+        let Some((key, value)) = document.remove_entry(written.as_str()) else { continue };
+        document.insert(Spanned::new(key.span(), meant.into()), value);
+    }
 }
 
 /// One error a line: what follows on a line is mostly the echo of its first.
@@ -119,23 +163,10 @@ fn reason(message: &str) -> &str {
 
 fn read(root: &Section) -> Option<Study> {
     version(root)?;
-    root.only(&[
-        "flyball",
-        "name",
-        "question",
-        "target",
-        "stack",
-        "workload",
-        "factor",
-        "settings",
-        "measure",
-        "lab",
-        "sim",
-        "published",
-        "page",
-    ]);
+    root.only(&KEYS);
     let name = root.require("name", "name = \"my-study\"").and_then(|node| name(&node));
     let question = root.require("question", "question = \"Does … decide …?\"").and_then(|node| node.text());
+    let primary = root.get("primary").map_or(Some(vec![]), |node| names(&node));
     let target = root.get("target").map_or(Some(Target::None), |node| target(&node));
     let stack = match root.get("stack") {
         Some(_) => {
@@ -163,6 +194,7 @@ fn read(root: &Section) -> Option<Study> {
     let study = Study {
         name: name?,
         question: question?.to_owned(),
+        primary: primary?,
         target: target?,
         stack: stack?,
         workloads: workloads?,
@@ -178,9 +210,18 @@ fn read(root: &Section) -> Option<Study> {
     Some(study)
 }
 
+/// A name, or a list of names.
+fn names(node: &Node) -> Option<Vec<String>> {
+    match node.items_if_any().as_slice() {
+        [] => Some(vec![node.text()?.to_owned()]),
+        items => items.iter().map(|item| item.text().map(str::to_owned)).collect(),
+    }
+}
+
 /// `flyball = 1`, before anything else: a later version may mean anything by its other keys.
 fn version(root: &Section) -> Option<()> {
-    let node = root.require("flyball", "flyball = 1")?;
+    // Whoever forgot it is told what else is wrong all the same.
+    let Some(node) = root.require("flyball", "flyball = 1") else { return Some(()) };
     if node.integer() != Some(FORMAT_VERSION) {
         node.refuse(format!("this program reads version {FORMAT_VERSION} of the study format; write `flyball = {FORMAT_VERSION}`, or get the flyball that reads this file"));
         return None;
@@ -218,13 +259,21 @@ fn children<'a, T>(
 
 fn target(node: &Node) -> Option<Target> {
     let section = node.section()?;
-    const KINDS: [&str; 3] = ["file", "loop", "device"];
-    section.only(&KINDS);
+    const KINDS: [&str; 5] = ["file", "loop", "device", "read_only", "folder"];
+    section.only(&[&KINDS[..], &["size"]].concat());
     let given: Vec<Node> = KINDS.iter().filter_map(|kind| section.get(kind)).collect();
+    if let Some(size) = section.get("size").filter(|_| section.get("folder").is_none()) {
+        size.refuse_key(
+            "is the size of a file in a `folder`; write `file = \"256MiB\"` for one in the work folder",
+        );
+        return None;
+    }
     match &given[..] {
         [one] => match one.key {
             "file" => one.size(Bytes::new(1)..=MAX_TARGET).map(Target::File),
             "loop" => looped(one),
+            "read_only" => path_of(one, "", "/dev/nvme0n1").map(Target::ReadOnly),
+            "folder" => folder(one, &section),
             _ => device(one),
         },
         [first, second, ..] => {
@@ -236,7 +285,7 @@ fn target(node: &Node) -> Option<Target> {
         [] if !section.entries().is_empty() => None,
         [] => {
             section
-                .refuse("is empty; write `file = \"256MiB\"` or `loop = \"256MiB\"`, or take the table out");
+                .refuse("is empty; write `file = \"256MiB\"`, `loop = \"256MiB\"` or `read_only = \"/dev/…\"`, or take the table out");
             None
         }
     }
@@ -249,6 +298,13 @@ fn looped(node: &Node) -> Option<Target> {
         return None;
     }
     Some(Target::Loop(bytes))
+}
+
+fn folder(node: &Node, target: &Section) -> Option<Target> {
+    let size =
+        target.require("size", "size = \"1GiB\"").and_then(|node| node.size(Bytes::new(1)..=MAX_TARGET));
+    let path = path_of(node, "", "/var/lib/data");
+    Some(Target::Folder { path: path?, size: size? })
 }
 
 fn device(node: &Node) -> Option<Target> {
@@ -277,14 +333,17 @@ const MAX_PATH_CHARS: usize = 255;
 
 /// An absolute path of the guest that means what it shows: no `..`, nothing empty.
 fn absolute_path(node: &Node, example: &str) -> Option<String> {
+    path_of(node, " of the guest", example)
+}
+
+/// The same of some machine.
+fn path_of(node: &Node, whose: &str, example: &str) -> Option<String> {
     let text = node.text()?;
     let whole = text
         .strip_prefix('/')
         .is_some_and(|rest| !rest.is_empty() && rest.split('/').all(|part| !["", ".", ".."].contains(&part)));
     if !whole || text.chars().count() > MAX_PATH_CHARS {
-        node.refuse(format!(
-            "has to be an absolute path of the guest, without `.` and `..`, such as `{example}`"
-        ));
+        node.refuse(format!("has to be an absolute path{whose}, without `.` and `..`, such as `{example}`"));
         return None;
     }
     Some(text.to_owned())

@@ -173,7 +173,7 @@ fn settings_are_the_same_with_and_without_quotes() {
 #[test]
 fn every_key_of_measure_is_read() {
     let study = study(&format!(
-        "{FIO}[measure]\nmetric = \"iops\"\nrepeats = 8\nprecision = 0.1\nconfidence = \"99%\"\nthreshold = 0\ndrop_caches = false\ninterval = \"100ms\"\ntimeout = \"1min\"\nsettle = \"0s\"\nretries = 3\n"
+        "{FIO}[measure]\nmetric = \"iops\"\nrepeats = 8\nprecision = 0.1\nconfidence = \"99%\"\nthreshold = 0\ndrop_caches = false\ninterval = \"100ms\"\ntimeout = \"1min\"\nsettle = \"0s\"\nretries = 3\nunder_load = true\n"
     ));
     let expected = Measure {
         metric: "iops".into(),
@@ -187,6 +187,7 @@ fn every_key_of_measure_is_read() {
         timeout: Nanos::from_secs(60),
         settle: Nanos::ZERO,
         retries: 3,
+        under_load: true,
     };
     assert_eq!(study.measure, expected);
 }
@@ -196,8 +197,11 @@ fn an_empty_file_lacks_its_version() {
     check(
         "",
         expect![[r#"
-        line 1, column 1: `flyball`: missing; write `flyball = 1`
-    "#]],
+            line 1, column 1: `flyball`: missing; write `flyball = 1`
+            line 1, column 1: `name`: missing; write `name = "my-study"`
+            line 1, column 1: `question`: missing; write `question = "Does … decide …?"`
+            line 1, column 1: `workload`: missing; write `[workload.NAME]`
+        "#]],
     );
 }
 
@@ -208,6 +212,60 @@ fn a_later_version_is_the_only_thing_said_of_a_file() {
         expect![[r#"
         line 1, column 11: `flyball`: this program reads version 1 of the study format; write `flyball = 1`, or get the flyball that reads this file
     "#]],
+    );
+}
+
+#[test]
+fn a_primary_factor_is_one_that_there_is() {
+    let with = |primary: &str| {
+        format!(
+            "flyball = 1\nname = \"s\"\nquestion = \"q\"\nprimary = {primary}\ntarget.file = \"1MiB\"\n{FIO}\
+             [factor.depth]\noption = \"iodepth\"\nlevels = [1, 8]\n"
+        )
+    };
+    assert_eq!(parse(&with("\"depth\"")).unwrap().primary, ["depth"]);
+    assert_eq!(parse(&with("[\"depth\"]")).unwrap().primary, ["depth"]);
+    check(
+        &with("\"dept\""),
+        expect![[r#"
+        line 4, column 11: `primary`: there is no factor `dept`; did you mean `depth`?
+    "#]],
+    );
+    check(
+        &with("[\"depth\", 1]"),
+        expect![[r#"
+        line 4, column 21: `primary[2]`: has to be a string, `"…"`; this is an integer
+    "#]],
+    );
+}
+
+#[test]
+fn all_is_said_at_once_where_a_section_is_misspelt_or_the_version_missing() {
+    check(
+        "name = \"s\"\nquestion = \"q\"\n[targt]\nfile = \"1MiBB\"\n[worklod.w]\ntool = \"foi\"\n[factor.f]\noption = \"bs\"\nlevls = [1]\n[mesure]\nrepeats = 0\n",
+        expect![[r#"
+            line 1, column 1: `flyball`: missing; write `flyball = 1`
+            line 3, column 2: `targt`: unknown key; did you mean `target`?
+            line 4, column 8: `target.file`: is not a size; write a number and its unit, as in `"256MiB"` or `"4k"`
+            line 5, column 2: `worklod`: unknown key; did you mean `workload`?
+            line 6, column 8: `workload.w.tool`: there is no tool `foi`; write TOOLS
+            line 7, column 9: `factor.f.levels`: missing; write `levels = ["4k", "64k"]`
+            line 9, column 1: `factor.f.levls`: unknown key; did you mean `levels`?
+            line 10, column 2: `mesure`: unknown key; did you mean `measure`?
+            line 11, column 11: `measure.repeats`: has to be from 1 to 1000
+        "#]],
+    );
+}
+
+#[test]
+fn a_misspelt_section_is_checked_like_the_one_that_is_meant() {
+    check(
+        "flybal = 1\nname = \"s\"\nquestion = \"q\"\ntarget.file = \"1MiB\"\n[workloads.w]\ntool = \"fio\"\noptions = { rw = \"read\", blcksize = 1 }\n",
+        expect![[r#"
+            line 1, column 1: `flybal`: unknown key; did you mean `flyball`?
+            line 5, column 2: `workloads`: unknown key; did you mean `workload`?
+            line 7, column 26: `workload.w.options.blcksize`: is no option of fio that a study can set; did you mean `blocksize`?
+        "#]],
     );
 }
 
@@ -241,7 +299,7 @@ fn an_unknown_key_names_the_nearest_and_only_a_near_one() {
             line 7, column 1: `workload.w.optoins`: unknown key; did you mean `options`?
             line 8, column 2: `mesure`: unknown key; did you mean `measure`?
             line 10, column 1: `measure.repeat`: unknown key; did you mean `repeats`?
-            line 11, column 1: `measure.colour`: unknown key; known here: `metric`, `repeats`, `precision`, `confidence`, `threshold`, `drop_caches`, `interval`, `timeout`, `settle`, `retries`
+            line 11, column 1: `measure.colour`: unknown key; known here: `metric`, `repeats`, `precision`, `confidence`, `threshold`, `drop_caches`, `interval`, `timeout`, `settle`, `retries`, `under_load`
         "#]],
     );
 }
@@ -296,7 +354,7 @@ fn a_target_is_one_size_within_bounds() {
     check(
         &with(""),
         expect![[r#"
-        line 4, column 2: `target`: is empty; write `file = "256MiB"` or `loop = "256MiB"`, or take the table out
+        line 4, column 2: `target`: is empty; write `file = "256MiB"`, `loop = "256MiB"` or `read_only = "/dev/…"`, or take the table out
     "#]],
     );
     check(
@@ -338,7 +396,149 @@ fn a_target_is_one_size_within_bounds() {
     check(
         &with("disk = \"/dev/sda\""),
         expect![[r#"
-            line 5, column 1: `target.disk`: unknown key; known here: `file`, `loop`, `device`
+            line 5, column 1: `target.disk`: unknown key; known here: `file`, `loop`, `device`, `read_only`, `folder`, `size`
+        "#]],
+    );
+}
+
+/// A study that reads what is there, with this after its target.
+fn reads(path: &str, rest: &str) -> String {
+    format!("flyball = 1\nname = \"s\"\nquestion = \"q\"\ntarget.read_only = \"{path}\"\n{rest}")
+}
+
+#[test]
+fn what_is_there_already_may_be_read_by_fio_dd_and_hdparm() {
+    for rest in [
+        FIO,
+        "[workload.w]\ntool = \"fio\"\noptions = { pattern = \"4 KiB; 100% Read; 100% random\" }\n",
+        "[workload.w]\ntool = \"dd\"\noptions = { bs = \"1M\", iflag = \"direct\" }\n",
+        "[workload.w]\ntool = \"hdparm\"\n[measure]\nmetric = \"read_throughput\"\n",
+    ] {
+        let study = parse(&reads("/dev/disk/by-id/x", rest)).unwrap_or_else(|errors| panic!("{errors}"));
+        assert_eq!(study.target, Target::ReadOnly("/dev/disk/by-id/x".into()));
+    }
+    for path in ["sda", "/dev/../etc/shadow", "/", "//dev/sda", "/dev/sda/"] {
+        assert!(
+            parse(&reads(path, FIO)).unwrap_err().to_string().contains("an absolute path, without"),
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn what_is_there_already_is_not_written() {
+    check(
+        &reads(
+            "/dev/sda",
+            "[workload.w]\ntool = \"fio\"\n[factor.rw]\noption = \"rw\"\nlevels = [\"read\", \"randwrite\"]\n",
+        ),
+        expect![[r#"
+            line 5, column 11: `workload.w`: in the cell `w_randwrite`, on a `read_only` target: `rw = randwrite` does more than read; write `read` or `randread`
+        "#]],
+    );
+    check(
+        &reads("/dev/sda", "[workload.w]\ntool = \"fio\"\noptions = { rw = \"read\", verify = \"md5\" }\n"),
+        expect![[r#"
+            line 7, column 1: `workload.w.options`: in the cell `w`, on a `read_only` target: `verify` is not among the options of fio that cannot make it write; take it out
+        "#]],
+    );
+    check(
+        &reads("/dev/sda", "[workload.w]\ntool = \"fio\"\noptions = { pattern = \"File server\" }\n"),
+        expect![[r#"
+            line 7, column 1: `workload.w.options`: in the cell `w`, on a `read_only` target: `rw = randrw` does more than read; write `read` or `randread`
+        "#]],
+    );
+    check(
+        &reads("/dev/sda", "[workload.w]\ntool = \"dd\"\noptions = { direction = \"write\" }\n"),
+        expect![[r#"
+            line 7, column 1: `workload.w.options`: in the cell `w`, on a `read_only` target: `direction = write` writes to it; write `direction = "read"`
+        "#]],
+    );
+    check(
+        &reads(
+            "/dev/sda",
+            "[workload.w]\ntool = \"command\"\nargv = [\"cat\", \"{target}\"]\n[measure]\nmetric = \"elapsed\"\n",
+        ),
+        expect![[r#"
+            line 5, column 11: `workload.w`: in the cell `w`, on a `read_only` target: command may write; fio, dd and hdparm can be held to reading
+        "#]],
+    );
+    check(
+        &reads(
+            "/dev/sda",
+            "[workload.w]\ntool = \"sysbench\"\noptions = { time = 1 }\n[measure]\nmetric = \"transactions\"\n",
+        ),
+        expect![[r#"
+            line 7, column 1: `workload.w.options`: in the cell `w`, `test` is missing; write `test = "oltp_read_only"`
+            line 7, column 1: `workload.w.options`: in the cell `w`, on a `read_only` target: sysbench may write; fio, dd and hdparm can be held to reading
+        "#]],
+    );
+    check(
+        &reads("/dev/sda", &format!("{FIO}[stack.d]\nkind = \"devices\"\nloop = \"64MiB\"\n")),
+        expect![[r#"
+            line 4, column 8: `target.read_only`: cannot stand beside `[stack]`, whose last layer is the target; take it out, or write `file = "64MiB"` for a file of that size in its filesystem
+        "#]],
+    );
+}
+
+#[test]
+fn a_folder_that_is_there_takes_a_file_of_a_size() {
+    let with = |target: &str, rest: &str| {
+        format!("flyball = 1\nname = \"s\"\nquestion = \"q\"\n[target]\n{target}\n{rest}")
+    };
+    let text = with("folder = \"/var/lib/data\"\nsize = \"1GiB\"", FIO);
+    let size = Bytes::from_mib(1024);
+    assert_eq!(parse(&text).unwrap().target, Target::Folder { path: "/var/lib/data".into(), size });
+    check(
+        &with("folder = \"/var/lib/data\"", FIO),
+        expect![[r#"
+        line 4, column 2: `target.size`: missing; write `size = "1GiB"`
+    "#]],
+    );
+    check(
+        &with("folder = \"data\"\nsize = \"0\"", FIO),
+        expect![[r#"
+        line 5, column 10: `target.folder`: has to be an absolute path, without `.` and `..`, such as `/var/lib/data`
+        line 6, column 8: `target.size`: is 0 B; it has to be from 1 B to 1 TiB
+    "#]],
+    );
+    check(
+        &with("file = \"1MiB\"\nsize = \"1MiB\"", FIO),
+        expect![[r#"
+        line 6, column 1: `target.size`: is the size of a file in a `folder`; write `file = "256MiB"` for one in the work folder
+    "#]],
+    );
+    check(
+        &with("size = \"1MiB\"", FIO),
+        expect![[r#"
+        line 5, column 1: `target.size`: is the size of a file in a `folder`; write `file = "256MiB"` for one in the work folder
+    "#]],
+    );
+    check(
+        &with(
+            "folder = \"/srv\"\nsize = \"1MiB\"",
+            "[workload.w]\ntool = \"bonnie\"\n[measure]\nmetric = \"elapsed\"\n",
+        ),
+        expect![[r#"
+            line 7, column 11: `workload.w`: bonnie makes files of a size of its own, and in a `folder` of yours there is one of the size that the study says; write `file` instead of `folder`, and say where with `--work`
+        "#]],
+    );
+    check(
+        &with(
+            "folder = \"/srv\"\nsize = \"1MiB\"",
+            "[workload.w]\ntool = \"fio\"\noptions = { size = \"2m\" }\n",
+        ),
+        expect![[r#"
+            line 9, column 1: `workload.w.options`: in the cell `w`, fio would go up to 2 MiB, beyond the target's 1 MiB; make `size` or `offset` smaller, or the target larger
+        "#]],
+    );
+    check(
+        &with(
+            "folder = \"/srv\"\nsize = \"1MiB\"",
+            &format!("{FIO}[stack.d]\nkind = \"devices\"\nloop = \"64MiB\"\n"),
+        ),
+        expect![[r#"
+            line 5, column 1: `target.folder`: cannot stand beside `[stack]`, whose last layer is the target; take it out, or write `file = "64MiB"` for a file of that size in its filesystem
         "#]],
     );
 }
@@ -637,8 +837,8 @@ fn line_ends_and_a_byte_order_mark_of_other_systems_are_read() {
     check(
         &text.replace("flyball", "flybal"),
         expect![[r#"
-        line 1, column 1: `flyball`: missing; write `flyball = 1`
-    "#]],
+            line 1, column 1: `flybal`: unknown key; did you mean `flyball`?
+        "#]],
     );
 }
 
@@ -808,7 +1008,7 @@ fn examples() -> Vec<String> {
 #[test]
 fn each_example_of_the_reference_is_read() {
     let examples = examples();
-    assert_eq!(examples.len(), 11);
+    assert_eq!(examples.len(), 13);
     for text in examples {
         parse(&text).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
     }

@@ -8,11 +8,14 @@ use maud::{Markup, html};
 
 pub(super) fn body(report: &Report) -> Option<Markup> {
     let run = &report.data.run;
+    let is_recording = report.data.study.is_recording();
     Some(html! {
-        p { "The same plan in the same order, with the study below saved as " code { (run.study) ".toml" } ":" }
+        @if !is_recording {
+            p { "The same plan in the same order, with the study below saved as " code { (run.study) ".toml" } ":" }
+        }
         pre class="command" { code { (run_again(report)) } }
         dl class="facts" {
-            dt { "Seed" } dd { (run.seed) }
+            @if !is_recording { dt { "Seed" } dd { (run.seed) } }
             dt { "Flyball" } dd { (run.flyball) }
             @if let Some(revision) = &run.revision { dt { "Study at" } dd { (revision) } }
             @for tool in tools(report) { dt { "Tool" } dd { (tool) } }

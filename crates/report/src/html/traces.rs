@@ -2,9 +2,10 @@
 
 use super::processors::{colour, legend};
 use crate::svg::series::{self, Quantity};
-use crate::trace_view::{COARSEST_TICKS, Held, Line, Lines, VirtualCpu};
+use crate::trace_view::{Held, Line, Lines, VirtualCpu};
 use crate::wording::{counted, trial_name};
 use crate::{MAX_TRACES, Report, TraceView};
+use analysis::rates::COARSEST_TICKS;
 use domain::Nanos;
 use domain::trace::FrequencySource;
 use domain::trial::TrialKey;

@@ -24,6 +24,11 @@ pub(super) fn show(inventory: &Inventory, style: Style, page: &mut Page) {
     }
 }
 
+/// One line for each group of policies: what decides their frequency.
+pub(crate) fn policies(cpufreq: &Cpufreq) -> Vec<String> {
+    groups(&cpufreq.policies).iter().map(Group::heading).collect()
+}
+
 /// Policies that differ in nothing but their CPUs and what they did.
 struct Group<'a> {
     policies: Vec<&'a Policy>,
@@ -51,9 +56,12 @@ impl<'a> Group<'a> {
         self.policies[0]
     }
 
+    fn heading(&self) -> String {
+        format!("{}: {}", self.name(), list_of(facts(self.first())))
+    }
+
     fn show(&self, style: Style, page: &mut Page) {
-        let policy = self.first();
-        page.line(format!("{}: {}", self.name(), list_of(facts(policy))));
+        page.line(self.heading());
         if let Some(seen) = self.seen() {
             page.line(format!("  last seen at {seen}"));
         }
@@ -61,7 +69,7 @@ impl<'a> Group<'a> {
             page.line(format!("  time spent at {time}"));
         }
         if style == Style::Full {
-            choices(policy, page);
+            choices(self.first(), page);
         }
     }
 

@@ -12,33 +12,53 @@ const INDENT: usize = 13;
 /// How far a broken line goes in.
 const HANGING: usize = 2;
 
-#[derive(Default)]
-pub(super) struct Page {
+pub(crate) struct Page {
     text: String,
     section: &'static str,
+    width: usize,
+    /// Whether a blank line stands before each section.
+    spacing: Spacing,
+}
+
+/// What stands between sections.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spacing {
+    Blank,
+    None,
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self::new(WIDTH, Spacing::Blank)
+    }
 }
 
 impl Page {
+    /// An empty page; one that is narrower than its margin and a word is as wide as these.
+    pub(crate) fn new(width: usize, spacing: Spacing) -> Self {
+        Self { text: String::new(), section: "", width: width.max(2 * INDENT), spacing }
+    }
+
     /// Begins a section; it is there once a line follows.
-    pub(super) fn section(&mut self, name: &'static str) {
+    pub(crate) fn section(&mut self, name: &'static str) {
         self.section = name;
     }
 
     /// A line, broken where it is too long.
-    pub(super) fn line(&mut self, line: impl AsRef<str>) {
+    pub(crate) fn line(&mut self, line: impl AsRef<str>) {
         self.hanging(HANGING, line);
     }
 
     /// A line whose following ones, where it is too long, go in as far as said: under the text of a table's
     /// last column.
-    pub(super) fn hanging(&mut self, inward: usize, line: impl AsRef<str>) {
+    pub(crate) fn hanging(&mut self, inward: usize, line: impl AsRef<str>) {
         let line = &*one_line(line.as_ref());
         let own = line.len() - line.trim_start().len();
         let mut column = 0;
         self.begin(own);
-        for (index, word) in words(line.trim_start()).enumerate() {
+        for (index, word) in words(line.trim_start(), self.width).enumerate() {
             let length = word.chars().count();
-            if index > 0 && INDENT + own + column + word.trim_end().chars().count() > WIDTH {
+            if index > 0 && INDENT + own + column + word.trim_end().chars().count() > self.width {
                 self.text.truncate(self.text.trim_end_matches(' ').len());
                 self.text.push('\n');
                 self.begin(own + inward);
@@ -52,21 +72,21 @@ impl Page {
     }
 
     /// A line of parts with commas between; nothing where there are no parts.
-    pub(super) fn parts(&mut self, parts: impl IntoIterator<Item = Option<String>>) {
+    pub(crate) fn parts(&mut self, parts: impl IntoIterator<Item = Option<String>>) {
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         if !parts.is_empty() {
             self.line(list_of(parts));
         }
     }
 
-    pub(super) fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         self.text
     }
 
     /// The margin: the section's name on its first line, blank afterwards.
     fn begin(&mut self, inward: usize) {
         let name = std::mem::take(&mut self.section);
-        if !name.is_empty() && !self.text.is_empty() {
+        if !name.is_empty() && !self.text.is_empty() && self.spacing == Spacing::Blank {
             self.text.push('\n');
         }
         write!(self.text, "{name:INDENT$}{:inward$}", "").expect("a string takes everything");
@@ -81,8 +101,8 @@ const LONG_PART: usize = 40;
 
 /// Where a line may be broken: after blanks, and after the commas of a word that would leave half a line
 /// empty.
-fn words(line: &str) -> impl Iterator<Item = &str> {
-    let long = |word: &&str| word.chars().count() > WIDTH / 2;
+fn words(line: &str, width: usize) -> impl Iterator<Item = &str> {
+    let long = move |word: &&str| word.chars().count() > width / 2;
     line.split_inclusive(' ').flat_map(move |word| {
         let at: &[char] = if long(&word) { &[','] } else { &[] };
         word.split_inclusive(at)
@@ -90,7 +110,7 @@ fn words(line: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Parts with commas between, each kept together where it is short.
-pub(super) fn list_of(parts: impl IntoIterator<Item = String>) -> String {
+pub(crate) fn list_of(parts: impl IntoIterator<Item = String>) -> String {
     let keep = |part: String| match part.chars().count() {
         0..LONG_PART => part.replace(' ', &TIED.to_string()),
         _ => part,
@@ -99,7 +119,7 @@ pub(super) fn list_of(parts: impl IntoIterator<Item = String>) -> String {
 }
 
 /// `one policy`, `3 policies`.
-pub(super) fn count(number: u64, one: &str, many: &str) -> String {
+pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     match number {
         1 => format!("1 {one}"),
         _ => format!("{number} {many}"),
@@ -107,7 +127,7 @@ pub(super) fn count(number: u64, one: &str, many: &str) -> String {
 }
 
 /// `on` or `off`.
-pub(super) fn on_off(state: bool) -> &'static str {
+pub(crate) fn on_off(state: bool) -> &'static str {
     if state { "on" } else { "off" }
 }
 

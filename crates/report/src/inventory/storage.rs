@@ -72,7 +72,7 @@ fn heading(device: &BlockDevice) -> String {
     format!("{}: {}", device.name, list_of(parts.into_iter().flatten()))
 }
 
-fn kind(device: &BlockDevice) -> Option<String> {
+pub(crate) fn kind(device: &BlockDevice) -> Option<String> {
     Some(match &device.kind {
         BlockKind::Disk => {
             format!("{}disk", device.transport.as_ref().map(|t| format!("{t} ")).unwrap_or_default())
@@ -197,7 +197,7 @@ fn blocks(queue: &Queue) -> Option<String> {
     }
 }
 
-fn filesystem(mount: &Mount, style: Style) -> String {
+pub(crate) fn filesystem(mount: &Mount, style: Style) -> String {
     let journal = mount.journal.map(|mode| match mode {
         JournalMode::Off => ", no journal".to_owned(),
         mode => format!(", journal data={}", mode.name()),

@@ -1,7 +1,8 @@
 //! Frequency over time, from whichever source the trace has.
 
-use super::grid::{Grid, Step, difference, known_pairs, names_between, neighbours, usual_distance};
+use super::grid::Grid;
 use super::{Line, Lines, MAX_LINES};
+use analysis::rates::{Step, difference, known_pairs, names_between, neighbours, usual_distance};
 use domain::time::Nanos;
 use domain::trace::{FrequencySource, Trace};
 

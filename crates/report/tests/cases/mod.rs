@@ -93,6 +93,7 @@ pub fn study(name: &str, question: &str, workloads: &[&str], factors: Vec<Factor
     Study {
         name: name.into(),
         question: question.into(),
+        primary: vec![],
         target: Target::Loop(Bytes::from_mib(256)),
         workloads: workloads.iter().map(workload).collect(),
         factors,

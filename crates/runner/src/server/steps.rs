@@ -50,6 +50,7 @@ impl Steps<'_> {
             interval: Nanos::from_millis(100),
             timeout: STEP,
             interrupt: self.trial.interrupt,
+            only_reads: None,
         };
         let ended = child::run(&task, &mut |_| {})?;
         let command = argv.join(" ");

@@ -439,7 +439,7 @@ impl Builder<'_> {
         let target = &self.order.study.target;
         match (highest.map(|layer| (&layer.part, layer)), target) {
             (Some((Kind::Filesystem(options), layer)), _) => self.file(&layer.name, &options.clone(), top),
-            (_, Target::File(_)) => self.file("", &plain_ext4(), top),
+            (_, Target::File(_) | Target::Folder { .. }) => self.file("", &plain_ext4(), top),
             _ if caching == Caching::Direct => {
                 Ok(LoadTarget { part: top.part, size: top.size, is_file: false })
             }
@@ -468,7 +468,7 @@ impl Builder<'_> {
         let room = below.size - below.size / OWN - fs.journal_bytes.min(below.size / 2);
         let (size, laid_out) = match (&self.order.study.target, writes_anew(self.order)?) {
             (_, Some(OwnFiles::Bytes(total))) => (total.get(), 0),
-            (Target::File(size), None) => (size.get(), size.get()),
+            (Target::File(size) | Target::Folder { size, .. }, None) => (size.get(), size.get()),
             _ => (room / 4096 * 4096, 0),
         };
         if size > room {

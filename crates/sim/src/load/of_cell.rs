@@ -65,6 +65,9 @@ pub(crate) fn of(order: &SimRequest<'_>, target: LoadTarget) -> Result<Load, Ben
         Tool::Imported => Err(BenchError::Unsupported(
             "its results were imported, and nothing tells how they were made".into(),
         )),
+        Tool::Recorded => Err(BenchError::Unsupported(
+            "a recording says what happened, and not how to make it again".into(),
+        )),
         _ => command(order, size),
     }
 }

@@ -109,7 +109,15 @@ mod tests {
         let raw = Path::new("/n/raw");
         let folder = folder.map(Path::new);
         let host = Host { cpus: 2, memory: Some(Bytes::from_mib(2048)), user: User::Other };
-        let job = Job { workload: &workload, target: None, raw, server: None, folder, host };
+        let job = Job {
+            workload: &workload,
+            target: None,
+            raw,
+            server: None,
+            folder,
+            access: Default::default(),
+            host,
+        };
         invocation(&job).map_or_else(|error| error.to_string(), |made| made.argv.join(" "))
     }
 

@@ -55,6 +55,7 @@ mod tests {
             raw: Path::new("/n/raw"),
             server: None,
             folder: None,
+            access: Default::default(),
             host: Host::default(),
         };
         invocation(&job).map(|i| i.argv).map_err(|e| e.to_string())

@@ -104,6 +104,7 @@ mod tests {
             raw: Path::new("/n/raw"),
             server: None,
             folder: None,
+            access: Default::default(),
             host: Host::default(),
         };
         invocation(&job).map_or_else(|e| e.to_string(), |i| i.argv.join(" "))

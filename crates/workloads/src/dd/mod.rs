@@ -41,6 +41,10 @@ impl Tool for Dd {
         options::check(option, value)
     }
 
+    fn only_reads(&self, options: &Options) -> Result<(), String> {
+        options::only_reads(options)
+    }
+
     fn reaches_beyond(&self, options: &Options, target: Bytes) -> Option<String> {
         options::reaches_beyond(options, target)
     }

@@ -69,6 +69,25 @@ fn each_of(known: &[&str], value: &str) -> Result<(), Refusal> {
     })
 }
 
+/// The operands of a read alone. `nofollow` would not open what is given as a descriptor's path.
+pub(super) fn only_reads(options: &Options) -> Result<(), String> {
+    const READING: [&str; 5] = ["bs", "count", "direction", "iflag", "skip"];
+    if let Some(option) = options.keys().find(|option| !READING.contains(&option.as_str())) {
+        return Err(format!(
+            "`{option}` is not among dd's operands that only read, which are `{}`; take it out",
+            READING.join("`, `")
+        ));
+    }
+    let given = |name: &str| options.get(name).map(String::as_str);
+    if let Some(direction) = given("direction").filter(|direction| *direction != "read") {
+        return Err(format!("`direction = {direction}` writes to it; write `direction = \"read\"`"));
+    }
+    if given("iflag").is_some_and(|flags| flags.split(',').any(|flag| flag == "nofollow")) {
+        return Err("`iflag = nofollow` does not open a descriptor that it is given; take it out".to_owned());
+    }
+    Ok(())
+}
+
 /// dd would make the target longer.
 pub(super) fn reaches_beyond(options: &Options, target: Bytes) -> Option<String> {
     if options.get("direction").map(String::as_str) != Some("write") {
@@ -96,6 +115,30 @@ mod tests {
                 !matches!(check(name, "x"), Err(Refusal::Unknown { .. } | Refusal::Forbidden(_))),
                 "{name}"
             );
+        }
+    }
+
+    #[test]
+    fn only_a_read_is_one() {
+        let told = |options: &[(&str, &str)]| {
+            only_reads(&options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
+        };
+        for options in
+            [&[][..], &[("direction", "read")], &[("bs", "1M"), ("iflag", "direct"), ("skip", "2")]]
+        {
+            assert_eq!(told(options), Ok(()));
+        }
+        for option in [
+            ("direction", "write"),
+            ("direction", "read "),
+            ("of", "/dev/sda"),
+            ("seek", "1"),
+            ("oflag", "direct"),
+            ("conv", "fsync"),
+            ("source", "zero"),
+            ("iflag", "direct,nofollow"),
+        ] {
+            assert!(told(&[option]).is_err(), "{option:?}");
         }
     }
 

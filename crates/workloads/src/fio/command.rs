@@ -7,7 +7,7 @@ use crate::fio::options;
 use crate::fio::steady_state::Conditioning;
 use crate::job::text;
 use crate::sysbench::options::Bursts;
-use crate::{Error, Invocation, Job};
+use crate::{Error, Invocation, Job, TargetAccess};
 use domain::outcome::Outcome;
 use domain::time::Nanos;
 use domain::units::Bytes;
@@ -15,6 +15,7 @@ use std::io::BufRead;
 use std::path::Path;
 
 pub(super) fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
+    job.check_access()?;
     let (target, size) = job.needed_target()?;
     for (key, value) in fios(job) {
         check(key, value)?;
@@ -64,7 +65,7 @@ fn lead_in(job: &Job<'_>, bursts: Bursts) -> Option<Nanos> {
 
 /// What every command of fio begins with; its report is named so.
 pub(super) fn command(job: &Job<'_>, report: &str, target: &Path) -> Vec<String> {
-    vec![
+    let mut argv = vec![
         "fio".to_owned(),
         "--output-format=json+".into(),
         format!("--output={}", text(&job.raw.join(format!("{report}.json")))),
@@ -72,7 +73,10 @@ pub(super) fn command(job: &Job<'_>, report: &str, target: &Path) -> Vec<String>
         format!("--filename={}", escaped(target)),
         // A target that has vanished is an error, and not a reason to make another one.
         "--allow_file_create=0".into(),
-    ]
+    ];
+    // fio itself then refuses to write and to trim (fio(1), `--readonly`).
+    argv.extend((job.access == TargetAccess::ReadOnly).then(|| "--readonly".to_owned()));
+    argv
 }
 
 /// Reads a report, that of the job itself or of a round before it.
@@ -202,8 +206,12 @@ fn refuse(key: &str, value: &str, why: &str) -> Error {
 /// The command that writes all of the target twice (SNIA's PTS: workload independent preconditioning).
 ///
 /// # Errors
-/// [`Error::NoTarget`].
+/// [`Error::NoTarget`], [`Error::Writes`].
 pub fn precondition(job: &Job<'_>) -> Result<Vec<String>, Error> {
+    if job.access == TargetAccess::ReadOnly {
+        let why = "`precondition` writes all of it; take it out".to_owned();
+        return Err(Error::Writes { workload: job.workload.name.clone(), why });
+    }
     let (target, size) = job.needed_target()?;
     let mut argv = command(job, "precondition", target);
     let size = format!("--size={}", size.get());
@@ -256,6 +264,7 @@ mod tests {
             raw: Path::new("/n/raw"),
             server: None,
             folder: None,
+            access: Default::default(),
             host: Host::default(),
         };
         invocation(&job).map(|i| i.argv).map_err(|e| e.to_string())
@@ -268,6 +277,34 @@ mod tests {
                 .unwrap();
         expect!["fio --output-format=json+ --output=/n/raw/fio.json --name=read --filename=/w/a\\:b/target --allow_file_create=0 --bs=4k --bssplit=4k/60:8k/40 --rw=randread --write_bw_log=bw"]
             .assert_eq(&argv.join(" "));
+    }
+
+    #[test]
+    fn on_what_is_only_read_fio_is_told_so_in_each_of_its_commands() {
+        let told = |options: &[(&str, &str)]| {
+            let options = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            let workload = Workload { name: "read".into(), tool: Tool::Fio, options };
+            let target = Some((Path::new("/dev/sda"), Bytes::from_mib(64)));
+            let job = Job {
+                access: TargetAccess::ReadOnly,
+                ..Job::planned(&workload, target, Path::new("/n/raw"))
+            };
+            let has = |argv: Vec<String>| argv.contains(&"--readonly".to_owned());
+            let whole = crate::invocation(&job).map(|i| has(i.argv)).map_err(|e| e.to_string());
+            let of_round = round(&job, 0, Nanos::from_secs(1)).map(has).map_err(|e| e.to_string());
+            assert_eq!(whole, of_round);
+            assert_eq!(invocation(&job).map(|i| has(i.argv)).map_err(|e| e.to_string()), whole);
+            assert!(precondition(&job).is_err());
+            whole
+        };
+        assert_eq!(told(&[("rw", "randread")]), Ok(true));
+        let error = told(&[("rw", "randwrite")]).unwrap_err();
+        assert_eq!(
+            error,
+            "cannot run the workload `read` on a target that is only read: `rw = randwrite` does more than read; write \
+             `read` or `randread`"
+        );
+        assert!(!made(&[("rw", "read")]).unwrap().contains(&"--readonly".to_owned()));
     }
 
     #[test]

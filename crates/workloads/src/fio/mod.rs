@@ -3,6 +3,7 @@
 mod command;
 pub mod options;
 mod profile;
+mod reading;
 pub mod report;
 pub mod steady_state;
 pub mod stretch;
@@ -63,6 +64,10 @@ impl Tool for Fio {
 
     fn check(&self, option: &str, value: &str) -> Result<(), Refusal> {
         options::check_ours(option, value).unwrap_or_else(|| options::check(option, value))
+    }
+
+    fn only_reads(&self, options: &Options) -> Result<(), String> {
+        reading::check(options)
     }
 
     fn reaches_beyond(&self, options: &Options, target: Bytes) -> Option<String> {

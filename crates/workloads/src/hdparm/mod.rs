@@ -54,6 +54,11 @@ impl Tool for Hdparm {
         Timings::parse(options).map(drop)
     }
 
+    /// Its timings read, and nothing else is passed on.
+    fn only_reads(&self, options: &Options) -> Result<(), String> {
+        Timings::parse(options).map(drop).map_err(|error| error.to_string())
+    }
+
     fn metrics(&self) -> Metrics {
         let rows: [MetricRow; 2] = report::metrics();
         Metrics::Known(rows.to_vec())

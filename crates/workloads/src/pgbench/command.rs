@@ -51,8 +51,15 @@ mod tests {
         let options = options.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
         let workload = Workload { name: "pg".into(), tool: Tool::Pgbench, options };
         let raw = Path::new("/n/raw");
-        let job =
-            Job { workload: &workload, target: None, raw, server: None, folder: None, host: Host::default() };
+        let job = Job {
+            workload: &workload,
+            target: None,
+            raw,
+            server: None,
+            folder: None,
+            access: Default::default(),
+            host: Host::default(),
+        };
         expect!["pgbench --host=SERVER --port=5432 --username=flyball --builtin=select-only --client=4 --jobs=2 --protocol=simple --time=3 --progress=1 postgres"]
             .assert_eq(&invocation(&job).unwrap().argv.join(" "));
     }

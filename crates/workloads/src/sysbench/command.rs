@@ -98,8 +98,15 @@ mod tests {
         let options = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let workload = Workload { name: "oltp".into(), tool: Tool::Sysbench, options };
         let raw = Path::new("/n/raw");
-        let job =
-            Job { workload: &workload, target: None, raw, server: None, folder: None, host: Host::default() };
+        let job = Job {
+            workload: &workload,
+            target: None,
+            raw,
+            server: None,
+            folder: None,
+            access: Default::default(),
+            host: Host::default(),
+        };
         invocation(&job).map_or_else(|error| error.to_string(), |made| made.argv.join(" "))
     }
 

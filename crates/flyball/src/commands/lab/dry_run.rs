@@ -77,10 +77,15 @@ fn cell(text: &mut Lines, plan: &Plan, cell: &Cell) {
     let target = match &plan.study.target {
         kind if plan.study.stack.is_some() => Some((Path::new("TARGET"), preflight::size_of(kind))),
         Target::None => None,
-        Target::LabDevice(path) => Some((Path::new(path), preflight::size_of(&plan.study.target))),
-        Target::File(size) | Target::Loop(size) => Some((Path::new("TARGET"), *size)),
+        Target::LabDevice(path) | Target::ReadOnly(path) => {
+            Some((Path::new(path), preflight::size_of(&plan.study.target)))
+        }
+        Target::File(size) | Target::Loop(size) | Target::Folder { size, .. } => {
+            Some((Path::new("TARGET"), *size))
+        }
     };
-    let job = Job { host: tools::host(), ..Job::planned(&cell.workload, target, Path::new("RAW")) };
+    let access = (&plan.study.target).into();
+    let job = Job { host: tools::host(), access, ..Job::planned(&cell.workload, target, Path::new("RAW")) };
     match tools::invocation(&job) {
         Ok(invocation) => {
             text.line(format_args!("  run {}", invocation.argv.join(" ")));

@@ -1,0 +1,128 @@
+//! The CPUs are at their limit: all of them were busy nearly all of the time that was watched.
+//!
+//! Sources: proc(5), `/proc/stat`; `Documentation/accounting/psi.rst`.
+
+use super::Rule;
+use super::case::{Case, evidence, tune_command};
+use crate::usage::{AT_LIMIT, CpuUsage, Usage};
+use crate::words::percent;
+use domain::finding::{Confidence, Finding, Remedy};
+use domain::setting::{SettingName, SettingRequest};
+
+pub(super) const RULE: Rule = Rule {
+    name: "cpu-at-limit",
+    doc: "All CPUs were busy nearly all of the time: the machine is CPU-bound.",
+    run,
+};
+
+const LIMIT: &str = "With next to no idle time a further task waits for a CPU. A faster disk changes nothing then. A higher \
+frequency, fewer instructions for the same work, or more CPUs do.";
+
+const OTHERS: &str = "With next to no idle time a task that becomes ready waits until another one gives up its CPU: what was \
+watched is slower than on an idle machine, by how much is not measured. The busiest threads are those of other programs.";
+
+fn run(case: &Case<'_>) -> Vec<Finding> {
+    let busiest = case.worst_usage(|usage| usage.machine.as_ref().map(CpuUsage::busy));
+    let found = busiest.filter(|(.., busy)| *busy >= AT_LIMIT);
+    found.map(|(source, usage, busy)| finding(case, source, usage, busy)).into_iter().collect()
+}
+
+fn finding(case: &Case<'_>, source: String, usage: &Usage, busy: f64) -> Finding {
+    let cpu = usage.machine.unwrap_or_default();
+    let parts = format!(
+        "{}: programs {}, kernel {}, interrupts {}",
+        percent(busy),
+        percent(cpu.user),
+        percent(cpu.system),
+        percent(cpu.interrupts)
+    );
+    let mut figures = vec![evidence("time in which the CPUs were busy, mean", parts, source.clone())];
+    if let Some(waited) = usage.pressure.cpu {
+        figures.push(evidence("time in which a task waited for a CPU (PSI)", percent(waited), source));
+    }
+    let faster = faster_governor(case);
+    let others = case.own_share(usage).filter(|own| *own < busy / 2.0);
+    Finding {
+        rule: RULE.name,
+        title: match others {
+            Some(own) => format!(
+                "the CPUs were busy {} of the time, {} with what was watched: other programs have them",
+                percent(busy),
+                percent(own)
+            ),
+            None => format!("the CPUs were busy {} of the time: the load is CPU-bound", percent(busy)),
+        },
+        reason: match others {
+            Some(_) => OTHERS.into(),
+            None => LIMIT.into(),
+        },
+        evidence: figures,
+        confidence: Confidence::Likely,
+        gain: None,
+        next: faster
+            .as_ref()
+            .map_or_else(|| case.next_look(), |setting| tune_command(setting) + " --dry-run"),
+        remedy: faster.map(|setting| Remedy {
+            what: "run at the highest frequency, and measure what it gains and costs in energy".into(),
+            settings: vec![setting],
+            undo: super::case::UNTUNE.into(),
+        }),
+        compared: vec![],
+    }
+}
+
+/// The governor `performance`, where another one rules on this host and this one is available.
+fn faster_governor(case: &Case<'_>) -> Option<SettingRequest> {
+    let policies = &case.inventory?.cpufreq.as_ref()?.policies;
+    let is_other = |governor: &str| governor != "performance";
+    let slower = policies.iter().any(|policy| {
+        policy.governor.as_deref().is_some_and(is_other)
+            && policy.available_governors.iter().any(|name| name == "performance")
+    });
+    slower.then(|| SettingRequest { setting: SettingName::parse("governor"), value: "performance".into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{findings_of_command, findings_of_usage, watched};
+    use super::*;
+
+    fn busy(user: f64) -> Usage {
+        Usage { machine: Some(CpuUsage { user, system: 0.1, ..CpuUsage::default() }), ..Usage::default() }
+    }
+
+    #[test]
+    fn busy_cpus_are_found_with_what_they_did() {
+        let found = findings_of_usage(RULE, &busy(0.85), None).swap_remove(0);
+        assert_eq!(found.title, "the CPUs were busy 95% of the time: the load is CPU-bound");
+        assert_eq!(found.evidence[0].figure, "95%: programs 85%, kernel 10%, interrupts 0%");
+        assert!(found.remedy.is_none(), "a machine without cpufreq has no faster governor");
+    }
+
+    #[test]
+    fn a_command_that_used_little_is_not_called_cpu_bound() {
+        let usage = Usage { cpus: vec![(0, CpuUsage::default()); 2], ..busy(0.85) };
+        let title = |own: f64| findings_of_command(RULE, &usage, own).swap_remove(0).title;
+        assert_eq!(
+            title(0.1),
+            "the CPUs were busy 95% of the time, 5% with what was watched: other programs have them"
+        );
+        assert_eq!(title(1.8), "the CPUs were busy 95% of the time: the load is CPU-bound");
+    }
+
+    #[test]
+    fn idle_time_is_no_finding() {
+        assert!(findings_of_usage(RULE, &busy(0.7), None).is_empty());
+        assert!(findings_of_usage(RULE, &Usage::default(), None).is_empty());
+    }
+
+    #[test]
+    fn a_slower_governor_is_named_and_performance_is_not() {
+        let remedy = |governor: &str| {
+            let inventory = watched(governor);
+            findings_of_usage(RULE, &busy(0.85), Some(&inventory)).swap_remove(0).remedy
+        };
+        assert_eq!(remedy("powersave").unwrap().settings[0].to_string(), "governor = performance");
+        assert_eq!(remedy("performance"), None);
+    }
+}

@@ -1,0 +1,284 @@
+//! What a recording says without any tool's report: how busy CPUs and disks were, from the first row of its
+//! trace to the last; and the answer to its study's question, which is what happened.
+
+use crate::words::listed;
+use domain::bench::{Sink, SinkError};
+use domain::outcome::{Better, CPU_BUSY, Metric};
+use domain::time::Nanos;
+use domain::trace::{Role, TraceHead};
+use domain::trial::{Measurement, Trial};
+use domain::units::Unit;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The name of the metric that is the CPU time of what was followed: a command, or a process.
+pub const CPU_TIME: &str = "cpu_time";
+
+/// Bytes of a sector, in which `/proc/diskstats` counts.
+const SECTOR: f64 = 512.0;
+
+/// Devices that pass requests on to others, or keep them in memory: what they did is counted below them, or
+/// was done by no disk.
+const LAYERS: [&str; 8] = ["dm-", "md", "loop", "zram", "ram", "drbd", "bcache", "fd"];
+
+/// The first row of a trace and its last, as it passes on its way to another sink.
+pub struct Ends<'a> {
+    to: &'a mut dyn Sink,
+    head: Option<TraceHead>,
+    first: Option<Row>,
+    last: Option<Row>,
+    rows: u64,
+}
+
+struct Row {
+    time: Nanos,
+    values: Vec<Option<u64>>,
+}
+
+impl<'a> Ends<'a> {
+    /// In front of a sink.
+    pub fn before(to: &'a mut dyn Sink) -> Self {
+        Self { to, head: None, first: None, last: None, rows: 0 }
+    }
+
+    /// How many rows have passed.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// What the columns mean; `None` before the trace has begun.
+    pub fn head(&self) -> Option<&TraceHead> {
+        self.head.as_ref()
+    }
+
+    /// From the first row to the last.
+    pub fn span(&self) -> Nanos {
+        let ends = self.first.as_ref().zip(self.last.as_ref());
+        ends.map_or(Nanos::ZERO, |(first, last)| last.time.saturating_sub(first.time))
+    }
+
+    /// CPU time by role, zeros left out.
+    pub fn roles(&self) -> BTreeMap<Role, Nanos> {
+        let grown = |role: Role| self.grown(&format!("role.{role}.ns")).filter(|ns| *ns > 0);
+        Role::ALL.into_iter().filter_map(|role| Some((role, Nanos::new(grown(role)?)))).collect()
+    }
+
+    /// How busy the CPUs were, and what the disks read and wrote. What was not in both rows, or has begun
+    /// again between them, is left out; so is all where there is no time between them.
+    pub fn metrics(&self) -> BTreeMap<String, Metric> {
+        let seconds = self.span().secs();
+        if seconds == 0.0 {
+            return BTreeMap::new();
+        }
+        let busy = self.cpu_busy().map(|value| (CPU_BUSY, value, Unit::Share, Better::Lower));
+        let rate = |name, field, scale, unit| {
+            Some((name, self.of_disks(field)? as f64 * scale / seconds, unit, Better::Higher))
+        };
+        let disks = [
+            rate("read_throughput", "read_sectors", SECTOR, Unit::BytesPerSecond),
+            rate("write_throughput", "write_sectors", SECTOR, Unit::BytesPerSecond),
+            rate("read_iops", "read_ios", 1.0, Unit::PerSecond),
+            rate("write_iops", "write_ios", 1.0, Unit::PerSecond),
+        ];
+        let all = busy.into_iter().chain(disks.into_iter().flatten());
+        all.map(|(name, value, unit, better)| (name.to_owned(), Metric { value, unit, better })).collect()
+    }
+
+    /// The share of the CPUs' time in which they were not idle. `guest` and `guest_nice` are part of `user`
+    /// and `nice` (proc_stat(5)) and have no column; time that the hypervisor took is nobody's here.
+    fn cpu_busy(&self) -> Option<f64> {
+        let of = |fields: &[&str]| {
+            fields.iter().map(|field| self.grown(&format!("cpu.{field}"))).sum::<Option<u64>>()
+        };
+        let busy = of(&["user", "nice", "system", "irq", "softirq"])?;
+        let idle = of(&["idle", "iowait"])?;
+        (busy + idle > 0).then(|| busy as f64 / (busy + idle) as f64)
+    }
+
+    /// What all disks together have done, each once; `None` where no disk has this column.
+    fn of_disks(&self, field: &str) -> Option<u64> {
+        let names: BTreeSet<&str> =
+            self.head.iter().flat_map(|head| &head.series).filter_map(|s| disk(&s.name)).collect();
+        let disks = names.iter().filter(|name| is_disk(name, &names));
+        let grown: Vec<u64> = disks.filter_map(|name| self.grown(&format!("disk.{name}.{field}"))).collect();
+        (!grown.is_empty()).then(|| grown.iter().sum())
+    }
+
+    /// By how much a counter grew.
+    fn grown(&self, name: &str) -> Option<u64> {
+        let column = self.head.as_ref()?.series.iter().position(|series| series.name == name)?;
+        let value = |row: &Option<Row>| *row.as_ref()?.values.get(column)?;
+        value(&self.last)?.checked_sub(value(&self.first)?)
+    }
+}
+
+impl Sink for Ends<'_> {
+    fn begin(&mut self, head: &TraceHead) -> Result<(), SinkError> {
+        self.to.begin(head)?;
+        self.head = Some(head.clone());
+        Ok(())
+    }
+
+    fn row(&mut self, time: Nanos, values: &[Option<u64>]) -> Result<(), SinkError> {
+        self.to.row(time, values)?;
+        let row = self.last.get_or_insert_with(|| Row { time, values: Vec::new() });
+        row.time = time;
+        row.values.clear();
+        row.values.extend_from_slice(values);
+        if self.first.is_none() {
+            self.first = Some(Row { time, values: values.to_vec() });
+        }
+        self.rows += 1;
+        Ok(())
+    }
+}
+
+/// By these names a trial's environment says how the recorded command ended, where that was no success.
+pub const EXIT_CODE: &str = "exit_code";
+/// The number of the signal that ended it.
+pub const SIGNAL: &str = "signal";
+
+/// What happened, in one sentence: `it took 1.31 s, used 0.42 s of CPU time and ended with code 3; the CPUs
+/// were 27% busy, and the disks read 0 B/s and wrote 229 MB/s`.
+pub(crate) fn sentence(trial: &Trial) -> Option<String> {
+    let measurement = trial.measurement.as_ref()?;
+    let figure = |name: &str| {
+        let metric = measurement.outcome.metrics.get(name)?;
+        Some(metric.unit.show(metric.value))
+    };
+    let by_itself = [
+        Some(duration(measurement, figure("elapsed"))),
+        figure(CPU_TIME).map(|time| format!("used {time} of CPU time")),
+        ending(trial),
+    ];
+    let disks = [("read", "read_throughput"), ("wrote", "write_throughput")];
+    let disks = disks.into_iter().filter_map(|(did, name)| Some(format!("{did} {}", figure(name)?)));
+    let disks: Vec<String> = disks.collect();
+    let of_machine = [
+        figure(CPU_BUSY).map(|share| format!("the CPUs were {share} busy")),
+        (!disks.is_empty()).then(|| format!("the disks {}", listed(&disks))),
+    ];
+    let joined = |parts: &[Option<String>]| listed(&parts.iter().flatten().cloned().collect::<Vec<_>>());
+    let sentences = [joined(&by_itself), joined(&of_machine)];
+    Some(sentences.into_iter().filter(|sentence| !sentence.is_empty()).collect::<Vec<_>>().join("; "))
+}
+
+/// A command that was stopped has no time of its own.
+fn duration(measurement: &Measurement, elapsed: Option<String>) -> String {
+    match elapsed {
+        Some(elapsed) => format!("it took {elapsed}"),
+        None => format!("it was recorded for {}", Unit::Seconds.show(measurement.duration.secs())),
+    }
+}
+
+fn ending(trial: &Trial) -> Option<String> {
+    let code = trial.environment.get(EXIT_CODE).map(|code| format!("ended with code {code}"));
+    code.or_else(|| Some(format!("was ended by signal {}", trial.environment.get(SIGNAL)?)))
+}
+
+/// The disk that a column is of.
+fn disk(column: &str) -> Option<&str> {
+    Some(column.strip_prefix("disk.")?.rsplit_once('.')?.0)
+}
+
+/// Whether a device is a whole disk, and no layer above one. The kernel puts a `p` between the name of a disk
+/// that ends in a digit and the number of its partition.
+fn is_disk(name: &str, all: &BTreeSet<&str>) -> bool {
+    let without_number = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_numbered = without_number.len() < name.len();
+    let by_p = without_number.strip_suffix('p').filter(|disk| disk.ends_with(|c: char| c.is_ascii_digit()));
+    let is_partition = is_numbered && (all.contains(without_number) || by_p.is_some_and(|d| all.contains(d)));
+    !is_partition && !LAYERS.iter().any(|layer| name.starts_with(layer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::Timestamp;
+    use domain::trace::{FrequencySource, Series, SeriesKind, SeriesUnit};
+
+    struct Nowhere;
+
+    impl Sink for Nowhere {
+        fn begin(&mut self, _: &TraceHead) -> Result<(), SinkError> {
+            Ok(())
+        }
+        fn row(&mut self, _: Nanos, _: &[Option<u64>]) -> Result<(), SinkError> {
+            Ok(())
+        }
+    }
+
+    fn ends(columns: &[(&str, Option<u64>, Option<u64>)], seconds: u64) -> Ends<'static> {
+        let series = |(name, ..): &(&str, Option<u64>, Option<u64>)| Series {
+            name: (*name).to_owned(),
+            unit: SeriesUnit::Count,
+            kind: SeriesKind::Counter { wraps_at: None },
+        };
+        let head = TraceHead {
+            series: columns.iter().map(series).collect(),
+            interval: Nanos::from_millis(10),
+            start: Timestamp::from_unix_nanos(0),
+            frequency: FrequencySource::None,
+        };
+        let mut ends = Ends::before(Box::leak(Box::new(Nowhere)));
+        ends.begin(&head).unwrap();
+        ends.row(Nanos::ZERO, &columns.iter().map(|(_, first, _)| *first).collect::<Vec<_>>()).unwrap();
+        let last: Vec<_> = columns.iter().map(|(.., last)| *last).collect();
+        ends.row(Nanos::from_secs(seconds), &last).unwrap();
+        ends
+    }
+
+    fn value(ends: &Ends<'static>, name: &str) -> Option<f64> {
+        ends.metrics().get(name).map(|metric| metric.value)
+    }
+
+    #[test]
+    fn each_byte_is_counted_once_however_many_layers_it_went_through() {
+        let of = |name: &'static str| (name, Some(10), Some(4106));
+        let ends = ends(
+            &[
+                of("disk.nvme0n1.write_sectors"),
+                of("disk.nvme0n1p2.write_sectors"),
+                of("disk.sda.write_sectors"),
+                of("disk.sda1.write_sectors"),
+                of("disk.dm-0.write_sectors"),
+                of("disk.md127.write_sectors"),
+                of("disk.loop3.write_sectors"),
+            ],
+            2,
+        );
+        assert_eq!(value(&ends, "write_throughput"), Some(2.0 * 4096.0 * 512.0 / 2.0));
+        assert_eq!(value(&ends, "read_throughput"), None, "what has no column is no zero");
+    }
+
+    #[test]
+    fn cpus_are_as_busy_as_their_ticks_say_and_waiting_for_a_disk_is_idle() {
+        let ticks = |name: &'static str, grown: u64| (name, Some(100), Some(100 + grown));
+        let mut columns = vec![
+            ticks("cpu.user", 20),
+            ticks("cpu.nice", 0),
+            ticks("cpu.system", 5),
+            ticks("cpu.irq", 0),
+            ticks("cpu.softirq", 0),
+            ticks("cpu.idle", 50),
+            ticks("cpu.iowait", 25),
+        ];
+        assert_eq!(value(&ends(&columns, 1), CPU_BUSY), Some(0.25));
+        columns[0].2 = None;
+        assert_eq!(value(&ends(&columns, 1), CPU_BUSY), None);
+    }
+
+    #[test]
+    fn what_began_again_or_took_no_time_is_left_out() {
+        let fell =
+            ends(&[("disk.sda.read_ios", Some(9), Some(3)), ("disk.sdb.read_ios", Some(0), Some(6))], 3);
+        assert_eq!(value(&fell, "read_iops"), Some(2.0));
+        assert!(ends(&[("disk.sda.read_ios", Some(0), Some(6))], 0).metrics().is_empty());
+    }
+
+    #[test]
+    fn roles_are_what_their_clocks_grew_by() {
+        let roles =
+            ends(&[("role.workload.ns", Some(5), Some(12)), ("role.other.ns", Some(1), Some(1))], 1).roles();
+        assert_eq!(roles, [(Role::Workload, Nanos::new(7))].into());
+    }
+}

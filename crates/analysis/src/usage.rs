@@ -1,0 +1,249 @@
+//! How busy a machine was while it was watched: shares of time of CPUs and disks, by a trace's counters.
+//!
+//! Sources: proc(5) (`/proc/stat`), `Documentation/admin-guide/iostats.rst` (`/proc/diskstats`), iostat(1)
+//! (`%util`, `await`, `aqu-sz`), `Documentation/accounting/psi.rst`.
+
+use crate::rates::{SECTOR_BYTES, Step, names_between, rates};
+use domain::time::Nanos;
+use domain::trace::Trace;
+
+/// A CPU or disk that is this busy has no time left that counts.
+pub const AT_LIMIT: f64 = 0.9;
+
+/// How busy a machine was.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// From the first sample to the last.
+    pub span: Nanos,
+    /// All CPUs together; `None` where they were not sampled.
+    pub machine: Option<CpuUsage>,
+    /// Each CPU by its number, in the trace's order.
+    pub cpus: Vec<(u32, CpuUsage)>,
+    /// Block devices that did anything, the busiest first.
+    pub disks: Vec<DiskUsage>,
+    /// How long tasks waited for what they needed.
+    pub pressure: Pressure,
+}
+
+/// Shares of the time of a CPU, or of all; they add up to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CpuUsage {
+    /// Programs, `nice` ones too.
+    pub user: f64,
+    /// The kernel, on behalf of programs and in its own threads.
+    pub system: f64,
+    /// Hard and soft interrupts.
+    pub interrupts: f64,
+    /// Idle while a task that slept last on this CPU waits for I/O. A lower bound of what is waited for.
+    pub iowait: f64,
+    /// What the hypervisor gave to others while this CPU had something to do.
+    pub steal: f64,
+}
+
+impl CpuUsage {
+    /// The share in which the CPU executed something.
+    pub fn busy(&self) -> f64 {
+        self.user + self.system + self.interrupts
+    }
+}
+
+/// A block device.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DiskUsage {
+    /// Its name: `vda`, `md127`.
+    pub device: String,
+    /// The share of the time in which it had at least one request in flight.
+    pub busy: f64,
+    /// Requests in flight, mean; `None` where it was not counted.
+    pub depth: Option<f64>,
+    /// Reads.
+    pub read: Transfers,
+    /// Writes.
+    pub write: Transfers,
+}
+
+/// What a device did in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Transfers {
+    /// Completed requests a second.
+    pub rate: f64,
+    /// Bytes a second.
+    pub bytes: f64,
+    /// Seconds from queueing to completion, mean over requests; `None` where none completed.
+    pub latency: Option<f64>,
+}
+
+/// Shares of the time in which a task waited, by PSI. `None` where the kernel does not count it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pressure {
+    /// At least one task waited for a CPU.
+    pub cpu: Option<f64>,
+    /// At least one task waited for I/O.
+    pub io: Option<f64>,
+    /// At least one task waited for memory: reclaim, swap, refaults.
+    pub memory: Option<f64>,
+}
+
+impl Usage {
+    /// What a trace shows.
+    pub fn of(trace: &Trace) -> Self {
+        let numbered = names_between(trace, "cpu", ".idle").into_iter().filter_map(|n| n.parse().ok());
+        let cpus: Vec<(u32, CpuUsage)> =
+            numbered.filter_map(|n: u32| Some((n, cpu(trace, &format!("cpu{n}"))?))).collect();
+        let mut disks: Vec<DiskUsage> =
+            names_between(trace, "disk.", ".io_ms").into_iter().filter_map(|d| disk(trace, d)).collect();
+        disks.sort_by(|a, b| b.busy.total_cmp(&a.busy));
+        let first = trace.times.first().copied().unwrap_or_default();
+        Self {
+            span: trace.times.last().copied().unwrap_or_default().saturating_sub(first),
+            machine: cpu(trace, "cpu").or_else(|| together(&cpus)),
+            cpus,
+            disks,
+            pressure: Pressure {
+                cpu: stalled(trace, "cpu"),
+                io: stalled(trace, "io"),
+                memory: stalled(trace, "memory"),
+            },
+        }
+    }
+}
+
+/// The mean rate of a counter over the time for which it is known.
+fn mean(trace: &Trace, column: &str, scale: f64) -> Option<f64> {
+    let length = |step: &Step| step.to.saturating_sub(step.from).secs();
+    let weigh =
+        |(sum, time): (f64, f64), step: Step| (sum + step.value * length(&step), time + length(&step));
+    let (sum, time) = rates(trace, column, scale).fold((0.0, 0.0), weigh);
+    (time > 0.0).then(|| sum / time)
+}
+
+/// Of a CPU; `None` where it was not sampled. Imported shares have another unit than ticks: only their
+/// proportions count.
+fn cpu(trace: &Trace, name: &str) -> Option<CpuUsage> {
+    let part = |state: &str| mean(trace, &format!("{name}.{state}"), 1.0);
+    let idle = part("idle")?;
+    let of = |states: &[&str]| states.iter().filter_map(|state| part(state)).sum::<f64>();
+    let (user, system) = (of(&["user", "nice"]), of(&["system"]));
+    let (interrupts, iowait, steal) = (of(&["irq", "softirq"]), of(&["iowait"]), of(&["steal"]));
+    let all = user + system + interrupts + iowait + steal + idle;
+    let share = |value: f64| value / all;
+    (all > 0.0).then(|| CpuUsage {
+        user: share(user),
+        system: share(system),
+        interrupts: share(interrupts),
+        iowait: share(iowait),
+        steal: share(steal),
+    })
+}
+
+/// The mean over CPUs.
+fn together(cpus: &[(u32, CpuUsage)]) -> Option<CpuUsage> {
+    let mean =
+        |part: fn(&CpuUsage) -> f64| cpus.iter().map(|(_, cpu)| part(cpu)).sum::<f64>() / cpus.len() as f64;
+    (!cpus.is_empty()).then(|| CpuUsage {
+        user: mean(|c| c.user),
+        system: mean(|c| c.system),
+        interrupts: mean(|c| c.interrupts),
+        iowait: mean(|c| c.iowait),
+        steal: mean(|c| c.steal),
+    })
+}
+
+/// Of a device; `None` where it was not sampled or did nothing.
+fn disk(trace: &Trace, device: &str) -> Option<DiskUsage> {
+    let column = |quantity: &str| format!("disk.{device}.{quantity}");
+    let busy = mean(trace, &column("io_ms"), 1e-3)?;
+    let transfers = |way: &str| {
+        let rate = mean(trace, &column(&format!("{way}_ios")), 1.0).unwrap_or(0.0);
+        let waited = mean(trace, &column(&format!("{way}_ms")), 1e-3);
+        Transfers {
+            rate,
+            bytes: mean(trace, &column(&format!("{way}_sectors")), SECTOR_BYTES).unwrap_or(0.0),
+            latency: waited.filter(|_| rate > 0.0).map(|waited| waited / rate),
+        }
+    };
+    let (read, write) = (transfers("read"), transfers("write"));
+    let depth = mean(trace, &column("weighted_ms"), 1e-3);
+    // The kernel books by its tick, and may show a little more than all of the time.
+    (busy > 0.0).then(|| DiskUsage { device: device.to_owned(), busy: busy.min(1.0), depth, read, write })
+}
+
+fn stalled(trace: &Trace, what: &str) -> Option<f64> {
+    mean(trace, &format!("psi.{what}.some_us"), 1e-6).map(|share| share.min(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::Timestamp;
+    use domain::trace::{FrequencySource, Series, SeriesKind, SeriesUnit, TraceHead};
+
+    /// A trace of one second steps whose counters grow by these amounts a second.
+    pub fn growing(seconds: u64, counters: &[(&str, u64)]) -> Trace {
+        let series = |(name, _): &(&str, u64)| Series {
+            name: (*name).to_owned(),
+            unit: SeriesUnit::Count,
+            kind: SeriesKind::Counter { wraps_at: None },
+        };
+        let head = TraceHead {
+            series: counters.iter().map(series).collect(),
+            interval: Nanos::from_millis(1000),
+            start: Timestamp::from_unix_nanos(0),
+            frequency: FrequencySource::None,
+        };
+        let mut trace = Trace::new(head);
+        for second in 0..=seconds {
+            trace.times.push(Nanos::from_millis(1000 * second));
+            for ((_, each), column) in counters.iter().zip(&mut trace.columns) {
+                column.push(Some(7 + each * second));
+            }
+        }
+        trace
+    }
+
+    fn is(value: f64, wanted: f64) {
+        assert!((value - wanted).abs() < 1e-9, "{value} is not {wanted}");
+    }
+
+    #[test]
+    fn shares_of_a_cpu_are_parts_of_all_that_was_counted() {
+        let counters = [("cpu.user", 60), ("cpu.nice", 10), ("cpu.system", 20), ("cpu.softirq", 10)];
+        let more = [("cpu.iowait", 40), ("cpu.steal", 20), ("cpu.idle", 40)];
+        let usage = Usage::of(&growing(5, &[&counters[..], &more[..]].concat()));
+        let cpu = usage.machine.unwrap();
+        is(cpu.user, 0.35);
+        is(cpu.busy(), 0.5);
+        is(cpu.iowait, 0.2);
+        is(cpu.steal, 0.1);
+        assert_eq!(usage.span, Nanos::from_millis(5000));
+    }
+
+    #[test]
+    fn a_machine_without_a_sum_is_the_mean_of_its_cpus() {
+        let counters = [("cpu0.user", 100), ("cpu0.idle", 0), ("cpu1.user", 20), ("cpu1.idle", 80)];
+        let usage = Usage::of(&growing(3, &counters));
+        assert_eq!(usage.cpus.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [0, 1]);
+        is(usage.machine.unwrap().busy(), 0.6);
+    }
+
+    #[test]
+    fn a_disk_has_its_rates_latencies_and_depth() {
+        let counters = [("disk.sda.io_ms", 900), ("disk.sda.read_ios", 50), ("disk.sda.read_ms", 1000)];
+        let more = [("disk.sda.read_sectors", 400), ("disk.sda.weighted_ms", 2500), ("disk.sdb.io_ms", 0)];
+        let usage = Usage::of(&growing(4, &[&counters[..], &more[..]].concat()));
+        let [sda] = usage.disks.as_slice() else { panic!("a disk that did nothing is not listed") };
+        is(sda.busy, 0.9);
+        is(sda.read.bytes, 204_800.0);
+        is(sda.read.latency.unwrap(), 0.02);
+        is(sda.depth.unwrap(), 2.5);
+        assert_eq!(sda.write.latency, None);
+    }
+
+    #[test]
+    fn what_was_not_sampled_is_not_known() {
+        let usage = Usage::of(&growing(2, &[("psi.io.some_us", 250_000)]));
+        assert_eq!((usage.machine, usage.pressure.cpu), (None, None));
+        is(usage.pressure.io.unwrap(), 0.25);
+        assert_eq!(Usage::of(&growing(0, &[("cpu.user", 1), ("cpu.idle", 1)])).machine, None);
+    }
+}

@@ -1,0 +1,77 @@
+//! `flyball diagnose`: one screen about this machine under the load that it has.
+
+use crate::args::{Diagnose, Global, Record};
+use crate::commands::record::recorded;
+use crate::exit::End;
+use crate::recording::{PROCESS, short_command};
+use crate::results::{Results, opened};
+use crate::{places, terminal};
+use anyhow::{Context, Result};
+use domain::inert::one_line;
+use domain::time::Nanos;
+use domain::trace::Role;
+use notebook::Recording;
+use report::{Diagnosis, diagnosis_text};
+
+/// For how long a running load is watched: long enough for a journal's commit, a write-back and a cron job,
+/// short enough to wait for.
+const WATCHED: Nanos = Nanos::from_millis(20_000);
+
+/// The width of the screen where standard output is no terminal, and the least that is laid out.
+const WIDTH: usize = 80;
+const MIN_WIDTH: usize = 40;
+
+/// The interval between samples.
+const INTERVAL: Nanos = Nanos::from_millis(10);
+
+/// Watches the machine, or a command or process on it, and says what limits it.
+pub fn diagnose(global: &Global, arguments: &Diagnose) -> Result<End> {
+    let is_command = !arguments.command.is_empty();
+    let duration = arguments.duration.or_else(|| (!is_command).then_some(WATCHED));
+    if let Some(duration) = duration.filter(|_| !global.json) {
+        terminal::say(format_args!("watching for {duration}; Ctrl-C ends it sooner"));
+    }
+    let done = recorded(
+        global,
+        &Record {
+            interval: INTERVAL,
+            out: None,
+            duration,
+            pid: arguments.pid,
+            command: arguments.command.clone(),
+        },
+    )?;
+    let run = done.run().context("the recording is no run of the notebook")?;
+    let results = Results::load(&opened(global, None)?, run, None)?;
+    if global.json {
+        terminal::json(&report::json(&results.report()))?;
+        return Ok(done.end());
+    }
+    let recording = &done.recording;
+    let text = diagnosis_text(
+        &Diagnosis {
+            inventory: &done.inventory,
+            usage: &results.usage(),
+            duration: recording.duration,
+            watched: &in_words(recording),
+            own_cpu: recording.roles.get(&Role::Workload).copied(),
+            threads: &recording.threads,
+            findings: &results.findings,
+            not_measured: &results.not_measured,
+            run: &run.0,
+            program: &places::this_program(global),
+        },
+        terminal::width().unwrap_or(WIDTH).max(MIN_WIDTH),
+    );
+    terminal::document(&text)?;
+    Ok(done.end())
+}
+
+/// What was watched.
+fn in_words(recording: &Recording) -> String {
+    match (&recording.command, recording.environment.get(PROCESS)) {
+        (Some(argv), _) => format!("`{}`", short_command(argv)),
+        (None, Some(process)) => format!("process {}", one_line(process)),
+        (None, None) => "what was running".to_owned(),
+    }
+}

@@ -1,0 +1,200 @@
+//! What is recorded, from its begin to its end: the machine, a command that is started for it, or a process
+//! that was running before.
+
+use crate::args::Record;
+use crate::exit::Usage;
+use crate::interrupt::Interrupt;
+use anyhow::{Context, Result};
+use machine::workload::{self, Mark};
+use parse::proc::pid_stat::pid_stat;
+use recorder::Recorder;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// How often the end is looked for: ten wake-ups a second are below what an idle kernel does.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long an interrupted command may take to end before it is killed.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What is recorded.
+pub enum Watched<'a> {
+    Machine,
+    Command(&'a [String]),
+    Process(Process),
+}
+
+/// How a recording ended.
+pub struct Ending {
+    /// That of the command; `None` where there was none.
+    pub status: Option<ExitStatus>,
+    /// Whether the command or process ended before anybody stopped the recording.
+    pub by_itself: bool,
+}
+
+impl<'a> Watched<'a> {
+    /// What was asked for.
+    ///
+    /// # Errors
+    /// Where a process cannot be followed.
+    pub fn of(arguments: &'a Record) -> Result<Self> {
+        match arguments.pid {
+            Some(pid) => Ok(Self::Process(Process::open(pid)?)),
+            None if arguments.command.is_empty() => Ok(Self::Machine),
+            None => Ok(Self::Command(&arguments.command)),
+        }
+    }
+
+    /// Starts the command, or follows the process, until it ends, the time is over or somebody asks us to
+    /// stop.
+    ///
+    /// # Errors
+    /// Where the command cannot be started or waited for.
+    pub fn follow(&self, until: &Until<'_>, recorder: &Recorder) -> Result<Ending> {
+        match self {
+            Self::Machine => {
+                while !until.is_over() {
+                    std::thread::sleep(until.next_look());
+                }
+                Ok(Ending { status: None, by_itself: false })
+            }
+            Self::Command(argv) => run(argv, until, recorder),
+            Self::Process(process) => process.follow(until, recorder),
+        }
+    }
+}
+
+/// When a recording is over, whatever is recorded.
+pub struct Until<'a> {
+    interrupt: &'a Interrupt,
+    deadline: Option<Instant>,
+}
+
+impl<'a> Until<'a> {
+    /// After a time, where there is one, or an interruption.
+    pub fn new(interrupt: &'a Interrupt, time: Option<Duration>) -> Self {
+        Self { interrupt, deadline: time.and_then(|time| Instant::now().checked_add(time)) }
+    }
+
+    fn is_over(&self) -> bool {
+        self.interrupt.came() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    fn next_look(&self) -> Duration {
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        left.map_or(LOOK, |left| left.min(LOOK))
+    }
+}
+
+/// A process that was running before. Its descriptor stays that process's alone: where its number is given to
+/// another, nobody follows that one.
+pub struct Process {
+    pub pid: u32,
+    /// Its name, as `/proc/PID/comm` has it.
+    pub name: String,
+    pidfd: OwnedFd,
+}
+
+impl Process {
+    /// # Errors
+    /// Where there is no such process, or it is one that is not to be followed.
+    fn open(pid: u32) -> Result<Self> {
+        let refuse = |why: String| Usage(format!("cannot follow process {pid}: {why}"));
+        let missing = || refuse("there is none; `pgrep -l NAME` finds one by its name".to_owned());
+        if pid == std::process::id() {
+            return Err(
+                refuse("it is this recording itself; leave --pid out to record the machine".into()).into()
+            );
+        }
+        let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(missing)?;
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(|_| missing())?;
+        let leader = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
+        if let Some(leader) = leader.filter(|leader: &u32| *leader != pid) {
+            return Err(refuse(format!("it is a thread of process {leader}; write --pid {leader}")).into());
+        }
+        let pidfd = match pidfd_open(number, PidfdFlags::empty()) {
+            Err(Errno::SRCH) => return Err(missing().into()),
+            other => other.with_context(|| format!("cannot follow process {pid}"))?,
+        };
+        // What is read now is of the process that the descriptor is of, if that is still there afterwards.
+        let stat = fs::read(format!("/proc/{pid}/stat")).map_err(|_| missing())?;
+        let stat = String::from_utf8_lossy(&stat).into_owned();
+        let stat = pid_stat(&stat).map_err(|error| refuse(error.to_string()))?;
+        if has_ended(&pidfd)? {
+            return Err(missing().into());
+        }
+        if stat.is_kernel() {
+            let why =
+                "it is a thread of the kernel, which works for all; leave --pid out to record the machine";
+            return Err(refuse(why.to_owned()).into());
+        }
+        Ok(Self { pid, name: stat.name.to_owned(), pidfd })
+    }
+
+    fn follow(&self, until: &Until<'_>, recorder: &Recorder) -> Result<Ending> {
+        // One that has ended since then has a number that may be another's.
+        if !has_ended(&self.pidfd)? {
+            recorder.follow(self.pid);
+        }
+        while !until.is_over() {
+            if ends_within(&self.pidfd, until.next_look())? {
+                return Ok(Ending { status: None, by_itself: true });
+            }
+        }
+        Ok(Ending { status: None, by_itself: false })
+    }
+}
+
+/// Runs a command. It stays in our process group: one in the background may not read from the terminal.
+fn run(argv: &[String], until: &Until<'_>, recorder: &Recorder) -> Result<Ending> {
+    let (program, rest) = argv.split_first().expect("without a command the machine is recorded");
+    let mark = Mark::of_recorded_command();
+    let mut command = Command::new(program);
+    command.args(rest).env(workload::VARIABLE, mark.as_str());
+    // Where the watcher is killed as well.
+    workload::dies_with_us(&mut command, Signal::TERM);
+    let mut child =
+        command.spawn().map_err(|e| Usage(format!("cannot run `{program}`: {e}; nothing was recorded")))?;
+    recorder.follow(child.id());
+    let pidfd =
+        pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).context("cannot watch the command")?;
+    while !until.is_over() {
+        if ends_within(&pidfd, until.next_look())? {
+            return Ok(Ending { status: Some(child.wait()?), by_itself: true });
+        }
+    }
+    Ok(Ending { status: Some(stop(&mut child, &pidfd, &mark)?), by_itself: false })
+}
+
+/// Asks a command and all that it started to end, and kills what does not.
+fn stop(child: &mut Child, pidfd: &OwnedFd, mark: &Mark) -> Result<ExitStatus> {
+    // One that has cleared its environment, or runs as somebody else.
+    if !mark.is_carried_by(child.id()) {
+        kill_process(Pid::from_child(child), Signal::TERM).context("cannot end the command")?;
+    }
+    workload::ask_to_end(mark, GRACE);
+    if !ends_within(pidfd, GRACE)? {
+        child.kill()?;
+    }
+    Ok(child.wait()?)
+}
+
+fn has_ended(process: &OwnedFd) -> Result<bool> {
+    ends_within(process, Duration::ZERO)
+}
+
+/// Waits for the end of a process, without a wake-up until it comes or the span is over.
+fn ends_within(process: &OwnedFd, span: Duration) -> Result<bool> {
+    let timeout = Timespec::try_from(span).expect("spans are seconds");
+    match poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&timeout)) {
+        Ok(ready) => Ok(ready > 0),
+        // A signal to us: the caller looks whether it was the interruption.
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error).context("cannot wait for the end of a process"),
+    }
+}

@@ -1,0 +1,80 @@
+//! `flyball rm`: runs that are not wanted any more.
+
+use crate::args::{Global, Rm};
+use crate::exit::{Busy, End, Usage};
+use crate::results::opened;
+use crate::terminal;
+use anyhow::{Context, Result};
+use domain::trial::RunId;
+use domain::units::Bytes;
+use notebook::Notebook;
+use std::collections::BTreeSet;
+
+/// Removes runs: all that were named, or none where one of them cannot be.
+pub fn rm(global: &Global, arguments: &Rm) -> Result<End> {
+    let notebook = opened(global, None)?;
+    let found: Result<BTreeSet<RunId>> = arguments.runs.iter().map(|name| named(&notebook, name)).collect();
+    let runs: Vec<RunId> = found?.into_iter().collect();
+    refuse_measured(&notebook, &runs)?;
+    let sizes = runs.iter().map(|run| Ok((run.clone(), notebook.run_size(run)?)));
+    let sizes: Vec<(RunId, Bytes)> = sizes.collect::<Result<_>>()?;
+    if !arguments.yes && !agreed(&sizes)? {
+        terminal::say("nothing was removed");
+        return Ok(End::Done);
+    }
+    remove(&notebook, &sizes)?;
+    Ok(End::Done)
+}
+
+/// Removes runs one after the other, and says so of each.
+pub fn remove(notebook: &Notebook, runs: &[(RunId, Bytes)]) -> Result<()> {
+    for (run, size) in runs {
+        notebook.remove_run(run)?;
+        terminal::say(format_args!("removed `{run}`, {size}"));
+    }
+    Ok(())
+}
+
+/// The run of this name. Unlike elsewhere, a study's name alone is not enough where it has several runs: it
+/// means the newest, and perhaps not to whoever wants to remove one.
+fn named(notebook: &Notebook, name: &str) -> Result<RunId> {
+    let itself = RunId(name.to_owned());
+    if notebook.has_run(&itself) {
+        return Ok(itself);
+    }
+    let (runs, _) = notebook.runs()?;
+    let of_study = runs.iter().filter(|entry| entry.run.study == name).count();
+    if of_study > 1 {
+        return Err(Usage(format!(
+            "cannot remove `{name}`: the study has {of_study} runs, and which is meant is not said; name a run, or \
+             `{name}~0` for the newest; `flyball list {name}` shows them"
+        ))
+        .into());
+    }
+    notebook.find(name).map_err(|error| Usage(format!("cannot remove `{name}`: {error}")).into())
+}
+
+fn refuse_measured(notebook: &Notebook, runs: &[RunId]) -> Result<()> {
+    for run in runs {
+        if notebook.is_measured(run).with_context(|| format!("cannot remove `{run}`"))? {
+            let text = format!(
+                "cannot remove `{run}`: another flyball is measuring it; wait until it ends, or stop it first"
+            );
+            return Err(Busy(text).into());
+        }
+    }
+    Ok(())
+}
+
+fn agreed(runs: &[(RunId, Bytes)]) -> Result<bool> {
+    let what = match runs {
+        [(run, size)] => format!("`{run}` ({size})"),
+        several => {
+            let names: Vec<String> = several.iter().map(|(run, size)| format!("`{run}` ({size})")).collect();
+            format!("{} runs: {}", several.len(), names.join(", "))
+        }
+    };
+    let answer = terminal::confirmed(format_args!("remove {what} for good?"))?;
+    Ok(answer
+        .ok_or_else(|| Usage(format!("nobody can be asked here whether to remove {what}; add --yes")))?)
+}

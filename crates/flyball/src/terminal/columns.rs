@@ -1,0 +1,139 @@
+//! A table of text whose last column flows: it takes what the terminal leaves, and is broken between words.
+
+use crate::places;
+use domain::inert::{Lines, one_line};
+use std::io;
+
+/// Below this many columns the last one stands on lines of its own.
+const MIN_LAST: usize = 28;
+
+/// How far lines of its own are indented.
+const INDENT: usize = 2;
+
+/// Between two columns.
+const GAP: usize = 2;
+
+/// Rows of cells below a header.
+pub struct Columns {
+    head: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Columns {
+    /// A table with this header.
+    pub fn new(head: &[&'static str]) -> Self {
+        Self { head: head.to_vec(), rows: Vec::new() }
+    }
+
+    /// One more row, with as many cells as the header has. What a terminal would obey is made inert.
+    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
+        assert_eq!(N, self.head.len(), "a row has as many cells as the header");
+        self.rows.push(cells.iter().map(|cell| one_line(cell).into_owned()).collect());
+    }
+
+    /// As lines of at most `width` columns; one line a row where there is none, as into a pipe. A word
+    /// that is wider than that stays whole.
+    pub fn lines(&self, width: Option<usize>) -> Lines {
+        let head: Vec<String> = self.head.iter().map(|&name| name.to_owned()).collect();
+        let all: Vec<&Vec<String>> = std::iter::once(&head).chain(&self.rows).collect();
+        let widths: Vec<usize> = (0..head.len())
+            .map(|at| all.iter().map(|row| row[at].chars().count()).max().unwrap_or_default())
+            .collect();
+        let before: usize = widths[..widths.len() - 1].iter().map(|width| width + GAP).sum();
+        let mut lines = Lines::default();
+        for row in all {
+            let (last, first) = row.split_last().expect("a table has columns");
+            let padded: String =
+                first.iter().zip(&widths).map(|(cell, w)| format!("{cell:<0$}", w + GAP)).collect();
+            lines.extend(flowing(padded, before, last, width));
+        }
+        lines
+    }
+}
+
+/// One row: `padded` is `before` columns wide, and `last` follows it or stands below.
+fn flowing(padded: String, before: usize, last: &str, width: Option<usize>) -> Vec<String> {
+    let Some(width) = width else { return vec![format!("{padded}{last}").trim_end().to_owned()] };
+    let beside = width.saturating_sub(before);
+    let (indent, mut rows, room) = if beside >= MIN_LAST {
+        (before, Vec::new(), beside)
+    } else {
+        (INDENT, vec![padded.trim_end().to_owned()], width.saturating_sub(INDENT))
+    };
+    for (at, text) in wrapped(last, room).into_iter().enumerate() {
+        let begin = if at == 0 && rows.is_empty() { padded.clone() } else { " ".repeat(indent) };
+        rows.push(format!("{begin}{text}").trim_end().to_owned());
+    }
+    rows
+}
+
+/// A text broken between words, each line at most `width` wide unless one word is wider; one line, empty,
+/// where there are no words.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is always a line");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= width {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+/// How wide standard output is: what `COLUMNS` says, else the terminal; `None` where it is neither.
+pub fn width() -> Option<usize> {
+    let of_terminal = || {
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+    };
+    places::columns().or_else(of_terminal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Columns {
+        let mut table = Columns::new(&["RUN", "ON", "VERDICT"]);
+        table.row([
+            "raid-levels-20261124-041500-7f3a".into(),
+            "sim".into(),
+            "level: five words that go on here".into(),
+        ]);
+        table.row(["quick".into(), "host".into(), "none".into()]);
+        table
+    }
+
+    #[test]
+    fn a_row_is_one_line_where_nothing_limits_it() {
+        assert_eq!(table().lines(None).as_str().lines().count(), 3);
+    }
+
+    #[test]
+    fn the_last_column_flows_between_words_and_keeps_its_column() {
+        let text = table().lines(Some(70)).as_str().to_owned();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("RUN ") && lines[0].ends_with("VERDICT"), "{text}");
+        assert_eq!(lines[2].trim(), "here", "{text}");
+        assert_eq!(lines[2].find("here"), lines[1].find("level:"), "{text}");
+        assert!(lines.iter().all(|line| line.chars().count() <= 70), "{text}");
+    }
+
+    #[test]
+    fn where_there_is_no_room_it_stands_below_and_no_word_is_broken() {
+        for width in [20, 40, 60] {
+            let text = table().lines(Some(width)).as_str().to_owned();
+            let long = |line: &&str| line.chars().count() > width;
+            assert!(text.lines().filter(long).all(|line| !line.starts_with(' ')), "{width}: {text}");
+            for word in ["level:", "words", "raid-levels-20261124-041500-7f3a", "VERDICT"] {
+                assert!(text.split_whitespace().any(|shown| shown == word), "{width}: {text}");
+            }
+        }
+        assert!(table().lines(Some(60)).as_str().contains("\n  level: five words"), "below");
+    }
+}

@@ -1,0 +1,228 @@
+//! One screen about a machine that was watched: how busy it was, which layers its I/O passes, what is not
+//! visible, what limits it as far as rules can tell, and the next command.
+
+use crate::inventory::page::{Page, Spacing, list_of};
+use crate::inventory::{frequency, one_line, storage};
+use analysis::usage::{CpuUsage, DiskUsage, Pressure, Transfers, Usage};
+use analysis::words::{counted, percent};
+use domain::finding::{Finding, NotMeasured};
+use domain::inventory::{BlockDevice, BlockKind, Inventory};
+use domain::time::Nanos;
+use domain::trial::ThreadTime;
+use domain::units::Unit;
+
+/// What was seen of a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Diagnosis<'a> {
+    /// The machine.
+    pub inventory: &'a Inventory,
+    /// How busy it was.
+    pub usage: &'a Usage,
+    /// For how long it was watched.
+    pub duration: Nanos,
+    /// What was watched, in words: `what was running`, a command, a process.
+    pub watched: &'a str,
+    /// The CPU time of that command or process; `None` where the whole machine was watched.
+    pub own_cpu: Option<Nanos>,
+    /// The threads that used most CPU time, most first.
+    pub threads: &'a [ThreadTime],
+    /// What was found, most important first.
+    pub findings: &'a [Finding],
+    /// What could not be seen.
+    pub not_measured: &'a [NotMeasured],
+    /// The run that has all of it.
+    pub run: &'a str,
+    /// How this program is typed where it finds that run: `flyball`, `flyball --notebook DIR`.
+    pub program: &'a str,
+}
+
+/// Lists are cut here, so that the whole is one screen.
+const MAX_DISKS: usize = 3;
+const MAX_THREADS: usize = 3;
+const MAX_PATHS: usize = 2;
+const MAX_FINDINGS: usize = 3;
+
+/// A thread with less is not worth a word.
+const MIN_THREAD: f64 = 0.01;
+
+/// A disk with less did nothing that counts.
+const MIN_BUSY: f64 = 0.001;
+
+/// The screen, at most so many columns wide.
+pub fn diagnosis_text(diagnosis: &Diagnosis<'_>, width: usize) -> String {
+    let mut page = Page::new(width, Spacing::None);
+    page.section("Machine");
+    page.line(one_line(diagnosis.inventory));
+    page.section("Watched");
+    page.line(format!("{} of {}", diagnosis.duration, diagnosis.watched));
+    if let Some(cpu) = diagnosis.own_cpu {
+        let share = cpu.secs() / diagnosis.duration.secs().max(f64::MIN_POSITIVE);
+        page.line(format!("it used {cpu} of CPU time, {} of one CPU", percent(share)));
+    }
+    cpus(diagnosis, &mut page);
+    disks(diagnosis, &mut page);
+    page.section("I/O path");
+    paths(diagnosis).into_iter().take(MAX_PATHS).for_each(|path| page.line(path));
+    not_seen(diagnosis, &mut page);
+    page.section("Verdict");
+    verdict(diagnosis, &mut page);
+    page.section("Next");
+    next(diagnosis).into_iter().for_each(|line| page.line(line));
+    page.finish()
+}
+
+fn cpus(diagnosis: &Diagnosis<'_>, page: &mut Page) {
+    let Diagnosis { usage, inventory, .. } = diagnosis;
+    page.section("CPU");
+    page.line(usage.machine.map_or_else(|| "not sampled".to_owned(), |cpu| shares(&cpu, usage.pressure)));
+    let busiest = usage.cpus.iter().max_by(|(_, a), (_, b)| a.busy().total_cmp(&b.busy()));
+    if let Some((number, cpu)) = busiest.filter(|_| usage.cpus.len() > 1) {
+        page.line(format!("the busiest, CPU {number}: {}", percent(cpu.busy())));
+    }
+    match &inventory.cpufreq {
+        Some(cpufreq) => {
+            let policies = frequency::policies(cpufreq);
+            policies.first().into_iter().for_each(|line| page.line(line));
+            if policies.len() > 1 {
+                page.line(format!(
+                    "and {} more; `flyball inspect` shows them",
+                    counted(policies.len() - 1, "policy group")
+                ));
+            }
+        }
+        None => page.line("frequency policy: not visible here"),
+    }
+    let share = |thread: &ThreadTime| thread.cpu.secs() / diagnosis.duration.secs().max(f64::MIN_POSITIVE);
+    let threads = diagnosis.threads.iter().filter(|thread| share(thread) >= MIN_THREAD).take(MAX_THREADS);
+    let threads: Vec<String> = threads
+        .map(|thread| format!("{} {} ({})", thread.name, percent(share(thread)), thread.role))
+        .collect();
+    if !threads.is_empty() {
+        page.line(format!("busiest threads, of one CPU: {}", list_of(threads)));
+    }
+}
+
+/// What the CPUs did with their time.
+fn shares(cpu: &CpuUsage, pressure: Pressure) -> String {
+    let busy = format!(
+        "busy {} (programs {}, kernel {}, interrupts {})",
+        percent(cpu.busy()),
+        percent(cpu.user),
+        percent(cpu.system),
+        percent(cpu.interrupts)
+    );
+    let parts = [
+        Some(busy),
+        (cpu.iowait > 0.0).then(|| format!("idle for I/O {}", percent(cpu.iowait))),
+        (cpu.steal > 0.0).then(|| format!("stolen {}", percent(cpu.steal))),
+        pressure.io.map(|share| format!("tasks waited for I/O {}", percent(share))),
+    ];
+    list_of(parts.into_iter().flatten())
+}
+
+fn disks(diagnosis: &Diagnosis<'_>, page: &mut Page) {
+    page.section("Disks");
+    let active = || diagnosis.usage.disks.iter().filter(|disk| disk.busy >= MIN_BUSY);
+    if active().next().is_none() {
+        return page.line("no block device had a request");
+    }
+    page.line(row("", "busy", "reads", "writes"));
+    for disk in active().take(MAX_DISKS) {
+        page.line(row(&disk.device, &percent(disk.busy), &transfers(&disk.read), &transfers(&disk.write)));
+    }
+    if active().count() > MAX_DISKS {
+        page.line(format!("and {} more that did less", active().count() - MAX_DISKS));
+    }
+}
+
+fn row(device: &str, busy: &str, reads: &str, writes: &str) -> String {
+    format!("{device:7} {busy:>5} {reads:26} {writes}")
+}
+
+/// `120 /s 492 kB/s 27.0 ms`: requests and bytes a second, and what one takes.
+fn transfers(transfers: &Transfers) -> String {
+    let Some(latency) = transfers.latency else { return "-".to_owned() };
+    let (rate, bytes) = (Unit::PerSecond.show(transfers.rate), Unit::BytesPerSecond.show(transfers.bytes));
+    // The kernel counts whole milliseconds of each request.
+    let latency = if latency > 0.0 { Unit::Seconds.show(latency) } else { "<1 ms".to_owned() };
+    format!("{rate} {bytes} {latency}")
+}
+
+/// What requests pass from a filesystem down to the disks, of what did most.
+fn paths(diagnosis: &Diagnosis<'_>) -> Vec<String> {
+    let inventory = diagnosis.inventory;
+    let active = |name: &str| diagnosis.usage.disks.iter().any(|d| d.device == name && d.busy >= MIN_BUSY);
+    let is_top = |disk: &&DiskUsage| {
+        disk.busy >= MIN_BUSY && !inventory.built_on(&disk.device).any(|above| active(&above.name))
+    };
+    let tops = diagnosis.usage.disks.iter().filter(is_top);
+    tops.filter_map(|disk| Some(path(inventory, inventory.device(&disk.device)?))).collect()
+}
+
+/// `ext4 on /srv, journal data=ordered > crypt aes-xts-plain64 (dm-0) > raid10 (md0) > sda, sdb`.
+fn path(inventory: &Inventory, top: &BlockDevice) -> String {
+    let on_partitions = || inventory.built_on(&top.name).flat_map(|above| inventory.mounts_of(&above.name));
+    let mounts: Vec<String> = inventory
+        .mounts_of(&top.name)
+        .chain(on_partitions())
+        .take(MAX_PATHS)
+        .map(|mount| storage::filesystem(mount, crate::inventory::Style::Brief))
+        .collect();
+    let mut layers: Vec<String> = mounts.first().map(|_| mounts.join(" and ")).into_iter().collect();
+    let mut level = vec![top];
+    // A machine that says it is built on itself ends too.
+    for _ in 0..MAX_LAYERS {
+        layers.push(level.iter().map(|device| layer(device)).collect::<Vec<_>>().join(", "));
+        let mut below: Vec<&BlockDevice> = Vec::new();
+        for name in level.iter().flat_map(|device| &device.built_of) {
+            let known = below.iter().any(|device| device.name == *name);
+            below.extend(inventory.device(name).filter(|_| !known));
+        }
+        if below.is_empty() {
+            break;
+        }
+        level = below;
+    }
+    layers.join(" > ")
+}
+
+const MAX_LAYERS: usize = 16;
+
+fn layer(device: &BlockDevice) -> String {
+    match &device.kind {
+        BlockKind::Disk | BlockKind::Partition => device.name.clone(),
+        _ => format!("{} ({})", storage::kind(device).unwrap_or_default(), device.name),
+    }
+}
+
+fn not_seen(diagnosis: &Diagnosis<'_>, page: &mut Page) {
+    let what: Vec<String> = diagnosis.not_measured.iter().map(|open| open.what.clone()).collect();
+    if !what.is_empty() {
+        page.section("Not visible");
+        page.line(list_of(what));
+    }
+}
+
+fn verdict(diagnosis: &Diagnosis<'_>, page: &mut Page) {
+    for finding in diagnosis.findings.iter().take(MAX_FINDINGS) {
+        page.line(format!("{} ({})", finding.title, finding.confidence.name()));
+    }
+    if diagnosis.findings.is_empty() {
+        page.line("no limit was found: CPUs and disks had idle time, and tasks waited little");
+    }
+}
+
+/// What to type: the first remedy's command, the evidence, a measurement of what the policies cost here, and
+/// the whole as a page.
+fn next(diagnosis: &Diagnosis<'_>) -> Vec<String> {
+    let Diagnosis { program, run, findings, .. } = diagnosis;
+    let remedy = findings.iter().find(|finding| finding.remedy.is_some());
+    let check = || format!("{program} check  (what this disk gives)");
+    let first = remedy.map_or_else(check, |finding| match finding.next.strip_prefix("flyball ") {
+        Some(rest) => format!("{program} {rest}"),
+        None => finding.next.clone(),
+    });
+    let evidence = (!findings.is_empty()).then(|| format!("{program} explain {run}  (why)"));
+    let page = format!("{program} report {run}  (a page)");
+    [Some(first), evidence, Some(page)].into_iter().flatten().collect()
+}

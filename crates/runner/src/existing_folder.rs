@@ -1,0 +1,58 @@
+//! A folder that is there already, on a filesystem in use, in which Flyball makes a folder of its own.
+//!
+//! Nothing is made in it but that one folder, under a name that nobody else has; the ledger removes it at the
+//! end, and after a crash. It is found again by its path, so that nobody but root and this user may be able
+//! to change what that path leads to ([`files::trust`]).
+
+use crate::{Error, environment, fill};
+use domain::units::Bytes;
+use machine::LocalMachine;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What stays free at least, whatever the filesystem's size.
+pub const MIN_FREE: Bytes = Bytes::from_mib(1024);
+
+/// What share of a filesystem stays free: one tenth. Filesystems become slow and programs fail well before
+/// nothing is left.
+const FREE_SHARE: u64 = 10;
+
+/// A folder that may be used, as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExistingFolder {
+    /// Its path, links resolved.
+    pub path: PathBuf,
+    /// What is free for this user.
+    pub free: Bytes,
+    /// What has to stay free.
+    pub reserve: Bytes,
+    /// The disk below its filesystem, as settings know it; none on tmpfs or a network.
+    pub device: Option<String>,
+}
+
+impl ExistingFolder {
+    /// Looks at a folder in which a target of this size is to be made.
+    ///
+    /// # Errors
+    /// [`Error::Untrusted`] where somebody else decides what the path leads to; [`Error::File`] where it is
+    /// not there; [`Error::NoSpace`].
+    pub fn check(path: &Path, size: Bytes) -> Result<Self, Error> {
+        // It may be `/tmp`: in a folder with the sticky bit names belong to their owners.
+        files::trust::check_folder_of(&path.join("any"))?;
+        let path = fs::canonicalize(path).map_err(|e| Error::file("use the folder", path, e))?;
+        let space =
+            rustix::fs::statvfs(&path).map_err(|e| Error::file("look for space in", &path, e.into()))?;
+        let whole = space.f_blocks.saturating_mul(space.f_frsize);
+        let reserve = MIN_FREE.max(Bytes::new(whole / FREE_SHARE));
+        fill::check_room(&path, size, reserve)?;
+        let free = Bytes::new(space.f_bavail.saturating_mul(space.f_frsize));
+        let device = environment::devices_below(&LocalMachine, &path).into_iter().next();
+        Ok(Self { path, free, reserve, device })
+    }
+
+    /// What it is, in a few words.
+    pub fn in_words(&self) -> String {
+        let Self { path, free, reserve, .. } = self;
+        format!("{} ({free} are free there, {reserve} stay free)", path.display())
+    }
+}
