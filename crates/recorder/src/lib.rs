@@ -29,7 +29,6 @@
 
 mod clock;
 mod decode;
-mod frequency;
 mod patch;
 mod recorder;
 mod recording;

@@ -1,7 +1,7 @@
 //! The first reading of a spool: which columns there are, and the totals.
 
 use crate::replay::{Head, Replay, Sampled, Tick};
-use crate::source::Source;
+use crate::source::{Source, disks};
 use crate::task::Owner;
 use crate::{Error, Result};
 use domain::Nanos;
@@ -46,10 +46,9 @@ pub struct Block {
 impl Block {
     fn new(source: Source) -> Self {
         // Sources of one item have it even where no sample could be read: the column is there, and empty.
-        let has_one = !matches!(source, Source::Stat | Source::Disks | Source::TimeInState(_));
         let width = source.series("").len();
         let mut block = Self { first: 0, width, source, items: Vec::new(), numbers: HashMap::new() };
-        if has_one {
+        if !block.source.names_items() {
             block.add("");
         }
         block
@@ -168,7 +167,7 @@ fn survey_source(
     block: &mut Block,
     disks: &mut DiskTally,
 ) -> std::result::Result<(), parse::proc::Error> {
-    let is_disks = sampled.source == Source::Disks;
+    let is_disks = sampled.source.is(disks::NAME);
     if is_disks {
         disks.begin_sample();
     }

@@ -1,11 +1,44 @@
 //! APERF, MPERF and TSC of each CPU through perf's `msr` events (kernel `arch/x86/events/msr.c`).
 
+use super::{Format, Take, counter, is_number};
+use domain::trace::{Series, SeriesUnit};
+use parse::proc::Error;
 use perf::bindings::{PERF_FORMAT_GROUP, perf_event_attr};
 use perf_event_open_sys as perf;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::Path;
+
+const NAMES: [&str; 3] = ["aperf", "mperf", "tsc"];
+
+/// The three counters of a CPU, as the kernel gives them (count, then values).
+pub struct Counters;
+
+impl Format for Counters {
+    fn name(&self) -> &'static str {
+        "aperf"
+    }
+
+    fn takes(&self, cpu: &str) -> bool {
+        is_number(cpu)
+    }
+
+    fn series(&self, cpu: &str, _: &str) -> Vec<Series> {
+        let column = |name| counter(format!("freq.cpu{cpu}.{name}"), SeriesUnit::Count, None);
+        NAMES.iter().map(column).collect()
+    }
+
+    /// The values behind the count of a perf group (`PERF_FORMAT_GROUP` of perf_event_open(2)), in the byte
+    /// order of the machine that recorded them.
+    fn values(&self, _: &str, bytes: &[u8], take: &mut Take<'_>) -> Result<(), Error> {
+        let (words, _) = bytes.as_chunks::<8>();
+        for (field, word) in words.iter().skip(1).take(NAMES.len()).enumerate() {
+            take("", field, u64::from_ne_bytes(*word));
+        }
+        Ok(())
+    }
+}
 
 /// The counters of one CPU; they live as long as this does.
 #[derive(Debug)]
@@ -30,7 +63,7 @@ impl AperfEvents {
         let read =
             |path: &str| fs::read_to_string(pmu.join(path)).map_err(|_| format!("no msr event `{path}`"));
         let mut configs = [0; 3];
-        for (config, name) in configs.iter_mut().zip(["aperf", "mperf", "tsc"]) {
+        for (config, name) in configs.iter_mut().zip(NAMES) {
             let text = read(&format!("events/{name}"))?;
             let number =
                 text.trim().strip_prefix("event=0x").and_then(|hex| u64::from_str_radix(hex, 16).ok());
@@ -74,7 +107,15 @@ impl AperfEvents {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::values;
     use super::*;
+
+    #[test]
+    fn a_perf_group_is_read_behind_its_count() {
+        let bytes: Vec<u8> = [3_u64, 10, 20, 30].into_iter().flat_map(u64::to_ne_bytes).collect();
+        let read: Vec<u64> = values(&Counters, "0", &bytes).into_iter().map(|(.., value)| value).collect();
+        assert_eq!(read, [10, 20, 30]);
+    }
 
     #[test]
     fn a_pmu_without_aperf_says_which_event_is_missing() {
