@@ -9,6 +9,7 @@
 //! | `freq.cpu0.khz` (gauge); `freq.policy0.time.2800000` (ticks of 10 ms); `freq.cpu0.aperf` `.mperf` `.tsc` | | cpufreq, `msr` events |
 //! | `idle.cpu0.state1.us` `.entries` | µs, count | cpuidle |
 //! | `psi.cpu.some_us` `psi.io.some_us` `.full_us` `psi.memory.…` | µs | `/proc/pressure` |
+//! | `memory.dirty_pages` `.writeback_pages` `.dirty_threshold_pages` `.background_threshold_pages` (gauges); `memory.dirtied_pages` `.written_pages` | pages | `/proc/vmstat` |
 //! | `rapl.package-0.uj` (wraps at `max_energy_range_uj`) | µJ | powercap |
 //! | `role.workload.ns` and so on, one for each [`Role`] | ns of CPU time | clocks of processes (`clock_getcpuclockid(3)`) |
 //! | `recorder.ns` | ns of CPU time | the recorder's own thread |

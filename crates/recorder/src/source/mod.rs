@@ -9,6 +9,7 @@ pub mod disks;
 mod energy;
 mod frequency;
 mod idle;
+mod memory;
 mod pressure;
 
 pub use aperf::AperfGroup;
@@ -67,6 +68,7 @@ pub const GROUPS: &[Group] = &[
     cpus::GROUP,
     disks::GROUP,
     pressure::GROUP,
+    memory::GROUP,
     frequency::GROUP,
     idle::GROUP,
     energy::GROUP,
@@ -182,6 +184,7 @@ mod tests {
             "stat",
             "disks",
             "pressure io",
+            "memory",
             "current-frequency 3",
             "time-in-state 0",
             "aperf 127",
