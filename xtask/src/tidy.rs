@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The arrows that the design allows: a crate, and all crates of this workspace that it may depend on.
-const ARROWS: [(&str, &[&str]); 23] = [
+const ARROWS: [(&str, &[&str]); 25] = [
     ("domain", &[]),
     ("event-queue", &[]),
     ("files", &[]),
@@ -48,6 +48,8 @@ const ARROWS: [(&str, &[&str]); 23] = [
             "lab",
         ],
     ),
+    ("guest", &["domain", "workloads", "files", "parse", "machine", "runner", "notebook", "lab"]),
+    ("importer", &["domain", "confine", "parse", "machine", "notebook", "session"]),
     ("pstate-plugin", &[]),
     // For tests alone, and for what runs them.
     ("testing", &[]),
@@ -69,6 +71,8 @@ const ARROWS: [(&str, &[&str]); 23] = [
             "governors",
             "sim",
             "lab",
+            "guest",
+            "importer",
             "confine",
             "session",
             "exporters",

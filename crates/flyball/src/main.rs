@@ -5,10 +5,8 @@
 mod args;
 mod commands;
 mod exit;
-mod foreign;
-mod guest;
-mod importing;
 mod interrupt;
+mod look_only;
 mod machine_lock;
 mod places;
 mod recording;

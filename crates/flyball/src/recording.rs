@@ -1,7 +1,6 @@
 //! What a recording becomes in a notebook: a run of one cell and one trial, whose study says that it was
 //! recorded.
 
-use crate::importing::{plain, plain_text};
 use analysis::recorded::{CPU_TIME, EXIT_CODE};
 use domain::inert::one_line;
 use domain::outcome::{Better, CPU_BUSY, Metric, Outcome};
@@ -11,6 +10,7 @@ use domain::time::{Nanos, Timestamp};
 use domain::trace::Role;
 use domain::trial::{Measurement, Origin, Provenance, Run, RunId, Trial, TrialKey, Validity};
 use domain::units::Unit;
+use importer::{plain, plain_text};
 use notebook::Recording;
 use std::collections::BTreeMap;
 

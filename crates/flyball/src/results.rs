@@ -3,7 +3,7 @@
 
 use crate::args::Global;
 use crate::exit::Usage;
-use crate::foreign::look_only;
+use crate::look_only::look_only;
 use crate::{places, terminal};
 use analysis::explain::{Case, explain, not_measured};
 use analysis::summarise::summarise;

@@ -2,12 +2,12 @@
 
 use crate::args::{Global, Import as Arguments};
 use crate::exit::{End, Usage};
-use crate::importing::source::{Source, looked_for};
-use crate::importing::{Import, Item, imported_before, read};
-use crate::{places, terminal};
+use crate::terminal::Watching;
+use crate::{places, terminal, typed};
 use anyhow::{Result, bail};
 use domain::inert::Lines;
 use domain::trial::RunId;
+use importer::{Environment, Import, Item, Source, imported_before, looked_for, read};
 use notebook::Notebook;
 use parse::import::{Kind, Pace};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -21,9 +21,14 @@ pub fn import(global: &Global, arguments: &Arguments) -> Result<End> {
     allow_many_files();
     let kind = arguments.kind.as_deref().map(kind).transpose()?;
     let pace = Pace { interval: arguments.interval };
+    let environment = Environment {
+        program: places::program,
+        time_zone: places::time_zone(),
+        warn: |text| terminal::warning(text),
+    };
     let mut files = Vec::new();
     for file in &arguments.files {
-        files.push(read(Source::open(file, kind, pace)?)?);
+        files.push(read(Source::open(file, kind, pace, &environment)?)?);
     }
     let name = arguments.name.as_deref();
     let imports: Vec<Import> = if arguments.together {
@@ -45,7 +50,8 @@ pub fn import(global: &Global, arguments: &Arguments) -> Result<End> {
     }
     let mut stored = Vec::new();
     for import in &imports {
-        stored.push((Some(import.store(&notebook)?), import));
+        let run = import.store(&notebook, typed(), &mut Watching::default())?;
+        stored.push((Some(run), import));
     }
     show(global, &stored)
 }
@@ -136,7 +142,7 @@ fn as_json(run: Option<&RunId>, import: &Import) -> serde_json::Value {
             "samples": item.part.samples.map(|samples| samples.count),
         })
     };
-    let file = |read: &crate::importing::Read| {
+    let file = |read: &importer::Read| {
         json!({
             "file": read.source.name,
             "kind": read.imported.kind.name(),

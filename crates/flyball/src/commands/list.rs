@@ -2,7 +2,7 @@
 
 use crate::args::{Filter, Global, List};
 use crate::exit::End;
-use crate::foreign::look_only;
+use crate::look_only::look_only;
 use crate::terminal::Columns;
 use crate::{places, results, terminal};
 use analysis::in_short::in_short;

@@ -46,7 +46,7 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Lab(command) => lab::dispatch(global, command),
         Command::Import(arguments) => import::import(global, arguments),
         Command::Sim(command) => sim::dispatch(global, command),
-        Command::LabGuest => crate::guest::main().map(|()| End::Done),
+        Command::LabGuest => guest::main(|line| crate::terminal::say(line)).map(|()| End::Done),
         Command::List(arguments) => list::list(global, arguments),
         Command::Rm(arguments) => rm::rm(global, arguments),
         Command::Gc(arguments) => gc::gc(global, arguments),
@@ -61,8 +61,12 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Tune(arguments) => tune::tune(global, arguments),
         Command::Completions { shell } => completions::completions(*shell),
         Command::Man { folder } => man::man(folder),
-        Command::ReadForeign => crate::foreign::serve(),
-        Command::UnpackForeign { program, arguments } => crate::foreign::unpack(program, arguments),
+        Command::ReadForeign => {
+            importer::foreign::serve(crate::terminal::verbatim_unbuffered()).map(|()| End::Done)
+        }
+        Command::UnpackForeign { program, arguments } => {
+            match importer::foreign::unpack(program, arguments)? {}
+        }
         Command::WatchRecording { out } => record::watch(global, out.as_deref()),
         Command::Supervise { state } => supervise::supervise(state),
     }

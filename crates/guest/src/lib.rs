@@ -11,11 +11,14 @@ mod pacer;
 mod timers;
 mod trials;
 
-use crate::terminal;
 use anyhow::{Context, Result, bail};
 use rustix::process::{WaitOptions, getpid, wait};
 use rustix::system::{RebootCommand, reboot};
+use std::fmt::Display;
 use std::process::Command;
+
+/// Shows a line to whoever reads the machine's console.
+pub type Say = fn(&dyn Display);
 
 /// File systems of a running system, in the order in which they are mounted: what, where, and its options.
 const MOUNTS: [(&str, &str, &str); 8] = [
@@ -51,20 +54,23 @@ const MODULES: [&str; 9] = [
 ];
 
 /// `flyball lab-guest`: as the first process of a machine it becomes its init, else its agent.
-pub fn main() -> Result<()> {
+///
+/// # Errors
+/// Where the host is gone, or the machine cannot be powered off.
+pub fn main(say: Say) -> Result<()> {
     if !getpid().is_init() {
         return agent::serve();
     }
     // An init that ends is a kernel panic; whatever failed, the host reads it in the log, and the machine
     // goes off.
-    if let Err(error) = boot() {
-        terminal::say(format_args!("flyball: the guest cannot start: {error:#}"));
+    if let Err(error) = boot(say) {
+        say(&format_args!("flyball: the guest cannot start: {error:#}"));
     }
     rustix::fs::sync();
     reboot(RebootCommand::PowerOff).context("cannot power off")
 }
 
-fn boot() -> Result<()> {
+fn boot(say: Say) -> Result<()> {
     for (kind, at, options) in MOUNTS {
         // Not every kernel has every one of them.
         if !mount(kind, at, options)? && kind == "proc" {
@@ -95,7 +101,7 @@ fn boot() -> Result<()> {
             continue;
         }
         if let Some(signal) = status.terminating_signal() {
-            terminal::say(format_args!("flyball: the agent in the guest was ended by signal {signal}"));
+            say(&format_args!("flyball: the agent in the guest was ended by signal {signal}"));
         }
         break;
     }

@@ -2,8 +2,6 @@
 
 use super::MAX_UNPACKED;
 use super::wire::{self, Answer, Request, Sender};
-use crate::exit::End;
-use crate::terminal;
 use anyhow::{Result, bail};
 use confine::Limits;
 use domain::bench::{Sink, SinkError};
@@ -35,19 +33,14 @@ const CHUNK: usize = 64 << 10;
 const MAX_REQUEST: usize = 512;
 
 /// `flyball read-foreign`: raises the walls, and answers what comes over standard input until nobody asks any
-/// more.
+/// more. The answers are bytes for standard output, which nothing may hold back.
 ///
 /// # Errors
 /// Where the one who asks is gone, or says what is no request.
-pub fn serve() -> Result<End> {
+pub fn serve(output: impl Write) -> Result<()> {
     let gaps = confine::reader(&LIMITS);
     let gaps = gaps.into_iter().map(|gap| format!("{:?}: {}", gap.wall, gap.why)).collect();
-    answer_all(
-        rustix::stdio::stdin(),
-        BufWriter::with_capacity(CHUNK, terminal::verbatim_unbuffered()),
-        gaps,
-    )?;
-    Ok(End::Done)
+    answer_all(rustix::stdio::stdin(), BufWriter::with_capacity(CHUNK, output), gaps)
 }
 
 /// Answers what is asked over a socket.

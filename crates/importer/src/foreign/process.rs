@@ -2,7 +2,6 @@
 //! it believes.
 
 use super::wire::{self, Answer, Receiver, Request, VERSION};
-use crate::{places, terminal};
 use anyhow::{Context, Result, anyhow, bail};
 use domain::bench::Sink;
 use domain::outcome::{Better, Metric, Outcome};
@@ -90,7 +89,9 @@ pub struct Imported {
 /// Why something was not read, and whether the file was read to its end before.
 #[derive(Debug)]
 pub struct Failure {
+    /// What went wrong.
     pub why: anyhow::Error,
+    /// Whether the file was read to its end before.
     pub at_end: bool,
 }
 
@@ -114,11 +115,11 @@ struct Link<R> {
 }
 
 impl Reader {
-    /// Starts this program once more as a reader, and waits until its walls stand.
+    /// Starts this program once more as a reader, and waits until its walls stand; warns where none does.
     ///
     /// # Errors
     /// Where it cannot be started.
-    pub fn start() -> Result<Self> {
+    pub fn start(warn: fn(&str)) -> Result<Self> {
         let (requests, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .context("cannot make a socket to the process that reads the file")?;
@@ -128,7 +129,7 @@ impl Reader {
         let answers = process.stdout.take().context("the process that reads the file has no output")?;
         let mut reader = Self::over(requests, Box::new(answers));
         reader.process = Some(process);
-        reader.greet()?;
+        reader.greet(warn)?;
         Ok(reader)
     }
 
@@ -137,10 +138,10 @@ impl Reader {
         Self { link: Link { requests, answers }, process: None }
     }
 
-    fn greet(&mut self) -> Result<()> {
+    fn greet(&mut self, warn: fn(&str)) -> Result<()> {
         let (answer, _) = self.receive().map_err(|failure| failure.why)?;
         match answer {
-            Answer::Ready { version: VERSION, gaps } => warn_of(&gaps),
+            Answer::Ready { version: VERSION, gaps } => warn_of(&gaps, warn),
             Answer::Ready { version, .. } => {
                 bail!(
                     "this program was replaced while it ran (it reads files in version {version}); start it again"
@@ -320,11 +321,11 @@ fn how_it_ended(status: ExitStatus) -> String {
 }
 
 /// Root reads without any wall only where the kernel has none at all; that is said once.
-fn warn_of(gaps: &[String]) {
+fn warn_of(gaps: &[String], warn: fn(&str)) {
     static SAID: Once = Once::new();
-    if gaps.len() == confine::Wall::ALL.len() && places::is_root() {
+    if gaps.len() == confine::Wall::ALL.len() && rustix::process::geteuid().is_root() {
         SAID.call_once(|| {
-            terminal::warning(format_args!(
+            warn(&format!(
                 "nothing confines the process that reads the file, which is root: {}",
                 gaps.join("; ")
             ));
@@ -476,7 +477,7 @@ mod tests {
         let (from, to) = std::io::pipe().unwrap();
         let thread = std::thread::spawn(move || answer_all(theirs, to, Vec::new()));
         let mut reader = Reader::over(ours, Box::new(from));
-        reader.greet().unwrap();
+        reader.greet(|_| {}).unwrap();
         let pace = Pace::default();
         let again = || File::open(SADF).unwrap();
         assert!(reader.recognises(again().as_fd()).unwrap());

@@ -2,21 +2,21 @@
 //!
 //! A file is first understood as a whole, and only then is anything stored: a bad file leaves nothing behind.
 //! Samples of the large formats are read a second time, row by row into the trace. No byte of a file is
-//! understood by this process (`crate::foreign`).
+//! understood by this process ([`foreign`]).
 
-pub mod source;
+pub mod foreign;
+mod source;
+
+pub use source::{Environment, Source, looked_for};
 
 use crate::foreign::{Imported, Part};
-use crate::terminal::Watching;
-use crate::typed;
 use anyhow::{Context, Result};
 use domain::plan::CellId;
 use domain::time::Nanos;
 use domain::trial::{Measurement, Origin, Provenance, RunId, Trial, TrialKey, Validity};
 use machine::{LocalMachine, Machine};
 use notebook::{Notebook, RunFolder, Staging};
-use session::{Begin, RunRequest, begin_run};
-use source::Source;
+use session::{Begin, Observer, RunRequest, begin_run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -31,17 +31,21 @@ const MAX_NAME: usize = 64;
 
 /// A file, understood.
 pub struct Read {
+    /// The file.
     pub source: Source,
+    /// What it holds.
     pub imported: Imported,
 }
 
 /// What becomes one trial.
 pub struct Item {
+    /// The result.
     pub part: Part,
     /// Which of the run's files its figures are from.
     file: usize,
     /// Which of them its samples are from.
     series_file: usize,
+    /// The trial that it becomes.
     pub key: TrialKey,
 }
 
@@ -49,7 +53,9 @@ pub struct Item {
 pub struct Import {
     /// The study's name.
     pub name: String,
+    /// What it is read from.
     pub files: Vec<Read>,
+    /// Its trials.
     pub items: Vec<Item>,
     /// The metric that decides.
     pub metric: String,
@@ -89,11 +95,16 @@ impl Import {
         Self { name, files, items, metric }
     }
 
-    /// Stores it as a run.
+    /// Stores it as a run; `command` is what was typed.
     ///
     /// # Errors
     /// Where the notebook cannot be written, or a file has changed since it was read.
-    pub fn store(&self, notebook: &Notebook) -> Result<RunId> {
+    pub fn store(
+        &self,
+        notebook: &Notebook,
+        command: Vec<String>,
+        observer: &mut dyn Observer,
+    ) -> Result<RunId> {
         let host = self.files.iter().find_map(|read| read.imported.facts.get("host"));
         let identity = host.map_or_else(|| "unknown".to_owned(), |host| format!("imported-{}", plain(host)));
         let seed =
@@ -107,10 +118,10 @@ impl Import {
             begin: Begin::Anew,
             provenance: Provenance::Imported,
             identity: &identity,
-            command: typed(),
+            command,
         };
         // What is not known of the machine is not made up: there is no inventory.
-        let mut folder = begin_run(&request, notebook, "null\n", &mut Watching::default())?;
+        let mut folder = begin_run(&request, notebook, "null\n", observer)?;
         let mut kept = BTreeSet::new();
         for item in &self.items {
             self.trial(&mut folder, item, &identity, &mut kept)?;
@@ -275,6 +286,7 @@ pub fn plain(name: &str) -> String {
     if text.is_empty() { "imported".to_owned() } else { text }
 }
 
+/// A text without what would end a line or move a cursor.
 pub fn plain_text(text: &str) -> String {
     text.replace(char::is_control, " ")
 }

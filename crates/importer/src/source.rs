@@ -1,5 +1,5 @@
 //! A file that is to be imported: opened once, told apart by how it is packed, and handed to a process that
-//! reads it and can do nothing else (`crate::foreign`). gzip is unpacked by that process, xz and zstd by
+//! reads it and can do nothing else ([`crate::foreign`]). gzip is unpacked by that process, xz and zstd by
 //! their own programs, and sysstat's binary form is read through `sadf`, each confined as well.
 
 use crate::foreign::{Failure, Imported, MAX_UNPACKED, Reader, Unpacking};
@@ -9,12 +9,13 @@ use parse::import::{HEAD, Kind, Pace, recognise};
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 use std::cell::RefCell;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What is read at once.
@@ -23,6 +24,17 @@ const CHUNK: usize = 64 << 10;
 /// How many readers wait for the moment when samples are stored, each with what it has understood; others
 /// understand anew.
 const MAX_WAITING: u32 = 16;
+
+/// What an import needs of the process that it runs in.
+#[derive(Clone)]
+pub struct Environment {
+    /// Where a program is.
+    pub program: fn(&str) -> Option<PathBuf>,
+    /// The time zone that programs are to print in, where it is not the machine's.
+    pub time_zone: Option<OsString>,
+    /// Warns whoever imports.
+    pub warn: fn(&str),
+}
 
 /// How a file is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +61,7 @@ pub struct Source {
     /// What it is, where that was told.
     told: Option<Kind>,
     pace: Pace,
+    environment: Environment,
     reader: RefCell<Option<Waiting>>,
 }
 
@@ -58,8 +71,8 @@ struct Waiting(Reader);
 static WAITING: AtomicU32 = AtomicU32::new(0);
 
 impl Waiting {
-    fn start() -> Result<Self> {
-        let reader = Reader::start()?;
+    fn start(environment: &Environment) -> Result<Self> {
+        let reader = Reader::start(environment.warn)?;
         WAITING.fetch_add(1, Ordering::Relaxed);
         Ok(Self(reader))
     }
@@ -76,11 +89,11 @@ impl Source {
     ///
     /// # Errors
     /// Where it cannot be opened or is no file, or no process could be started that reads it.
-    pub fn open(file: &Path, kind: Option<Kind>, pace: Pace) -> Result<Self> {
+    pub fn open(file: &Path, kind: Option<Kind>, pace: Pace, environment: &Environment) -> Result<Self> {
         let is_input = file == Path::new("-");
         let name = if is_input { "standard input".to_owned() } else { file.display().to_string() };
         let cannot = || format!("cannot import `{name}`");
-        let mut reader = Waiting::start().with_context(cannot)?;
+        let mut reader = Waiting::start(environment).with_context(cannot)?;
         let file = if is_input {
             copy_of(&mut io::stdin().lock(), kind.is_some(), &mut reader.0).with_context(cannot)?
         } else {
@@ -95,7 +108,8 @@ impl Source {
         let (sha256, size) = digest(&file).with_context(cannot)?;
         let packing = packing(&start_of(&file).with_context(cannot)?);
         let reader = RefCell::new(Some(reader));
-        Ok(Self { sha256, size, file, packing, told: kind, pace, reader, name })
+        let environment = environment.clone();
+        Ok(Self { sha256, size, file, packing, told: kind, pace, environment, reader, name })
     }
 
     /// Reads it, but for its samples.
@@ -105,7 +119,7 @@ impl Source {
     pub fn understand(&self) -> Result<Imported> {
         let mut reader = match self.reader.take() {
             Some(reader) => reader,
-            None => Waiting::start()?,
+            None => Waiting::start(&self.environment)?,
         };
         let imported = self.understood_by(&mut reader.0)?;
         let has_samples = imported.parts.iter().any(|part| part.samples.is_some());
@@ -128,7 +142,7 @@ impl Source {
     /// Where it has changed since it was understood, a row cannot be stored, or reading fails.
     pub fn stream(&self, kind: Kind, part: u32, sink: &mut dyn Sink) -> Result<()> {
         if self.reader.borrow().is_none() {
-            let mut reader = Waiting::start()?;
+            let mut reader = Waiting::start(&self.environment)?;
             self.understood_by(&mut reader.0)?;
             self.reader.replace(Some(reader));
         }
@@ -162,13 +176,13 @@ impl Source {
             Packing::By(program, package) => {
                 // One thread of xz, whose memory does not depend on the number of CPUs.
                 let arguments: &[&str] = if program == "xz" { &["-dc", "-T1"] } else { &["-dc"] };
-                let (unpacking, output) = Unpacking::start(program, package, arguments, self.again()?)?;
+                let (unpacking, output) = self.unpacking(program, package, arguments, self.again()?)?;
                 (read(output), Some(unpacking))
             }
             Packing::Sadf => {
                 let arguments = ["-j", "/proc/self/fd/0", "--", "-A"];
                 let (unpacking, output) =
-                    Unpacking::start("sadf", "sysstat", &arguments, self.open_to_all()?)?;
+                    self.unpacking("sadf", "sysstat", &arguments, self.open_to_all()?)?;
                 (read(output), Some(unpacking))
             }
         };
@@ -180,6 +194,21 @@ impl Source {
             unpacking.verdict().map_err(|error| anyhow!("cannot read it: {error:#}"))?;
         }
         read.map(|(value, _)| value).map_err(|failure| failure.why)
+    }
+
+    fn unpacking(
+        &self,
+        program: &'static str,
+        package: &str,
+        arguments: &[&str],
+        input: File,
+    ) -> Result<(Unpacking, OwnedFd)> {
+        let Some(path) = (self.environment.program)(program) else {
+            bail!(
+                "`{program}` is needed to read this file, and is not installed; on Debian, `apt install {package}`"
+            );
+        };
+        Unpacking::start(program, &path, self.environment.time_zone.as_deref(), arguments, input)
     }
 
     /// The same file with a place of its own in it, for reading alone: whoever has it cannot move ours.

@@ -1,9 +1,10 @@
 //! Other people's programs that unpack a file, behind walls of their own.
 
 use super::process::this_program;
-use crate::places;
 use anyhow::{Context, Result, bail};
 use confine::Limits;
+use std::convert::Infallible;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
@@ -33,23 +34,20 @@ pub struct Unpacking {
 }
 
 impl Unpacking {
-    /// Starts a program with the file on its standard input; what it prints can be read from the descriptor.
+    /// Starts a program, which is at `path`, with the file on its standard input; what it prints can be read
+    /// from the descriptor.
     ///
     /// # Errors
-    /// Where it is not installed, or cannot be started.
+    /// Where it cannot be started.
     pub fn start(
         program: &'static str,
-        package: &str,
+        path: &Path,
+        time_zone: Option<&OsStr>,
         arguments: &[&str],
         input: File,
     ) -> Result<(Self, OwnedFd)> {
-        let Some(path) = places::program(program) else {
-            bail!(
-                "`{program}` is needed to read this file, and is not installed; on Debian, `apt install {package}`"
-            );
-        };
         let mut command = this_program("unpack-foreign")?;
-        command.arg(path).args(arguments).envs(places::time_zone().map(|zone| ("TZ", zone)));
+        command.arg(path).args(arguments).envs(time_zone.map(|zone| ("TZ", zone)));
         command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start `{program}`"))?;
         let output = child.stdout.take().context("it has no output")?;
@@ -103,7 +101,7 @@ fn all_of(mut stderr: ChildStderr) -> String {
 ///
 /// # Errors
 /// Where it cannot be executed.
-pub fn unpack(program: &Path, arguments: &[String]) -> Result<crate::exit::End> {
+pub fn unpack(program: &Path, arguments: &[String]) -> Result<Infallible> {
     // What does not stand here is told by the reader, which has the same walls.
     let _ = confine::unpacker(program, &LIMITS);
     let mut command = Command::new(program);
