@@ -9,6 +9,7 @@
 //! depends on it, and it depends on none of them.
 
 pub mod bench;
+pub mod cpufreq;
 pub mod finding;
 pub mod gate;
 pub mod inert;

@@ -8,9 +8,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TunableError {
     /// There is no governor of this name.
-    #[error(
-        "no governor `{name}` is known; known are ondemand, conservative, schedutil, performance, powersave, userspace"
-    )]
+    #[error("no governor `{name}` has a model; there are models of {}", crate::governor::NAMES.join(", "))]
     Governor {
         /// As it was given.
         name: String,

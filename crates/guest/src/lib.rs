@@ -12,6 +12,7 @@ mod timers;
 mod trials;
 
 use anyhow::{Context, Result, bail};
+use domain::cpufreq::GOVERNORS;
 use rustix::process::{WaitOptions, getpid, wait};
 use rustix::system::{RebootCommand, reboot};
 use std::fmt::Display;
@@ -39,19 +40,11 @@ const DISK_MODULES: [&str; 2] = ["virtio_scsi", "sd_mod"];
 /// The port to the host and the console.
 const CONSOLE: &str = "virtio_console";
 
-/// Modules that every guest has beside them: frequency policy, and what storage is built of. One that a
-/// kernel lacks is passed over; what needs it then says so.
-const MODULES: [&str; 9] = [
-    "acpi-cpufreq",
-    "cpufreq_ondemand",
-    "cpufreq_conservative",
-    "cpufreq_powersave",
-    "cpufreq_userspace",
-    "dm_mod",
-    "md_mod",
-    "loop",
-    "configfs",
-];
+/// The driver of P-states, beside which every guest has the governors.
+const CPUFREQ_MODULE: &str = "acpi-cpufreq";
+
+/// Modules that storage is built of. One that a kernel lacks is passed over; what needs it then says so.
+const MODULES: [&str; 4] = ["dm_mod", "md_mod", "loop", "configfs"];
 
 /// `flyball lab-guest`: as the first process of a machine it becomes its init, else its agent.
 ///
@@ -84,6 +77,8 @@ fn boot(say: Say) -> Result<()> {
     load_all(&[CONSOLE]);
     // All that QEMU maps is mapped.
     cpus::start_all()?;
+    load_all(&[CPUFREQ_MODULE]);
+    load_all(&GOVERNORS.iter().filter_map(|governor| governor.module).collect::<Vec<_>>());
     load_all(&MODULES);
     // Its folder comes with its module. Hosts have it mounted by systemd.
     mount("configfs", "/sys/kernel/config", "")?;

@@ -1,6 +1,7 @@
 //! The kernel's timers, stretched by the time dilation before anything is measured.
 
 use anyhow::{Context, Result};
+use domain::cpufreq::GOVERNORS;
 use domain::plan::Cell;
 use domain::setting::{SettingName, SettingRequest};
 use lab::dilation::{TIMERS, stretched_value};
@@ -33,10 +34,6 @@ fn stretch_one(file: &PathBuf, dilation: f64) -> Result<()> {
 
 const CPUFREQ: &str = "/sys/devices/system/cpu/cpufreq";
 
-/// The governors that have a timer, and its name.
-const GOVERNORS: [(&str, &str); 3] =
-    [("ondemand", "sampling_rate"), ("conservative", "sampling_rate"), ("schedutil", "rate_limit_us")];
-
 /// The timers that governors begin with: a governor that is chosen begins with them again, whatever they were
 /// before.
 pub(super) struct Governors(BTreeMap<&'static str, SettingRequest>);
@@ -51,7 +48,8 @@ impl Governors {
         if dilation == 1.0 {
             return Ok(Self(all));
         }
-        for (governor, timer) in GOVERNORS {
+        let timers = GOVERNORS.iter().filter_map(|governor| Some((governor.name, governor.timer?)));
+        for (governor, timer) in timers {
             // A governor that this kernel lacks is no choice of any cell.
             if fs::write(&file, governor).is_err() {
                 continue;

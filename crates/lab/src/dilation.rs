@@ -38,13 +38,11 @@ pub enum Scales {
     AgainstTime,
 }
 
-/// Settings that are spans or rates, by the last part of their name or path.
+/// Settings that are spans or rates, by the last part of their name or path; and the timers of governors
+/// ([`domain::cpufreq::is_timer`]).
 pub const TIMERS: &[(&str, Scales)] = {
     use Scales::{AgainstTime, WithTime};
     &[
-        // cpufreq: ondemand, conservative, schedutil (µs).
-        ("sampling_rate", WithTime),
-        ("rate_limit_us", WithTime),
         // Writeback.
         ("dirty_expire_centisecs", WithTime),
         ("dirty_writeback_centisecs", WithTime),
@@ -158,7 +156,8 @@ fn shrink_setting(record: &mut SettingRecord, d: f64) {
 /// How a setting scales, by the last part of its name or path.
 fn scales(setting: &str) -> Option<Scales> {
     let last = setting.rsplit(['/', '.']).next()?;
-    TIMERS.iter().find(|(name, _)| *name == last).map(|(_, scales)| *scales)
+    let known = TIMERS.iter().find(|(name, _)| *name == last).map(|(_, scales)| *scales);
+    known.or_else(|| domain::cpufreq::is_timer(last).then_some(Scales::WithTime))
 }
 
 /// The kernel keeps most of these in an `int`: what is larger it would refuse.

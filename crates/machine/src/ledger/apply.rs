@@ -6,8 +6,8 @@ use super::undo::Scope;
 use super::{Ledger, bytes};
 use crate::Machine;
 use crate::settings::{
-    Error, Place, RANKS, TUNABLE_GOVERNORS, check_name, check_path, choices, identity, is_held, kept_paths,
-    order_limits, rank, read, read_late, resolve, same, twin,
+    Error, Place, RANKS, check_name, check_path, choices, identity, is_held, kept_paths, order_limits, rank,
+    read, read_late, resolve, same, twin,
 };
 use domain::setting::{SettingRecord, SettingRequest};
 use std::io;
@@ -263,7 +263,7 @@ fn appears_with(
     target: Option<&str>,
 ) -> bool {
     let Some((head, _)) = request.setting.name.split_once('.') else { return false };
-    let governor = TUNABLE_GOVERNORS.contains(&head)
+    let governor = domain::cpufreq::has_tunables(head)
         && all.iter().any(|r| r.setting.name == "governor" && r.value == head);
     let scheduler = head == "iosched" && all.iter().any(|r| r.setting.name == "scheduler");
     let absent = || matches!(resolve(machine, &request.setting, target), Err(Error::Unsupported { .. }));

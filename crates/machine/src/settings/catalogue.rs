@@ -112,9 +112,6 @@ pub const KNOWN: &[Known] = &[
     known("sync_speed_max", Block, "md/sync_speed_max", Plain, "resync at most, KiB/s"),
 ];
 
-/// Governors of cpufreq that have tunables: `ondemand.up_threshold`.
-pub const TUNABLE_GOVERNORS: &[&str] = &["ondemand", "conservative", "schedutil", "interactive"];
-
 /// The sysctls that go by their dotted names: `vm.dirty_ratio`.
 pub const SYSCTL_ROOTS: &[&str] = &["vm.", "kernel.", "dev.raid.", "fs."];
 

@@ -13,7 +13,7 @@ mod guard;
 mod identity;
 mod value;
 
-pub use catalogue::{Form, KNOWN, Known, SYSCTL_ROOTS, Scope, TUNABLE_GOVERNORS};
+pub use catalogue::{Form, KNOWN, Known, SYSCTL_ROOTS, Scope};
 pub use error::Error;
 pub use value::same;
 
@@ -79,7 +79,7 @@ pub fn resolve(
 pub fn check_name(setting: &SettingName) -> Result<(), Error> {
     let name = setting.name.as_str();
     let family = name.split_once('.').is_some_and(|(head, tail)| {
-        !tail.is_empty() && (TUNABLE_GOVERNORS.contains(&head) || head == "iosched" || head == "idle")
+        !tail.is_empty() && (domain::cpufreq::has_tunables(head) || head == "iosched" || head == "idle")
     });
     let sysctl = SYSCTL_ROOTS.iter().any(|root| name.starts_with(root));
     let in_table = KNOWN.iter().any(|k| k.name == name);
@@ -94,7 +94,7 @@ pub fn check_name(setting: &SettingName) -> Result<(), Error> {
 pub fn without_policy(machine: &dyn Machine, setting: &SettingName) -> Option<Error> {
     let name = setting.name.as_str();
     let of_policy = KNOWN.iter().any(|known| known.name == name && matches!(known.scope, Scope::Policy));
-    let of_governor = name.split_once('.').is_some_and(|(head, _)| TUNABLE_GOVERNORS.contains(&head));
+    let of_governor = name.split_once('.').is_some_and(|(head, _)| domain::cpufreq::has_tunables(head));
     let whole = SettingName { name: setting.name.clone(), object: None };
     (of_policy || of_governor).then(|| policies(machine, &whole).err()).flatten()
 }
@@ -163,7 +163,7 @@ fn candidates(
             let path = format!("/sys/block/{disk}/queue/iosched/{tail}");
             Ok(vec![place(setting, Some(&disk), path, Form::Plain)])
         }
-        Some((governor, tail)) if TUNABLE_GOVERNORS.contains(&governor) => {
+        Some((governor, tail)) if domain::cpufreq::has_tunables(governor) => {
             tunable(machine, setting, governor, tail)
         }
         _ => {

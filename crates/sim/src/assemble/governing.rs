@@ -101,8 +101,8 @@ impl<'a> Governing<'a> {
                 if before == DynamicBoost::On { "1".to_owned() } else { "0".to_owned() }
             }
             _ => match name.split_once('.') {
-                Some((governor @ ("ondemand" | "conservative" | "schedutil"), tunable))
-                    if driver == Driver::AcpiCpufreq =>
+                Some((governor, tunable))
+                    if driver == Driver::AcpiCpufreq && domain::cpufreq::has_tunables(governor) =>
                 {
                     self.tunable(governor, tunable, value)
                 }
