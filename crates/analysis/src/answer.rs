@@ -1,6 +1,7 @@
 //! The answer to a study's question, in one sentence, as far as its data allow.
 
 use crate::recorded;
+use crate::summarise::contexts;
 use crate::summary::{CellSummary, Comparison, FactorEffect, RunData, RunSummary, Verdict};
 use crate::words::{counted, distance, gives, interval_words, listed, metric_words, percent};
 use domain::trial::Trial;
@@ -12,6 +13,56 @@ pub fn of_run(data: &RunData, summary: &RunSummary) -> String {
     if is_under_load && !answer.is_empty() { format!("under load: {answer}") } else { answer }
 }
 
+/// What an answer rests on: the comparison that tells most, and the cells that it was drawn from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct About<'a> {
+    /// The factor that is held against itself.
+    pub factor: &'a str,
+    /// Two of its levels.
+    pub comparison: &'a Comparison,
+    /// All its levels where the comparison was made: nothing differs between them but the factor. In the
+    /// order of the plan; empty where the summary has none of that context.
+    pub cells: Vec<&'a CellSummary>,
+}
+
+impl<'a> About<'a> {
+    /// The cell of a level; `None` where it is not among the cells.
+    pub fn cell_of(&self, level: &str) -> Option<&'a CellSummary> {
+        self.cells.iter().copied().find(|cell| cell.levels.get(self.factor).is_some_and(|l| l == level))
+    }
+}
+
+/// What the verdict of a run is about; `None` where nothing was compared.
+pub fn about<'a>(data: &'a RunData, summary: &'a RunSummary) -> Option<About<'a>> {
+    let rank = |standing: &Standing<'_>| match standing.state {
+        State::Decides => 2,
+        State::Undecided => 1,
+        State::Same => 0,
+    };
+    let far = |standing: &Standing<'_>| distance(standing.comparison);
+    // Of equals the first, as in the sentence.
+    let first = standings(data, summary)
+        .into_iter()
+        .rev()
+        .max_by(|a, b| rank(a).cmp(&rank(b)).then(far(a).total_cmp(&far(b))))?;
+    let contexts = contexts(&summary.cells, first.factor).into_iter();
+    let cells = contexts.filter(|(context, _)| context == first.context).flat_map(|(_, cells)| cells);
+    Some(About { factor: first.factor, comparison: first.comparison, cells: cells.collect() })
+}
+
+/// The factors that the question is about; where none of them was compared, all.
+fn standings<'a>(data: &'a RunData, summary: &'a RunSummary) -> Vec<Standing<'a>> {
+    // A factor that the question is not about is its context: a curve of the report, and no answer.
+    let asked = data.study.factors.iter().filter(|factor| data.study.asks_about(&factor.name));
+    let factors: Vec<Standing<'_>> =
+        asked.filter_map(|factor| standing(&factor.name, &summary.effects)).collect();
+    if !factors.is_empty() {
+        return factors;
+    }
+    let all = data.study.factors.iter();
+    all.filter_map(|factor| standing(&factor.name, &summary.effects)).collect()
+}
+
 /// The same, whatever ran beside its trials.
 fn unqualified(data: &RunData, summary: &RunSummary) -> String {
     if summary.cells.iter().all(|cell| cell.points.is_empty()) {
@@ -20,14 +71,7 @@ fn unqualified(data: &RunData, summary: &RunSummary) -> String {
     if let Some(happened) = data.study.is_recording().then(|| happened(data)).flatten() {
         return happened;
     }
-    // A factor that the question is not about is its context: a curve of the report, and no answer.
-    let asked = data.study.factors.iter().filter(|factor| data.study.asks_about(&factor.name));
-    let mut factors: Vec<Standing<'_>> =
-        asked.filter_map(|factor| standing(&factor.name, &summary.effects)).collect();
-    if factors.is_empty() {
-        let all = data.study.factors.iter();
-        factors = all.filter_map(|factor| standing(&factor.name, &summary.effects)).collect();
-    }
+    let factors = standings(data, summary);
     if factors.is_empty() {
         return medians(summary);
     }
@@ -171,4 +215,44 @@ fn medians(summary: &RunSummary) -> String {
     };
     let cells: Vec<String> = summary.cells.iter().filter_map(one).collect();
     format!("median {}: {}", metric_words(&summary.metric), listed(&cells))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summarise::summarise;
+    use crate::testing::{run, study};
+
+    #[test]
+    fn an_answer_is_about_the_comparison_that_it_names_and_its_cells() {
+        let study = study(&[("governor", &["performance", "powersave"]), ("threads", &["1", "8"])]);
+        let data = run(study, 8, |cell, block| {
+            let loss = match (cell["governor"].as_str(), cell["threads"].as_str()) {
+                ("powersave", "8") => 0.4,
+                ("powersave", _) => 0.9,
+                _ => 1.0,
+            };
+            vec![("throughput", 100.0 * loss * (1.0 + f64::from(block % 3) / 1000.0))]
+        });
+        let mut data = data;
+        data.study.primary = vec!["governor".into()];
+        let summary = summarise(&data, None);
+        let about = about(&data, &summary).unwrap();
+        let levels = (about.comparison.a.as_str(), about.comparison.b.as_str());
+        assert_eq!((about.factor, levels), ("governor", ("performance", "powersave")));
+        assert!(summary.verdict.contains(&about.comparison.b), "{}", summary.verdict);
+        assert_eq!(about.cells.len(), 2);
+        assert!(about.cells.iter().all(|cell| cell.levels["threads"] == "8"));
+        assert_eq!(
+            about.cell_of("powersave").map(|cell| cell.levels["governor"].as_str()),
+            Some("powersave")
+        );
+        assert_eq!(about.cell_of("ondemand"), None);
+    }
+
+    #[test]
+    fn an_answer_that_compares_nothing_is_about_nothing() {
+        let data = run(study(&[("f", &["a"])]), 8, |_, _| vec![("throughput", 100.0)]);
+        assert_eq!(about(&data, &summarise(&data, None)), None);
+    }
 }

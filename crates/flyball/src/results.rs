@@ -13,6 +13,7 @@ use anyhow::{Result, bail};
 use domain::finding::{Finding, NotMeasured};
 use domain::inventory::Inventory;
 use domain::lab::LabAccount;
+use domain::plan::CellId;
 use domain::trial::{Provenance, RunId, Trial, TrialKey};
 use notebook::{Notebook, Problem};
 use report::inventory::{Style, one_line, text as inventory_text};
@@ -73,10 +74,10 @@ impl Results {
         self.usages.first().map(|(_, usage)| usage.clone()).unwrap_or_default()
     }
 
-    /// Adds the traces that a page draws by itself: of each cell the first valid trial, then the others in
-    /// their order.
+    /// Adds the traces that a page draws by itself: of each cell the first valid trial, the verdict's two cells
+    /// before all others, then the other trials in their order.
     pub fn with_traces(self, notebook: &Notebook) -> Self {
-        let keys = keys_to_draw(&self.data);
+        let keys = keys_to_draw(&self.data, &told(&self.data, &self.summary));
         self.with_traces_of(notebook, keys)
     }
 
@@ -220,9 +221,18 @@ fn check_metric(data: &RunData, metric: &str) -> Result<()> {
     bail!("no trial of `{}` reports the metric `{metric}`; there are {}", data.run.id, known.join(", "))
 }
 
-fn keys_to_draw(data: &RunData) -> Vec<TrialKey> {
+fn keys_to_draw(data: &RunData, told: &[CellId]) -> Vec<TrialKey> {
     let mut cells = BTreeSet::new();
     let valid = data.trials.iter().filter(|t| t.validity.is_valid());
-    let (first, later): (Vec<_>, Vec<_>) = valid.partition(|t| cells.insert(t.key.cell.clone()));
+    let (mut first, later): (Vec<_>, Vec<_>) = valid.partition(|t| cells.insert(t.key.cell.clone()));
+    let place = |trial: &Trial| told.iter().position(|cell| *cell == trial.key.cell).unwrap_or(told.len());
+    first.sort_by_key(|trial| place(trial));
     first.into_iter().chain(later).map(|t| t.key.clone()).take(report::MAX_TRACES).collect()
+}
+
+/// The cells that the verdict holds against each other, the one that it tells of first.
+fn told(data: &RunData, summary: &RunSummary) -> Vec<CellId> {
+    let Some(about) = analysis::answer::about(data, summary) else { return Vec::new() };
+    let levels = [&about.comparison.b, &about.comparison.a];
+    levels.into_iter().filter_map(|level| Some(about.cell_of(level)?.cell.clone())).collect()
 }
