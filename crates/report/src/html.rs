@@ -9,8 +9,10 @@ mod comparison;
 mod effects;
 mod environment;
 mod findings;
+mod first;
 mod head;
 mod lab;
+mod pictures;
 mod processors;
 mod published;
 mod reproduce;
@@ -64,6 +66,7 @@ fn of_study(report: &Report) -> Vec<Section> {
         section("traces", "Over time", traces::body(report)),
         section("reproduce", "How to reproduce it", reproduce::body(report)),
         section("environment", "Environment", environment::body(report)),
+        section("appendix", "Appendix: the study file and the commands", reproduce::appendix(report)),
     ];
     sections.into_iter().flatten().collect()
 }
@@ -77,6 +80,7 @@ fn of_recording(report: &Report) -> Vec<Section> {
         section("not-measured", "What could not be measured, and why", findings::not_measured(report)),
         section("reproduce", "How to record it again", reproduce::body(report)),
         section("environment", "Environment", environment::body(report)),
+        section("appendix", "Appendix: the study file and the commands", reproduce::appendix(report)),
     ];
     sections.into_iter().flatten().collect()
 }
@@ -119,6 +123,8 @@ fn masthead(report: &Report) -> Markup {
             h1 { (question(report)) }
             p class="verdict" { (prose(&headline(report))) }
             @if let Some(note) = simulation::note(report) { p class="model" { (note) } }
+            (first::answer_picture(report))
+            (first::next(report))
             p class="machine" { (machine(report)) }
             dl class="facts" {
                 dt { (came(run.provenance)) } dd { (run.started.iso().replace('T', " ").replace('Z', " UTC")) @if run.finished.is_none() { strong { ", not finished" } } }

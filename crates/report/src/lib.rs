@@ -23,6 +23,7 @@ pub mod inventory;
 mod json;
 mod lab;
 mod markdown;
+mod numeric;
 mod published;
 mod sections;
 mod simulation;

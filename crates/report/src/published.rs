@@ -77,16 +77,20 @@ pub(crate) fn sources<'a>(report: &Report<'a>) -> Vec<&'a str> {
     found
 }
 
-/// What rows say besides: what they are about, and the note; each once.
+/// What rows say besides: what they are about, and the note. Each note once, after all rows that have it.
 pub(crate) fn notes(report: &Report) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    let with_note = |beside: &Beside| beside.note.as_ref().map(|note| format!("{}: {note}", beside.what));
-    for note in report.summary.published.iter().filter_map(with_note) {
-        if !found.contains(&note) {
-            found.push(note);
+    let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
+    for beside in &report.summary.published {
+        let Some((note, what)) = beside.note.as_deref().map(|note| (note, beside.what.as_str())) else {
+            continue;
+        };
+        match found.iter_mut().find(|(known, _)| *known == note) {
+            Some((_, rows)) if rows.contains(&what) => {}
+            Some((_, rows)) => rows.push(what),
+            None => found.push((note, vec![what])),
         }
     }
-    found
+    found.into_iter().map(|(note, rows)| format!("{}: {note}", rows.join("; "))).collect()
 }
 
 /// What ours is, by where it was measured.

@@ -8,6 +8,7 @@
 
 pub(crate) mod scale;
 
+pub(crate) mod curve;
 pub(crate) mod forest;
 pub(crate) mod order;
 pub(crate) mod series;

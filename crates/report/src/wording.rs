@@ -369,6 +369,15 @@ pub(crate) fn tools(report: &Report) -> Vec<String> {
     outcomes.filter(|t| !t.is_empty()).cloned().collect::<BTreeSet<_>>().into_iter().collect()
 }
 
+/// The command to type next, and why: what the first finding asks for, else the run again.
+pub(crate) fn next_command(report: &Report) -> (String, String) {
+    match report.findings.iter().find(|finding| !finding.next.is_empty()) {
+        Some(finding) => (format!("{}.", capitalised(&finding.title, &names(report))), finding.next.clone()),
+        None if report.data.study.is_recording() => ("No cause was found.".to_owned(), run_again(report)),
+        None => ("No cause was found; the same plan again settles more.".to_owned(), run_again(report)),
+    }
+}
+
 /// The command that measures the same plan again.
 pub(crate) fn run_again(report: &Report) -> String {
     let run = &report.data.run;

@@ -132,6 +132,138 @@ fn no_figure_is_a_nan_or_an_infinity() {
     }
 }
 
+/// Where texts begin, which all have to be there.
+fn places<const N: usize>(page: &str, texts: [&str; N]) -> [usize; N] {
+    texts.map(|text| page.find(text).unwrap_or_else(|| panic!("no {text}")))
+}
+
+#[test]
+fn the_first_screen_is_question_answer_picture_and_next_command() {
+    for (name, page) in all().into_iter().filter(|(name, _)| *name != "comparison") {
+        let [question, answer, command, facts, contents] =
+            places(&page, ["<h1>", "class=\"verdict\"", "id=\"next\"", "<dl class=\"facts\">", "<nav "]);
+        assert!(question < answer && answer < command && command < facts && facts < contents, "{name}");
+        let picture = page.find("id=\"picture\"");
+        assert_eq!(picture.is_none(), name == "empty", "{name}");
+        assert!(picture.is_none_or(|picture| answer < picture && picture < command), "{name}");
+    }
+    let page = report::html(&ordinary().report());
+    let next = page.split("id=\"next\"").nth(1).unwrap();
+    assert!(
+        next[..next.find("</div>").unwrap()].contains("flyball run studies/readahead.toml --seed 20261120")
+    );
+}
+
+/// The plots of a page along a factor.
+fn curves(page: &str) -> Vec<&str> {
+    page.split("<div class=\"timed curve\">")
+        .skip(1)
+        .map(|rest| rest.split("</div>").next().unwrap())
+        .collect()
+}
+
+#[test]
+fn a_factor_that_is_an_amount_is_a_curve_with_bands_and_the_rows_are_folded() {
+    let case = ordinary();
+    let page = report::html(&case.report());
+    // Of seqread in the first screen, of both workloads among the results.
+    let curves = curves(&page);
+    assert_eq!(curves.len(), 3);
+    for (plot, lines) in curves.iter().zip([2, 2, 1]) {
+        assert_eq!(plot.matches("class=\"stroke").count(), lines);
+        assert_eq!(plot.matches("class=\"band").count(), lines);
+        assert_eq!(plot.matches("<use ").count(), 3 * lines, "a mark a cell");
+    }
+    assert_eq!(curves[0].matches("class=\"told\"").count(), 2, "what the verdict holds against each other");
+    assert_eq!(curves[1].matches("class=\"told\"").count(), 0);
+    let folded: Vec<&str> = page.split("<details class=\"behind\">").skip(1).collect();
+    assert_eq!(folded.len(), 2);
+    assert!(
+        folded.iter().all(|behind| behind.split("</details>").next().unwrap().contains("class=\"strip\""))
+    );
+}
+
+#[test]
+fn each_mark_says_its_figure_its_interval_and_n() {
+    let case = ordinary();
+    let page = report::html(&case.report());
+    for plot in curves(&page) {
+        for mark in plot.split("<use ").skip(1) {
+            let title = mark.split("<title>").nth(1).unwrap().split("</title>").next().unwrap();
+            assert!(
+                ["median ", "% interval ", " of best", "; n = "].iter().all(|part| title.contains(part)),
+                "{title}"
+            );
+        }
+    }
+}
+
+#[test]
+fn two_factors_that_are_names_are_a_heat_map_in_which_the_best_is_one() {
+    let mut case = ordinary();
+    for (factor, levels) in
+        case.data.study.factors.iter_mut().zip([["small", "large", ""], ["low", "middle", "high"]])
+    {
+        factor.levels.iter_mut().zip(levels).for_each(|(level, name)| level.name = name.into());
+        let renamed: Vec<(String, String)> = if factor.name == "block" {
+            vec![("4k".into(), "small".into()), ("64k".into(), "large".into())]
+        } else {
+            vec![("16".into(), "low".into()), ("128".into(), "middle".into()), ("4096".into(), "high".into())]
+        };
+        for cell in &mut case.summary.cells {
+            let level = cell.levels.get_mut(&factor.name);
+            let new = level
+                .and_then(|level| Some((renamed.iter().find(|(old, _)| old == level)?.1.clone(), level)));
+            if let Some((new, level)) = new {
+                *level = new;
+            }
+        }
+    }
+    let page = report::html(&case.report());
+    let maps: Vec<&str> =
+        page.split("<table class=\"heat\">").skip(1).map(|m| m.split("</table>").next().unwrap()).collect();
+    assert_eq!(maps.len(), 1, "seqread has two factors, randread one");
+    assert_eq!((maps[0].matches("<td ").count(), maps[0].matches(">1.00<br>").count()), (6, 1));
+    assert!(maps[0].contains("class=\"n top\" style=\"--share:1.00\""), "{}", maps[0]);
+    assert!(curves(&page).is_empty());
+}
+
+#[test]
+fn over_time_opens_on_the_cell_that_the_verdict_is_about() {
+    let mut case = ordinary();
+    let view = case.traces[0].1.clone();
+    case.traces = case.data.trials.iter().take(30).map(|t| (t.key.clone(), view.clone())).collect();
+    let page = report::html(&case.report());
+    let open = page.split("<details class=\"trace\" open>").nth(1).unwrap();
+    let title = open.split("</summary>").next().unwrap();
+    assert!(title.contains("seqread_4k_4096"), "{title}");
+    assert_eq!(page.matches("<details class=\"trace\" open>").count(), 1);
+}
+
+#[test]
+fn what_holds_for_all_plots_is_said_once() {
+    let page = report::html(&ordinary().report());
+    assert!(page.matches("<details class=\"trace\"").count() > 1);
+    for note in ["in whole ticks", "bands are their intervals", "higher is better</p>"] {
+        assert_eq!(page.matches(note).count(), if note.starts_with("bands") { 2 } else { 1 }, "{note}");
+    }
+    // The rows of one note stand before it together.
+    let published = report::html(&simulated().report());
+    let notes = published.split("Notes of the rows").nth(1).unwrap().split("</ul>").next().unwrap();
+    let said: Vec<&str> = notes.split("<li>").skip(1).map(|n| n.split("</li>").next().unwrap()).collect();
+    let told: BTreeSet<&str> = said.iter().filter_map(|n| n.split(": ").nth(1)).collect();
+    assert_eq!(told.len(), said.len(), "{said:?}");
+}
+
+#[test]
+fn the_study_file_is_an_appendix() {
+    let page = report::html(&ordinary().report());
+    let [reproduce, appendix, study] =
+        places(&page, ["id=\"reproduce\"", "class=\"appendix\"", "[workload.seqread]"]);
+    assert!(reproduce < appendix && appendix < study);
+    assert_eq!(page.matches("[workload.seqread]").count(), 1);
+}
+
 #[test]
 fn traces_beyond_the_bound_are_counted_and_not_drawn() {
     let mut case = sixty();

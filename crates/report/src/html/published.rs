@@ -3,6 +3,7 @@
 use super::prose;
 use crate::Report;
 use crate::published::{self, LEGEND, NUMBERS, TITLE};
+use crate::wording::counted;
 use analysis::published::{Agreement, Beside};
 use maud::{Markup, html};
 
@@ -12,7 +13,11 @@ pub(super) fn body(report: &Report) -> Option<Markup> {
     (!rows.is_empty()).then(|| {
         html! {
             p { strong { (published::sentence(report)) } " " (published::provenance(report)) }
-            (table(report, rows))
+            @let (open, folded) = split(rows);
+            @if !open.is_empty() { (table(report, &open)) }
+            @if !folded.is_empty() {
+                details { summary { (counted(folded.len(), "row")) " that agree" } (table(report, &folded)) }
+            }
             p class="note" { (LEGEND) }
             @if !apart.is_empty() {
                 h3 { "What does not agree" }
@@ -28,14 +33,23 @@ pub(super) fn body(report: &Report) -> Option<Markup> {
     })
 }
 
-fn table(report: &Report, rows: &[Beside]) -> Markup {
+/// From this many rows on those that agree are folded.
+const LONG_TABLE: usize = 13;
+
+/// The rows to show at once, and those to fold.
+fn split(rows: &[Beside]) -> (Vec<&Beside>, Vec<&Beside>) {
+    rows.iter().partition(|row| rows.len() < LONG_TABLE || row.agrees != Agreement::Yes)
+}
+
+fn table(report: &Report, rows: &[&Beside]) -> Markup {
     let class = |column: usize| NUMBERS.contains(&column).then_some("n");
+    let head = published::head(report);
     html! {
         div class="scroll" tabindex="0" role="group" aria-label=(TITLE) {
-            table class="published" {
-                thead { tr { @for (i, name) in published::head(report).iter().enumerate() { th scope="col" class=[class(i)] { (name) } } } }
+            table class="published sortable" {
+                thead { tr { @for (i, name) in head.iter().enumerate() { th scope="col" class=[class(i)] { (name) } } } }
                 tbody { @for row in rows { tr class=[(row.agrees == Agreement::No).then_some("apart")] {
-                    @for (i, field) in published::row(report, row).iter().enumerate() { td class=[class(i)] { (field) } }
+                    @for (i, field) in published::row(report, row).iter().enumerate() { td class=[class(i)] data-label=(head[i]) { (field) } }
                 } } }
             }
         }

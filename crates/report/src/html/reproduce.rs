@@ -20,8 +20,16 @@ pub(super) fn body(report: &Report) -> Option<Markup> {
             @if let Some(revision) = &run.revision { dt { "Study at" } dd { (revision) } }
             @for tool in tools(report) { dt { "Tool" } dd { (tool) } }
         }
-        details { summary { "The study file" } pre { code { (run.study_text) } } }
-        (commands(report))
+    })
+}
+
+/// What it takes to do it again, verbatim: folded on a screen, an appendix on paper.
+pub(super) fn appendix(report: &Report) -> Option<Markup> {
+    Some(html! {
+        div class="appendix" {
+            details { summary { "The study file" } pre { code { (report.data.run.study_text) } } }
+            (commands(report))
+        }
     })
 }
 

@@ -1,9 +1,10 @@
 //! Every cell: its trials, median, interval, what it is relative to the best, and its spread.
 
+use super::pictures::{Picture, picture};
 use crate::Report;
 use crate::svg::{MARKS, Scale, axis, shown_in, strip};
 use crate::wording::{
-    direction, factor_levels, factors, interval, levels, percent, relative, value, workloads,
+    counted, direction, factor_levels, factors, interval, levels, percent, relative, value, workloads,
 };
 use analysis::summary::CellSummary;
 use domain::units::{Unit, significant};
@@ -11,16 +12,42 @@ use maud::{Markup, html};
 
 pub(super) fn body(report: &Report) -> Option<Markup> {
     let cells = &report.summary.cells;
+    let workloads = workloads(cells).into_iter().map(|workload| {
+        let mine: Vec<&CellSummary> = cells.iter().filter(|c| c.workload == workload).collect();
+        let picture = picture(report, &mine);
+        (workload, mine, picture)
+    });
+    let mut said: Vec<String> = Vec::new();
     (!cells.is_empty()).then(|| {
         html! {
-            @for workload in workloads(cells) {
-                @let mine: Vec<&CellSummary> = cells.iter().filter(|c| c.workload == workload).collect();
+            p class="note" { (report.summary.metric) ", " (direction(report.summary.better)) }
+            @for (workload, mine, picture) in workloads {
                 h3 { (workload) }
-                (table(report, &mine))
-                (heat(report, &mine))
+                @if let Some(note) = picture.note().filter(|note| is_new(&mut said, note)) { p class="note" { (note) } }
+                @match picture {
+                    Picture::Curves(curves) => { (curves.markup(report, workload)) (folded(report, &mine)) }
+                    Picture::Heat(heat) => { (heat.markup(report)) (folded(report, &mine)) }
+                    Picture::Rows => (table(report, &mine)),
+                }
             }
         }
     })
+}
+
+/// Whether a note was not said yet; it is now.
+fn is_new(said: &mut Vec<String>, note: &String) -> bool {
+    let is_new = !said.contains(note);
+    if is_new {
+        said.push(note.clone());
+    }
+    is_new
+}
+
+/// What a picture was drawn from: every trial of every cell.
+fn folded(report: &Report, cells: &[&CellSummary]) -> Markup {
+    html! {
+        details class="behind" { summary { "Every trial of " (counted(cells.len(), "cell")) } (table(report, cells)) }
+    }
 }
 
 fn table(report: &Report, cells: &[&CellSummary]) -> Markup {
@@ -28,16 +55,9 @@ fn table(report: &Report, cells: &[&CellSummary]) -> Markup {
     let scale = Scale::covering(cells.iter().flat_map(|c| strip::values(c)));
     let widest = cells.iter().filter_map(|c| c.spread).fold(0.0, f64::max);
     let names = factors(report, cells);
-    let note = scale.as_ref().and_then(Scale::note);
     html! {
-        p class="note" {
-            (report.summary.metric) @if let Some(scale) = &scale { (unit_of(scale, unit)) } ", " (direction(report.summary.better))
-            @if let Some(note) = note { "; " (note) }
-            @if let Some((last, rest)) = names.split_last() {
-                "; rows by " (last) @if !rest.is_empty() { " within " (rest.join(", ")) }
-            }
-        }
-        table class="cells" {
+        @if let Some(note) = axis_note(report, scale.as_ref(), &names) { p class="note" { (note) } }
+        table class="cells sortable" {
             thead { tr {
                 th scope="col" { (names.last().copied().unwrap_or("cell")) } th scope="col" { "trials" }
                 th scope="col" class="n" { "median" } th scope="col" class="n" { (confidence(cells)) " interval" }
@@ -53,10 +73,10 @@ fn table(report: &Report, cells: &[&CellSummary]) -> Markup {
                             td class="track" {
                                 @if let Some(scale) = &scale { (strip::row(cell, &levels(report, cell), unit, scale, *series)) }
                             }
-                            td class="n median" { (value(unit, cell.median)) }
+                            td class="n median" data-v=[cell.median] { (value(unit, cell.median)) }
                             td class="n range" { (interval(unit, cell)) }
-                            td class="n best" { (of_best(cell.relative)) }
-                            td class="n spread" data-label="spread" { (spread(cell.spread, widest)) }
+                            td class="n best" data-v=[cell.relative] { (of_best(cell.relative)) }
+                            td class="n spread" data-label="spread" data-v=[cell.spread] { (spread(cell.spread, widest)) }
                         }
                     }
                 }
@@ -77,10 +97,17 @@ fn axis_row(scale: Option<&Scale>, unit: &Unit) -> Markup {
     }
 }
 
-/// ` in MB/s`, or nothing for a plain count.
-fn unit_of(scale: &Scale, unit: &Unit) -> String {
-    let (_, name) = shown_in(scale, unit);
-    if name.is_empty() { name } else { format!(" in {name}") }
+/// `in MB/s; rows by depth within layout`; nothing where the table says it all.
+fn axis_note(report: &Report, scale: Option<&Scale>, factors: &[&str]) -> Option<String> {
+    let unit = scale.map(|scale| shown_in(scale, &report.summary.unit).1).filter(|name| !name.is_empty());
+    let rows = factors.split_last().map(|(last, rest)| match rest.is_empty() {
+        true => format!("rows by {last}"),
+        false => format!("rows by {last} within {}", rest.join(", ")),
+    });
+    let note = scale.and_then(Scale::note).map(str::to_owned);
+    let parts: Vec<String> =
+        [unit.map(|name| format!("in {name}")), note, rows].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 /// Cells that share all levels but that of the last factor.
@@ -116,7 +143,8 @@ fn confidence(cells: &[&CellSummary]) -> String {
     first.map(|i| format!("{:.0}%", i.confidence * 100.0)).unwrap_or_default()
 }
 
-fn swatch(series: usize) -> Markup {
+/// The mark of a level, for a legend.
+pub(super) fn swatch(series: usize) -> Markup {
     let series = series % MARKS;
     html! {
         svg class="swatch" width="12" height="12" aria-hidden="true" {
@@ -141,51 +169,4 @@ fn spread(share: Option<f64>, widest: f64) -> Markup {
 fn meter(share: f64) -> Markup {
     let width = format!("width:{}%", significant(share.clamp(0.0, 1.0) * 100.0));
     html! { span class="meter" aria-hidden="true" { span style=(width) {} } }
-}
-
-/// From this many cells on, two factors are also shown as a table of one against the other.
-const HEAT_FROM: usize = 6;
-
-/// Two factors against each other, shaded by the value relative to the best.
-fn heat(report: &Report, cells: &[&CellSummary]) -> Markup {
-    let names = factors(report, cells);
-    let [down, across] = names.as_slice() else { return html! {} };
-    if cells.len() < HEAT_FROM {
-        return html! {};
-    }
-    let levels_of = |factor: &str| {
-        let mut found: Vec<&str> = Vec::new();
-        for level in cells.iter().filter_map(|c| c.levels.get(factor)) {
-            if !found.contains(&level.as_str()) {
-                found.push(level);
-            }
-        }
-        found
-    };
-    let at = |d: &str, a: &str| {
-        let here = |c: &&&CellSummary| {
-            c.levels.get(*down).is_some_and(|l| l == d) && c.levels.get(*across).is_some_and(|l| l == a)
-        };
-        cells.iter().find(here)
-    };
-    let columns = levels_of(across);
-    html! {
-        p class="note" { "Medians, " (down) " down, " (across) " across; the stronger the shade, the nearer to the best:" }
-        div class="scroll" tabindex="0" role="group" aria-label={ (down) " by " (across) } {
-            table class="heat" {
-                thead { tr { th {} @for a in &columns { th scope="col" { (a) } } } }
-                tbody { @for d in levels_of(down) { tr {
-                    th scope="row" { (d) }
-                    @for a in &columns { (heat_cell(report, at(d, a).copied())) }
-                } } }
-            }
-        }
-    }
-}
-
-fn heat_cell(report: &Report, cell: Option<&CellSummary>) -> Markup {
-    let shade = cell.and_then(|c| c.relative).map(|r| format!("--share:{}", significant(r.clamp(0.0, 1.0))));
-    html! {
-        td class="n" style=[shade] { (value(&report.summary.unit, cell.and_then(|c| c.median))) }
-    }
 }

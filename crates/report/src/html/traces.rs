@@ -5,6 +5,7 @@ use crate::svg::series::{self, Quantity};
 use crate::trace_view::{Held, Line, Lines, VirtualCpu};
 use crate::wording::{counted, trial_name};
 use crate::{MAX_TRACES, Report, TraceView};
+use analysis::answer::about;
 use analysis::rates::COARSEST_TICKS;
 use domain::Nanos;
 use domain::trace::FrequencySource;
@@ -15,16 +16,59 @@ use maud::{Markup, html};
 pub(super) fn body(report: &Report) -> Option<Markup> {
     let shown = &report.traces[..report.traces.len().min(MAX_TRACES)];
     let left_out = report.traces.len() - shown.len();
+    let opened = opened(report, shown);
     (!shown.is_empty()).then(|| html! {
+        @for note in notes(shown) { p class="note" { (note) } }
         label id="trace-choice" hidden { "Trial " select {} }
         @for (i, (key, view)) in shown.iter().enumerate() {
-            details class="trace" open[i == 0] {
+            details class="trace" open[i == opened] {
                 summary { (title(report, key)) }
                 (one(view))
             }
         }
         @if left_out > 0 {
             p class="note" { (counted(left_out, "more trace")) " in the notebook; " code { "flyball export " (report.data.run.id) " --trace TRIAL" } " writes any of them." }
+        }
+    })
+}
+
+/// The trace that is open at first: of the cell that the verdict is about, else the first.
+fn opened(report: &Report, shown: &[(TrialKey, TraceView)]) -> usize {
+    let told = about(report.data, report.summary).and_then(|about| about.cell_of(&about.comparison.b));
+    told.and_then(|cell| shown.iter().position(|(key, _)| key.cell == cell.cell)).unwrap_or(0)
+}
+
+/// How all plots are to be read, said once for all trials.
+fn notes(shown: &[(TrialKey, TraceView)]) -> Vec<String> {
+    let mut ticks: Vec<Nanos> = Vec::new();
+    let mut dilations: Vec<f64> = Vec::new();
+    for (_, view) in shown {
+        let coarsest = coarsest(view);
+        if !ticks.contains(&coarsest) {
+            ticks.push(coarsest);
+        }
+        if view.dilation != 1.0 && !dilations.contains(&view.dilation) {
+            dilations.push(view.dilation);
+        }
+    }
+    let ticks = ticks.iter().map(Nanos::to_string).collect::<Vec<_>>().join(" or ");
+    let plots = format!(
+        "Bands reach from the lowest to the highest sample. The kernel books the states and the busy share in \
+         whole ticks; their points are means over at least {ticks}."
+    );
+    let own = |d: &f64| format!("Times and rates are the machine's own: the guest took {d} times as long.");
+    std::iter::once(plots).chain(dilations.iter().map(own)).collect()
+}
+
+/// Of a recording: whose CPU time it was over its time.
+pub(super) fn answer_picture(report: &Report) -> Option<Markup> {
+    let (_, view) = report.traces.first()?;
+    let lines = role_lines(view);
+    (!lines.is_empty()).then(|| {
+        html! {
+            figcaption { (ROLES) }
+            (legend(lines.iter().map(|(c, l)| (*c, l.name.clone()))))
+            (series::stacked(&lines, &Quantity::Of(Unit::Count), view.span, 1.0, ROLES))
         }
     })
 }
@@ -40,9 +84,7 @@ fn one(view: &TraceView) -> Markup {
     html! {
         p class="note" {
             (counted(view.samples, "sample")) " over " (view.span) ", every " (view.interval)
-            " as asked; a point of the plots is the mean over " (view.bucket) ", bands reach from the lowest to the highest sample. "
-            "The kernel books the states and the busy share in whole ticks; their points are means over at least " (coarsest(view)) "."
-            @if view.dilation != 1.0 { " Times and rates are the machine's own: the guest took " (view.dilation) " times as long." }
+            " as asked; a point of the plots is the mean over " (view.bucket) "."
         }
         (frequency(view))
         @if let Some(truth) = truth(view) { (truth) }
@@ -92,9 +134,14 @@ fn truth(view: &TraceView) -> Option<Markup> {
     ))
 }
 
+const ROLES: &str = "CPU time by role, in cores";
+
+fn role_lines(view: &TraceView) -> Vec<(usize, &Line)> {
+    view.roles.iter().map(|(role, line)| (colour(*role), line)).collect()
+}
+
 fn roles(view: &TraceView) -> Markup {
-    let lines: Vec<(usize, &Line)> = view.roles.iter().map(|(role, line)| (colour(*role), line)).collect();
-    stack("CPU time by role, in cores", &lines, view, 1.0, "No thread's CPU time was recorded.")
+    stack(ROLES, &role_lines(view), view, 1.0, "No thread's CPU time was recorded.")
 }
 
 /// The colours of the states: far apart, in the order of `TraceView::states`.

@@ -69,14 +69,14 @@ fn table(report: &Report, trials: &[(usize, &Trial)]) -> Markup {
     let summary = report.summary;
     html! {
         div class="scroll" tabindex="0" role="group" aria-label="Trials" {
-            table class="trials" {
+            table class="trials sortable" {
                 thead { tr {
                     th scope="col" class="n" { "#" } th scope="col" { "Cell" } th scope="col" { "Trial" }
                     th scope="col" class="n" { (summary.metric) } th scope="col" { "Standing" } th scope="col" { "Why, and what the tool warned of" }
                 } }
                 tbody { @for (index, t) in trials { tr class=(standing(&t.validity)) {
-                    td class="n" { (index + 1) } td class="long" { (t.key.cell) } td { (trial_name(&t.key)) }
-                    td class="n" { (value(&summary.unit, t.metric(&summary.metric))) }
+                    td class="n" data-v=(index) { (index + 1) } td class="long" { (t.key.cell) } td { (trial_name(&t.key)) }
+                    td class="n" data-v=[t.metric(&summary.metric)] { (value(&summary.unit, t.metric(&summary.metric))) }
                     td { (standing(&t.validity)) } td class="long" { (prose(&remarks(t))) }
                 } } }
             }

@@ -95,6 +95,13 @@ impl Scale {
         share.clamp(0.0, 1.0)
     }
 
+    /// The value at its upper end.
+    pub(crate) const fn end(&self) -> f64 {
+        match *self {
+            Self::Linear { high, .. } | Self::Log { high, .. } => high,
+        }
+    }
+
     /// Round values along the axis, from its lower end on.
     pub(crate) fn ticks(&self) -> Vec<f64> {
         match *self {

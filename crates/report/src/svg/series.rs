@@ -149,7 +149,8 @@ fn framed(
                 @for tick in &ticks {
                     line class="grid" x1="0" x2="100%" y1=(tenths(y(scale, *tick))) y2=(tenths(y(scale, *tick))) {}
                 }
-                svg viewBox={ "0 0 " (count.max(1) * 2) " " (HEIGHT * FINE) } width="100%" height=(HEIGHT) preserveAspectRatio="none" { (paths) }
+                svg class="plot" viewBox={ "0 0 " (count.max(1) * 2) " " (HEIGHT * FINE) } width="100%" height=(HEIGHT) preserveAspectRatio="none"
+                    data-end=(tick_label(scale.end() / factor)) data-unit=(name) data-seconds=(span.secs()) { (paths) }
             }
             span class="unit" { (name) }
             div class="ends" { span { "0 s" } span { (span) } }

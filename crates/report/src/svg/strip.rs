@@ -22,7 +22,7 @@ pub(crate) fn row(cell: &CellSummary, name: &str, unit: &Unit, scale: &Scale, se
         svg class="strip" width="100%" height=(HEIGHT) role="img" aria-label=(described(cell, name, unit)) {
             (grid(scale, HEIGHT))
             @if let Some(i) = &cell.interval {
-                (bar(scale.place(i.low), scale.place(i.high), series))
+                (bar(scale.place(i.low), scale.place(i.high), series, HEIGHT / 2))
             }
             @for (i, trial) in cell.excluded.iter().enumerate() {
                 @if let Some(v) = trial.value {
@@ -45,6 +45,31 @@ pub(crate) fn row(cell: &CellSummary, name: &str, unit: &Unit, scale: &Scale, se
     }
 }
 
+/// The height of a row that shows a cell without its trials.
+const COMPACT: u32 = 22;
+
+/// A cell as its median alone, with its interval; all that is known of it is said when pointed at.
+pub(crate) fn compact(cell: &CellSummary, title: &str, scale: &Scale, is_told: bool) -> Markup {
+    let (shape, class) = if is_told { ("m3", "dot s1") } else { ("m0", "dot s0") };
+    let middle = COMPACT / 2;
+    html! {
+        svg class="compact" width="100%" height=(COMPACT) role="img" aria-label=(title) {
+            (grid(scale, COMPACT))
+            @if let Some(i) = &cell.interval {
+                (bar(scale.place(i.low), scale.place(i.high), usize::from(is_told), middle))
+            }
+            @if let Some(median) = cell.median {
+                (mark(shape, class, scale.place(median), f64::from(middle), title))
+            }
+        }
+    }
+}
+
+/// The values that a row without trials shows, for its axis.
+pub(crate) fn ends(cell: &CellSummary) -> impl Iterator<Item = f64> + '_ {
+    cell.interval.iter().flat_map(|i| [i.low, i.high]).chain(cell.median)
+}
+
 /// All values that the row shows, for the axis.
 pub(crate) fn values(cell: &CellSummary) -> impl Iterator<Item = f64> + '_ {
     let points = cell.points.iter().map(|p| p.value);
@@ -52,10 +77,10 @@ pub(crate) fn values(cell: &CellSummary) -> impl Iterator<Item = f64> + '_ {
     points.chain(cell.excluded.iter().filter_map(|e| e.value)).chain(ends)
 }
 
-fn bar(low: f64, high: f64, series: usize) -> Markup {
+fn bar(low: f64, high: f64, series: usize, middle: u32) -> Markup {
     let class = format!("interval s{}", series % MARKS);
     html! {
-        rect class=(class) x=(percent(low)) y=(HEIGHT / 2 - 6) width=(percent((high - low).max(0.001))) height="12" rx="2" {}
+        rect class=(class) x=(percent(low)) y=(middle - 6) width=(percent((high - low).max(0.001))) height="12" rx="2" {}
     }
 }
 
