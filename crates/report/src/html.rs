@@ -65,8 +65,8 @@ fn of_study(report: &Report) -> Vec<Section> {
         section("trials", "Trials", trials::body(report)),
         section("traces", "Over time", traces::body(report)),
         section("reproduce", "How to reproduce it", reproduce::body(report)),
-        section("environment", "Environment", environment::body(report)),
         section("appendix", "Appendix: the study file and the commands", reproduce::appendix(report)),
+        section("environment", "Environment", environment::body(report)),
     ];
     sections.into_iter().flatten().collect()
 }
@@ -79,8 +79,8 @@ fn of_recording(report: &Report) -> Vec<Section> {
         section("findings", "Findings", findings::body(report)),
         section("not-measured", "What could not be measured, and why", findings::not_measured(report)),
         section("reproduce", "How to record it again", reproduce::body(report)),
-        section("environment", "Environment", environment::body(report)),
         section("appendix", "Appendix: the study file and the commands", reproduce::appendix(report)),
+        section("environment", "Environment", environment::body(report)),
     ];
     sections.into_iter().flatten().collect()
 }

@@ -77,7 +77,10 @@ pub(crate) fn sources<'a>(report: &Report<'a>) -> Vec<&'a str> {
     found
 }
 
-/// What rows say besides: what they are about, and the note. Each note once, after all rows that have it.
+/// Of more rows than this with one note the first is named, and the others are counted.
+const MAX_NAMED: usize = 3;
+
+/// What rows say besides: what they are about, and the note. Each note once, after the rows that have it.
 pub(crate) fn notes(report: &Report) -> Vec<String> {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     for beside in &report.summary.published {
@@ -90,7 +93,13 @@ pub(crate) fn notes(report: &Report) -> Vec<String> {
             None => found.push((note, vec![what])),
         }
     }
-    found.into_iter().map(|(note, rows)| format!("{}: {note}", rows.join("; "))).collect()
+    let named = |rows: &[&str]| match rows {
+        [first, rest @ ..] if rows.len() > MAX_NAMED => {
+            format!("{first}; {}", counted(rest.len(), "more row"))
+        }
+        rows => rows.join("; "),
+    };
+    found.into_iter().map(|(note, rows)| format!("{}: {note}", named(&rows))).collect()
 }
 
 /// What ours is, by where it was measured.

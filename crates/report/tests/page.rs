@@ -265,6 +265,50 @@ fn the_study_file_is_an_appendix() {
 }
 
 #[test]
+fn what_a_table_is_sorted_by_is_the_figure_and_not_its_words() {
+    let case = ordinary();
+    let page = report::html(&case.report());
+    for table in ["cells", "trials"] {
+        assert!(page.contains(&format!("<table class=\"{table} sortable\">")), "{table}");
+    }
+    for trial in &case.data.trials {
+        let Some(value) = trial.metric("throughput") else { continue };
+        assert!(page.contains(&format!("data-v=\"{value}\"")), "{value}");
+    }
+    // A trial that failed has no value, and is not taken for zero.
+    assert!(!page.contains("data-v=\"\""));
+    assert!(!page.contains("<td class=\"n\" data-v=\"0\">–"));
+}
+
+#[test]
+fn a_plot_over_time_says_what_its_heights_and_widths_are() {
+    let case = ordinary();
+    let page = report::html(&case.report());
+    let plots: Vec<&str> =
+        page.split("<svg class=\"plot\" ").skip(1).map(|p| p.split('>').next().unwrap()).collect();
+    assert!(plots.len() > 10);
+    for plot in plots {
+        let number =
+            |name: &str| attribute(plot, name).unwrap_or_else(|| panic!("no {name}: {plot}")).parse::<f64>();
+        assert!(number("data-end").unwrap() > 0.0, "{plot}");
+        assert!((number("data-seconds").unwrap() - case.traces[0].1.span.secs()).abs() < 1e-9, "{plot}");
+        assert!(attribute(plot, "data-unit").is_some());
+    }
+}
+
+#[test]
+fn paper_has_the_first_findings_and_counts_the_others() {
+    let mut case = ordinary();
+    let count = |page: &str| page.matches("on the page, not printed").count();
+    assert_eq!(count(&report::html(&case.report())), 0);
+    case.findings.extend(case.findings.clone());
+    let page = report::html(&case.report());
+    assert_eq!((count(&page), page.contains("2 more findings on the page, not printed")), (1, true));
+    // The style hides what is counted.
+    assert!(page.contains(".finding:nth-of-type(n + 3)"));
+}
+
+#[test]
 fn traces_beyond_the_bound_are_counted_and_not_drawn() {
     let mut case = sixty();
     let view = case.traces[0].1.clone();

@@ -25,8 +25,11 @@ pub(super) fn body(report: &Report) -> Option<Markup> {
         }
         @for factor in factors {
             @let mine: Vec<&FactorEffect> = effects.iter().copied().filter(|e| e.factor == factor).collect();
-            h3 { (factor) }
-            (of_factor(&mine))
+            // Paper has the factors that the question is about.
+            div class=[(!report.data.study.asks_about(factor)).then_some("screen-only")] {
+                h3 { (factor) }
+                (of_factor(&mine))
+            }
         }
     })
 }

@@ -2,7 +2,7 @@
 
 use super::prose;
 use crate::Report;
-use crate::wording::{capitalised, change, names};
+use crate::wording::{capitalised, change, counted, names};
 use domain::finding::{Finding, Gain, Remedy};
 use maud::{Markup, html};
 
@@ -13,8 +13,14 @@ pub(super) fn body(report: &Report) -> Option<Markup> {
         }
         @let names = names(report);
         @for finding in report.findings { (card(finding, &capitalised(&finding.title, &names))) }
+        @if report.findings.len() > PRINTED {
+            p class="paper-only note" { (counted(report.findings.len() - PRINTED, "more finding")) " on the page, not printed." }
+        }
     })
 }
+
+/// How many findings paper has, the most important: the style hides those after them.
+const PRINTED: usize = 2;
 
 fn card(finding: &Finding, title: &str) -> Markup {
     html! {

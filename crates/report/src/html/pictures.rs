@@ -227,7 +227,7 @@ impl<'a> Curves<'a> {
 
 /// The height of a plot among the results, and of the one in the first screen, in pixels.
 const TALL: u32 = 220;
-const SHORT: u32 = 190;
+const SHORT: u32 = 170;
 
 /// `transactions in k/s, higher is better`, as an axis shows it.
 pub(super) fn metric(report: &Report, scale: Option<&Scale>) -> String {

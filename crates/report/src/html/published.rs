@@ -20,8 +20,10 @@ pub(super) fn body(report: &Report) -> Option<Markup> {
             }
             p class="note" { (LEGEND) }
             @if !apart.is_empty() {
-                h3 { "What does not agree" }
-                ul { @for sentence in &apart { li { (prose(sentence)) } } }
+                div class="screen-only" {
+                    h3 { "What does not agree" }
+                    ul { @for sentence in &apart { li { (prose(sentence)) } } }
+                }
             }
             @if !notes.is_empty() {
                 h3 { "Notes of the rows" }

@@ -27,7 +27,7 @@ pub(super) fn body(report: &Report) -> Option<Markup> {
 pub(super) fn appendix(report: &Report) -> Option<Markup> {
     Some(html! {
         div class="appendix" {
-            details { summary { "The study file" } pre { code { (report.data.run.study_text) } } }
+            details class="printed" { summary { "The study file" } pre { code { (report.data.run.study_text) } } }
             (commands(report))
         }
     })

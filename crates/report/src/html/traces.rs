@@ -86,12 +86,14 @@ fn one(view: &TraceView) -> Markup {
             (counted(view.samples, "sample")) " over " (view.span) ", every " (view.interval)
             " as asked; a point of the plots is the mean over " (view.bucket) "."
         }
+        div class="charts" {
         (frequency(view))
         @if let Some(truth) = truth(view) { (truth) }
         (roles(view))
         (states(view))
         (rates("Throughput by device", &view.throughput, &Quantity::Of(Unit::BytesPerSecond), view, 0.0, "No block device did anything."))
         (rates("Device busy", &view.busy, &Quantity::Of(Unit::Share), view, 1.0, "No block device was busy."))
+        }
     }
 }
 

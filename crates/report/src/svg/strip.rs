@@ -46,7 +46,7 @@ pub(crate) fn row(cell: &CellSummary, name: &str, unit: &Unit, scale: &Scale, se
 }
 
 /// The height of a row that shows a cell without its trials.
-const COMPACT: u32 = 22;
+const COMPACT: u32 = 20;
 
 /// A cell as its median alone, with its interval; all that is known of it is said when pointed at.
 pub(crate) fn compact(cell: &CellSummary, title: &str, scale: &Scale, is_told: bool) -> Markup {
