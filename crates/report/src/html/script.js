@@ -181,6 +181,8 @@
       // Two units are kept free above and below for the strokes.
       const margin = one.all.height / 66;
       const value = (y) => Number(one.plot.dataset.end) * (1 - (y - margin) / (one.all.height - 2 * margin));
+      // A path is drawn in some five hundred steps upwards: no more digits than those are known.
+      const digits = Math.max(0, Math.ceil(-Math.log10(Number(one.plot.dataset.end) / 500)));
       one.paths ??= one.drawn.map((path) => pieces(path.getAttribute("d")));
       let below = 0;
       return one.paths.map((path, i) => {
@@ -189,7 +191,7 @@
         const top = value(y);
         const own = one.stacked ? Math.max(0, top - below) : top;
         below = top;
-        return `${one.names[i]} ${shown(own)}`;
+        return `${one.names[i]} ${own.toFixed(Math.min(digits, 20))}`;
       });
     };
     const clear = () => { for (const one of plots) { one.line.style.display = one.part.style.display = "none"; one.reading.textContent = ""; } };
@@ -263,6 +265,7 @@
     const select = choice.querySelector("select");
     traces.forEach((trace, i) => select.add(new Option(trace.querySelector("summary").textContent, i)));
     const pick = () => traces.forEach((trace, i) => { trace.open = i === select.selectedIndex; trace.hidden = !trace.open; });
+    select.selectedIndex = Math.max(0, traces.findIndex((trace) => trace.open));
     select.addEventListener("change", pick);
     root.classList.add("choosing");
     choice.hidden = false;
