@@ -74,8 +74,8 @@ impl Results {
         self.usages.first().map(|(_, usage)| usage.clone()).unwrap_or_default()
     }
 
-    /// Adds the traces that a page draws by itself: of each cell the first valid trial, the verdict's two cells
-    /// before all others, then the other trials in their order.
+    /// Adds the traces that a page draws by itself: of each cell the first valid trial, the verdict's two
+    /// cells before all others, then the other trials in their order.
     pub fn with_traces(self, notebook: &Notebook) -> Self {
         let keys = keys_to_draw(&self.data, &told(&self.data, &self.summary));
         self.with_traces_of(notebook, keys)

@@ -1,5 +1,6 @@
-//! The page of a run as a browser lays it out, at 1280 × 800 and at 390 × 844 px: what is in the first screen,
-//! that nothing is wider than the screen, and that sorting, filtering and the crosshair do what they say.
+//! The page of a run as a browser lays it out, at 1280 × 800 and at 390 × 844 px: what is in the first
+//! screen, that nothing is wider than the screen, and that sorting, filtering and the crosshair do what they
+//! say.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
