@@ -141,7 +141,7 @@ fn masthead(report: &Report) -> Markup {
 
 /// Everything around the content of a page.
 fn page(title: &str, content: &Markup) -> String {
-    let plots = html! { "Written by Flyball. Dots are single trials, bars are intervals of the median, strokes are medians; what is crossed was measured and not counted." };
+    let plots = html! { "Written by Flyball. In rows with a stroke the stroke is the median and dots are single trials; elsewhere marks are medians. Bars and bands are intervals of the median; what is crossed was measured and not counted." };
     framed(title, &html! { (svg::definitions()) (content) }, &plots)
 }
 

@@ -109,7 +109,7 @@ fn rows_markup(report: &Report, place: &str, rows: &[Row], all: usize) -> Option
                 span class=(if row.is_told { "what told" } else { "what" }) { (row.name) }
                 span class="track" { (strip::compact(row.cell, &said(report, row.cell), &scale, row.is_told)) }
                 span class="n" { (value(unit, row.cell.median)) }
-                span class="n against" { @if row.cell.relative.is_some() { "× " (relative(row.cell.relative)) } }
+                span class="n against" { @if row.cell.relative.is_some() { (relative(row.cell.relative)) " of best" } }
             }
             span {} span class="track" { (axis(&scale, unit)) } span {} span {}
         }
