@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 ///
 /// `cpu_user` and `cpu_system` are CPU time over elapsed time, as a share of *one* CPU: four busy jobs give
 /// up to 4.
-pub const SHARED_METRICS: [MetricRow; 14] = [
+pub const SHARED_METRICS: [MetricRow; 19] = [
     ("throughput", Unit::BytesPerSecond, Better::Higher),
     ("read_throughput", Unit::BytesPerSecond, Better::Higher),
     ("write_throughput", Unit::BytesPerSecond, Better::Higher),
@@ -23,6 +23,11 @@ pub const SHARED_METRICS: [MetricRow; 14] = [
     ("latency_p50", Unit::Seconds, Better::Lower),
     ("latency_p99", Unit::Seconds, Better::Lower),
     ("latency_p999", Unit::Seconds, Better::Lower),
+    ("syncs", Unit::PerSecond, Better::Higher),
+    ("sync_latency_mean", Unit::Seconds, Better::Lower),
+    ("sync_latency_p50", Unit::Seconds, Better::Lower),
+    ("sync_latency_p99", Unit::Seconds, Better::Lower),
+    ("sync_latency_p999", Unit::Seconds, Better::Lower),
     ("elapsed", Unit::Seconds, Better::Lower),
     ("cpu_user", Unit::Share, Better::Lower),
     ("cpu_system", Unit::Share, Better::Lower),

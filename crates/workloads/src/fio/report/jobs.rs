@@ -21,6 +21,8 @@ pub struct Totals {
     pub(super) write: Flow,
     /// Reads and writes together, with `unified_rw_reporting`.
     pub(super) mixed: Flow,
+    /// fsync, fdatasync and sync_file_range, of all jobs.
+    pub(super) sync: Latencies,
     pub(super) user_ms: Sum,
     pub(super) system_ms: Sum,
     pub(super) context_switches: Sum,
@@ -90,8 +92,18 @@ pub struct Job {
     pub write: Option<Direction>,
     /// Both, with `unified_rw_reporting`.
     pub mixed: Option<Direction>,
+    /// What it synced; absent before fio 3.
+    pub sync: Option<Syncs>,
     /// I/O errors that `continue_on_error` let pass.
     pub total_err: Option<u64>,
+}
+
+/// The calls of fsync, fdatasync and sync_file_range of a job.
+#[derive(Default, Deserialize)]
+pub struct Syncs {
+    /// How long each took.
+    #[serde(default)]
+    pub lat_ns: Latency,
 }
 
 /// What a job did in one direction.
@@ -160,6 +172,9 @@ impl Totals {
                 flow.add(direction);
             }
         }
+        if let Some(syncs) = job.sync {
+            self.sync.add(syncs.lat_ns);
+        }
         let time = |percent: Option<f64>| percent.map(|percent| percent / 100.0 * job.job_runtime as f64);
         self.user_ms.add(time(job.usr_cpu));
         self.system_ms.add(time(job.sys_cpu));
@@ -217,6 +232,11 @@ impl Latencies {
         }
         merged.bins.add(&other.bins);
         merged
+    }
+
+    /// How many there are.
+    pub(super) fn samples(&self) -> u64 {
+        self.samples
     }
 
     pub(super) fn mean_ns(&self) -> Option<f64> {

@@ -10,7 +10,10 @@
 //! reaches the share), so for one job they equal the ones that fio prints. Plain `json` has no bins: there
 //! fio's own figures are taken where one job in one direction reported, and several jobs have no percentile.
 //!
-//! Not a goal: trims, syncs, per-priority statistics, fio's interval logs.
+//! The latencies of fsync and its like (`sync` in the report) are metrics of their own: a write has completed before
+//! it is synced.
+//!
+//! Not a goal: trims, per-priority statistics, fio's interval logs.
 
 pub mod bins;
 pub mod jobs;
@@ -109,6 +112,10 @@ pub const PERCENTILES: [(&str, &str, f64); 3] = [
     ("latency_p999", "99.900000", 99.9),
 ];
 
+/// The same of calls that sync.
+const SYNC_PERCENTILES: [(&str, f64); 3] =
+    [("sync_latency_p50", 50.0), ("sync_latency_p99", 99.0), ("sync_latency_p999", 99.9)];
+
 /// The metrics of jobs that were summed.
 ///
 /// # Errors
@@ -145,6 +152,7 @@ fn metrics(jobs: &Totals) -> Result<Metrics, ToolError> {
             metrics.put(name, ns as f64 / 1e9);
         }
     }
+    put_syncs(jobs, all.longest_ms, &mut metrics);
     let sums = [
         ("cpu_user", jobs.user_ms, 1.0),
         ("cpu_system", jobs.system_ms, 1.0),
@@ -156,6 +164,18 @@ fn metrics(jobs: &Totals) -> Result<Metrics, ToolError> {
         }
     }
     Ok(metrics)
+}
+
+/// What calls that sync took; nothing where there was none.
+fn put_syncs(jobs: &Totals, longest_ms: u64, metrics: &mut Metrics) {
+    let Some(mean_ns) = jobs.sync.mean_ns() else { return };
+    metrics.put("syncs", jobs.sync.samples() as f64 * 1e3 / longest_ms as f64);
+    metrics.put("sync_latency_mean", mean_ns / 1e9);
+    for (name, percent) in SYNC_PERCENTILES {
+        if let Some(ns) = jobs.sync.percentile_ns(percent) {
+            metrics.put(name, ns as f64 / 1e9);
+        }
+    }
 }
 
 /// Counts what passes, for the offset of an error.

@@ -63,6 +63,33 @@ fn a_write_at_depth_is_read() {
 }
 
 #[test]
+fn what_a_sync_takes_is_told_beside_the_writes() {
+    check(
+        fixture!("fsync-3.33"),
+        expect![[r#"
+            fio-3.33
+            context_switches = 1.60 k/s
+            cpu_system = 0%
+            cpu_user = 6.58%
+            elapsed = 304 ms
+            iops = 2.42 k/s
+            latency_mean = 6.42 µs
+            latency_p50 = 3.66 µs
+            latency_p99 = 32.6 µs
+            latency_p999 = 54.5 µs
+            sync_latency_mean = 3.26 ms
+            sync_latency_p50 = 3.56 ms
+            sync_latency_p99 = 12.6 ms
+            sync_latency_p999 = 15.8 ms
+            syncs = 605 /s
+            throughput = 9.92 MB/s
+            write_iops = 2.42 k/s
+            write_throughput = 9.92 MB/s
+        "#]],
+    );
+}
+
+#[test]
 fn reads_and_writes_are_told_apart_and_summed() {
     check(
         fixture!("mixed-3.33"),
