@@ -22,4 +22,5 @@ pub mod summary;
 #[cfg(test)]
 mod testing;
 pub mod usage;
+pub mod usual;
 pub mod words;

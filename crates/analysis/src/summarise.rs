@@ -49,6 +49,13 @@ pub fn summarise(data: &RunData, metric: Option<&str>) -> RunSummary {
     summary
 }
 
+/// The median of a metric over a cell's valid trials; `None` where none reports it.
+pub fn median_of(data: &RunData, cell: &CellId, metric: &str) -> Option<f64> {
+    let trials: Vec<&Trial> = data.trials.iter().filter(|trial| trial.key.cell == *cell).collect();
+    let (points, _) = sorted_out(&trials, metric);
+    median(&points.iter().map(|point| point.value).collect::<Vec<_>>())
+}
+
 /// The levels of one factor against its first, in every context that the study measured.
 pub fn compare_levels(data: &RunData, factor: &str, metric: Option<&str>) -> Vec<FactorEffect> {
     let mut effects = summarise(data, metric).effects;

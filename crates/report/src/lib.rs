@@ -13,6 +13,7 @@
 //! unescaped or a terminal with its control characters; the page loads nothing from anywhere.
 
 mod book;
+mod checked;
 mod comparison;
 mod cpu_share;
 mod csv;
@@ -26,6 +27,7 @@ mod markdown;
 mod numeric;
 mod published;
 mod sections;
+mod short;
 mod simulation;
 mod svg;
 mod text;
@@ -35,12 +37,14 @@ mod wording;
 pub use book::{
     IndexEntry, PageOrigin, PageReport, index_markdown, page_html, page_json, page_markdown, page_text,
 };
+pub use checked::{Checked, checked_text, usual_sources};
 pub use comparison::ComparisonReport;
 pub use csv::csv;
 pub use diagnosis::{Diagnosis, diagnosis_text};
 pub use html::{comparison_html, html};
 pub use json::{SCHEMA, comparison_json, json};
 pub use markdown::{comparison_markdown, markdown};
+pub use short::short_text;
 pub use simulation::simulation_note;
 pub use text::{comparison_text, findings_text, text, trial_text};
 pub use trace_view::TraceView;

@@ -1,0 +1,144 @@
+//! What commands print of a run by themselves: one screen.
+#![allow(clippy::unwrap_used)]
+
+mod cases;
+
+use analysis::summary::RunData;
+use cases::long::hostile;
+use cases::simulated::simulated;
+use cases::virtual_machine::lab;
+use cases::{Case, empty, lonely, measured, ordinary, sixty, summary, zeros};
+use domain::inventory::Inventory;
+use domain::outcome::{Better, Metric};
+use domain::plan::Plan;
+use domain::rng::Seed;
+use domain::units::Unit;
+use expect_test::expect_file;
+use machine::RecordedMachine;
+use report::{Checked, checked_text, short_text, usual_sources};
+use std::path::Path;
+
+const CHECK: &str = include_str!("../../../studies/check.toml");
+
+fn inventory(name: &str) -> Inventory {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/machines").join(name);
+    machine::inventory::take(&RecordedMachine::open(folder).unwrap()).unwrap()
+}
+
+/// A run of `flyball check` on a device, with so many requests a second in each cell.
+fn check(device: &str, rate: f64) -> Case {
+    let study = parse::study::parse(CHECK).unwrap();
+    let plan = Plan::new(study.clone(), Seed(1)).unwrap();
+    let mut trials = measured(&plan, 5, 0.01, |_| rate * 4096.0);
+    for trial in &mut trials {
+        trial.environment.insert("device".into(), device.into());
+        trial.environment.insert("filesystem".into(), "ext4".into());
+        let metrics = &mut trial.measurement.as_mut().unwrap().outcome.metrics;
+        let mut put = |name: &str, value: f64, unit: Unit, better: Better| {
+            metrics.insert(name.to_owned(), Metric { value, unit, better });
+        };
+        put("elapsed", 0.5, Unit::Seconds, Better::Lower);
+        put("iops", rate, Unit::PerSecond, Better::Higher);
+        put("syncs", rate, Unit::PerSecond, Better::Higher);
+        for name in ["latency", "sync_latency"] {
+            for (percentile, seconds) in [("p50", 0.001), ("p99", 0.01), ("p999", 0.02)] {
+                put(&format!("{name}_{percentile}"), seconds, Unit::Seconds, Better::Lower);
+            }
+        }
+    }
+    let summary =
+        summary(&plan, &trials, "depth decides: 32 gives 3.62 times the throughput of 1 in randread");
+    let data = RunData { run: cases::run(&study, CHECK), study, trials, skipped: Default::default() };
+    Case { data, summary, ..lonely() }
+}
+
+fn screen(case: &Case, inventory: &Inventory, width: usize) -> String {
+    let report = case.report();
+    checked_text(
+        &Checked { report: &report, inventory, page: "flyball-check/report.html", program: "flyball" },
+        width,
+    )
+}
+
+#[test]
+fn a_check_is_one_screen() {
+    let (case, machine) = (check("vda", 4000.0), inventory("vm-2cpu"));
+    let text = screen(&case, &machine, 80);
+    expect_file!["snapshots/check.txt"].assert_eq(&text);
+    assert!(text.lines().count() <= 24 && text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let narrow = screen(&case, &machine, 70);
+    assert!(narrow.lines().all(|line| line.chars().count() <= 70) && !narrow.contains("100 k"), "{narrow}");
+}
+
+#[test]
+fn a_percentile_of_too_few_requests_is_left_out() {
+    let text = screen(&check("vda", 300.0), &inventory("vm-2cpu"), 80);
+    let row = text.lines().find(|line| line.contains("4k write + fsync")).unwrap();
+    assert!(row.contains("10.0 ms") && row.contains('–') && !row.contains("20.0 ms"), "{row}");
+}
+
+#[test]
+fn each_usual_figure_says_where_it_is_from() {
+    let case = check("vda", 4000.0);
+    let (report, inventory) = (case.report(), inventory("vm-2cpu"));
+    let checked = Checked { report: &report, inventory: &inventory, page: "", program: "flyball" };
+    let sources = usual_sources(&checked);
+    assert!(sources.len() >= 6, "{sources:?}");
+    assert!(sources.iter().all(|line| line.contains("Amazon") || line.contains("assumed")), "{sources:?}");
+    // A device that is not there is of no class.
+    let unknown = check("nvme7n1", 4000.0);
+    let report = unknown.report();
+    assert!(usual_sources(&Checked { report: &report, ..checked }).is_empty());
+}
+
+#[test]
+fn the_ordinary_run_is_one_screen() {
+    expect_file!["snapshots/ordinary-short.txt"].assert_eq(&short_text(&ordinary().report(), "flyball", 80));
+}
+
+#[test]
+fn no_run_is_wider_than_the_screen_or_breaks_a_word() {
+    for (name, case) in [
+        ("ordinary", ordinary()),
+        ("sixty", sixty()),
+        ("lonely", lonely()),
+        ("empty", empty()),
+        ("zeros", zeros()),
+        ("lab", lab()),
+        ("simulated", simulated()),
+    ] {
+        for width in [60, 80, 120] {
+            let text = short_text(&case.report(), "flyball", width);
+            let long =
+                text.lines().find(|line| line.chars().count() > width && line.split_whitespace().count() > 2);
+            assert_eq!(long, None, "{name}, {width}:\n{text}");
+            let sections = ["Machine", "Run", "Figures", "Verdict", "Next"];
+            assert!(sections.iter().all(|section| text.contains(&format!("\n{section}"))), "{name}\n{text}");
+        }
+        let lines = short_text(&case.report(), "flyball", 80).lines().count();
+        assert!(lines <= 24, "{name}: {lines}");
+    }
+}
+
+#[test]
+fn hostile_text_is_inert_on_the_screen() {
+    let text = short_text(&hostile().report(), "flyball", 80);
+    assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text}");
+}
+
+#[test]
+fn a_cell_of_which_nothing_counts_shows_what_was_seen() {
+    let mut case = ordinary();
+    let cell = &mut case.summary.cells[0];
+    cell.points.clear();
+    cell.median = None;
+    cell.interval = None;
+    let trial = &case.data.trials[0];
+    cell.excluded = vec![analysis::summary::Excluded {
+        key: trial.key.clone(),
+        value: Some(38e6),
+        validity: domain::trial::Validity::Disturbed(vec![]),
+    }];
+    let text = short_text(&case.report(), "flyball", 80);
+    assert!(text.contains("none counts; 1 disturbed: 38.0 MB/s"), "{text}");
+}
