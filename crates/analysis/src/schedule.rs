@@ -163,6 +163,11 @@ impl Schedule {
         }
     }
 
+    /// Whether any trial counts.
+    pub fn has_valid(&self) -> bool {
+        self.slots.values().any(|slot| slot.valid)
+    }
+
     /// Asks no more for a cell that cannot run here.
     pub fn skip(&mut self, cell: usize) {
         self.skipped[cell] = true;

@@ -141,6 +141,11 @@ impl Validity {
     pub const fn is_valid(&self) -> bool {
         matches!(self, Self::Valid)
     }
+
+    /// Whether it does not count for the load of others alone: beside that load it would.
+    pub fn is_disturbed_by_load(&self) -> bool {
+        matches!(self, Self::Disturbed(all) if !all.is_empty() && all.iter().all(Disturbance::is_load))
+    }
 }
 
 /// CPU time of one thread during a trial.

@@ -179,6 +179,9 @@ pub struct Check {
     /// The seed of everything that is random [default: from the clock, printed first]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// Print all of it instead of one screen
+    #[arg(long)]
+    pub full: bool,
 }
 
 #[derive(Args, Debug)]
@@ -214,6 +217,9 @@ pub struct Run {
     /// The simulated machine: a name (`lab`) or a file [default: the study's]
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
+    /// Print all of it instead of one screen
+    #[arg(long)]
+    pub full: bool,
     #[command(flatten)]
     pub gate: Gate,
 }
@@ -340,6 +346,9 @@ pub struct LabRun {
     /// Begin a new run even where the last one is unfinished
     #[arg(long)]
     pub new: bool,
+    /// Print all of it instead of one screen
+    #[arg(long)]
+    pub full: bool,
     #[command(flatten)]
     pub gate: Gate,
 }
@@ -530,6 +539,9 @@ pub struct Show {
     /// One of its trials
     #[arg(value_name = "TRIAL")]
     pub trial: Option<String>,
+    /// Print all of it instead of one screen
+    #[arg(long)]
+    pub full: bool,
 }
 
 #[derive(Args, Debug)]

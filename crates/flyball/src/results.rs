@@ -27,6 +27,22 @@ const TRACE_ROWS: usize = 4_000;
 /// Of how many trials the trace is read for what it says of the machine.
 const MAX_USAGES: usize = 64;
 
+/// How much of a report is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// What one screen holds.
+    Screen,
+    /// All of it.
+    Full,
+}
+
+impl Length {
+    /// As `--full` says.
+    pub const fn of(full: bool) -> Self {
+        if full { Self::Full } else { Self::Screen }
+    }
+}
+
 /// A run, read and judged.
 pub struct Results {
     pub data: RunData,
@@ -35,6 +51,7 @@ pub struct Results {
     pub not_measured: Vec<NotMeasured>,
     machine: Option<String>,
     inventory: Option<String>,
+    taken: Option<Inventory>,
     traces: Vec<(TrialKey, TraceView)>,
     usages: Vec<(TrialKey, MachineUsage)>,
 }
@@ -62,6 +79,7 @@ impl Results {
             not_measured: not_measured(&case),
             machine: inventory.as_ref().map(one_line),
             inventory: inventory.as_ref().map(|i| inventory_text(i, Style::Full)),
+            taken: inventory,
             traces: Vec::new(),
             data,
             summary,
@@ -109,14 +127,24 @@ impl Results {
         }
     }
 
-    /// Prints the report as text, or as JSON.
-    pub fn print(&self, global: &Global) -> Result<()> {
+    /// The machine; `None` where it is not known.
+    pub fn machine(&self) -> Option<&Inventory> {
+        self.taken.as_ref()
+    }
+
+    /// Prints the report as text, or as JSON, which is the same at any length.
+    pub fn print(&self, global: &Global, length: Length) -> Result<()> {
+        let report = self.report();
         if global.json {
-            terminal::json(&report::json(&self.report()))?;
-        } else {
-            terminal::document(&report::text(&self.report()))?;
+            return Ok(terminal::json(&report::json(&report))?);
         }
-        Ok(())
+        // A recording is one trial: its text is short, and what it shows is nowhere else.
+        let is_short = length == Length::Screen && !self.data.study.is_recording();
+        Ok(terminal::document(&if is_short {
+            report::short_text(&report, &places::this_program(global), terminal::screen_width())
+        } else {
+            report::text(&report)
+        })?)
     }
 
     /// Whether any cell of the plan has no valid trial.

@@ -24,7 +24,8 @@ mod columns;
 mod progress;
 mod watching;
 
-pub use columns::{Columns, width};
+use columns::stderr_width;
+pub use columns::{Columns, screen_width, width};
 pub use progress::Progress;
 pub use watching::{Watching, damaged, restored};
 
@@ -151,9 +152,22 @@ pub fn confirmed(question: impl Display) -> io::Result<Option<bool>> {
     Ok(Some(["y", "yes"].contains(&answer.trim().to_lowercase().as_str())))
 }
 
-/// A line of talk on standard error.
+/// A line of talk on standard error; on a terminal it is broken between words.
 pub fn say(line: impl Display) {
-    to_stderr(&format!("{}\n", inert::one_line(&line.to_string())));
+    to_stderr(&format!("{}\n", laid_out(&inert::one_line(&line.to_string()))));
+}
+
+/// Whether there is a terminal for what is said.
+pub fn is_terminal_for_talk() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// A line as the terminal for talk has room for it; as it is where there is no terminal.
+pub fn laid_out(line: &str) -> String {
+    match stderr_width().filter(|_| is_terminal_for_talk()) {
+        Some(width) => columns::broken(line, width),
+        None => line.to_owned(),
+    }
 }
 
 /// Something to know.

@@ -16,7 +16,7 @@ use support::Place;
 const TOOLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/tools");
 
 /// Reports of tools that failed: they hold no figure, and are errors.
-const WITHOUT_FIGURES: [&str; 12] = [
+const WITHOUT_FIGURES: [&str; 13] = [
     "dd/missing.txt",
     "dd/no-space.txt",
     "dd/nothing.txt",
@@ -26,6 +26,7 @@ const WITHOUT_FIGURES: [&str; 12] = [
     "fio/missing-file-3.33.json",
     "fio/no-space-3.33.json",
     "fio/no-space-3.39.json",
+    "fio/text-failed-3.33.txt",
     "fio/no-clat-3.33.json",
     "fio/unified-3.33.json",
     "PROVENANCE.md",
@@ -197,7 +198,7 @@ fn a_run_of_several_samplers_is_about_what_they_have_in_common() {
     let place = Place::new();
     let comment = fixture("turbostat/sar-sadf-turbostat-in-a-comment.txt");
     place.ok(&["import", "--name", "comment", &comment]);
-    let text = place.ok(&["show", "comment"]);
+    let text = place.ok(&["show", "--full", "comment"]);
     assert!(text.contains("turbostat: freq.all") && !text.contains("no valid trial"), "{text}");
     let by_power = place.ok(&["report", "comment", "--format", "text", "--metric", "power"]);
     assert_eq!(by_power.matches("not reported").count(), 2, "{by_power}");
@@ -290,4 +291,27 @@ fn wrong_files_are_errors_that_say_where_and_leave_nothing() {
     assert!(place.fails(2, &["import", "--as", "excel", "x"]).contains("there is no kind of file `excel`"));
     assert!(place.fails(1, &["import", &fixture("dd/missing.txt")]).contains("cannot import"));
     assert!(!place.path("notebook").exists(), "a notebook was made for nothing");
+}
+
+#[test]
+fn a_machine_that_sar_saw_at_its_limit_is_said_to_be_cpu_bound() {
+    let place = Place::new();
+    place.ok(&["import", "--name", "busy", &fixture("sar/12.6-busy.txt")]);
+    for command in [&["show", "busy"][..], &["explain", "busy"]] {
+        let text = place.ok(command);
+        assert!(text.contains("The CPUs were busy") && text.contains("CPU-bound"), "{text}");
+    }
+}
+
+#[test]
+fn the_normal_output_of_fio_is_a_run_like_that_of_its_json() {
+    let place = Place::new();
+    let told = json(&place, &["import", "--name", "text", &fixture("fio/text-four-jobs-grouped-3.33.txt")]);
+    assert_eq!(told["runs"][0]["trials"].as_array().unwrap().len(), 1, "{told}");
+    let stored = json(&place, &["show", "text", "b00.mixed.a0"]);
+    let metrics = stored["measurement"]["metrics"].as_object().unwrap();
+    for name in ["throughput", "read_iops", "write_iops", "latency_mean", "cpu_system"] {
+        assert!(metrics.contains_key(name), "{name}: {metrics:?}");
+    }
+    assert!(place.ok(&["show", "text"]).contains("Verdict"));
 }

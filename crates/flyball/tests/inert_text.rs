@@ -387,6 +387,7 @@ fn a_foreign_notebook_is_inert_in_every_form() {
         &["list", "--json"],
         &["list", &payloads[0].replace('\0', "")],
         &["show", "hostile"],
+        &["show", "--full", "hostile"],
         &["show", "hostile", "b18.w_4k.a0"],
         &["explain", "hostile"],
         &["report", "hostile", "--format", "text", "--metric", &payloads[0]],
@@ -533,7 +534,7 @@ fn foreign_files_are_inert_from_their_names_to_their_reports() {
 }
 
 fn documents_of_import(place: &Place, run: &str, watch: &mut Watch) {
-    for arguments in [&["show", run][..], &["report", run, "--format", "markdown"]] {
+    for arguments in [&["show", "--full", run][..], &["report", run, "--format", "markdown"]] {
         let output = place.output(arguments);
         watch.both(&arguments.join(" "), &output);
     }

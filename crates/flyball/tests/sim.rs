@@ -400,3 +400,32 @@ fn bonnie_s_phases_relate_as_they_must() {
     let gain = usually("block_read") / of(&slow, "ordered", "block_read");
     assert!((0.95..1.3).contains(&gain), "blocks are as fast as the bus: {gain}");
 }
+
+#[test]
+fn a_run_is_one_screen_whose_commands_work_and_full_is_all_of_it() {
+    let place = Place::new();
+    let study = shipped("published/dmcrypt");
+    let output =
+        place.flyball(&["run", &study, "--on", "sim", "--seed", "1"]).env("COLUMNS", "80").output().unwrap();
+    let screen = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(screen.lines().count() <= 24, "{screen}");
+    assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
+    let sections = ["Question", "Machine", "Run", "Figures", "Verdict", "Next"];
+    let places: Vec<usize> =
+        sections.iter().map(|name| screen.find(&format!("\n{name}")).unwrap_or(0)).collect();
+    assert!(places.windows(2).all(|pair| pair[0] < pair[1] || pair == [0, 0]), "{places:?}\n{screen}");
+    for line in screen.lines().skip_while(|line| !line.starts_with("Next")) {
+        let command = line.trim_start_matches("Next").trim().split("  (").next().unwrap();
+        let words: Vec<&str> = command.split(' ').skip(1).collect();
+        if words.first().is_some_and(|word| ["explain", "show", "report"].contains(word)) {
+            place.ok(&words);
+        }
+    }
+    let run = screen.split_whitespace().find(|word| word.starts_with("dmcrypt-")).unwrap().to_owned();
+    let full = place.ok(&["show", "--full", &run]);
+    assert!(full.contains("What each factor changes") && full.contains("\nAgain\n"), "{full}");
+    assert_eq!(place.ok(&["show", "--json", &run]), place.ok(&["show", "--full", "--json", &run]));
+    let said = support::stderr(&output);
+    let tenths = said.lines().filter(|line| line.contains(" trials (") && line.contains("%)")).count();
+    assert!((1..=10).contains(&tenths), "{said}");
+}

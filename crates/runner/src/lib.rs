@@ -5,6 +5,7 @@
 //! a workload never outlives its trial; a setting that a trial changed is restored before the trial is
 //! returned.
 
+pub mod busy;
 pub mod child;
 pub mod environment;
 mod error;

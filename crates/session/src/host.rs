@@ -138,7 +138,10 @@ impl Backend for Host<'_> {
         availability::unavailable(plan)
     }
 
-    fn open(&mut self, run: &OpenRun<'_>, _: &mut dyn Observer) -> Result<()> {
+    fn open(&mut self, run: &OpenRun<'_>, observer: &mut dyn Observer) -> Result<()> {
+        if let Some(busy) = runner::busy::look(self.local) {
+            observer.on(&Event::Busy(&busy));
+        }
         let ledger = self.ledger.as_mut().expect("it is closed after its last run");
         let (study, seed) = (&run.plan.study, run.plan.seed);
         let made = StorageSetup::make(

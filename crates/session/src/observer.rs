@@ -19,9 +19,13 @@ pub enum Event<'a> {
         seed: Seed,
         /// How many cells the plan has.
         cells: usize,
+        /// The metric that decides.
+        metric: &'a str,
         /// How many trials are there already.
         trials: usize,
     },
+    /// The machine has other work before anything is measured, in words.
+    Busy(&'a str),
     /// Folders of the run that cannot be read.
     Damaged(&'a [Problem]),
     /// The study was edited since its last run, which is unfinished, was begun.
@@ -64,6 +68,8 @@ pub enum Event<'a> {
     GivenUp(&'a CellId),
     /// The time is over; so many planned trials were not made.
     TimeOver(usize),
+    /// Other work disturbed so many trials, and none counts: no further one is made.
+    Overloaded(usize),
     /// No further trial follows.
     LoopEnded,
     /// What was put back, and what could not be.

@@ -4,7 +4,7 @@ use crate::backend::{Backend, Closed, MachineRecord, OpenRun, TrialError, TrialM
 use crate::error::Result;
 use crate::observer::Observer;
 use domain::plan::{Cell, Plan};
-use domain::trial::{Measurement, Provenance, Trial, TrialKey, Validity};
+use domain::trial::{Disturbance, Measurement, Provenance, Trial, TrialKey, Validity};
 use machine::ledger::RestoreReport;
 use machine::{LocalMachine, Machine};
 use notebook::Staging;
@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 pub enum Scripted {
     /// It is kept with this measurement.
     Measured(Box<Measurement>),
+    /// It is kept with this measurement, and does not count.
+    Disturbed(Box<Measurement>, Vec<Disturbance>),
     /// It is kept as failed.
     Failed(String),
     /// There is none.
@@ -82,6 +84,7 @@ impl Backend for ScriptedBackend<'_> {
         self.asked.push(key.clone());
         let (measurement, validity) = match (self.script)(cell, key) {
             Scripted::Measured(measurement) => (Some(*measurement), Validity::Valid),
+            Scripted::Disturbed(measurement, by) => (Some(*measurement), Validity::Disturbed(by)),
             Scripted::Failed(why) => (None, Validity::Failed(why)),
             Scripted::NotMade(error) => return Err(error),
         };

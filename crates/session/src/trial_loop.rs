@@ -25,7 +25,13 @@ pub(crate) enum Ended {
     Interrupted,
     /// Somebody else has changed a setting that was ours.
     LeftAlone,
+    /// Other work disturbed every trial.
+    Overloaded,
 }
+
+/// After so many trials that the load of others disturbed, and none that counts, a run ends: a machine that is so
+/// busy gives no figure however long it is tried, and there is a way to measure beside its load.
+const TRIALS_WITHOUT_ONE: usize = 8;
 
 /// What the loop looks at.
 pub(crate) struct TrialLoop<'a> {
@@ -48,6 +54,7 @@ impl TrialLoop<'_> {
             run: &self.folder.run().id,
             seed: self.plan.seed,
             cells: self.plan.cells.len(),
+            metric: &self.plan.study.measure.metric,
             trials: trials.len(),
         });
         Ok((schedule, trials.len()))
@@ -81,6 +88,7 @@ impl TrialLoop<'_> {
     ) -> Result<Ended> {
         let mut pace = Pace { begun: Instant::now(), before, made: 0 };
         let mut skipped = BTreeMap::new();
+        let mut overloaded = 0;
         while let Some(next) = schedule.next() {
             if self.interrupt.load(Ordering::Relaxed) {
                 return Ok(Ended::Interrupted);
@@ -97,6 +105,11 @@ impl TrialLoop<'_> {
                     schedule.record(&made.trial)?;
                     if made.restored.foreign().next().is_some() {
                         return Ok(Ended::LeftAlone);
+                    }
+                    overloaded += usize::from(made.trial.validity.is_disturbed_by_load());
+                    if overloaded >= TRIALS_WITHOUT_ONE && !schedule.has_valid() {
+                        observer.on(&Event::Overloaded(overloaded));
+                        return Ok(Ended::Overloaded);
                     }
                 }
                 Err(TrialError::Interrupted) => return Ok(Ended::Interrupted),

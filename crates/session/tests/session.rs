@@ -6,7 +6,7 @@ use domain::outcome::{Better, Metric, Outcome};
 use domain::plan::Cell;
 use domain::study::Study;
 use domain::time::Nanos;
-use domain::trial::{Measurement, TrialKey};
+use domain::trial::{Disturbance, Measurement, TrialKey};
 use domain::units::Unit;
 use machine::ledger::{RestoreReport, UndoOutcome, Undone};
 use session::scripted::{Scripted, ScriptedBackend};
@@ -54,6 +54,7 @@ impl Observer for Heard {
             }
             Event::Unavailable { cells, of } => format!("{} of {of} not here", cells.len()),
             Event::GivenUp(cell) => format!("given up {cell}"),
+            Event::Overloaded(trials) => format!("overloaded after {trials}"),
             Event::LoopEnded => "ended".into(),
             _ => return,
         });
@@ -228,4 +229,36 @@ fn what_could_not_be_put_back_is_an_error_and_the_run_is_not_finished() {
     let (measured, heard) = place.run(&mut ScriptedBackend::new(steady));
     assert!(!heard[0].ends_with(" 0"), "{heard:?}");
     assert!(measured.unwrap().notebook.runs().unwrap().0.len() == 1);
+}
+
+/// A trial beside something of this kind.
+fn beside(kind: &str) -> Scripted {
+    let Scripted::Measured(measurement) = answer(1.0) else { panic!("it is measured") };
+    Scripted::Disturbed(measurement, vec![Disturbance { kind: kind.into(), detail: String::new() }])
+}
+
+#[test]
+fn a_machine_that_is_too_busy_for_any_trial_is_not_tried_for_ever() {
+    let mut place = Place::new();
+    place.study.measure.retries = 9;
+    let mut backend = ScriptedBackend::new(|_, _| beside("other-load"));
+    let (measured, heard) = place.run(&mut backend);
+    assert!(heard.contains(&"overloaded after 8".to_owned()), "{heard:?}");
+    assert_eq!(place.trials(&measured.unwrap()).len(), 8);
+}
+
+#[test]
+fn one_trial_that_counts_or_another_disturbance_is_no_overload() {
+    for kind in ["throttled", "other-load"] {
+        let mut place = Place::new();
+        place.study.measure.retries = 9;
+        let mut made = 0;
+        let mut backend = ScriptedBackend::new(|_, _| {
+            made += 1;
+            if made == 1 && kind == "other-load" { answer(1.0) } else { beside(kind) }
+        });
+        let (measured, heard) = place.run(&mut backend);
+        assert!(!heard.iter().any(|said| said.starts_with("overloaded")), "{heard:?}");
+        assert!(place.trials(&measured.unwrap()).len() > 8, "{kind}");
+    }
 }

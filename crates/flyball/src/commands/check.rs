@@ -5,18 +5,20 @@ use crate::commands::run::end;
 use crate::commands::run::on_this_machine;
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
-use crate::results::Results;
+use crate::results::{Length, Results};
 use crate::{places, terminal, typed};
 use anyhow::Result;
 use domain::inventory::Inventory;
 use machine::LocalMachine;
+use report::Checked;
 use report::inventory::{Style, text as inventory_text};
 use session::{Begin, Request};
+use std::path::Path;
 use std::time::Duration;
 
 /// A check takes at most 90 s, whatever has to be repeated: what is left is for making the file and for the
 /// last trial.
-const LIMIT: Duration = Duration::from_secs(80);
+const LIMIT: Duration = Duration::from_secs(72);
 
 /// The study behind it.
 const STUDY: &str = include_str!("../../../../studies/check.toml");
@@ -37,7 +39,7 @@ settings = { governor = \"performance\" }
 pub fn check(global: &Global, arguments: &Check) -> Result<End> {
     let folder = places::absolute(&arguments.dir)?;
     let inventory = machine::inventory::take(&LocalMachine)?;
-    if !global.json {
+    if arguments.full && !global.json {
         terminal::document(&inventory_text(&inventory, Style::Brief))?;
     }
     let text = if can_vary_policy(&inventory) { format!("{STUDY}{POLICY_FACTOR}") } else { STUDY.to_owned() };
@@ -57,15 +59,37 @@ pub fn check(global: &Global, arguments: &Check) -> Result<End> {
         command: typed(),
         interrupt: interrupt.flag(),
     };
-    let measured = on_this_machine(&request, folder.join("work"))?;
+    let measured = on_this_machine(&request, folder.join("work"), None)?;
     let results = Results::load(&measured.notebook, &measured.run, None)?.with_traces(&measured.notebook);
-    results.print(global)?;
     let page = folder.join("report.html");
     files::output::write(&page, report::html(&results.report()).as_bytes())?;
-    terminal::say("");
-    terminal::say(format_args!("The same again: {} show {}", places::this_program(global), measured.run));
-    terminal::say(format_args!("The report: {}", page.display()));
+    show(global, arguments, &results, &page)?;
     Ok(end(&measured, &results))
+}
+
+/// Prints one screen, or all of it.
+fn show(global: &Global, arguments: &Check, results: &Results, page: &Path) -> Result<()> {
+    let (program, place) = (places::this_program(global), page.display().to_string());
+    let report = results.report();
+    let known = results.machine().map(|inventory| Checked {
+        report: &report,
+        inventory,
+        page: &place,
+        program: &program,
+    });
+    let Some(checked) = known.filter(|_| !global.json && !arguments.full) else {
+        results.print(global, Length::Full)?;
+        let sources = known.iter().flat_map(report::usual_sources).filter(|_| !global.json);
+        let sources: Vec<String> = sources.map(|source| format!("   {source}")).collect();
+        if !sources.is_empty() {
+            terminal::document(&format!("\nWhat is usual for such a device\n{}", sources.join("\n")))?;
+        }
+        terminal::say("");
+        terminal::say(format_args!("The same again: {program} show {}", results.data.run.id));
+        terminal::say(format_args!("The report: {place}"));
+        return Ok(());
+    };
+    Ok(terminal::document(&report::checked_text(&checked, terminal::screen_width()))?)
 }
 
 /// Whether there is a policy that could be set to `performance` and is not.

@@ -17,10 +17,6 @@ use report::{Diagnosis, diagnosis_text};
 /// short enough to wait for.
 const WATCHED: Nanos = Nanos::from_millis(20_000);
 
-/// The width of the screen where standard output is no terminal, and the least that is laid out.
-const WIDTH: usize = 80;
-const MIN_WIDTH: usize = 40;
-
 /// The interval between samples.
 const INTERVAL: Nanos = Nanos::from_millis(10);
 
@@ -61,7 +57,7 @@ pub fn diagnose(global: &Global, arguments: &Diagnose) -> Result<End> {
             run: &run.0,
             program: &places::this_program(global),
         },
-        terminal::width().unwrap_or(WIDTH).max(MIN_WIDTH),
+        terminal::screen_width(),
     );
     terminal::document(&text)?;
     Ok(done.end())

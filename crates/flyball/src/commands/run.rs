@@ -5,7 +5,7 @@ use crate::commands::gate::{self, Conditions};
 use crate::exit::{End, Faults, Usage};
 use crate::interrupt::Interrupt;
 use crate::machine_lock::supervisor;
-use crate::results::Results;
+use crate::results::{Length, Results};
 use crate::terminal::Watching;
 use crate::{places, terminal, typed};
 use anyhow::Result;
@@ -55,16 +55,26 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
         command: typed(),
         interrupt: interrupt.flag(),
     };
-    let measured = on_this_machine(&request, work)?;
-    conclude(global, &measured, &conditions, arguments.gate.junit.as_deref())
+    let offer = (!study.measure.under_load).then(|| under_load(&request.command));
+    let measured = on_this_machine(&request, work, offer)?;
+    conclude(global, &measured, Length::of(arguments.full), &conditions, arguments.gate.junit.as_deref())
 }
 
-/// Measures what is missing on this machine, with targets in the folder `work`.
-pub fn on_this_machine(request: &Request<'_>, work: PathBuf) -> Result<Measured> {
+/// What was typed, as a new run that counts trials beside other work.
+fn under_load(typed: &[String]) -> String {
+    let words = typed.iter().map(String::as_str).chain(["--under-load"]);
+    let is_new = typed.iter().any(|word| word == "--new");
+    let words = words.chain((!is_new).then_some("--new"));
+    std::iter::once("flyball".to_owned()).chain(words.map(report::shell_quoted)).collect::<Vec<_>>().join(" ")
+}
+
+/// Measures what is missing on this machine, with targets in the folder `work`. `offer` is the command that counts
+/// trials beside other work, where there is one.
+pub fn on_this_machine(request: &Request<'_>, work: PathBuf, offer: Option<String>) -> Result<Measured> {
     let state = places::state()?;
     let supervisor = supervisor(&state)?;
     let host = HostPlaces { state, work, lock: places::machine_lock(), supervisor };
-    let mut watching = Watching::default();
+    let mut watching = offer.map_or_else(Watching::default, Watching::offering);
     let mut host = Host::acquire(request.study, host, &LocalMachine, request.interrupt, &mut watching)?;
     Ok(session::run(request, &mut host, &mut watching)?)
 }
@@ -73,12 +83,15 @@ pub fn on_this_machine(request: &Request<'_>, work: PathBuf) -> Result<Measured>
 pub fn conclude(
     global: &Global,
     measured: &Measured,
+    length: Length,
     conditions: &Conditions,
     junit: Option<&Path>,
 ) -> Result<End> {
     let results = Results::load(&measured.notebook, &measured.run, None)?;
-    results.print(global)?;
-    terminal::say(format_args!("`flyball report {}` writes the page", measured.run));
+    results.print(global, length)?;
+    if length == Length::Full && !global.json {
+        terminal::say(format_args!("`flyball report {}` writes the page", measured.run));
+    }
     let end = end(measured, &results);
     let passes = gate::passes(conditions, junit, &measured.notebook, &results)?;
     Ok(if passes || end == End::Interrupted { end } else { End::Failed })

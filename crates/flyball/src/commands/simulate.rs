@@ -5,6 +5,7 @@ use super::run::{conclude, read_study};
 use crate::args::{Global, Run};
 use crate::exit::End;
 use crate::interrupt::Interrupt;
+use crate::results::Length;
 use crate::terminal::{self, Watching};
 use crate::{places, typed};
 use anyhow::Result;
@@ -43,7 +44,7 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
     };
     let mut watching = Watching::default();
     let measured = session::run(&request, &mut Simulation::on(machines)?, &mut watching)?;
-    conclude(global, &measured, &conditions, arguments.gate.junit.as_deref())
+    conclude(global, &measured, Length::of(arguments.full), &conditions, arguments.gate.junit.as_deref())
 }
 
 /// What would be simulated, and what cannot be.

@@ -85,6 +85,53 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// A line broken between words into lines of at most so many columns, of which all but the first go in, so that none
+/// looks like a message of its own. What stands in backquotes is to be copied, and stays whole.
+pub fn broken(line: &str, width: usize) -> String {
+    let mut shown = String::new();
+    let mut column = 0;
+    for piece in pieces(line) {
+        let length = piece.chars().count();
+        if column > 0 && column + 1 + length > width {
+            shown.push('\n');
+            shown.push_str(&" ".repeat(INDENT));
+            column = INDENT;
+        } else if column > 0 {
+            shown.push(' ');
+            column += 1;
+        }
+        shown.push_str(&piece);
+        column += length;
+    }
+    shown
+}
+
+/// Words, those within one pair of backquotes together.
+fn pieces(line: &str) -> Vec<String> {
+    let mut pieces: Vec<String> = Vec::new();
+    let mut is_open = false;
+    for word in line.split(' ') {
+        match pieces.last_mut().filter(|_| is_open) {
+            Some(last) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            None => pieces.push(word.to_owned()),
+        }
+        is_open ^= word.matches('`').count() % 2 == 1;
+    }
+    pieces
+}
+
+/// How wide standard error is, as [`width`] says it of standard output.
+pub fn stderr_width() -> Option<usize> {
+    let of_terminal = || {
+        let size = rustix::termios::tcgetwinsize(io::stderr()).ok()?;
+        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+    };
+    places::columns().or_else(of_terminal)
+}
+
 /// How wide standard output is: what `COLUMNS` says, else the terminal; `None` where it is neither.
 pub fn width() -> Option<usize> {
     let of_terminal = || {
@@ -92,6 +139,15 @@ pub fn width() -> Option<usize> {
         Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
     };
     places::columns().or_else(of_terminal)
+}
+
+/// The width of a screen where standard output is no terminal, and the least that is laid out.
+const SCREEN: usize = 80;
+const MIN_SCREEN: usize = 40;
+
+/// How wide a page of one screen is.
+pub fn screen_width() -> usize {
+    width().unwrap_or(SCREEN).max(MIN_SCREEN)
 }
 
 #[cfg(test)]
@@ -107,6 +163,17 @@ mod tests {
         ]);
         table.row(["quick".into(), "host".into(), "none".into()]);
         table
+    }
+
+    #[test]
+    fn a_line_is_broken_between_words_and_a_command_stays_whole() {
+        let line = "the same beside other work: `flyball run study.toml --under-load` counts such trials";
+        let text = broken(line, 60);
+        assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+        assert!(text.contains("`flyball run study.toml --under-load`"), "{text}");
+        assert!(text.lines().skip(1).all(|line| line.starts_with("  ")), "{text}");
+        assert_eq!(text.split_whitespace().collect::<Vec<_>>().join(" "), line);
+        assert_eq!(broken("an odd ` stays", 5), "an\n  odd\n  ` stays");
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! Progress with an estimate of the time left: a bar on a terminal, nothing at all elsewhere.
+//! Progress with an estimate of the time left: one line that is drawn anew on a terminal; elsewhere a line for
+//! each tenth of the run.
 
+use super::columns::stderr_width;
 use domain::Nanos;
 use domain::inert::one_line;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::IsTerminal;
 use std::time::Duration;
 
 /// How often the bar is drawn, a second: rarely, for the terminal's own work disturbs what is measured.
@@ -12,48 +13,161 @@ const DRAWS_A_SECOND: u8 = 2;
 /// How often it is drawn where nothing else happens, to show that a long trial is alive.
 const ALIVE: Duration = Duration::from_secs(5);
 
-/// The bar of one run.
-pub struct Progress(ProgressBar);
+/// The width of a terminal that does not tell it.
+const WIDTH: usize = 80;
+
+/// What `, for 59m` behind the line takes.
+const ELAPSED: usize = 10;
+
+/// The cells of the bar.
+const BAR: usize = 16;
+
+/// What is done now, and how far the run is.
+#[derive(Clone, Debug, Default)]
+pub struct Step {
+    /// The cell that is measured.
+    pub cell: String,
+    /// What it reached so far: `median 41.2 MB/s of 3`; `None` before its first trial.
+    pub so_far: Option<String>,
+    /// Trials that are done.
+    pub made: u64,
+    /// Trials that there will be, as far as can be told.
+    pub total: u64,
+    /// Why there are more than at the beginning; `None` where there are not.
+    pub grown: Option<String>,
+    /// How long the rest will take.
+    pub left: Option<Nanos>,
+}
+
+/// The progress of one run.
+pub struct Progress {
+    bar: ProgressBar,
+    /// The tenth that was said last, where there is no terminal.
+    tenth: u64,
+}
 
 impl Progress {
-    /// A bar on standard error, where that is a terminal.
+    /// On standard error.
     pub fn new() -> Self {
-        let target = if std::io::stderr().is_terminal() {
+        let target = if super::is_terminal_for_talk() {
             ProgressDrawTarget::stderr_with_hz(DRAWS_A_SECOND)
         } else {
             ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(Some(0), target);
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} trials  {msg}, for {elapsed}")
-            .expect("the template is a constant")
-            .progress_chars("=> ");
+        let style = ProgressStyle::with_template("{msg}, for {elapsed}").expect("the template is a constant");
         bar.set_style(style);
-        Self(bar)
+        Self { bar, tenth: 0 }
     }
 
-    /// Which trial runs from now on, how many are done of how many at the least, and how long the rest will
-    /// take.
-    pub fn show(&self, what: &str, done: u64, total: u64, left: Option<Nanos>) {
-        self.0.set_length(total);
-        self.0.set_position(done);
-        let left = left.map_or(String::new(), |t| format!("about {t} left, "));
-        self.0.set_message(one_line(&format!("{left}{what}")).into_owned());
-        self.0.reset_elapsed();
-        self.0.tick();
-        self.0.enable_steady_tick(ALIVE);
+    /// Which trial runs from now on.
+    pub fn show(&mut self, step: &Step) {
+        if self.bar.is_hidden() {
+            return self.say_tenth(step);
+        }
+        let width = stderr_width().unwrap_or(WIDTH).saturating_sub(ELAPSED);
+        self.bar.set_message(line(step, width));
+        self.bar.reset_elapsed();
+        self.bar.tick();
+        self.bar.enable_steady_tick(ALIVE);
+    }
+
+    fn say_tenth(&mut self, step: &Step) {
+        let tenth = (step.made * 10).checked_div(step.total).unwrap_or(0);
+        if tenth > self.tenth {
+            self.tenth = tenth;
+            super::say(tenth_line(step));
+        }
     }
 
     /// A line of talk above the bar, or on standard error where there is none.
     pub fn say(&self, line: &str) {
-        if self.0.is_hidden() {
+        if self.bar.is_hidden() {
             super::say(line);
         } else {
-            self.0.println(one_line(line));
+            self.bar.println(super::laid_out(&one_line(line)));
         }
     }
 
     /// Takes the bar away.
     pub fn clear(&self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
+    }
+}
+
+/// `12 of 40 trials (30%), about 2 min left; now randread_4k`.
+fn tenth_line(step: &Step) -> String {
+    let Step { cell, made, total, grown, left, .. } = step;
+    let percent = (made * 100).checked_div(*total).unwrap_or(0);
+    let left = left.map_or(String::new(), |left| format!(", about {left} left"));
+    let grown = grown.as_ref().map_or(String::new(), |why| format!(" ({why})"));
+    format!("{made} of {total} trials ({percent}%){grown}{left}; now {cell}")
+}
+
+/// As much of it as has room: what matters least goes first, and always as a whole.
+fn line(step: &Step, width: usize) -> String {
+    let count = format!("{}/{} trials", step.made, step.total);
+    let bar = bar(step);
+    let left = step.left.map(|left| format!("about {left} left"));
+    let median = step.so_far.clone();
+    let grown = step.grown.clone();
+    let cell = Some(one_line(&step.cell).into_owned());
+    let lines = [
+        [Some(&bar), Some(&count), grown.as_ref(), left.as_ref(), cell.as_ref(), median.as_ref()],
+        [None, Some(&count), grown.as_ref(), left.as_ref(), cell.as_ref(), median.as_ref()],
+        [None, Some(&count), None, left.as_ref(), cell.as_ref(), median.as_ref()],
+        [None, Some(&count), None, None, cell.as_ref(), median.as_ref()],
+        [None, Some(&count), None, None, cell.as_ref(), None],
+    ];
+    let joined = |parts: &[Option<&String>; 6]| {
+        let parts: Vec<&str> = parts.iter().flatten().map(|part| part.as_str()).collect();
+        parts.join(", ").replacen("], ", "] ", 1)
+    };
+    lines.iter().map(joined).find(|line| line.chars().count() <= width).unwrap_or(count)
+}
+
+fn bar(step: &Step) -> String {
+    let done = (step.made.min(step.total) as usize * BAR).checked_div(step.total as usize).unwrap_or(0);
+    format!("[{}{}]", "=".repeat(done), " ".repeat(BAR - done))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step() -> Step {
+        Step {
+            cell: "randread_4k".into(),
+            so_far: Some("median 41.2 MB/s of 3".into()),
+            made: 18,
+            total: 42,
+            grown: Some("2 more: 2 disturbed trials are repeated".into()),
+            left: Some(Nanos::from_secs(90)),
+        }
+    }
+
+    #[test]
+    fn what_matters_least_goes_where_there_is_no_room_and_no_word_is_cut() {
+        let all = line(&step(), 200);
+        for part in
+            ["18/42 trials", "2 more: 2 disturbed trials are repeated", "randread_4k, median 41.2 MB/s of 3"]
+        {
+            assert!(all.contains(part), "{all}");
+        }
+        for width in [20, 30, 50, 60, 70, 80, 120] {
+            let shown = line(&step(), width);
+            assert!(shown.chars().count() <= width, "{shown}");
+            let words: Vec<&str> = all.split([' ', ',']).collect();
+            assert!(shown.split([' ', ',']).all(|word| words.contains(&word)), "{shown}");
+        }
+        assert_eq!(line(&step(), 55), "18/42 trials, randread_4k, median 41.2 MB/s of 3");
+    }
+
+    #[test]
+    fn a_tenth_says_how_far_it_is_and_why_it_grew() {
+        assert_eq!(
+            tenth_line(&step()),
+            "18 of 42 trials (42%) (2 more: 2 disturbed trials are repeated), about 90.0 s left; now randread_4k"
+        );
     }
 }

@@ -18,6 +18,10 @@ pub struct PidStat<'a> {
     pub session: u32,
     /// `PF_*`.
     pub flags: u32,
+    /// CPU time in user mode, of all its threads, in ticks.
+    pub user_ticks: u64,
+    /// CPU time in the kernel, likewise.
+    pub system_ticks: u64,
     /// Threads of the process.
     pub threads: u32,
 }
@@ -42,8 +46,10 @@ pub fn pid_stat(text: &str) -> Result<PidStat<'_>, Error> {
         let group = words.next()?.parse().ok()?;
         let session = words.next()?.parse().ok()?;
         let flags = words.nth(2)?.parse().ok()?;
-        let threads = words.nth(10)?.parse().ok()?;
-        Some(PidStat { name, parent, group, session, flags, threads })
+        let user_ticks = words.nth(4)?.parse().ok()?;
+        let system_ticks = words.next()?.parse().ok()?;
+        let threads = words.nth(4)?.parse().ok()?;
+        Some(PidStat { name, parent, group, session, flags, user_ticks, system_ticks, threads })
     };
     read().ok_or_else(|| Error::new("/proc/PID/stat", 1, "the fields of a process", text))
 }
@@ -59,6 +65,7 @@ mod tests {
         let stat = pid_stat(text).unwrap();
         assert_eq!((stat.name, stat.parent, stat.group, stat.session), ("a) R (x", 8750, 8751, 6169));
         assert_eq!((stat.threads, stat.is_kernel()), (3, false));
+        assert_eq!((stat.user_ticks, stat.system_ticks), (5, 6));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::commands::gate;
 use crate::commands::run::{conclude, parse_study_for_lab, read_study_for_lab};
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
+use crate::results::Length;
 use crate::terminal::Watching;
 use crate::{places, typed};
 use anyhow::Result;
@@ -49,7 +50,7 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
     let mut watching = Watching::default();
     let mut guests = Guests::boot(spec, &study, home, interrupt.flag(), &mut watching)?;
     let measured = session::run(&request, &mut guests, &mut watching)?;
-    conclude(global, &measured, &conditions, arguments.gate.junit.as_deref())
+    conclude(global, &measured, Length::of(arguments.full), &conditions, arguments.gate.junit.as_deref())
 }
 
 /// The study, with the kernels that were asked for: one is the machine's, several are a factor. What is added
