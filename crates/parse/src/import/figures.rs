@@ -1,4 +1,4 @@
-//! Reports in text: those of bonnie++, sysbench, pgbench, dd, hdparm, cpupower, perf stat and `/proc/mdstat`,
+//! Reports in text: those of fio, bonnie++, sysbench, pgbench, dd, hdparm, cpupower, perf stat and `/proc/mdstat`,
 //! with whatever prose stands around them.
 //!
 //! A report is known by a line that only its tool prints, and ends with its last line, or with the next
@@ -11,6 +11,7 @@ use domain::units::Unit;
 use std::collections::BTreeMap;
 use workloads::bonnie::report as bonnie;
 use workloads::dd::report as dd;
+use workloads::fio::report::{metrics_of, text as fio};
 use workloads::hdparm::report as hdparm;
 use workloads::pgbench::report as pgbench;
 use workloads::sysbench::report as sysbench;
@@ -40,6 +41,8 @@ pub struct Figures {
     open: Open,
     text: String,
     lines: usize,
+    /// The run of fio so far.
+    fio: fio::Reader,
     /// dd's lines so far.
     dd: Vec<String>,
     /// The command that was seen last, as in a terminal's record.
@@ -63,6 +66,7 @@ impl Figures {
             open: Open::Nothing,
             text: String::new(),
             lines: 0,
+            fio: fio::Reader::default(),
             dd: Vec::new(),
             command: None,
             hdparm: None,
@@ -84,6 +88,9 @@ impl Figures {
         if self.wants("bonnie") && bonnie::is_csv(text) {
             self.close();
             self.bonnie_csv(text);
+            return true;
+        }
+        if self.open == Open::Nothing && self.fio_line(text) {
             return true;
         }
         let begins = self.begins(text);
@@ -167,6 +174,44 @@ impl Figures {
                 if !metrics.is_empty() {
                     self.parts.aside("mdstat", outcome("mdstat", metrics));
                 }
+            }
+        }
+    }
+
+    /// A line of fio's normal output.
+    fn fio_line(&mut self, text: &str) -> bool {
+        if !self.wants("fio") {
+            return false;
+        }
+        match self.fio.line(text) {
+            fio::Line::Taken => true,
+            fio::Line::Foreign => false,
+            fio::Line::Other => {
+                self.end_fio();
+                self.fio.line(text) == fio::Line::Taken
+            }
+        }
+    }
+
+    fn end_fio(&mut self) {
+        let (jobs, version, replaced) = self.fio.finish();
+        if replaced > 0 {
+            self.parts.note(format!(
+                "left out {replaced} reports of jobs that were written before the run's last one"
+            ));
+        }
+        for job in jobs {
+            if let Some((_, errno)) = &job.totals.failed {
+                let why = std::io::Error::from_raw_os_error(*errno);
+                self.parts.note(format!("the job `{}` ended with error {errno}: {why}", job.name));
+            }
+            match metrics_of(&job.totals) {
+                Ok(metrics) => {
+                    let mut part = Part::new(&job.name, outcome(&version, metrics));
+                    part.facts = job.facts;
+                    self.parts.push(part);
+                }
+                Err(error) => self.parts.note(format!("left out the job `{}`: {error}", job.name)),
             }
         }
     }
@@ -343,6 +388,7 @@ impl Figures {
     /// Ends what is open.
     pub fn finish(&mut self) {
         self.close();
+        self.end_fio();
         self.end_hdparm();
         self.end_monitor();
         if !self.perf.is_empty() {

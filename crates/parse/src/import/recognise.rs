@@ -33,7 +33,8 @@ pub enum Kind {
 }
 
 /// Tools whose reports are text.
-const REPORTS: [&str; 8] = ["bonnie", "sysbench", "pgbench", "dd", "hdparm", "perf", "cpupower", "mdstat"];
+const REPORTS: [&str; 9] =
+    ["fio", "bonnie", "sysbench", "pgbench", "dd", "hdparm", "perf", "cpupower", "mdstat"];
 
 const FILES: [(&str, Kind); 13] = [
     ("fio-json", Kind::FioJson),

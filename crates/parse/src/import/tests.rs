@@ -101,6 +101,213 @@ fn check(bytes: &[u8], expected: Expect) {
 }
 
 #[test]
+fn the_normal_output_of_fio_is_read() {
+    check(
+        fixture!("fio/text-four-jobs-grouped-3.33.txt"),
+        expect![[r#"
+        text
+        [mixed] fio-3.33 
+          context_switches = 19.5 k/s
+          cpu_system = 41.0%
+          cpu_user = 5.52%
+          elapsed = 201 ms
+          iops = 68.3 k/s
+          latency_mean = 461 µs
+          read_iops = 47.1 k/s
+          read_throughput = 193 MB/s
+          throughput = 280 MB/s
+          write_iops = 21.2 k/s
+          write_throughput = 86.6 MB/s
+    "#]],
+    );
+    check(
+        fixture!("fio/text-four-jobs-3.33.txt"),
+        expect![[r#"
+        text
+        [mixed] fio-3.33 
+          context_switches = 15.4 k/s
+          cpu_system = 51.5%
+          cpu_user = 0%
+          elapsed = 201 ms
+          iops = 64.6 k/s
+          latency_mean = 487 µs
+          read_iops = 44.6 k/s
+          read_throughput = 183 MB/s
+          throughput = 265 MB/s
+          write_iops = 20.0 k/s
+          write_throughput = 81.8 MB/s
+    "#]],
+    );
+    check(
+        fixture!("fio/text-fsync-3.33.txt"),
+        expect![[r#"
+        text
+        [commit] fio-3.33 
+          context_switches = 1.00 k/s
+          cpu_system = 0%
+          cpu_user = 3.63%
+          elapsed = 304 ms
+          iops = 1.53 k/s
+          latency_mean = 6.85 µs
+          latency_p50 = 3.31 µs
+          latency_p99 = 35.6 µs
+          latency_p999 = 59.6 µs
+          sync_latency_mean = 2.58 ms
+          sync_latency_p50 = 2.51 ms
+          sync_latency_p99 = 5.54 ms
+    "#]],
+    );
+    check(
+        fixture!("fio/text-two-names-3.33.txt"),
+        expect![[r#"
+        text
+        [readers] fio-3.33 
+          context_switches = 6.60 k/s
+          cpu_system = 53.0%
+          cpu_user = 3.96%
+          elapsed = 203 ms
+          iops = 175 k/s
+          latency_mean = 10.1 µs
+          read_iops = 175 k/s
+          read_throughput = 716 MB/s
+          throughput = 716 MB/s
+        [writer] fio-3.33 
+          context_switches = 820 /s
+          cpu_system = 26.3%
+          cpu_user = 1.95%
+          elapsed = 206 ms
+          iops = 10.3 k/s
+          latency_mean = 73.1 µs
+          latency_p50 = 17.0 µs
+          latency_p99 = 490 µs
+          latency_p999 = 11.1 ms
+          throughput = 677 MB/s
+          write_iops = 10.3 k/s
+          write_throughput = 677 MB/s
+    "#]],
+    );
+    check(
+        fixture!("fio/text-unified-3.33.txt"),
+        expect![[r#"
+        text
+        [uni] fio-3.33 
+          context_switches = 9.62 k/s
+          cpu_system = 22.1%
+          cpu_user = 2.40%
+          elapsed = 209 ms
+          iops = 19.6 k/s
+          latency_mean = 33.4 µs
+          latency_p50 = 8.00 µs
+          latency_p99 = 91.0 µs
+          latency_p999 = 3.06 ms
+          throughput = 80.3 MB/s
+    "#]],
+    );
+}
+
+#[test]
+fn of_fio_s_reports_of_one_run_the_last_counts_and_a_failed_one_is_none() {
+    check(
+        fixture!("fio/text-status-interval-3.33.txt"),
+        expect![[r#"
+        text
+        note: left out 3 reports of jobs that were written before the run's last one
+        [interval] fio-3.33 
+          context_switches = 11.8 k/s
+          cpu_system = 35.4%
+          cpu_user = 1.87%
+          elapsed = 3.00 s
+          iops = 11.8 k/s
+          latency_mean = 83.4 µs
+          latency_p50 = 63.0 µs
+          latency_p99 = 155 µs
+          latency_p999 = 4.55 ms
+          read_iops = 11.8 k/s
+          read_throughput = 48.2 MB/s
+          throughput = 48.2 MB/s
+    "#]],
+    );
+    check(
+        fixture!("fio/text-failed-3.33.txt"),
+        expect![[r#"
+        there is nothing to import in it: it is of the kind text, and holds no figure: no line of it is a result
+    "#]],
+    );
+    check(
+        fixture!("fio/text-lat-percentiles-3.33.txt"),
+        expect![[r#"
+        text
+        [lat] fio-3.33 
+          context_switches = 13.2 k/s
+          cpu_system = 32.0%
+          cpu_user = 1.00%
+          elapsed = 201 ms
+          iops = 13.9 k/s
+          latency_mean = 70.6 µs
+          read_iops = 13.9 k/s
+          read_throughput = 56.9 MB/s
+          throughput = 56.9 MB/s
+    "#]],
+    );
+    check(
+        fixture!("fio/text-slow-3.33.txt"),
+        expect![[r#"
+        text
+        [slow] fio-3.33 
+          context_switches = 40.5 /s
+          cpu_system = 0.650%
+          cpu_user = 0.0500%
+          elapsed = 2.00 s
+          iops = 20.0 /s
+          latency_mean = 1.11 ms
+          latency_p50 = 758 µs
+          latency_p99 = 5.34 ms
+          latency_p999 = 5.34 ms
+          throughput = 21.0 MB/s
+          write_iops = 20.0 /s
+          write_throughput = 21.0 MB/s
+    "#]],
+    );
+}
+
+#[test]
+fn two_runs_of_fio_in_one_text_are_two_results() {
+    let text = [
+        fixture!("fio/text-read-3.33.txt"),
+        fixture!("fio/text-fsync-3.33.txt"),
+        fixture!("fio/text-read-3.33.txt"),
+    ];
+    let (_, imported) = import(&text.concat()).unwrap();
+    let names: Vec<&str> = imported.parts.iter().map(|part| part.name.as_str()).collect();
+    assert_eq!(names, ["read", "commit", "read-2"]);
+}
+
+/// fio prints both forms of one run: what is whole in the text is the same, and what is rounded is near.
+#[test]
+fn the_text_of_fio_says_what_its_json_says() {
+    for both in [fixture!("fio/json-normal-3.33.json"), fixture!("fio/json-normal-3.39.json")] {
+        let (kind, json) = import(both).unwrap();
+        assert_eq!(kind, Kind::FioJson);
+        let whole = String::from_utf8_lossy(both);
+        let end = whole.find("\n}\n").unwrap() + 3;
+        let start = whole.find("\n{").unwrap_or(0);
+        let normal = format!("{}\n{}", &whole[..start], &whole[end..]);
+        let text =
+            read(Kind::Text(Some("fio")), &mut Cursor::new(normal.as_bytes()), Pace::default()).unwrap();
+        assert_eq!(text.parts.len(), json.parts.len());
+        for (text, json) in text.parts.iter().zip(&json.parts) {
+            assert_eq!(text.name, json.name);
+            for (name, metric) in &text.outcome.metrics {
+                let expected = json.outcome.metrics[name].value;
+                let near = (metric.value - expected).abs() <= expected.abs() * 0.02 + 1e-6;
+                assert!(near, "{name}: {} is not {expected}", metric.value);
+            }
+            assert!(text.outcome.metrics.len() >= 8, "{:?}", text.outcome.metrics.keys());
+        }
+    }
+}
+
+#[test]
 fn two_reports_of_dd_in_an_article_are_two_results() {
     check(
         fixture!("dd/two-in-an-article.txt"),
@@ -1327,7 +1534,9 @@ fn files_that_are_cut_short_or_wrong_name_the_place_and_what_was_understood() {
     expect!["cannot read it as fio-log: byte 17 (line 2): expected milliseconds, a value and a direction, parted by commas; understood before that: 1 samples"].assert_eq(&import(b"1, 2, 0, 4096, 0\n1, x\n").map(|_| ()).unwrap_err().to_string());
 }
 
-const ALL: [&[u8]; 24] = [
+const ALL: [&[u8]; 26] = [
+    fixture!("fio/text-four-jobs-grouped-3.33.txt"),
+    fixture!("fio/text-fsync-3.33.txt"),
     fixture!("bonnie/1.2-in-a-mail.txt"),
     fixture!("bonnie/2.00a.csv"),
     fixture!("bonnie/2.00a.txt"),

@@ -17,6 +17,7 @@
 
 pub mod bins;
 pub mod jobs;
+pub mod text;
 
 use crate::report::{Metrics, ToolError, tail};
 use domain::{Metric, Outcome};
