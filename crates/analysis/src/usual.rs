@@ -1,8 +1,8 @@
 //! What is usual for a kind of device, to put beside what `flyball check` measured: a table by device class.
 //!
 //! The figures are orders of magnitude for a reader who has none in mind. They are no verdict on a device: a
-//! filesystem, an array, a hypervisor and other work stand between a device and what is measured here. Each row
-//! names its source, or says `assumed`.
+//! filesystem, an array, a hypervisor and other work stand between a device and what is measured here. Each
+//! row names its source, or says `assumed`.
 //!
 //! Not a goal: models of devices. Those are in the crate `disks`.
 

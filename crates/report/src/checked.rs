@@ -1,5 +1,5 @@
-//! What `flyball check` measured, on one screen: each access pattern with its rate and the distribution of its
-//! latency, beside what is usual for such a device.
+//! What `flyball check` measured, on one screen: each access pattern with its rate and the distribution of
+//! its latency, beside what is usual for such a device.
 
 use crate::inventory::page::{Page, Spacing, list_of};
 use crate::inventory::{one_line, storage};
@@ -29,8 +29,8 @@ pub struct Checked<'a> {
 /// The factor that `flyball check` adds where the frequency policy can be written.
 const POLICY: &str = "policy";
 
-/// So many requests lie above the 99th, and above the 99.9th percentile, of as many requests as are wanted for
-/// it: with fewer, the figure is one of the slowest requests and no percentile.
+/// So many requests lie above the 99th, and above the 99.9th percentile, of as many requests as are wanted
+/// for it: with fewer, the figure is one of the slowest requests and no percentile.
 const FOR_P99: f64 = 100.0;
 const FOR_P999: f64 = 1000.0;
 

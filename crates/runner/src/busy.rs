@@ -1,7 +1,8 @@
-//! How busy a machine is before anything is measured on it, and by what: `/proc` for a second, in one sentence.
+//! How busy a machine is before anything is measured on it, and by what: `/proc` for a second, in one
+//! sentence.
 //!
-//! An idle machine is told by a fifth of a second, and is not waited for any longer. Nothing is judged here: a
-//! trial is, by [`crate::guards`].
+//! An idle machine is told by a fifth of a second, and is not waited for any longer. Nothing is judged here:
+//! a trial is, by [`crate::guards`].
 
 use crate::guards::other_bound;
 use crate::settle::LOOK;

@@ -29,8 +29,8 @@ pub(crate) enum Ended {
     Overloaded,
 }
 
-/// After so many trials that the load of others disturbed, and none that counts, a run ends: a machine that is so
-/// busy gives no figure however long it is tried, and there is a way to measure beside its load.
+/// After so many trials that the load of others disturbed, and none that counts, a run ends: a machine that
+/// is so busy gives no figure however long it is tried, and there is a way to measure beside its load.
 const TRIALS_WITHOUT_ONE: usize = 8;
 
 /// What the loop looks at.

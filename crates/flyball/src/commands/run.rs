@@ -68,8 +68,8 @@ fn under_load(typed: &[String]) -> String {
     std::iter::once("flyball".to_owned()).chain(words.map(report::shell_quoted)).collect::<Vec<_>>().join(" ")
 }
 
-/// Measures what is missing on this machine, with targets in the folder `work`. `offer` is the command that counts
-/// trials beside other work, where there is one.
+/// Measures what is missing on this machine, with targets in the folder `work`. `offer` is the command that
+/// counts trials beside other work, where there is one.
 pub fn on_this_machine(request: &Request<'_>, work: PathBuf, offer: Option<String>) -> Result<Measured> {
     let state = places::state()?;
     let supervisor = supervisor(&state)?;

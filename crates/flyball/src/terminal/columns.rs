@@ -85,8 +85,8 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A line broken between words into lines of at most so many columns, of which all but the first go in, so that none
-/// looks like a message of its own. What stands in backquotes is to be copied, and stays whole.
+/// A line broken between words into lines of at most so many columns, of which all but the first go in, so
+/// that none looks like a message of its own. What stands in backquotes is to be copied, and stays whole.
 pub fn broken(line: &str, width: usize) -> String {
     let mut shown = String::new();
     let mut column = 0;

@@ -1,5 +1,5 @@
-//! Progress with an estimate of the time left: one line that is drawn anew on a terminal; elsewhere a line for
-//! each tenth of the run.
+//! Progress with an estimate of the time left: one line that is drawn anew on a terminal; elsewhere a line
+//! for each tenth of the run.
 
 use super::columns::stderr_width;
 use domain::Nanos;

@@ -1,5 +1,5 @@
-//! Reports in text: those of fio, bonnie++, sysbench, pgbench, dd, hdparm, cpupower, perf stat and `/proc/mdstat`,
-//! with whatever prose stands around them.
+//! Reports in text: those of fio, bonnie++, sysbench, pgbench, dd, hdparm, cpupower, perf stat and
+//! `/proc/mdstat`, with whatever prose stands around them.
 //!
 //! A report is known by a line that only its tool prints, and ends with its last line, or with the next
 //! report. Each becomes a trial; what only describes a machine (`/proc/mdstat`, cpupower) is kept as facts.

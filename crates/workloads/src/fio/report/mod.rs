@@ -10,8 +10,8 @@
 //! reaches the share), so for one job they equal the ones that fio prints. Plain `json` has no bins: there
 //! fio's own figures are taken where one job in one direction reported, and several jobs have no percentile.
 //!
-//! The latencies of fsync and its like (`sync` in the report) are metrics of their own: a write has completed before
-//! it is synced.
+//! The latencies of fsync and its like (`sync` in the report) are metrics of their own: a write has completed
+//! before it is synced.
 //!
 //! Not a goal: trims, per-priority statistics, fio's interval logs.
 

@@ -1,7 +1,8 @@
 //! fio's normal output, read line by line: the jobs of a run with what each did.
 //!
-//! The sizes of what was read and written are there as fio prints them, with three or four digits; requests, times and
-//! latencies are whole. Percentiles are those that fio prints, so that several jobs of one name have none.
+//! The sizes of what was read and written are there as fio prints them, with three or four digits; requests,
+//! times and latencies are whole. Percentiles are those that fio prints, so that several jobs of one name
+//! have none.
 //!
 //! Not a goal: trims, intervals of bandwidth and IOPS, disk statistics, the form of fio 2 (`io=…, runt=…`).
 //!
@@ -75,7 +76,8 @@ pub enum Line {
     Foreign,
     /// One of this run.
     Taken,
-    /// The first of another run: the one before has to be taken out with [`Reader::finish`], and the line given again.
+    /// The first of another run: the one before has to be taken out with [`Reader::finish`], and the line
+    /// given again.
     Other,
 }
 
