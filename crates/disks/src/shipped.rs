@@ -14,6 +14,7 @@ pub const DISKS: &[(&str, &str)] = shipped![
     "maxtor-5400-120gb-2002",
     "nvme",
     "plain-7200",
+    "pm9a3-3840gb",
     "samsung-850-evo",
     "san-lun",
     "wd-green-1tb"

@@ -61,7 +61,7 @@ impl DiskSpec {
         }
     }
 
-    /// Whether it answers writes before they are on the medium.
+    /// Whether it answers writes before they are on the medium, and takes flushes.
     pub fn has_write_cache(&self) -> bool {
         match &self.medium {
             MediumSpec::Hdd(hdd) => hdd.write_buffer > Bytes::new(0),
@@ -163,6 +163,9 @@ pub struct SsdSpec {
     pub over_provisioning: Ratio,
     /// What a flush costs beyond programming the buffer: the map's own writes.
     pub flush_time: Nanos,
+    /// Whether capacitors program the buffer when the power fails: flushes and forced writes do not wait for
+    /// the flash.
+    pub power_loss_protection: bool,
     /// What it went through before.
     pub state: SsdState,
 }
@@ -302,6 +305,8 @@ struct SsdTable {
     write_buffer: Size,
     over_provisioning: Share,
     flush_time: Span,
+    #[serde(default)]
+    power_loss_protection: bool,
     state: SsdState,
 }
 
@@ -443,6 +448,7 @@ impl SsdTable {
             write_buffer: self.write_buffer.0,
             over_provisioning: ratio(self.over_provisioning),
             flush_time: self.flush_time.0,
+            power_loss_protection: self.power_loss_protection,
             state: self.state,
         })
     }

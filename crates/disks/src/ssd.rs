@@ -252,10 +252,15 @@ impl Ssd {
         self.wake_dies(now, front, shared);
     }
 
-    /// A flush, or a write that must be on the flash: done when all that was taken until now is programmed.
+    /// A flush, or a write that must not be lost: done when all that was taken until now is programmed, or at
+    /// once where a power cut does not lose the buffer.
     fn wait_for_programs(&mut self, now: Time, slot: u32, front: &mut Front, shared: &mut Shared) {
-        front.commands[slot].until = self.buffer.taken;
-        self.buffer.forced = self.buffer.taken;
+        if self.spec.power_loss_protection {
+            front.commands[slot].until = 0;
+        } else {
+            front.commands[slot].until = self.buffer.taken;
+            self.buffer.forced = self.buffer.taken;
+        }
         self.barriers.push_back(slot);
         self.wake_dies(now, front, shared);
         self.pass_barriers(now, front, shared);

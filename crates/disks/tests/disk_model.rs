@@ -8,7 +8,8 @@ use domain::units::Bytes;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-const DISKS: [&str; 5] = ["wd-green-1tb", "maxtor-5400-120gb", "plain-7200", "samsung-850-evo", "nvme"];
+const DISKS: [&str; 6] =
+    ["wd-green-1tb", "maxtor-5400-120gb", "plain-7200", "samsung-850-evo", "nvme", "pm9a3-3840gb"];
 const LINKS: [&str; 6] = ["sata-3", "sata-2", "ide-ata133", "ide-ata100", "ide-ata66", "pci-33"];
 
 fn file(name: &str) -> String {
@@ -177,6 +178,27 @@ fn a_flush_waits_until_what_was_written_is_on_the_medium() {
         assert!(written < Nanos::from_millis(1), "{model}: {written}");
         assert!(flush > Nanos::from_micros(800), "{model}: {flush}");
     }
+}
+
+#[test]
+fn a_flush_of_a_disk_that_outlives_a_power_cut_waits_for_nothing() {
+    let (_, flush) = flushed("pm9a3-3840gb", 40);
+    assert!(flush < Nanos::from_micros(20), "{flush}");
+    let unprotected =
+        file("pm9a3-3840gb").replace("power_loss_protection = true", "power_loss_protection = false");
+    assert_ne!(unprotected, file("pm9a3-3840gb"));
+    let mut bank = DiskSet::new(Seed(1));
+    let small = |text: &str| DiskSpec::parse(text).unwrap().with_size(Bytes::from_mib(1024)).unwrap();
+    bank.add_disk(&small(&file("pm9a3-3840gb")), None);
+    bank.add_disk(&small(&unprotected), None);
+    for disk in 0..2 {
+        let forced = Request { fua: true, ..request(disk as u64, Op::Write, 500 << 20, 4096) };
+        bank.submit(Nanos::ZERO, disk, forced).unwrap();
+    }
+    let done = drain(&mut bank);
+    let at = |id| done.iter().find(|completed| completed.id == id).unwrap().at;
+    assert!(at(0) < Nanos::from_micros(30), "{}", at(0));
+    assert!(at(1) > Nanos::from_micros(500), "{}", at(1));
 }
 
 #[test]

@@ -10,7 +10,8 @@ use domain::units::{Bytes, Ratio};
 use expect_test::expect;
 use std::fmt::Write as _;
 
-const DISKS: [&str; 5] = ["wd-green-1tb", "maxtor-5400-120gb", "plain-7200", "samsung-850-evo", "nvme"];
+const DISKS: [&str; 6] =
+    ["wd-green-1tb", "maxtor-5400-120gb", "plain-7200", "samsung-850-evo", "nvme", "pm9a3-3840gb"];
 
 fn shipped(name: &str) -> DiskSpec {
     DiskSpec::shipped(name).unwrap()
@@ -120,6 +121,16 @@ fn the_shipped_disks_do_what_is_known_of_such_disks() {
         nvme               rand write 4k d32     290650.0 IOPS  1190.50 MB/s  mean     0.110 ms  p99     0.414 ms
         nvme               rand 70/30 4k d32     207624.5 IOPS   850.43 MB/s  mean     0.154 ms  p99     0.918 ms
         nvme               inner seq read d32     25939.0 IOPS  3399.88 MB/s  mean     1.234 ms  p99     1.234 ms
+        pm9a3-3840gb       seq read 128k d1        8158.2 IOPS  1069.32 MB/s  mean     0.123 ms  p99     0.123 ms
+        pm9a3-3840gb       seq read 128k d32      49583.5 IOPS  6499.01 MB/s  mean     0.645 ms  p99     0.645 ms
+        pm9a3-3840gb       seq write 128k d1       6482.0 IOPS   849.61 MB/s  mean     0.154 ms  p99     1.999 ms
+        pm9a3-3840gb       seq write 128k d32      6482.0 IOPS   849.61 MB/s  mean     4.937 ms  p99     9.961 ms
+        pm9a3-3840gb       rand read 4k d1        12635.0 IOPS    51.75 MB/s  mean     0.079 ms  p99     0.079 ms
+        pm9a3-3840gb       rand read 4k d32      333868.2 IOPS  1367.52 MB/s  mean     0.096 ms  p99     0.213 ms
+        pm9a3-3840gb       rand write 4k d1       72828.0 IOPS   298.30 MB/s  mean     0.014 ms  p99     0.014 ms
+        pm9a3-3840gb       rand write 4k d32     206976.0 IOPS   847.77 MB/s  mean     0.155 ms  p99     1.966 ms
+        pm9a3-3840gb       rand 70/30 4k d32     129714.5 IOPS   531.31 MB/s  mean     0.247 ms  p99     2.458 ms
+        pm9a3-3840gb       inner seq read d32     49583.5 IOPS  6499.01 MB/s  mean     0.645 ms  p99     0.645 ms
     "#]].assert_eq(&table);
 }
 
