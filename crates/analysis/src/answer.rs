@@ -1,10 +1,11 @@
 //! The answer to a study's question, in one sentence, as far as its data allow.
 
+use crate::published::{Beside, FAR_OFF};
 use crate::recorded;
 use crate::summarise::contexts;
 use crate::summary::{CellSummary, Comparison, FactorEffect, RunData, RunSummary, Verdict};
-use crate::words::{counted, distance, gives, interval_words, listed, metric_words, percent};
-use domain::trial::Trial;
+use crate::words::{bracketed_certainty, counted, distance, gives, listed, metric_words, percent};
+use domain::trial::{Provenance, Trial};
 
 /// The verdict of a whole run.
 pub fn of_run(data: &RunData, summary: &RunSummary) -> String {
@@ -75,12 +76,32 @@ fn unqualified(data: &RunData, summary: &RunSummary) -> String {
     if factors.is_empty() {
         return medians(summary);
     }
+    let is_decided = factors.iter().any(|factor| factor.state == State::Decides);
     let mut sentence = of_factors(factors, data.study.measure.threshold);
+    if let Some(far_off) = far_off(data, summary) {
+        sentence = match is_decided {
+            true => format!("{sentence}; no conclusion from the rest: {far_off}"),
+            false => format!("no conclusion: {far_off}"),
+        };
+    }
     let empty = summary.cells.iter().filter(|cell| cell.points.is_empty()).count();
     if empty > 0 {
         sentence += &format!("; {} without a valid trial", counted(empty, "cell"));
     }
     sentence
+}
+
+/// What a model is so far off with that nothing is concluded from it.
+fn far_off(data: &RunData, summary: &RunSummary) -> Option<String> {
+    let is_model = data.run.provenance == Provenance::Simulation;
+    let rows: Vec<&Beside> = summary.published.iter().filter(|row| is_model && row.is_far_off()).collect();
+    let (first, others) = rows.split_first()?;
+    let others = match others.len() {
+        0 => String::new(),
+        1 => ", and is as far off with another figure".to_owned(),
+        more => format!(", and is as far off with {more} others"),
+    };
+    Some(format!("{}, more than {FAR_OFF} times apart{others}", first.how_far_off()))
 }
 
 /// Of a recording: its one trial in words.
@@ -172,9 +193,7 @@ fn decides(standing: &Standing<'_>) -> String {
 
 /// `64k gives 3.90 times the throughput of 4k (95% interval 3.85 to 3.95)`.
 fn found(comparison: &Comparison) -> String {
-    let interval =
-        comparison.interval.as_ref().map(|i| format!(" ({})", interval_words(i))).unwrap_or_default();
-    format!("{}{interval}", gives("gives", comparison))
+    format!("{}{}", gives("gives", comparison), bracketed_certainty(comparison))
 }
 
 fn largest(standing: &Standing<'_>) -> String {

@@ -13,16 +13,25 @@
 //! Trials of one run come in blocks, and blocks drift. Where both groups have [`MIN_PAIRS`] blocks in common
 //! and their values move together from block to block, they are compared within blocks; else as two
 //! independent groups, which under drift claims less, never more.
+//!
+//! Where a trial of either ran beside other work, they are compared within blocks whatever their correlation:
+//! load comes and goes over minutes, and hits neighbours alike (blocking: Box, Hunter and Hunter, "Statistics
+//! for Experimenters", 2nd ed., §3.2; the signed-rank test: Wilcoxon, Biometrics Bulletin 1, 1945). Too few
+//! shared blocks for an interval are undecided.
+//!
+//! A model's seeds are no sample: its comparisons are judged as those of trials are, so that a difference
+//! which another seed would undo is none, and carry no p-value, and no interval without width.
 
 use crate::stats::interval::Interval;
 use crate::stats::quantile::median;
 use crate::stats::ratio::RatioEstimate;
 use crate::stats::{bootstrap, multiplicity, permutation, ratio};
-use crate::summary::{Comparison, Point, Verdict};
-use crate::words::{difference, distance, gives, interval_words, metric_words, p_words, percent};
+use crate::summary::{Comparison, Point, RunData, Verdict};
+use crate::words::{difference, distance, gives, interval_words, metric_words, of_model, p_words, percent};
 use domain::outcome::Better;
+use domain::trial::{Provenance, TrialKey};
 use domain::units::Unit;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// With fewer pairs than this the signed-rank test at 0.05 claims far less often than it may (6 pairs: 3.1%).
 pub const MIN_PAIRS: usize = 7;
@@ -67,6 +76,30 @@ pub struct Yardstick<'a> {
     pub threshold: f64,
     /// Whether blocks are shared.
     pub blocks: Blocks,
+    /// What the trials were made under.
+    pub under: Conditions,
+}
+
+/// What is known of the trials that are compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conditions {
+    /// Where their figures come from.
+    pub provenance: Provenance,
+    /// Those that count although other work ran beside them.
+    pub under_load: BTreeSet<TrialKey>,
+}
+
+impl Conditions {
+    /// Of a run's trials.
+    pub fn of(data: &RunData) -> Self {
+        let loaded = data.trials.iter().filter(|trial| trial.is_under_load());
+        Self { provenance: data.run.provenance, under_load: loaded.map(|trial| trial.key.clone()).collect() }
+    }
+
+    /// Of trials that nothing ran beside.
+    pub const fn quiet(provenance: Provenance) -> Self {
+        Self { provenance, under_load: BTreeSet::new() }
+    }
 }
 
 /// One comparison on its own; `None` where a side has no trial.
@@ -85,7 +118,9 @@ pub fn compare_family(pairs: &[(Group<'_>, Group<'_>)], by: &Yardstick<'_>) -> V
     let judged = pairs.iter().zip(measured).map(|((a, b), measured)| {
         let measured = measured?;
         let adjusted_p = measured.p.and_then(|_| adjusted.next());
-        Some(judge(*a, *b, by, &measured, Chance { adjusted_p, family, confidence: by.confidence }))
+        let in_pairs = measured.pairs.is_some();
+        let chance = Chance { adjusted_p, family, confidence: by.confidence, in_pairs };
+        Some(judge(*a, *b, by, &measured, chance))
     });
     judged.collect()
 }
@@ -127,13 +162,15 @@ struct Chance {
     adjusted_p: Option<f64>,
     family: usize,
     confidence: f64,
+    /// Whether blocks were compared within.
+    in_pairs: bool,
 }
 
 fn measure(a: &[Point], b: &[Point], by: &Yardstick<'_>) -> Option<Measured> {
     let values = |points: &[Point]| points.iter().map(|p| p.value).collect::<Vec<_>>();
     let (of_a, of_b) = (values(a), values(b));
     let medians = (median(&of_a)?, median(&of_b)?);
-    if let Some(pairs) = pairs_that_move_together(a, b, by.blocks) {
+    if let Some(pairs) = pairs(a, b, by) {
         let ratios: Vec<f64> = pairs.iter().map(|(a, b)| b / a).collect();
         let logs: Vec<f64> = ratios.iter().map(|r| r.ln()).collect();
         let estimate = ratio::pairs(&ratios, by.confidence);
@@ -147,13 +184,18 @@ fn measure(a: &[Point], b: &[Point], by: &Yardstick<'_>) -> Option<Measured> {
     Some(Measured { medians, estimate, bootstrap, p, pairs: None, zeros })
 }
 
-/// The values of the blocks that both sides have, where comparing within blocks is worth it.
-fn pairs_that_move_together(a: &[Point], b: &[Point], blocks: Blocks) -> Option<Vec<(f64, f64)>> {
-    if blocks == Blocks::Unrelated || a.iter().chain(b).any(|p| p.value <= 0.0) {
+/// The values of the blocks that both sides have, where they are compared within blocks: where that is worth
+/// it, and always under load.
+fn pairs(a: &[Point], b: &[Point], by: &Yardstick<'_>) -> Option<Vec<(f64, f64)>> {
+    if by.blocks == Blocks::Unrelated || a.iter().chain(b).any(|p| p.value <= 0.0) {
         return None;
     }
+    let is_under_load = a.iter().chain(b).any(|point| by.under.under_load.contains(&point.key));
     let of_b: BTreeMap<u32, f64> = b.iter().map(|p| (p.key.block, p.value)).collect();
     let pairs: Vec<(f64, f64)> = a.iter().filter_map(|p| Some((p.value, *of_b.get(&p.key.block)?))).collect();
+    if is_under_load {
+        return Some(pairs);
+    }
     let logs: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (a.ln(), b.ln())).collect();
     (pairs.len() >= MIN_PAIRS && correlation(&logs)? > MOVE_TOGETHER).then_some(pairs)
 }
@@ -187,6 +229,7 @@ fn judge(a: Group<'_>, b: Group<'_>, by: &Yardstick<'_>, measured: &Measured, ch
         threshold: by.threshold,
         verdict: Verdict::Undecided,
         sentence: String::new(),
+        seeds: seeds(by, (a.points.len(), b.points.len())),
     };
     comparison.verdict = match measured.zeros {
         None => verdict(&comparison, &chance),
@@ -194,7 +237,22 @@ fn judge(a: Group<'_>, b: Group<'_>, by: &Yardstick<'_>, measured: &Measured, ch
         Some(Zeros::One) => verdict_of_zeros(&comparison, &chance),
     };
     comparison.sentence = sentence(&comparison, measured, &chance);
+    if comparison.seeds.is_some() {
+        without_chance(&mut comparison);
+    }
     comparison
+}
+
+/// How many seeds a model ran with, of the side that has fewer; `None` of what was measured.
+fn seeds(by: &Yardstick<'_>, trials: (usize, usize)) -> Option<usize> {
+    (by.under.provenance == Provenance::Simulation).then_some(trials.0.min(trials.1))
+}
+
+/// Seeds are no sample of anything: a model has no p-value, and no interval where all seeds give the same.
+fn without_chance(comparison: &mut Comparison) {
+    comparison.p = None;
+    comparison.interval = comparison.interval.filter(Interval::has_width);
+    comparison.bootstrap = comparison.interval.and(comparison.bootstrap);
 }
 
 fn verdict(comparison: &Comparison, chance: &Chance) -> Verdict {
@@ -248,6 +306,9 @@ fn sentence(comparison: &Comparison, measured: &Measured, chance: &Chance) -> St
 }
 
 fn details(comparison: &Comparison, measured: &Measured) -> String {
+    if let Some(seeds) = comparison.seeds {
+        return of_model(comparison.interval.as_ref(), seeds);
+    }
     let interval = comparison.interval.as_ref().map(interval_words);
     let p = comparison.p.map(p_words);
     let trials = match measured.pairs {
@@ -280,6 +341,9 @@ fn what_would_tell(comparison: &Comparison, chance: &Chance) -> String {
 }
 
 fn what_an_interval_lacks(comparison: &Comparison, chance: &Chance) -> String {
+    if chance.in_pairs {
+        return "an interval within blocks needs more of them, such as 6 for 95%".to_owned();
+    }
     if ratio::are_enough(comparison.trials.0, comparison.trials.1, chance.confidence) {
         let metric = metric_words(&comparison.metric);
         return match comparison.p {
@@ -323,7 +387,60 @@ mod tests {
             Better::Higher => ("throughput", Unit::BytesPerSecond),
             Better::Lower => ("latency_mean", Unit::Seconds),
         };
-        Yardstick { metric, unit, better, confidence: 0.95, threshold: 0.02, blocks: Blocks::Shared }
+        Yardstick {
+            metric,
+            unit,
+            better,
+            confidence: 0.95,
+            threshold: 0.02,
+            blocks: Blocks::Shared,
+            under: Conditions::quiet(Provenance::Host),
+        }
+    }
+
+    #[test]
+    fn a_model_has_no_p_value_and_no_interval_without_width() {
+        let by = Yardstick { under: Conditions::quiet(Provenance::Simulation), ..yardstick(Better::Higher) };
+        let judge = |a: &[f64], b: &[f64]| {
+            let (a, b) = (points(a), points(b));
+            compare(Group { name: "A", points: &a }, Group { name: "B", points: &b }, &by).unwrap()
+        };
+        let alike = judge(&[10.0; 6], &[20.0; 6]);
+        assert_eq!((alike.p, alike.interval, alike.bootstrap), (None, None, None));
+        assert_eq!((alike.verdict, alike.extent()), (Verdict::Better, Some((2.0, 2.0))));
+        assert_eq!(alike.sentence, "B is better than A: 2.00 times the throughput (model, 6 seeds)");
+        let varied = judge(&[10.0, 10.1, 10.2, 9.9, 9.8, 10.05], &[20.0, 20.1, 20.2, 19.9, 19.8, 20.05]);
+        assert!(varied.p.is_none() && varied.interval.is_some());
+        assert!(varied.sentence.ends_with(", model, 6 seeds)"), "{}", varied.sentence);
+        let few = judge(&[10.0, 10.1], &[20.0, 20.1]);
+        assert_eq!((few.verdict, few.extent()), (Verdict::Undecided, None));
+    }
+
+    #[test]
+    fn trials_under_load_are_compared_within_blocks() {
+        // Load comes and goes: what it takes from one block it takes from both sides.
+        let load = [1.0, 0.4, 0.9, 0.5, 1.0, 0.3, 0.8];
+        let side = |gain: f64, n: usize| -> Vec<f64> {
+            load.iter()
+                .take(n)
+                .zip(1..)
+                .map(|(l, i)| 100.0 * l * gain * (1.0 + f64::from(i) / 500.0))
+                .collect()
+        };
+        let judge = |n: usize, loaded: &[u32]| {
+            let (a, b) = (points(&side(1.0, n)), points(&side(1.1, n)));
+            let keys = loaded.iter().map(|block| a[*block as usize].key.clone()).collect();
+            let under = Conditions { provenance: Provenance::Host, under_load: keys };
+            let by = Yardstick { under, ..yardstick(Better::Higher) };
+            compare(Group { name: "A", points: &a }, Group { name: "B", points: &b }, &by).unwrap()
+        };
+        let found = judge(6, &[1]);
+        assert_eq!(found.verdict, Verdict::Better, "{}", found.sentence);
+        assert!(found.sentence.contains("6 pairs in the same blocks"), "{}", found.sentence);
+        assert_eq!(judge(6, &[]).verdict, Verdict::Undecided, "as two groups the load hides it");
+        let few = judge(5, &[1]);
+        assert_eq!(few.verdict, Verdict::Undecided);
+        assert!(few.sentence.ends_with("an interval within blocks needs more of them, such as 6 for 95%"));
     }
 
     fn of(a: &[f64], b: &[f64], better: Better) -> Option<Comparison> {

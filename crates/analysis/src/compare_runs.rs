@@ -4,7 +4,7 @@
 //! raised to the A/A floor of either run, what their identical trials differ by among themselves; and what
 //! differs between the runs' environments is listed, for it may be the cause.
 
-use crate::compare::{Blocks, Group, Yardstick, compare_family};
+use crate::compare::{Blocks, Conditions, Group, Yardstick, compare_family};
 use crate::summarise::summarise;
 use crate::summary::{CellSummary, Comparison, RunData, RunSummary, Verdict};
 use crate::words::{counted, distance, listed, percent};
@@ -116,7 +116,9 @@ pub fn compare_runs(
         .chain(of_a.aa_floor)
         .chain(of_b.aa_floor)
         .fold(0.0, f64::max);
-    let cells = common_cells(&a.study.measure, &of_a, &of_b, threshold);
+    let is_model = [a, b].iter().all(|data| data.run.provenance == Provenance::Simulation);
+    let under = Conditions::quiet(if is_model { Provenance::Simulation } else { Provenance::Host });
+    let cells = common_cells(&a.study.measure, &of_a, &of_b, (threshold, under));
     if cells.is_empty() {
         return Err(CompareError::NothingInCommon { a: ids.0, b: ids.1, metric: of_a.metric });
     }
@@ -145,7 +147,7 @@ fn common_cells(
     measure: &Measure,
     of_a: &RunSummary,
     of_b: &RunSummary,
-    threshold: f64,
+    (threshold, under): (f64, Conditions),
 ) -> Vec<CellComparison> {
     let in_b: BTreeMap<&CellId, &CellSummary> = measured(of_b).map(|cell| (&cell.cell, cell)).collect();
     let both: Vec<(&CellSummary, &CellSummary)> =
@@ -161,6 +163,7 @@ fn common_cells(
         confidence: measure.confidence,
         threshold,
         blocks: Blocks::Unrelated,
+        under,
     };
     let compared = compare_family(&groups, &by);
     let cells = both.iter().zip(compared);

@@ -7,7 +7,7 @@
 //! Cells, rows and questions are those of the study as it is now; trials are found by the names of their
 //! cells. Where a run was measured with another version of the study, what differs is said.
 
-use crate::compare::{Blocks, Group, Yardstick, compare_family};
+use crate::compare::{Blocks, Conditions, Group, Yardstick, compare_family};
 use crate::published::{Agreement, Beside, beside, unmeasured, what};
 use crate::roles::cores_by_role;
 use crate::summarise::{cells_by, metric_kind};
@@ -347,6 +347,7 @@ fn compared(run: &RunData, subjects: &[Subject<'_>], metric: &str, yes_if: YesIf
         confidence: run.study.measure.confidence,
         threshold: run.study.measure.threshold,
         blocks: Blocks::Shared,
+        under: Conditions::of(run),
     };
     let compared = compare_family(&pairs, &by).into_iter().zip(subjects);
     compared

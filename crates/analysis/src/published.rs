@@ -10,10 +10,11 @@
 //!
 //! Each row is judged by itself: of many, one in twenty may miss by chance at 0.95.
 
-use crate::compare::{Blocks, Group, Yardstick, compare};
+use crate::compare::{Blocks, Conditions, Group, Yardstick, compare};
 use crate::stats::interval::Interval;
 use crate::summarise::{cells_by, metric_kind};
-use crate::summary::{CellSummary, RunData};
+use crate::summary::{CellSummary, Comparison, RunData, Verdict};
+use crate::words::{metric_words, ratio_words};
 use domain::plan::{Cell, CellId, Plan};
 use domain::published::{Figure, Published, Subject};
 use domain::rng::Seed;
@@ -80,6 +81,43 @@ pub enum Agreement {
     Undecided,
     /// The run has no valid trial of it.
     NotMeasured,
+}
+
+/// A model that gives so many times what was published of a cell, or so small a part of it, leaves out what
+/// decides there: nothing is concluded from that cell. Differences below it are named, and judged by the row.
+pub const FAR_OFF: f64 = 2.0;
+
+impl Beside {
+    /// Whether a model is so far from what was published that nothing is concluded from it.
+    pub fn is_far_off(&self) -> bool {
+        let far = |ratio: Estimate| !(1.0 / FAR_OFF..=FAR_OFF).contains(&ratio.value);
+        self.agrees == Agreement::No && self.ratio.is_some_and(far)
+    }
+
+    /// Whether it is about one of these cells, or about the relation of the two.
+    fn is_about(&self, (a, b): (&CellId, &CellId)) -> bool {
+        match &self.over {
+            None => self.cell == *a || self.cell == *b,
+            Some(over) => (&self.cell, over) == (a, b) || (&self.cell, over) == (b, a),
+        }
+    }
+
+    /// How far off: `the model gives 6.97 times the throughput that was published of dd, governor ondemand`.
+    pub fn how_far_off(&self) -> String {
+        let ratio = self.ratio.map(|ratio| ratio_words(ratio.value)).unwrap_or_default();
+        let metric = metric_words(&self.metric);
+        format!("the model gives {ratio} times the {metric} that was published of {}", self.what)
+    }
+}
+
+/// Takes back the verdict on two cells of a model of which it gives what is far from what was published.
+pub(crate) fn withdraw_far_off(rows: &[Beside], cells: (&CellId, &CellId), comparison: &mut Comparison) {
+    let far_off = rows.iter().find(|row| row.is_far_off() && row.is_about(cells));
+    if let Some(row) = far_off.filter(|_| comparison.seeds.is_some()) {
+        comparison.verdict = Verdict::Undecided;
+        comparison.sentence =
+            format!("no conclusion: {}, more than {FAR_OFF} times apart", row.how_far_off());
+    }
 }
 
 /// Every row of the study beside the cells of the run that it is about, in the order of the study and of the
@@ -171,6 +209,7 @@ fn ratio_of(data: &RunData, row: &Published, a: &CellSummary, b: &CellSummary) -
         confidence: data.study.measure.confidence,
         threshold: data.study.measure.threshold,
         blocks: Blocks::Shared,
+        under: Conditions::of(data),
     };
     let group = |points| Group { name: "", points };
     let compared = compare(group(&a.points), group(&b.points), &by)?;
@@ -260,6 +299,45 @@ mod tests {
         let mut found = beside(&measured(governors(vec![row]), blocks));
         assert_eq!(found.len(), 1);
         found.remove(0)
+    }
+
+    #[test]
+    fn nothing_is_concluded_from_a_model_that_is_far_from_what_was_published() {
+        use crate::summarise::summarise;
+        let value = |value: f64| Figure::Value { value, low: value * 0.9, high: value * 1.1 };
+        let verdict = |published: f64, provenance| {
+            let row = row("ondemand", "throughput", value(published));
+            let mut data = measured(governors(vec![row]), 6);
+            data.run.provenance = provenance;
+            summarise(&data, None).verdict
+        };
+        let far = verdict(70e6, Provenance::Simulation);
+        assert_eq!(
+            far,
+            "no conclusion: the model gives 0.14 times the throughput that was published of w, governor ondemand, more than 2 times apart"
+        );
+        for (published, provenance) in [(14e6, Provenance::Simulation), (70e6, Provenance::Host)] {
+            let near = verdict(published, provenance);
+            assert!(near.starts_with("governor decides: ondemand gives 0.20 times"), "{near}");
+        }
+    }
+
+    #[test]
+    fn a_relation_that_a_model_misses_is_no_conclusion_and_other_pairs_still_are() {
+        use crate::summarise::summarise;
+        let mut relation = row("ondemand", "throughput", Figure::AtLeast(0.9));
+        relation.over = Some(selection(&[("governor", "performance")]));
+        let study = Study {
+            published: vec![relation],
+            ..study(&[("governor", &["performance", "ondemand", "powersave"])])
+        };
+        let mut data = measured(study, 6);
+        data.run.provenance = Provenance::Simulation;
+        let summary = summarise(&data, None);
+        let verdicts: Vec<Verdict> = summary.effects[0].comparisons.iter().map(|c| c.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Undecided, Verdict::Worse]);
+        assert!(summary.verdict.contains("powersave gives 0.20 times"), "{}", summary.verdict);
+        assert!(summary.verdict.contains("no conclusion from the rest"), "{}", summary.verdict);
     }
 
     #[test]

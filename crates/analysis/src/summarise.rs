@@ -1,8 +1,8 @@
 //! A run of a study as numbers, and the answer to its question.
 
 use crate::answer;
-use crate::compare::{Blocks, Group, Yardstick, compare_family};
-use crate::published::beside;
+use crate::compare::{Blocks, Conditions, Group, Yardstick, compare_family};
+use crate::published::{Beside, beside, withdraw_far_off};
 use crate::stats::attribution::{FactorCell, shares};
 use crate::stats::floor::aa_floor;
 use crate::stats::median_interval::median_interval;
@@ -32,7 +32,8 @@ pub fn summarise(data: &RunData, metric: Option<&str>) -> RunSummary {
     let metric = metric_kind(data, metric.unwrap_or(&data.study.measure.metric));
     let mut cells = cells_by(data, &metric);
     relate_to_best(&mut cells, metric.better);
-    let effects = effects(data, &cells, &metric);
+    let published = beside(data);
+    let effects = effects(data, &cells, &metric, &published);
     let values: Vec<Vec<f64>> = cells.iter().map(values).collect();
     let mut summary = RunSummary {
         attribution: attribution(data, &cells),
@@ -42,7 +43,7 @@ pub fn summarise(data: &RunData, metric: Option<&str>) -> RunSummary {
         better: metric.better,
         cells,
         effects,
-        published: beside(data),
+        published,
         verdict: String::new(),
     };
     summary.verdict = answer::of_run(data, &summary);
@@ -174,7 +175,12 @@ fn relate_to_best(cells: &mut [CellSummary], better: Better) {
 }
 
 /// Every factor in every context, judged together as one family of comparisons.
-fn effects(data: &RunData, cells: &[CellSummary], metric: &MetricKind) -> Vec<FactorEffect> {
+fn effects(
+    data: &RunData,
+    cells: &[CellSummary],
+    metric: &MetricKind,
+    published: &[Beside],
+) -> Vec<FactorEffect> {
     let mut effects = Vec::new();
     let mut pairs = Vec::new();
     for factor in &data.study.factors {
@@ -197,7 +203,12 @@ fn effects(data: &RunData, cells: &[CellSummary], metric: &MetricKind) -> Vec<Fa
             (Group { name: a, points: points[a_cell] }, Group { name: b, points: points[b_cell] })
         })
         .collect();
-    let mut compared = compare_family(&groups, &yardstick(data, metric)).into_iter();
+    let mut compared = compare_family(&groups, &yardstick(data, metric));
+    for (comparison, ((_, a), (_, b))) in compared.iter_mut().zip(&pairs) {
+        let judged = comparison.as_mut();
+        judged.into_iter().for_each(|comparison| withdraw_far_off(published, (a, b), comparison));
+    }
+    let mut compared = compared.into_iter();
     let mut take = |count: usize| -> Vec<Comparison> { compared.by_ref().take(count).flatten().collect() };
     let with_comparisons = effects.into_iter().map(|(factor, context, count)| FactorEffect {
         factor,
@@ -215,6 +226,7 @@ fn yardstick<'a>(data: &RunData, metric: &'a MetricKind) -> Yardstick<'a> {
         confidence: data.study.measure.confidence,
         threshold: data.study.measure.threshold,
         blocks: Blocks::Shared,
+        under: Conditions::of(data),
     }
 }
 

@@ -137,6 +137,19 @@ pub struct Comparison {
     pub verdict: Verdict,
     /// The verdict in words, with its numbers.
     pub sentence: String,
+    /// Of a model, how many seeds each side has at least: it has no p-value, and no interval where all of
+    /// them give the same. `None` of what was measured.
+    pub seeds: Option<usize>,
+}
+
+impl Comparison {
+    /// The interval of the ratio; of a model whose seeds all give the same, the ratio itself.
+    pub fn extent(&self) -> Option<(f64, f64)> {
+        let interval = self.interval.map(|interval| (interval.low, interval.high));
+        let is_certain = matches!(self.verdict, Verdict::Better | Verdict::Worse | Verdict::Same);
+        let of_seeds = || self.seeds.filter(|_| is_certain).and(self.ratio);
+        interval.or_else(|| of_seeds().map(|ratio| (ratio, ratio)))
+    }
 }
 
 /// The levels of a factor held against each other, within one combination of everything else.

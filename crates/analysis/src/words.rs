@@ -61,9 +61,35 @@ pub fn percent(share: f64) -> String {
 
 /// `95% interval 1.19 to 1.29`.
 pub fn interval_words(interval: &Interval) -> String {
-    let digits = digits(interval.low).max(digits(interval.high));
+    let mut digits = digits(interval.low).max(digits(interval.high));
     let Interval { low, high, confidence } = interval;
+    // Two ends that read alike say nothing of how far they are apart.
+    if interval.has_width() && format!("{low:.digits$}") == format!("{high:.digits$}") {
+        digits += 1;
+    }
     format!("{} interval {low:.digits$} to {high:.digits$}", percent(*confidence))
+}
+
+/// What a ratio of a model rests on: `model, 6 seeds`, with the interval where the seeds differ.
+pub fn of_model(interval: Option<&Interval>, seeds: usize) -> String {
+    let interval = interval.filter(|interval| interval.has_width()).map(interval_words);
+    let parts: Vec<String> =
+        interval.into_iter().chain([format!("model, {}", counted(seeds, "seed"))]).collect();
+    parts.join(", ")
+}
+
+/// How sure a ratio is: its interval; of a model how many seeds it has. Empty where neither is known.
+pub fn certainty(comparison: &Comparison) -> String {
+    match comparison.seeds {
+        Some(seeds) => of_model(comparison.interval.as_ref(), seeds),
+        None => comparison.interval.as_ref().map(interval_words).unwrap_or_default(),
+    }
+}
+
+/// The same in brackets after a blank; empty where nothing is known.
+pub fn bracketed_certainty(comparison: &Comparison) -> String {
+    let certainty = certainty(comparison);
+    if certainty.is_empty() { certainty } else { format!(" ({certainty})") }
 }
 
 /// `p = 0.002`, `p < 0.001`.

@@ -6,14 +6,14 @@
 
 mod noise;
 
-use analysis::compare::{Blocks, Group, Yardstick, compare};
+use analysis::compare::{Blocks, Conditions, Group, Yardstick, compare};
 use analysis::stats::median_interval::median_interval;
 use analysis::stats::{bootstrap, permutation, ratio};
 use analysis::summary::{Point, Verdict};
 use domain::outcome::Better;
 use domain::plan::CellId;
 use domain::rng::{Rng, Seed};
-use domain::trial::TrialKey;
+use domain::trial::{Provenance, TrialKey};
 use domain::units::Unit;
 use noise::Noise;
 
@@ -35,6 +35,7 @@ fn yardstick(threshold: f64) -> Yardstick<'static> {
         confidence: 0.95,
         threshold,
         blocks: Blocks::Shared,
+        under: Conditions::quiet(Provenance::Host),
     }
 }
 
@@ -166,4 +167,57 @@ fn the_median_interval_covers_at_least_what_it_says() {
         let coverage = hits as f64 / PAIRS as f64;
         assert!((0.945..=0.999).contains(&coverage), "n = {n}: {coverage}");
     }
+}
+
+/// Blocks of a machine that others use: load comes in spells, takes up to two thirds from all that runs in a
+/// block, and hits single trials besides.
+fn under_load(rng: &mut Rng, noise: Noise, n: usize) -> (Vec<Point>, Vec<Point>) {
+    let mut level: f64 = 0.0;
+    let mut block = || {
+        level = 0.7 * level + 0.3 * rng.normal();
+        let left = 1.0 / (1.0 + level.exp());
+        let mut trial = || left * noise.draw(rng) * (0.05 * rng.normal()).exp();
+        (trial(), trial())
+    };
+    let (a, b): (Vec<f64>, Vec<f64>) = (0..n).map(|_| block()).unzip();
+    (points(&a), points(&b))
+}
+
+/// Whether a difference is claimed where every trial ran beside other work.
+fn claims_under_load(a: &[Point], b: &[Point]) -> bool {
+    let keys = a.iter().map(|point| point.key.clone()).collect();
+    let under = Conditions { provenance: Provenance::Host, under_load: keys };
+    let group = |points| Group { name: "x", points };
+    let verdict =
+        compare(group(a), group(b), &Yardstick { under, ..yardstick(0.0) }).expect("trials").verdict;
+    matches!(verdict, Verdict::Better | Verdict::Worse)
+}
+
+#[test]
+fn under_load_identical_pairs_are_claimed_to_differ_in_about_one_of_twenty() {
+    for n in [7, 8, 10, 15] {
+        let rate = |noise: Noise| {
+            let mut rng = Seed(2026).stream(&format!("load {noise:?} {n}"));
+            let pairs = (0..PAIRS).map(|_| under_load(&mut rng, noise, n));
+            pairs.filter(|(a, b)| claims_under_load(a, b)).count() as f64 / PAIRS as f64
+        };
+        let each: Vec<(Noise, f64)> = NOISES.iter().map(|noise| (*noise, rate(*noise))).collect();
+        let mean = each.iter().map(|(_, rate)| rate).sum::<f64>() / each.len() as f64;
+        assert!((0.037..=0.064).contains(&mean), "n = {n}: {mean} {each:?}");
+    }
+}
+
+#[test]
+fn under_load_a_gain_that_each_block_shows_is_found_and_one_within_the_noise_is_not() {
+    let share = |gain: f64| {
+        let mut rng = Seed(2026).stream(&format!("gain {gain}"));
+        let mut found = || {
+            let (a, mut b) = under_load(&mut rng, Noise::Lognormal, 10);
+            b.iter_mut().for_each(|point| point.value *= gain);
+            claims_under_load(&a, &b)
+        };
+        (0..500).filter(|_| found()).count()
+    };
+    let (large, small) = (share(1.3), share(1.005));
+    assert!(large > 450 && small < 50, "of 500: {large} of 30%, {small} of 0.5%");
 }

@@ -3,7 +3,7 @@
 
 mod noise;
 
-use analysis::compare::{Blocks, Group, Yardstick, compare};
+use analysis::compare::{Blocks, Conditions, Group, Yardstick, compare};
 use analysis::stats::interval::Interval;
 use analysis::stats::median_interval::half_width;
 use analysis::stats::quantile::median;
@@ -12,7 +12,7 @@ use analysis::summary::{Point, Verdict};
 use domain::outcome::Better;
 use domain::plan::CellId;
 use domain::rng::{Rng, Seed};
-use domain::trial::TrialKey;
+use domain::trial::{Provenance, TrialKey};
 use domain::units::Unit;
 use noise::Noise;
 
@@ -84,6 +84,7 @@ fn verdict(a: &[f64], b: &[f64]) -> Verdict {
         confidence: 0.95,
         threshold: 0.02,
         blocks: Blocks::Unrelated,
+        under: Conditions::quiet(Provenance::Host),
     };
     let (a, b) = (points(a), points(b));
     compare(Group { name: "a", points: &a }, Group { name: "b", points: &b }, &by)

@@ -158,9 +158,9 @@ pub(super) fn evidence(
 
 /// What B would give instead of A, where that is claimed to be better.
 pub(super) fn gain(comparison: &Comparison) -> Option<Gain> {
-    let interval = comparison.interval.filter(|_| comparison.verdict == Verdict::Better)?;
+    let (low, high) = comparison.extent().filter(|_| comparison.verdict == Verdict::Better)?;
     let metric = comparison.metric.clone();
-    Some(Gain { metric, low: interval.low, ratio: comparison.ratio?, high: interval.high })
+    Some(Gain { metric, low, ratio: comparison.ratio?, high })
 }
 
 /// How good the ratio is, whichever way is good: above 1 is a gain; none is no gain that has a figure.

@@ -41,8 +41,24 @@ pub(super) fn is_frequency_policy(name: &str) -> bool {
     name == "governor" || name == "epp" || SAMPLING.iter().any(is_tunable)
 }
 
-/// Why the slower of two levels is slow: by what it samples, or because it holds a frequency.
-fn mechanism(slower: &[SettingRequest]) -> String {
+/// Where the driver or the hardware chooses, by an algorithm of its own.
+const BY_DRIVER: &str = "Work of the CPU on the path of each request (submission, checksums, encryption, parity, completion) \
+takes longer at a lower frequency. Here the driver or the hardware chooses the frequency, by how busy a CPU was and by \
+the energy preference; a CPU that waits for storage between short bursts looks idle.";
+
+/// Drivers whose `powersave` is an algorithm and no frequency: `intel_pstate.rst` (active mode), `amd-pstate.rst`.
+const CHOOSING_DRIVERS: &[&str] = &["intel_pstate", "amd-pstate-epp"];
+
+/// Why the slower of two levels is slow: by what it samples, because it holds a frequency, or by what its
+/// driver chooses.
+fn mechanism(case: &Case<'_>, slower: &[SettingRequest]) -> String {
+    let policies = case.inventory.and_then(|inventory| inventory.cpufreq.as_ref()).map(|all| &all.policies);
+    let mut drivers = policies.into_iter().flatten().filter_map(|policy| policy.driver.as_deref());
+    let is_varied = |level: &domain::study::Level| level.machine.is_some();
+    let has_one_machine = !case.data.study.factors.iter().flat_map(|f| &f.levels).any(is_varied);
+    if has_one_machine && drivers.any(|driver| CHOOSING_DRIVERS.contains(&driver)) {
+        return BY_DRIVER.to_owned();
+    }
     let is_fixed = |request: &SettingRequest| {
         request.setting.name == "governor" && matches!(request.value.as_str(), "powersave" | "userspace")
     };
@@ -98,7 +114,7 @@ fn configured(cpufreq: &Cpufreq) -> Option<Finding> {
 fn saving(policy: &Policy) -> Option<(&'static str, String, &'static str)> {
     let governor = policy.governor.as_deref()?;
     // In active mode `powersave` is the driver's own algorithm, and the preference is what counts.
-    let hardware = matches!(policy.driver.as_deref(), Some("intel_pstate" | "amd-pstate-epp"));
+    let hardware = policy.driver.as_deref().is_some_and(|driver| CHOOSING_DRIVERS.contains(&driver));
     match &policy.epp {
         Some(epp) if hardware && governor != "performance" => {
             SAVING_EPP.contains(&epp.as_str()).then(|| ("epp", epp.clone(), "performance"))
@@ -157,6 +173,84 @@ mod tests {
             "{}",
             found.title
         );
+    }
+
+    /// Levels of the factor `f` by name, each with its settings and its throughput.
+    fn levels_run(levels: &[(&str, &[(&str, &str)], f64)]) -> crate::summary::RunData {
+        let names: Vec<&str> = levels.iter().map(|(name, ..)| *name).collect();
+        let rates: Vec<f64> = levels.iter().map(|(.., rate)| *rate).collect();
+        let mut data = setting_run("governor", &names, move |level, block| about(rates[level], level, block));
+        for (level, (_, settings, _)) in data.study.factors[0].levels.iter_mut().zip(levels) {
+            let request = |(name, value): &(&str, &str)| SettingRequest {
+                setting: SettingName::parse(name),
+                value: (*value).into(),
+            };
+            level.settings = settings.iter().map(request).collect();
+        }
+        data
+    }
+
+    #[test]
+    fn the_remedy_is_the_least_change_of_those_that_are_as_good_as_the_best() {
+        let data = levels_run(&[
+            ("ondemand", &[("governor", "ondemand"), ("ondemand.up_threshold", "80")], 5.0e7),
+            ("ondemand-40", &[("governor", "ondemand"), ("ondemand.up_threshold", "40")], 5.55e7),
+            ("performance", &[("governor", "performance")], 5.58e7),
+            ("powersave", &[("governor", "powersave")], 0.75e7),
+        ]);
+        let found = findings(RULE, &data, None, None).swap_remove(0);
+        assert!(found.title.contains("powersave gives 0.15 times"), "{}", found.title);
+        assert!(found.reason.contains("holds the frequency"), "{}", found.reason);
+        let remedy = found.remedy.unwrap();
+        assert_eq!(remedy.what, "keep the level `ondemand-40`");
+        assert_eq!(remedy.settings[1].to_string(), "ondemand.up_threshold = 40");
+        assert!((found.gain.unwrap().ratio - 1.11).abs() < 0.02);
+    }
+
+    #[test]
+    fn a_level_that_no_other_beats_is_left_as_it_is() {
+        let data = levels_run(&[
+            ("ondemand", &[("governor", "ondemand")], 5.55e7),
+            ("performance", &[("governor", "performance")], 5.58e7),
+            ("powersave", &[("governor", "powersave")], 0.75e7),
+        ]);
+        let found = findings(RULE, &data, None, None).swap_remove(0);
+        assert_eq!(found.remedy.unwrap().what, "keep the level `ondemand`");
+        assert_eq!(found.gain, None);
+    }
+
+    #[test]
+    fn what_makes_a_level_slow_is_told_by_what_chooses_its_frequency() {
+        let slow = |governor: &'static str, driver: Option<&str>| {
+            let data = setting_run("governor", &["performance", governor], |l, b| about([2e8, 1e8][l], l, b));
+            let machine = driver.map(|driver| machine_with(policy(driver, "performance", None)));
+            findings(RULE, &data, machine.as_ref(), None).swap_remove(0).reason
+        };
+        assert!(slow("ondemand", Some("acpi-cpufreq")).contains("sampling window"));
+        assert!(slow("powersave", Some("acpi-cpufreq")).contains("holds the frequency"));
+        let of_driver = slow("powersave", Some("intel_pstate"));
+        assert!(of_driver.contains("the driver or the hardware chooses"), "{of_driver}");
+        assert!(!of_driver.contains("holds the frequency") && !of_driver.contains("sampling window"));
+    }
+
+    #[test]
+    fn one_cause_in_four_contexts_is_one_finding() {
+        let mut data =
+            setting_run("governor", &["ondemand", "performance"], |l, b| about([1e8, 2e8][l], l, b));
+        let first = data.study.workloads[0].clone();
+        for name in ["x", "y", "z"] {
+            data.study.workloads.push(domain::study::Workload { name: name.into(), ..first.clone() });
+            let own: Vec<_> = data.trials.iter().filter(|t| t.workload == "w").cloned().collect();
+            for mut trial in own {
+                trial.workload = name.into();
+                trial.key.cell = domain::plan::CellId::new([name, trial.levels["f"].as_str()]);
+                data.trials.push(trial);
+            }
+        }
+        let found = findings(RULE, &data, None, None);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert_eq!(found[0].compared.len(), 4 + 1);
+        assert_eq!(found[0].evidence.iter().filter(|e| e.what == "performance against ondemand").count(), 4);
     }
 
     #[test]

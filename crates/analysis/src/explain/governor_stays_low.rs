@@ -11,10 +11,10 @@
 use super::Rule;
 use super::case::{Case, CaseCell, UNTUNE, evidence, gain, goodness};
 use super::governor::is_frequency_policy;
-use super::pair::Pair;
+use super::pair::{Pair, modest};
 use crate::stats::quantile::median;
 use crate::summary::{Comparison, Verdict};
-use crate::words::{difference, gives, interval_words, percent};
+use crate::words::{bracketed_certainty, difference, gives, percent};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::setting::SettingRequest;
 use domain::units::Hertz;
@@ -98,7 +98,10 @@ fn worst(
         let comparison = pair.compare(case, (&level_name(slow, fast), &level_name(fast, slow)))?;
         (comparison.verdict == Verdict::Better).then_some((pair, other, comparison))
     });
-    let best = better.max_by(|a, b| goodness(&a.2).total_cmp(&goodness(&b.2)))?;
+    let better: Vec<(Pair<'_, '_>, Ran, Comparison)> = better.collect();
+    let faster: Vec<&CaseCell<'_>> = better.iter().map(|(pair, ..)| pair.b()).collect();
+    let chosen = modest(case, slow, &faster)?;
+    let best = better.into_iter().find(|(pair, ..)| pair.b().cell.id == chosen.cell.id)?;
     Some((goodness(&best.2), finding(case, name, (&best.0, &ran, &best.1), &best.2)))
 }
 
@@ -126,8 +129,6 @@ fn finding(
 ) -> Finding {
     let (slow, fast) = (pair.a(), pair.b());
     let Comparison { a, b, .. } = comparison;
-    let interval =
-        comparison.interval.as_ref().map(|i| format!(" ({})", interval_words(i))).unwrap_or_default();
     let record = "the lab's record of the virtual CPUs";
     let mut figures = vec![
         evidence(format!("time at work below the highest frequency, {a}"), percent(ran.below), record),
@@ -135,7 +136,7 @@ fn finding(
         evidence(format!("time at work, over all CPUs, {a}"), percent(ran.busy), record),
         evidence(
             format!("{b} against {a}"),
-            format!("{}{interval}", difference(comparison)),
+            format!("{}{}", difference(comparison), bracketed_certainty(comparison)),
             format!("{}; {}", slow.source(), fast.source()),
         ),
     ];
@@ -196,12 +197,10 @@ fn remedy(slow: &CaseCell<'_>, fast: &CaseCell<'_>, name: &str, level: &str) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{about, findings, setting_run};
+    use super::super::testing::{about, account, findings, setting_run};
     use super::*;
     use crate::summary::RunData;
-    use domain::lab::{LabAccount, Pacing, StateRecord, VcpuRecord};
     use domain::setting::{SettingName, SettingRecord};
-    use domain::time::Nanos;
     use domain::trial::Provenance;
 
     /// Each level's share of the time below the highest frequency, and its throughput.
@@ -214,25 +213,6 @@ mod tests {
             trial.lab = Some(account(*below));
         }
         data
-    }
-
-    fn account(below: f64) -> LabAccount {
-        let state = |mhz, share: f64| StateRecord {
-            frequency: Hertz::from_mhz(mhz),
-            time: Nanos::new((share * 1e9) as u64),
-            busy: Nanos::new((share * 8e8) as u64),
-            instructions: 1,
-        };
-        let cpu = VcpuRecord {
-            cpu: 0,
-            states: vec![state(2800, 1.0 - below), state(2100, below)],
-            transitions: vec![],
-            transitions_total: 0,
-            late: Nanos::ZERO,
-        };
-        let pacing =
-            Pacing { pace: 2e7, began: None, span: Nanos::from_secs(1), vcpus: vec![cpu], energy: None };
-        LabAccount { dilation: 1.0, pacing: Some(pacing), disks: vec![] }
     }
 
     #[test]
@@ -277,6 +257,33 @@ mod tests {
         let remedy = found[0].remedy.as_ref().unwrap();
         assert_eq!(remedy.settings[0].to_string(), "ondemand.up_threshold = 40");
         assert_eq!(remedy.undo, "flyball tune --undo");
+    }
+
+    #[test]
+    fn of_equal_remedies_the_one_that_changes_least_is_named() {
+        let mut data = lab_run("governor", &[("performance", 0.0, 226e3), ("ondemand", 0.64, 183e3)]);
+        let mut lower = data.study.factors[0].levels[1].clone();
+        lower.name = "ondemand-40".into();
+        lower.settings.push(SettingRequest {
+            setting: SettingName::parse("ondemand.up_threshold"),
+            value: "40".into(),
+        });
+        data.study.factors[0].levels.push(lower);
+        let fast: Vec<_> = data.trials.iter().filter(|t| t.levels["f"] == "performance").cloned().collect();
+        for mut trial in fast {
+            trial.levels.insert("f".into(), "ondemand-40".into());
+            trial.key.cell = domain::plan::CellId::new(["w", "ondemand-40"]);
+            trial.lab = Some(account(0.1));
+            // It is a little slower than `performance`, by less than the threshold.
+            let metric = trial.measurement.as_mut().unwrap().outcome.metrics.get_mut("throughput").unwrap();
+            metric.value *= 0.995;
+            data.trials.push(trial);
+        }
+        let found = findings(RULE, &data, None, None);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        let remedy = found[0].remedy.as_ref().unwrap();
+        let settings: Vec<String> = remedy.settings.iter().map(ToString::to_string).collect();
+        assert_eq!(settings, ["ondemand.up_threshold = 40"]);
     }
 
     #[test]

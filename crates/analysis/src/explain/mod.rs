@@ -76,13 +76,16 @@ pub fn explain(case: &Case<'_>) -> Vec<Finding> {
     findings
 }
 
+/// Commands that look at this host, or change it.
+const OF_THIS_HOST: [&str; 4] = ["flyball tune", "flyball inspect", "flyball record", "flyball check"];
+
 /// What was found of a lab machine, a simulation or somewhere else gives no reason to change this host.
 fn leave_this_host_alone(finding: &mut Finding, case: &Case<'_>) {
-    if finding.next.starts_with("flyball tune") {
+    if OF_THIS_HOST.iter().any(|command| finding.next.starts_with(command)) {
         finding.next = format!("flyball show {}", case.data.run.id);
     }
     if let Some(remedy) = &mut finding.remedy
-        && remedy.undo == case::UNTUNE
+        && (remedy.undo == case::UNTUNE || !remedy.settings.is_empty())
     {
         "nothing was changed on this host".clone_into(&mut remedy.undo);
     }
@@ -90,9 +93,11 @@ fn leave_this_host_alone(finding: &mut Finding, case: &Case<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use super::testing::{fio_run, with_depth};
+    use super::testing::{about, fio_run, setting_run, watched, with_depth};
     use super::*;
     use domain::finding::Confidence;
+    use domain::trace::Role;
+    use domain::trial::ThreadTime;
     use std::collections::BTreeSet;
 
     #[test]
@@ -100,6 +105,40 @@ mod tests {
         let names: BTreeSet<_> = RULES.iter().map(|rule| rule.name).collect();
         assert_eq!(names.len(), RULES.len());
         assert!(RULES.iter().all(|rule| rule.doc.ends_with('.')));
+    }
+
+    #[test]
+    fn findings_of_a_model_never_look_at_this_host_nor_write_to_it() {
+        let mut data = setting_run("governor", &["ondemand", "performance"], |level, block| {
+            about([1e8, 2e8][level], level, block)
+        });
+        data.run.provenance = Provenance::Simulation;
+        for trial in &mut data.trials {
+            let cpu = domain::Nanos::from_millis(990);
+            let thread = |role| ThreadTime { name: format!("{role}"), tid: 7, role, cpu };
+            trial.measurement.as_mut().unwrap().threads = vec![thread(Role::Array)];
+        }
+        let machine = watched("ondemand");
+        let summary = crate::summarise::summarise(&data, None);
+        let found = explain(&Case { inventory: Some(&machine), ..Case::new(&data, &summary) });
+        assert!(found.iter().any(|f| f.rule == "governor") && found.len() > 1, "{found:#?}");
+        for finding in &found {
+            assert_eq!(finding.next, "flyball show s-1", "{finding:#?}");
+            let undo = finding.remedy.as_ref().map_or("", |remedy| remedy.undo.as_str());
+            assert!(!undo.contains("flyball tune") && !undo.contains("write"), "{undo}");
+        }
+    }
+
+    #[test]
+    fn no_rule_proposes_to_write_past_flyball() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/explain");
+        for file in std::fs::read_dir(folder).unwrap() {
+            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            let rules = text.split("#[cfg(test)]").next().unwrap_or_default();
+            for word in ["| tee", "tee /", "> /sys", "echo ", "sysctl -w"] {
+                assert!(!rules.contains(word), "`{word}`");
+            }
+        }
     }
 
     #[test]

@@ -5,9 +5,9 @@
 //! fs/jbd2/commit.c; drivers/block/loop.c.
 
 use super::Rule;
-use super::case::{Case, CaseCell, evidence};
-use crate::words::percent;
-use domain::finding::{Confidence, Finding, Remedy};
+use super::case::{Case, CaseCell, UNTUNE, evidence};
+use crate::words::{counted, percent};
+use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::setting::{SettingName, SettingRequest};
 use domain::trace::Role;
 
@@ -24,13 +24,40 @@ const AT_LIMIT: f64 = 0.9;
 const ROLES: [Role; 4] = [Role::Array, Role::Crypt, Role::Journal, Role::Loop];
 
 fn run(case: &Case<'_>) -> Vec<Finding> {
-    case.cells().iter().filter_map(|cell| finding(case, cell)).collect()
+    let cells = case.cells();
+    let mut found: Vec<(Role, Finding)> = Vec::new();
+    for cell in &cells {
+        let Some((name, role, share)) = busiest(cell).filter(|(.., share)| *share >= AT_LIMIT) else {
+            continue;
+        };
+        match found.iter_mut().find(|(known, _)| *known == role) {
+            Some((_, finding)) => finding.evidence.push(figure(cell, &name, share)),
+            None => found.push((role, finding(case, cell, &name, role, share))),
+        }
+    }
+    found.into_iter().map(|(_, finding)| told_of_all(finding)).collect()
 }
 
-fn finding(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
-    let (name, role, share) = busiest(cell).filter(|(.., share)| *share >= AT_LIMIT)?;
+fn figure(cell: &CaseCell<'_>, name: &str, share: f64) -> Evidence {
+    evidence(
+        format!("CPU time of `{name}` as a share of a trial's time, median"),
+        percent(share),
+        cell.source(),
+    )
+}
+
+/// One cause in several cells is one finding, which says how many they are.
+fn told_of_all(mut finding: Finding) -> Finding {
+    let others = finding.evidence.len() - 1;
+    if others > 0 {
+        finding.title += &format!(", and so in {}", counted(others, "other cell"));
+    }
+    finding
+}
+
+fn finding(case: &Case<'_>, cell: &CaseCell<'_>, name: &str, role: Role, share: f64) -> Finding {
     let (what, settings, undo) = remedy(case, role);
-    Some(Finding {
+    Finding {
         rule: RULE.name,
         title: format!(
             "{} is held back by one kernel thread: `{name}` used {} of one core",
@@ -41,17 +68,13 @@ fn finding(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
             "All requests of this layer ({role}) pass through one thread, and a thread runs on one core at a time. More cores \
 do not help; a higher frequency of that core does, in proportion, and so does anything that spreads the work."
         ),
-        evidence: vec![evidence(
-            format!("CPU time of `{name}` as a share of a trial's time, median"),
-            percent(share),
-            cell.source(),
-        )],
+        evidence: vec![figure(cell, name, share)],
         confidence: Confidence::Likely,
         gain: None,
         remedy: Some(Remedy { what: what.into(), settings, undo: undo.into() }),
         next: "flyball inspect".into(),
         compared: vec![],
-    })
+    }
 }
 
 /// The thread of these roles with the largest median share of a core over the cell's trials.
@@ -82,7 +105,7 @@ fn remedy(case: &Case<'_>, role: Role) -> (&'static str, Vec<SettingRequest>, &'
                 setting: SettingName { name: "group_thread_cnt".into(), object },
                 value: "4".into(),
             }],
-            "write 0 back to md/group_thread_cnt",
+            UNTUNE,
         ),
         Role::Crypt => (
             "encrypt in the caller's own context: `cryptsetup refresh --perf-no_read_workqueue --perf-no_write_workqueue NAME`",
@@ -124,6 +147,22 @@ mod tests {
         let found = findings(RULE, &with_thread(Role::Array, 970), None, Some("md0")).swap_remove(0);
         assert_eq!(found.title, "w0 is held back by one kernel thread: `md0_raid5` used 97% of one core");
         assert_eq!(found.remedy.unwrap().settings[0].to_string(), "group_thread_cnt@md0 = 4");
+    }
+
+    #[test]
+    fn one_thread_in_several_cells_is_one_finding() {
+        let mut data = fio_run(&["rw=write", "rw=randwrite", "rw=read"], |cell, b| {
+            vec![("throughput", about(1e8, cell, b))]
+        });
+        for trial in data.trials.iter_mut().filter(|trial| trial.workload != "w2") {
+            let cpu = Nanos::from_millis(970);
+            let thread = ThreadTime { name: "md0_raid5".into(), tid: 7, role: Role::Array, cpu };
+            trial.measurement.as_mut().unwrap().threads = vec![thread];
+        }
+        let found = findings(RULE, &data, None, None);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].title.ends_with("97% of one core, and so in 1 other cell"), "{}", found[0].title);
+        assert_eq!(found[0].evidence.len(), 2);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::Rule;
 use super::case::{Case, CaseCell, evidence};
-use crate::words::percent;
+use crate::words::{counted, percent};
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::trial::Measurement;
 use domain::units::Bytes;
@@ -15,7 +15,16 @@ pub(super) const RULE: Rule =
 const MIN_SHARE: f64 = 0.5;
 
 fn run(case: &Case<'_>) -> Vec<Finding> {
-    case.cells().iter().filter_map(|cell| finding(case, cell)).collect()
+    let cells = case.cells();
+    let mut all = cells.iter().filter_map(|cell| finding(case, cell));
+    let Some(mut first) = all.next() else { return Vec::new() };
+    // One cause in several cells is one finding.
+    let others: Vec<Finding> = all.collect();
+    if !others.is_empty() {
+        first.title += &format!(", and so did {}", counted(others.len(), "other cell"));
+        first.evidence.extend(others.into_iter().flat_map(|finding| finding.evidence));
+    }
+    vec![first]
 }
 
 fn finding(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
@@ -99,6 +108,17 @@ mod tests {
             found.title
         );
         assert_eq!(found.confidence, Confidence::Likely);
+    }
+
+    #[test]
+    fn several_cells_that_memory_served_are_one_finding() {
+        let mut data = fio_run(&["rw=read bs=128k", "rw=read bs=64k"], |cell, block| {
+            vec![("read_throughput", about(1e8, cell, block))]
+        });
+        with_device_reads(&mut data, "vda", 5_000_000, Nanos::from_millis(500));
+        let found = findings(RULE, &data, None, Some("vda"));
+        assert_eq!(found.len(), 1);
+        assert!(found[0].title.ends_with(", and so did 1 other cell"), "{}", found[0].title);
     }
 
     #[test]

@@ -4,11 +4,13 @@
 //! storage, kernel, machine) and not from the names of levels, since one level may change several of these.
 
 use super::case::{Case, CaseCell, evidence};
-use crate::compare::{Blocks, Group, Yardstick, compare};
+use crate::compare::{Blocks, Conditions, Group, Yardstick, compare};
+use crate::published::withdraw_far_off;
 use crate::summarise::{contexts, metric_kind};
-use crate::summary::Comparison;
+use crate::summary::{Comparison, Verdict};
 use crate::words::metric_words;
 use domain::finding::Evidence;
+use domain::outcome::Better;
 use domain::plan::{Cell, CellId};
 use domain::setting::{SettingName, SettingRequest};
 use domain::units::significant;
@@ -71,6 +73,29 @@ pub(super) struct Pair<'c, 'a> {
     b: &'c CaseCell<'a>,
 }
 
+/// Of cells that are compared with `from`, the one to choose: the best, or that which changes least among
+/// those that the trials do not tell from the best; `from` itself changes nothing. Of equals the first of the
+/// plan, so that each repetition says the same.
+pub(super) fn modest<'c, 'a>(
+    case: &Case<'_>,
+    from: &'c CaseCell<'a>,
+    among: &[&'c CaseCell<'a>],
+) -> Option<&'c CaseCell<'a>> {
+    let rank = |cell: &&&'c CaseCell<'a>| {
+        let median = cell.summary.and_then(|summary| summary.median).unwrap_or(f64::NAN);
+        if case.summary.better == Better::Higher { median } else { -median }
+    };
+    let best = among.iter().filter(|cell| !rank(cell).is_nan()).max_by(|a, b| rank(a).total_cmp(&rank(b)))?;
+    let is_as_good = |cell: &&&'c CaseCell<'a>| {
+        let pair = Pair { a: cell, b: best };
+        let is_best = cell.cell.id == best.cell.id;
+        let verdict = pair.compare(case, ("", "")).map(|comparison| comparison.verdict);
+        is_best || matches!(verdict, Some(Verdict::Same | Verdict::Undecided))
+    };
+    let changes = |cell: &&&'c CaseCell<'a>| Pair { a: from, b: cell }.changes();
+    among.iter().filter(is_as_good).min_by_key(changes).copied()
+}
+
 /// Metrics that a gain in another one may cost.
 const COSTS: &[&str] =
     &["latency_p50", "latency_p99", "latency_p999", domain::lab::ENERGY_MODELLED, "energy", "cpu_busy"];
@@ -110,9 +135,19 @@ impl<'c, 'a> Pair<'c, 'a> {
             confidence: measure.confidence,
             threshold: measure.threshold,
             blocks: Blocks::Shared,
+            under: Conditions::of(case.data),
         };
         let group = |name, cell: &'c CaseCell<'a>| Group { name, points: cell.points() };
-        compare(group(names.0, self.a), group(names.1, self.b), &by)
+        let mut compared = compare(group(names.0, self.a), group(names.1, self.b), &by)?;
+        let cells = (&self.a.cell.id, &self.b.cell.id);
+        withdraw_far_off(&case.summary.published, cells, &mut compared);
+        Some(compared)
+    }
+
+    /// What B changes of A: parts that differ, another governor besides, since its tunables go with it.
+    fn changes(&self) -> usize {
+        let parts = differences(&self.a.cell, &self.b.cell);
+        parts.len() + usize::from(parts.iter().any(|part| part.is_setting(|name| name == "governor")))
     }
 
     /// What B costs, or saves, beside the metric that was compared: medians of latency, energy and CPU time.
@@ -159,7 +194,7 @@ impl<'a> Case<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{about, fio_run, with_depth};
+    use super::super::testing::{about, account, bare_machine, fio_run, with_depth};
     use super::super::{RULES, explain};
     use super::*;
     use crate::summarise::summarise;
@@ -168,14 +203,16 @@ mod tests {
     use domain::finding::{Confidence, Finding};
     use domain::plan::Plan;
     use domain::rng::{Rng, Seed};
+    use domain::stack::{LayerSpec, StackSpec};
     use domain::study::{Level, Study, Workload};
 
     /// What a rule may vary, as options and as settings: written down here once more, so that a rule that
-    /// lets more differ is found.
+    /// lets more differ is found. What `parity-writes` may vary is in [`storage`].
     fn may_vary(rule: &str) -> (&'static [&'static str], &'static [&'static str]) {
         match rule {
             "queue-depth" => (&["iodepth", "numjobs", "ioengine"], &[]),
             "governor" | "governor-stays-low" => (&[], &["governor", "epp", "ondemand.up_threshold"]),
+            "parity-writes" => (&[], &[]),
             "read-ahead" => (&["direct", "bs", "iodepth", "ioengine"], &["read_ahead_kb"]),
             "scheduler" => (&[], &["scheduler"]),
             _ => (&[], &[]),
@@ -190,7 +227,7 @@ mod tests {
         let all: &[(&str, &[&str])] = &[
             ("iodepth", &["1", "32"]),
             ("ioengine", &["libaio"]),
-            ("rw", &["randread", "read"]),
+            ("rw", &["randread", "read", "randwrite"]),
             ("bs", &["4k", "1m"]),
             ("direct", &["0", "1"]),
             ("numjobs", &["1", "4"]),
@@ -214,6 +251,38 @@ mod tests {
         chosen.into_iter().map(|of| request(of, rng)).collect()
     }
 
+    fn some_storage(rng: &mut Rng) -> domain::stack::Changes {
+        let all: &[(&str, &[&str])] = &[
+            ("array.level", &["0", "5", "10"]),
+            ("array.chunk", &["64KiB", "512KiB"]),
+            ("array.bitmap", &["none", "internal"]),
+            ("disks.count", &["4", "6"]),
+        ];
+        let chosen: Vec<_> = all.iter().filter(|_| rng.below(4) == 0).collect();
+        chosen.into_iter().map(|(name, values)| ((*name).to_owned(), one(values, rng).to_owned())).collect()
+    }
+
+    /// Four disks, and an array over them.
+    fn array() -> StackSpec {
+        let layer = |name: &str, values: &[(&str, &str)]| LayerSpec {
+            name: name.into(),
+            values: values.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+        };
+        let disks = layer("disks", &[("kind", "devices"), ("count", "4"), ("loop", "256MiB")]);
+        let array = [("kind", "md"), ("on", "disks"), ("level", "5"), ("bitmap", "none"), ("resync", "skip")];
+        StackSpec { layers: vec![disks, layer("array", &array)] }
+    }
+
+    /// A cell's storage without what a rule may vary of it.
+    fn storage(cell: &Cell, rule: &str) -> String {
+        let text = format!("{:?}", cell.stack);
+        if rule != "parity-writes" {
+            return text;
+        }
+        let levels = ["Raid0", "Raid5", "Raid10"].iter();
+        levels.fold(text, |text, level| text.replace(&format!("level: {level},"), "level: _,"))
+    }
+
     /// A study of two workloads and two factors, whose levels change anything.
     fn some_study(rng: &mut Rng) -> Study {
         let mut study = study(&[("f", &["a", "b"]), ("g", &["c", "d", "e"])]);
@@ -223,11 +292,25 @@ mod tests {
             ..study.workloads[0].clone()
         };
         study.workloads = vec![workload("w", rng), workload("v", rng)];
+        let stands_on_an_array = rng.below(2) == 0;
+        study.stack = stands_on_an_array.then(array);
+        // A third of the studies changes nothing but storage or settings: cells that may be compared are rare
+        // among those that change anything.
+        let changes_all = rng.below(3) > 0;
+        if !changes_all {
+            let writes = [("rw", "randwrite"), ("bs", "4k"), ("direct", "1")];
+            let options = writes.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            study.workloads.iter_mut().for_each(|workload| workload.options = options.clone().into());
+        }
         let change = |level: &mut Level, rng: &mut Rng| {
-            level.options = some_options(rng);
-            level.settings = some_settings(rng);
-            level.kernel = (rng.below(4) == 0).then(|| one(&["6.1", "6.12"], rng).to_owned());
-            level.machine = (rng.below(4) == 0).then(|| one(&["lab", "server-nvme"], rng).to_owned());
+            level.stack = if stands_on_an_array { some_storage(rng) } else { level.stack.clone() };
+            level.options = if changes_all { some_options(rng) } else { BTreeMap::new() };
+            let has_settings = changes_all || !stands_on_an_array;
+            level.settings = if has_settings { some_settings(rng) } else { vec![] };
+            if changes_all {
+                level.kernel = (rng.below(4) == 0).then(|| one(&["6.1", "6.12"], rng).to_owned());
+                level.machine = (rng.below(4) == 0).then(|| one(&["lab", "server-nvme"], rng).to_owned());
+            }
         };
         study.factors.iter_mut().flat_map(|factor| &mut factor.levels).for_each(|level| change(level, rng));
         study
@@ -239,10 +322,13 @@ mod tests {
         let rates: Vec<f64> = (0..12).map(|_| 1e7 * (1.0 + 20.0 * rng.unit())).collect();
         let mut data = run(study, 6, |_, _| vec![]);
         let cells = plan(&data).cells;
+        let below: Vec<f64> = (0..12).map(|_| 0.9 * rng.unit()).collect();
+        let is_lab = rng.below(2) == 0;
         for trial in &mut data.trials {
             let index = cells.iter().position(|cell| cell.id == trial.key.cell).unwrap();
             let outcome = [("throughput", about(rates[index], index, trial.key.block))];
             trial.measurement = crate::testing::valid(trial.key.clone(), &outcome).measurement;
+            trial.lab = is_lab.then(|| account(below[index]));
         }
         data
     }
@@ -259,7 +345,8 @@ mod tests {
             rest.1.retain(|request| !settings.contains(&request.setting.name.as_str()));
             rest.1.sort_by(|x, y| x.setting.cmp(&y.setting));
             let tool = cell.workload.tool.clone();
-            format!("{rest:?} {tool:?} {:?} {:?} {:?}", cell.stack, cell.kernel, cell.machine)
+            let storage = storage(cell, finding.rule);
+            format!("{rest:?} {tool:?} {storage} {:?} {:?}", cell.kernel, cell.machine)
         };
         assert_eq!(rest(a), rest(b), "{}: {}", finding.rule, finding.title);
         assert_ne!(a, b);
@@ -269,12 +356,15 @@ mod tests {
     fn no_finding_compares_cells_that_differ_in_anything_else() {
         let mut rng = Seed(20_261_123).stream("studies");
         let mut by_rule: BTreeMap<&str, usize> = BTreeMap::new();
+        let machine = bare_machine();
         for _ in 0..1500 {
             let data = some_run(&mut rng);
             let cells = plan(&data).cells;
             let of = |id: &CellId| cells.iter().find(|cell| cell.id == *id).unwrap();
             let summary = summarise(&data, None);
-            for finding in explain(&Case::new(&data, &summary)) {
+            let inventory = Some(&machine);
+            let case = Case { inventory, target_device: Some("vda"), ..Case::new(&data, &summary) };
+            for finding in explain(&case) {
                 let compares = finding.gain.is_some() || finding.confidence == Confidence::Shown;
                 assert!(!compares || !finding.compared.is_empty(), "{}: {}", finding.rule, finding.title);
                 finding.compared.iter().for_each(|(a, b)| assert_alike(&finding, of(a), of(b)));
@@ -282,7 +372,10 @@ mod tests {
             }
         }
         println!("pairs that findings compared: {by_rule:?}");
-        for rule in ["queue-depth", "governor", "scheduler", "read-ahead"] {
+        // Each rule whose findings compare cells at all.
+        for rule in
+            ["queue-depth", "governor", "governor-stays-low", "scheduler", "read-ahead", "parity-writes"]
+        {
             assert!(
                 by_rule.get(rule).is_some_and(|count| *count >= 10),
                 "{rule} was hardly tried: {by_rule:?}"

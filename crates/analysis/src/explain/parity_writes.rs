@@ -9,7 +9,7 @@ use super::Rule;
 use super::case::{Case, CaseCell, evidence, gain, goodness};
 use super::pair::{self, Pair};
 use crate::summary::{Comparison, Verdict};
-use crate::words::{difference, interval_words};
+use crate::words::{certainty, difference};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::stack::{Layer, Md, MdLevel, Part};
 use domain::units::{Bytes, significant};
@@ -103,7 +103,17 @@ fn best<'c, 'a>(case: &Case<'_>, parity: &'c CaseCell<'a>, all: &'c [CaseCell<'a
 /// The levels of two cells whose storage is the same but for level and layout of the array.
 fn levels(parity: &CaseCell<'_>, other: &CaseCell<'_>) -> Option<(MdLevel, MdLevel)> {
     let ((a, members), (b, others)) = (array(parity)?, array(other)?);
-    let comparable = !b.level.has_parity() && b.level.has_chunks() && members == others && a.chunk == b.chunk;
+    // Bitmap, spares and missing members cost writes too: they have to be the same. What parity alone has
+    // (the stripe cache, its threads) goes with the level.
+    let with_level_of_b = Md {
+        level: b.level,
+        layout: b.layout.clone(),
+        stripe_cache_size: b.stripe_cache_size,
+        group_thread_cnt: b.group_thread_cnt,
+        ..a.clone()
+    };
+    let alike = with_level_of_b == *b;
+    let comparable = !b.level.has_parity() && b.level.has_chunks() && members == others && alike;
     let rest = |cell: &CaseCell<'_>| -> Vec<Layer> {
         let layers = cell.cell.stack.iter().flat_map(|stack| &stack.layers);
         layers.filter(|layer| !matches!(layer.part, Part::Md(_))).cloned().collect()
@@ -146,9 +156,8 @@ write-back) on a fast device: neither was measured here"
 
 fn figures(loss: &Loss<'_, '_>) -> Vec<Evidence> {
     let Loss { pair, comparison, .. } = loss;
-    let certainty = comparison.interval.as_ref().map(interval_words).unwrap_or_default();
     let mut figures =
-        vec![evidence("against parity, in the same blocks", certainty, "bootstrap of the median ratio")];
+        vec![evidence("against parity, in the same blocks", certainty(comparison), "Hodges-Lehmann ratio")];
     for cell in [pair.a(), pair.b()] {
         if let Some(reads) = reads_of_members(cell) {
             let what = format!("requests read from disks for each one written, {}", cell.cell.id);
@@ -189,7 +198,10 @@ mod tests {
             values: values.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
         };
         let disks = layer("disks", &[("kind", "devices"), ("count", "4"), ("loop", "256MiB")]);
-        let array = layer("array", &[("kind", "md"), ("on", "disks"), ("level", "0"), ("resync", "skip")]);
+        let array = layer(
+            "array",
+            &[("kind", "md"), ("on", "disks"), ("level", "0"), ("bitmap", "none"), ("resync", "skip")],
+        );
         study.stack = Some(StackSpec { layers: vec![disks, array] });
         for level in &mut study.factors[0].levels {
             level.options.clear();
@@ -221,6 +233,20 @@ mod tests {
         let levels = [("5", 1e6), ("10", 2e6)];
         assert!(findings(RULE, &arrays("randread", "4k", &levels), None, None).is_empty());
         assert!(findings(RULE, &arrays("write", "2m", &levels), None, None).is_empty());
+    }
+
+    #[test]
+    fn arrays_that_differ_in_more_than_their_level_are_not_compared() {
+        for other in ["array.bitmap", "array.chunk"] {
+            let value = if other == "array.chunk" { "64KiB" } else { "internal" };
+            let levels = [("5", 1e6), ("10", 2e6)];
+            let with = |level: usize| {
+                let mut data = arrays("randwrite", "4k", &levels);
+                data.study.factors[0].levels[level].stack.insert(other.into(), value.into());
+                findings(RULE, &data, None, None).len()
+            };
+            assert_eq!((with(0), with(1)), (0, 0), "{other}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::Rule;
 use super::case::{Case, CaseCell, evidence, gain};
 use super::pair::{Pair, Part};
 use crate::summary::{Comparison, Verdict};
-use crate::words::{difference, interval_words, percent};
+use crate::words::{bracketed_certainty, difference, percent};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::units::significant;
 
@@ -75,7 +75,7 @@ fn best<'c, 'a>(
     };
     let best =
         all.iter().filter_map(of).max_by(|a, b| ratio(&a.comparison).total_cmp(&ratio(&b.comparison)))?;
-    let gains = best.comparison.verdict == Verdict::Better && best.comparison.interval?.low >= MIN_GAIN;
+    let gains = best.comparison.verdict == Verdict::Better && best.comparison.extent()?.0 >= MIN_GAIN;
     gains.then_some(best)
 }
 
@@ -137,10 +137,9 @@ fn figures(
     deep: (u32, &CaseCell<'_>),
 ) -> Vec<Evidence> {
     let Comparison { medians, unit, .. } = comparison;
-    let certainty = comparison.interval.as_ref().map(interval_words).unwrap_or_default();
     let mut figures = vec![evidence(
         format!("depth {} against depth {}", deep.0, shallow.0),
-        format!("{} ({certainty})", difference(comparison)),
+        format!("{}{}", difference(comparison), bracketed_certainty(comparison)),
         "measured in the same blocks",
     )];
     for ((depth, cell), median) in [(shallow, medians.0), (deep, medians.1)] {

@@ -8,7 +8,7 @@ use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
 use super::pair::Pair;
 use super::varied_setting::{self, Words};
 use crate::summary::{Comparison, Verdict};
-use crate::words::{difference, interval_words};
+use crate::words::{bracketed_certainty, difference};
 use domain::finding::{Confidence, Finding, Gain, Remedy};
 use domain::setting::{SettingName, SettingRequest};
 use domain::units::Bytes;
@@ -24,7 +24,7 @@ const WORDS: Words = Words {
     rule: "read-ahead",
     is_about: |name| name == "read_ahead_kb",
     what: "read-ahead",
-    reason: |_| REASON.to_owned(),
+    reason: |_, _| REASON.to_owned(),
 };
 
 /// The kernel's default window, VM_READAHEAD_PAGES; a larger one was chosen by somebody, or by the array's
@@ -65,7 +65,7 @@ fn by_direct_reads(case: &Case<'_>) -> Option<Finding> {
     let pair = pairs.into_iter().next()?;
     let (buffered, direct) = (pair.a(), pair.b());
     let comparison = pair.compare(case, ("buffered reads", "large direct reads"))?;
-    let interval = comparison.interval.filter(|interval| interval.low >= MIN_GAIN)?;
+    let (_, high) = comparison.extent().filter(|(low, _)| *low >= MIN_GAIN)?;
     if comparison.verdict != Verdict::Better {
         return None;
     }
@@ -85,12 +85,7 @@ fn by_direct_reads(case: &Case<'_>) -> Option<Finding> {
         evidence: figures(&comparison, buffered, direct, (window, &path)),
         confidence: Confidence::Likely,
         // Read-ahead can at best reach what direct reads do, and at worst change nothing.
-        gain: Some(Gain {
-            metric: comparison.metric.clone(),
-            low: 1.0,
-            ratio: comparison.ratio?,
-            high: interval.high,
-        }),
+        gain: Some(Gain { metric: comparison.metric.clone(), low: 1.0, ratio: comparison.ratio?, high }),
         remedy: Some(Remedy {
             what: format!("try a window of {WINDOW_TO_TRY_KIB} KiB"),
             settings: vec![wider.clone()],
@@ -108,11 +103,10 @@ fn figures(
     (window, path): (Bytes, &str),
 ) -> Vec<domain::finding::Evidence> {
     let Comparison { medians, unit, .. } = comparison;
-    let certainty = comparison.interval.as_ref().map(interval_words).unwrap_or_default();
     vec![
         evidence(
             "direct against buffered",
-            format!("{} ({certainty})", difference(comparison)),
+            format!("{}{}", difference(comparison), bracketed_certainty(comparison)),
             "measured in the same blocks",
         ),
         evidence("median of buffered reads", unit.show(medians.0), buffered.source()),

@@ -14,7 +14,7 @@ const WORDS: Words = Words {
     rule: "scheduler",
     is_about: |name| name == "scheduler",
     what: "the I/O scheduler",
-    reason: |_| REASON.to_owned(),
+    reason: |_, _| REASON.to_owned(),
 };
 
 const REASON: &str = "A scheduler sorts and holds back requests. On spinning disks that saves seeks; on devices that serve many \

@@ -8,11 +8,12 @@ use crate::usage::Usage;
 use domain::Nanos;
 use domain::finding::Finding;
 use domain::inventory::*;
+use domain::lab::{LabAccount, Pacing, StateRecord, VcpuRecord};
 use domain::setting::{SettingName, SettingRequest};
 use domain::study::{Factor, Level, Tool, Workload};
 use domain::trace::Role;
 use domain::trial::DiskTotals;
-use domain::units::Bytes;
+use domain::units::{Bytes, Hertz};
 use std::collections::BTreeMap;
 
 /// fio's options, as `key=value` words.
@@ -76,6 +77,25 @@ pub fn setting_run(setting: &str, values: &[&str], outcome: impl Fn(usize, u32) 
 /// A value with a noise of about one percent that differs from cell to cell.
 pub fn about(value: f64, cell: usize, block: u32) -> f64 {
     value * (1.0 + f64::from((block * 7 + cell as u32 * 5) % 11) / 1000.0)
+}
+
+/// What the lab recorded of a trial whose CPUs were below their highest frequency for so much of the time.
+pub fn account(below: f64) -> LabAccount {
+    let state = |mhz, share: f64| StateRecord {
+        frequency: Hertz::from_mhz(mhz),
+        time: Nanos::new((share * 1e9) as u64),
+        busy: Nanos::new((share * 8e8) as u64),
+        instructions: 1,
+    };
+    let cpu = VcpuRecord {
+        cpu: 0,
+        states: vec![state(2800, 1.0 - below), state(2100, below)],
+        transitions: vec![],
+        transitions_total: 0,
+        late: Nanos::ZERO,
+    };
+    let pacing = Pacing { pace: 2e7, began: None, span: Nanos::from_secs(1), vcpus: vec![cpu], energy: None };
+    LabAccount { dilation: 1.0, pacing: Some(pacing), disks: vec![] }
 }
 
 /// What each trial read from the device.

@@ -1,9 +1,9 @@
 //! What a study that varies a setting has shown of it: the common part of the rules about settings.
 
-use super::case::{Case, UNTUNE, evidence, gain};
-use super::pair::Pair;
+use super::case::{Case, CaseCell, UNTUNE, evidence, gain};
+use super::pair::{Pair, modest};
 use crate::summary::{Comparison, Verdict};
-use crate::words::{difference, distance, gives, interval_words, p_words};
+use crate::words::{bracketed_certainty, certainty, difference, distance, gives, p_words};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::setting::SettingRequest;
 use domain::study::{Factor, Level};
@@ -16,7 +16,7 @@ pub(super) struct Words {
     /// What they are, for the title: `the frequency governor`.
     pub what: &'static str,
     /// The mechanism, of the slower of two levels' settings.
-    pub reason: fn(&[SettingRequest]) -> String,
+    pub reason: fn(&Case<'_>, &[SettingRequest]) -> String,
 }
 
 /// A finding for each factor that varies such a setting and makes a difference: the context where it is
@@ -34,40 +34,82 @@ fn requests(level: &Level, words: &Words) -> Vec<SettingRequest> {
 fn finding(case: &Case<'_>, factor: &Factor, words: &Words) -> Option<Finding> {
     let cells = case.cells();
     let effects = case.effects(&cells, &factor.name, |part| part.is_setting(words.is_about));
-    let claimed =
-        effects.into_iter().filter(|(_, c, _)| matches!(c.verdict, Verdict::Better | Verdict::Worse));
+    let is_claimed = |(_, c, _): &&Effect<'_, '_>| matches!(c.verdict, Verdict::Better | Verdict::Worse);
+    let claimed: Vec<Effect<'_, '_>> = effects.iter().filter(is_claimed).copied().collect();
     let (context, largest, pair) =
-        claimed.max_by(|(_, a, _), (_, b, _)| distance(a).total_cmp(&distance(b)))?;
+        claimed.iter().copied().max_by(|(_, a, _), (_, b, _)| distance(a).total_cmp(&distance(b)))?;
     let gains = largest.verdict == Verdict::Better;
-    let (best, worst) = if gains { (&largest.b, &largest.a) } else { (&largest.a, &largest.b) };
+    let worst = if gains { &largest.a } else { &largest.b };
     let settings = |name: &str| {
         let level = factor.levels.iter().find(|level| level.name == name);
         level.map(|level| requests(level, words)).unwrap_or_default()
     };
+    let best = to_keep(case, context, pair.a(), &effects);
+    let best_level = best.cell.levels[&factor.name].clone();
+    let chosen = effects.iter().find(|(at, c, _)| *at == context && c.b == best_level);
+    let (gained, costs) = chosen.map_or((largest, &pair), |(_, comparison, pair)| (*comparison, pair));
     let mut figures = figures(largest, context);
-    figures.extend(pair.costs(case));
+    figures.extend(chosen.filter(|(_, c, _)| c.b != largest.b).map(|(_, c, _)| against(c, context)));
+    figures.extend(elsewhere(&claimed, context));
+    figures.extend(costs.costs(case));
     Some(Finding {
         rule: words.rule,
         title: format!("{} decides in {context}: {}", words.what, gives("gives", largest)),
-        reason: (words.reason)(&settings(worst)),
+        reason: (words.reason)(case, &settings(worst)),
         evidence: figures,
         confidence: Confidence::Shown,
-        gain: gain(largest),
-        remedy: Some(remedy(settings(best), best, &pair)),
+        gain: gain(gained),
+        remedy: Some(remedy(settings(&best_level), &best_level, &pair)),
         next: format!("flyball show {}", case.data.run.id),
-        compared: vec![pair.cells()],
+        compared: claimed.iter().chain(chosen).map(|(.., pair)| pair.cells()).collect(),
     })
+}
+
+/// A context, what a level does there against the factor's first, and the two cells.
+type Effect<'c, 'a> = (&'a str, &'a Comparison, Pair<'c, 'a>);
+
+/// The cell of a context whose level is to be kept: the best, or what changes least among its equals.
+fn to_keep<'c, 'a>(
+    case: &Case<'_>,
+    context: &str,
+    first: &'c CaseCell<'a>,
+    effects: &[Effect<'c, 'a>],
+) -> &'c CaseCell<'a> {
+    let here = effects.iter().filter(|(at, ..)| *at == context).map(|(.., pair)| pair.b());
+    let cells: Vec<&'c CaseCell<'a>> = std::iter::once(first).chain(here).collect();
+    modest(case, first, &cells).unwrap_or(first)
+}
+
+/// So many other contexts are told with their figures.
+const MAX_ELSEWHERE: usize = 3;
+
+/// The same cause in other contexts: the largest difference of each.
+fn elsewhere(claimed: &[Effect<'_, '_>], context: &str) -> Vec<Evidence> {
+    let mut largest: Vec<&Effect<'_, '_>> = Vec::new();
+    for effect in claimed.iter().filter(|(at, ..)| *at != context) {
+        match largest.iter_mut().find(|(at, ..)| *at == effect.0) {
+            Some(known) if distance(known.1) < distance(effect.1) => *known = effect,
+            Some(_) => {}
+            None => largest.push(effect),
+        }
+    }
+    largest.sort_by(|a, b| distance(b.1).total_cmp(&distance(a.1)));
+    let left = largest.len().saturating_sub(MAX_ELSEWHERE);
+    let told = largest.iter().take(MAX_ELSEWHERE).map(|(at, comparison, _)| against(comparison, at));
+    let rest = (left > 0).then(|| evidence("decides too in", format!("{left} more contexts"), "the summary"));
+    told.chain(rest).collect()
+}
+
+fn against(comparison: &Comparison, context: &str) -> Evidence {
+    let Comparison { a, b, .. } = comparison;
+    let figure = format!("{}{}", difference(comparison), bracketed_certainty(comparison));
+    evidence(format!("{b} against {a}"), figure, context)
 }
 
 fn figures(comparison: &Comparison, context: &str) -> Vec<Evidence> {
     let Comparison { a, b, medians, unit, trials, .. } = comparison;
-    let certainty: Vec<String> = comparison
-        .interval
-        .as_ref()
-        .map(interval_words)
-        .into_iter()
-        .chain(comparison.p.map(p_words))
-        .collect();
+    let certainty: Vec<String> =
+        [certainty(comparison)].into_iter().chain(comparison.p.map(p_words)).collect();
     vec![
         evidence(
             format!("{b} against {a}"),

@@ -276,6 +276,7 @@ pub fn comparison(a: &str, b: &str, ratio: f64, half: f64, verdict: Verdict) -> 
         threshold: 0.02,
         verdict,
         sentence: format!("{b} is {ratio:.2} times as fast as {a} (8 against 8 trials)"),
+        seeds: None,
     }
 }
 
