@@ -33,7 +33,7 @@ demo:
 	@target/release/flyball --notebook '$(DEMO)/notebook' check --dir '$(DEMO)' || [ $$? -eq 3 ]
 	@echo
 	@echo 'And a published report, simulated, beside its own figures:'
-	@target/release/flyball --notebook '$(DEMO)/notebook' run studies/published/dmcrypt.toml --on sim
+	@target/release/flyball --notebook '$(DEMO)/notebook' run studies/published/raid10.toml --on sim
 	@echo 'Next, in a virtual machine: target/release/flyball lab run studies/dmcrypt-ondemand.toml'
 
 book: build

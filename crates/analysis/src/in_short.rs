@@ -10,8 +10,11 @@ pub fn in_short(data: &RunData, summary: &RunSummary) -> String {
     if measured == 0 {
         return nothing(data);
     }
-    let all: Vec<(&str, &Comparison)> = summary
-        .effects
+    // As in the sentence: a factor that the question is not about is its context.
+    let asked: Vec<_> =
+        summary.effects.iter().filter(|effect| data.study.asks_about(&effect.factor)).collect();
+    let effects = if asked.is_empty() { summary.effects.iter().collect() } else { asked };
+    let all: Vec<(&str, &Comparison)> = effects
         .iter()
         .flat_map(|effect| effect.comparisons.iter().map(|c| (effect.factor.as_str(), c)))
         .collect();
@@ -76,6 +79,19 @@ mod tests {
         let levels = [("a", 100.0), ("b", 120.0), ("c", 400.0)];
         check(&levels, 8, expect!["f: c has 4.00 times the throughput of a"]);
         check(&[("a", 100.0), ("b", 100.0)], 8, expect!["no difference above 2%"]);
+    }
+
+    #[test]
+    fn a_factor_that_the_question_is_not_about_is_no_verdict() {
+        let mut data = run(study(&[("f", &["a", "b"]), ("depth", &["1", "32"])]), 8, |cell, block| {
+            let deep = if cell["depth"] == "32" { 9.0 } else { 1.0 };
+            vec![("throughput", deep * (1.0 + f64::from(block % 3) / 1000.0))]
+        });
+        data.study.primary = vec!["f".into()];
+        expect!["no difference above 2%"].assert_eq(&in_short(&data, &summarise(&data, None)));
+        data.study.primary = vec!["depth".into()];
+        expect!["depth: 32 has 9.00 times the throughput of 1"]
+            .assert_eq(&in_short(&data, &summarise(&data, None)));
     }
 
     #[test]

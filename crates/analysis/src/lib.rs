@@ -6,6 +6,7 @@
 pub mod answer;
 pub mod compare;
 pub mod compare_runs;
+pub mod costs;
 pub mod explain;
 pub mod fidelity;
 pub mod gate;

@@ -4,6 +4,7 @@
 use crate::published::agrees_word;
 use crate::wording::{standing, verdict, verdict_word, why_not_counted};
 use crate::{ComparisonReport, Report, lab, simulation};
+use analysis::costs::{self, Cost};
 use analysis::published::{Beside, Estimate};
 use analysis::stats::interval::Interval;
 use analysis::summary::{CellSummary, Comparison, Excluded, Point};
@@ -26,6 +27,7 @@ pub fn json(report: &Report) -> String {
     let effects = s.effects.iter().map(|e| EffectView {
         factor: &e.factor,
         context: &e.context,
+        asked: report.data.study.asks_about(&e.factor),
         comparisons: e.comparisons.iter().map(comparison_view).collect(),
     });
     written(&RunView {
@@ -39,7 +41,7 @@ pub fn json(report: &Report) -> String {
         verdict: verdict(report),
         trials: report.data.trials.len(),
         aa_floor: s.aa_floor,
-        cells: s.cells.iter().map(cell_view).collect(),
+        cells: s.cells.iter().map(|cell| cell_view(report, cell)).collect(),
         effects: effects.collect(),
         attribution: (s.attribution.iter())
             .map(|a| AttributionView { workload: &a.workload, source: &a.source, share: a.share })
@@ -174,7 +176,17 @@ struct CellView<'a> {
     range: Option<(f64, f64)>,
     spread: Option<f64>,
     relative: Option<f64>,
+    /// Medians of latency, energy and CPU time, where trials report them.
+    beside: BTreeMap<&'static str, CostView>,
+    /// So many of its valid trials ran beside other work.
+    under_load: usize,
     trials: Vec<TrialView>,
+}
+
+#[derive(Serialize)]
+struct CostView {
+    median: f64,
+    unit: Unit,
 }
 
 #[derive(Serialize)]
@@ -198,6 +210,8 @@ struct IntervalView {
 struct EffectView<'a> {
     factor: &'a str,
     context: &'a str,
+    /// Whether the question is about this factor; else it is context, and `verdict` above rests on none of it.
+    asked: bool,
     comparisons: Vec<ComparisonView<'a>>,
 }
 
@@ -340,7 +354,8 @@ pub(crate) fn ends(row: &Beside) -> (Option<f64>, Option<f64>) {
 }
 
 pub(crate) fn estimate_view(estimate: Estimate) -> EstimateView {
-    EstimateView { value: estimate.value, interval: estimate.interval.as_ref().map(interval_view) }
+    let interval = estimate.interval.as_ref().filter(|interval| interval.has_width());
+    EstimateView { value: estimate.value, interval: interval.map(interval_view) }
 }
 
 pub(crate) fn run_view(run: &Run) -> RunHeadView<'_> {
@@ -357,7 +372,17 @@ pub(crate) fn run_view(run: &Run) -> RunHeadView<'_> {
     }
 }
 
-fn cell_view(cell: &CellSummary) -> CellView<'_> {
+/// The interval of a cell's median; a model whose seeds all give the same has none.
+fn cell_interval(report: &Report, cell: &CellSummary) -> Option<IntervalView> {
+    let is_model = simulation::note(report).is_some();
+    cell.interval.as_ref().filter(|interval| !is_model || interval.has_width()).map(interval_view)
+}
+
+fn cost_view(cost: Cost) -> (&'static str, CostView) {
+    (cost.metric, CostView { median: cost.median, unit: cost.unit })
+}
+
+fn cell_view<'a>(report: &Report, cell: &'a CellSummary) -> CellView<'a> {
     let counted = |p: &Point| trial_view(&p.key, Some(p.value), "valid", None);
     let left_out =
         |e: &Excluded| trial_view(&e.key, e.value, standing(&e.validity), Some(why_not_counted(&e.validity)));
@@ -366,10 +391,12 @@ fn cell_view(cell: &CellSummary) -> CellView<'_> {
         workload: &cell.workload,
         levels: &cell.levels,
         median: cell.median,
-        interval: cell.interval.as_ref().map(interval_view),
+        interval: cell_interval(report, cell),
         range: cell.range,
         spread: cell.spread,
         relative: cell.relative,
+        beside: costs::of_cell(report.data, &cell.cell).into_iter().map(cost_view).collect(),
+        under_load: costs::under_load(report.data, &cell.cell),
         trials: cell.points.iter().map(counted).chain(cell.excluded.iter().map(left_out)).collect(),
     }
 }

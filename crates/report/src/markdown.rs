@@ -2,12 +2,13 @@
 
 use crate::document::in_markdown;
 use crate::wording::{
-    MAX_LEFT_OUT, aa_floor, capitalised, change, comparison_row, counted, direction, headline,
-    how_to_see_more, interval, joined, left_out, left_out_kinds, levels, machine, names, one_line, percent,
-    question, relative, run_again, standing, tools, trial_count, trial_name, value, why_not_counted,
-    workloads,
+    CONTEXT_TITLE, MAX_LEFT_OUT, aa_floor, asked_and_context, capitalised, cell_interval, cell_median,
+    comparison_row, comparison_table, counted, direction, expected, headline, how_to_see_more, joined,
+    left_out, left_out_kinds, levels, load_note, machine, names, one_line, percent, question, relative,
+    run_again, standing, tools, trial_count, trial_name, why_not_counted, workloads,
 };
 use crate::{ComparisonReport, Report, published, sections, simulation};
+use analysis::summary::FactorEffect;
 use domain::inert;
 use std::fmt::Write;
 
@@ -25,6 +26,7 @@ pub fn markdown(report: &Report) -> String {
         in_markdown(&sections::recorded(report), &mut out);
     } else {
         results(report, &mut out);
+        in_markdown(&sections::costs(report), &mut out);
         beside_published(report, &mut out);
         effects(report, &mut out);
     }
@@ -52,7 +54,7 @@ pub fn comparison_markdown(report: &ComparisonReport) -> String {
     line(&mut out, &format!("# {}", plain(&report.title)));
     line(&mut out, &format!("**{}**", plain(&report.sentence)));
     let rows = report.comparisons.iter().map(|(context, c)| comparison_row(context, c));
-    table(&mut out, &COMPARISON_HEAD, rows.collect());
+    comparisons(rows.collect(), &[], &mut out);
     list(
         &mut out,
         report.comparisons.iter().map(|(context, c)| plain(&format!("{context}: {}", c.sentence))),
@@ -88,8 +90,8 @@ fn results(report: &Report, out: &mut String) {
             vec![
                 levels(report, c),
                 counts,
-                value(&s.unit, c.median),
-                interval(&s.unit, c),
+                cell_median(report, c),
+                cell_interval(report, c),
                 relative(c.relative),
                 percent(c.spread),
             ]
@@ -99,21 +101,20 @@ fn results(report: &Report, out: &mut String) {
     if !s.cells.is_empty() {
         line(out, &aa_floor(report));
     }
+    load_note(report).into_iter().for_each(|note| line(out, &paragraph(&note)));
 }
 
 const COMPARISON_HEAD: [&str; 6] = ["in", "against", "ratio", "interval", "p", "verdict"];
 
 fn effects(report: &Report, out: &mut String) {
-    let effects = report.summary.effects.iter();
-    let rows: Vec<_> = effects
-        .flat_map(|e| {
-            let context = joined([e.factor.as_str(), &e.context]);
-            e.comparisons.iter().map(move |c| comparison_row(&context, c))
-        })
-        .collect();
-    if !rows.is_empty() {
+    let (asked, context) = asked_and_context(report);
+    if !asked.is_empty() {
         line(out, "## What each factor changes");
-        table(out, &COMPARISON_HEAD, rows);
+        effect_table(&asked, &[], out);
+    }
+    if !context.is_empty() {
+        line(out, &format!("## {CONTEXT_TITLE}"));
+        effect_table(&context, &["p", "verdict"], out);
     }
     let attribution = &report.summary.attribution;
     if !attribution.is_empty() {
@@ -123,6 +124,19 @@ fn effects(report: &Report, out: &mut String) {
         };
         table(out, &["workload", "by", "share of the variance"], attribution.iter().map(row).collect());
     }
+}
+
+fn effect_table(effects: &[&FactorEffect], left_out: &[&str], out: &mut String) {
+    let rows_of = |e: &&FactorEffect| -> Vec<Vec<String>> {
+        let context = joined([e.factor.as_str(), &e.context]);
+        e.comparisons.iter().map(|c| comparison_row(&context, c)).collect()
+    };
+    comparisons(effects.iter().flat_map(rows_of).collect(), left_out, out);
+}
+
+fn comparisons(rows: Vec<Vec<String>>, left_out: &[&str], out: &mut String) {
+    let (head, rows) = comparison_table(COMPARISON_HEAD, rows, left_out);
+    table(out, &head, rows);
 }
 
 /// The run beside what was published; nothing where the study has none of that.
@@ -154,8 +168,7 @@ fn findings(report: &Report, out: &mut String) {
         line(out, &paragraph(&f.reason));
         list(out, f.evidence.iter().map(|e| plain(&format!("{}: {} ({})", e.what, e.figure, e.source))));
         if let Some(gain) = &f.gain {
-            let (ratio, low, high) = (change(gain.ratio), change(gain.low), change(gain.high));
-            line(out, &format!("Expected: {} {ratio} ({low} to {high})", plain(&gain.metric)));
+            line(out, &format!("Expected: {}", plain(&expected(gain))));
         }
         if let Some(remedy) = &f.remedy {
             line(out, &format!("Remedy: {}", plain(&remedy.what)));

@@ -197,7 +197,11 @@ fn span(beside: &Beside, low: f64, high: f64) -> String {
 }
 
 fn interval(beside: &Beside, interval: Option<Interval>) -> String {
-    interval.map_or_else(|| "n too small".to_owned(), |i| span(beside, i.low, i.high))
+    match interval {
+        Some(interval) if !interval.has_width() => "all trials alike".to_owned(),
+        Some(interval) => span(beside, interval.low, interval.high),
+        None => "n too small".to_owned(),
+    }
 }
 
 /// What was printed.
@@ -228,7 +232,8 @@ pub(crate) fn trials(beside: &Beside) -> String {
 
 fn ratio(ratio: Estimate) -> String {
     let value = ratio_words(ratio.value);
-    let interval = ratio.interval.map(|i| format!(" ({} to {})", ratio_words(i.low), ratio_words(i.high)));
+    let interval = ratio.interval.filter(Interval::has_width);
+    let interval = interval.map(|i| format!(" ({} to {})", ratio_words(i.low), ratio_words(i.high)));
     value + &interval.unwrap_or_default()
 }
 

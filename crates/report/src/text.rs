@@ -5,12 +5,13 @@
 use crate::cpu_share::{cores_by_role, notable, shown};
 use crate::document::in_text;
 use crate::wording::{
-    MAX_LEFT_OUT, aa_floor, capitalised, change, comparison_row, counted, direction, factor_levels, factors,
-    headline, how_to_see_more, interval, left_out, left_out_kinds, machine, names, one_line, percent,
-    question, relative, run_again, standing, trial_count, trial_name, value, why_not_counted, workloads,
+    CONTEXT_TITLE, MAX_LEFT_OUT, aa_floor, asked_and_context, capitalised, cell_interval, cell_median,
+    comparison_row, comparison_table, counted, direction, expected, factor_levels, factors, headline,
+    how_to_see_more, left_out, left_out_kinds, load_note, machine, names, one_line, percent, question,
+    relative, run_again, standing, trial_count, trial_name, why_not_counted, workloads,
 };
 use crate::{ComparisonReport, Report, published, sections, simulation};
-use analysis::summary::CellSummary;
+use analysis::summary::{CellSummary, FactorEffect};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use domain::Nanos;
 use domain::inert;
@@ -42,6 +43,7 @@ pub fn text(report: &Report) -> String {
     results(report, &mut out);
     beside_published(report, &mut out);
     finding_titles(report, &mut out);
+    in_text(&sections::costs(report), &mut out);
     effects(report, &mut out);
     processors(report, &mut out);
     in_text(&sections::virtual_machine(report), &mut out);
@@ -202,7 +204,7 @@ pub fn comparison_text(report: &ComparisonReport) -> String {
     out.line(capitalised(&report.sentence, &sides.flat_map(|side| side.split([' ', ','])).collect()));
     out.blank();
     let rows: Vec<_> = report.comparisons.iter().map(|(context, c)| comparison_row(context, c)).collect();
-    out.table(&COMPARISON_HEAD, &[2, 3, 4], rows);
+    comparisons(rows, &[], &mut out);
     out.heading("In words");
     for (context, c) in &report.comparisons {
         out.item(format!("{context}: {}", c.sentence));
@@ -232,10 +234,10 @@ fn results(report: &Report, out: &mut Text) {
         out.blank();
         out.line(aa_floor(report));
     }
+    load_note(report).into_iter().for_each(|note| out.line(note));
 }
 
 fn cell_row(report: &Report, cell: &CellSummary, factors: &[&str]) -> Vec<String> {
-    let unit = &report.summary.unit;
     let pairs = factor_levels(report, cell);
     let level =
         |f: &&str| pairs.iter().find(|(name, _)| name == f).map_or("–", |(_, level)| level).to_owned();
@@ -249,8 +251,8 @@ fn cell_row(report: &Report, cell: &CellSummary, factors: &[&str]) -> Vec<String
     };
     row.extend([
         count,
-        value(unit, cell.median),
-        interval(unit, cell),
+        cell_median(report, cell),
+        cell_interval(report, cell),
         relative(cell.relative),
         percent(cell.spread),
     ]);
@@ -260,20 +262,14 @@ fn cell_row(report: &Report, cell: &CellSummary, factors: &[&str]) -> Vec<String
 const COMPARISON_HEAD: [&str; 6] = ["", "against", "ratio", "interval", "p", "verdict"];
 
 fn effects(report: &Report, out: &mut Text) {
-    let effects = &report.summary.effects;
-    let rows: Vec<_> = (effects.iter())
-        .flat_map(|e| {
-            let context = if e.context.is_empty() {
-                e.factor.clone()
-            } else {
-                format!("{} in {}", e.factor, e.context)
-            };
-            e.comparisons.iter().map(move |c| comparison_row(&context, c))
-        })
-        .collect();
-    if !rows.is_empty() {
+    let (asked, context) = asked_and_context(report);
+    if !asked.is_empty() {
         out.heading("What each factor changes");
-        out.table(&COMPARISON_HEAD, &[2, 3, 4], rows);
+        effect_table(&asked, &[], out);
+    }
+    if !context.is_empty() {
+        out.heading(CONTEXT_TITLE);
+        effect_table(&context, &["p", "verdict"], out);
     }
     if !report.summary.attribution.is_empty() {
         out.heading("What decides: share of the variance explained");
@@ -282,6 +278,23 @@ fn effects(report: &Report, out: &mut Text) {
             shares.map(|a| vec![a.workload.clone(), a.source.clone(), percent(Some(a.share))]).collect();
         out.table(&["workload", "by", "share"], &[2], rows);
     }
+}
+
+fn effect_table(effects: &[&FactorEffect], left_out: &[&str], out: &mut Text) {
+    let rows_of = |e: &&FactorEffect| -> Vec<Vec<String>> {
+        let context =
+            if e.context.is_empty() { e.factor.clone() } else { format!("{} in {}", e.factor, e.context) };
+        e.comparisons.iter().map(|c| comparison_row(&context, c)).collect()
+    };
+    let rows = effects.iter().flat_map(rows_of).collect();
+    comparisons(rows, left_out, out);
+}
+
+fn comparisons(rows: Vec<Vec<String>>, left_out: &[&str], out: &mut Text) {
+    let (head, rows) = comparison_table(COMPARISON_HEAD, rows, left_out);
+    let is_number = |column: &usize| ["ratio", "interval", "p"].contains(&head[*column]);
+    let numbers: Vec<usize> = (0..head.len()).filter(is_number).collect();
+    out.table(&head, &numbers, rows);
 }
 
 fn processors(report: &Report, out: &mut Text) {
@@ -361,8 +374,7 @@ fn findings(report: &Report, heading: &str, out: &mut Text) {
         }
         out.item(&f.reason);
         if let Some(gain) = &f.gain {
-            let (ratio, low, high) = (change(gain.ratio), change(gain.low), change(gain.high));
-            out.item(format!("expected: {} {ratio} ({low} to {high})", gain.metric));
+            out.item(format!("expected: {}", expected(gain)));
         }
         if let Some(remedy) = &f.remedy {
             out.item(format!("remedy: {}", remedy.what));

@@ -2,8 +2,9 @@
 
 use crate::Report;
 use analysis::stats::interval::Interval;
-use analysis::summary::{CellSummary, Comparison, Lack, Verdict};
+use analysis::summary::{CellSummary, Comparison, FactorEffect, Lack, Verdict};
 pub(crate) use analysis::words::counted;
+use domain::finding::Gain;
 use domain::inert;
 use domain::outcome::Better;
 use domain::trial::{Provenance, Run, Trial, TrialKey, Validity};
@@ -162,6 +163,75 @@ pub(crate) fn interval(unit: &Unit, cell: &CellSummary) -> String {
     }
 }
 
+/// The same of a run's cell: a model whose seeds all give the same has no interval.
+pub(crate) fn cell_interval(report: &Report, cell: &CellSummary) -> String {
+    let is_model = report.data.run.provenance == Provenance::Simulation;
+    match (&cell.interval, cell.points.len()) {
+        (_, 0) => interval(&report.summary.unit, cell),
+        (Some(i), _) if i.has_width() => interval(&report.summary.unit, cell),
+        (_, seeds) if is_model => format!("model, {}", counted(seeds, "seed")),
+        _ => interval(&report.summary.unit, cell),
+    }
+}
+
+/// The median of a run's cell, marked where trials ran beside other work.
+pub(crate) fn cell_median(report: &Report, cell: &CellSummary) -> String {
+    let median = value(&report.summary.unit, cell.median);
+    if is_under_load(report, cell) { format!("{median} *") } else { median }
+}
+
+/// Whether trials of a cell ran beside other work.
+pub(crate) fn is_under_load(report: &Report, cell: &CellSummary) -> bool {
+    analysis::costs::under_load(report.data, &cell.cell) > 0
+}
+
+/// What the mark of a median under load means; `None` where there is none.
+pub(crate) fn load_note(report: &Report) -> Option<String> {
+    let cells = &report.summary.cells;
+    let loaded = cells.iter().filter(|cell| is_under_load(report, cell)).count();
+    (loaded > 0).then(|| {
+        format!(
+            "* under load in {loaded} of {}: other work ran beside trials. Median and interval are of the machine under \
+             that load; the interval holds for chance from trial to trial, and not for other load. Cells are compared \
+             within blocks, where load hits both alike.",
+            counted(cells.len(), "cell")
+        )
+    })
+}
+
+/// Effects of the factors that the question is about, and of those that are its context.
+pub(crate) fn asked_and_context<'a>(report: &Report<'a>) -> (Vec<&'a FactorEffect>, Vec<&'a FactorEffect>) {
+    let asks = |effect: &&FactorEffect| report.data.study.asks_about(&effect.factor);
+    report.summary.effects.iter().partition(asks)
+}
+
+/// The title of the effects of factors that are context.
+pub(crate) const CONTEXT_TITLE: &str = "Its context: a curve, and no verdict";
+
+/// A table of comparisons, its columns by name, without the columns that say nothing.
+pub(crate) fn comparison_table(
+    head: [&'static str; 6],
+    rows: Vec<Vec<String>>,
+    left_out: &[&str],
+) -> (Vec<&'static str>, Vec<Vec<String>>) {
+    let p = head.iter().position(|name| *name == "p");
+    let has_p = rows.iter().any(|row| p.is_none_or(|p| row[p] != NO_FIGURE));
+    let is_kept = |name: &str| !left_out.contains(&name) && (has_p || name != "p");
+    let kept: Vec<usize> = (0..head.len()).filter(|column| is_kept(head[*column])).collect();
+    let of = |row: &Vec<String>| kept.iter().map(|column| row[*column].clone()).collect();
+    (kept.iter().map(|column| head[*column]).collect(), rows.iter().map(of).collect())
+}
+
+/// What stands where there is no figure.
+const NO_FIGURE: &str = "–";
+
+/// What a remedy gains: `throughput +12.4% (+10.0% to +14.0%)`.
+pub(crate) fn expected(gain: &Gain) -> String {
+    let (ratio, low, high) = (change(gain.ratio), change(gain.low), change(gain.high));
+    let interval = if low == high { String::new() } else { format!(" ({low} to {high})") };
+    format!("{} {ratio}{interval}", gain.metric)
+}
+
 /// A share in percent, as tables show it; a dash where it is unknown.
 pub(crate) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "–".to_owned(), |s| format!("{}%", tidy(s * 100.0)))
@@ -204,6 +274,9 @@ pub(crate) fn ratio_interval(comparison: &Comparison) -> String {
     match &comparison.interval {
         Some(interval) => change_interval(interval),
         None if comparison.ratio.is_none() => "no ratio".to_owned(),
+        None if comparison.seeds.is_some() => {
+            format!("model, {}", counted(comparison.seeds.unwrap_or_default(), "seed"))
+        }
         None => "too few trials".to_owned(),
     }
 }
@@ -338,7 +411,14 @@ pub(crate) fn trial_name(key: &TrialKey) -> String {
 
 /// The sentence about the A/A floor.
 pub(crate) fn aa_floor(report: &Report) -> String {
+    let is_model = report.data.run.provenance == Provenance::Simulation;
     match report.summary.aa_floor {
+        Some(floor) if is_model && floor < 0.0005 => "All seeds of this model give the same.".to_owned(),
+        Some(floor) if is_model => format!(
+            "Seeds alone make differences of up to {} (95th percentile over random halves).",
+            percent(Some(floor))
+        ),
+        None if is_model => "There are too few seeds to tell what they alone make.".to_owned(),
         Some(floor) => format!(
             "Identical trials of this run differ by up to {} among themselves (95th percentile over random halves); \
              a smaller difference is noise.",

@@ -200,6 +200,88 @@ fn markdown_and_page_tell_five_of_them_at_once_too() {
 }
 
 #[test]
+fn every_form_has_latency_energy_and_cpu_without_being_asked() {
+    let case = lab();
+    let report = case.report();
+    let text = report::text(&report);
+    assert!(text.contains("  cell            p99  energy\n  performance  221 µs  29.2 J\n"), "{text}");
+    assert!(report::markdown(&report).contains("| performance | 221 µs | 29.2 J |"));
+    assert!(report::html(&report).contains("Latency, energy and CPU beside it"));
+    let json: serde_json::Value = serde_json::from_str(&report::json(&report)).unwrap();
+    let beside = &json["cells"][0]["beside"];
+    assert_eq!(beside["latency_p99"]["unit"], "seconds");
+    assert!((beside["energy_modelled"]["median"].as_f64().unwrap() - 29.16).abs() < 1e-9);
+}
+
+#[test]
+fn a_model_says_how_many_seeds_it_has_instead_of_intervals_without_width_and_p_values() {
+    let mut case = simulated();
+    for trial in case.data.trials.iter_mut().filter_map(|trial| trial.measurement.as_mut()) {
+        let metric = trial.outcome.metrics.get_mut("throughput").unwrap();
+        metric.value = (metric.value / 1e7).round() * 1e7;
+    }
+    let mut model = case.data.clone();
+    model.study.published.clear();
+    let summary = analysis::summarise::summarise(&model, None);
+    case.data = model;
+    case.summary = summary;
+    let report = case.report();
+    for form in [report::text(&report), report::markdown(&report), report::html(&report)] {
+        assert!(form.contains("model, 8 seeds"), "{form}");
+        assert!(
+            !form.contains("60.0 to 60.0") && !form.contains("p = 0") && !form.contains("p < 0"),
+            "{form}"
+        );
+    }
+    assert!(report::text(&report).contains("All seeds of this model give the same."));
+    let json: serde_json::Value = serde_json::from_str(&report::json(&report)).unwrap();
+    assert!(json["cells"][0]["interval"].is_null());
+    let compared = &json["effects"][0]["comparisons"][0];
+    assert!(compared["p"].is_null() && compared["interval"].is_null(), "{compared}");
+    assert_eq!(compared["verdict"], "worse");
+}
+
+#[test]
+fn factors_that_the_question_is_not_about_are_curves_without_verdicts() {
+    let mut case = ordinary();
+    case.data.study.primary = vec!["readahead".into()];
+    let report = case.report();
+    let section = |form: &str| {
+        let (_, rest) = form.split_once("Its context: a curve, and no verdict").unwrap();
+        rest.split("What decides").next().unwrap().split("</section>").next().unwrap().to_owned()
+    };
+    for form in [report::text(&report), report::markdown(&report), report::html(&report)] {
+        assert!(form.contains("▲ better") || form.contains("▼ worse"), "{form}");
+        let context = section(&form);
+        assert!(context.contains("block"), "{context}");
+        assert!(!["▲", "▼", "verdict-cell\">?"].iter().any(|sign| context.contains(sign)), "{context}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&report::json(&report)).unwrap();
+    for effect in json["effects"].as_array().unwrap() {
+        assert_eq!(effect["asked"], effect["factor"] == "readahead", "{effect}");
+    }
+}
+
+#[test]
+fn medians_under_load_are_marked_and_say_what_their_intervals_are_of() {
+    let mut case = ordinary();
+    let quiet = report::html(&case.report());
+    assert!(!quiet.contains("n median loaded") && !report::text(&case.report()).contains("under load"));
+    let load = Disturbance { kind: "other-load".into(), detail: "others used 0.5 CPUs".into() };
+    let cell = case.summary.cells[0].cell.clone();
+    let trial = case.data.trials.iter_mut().find(|t| t.key.cell == cell && t.validity.is_valid()).unwrap();
+    trial.measurement.as_mut().unwrap().disturbances.push(load);
+    let report = case.report();
+    let text = report::text(&report);
+    assert!(text.contains(" MB/s *"), "{text}");
+    assert!(text.contains("* under load in 1 of 9 cells: other work ran beside trials"), "{text}");
+    assert!(report::markdown(&report).contains("MB/s \\* |"));
+    assert_eq!(report::html(&report).matches("n median loaded").count(), 1);
+    let json: serde_json::Value = serde_json::from_str(&report::json(&report)).unwrap();
+    assert_eq!(json["cells"][0]["under_load"], 1);
+}
+
+#[test]
 fn the_first_screen_names_the_findings_before_the_details() {
     let text = report::text(&ordinary().report());
     let at = |part: &str| text.find(part).unwrap();

@@ -5,6 +5,7 @@
 
 use super::case::{Case, CaseCell, evidence};
 use crate::compare::{Blocks, Conditions, Group, Yardstick, compare};
+use crate::costs;
 use crate::published::withdraw_far_off;
 use crate::summarise::{contexts, metric_kind};
 use crate::summary::{Comparison, Verdict};
@@ -96,10 +97,6 @@ pub(super) fn modest<'c, 'a>(
     among.iter().filter(is_as_good).min_by_key(changes).copied()
 }
 
-/// Metrics that a gain in another one may cost.
-const COSTS: &[&str] =
-    &["latency_p50", "latency_p99", "latency_p999", domain::lab::ENERGY_MODELLED, "energy", "cpu_busy"];
-
 impl<'c, 'a> Pair<'c, 'a> {
     /// A pair, where the cells differ in parts of which each is `varied`.
     pub(super) fn of(
@@ -159,7 +156,7 @@ impl<'c, 'a> Pair<'c, 'a> {
             let figure = format!("{} instead of {}{ratio}", kind.unit.show(b), kind.unit.show(a));
             Some(evidence(format!("{} with it", metric_words(name)), figure, "medians of the same trials"))
         };
-        COSTS.iter().filter(|name| **name != case.summary.metric).filter_map(of).collect()
+        costs::METRICS.iter().filter(|name| **name != case.summary.metric).filter_map(of).collect()
     }
 }
 

@@ -21,7 +21,7 @@ pub fn comparison_html(report: &ComparisonReport) -> String {
                 section {
                     h2 { "Ratios" }
                     p class="note" { "B over A. The shaded band is the practical threshold: a difference within it is not worth a claim." }
-                    (effects::table(&groups(report)))
+                    (effects::table(&groups(report), effects::Says::Verdicts))
                 }
                 section {
                     h2 { "In words" }

@@ -2,7 +2,10 @@
 
 use crate::Report;
 use crate::svg::forest;
-use crate::wording::{bootstrap, counted, p_value, ratio, ratio_interval, verdict_sign, verdict_word};
+use crate::wording::{
+    CONTEXT_TITLE, asked_and_context, bootstrap, counted, p_value, ratio, ratio_interval, verdict_sign,
+    verdict_word,
+};
 use analysis::summary::{Comparison, FactorEffect};
 use maud::{Markup, html};
 
@@ -10,52 +13,72 @@ use maud::{Markup, html};
 const OPEN_CONTEXTS: usize = 6;
 
 pub(super) fn body(report: &Report) -> Option<Markup> {
-    let effects: Vec<&FactorEffect> =
-        report.summary.effects.iter().filter(|e| !e.comparisons.is_empty()).collect();
+    let (asked, context) = asked_and_context(report);
+    let has_any = |effects: &[&FactorEffect]| effects.iter().any(|e| !e.comparisons.is_empty());
+    (has_any(&asked) || has_any(&context)).then(|| html! {
+        p class="note" {
+            "Each level against the factor's first, everything else held fixed. ▲ better, ▼ worse, = no difference, ? undecided. "
+            "The shaded band is the practical threshold: a difference within it is not worth a claim."
+        }
+        (by_factor(&asked, Says::Verdicts))
+        @if has_any(&context) {
+            // Paper has the factors that the question is about.
+            div class="screen-only" {
+                h3 { (CONTEXT_TITLE) }
+                (by_factor(&context, Says::Curves))
+            }
+        }
+    })
+}
+
+/// What a table of comparisons is read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Says {
+    /// An answer to a question.
+    Verdicts,
+    /// How the metric goes with a factor that nobody asks about.
+    Curves,
+}
+
+fn by_factor(effects: &[&FactorEffect], says: Says) -> Markup {
+    let effects: Vec<&FactorEffect> = effects.iter().copied().filter(|e| !e.comparisons.is_empty()).collect();
     let mut factors: Vec<&str> = Vec::new();
     for effect in &effects {
         if !factors.contains(&effect.factor.as_str()) {
             factors.push(&effect.factor);
         }
     }
-    (!effects.is_empty()).then(|| html! {
-        p class="note" {
-            "Each level against the factor's first, everything else held fixed. ▲ better, ▼ worse, = no difference, ? undecided. "
-            "The shaded band is the practical threshold: a difference within it is not worth a claim."
-        }
+    html! {
         @for factor in factors {
             @let mine: Vec<&FactorEffect> = effects.iter().copied().filter(|e| e.factor == factor).collect();
-            // Paper has the factors that the question is about.
-            div class=[(!report.data.study.asks_about(factor)).then_some("screen-only")] {
-                h3 { (factor) }
-                (of_factor(&mine))
-            }
+            h3 { (factor) }
+            (of_factor(&mine, says))
         }
-    })
+    }
 }
 
-fn of_factor(effects: &[&FactorEffect]) -> Markup {
+fn of_factor(effects: &[&FactorEffect], says: Says) -> Markup {
     let (open, folded) = effects.split_at(effects.len().min(OPEN_CONTEXTS));
     let groups = |effects: &[&FactorEffect]| -> Vec<(String, Vec<Comparison>)> {
         effects.iter().map(|e| (e.context.clone(), e.comparisons.clone())).collect()
     };
     html! {
-        (table(&groups(open)))
+        (table(&groups(open), says))
         @if !folded.is_empty() {
-            details { summary { (counted(folded.len(), "more context")) } (table(&groups(folded))) }
+            details { summary { (counted(folded.len(), "more context")) } (table(&groups(folded), says)) }
         }
     }
 }
 
 /// Comparisons in groups, on one axis.
-pub(super) fn table(groups: &[(String, Vec<Comparison>)]) -> Markup {
+pub(super) fn table(groups: &[(String, Vec<Comparison>)], says: Says) -> Markup {
     let scale = forest::scale(groups.iter().flat_map(|(_, comparisons)| comparisons));
     let flat = groups.iter().all(|(context, comparisons)| !context.is_empty() && comparisons.len() == 1);
     html! {
         table class="cells ratios" {
             thead { tr {
                 th scope="col" { "against" } th scope="col" { "change" } th scope="col" class="n" { "ratio" }
-                th scope="col" class="n" { "interval" } th scope="col" class="n" { "p" } th scope="col" { "verdict" }
+                th scope="col" class="n" { "interval" } th scope="col" class="n" { "p" } th scope="col" { @if says == Says::Verdicts { "verdict" } }
             } }
             @for (context, comparisons) in groups {
                 tbody {
@@ -66,7 +89,9 @@ pub(super) fn table(groups: &[(String, Vec<Comparison>)]) -> Markup {
                         td class="n median" { (ratio(c)) }
                         td class="n range" { (ratio_interval(c)) }
                         td class="n best" data-label="p" { (p_value(c)) }
-                        td class="verdict-cell" { (verdict_sign(c.verdict)) " " (verdict_word(c.verdict)) }
+                        td class="verdict-cell" {
+                            @if says == Says::Verdicts { (verdict_sign(c.verdict)) " " (verdict_word(c.verdict)) }
+                        }
                     } }
                 }
             }

@@ -58,7 +58,10 @@ fn evidence(finding: &Finding) -> Markup {
 fn expected(gain: &Gain) -> Markup {
     html! {
         dt { "Expected" }
-        dd { (gain.metric) " " strong { (change(gain.ratio)) } " (" (change(gain.low)) " to " (change(gain.high)) ")" }
+        dd {
+            (gain.metric) " " strong { (change(gain.ratio)) }
+            @if change(gain.low) != change(gain.high) { " (" (change(gain.low)) " to " (change(gain.high)) ")" }
+        }
     }
 }
 

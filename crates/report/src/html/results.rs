@@ -2,9 +2,12 @@
 
 use super::pictures::{Picture, picture};
 use crate::Report;
+use crate::document::{Block, in_html};
+use crate::sections::{COSTS_TITLE, costs_table};
 use crate::svg::{MARKS, Scale, axis, shown_in, strip};
 use crate::wording::{
-    counted, direction, factor_levels, factors, interval, levels, percent, relative, value, workloads,
+    cell_interval, cell_median, counted, direction, factor_levels, factors, is_under_load, load_note,
+    percent, relative, workloads,
 };
 use analysis::summary::CellSummary;
 use domain::units::{Unit, significant};
@@ -29,6 +32,11 @@ pub(super) fn body(report: &Report) -> Option<Markup> {
                     Picture::Heat(heat) => { (heat.markup(report)) (folded(report, &mine)) }
                     Picture::Rows => (table(report, &mine)),
                 }
+            }
+            @if let Some(note) = load_note(report) { p class="note" { (note) } }
+            @if let Some(costs) = costs_table(report) {
+                h3 { (COSTS_TITLE) }
+                (in_html(&Block::Table(costs)))
             }
         }
     })
@@ -71,10 +79,10 @@ fn table(report: &Report, cells: &[&CellSummary]) -> Markup {
                         tr {
                             th scope="row" class="name" { (swatch(*series)) span { (name) } }
                             td class="track" {
-                                @if let Some(scale) = &scale { (strip::row(cell, &levels(report, cell), unit, scale, *series)) }
+                                @if let Some(scale) = &scale { (strip::row(report, cell, scale, *series)) }
                             }
-                            td class="n median" data-v=[cell.median] { (value(unit, cell.median)) }
-                            td class="n range" { (interval(unit, cell)) }
+                            td class={ "n median" @if is_under_load(report, cell) { " loaded" } } data-v=[cell.median] { (cell_median(report, cell)) }
+                            td class="n range" { (cell_interval(report, cell)) }
                             td class="n best" data-v=[cell.relative] { (of_best(cell.relative)) }
                             td class="n spread" data-label="spread" data-v=[cell.spread] { (spread(cell.spread, widest)) }
                         }

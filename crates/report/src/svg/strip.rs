@@ -2,9 +2,9 @@
 
 use super::scale::Scale;
 use super::{MARKS, grid, mark, percent};
-use crate::wording::{interval, standing, trial_name, value, why_not_counted};
+use crate::Report;
+use crate::wording::{cell_interval, levels, standing, trial_name, value, why_not_counted};
 use analysis::summary::CellSummary;
-use domain::units::Unit;
 use maud::{Markup, html};
 
 const HEIGHT: u32 = 34;
@@ -13,13 +13,14 @@ const HEIGHT: u32 = 34;
 const JITTER: [f64; 5] = [0.0, -4.5, 4.5, -8.0, 8.0];
 
 /// The row of a cell. `series` decides colour and shape of its dots.
-pub(crate) fn row(cell: &CellSummary, name: &str, unit: &Unit, scale: &Scale, series: usize) -> Markup {
+pub(crate) fn row(report: &Report, cell: &CellSummary, scale: &Scale, series: usize) -> Markup {
+    let unit = &report.summary.unit;
     let middle = f64::from(HEIGHT) / 2.0;
     let shape = format!("m{}", series % MARKS);
     let class = format!("dot s{}", series % MARKS);
     let y = |i: usize| middle + JITTER[i % JITTER.len()];
     html! {
-        svg class="strip" width="100%" height=(HEIGHT) role="img" aria-label=(described(cell, name, unit)) {
+        svg class="strip" width="100%" height=(HEIGHT) role="img" aria-label=(described(report, cell)) {
             (grid(scale, HEIGHT))
             @if let Some(i) = &cell.interval {
                 (bar(scale.place(i.low), scale.place(i.high), series, HEIGHT / 2))
@@ -84,15 +85,16 @@ fn bar(low: f64, high: f64, series: usize, middle: u32) -> Markup {
     }
 }
 
-fn described(cell: &CellSummary, name: &str, unit: &Unit) -> String {
+fn described(report: &Report, cell: &CellSummary) -> String {
     let out = match cell.excluded.len() {
         0 => String::new(),
         n => format!(", {n} not counted"),
     };
     let trials = cell.points.len();
     format!(
-        "{name}: median {}, interval {}, {trials} valid trials{out}",
-        value(unit, cell.median),
-        interval(unit, cell)
+        "{}: median {}, interval {}, {trials} valid trials{out}",
+        levels(report, cell),
+        value(&report.summary.unit, cell.median),
+        cell_interval(report, cell)
     )
 }
