@@ -95,7 +95,7 @@ impl Beside {
     }
 
     /// Whether it is about one of these cells, or about the relation of the two.
-    fn is_about(&self, (a, b): (&CellId, &CellId)) -> bool {
+    pub(crate) fn is_about(&self, (a, b): (&CellId, &CellId)) -> bool {
         match &self.over {
             None => self.cell == *a || self.cell == *b,
             Some(over) => (&self.cell, over) == (a, b) || (&self.cell, over) == (b, a),

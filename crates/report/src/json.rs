@@ -210,7 +210,8 @@ struct IntervalView {
 struct EffectView<'a> {
     factor: &'a str,
     context: &'a str,
-    /// Whether the question is about this factor; else it is context, and `verdict` above rests on none of it.
+    /// Whether the question is about this factor; else it is context, and the run's `verdict` rests on none
+    /// of it.
     asked: bool,
     comparisons: Vec<ComparisonView<'a>>,
 }

@@ -46,7 +46,8 @@ const BY_DRIVER: &str = "Work of the CPU on the path of each request (submission
 takes longer at a lower frequency. Here the driver or the hardware chooses the frequency, by how busy a CPU was and by \
 the energy preference; a CPU that waits for storage between short bursts looks idle.";
 
-/// Drivers whose `powersave` is an algorithm and no frequency: `intel_pstate.rst` (active mode), `amd-pstate.rst`.
+/// Drivers whose `powersave` is an algorithm and no frequency: `intel_pstate.rst` (active mode),
+/// `amd-pstate.rst`.
 const CHOOSING_DRIVERS: &[&str] = &["intel_pstate", "amd-pstate-epp"];
 
 /// Why the slower of two levels is slow: by what it samples, because it holds a frequency, or by what its
@@ -175,8 +176,11 @@ mod tests {
         );
     }
 
-    /// Levels of the factor `f` by name, each with its settings and its throughput.
-    fn levels_run(levels: &[(&str, &[(&str, &str)], f64)]) -> crate::summary::RunData {
+    /// A level by its name, its settings and its throughput.
+    type SomeLevel<'t> = (&'t str, &'t [(&'t str, &'t str)], f64);
+
+    /// Levels of the factor `f`.
+    fn levels_run(levels: &[SomeLevel<'_>]) -> crate::summary::RunData {
         let names: Vec<&str> = levels.iter().map(|(name, ..)| *name).collect();
         let rates: Vec<f64> = levels.iter().map(|(.., rate)| *rate).collect();
         let mut data = setting_run("governor", &names, move |level, block| about(rates[level], level, block));
@@ -205,6 +209,48 @@ mod tests {
         assert_eq!(remedy.what, "keep the level `ondemand-40`");
         assert_eq!(remedy.settings[1].to_string(), "ondemand.up_threshold = 40");
         assert!((found.gain.unwrap().ratio - 1.11).abs() < 0.02);
+    }
+
+    #[test]
+    fn a_level_of_which_a_model_is_far_from_what_was_published_is_no_remedy() {
+        use domain::published::{Figure, Published, Selection};
+        let mut data = levels_run(&[
+            ("ondemand", &[("governor", "ondemand")], 1.45e8),
+            ("schedutil", &[("governor", "schedutil")], 1.73e8),
+            ("performance", &[("governor", "performance")], 1.75e8),
+        ]);
+        let of = |level: &str| Selection { workload: None, levels: [("f".into(), level.into())].into() };
+        data.run.provenance = domain::trial::Provenance::Simulation;
+        data.study.published = vec![Published {
+            source: "a report".into(),
+            of: of("performance"),
+            over: Some(of("ondemand")),
+            metric: "throughput".into(),
+            unit: domain::units::Unit::BytesPerSecond,
+            figure: Figure::AtLeast(7.0),
+            note: None,
+        }];
+        let found = findings(RULE, &data, None, None).swap_remove(0);
+        assert!(found.title.contains("schedutil gives 1.19 times"), "{}", found.title);
+        assert_eq!(found.remedy.unwrap().what, "keep the level `schedutil`");
+    }
+
+    #[test]
+    fn what_the_kept_level_costs_is_told_against_the_worst() {
+        let mut data =
+            setting_run("governor", &["performance", "powersave"], |l, b| about([2e8, 1e8][l], l, b));
+        for trial in &mut data.trials {
+            let joules = if trial.levels["f"] == "performance" { 10.0 } else { 4.0 };
+            let energy = domain::outcome::Metric {
+                value: joules,
+                unit: domain::units::Unit::Joules,
+                better: domain::outcome::Better::Lower,
+            };
+            trial.measurement.as_mut().unwrap().outcome.metrics.insert("energy_modelled".into(), energy);
+        }
+        let found = findings(RULE, &data, None, None).swap_remove(0);
+        let cost = found.evidence.iter().find(|e| e.what == "energy modelled with performance").unwrap();
+        assert_eq!(cost.figure, "10.0 J instead of 4.00 J (×2.50)");
     }
 
     #[test]

@@ -141,7 +141,7 @@ fn finding(
         ),
     ];
     figures.extend(threshold(case, slow, name));
-    figures.extend(pair.costs(case));
+    figures.extend(pair.costs(case, "it"));
     Finding {
         rule: RULE.name,
         title: format!(

@@ -14,6 +14,7 @@ use domain::finding::Evidence;
 use domain::outcome::Better;
 use domain::plan::{Cell, CellId};
 use domain::setting::{SettingName, SettingRequest};
+use domain::trial::Provenance;
 use domain::units::significant;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -86,11 +87,16 @@ pub(super) fn modest<'c, 'a>(
         let median = cell.summary.and_then(|summary| summary.median).unwrap_or(f64::NAN);
         if case.summary.better == Better::Higher { median } else { -median }
     };
-    let best = among.iter().filter(|cell| !rank(cell).is_nan()).max_by(|a, b| rank(a).total_cmp(&rank(b)))?;
+    let is_known = |cell: &&&'c CaseCell<'a>| {
+        let may_be_chosen = cell.cell.id == from.cell.id || !Pair { a: from, b: cell }.is_far_off(case);
+        may_be_chosen && !rank(cell).is_nan()
+    };
+    let among: Vec<&'c CaseCell<'a>> = among.iter().filter(is_known).copied().collect();
+    let best = among.iter().max_by(|a, b| rank(a).total_cmp(&rank(b)))?;
     let is_as_good = |cell: &&&'c CaseCell<'a>| {
         let pair = Pair { a: cell, b: best };
         let is_best = cell.cell.id == best.cell.id;
-        let verdict = pair.compare(case, ("", "")).map(|comparison| comparison.verdict);
+        let verdict = pair.as_measured(case, ("", "")).map(|comparison| comparison.verdict);
         is_best || matches!(verdict, Some(Verdict::Same | Verdict::Undecided))
     };
     let changes = |cell: &&&'c CaseCell<'a>| Pair { a: from, b: cell }.changes();
@@ -123,6 +129,14 @@ impl<'c, 'a> Pair<'c, 'a> {
 
     /// B against A by the summary's metric, under these names.
     pub(super) fn compare(&self, case: &Case<'_>, names: (&str, &str)) -> Option<Comparison> {
+        let mut compared = self.as_measured(case, names)?;
+        let cells = (&self.a.cell.id, &self.b.cell.id);
+        withdraw_far_off(&case.summary.published, cells, &mut compared);
+        Some(compared)
+    }
+
+    /// The same, however far a model is from what was published.
+    fn as_measured(&self, case: &Case<'_>, names: (&str, &str)) -> Option<Comparison> {
         let kind = metric_kind(case.data, &case.summary.metric);
         let measure = &case.data.study.measure;
         let by = Yardstick {
@@ -135,10 +149,14 @@ impl<'c, 'a> Pair<'c, 'a> {
             under: Conditions::of(case.data),
         };
         let group = |name, cell: &'c CaseCell<'a>| Group { name, points: cell.points() };
-        let mut compared = compare(group(names.0, self.a), group(names.1, self.b), &by)?;
+        compare(group(names.0, self.a), group(names.1, self.b), &by)
+    }
+
+    /// Whether a model is so far from what was published of these cells that nothing is concluded from them.
+    fn is_far_off(&self, case: &Case<'_>) -> bool {
+        let is_model = case.data.run.provenance == Provenance::Simulation;
         let cells = (&self.a.cell.id, &self.b.cell.id);
-        withdraw_far_off(&case.summary.published, cells, &mut compared);
-        Some(compared)
+        is_model && case.summary.published.iter().any(|row| row.is_far_off() && row.is_about(cells))
     }
 
     /// What B changes of A: parts that differ, another governor besides, since its tunables go with it.
@@ -147,14 +165,24 @@ impl<'c, 'a> Pair<'c, 'a> {
         parts.len() + usize::from(parts.iter().any(|part| part.is_setting(|name| name == "governor")))
     }
 
-    /// What B costs, or saves, beside the metric that was compared: medians of latency, energy and CPU time.
-    pub(super) fn costs(&self, case: &Case<'_>) -> Vec<Evidence> {
-        let of = |name: &&str| {
-            let kind = metric_kind(case.data, name);
-            let (a, b) = (self.a.metric(name)?, self.b.metric(name)?);
+    /// A instead of B.
+    pub(super) const fn reversed(&self) -> Self {
+        Self { a: self.b, b: self.a }
+    }
+
+    /// What B, called so, costs or saves beside the metric that was compared: medians of latency, energy and
+    /// CPU time.
+    pub(super) fn costs(&self, case: &Case<'_>, name: &str) -> Vec<Evidence> {
+        let of = |metric: &&str| {
+            let kind = metric_kind(case.data, metric);
+            let (a, b) = (self.a.metric(metric)?, self.b.metric(metric)?);
             let ratio = if a > 0.0 { format!(" (×{})", significant(b / a)) } else { String::new() };
             let figure = format!("{} instead of {}{ratio}", kind.unit.show(b), kind.unit.show(a));
-            Some(evidence(format!("{} with it", metric_words(name)), figure, "medians of the same trials"))
+            Some(evidence(
+                format!("{} with {name}", metric_words(metric)),
+                figure,
+                "medians of the same trials",
+            ))
         };
         costs::METRICS.iter().filter(|name| **name != case.summary.metric).filter_map(of).collect()
     }

@@ -138,7 +138,7 @@ fn finding(case: &Case<'_>, loss: &Loss<'_, '_>) -> Finding {
 the stripe, before it writes: four requests to the members instead of one on RAID5, six on RAID6. {other} reads \
 nothing, but {safety}."
         ),
-        evidence: figures(loss).into_iter().chain(pair.costs(case)).collect(),
+        evidence: figures(loss).into_iter().chain(pair.costs(case, "it")).collect(),
         confidence: Confidence::Shown,
         gain: gain(comparison),
         remedy: Some(Remedy {

@@ -103,7 +103,7 @@ fn finding(case: &Case<'_>, of: &Deeper<'_, '_>) -> Finding {
     let Deeper { depths: (shallow, deep), pair, comparison } = of;
     let work = pair.a().access().unwrap_or("the workload");
     let mut figures = figures(comparison, (*shallow, pair.a()), (*deep, pair.b()));
-    figures.extend(pair.costs(case));
+    figures.extend(pair.costs(case, "it"));
     Finding {
         rule: RULE.name,
         title: format!(

@@ -47,11 +47,13 @@ fn finding(case: &Case<'_>, factor: &Factor, words: &Words) -> Option<Finding> {
     let best = to_keep(case, context, pair.a(), &effects);
     let best_level = best.cell.levels[&factor.name].clone();
     let chosen = effects.iter().find(|(at, c, _)| *at == context && c.b == best_level);
-    let (gained, costs) = chosen.map_or((largest, &pair), |(_, comparison, pair)| (*comparison, pair));
+    // Where the first level is kept, what counts is what it costs against the worst.
+    let kept = (largest, pair.reversed());
+    let (gained, costs) = chosen.map_or(kept, |(_, comparison, pair)| (*comparison, *pair));
     let mut figures = figures(largest, context);
     figures.extend(chosen.filter(|(_, c, _)| c.b != largest.b).map(|(_, c, _)| against(c, context)));
     figures.extend(elsewhere(&claimed, context));
-    figures.extend(costs.costs(case));
+    figures.extend(costs.costs(case, &best_level));
     Some(Finding {
         rule: words.rule,
         title: format!("{} decides in {context}: {}", words.what, gives("gives", largest)),
