@@ -200,6 +200,8 @@ fn interval(beside: &Beside, interval: Option<Interval>) -> String {
     match interval {
         Some(interval) if !interval.has_width() => "all trials alike".to_owned(),
         Some(interval) => span(beside, interval.low, interval.high),
+        // Without an interval a model is judged by the range of its seeds.
+        None if beside.ours.is_some_and(|ours| ours.extent.is_some()) => "model".to_owned(),
         None => "n too small".to_owned(),
     }
 }

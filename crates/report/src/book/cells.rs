@@ -61,6 +61,7 @@ fn ratio(comparison: &Comparison) -> String {
     let Some(ratio) = comparison.ratio else { return difference(comparison) };
     let interval = match comparison.interval {
         Some(i) => format!("{} to {}", ratio_words(i.low), ratio_words(i.high)),
+        None if comparison.seeds.is_some() => "model".to_owned(),
         None => "too few trials for an interval".to_owned(),
     };
     let (a, b) = comparison.trials;
