@@ -71,7 +71,7 @@ pub enum Command {
     /// List simulated machines, compare them with measured ones, and fit them
     #[command(subcommand)]
     Sim(Sim),
-    /// List the runs in the notebook, each with its verdict
+    /// List the runs in the notebook, each with its verdict; or the studies that ship with Flyball
     List(List),
     /// Remove runs from the notebook
     Rm(Rm),
@@ -193,7 +193,7 @@ pub struct Inspect {
 
 #[derive(Args, Debug)]
 pub struct Run {
-    /// The study file
+    /// A study file, or a study that ships with Flyball by its name (`quick`); `flyball list --studies`
     #[arg(value_name = "STUDY")]
     pub study: PathBuf,
     /// Show the plan, its expected time, every command and every write; do nothing
@@ -257,7 +257,7 @@ pub enum Sim {
 
 #[derive(Args, Debug)]
 pub struct Calibrate {
-    /// The study file, with `[[published]]` values
+    /// A study with `[[published]]` values: a file, or a name (`published/raid10`)
     #[arg(value_name = "STUDY")]
     pub study: PathBuf,
     /// The machine to fit: a name or a file [default: the study's]
@@ -329,7 +329,7 @@ pub struct LabMachine {
 
 #[derive(Args, Debug)]
 pub struct LabRun {
-    /// The study file
+    /// A study file, or a study that ships with Flyball by its name; `flyball list --studies`
     #[arg(value_name = "STUDY")]
     pub study: PathBuf,
     /// The kernel: a series (`6.1`), a release, or a file; given more than once, it is a factor of the study
@@ -452,6 +452,11 @@ pub struct List {
     /// Only runs of this study
     #[arg(value_name = "STUDY")]
     pub study: Option<String>,
+    /// List the studies that ship with Flyball instead, by the names that `run` and `new --from` take
+    #[arg(long, conflicts_with_all = [
+        "study", "of_study", "since", "until", "provenance", "machine", "unfinished", "finished", "last",
+    ])]
+    pub studies: bool,
     #[command(flatten)]
     pub filter: Filter,
 }
@@ -573,7 +578,7 @@ pub struct Explain {
 
 #[derive(Args, Debug)]
 pub struct Report {
-    /// A study, STUDY~1, STUDY@REVISION, or a run; with --published a study file that has a `[page]`
+    /// A study, STUDY~1, STUDY@REVISION, or a run; with --published a study that has a `[page]`
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<String>,
     /// The format of the report

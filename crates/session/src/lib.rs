@@ -17,7 +17,9 @@ pub mod host;
 mod observer;
 pub mod preflight;
 pub mod scripted;
+pub mod shipped;
 pub mod simulation;
+pub mod studies;
 mod trial_loop;
 
 pub use availability::{Availability, unavailable_in_words};

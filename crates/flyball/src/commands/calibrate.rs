@@ -1,10 +1,10 @@
 //! `flyball sim calibrate STUDY`: the unknown figures of a study's machines, fitted to what was published of
 //! some of its cells, and judged by the others.
 
-use super::run::read_study;
+use super::run::{ReadStudy, read_study};
 use crate::args::{Calibrate, Global};
 use crate::exit::{End, Usage};
-use crate::{places, terminal};
+use crate::terminal;
 use anyhow::Result;
 use domain::Nanos;
 use domain::bench::{BenchError, Sink, SinkError};
@@ -18,7 +18,6 @@ use session::simulation::Machines;
 use sim::calibrate::{Fit, Unknown, fit};
 use sim::machine::Origin;
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// The version of the JSON form.
 const SCHEMA: u32 = 1;
@@ -43,11 +42,9 @@ impl Row<'_> {
 }
 
 pub fn calibrate(global: &Global, arguments: &Calibrate) -> Result<End> {
-    let (study, _) = read_study(&arguments.study)?;
-    let file = places::absolute(&arguments.study)?;
-    let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
+    let ReadStudy { study, source } = read_study(&arguments.study)?;
     let plan = Plan::new(study, Seed(0))?;
-    let machines = Machines::of(&plan, arguments.machine.as_deref(), &folder)?;
+    let machines = Machines::of(&plan, arguments.machine.as_deref(), &source.folder()?)?;
     let rows = rows(&plan, &arguments.hold_out)?;
     let unknowns = unknowns(&machines);
     if unknowns.is_empty() {

@@ -7,11 +7,12 @@ use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
 use crate::results::{Length, Results};
 use crate::{places, terminal, typed};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use domain::inventory::Inventory;
 use machine::LocalMachine;
 use report::Checked;
 use report::inventory::{Style, text as inventory_text};
+use session::studies::ShippedStudy;
 use session::{Begin, Request};
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(72);
 
 /// The study behind it.
-const STUDY: &str = include_str!("../../../../studies/check.toml");
+const STUDY: &str = "check";
 
 /// What is added where the frequency policy can be written: the same depth-1 reads as the machine stands, and
 /// under `performance`.
@@ -42,7 +43,11 @@ pub fn check(global: &Global, arguments: &Check) -> Result<End> {
     if arguments.full && !global.json {
         terminal::document(&inventory_text(&inventory, Style::Brief))?;
     }
-    let text = if can_vary_policy(&inventory) { format!("{STUDY}{POLICY_FACTOR}") } else { STUDY.to_owned() };
+    let shipped = ShippedStudy::find(STUDY).context("the study of `flyball check` does not ship with it")?;
+    let mut text = shipped.text.to_owned();
+    if can_vary_policy(&inventory) {
+        text += POLICY_FACTOR;
+    }
     let study = parse::study::parse(&text)
         .map_err(|e| Usage(format!("the study of `flyball check` is wrong:\n{e}")))?;
     files::output::make_folder(&folder)?;

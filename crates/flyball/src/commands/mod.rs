@@ -27,6 +27,7 @@ mod sim;
 mod simulate;
 mod stacks;
 mod status;
+mod studies;
 mod supervise;
 mod tune;
 
@@ -47,6 +48,7 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Import(arguments) => import::import(global, arguments),
         Command::Sim(command) => sim::dispatch(global, command),
         Command::LabGuest => guest::main(|line| crate::terminal::say(line)).map(|()| End::Done),
+        Command::List(arguments) if arguments.studies => studies::list(global),
         Command::List(arguments) => list::list(global, arguments),
         Command::Rm(arguments) => rm::rm(global, arguments),
         Command::Gc(arguments) => gc::gc(global, arguments),

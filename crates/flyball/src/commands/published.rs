@@ -6,7 +6,7 @@
 //! files beside its pages, so that the pages can be made again from the repository alone.
 
 use super::report::{print, write};
-use super::run::read_study;
+use super::run::{ReadStudy, parsed, read_study};
 use crate::args::{Global, Report, ReportFormat};
 use crate::exit::{End, Usage};
 use crate::results::Results;
@@ -20,6 +20,7 @@ use domain::trial::{Provenance, Run, RunId};
 use notebook::kept::{Keep, Kept};
 use notebook::{Notebook, RunEntry};
 use report::{IndexEntry, PageOrigin, PageReport};
+use session::studies::StudySource;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -147,22 +148,21 @@ struct PageStudies {
 
 impl PageStudies {
     fn read(file: &Path) -> Result<Self> {
-        let (study, _) = read_study(file)?;
+        let ReadStudy { study, source } = read_study(file)?;
         let Some(page) = study.page.clone() else {
             let problem = format!(
                 "`{}` has no [page], which says what its runs stand beside; docs/STUDY-FORMAT.md has its keys",
-                file.display()
+                source.shown
             );
             return Err(Usage(problem).into());
         };
-        let folder = file.parent().unwrap_or(Path::new(""));
-        let path = |part: &domain::page::Part| match &part.study {
-            Some(name) => folder.join(name),
-            None => file.to_owned(),
+        let part = |part: &domain::page::Part| match &part.study {
+            Some(name) => Ok(source.named_here(name)?),
+            None => Ok(source.clone()),
         };
-        let paths: Vec<PathBuf> = page.parts.iter().map(path).collect();
-        let studies = paths.iter().map(|path| Ok(read_study(path)?.0)).collect::<Result<_>>()?;
-        let files = paths.iter().map(|path| path.display().to_string()).collect();
+        let sources: Vec<StudySource> = page.parts.iter().map(part).collect::<Result<_>>()?;
+        let studies = sources.iter().map(parsed).collect::<Result<_>>()?;
+        let files = sources.into_iter().map(|source| source.shown).collect();
         Ok(Self { study, page, files, studies })
     }
 

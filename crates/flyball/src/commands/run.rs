@@ -15,11 +15,9 @@ use domain::rng::Seed;
 use machine::LocalMachine;
 use parse::study::StudyErrors;
 use session::host::{Host, HostPlaces};
+use session::studies::StudySource;
 use session::{Begin, Measured, Request};
 use std::path::{Path, PathBuf};
-
-/// A bound on a study file: more than a study may have, which then says how much that is.
-const MAX_STUDY: u64 = 2 << 20;
 
 /// Runs a study, or shows what running it would do.
 pub fn run(global: &Global, arguments: &Run) -> Result<End> {
@@ -30,7 +28,7 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
         }
         (On::Host, None) => {}
     }
-    let (mut study, text) = read_study(&arguments.study)?;
+    let ReadStudy { mut study, source } = read_study(&arguments.study)?;
     study.measure.under_load |= arguments.under_load;
     let notebook = places::absolute(&places::notebook(global)?)?;
     let work = match &arguments.work {
@@ -42,12 +40,11 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
     if arguments.dry_run {
         return super::dry_run::show(global, study, arguments.seed, &work);
     }
-    let file = places::absolute(&arguments.study)?;
     let interrupt = Interrupt::catch()?;
     let request = Request {
         study: &study,
-        text: &text,
-        home: file.parent(),
+        text: &source.text,
+        home: source.home(),
         notebook: &notebook,
         seed: arguments.seed,
         begin: if arguments.new { Begin::Anew } else { Begin::Resume },
@@ -111,16 +108,27 @@ pub fn end(measured: &Measured, results: &Results) -> End {
     }
 }
 
-/// Reads a study file, and what it means.
-pub fn read_study(path: &Path) -> Result<(Study, String)> {
-    let text = read_text(path)?;
-    Ok((understood(parse::study::parse(&text), &path.display().to_string())?, text))
+/// A study as a command names it: what it means, and its text.
+pub struct ReadStudy {
+    pub study: Study,
+    pub source: StudySource,
 }
 
-/// The same as the lab has it.
-pub fn read_study_for_lab(path: &Path) -> Result<(Study, String)> {
-    let text = read_text(path)?;
-    Ok((parse_study_for_lab(&text, &path.display().to_string())?, text))
+/// Reads a study: a file, or one that ships with the program.
+pub fn read_study(named: &Path) -> Result<ReadStudy> {
+    let source = source(named)?;
+    Ok(ReadStudy { study: parsed(&source)?, source })
+}
+
+/// What a study's text means.
+pub fn parsed(source: &StudySource) -> Result<Study> {
+    understood(parse::study::parse(&source.text), &source.shown)
+}
+
+/// Reads a study as the lab has it.
+pub fn read_study_for_lab(named: &Path) -> Result<ReadStudy> {
+    let source = source(named)?;
+    Ok(ReadStudy { study: parse_study_for_lab(&source.text, &source.shown)?, source })
 }
 
 /// What a study's text means in the lab; `shown` is the file's name in messages.
@@ -128,10 +136,15 @@ pub fn parse_study_for_lab(text: &str, shown: &str) -> Result<Study> {
     understood(parse::study::parse_for_lab(text), shown)
 }
 
-fn read_text(path: &Path) -> Result<String> {
-    let shown = path.display();
-    let text = files::regular::text(path, MAX_STUDY);
-    Ok(text.map_err(|e| Usage(format!("cannot read the study `{shown}`: {e}")))?)
+fn source(named: &Path) -> Result<StudySource> {
+    let source = StudySource::find(named)?;
+    if source.hides_a_shipped_one() {
+        terminal::note(format_args!(
+            "`{}` is the file of that name here, and not the study that ships with flyball",
+            source.shown
+        ));
+    }
+    Ok(source)
 }
 
 fn understood(parsed: Result<Study, StudyErrors>, shown: &str) -> Result<Study> {

@@ -1,7 +1,7 @@
 //! `flyball run STUDY --on sim`: the same study, plan, schedule and notebook; trials come from a model.
 
 use super::gate;
-use super::run::{conclude, read_study};
+use super::run::{ReadStudy, conclude, read_study};
 use crate::args::{Global, Run};
 use crate::exit::End;
 use crate::interrupt::Interrupt;
@@ -15,16 +15,13 @@ use domain::rng::Seed;
 use machine::{LocalMachine, Machine};
 use session::simulation::{Machines, Simulation};
 use session::{Begin, Request, fresh_seed, preflight};
-use std::path::Path;
 
 /// Simulates a study, or shows what would be.
 pub fn run(global: &Global, arguments: &Run) -> Result<End> {
-    let (study, text) = read_study(&arguments.study)?;
-    let file = places::absolute(&arguments.study)?;
-    let folder = file.parent().unwrap_or(Path::new("/"));
+    let ReadStudy { study, source } = read_study(&arguments.study)?;
     let plan = Plan::new(study.clone(), Seed(0))?;
     preflight::in_itself(&plan)?;
-    let machines = Machines::of(&plan, arguments.machine.as_deref(), folder)?;
+    let machines = Machines::of(&plan, arguments.machine.as_deref(), &source.folder()?)?;
     let notebook = places::absolute(&places::notebook(global)?)?;
     let conditions = gate::prepare_for(&plan, &arguments.gate.fail_if, &notebook)?;
     if arguments.dry_run {
@@ -33,8 +30,8 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
     let interrupt = Interrupt::catch()?;
     let request = Request {
         study: &study,
-        text: &text,
-        home: file.parent(),
+        text: &source.text,
+        home: source.home(),
         notebook: &notebook,
         seed: arguments.seed,
         begin: if arguments.new { Begin::Anew } else { Begin::Resume },

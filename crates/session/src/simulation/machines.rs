@@ -3,6 +3,7 @@
 use super::{Outcome, Rows};
 use crate::disk_files;
 use crate::error::{Error, Result};
+use crate::shipped::hint;
 use disks::{DiskSpec, LinkSpec};
 use domain::bench::{BenchError, Sink};
 use domain::lab::{Dilation, PStateDomains};
@@ -43,6 +44,9 @@ pub const SHIPPED: &[(&str, &str)] = shipped![
     "xeon-e5-pstate-hz300"
 ];
 
+/// The command that lists them.
+pub const LIST: &str = "flyball sim machines";
+
 /// A machine with its text, by which it is told from others.
 #[derive(Clone, Debug)]
 pub struct Named {
@@ -76,11 +80,10 @@ pub fn load(name_or_path: &str, folder: &Path) -> Result<Named> {
         None => {
             let path = folder.join(name_or_path);
             files::regular::text(&path, MAX_FILE).map_err(|error| {
-                let names: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
                 Error::Usage(format!(
-                    "cannot read the machine `{}`: {error}; shipped are {}",
+                    "cannot read the machine `{}`: {error}; {}",
                     path.display(),
-                    names.join(", ")
+                    hint(name_or_path, SHIPPED.iter().map(|(name, _)| *name), LIST)
                 ))
             })?
         }

@@ -4,29 +4,28 @@
 use super::start;
 use crate::args::{Global, LabRun};
 use crate::commands::gate;
-use crate::commands::run::{conclude, parse_study_for_lab, read_study_for_lab};
+use crate::commands::run::{ReadStudy, conclude, parse_study_for_lab, read_study_for_lab};
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
 use crate::results::Length;
 use crate::terminal::Watching;
 use crate::{places, typed};
 use anyhow::Result;
-use domain::Study;
 use domain::plan::Plan;
 use domain::rng::Seed;
 use notebook::Notebook;
 use session::guests::{Guests, LabSpec};
+use session::studies::StudySource;
 use session::{Begin, Request, preflight};
 
 /// Runs a study in lab machines.
 pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
-    let (mut study, text) = read(arguments)?;
+    let ReadStudy { mut study, source } = read(arguments)?;
     study.lab = start::with_options(study.lab, &arguments.machine)?;
-    let file = places::absolute(&arguments.study)?;
     let plan = Plan::new(study.clone(), Seed(0))?;
     preflight::in_the_lab(&plan)?;
     preflight::for_tools(&plan)?;
-    let home = start::home(Some(&file));
+    let home = source.folder()?;
     let spec = LabSpec::new(study.lab.clone(), start::flavour(&study), &home, start::places()?)?;
     if arguments.dry_run {
         return super::dry_run::show(&spec, study, arguments.seed);
@@ -38,8 +37,8 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
     let interrupt = Interrupt::catch()?;
     let request = Request {
         study: &study,
-        text: &text,
-        home: file.parent(),
+        text: &source.text,
+        home: source.home(),
         notebook: &notebook,
         seed: arguments.seed,
         begin: if arguments.new { Begin::Anew } else { Begin::Resume },
@@ -55,11 +54,11 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
 
 /// The study, with the kernels that were asked for: one is the machine's, several are a factor. What is added
 /// is added to the text, so that what the notebook keeps says all of it.
-fn read(arguments: &LabRun) -> Result<(Study, String)> {
-    let (mut study, text) = read_study_for_lab(&arguments.study)?;
+fn read(arguments: &LabRun) -> Result<ReadStudy> {
+    let ReadStudy { mut study, source } = read_study_for_lab(&arguments.study)?;
     let kernels = &arguments.kernels;
     if kernels.is_empty() {
-        return Ok((study, text));
+        return Ok(ReadStudy { study, source });
     }
     if preflight::varies_kernels(&study) {
         let name = &study.name;
@@ -69,14 +68,14 @@ fn read(arguments: &LabRun) -> Result<(Study, String)> {
     }
     if let [only] = kernels.as_slice() {
         study.lab.kernel = Some(only.clone());
-        return Ok((study, text));
+        return Ok(ReadStudy { study, source });
     }
     let list: Vec<String> = kernels.iter().map(|kernel| format!("{kernel:?}")).collect();
     let text = format!(
         "{}\n\n# Added by `--kernel`.\n[factor.kernel]\nlab = \"kernel\"\nlevels = [{}]\n",
-        text.trim_end(),
+        source.text.trim_end(),
         list.join(", ")
     );
-    let study = parse_study_for_lab(&text, &format!("{} with --kernel", arguments.study.display()))?;
-    Ok((study, text))
+    let study = parse_study_for_lab(&text, &format!("{} with --kernel", source.shown))?;
+    Ok(ReadStudy { study, source: StudySource { text: text.into(), ..source } })
 }

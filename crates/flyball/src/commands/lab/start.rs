@@ -1,7 +1,7 @@
 //! From what was typed to what a lab machine is made of.
 
 use crate::args::{LabMachine, LabShell};
-use crate::commands::run::read_study_for_lab;
+use crate::commands::run::{ReadStudy, read_study_for_lab};
 use crate::exit::Usage;
 use crate::{places, terminal};
 use anyhow::{Context, Result};
@@ -13,21 +13,21 @@ use lab::image::Flavour;
 use machine::{LocalMachine, Machine};
 use session::fresh_seed;
 use session::guests::{LabPlaces, LabSpec};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use workloads::Needs;
 
 /// The machine that `lab shell` and `lab exec` want.
 pub fn spec(arguments: &LabShell) -> Result<LabSpec> {
-    let (lab, flavour) = match &arguments.study {
-        Some(file) => {
-            let study = read_study_for_lab(file)?.0;
+    let (lab, flavour, home) = match &arguments.study {
+        Some(named) => {
+            let ReadStudy { study, source } = read_study_for_lab(named)?;
             let flavour = flavour(&study);
-            (study.lab, flavour)
+            (study.lab, flavour, source.folder()?)
         }
-        None => (Lab::default(), Flavour::Plain),
+        None => (Lab::default(), Flavour::Plain, PathBuf::new()),
     };
     let lab = with_options(lab, &arguments.machine)?;
-    let mut spec = LabSpec::new(lab, flavour, &home(arguments.study.as_deref()), places()?)?;
+    let mut spec = LabSpec::new(lab, flavour, &home, places()?)?;
     if let Some(folder) = &arguments.keep_disks {
         let seed = Seed(arguments.seed.unwrap_or_else(|| fresh_seed(LocalMachine.now())));
         spec.keep_disks(folder, seed)?;
@@ -73,9 +73,4 @@ fn disk(index: usize, text: &str) -> Result<LabDisk> {
         None => (text, None),
     };
     Ok(LabDisk { name: format!("disk{index}"), model: model.to_owned(), size, link: None })
-}
-
-/// The folder that a study's own files are looked for in.
-pub fn home(study: Option<&Path>) -> PathBuf {
-    study.and_then(Path::parent).map_or_else(PathBuf::new, Path::to_owned)
 }
