@@ -57,6 +57,8 @@ pub enum Command {
     Check(Check),
     /// Show the machine: CPUs, frequency policies, idle states, arrays, filesystems, devices
     Inspect(Inspect),
+    /// List the settings of this machine: what each means, holds and takes, and whether it can be written
+    Settings(Settings),
     /// Watch this machine and its load, and say what limits it; nothing is changed
     Diagnose(Diagnose),
     /// Run a study, on this host or in a simulation
@@ -187,6 +189,17 @@ pub struct Check {
 #[derive(Args, Debug)]
 pub struct Inspect {
     /// Inspect a recorded machine instead: a directory with its /proc and /sys
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct Settings {
+    /// Only settings with this in their name or meaning, sysctls too: `governor`, `raid`, `vm.dirty`; after
+    /// an `@` the object: `read_ahead_kb@sda`, `@policy0` [default: all that have a name of Flyball's]
+    #[arg(value_name = "PATTERN")]
+    pub pattern: Option<String>,
+    /// Look at a recorded machine instead: a directory with its /proc and /sys
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
 }

@@ -25,7 +25,7 @@ mod progress;
 mod watching;
 
 use columns::stderr_width;
-pub use columns::{Columns, screen_width, width};
+pub use columns::{Columns, screen_width, width, wrapped};
 pub use progress::Progress;
 pub use watching::{Watching, damaged, restored};
 

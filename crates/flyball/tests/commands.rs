@@ -24,6 +24,26 @@ fn a_recorded_machine_is_inspected_as_text_and_json() {
 }
 
 #[test]
+fn settings_are_listed_with_value_range_and_meaning_in_eighty_columns() {
+    let place = Place::new();
+    let folder = format!("{MACHINES}/adl0");
+    let output = place.flyball(&["settings", "--root", &folder]).env("COLUMNS", "80").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let governor = "governor: who chooses the frequency\n  policy0-policy15 = powersave\n  takes performance, powersave\n";
+    assert!(text.contains(governor), "{text}");
+    assert!(text.contains("not on this machine: ") && !text.contains("vm.swappiness"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let json: Value = serde_json::from_str(&place.ok(&["settings", "vm.swappiness", "--json"])).unwrap();
+    assert_eq!(json["settings"][0]["values"][0]["path"], "/proc/sys/vm/swappiness");
+    let object = place.ok(&["settings", "max_freq@policy8", "--root", &folder]);
+    assert!(object.contains("policy8 = 3400MHz"), "{object}");
+    let error = place.fails(2, &["settings", "governer"]);
+    assert!(error.contains("did you mean `governor`?"), "{error}");
+    let error = place.fails(2, &["settings", "@loop999"]);
+    assert!(error.contains("no object `loop999`"), "{error}");
+}
+
+#[test]
 fn this_machine_is_inspected() {
     let json: Value = serde_json::from_str(&Place::new().ok(&["inspect", "--json"])).unwrap();
     assert!(json["kernel"]["release"].is_string());

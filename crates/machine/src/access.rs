@@ -76,6 +76,15 @@ pub trait Machine {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Whether this process may write a file of the kernel's; nothing is opened.
+    ///
+    /// # Errors
+    /// Why it may not: `Unsupported` where nobody may, `PermissionDenied`, `ReadOnlyFilesystem`; as the
+    /// kernel gives them.
+    fn writable(&self, _path: &Path) -> io::Result<()> {
+        Err(io::Error::other("this machine is only looked at"))
+    }
+
     /// The names in a folder, sorted.
     ///
     /// # Errors
@@ -133,6 +142,17 @@ impl Machine for LocalMachine {
         check_holds_values(path, &device)?;
         let written = device.write(value)?;
         if written == value.len() { Ok(Box::new(device)) } else { Err(io::ErrorKind::WriteZero.into()) }
+    }
+
+    fn writable(&self, path: &Path) -> io::Result<()> {
+        /// Write permission of anybody, in a file's mode.
+        const WRITE_OF_ANYBODY: u32 = 0o222;
+        // access(2) tells root that it may write what has no write permission at all; the kernel then
+        // refuses.
+        if fs::metadata(path)?.mode() & WRITE_OF_ANYBODY == 0 {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        Ok(rustix::fs::access(path, rustix::fs::Access::WRITE_OK)?)
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<String>> {

@@ -148,7 +148,7 @@ fn ignored_and_refused_values_are_errors_that_name_what_is_taken() {
         cannot set `governor@policy0` to `fast`: `/sys/devices/system/cpu/cpufreq/policy0/scaling_governor`: Invalid argument (os error 22); it takes one of: conservative ondemand userspace powersave performance schedutil
         cannot set `scheduler@sda` to `cfq`: `/sys/block/sda/queue/scheduler`: Invalid argument (os error 22); it takes one of: none mq-deadline bfq
         cannot set `epb@cpu0` to `0`: `/sys/devices/system/cpu/cpu0/power/energy_perf_bias`: Invalid argument (os error 22)
-        there is no setting `governer`, did you mean `governor`?; see the list of settings, or give the whole path under /sys or /proc/sys
+        there is no setting `governer`; did you mean `governor`? `flyball settings` lists them, and a whole path under /sys or /proc/sys is one too
         cannot use the setting `schedutil.rate_limit_us` here: no policy runs the governor `schedutil` now; set it together with `governor`
         cannot use the setting `stripe_cache_size` here: there is no `/sys/block/sda/md/stripe_cache_size`
         cannot use the setting `read_ahead_kb@sdz` here: there is no block device `sdz`

@@ -1,7 +1,7 @@
 //! Names of what ships with the program, as commands and studies give them, and what is said of a wrong one.
 
-/// The fewest letters in common, by Jaro and Winkler's measure, of a name that may have been meant. Below, the
-/// suggestions begin to look random.
+/// The fewest letters in common, by Jaro and Winkler's measure, of a name that may have been meant. Below,
+/// the suggestions begin to look random.
 const NEAR: f64 = 0.8;
 
 /// A bound on the names whose nearest is looked for: no shipped one is near a longer.

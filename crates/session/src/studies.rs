@@ -1,7 +1,7 @@
 //! Studies as a command names them: those that ship with the program, by name, and a user's own, by path.
 //!
-//! A shipped study is named by its file in `studies/` without the ending: `quick`, `published/dmcrypt`. Its own
-//! `name`, by which its runs are called, is understood too where it differs: `dmcrypt-published`.
+//! A shipped study is named by its file in `studies/` without the ending: `quick`, `published/dmcrypt`. Its
+//! own `name`, by which its runs are called, is understood too where it differs: `dmcrypt-published`.
 //!
 //! A file that is there wins: `quick.toml` and `./quick` always mean a file, `quick` means the shipped study
 //! unless a regular file of that very name is there.
@@ -156,8 +156,8 @@ impl StudySource {
         }
     }
 
-    /// The folder from which machines, disks and tables are named by a path: the study's, or for one that ships
-    /// with the program, and names none by a path, the one in which the command was given.
+    /// The folder from which machines, disks and tables are named by a path: the study's, or for one that
+    /// ships with the program, and names none by a path, the one in which the command was given.
     ///
     /// # Errors
     /// Where there is no such folder any more.
@@ -170,7 +170,8 @@ impl StudySource {
     }
 }
 
-/// Why a study cannot be read, and what to do: a path is told as the system does, a bare name by what is near.
+/// Why a study cannot be read, and what to do: a path is told as the system does, a bare name by what is
+/// near.
 fn why(path: &Path, error: &std::io::Error) -> String {
     let word = path.to_string_lossy();
     let names = SHIPPED.iter().map(|study| study.name);

@@ -22,6 +22,7 @@ mod report;
 mod restore;
 mod rm;
 mod run;
+mod settings;
 mod show;
 mod sim;
 mod simulate;
@@ -41,6 +42,7 @@ pub fn dispatch(cli: Cli) -> Result<End> {
     match &cli.command {
         Command::Check(arguments) => check::check(global, arguments),
         Command::Inspect(arguments) => inspect::inspect(global, arguments),
+        Command::Settings(arguments) => settings::settings(global, arguments),
         Command::Run(arguments) => run::run(global, arguments),
         Command::Record(arguments) => record::record(global, arguments),
         Command::Diagnose(arguments) => diagnose::diagnose(global, arguments),

@@ -69,7 +69,7 @@ fn flowing(padded: String, before: usize, last: &str, width: Option<usize>) -> V
 
 /// A text broken between words, each line at most `width` wide unless one word is wider; one line, empty,
 /// where there are no words.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let line = lines.last_mut().expect("there is always a line");

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No setting has this name.
-    #[error("there is no setting `{name}`{}; see the list of settings, or give the whole path under /sys or /proc/sys", nearest.as_ref().map(|n| format!(", did you mean `{n}`?")).unwrap_or_default())]
+    #[error("there is no setting `{name}`; {}`flyball settings` lists them, and a whole path under /sys or /proc/sys is one too", nearest.as_ref().map(|n| format!("did you mean `{n}`? ")).unwrap_or_default())]
     UnknownSetting {
         /// As it was typed.
         name: String,

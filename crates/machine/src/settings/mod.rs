@@ -11,10 +11,12 @@ mod effects;
 pub(crate) mod error;
 mod guard;
 mod identity;
+mod survey;
 mod value;
 
 pub use catalogue::{Form, KNOWN, Known, SYSCTL_ROOTS, Scope};
 pub use error::Error;
+pub use survey::{HeldValue, Surveyed, is_meant, survey};
 pub use value::same;
 
 pub(crate) use effects::{RANKS, choices, kept_paths, order_limits, rank, twin};
