@@ -16,6 +16,7 @@ mod inspect;
 mod lab;
 mod list;
 mod man;
+mod new;
 mod published;
 mod record;
 mod report;
@@ -44,6 +45,7 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Inspect(arguments) => inspect::inspect(global, arguments),
         Command::Settings(arguments) => settings::settings(global, arguments),
         Command::Run(arguments) => run::run(global, arguments),
+        Command::New(arguments) => new::new(arguments),
         Command::Record(arguments) => record::record(global, arguments),
         Command::Diagnose(arguments) => diagnose::diagnose(global, arguments),
         Command::Lab(command) => lab::dispatch(global, command),

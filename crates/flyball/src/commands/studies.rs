@@ -37,6 +37,9 @@ pub fn list(global: &Global) -> Result<End> {
     terminal::say(
         "host: `flyball run STUDY`; lab: `flyball lab run STUDY`; sim: `flyball run STUDY --on sim`",
     );
+    terminal::say(
+        "--dry-run shows what a study does; `flyball new --from STUDY` writes it to a file to edit",
+    );
     Ok(End::Done)
 }
 
