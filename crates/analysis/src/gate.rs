@@ -10,9 +10,15 @@ use crate::summarise::{metric_kind, summarise};
 use crate::summary::{CellSummary, Lack, RunData, RunSummary, Verdict};
 use crate::words::{counted, listed, percent};
 use domain::gate::{Condition, Rule};
-use domain::plan::CellId;
+use domain::plan::{Cell, CellId, Plan};
 use domain::study::Study;
+use domain::units::Unit;
 use std::collections::{BTreeMap, BTreeSet};
+use workloads::Metrics;
+use workloads::report::reported;
+
+/// The metric that every workload has on a host.
+const ELAPSED: &str = "elapsed";
 
 /// What one condition says of one cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +67,18 @@ pub enum GateError {
         condition: String,
         /// The run.
         run: String,
+        /// The metric that it names.
+        metric: String,
+        /// Those there are.
+        known: String,
+    },
+    /// No workload reports its metric.
+    #[error(
+        "cannot judge `{condition}`: no workload of its cells reports the metric `{metric}`; there are {known}"
+    )]
+    Unreported {
+        /// The condition.
+        condition: String,
         /// The metric that it names.
         metric: String,
         /// Those there are.
@@ -120,13 +138,8 @@ pub fn judge(
     let cells = chosen(data, &summary, condition)?;
     let rulings: Vec<(Ruling, String)> = match (&condition.rule, baseline) {
         (Rule::Below(value) | Rule::Above(value), _) => {
-            let bound = metric_kind(data, &summary.metric).unit.parse(value);
-            let bound = bound.ok_or_else(|| GateError::Value {
-                condition: condition.text.clone(),
-                value: value.clone(),
-                metric: summary.metric.clone(),
-                example: summary.unit.example(),
-            })?;
+            let unit = metric_kind(data, &summary.metric).unit;
+            let bound = bound(condition, value, &summary.metric, &unit)?;
             let below = matches!(condition.rule, Rule::Below(_));
             cells.iter().map(|cell| beyond(cell, &summary, bound, below)).collect()
         }
@@ -160,18 +173,49 @@ fn known_metric<'c>(data: &RunData, condition: &'c Condition) -> Result<Option<&
     })
 }
 
-/// That a study has cells which a condition is about, before any of them was measured. `cells` are their
-/// levels.
+/// Whether a condition can be judged of a plan, before any of its cells was measured.
 ///
 /// # Errors
-/// [`GateError::Levels`] where none has the levels that the condition names.
-pub fn check<'l>(
-    condition: &Condition,
-    study: &Study,
-    cells: impl IntoIterator<Item = &'l BTreeMap<String, String>>,
-) -> Result<(), GateError> {
-    let is_there = cells.into_iter().any(|levels| is_about(condition, levels));
-    if is_there { Ok(()) } else { Err(no_such_levels(condition, study)) }
+/// [`GateError::Levels`] where no cell has the levels that the condition names; [`GateError::Unreported`] where
+/// no workload of these cells reports its metric; [`GateError::Value`] where its value is not in the metric's
+/// unit. What only trials can tell, they will.
+pub fn check(condition: &Condition, plan: &Plan) -> Result<(), GateError> {
+    let study = &plan.study;
+    let cells: Vec<&Cell> = plan.cells.iter().filter(|cell| is_about(condition, &cell.levels)).collect();
+    if cells.is_empty() {
+        return Err(no_such_levels(condition, study));
+    }
+    let metric = condition.metric.as_ref().unwrap_or(&study.measure.metric);
+    let workloads: BTreeSet<&str> = cells.iter().map(|cell| cell.workload.name.as_str()).collect();
+    let workloads = || study.workloads.iter().filter(|workload| workloads.contains(workload.name.as_str()));
+    if workloads().any(|workload| workloads::of(&workload.tool).metrics() == Metrics::Any) {
+        return Ok(());
+    }
+    let mut known: BTreeMap<&str, Unit> =
+        workloads().flat_map(|workload| reported(study, workload)).collect();
+    // A host times what does not time itself.
+    known.insert(ELAPSED, Unit::Seconds);
+    let Some(unit) = known.get(metric.as_str()) else {
+        return Err(GateError::Unreported {
+            condition: condition.text.clone(),
+            metric: metric.clone(),
+            known: known.into_keys().collect::<Vec<_>>().join(", "),
+        });
+    };
+    match &condition.rule {
+        Rule::Below(value) | Rule::Above(value) => bound(condition, value, metric, unit).map(|_| ()),
+        Rule::WorseThan { .. } => Ok(()),
+    }
+}
+
+/// The value of a condition in the base unit of its metric.
+fn bound(condition: &Condition, value: &str, metric: &str, unit: &Unit) -> Result<f64, GateError> {
+    unit.parse(value).ok_or_else(|| GateError::Value {
+        condition: condition.text.clone(),
+        value: value.to_owned(),
+        metric: metric.to_owned(),
+        example: unit.example(),
+    })
 }
 
 fn is_about(condition: &Condition, levels: &BTreeMap<String, String>) -> bool {

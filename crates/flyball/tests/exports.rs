@@ -81,8 +81,14 @@ fn a_condition_about_nothing_is_told_before_anything_is_run() {
         run("iops < 5 /s where depth=64")
             .contains("no cell of the study has depth=64; its factors are depth (1, 8")
     );
+    let said = run("iosp < 5 /s");
+    assert!(
+        said.contains("no workload of its cells reports the metric `iosp`; there are ")
+            && said.contains(" iops,"),
+        "{said}"
+    );
+    assert!(run("iops < 5 MB/s").contains("`5 MB/s` is no value of iops"));
     assert!(!place.path("notebook").exists(), "a notebook was made for nothing");
-    assert!(run("iosp < 5 /s").contains("no trial of `depths-"), "what was measured is kept");
 }
 
 #[test]

@@ -3,7 +3,10 @@
 //! Metrics that tools share carry the names of [`SHARED_METRICS`], so that a fio and a dd trial can stand in
 //! one table. A number that a tool did not report is absent, never zero.
 
+use crate::tool;
+use domain::lab::ENERGY_MODELLED;
 use domain::outcome::CPU_BUSY;
+use domain::study::{Study, Workload};
 use domain::units::Unit;
 use domain::{Better, Metric};
 use std::collections::BTreeMap;
@@ -47,6 +50,28 @@ pub fn shared_metric(name: &str) -> Option<(Unit, Better)> {
         .find(|(n, ..)| *n == name)
         .or_else(|| of_tools().find(|(n, ..)| *n == name))
         .map(|(_, unit, better)| (unit, better))
+}
+
+/// The metrics that a workload of this study reports, with their units; those that only its trials know are not
+/// among them ([`tool::Metrics::Any`]).
+pub fn reported<'s>(study: &Study, workload: &'s Workload) -> Vec<(&'s str, Unit)> {
+    let mut reported: Vec<(&str, Unit)> = match crate::of(&workload.tool).metrics() {
+        tool::Metrics::Known(rows) => rows.into_iter().map(|(name, unit, _)| (name, unit)).collect(),
+        tool::Metrics::ByPattern => by_pattern(workload),
+        tool::Metrics::Any => Vec::new(),
+    };
+    reported.push((CPU_BUSY, Unit::Share));
+    if study.lab.pstates.is_some() {
+        reported.push((ENERGY_MODELLED, Unit::Joules));
+    }
+    reported
+}
+
+/// Of every command it is known how long it ran.
+fn by_pattern(workload: &Workload) -> Vec<(&str, Unit)> {
+    let patterns = workload.tool.command().map_or(&[][..], |(_, metrics)| metrics);
+    let named = patterns.iter().map(|metric| (metric.name.as_str(), metric.unit.clone()));
+    named.filter(|(name, _)| *name != "elapsed").chain([("elapsed", Unit::Seconds)]).collect()
 }
 
 /// Why a tool's report gave no outcome.

@@ -35,8 +35,7 @@ pub fn prepare(conditions: &[Condition], notebook: &Path) -> Result<Conditions> 
 /// The same for a run that is to be: whatever a plan can tell of its conditions is told first.
 pub fn prepare_for(plan: &Plan, conditions: &[Condition], notebook: &Path) -> Result<Conditions> {
     for condition in conditions {
-        let cells = plan.cells.iter().map(|cell| &cell.levels);
-        check(condition, &plan.study, cells).map_err(|error| Usage(error.to_string()))?;
+        check(condition, plan).map_err(|error| Usage(error.to_string()))?;
     }
     prepare(conditions, notebook)
 }

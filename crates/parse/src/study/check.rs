@@ -148,23 +148,7 @@ pub(super) fn placeholders(argument: &str) -> Vec<&str> {
 
 /// The metrics that a workload of this study reports.
 pub(super) fn reported<'s>(study: &Study, workload: &'s Workload) -> Vec<&'s str> {
-    let mut reported: Vec<&str> = match workloads::of(&workload.tool).metrics() {
-        Metrics::Known(rows) => rows.into_iter().map(|(name, ..)| name).collect(),
-        Metrics::ByPattern => by_pattern(workload),
-        Metrics::Any => Vec::new(),
-    };
-    reported.push(CPU_BUSY);
-    if study.lab.pstates.is_some() {
-        reported.push(ENERGY_MODELLED);
-    }
-    reported
-}
-
-/// Of every command it is known how long it ran.
-fn by_pattern(workload: &Workload) -> Vec<&str> {
-    let patterns = workload.tool.command().map_or(&[][..], |(_, metrics)| metrics);
-    let named = patterns.iter().map(|metric| metric.name.as_str());
-    named.filter(|name| *name != "elapsed").chain(["elapsed"]).collect()
+    workloads::report::reported(study, workload).into_iter().map(|(name, _)| name).collect()
 }
 
 fn reports_the_metric(study: &Study, workload: &Workload, root: &Section) {
