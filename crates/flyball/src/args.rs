@@ -16,13 +16,19 @@ use std::sync::LazyLock;
 /// Finds out how fast a storage or database workload really runs here, how much of that the CPU's frequency
 /// policy and the storage layout decide, why, and what to change.
 #[derive(Debug, Parser)]
-#[command(name = "flyball", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "flyball", version, long_version = VERSION.as_str(), max_term_width = 100, after_help = AFTER_HELP)]
 pub struct Cli {
     #[command(flatten)]
     pub global: Global,
     #[command(subcommand)]
     pub command: Command,
 }
+
+/// What `--version` says: the version, and the commit where the program was built from one.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let version = env!("CARGO_PKG_VERSION");
+    option_env!("FLYBALL_COMMIT").map_or_else(|| version.to_owned(), |commit| format!("{version} ({commit})"))
+});
 
 const AFTER_HELP: &str = "\
 Results go to standard output, messages and progress to standard error.

@@ -44,6 +44,21 @@ fn settings_are_listed_with_value_range_and_meaning_in_eighty_columns() {
 }
 
 #[test]
+fn the_version_has_the_commit_where_there_is_one() {
+    let place = Place::new();
+    let version = place.ok(&["--version"]);
+    assert_eq!(place.ok(&["-V"]).trim(), format!("flyball {}", env!("CARGO_PKG_VERSION")));
+    let git = ["-C", env!("CARGO_MANIFEST_DIR"), "rev-parse", "--short=12", "HEAD"];
+    let head =
+        std::process::Command::new("git").args(git).output().ok().filter(|output| output.status.success());
+    let commit = head.map(|head| format!(" ({})", String::from_utf8_lossy(&head.stdout).trim()));
+    assert_eq!(
+        version.trim(),
+        format!("flyball {}{}", env!("CARGO_PKG_VERSION"), commit.unwrap_or_default())
+    );
+}
+
+#[test]
 fn this_machine_is_inspected() {
     let json: Value = serde_json::from_str(&Place::new().ok(&["inspect", "--json"])).unwrap();
     assert!(json["kernel"]["release"].is_string());
