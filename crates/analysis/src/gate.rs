@@ -176,9 +176,9 @@ fn known_metric<'c>(data: &RunData, condition: &'c Condition) -> Result<Option<&
 /// Whether a condition can be judged of a plan, before any of its cells was measured.
 ///
 /// # Errors
-/// [`GateError::Levels`] where no cell has the levels that the condition names; [`GateError::Unreported`] where
-/// no workload of these cells reports its metric; [`GateError::Value`] where its value is not in the metric's
-/// unit. What only trials can tell, they will.
+/// [`GateError::Levels`] where no cell has the levels that the condition names; [`GateError::Unreported`]
+/// where no workload of these cells reports its metric; [`GateError::Value`] where its value is not in the
+/// metric's unit. What only trials can tell, they will.
 pub fn check(condition: &Condition, plan: &Plan) -> Result<(), GateError> {
     let study = &plan.study;
     let cells: Vec<&Cell> = plan.cells.iter().filter(|cell| is_about(condition, &cell.levels)).collect();

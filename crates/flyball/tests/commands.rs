@@ -44,6 +44,21 @@ fn settings_are_listed_with_value_range_and_meaning_in_eighty_columns() {
 }
 
 #[test]
+fn a_misspelt_setting_of_a_study_is_answered_with_the_nearest() {
+    let place = Place::new();
+    for (wrong, near, code) in [("governer", "governor", 2), ("vm.dirty_ration", "vm.dirty_ratio", 3)] {
+        place.ok(&["new", "s", "--out", "s.toml"]);
+        let text = std::fs::read_to_string(place.path("s.toml")).unwrap();
+        std::fs::write(place.path("s.toml"), format!("{text}[settings]\n\"{wrong}\" = \"5\"\n")).unwrap();
+        let output = place.output(&["run", "s.toml", "--dry-run"]);
+        let said = format!("{}{}", support::stderr(&output), String::from_utf8_lossy(&output.stdout));
+        assert!(said.contains(&format!("did you mean `{near}`?")), "{said}");
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        std::fs::remove_file(place.path("s.toml")).unwrap();
+    }
+}
+
+#[test]
 fn the_version_has_the_commit_where_there_is_one() {
     let place = Place::new();
     let version = place.ok(&["--version"]);

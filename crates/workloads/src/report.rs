@@ -52,8 +52,8 @@ pub fn shared_metric(name: &str) -> Option<(Unit, Better)> {
         .map(|(_, unit, better)| (unit, better))
 }
 
-/// The metrics that a workload of this study reports, with their units; those that only its trials know are not
-/// among them ([`tool::Metrics::Any`]).
+/// The metrics that a workload of this study reports, with their units; those that only its trials know are
+/// not among them ([`tool::Metrics::Any`]).
 pub fn reported<'s>(study: &Study, workload: &'s Workload) -> Vec<(&'s str, Unit)> {
     let mut reported: Vec<(&str, Unit)> = match crate::of(&workload.tool).metrics() {
         tool::Metrics::Known(rows) => rows.into_iter().map(|(name, unit, _)| (name, unit)).collect(),

@@ -141,29 +141,30 @@ fn by_value(
     groups.into_iter().map(|(value, objects)| (value, ranges(&objects))).collect()
 }
 
+/// Names that count on.
+struct Counted<'o> {
+    first: &'o str,
+    last: &'o str,
+    /// What the name after the last would be: a stem and a number.
+    next: Option<(&'o str, u32)>,
+}
+
 /// Names that count on are written by their first and last: `cpu0-cpu7`.
 fn ranges(objects: &[String]) -> Vec<String> {
-    let split = |name: &str| {
-        let digits = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-        Some((name[..digits].to_owned(), name[digits..].parse::<u32>().ok()?))
-    };
-    let mut runs: Vec<(String, Option<(String, u32)>, String)> = Vec::new();
+    let mut all: Vec<Counted> = Vec::new();
     for object in objects {
-        let number = split(object);
-        match runs.last_mut() {
-            Some((_, Some((stem, last)), end))
-                if number.as_ref().is_some_and(|(s, n)| s == stem && Some(*n) == last.checked_add(1)) =>
-            {
-                *last += 1;
-                end.clone_from(object);
-            }
-            _ => runs.push((object.clone(), number, object.clone())),
+        let stem = object.trim_end_matches(|c: char| c.is_ascii_digit());
+        let number = object[stem.len()..].parse::<u32>().ok();
+        let next = number.and_then(|number| Some((stem, number.checked_add(1)?)));
+        match all.last_mut().filter(|counted| number.is_some_and(|n| counted.next == Some((stem, n)))) {
+            Some(counted) => (counted.last, counted.next) = (object, next),
+            None => all.push(Counted { first: object, last: object, next }),
         }
     }
-    let shown = |(first, _, last): (String, Option<(String, u32)>, String)| {
-        if first == last { first } else { format!("{first}-{last}") }
+    let shown = |Counted { first, last, .. }: &Counted| {
+        if first == last { (*first).to_owned() } else { format!("{first}-{last}") }
     };
-    runs.into_iter().map(shown).collect()
+    all.iter().map(shown).collect()
 }
 
 fn flow(line: &str, indent: usize, width: Option<usize>, text: &mut Lines) {

@@ -132,10 +132,14 @@ const FAMILIES: &[&str] = &[
 
 /// The known name that is written most like this one, where one is near enough to be meant.
 pub(crate) fn nearest(name: &str) -> Option<String> {
+    most_alike(name, KNOWN.iter().map(|k| k.name).chain(FAMILIES.iter().copied())).map(str::to_owned)
+}
+
+/// The name that is written most like this one, where one is near enough to be meant.
+pub(crate) fn most_alike<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     // Jaro-Winkler: below 0.8 the suggestions begin to look random.
     const NEAR: f64 = 0.8;
-    let names = KNOWN.iter().map(|k| k.name).chain(FAMILIES.iter().copied());
-    let scored = names.map(|candidate| (strsim::jaro_winkler(name, candidate), candidate));
+    let scored = names.into_iter().map(|candidate| (strsim::jaro_winkler(name, candidate), candidate));
     let (score, best) = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (score >= NEAR).then(|| best.to_owned())
+    (score >= NEAR).then_some(best)
 }

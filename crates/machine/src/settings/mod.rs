@@ -30,6 +30,8 @@ use std::io;
 use std::path::Path;
 
 pub(crate) const CPU: &str = "/sys/devices/system/cpu";
+/// Where the kernel shows its sysctls.
+const SYSCTLS: &str = "/proc/sys/";
 pub(crate) const CPUFREQ: &str = "/sys/devices/system/cpu/cpufreq";
 
 /// The device of `kernel/power/qos.c`: a limit that is written to it lasts until it is closed, and it reads
@@ -64,7 +66,9 @@ pub fn resolve(
     }
     let absent = |place: &Place| match machine.read(Path::new(&place.path)) {
         Ok(_) => None,
-        Err(error) if means_absent(&error) => Some(format!("there is no `{}`", place.path)),
+        Err(error) if means_absent(&error) => {
+            Some(format!("there is no `{}`{}", place.path, near_sysctl(machine, &place.path)))
+        }
         // Whether it can be used shows when it is read for the ledger, with its error.
         Err(_) => None,
     };
@@ -72,6 +76,17 @@ pub fn resolve(
         Some(reason) => Err(unsupported(setting, reason)),
         None => Ok(places),
     }
+}
+
+/// The sysctl beside this one that may have been meant, as the end of a message; empty where none is near.
+fn near_sysctl(machine: &dyn Machine, path: &str) -> String {
+    let Some((folder, file)) = path.rsplit_once('/').filter(|(folder, _)| folder.starts_with(SYSCTLS)) else {
+        return String::new();
+    };
+    let there = machine.list(Path::new(folder)).unwrap_or_default();
+    let near = catalogue::most_alike(file, there.iter().map(String::as_str));
+    let dotted = folder[SYSCTLS.len()..].replace('/', ".");
+    near.map_or_else(String::new, |near| format!("; did you mean `{dotted}.{near}`?"))
 }
 
 /// Whether the name is one that could exist on some machine.
