@@ -68,7 +68,7 @@ pub struct RunComparison {
 pub enum CompareError {
     /// They were measured on different kinds of machine.
     #[error(
-        "cannot compare `{a}` ({of_a}) with `{b}` ({of_b}): they are of different provenance; ask for it explicitly if that is meant",
+        "cannot compare `{a}` ({of_a}) with `{b}` ({of_b}): they are of different provenance, and such runs are compared only on request",
         of_a = .provenances.0.name(),
         of_b = .provenances.1.name()
     )]
@@ -349,7 +349,7 @@ mod tests {
         let (a, mut b) = (noisy("a", 1, 2.0), noisy("b", 2, 2.0));
         b.run.provenance = Provenance::Simulation;
         let error = compare_runs(&a, &b, None, AcrossProvenances::Refuse).unwrap_err();
-        expect!["cannot compare `a` (host) with `b` (simulation): they are of different provenance; ask for it explicitly if that is meant"].assert_eq(&error.to_string());
+        expect!["cannot compare `a` (host) with `b` (simulation): they are of different provenance, and such runs are compared only on request"].assert_eq(&error.to_string());
         let got = compare_runs(&a, &b, None, AcrossProvenances::Allow).unwrap();
         assert_eq!(got.differences[0].what, "provenance");
     }

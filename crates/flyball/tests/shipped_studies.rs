@@ -78,3 +78,22 @@ fn the_shipped_studies_are_listed_with_what_they_run_on() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     place.fails(2, &["list", "quick", "--studies"]);
 }
+
+#[test]
+fn runs_of_two_kinds_of_machine_are_compared_on_request_and_judge_no_condition() {
+    let place = Place::new();
+    let study = "flyball = 1\nname = \"t\"\nquestion = \"q\"\ntarget.file = \"1MiB\"\n[workload.dd]\ntool = \"dd\"\n[measure]\nrepeats = 2\nsettle = \"100ms\"\n";
+    let file = place.study("t", study);
+    place.measure(&["run", &file, "--seed", "1"]);
+    let simulated = ["run", &file, "--on", "sim", "--machine", "server-nvme", "--seed", "1"];
+    place.ok(&simulated);
+    let said = place.fails(1, &["compare", "t", "t~1"]);
+    assert!(said.contains("different provenance") && said.trim().ends_with("; add --across"), "{said}");
+    assert!(place.fails(1, &["compare", "t"]).contains("is of another, and --across compares them"));
+    place.ok(&["compare", "t", "t~1", "--across"]);
+    let runs = || std::fs::read_dir(place.path("notebook/runs")).unwrap().count();
+    let before = runs();
+    let said = place.fails(2, &[&simulated[..], &["--new", "--fail-if", "worse than t~1"]].concat());
+    assert!(said.contains("is of another kind of machine (host)"), "{said}");
+    assert_eq!(runs(), before, "something was run");
+}

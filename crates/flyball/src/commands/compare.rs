@@ -41,7 +41,7 @@ fn runs(global: &Global, arguments: &Compare, notebook: &Notebook) -> Result<End
     let across = if arguments.across { AcrossProvenances::Allow } else { AcrossProvenances::Refuse };
     let metric = arguments.metric.as_deref().or_else(|| of_recordings(&a, &b));
     let found = compare_runs(&a, &b, metric, across).map_err(|error| match error {
-        CompareError::Provenance { .. } => anyhow!("{error}: add --across"),
+        CompareError::Provenance { .. } => anyhow!("{error}; add --across"),
         other => other.into(),
     })?;
     let comparisons: Vec<(String, Comparison)> =

@@ -7,7 +7,7 @@ use analysis::gate::{Judged, Ruling, check, judge};
 use anyhow::{Context, Result};
 use domain::gate::{Condition, Rule};
 use domain::plan::Plan;
-use domain::trial::RunId;
+use domain::trial::{Provenance, RunId};
 use exporters::JudgedRun;
 use notebook::Notebook;
 use std::path::Path;
@@ -32,12 +32,32 @@ pub fn prepare(conditions: &[Condition], notebook: &Path) -> Result<Conditions> 
     conditions.iter().map(find).collect::<Result<_>>().map(Conditions)
 }
 
-/// The same for a run that is to be: whatever a plan can tell of its conditions is told first.
-pub fn prepare_for(plan: &Plan, conditions: &[Condition], notebook: &Path) -> Result<Conditions> {
+/// The same for a run that is to be, on this kind of machine: whatever a plan can tell of its conditions is
+/// told first.
+pub fn prepare_for(
+    plan: &Plan,
+    conditions: &[Condition],
+    notebook: &Path,
+    provenance: Provenance,
+) -> Result<Conditions> {
     for condition in conditions {
         check(condition, plan).map_err(|error| Usage(error.to_string()))?;
     }
-    prepare(conditions, notebook)
+    let prepared = prepare(conditions, notebook)?;
+    for (condition, run) in &prepared.0 {
+        let Some(run) = run else { continue };
+        let other = Notebook::open(notebook)?.run(run)?.provenance;
+        if other != provenance {
+            return Err(Usage(format!(
+                "cannot judge by `{condition}`: `{run}` is of another kind of machine ({}) than this run will be ({}); \
+                 name a run of the same kind",
+                other.name(),
+                provenance.name()
+            ))
+            .into());
+        }
+    }
+    Ok(prepared)
 }
 
 /// Judges a run, says on standard error what failed, and writes the report; whether it passes.

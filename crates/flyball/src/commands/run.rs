@@ -12,6 +12,7 @@ use anyhow::Result;
 use domain::Study;
 use domain::plan::Plan;
 use domain::rng::Seed;
+use domain::trial::Provenance;
 use machine::LocalMachine;
 use parse::study::StudyErrors;
 use session::host::{Host, HostPlaces};
@@ -35,8 +36,12 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
         Some(folder) => places::absolute(folder)?,
         None => notebook.join("work"),
     };
-    let conditions =
-        gate::prepare_for(&Plan::new(study.clone(), Seed(0))?, &arguments.gate.fail_if, &notebook)?;
+    let conditions = gate::prepare_for(
+        &Plan::new(study.clone(), Seed(0))?,
+        &arguments.gate.fail_if,
+        &notebook,
+        Provenance::Host,
+    )?;
     if arguments.dry_run {
         return super::dry_run::show(global, study, arguments.seed, &work);
     }

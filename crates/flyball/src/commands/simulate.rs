@@ -12,6 +12,7 @@ use anyhow::Result;
 use domain::inert::Lines;
 use domain::plan::Plan;
 use domain::rng::Seed;
+use domain::trial::Provenance;
 use machine::{LocalMachine, Machine};
 use session::simulation::{Machines, Simulation};
 use session::{Begin, Request, fresh_seed, preflight};
@@ -23,7 +24,7 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
     preflight::in_itself(&plan)?;
     let machines = Machines::of(&plan, arguments.machine.as_deref(), &source.folder()?)?;
     let notebook = places::absolute(&places::notebook(global)?)?;
-    let conditions = gate::prepare_for(&plan, &arguments.gate.fail_if, &notebook)?;
+    let conditions = gate::prepare_for(&plan, &arguments.gate.fail_if, &notebook, Provenance::Simulation)?;
     if arguments.dry_run {
         return show(&plan, &machines, arguments.seed);
     }

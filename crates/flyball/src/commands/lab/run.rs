@@ -13,6 +13,7 @@ use crate::{places, typed};
 use anyhow::Result;
 use domain::plan::Plan;
 use domain::rng::Seed;
+use domain::trial::Provenance;
 use notebook::Notebook;
 use session::guests::{Guests, LabSpec};
 use session::studies::StudySource;
@@ -31,7 +32,7 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
         return super::dry_run::show(&spec, study, arguments.seed);
     }
     let notebook = places::absolute(&places::notebook(global)?)?;
-    let conditions = gate::prepare_for(&plan, &arguments.gate.fail_if, &notebook)?;
+    let conditions = gate::prepare_for(&plan, &arguments.gate.fail_if, &notebook, Provenance::Lab)?;
     // What cannot be written is told before anything is booted.
     Notebook::create(&notebook)?;
     let interrupt = Interrupt::catch()?;
