@@ -3,9 +3,10 @@
 //!
 //! Reading only. What a machine does not have is in the list too, with the reason.
 
-use super::catalogue::{Form, KNOWN, Known, SYSCTL_ROOTS, Scope, TUNABLE_GOVERNORS};
+use super::catalogue::{Form, KNOWN, Known, SYSCTL_ROOTS, Scope};
 use super::{CPU, CPUFREQ, Error, Place, cpus, effects, guard, is_held, numbered, resolve, value};
 use crate::Machine;
+use domain::cpufreq::GOVERNORS;
 use domain::setting::SettingName;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -207,7 +208,7 @@ fn reason_of(error: &Error) -> String {
 /// The tunables of the governors that are in use.
 fn tunables(machine: &dyn Machine) -> Vec<Surveyed> {
     let mut found = Vec::new();
-    for governor in TUNABLE_GOVERNORS {
+    for governor in GOVERNORS.iter().filter(|governor| governor.has_tunables).map(|governor| governor.name) {
         let policies = numbered(machine, CPUFREQ, "policy");
         let folders = std::iter::once(format!("{CPUFREQ}/{governor}"))
             .chain(policies.iter().map(|policy| format!("{CPUFREQ}/{policy}/{governor}")));
