@@ -41,9 +41,13 @@ fn a_dry_run_names_what_is_there_already_and_what_becomes_of_it() {
     assert!(told.contains(&reads) && told.contains("--readonly"), "{told}");
     let folder = place.path("mine");
     fs::create_dir(&folder).unwrap();
-    let text = format!("folder = \"{}\"\nsize = \"1MiB\"", folder.display());
-    let told = place.ok(&["run", &place.study("made", &there_already(&text)), "--dry-run"]);
-    assert!(told.contains("makes a folder of its own in") && told.contains("stay free"), "{told}");
+    if let Some(reason) = support::without_space(&folder) {
+        testing::skip_in_part(reason);
+    } else {
+        let text = format!("folder = \"{}\"\nsize = \"1MiB\"", folder.display());
+        let told = place.ok(&["run", &place.study("made", &there_already(&text)), "--dry-run"]);
+        assert!(told.contains("makes a folder of its own in") && told.contains("stay free"), "{told}");
+    }
     // What a run would refuse, a dry run refuses as well.
     for (target, why) in [
         ("read_only = \"/dev/null\"", "it is a character device"),

@@ -61,7 +61,10 @@ fn every_kind_of_target_is_one() {
         let text = place.ok(&["new", "--tool", "dd", "--target", target, "--out", "-"]);
         assert!(text.contains(&line), "{target}: {text}");
         std::fs::write(place.path("t.toml"), text).unwrap();
-        plan(&place, "t.toml");
+        match support::without_space(place.folder.path()).filter(|_| line.starts_with("folder")) {
+            Some(reason) => testing::skip_in_part(reason),
+            None => drop(plan(&place, "t.toml")),
+        }
     }
     for (target, why) in [(".", ".:256MiB"), ("big", "write a size"), ("loop:big", "nothing was written")] {
         let said = place.fails(2, &["new", "t", "--target", target]);

@@ -171,6 +171,12 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// Why nothing can be made in a folder of somebody's here: its filesystem is too full.
+pub fn without_space(folder: &Path) -> Option<String> {
+    let checked = runner::ExistingFolder::check(folder, domain::units::Bytes::from_mib(1));
+    checked.err().map(|error| format!("needs a filesystem with space: {error}"))
+}
+
 pub fn folders(path: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(path).into_iter().flatten().map(|e| e.unwrap().path());
     entries.filter(|p| p.is_dir()).collect()
