@@ -3,10 +3,10 @@
 
 use crate::inventory::page::{Page, Spacing};
 use crate::wording::{
-    aa_floor, capitalised, counted, direction, headline, interval, machine, names, question, trial_count,
-    value,
+    aa_floor, capitalised, cell_interval, cell_median, counted, direction, headline, is_under_load, machine,
+    names, question, trial_count,
 };
-use crate::{Report, simulation};
+use crate::{Report, published, simulation};
 use analysis::stats::quantile::median;
 use analysis::summary::CellSummary;
 use analysis::words::percent;
@@ -48,6 +48,10 @@ fn page(report: &Report, program: &str, width: usize, rows: usize) -> String {
         page.line(note);
     }
     figures(report, rows, width, &mut page);
+    if !report.summary.published.is_empty() {
+        page.section("Published");
+        page.line(published::sentence(report));
+    }
     findings(report, MAX_FINDINGS, &mut page);
     verdict(report, &mut page);
     page.section("Next");
@@ -79,6 +83,9 @@ fn figures(report: &Report, rows: usize, width: usize, page: &mut Page) {
     } else if rows > 0 && report.summary.aa_floor.is_some() && all.len() + 2 <= rows {
         page.line(aa_floor(report));
     }
+    if summary.cells.iter().any(|cell| is_under_load(report, cell)) {
+        page.line("* other work ran beside these trials");
+    }
 }
 
 /// Name, trials that count, median, interval or why there is none.
@@ -87,9 +94,9 @@ fn row(report: &Report, cell: &CellSummary) -> [String; 4] {
     let not_counted: Vec<f64> = cell.excluded.iter().filter_map(|excluded| excluded.value).collect();
     let what = match median(&not_counted).filter(|_| cell.points.is_empty() && cell.lack.is_none()) {
         Some(seen) => format!("none counts; {} disturbed: {}", not_counted.len(), unit.show(seen)),
-        None => interval(unit, cell),
+        None => cell_interval(report, cell),
     };
-    [cell.cell.to_string(), cell.points.len().to_string(), value(unit, cell.median), what]
+    [cell.cell.to_string(), cell.points.len().to_string(), cell_median(report, cell), what]
 }
 
 pub(crate) fn findings(report: &Report, most: usize, page: &mut Page) {
@@ -130,7 +137,9 @@ fn cut(verdict: &str) -> String {
 /// The command that follows from what was found, the reasons, and all that was measured.
 pub(crate) fn next(report: &Report, program: &str) -> Vec<String> {
     let run = &report.data.run.id;
-    let remedy = report.findings.iter().find(|finding| finding.remedy.is_some() && !finding.next.is_empty());
+    // What has no command of its own shows the run again, which this screen does.
+    let leads_on = |next: &str| !next.is_empty() && next != format!("flyball show {run}");
+    let remedy = report.findings.iter().find(|finding| finding.remedy.is_some() && leads_on(&finding.next));
     let typed = |next: &str| match next.strip_prefix("flyball ") {
         Some(rest) => format!("{program} {rest}"),
         None => next.to_owned(),

@@ -165,13 +165,17 @@ pub(crate) fn interval(unit: &Unit, cell: &CellSummary) -> String {
 
 /// The same of a run's cell: a model whose seeds all give the same has no interval.
 pub(crate) fn cell_interval(report: &Report, cell: &CellSummary) -> String {
-    let is_model = report.data.run.provenance == Provenance::Simulation;
-    match (&cell.interval, cell.points.len()) {
-        (_, 0) => interval(&report.summary.unit, cell),
-        (Some(i), _) if i.has_width() => interval(&report.summary.unit, cell),
-        (_, seeds) if is_model => format!("model, {}", counted(seeds, "seed")),
-        _ => interval(&report.summary.unit, cell),
+    if is_of_seeds(report, cell) {
+        return format!("model, {}", counted(cell.points.len(), "seed"));
     }
+    interval(&report.summary.unit, cell)
+}
+
+/// Whether a cell is a model's whose seeds all give the same, or are too few to differ.
+pub(crate) fn is_of_seeds(report: &Report, cell: &CellSummary) -> bool {
+    let is_model = report.data.run.provenance == Provenance::Simulation;
+    let has_width = cell.interval.as_ref().is_some_and(Interval::has_width);
+    is_model && !has_width && !cell.points.is_empty()
 }
 
 /// The median of a run's cell, marked where trials ran beside other work.

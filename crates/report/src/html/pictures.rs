@@ -5,7 +5,7 @@ use crate::Report;
 use crate::numeric::{self, Axis};
 use crate::svg::curve::{self, Curve, Point};
 use crate::svg::{Scale, shown_in};
-use crate::wording::{direction, factor_levels, factors, interval, relative, value};
+use crate::wording::{cell_interval, direction, factor_levels, factors, is_of_seeds, relative, value};
 use analysis::summary::CellSummary;
 use domain::study::Factor;
 use domain::units::significant;
@@ -248,10 +248,13 @@ pub(super) fn said(report: &Report, cell: &CellSummary) -> String {
     let levels = factor_levels(report, cell).into_iter().map(|(factor, level)| format!("{factor} {level}"));
     let place = std::iter::once(cell.workload.clone()).chain(levels).collect::<Vec<_>>().join(", ");
     let best = cell.relative.map(|_| format!(", {} of best", relative(cell.relative))).unwrap_or_default();
-    let (median, interval) = (value(unit, cell.median), interval(unit, cell));
-    let confidence =
-        cell.interval.as_ref().map(|i| format!("{:.0}% ", i.confidence * 100.0)).unwrap_or_default();
-    format!("{place}: median {median}{best}; {confidence}interval {interval}; n = {}", cell.points.len())
+    let (median, interval) = (value(unit, cell.median), cell_interval(report, cell));
+    let interval = match &cell.interval {
+        _ if is_of_seeds(report, cell) => interval,
+        Some(i) => format!("{:.0}% interval {interval}", i.confidence * 100.0),
+        None => format!("interval {interval}"),
+    };
+    format!("{place}: median {median}{best}; {interval}; n = {}", cell.points.len())
 }
 
 /// Across is the factor of the fewest levels, so that the map is narrow.
