@@ -64,6 +64,26 @@ fn a_dry_run_names_what_is_there_already_and_what_becomes_of_it() {
     }
 }
 
+#[test]
+fn a_setting_of_a_file_is_that_of_the_disk_below_it() {
+    let place = Place::new();
+    let text = there_already("file = \"1MiB\"") + "[settings]\nread_ahead_kb = 256\n";
+    let study = place.study("file", &text);
+    let output = place.flyball(&["run", &study, "--dry-run"]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let below = runner::environment::devices_below(&machine::LocalMachine, place.folder.path());
+    match below.first() {
+        Some(disk) => assert!(told.contains(&format!("read_ahead_kb@{disk} = 256")), "{told}"),
+        // On tmpfs there is none, and the run would refuse the cell.
+        None => assert_eq!(output.status.code(), Some(3), "{told}"),
+    }
+    assert!(!told.contains("loopN"), "{told}");
+    let text = text.replace("file =", "loop =");
+    assert!(
+        place.measure(&["run", &place.study("loop", &text), "--dry-run"]).contains("read_ahead_kb@loopN")
+    );
+}
+
 /// A stack, and settings of all kinds.
 fn stack() -> String {
     format!(

@@ -17,7 +17,7 @@ use machine::ledger::{PlannedWrite, preview};
 use machine::settings::Error as SettingError;
 use machine::{LocalMachine, Machine};
 use runner::tools::{self, Job};
-use runner::{Devices, ExistingFolder, Readable};
+use runner::{Devices, ExistingFolder, Readable, environment};
 use serde_json::{Value, json};
 use session::Availability;
 use session::{fresh_seed, preflight, unavailable_in_words};
@@ -92,7 +92,7 @@ impl CellPlan {
         Self {
             not_here,
             command: tools::invocation(&job).map(|i| i.argv).map_err(|e| e.to_string()),
-            writes: writes(&cell.settings, target.device.as_deref()),
+            writes: writes(&cell.settings, target),
             takes: takes(cell),
         }
     }
@@ -117,6 +117,8 @@ struct Planned {
     access: TargetAccess,
     /// The disk that it is or lies on, where that is there already.
     device: Option<String>,
+    /// What stands for the device that is made for it; none where none is.
+    to_come: Option<&'static str>,
     /// What becomes of it, in a sentence; none for what a stack is the target of.
     told: Option<String>,
     /// Who uses it now.
@@ -141,7 +143,13 @@ impl Planned {
         let made = place.as_ref().filter(|_| study.stack.is_none());
         let told =
             made.map(|(path, size)| format!("makes {} of {size}, and removes it at the end", path.display()));
-        Ok(Self { place, access: TargetAccess::ReadWrite, device: None, told, uses: Vec::new() })
+        let (device, to_come) = match &study.target {
+            _ if study.stack.is_some() => (None, Some(TOP)),
+            Target::Loop(_) => (None, Some(LOOP)),
+            Target::File(_) => (disk_below(work), None),
+            _ => (None, None),
+        };
+        Ok(Self { place, access: TargetAccess::ReadWrite, device, to_come, told, uses: Vec::new() })
     }
 
     fn in_folder(folder: ExistingFolder, size: Bytes) -> Self {
@@ -151,7 +159,8 @@ impl Planned {
         );
         let place = Some((folder.path.join(OWN_FOLDER).join("target"), size));
         let device = folder.device;
-        Self { place, access: TargetAccess::ReadWrite, device, told: Some(told), uses: Vec::new() }
+        let access = TargetAccess::ReadWrite;
+        Self { place, access, device, to_come: None, told: Some(told), uses: Vec::new() }
     }
 
     fn to_read(readable: &Readable) -> Result<Self, runner::Error> {
@@ -162,6 +171,7 @@ impl Planned {
             place: Some((readable.path().to_owned(), readable.size())),
             access: TargetAccess::ReadOnly,
             device: readable.device().map(str::to_owned),
+            to_come: None,
             told: Some(told),
             uses,
         })
@@ -181,7 +191,8 @@ impl Planned {
 
 /// What the settings of a cell would write. They are looked at together, for a governor brings its tunables;
 /// those of the target's own device apart, where it does not exist yet.
-fn writes(requests: &[SettingRequest], device: Option<&str>) -> Vec<Result<SettingWrite, String>> {
+fn writes(requests: &[SettingRequest], target: &Planned) -> Vec<Result<SettingWrite, String>> {
+    let device = target.device.as_deref();
     let needs_device = |request: &&SettingRequest| {
         let alone = preview(&LocalMachine, std::slice::from_ref(request), device);
         matches!(alone, Err(SettingError::NeedsDevice { .. }))
@@ -193,15 +204,26 @@ fn writes(requests: &[SettingRequest], device: Option<&str>) -> Vec<Result<Setti
         Ok(planned) => planned.into_iter().map(|p| Ok(SettingWrite::from(p))).collect(),
         Err(error) => vec![Err(error.to_string())],
     };
-    writes.extend(of_target.into_iter().map(|request| {
-        Ok(SettingWrite {
-            setting: format!("{}@{LOOP}", request.setting),
-            path: format!("/sys/block/{LOOP}/queue/{}", request.setting.name),
+    writes.extend(of_target.into_iter().map(|request| match target.to_come {
+        Some(to_come) => Ok(SettingWrite {
+            setting: format!("{}@{to_come}", request.setting),
+            path: format!("/sys/block/{to_come}/queue/{}", request.setting.name),
             now: None,
             new: request.value.clone(),
-        })
+        }),
+        // As the run would refuse it: there is no disk below the file.
+        None => match preview(&LocalMachine, std::slice::from_ref(request), None) {
+            Ok(_) => Err(format!("{request}: it is of no device here")),
+            Err(error) => Err(error.to_string()),
+        },
     }));
     writes
+}
+
+/// The disk below the folder that the target will be in, which may have to be made.
+fn disk_below(work: &Path) -> Option<String> {
+    let there = work.ancestors().find(|folder| folder.is_dir())?;
+    environment::devices_below(&LocalMachine, there).into_iter().next()
 }
 
 impl From<PlannedWrite> for SettingWrite {
