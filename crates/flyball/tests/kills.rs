@@ -65,6 +65,7 @@ settings = { "vm.watermark_scale_factor" = 11 }
 repeats = [2, 2]
 settle = "0s"
 drop_caches = false
+under_load = true
 "#;
 
 /// Three levels, twice.

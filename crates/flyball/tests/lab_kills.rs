@@ -86,6 +86,7 @@ metric = "elapsed"
 repeats = [2, 2]
 settle = "0s"
 drop_caches = false
+under_load = true
 "#;
 
 /// Five cells in two blocks.
@@ -122,6 +123,7 @@ metric = "elapsed"
 repeats = [2, 2]
 settle = "0s"
 drop_caches = false
+under_load = true
 "#
     )
 }
@@ -151,6 +153,7 @@ metric = "elapsed"
 repeats = [2, 2]
 settle = "0s"
 drop_caches = false
+under_load = true
 "#;
 
 /// What both scripts begin with: the machine as it is before, and everything that must not be there

@@ -62,6 +62,7 @@ metric = "elapsed"
 repeats = [80, 80]
 settle = "0s"
 interval = "50ms"
+under_load = true
 "#;
 
 /// Makes the filesystem that is Flyball's home; the study is the first argument.
