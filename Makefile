@@ -8,11 +8,17 @@ DEMO ?= $(shell if [ "$$(id -u)" = 0 ] && [ "$$(stat -c %u .)" != 0 ]; then echo
 BOOK := raid10-governors dmcrypt-ondemand raid5-journal oltp-governors raid-levels
 NOTEBOOK ?=
 
-.PHONY: help build demo book test test-all promises bench clean
+# Where `make install` installs.
+PREFIX ?= /usr/local
+export PREFIX DESTDIR
+
+.PHONY: help build install uninstall demo book test test-all promises bench clean
 
 help:
 	@echo 'make demo    install what is missing, build, measure this machine for a minute and a half, simulate a published report'
 	@echo 'make build   target/release/flyball, and its debug information beside it'
+	@echo 'make install  the program, man pages, completions and studies, below PREFIX (/usr/local); DESTDIR=DIR for packages'
+	@echo 'make uninstall  what that installed'
 	@echo 'make book    docs/studies anew from the runs kept there; NOTEBOOK=DIR takes the newest runs of that notebook first'
 	@echo 'make test    install what the tests need, then run everything that is checked; a part of what takes long'
 	@echo 'make test-all  the same, and the whole of what takes long'
@@ -24,6 +30,12 @@ build:
 	@scripts/setup build
 	@. scripts/rust-env && $(CARGO) build --release --locked
 	@scripts/split-debug target/release/flyball
+
+install: build
+	@scripts/install target/release/flyball
+
+uninstall: build
+	@scripts/install --uninstall target/release/flyball
 
 demo:
 	@scripts/setup demo
