@@ -102,6 +102,16 @@ struct Figures {
     runs: u32,
 }
 
+/// For so long a run looks at a busy machine before it begins.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// In so many rounds the moment of the kill counts from the first thing that the run makes, in the others
+/// from its start.
+const FROM_ITS_WORK: f64 = 0.85;
+
+/// A run that has made nothing by then is killed all the same.
+const MAX_START: Duration = Duration::from_secs(20);
+
 struct Killing {
     place: Place,
     study: String,
@@ -139,7 +149,7 @@ fn killed_at_any_moment_and_again_while_it_recovers_it_leaves_nothing_and_loses_
     let begun = Instant::now();
     killing.run_to_the_end();
     // From its start into its second trial: now and then one is kept, and at last all are there.
-    killing.life = begun.elapsed() * 3 / 2 / TRIALS as u32;
+    killing.life = begun.elapsed().saturating_sub(LOOK) * 3 / 2 / TRIALS as u32;
     eprintln!("a run takes {:?}", begun.elapsed());
     while u64::from(killing.figures.kills) < extent.count {
         killing.round();
@@ -171,6 +181,9 @@ impl Killing {
         let victim = [Victim::Worker, Victim::Group, Victim::WorkerAndSupervisor][self.points.below(3)];
         let case = format!("kill {}, {victim:?}", self.figures.kills);
         let mut run = self.start();
+        if self.points.unit() < FROM_ITS_WORK {
+            self.wait_for_its_work(&mut run);
+        }
         std::thread::sleep(self.life.mul_f64(self.points.unit()));
         let supervisor = supervisor_of(run.id());
         match (victim, supervisor) {
@@ -203,6 +216,18 @@ impl Killing {
         self.assert_nothing_is_left(&case);
         if is_whole {
             self.all_are_there(&case);
+        }
+    }
+
+    /// Until it has made something, or has ended: while it looks at the machine there is nothing to recover
+    /// from.
+    fn wait_for_its_work(&self, run: &mut Child) {
+        let begun = Instant::now();
+        while self.place.work_files().is_empty()
+            && run.try_wait().unwrap().is_none()
+            && begun.elapsed() < MAX_START
+        {
+            std::thread::sleep(Duration::from_millis(2));
         }
     }
 

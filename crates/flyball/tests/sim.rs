@@ -120,7 +120,8 @@ fn a_machine_that_is_wrong_or_missing_is_named_with_its_line() {
     let place = Place::new();
     let study = shipped("published/dmcrypt");
     let error = place.fails(2, &["run", &study, "--on", "sim", "--machine", "toaster"]);
-    assert!(error.contains("toaster") && error.contains("server-nvme"), "{error}");
+    assert!(error.contains("toaster") && error.contains("`flyball sim machines` lists"), "{error}");
+    assert!(place.ok(&["sim", "machines"]).contains("server-nvme"));
 
     let good = std::fs::read_to_string(format!("{FOLDER}/machines/pentium4-2800.toml")).unwrap();
     let cases = [

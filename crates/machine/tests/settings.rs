@@ -165,7 +165,7 @@ fn sysctls_and_paths_are_their_own_names() {
         "vm.swapiness",
         "5",
         &expect![[r#"
-        cannot use the setting `vm.swapiness` here: there is no `/proc/sys/vm/swapiness`
+        cannot use the setting `vm.swapiness` here: there is no `/proc/sys/vm/swapiness`; did you mean `vm.swappiness`?
     "#]],
     );
     check(

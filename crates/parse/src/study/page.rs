@@ -239,7 +239,7 @@ published = ["It was slow."]
             expect![[r#"
                 line 21, column 23: `page.question[1].answer[1].levels.governor`: `governor` has no level `ondemnad`; did you mean `ondemand`?
                 line 22, column 21: `page.question[1].answer[1].over.levels.govrnor`: there is no factor `govrnor`; did you mean `governor`?
-                line 23, column 10: `page.question[1].answer[1].metric`: no workload reports `speed`; there are `throughput`, `read_throughput`, `write_throughput`, `iops`, `read_iops`, `write_iops`, `latency_mean`, `latency_p50`, `latency_p99`, `latency_p999`, `elapsed`, `cpu_user`, `cpu_system`, `context_switches`, `cpu_busy`
+                line 23, column 10: `page.question[1].answer[1].metric`: no workload reports `speed`; there are `throughput`, `read_throughput`, `write_throughput`, `iops`, `read_iops`, `write_iops`, `latency_mean`, `latency_p50`, `latency_p99`, `latency_p999`, `syncs`, `sync_latency_mean`, `sync_latency_p50`, `sync_latency_p99`, `sync_latency_p999`, `elapsed`, `cpu_user`, `cpu_system`, `context_switches`, `cpu_busy`
             "#]],
         );
         check(
