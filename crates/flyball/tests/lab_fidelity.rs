@@ -332,9 +332,13 @@ fn governors_do_what_they_should_where_four_cpus_share_a_policy() {
     }
 }
 
+/// Whether two CPUs of a policy went through the same states. A change of state reaches the CPUs one after
+/// the other, and the record may end in between: the last one may be missing on either.
 fn same_course(a: &VcpuRecord, b: &VcpuRecord) -> bool {
     let states = |cpu: &VcpuRecord| cpu.transitions.iter().map(|(_, f)| *f).collect::<Vec<_>>();
-    states(a) == states(b)
+    let (a, b) = (states(a), states(b));
+    let common = a.len().min(b.len());
+    a[..common] == b[..common] && a.len().abs_diff(b.len()) <= 1
 }
 
 /// What the governors did otherwise than they should.
