@@ -78,6 +78,11 @@ fn unqualified(data: &RunData, summary: &RunSummary) -> String {
     }
     let is_decided = factors.iter().any(|factor| factor.state == State::Decides);
     let mut sentence = of_factors(factors, data.study.measure.threshold);
+    if let Some(unanswered) = unanswered(data, summary) {
+        sentence = format!(
+            "nothing can be said of {unanswered}, of which two levels were not measured; of the rest, {sentence}"
+        );
+    }
     if let Some(far_off) = far_off(data, summary) {
         sentence = match is_decided {
             true => format!("{sentence}; no conclusion from the rest: {far_off}"),
@@ -89,6 +94,15 @@ fn unqualified(data: &RunData, summary: &RunSummary) -> String {
         sentence += &format!("; {} without a valid trial", counted(empty, "cell"));
     }
     sentence
+}
+
+/// The factors that the study says its question is about, where no two levels of any of them were measured.
+fn unanswered(data: &RunData, summary: &RunSummary) -> Option<String> {
+    let primary = &data.study.primary;
+    let is_compared = |name: &String| {
+        summary.effects.iter().any(|effect| effect.factor == *name && !effect.comparisons.is_empty())
+    };
+    (!primary.is_empty() && !primary.iter().any(is_compared)).then(|| listed(primary))
 }
 
 /// What a model is so far off with that nothing is concluded from it.

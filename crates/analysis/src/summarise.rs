@@ -330,6 +330,16 @@ mod tests {
     }
 
     #[test]
+    fn a_factor_that_is_asked_about_and_was_not_varied_is_not_answered_for_by_another() {
+        let mut data = two_factors();
+        data.study.primary = vec!["governor".into()];
+        data.trials.retain(|trial| trial.levels["governor"] == "ondemand");
+        let verdict = summarise(&data, None).verdict;
+        assert!(verdict.starts_with("nothing can be said of governor"), "{verdict}");
+        assert!(verdict.contains("of the rest, block decides"), "{verdict}");
+    }
+
+    #[test]
     fn an_answer_from_trials_under_load_says_so() {
         let mut data = two_factors();
         let load = Disturbance { kind: "other-load".into(), detail: "others used 0.5 CPUs".into() };
