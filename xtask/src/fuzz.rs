@@ -21,6 +21,7 @@ use std::error::Error;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// An input that takes longer, of CPU time, is a fault: all are smaller than [`MAX_INPUT`].
@@ -41,30 +42,63 @@ pub fn parsers() -> Vec<&'static str> {
     [vec!["any"], Kind::names()].concat()
 }
 
-/// Runs one parser, or all, each for so long; what is wrong comes back as lines.
-pub fn run(parser: &str, span: Duration, seed: u64) -> Result<Vec<String>, Box<dyn Error>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask lies in the workspace")?;
+/// Runs one parser, or all, each for so long of wall time, as many at once as there are CPUs; what is wrong
+/// comes back as lines. Without a seed it is one that no run before had.
+pub fn run(parser: &str, span: Duration, seed: Option<u64>) -> Result<Vec<String>, Box<dyn Error>> {
     let known = parsers();
     let chosen: Vec<&str> = known.iter().copied().filter(|name| parser == "all" || parser == *name).collect();
     if chosen.is_empty() {
         return Err(format!("there is no parser `{parser}`; there are all, {}", known.join(", ")).into());
     }
+    let account = Account::read()?;
+    let seed = seed.unwrap_or_else(|| account.inputs());
+    let (account, left) = (Mutex::new(account), Mutex::new(chosen.into_iter()));
+    let next = || left.lock().ok()?.next();
+    let one_thread = || -> Result<Vec<String>, String> {
+        let mut problems = Vec::new();
+        while let Some(name) = next() {
+            problems.extend(fuzzed(name, span, seed, &account).map_err(|error| format!("{name}: {error}"))?);
+        }
+        Ok(problems)
+    };
     // What is caught is reported here, and not by the usual hook a thousand times.
     std::panic::set_hook(Box::new(|_| {}));
-    let mut problems = Vec::new();
-    for name in chosen {
-        let mut target = Target::new(root, name, seed)?;
-        problems.extend(target.run(span)?);
-        Account::read()?.add(name, &target)?;
-    }
+    let threads = cpus();
+    let ended: Vec<Result<Vec<String>, String>> = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(one_thread)).collect();
+        running
+            .into_iter()
+            .map(|t| t.join().unwrap_or_else(|_| Err("the fuzzer panicked".to_owned())))
+            .collect()
+    });
     drop(std::panic::take_hook());
+    let problems: Result<Vec<Vec<String>>, String> = ended.into_iter().collect();
+    Ok(problems?.concat())
+}
+
+/// Runs one parser, and adds what it had to the account.
+fn fuzzed(
+    name: &str,
+    span: Duration,
+    seed: u64,
+    account: &Mutex<Account>,
+) -> Result<Vec<String>, Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask lies in the workspace")?;
+    let mut target = Target::new(root, name, seed)?;
+    let problems = target.run(span)?;
+    account.lock().map_err(|_| "another thread panicked")?.add(name, &target)?;
     Ok(problems)
+}
+
+/// How many parsers run at once.
+fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
 }
 
 /// Runs all parsers for so long together, from a seed that no run before had.
 pub fn run_all_for(span: Duration) -> Result<Vec<String>, Box<dyn Error>> {
-    let seed = Account::read()?.inputs();
-    run("all", span / u32::try_from(parsers().len())?, seed)
+    let rounds = u32::try_from(parsers().len())?.div_ceil(cpus());
+    run("all", span / rounds, None)
 }
 
 /// `fuzz/account.json`: what all runs together have had of CPU time, by parser.
@@ -92,11 +126,11 @@ impl Account {
         }
     }
 
-    fn add(mut self, name: &str, target: &Target) -> Result<(), Box<dyn Error>> {
+    fn add(&mut self, name: &str, target: &Target) -> Result<(), Box<dyn Error>> {
         let entry = self.parsers.entry(name.to_owned()).or_default();
         entry.cpu_seconds = ((entry.cpu_seconds + target.cpu.as_secs_f64()) * 10.0).round() / 10.0;
         entry.inputs += target.inputs;
-        fs::write(Self::path(), serde_json::to_string_pretty(&self)? + "\n")?;
+        fs::write(Self::path(), serde_json::to_string_pretty(self)? + "\n")?;
         Ok(())
     }
 

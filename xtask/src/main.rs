@@ -25,8 +25,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
              the files and links that documents name
   licences   every dependency's licence is one that this project may ship with
   fuzz PARSER [MINUTES] [SEED]
-             damaged files for a reader of `flyball import`, or for `all`, each so long; ten minutes
-             without a number
+             damaged files for a reader of `flyball import`, or for `all`, each so long (ten minutes without
+             a number), as many readers at once as there are CPUs; without a seed, one that is new
   record-machine [--root COPY] DIR
              this machine as a folder for `flyball inspect --root DIR`, without serial numbers; or
              another one, of which COPY holds /proc and /sys
@@ -43,9 +43,9 @@ fn main() -> ExitCode {
         },
         ["tidy"] => tidy::check(),
         ["licences"] => licences::check(),
-        ["fuzz", parser] => fuzz(parser, "10", "1"),
-        ["fuzz", parser, minutes] => fuzz(parser, minutes, "1"),
-        ["fuzz", parser, minutes, seed] => fuzz(parser, minutes, seed),
+        ["fuzz", parser] => fuzz(parser, "10", None),
+        ["fuzz", parser, minutes] => fuzz(parser, minutes, None),
+        ["fuzz", parser, minutes, seed] => fuzz(parser, minutes, Some(seed)),
         ["record-machine", out] => record_machine("/", out),
         ["record-machine", "--root", root, out] => record_machine(root, out),
         _ => return usage(),
@@ -82,9 +82,10 @@ fn promise_options<'a>(options: &[&'a str]) -> Option<(Vec<&'a str>, Option<f64>
     Some((ids, hours))
 }
 
-fn fuzz(parser: &str, minutes: &str, seed: &str) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+fn fuzz(parser: &str, minutes: &str, seed: Option<&str>) -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let minutes: f64 = minutes.parse()?;
-    fuzz::run(parser, std::time::Duration::try_from_secs_f64(minutes * 60.0)?, seed.parse()?)
+    let seed = seed.map(str::parse).transpose()?;
+    fuzz::run(parser, std::time::Duration::try_from_secs_f64(minutes * 60.0)?, seed)
 }
 
 fn record_machine(root: &str, out: &str) -> Result<Vec<String>, Box<dyn std::error::Error>> {
