@@ -11,7 +11,7 @@ mod support;
 
 use recording::{Replayed, Updates, parse, replay};
 use support::Place;
-use support::lab::{KERNELS, missing, slow_pstates, without_plugin};
+use support::lab::{kernels, missing, slow_pstates, without_plugin};
 
 const RECORD: &str = include_str!("../../../fixtures/governors/record.sh");
 
@@ -36,7 +36,7 @@ fn what_a_kernel_decides_now_the_models_decide() {
         return println!("skipped: {reason}");
     }
     let table = slow_pstates(&place);
-    for kernel in KERNELS {
+    for kernel in kernels() {
         match missing(&place, kernel) {
             Some(reason) => println!("skipped: {reason}"),
             None => check(&place, kernel, &table),

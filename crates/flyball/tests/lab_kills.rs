@@ -494,7 +494,7 @@ fn marked(script: &str, extent: Extent) -> Option<Vec<String>> {
 
 #[test]
 fn killed_at_any_moment_in_the_lab_nothing_is_left_and_no_trial_is_lost_or_doubled() {
-    let extent = Extent::of(25, 150);
+    let extent = Extent::of(15, 150);
     let Some(lines) = marked(KILLING, extent) else { return };
     let last = lines.last().unwrap();
     let kills: u64 = last.split(' ').next().unwrap().parse().unwrap();
@@ -506,7 +506,7 @@ fn killed_at_any_moment_in_the_lab_nothing_is_left_and_no_trial_is_lost_or_doubl
 
 #[test]
 fn tune_killed_at_any_moment_in_the_lab_leaves_all_or_nothing() {
-    let extent = Extent::of(10, 100);
+    let extent = Extent::of(6, 100);
     let Some(lines) = marked(TUNE, extent) else { return };
     let last = lines.last().unwrap();
     let kills: u64 = last.split(' ').next().unwrap().parse().unwrap();

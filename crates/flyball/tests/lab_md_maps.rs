@@ -173,7 +173,7 @@ fn script(arrays: &[&Asked]) -> String {
 #[test]
 fn every_byte_of_every_member_is_where_the_map_says() {
     let folder = Folder::new();
-    for kernel in lab::KERNELS {
+    for kernel in lab::kernels() {
         if let Some(why) = lab::without(&["mdadm"]).or_else(|| lab::missing(&folder, kernel)) {
             eprintln!("skipped: {why}");
             return;

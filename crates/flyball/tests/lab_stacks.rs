@@ -94,7 +94,7 @@ fn every_stack_becomes_what_was_asked_and_leaves_nothing() {
         "mkfs.btrfs",
         "wipefs",
     ];
-    for kernel in lab::KERNELS {
+    for kernel in lab::kernels() {
         if let Some(why) = lab::without(&tools).or_else(|| lab::missing(&place, kernel)) {
             eprintln!("skipped: {why}");
             return;
@@ -184,7 +184,7 @@ done
 fn a_claimed_disk_below_integrity_is_flyballs_own_also_when_it_is_killed() {
     let place = Place::new();
     let tools = ["integritysetup", "dmsetup", "wipefs", "blkdiscard"];
-    for kernel in lab::KERNELS {
+    for kernel in lab::kernels() {
         if let Some(why) = lab::without(&tools).or_else(|| lab::missing(&place, kernel)) {
             eprintln!("skipped: {why}");
             return;

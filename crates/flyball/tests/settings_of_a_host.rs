@@ -229,7 +229,6 @@ impl Drop for Back {
 
 #[test]
 fn a_foreign_write_at_any_moment_of_a_trial_is_left_reported_and_marks_the_trial() {
-    const WRITES: u32 = 50;
     // One trial of each run is written into: its workload takes as long, after a moment of settling.
     const SPAN: f64 = 0.5;
     if skipped() {
@@ -265,9 +264,11 @@ drop_caches = false
 settle = "0s"
 "#,
     );
-    let mut moments = Seed(50).stream("moments");
+    let extent = testing::Extent::of(20, 50);
+    let writes = u32::try_from(extent.count).unwrap();
+    let mut moments = Seed(extent.seed).stream("moments");
     let (mut left, mut reported, mut marked) = (0, 0, 0);
-    for round in 0..WRITES {
+    for round in 0..writes {
         fs::write(WEIGHTLESS, &before.0).unwrap();
         let child = place.spawn(&["run", &study, "--new"]);
         // No pause in the waiting: the moments right after the write are wanted too. On a busy machine a
@@ -296,8 +297,8 @@ settle = "0s"
             eprintln!("round {round}: {told}");
         }
     }
-    println!("{WRITES} foreign writes: {left} left, {reported} reported, {marked} trials marked");
-    assert_eq!((left, reported, marked), (WRITES, WRITES, WRITES as usize));
+    println!("{writes} foreign writes: {left} left, {reported} reported, {marked} trials marked");
+    assert_eq!((left, reported, marked), (writes, writes, writes as usize));
 }
 
 /// The children of a process whose command line names this word.

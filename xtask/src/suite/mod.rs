@@ -1,5 +1,6 @@
 //! `cargo xtask test`: every test of the workspace, as `cargo test --workspace` would run them, but programs
-//! that only ask whether something works run two at a time. What measures runs alone, at the end.
+//! that only ask whether something works run two at a time, with a third that waits. What measures runs
+//! alone, at the end.
 //!
 //! Most of the lab's tests wait for a machine whose CPUs are emulated by one thread at a time, or for a disk
 //! that is slow on purpose: one after the other they leave half of a small host idle.
@@ -24,8 +25,10 @@ const ALONE: &[&str] = &["databases", "lab_databases", "lab_fidelity", "lab_gove
 
 /// Programs whose tests run in machines of their own, for long: they begin at once, beside the others. The
 /// longest first.
-const APART: &[&str] =
-    &["lab_claims", "lab_kills", "lab_faults", "lab_stacks", "lab_power", "lab_storage", "lab_md_maps"];
+const APART: &[&str] = &["lab_claims", "lab_kills", "lab_stacks", "lab_power", "lab_storage", "lab_md_maps"];
+
+/// Programs that wait, most of their time, for something that never answers: they run beside two others.
+const WAITING: &[&str] = &["lab_faults"];
 
 /// Programs that change what the whole host has one of, sysctls and loop devices, and look whether all are as
 /// before: one at a time.
@@ -83,19 +86,22 @@ fn part() -> Vec<(&'static str, String)> {
     vec![(testing::SEED, seed.to_string())]
 }
 
-/// Runs programs, two at a time but for those that measure.
+/// Runs programs, two at a time and one that waits beside them, but for those that measure.
 pub fn run_all(programs: Vec<Program>, order: ProgramOptions<'_>) -> Vec<Ended> {
     let of = |list: &'static [&str]| move |program: &Program| list.contains(&program.name.as_str());
     let (alone, others): (VecDeque<_>, Vec<_>) = split(programs, of(ALONE));
     let (mut apart, others): (VecDeque<_>, Vec<_>) = split(others, of(APART));
+    let (waiting, others): (VecDeque<_>, Vec<_>) = split(others, of(WAITING));
     let (on_the_host, common): (VecDeque<_>, VecDeque<_>) = split(others, of(ON_THE_HOST));
     apart.make_contiguous().sort_by_key(|program| APART.iter().position(|name| *name == program.name));
     let ended = Mutex::new(Vec::new());
-    let [apart, common, on_the_host, alone] = [apart, common, on_the_host, alone].map(Mutex::new);
+    let [apart, common, on_the_host, waiting, alone] =
+        [apart, common, on_the_host, waiting, alone].map(Mutex::new);
     thread::scope(|scope| {
         // Whoever has done its own helps the other; but what is on the host stays with one of them.
         scope.spawn(|| one_by_one(&[&apart, &common], order, &ended));
         scope.spawn(|| one_by_one(&[&on_the_host, &common, &apart], order, &ended));
+        scope.spawn(|| one_by_one(&[&waiting], order, &ended));
     });
     one_by_one(&[&alone], order, &ended);
     ended.into_inner().unwrap_or_else(PoisonError::into_inner)

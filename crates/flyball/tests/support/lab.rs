@@ -4,8 +4,16 @@ use super::Place;
 use std::path::Path;
 use std::process::Command;
 
-/// The kernels that each test of them boots: the series of Debian 12 and of its backports.
+/// The kernels of the tests: the series of Debian 12 and of its backports.
 pub const KERNELS: [&str; 2] = ["6.1", "6.12"];
+
+/// The kernels that a test of each boots: one that the seed chooses, and all where the whole is asked for.
+pub fn kernels() -> Vec<&'static str> {
+    let all = KERNELS.len();
+    let extent = testing::Extent::of(1, all as u64);
+    let first = extent.seed as usize % all;
+    KERNELS.into_iter().cycle().skip(first).take(all.min(extent.count as usize)).collect()
+}
 
 /// Why no lab machine can be started here; `None` where one can.
 pub fn missing(place: &Place, kernel: &str) -> Option<String> {
