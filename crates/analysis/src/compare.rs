@@ -28,8 +28,9 @@ use crate::stats::ratio::RatioEstimate;
 use crate::stats::{bootstrap, multiplicity, permutation, ratio};
 use crate::summary::{Comparison, Point, RunData, Verdict};
 use crate::words::{difference, distance, gives, interval_words, metric_words, of_model, p_words, percent};
+use domain::ids::TrialKey;
 use domain::outcome::Better;
-use domain::trial::{Provenance, TrialKey};
+use domain::trial::Provenance;
 use domain::units::Unit;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -372,8 +373,7 @@ fn margin(comparison: &Comparison) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use domain::plan::CellId;
-    use domain::trial::TrialKey;
+    use domain::ids::{CellId, TrialKey};
     use expect_test::{Expect, expect};
     use proptest::prelude::*;
 

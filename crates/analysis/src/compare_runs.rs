@@ -8,9 +8,9 @@ use crate::compare::{Blocks, Conditions, Group, Yardstick, compare_family};
 use crate::summarise::summarise;
 use crate::summary::{CellSummary, Comparison, RunData, RunSummary, Verdict};
 use crate::words::{counted, distance, listed, percent};
-use domain::plan::CellId;
+use domain::ids::{CellId, RunId};
 use domain::study::Measure;
-use domain::trial::{Provenance, RunId};
+use domain::trial::Provenance;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether runs from a host, a lab and a simulation may be held against each other.

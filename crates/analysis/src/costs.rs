@@ -6,9 +6,9 @@
 use crate::stats::quantile::median;
 use crate::summarise::metric_kind;
 use crate::summary::RunData;
+use domain::ids::CellId;
 use domain::lab::ENERGY_MODELLED;
 use domain::outcome::CPU_BUSY;
-use domain::plan::CellId;
 use domain::units::Unit;
 
 /// The metrics, in the order in which they are shown.

@@ -7,7 +7,7 @@
 
 use crate::stats::quantile::median;
 use crate::summary::RunData;
-use domain::plan::CellId;
+use domain::ids::CellId;
 use domain::trial::Trial;
 use std::collections::BTreeMap;
 

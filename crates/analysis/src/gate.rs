@@ -10,7 +10,8 @@ use crate::summarise::{metric_kind, summarise};
 use crate::summary::{CellSummary, Lack, RunData, RunSummary, Verdict};
 use crate::words::{counted, listed, percent};
 use domain::gate::{Condition, Rule};
-use domain::plan::{Cell, CellId, Plan};
+use domain::ids::CellId;
+use domain::plan::{Cell, Plan};
 use domain::study::Study;
 use domain::units::Unit;
 use std::collections::{BTreeMap, BTreeSet};
@@ -330,7 +331,7 @@ fn worse(
 mod tests {
     use super::*;
     use crate::testing::{run, study};
-    use domain::trial::RunId;
+    use domain::ids::RunId;
 
     /// Two cells of ten trials: 100 MB/s ± 5%, and `second` of that.
     fn data(id: &str, second: f64) -> RunData {

@@ -1,6 +1,6 @@
 //! Whose CPU time a cell took: the sums of what its valid trials recorded.
 
-use domain::plan::CellId;
+use domain::ids::CellId;
 use domain::time::Nanos;
 use domain::trace::Role;
 use domain::trial::Trial;

@@ -11,8 +11,9 @@
 //! killed at any point and begun again, a run asks for the same trials.
 
 use crate::stats::median_interval::half_width;
+use domain::ids::TrialKey;
 use domain::plan::Plan;
-use domain::trial::{Trial, TrialKey, Validity};
+use domain::trial::{Trial, Validity};
 use std::collections::BTreeMap;
 
 /// A cell that failed throughout this many blocks is given up: what fails twice in a row, retries included,
@@ -374,7 +375,7 @@ mod tests {
     #[test]
     fn a_trial_of_another_study_is_refused() {
         let foreign =
-            valid(TrialKey { cell: domain::plan::CellId::from_stored("x"), block: 0, attempt: 0 }, &[]);
+            valid(TrialKey { cell: domain::ids::CellId::from_stored("x"), block: 0, attempt: 0 }, &[]);
         let error = Schedule::new(&plan_of(&["a"]), &[foreign]).unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -10,9 +10,10 @@ use crate::stats::quantile::{median, quantile, relative_iqr};
 use crate::summary::{
     Attribution, CellSummary, Comparison, Excluded, FactorEffect, Lack, Point, RunData, RunSummary,
 };
+use domain::ids::{CellId, TrialKey};
 use domain::outcome::{Better, Metric};
-use domain::plan::{CellId, Plan};
-use domain::trial::{Trial, TrialKey};
+use domain::plan::Plan;
+use domain::trial::Trial;
 use domain::units::Unit;
 use std::collections::{BTreeMap, BTreeSet};
 

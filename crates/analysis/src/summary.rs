@@ -2,10 +2,10 @@
 
 use crate::published::Beside;
 use crate::stats::interval::Interval;
+use domain::ids::{CellId, TrialKey};
 use domain::outcome::Better;
-use domain::plan::CellId;
 use domain::study::Study;
-use domain::trial::{Run, Trial, TrialKey, Validity};
+use domain::trial::{Run, Trial, Validity};
 use domain::units::Unit;
 use std::collections::BTreeMap;
 

@@ -2,12 +2,13 @@
 
 use crate::summary::RunData;
 use domain::Nanos;
+use domain::ids::{RunId, TrialKey};
 use domain::outcome::{Better, Metric, Outcome};
 use domain::plan::Plan;
 use domain::rng::Seed;
 use domain::study::{Factor, Level, Measure, Study, Target, Tool, Workload};
 use domain::time::Timestamp;
-use domain::trial::{Measurement, Provenance, Run, RunId, Trial, TrialKey, Validity};
+use domain::trial::{Measurement, Provenance, Run, Trial, Validity};
 use domain::units::Unit;
 use std::collections::BTreeMap;
 

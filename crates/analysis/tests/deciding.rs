@@ -10,10 +10,10 @@ use analysis::compare::{Blocks, Conditions, Group, Yardstick, compare};
 use analysis::stats::median_interval::median_interval;
 use analysis::stats::{bootstrap, permutation, ratio};
 use analysis::summary::{Point, Verdict};
+use domain::ids::{CellId, TrialKey};
 use domain::outcome::Better;
-use domain::plan::CellId;
 use domain::rng::{Rng, Seed};
-use domain::trial::{Provenance, TrialKey};
+use domain::trial::Provenance;
 use domain::units::Unit;
 use noise::Noise;
 

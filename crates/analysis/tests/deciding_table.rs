@@ -9,10 +9,10 @@ use analysis::stats::median_interval::half_width;
 use analysis::stats::quantile::median;
 use analysis::stats::{bootstrap, ratio};
 use analysis::summary::{Point, Verdict};
+use domain::ids::{CellId, TrialKey};
 use domain::outcome::Better;
-use domain::plan::CellId;
 use domain::rng::{Rng, Seed};
-use domain::trial::{Provenance, TrialKey};
+use domain::trial::Provenance;
 use domain::units::Unit;
 use noise::Noise;
 

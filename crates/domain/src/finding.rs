@@ -1,6 +1,6 @@
 //! A finding: a diagnosis with its evidence, and what to do about it.
 
-use crate::plan::CellId;
+use crate::ids::CellId;
 use crate::setting::SettingRequest;
 
 /// How sure a finding is.

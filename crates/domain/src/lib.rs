@@ -12,6 +12,7 @@ pub mod bench;
 pub mod cpufreq;
 pub mod finding;
 pub mod gate;
+pub mod ids;
 pub mod inert;
 pub mod inventory;
 pub mod iometer;

@@ -1,39 +1,11 @@
 //! A plan: the cells of a study, and the order of each block.
 
+use crate::ids::{CellId, TrialKey};
 use crate::rng::Seed;
 use crate::setting::SettingRequest;
 use crate::stack::{Changes, Stack, StackError};
 use crate::study::{Study, Target, Tool, Workload};
-use crate::trial::TrialKey;
 use std::collections::BTreeMap;
-use std::fmt;
-
-/// A cell's name within its study, stable over runs and safe as a file name: `randread_4k_performance`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CellId(String);
-
-impl CellId {
-    /// From the names it is made of. Characters that do not belong in a file name become `-`.
-    pub fn new<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
-        let clean = |c: char| if c.is_ascii_alphanumeric() || "-.".contains(c) { c } else { '-' };
-        let parts: Vec<String> = parts.into_iter().map(|p| p.chars().map(clean).collect()).collect();
-        Self(parts.join("_"))
-    }
-    /// From what [`CellId::as_str`] gave.
-    pub fn from_stored(text: &str) -> Self {
-        Self(text.to_owned())
-    }
-    /// As text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for CellId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// One combination of levels with a workload, its options and settings resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,8 @@
 //! is decided here, for the parser that checks a study and for the analysis that looks its trials up. Nothing
 //! here judges.
 
-use crate::plan::{Cell, CellId};
+use crate::ids::CellId;
+use crate::plan::Cell;
 use crate::units::Unit;
 use std::collections::BTreeMap;
 

@@ -1,60 +1,12 @@
 //! A trial: one run of one cell, with everything that is needed to judge and to repeat it.
 
+use crate::ids::{RunId, TrialKey};
 use crate::lab::LabAccount;
 use crate::outcome::Outcome;
-use crate::plan::CellId;
 use crate::setting::SettingRecord;
 use crate::time::{Nanos, Timestamp};
 use crate::trace::{FrequencySource, Role};
 use std::collections::BTreeMap;
-use std::fmt;
-
-/// Which run of a study: `quick-20261120-140502-7f3a`. A run is what one seed plans; it may take several
-/// starts of the program to finish.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RunId(pub String);
-
-impl fmt::Display for RunId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// Which trial of a run: the cell, the block and the attempt. It is also the name of the trial's folder, so a
-/// trial is there once or not at all.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TrialKey {
-    /// From zero.
-    pub block: u32,
-    /// Which cell.
-    pub cell: CellId,
-    /// From zero; above it where earlier attempts were disturbed or failed.
-    pub attempt: u32,
-}
-
-impl TrialKey {
-    /// The first trial of a cell.
-    pub fn first(cell: CellId) -> Self {
-        Self { block: 0, cell, attempt: 0 }
-    }
-
-    /// `b03.randread_4k.a0`.
-    pub fn folder(&self) -> String {
-        format!("b{:02}.{}.a{}", self.block, self.cell, self.attempt)
-    }
-
-    /// The key of such a folder.
-    pub fn from_folder(name: &str) -> Option<Self> {
-        let (block, rest) = name.strip_prefix('b')?.split_once('.')?;
-        let (cell, attempt) = rest.rsplit_once(".a")?;
-        let key = Self {
-            block: block.parse().ok()?,
-            cell: CellId::from_stored(cell),
-            attempt: attempt.parse().ok()?,
-        };
-        (key.folder() == name).then_some(key)
-    }
-}
 
 /// On what kind of machine a trial was measured. Nothing compares across provenances unless asked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -297,19 +249,4 @@ pub struct Run {
     pub revision: Option<String>,
     /// The arguments of the command that began it, as they were given; empty where that is not known.
     pub command: Vec<String>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_folder_names_one_trial_and_a_foreign_one_none() {
-        let key = TrialKey { block: 3, cell: CellId::new(["rand.read", "4k"]), attempt: 1 };
-        assert_eq!(key.folder(), "b03.rand.read_4k.a1");
-        assert_eq!(TrialKey::from_folder(&key.folder()), Some(key));
-        for name in ["", "b3.x.a0", "b03.x.a00", "b03x.a0", "notes", "b03.x"] {
-            assert_eq!(TrialKey::from_folder(name), None, "{name}");
-        }
-    }
 }

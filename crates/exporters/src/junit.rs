@@ -3,8 +3,8 @@
 use crate::{Exporter, JudgedRun, Result, Sink, Writer};
 use analysis::gate::{Judged, Ruling, not_measured};
 use analysis::summary::{CellSummary, Lack, RunData, RunSummary};
+use domain::ids::CellId;
 use domain::inert;
-use domain::plan::CellId;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use std::time::Duration;
 

@@ -4,7 +4,8 @@ use crate::error::Result;
 use crate::sink::Sink;
 use analysis::gate::Judged;
 use analysis::summary::{RunData, RunSummary};
-use domain::trial::{Run, RunId, TrialKey};
+use domain::ids::{RunId, TrialKey};
+use domain::trial::Run;
 use notebook::{Notebook, TraceReader};
 use std::fs::File;
 

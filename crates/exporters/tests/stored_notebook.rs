@@ -1,7 +1,8 @@
 //! What a stored notebook holds, as each format has it.
 #![allow(clippy::unwrap_used)]
 
-use domain::trial::{RunId, Trial};
+use domain::ids::RunId;
+use domain::trial::Trial;
 use expect_test::{expect, expect_file};
 use exporters::{Sink, StoredTrace, Writer, named};
 use notebook::Notebook;

@@ -2,13 +2,13 @@
 //! recorded.
 
 use analysis::recorded::{CPU_TIME, EXIT_CODE};
+use domain::ids::{CellId, RunId, TrialKey};
 use domain::inert::one_line;
 use domain::outcome::{Better, CPU_BUSY, Metric, Outcome};
-use domain::plan::CellId;
 use domain::rng::Seed;
 use domain::time::{Nanos, Timestamp};
 use domain::trace::Role;
-use domain::trial::{Measurement, Origin, Provenance, Run, RunId, Trial, TrialKey, Validity};
+use domain::trial::{Measurement, Origin, Provenance, Run, Trial, Validity};
 use domain::units::Unit;
 use importer::{plain, plain_text};
 use notebook::Recording;
@@ -53,7 +53,7 @@ impl Recorded<'_> {
     pub fn run(self) -> (Run, Trial) {
         let recording = self.recording;
         let study = study_name(recording);
-        let id: RunId = session::run_id(&study, self.begun);
+        let id = RunId::begun(&study, self.begun);
         let metrics = self.all_metrics();
         let run = Run {
             id: id.clone(),

@@ -11,10 +11,10 @@ use analysis::summary::{RunData, RunSummary};
 use analysis::usage::Usage as MachineUsage;
 use anyhow::{Result, bail};
 use domain::finding::{Finding, NotMeasured};
+use domain::ids::{CellId, NoTrialKey, RunId, TrialKey};
 use domain::inventory::Inventory;
 use domain::lab::LabAccount;
-use domain::plan::CellId;
-use domain::trial::{Provenance, RunId, Trial, TrialKey};
+use domain::trial::{Provenance, Trial};
 use notebook::{Notebook, Problem};
 use report::inventory::{Style, one_line, text as inventory_text};
 use report::{Report, TraceView};
@@ -176,12 +176,7 @@ pub fn opened(global: &Global, out: Option<&Path>) -> Result<Notebook> {
 
 /// A trial by its name.
 pub fn trial_key(name: &str) -> Result<TrialKey> {
-    let wrong = || {
-        Usage(format!(
-            "`{name}` is no trial's name; they look like `b00.randread_4k.a0`, and `flyball export RUN` lists them"
-        ))
-    };
-    Ok(TrialKey::from_folder(name).ok_or_else(wrong)?)
+    Ok(name.parse().map_err(|error: NoTrialKey| Usage(error.to_string()))?)
 }
 
 /// A run with its study and trials. What cannot be read is told, and does not count.

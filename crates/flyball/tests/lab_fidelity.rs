@@ -11,10 +11,11 @@ mod support;
 
 use disks::DiskSpec;
 use disks::closed_loop::{AccessOrder, Pattern, predict, time_for};
+use domain::ids::RunId;
 use domain::lab::{ENERGY_MODELLED, PStateTable, Pacing, VcpuRecord};
 use domain::rng::Seed;
 use domain::time::Nanos;
-use domain::trial::{Disturbance, RunId, Trial, Validity};
+use domain::trial::{Disturbance, Trial, Validity};
 use domain::units::{Bytes, Hertz, Ratio};
 use lab::{pacing, pstates};
 use notebook::Notebook;

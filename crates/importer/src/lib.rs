@@ -11,9 +11,9 @@ pub use source::{Environment, Source, looked_for};
 
 use crate::foreign::{Imported, Part};
 use anyhow::{Context, Result};
-use domain::plan::CellId;
+use domain::ids::{CellId, RunId, TrialKey};
 use domain::time::Nanos;
-use domain::trial::{Measurement, Origin, Provenance, RunId, Trial, TrialKey, Validity};
+use domain::trial::{Measurement, Origin, Provenance, Trial, Validity};
 use machine::{LocalMachine, Machine};
 use notebook::{Notebook, RunFolder, Staging};
 use session::{Begin, Observer, RunRequest, begin_run};

@@ -207,14 +207,14 @@ fn per_unit(unit: &Unit, d: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use domain::ids::{CellId, RunId, TrialKey};
     use domain::outcome::{Better, Metric, Outcome};
-    use domain::plan::CellId;
     use domain::setting::SettingName;
     use domain::stack::{LayerSpec, Part, StackSpec};
     use domain::study::{Tool, Workload};
     use domain::time::Timestamp;
     use domain::trace::{FrequencySource, Role};
-    use domain::trial::{DiskTotals, Provenance, RecorderReport, RunId, ThreadTime, TrialKey, Validity};
+    use domain::trial::{DiskTotals, Provenance, RecorderReport, ThreadTime, Validity};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 

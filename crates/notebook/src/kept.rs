@@ -52,12 +52,12 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use domain::ids::{CellId, RunId, TrialKey};
     use domain::outcome::{Better, Metric, Outcome};
-    use domain::plan::CellId;
     use domain::rng::Seed;
     use domain::time::{Nanos, Timestamp};
     use domain::trace::Role;
-    use domain::trial::{Measurement, Provenance, RunId, TrialKey, Validity};
+    use domain::trial::{Measurement, Provenance, Validity};
     use domain::units::Unit;
 
     fn a_trial() -> Trial {

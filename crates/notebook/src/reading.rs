@@ -6,8 +6,8 @@ use crate::notebook::Notebook;
 use crate::record;
 use crate::run_folder::{RAW, SKIPPED, TRACE};
 use crate::trace::TraceReader;
-use domain::plan::CellId;
-use domain::trial::{Run, RunId, Trial, TrialKey};
+use domain::ids::{CellId, RunId, TrialKey};
+use domain::trial::{Run, Trial};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
@@ -147,9 +147,11 @@ impl Notebook {
         let mut problems = Vec::new();
         let mut keys = Vec::new();
         for (name, path) in folders(&folder.join("trials"), &mut problems)? {
-            match TrialKey::from_folder(&name) {
-                Some(key) => keys.push(key),
-                None => problems.push(Problem { path, reason: "its name is not that of a trial".to_owned() }),
+            match name.parse() {
+                Ok(key) => keys.push(key),
+                Err(_) => {
+                    problems.push(Problem { path, reason: "its name is not that of a trial".to_owned() })
+                }
             }
         }
         keys.sort();

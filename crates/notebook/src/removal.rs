@@ -6,7 +6,8 @@
 use crate::error::{Error, Result};
 use crate::notebook::{Notebook, check_name};
 use crate::run_folder::RunFolder;
-use domain::trial::{Run, RunId};
+use domain::ids::RunId;
+use domain::trial::Run;
 use domain::units::Bytes;
 use files::staging::StagingDir;
 use std::fs::{self, Metadata};

@@ -10,7 +10,8 @@
 
 use crate::error::{Error, Result};
 use crate::notebook::Notebook;
-use domain::trial::{Run, RunId};
+use domain::ids::RunId;
+use domain::trial::Run;
 use std::collections::BTreeSet;
 
 /// How many names an error suggests.

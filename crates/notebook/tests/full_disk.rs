@@ -5,9 +5,9 @@
 mod support;
 
 use domain::Sink;
+use domain::ids::RunId;
 use domain::rng::Seed;
 use domain::time::Nanos;
-use domain::trial::RunId;
 use notebook::{Error, Notebook};
 use std::fs;
 use std::path::Path;

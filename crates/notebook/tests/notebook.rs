@@ -4,9 +4,9 @@
 
 mod support;
 
-use domain::plan::CellId;
+use domain::ids::{CellId, RunId, TrialKey};
 use domain::time::Timestamp;
-use domain::trial::{Run, RunId, TrialKey, Validity};
+use domain::trial::{Run, Validity};
 use expect_test::expect;
 use notebook::{Error, Notebook, TrialCounts};
 use rusqlite::Connection;

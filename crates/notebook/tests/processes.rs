@@ -4,8 +4,9 @@
 
 mod support;
 
+use domain::ids::{RunId, TrialKey};
 use domain::rng::Seed;
-use domain::trial::{Run, RunId, TrialKey};
+use domain::trial::Run;
 use notebook::{Error, Notebook};
 use std::collections::BTreeSet;
 use std::env;
@@ -112,7 +113,7 @@ fn kill_9_at_any_moment_leaves_a_trial_whole_or_not_at_all() {
             all.insert((run.id.clone(), key.clone()));
         }
         for folder in text.lines().filter_map(|line| said(line, "committed ")) {
-            let key = TrialKey::from_folder(&folder).unwrap();
+            let key = folder.parse::<TrialKey>().unwrap();
             assert!(keys.contains(&key), "round {round}: {folder} was committed and is lost");
         }
         let indexed: u64 = runs.iter().map(|entry| entry.trials.valid).sum();

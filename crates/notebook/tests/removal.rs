@@ -3,8 +3,9 @@
 
 mod support;
 
+use domain::ids::RunId;
 use domain::time::Timestamp;
-use domain::trial::{Run, RunId};
+use domain::trial::Run;
 use notebook::{Error, Notebook};
 use std::fs;
 use support::{key, run, staged, store};

@@ -1,8 +1,9 @@
 //! Notebooks that earlier versions wrote are read for ever.
 #![allow(clippy::unwrap_used)]
 
+use domain::ids::RunId;
 use domain::trace::Role;
-use domain::trial::{RunId, Trial, Validity};
+use domain::trial::{Trial, Validity};
 use expect_test::expect;
 use notebook::{Notebook, TrialCounts};
 use std::fs;

@@ -2,7 +2,7 @@
 //! stays as it is. What version 1 wrote is read as ever; see `stored_notebooks.rs` for all that is in it.
 #![allow(clippy::unwrap_used)]
 
-use domain::trial::RunId;
+use domain::ids::RunId;
 use notebook::Notebook;
 use notebook::kept::Kept;
 use std::fs;

@@ -13,9 +13,10 @@ pub use index::{IndexEntry, index_markdown};
 
 use analysis::page::{AnswerFound, CellTally, Found, PartFound, PartRuns, Seen, Tally};
 use cells::{answer_cell, compared, held_cell, run_line};
+use domain::ids::RunId;
 use domain::page::{Page, Part, YesIf};
 use domain::study::Study;
-use domain::trial::{Provenance, RunId};
+use domain::trial::Provenance;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::document::{Block, Document, Rich, Table};

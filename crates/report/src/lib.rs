@@ -53,7 +53,7 @@ pub use wording::quoted as shell_quoted;
 
 use analysis::summary::{RunData, RunSummary};
 use domain::finding::{Finding, NotMeasured};
-use domain::trial::TrialKey;
+use domain::ids::TrialKey;
 
 /// Everything that a report of one run shows.
 #[derive(Clone, Copy, Debug)]

@@ -5,9 +5,10 @@ use analysis::stats::interval::Interval;
 use analysis::summary::{CellSummary, Comparison, FactorEffect, Lack, Verdict};
 pub(crate) use analysis::words::counted;
 use domain::finding::Gain;
+use domain::ids::TrialKey;
 use domain::inert;
 use domain::outcome::Better;
-use domain::trial::{Provenance, Run, Trial, TrialKey, Validity};
+use domain::trial::{Provenance, Run, Trial, Validity};
 use domain::units::{Unit, significant};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -6,10 +6,11 @@ mod cases;
 
 use analysis::page::{Found, PartRuns, hold};
 use cases::simulated::simulated;
+use domain::ids::RunId;
 use domain::page::{Answer, Look, Page, Part, Question, YesIf};
 use domain::published::Selection;
 use domain::study::Study;
-use domain::trial::{Provenance, RunId};
+use domain::trial::Provenance;
 use expect_test::expect_file;
 use report::{IndexEntry, PageOrigin, PageReport};
 use std::collections::BTreeMap;

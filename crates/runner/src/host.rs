@@ -208,7 +208,7 @@ fn add_recording(
 mod tests {
     use super::*;
     use domain::bench::SinkError;
-    use domain::plan::CellId;
+    use domain::ids::CellId;
     use domain::rng::Seed;
     use domain::study::MetricPattern;
     use domain::trace::TraceHead;

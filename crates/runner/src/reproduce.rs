@@ -290,10 +290,10 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use domain::plan::CellId;
+    use domain::ids::{CellId, RunId, TrialKey};
     use domain::setting::SettingName;
     use domain::time::Timestamp;
-    use domain::trial::{Provenance, RunId, TrialKey, Validity};
+    use domain::trial::{Provenance, Validity};
     use domain::units::Bytes;
     use proptest::prelude::*;
     use std::process::Command;

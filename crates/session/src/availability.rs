@@ -6,7 +6,8 @@
 //! skipped when its turn comes.
 
 use analysis::words::by_reason;
-use domain::plan::{Cell, CellId, Plan};
+use domain::ids::CellId;
+use domain::plan::{Cell, Plan};
 use domain::stack::Stack;
 use domain::study::Tool;
 use machine::LocalMachine;

@@ -2,8 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::observer::Observer;
+use domain::ids::TrialKey;
 use domain::plan::{Cell, Plan};
-use domain::trial::{Provenance, Trial, TrialKey};
+use domain::trial::{Provenance, Trial};
 use machine::ledger::RestoreReport;
 use notebook::{RunFolder, Staging};
 use std::collections::BTreeMap;

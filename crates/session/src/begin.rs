@@ -3,8 +3,9 @@
 use crate::error::{Error, Result};
 use crate::observer::{Event, Observer};
 use domain::Timestamp;
+use domain::ids::RunId;
 use domain::rng::Seed;
-use domain::trial::{Provenance, Run, RunId};
+use domain::trial::{Provenance, Run};
 use machine::{LocalMachine, Machine};
 use notebook::{Notebook, RunFolder};
 use std::path::Path;
@@ -66,7 +67,7 @@ pub fn begin_run(
     }
     let now = LocalMachine.now();
     let run = Run {
-        id: run_id(request.study, now),
+        id: RunId::begun(request.study, now),
         study: request.study.to_owned(),
         study_text: request.text.to_owned(),
         seed: Seed(request.seed.unwrap_or_else(|| fresh_seed(now))),
@@ -88,17 +89,6 @@ fn tell_of_edit(request: &RunRequest<'_>, notebook: &Notebook, observer: &mut dy
         observer.on(&Event::Edited { run, copy });
     }
     Ok(())
-}
-
-/// `quick-20261120-140502-7f3a`: the name of a run that begins now. Names are sorted by time, and
-/// different where two begin within one second.
-pub fn run_id(study: &str, now: Timestamp) -> RunId {
-    let digits: String = now.iso().chars().filter(char::is_ascii_digit).collect();
-    let (day, time) = digits.split_at(8);
-    RunId(format!(
-        "{study}-{day}-{time}-{:04x}",
-        Seed(now.unix_nanos() as u64).stream("run id").bits() & 0xffff
-    ))
 }
 
 /// A seed short enough to be typed again.

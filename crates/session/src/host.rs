@@ -6,10 +6,11 @@ use crate::backend::{Backend, Closed, MachineRecord, OpenRun, TrialError, TrialM
 use crate::error::{Error, Result};
 use crate::observer::{Event, Observer};
 use crate::preflight;
+use domain::ids::TrialKey;
 use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
 use domain::study::Study;
-use domain::trial::{Provenance, TrialKey};
+use domain::trial::Provenance;
 use machine::ledger::RestoreReport;
 use machine::supervise::Supervisor;
 use machine::{Ledger, LocalMachine, MachineLock, recovery};

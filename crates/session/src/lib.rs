@@ -24,14 +24,14 @@ mod trial_loop;
 
 pub use availability::{Availability, unavailable_in_words};
 pub use backend::{Backend, Closed, KernelLog, MachineRecord, OpenRun, TrialError, TrialMade};
-pub use begin::{Begin, RunRequest, begin_run, fresh_seed, run_id};
+pub use begin::{Begin, RunRequest, begin_run, fresh_seed};
 pub use error::{Error, Result};
 pub use observer::{Event, Observer, Silent};
 pub use trial_loop::CANNOT_GO_ON;
 
+use domain::ids::RunId;
 use domain::plan::Plan;
 use domain::study::Study;
-use domain::trial::RunId;
 use machine::ledger::RestoreReport;
 use machine::{LocalMachine, Machine};
 use notebook::{Notebook, RunFolder};

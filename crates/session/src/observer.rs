@@ -1,9 +1,9 @@
 //! What is said while a study runs: events, which the caller makes words of.
 
 use domain::Nanos;
-use domain::plan::CellId;
+use domain::ids::{CellId, RunId, TrialKey};
 use domain::rng::Seed;
-use domain::trial::{RunId, Trial, TrialKey};
+use domain::trial::Trial;
 use machine::ledger::RestoreReport;
 use notebook::Problem;
 use std::path::Path;

@@ -3,8 +3,9 @@
 use crate::backend::{Backend, Closed, MachineRecord, OpenRun, TrialError, TrialMade};
 use crate::error::Result;
 use crate::observer::Observer;
+use domain::ids::TrialKey;
 use domain::plan::{Cell, Plan};
-use domain::trial::{Disturbance, Measurement, Provenance, Trial, TrialKey, Validity};
+use domain::trial::{Disturbance, Measurement, Provenance, Trial, Validity};
 use machine::ledger::RestoreReport;
 use machine::{LocalMachine, Machine};
 use notebook::Staging;

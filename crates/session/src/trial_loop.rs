@@ -6,8 +6,8 @@ use crate::observer::{Event, Observer};
 use crate::refuse_leftovers;
 use analysis::schedule::Schedule;
 use domain::Nanos;
-use domain::plan::{CellId, Plan};
-use domain::trial::TrialKey;
+use domain::ids::{CellId, TrialKey};
+use domain::plan::Plan;
 use notebook::{Problem, RunFolder};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -168,7 +168,7 @@ fn broken(error: impl Into<Error>) -> TrialError {
 
 /// The trial that a damaged folder was.
 fn damaged(problem: &Problem) -> Option<TrialKey> {
-    TrialKey::from_folder(problem.path.file_name()?.to_str()?)
+    problem.path.file_name()?.to_str()?.parse().ok()
 }
 
 /// How long trials take here.

@@ -2,11 +2,12 @@
 //! it ends.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use domain::ids::TrialKey;
 use domain::outcome::{Better, Metric, Outcome};
 use domain::plan::Cell;
 use domain::study::Study;
 use domain::time::Nanos;
-use domain::trial::{Disturbance, Measurement, TrialKey};
+use domain::trial::{Disturbance, Measurement};
 use domain::units::Unit;
 use machine::ledger::{RestoreReport, UndoOutcome, Undone};
 use session::scripted::{Scripted, ScriptedBackend};

@@ -5,12 +5,13 @@ use crate::summarise::keys;
 use crate::summary::{CellSummary, Comparison, Point, RunData, RunSummary, Verdict};
 use crate::usage::Usage;
 use domain::finding::{Evidence, Gain};
+use domain::ids::TrialKey;
 use domain::inventory::{BlockDevice, Inventory};
 use domain::outcome::Better;
 use domain::plan::{Cell, Plan};
 use domain::setting::SettingRequest;
 use domain::trace::Role;
-use domain::trial::{Measurement, Provenance, Trial, TrialKey};
+use domain::trial::{Measurement, Provenance, Trial};
 use domain::units::Bytes;
 use workloads::Profile;
 

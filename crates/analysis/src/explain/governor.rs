@@ -289,7 +289,7 @@ mod tests {
             let own: Vec<_> = data.trials.iter().filter(|t| t.workload == "w").cloned().collect();
             for mut trial in own {
                 trial.workload = name.into();
-                trial.key.cell = domain::plan::CellId::new([name, trial.levels["f"].as_str()]);
+                trial.key.cell = domain::ids::CellId::new([name, trial.levels["f"].as_str()]);
                 data.trials.push(trial);
             }
         }

@@ -272,7 +272,7 @@ mod tests {
         let fast: Vec<_> = data.trials.iter().filter(|t| t.levels["f"] == "performance").cloned().collect();
         for mut trial in fast {
             trial.levels.insert("f".into(), "ondemand-40".into());
-            trial.key.cell = domain::plan::CellId::new(["w", "ondemand-40"]);
+            trial.key.cell = domain::ids::CellId::new(["w", "ondemand-40"]);
             trial.lab = Some(account(0.1));
             // It is a little slower than `performance`, by less than the threshold.
             let metric = trial.measurement.as_mut().unwrap().outcome.metrics.get_mut("throughput").unwrap();

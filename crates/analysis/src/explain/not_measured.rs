@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn cells_that_could_not_be_run_are_told_by_their_reasons() {
         use crate::testing::{run, study};
-        use domain::plan::CellId;
+        use domain::ids::CellId;
         let levels = ["1", "2", "3", "4", "5", "6", "7"];
         let mut data = run(study(&[("depth", &levels)]), 0, |_, _| vec![]);
         let cell = |level: &str| CellId::new(["w", level]);

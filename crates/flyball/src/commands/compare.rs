@@ -9,8 +9,9 @@ use analysis::compare_runs::{AcrossProvenances, CompareError, Difference, RunCom
 use analysis::summarise::compare_levels;
 use analysis::summary::{Comparison, RunData};
 use anyhow::{Result, anyhow, bail};
+use domain::ids::RunId;
 use domain::outcome::CPU_BUSY;
-use domain::trial::{Run, RunId};
+use domain::trial::Run;
 use notebook::Notebook;
 use report::ComparisonReport;
 
@@ -109,8 +110,8 @@ fn show(global: &Global, comparison: &ComparisonReport) -> Result<End> {
 
 /// What the reader has to know besides the figures.
 fn notes(found: &RunComparison) -> Vec<String> {
-    let only = |cells: &[domain::plan::CellId], run: &RunId| {
-        let names: Vec<&str> = cells.iter().map(domain::plan::CellId::as_str).collect();
+    let only = |cells: &[domain::ids::CellId], run: &RunId| {
+        let names: Vec<&str> = cells.iter().map(domain::ids::CellId::as_str).collect();
         (!names.is_empty()).then(|| format!("only {run} has {}", names.join(", ")))
     };
     let differs = |d: &Difference| {

@@ -9,7 +9,7 @@ use crate::exit::{End, Usage};
 use crate::results::{self, Results, opened, trial_key};
 use crate::terminal;
 use anyhow::{Context, Result, anyhow};
-use domain::trial::RunId;
+use domain::ids::RunId;
 use exporters::{Exporter, FolderSink, JudgedRun, Sink, StoredRun, StoredTrace, Writer};
 use notebook::Notebook;
 use out::{Folder, Out};

@@ -9,11 +9,12 @@ use crate::recording::{BY_ITSELF, ENDED, PROCESS, Recorded, key, process_in_word
 use crate::{places, terminal, typed};
 use analysis::recorded::{Ends, SIGNAL};
 use anyhow::{Context, Result};
+use domain::ids::RunId;
 use domain::inert::Lines;
 use domain::inventory::Inventory;
 use domain::outcome::Metric;
 use domain::trace::Role;
-use domain::trial::{Provenance, RunId};
+use domain::trial::Provenance;
 use domain::units::Bytes;
 use domain::{Nanos, Sink, Timestamp};
 use following::{Ending, Until, Watched};

@@ -6,7 +6,7 @@ use crate::exit::{End, Usage};
 use crate::results::{Results, opened, trial_key};
 use crate::terminal;
 use anyhow::Result;
-use domain::trial::TrialKey;
+use domain::ids::TrialKey;
 use std::path::{Path, PathBuf};
 
 /// Writes a run as a page, or in another form.

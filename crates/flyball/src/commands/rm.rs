@@ -5,7 +5,7 @@ use crate::exit::{Busy, End, Usage};
 use crate::results::opened;
 use crate::terminal;
 use anyhow::{Context, Result};
-use domain::trial::RunId;
+use domain::ids::RunId;
 use domain::units::Bytes;
 use notebook::Notebook;
 use std::collections::BTreeSet;

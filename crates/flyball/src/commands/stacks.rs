@@ -1,7 +1,8 @@
 //! The stacks of a plan: what would be run to build each, for `--dry-run`.
 
+use domain::ids::CellId;
 use domain::inert::Lines;
-use domain::plan::{CellId, Plan};
+use domain::plan::Plan;
 use domain::stack::Stack;
 use machine::stack::{Argv, planned};
 use runner::Devices;

@@ -4,7 +4,7 @@ use super::progress::Step;
 use super::{Progress, note, say, warning};
 use analysis::stats::quantile::median;
 use domain::Nanos;
-use domain::plan::CellId;
+use domain::ids::CellId;
 use domain::trial::{Trial, Validity};
 use domain::units::Unit;
 use machine::ledger::RestoreReport;

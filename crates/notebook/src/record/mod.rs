@@ -8,7 +8,7 @@ mod v1;
 use crate::error::{Error, Result};
 use crate::kept::{Keep, Kept};
 use crate::recording::Recording;
-use domain::plan::CellId;
+use domain::ids::CellId;
 use domain::trial::{Run, Trial};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -179,15 +179,14 @@ fn pretty(record: &impl serde::Serialize) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use domain::ids::{CellId, RunId, TrialKey};
     use domain::lab::{DiskService, LabAccount, Pacing, StateRecord, VcpuRecord};
     use domain::outcome::{Better, Metric, Outcome};
-    use domain::plan::CellId;
     use domain::setting::{SettingName, SettingRecord};
     use domain::time::{Nanos, Timestamp};
     use domain::trace::{FrequencySource, Role};
     use domain::trial::{
-        DiskTotals, Disturbance, Measurement, Origin, Provenance, RecorderReport, RunId, ThreadTime,
-        TrialKey, Validity,
+        DiskTotals, Disturbance, Measurement, Origin, Provenance, RecorderReport, ThreadTime, Validity,
     };
     use domain::units::{Hertz, Microjoules, Unit};
     use expect_test::expect;

@@ -8,14 +8,13 @@ mod lab;
 mod measured;
 
 use crate::recording::Recording;
+use domain::ids::{CellId, RunId, TrialKey};
 use domain::lab::LabAccount;
-use domain::plan::CellId;
 use domain::rng::Seed;
 use domain::setting::{SettingName, SettingRecord};
 use domain::time::{Nanos, Timestamp};
 use domain::trial::{
-    DiskTotals, Disturbance, Measurement, Origin, Provenance, Run, RunId, ThreadTime, Trial, TrialKey,
-    Validity,
+    DiskTotals, Disturbance, Measurement, Origin, Provenance, Run, ThreadTime, Trial, Validity,
 };
 use lab::LabRecord;
 use measured::{

@@ -2,13 +2,13 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 use domain::Sink;
+use domain::ids::{CellId, RunId, TrialKey};
 use domain::outcome::{Better, Metric, Outcome};
-use domain::plan::CellId;
 use domain::rng::Seed;
 use domain::setting::{SettingName, SettingRecord};
 use domain::time::{Nanos, Timestamp};
 use domain::trace::{FrequencySource, Role, Series, SeriesKind, SeriesUnit, TraceHead};
-use domain::trial::{Measurement, Provenance, Run, RunId, Trial, TrialKey, Validity};
+use domain::trial::{Measurement, Provenance, Run, Trial, Validity};
 use domain::units::Unit;
 use notebook::{Notebook, RunFolder};
 use std::collections::BTreeMap;

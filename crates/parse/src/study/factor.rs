@@ -3,7 +3,7 @@
 use super::node::{Node, Scalar, Section, listed};
 use super::options::{self, Options};
 use super::{MAX_NAME_CHARS, key_name, settings, stack, words};
-use domain::plan::CellId;
+use domain::ids::CellId;
 use domain::setting::SettingRequest;
 use domain::stack::Changes;
 use domain::study::{Factor, Level};

@@ -8,8 +8,8 @@ use crate::json::{
 };
 use crate::published::agrees_word;
 use analysis::page::{AnswerFound, Held, Line, Row, Says, Seen};
+use domain::ids::CellId;
 use domain::page::YesIf;
-use domain::plan::CellId;
 use domain::trial::Provenance;
 use domain::units::Unit;
 use serde::Serialize;

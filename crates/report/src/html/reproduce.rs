@@ -2,7 +2,7 @@
 
 use crate::wording::{command_line, run_again, tools};
 use crate::{Report, lab};
-use domain::plan::CellId;
+use domain::ids::CellId;
 use domain::trial::Trial;
 use maud::{Markup, html};
 

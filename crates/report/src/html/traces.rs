@@ -8,8 +8,8 @@ use crate::{MAX_TRACES, Report, TraceView};
 use analysis::answer::about;
 use analysis::rates::COARSEST_TICKS;
 use domain::Nanos;
+use domain::ids::TrialKey;
 use domain::trace::FrequencySource;
-use domain::trial::TrialKey;
 use domain::units::Unit;
 use maud::{Markup, html};
 

@@ -11,6 +11,7 @@ pub mod virtual_machine;
 use analysis::stats::interval::Interval;
 use analysis::summary::*;
 use domain::finding::*;
+use domain::ids::{RunId, TrialKey};
 use domain::outcome::{Better, Metric, Outcome};
 use domain::plan::{Cell, Plan};
 use domain::rng::{Rng, Seed};

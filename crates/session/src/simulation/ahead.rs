@@ -2,8 +2,8 @@
 
 use super::machines::Machines;
 use super::{Outcome, seed_of};
+use domain::ids::TrialKey;
 use domain::plan::{Cell, Plan};
-use domain::trial::TrialKey;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;

@@ -3,7 +3,8 @@
 use crate::results::Results;
 use crate::terminal;
 use anyhow::{Result, bail};
-use domain::trial::{Run, RunId};
+use domain::ids::RunId;
+use domain::trial::Run;
 use exporters::RunPoint;
 use notebook::Notebook;
 

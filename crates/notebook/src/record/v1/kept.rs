@@ -3,10 +3,10 @@
 use super::measured::{MetricRecord, names_of, roles_of};
 use super::{Meaning, RunRecord, ValidityRecord};
 use crate::kept::{Keep, Kept};
+use domain::ids::{CellId, TrialKey};
 use domain::outcome::{Metric, Outcome};
-use domain::plan::CellId;
 use domain::time::Nanos;
-use domain::trial::{Measurement, Run, Trial, TrialKey};
+use domain::trial::{Measurement, Run, Trial};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
