@@ -165,7 +165,7 @@ pub fn is_terminal_for_talk() -> bool {
 /// A line as the terminal for talk has room for it; as it is where there is no terminal.
 pub fn laid_out(line: &str) -> String {
     match stderr_width().filter(|_| is_terminal_for_talk()) {
-        Some(width) => columns::broken(line, width),
+        Some(width) => columns::broken(line, width).join("\n"),
         None => line.to_owned(),
     }
 }
@@ -185,10 +185,24 @@ pub fn warning(warning: impl Display) {
 pub fn error(error: &anyhow::Error) {
     let text = chain(error);
     let mut lines = text.lines();
-    let mut shown = format!("error: {}\n", inert::one_line(lines.next().unwrap_or_default()));
-    let margin = if error.is::<Faults>() { "" } else { CONTINUED };
-    lines.for_each(|line| shown += &format!("{margin}{}\n", inert::one_line(line)));
+    let mut shown =
+        format!("{}\n", laid_out(&format!("error: {}", inert::one_line(lines.next().unwrap_or_default()))));
+    let is_of_study = error.is::<Faults>();
+    for line in lines.map(inert::one_line) {
+        shown += &if is_of_study { format!("{line}\n") } else { continued(&line) };
+    }
     to_stderr(&shown);
+}
+
+/// A line of an error but its first. A command in it stands without the margin, so that it can be copied.
+fn continued(line: &str) -> String {
+    let Some(width) = stderr_width().filter(|_| is_terminal_for_talk()) else {
+        return format!("{CONTINUED}{line}\n");
+    };
+    let margin =
+        |line: &str| if line.starts_with(&" ".repeat(report::COMMAND_INDENT)) { "" } else { CONTINUED };
+    let lines = columns::broken(line, width.saturating_sub(CONTINUED.len()));
+    lines.iter().map(|line| format!("{}{line}\n", margin(line))).collect()
 }
 
 /// The error and its causes, leaving out a cause that the text before it already says.

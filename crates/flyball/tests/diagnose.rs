@@ -21,7 +21,7 @@ fn is_one_screen(text: &str) {
 fn next(text: &str) -> Vec<Vec<String>> {
     let lines = text.lines().skip_while(|line| !line.starts_with("Next"));
     let command = |line: &str| {
-        let command = line.trim_start_matches("Next").trim().split("  (").next()?.strip_prefix("flyball ")?;
+        let command = line.trim().strip_prefix("flyball ")?;
         Some(command.split(' ').map(str::to_owned).collect())
     };
     lines.filter_map(command).collect()

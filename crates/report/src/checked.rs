@@ -1,11 +1,12 @@
 //! What `flyball check` measured, on one screen: each access pattern with its rate and the distribution of
 //! its latency, beside what is usual for such a device.
 
+use crate::Report;
 use crate::inventory::page::{Page, Spacing, list_of};
 use crate::inventory::{one_line, storage};
+use crate::next::{self, Step};
 use crate::short::{MARGIN, SCREEN, findings, verdict};
 use crate::wording::{counted, value};
-use crate::{Report, short};
 use analysis::summarise::median_of;
 use analysis::summary::CellSummary;
 use analysis::usual::{ACCESSES, Access, DeviceClass, Usual, class_of, usual};
@@ -60,8 +61,9 @@ fn page(checked: &Checked<'_>, width: usize, most: usize, absent: bool) -> Strin
     }
     findings(report, most, &mut page);
     verdict(report, &mut page);
-    page.section("Next");
-    next(checked).into_iter().for_each(|line| page.line(line));
+    page.section("Page");
+    page.line(checked.page);
+    next::section(&steps(checked), &mut page);
     page.finish()
 }
 
@@ -187,15 +189,14 @@ fn range(unit: &Unit, usual: &Usual) -> String {
 }
 
 /// What to type: what was found asks for a command; else what limits the user's own load.
-fn next(checked: &Checked<'_>) -> Vec<String> {
-    let Checked { report, program, page, .. } = checked;
-    let mut lines = short::next(report, program);
-    lines.retain(|line| !line.ends_with("(a page)") && !line.ends_with("(why)"));
+fn steps(checked: &Checked<'_>) -> Vec<Step> {
+    let Checked { report, program, .. } = checked;
+    let mut steps = next::steps(report, program);
+    steps.retain(|step| ![next::PAGE, next::WHY].contains(&step.what));
     if !report.findings.iter().any(|finding| finding.remedy.is_some() && !finding.next.is_empty()) {
-        lines.insert(0, format!("{program} diagnose  (what limits your own load)"));
+        steps.insert(0, Step::new("what limits your own load", format!("{program} diagnose")));
     }
-    lines.push(format!("the page: {page}"));
-    lines
+    steps
 }
 
 /// Where the usual figures of this check are from, for the full text; nothing where there are none.

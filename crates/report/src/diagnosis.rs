@@ -3,6 +3,7 @@
 
 use crate::inventory::page::{Page, Spacing, list_of};
 use crate::inventory::{frequency, one_line, storage};
+use crate::next::{self, Step};
 use analysis::usage::{CpuUsage, DiskUsage, Pressure, Transfers, Usage};
 use analysis::words::{counted, percent};
 use domain::finding::{Finding, NotMeasured};
@@ -66,8 +67,7 @@ pub fn diagnosis_text(diagnosis: &Diagnosis<'_>, width: usize) -> String {
     not_seen(diagnosis, &mut page);
     page.section("Verdict");
     verdict(diagnosis, &mut page);
-    page.section("Next");
-    next(diagnosis).into_iter().for_each(|line| page.line(line));
+    next::section(&steps(diagnosis), &mut page);
     page.finish()
 }
 
@@ -214,15 +214,14 @@ fn verdict(diagnosis: &Diagnosis<'_>, page: &mut Page) {
 
 /// What to type: the first remedy's command, the evidence, a measurement of what the policies cost here, and
 /// the whole as a page.
-fn next(diagnosis: &Diagnosis<'_>) -> Vec<String> {
+fn steps(diagnosis: &Diagnosis<'_>) -> Vec<Step> {
     let Diagnosis { program, run, findings, .. } = diagnosis;
     let remedy = findings.iter().find(|finding| finding.remedy.is_some());
-    let check = || format!("{program} check  (what this disk gives)");
-    let first = remedy.map_or_else(check, |finding| match finding.next.strip_prefix("flyball ") {
-        Some(rest) => format!("{program} {rest}"),
-        None => finding.next.clone(),
-    });
-    let evidence = (!findings.is_empty()).then(|| format!("{program} explain {run}  (why)"));
-    let page = format!("{program} report {run}  (a page)");
+    let first = remedy.map_or_else(
+        || Step::new("what this disk gives", format!("{program} check")),
+        |finding| Step::new(next::REMEDY, next::typed(&finding.next, program)),
+    );
+    let evidence = (!findings.is_empty()).then(|| Step::new(next::WHY, format!("{program} explain {run}")));
+    let page = Step::new(next::PAGE, format!("{program} report {run}"));
     [Some(first), evidence, Some(page)].into_iter().flatten().collect()
 }

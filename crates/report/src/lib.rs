@@ -14,6 +14,7 @@
 
 mod book;
 mod checked;
+mod command;
 mod comparison;
 mod cpu_share;
 mod csv;
@@ -24,6 +25,7 @@ pub mod inventory;
 mod json;
 mod lab;
 mod markdown;
+mod next;
 mod numeric;
 mod published;
 mod sections;
@@ -38,6 +40,7 @@ pub use book::{
     IndexEntry, PageOrigin, PageReport, index_markdown, page_html, page_json, page_markdown, page_text,
 };
 pub use checked::{Checked, checked_text, usual_sources};
+pub use command::{COMMAND_INDENT, command_lines, first_command};
 pub use comparison::ComparisonReport;
 pub use csv::csv;
 pub use diagnosis::{Diagnosis, diagnosis_text};

@@ -6,7 +6,7 @@ use crate::wording::{
     aa_floor, capitalised, cell_interval, cell_median, counted, direction, headline, is_under_load, machine,
     names, question, trial_count,
 };
-use crate::{Report, published, simulation};
+use crate::{Report, next, published, simulation};
 use analysis::stats::quantile::median;
 use analysis::summary::CellSummary;
 use analysis::words::percent;
@@ -54,8 +54,7 @@ fn page(report: &Report, program: &str, width: usize, rows: usize) -> String {
     }
     findings(report, MAX_FINDINGS, &mut page);
     verdict(report, &mut page);
-    page.section("Next");
-    next(report, program).into_iter().for_each(|line| page.line(line));
+    next::section(&next::steps(report, program), &mut page);
     page.finish()
 }
 
@@ -132,26 +131,4 @@ fn cut(verdict: &str) -> String {
         shown += part;
     }
     shown
-}
-
-/// The command that follows from what was found, the reasons, and all that was measured.
-pub(crate) fn next(report: &Report, program: &str) -> Vec<String> {
-    let run = &report.data.run.id;
-    // What has no command of its own shows the run again, which this screen does.
-    let leads_on = |next: &str| !next.is_empty() && next != format!("flyball show {run}");
-    let remedy = report.findings.iter().find(|finding| finding.remedy.is_some() && leads_on(&finding.next));
-    let typed = |next: &str| match next.strip_prefix("flyball ") {
-        Some(rest) => format!("{program} {rest}"),
-        None => next.to_owned(),
-    };
-    let why = (!report.findings.is_empty()).then(|| format!("{program} explain {run}  (why)"));
-    [
-        remedy.map(|finding| typed(&finding.next)),
-        why,
-        Some(format!("{program} show --full {run}  (all of it)")),
-        Some(format!("{program} report {run}  (a page)")),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
 }

@@ -2,6 +2,7 @@
 //! below that the details, in the order of the other forms. No colours, no control characters; tables are as
 //! wide as their content, and long names wrap within them.
 
+use crate::command::{TIED, tied};
 use crate::cpu_share::{cores_by_role, notable, shown};
 use crate::document::in_text;
 use crate::wording::{
@@ -432,7 +433,7 @@ impl Text {
     /// Breaks between words; a word that is too long stands on a line of its own.
     fn wrapped(&mut self, indent: &str, text: &str) {
         let mut line = String::new();
-        for word in text.split(' ') {
+        for word in tied(text).split(' ').map(|word| word.replace(TIED, " ")) {
             let length = indent.len() + line.chars().count() + 1 + word.chars().count();
             if !line.is_empty() && length > usize::from(WIDTH) {
                 writeln!(self.0, "{indent}{line}").expect(NEVER);
@@ -441,7 +442,7 @@ impl Text {
             if !line.is_empty() {
                 line.push(' ');
             }
-            line.push_str(word);
+            line.push_str(&word);
         }
         writeln!(self.0, "{indent}{line}").expect(NEVER);
     }

@@ -131,9 +131,10 @@ fn a_server_whose_disk_is_busy_is_one_screen() {
         I/O path     ext4 on /srv > raid1 (md0) > sda, sdb
         Not visible  power and energy, at which frequency the CPUs ran
         Verdict      the disk sda was busy 97% of the time: it is at its limit (likely)
-        Next         flyball check  (what this disk gives)
-                     flyball explain watched-20261124-041700-7f3a  (why)
-                     flyball report watched-20261124-041700-7f3a  (a page)
+        Next         what this disk gives; why; a page
+            flyball check
+            flyball explain watched-20261124-041700-7f3a
+            flyball report watched-20261124-041700-7f3a
     "#]]
     .assert_eq(&screen(&server(), &usage(), &found, 80));
 }
@@ -156,5 +157,5 @@ fn an_idle_machine_has_no_limit_and_a_next_command() {
     let text = screen(&inventory("vm-2cpu"), &Usage::default(), &[], 80);
     assert!(text.contains("no block device had a request"), "{text}");
     assert!(text.contains("Verdict      no limit was found"), "{text}");
-    assert!(text.contains("Next         flyball check"), "{text}");
+    assert!(text.contains("Next         what this disk gives; a page\n    flyball check\n"), "{text}");
 }

@@ -53,11 +53,12 @@ fn check(device: &str, rate: f64) -> Case {
 }
 
 fn screen(case: &Case, inventory: &Inventory, width: usize) -> String {
+    screen_of(case, inventory, "flyball", width)
+}
+
+fn screen_of(case: &Case, inventory: &Inventory, program: &str, width: usize) -> String {
     let report = case.report();
-    checked_text(
-        &Checked { report: &report, inventory, page: "flyball-check/report.html", program: "flyball" },
-        width,
-    )
+    checked_text(&Checked { report: &report, inventory, page: "flyball-check/report.html", program }, width)
 }
 
 #[test]
@@ -66,6 +67,17 @@ fn a_check_is_one_screen() {
     let text = screen(&case, &machine, 80);
     expect_file!["snapshots/check.txt"].assert_eq(&text);
     assert!(text.lines().count() <= 24 && text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let typed = "flyball --notebook '/srv/results of the new server'";
+    for width in [60, 80] {
+        let text = screen_of(&case, &machine, typed, width);
+        let commands = text.lines().skip_while(|line| !line.starts_with("Next")).skip(1);
+        assert!(
+            commands.clone().all(|line| line.starts_with("    ") && line.chars().count() <= width),
+            "{text}"
+        );
+        let joined = commands.collect::<Vec<_>>().join("\n").replace(" \\\n      ", " ");
+        assert!(joined.contains(&format!("    {typed} show --full check-20261120-140502-7f3a")), "{joined}");
+    }
     let narrow = screen(&case, &machine, 70);
     assert!(narrow.lines().all(|line| line.chars().count() <= 70) && !narrow.contains("100 k"), "{narrow}");
 }

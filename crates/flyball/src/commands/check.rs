@@ -90,7 +90,7 @@ fn show(global: &Global, arguments: &Check, results: &Results, page: &Path) -> R
             terminal::document(&format!("\nWhat is usual for such a device\n{}", sources.join("\n")))?;
         }
         terminal::say("");
-        terminal::say(format_args!("The same again: {program} show {}", results.data.run.id));
+        terminal::say(format_args!("The same again: `{program} show {}`", results.data.run.id));
         terminal::say(format_args!("The report: {place}"));
         return Ok(());
     };

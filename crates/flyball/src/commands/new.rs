@@ -45,7 +45,7 @@ pub fn new(arguments: &New) -> Result<End> {
     }
     write(&out, &text)?;
     let out = out.to_string_lossy();
-    terminal::say(format_args!("wrote {out}; next: flyball run {} --dry-run", report::shell_quoted(&out)));
+    terminal::say(format_args!("wrote {out}; next: `flyball run {} --dry-run`", report::shell_quoted(&out)));
     Ok(End::Done)
 }
 

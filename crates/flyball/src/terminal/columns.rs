@@ -86,24 +86,51 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
 }
 
 /// A line broken between words into lines of at most so many columns, of which all but the first go in, so
-/// that none looks like a message of its own. What stands in backquotes is to be copied, and stays whole.
-pub fn broken(line: &str, width: usize) -> String {
-    let mut shown = String::new();
-    let mut column = 0;
-    for piece in pieces(line) {
-        let length = piece.chars().count();
-        if column > 0 && column + 1 + length > width {
-            shown.push('\n');
-            shown.push_str(&" ".repeat(INDENT));
-            column = INDENT;
-        } else if column > 0 {
-            shown.push(' ');
-            column += 1;
+/// that none looks like a message of its own. A command that has no room behind the text before it stands on
+/// lines of its own, as a shell takes them.
+pub fn broken(line: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut rest = line;
+    while let Some((before, command, after)) = report::first_command(rest) {
+        fill(&mut lines, before, width);
+        let quoted = format!("`{command}`");
+        let last = lines.last_mut().expect("there is always a line");
+        let behind = after.split(' ').next().unwrap_or_default();
+        let length = last.chars().count() + 1 + quoted.chars().count() + behind.chars().count();
+        if length <= width {
+            last.push_str(if last.trim().is_empty() || last.ends_with(OPENING) { "" } else { " " });
+            last.push_str(&quoted);
+            last.push_str(behind);
+            rest = &after[behind.len()..];
+        } else {
+            lines.retain(|line| !line.trim().is_empty());
+            lines.extend(report::command_lines(command, width));
+            lines.push(" ".repeat(INDENT));
+            rest = after.trim_start_matches(AFTER_COMMAND);
         }
-        shown.push_str(&piece);
-        column += length;
     }
-    shown
+    fill(&mut lines, rest, width);
+    lines.retain(|line| !line.trim().is_empty());
+    lines
+}
+
+/// What may stand before a command without a blank between, and what follows a command in a sentence, which
+/// its own lines do without.
+const OPENING: [char; 2] = ['(', '"'];
+const AFTER_COMMAND: [char; 5] = [',', ';', '.', ':', ' '];
+
+/// Appends words to the last line, and begins others where it is full.
+fn fill(lines: &mut Vec<String>, text: &str, width: usize) {
+    for piece in pieces(text.trim()).into_iter().filter(|piece| !piece.is_empty()) {
+        let last = lines.last_mut().expect("there is always a line");
+        let is_empty = last.trim().is_empty();
+        if !is_empty && last.chars().count() + 1 + piece.chars().count() > width {
+            lines.push(format!("{}{piece}", " ".repeat(INDENT)));
+        } else {
+            last.push_str(if is_empty { "" } else { " " });
+            last.push_str(&piece);
+        }
+    }
 }
 
 /// Words, those within one pair of backquotes together.
@@ -166,14 +193,24 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_broken_between_words_and_a_command_stays_whole() {
+    fn a_line_is_broken_between_words_and_a_command_never_within() {
         let line = "the same beside other work: `flyball run study.toml --under-load` counts such trials";
-        let text = broken(line, 60);
-        assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
-        assert!(text.contains("`flyball run study.toml --under-load`"), "{text}");
-        assert!(text.lines().skip(1).all(|line| line.starts_with("  ")), "{text}");
-        assert_eq!(text.split_whitespace().collect::<Vec<_>>().join(" "), line);
-        assert_eq!(broken("an odd ` stays", 5), "an\n  odd\n  ` stays");
+        let lines = broken(line, 60);
+        assert_eq!(
+            lines,
+            [
+                "the same beside other work:",
+                "    flyball run study.toml --under-load",
+                "  counts such trials"
+            ]
+        );
+        let narrow = broken(line, 36);
+        assert_eq!(narrow[1..3], ["    flyball run study.toml \\", "      --under-load"]);
+        let beside = broken(line, 70);
+        assert_eq!(beside[0], "the same beside other work: `flyball run study.toml --under-load`");
+        assert_eq!(broken(line, 200), [line]);
+        assert_eq!(broken("an odd ` stays", 5), ["an", "  odd", "  ` stays"]);
+        assert_eq!(broken("gone (`flyball gc`), and `x y`", 80), ["gone (`flyball gc`), and `x y`"]);
     }
 
     #[test]

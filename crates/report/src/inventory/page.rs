@@ -1,5 +1,6 @@
 //! The page: sections with a name at the left, and lines that are broken at words.
 
+use crate::command::{TIED, command_lines, tied};
 use domain::inert::one_line;
 use std::fmt::Write;
 
@@ -52,7 +53,7 @@ impl Page {
     /// A line whose following ones, where it is too long, go in as far as said: under the text of a table's
     /// last column.
     pub(crate) fn hanging(&mut self, inward: usize, line: impl AsRef<str>) {
-        let line = &*one_line(line.as_ref());
+        let line = &*tied(&one_line(line.as_ref()));
         let own = line.len() - line.trim_start().len();
         let mut column = 0;
         self.begin(own);
@@ -69,6 +70,14 @@ impl Page {
         }
         self.text.truncate(self.text.trim_end_matches(' ').len());
         self.text.push('\n');
+    }
+
+    /// A command to type, on lines of its own below the line that says what it is for.
+    pub(crate) fn command(&mut self, command: &str) {
+        for line in command_lines(command, self.width) {
+            self.text.push_str(&line);
+            self.text.push('\n');
+        }
     }
 
     /// A line of parts with commas between; nothing where there are no parts.
@@ -92,9 +101,6 @@ impl Page {
         write!(self.text, "{name:INDENT$}{:inward$}", "").expect("a string takes everything");
     }
 }
-
-/// A blank at which no line is broken.
-const TIED: char = '\u{a0}';
 
 /// From this length a part of a list may be broken.
 const LONG_PART: usize = 40;

@@ -1,0 +1,104 @@
+//! Commands that screens tell the user to type: each is copied from the screen, as wide as it is, and given
+//! to a shell.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::path::Path;
+use std::process::{Command, Output};
+use support::Place;
+
+/// Two levels on a simulated machine; the name of the study makes the commands long.
+const SIMULATED: &str = r#"
+flyball = 1
+name = "a-study-with-a-long-name"
+question = "Does the block size decide how fast a file is read?"
+
+[target]
+file = "8MiB"
+
+[workload.read]
+tool = "fio"
+options = { rw = "read", direct = true, size = "8m" }
+
+[factor.block]
+option = "bs"
+levels = ["4k", "64k"]
+
+[measure]
+repeats = [6, 6]
+"#;
+
+/// What a shell would be given: lines that begin with `flyball`, each with those that continue it.
+fn copied(screen: &str) -> Vec<String> {
+    let mut commands: Vec<String> = Vec::new();
+    let mut is_open = false;
+    for line in screen.lines() {
+        if is_open {
+            *commands.last_mut().unwrap() += &format!("\n{line}");
+        } else if line.starts_with("    ") && line.trim_start().starts_with("flyball ") {
+            commands.push(line.to_owned());
+        } else {
+            continue;
+        }
+        is_open = line.ends_with('\\');
+    }
+    commands
+}
+
+/// The program in this place, with its folder in PATH and so many columns.
+fn shell(place: &Place, text: &str, columns: &str) -> Output {
+    let program = Path::new(env!("CARGO_BIN_EXE_flyball")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new("sh");
+    command.args(["-c", text]).current_dir(place.folder.path()).env("PATH", path).env("COLUMNS", columns);
+    command.env("FLYBALL_STATE", place.path("state")).env("FLYBALL_RUN", place.folder.path());
+    command.output().unwrap()
+}
+
+fn text_of(output: &Output) -> String {
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// Each command of the screen, which has to be read by the program to its end; those that only read are run.
+fn try_each(place: &Place, screen: &str, columns: &str, least: usize) {
+    let commands = copied(screen);
+    assert!(commands.len() >= least, "{columns}: {screen}");
+    for command in commands {
+        let read = shell(place, &format!("{command} --help"), columns);
+        assert!(read.status.success() && read.stderr.is_empty(), "{command}: {read:?}");
+        assert!(String::from_utf8_lossy(&read.stdout).contains("Usage: flyball"), "{command}: {read:?}");
+        if [" explain ", " show ", " report "].iter().any(|only_reads| command.contains(only_reads)) {
+            let output = shell(place, &command, columns);
+            assert!(output.status.success(), "{command}: {output:?}");
+        }
+    }
+    let width = columns.parse().unwrap();
+    let is_long = |line: &&str| line.chars().count() > width && line.trim().contains(' ');
+    assert_eq!(screen.lines().find(is_long), None, "{columns}: {screen}");
+}
+
+#[test]
+fn a_command_of_a_screen_runs_as_it_is_copied() {
+    let place = Place::new();
+    let study = place.study("study", SIMULATED);
+    for columns in ["60", "80"] {
+        let notebook = format!("flyball --notebook 'a note book {columns}'");
+        let run = format!("{notebook} run {study} --on sim --machine server-nvme --seed 7");
+        let screen = text_of(&shell(&place, &run, columns));
+        try_each(&place, &screen, columns, 2);
+        let shown = text_of(&shell(&place, &format!("{notebook} show a-study"), columns));
+        try_each(&place, &shown, columns, 2);
+        assert!(columns != "60" || copied(&shown).iter().any(|command| command.contains("\\\n")), "{shown}");
+    }
+}
+
+#[test]
+fn a_command_of_a_diagnosis_runs_as_it_is_copied() {
+    let place = Place::new();
+    for columns in ["60", "80"] {
+        let diagnose = "flyball --notebook 'the notes' diagnose --for 1s";
+        try_each(&place, &text_of(&shell(&place, diagnose, columns)), columns, 2);
+    }
+}
