@@ -56,6 +56,17 @@ fn a_running_process_is_watched_and_goes_on() {
 }
 
 #[test]
+fn a_process_that_is_none_is_refused_before_anything_is_watched() {
+    let place = Place::new();
+    let mut gone = std::process::Command::new("true").spawn().unwrap();
+    gone.wait().unwrap();
+    let pid = gone.id().to_string();
+    let said = place.fails(2, &["diagnose", "--pid", &pid]);
+    assert!(said.starts_with(&format!("error: cannot follow process {pid}: there is none; ")), "{said}");
+    assert!(!place.path("notebook").exists());
+}
+
+#[test]
 fn as_json_it_is_the_report_of_its_run() {
     let place = Place::new();
     let said = place.ok(&["diagnose", "--json", "--for", "1s"]);

@@ -24,9 +24,11 @@ const INTERVAL: Nanos = Nanos::from_millis(10);
 pub fn diagnose(global: &Global, arguments: &Diagnose) -> Result<End> {
     let is_command = !arguments.command.is_empty();
     let duration = arguments.duration.or_else(|| (!is_command).then_some(WATCHED));
-    if let Some(duration) = duration.filter(|_| !global.json) {
-        terminal::say(format_args!("watching for {duration}; Ctrl-C ends it sooner"));
-    }
+    let announce = || {
+        if let Some(duration) = duration.filter(|_| !global.json) {
+            terminal::say(format_args!("watching for {duration}; Ctrl-C ends it sooner"));
+        }
+    };
     let done = recorded(
         global,
         &Record {
@@ -36,6 +38,7 @@ pub fn diagnose(global: &Global, arguments: &Diagnose) -> Result<End> {
             pid: arguments.pid,
             command: arguments.command.clone(),
         },
+        &announce,
     )?;
     let run = done.run().context("the recording is no run of the notebook")?;
     let results = Results::load(&opened(global, None)?, run, None)?;

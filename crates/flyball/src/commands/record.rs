@@ -81,13 +81,14 @@ impl Done {
 
 /// Records, and shows what was recorded.
 pub fn record(global: &Global, arguments: &Record) -> Result<End> {
-    let done = recorded(global, arguments)?;
+    let done = recorded(global, arguments, &|| {})?;
     show(global, &done.recording, &done.kept)?;
     Ok(done.end())
 }
 
-/// Records until what is recorded ends, the time is over, or somebody asks us to stop.
-pub fn recorded(global: &Global, arguments: &Record) -> Result<Done> {
+/// Records until what is recorded ends, the time is over, or somebody asks us to stop. `announce` is called
+/// before the recording begins, once nothing that was asked for is known to be impossible.
+pub fn recorded(global: &Global, arguments: &Record, announce: &dyn Fn()) -> Result<Done> {
     let interrupt = Interrupt::catch()?;
     let watched = Watched::of(arguments)?;
     let mut destination = Destination::begin(global, arguments)?;
@@ -97,6 +98,7 @@ pub fn recorded(global: &Global, arguments: &Record) -> Result<Done> {
     environment.extend(runner::environment::now(&LocalMachine));
     let spool = destination.raw_dir().join("samples.spool");
     let started = LocalMachine.now();
+    announce();
     let recorder = Recorder::start(RecorderConfig::new(arguments.interval, spool.clone()))?;
     let children_before = recorder::children_cpu();
     let begun = Instant::now();
