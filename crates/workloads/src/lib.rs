@@ -9,14 +9,13 @@
 pub mod bonnie;
 pub mod command;
 pub mod dd;
+mod described;
 pub mod fio;
 pub mod hdparm;
-mod imported;
 mod job;
 pub mod options;
 pub mod pgbench;
 mod profile;
-mod recorded;
 pub mod report;
 pub mod server;
 pub mod stretch;
@@ -54,8 +53,8 @@ tools! {
     Pgbench => pgbench::Pgbench,
     Bonnie => bonnie::Bonnie,
     Hdparm => hdparm::Hdparm,
-    Imported => imported::Imported,
-    Recorded => recorded::Recorded,
+    Imported => described::IMPORTED,
+    Recorded => described::RECORDED,
     Command => command::Command,
 }
 

@@ -30,22 +30,14 @@ pub(crate) enum Held {
 /// [`ClaimError::Device`] where what has to be known cannot be read.
 pub(crate) fn uses(node: &Node, held: Held) -> Result<Vec<Use>, ClaimError> {
     let parts = node.parts()?;
-    let mut found = BTreeSet::new();
-    for (device, sys) in &parts {
-        for holder in node::names(&sys.join("holders"))? {
-            found.insert(holding(device, holder));
-        }
-    }
     let numbers = numbers(&parts);
-    found.extend(mounts(&numbers)?);
-    found.extend(swaps(&numbers)?);
-    found.extend(btrfs(&parts)?);
+    let mut found = named(&parts, &numbers)?;
     found.extend(openers::loops(&numbers)?);
     if node.text("ro").as_deref() != Some("0") {
         found.insert(Use::ReadOnly);
     }
-    let named = found.iter().any(|how| *how != Use::ReadOnly);
-    if held == Held::NotByUs && !named && is_held(node)? {
+    let is_named = found.iter().any(|how| *how != Use::ReadOnly);
+    if held == Held::NotByUs && !is_named && is_held(node)? {
         found.insert(Use::Exclusive);
     }
     found.extend(openers::openers(&numbers)?);
@@ -62,17 +54,24 @@ pub fn named_uses(number: (u32, u32)) -> Result<Vec<Use>, ClaimError> {
     let sys =
         fs::canonicalize(&by_number).map_err(|source| node::device_error("find", &by_number, source))?;
     let parts = node::parts_of(&sys)?;
+    Ok(named(&parts, &numbers(&parts))?.into_iter().collect())
+}
+
+/// What names itself as a user of these devices, a disk and its partitions.
+fn named(
+    parts: &[(String, PathBuf)],
+    numbers: &BTreeMap<String, String>,
+) -> Result<BTreeSet<Use>, ClaimError> {
     let mut found = BTreeSet::new();
-    for (device, sys) in &parts {
+    for (device, sys) in parts {
         for holder in node::names(&sys.join("holders"))? {
             found.insert(holding(device, holder));
         }
     }
-    let numbers = numbers(&parts);
-    found.extend(mounts(&numbers)?);
-    found.extend(swaps(&numbers)?);
-    found.extend(btrfs(&parts)?);
-    Ok(found.into_iter().collect())
+    found.extend(mounts(numbers)?);
+    found.extend(swaps(numbers)?);
+    found.extend(btrfs(parts)?);
+    Ok(found)
 }
 
 /// Names by numbers.
