@@ -1,7 +1,7 @@
 //! What the host asks for, done.
 
 use super::{files, load, pacer, timers, trials};
-use anyhow::{Context, Result, bail};
+use crate::error::{Doing, Error, Result};
 use lab::guest::{BEAT, PORT, Reply, Request, SHELL, Stream, VERSION, receive, send};
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::{self, File, OpenOptions};
@@ -23,9 +23,9 @@ const MAX_SAID: usize = 2_000;
 pub(super) fn serve() -> Result<()> {
     let mut port = open_port()?;
     let uptime_ms = uptime_ms();
-    send(&mut port, &Reply::Hello { version: VERSION, uptime_ms }, &[])?;
+    reply(&mut port, &Reply::Hello { version: VERSION, uptime_ms }, &[])?;
     loop {
-        let (request, _) = receive::<Request>(&mut port).context("the host is gone")?;
+        let (request, _) = receive::<Request>(&mut port).map_err(Error::HostGone)?;
         let replied = match request {
             Request::PowerOff => return Ok(()),
             // What a study needs is opened once; its trials are asked for in there, until something else is.
@@ -33,9 +33,14 @@ pub(super) fn serve() -> Result<()> {
             other => answer(&mut port, other),
         };
         if let Err(error) = replied {
-            send(&mut port, &Reply::Failed { why: format!("{error:#}") }, &[])?;
+            reply(&mut port, &Reply::Failed { why: error.to_string() }, &[])?;
         }
     }
+}
+
+/// Answers the host.
+pub(super) fn reply(port: &mut File, what: &Reply, bytes: &[u8]) -> Result<()> {
+    send(port, what, bytes).map_err(Error::HostGone)
 }
 
 fn answer(port: &mut File, request: Request) -> Result<()> {
@@ -49,16 +54,18 @@ fn answer(port: &mut File, request: Request) -> Result<()> {
                 prepare(&modules, &lines)
             };
             beating(port, prepare)?;
-            Ok(send(port, &Reply::Done, &[])?)
+            reply(port, &Reply::Done, &[])
         }
         Request::Exec { argv } => exec(port, &argv),
         Request::Calibrate { span_ms } => {
             pacer::calibrate(Duration::from_millis(span_ms))?;
-            Ok(send(port, &Reply::Done, &[])?)
+            reply(port, &Reply::Done, &[])
         }
         Request::Inspect => inspect(port),
         Request::Shell { rows, columns } => shell(port, rows, columns),
-        Request::Trial { .. } => bail!("a trial was asked for before its study was opened"),
+        Request::Trial { .. } => {
+            Err(Error::Refused("a trial was asked for before its study was opened".into()))
+        }
         Request::Open(_) | Request::PowerOff => unreachable!("the loop has taken them"),
     }
 }
@@ -69,10 +76,10 @@ fn open_port() -> Result<File> {
     loop {
         if let Some(node) = port_node() {
             let opened = OpenOptions::new().read(true).write(true).open(&node);
-            return opened.with_context(|| format!("cannot open `{}`", node.display()));
+            return opened.doing(|| format!("open `{}`", node.display()));
         }
         if Instant::now() > deadline {
-            bail!("the port `{PORT}` did not appear");
+            return Err(Error::Refused(format!("the port `{PORT}` did not appear")));
         }
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -122,11 +129,15 @@ fn prepare(modules: &[String], lines: &[String]) -> Result<()> {
     }
     for line in lines {
         let output = Command::new("/bin/bash").args(["-ec", line]).stdin(Stdio::null()).output();
-        let output = output.context("cannot run /bin/bash in the guest")?;
+        let output = output.doing(|| "run /bin/bash in the guest".into())?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).trim().to_owned();
             let from = said.char_indices().rev().nth(MAX_SAID).map_or(0, |(at, _)| at);
-            bail!("the preparation `{line}` ended with {}; it said: {}", output.status, &said[from..]);
+            return Err(Error::Refused(format!(
+                "the preparation `{line}` ended with {}; it said: {}",
+                output.status,
+                &said[from..]
+            )));
         }
     }
     Ok(())
@@ -135,21 +146,23 @@ fn prepare(modules: &[String], lines: &[String]) -> Result<()> {
 fn inspect(port: &mut File) -> Result<()> {
     let inventory = beating(port, || machine::inventory::take(&machine::LocalMachine))?;
     let identity = machine::inventory::identity(&inventory);
-    let inventory = serde_json::to_string_pretty(&inventory).context("cannot write the inventory as JSON")?;
-    Ok(send(port, &Reply::Inspected { inventory, identity }, &[])?)
+    let inventory =
+        serde_json::to_string_pretty(&inventory).doing(|| "write the inventory as JSON".into())?;
+    reply(port, &Reply::Inspected { inventory, identity }, &[])
 }
 
 fn exec(port: &mut File, argv: &[String]) -> Result<()> {
-    let (program, arguments) = argv.split_first().context("no command was given")?;
+    let (program, arguments) =
+        argv.split_first().ok_or_else(|| Error::Refused("no command was given".into()))?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
             let text = format!("cannot run `{program}` in the guest: {error}\n");
-            send(port, &Reply::Output { stream: Stream::Error }, text.as_bytes())?;
+            reply(port, &Reply::Output { stream: Stream::Error }, text.as_bytes())?;
             let code = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
-            return Ok(send(port, &Reply::Exited { code }, &[])?);
+            return reply(port, &Reply::Exited { code }, &[]);
         }
     };
     let (mut out, mut error) = (child.stdout.take(), child.stderr.take());
@@ -159,10 +172,10 @@ fn exec(port: &mut File, argv: &[String]) -> Result<()> {
             scope.spawn(|| pass_on(out.as_mut(), Stream::Out, &shared));
             scope.spawn(|| pass_on(error.as_mut(), Stream::Error, &shared));
         });
-        child.wait().context("cannot wait for the command")
+        child.wait().doing(|| "wait for the command".into())
     })?;
     let port = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(send(port, &Reply::Exited { code: code_of(status) }, &[])?)
+    reply(port, &Reply::Exited { code: code_of(status) }, &[])
 }
 
 /// A host that takes no more is noticed by whoever sends next.
@@ -181,20 +194,15 @@ fn code_of(status: ExitStatus) -> i32 {
 
 /// A shell that leads a session of its own on the console, so that Ctrl-C reaches what runs in it.
 fn shell(port: &mut File, rows: u16, columns: u16) -> Result<()> {
-    let console = || {
-        OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(SHELL)
-            .with_context(|| format!("cannot open `{SHELL}`"))
-    };
+    let console =
+        || OpenOptions::new().read(true).write(true).open(SHELL).doing(|| format!("open `{SHELL}`"));
     let mut greeting = console()?;
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let text =
         format!("Flyball lab, Linux {}; `exit` ends it, and all but kept disks is gone\r\n", kernel.trim());
-    greeting.write_all(text.as_bytes())?;
+    greeting.write_all(text.as_bytes()).doing(|| format!("write to `{SHELL}`"))?;
     let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-    tcsetwinsize(&greeting, size).context("cannot set the console's size")?;
+    tcsetwinsize(&greeting, size).doing(|| "set the console's size".into())?;
     let mut command = Command::new("/bin/bash");
     command.arg("-i").env("PS1", "lab:\\w# ").stdin(console()?).stdout(console()?).stderr(console()?);
     let lead = || {
@@ -204,6 +212,6 @@ fn shell(port: &mut File, rows: u16, columns: u16) -> Result<()> {
     };
     // SAFETY: between fork and exec only system calls are made, which is safe in any program.
     unsafe { command.pre_exec(lead) };
-    let status = command.status().context("cannot run /bin/bash in the guest")?;
-    Ok(send(port, &Reply::Exited { code: code_of(status) }, &[])?)
+    let status = command.status().doing(|| "run /bin/bash in the guest".into())?;
+    reply(port, &Reply::Exited { code: code_of(status) }, &[])
 }

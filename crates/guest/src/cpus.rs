@@ -1,6 +1,6 @@
 //! The CPUs beside the first, which a lab's kernel does not start itself (`maxcpus=1`).
 
-use anyhow::{Context, Result};
+use crate::error::{Doing, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,11 +14,11 @@ pub(super) fn start_all() -> Result<()> {
 }
 
 fn start_below(folder: &Path) -> Result<()> {
-    let entries = fs::read_dir(folder).with_context(|| format!("cannot list `{}`", folder.display()))?;
+    let entries = fs::read_dir(folder).doing(|| format!("list `{}`", folder.display()))?;
     let mut cpus: Vec<(u32, PathBuf)> = entries.filter_map(|entry| switch(&entry.ok()?.path())).collect();
     cpus.sort_unstable();
     for (cpu, online) in cpus {
-        fs::write(online, "1").with_context(|| format!("cannot start CPU {cpu}"))?;
+        fs::write(online, "1").doing(|| format!("start CPU {cpu}"))?;
     }
     Ok(())
 }

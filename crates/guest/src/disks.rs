@@ -4,7 +4,7 @@
 //! disks (`PROBE_PREFER_ASYNCHRONOUS` of `drivers/scsi/sd.c`). So they are found while nothing is probed, and
 //! probed one after the other.
 
-use anyhow::{Context, Result};
+use crate::error::{Doing, Result};
 use std::fs;
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(super) fn name_in_order(load_modules: impl FnOnce()) -> Result<()> {
         load_modules();
         return Ok(());
     }
-    let as_usual = fs::read_to_string(SCAN).with_context(|| format!("cannot read `{SCAN}`"))?;
+    let as_usual = fs::read_to_string(SCAN).doing(|| format!("read `{SCAN}`"))?;
     write(SCAN, "manual")?;
     write(AUTOMATIC, "0")?;
     load_modules();
@@ -41,12 +41,12 @@ pub(super) fn name_in_order(load_modules: impl FnOnce()) -> Result<()> {
 }
 
 fn names(folder: &str) -> Result<Vec<String>> {
-    let entries = fs::read_dir(folder).with_context(|| format!("cannot list `{folder}`"))?;
+    let entries = fs::read_dir(folder).doing(|| format!("list `{folder}`"))?;
     Ok(entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
 }
 
 fn write(file: &str, value: &str) -> Result<()> {
-    fs::write(file, value).with_context(|| format!("cannot write `{value}` to `{file}`"))
+    fs::write(file, value).doing(|| format!("write `{value}` to `{file}`"))
 }
 
 /// Host, channel, target and unit of `0:0:0:0`; none for a host's or a target's own entry.

@@ -6,13 +6,15 @@
 mod agent;
 mod cpus;
 mod disks;
+mod error;
 mod files;
 mod pacer;
 mod timers;
 mod trials;
 
-use anyhow::{Context, Result, bail};
+use crate::error::Doing;
 use domain::cpufreq::GOVERNORS;
+pub use error::{Error, Result};
 use rustix::process::{WaitOptions, getpid, wait};
 use rustix::system::{RebootCommand, reboot};
 use std::fmt::Display;
@@ -57,17 +59,17 @@ pub fn main(say: Say) -> Result<()> {
     // An init that ends is a kernel panic; whatever failed, the host reads it in the log, and the machine
     // goes off.
     if let Err(error) = boot(say) {
-        say(&format_args!("flyball: the guest cannot start: {error:#}"));
+        say(&format_args!("flyball: the guest cannot start: {error}"));
     }
     rustix::fs::sync();
-    reboot(RebootCommand::PowerOff).context("cannot power off")
+    reboot(RebootCommand::PowerOff).doing(|| "power off".into())
 }
 
 fn boot(say: Say) -> Result<()> {
     for (kind, at, options) in MOUNTS {
         // Not every kernel has every one of them.
         if !mount(kind, at, options)? && kind == "proc" {
-            bail!("cannot mount /proc");
+            return Err(Error::Refused("cannot mount /proc".into()));
         }
     }
     // A module that a kernel lacks is missed by whoever needs it, who then says so.
@@ -82,13 +84,13 @@ fn boot(say: Say) -> Result<()> {
     load_all(&MODULES);
     // Its folder comes with its module. Hosts have it mounted by systemd.
     mount("configfs", "/sys/kernel/config", "")?;
-    rustix::system::sethostname(b"lab").context("cannot set the host's name")?;
+    rustix::system::sethostname(b"lab").doing(|| "set the host's name".into())?;
     // Programs that talk to themselves over the network need it, and no other does.
     let _ = Command::new("/usr/bin/busybox").args(["ifconfig", "lo", "up"]).status();
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let program = std::env::current_exe().doing(|| "find this program's own file".into())?;
     let mut agent = Command::new(program);
     agent.arg("lab-guest").env_clear().envs(ENVIRONMENT).current_dir("/root");
-    let agent = agent.spawn().context("cannot start the agent")?;
+    let agent = agent.spawn().doing(|| "start the agent".into())?;
     // Orphans become children of the first process, which has to wait for them.
     while let Ok(ended) = wait(WaitOptions::empty()) {
         let Some((pid, status)) = ended else { continue };
@@ -109,7 +111,7 @@ fn mount(kind: &str, at: &str, options: &str) -> Result<bool> {
     let options = if options.is_empty() { "rw" } else { options };
     let mut mount = Command::new("/usr/bin/busybox");
     mount.args(["mount", "-t", kind, "-o", options, kind, at]);
-    Ok(mount.status().context("cannot run busybox")?.success())
+    Ok(mount.status().doing(|| "run busybox".into())?.success())
 }
 
 /// What programs in the guest find in their environment. There is no udev, and those that would wait for it
@@ -126,10 +128,10 @@ const ENVIRONMENT: [(&str, &str); 6] = [
 /// Loads a module with its parameters.
 fn load(module: &str) -> Result<()> {
     let output = Command::new("/usr/sbin/modprobe").args(module.split_whitespace()).output();
-    let output = output.context("cannot run modprobe in the guest")?;
+    let output = output.doing(|| "run modprobe in the guest".into())?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        bail!("cannot load the module `{module}`: {said}");
+        return Err(Error::Refused(format!("cannot load the module `{module}`: {said}")));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@
 //! sysbench's clients are told to wait once they have connected (`start_delay`), and are paced once all of
 //! them sleep. Any other program is paced from its start to its end.
 
-use anyhow::{Context, Result};
+use crate::error::{Doing, Error, Result};
 use domain::Timestamp;
 use domain::study::Workload;
 use domain::trial::Disturbance;
@@ -86,7 +86,7 @@ impl Pacer {
 
     /// Waits until the workload has ended and the CPUs run freely again.
     pub(super) fn finish(self) -> Result<Paced> {
-        let paced = self.0.join().map_err(|_| anyhow::anyhow!("the pacer of the workload panicked"))?;
+        let paced = self.0.join().map_err(|_| Error::Refused("the pacer of the workload panicked".into()))?;
         // Whatever it did, what comes next is not paced.
         write(0)?;
         paced
@@ -95,8 +95,8 @@ impl Pacer {
 
 /// Tells the plugin: 1 to pace from now on, 0 to let the CPUs run; anything else is a mark.
 pub(super) fn write(value: u8) -> Result<()> {
-    let port = OpenOptions::new().write(true).open("/dev/port").context("cannot open `/dev/port`")?;
-    port.write_all_at(&[value], u64::from(CONTROL_PORT)).context("cannot write to the plugin's port")
+    let port = OpenOptions::new().write(true).open("/dev/port").doing(|| "open `/dev/port`".into())?;
+    port.write_all_at(&[value], u64::from(CONTROL_PORT)).doing(|| "write to the plugin's port".into())
 }
 
 /// Requests that a block device has completed.
@@ -202,7 +202,7 @@ pub(super) fn calibrate(span: Duration) -> Result<()> {
         let workers: Vec<_> = (0..2 * cpus).map(|_| scope.spawn(|| work(span))).collect();
         let joined = workers.into_iter().map(|w| w.join());
         joined
-            .map(|done| done.map_err(|_| anyhow::anyhow!("a worker of the calibration panicked"))?)
+            .map(|done| done.map_err(|_| Error::Refused("a worker of the calibration panicked".into()))?)
             .collect()
     });
     write(3)?;
@@ -213,7 +213,7 @@ fn work(span: Duration) -> Result<()> {
     let deadline = Instant::now() + span;
     while Instant::now() < deadline {
         let status = Command::new("/usr/bin/busybox").arg("true").status();
-        status.context("cannot run busybox in the guest")?;
+        status.doing(|| "run busybox in the guest".into())?;
     }
     Ok(())
 }
@@ -221,14 +221,14 @@ fn work(span: Duration) -> Result<()> {
 /// Makes the kernel write each policy's P-state once: it writes none that it believes to be there already,
 /// and the plugin knows only what was written.
 pub(super) fn tell_states() -> Result<()> {
-    let policies =
-        fs::read_dir("/sys/devices/system/cpu/cpufreq").context("the guest has no cpufreq policies")?;
+    let policies = fs::read_dir("/sys/devices/system/cpu/cpufreq")
+        .doing(|| "list the guest's cpufreq policies".into())?;
     for policy in policies.flatten() {
         let file = policy.path().join("scaling_governor");
         let Ok(governor) = fs::read_to_string(&file) else { continue };
         for each in ["powersave", "performance", governor.trim()] {
             let written = fs::write(&file, each);
-            written.with_context(|| format!("cannot write `{each}` to `{}`", file.display()))?;
+            written.doing(|| format!("write `{each}` to `{}`", file.display()))?;
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! The kernel's timers, stretched by the time dilation before anything is measured.
 
-use anyhow::{Context, Result};
+use crate::error::{Doing, Result};
 use domain::cpufreq::GOVERNORS;
 use domain::plan::Cell;
 use domain::setting::{SettingName, SettingRequest};
@@ -22,11 +22,11 @@ pub(super) fn stretch(dilation: f64) -> Result<()> {
 
 fn stretch_one(file: &PathBuf, dilation: f64) -> Result<()> {
     let shown = file.display();
-    let value = fs::read_to_string(file).with_context(|| format!("cannot read `{shown}`"))?;
+    let value = fs::read_to_string(file).doing(|| format!("read `{shown}`"))?;
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     match stretched_value(&name, value.trim(), dilation) {
         Some(stretched) if stretched != value.trim() => {
-            fs::write(file, &stretched).with_context(|| format!("cannot write `{stretched}` to `{shown}`"))
+            fs::write(file, &stretched).doing(|| format!("write `{stretched}` to `{shown}`"))
         }
         _ => Ok(()),
     }
@@ -61,7 +61,7 @@ impl Governors {
                 all.insert(governor, SettingRequest { setting, value });
             }
         }
-        fs::write(&file, before.trim()).with_context(|| format!("cannot write to `{}`", file.display()))?;
+        fs::write(&file, before.trim()).doing(|| format!("write to `{}`", file.display()))?;
         Ok(Self(all))
     }
 

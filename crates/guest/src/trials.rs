@@ -1,10 +1,10 @@
 //! A study's trials, measured in the guest as on any host, and handed over one by one.
 
-use super::agent::{beat, beating};
+use super::agent::{beat, beating, reply};
 use super::files;
 use super::pacer::{self, Pacer};
 use super::timers::Governors;
-use anyhow::{Context, Result, bail};
+use crate::error::{Doing, Error, Result};
 use domain::ids::{CellId, RunId, TrialKey};
 use domain::plan::{Cell as PlanCell, Plan};
 use domain::rng::Seed;
@@ -32,8 +32,7 @@ const STATE: &str = "/run/flyball/state";
 /// Opens a study, and measures its cells as they are asked for.
 pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
     let machine = LocalMachine;
-    let study = parse::study::parse_for_lab(&opening.study)
-        .map_err(|e| anyhow::anyhow!("cannot read the study: {e}"))?;
+    let study = parse::study::parse_for_lab(&opening.study)?;
     let mut plan = Plan::new(study, Seed(opening.seed))?;
     // The measure is the same for all cells.
     if let Some(mut any) = plan.cells.first().cloned() {
@@ -72,9 +71,9 @@ pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
         identity: &opening.machine,
     };
     let mut host = Host::new(context, &mut kept, &mut announce);
-    send(port, &Reply::Done, &[])?;
+    reply(port, &Reply::Done, &[])?;
     loop {
-        let (request, _) = receive::<Request>(port).context("the host is gone")?;
+        let (request, _) = receive::<Request>(port).map_err(Error::HostGone)?;
         let Request::Trial { block, cell, attempt } = request else {
             // Nothing but trials can follow; the host only ends the machine, and that needs no answer.
             std::process::exit(0);
@@ -82,7 +81,7 @@ pub(super) fn serve(port: &mut File, opening: &Opening) -> Result<()> {
         let key = TrialKey { block, cell: CellId::from_stored(&cell), attempt };
         let bench = Bench { plan: &plan, opening, folder: &folder, watch: &watch, governors: &governors };
         if let Err(error) = bench.trial(port, &mut host, &key) {
-            send(port, &Reply::Failed { why: format!("{error:#}") }, &[])?;
+            reply(port, &Reply::Failed { why: error.to_string() }, &[])?;
         }
     }
 }
@@ -120,7 +119,7 @@ impl Bench<'_> {
         let paced = self.watch.end()?;
         let mut done = match done {
             Ok(done) => done,
-            Err(Stop::Unsupported(why)) => return Ok(send(port, &Reply::Unsupported { why }, &[])?),
+            Err(Stop::Unsupported(why)) => return reply(port, &Reply::Unsupported { why }, &[]),
             Err(other) => return Err(other.into()),
         };
         if let Some(disturbance) = paced.as_ref().and_then(|p| p.unpaced.clone()) {
@@ -139,14 +138,14 @@ impl Bench<'_> {
         };
         let paced_from_ns = paced.and_then(|p| since(p.from));
         files::send_folder(port, &stored)?;
-        std::fs::remove_dir_all(&stored).context("cannot remove a trial that was handed over")?;
-        Ok(send(port, &Reply::Measured { paced_from_ns }, &[])?)
+        std::fs::remove_dir_all(&stored).doing(|| "remove a trial that was handed over".into())?;
+        reply(port, &Reply::Measured { paced_from_ns }, &[])
     }
 
     /// A cell as this machine has to run it, and how it is paced, where it is.
     fn cell(&self, key: &TrialKey) -> Result<(PlanCell, Option<Readiness>)> {
         let Some(cell) = self.plan.cells.iter().find(|cell| cell.id == key.cell) else {
-            bail!("the study has no cell `{}`", key.cell);
+            return Err(Error::Refused(format!("the study has no cell `{}`", key.cell)));
         };
         let mut cell = self.plan.in_trial(cell, key);
         lab::dilation::stretch(&mut cell, &mut self.plan.study.measure.clone(), self.opening.dilation);

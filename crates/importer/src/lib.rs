@@ -4,13 +4,15 @@
 //! Samples of the large formats are read a second time, row by row into the trace. No byte of a file is
 //! understood by this process ([`foreign`]).
 
+mod error;
 pub mod foreign;
 mod source;
 
+pub use error::{Error, Result};
 pub use source::{Environment, Source, looked_for};
 
+use crate::error::{Doing, Importing};
 use crate::foreign::{Imported, Part};
-use anyhow::{Context, Result};
 use domain::ids::{CellId, RunId, TrialKey};
 use domain::time::Nanos;
 use domain::trial::{Measurement, Origin, Provenance, Trial, Validity};
@@ -66,7 +68,7 @@ pub struct Import {
 /// # Errors
 /// Where it cannot be read or understood.
 pub fn read(source: Source) -> Result<Read> {
-    let imported = source.understand().with_context(|| format!("cannot import `{}`", source.name))?;
+    let imported = source.understand().importing(|| format!("`{}`", source.name))?;
     Ok(Read { source, imported })
 }
 
@@ -150,7 +152,7 @@ impl Import {
             let Read { source, imported } = &self.files[item.series_file];
             source
                 .stream(imported.kind, samples.part, staging.sink())
-                .with_context(|| format!("cannot import the samples of `{}`", source.name))?;
+                .importing(|| format!("the samples of `{}`", source.name))?;
         }
         let mut environment = self.files[item.series_file].imported.facts.clone();
         environment.extend(file.imported.facts.clone());
@@ -310,7 +312,7 @@ fn keep(source: &Source, staging: &Staging) -> Result<Option<String>> {
         )));
     }
     let to = staging.raw_dir().join(kept_name(source));
-    source.copy_to(&to).with_context(|| format!("cannot keep `{}` as `{}`", source.name, to.display()))?;
+    source.copy_to(&to).doing(|| format!("keep `{}` as `{}`", source.name, to.display()))?;
     Ok(None)
 }
 

@@ -2,8 +2,8 @@
 //! reads it and can do nothing else ([`crate::foreign`]). gzip is unpacked by that process, xz and zstd by
 //! their own programs, and sysstat's binary form is read through `sadf`, each confined as well.
 
+use crate::error::{Doing, Error, Importing, Result, refused};
 use crate::foreign::{Failure, Imported, MAX_UNPACKED, Reader, Unpacking};
-use anyhow::{Context, Result, anyhow, bail};
 use domain::bench::Sink;
 use parse::import::{HEAD, Kind, Pace, recognise};
 use rustix::fs::OFlags;
@@ -92,21 +92,21 @@ impl Source {
     pub fn open(file: &Path, kind: Option<Kind>, pace: Pace, environment: &Environment) -> Result<Self> {
         let is_input = file == Path::new("-");
         let name = if is_input { "standard input".to_owned() } else { file.display().to_string() };
-        let cannot = || format!("cannot import `{name}`");
-        let mut reader = Waiting::start(environment).with_context(cannot)?;
+        let this = || format!("`{name}`");
+        let mut reader = Waiting::start(environment).importing(this)?;
         let file = if is_input {
-            copy_of(&mut io::stdin().lock(), kind.is_some(), &mut reader.0).with_context(cannot)?
+            copy_of(&mut io::stdin().lock(), kind.is_some(), &mut reader.0).importing(this)?
         } else {
-            let opened = opened(file).with_context(cannot)?;
+            let opened = opened(file).importing(this)?;
             match opened {
-                Opened::Whole(file) => bounded(file).with_context(cannot)?,
+                Opened::Whole(file) => bounded(file).importing(this)?,
                 Opened::Once(mut pipe) => {
-                    copy_of(&mut pipe, kind.is_some(), &mut reader.0).with_context(cannot)?
+                    copy_of(&mut pipe, kind.is_some(), &mut reader.0).importing(this)?
                 }
             }
         };
-        let (sha256, size) = digest(&file).with_context(cannot)?;
-        let packing = packing(&start_of(&file).with_context(cannot)?);
+        let (sha256, size) = digest(&file).importing(this)?;
+        let packing = packing(&start_of(&file).importing(this)?);
         let reader = RefCell::new(Some(reader));
         let environment = environment.clone();
         Ok(Self { sha256, size, file, packing, told: kind, pace, environment, reader, name })
@@ -147,7 +147,8 @@ impl Source {
             self.reader.replace(Some(reader));
         }
         let mut reader = self.reader.borrow_mut();
-        let reader = &mut reader.as_mut().context("no process reads it")?.0;
+        let none = || Error::Refused("no process reads it".into());
+        let reader = &mut reader.as_mut().ok_or_else(none)?.0;
         let is_gzip = self.packing == Packing::Gzip;
         if kind.is_streamed() {
             return self.unpacked(|file| Ok(((), reader.stream(Some(file.as_fd()), is_gzip, part, sink)?)));
@@ -159,7 +160,7 @@ impl Source {
     ///
     /// # Errors
     /// Where they cannot be read, or written.
-    pub fn copy_to(&self, to: &Path) -> Result<()> {
+    pub fn copy_to(&self, to: &Path) -> io::Result<()> {
         let mut copy = File::options().write(true).create(true).truncate(true).mode(0o600).open(to)?;
         each_chunk(&self.file, |chunk| copy.write_all(chunk))?;
         copy.set_permissions(std::fs::Permissions::from_mode(
@@ -191,7 +192,7 @@ impl Source {
             Err(failure) => failure.at_end,
         };
         if let Some(unpacking) = unpacking.filter(|_| at_end) {
-            unpacking.verdict().map_err(|error| anyhow!("cannot read it: {error:#}"))?;
+            unpacking.verdict().map_err(|error| Error::Refused(format!("cannot read it: {error}")))?;
         }
         read.map(|(value, _)| value).map_err(|failure| failure.why)
     }
@@ -204,9 +205,9 @@ impl Source {
         input: File,
     ) -> Result<(Unpacking, OwnedFd)> {
         let Some(path) = (self.environment.program)(program) else {
-            bail!(
+            return refused(format!(
                 "`{program}` is needed to read this file, and is not installed; on Debian, `apt install {package}`"
-            );
+            ));
         };
         Unpacking::start(program, &path, self.environment.time_zone.as_deref(), arguments, input)
     }
@@ -240,30 +241,30 @@ fn opened(path: &Path) -> Result<Opened> {
     // What cannot be looked at is told when it is opened. Opening a device may do something to it.
     let named = std::fs::metadata(path).map(|metadata| metadata.file_type());
     if let Ok(kind) = &named {
-        refused(*kind)?;
+        check_kind(*kind)?;
     }
     let is_pipe = named.is_ok_and(|kind| kind.is_fifo());
     // Of a pipe the writer is waited for, of nothing else anything.
     let flags = if is_pipe { OFlags::NOCTTY } else { OFlags::NOCTTY | OFlags::NONBLOCK };
     let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
     let kind = file.metadata()?.file_type();
-    refused(kind)?;
+    check_kind(kind)?;
     match (kind.is_fifo(), is_pipe) {
         (false, _) => Ok(Opened::Whole(file)),
         (true, true) => Ok(Opened::Once(file)),
-        (true, false) => bail!("it has just become a pipe; import it again"),
+        (true, false) => refused("it has just become a pipe; import it again"),
     }
 }
 
-fn refused(kind: std::fs::FileType) -> Result<()> {
+fn check_kind(kind: std::fs::FileType) -> Result<()> {
     if kind.is_char_device() || kind.is_block_device() {
-        bail!("it is a device, and no file that a tool wrote");
+        return refused("it is a device, and no file that a tool wrote");
     }
     if kind.is_socket() {
-        bail!("it is a socket; name a file, or write `-` for standard input");
+        return refused("it is a socket; name a file, or write `-` for standard input");
     }
     if kind.is_dir() {
-        bail!("it is a folder; name the files in it");
+        return refused("it is a folder; name the files in it");
     }
     Ok(())
 }
@@ -336,7 +337,7 @@ fn copy_of(input: &mut dyn Read, kind_is_told: bool, reader: &mut Reader) -> Res
     if kind_is_told || is_packed || is_known()? {
         let copied = io::copy(&mut input.take(MAX_UNPACKED), &mut file)?;
         if copied == MAX_UNPACKED {
-            bail!(TOO_LARGE);
+            return refused(TOO_LARGE);
         }
     }
     Ok(file)
@@ -348,7 +349,7 @@ const _: () = assert!(MAX_UNPACKED == 64 << 30);
 /// A file with holes may claim any size.
 fn bounded(file: File) -> Result<File> {
     if file.metadata()?.len() > MAX_UNPACKED {
-        bail!(TOO_LARGE);
+        return refused(TOO_LARGE);
     }
     Ok(file)
 }
@@ -359,10 +360,9 @@ fn nameless() -> Result<File> {
     static COPIES: AtomicU32 = AtomicU32::new(0);
     let number = COPIES.fetch_add(1, Ordering::Relaxed);
     let path = std::env::temp_dir().join(format!("flyball-import-{}-{number}", std::process::id()));
-    let failed = || format!("cannot keep what is read in `{}`", path.display());
+    let keep = || format!("keep what is read in `{}`", path.display());
     let mut options = File::options();
-    let file =
-        options.read(true).write(true).create_new(true).mode(0o600).open(&path).with_context(failed)?;
-    std::fs::remove_file(&path).with_context(failed)?;
+    let file = options.read(true).write(true).create_new(true).mode(0o600).open(&path).doing(keep)?;
+    std::fs::remove_file(&path).doing(keep)?;
     Ok(file)
 }

@@ -51,7 +51,10 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Lab(command) => lab::dispatch(global, command),
         Command::Import(arguments) => import::import(global, arguments),
         Command::Sim(command) => sim::dispatch(global, command),
-        Command::LabGuest => guest::main(|line| crate::terminal::say(line)).map(|()| End::Done),
+        Command::LabGuest => {
+            guest::main(|line| crate::terminal::say(line))?;
+            Ok(End::Done)
+        }
         Command::List(arguments) if arguments.studies => studies::list(global),
         Command::List(arguments) => list::list(global, arguments),
         Command::Rm(arguments) => rm::rm(global, arguments),
@@ -68,7 +71,8 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Completions { shell } => completions::completions(*shell),
         Command::Man { folder } => man::man(folder),
         Command::ReadForeign => {
-            importer::foreign::serve(crate::terminal::verbatim_unbuffered()).map(|()| End::Done)
+            importer::foreign::serve(crate::terminal::verbatim_unbuffered())?;
+            Ok(End::Done)
         }
         Command::UnpackForeign { program, arguments } => {
             match importer::foreign::unpack(program, arguments)? {}

@@ -2,7 +2,7 @@
 //! it believes.
 
 use super::wire::{self, Answer, Receiver, Request, VERSION};
-use anyhow::{Context, Result, anyhow, bail};
+use crate::error::{Doing, Error, Result, refused};
 use domain::bench::Sink;
 use domain::outcome::{Better, Metric, Outcome};
 use domain::time::{Nanos, Timestamp};
@@ -90,13 +90,13 @@ pub struct Imported {
 #[derive(Debug)]
 pub struct Failure {
     /// What went wrong.
-    pub why: anyhow::Error,
+    pub why: Error,
     /// Whether the file was read to its end before.
     pub at_end: bool,
 }
 
 /// Whatever came to nothing before the reader could say how far it had read.
-impl<E: Into<anyhow::Error>> From<E> for Failure {
+impl<E: Into<Error>> From<E> for Failure {
     fn from(why: E) -> Self {
         Self { why: why.into(), at_end: false }
     }
@@ -122,11 +122,14 @@ impl Reader {
     pub fn start(warn: fn(&str)) -> Result<Self> {
         let (requests, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-                .context("cannot make a socket to the process that reads the file")?;
+                .doing(|| "make a socket to the process that reads the file".into())?;
         let mut command = this_program("read-foreign")?;
         command.stdin(theirs).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut process = command.spawn().context("cannot start the process that reads the file")?;
-        let answers = process.stdout.take().context("the process that reads the file has no output")?;
+        let mut process = command.spawn().doing(|| "start the process that reads the file".into())?;
+        let answers = process
+            .stdout
+            .take()
+            .ok_or_else(|| Error::Refused("the process that reads the file has no output".into()))?;
         let mut reader = Self::over(requests, Box::new(answers));
         reader.process = Some(process);
         reader.greet(warn)?;
@@ -143,9 +146,9 @@ impl Reader {
         match answer {
             Answer::Ready { version: VERSION, gaps } => warn_of(&gaps, warn),
             Answer::Ready { version, .. } => {
-                bail!(
+                return refused(format!(
                     "this program was replaced while it ran (it reads files in version {version}); start it again"
-                )
+                ));
             }
             other => return Err(unexpected(&other).why),
         }
@@ -186,9 +189,10 @@ impl Reader {
             said += length;
             if said > MAX_UNDERSTOOD {
                 let most = MAX_UNDERSTOOD >> 20;
-                return Err(
-                    anyhow!("what it says of itself takes more than {most} MiB; split the file").into()
-                );
+                return Err(Error::Refused(format!(
+                    "what it says of itself takes more than {most} MiB; split the file"
+                ))
+                .into());
             }
             match answer {
                 Answer::Part(part) if imported.parts.len() < MAX_PARTS => {
@@ -198,7 +202,8 @@ impl Reader {
                 Answer::Fact(name, text) => drop(imported.facts.insert(name, text)),
                 Answer::Note(note) => imported.notes.push(note),
                 Answer::Understood { kind, at_end } => {
-                    imported.kind = Kind::from_name(&kind).ok_or_else(|| anyhow!("it is of no kind"))?;
+                    imported.kind =
+                        Kind::from_name(&kind).ok_or_else(|| Error::Refused("it is of no kind".into()))?;
                     return Ok((imported, at_end));
                 }
                 other => return Err(unexpected(&other)),
@@ -246,7 +251,8 @@ impl Reader {
                         series,
                         interval: Nanos::new(interval_ns),
                         start: Timestamp::from_unix_nanos(start_ns),
-                        frequency: frequency.ok_or_else(|| anyhow!("frequencies come from nowhere"))?,
+                        frequency: frequency
+                            .ok_or_else(|| Error::Refused("frequencies come from nowhere".into()))?,
                     })?;
                     return Ok(columns);
                 }
@@ -256,7 +262,8 @@ impl Reader {
     }
 
     fn ask(&mut self, request: &Request, file: Option<BorrowedFd<'_>>) -> Result<(), Failure> {
-        let bytes = postcard::to_allocvec(request).map_err(|error| anyhow!("cannot ask for it: {error}"))?;
+        let bytes = postcard::to_allocvec(request)
+            .map_err(|error| Error::Refused(format!("cannot ask for it: {error}")))?;
         let files: Vec<BorrowedFd<'_>> = file.into_iter().collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut beside = SendAncillaryBuffer::new(&mut space);
@@ -273,20 +280,29 @@ impl Reader {
 
     fn receive(&mut self) -> Result<(Answer, usize), Failure> {
         match self.link.answers.receive() {
-            Ok(Some((Answer::Failed { why, at_end }, _))) => Err(Failure { why: anyhow!(why), at_end }),
+            Ok(Some((Answer::Failed { why, at_end }, _))) => {
+                Err(Failure { why: Error::Refused(why), at_end })
+            }
             Ok(Some(answer)) => Ok(answer),
             Ok(None) => Err(self.death()),
-            Err(why) => Err(anyhow!("the process that reads it answers what no reader does: {why}").into()),
+            Err(why) => {
+                Err(Error::Refused(format!("the process that reads it answers what no reader does: {why}"))
+                    .into())
+            }
         }
     }
 
     /// Why it is gone. One that only looks dead is, afterwards.
     fn death(&mut self) -> Failure {
-        let Some(mut process) = self.process.take() else { return anyhow!("nobody reads it").into() };
+        let Some(mut process) = self.process.take() else {
+            return Error::Refused("nobody reads it".into()).into();
+        };
         let _ = process.kill();
         match process.wait() {
-            Ok(status) => anyhow!("the process that reads it {}", how_it_ended(status)).into(),
-            Err(error) => anyhow!("the process that reads it is gone: {error}").into(),
+            Ok(status) => {
+                Error::Refused(format!("the process that reads it {}", how_it_ended(status))).into()
+            }
+            Err(error) => Error::Refused(format!("the process that reads it is gone: {error}")).into(),
         }
     }
 }
@@ -303,7 +319,7 @@ impl Drop for Reader {
 /// This program as another command, in an empty environment.
 pub fn this_program(command: &str) -> Result<Command> {
     let program = std::env::current_exe()
-        .context("cannot find this program's own file, to start a confined process")?;
+        .doing(|| "find this program's own file, to start a confined process".into())?;
     let mut started = Command::new(program);
     started.arg(command).env_clear();
     Ok(started)
@@ -336,7 +352,7 @@ fn warn_of(gaps: &[String], warn: fn(&str)) {
 fn unexpected(answer: &Answer) -> Failure {
     let what = format!("{answer:?}");
     let what: String = what.chars().take(60).collect();
-    anyhow!("the process that reads it answers what was not asked: {what}").into()
+    Error::Refused(format!("the process that reads it answers what was not asked: {what}")).into()
 }
 
 /// What a reader of ours says of a result; another may say anything.
@@ -344,7 +360,7 @@ fn accepted(part: wire::Part, number: u32) -> Result<Part> {
     let mut metrics = BTreeMap::new();
     for (name, wire::Metric { value, unit, higher_is_better }) in part.metrics {
         if !value.is_finite() {
-            bail!("the process that reads it answers a metric that is no number");
+            return refused("the process that reads it answers a metric that is no number");
         }
         let unit = match unit {
             wire::Unit::BytesPerSecond => Unit::BytesPerSecond,
@@ -380,7 +396,11 @@ fn accepted_column(column: wire::Column) -> Result<Series> {
         Some(wire::Counter { wraps_at }) => SeriesKind::Counter { wraps_at },
         None => SeriesKind::Gauge,
     };
-    Ok(Series { name: column.name, unit: unit.ok_or_else(|| anyhow!("a column has no unit"))?, kind })
+    Ok(Series {
+        name: column.name,
+        unit: unit.ok_or_else(|| Error::Refused("a column has no unit".into()))?,
+        kind,
+    })
 }
 
 #[cfg(test)]

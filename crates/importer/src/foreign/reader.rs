@@ -2,7 +2,7 @@
 
 use super::MAX_UNPACKED;
 use super::wire::{self, Answer, Request, Sender};
-use anyhow::{Result, bail};
+use crate::error::{Error as ImportError, Result, refused};
 use confine::Limits;
 use domain::bench::{Sink, SinkError};
 use domain::outcome::{Better, Metric};
@@ -67,21 +67,21 @@ fn next(requests: impl AsFd) -> Result<Option<(Request, Option<File>)>> {
     let received = loop {
         match recvmsg(&requests, &mut [IoSliceMut::new(&mut bytes)], &mut beside, RecvFlags::CMSG_CLOEXEC) {
             Err(Errno::INTR) => {}
-            other => break other?,
+            other => break other.map_err(std::io::Error::from)?,
         }
     };
     if received.bytes == 0 {
         return Ok(None);
     }
     if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
-        bail!("a request is longer than {MAX_REQUEST} bytes");
+        return refused(format!("a request is longer than {MAX_REQUEST} bytes"));
     }
     let files = beside.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(files) => Some(files),
         _ => None,
     });
     let file: Option<OwnedFd> = files.flatten().next();
-    let request = wire::decoded(&bytes[..received.bytes]).map_err(anyhow::Error::msg)?;
+    let request = wire::decoded(&bytes[..received.bytes]).map_err(ImportError::Refused)?;
     Ok(Some((request, file.map(File::from))))
 }
 

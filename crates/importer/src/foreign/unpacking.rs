@@ -1,7 +1,7 @@
 //! Other people's programs that unpack a file, behind walls of their own.
 
 use super::process::this_program;
-use anyhow::{Context, Result, bail};
+use crate::error::{Doing, Error, Result, refused};
 use confine::Limits;
 use std::convert::Infallible;
 use std::ffi::OsStr;
@@ -49,8 +49,8 @@ impl Unpacking {
         let mut command = this_program("unpack-foreign")?;
         command.arg(path).args(arguments).envs(time_zone.map(|zone| ("TZ", zone)));
         command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().with_context(|| format!("cannot start `{program}`"))?;
-        let output = child.stdout.take().context("it has no output")?;
+        let mut child = command.spawn().doing(|| format!("start `{program}`"))?;
+        let output = child.stdout.take().ok_or_else(|| Error::Refused("it has no output".into()))?;
         let complaints = child.stderr.take().map(|stderr| std::thread::spawn(|| all_of(stderr)));
         Ok((Self { child, program, complaints }, output.into()))
     }
@@ -67,7 +67,7 @@ impl Unpacking {
                 break status;
             }
             if Instant::now() >= deadline {
-                bail!("`{}` has printed all, and does not end", self.program);
+                return refused(format!("`{}` has printed all, and does not end", self.program));
             }
             std::thread::sleep(POLL);
         };
@@ -76,7 +76,7 @@ impl Unpacking {
         }
         let said = self.complaints.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
         let said = domain::inert::prose(said.trim());
-        bail!("`{}` could not read it ({status}): {said}", self.program)
+        refused(format!("`{}` could not read it ({status}): {said}", self.program))
     }
 }
 
@@ -107,5 +107,5 @@ pub fn unpack(program: &Path, arguments: &[String]) -> Result<Infallible> {
     let mut command = Command::new(program);
     // What it complains of begins with its name, not with its place.
     command.arg0(program.file_name().unwrap_or(program.as_os_str())).args(arguments).env("LC_ALL", "C");
-    Err(command.exec()).with_context(|| format!("cannot start `{}`", program.display()))
+    Err(command.exec()).doing(|| format!("start `{}`", program.display()))
 }
