@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The arrows that the design allows: a crate, and all crates of this workspace that it may depend on.
-const ARROWS: [(&str, &[&str]); 25] = [
+const ARROWS: [(&str, &[&str]); 26] = [
     ("domain", &[]),
     ("event-queue", &[]),
     ("files", &[]),
@@ -24,6 +24,7 @@ const ARROWS: [(&str, &[&str]); 25] = [
     ("confine", &[]),
     ("runner", &["domain", "confine", "workloads", "files", "parse", "machine", "recorder"]),
     ("notebook", &["domain", "files"]),
+    ("results", &["domain", "files", "parse", "analysis", "report", "notebook", "workloads"]),
     ("exporters", &["domain", "workloads", "analysis", "report", "notebook"]),
     ("governors", &["domain"]),
     ("disks", &["domain", "event-queue", "strict-toml"]),
@@ -73,6 +74,7 @@ const ARROWS: [(&str, &[&str]); 25] = [
             "lab",
             "guest",
             "importer",
+            "results",
             "confine",
             "session",
             "exporters",

@@ -80,6 +80,7 @@ pub fn code_of(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(match error {
         e if e.is::<Usage>()
             || e.is::<Faults>()
+            || e.downcast_ref().is_some_and(|e| matches!(e, results::Error::Page { .. }))
             || is_of_session(e, |e| matches!(e, session::Error::Usage(_))) =>
         {
             2

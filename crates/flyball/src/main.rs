@@ -10,7 +10,7 @@ mod look_only;
 mod machine_lock;
 mod places;
 mod recording;
-mod results;
+mod shown;
 mod terminal;
 
 use std::io;

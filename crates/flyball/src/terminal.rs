@@ -180,6 +180,11 @@ pub fn warning(warning: impl Display) {
     say(format_args!("warning: {warning}"));
 }
 
+/// The same for crates that warn and do not print.
+pub fn warn(warning: &dyn Display) {
+    self::warning(warning);
+}
+
 /// The error with which the program ends. Only the faults of a study, which are inert line by line, stand at
 /// the margin: an editor finds them there.
 pub fn error(error: &anyhow::Error) {

@@ -5,13 +5,14 @@ use crate::commands::run::end;
 use crate::commands::run::on_this_machine;
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
-use crate::results::{Length, Results};
+use crate::shown::{self, Length};
 use crate::{places, terminal, typed};
 use anyhow::{Context, Result};
 use domain::inventory::Inventory;
 use machine::LocalMachine;
 use report::Checked;
 use report::inventory::{Style, text as inventory_text};
+use results::Results;
 use session::studies::ShippedStudy;
 use session::{Begin, Request};
 use std::path::Path;
@@ -65,7 +66,7 @@ pub fn check(global: &Global, arguments: &Check) -> Result<End> {
         interrupt: interrupt.flag(),
     };
     let measured = on_this_machine(&request, folder.join("work"), None)?;
-    let results = Results::load(&measured.notebook, &measured.run, None)?.with_traces(&measured.notebook);
+    let results = shown::load(&measured.notebook, &measured.run, None)?.with_traces(&measured.notebook);
     let page = folder.join("report.html");
     files::output::write(&page, report::html(&results.report()).as_bytes())?;
     show(global, arguments, &results, &page)?;
@@ -83,7 +84,7 @@ fn show(global: &Global, arguments: &Check, results: &Results, page: &Path) -> R
         program: &program,
     });
     let Some(checked) = known.filter(|_| !global.json && !arguments.full) else {
-        results.print(global, Length::Full)?;
+        shown::print(global, &results, Length::Full)?;
         let sources = known.iter().flat_map(report::usual_sources).filter(|_| !global.json);
         let sources: Vec<String> = sources.map(|source| format!("   {source}")).collect();
         if !sources.is_empty() {

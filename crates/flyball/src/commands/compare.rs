@@ -2,8 +2,8 @@
 
 use crate::args::{Compare, Global};
 use crate::exit::{End, Usage};
-use crate::results::opened;
-use crate::results::{self, Results};
+use crate::shown;
+use crate::shown::opened;
 use crate::terminal;
 use analysis::compare_runs::{AcrossProvenances, CompareError, Difference, RunComparison, compare_runs};
 use analysis::summarise::compare_levels;
@@ -38,7 +38,7 @@ fn runs(global: &Global, arguments: &Compare, notebook: &Notebook) -> Result<End
         ))
         .into());
     }
-    let (a, b) = (results::data(notebook, &a)?, results::data(notebook, &b)?);
+    let (a, b) = (shown::data(notebook, &a)?, shown::data(notebook, &b)?);
     let across = if arguments.across { AcrossProvenances::Allow } else { AcrossProvenances::Refuse };
     let metric = arguments.metric.as_deref().or_else(|| of_recordings(&a, &b));
     let found = compare_runs(&a, &b, metric, across).map_err(|error| match error {
@@ -85,7 +85,7 @@ fn before(notebook: &Notebook, run: &RunId, arguments: &Compare) -> Result<RunId
 
 fn levels(global: &Global, arguments: &Compare, notebook: &Notebook, factor: &str) -> Result<End> {
     let id = notebook.find(&arguments.a)?;
-    let results = Results::load(notebook, &id, arguments.metric.as_deref())?;
+    let results = shown::load(notebook, &id, arguments.metric.as_deref())?;
     let known: Vec<&str> = results.data.study.factors.iter().map(|f| f.name.as_str()).collect();
     if !known.contains(&factor) {
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };

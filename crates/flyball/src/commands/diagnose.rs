@@ -4,7 +4,7 @@ use crate::args::{Diagnose, Global, Record};
 use crate::commands::record::recorded;
 use crate::exit::End;
 use crate::recording::{PROCESS, short_command};
-use crate::results::{Results, opened};
+use crate::shown::{self, opened};
 use crate::{places, terminal};
 use anyhow::{Context, Result};
 use domain::inert::one_line;
@@ -41,7 +41,7 @@ pub fn diagnose(global: &Global, arguments: &Diagnose) -> Result<End> {
         &announce,
     )?;
     let run = done.run().context("the recording is no run of the notebook")?;
-    let results = Results::load(&opened(global, None)?, run, None)?;
+    let results = shown::load(&opened(global, None)?, run, None)?;
     if global.json {
         terminal::json(&report::json(&results.report()))?;
         return Ok(done.end());

@@ -2,14 +2,14 @@
 
 use crate::args::{Explain, Global};
 use crate::exit::End;
-use crate::results::{Results, opened};
+use crate::shown::{self, opened};
 use crate::terminal;
 use anyhow::Result;
 
 /// Shows the findings of a run alone.
 pub fn explain(global: &Global, arguments: &Explain) -> Result<End> {
     let notebook = opened(global, None)?;
-    let results = Results::load(&notebook, &notebook.find(&arguments.run)?, None)?;
+    let results = shown::load(&notebook, &notebook.find(&arguments.run)?, None)?;
     if global.json {
         terminal::json(&report::json(&results.report()))?;
     } else {

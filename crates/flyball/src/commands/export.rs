@@ -6,7 +6,7 @@ mod runs;
 use crate::args::{Export, Global};
 use crate::commands::gate;
 use crate::exit::{End, Usage};
-use crate::results::{self, Results, opened, trial_key};
+use crate::shown::{self, opened, trial_key};
 use crate::terminal;
 use anyhow::{Context, Result, anyhow};
 use domain::ids::RunId;
@@ -107,7 +107,7 @@ fn judged(
     write: WriteJudged,
     out: &mut Out,
 ) -> Result<End> {
-    let results = Results::load(notebook, id, None)?;
+    let results = shown::load(notebook, id, None)?;
     let conditions = gate::prepare(&arguments.fail_if, notebook.folder())?;
     let judged = gate::judged(&conditions, notebook, &results)?;
     write(&JudgedRun { data: &results.data, summary: &results.summary, judged: &judged }, out)?;
@@ -135,7 +135,7 @@ fn folder(
         return Err(Usage(format!("{name} reads folders; name the one to make with --out DIR")).into());
     };
     let mut folder = Folder::make(place)?;
-    let written = results::data(notebook, id)
+    let written = shown::data(notebook, id)
         .and_then(|data| Ok(write(&StoredRun { notebook, data: &data }, &mut folder)?));
     if written.is_err() {
         folder.remove_if_empty();

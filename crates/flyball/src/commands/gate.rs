@@ -1,7 +1,7 @@
 //! `--fail-if` and `--junit`: what a run must not be, judged and told.
 
 use crate::exit::Usage;
-use crate::results::{self, Results};
+use crate::shown;
 use crate::terminal;
 use analysis::gate::{Judged, Ruling, check, judge};
 use anyhow::{Context, Result};
@@ -11,6 +11,7 @@ use domain::plan::Plan;
 use domain::trial::Provenance;
 use exporters::JudgedRun;
 use notebook::Notebook;
+use results::Results;
 use std::path::Path;
 
 /// Conditions, each with the run that it names.
@@ -89,7 +90,7 @@ pub fn passes(
 pub fn judged(conditions: &Conditions, notebook: &Notebook, results: &Results) -> Result<Vec<Judged>> {
     let mut all = Vec::new();
     for (condition, run) in &conditions.0 {
-        let baseline = run.as_ref().map(|run| results::data(notebook, run)).transpose()?;
+        let baseline = run.as_ref().map(|run| shown::data(notebook, run)).transpose()?;
         let judged = judge(&results.data, condition, baseline.as_ref());
         all.extend(judged.map_err(|error| Usage(error.to_string()))?);
     }

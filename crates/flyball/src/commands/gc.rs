@@ -5,7 +5,7 @@
 use super::rm;
 use crate::args::{Gc, Global};
 use crate::exit::End;
-use crate::results::opened;
+use crate::shown::opened;
 use crate::terminal::{self, Columns};
 use anyhow::Result;
 use domain::Nanos;

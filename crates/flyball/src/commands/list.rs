@@ -4,7 +4,7 @@ use crate::args::{Filter, Global, List};
 use crate::exit::End;
 use crate::look_only::look_only;
 use crate::terminal::Columns;
-use crate::{places, results, terminal};
+use crate::{places, terminal};
 use analysis::in_short::in_short;
 use analysis::summarise::summarise;
 use anyhow::Result;
@@ -108,7 +108,7 @@ fn say_none(arguments: &List, there_are: bool) {
 fn verdict(notebook: &Notebook, run: &Run) -> String {
     // What is damaged in the notebook has been told once already.
     match results::read(notebook, &run.id) {
-        Ok((data, _)) => in_short(&data, &summarise(&data, None)),
+        Ok(stored) => in_short(&stored.data, &summarise(&stored.data, None)),
         Err(_) => "this version cannot read its study".to_owned(),
     }
 }

@@ -3,10 +3,11 @@
 use super::published;
 use crate::args::{Global, Report, ReportFormat};
 use crate::exit::{End, Usage};
-use crate::results::{Results, opened, trial_key};
+use crate::shown::{self, opened, trial_key};
 use crate::terminal;
 use anyhow::Result;
 use domain::ids::TrialKey;
+use results::Results;
 use std::path::{Path, PathBuf};
 
 /// Writes a run as a page, or in another form.
@@ -29,7 +30,7 @@ pub fn report(global: &Global, arguments: &Report) -> Result<End> {
     let unnamed = (format == ReportFormat::Html).then_some(Path::new("page.html"));
     let notebook = opened(global, arguments.out.as_deref().or(unnamed))?;
     let id = notebook.find(run)?;
-    let results = Results::load(&notebook, &id, arguments.metric.as_deref())?;
+    let results = shown::load(&notebook, &id, arguments.metric.as_deref())?;
     let text = match format {
         ReportFormat::Html => {
             let results = match arguments.trial.as_slice() {

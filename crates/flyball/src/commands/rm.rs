@@ -2,7 +2,7 @@
 
 use crate::args::{Global, Rm};
 use crate::exit::{Busy, End, Usage};
-use crate::results::opened;
+use crate::shown::opened;
 use crate::terminal;
 use anyhow::{Context, Result};
 use domain::ids::RunId;

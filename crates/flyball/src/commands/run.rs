@@ -5,7 +5,7 @@ use crate::commands::gate::{self, Conditions};
 use crate::exit::{End, Faults, Usage};
 use crate::interrupt::Interrupt;
 use crate::machine_lock::supervisor;
-use crate::results::{Length, Results};
+use crate::shown::{self, Length};
 use crate::terminal::Watching;
 use crate::{places, terminal, typed};
 use anyhow::Result;
@@ -15,6 +15,7 @@ use domain::rng::Seed;
 use domain::trial::Provenance;
 use machine::LocalMachine;
 use parse::study::StudyErrors;
+use results::Results;
 use session::host::{Host, HostPlaces};
 use session::studies::StudySource;
 use session::{Begin, Measured, Request};
@@ -89,8 +90,8 @@ pub fn conclude(
     conditions: &Conditions,
     junit: Option<&Path>,
 ) -> Result<End> {
-    let results = Results::load(&measured.notebook, &measured.run, None)?;
-    results.print(global, length)?;
+    let results = shown::load(&measured.notebook, &measured.run, None)?;
+    shown::print(global, &results, length)?;
     if length == Length::Full && !global.json {
         terminal::say(format_args!("`flyball report {}` writes the page", measured.run));
     }

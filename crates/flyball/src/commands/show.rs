@@ -2,7 +2,7 @@
 
 use crate::args::{Global, Show};
 use crate::exit::End;
-use crate::results::{Length, Results, opened, trial_key};
+use crate::shown::{self, Length, opened, trial_key};
 use crate::terminal;
 use anyhow::{Context, Result, bail};
 
@@ -31,7 +31,7 @@ pub fn show(global: &Global, arguments: &Show) -> Result<End> {
         }
         return Ok(End::Done);
     }
-    let results = Results::load(&notebook, &id, None)?;
-    results.print(global, Length::of(arguments.full))?;
+    let results = shown::load(&notebook, &id, None)?;
+    shown::print(global, &results, Length::of(arguments.full))?;
     Ok(End::Done)
 }

@@ -2,7 +2,7 @@
 
 use crate::args::{Fidelity, Global, Sim};
 use crate::exit::{End, Usage};
-use crate::{places, results, terminal};
+use crate::{places, shown, terminal};
 use analysis::fidelity::{self, Errors, Half};
 use analysis::summary::RunData;
 use anyhow::Result;
@@ -44,7 +44,7 @@ fn list(global: &Global) -> Result<End> {
 fn judge(global: &Global, arguments: &Fidelity) -> Result<End> {
     let notebook = Notebook::open(&places::notebook(global)?)?;
     let load = |names: &[String]| -> Result<Vec<RunData>> {
-        names.iter().map(|name| results::data(&notebook, &notebook.find(name)?)).collect()
+        names.iter().map(|name| shown::data(&notebook, &notebook.find(name)?)).collect()
     };
     let (measured, modelled) = (load(&arguments.measured)?, load(&arguments.modelled)?);
     for (runs, is_model) in [(&measured, false), (&modelled, true)] {

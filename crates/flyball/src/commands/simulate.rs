@@ -5,7 +5,7 @@ use super::run::{ReadStudy, conclude, read_study};
 use crate::args::{Global, Run};
 use crate::exit::End;
 use crate::interrupt::Interrupt;
-use crate::results::Length;
+use crate::shown::Length;
 use crate::terminal::{self, Watching};
 use crate::{places, typed};
 use anyhow::Result;

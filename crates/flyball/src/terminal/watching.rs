@@ -181,9 +181,7 @@ pub fn restored(report: &RestoreReport) {
 
 /// Names what a notebook holds that cannot be read.
 pub fn damaged(problems: &[Problem]) {
-    for problem in problems {
-        warning(format_args!("passed over `{}`: {}", problem.path.display(), problem.reason));
-    }
+    results::tell(problems, super::warn);
 }
 
 #[cfg(test)]

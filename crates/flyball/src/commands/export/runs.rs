@@ -1,6 +1,6 @@
 //! The runs of a study over time.
 
-use crate::results::Results;
+use crate::shown;
 use crate::terminal;
 use anyhow::{Result, bail};
 use domain::ids::RunId;
@@ -13,7 +13,7 @@ use notebook::Notebook;
 pub fn points(notebook: &Notebook, id: &RunId, metric: Option<&str>) -> Result<Vec<RunPoint>> {
     let named = notebook.run(id)?;
     // The newest decides what the figures are of.
-    let metric = Results::load(notebook, id, metric)?.summary.metric;
+    let metric = shown::load(notebook, id, metric)?.summary.metric;
     let (runs, problems) = notebook.runs()?;
     terminal::damaged(&problems);
     let mut points = Vec::new();
@@ -24,7 +24,7 @@ pub fn points(notebook: &Notebook, id: &RunId, metric: Option<&str>) -> Result<V
             && run.finished.is_some()
     };
     for run in runs.into_iter().map(|entry| entry.run).filter(alike) {
-        let results = Results::load(notebook, &run.id, Some(&metric))?;
+        let results = shown::load(notebook, &run.id, Some(&metric))?;
         let kernel = results.data.trials.iter().find_map(|trial| trial.environment.get("kernel").cloned());
         points.push(RunPoint { run, kernel, summary: results.summary });
     }

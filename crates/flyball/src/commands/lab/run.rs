@@ -7,7 +7,7 @@ use crate::commands::gate;
 use crate::commands::run::{ReadStudy, conclude, parse_study_for_lab, read_study_for_lab};
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
-use crate::results::Length;
+use crate::shown::Length;
 use crate::terminal::Watching;
 use crate::{places, typed};
 use anyhow::Result;

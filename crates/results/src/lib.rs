@@ -1,17 +1,21 @@
-//! A run from the notebook with everything that is computed from it: what `show`, `explain`, `report` and the
-//! end of `run` have in common.
+//! A run of a notebook, read and judged: what `show`, `explain`, `report`, `compare` and the end of `run`
+//! have in common.
+//!
+//! Invariant: a notebook is only read. What cannot be read in it is told, and does not count; nobody is kept
+//! from reading the rest.
 
-use crate::args::Global;
-use crate::exit::Usage;
-use crate::look_only::look_only;
-use crate::{places, terminal};
+mod described;
+mod error;
+pub mod pages;
+
+pub use error::{Error, Result};
+
 use analysis::explain::{Case, explain, not_measured};
 use analysis::summarise::summarise;
 use analysis::summary::{RunData, RunSummary};
 use analysis::usage::Usage as MachineUsage;
-use anyhow::{Result, bail};
 use domain::finding::{Finding, NotMeasured};
-use domain::ids::{CellId, NoTrialKey, RunId, TrialKey};
+use domain::ids::{CellId, RunId, TrialKey};
 use domain::inventory::Inventory;
 use domain::lab::LabAccount;
 use domain::trial::{Provenance, Trial};
@@ -19,7 +23,10 @@ use notebook::{Notebook, Problem};
 use report::inventory::{Style, one_line, text as inventory_text};
 use report::{Report, TraceView};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::fmt::Display;
+
+/// Warns whoever reads a notebook.
+pub type Warn = fn(&dyn Display);
 
 /// How many rows of a trace are read for a picture of a few hundred points.
 const TRACE_ROWS: usize = 4_000;
@@ -27,28 +34,17 @@ const TRACE_ROWS: usize = 4_000;
 /// Of how many trials the trace is read for what it says of the machine.
 const MAX_USAGES: usize = 64;
 
-/// How much of a report is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Length {
-    /// What one screen holds.
-    Screen,
-    /// All of it.
-    Full,
-}
-
-impl Length {
-    /// As `--full` says.
-    pub const fn of(full: bool) -> Self {
-        if full { Self::Full } else { Self::Screen }
-    }
-}
-
 /// A run, read and judged.
 pub struct Results {
+    /// The run with its study and trials.
     pub data: RunData,
+    /// Its figures by cell, of one metric.
     pub summary: RunSummary,
+    /// What explains them.
     pub findings: Vec<Finding>,
+    /// What a finding would have needed, and was not measured.
     pub not_measured: Vec<NotMeasured>,
+    warn: Warn,
     machine: Option<String>,
     inventory: Option<String>,
     taken: Option<Inventory>,
@@ -58,13 +54,16 @@ pub struct Results {
 
 impl Results {
     /// Reads a run and judges it by one metric: the one asked for, else the study's.
-    pub fn load(notebook: &Notebook, id: &RunId, metric: Option<&str>) -> Result<Self> {
-        let data = data(notebook, id)?;
+    ///
+    /// # Errors
+    /// Those of [`data`]; [`Error::Metric`] where no trial reports the metric that was asked for.
+    pub fn load(notebook: &Notebook, id: &RunId, metric: Option<&str>, warn: Warn) -> Result<Self> {
+        let data = data(notebook, id, warn)?;
         if let Some(metric) = metric {
             check_metric(&data, metric)?;
         }
         let summary = summarise(&data, metric);
-        let inventory = inventory(notebook, id);
+        let inventory = inventory(notebook, id, warn);
         let device = data.trials.iter().find_map(|t| t.environment.get("device"));
         let usages = usages(notebook, &data);
         let case = Case {
@@ -83,6 +82,7 @@ impl Results {
             traces: Vec::new(),
             data,
             summary,
+            warn,
             usages,
         })
     }
@@ -107,7 +107,7 @@ impl Results {
                 Ok(Some(view)) => self.traces.push((key, view)),
                 Ok(None) => {}
                 Err(error) => {
-                    terminal::warning(format_args!("the trace of `{}` is not drawn: {error}", key.folder()))
+                    (self.warn)(&format_args!("the trace of `{key}` is not drawn: {error}"));
                 }
             }
         }
@@ -132,21 +132,6 @@ impl Results {
         self.taken.as_ref()
     }
 
-    /// Prints the report as text, or as JSON, which is the same at any length.
-    pub fn print(&self, global: &Global, length: Length) -> Result<()> {
-        let report = self.report();
-        if global.json {
-            return Ok(terminal::json(&report::json(&report))?);
-        }
-        // A recording is one trial: its text is short, and what it shows is nowhere else.
-        let is_short = length == Length::Screen && !self.data.study.is_recording();
-        Ok(terminal::document(&if is_short {
-            report::short_text(&report, &places::this_program(global), terminal::screen_width())
-        } else {
-            report::text(&report)
-        })?)
-    }
-
     /// Whether any cell of the plan has no valid trial.
     pub fn is_incomplete(&self) -> bool {
         self.summary.cells.iter().any(|cell| cell.points.is_empty())
@@ -167,41 +152,67 @@ fn usages(notebook: &Notebook, data: &RunData) -> Vec<(TrialKey, MachineUsage)> 
     watched.filter_map(usage).collect()
 }
 
-/// Opens the notebook, and reads and writes nothing but it and `out` from now on.
-pub fn opened(global: &Global, out: Option<&Path>) -> Result<Notebook> {
-    let folder = places::notebook(global)?;
-    look_only(&folder, out);
-    Ok(Notebook::open(&folder)?)
-}
-
-/// A trial by its name.
-pub fn trial_key(name: &str) -> Result<TrialKey> {
-    Ok(name.parse().map_err(|error: NoTrialKey| Usage(error.to_string()))?)
+/// A run as it is in a notebook.
+pub struct Stored {
+    /// The run with its study and trials.
+    pub data: RunData,
+    /// What of it could not be read.
+    pub problems: Vec<Problem>,
+    /// What a reader of the figures has to know of how they were read.
+    pub notes: Vec<String>,
 }
 
 /// A run with its study and trials. What cannot be read is told, and does not count.
-pub fn data(notebook: &Notebook, id: &RunId) -> Result<RunData> {
-    let (data, problems) = read(notebook, id)?;
-    terminal::damaged(&problems);
+///
+/// # Errors
+/// Those of [`read`].
+pub fn data(notebook: &Notebook, id: &RunId, warn: Warn) -> Result<RunData> {
+    let Stored { data, problems, notes } = read(notebook, id)?;
+    tell(&problems, warn);
+    notes.iter().for_each(|note| warn(note));
     Ok(data)
 }
 
-/// The same, with what could not be read, which is not told yet.
-pub fn read(notebook: &Notebook, id: &RunId) -> Result<(RunData, Vec<Problem>)> {
+/// Names what a notebook holds that cannot be read.
+pub fn tell(problems: &[Problem], warn: Warn) {
+    for problem in problems {
+        warn(&format_args!("passed over `{}`: {}", problem.path.display(), problem.reason));
+    }
+}
+
+/// The same, with what could not be read, which is not told yet. Where this version does not read the run's
+/// study, its trials say what was measured.
+///
+/// # Errors
+/// [`Error::Notebook`] where there is no such run; [`Error::Study`] where neither its study nor its trials
+/// say what its cells were.
+pub fn read(notebook: &Notebook, id: &RunId) -> Result<Stored> {
     let run = notebook.run(id)?;
     let parsed = match run.provenance {
         Provenance::Lab => parse::study::parse_for_lab,
         _ => parse::study::parse,
     };
-    let study = parsed(&run.study_text).map_err(|e| {
-        anyhow::anyhow!("cannot read the study of `{id}` as this version of Flyball reads it:\n{e}")
-    })?;
     let (trials, problems) = notebook.trials(id)?;
+    let mut notes = Vec::new();
+    let study = match parsed(&run.study_text) {
+        Ok(study) => study,
+        Err(errors) => {
+            let Some(study) = described::study_of(&run, &trials) else {
+                return Err(Error::Study { run: id.clone(), errors });
+            };
+            let first = errors.list().first().map_or_else(String::new, |error| format!(" ({error})"));
+            notes.push(format!(
+                "this version does not read the study of `{id}`{first}; cells and figures are those of its \
+                 trials, levels are in the order of their names, and threshold and confidence are the usual ones"
+            ));
+            study
+        }
+    };
     let skipped = notebook.skipped(id).unwrap_or_else(|error| {
-        terminal::warning(format_args!("which cells of `{id}` could not be run cannot be read: {error}"));
+        notes.push(format!("which cells of `{id}` could not be run cannot be read: {error}"));
         BTreeMap::new()
     });
-    Ok((RunData { run, study, trials, skipped }, problems))
+    Ok(Stored { data: RunData { run, study, trials, skipped }, problems, notes })
 }
 
 fn trace(
@@ -218,16 +229,16 @@ fn trace(
     }))
 }
 
-fn inventory(notebook: &Notebook, id: &RunId) -> Option<Inventory> {
+fn inventory(notebook: &Notebook, id: &RunId, warn: Warn) -> Option<Inventory> {
     // An imported run's machine is not known: `null`.
-    let read = || -> Result<Option<Inventory>> { Ok(serde_json::from_str(&notebook.machine_json(id)?)?) };
-    match read() {
-        Ok(inventory) => inventory,
-        Err(error) => {
-            terminal::warning(format_args!("the machine of `{id}` cannot be read: {error}"));
-            None
-        }
-    }
+    let read = || -> std::result::Result<Option<Inventory>, String> {
+        let text = notebook.machine_json(id).map_err(|error| error.to_string())?;
+        serde_json::from_str(&text).map_err(|error| error.to_string())
+    };
+    read().unwrap_or_else(|error| {
+        warn(&format_args!("the machine of `{id}` cannot be read: {error}"));
+        None
+    })
 }
 
 fn check_metric(data: &RunData, metric: &str) -> Result<()> {
@@ -238,10 +249,12 @@ fn check_metric(data: &RunData, metric: &str) -> Result<()> {
         return Ok(());
     }
     let known: Vec<&str> = known.into_iter().collect();
-    if known.is_empty() {
-        bail!("no trial of `{}` reports the metric `{metric}`, nor any other", data.run.id);
-    }
-    bail!("no trial of `{}` reports the metric `{metric}`; there are {}", data.run.id, known.join(", "))
+    let others = if known.is_empty() {
+        ", nor any other".to_owned()
+    } else {
+        format!("; there are {}", known.join(", "))
+    };
+    Err(Error::Metric { run: data.run.id.clone(), metric: metric.to_owned(), others })
 }
 
 fn keys_to_draw(data: &RunData, told: &[CellId]) -> Vec<TrialKey> {

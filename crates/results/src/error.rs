@@ -1,0 +1,66 @@
+//! Why a run cannot be shown or judged.
+
+use domain::ids::RunId;
+use parse::study::StudyErrors;
+use std::path::PathBuf;
+use thiserror::Error as ThisError;
+
+/// Result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a run cannot be shown or judged.
+#[derive(Debug, ThisError)]
+pub enum Error {
+    /// The notebook, or something in it.
+    #[error(transparent)]
+    Notebook(#[from] notebook::Error),
+    /// A page or a folder that cannot be written.
+    #[error(transparent)]
+    Write(#[from] files::Error),
+    /// The study of a run is in a form that this version does not read, and its trials do not tell what its
+    /// cells were.
+    #[error("cannot read the study of `{run}` as this version of Flyball reads it:\n{errors}")]
+    Study {
+        /// Whose.
+        run: RunId,
+        /// What is not understood.
+        errors: StudyErrors,
+    },
+    /// The same of a run that is kept in a file.
+    #[error("cannot read the study that `{path}` was measured with:\n{errors}")]
+    KeptStudy {
+        /// Which file.
+        path: PathBuf,
+        /// What is not understood.
+        errors: StudyErrors,
+    },
+    /// No trial reports a metric.
+    #[error("no trial of `{run}` reports the metric `{metric}`{others}")]
+    Metric {
+        /// Whose trials.
+        run: RunId,
+        /// What was asked for.
+        metric: String,
+        /// Which metrics there are, as the end of the sentence.
+        others: String,
+    },
+    /// A page whose cells or figures do not go together.
+    #[error("cannot make the page of `{study}`: {why}")]
+    Page {
+        /// Of which study.
+        study: String,
+        /// Why.
+        why: analysis::page::PageError,
+    },
+    /// A page that cannot be read, to be checked.
+    #[error("cannot read the page `{path}`: {source}")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A page that is not as it would be written.
+    #[error("`{0}` is not what its study and its kept runs give; write the pages anew, without --check")]
+    Stale(PathBuf),
+}
