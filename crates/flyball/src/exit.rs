@@ -81,7 +81,7 @@ pub fn code_of(error: &anyhow::Error) -> ExitCode {
         e if e.is::<Usage>()
             || e.is::<Faults>()
             || e.downcast_ref().is_some_and(|e| matches!(e, results::Error::Page { .. }))
-            || is_of_session(e, |e| matches!(e, session::Error::Usage(_))) =>
+            || is_of_session(e, is_usage) =>
         {
             2
         }
@@ -89,6 +89,12 @@ pub fn code_of(error: &anyhow::Error) -> ExitCode {
         e if is_interrupt(e) => 130,
         _ => 1,
     })
+}
+
+/// Whether what was typed is wrong.
+fn is_usage(error: &session::Error) -> bool {
+    use runner::following::Error::Refused;
+    matches!(error, session::Error::Usage(_) | session::Error::Following(Refused(_)))
 }
 
 /// Whether somebody asked a lab machine to stop.

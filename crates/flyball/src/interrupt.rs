@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 /// Set once a signal to stop has come.
 #[derive(Clone, Debug)]
@@ -18,11 +18,6 @@ impl Interrupt {
             signal_hook::flag::register(signal, Arc::clone(&flag)).context("cannot catch signals")?;
         }
         Ok(Self(flag))
-    }
-
-    /// Whether we were asked to stop.
-    pub fn came(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
     }
 
     /// The flag itself, for those who look at it while they wait.

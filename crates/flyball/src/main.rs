@@ -9,7 +9,6 @@ mod interrupt;
 mod look_only;
 mod machine_lock;
 mod places;
-mod recording;
 mod shown;
 mod terminal;
 

@@ -18,6 +18,7 @@ use domain::time::Nanos;
 use domain::trial::{Measurement, Origin, Provenance, Trial, Validity};
 use machine::{LocalMachine, Machine};
 use notebook::{Notebook, RunFolder, Staging};
+use session::study_text::{MAX_NAME, plain, plain_text};
 use session::{Begin, Observer, RunRequest, begin_run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -27,9 +28,6 @@ pub const MAX_KEPT: u64 = 1 << 30;
 
 /// How many workloads a study lists; a run may have more cells than its study names.
 const MAX_WORKLOADS: usize = 64;
-
-/// A bound on a cell's name, which becomes part of a folder's.
-const MAX_NAME: usize = 64;
 
 /// A file, understood.
 pub struct Read {
@@ -277,20 +275,6 @@ impl Cells {
         *count += 1;
         key
     }
-}
-
-/// A name of letters, digits and `-`, as studies and cells have.
-pub fn plain(name: &str) -> String {
-    let clean = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-    let text: String = name.chars().map(clean).collect();
-    let words: Vec<&str> = text.split('-').filter(|word| !word.is_empty()).collect();
-    let text: String = words.join("-").chars().take(MAX_NAME).collect();
-    if text.is_empty() { "imported".to_owned() } else { text }
-}
-
-/// A text without what would end a line or move a cursor.
-pub fn plain_text(text: &str) -> String {
-    text.replace(char::is_control, " ")
 }
 
 fn origin(tool: &str, source: &Source) -> Origin {

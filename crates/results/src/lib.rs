@@ -7,8 +7,10 @@
 mod described;
 mod error;
 pub mod pages;
+mod recorded;
 
 pub use error::{Error, Result};
+pub use recorded::{recording_json, recording_text};
 
 use analysis::explain::{Case, explain, not_measured};
 use analysis::summarise::summarise;

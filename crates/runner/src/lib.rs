@@ -11,6 +11,7 @@ pub mod environment;
 mod error;
 mod existing_folder;
 pub mod fill;
+pub mod following;
 pub mod guards;
 pub mod host;
 mod readable;

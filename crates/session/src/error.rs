@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::io;
 
 /// A result of this crate.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a study could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +45,12 @@ pub enum Error {
     /// A workload or what it runs on could not be made.
     #[error(transparent)]
     Runner(#[from] runner::Error),
+    /// What is to be recorded cannot be followed.
+    #[error(transparent)]
+    Following(#[from] runner::following::Error),
+    /// Nothing can be sampled.
+    #[error(transparent)]
+    Recorder(#[from] recorder::Error),
     /// A lab machine could not be used.
     #[error(transparent)]
     Lab(#[from] lab::Error),

@@ -16,10 +16,12 @@ pub mod guests;
 pub mod host;
 mod observer;
 pub mod preflight;
+pub mod recordings;
 pub mod scripted;
 pub mod shipped;
 pub mod simulation;
 pub mod studies;
+pub mod study_text;
 mod trial_loop;
 
 pub use availability::{Availability, unavailable_in_words};

@@ -1,9 +1,8 @@
 //! `flyball diagnose`: one screen about this machine under the load that it has.
 
 use crate::args::{Diagnose, Global, Record};
-use crate::commands::record::recorded;
+use crate::commands::record::{end, recorded};
 use crate::exit::End;
-use crate::recording::{PROCESS, short_command};
 use crate::shown::{self, opened};
 use crate::{places, terminal};
 use anyhow::{Context, Result};
@@ -12,6 +11,7 @@ use domain::time::Nanos;
 use domain::trace::Role;
 use notebook::Recording;
 use report::{Diagnosis, diagnosis_text};
+use session::recordings::{PROCESS, short_command};
 
 /// For how long a running load is watched: long enough for a journal's commit, a write-back and a cron job,
 /// short enough to wait for.
@@ -40,11 +40,11 @@ pub fn diagnose(global: &Global, arguments: &Diagnose) -> Result<End> {
         },
         &announce,
     )?;
-    let run = done.run().context("the recording is no run of the notebook")?;
+    let run = done.kept.run.as_ref().context("the recording is no run of the notebook")?;
     let results = shown::load(&opened(global, None)?, run, None)?;
     if global.json {
         terminal::json(&report::json(&results.report()))?;
-        return Ok(done.end());
+        return Ok(end(&done.ending));
     }
     let recording = &done.recording;
     let text = diagnosis_text(
@@ -63,7 +63,7 @@ pub fn diagnose(global: &Global, arguments: &Diagnose) -> Result<End> {
         terminal::screen_width(),
     );
     terminal::document(&text)?;
-    Ok(done.end())
+    Ok(end(&done.ending))
 }
 
 /// What was watched.

@@ -1,6 +1,7 @@
 //! What a recording becomes in a notebook: a run of one cell and one trial, whose study says that it was
 //! recorded.
 
+use crate::study_text::{plain, plain_text};
 use analysis::recorded::{CPU_TIME, EXIT_CODE};
 use domain::ids::{CellId, RunId, TrialKey};
 use domain::inert::one_line;
@@ -10,7 +11,6 @@ use domain::time::{Nanos, Timestamp};
 use domain::trace::Role;
 use domain::trial::{Measurement, Origin, Provenance, Run, Trial, Validity};
 use domain::units::Unit;
-use importer::{plain, plain_text};
 use notebook::Recording;
 use std::collections::BTreeMap;
 
@@ -22,20 +22,21 @@ pub const PROCESS: &str = "process";
 
 /// By this name a recording's environment says whether what was recorded ended by itself. One of an earlier
 /// version does not say it.
-pub const ENDED: &str = "ended";
+pub(super) const ENDED: &str = "ended";
 /// It did.
-pub const BY_ITSELF: &str = "by itself";
+pub(super) const BY_ITSELF: &str = "by itself";
 
 /// The longest command that a question quotes whole.
 const MAX_QUOTED: usize = 120;
 
 /// The key of a recording's trial.
-pub fn key() -> TrialKey {
+pub(super) fn key() -> TrialKey {
     TrialKey::first(CellId::new([CELL]))
 }
 
 /// A recording as a run.
-pub struct Recorded<'a> {
+pub(super) struct Recorded<'a> {
+    /// What was recorded.
     pub recording: &'a Recording,
     /// What its trace says.
     pub metrics: BTreeMap<String, Metric>,
@@ -137,7 +138,7 @@ fn study_name(recording: &Recording) -> String {
 }
 
 /// How a recording's environment names a process: `4711 mysqld`.
-pub fn process_in_words(pid: u32, name: &str) -> String {
+pub(super) fn process_in_words(pid: u32, name: &str) -> String {
     format!("{pid} {name}")
 }
 

@@ -1,10 +1,9 @@
 //! What is recorded, from its begin to its end: the machine, a command that is started for it, or a process
 //! that was running before.
+//!
+//! Invariant: a command and all that it started have ended when following it ends; a process that was
+//! running before is only looked at.
 
-use crate::args::Record;
-use crate::exit::Usage;
-use crate::interrupt::Interrupt;
-use anyhow::{Context, Result};
 use machine::workload::{self, Mark};
 use parse::proc::pid_stat::pid_stat;
 use recorder::Recorder;
@@ -12,8 +11,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::fs;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How often the end is looked for: ten wake-ups a second are below what an idle kernel does.
@@ -22,14 +23,45 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long an interrupted command may take to end before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// Why something cannot be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// What was asked for is not there, or is not to be followed; the text says what to do.
+    #[error("{0}")]
+    Refused(String),
+    /// The system refused.
+    #[error("cannot {doing}: {source}")]
+    Io {
+        /// What was attempted, on what.
+        doing: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// For `map_err`: what was attempted.
+    fn io<E: Into<io::Error>>(doing: impl Into<String>) -> impl FnOnce(E) -> Self {
+        let doing = doing.into();
+        move |source| Self::Io { doing, source: source.into() }
+    }
+}
+
+type Result<T> = std::result::Result<T, Error>;
+
 /// What is recorded.
+#[derive(Debug)]
 pub enum Watched<'a> {
+    /// Whatever the machine does.
     Machine,
+    /// A command, which is started.
     Command(&'a [String]),
+    /// A process that was running before.
     Process(Process),
 }
 
 /// How a recording ended.
+#[derive(Clone, Copy, Debug)]
 pub struct Ending {
     /// That of the command; `None` where there was none.
     pub status: Option<ExitStatus>,
@@ -38,15 +70,15 @@ pub struct Ending {
 }
 
 impl<'a> Watched<'a> {
-    /// What was asked for.
+    /// A process where there is one, else a command where it has a word, else the machine.
     ///
     /// # Errors
     /// Where a process cannot be followed.
-    pub fn of(arguments: &'a Record) -> Result<Self> {
-        match arguments.pid {
+    pub fn of(pid: Option<u32>, command: &'a [String]) -> Result<Self> {
+        match pid {
             Some(pid) => Ok(Self::Process(Process::open(pid)?)),
-            None if arguments.command.is_empty() => Ok(Self::Machine),
-            None => Ok(Self::Command(&arguments.command)),
+            None if command.is_empty() => Ok(Self::Machine),
+            None => Ok(Self::Command(command)),
         }
     }
 
@@ -70,19 +102,21 @@ impl<'a> Watched<'a> {
 }
 
 /// When a recording is over, whatever is recorded.
+#[derive(Debug)]
 pub struct Until<'a> {
-    interrupt: &'a Interrupt,
+    interrupt: &'a AtomicBool,
     deadline: Option<Instant>,
 }
 
 impl<'a> Until<'a> {
     /// After a time, where there is one, or an interruption.
-    pub fn new(interrupt: &'a Interrupt, time: Option<Duration>) -> Self {
+    pub fn new(interrupt: &'a AtomicBool, time: Option<Duration>) -> Self {
         Self { interrupt, deadline: time.and_then(|time| Instant::now().checked_add(time)) }
     }
 
     fn is_over(&self) -> bool {
-        self.interrupt.came() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+        self.interrupt.load(Ordering::Relaxed)
+            || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     fn next_look(&self) -> Duration {
@@ -93,7 +127,9 @@ impl<'a> Until<'a> {
 
 /// A process that was running before. Its descriptor stays that process's alone: where its number is given to
 /// another, nobody follows that one.
+#[derive(Debug)]
 pub struct Process {
+    /// Its number.
     pub pid: u32,
     /// Its name, as `/proc/PID/comm` has it.
     pub name: String,
@@ -104,34 +140,32 @@ impl Process {
     /// # Errors
     /// Where there is no such process, or it is one that is not to be followed.
     fn open(pid: u32) -> Result<Self> {
-        let refuse = |why: String| Usage(format!("cannot follow process {pid}: {why}"));
+        let refuse = |why: String| Error::Refused(format!("cannot follow process {pid}: {why}"));
         let missing = || refuse("there is none; `pgrep -l NAME` finds one by its name".to_owned());
         if pid == std::process::id() {
-            return Err(
-                refuse("it is this recording itself; leave --pid out to record the machine".into()).into()
-            );
+            return Err(refuse("it is this recording itself; leave --pid out to record the machine".into()));
         }
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(missing)?;
         let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(|_| missing())?;
         let leader = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
         if let Some(leader) = leader.filter(|leader: &u32| *leader != pid) {
-            return Err(refuse(format!("it is a thread of process {leader}; write --pid {leader}")).into());
+            return Err(refuse(format!("it is a thread of process {leader}; write --pid {leader}")));
         }
         let pidfd = match pidfd_open(number, PidfdFlags::empty()) {
-            Err(Errno::SRCH) => return Err(missing().into()),
-            other => other.with_context(|| format!("cannot follow process {pid}"))?,
+            Err(Errno::SRCH) => return Err(missing()),
+            other => other.map_err(Error::io(format!("follow process {pid}")))?,
         };
         // What is read now is of the process that the descriptor is of, if that is still there afterwards.
         let stat = fs::read(format!("/proc/{pid}/stat")).map_err(|_| missing())?;
         let stat = String::from_utf8_lossy(&stat).into_owned();
         let stat = pid_stat(&stat).map_err(|error| refuse(error.to_string()))?;
         if has_ended(&pidfd)? {
-            return Err(missing().into());
+            return Err(missing());
         }
         if stat.is_kernel() {
             let why =
                 "it is a thread of the kernel, which works for all; leave --pid out to record the machine";
-            return Err(refuse(why.to_owned()).into());
+            return Err(refuse(why.to_owned()));
         }
         Ok(Self { pid, name: stat.name.to_owned(), pidfd })
     }
@@ -158,14 +192,15 @@ fn run(argv: &[String], until: &Until<'_>, recorder: &Recorder) -> Result<Ending
     command.args(rest).env(workload::VARIABLE, mark.as_str());
     // Where the watcher is killed as well.
     workload::dies_with_us(&mut command, Signal::TERM);
-    let mut child =
-        command.spawn().map_err(|e| Usage(format!("cannot run `{program}`: {e}; nothing was recorded")))?;
+    let mut child = command
+        .spawn()
+        .map_err(|e| Error::Refused(format!("cannot run `{program}`: {e}; nothing was recorded")))?;
     recorder.follow(child.id());
     let pidfd =
-        pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).context("cannot watch the command")?;
+        pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).map_err(Error::io("watch the command"))?;
     while !until.is_over() {
         if ends_within(&pidfd, until.next_look())? {
-            return Ok(Ending { status: Some(child.wait()?), by_itself: true });
+            return Ok(Ending { status: Some(waited(&mut child)?), by_itself: true });
         }
     }
     Ok(Ending { status: Some(stop(&mut child, &pidfd, &mark)?), by_itself: false })
@@ -175,13 +210,17 @@ fn run(argv: &[String], until: &Until<'_>, recorder: &Recorder) -> Result<Ending
 fn stop(child: &mut Child, pidfd: &OwnedFd, mark: &Mark) -> Result<ExitStatus> {
     // One that has cleared its environment, or runs as somebody else.
     if !mark.is_carried_by(child.id()) {
-        kill_process(Pid::from_child(child), Signal::TERM).context("cannot end the command")?;
+        kill_process(Pid::from_child(child), Signal::TERM).map_err(Error::io("end the command"))?;
     }
     workload::ask_to_end(mark, GRACE);
     if !ends_within(pidfd, GRACE)? {
-        child.kill()?;
+        child.kill().map_err(Error::io("end the command"))?;
     }
-    Ok(child.wait()?)
+    waited(child)
+}
+
+fn waited(child: &mut Child) -> Result<ExitStatus> {
+    child.wait().map_err(Error::io("wait for the command"))
 }
 
 fn has_ended(process: &OwnedFd) -> Result<bool> {
@@ -195,6 +234,6 @@ fn ends_within(process: &OwnedFd, span: Duration) -> Result<bool> {
         Ok(ready) => Ok(ready > 0),
         // A signal to us: the caller looks whether it was the interruption.
         Err(Errno::INTR) => Ok(false),
-        Err(error) => Err(error).context("cannot wait for the end of a process"),
+        Err(error) => Err(Error::io("wait for the end of a process")(error)),
     }
 }

@@ -1,0 +1,85 @@
+//! What was recorded, in figures: the end of `flyball record`.
+
+use domain::ids::RunId;
+use domain::inert::Lines;
+use domain::trace::Role;
+use domain::units::Bytes;
+use notebook::Recording;
+use serde_json::json;
+use std::fmt::Display;
+use std::path::Path;
+
+/// The version of the JSON form of a recording.
+const SCHEMA: u32 = 1;
+
+/// How many threads the summary names; `show RUN TRIAL` has them all.
+const MAX_THREADS: usize = 5;
+
+/// As lines; `place` is where it is kept: its run, else its folder.
+pub fn recording_text(recording: &Recording, place: impl Display) -> Lines {
+    let mut text = Lines::default();
+    let Recording { duration, recorder, .. } = recording;
+    text.line(format_args!("recorded {duration}: {} samples, {} missed", recorder.samples, recorder.missed));
+    let each = recorder.cpu.get() as f64 / recorder.samples.max(1) as f64 / 1e3;
+    text.line(format_args!("the recorder itself used {} of CPU time, {each:.0} µs a sample", recorder.cpu));
+    text.line(format_args!("frequency from: {}", recorder.frequency.name()));
+    for reason in &recorder.absent {
+        text.line(format_args!("not recorded: {reason}"));
+    }
+    text.blank();
+    text.line("CPU time by role");
+    for role in Role::ALL {
+        if let Some(cpu) = recording.roles.get(&role) {
+            let share = cpu.get() as f64 / duration.get().max(1) as f64;
+            text.line(format_args!("  {:10} {:>9}  {share:.2} CPUs", role.name(), cpu.to_string()));
+        }
+    }
+    text.blank();
+    text.line("busiest threads");
+    for thread in recording.threads.iter().take(MAX_THREADS) {
+        text.line(format_args!(
+            "  {:20} {:>9}  {} ({})",
+            thread.name,
+            thread.cpu.to_string(),
+            thread.role,
+            thread.tid
+        ));
+    }
+    if !recording.disks.is_empty() {
+        text.blank();
+        text.line("disks");
+    }
+    for disk in &recording.disks {
+        let (read, written) =
+            (Bytes::from_sectors(disk.read_sectors), Bytes::from_sectors(disk.write_sectors));
+        text.line(format_args!(
+            "  {:10} read {read} in {}, wrote {written} in {}, busy {}",
+            disk.device, disk.read_ios, disk.write_ios, disk.busy
+        ));
+    }
+    text.blank();
+    text.line(place);
+    text
+}
+
+/// The same as JSON, with a schema version.
+pub fn recording_json(recording: &Recording, run: Option<&RunId>, folder: &Path) -> String {
+    let roles: serde_json::Map<_, _> =
+        recording.roles.iter().map(|(role, cpu)| (role.name().to_owned(), json!(cpu.get()))).collect();
+    let value = json!({
+        "schema": SCHEMA,
+        "run": run.map(|run| &run.0),
+        "folder": folder,
+        "started": recording.started.iso(),
+        "duration_ns": recording.duration.get(),
+        "command": recording.command,
+        "exit_code": recording.exit_code,
+        "samples": recording.recorder.samples,
+        "missed": recording.recorder.missed,
+        "recorder_cpu_ns": recording.recorder.cpu.get(),
+        "frequency_source": recording.recorder.frequency.name(),
+        "absent": recording.recorder.absent,
+        "role_cpu_ns": roles,
+    });
+    format!("{value:#}")
+}
