@@ -11,6 +11,7 @@ mod availability;
 mod backend;
 mod begin;
 mod disk_files;
+pub mod draft;
 mod error;
 pub mod guests;
 pub mod host;
