@@ -12,6 +12,7 @@ mod backend;
 mod begin;
 mod disk_files;
 pub mod draft;
+pub mod dry_run;
 mod error;
 pub mod guests;
 pub mod host;

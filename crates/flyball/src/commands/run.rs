@@ -16,6 +16,7 @@ use domain::trial::Provenance;
 use machine::LocalMachine;
 use parse::study::StudyErrors;
 use results::Results;
+use session::dry_run::DryRun;
 use session::host::{Host, HostPlaces};
 use session::studies::StudySource;
 use session::{Begin, Measured, Request};
@@ -44,7 +45,7 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
         Provenance::Host,
     )?;
     if arguments.dry_run {
-        return super::dry_run::show(global, study, arguments.seed, &work);
+        return show_plan(global, &DryRun::on_a_host(study, arguments.seed, &work)?);
     }
     let interrupt = Interrupt::catch()?;
     let request = Request {
@@ -80,6 +81,16 @@ pub fn on_this_machine(request: &Request<'_>, work: PathBuf, offer: Option<Strin
     let mut watching = offer.map_or_else(Watching::default, Watching::offering);
     let mut host = Host::acquire(request.study, host, &LocalMachine, request.interrupt, &mut watching)?;
     Ok(session::run(request, &mut host, &mut watching)?)
+}
+
+/// Prints a plan. It ends as the run would: incomplete where cells cannot run here.
+fn show_plan(global: &Global, plan: &DryRun) -> Result<End> {
+    if global.json {
+        terminal::json(&plan.as_json())?;
+    } else {
+        terminal::lines(&plan.as_text())?;
+    }
+    Ok(if plan.is_possible() { End::Done } else { End::Incomplete })
 }
 
 /// Shows what was measured, and judges it.

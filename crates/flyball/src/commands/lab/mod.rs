@@ -1,6 +1,5 @@
 //! `flyball lab …`: studies, commands and shells in virtual machines.
 
-mod dry_run;
 mod exec;
 mod run;
 mod shell;

@@ -9,7 +9,7 @@ use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
 use crate::shown::Length;
 use crate::terminal::Watching;
-use crate::{places, typed};
+use crate::{places, terminal, typed};
 use anyhow::Result;
 use domain::plan::Plan;
 use domain::rng::Seed;
@@ -29,7 +29,9 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
     let home = source.folder()?;
     let spec = LabSpec::new(study.lab.clone(), start::flavour(&study), &home, start::places()?)?;
     if arguments.dry_run {
-        return super::dry_run::show(&spec, study, arguments.seed);
+        terminal::lines(&session::dry_run::in_lab(&spec, study, arguments.seed)?)?;
+        terminal::say("nothing was started");
+        return Ok(End::Done);
     }
     let notebook = places::absolute(&places::notebook(global)?)?;
     let conditions = gate::prepare_for(&plan, &arguments.gate.fail_if, &notebook, Provenance::Lab)?;

@@ -9,14 +9,14 @@ use runner::Devices;
 use serde_json::{Value, json};
 
 /// A stack, and the cells that stand on it.
-pub struct PlannedStack<'a> {
+pub(super) struct PlannedStack<'a> {
     stack: &'a Stack,
     cells: Vec<&'a CellId>,
     commands: Vec<Argv>,
 }
 
 /// Each stack of a plan once, in the order of the cells.
-pub fn of(plan: &Plan, devices: Devices) -> Vec<PlannedStack<'_>> {
+pub(super) fn of(plan: &Plan, devices: Devices) -> Vec<PlannedStack<'_>> {
     let mut all: Vec<PlannedStack<'_>> = Vec::new();
     for cell in &plan.cells {
         let Some(stack) = &cell.stack else { continue };
@@ -32,7 +32,7 @@ pub fn of(plan: &Plan, devices: Devices) -> Vec<PlannedStack<'_>> {
 }
 
 /// Adds them to a plan in words.
-pub fn describe(text: &mut Lines, stacks: &[PlannedStack<'_>]) {
+pub(super) fn describe(text: &mut Lines, stacks: &[PlannedStack<'_>]) {
     for (index, PlannedStack { stack, cells, commands }) in stacks.iter().enumerate() {
         text.blank();
         text.line(format_args!("stack {}: {stack}", index + 1));
@@ -54,7 +54,7 @@ pub fn describe(text: &mut Lines, stacks: &[PlannedStack<'_>]) {
 }
 
 /// The same as JSON.
-pub fn as_json(stacks: &[PlannedStack<'_>]) -> Vec<Value> {
+pub(super) fn as_json(stacks: &[PlannedStack<'_>]) -> Vec<Value> {
     let one = |planned: &PlannedStack<'_>| {
         json!({
             "stack": planned.stack.to_string(),

@@ -1,10 +1,10 @@
-//! `flyball lab run STUDY --dry-run`: the machine, what is done in it once, and what each cell runs. Nothing
-//! is started.
+//! The plan of a run in a lab machine: the machine, what is done in it once, and what each cell runs.
 
-use crate::commands::stacks;
-use crate::exit::End;
-use crate::terminal;
-use anyhow::Result;
+use super::stacks;
+use crate::begin::fresh_seed;
+use crate::error::Result;
+use crate::guests::LabSpec;
+use crate::preflight;
 use domain::ids::TrialKey;
 use domain::inert::Lines;
 use domain::plan::{Cell, Plan};
@@ -13,12 +13,13 @@ use domain::study::{Study, Target};
 use machine::{LocalMachine, Machine};
 use runner::Devices;
 use runner::tools::{self, Job};
-use session::guests::LabSpec;
-use session::{fresh_seed, preflight};
 use std::path::Path;
 
-/// Prints the plan.
-pub fn show(spec: &LabSpec, study: Study, seed: Option<u64>) -> Result<End> {
+/// The plan in words. Nothing is started.
+///
+/// # Errors
+/// Where the study has no plan.
+pub fn in_lab(spec: &LabSpec, study: Study, seed: Option<u64>) -> Result<Lines> {
     let seed = Seed(seed.unwrap_or_else(|| fresh_seed(LocalMachine.now())));
     let plan = Plan::new(study, seed)?;
     let mut text = Lines::default();
@@ -34,9 +35,7 @@ pub fn show(spec: &LabSpec, study: Study, seed: Option<u64>) -> Result<End> {
     for each in &plan.cells {
         cell(&mut text, &plan, &plan.in_trial(each, &TrialKey::first(each.id.clone())));
     }
-    terminal::lines(&text)?;
-    terminal::say("nothing was started");
-    Ok(End::Done)
+    Ok(text)
 }
 
 fn machine(text: &mut Lines, spec: &LabSpec) {

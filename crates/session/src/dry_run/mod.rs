@@ -1,13 +1,18 @@
-//! `flyball run STUDY --dry-run`: every command and every write, before anything happens.
+//! The plan of a run before anything happens: every command and every write, on this host and in a lab
+//! machine. Nothing is made, written, locked or started.
 
-use super::stacks;
-use crate::args::Global;
-use crate::exit::End;
-use crate::{places, terminal};
-use anyhow::Result;
+mod in_lab;
+mod stacks;
+mod text;
+
+pub use in_lab::in_lab;
+
+use crate::availability::Availability;
+use crate::begin::fresh_seed;
+use crate::error::Result;
+use crate::preflight;
 use domain::Nanos;
-use domain::ids::{CellId, TrialKey};
-use domain::inert::{Lines, prose};
+use domain::ids::TrialKey;
 use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
 use domain::setting::SettingRequest;
@@ -17,20 +22,10 @@ use machine::ledger::{PlannedWrite, preview};
 use machine::settings::Error as SettingError;
 use machine::{LocalMachine, Machine};
 use runner::tools::{self, Job};
-use runner::{Devices, ExistingFolder, Readable, environment};
+use runner::{ExistingFolder, Readable, environment};
 use serde_json::{Value, json};
-use session::Availability;
-use session::{fresh_seed, preflight, unavailable_in_words};
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use workloads::{Needs, TargetAccess};
-
-/// The version of the JSON form of a plan.
-const SCHEMA: u32 = 1;
-
-/// What a trial takes besides its workload's own time: settling, starting, writing. As seen on a small
-/// server.
-const OVERHEAD: Nanos = Nanos::from_millis(500);
+use workloads::TargetAccess;
 
 /// Stands for the top of a stack, or the file in it.
 const TOP: &str = "TARGET";
@@ -41,27 +36,37 @@ const OWN_FOLDER: &str = "flyball-…-target";
 /// Stands for the loop device that will be made: its number is known only then.
 const LOOP: &str = "loopN";
 
-/// Prints the plan. Nothing is made, written or locked. It ends as the run would: refused where that would
-/// be, incomplete where cells cannot run here.
-pub fn show(global: &Global, study: Study, seed: Option<u64>, work: &Path) -> Result<End> {
-    preflight::on_a_host(&study)?;
-    let seed = Seed(seed.unwrap_or_else(|| fresh_seed(LocalMachine.now())));
-    let plan = Plan::new(study, seed)?;
-    preflight::for_tools(&plan)?;
-    let target = Planned::of(&plan.study, work)?;
-    let mut availability = Availability::default();
-    let cells = plan.cells.iter().map(|cell| {
-        let first = plan.in_trial(cell, &TrialKey::first(cell.id.clone()));
-        CellPlan::of(&first, &target, availability.against(cell))
-    });
-    let cells: Vec<CellPlan> = cells.collect();
-    if global.json {
-        terminal::json(&as_json(&plan, &cells, &target))?;
-    } else {
-        terminal::lines(&as_text(&plan, &cells, &target))?;
+/// What a run on this host would do.
+pub struct DryRun {
+    plan: Plan,
+    cells: Vec<CellPlan>,
+    target: Planned,
+}
+
+impl DryRun {
+    /// Plans a run on this host, with its files in `work`. It is refused as the run would be.
+    ///
+    /// # Errors
+    /// Where the run would be refused before its first trial.
+    pub fn on_a_host(study: Study, seed: Option<u64>, work: &Path) -> Result<Self> {
+        preflight::on_a_host(&study)?;
+        let seed = Seed(seed.unwrap_or_else(|| fresh_seed(LocalMachine.now())));
+        let plan = Plan::new(study, seed)?;
+        preflight::for_tools(&plan)?;
+        let target = Planned::of(&plan.study, work)?;
+        let mut availability = Availability::default();
+        let cells = plan.cells.iter().map(|cell| {
+            let first = plan.in_trial(cell, &TrialKey::first(cell.id.clone()));
+            CellPlan::of(&first, &target, availability.against(cell))
+        });
+        let cells: Vec<CellPlan> = cells.collect();
+        Ok(Self { plan, cells, target })
     }
-    let is_possible = cells.iter().all(|cell| cell.against().is_empty());
-    Ok(if is_possible { End::Done } else { End::Incomplete })
+
+    /// Whether every cell can be run here.
+    pub fn is_possible(&self) -> bool {
+        self.cells.iter().all(|cell| cell.against().is_empty())
+    }
 }
 
 /// What one cell would do.
@@ -241,119 +246,4 @@ fn takes(cell: &Cell) -> Option<Nanos> {
     };
     let extra = option("ramp_time").unwrap_or_default() + option("startdelay").unwrap_or_default();
     option("runtime").or_else(|| option("time")).map(|runtime| runtime + extra)
-}
-
-/// The least and the most time, of the cells that can be run here and of the trials whose time is known, and
-/// how many cells' is not.
-fn expected(plan: &Plan, cells: &[CellPlan]) -> (Nanos, Nanos, usize) {
-    let run = || cells.iter().filter(|cell| cell.against().is_empty());
-    let known: u64 = run().map(|c| c.takes.unwrap_or_default().get() + OVERHEAD.get()).sum();
-    let measure = &plan.study.measure;
-    let times = |repeats: u32| Nanos::new(known.saturating_mul(u64::from(repeats)));
-    let unknown = run().filter(|c| c.takes.is_none()).count();
-    (times(measure.repeats_min), times(measure.repeats_max), unknown)
-}
-
-fn as_text(plan: &Plan, cells: &[CellPlan], target: &Planned) -> Lines {
-    let mut text = Lines::default();
-    let measure = &plan.study.measure;
-    let (least, most, unknown) = expected(plan, cells);
-    text.line(prose(&plan.study.question));
-    text.blank();
-    text.line(format_args!("seed {}", plan.seed));
-    let times = range(measure.repeats_min, measure.repeats_max);
-    text.line(format_args!("{} cells, each {times} times", cells.len()));
-    if cells.iter().any(|cell| cell.against().is_empty()) {
-        let unknown = match unknown {
-            0 => String::new(),
-            n => format!(", and what the workloads of {n} cells take, which state no time"),
-        };
-        text.line(format_args!("expected time {}{unknown}", range(least, most)));
-    }
-    let why: Vec<String> = cells.iter().map(|does| does.against().join("; and ")).collect();
-    let cannot: Vec<(&CellId, &str)> =
-        plan.cells.iter().map(|cell| &cell.id).zip(why.iter().map(String::as_str)).collect();
-    let cannot: Vec<(&CellId, &str)> = cannot.into_iter().filter(|(_, why)| !why.is_empty()).collect();
-    text.extend(unavailable_in_words(cells.len(), &cannot));
-    if let Some(told) = &target.told {
-        text.line(told);
-    }
-    for used in &target.uses {
-        text.line(format_args!("  {used}"));
-    }
-    let asks = |cell: &Cell| workloads::of(&cell.workload.tool).needs() == Needs::Server;
-    if plan.cells.iter().zip(cells).any(|(cell, does)| asks(cell) && does.against().is_empty()) {
-        text.line("makes a database server of its own, fills it, and removes it at the end");
-    }
-    if plan.needs_root() && !places::is_root() {
-        text.line("needs root, which you are not");
-    }
-    stacks::describe(&mut text, &stacks::of(plan, Devices::Refused));
-    for (cell, does) in plan.cells.iter().zip(cells) {
-        text.blank();
-        text.line(&cell.id);
-        for reason in does.against() {
-            text.line(format_args!("  not possible: {reason}"));
-        }
-        for w in does.writes.iter().flatten() {
-            text.line(format_args!("  {}  {} = {}{}  {}", act(w), w.setting, w.new, was(w), w.path));
-        }
-        if let Ok(argv) = &does.command {
-            text.line(format_args!("  run    {}", argv.join(" ")));
-        }
-    }
-    text.blank();
-    text.line("the first block runs in this order:");
-    for index in plan.block_order(0) {
-        text.line(format_args!("  {}", plan.cells[index].id));
-    }
-    text
-}
-
-/// `6 to 12`, or just `6`.
-fn range<T: PartialEq + Display>(least: T, most: T) -> String {
-    if least == most { least.to_string() } else { format!("{least} to {most}") }
-}
-
-/// What becomes of a setting, in as many letters.
-fn act(write: &SettingWrite) -> &'static str {
-    if machine::settings::is_held(&write.path) { "hold " } else { "write" }
-}
-
-fn was(write: &SettingWrite) -> String {
-    write.now.as_ref().map_or(String::new(), |now| format!(" (now {now})"))
-}
-
-fn as_json(plan: &Plan, cells: &[CellPlan], target: &Planned) -> String {
-    let (least, most, unknown) = expected(plan, cells);
-    let write = |write: &Result<SettingWrite, String>| match write {
-        Ok(w) => json!({ "setting": w.setting, "path": w.path, "now": w.now, "new": w.new }),
-        Err(reason) => json!({ "error": reason }),
-    };
-    let cell = |(cell, does): (&Cell, &CellPlan)| {
-        json!({
-            "cell": cell.id.as_str(),
-            "levels": cell.levels,
-            "not_possible": does.against(),
-            "writes": does.writes.iter().map(write).collect::<Vec<Value>>(),
-            "command": does.command.as_ref().ok(),
-            "error": does.command.as_ref().err(),
-        })
-    };
-    let order =
-        |block: u32| plan.block_order(block).into_iter().map(|i| plan.cells[i].id.as_str().to_owned());
-    let value = json!({
-        "schema": SCHEMA,
-        "study": plan.study.name,
-        "question": plan.study.question,
-        "seed": plan.seed.0,
-        "repeats": [plan.study.measure.repeats_min, plan.study.measure.repeats_max],
-        "expected_seconds": [least.secs(), most.secs()],
-        "cells_of_unknown_time": unknown,
-        "target": target.as_json(),
-        "stacks": stacks::as_json(&stacks::of(plan, Devices::Refused)),
-        "cells": plan.cells.iter().zip(cells).map(cell).collect::<Vec<Value>>(),
-        "first_block": order(0).collect::<Vec<String>>(),
-    });
-    format!("{value:#}")
 }
