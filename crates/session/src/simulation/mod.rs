@@ -4,8 +4,10 @@
 //! schedule, and the same whatever the number of cores.
 
 mod ahead;
+mod calibration;
 mod machines;
 
+pub use calibration::{Calibration, calibrate};
 pub use machines::{FileModels, Machines, Named, SHIPPED, load, unlike_the_lab};
 
 use crate::backend::{Backend, Closed, MachineRecord, OpenRun, TrialError, TrialMade};
