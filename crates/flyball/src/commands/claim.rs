@@ -5,15 +5,12 @@ use crate::exit::{End, Usage};
 use crate::machine_lock::lock_machine;
 use crate::{places, terminal};
 use anyhow::{Result, bail};
-use domain::inert::Lines;
-use machine::claims::{Claim, ClaimError, Claims, Examined, Guard, examine, open_claimed};
+use machine::claims::shown::{self, ClaimOutcome};
+use machine::claims::{Claim, ClaimError, Claims, Examined, examine, open_claimed};
 use machine::{Ledger, LocalMachine};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
-
-/// The version of the JSON form.
-const SCHEMA: u32 = 2;
 
 /// Lists the claims; or claims a disk, checks it, gives it back, or gives up its claim.
 pub fn claim(global: &Global, arguments: &Arguments) -> Result<End> {
@@ -36,13 +33,12 @@ pub fn claim(global: &Global, arguments: &Arguments) -> Result<End> {
 fn list(global: &Global, claims: &Claims) -> Result<End> {
     let all = claims.list()?;
     if global.json {
-        let value =
-            json!({ "schema": SCHEMA, "claims": all.iter().map(claim_as_json).collect::<Vec<Value>>() });
+        let value = json!({ "schema": shown::SCHEMA, "claims": all.iter().map(Claim::as_json).collect::<Vec<Value>>() });
         terminal::json(&format!("{value:#}"))?;
     } else if all.is_empty() {
         terminal::line("no disk is claimed")?;
     } else {
-        terminal::lines(&all.iter().map(in_words).collect())?;
+        terminal::lines(&all.iter().map(Claim::in_words).collect())?;
     }
     Ok(End::Done)
 }
@@ -61,10 +57,12 @@ fn make(
     };
     let (said, examined, refused) = match made {
         Ok((Some(claim), examined)) => {
-            (Said::Claimed { guard: claims.guard(&claim), claim: claim.into() }, examined, None)
+            (ClaimOutcome::Claimed { guard: claims.guard(&claim), claim: claim.into() }, examined, None)
         }
-        Ok((None, examined)) => (Said::Would("it would be claimed"), examined, None),
-        Err(error) => (Said::Refused(error.to_string()), examine(device).map_err(usage)?, Some(error)),
+        Ok((None, examined)) => (ClaimOutcome::Would("it would be claimed"), examined, None),
+        Err(error) => {
+            (ClaimOutcome::Refused(error.to_string()), examine(device).map_err(usage)?, Some(error))
+        }
     };
     show(global, &examined, &said)?;
     refused.map_or(Ok(End::Done), |error| Err(usage(error)))
@@ -73,11 +71,15 @@ fn make(
 fn check(global: &Global, device: &Path) -> Result<End> {
     match open_claimed(&places::state()?, device) {
         Ok(opened) => {
-            show(global, opened.examined(), &Said::Would("it is claimed, and may be overwritten now"))?;
+            show(
+                global,
+                opened.examined(),
+                &ClaimOutcome::Would("it is claimed, and may be overwritten now"),
+            )?;
             Ok(End::Done)
         }
         Err(error) => {
-            show(global, &examine(device).map_err(usage)?, &Said::Refused(error.to_string()))?;
+            show(global, &examine(device).map_err(usage)?, &ClaimOutcome::Refused(error.to_string()))?;
             Err(usage(error))
         }
     }
@@ -92,7 +94,11 @@ fn give_back(
 ) -> Result<End> {
     if arguments.dry_run {
         let (examined, _) = claims.would_give_back(device, overwrite).map_err(usage)?;
-        show(global, &examined, &Said::Would("its first 8 MiB and its last MiB would be written back"))?;
+        show(
+            global,
+            &examined,
+            &ClaimOutcome::Would("its first 8 MiB and its last MiB would be written back"),
+        )?;
         return Ok(End::Done);
     }
     // What a killed run has left on it goes first; and while this is on, nobody else begins one.
@@ -109,7 +115,7 @@ fn give_back(
     let back = claims.give_back(device, overwrite).map_err(usage)?;
     if global.json {
         let value =
-            json!({ "schema": SCHEMA, "given_back": claim_as_json(&back.claim), "written": back.written });
+            json!({ "schema": shown::SCHEMA, "given_back": back.claim.as_json(), "written": back.written });
         terminal::json(&format!("{value:#}"))?;
     } else {
         let what = if back.written { "were written back" } else { "are as they were" };
@@ -126,7 +132,7 @@ fn forget(global: &Global, arguments: &Arguments, claims: &Claims, device: &Path
         if arguments.dry_run { claims.named(device) } else { claims.forget(device) }.map_err(usage)?;
     if global.json {
         let value =
-            json!({ "schema": SCHEMA, "forgotten": claim_as_json(&claim), "dry_run": arguments.dry_run });
+            json!({ "schema": shown::SCHEMA, "forgotten": claim.as_json(), "dry_run": arguments.dry_run });
         terminal::json(&format!("{value:#}"))?;
     } else {
         let how = if arguments.dry_run { "would be given up" } else { "is given up" };
@@ -146,138 +152,11 @@ fn usage(error: ClaimError) -> anyhow::Error {
     }
 }
 
-/// What became of it.
-enum Said {
-    Claimed { claim: Box<Claim>, guard: Guard },
-    Would(&'static str),
-    Refused(String),
-}
-
-fn show(global: &Global, examined: &Examined, said: &Said) -> Result<()> {
+fn show(global: &Global, examined: &Examined, said: &ClaimOutcome) -> Result<()> {
     if global.json {
-        terminal::json(&as_json(examined, said))?;
+        terminal::json(&said.as_json(examined))?;
     } else {
-        terminal::lines(&as_text(examined, said))?;
+        terminal::lines(&said.as_text(examined))?;
     }
     Ok(())
-}
-
-fn as_text(examined: &Examined, said: &Said) -> Lines {
-    let identity = &examined.identity;
-    let model = identity.model.as_ref().map(|model| format!(", {model}")).unwrap_or_default();
-    let mut lines = Lines::default();
-    lines.line(format_args!(
-        "{} ({}, {}{model}): {}",
-        examined.path.display(),
-        examined.name,
-        identity.size,
-        identity.in_words()
-    ));
-    if !examined.partitions.is_empty() {
-        lines.line(format_args!("  partitions: {}", examined.partitions.join(", ")));
-    }
-    let against = examined.all_reasons();
-    lines.extend(against.iter().map(|reason| format!("  {reason}")));
-    if against.is_empty() {
-        lines.line("  nobody uses it, its first 8 MiB and its last MiB are zero");
-    }
-    let seen = match said {
-        Said::Claimed { claim, .. } => claim.seen.as_ref().map(|seen| &seen.samples),
-        _ => None,
-    };
-    lines.extend(examined.samples.as_ref().or(seen).map(|samples| format!("  {}", samples.in_words())));
-    match said {
-        Said::Claimed { claim, guard } => {
-            lines.line(format_args!("claimed{}", allowed(claim)));
-            lines.line(guarded(guard));
-        }
-        Said::Would(what) => lines.line(what),
-        // The message goes to standard error.
-        Said::Refused(_) => {}
-    }
-    lines
-}
-
-fn as_json(examined: &Examined, said: &Said) -> String {
-    let against: Vec<String> = examined.all_reasons().iter().map(ToString::to_string).collect();
-    let (claim, guard, would, refused) = match said {
-        Said::Claimed { claim, guard } => {
-            (claim_as_json(claim), guard_as_json(guard), Value::Null, Value::Null)
-        }
-        Said::Would(what) => (Value::Null, Value::Null, json!(what), Value::Null),
-        Said::Refused(why) => (Value::Null, Value::Null, Value::Null, json!(why)),
-    };
-    let value = json!({
-        "schema": SCHEMA,
-        "device": examined_as_json(examined),
-        "against": against,
-        "overwrite": examined.kinds(),
-        "claim": claim,
-        "guard": guard,
-        "outcome": would,
-        "refused": refused,
-    });
-    format!("{value:#}")
-}
-
-/// Without the marks of the samples, of which there are thousands.
-fn claim_as_json(claim: &Claim) -> Value {
-    let mut value = json!(claim);
-    without_marks(&mut value["seen"]);
-    value
-}
-
-fn examined_as_json(examined: &Examined) -> Value {
-    let mut value = json!(examined);
-    without_marks(&mut value);
-    value
-}
-
-fn without_marks(of: &mut Value) {
-    if let Some(samples) = of.get_mut("samples").and_then(Value::as_object_mut) {
-        samples.remove("marks");
-    }
-}
-
-fn guard_as_json(guard: &Guard) -> Value {
-    match guard {
-        Guard::Rule(path) => json!({ "kind": "rule", "path": path }),
-        Guard::OwnMarksOnly(path) => json!({ "kind": "own_marks_only", "path": path }),
-        Guard::NoUdev => json!({ "kind": "no_udev" }),
-    }
-}
-
-fn guarded(guard: &Guard) -> String {
-    match guard {
-        Guard::Rule(path) => {
-            format!("`{}` keeps udev from assembling and mounting what is on it", path.display())
-        }
-        Guard::OwnMarksOnly(path) => format!(
-            "`{}` keeps udev from assembling and mounting what Flyball leaves on it, and nothing else: the disk has \
-             nothing that a rule could name",
-            path.display()
-        ),
-        Guard::NoUdev => "this system has no udev, so no rule was written for it".to_owned(),
-    }
-}
-
-fn allowed(claim: &Claim) -> String {
-    let words: Vec<&str> = claim.overwrites.iter().map(String::as_str).collect();
-    if words.is_empty() { String::new() } else { format!(", `{}` may be overwritten", words.join(",")) }
-}
-
-fn in_words(claim: &Claim) -> String {
-    let void = match (&claim.seen, &claim.overwriting) {
-        (None, _) => "; made by an older Flyball, and to be made anew (`--forget`, then claim it)",
-        (_, Some(_)) => "; a run overwrites it, or was killed while it did",
-        _ => "",
-    };
-    format!(
-        "{} ({}, {}): {}{}{void}",
-        claim.path.display(),
-        claim.name,
-        claim.identity.size,
-        claim.identity.in_words(),
-        allowed(claim)
-    )
 }

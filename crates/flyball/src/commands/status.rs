@@ -27,7 +27,7 @@ pub fn status(global: &Global) -> Result<End> {
         terminal::json(&as_json(&status, &lasting))?;
     } else {
         let mut text = as_text(&status);
-        text.append(&tune::drift_as_text(&lasting));
+        text.append(&lasting.as_text());
         terminal::lines(&text)?;
     }
     if status.problems.is_empty() { Ok(End::Done) } else { bail!(status.problems.join("; ")) }
@@ -69,7 +69,7 @@ fn as_json(status: &Status, lasting: &LastingStatus) -> String {
         "schema": SCHEMA,
         "holder": holder,
         "changed": status.changes.iter().map(change).collect::<Vec<_>>(),
-        "lasting": tune::drift_as_json(lasting),
+        "lasting": lasting.as_json(),
         "notes": status.problems,
     });
     format!("{value:#}")

@@ -22,6 +22,7 @@ mod own;
 mod reason;
 mod samples;
 mod seen;
+pub mod shown;
 mod signatures;
 mod store;
 mod udev;

@@ -28,6 +28,7 @@ mod make;
 mod record;
 mod rivals;
 mod sysctl;
+mod text;
 mod tmpfiles;
 mod tuned;
 mod udev;
@@ -38,6 +39,7 @@ pub use error::Error;
 pub use files::{Files, LocalFiles};
 pub use make::{LastingChanges, Undone, make, plan, undo};
 pub use record::{Entry, OwnText, PersistMethod};
+pub use text::Written;
 
 pub(crate) use make::{resume, understand};
 pub(crate) use record::{Inverse, Keep, OldValue};

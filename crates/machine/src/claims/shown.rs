@@ -1,0 +1,151 @@
+//! Claims, and what stands against them, in words and as JSON.
+
+use super::{Claim, Examined, Guard};
+use domain::inert::Lines;
+use serde_json::{Value, json};
+
+/// The version of the JSON forms.
+pub const SCHEMA: u32 = 2;
+
+/// What became of a claim.
+#[derive(Debug)]
+pub enum ClaimOutcome {
+    /// It was made.
+    Claimed {
+        /// The claim.
+        claim: Box<Claim>,
+        /// What keeps udev off the disk.
+        guard: Guard,
+    },
+    /// What would be done, in a sentence.
+    Would(&'static str),
+    /// Why it was refused.
+    Refused(String),
+}
+
+impl ClaimOutcome {
+    /// A disk, what stands against a claim of it, and what became of the claim.
+    pub fn as_text(&self, examined: &Examined) -> Lines {
+        let identity = &examined.identity;
+        let model = identity.model.as_ref().map(|model| format!(", {model}")).unwrap_or_default();
+        let mut lines = Lines::default();
+        lines.line(format_args!(
+            "{} ({}, {}{model}): {}",
+            examined.path.display(),
+            examined.name,
+            identity.size,
+            identity.in_words()
+        ));
+        if !examined.partitions.is_empty() {
+            lines.line(format_args!("  partitions: {}", examined.partitions.join(", ")));
+        }
+        let against = examined.all_reasons();
+        lines.extend(against.iter().map(|reason| format!("  {reason}")));
+        if against.is_empty() {
+            lines.line("  nobody uses it, its first 8 MiB and its last MiB are zero");
+        }
+        let seen = match self {
+            Self::Claimed { claim, .. } => claim.seen.as_ref().map(|seen| &seen.samples),
+            _ => None,
+        };
+        lines.extend(examined.samples.as_ref().or(seen).map(|samples| format!("  {}", samples.in_words())));
+        match self {
+            Self::Claimed { claim, guard } => {
+                lines.line(format_args!("claimed{}", allowed(claim)));
+                lines.line(guarded(guard));
+            }
+            Self::Would(what) => lines.line(what),
+            // The message goes to standard error.
+            Self::Refused(_) => {}
+        }
+        lines
+    }
+
+    /// The same as JSON, with a schema version.
+    pub fn as_json(&self, examined: &Examined) -> String {
+        let against: Vec<String> = examined.all_reasons().iter().map(ToString::to_string).collect();
+        let (claim, guard, would, refused) = match self {
+            Self::Claimed { claim, guard } => {
+                (claim.as_json(), guard_as_json(guard), Value::Null, Value::Null)
+            }
+            Self::Would(what) => (Value::Null, Value::Null, json!(what), Value::Null),
+            Self::Refused(why) => (Value::Null, Value::Null, Value::Null, json!(why)),
+        };
+        let value = json!({
+            "schema": SCHEMA,
+            "device": examined_as_json(examined),
+            "against": against,
+            "overwrite": examined.kinds(),
+            "claim": claim,
+            "guard": guard,
+            "outcome": would,
+            "refused": refused,
+        });
+        format!("{value:#}")
+    }
+}
+
+impl Claim {
+    /// In one line.
+    pub fn in_words(&self) -> String {
+        let void = match (&self.seen, &self.overwriting) {
+            (None, _) => "; made by an older Flyball, and to be made anew (`--forget`, then claim it)",
+            (_, Some(_)) => "; a run overwrites it, or was killed while it did",
+            _ => "",
+        };
+        format!(
+            "{} ({}, {}): {}{}{void}",
+            self.path.display(),
+            self.name,
+            self.identity.size,
+            self.identity.in_words(),
+            allowed(self)
+        )
+    }
+
+    /// As JSON, without the marks of the samples, of which there are thousands.
+    pub fn as_json(&self) -> Value {
+        let mut value = json!(self);
+        without_marks(&mut value["seen"]);
+        value
+    }
+}
+
+fn examined_as_json(examined: &Examined) -> Value {
+    let mut value = json!(examined);
+    without_marks(&mut value);
+    value
+}
+
+fn without_marks(of: &mut Value) {
+    if let Some(samples) = of.get_mut("samples").and_then(Value::as_object_mut) {
+        samples.remove("marks");
+    }
+}
+
+fn guard_as_json(guard: &Guard) -> Value {
+    match guard {
+        Guard::Rule(path) => json!({ "kind": "rule", "path": path }),
+        Guard::OwnMarksOnly(path) => json!({ "kind": "own_marks_only", "path": path }),
+        Guard::NoUdev => json!({ "kind": "no_udev" }),
+    }
+}
+
+fn guarded(guard: &Guard) -> String {
+    match guard {
+        Guard::Rule(path) => {
+            format!("`{}` keeps udev from assembling and mounting what is on it", path.display())
+        }
+        Guard::OwnMarksOnly(path) => format!(
+            "`{}` keeps udev from assembling and mounting what Flyball leaves on it, and nothing else: the disk has \
+             nothing that a rule could name",
+            path.display()
+        ),
+        Guard::NoUdev => "this system has no udev, so no rule was written for it".to_owned(),
+    }
+}
+
+fn allowed(claim: &Claim) -> String {
+    let words: Vec<&str> = claim.overwrites.iter().map(String::as_str).collect();
+    if words.is_empty() { String::new() } else { format!(", `{}` may be overwritten", words.join(",")) }
+}
