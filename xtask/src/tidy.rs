@@ -24,7 +24,7 @@ const ARROWS: [(&str, &[&str]); 26] = [
     ("confine", &[]),
     ("runner", &["domain", "confine", "workloads", "files", "parse", "machine", "recorder"]),
     ("notebook", &["domain", "files"]),
-    ("results", &["domain", "files", "parse", "analysis", "report", "notebook", "workloads"]),
+    ("results", &["domain", "files", "parse", "analysis", "report", "notebook", "workloads", "exporters"]),
     ("exporters", &["domain", "workloads", "analysis", "report", "notebook"]),
     ("governors", &["domain"]),
     ("disks", &["domain", "event-queue", "strict-toml"]),

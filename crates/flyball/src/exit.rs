@@ -80,7 +80,8 @@ pub fn code_of(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(match error {
         e if e.is::<Usage>()
             || e.is::<Faults>()
-            || e.downcast_ref().is_some_and(|e| matches!(e, results::Error::Page { .. }))
+            || e.downcast_ref()
+                .is_some_and(|e| matches!(e, results::Error::Page { .. } | results::Error::Condition(_)))
             || is_of_session(e, is_usage) =>
         {
             2

@@ -44,6 +44,12 @@ pub enum Error {
         /// Which metrics there are, as the end of the sentence.
         others: String,
     },
+    /// A table of the runs of a study over time, of which none is finished.
+    #[error("cannot make a table of the runs of `{0}`: none is finished")]
+    NoneFinished(String),
+    /// A condition by which a run cannot be judged; the text says which, and why.
+    #[error("{0}")]
+    Condition(String),
     /// A page whose cells or figures do not go together.
     #[error("cannot make the page of `{study}`: {why}")]
     Page {

@@ -6,10 +6,13 @@
 
 mod described;
 mod error;
+pub mod gate;
+mod over_time;
 pub mod pages;
 mod recorded;
 
 pub use error::{Error, Result};
+pub use over_time::points;
 pub use recorded::{recording_json, recording_text};
 
 use analysis::explain::{Case, explain, not_measured};

@@ -84,7 +84,7 @@ fn show(global: &Global, arguments: &Check, results: &Results, page: &Path) -> R
         program: &program,
     });
     let Some(checked) = known.filter(|_| !global.json && !arguments.full) else {
-        shown::print(global, &results, Length::Full)?;
+        shown::print(global, results, Length::Full)?;
         let sources = known.iter().flat_map(report::usual_sources).filter(|_| !global.json);
         let sources: Vec<String> = sources.map(|source| format!("   {source}")).collect();
         if !sources.is_empty() {

@@ -1,10 +1,8 @@
 //! `flyball export`: trials and traces for other programs.
 
 mod out;
-mod runs;
 
 use crate::args::{Export, Global};
-use crate::commands::gate;
 use crate::exit::{End, Usage};
 use crate::shown::{self, opened, trial_key};
 use crate::terminal;
@@ -41,7 +39,7 @@ pub fn export(global: &Global, arguments: &Export) -> Result<End> {
             trace(&notebook, &id, name, write, out)
         }),
         Writer::Runs(write) => streamed(arguments, format, |out| {
-            let points = runs::points(&notebook, &id, arguments.metric.as_deref())?;
+            let points = results::points(&notebook, &id, arguments.metric.as_deref(), terminal::warn)?;
             Ok(write(&points, out).map(|()| End::Done)?)
         }),
         Writer::Folder(write) => folder(&notebook, &id, arguments, format, write),
@@ -108,8 +106,8 @@ fn judged(
     out: &mut Out,
 ) -> Result<End> {
     let results = shown::load(notebook, id, None)?;
-    let conditions = gate::prepare(&arguments.fail_if, notebook.folder())?;
-    let judged = gate::judged(&conditions, notebook, &results)?;
+    let conditions = results::gate::prepare(&arguments.fail_if, notebook.folder())?;
+    let judged = results::gate::judged(&conditions, notebook, &results, terminal::warn)?;
     write(&JudgedRun { data: &results.data, summary: &results.summary, judged: &judged }, out)?;
     Ok(if judged.iter().any(|one| one.ruling.fails()) { End::Failed } else { End::Done })
 }

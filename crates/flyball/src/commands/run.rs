@@ -1,7 +1,7 @@
 //! `flyball run STUDY`.
 
 use crate::args::{Global, On, Run};
-use crate::commands::gate::{self, Conditions};
+use crate::commands::gate;
 use crate::exit::{End, Faults, Usage};
 use crate::interrupt::Interrupt;
 use crate::machine_lock::supervisor;
@@ -16,6 +16,7 @@ use domain::trial::Provenance;
 use machine::LocalMachine;
 use parse::study::StudyErrors;
 use results::Results;
+use results::gate::{Conditions, prepare_for};
 use session::dry_run::DryRun;
 use session::host::{Host, HostPlaces};
 use session::studies::StudySource;
@@ -38,7 +39,7 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
         Some(folder) => places::absolute(folder)?,
         None => notebook.join("work"),
     };
-    let conditions = gate::prepare_for(
+    let conditions = prepare_for(
         &Plan::new(study.clone(), Seed(0))?,
         &arguments.gate.fail_if,
         &notebook,

@@ -1,6 +1,5 @@
 //! `flyball run STUDY --on sim`: the same study, plan, schedule and notebook; trials come from a model.
 
-use super::gate;
 use super::run::{ReadStudy, conclude, read_study};
 use crate::args::{Global, Run};
 use crate::exit::End;
@@ -24,7 +23,8 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
     preflight::in_itself(&plan)?;
     let machines = Machines::of(&plan, arguments.machine.as_deref(), &source.folder()?)?;
     let notebook = places::absolute(&places::notebook(global)?)?;
-    let conditions = gate::prepare_for(&plan, &arguments.gate.fail_if, &notebook, Provenance::Simulation)?;
+    let conditions =
+        results::gate::prepare_for(&plan, &arguments.gate.fail_if, &notebook, Provenance::Simulation)?;
     if arguments.dry_run {
         return show(&plan, &machines, arguments.seed);
     }

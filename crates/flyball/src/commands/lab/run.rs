@@ -3,7 +3,6 @@
 
 use super::start;
 use crate::args::{Global, LabRun};
-use crate::commands::gate;
 use crate::commands::run::{ReadStudy, conclude, parse_study_for_lab, read_study_for_lab};
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
@@ -15,6 +14,7 @@ use domain::plan::Plan;
 use domain::rng::Seed;
 use domain::trial::Provenance;
 use notebook::Notebook;
+use results::gate::prepare_for;
 use session::guests::{Guests, LabSpec};
 use session::studies::StudySource;
 use session::{Begin, Request, preflight};
@@ -34,7 +34,7 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
         return Ok(End::Done);
     }
     let notebook = places::absolute(&places::notebook(global)?)?;
-    let conditions = gate::prepare_for(&plan, &arguments.gate.fail_if, &notebook, Provenance::Lab)?;
+    let conditions = prepare_for(&plan, &arguments.gate.fail_if, &notebook, Provenance::Lab)?;
     // What cannot be written is told before anything is booted.
     Notebook::create(&notebook)?;
     let interrupt = Interrupt::catch()?;
