@@ -11,6 +11,7 @@ mod effects;
 pub(crate) mod error;
 mod guard;
 mod identity;
+pub mod listing;
 mod survey;
 mod value;
 
