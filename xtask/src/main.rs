@@ -2,6 +2,7 @@
 //! licences`, `cargo xtask fuzz`, `cargo xtask record-machine`.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod binary_size;
 mod documents;
 mod fuzz;
 mod licences;

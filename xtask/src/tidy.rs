@@ -3,7 +3,7 @@
 //!
 //! Not a goal: style that rustfmt and clippy already see to.
 
-use crate::documents;
+use crate::{binary_size, documents};
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use std::error::Error;
 use std::fs;
@@ -157,6 +157,9 @@ pub fn check() -> Result<Vec<String>, Box<dyn Error>> {
             let past = named_in(package, root, &PRINTING, "prints past src/terminal.rs, by")?;
             let terminal = |line: &String| line.contains(&format!("/src/{TERMINAL}"));
             problems.extend(past.into_iter().filter(|line| !terminal(line)));
+            let source = package.manifest_path.parent().ok_or("a manifest without a folder")?.join("src");
+            let source = source.as_std_path();
+            problems.extend(binary_size::check(source, &rust_files(source)?)?);
         }
     }
     problems.extend(tools_named(&metadata, root)?);
