@@ -46,10 +46,15 @@ fn settings_are_listed_with_value_range_and_meaning_in_eighty_columns() {
 #[test]
 fn a_misspelt_setting_of_a_study_is_answered_with_the_nearest() {
     let place = Place::new();
-    for (wrong, near, code) in [("governer", "governor", 2), ("vm.dirty_ration", "vm.dirty_ratio", 3)] {
+    for (wrong, near, code) in [("governer", "governor", 2), ("vm.dirty_ration", "vm.dirty_ratio", 2)] {
         place.ok(&["new", "s", "--out", "s.toml"]);
         let text = std::fs::read_to_string(place.path("s.toml")).unwrap();
         std::fs::write(place.path("s.toml"), format!("{text}[settings]\n\"{wrong}\" = \"5\"\n")).unwrap();
+        let simulated = place.fails(2, &["run", "s.toml", "--on", "sim", "--machine", "server-nvme"]);
+        assert!(simulated.contains(&format!("did you mean `{near}`?")), "{simulated}");
+        let refused = place.fails(2, &["run", "s.toml"]);
+        assert!(refused.contains(&format!("did you mean `{near}`?")), "{refused}");
+        assert!(!place.path("notebook").exists(), "nothing was begun");
         let output = place.output(&["run", "s.toml", "--dry-run"]);
         let said = format!("{}{}", support::stderr(&output), String::from_utf8_lossy(&output.stdout));
         assert!(said.contains(&format!("did you mean `{near}`?")), "{said}");

@@ -13,7 +13,7 @@ use domain::units::Bytes;
 use machine::LocalMachine;
 use machine::claims::{ClaimError, open_claimed};
 use machine::ledger::preview;
-use machine::settings::Error as SettingError;
+use machine::settings::{Error as SettingError, misspelt};
 use runner::tools::{self, Job};
 use runner::{ExistingFolder, Readable};
 use std::collections::BTreeSet;
@@ -28,6 +28,7 @@ use workloads::server::Kind;
 pub fn check(plan: &Plan) -> Result<()> {
     on_a_host(&plan.study)?;
     for_tools(plan)?;
+    sysctls(plan)?;
     readable(&plan.study)?;
     existing_folder(&plan.study)?;
     if plan.needs_root() && !rustix::process::geteuid().is_root() {
@@ -78,6 +79,16 @@ pub fn in_itself(plan: &Plan) -> Result<()> {
 /// [`Error::Usage`] with all of it.
 pub fn for_tools(plan: &Plan) -> Result<()> {
     told(plan, &mistakes(plan, |_| true))
+}
+
+/// Looks for sysctls that this host's kernel has no place for.
+///
+/// # Errors
+/// [`Error::Usage`] with all of them.
+pub fn sysctls(plan: &Plan) -> Result<()> {
+    let settings = plan.cells.iter().flat_map(|cell| &cell.settings).map(|request| &request.setting);
+    let wrong = settings.filter_map(|setting| misspelt(&LocalMachine, setting)).map(|e| e.to_string());
+    told(plan, &wrong.collect())
 }
 
 fn told(plan: &Plan, wrong: &BTreeSet<String>) -> Result<()> {
@@ -254,8 +265,14 @@ pub fn size_of(kind: &Target) -> Bytes {
     kind.size().unwrap_or(LARGEST)
 }
 
-/// Why no machine has this setting.
+/// Why no machine has this setting. A sysctl is one that another kernel may have, as a guest's, unless it is
+/// written almost as one that this kernel has.
 fn no_setting(request: &SettingRequest) -> Option<String> {
+    if let Some(error @ SettingError::NoSysctl { nearest: Some(_), .. }) =
+        misspelt(&LocalMachine, &request.setting)
+    {
+        return Some(error.to_string());
+    }
     match preview(&LocalMachine, std::slice::from_ref(request), None) {
         Err(error @ (SettingError::UnknownSetting { .. } | SettingError::NotASetting { .. })) => {
             Some(error.to_string())

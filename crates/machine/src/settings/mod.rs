@@ -13,11 +13,13 @@ mod guard;
 mod identity;
 pub mod listing;
 mod survey;
+mod sysctls;
 mod value;
 
 pub use catalogue::{Form, KNOWN, Known, SYSCTL_ROOTS, Scope};
 pub use error::Error;
 pub use survey::{HeldValue, Surveyed, is_meant, survey};
+pub use sysctls::misspelt;
 pub use value::same;
 
 pub(crate) use effects::{RANKS, choices, kept_paths, order_limits, rank, twin};
@@ -31,8 +33,6 @@ use std::io;
 use std::path::Path;
 
 pub(crate) const CPU: &str = "/sys/devices/system/cpu";
-/// Where the kernel shows its sysctls.
-const SYSCTLS: &str = "/proc/sys/";
 pub(crate) const CPUFREQ: &str = "/sys/devices/system/cpu/cpufreq";
 
 /// The device of `kernel/power/qos.c`: a limit that is written to it lasts until it is closed, and it reads
@@ -68,7 +68,7 @@ pub fn resolve(
     let absent = |place: &Place| match machine.read(Path::new(&place.path)) {
         Ok(_) => None,
         Err(error) if means_absent(&error) => {
-            Some(format!("there is no `{}`{}", place.path, near_sysctl(machine, &place.path)))
+            Some(format!("there is no `{}`{}", place.path, sysctls::hint(machine, &place.path)))
         }
         // Whether it can be used shows when it is read for the ledger, with its error.
         Err(_) => None,
@@ -77,17 +77,6 @@ pub fn resolve(
         Some(reason) => Err(unsupported(setting, reason)),
         None => Ok(places),
     }
-}
-
-/// The sysctl beside this one that may have been meant, as the end of a message; empty where none is near.
-fn near_sysctl(machine: &dyn Machine, path: &str) -> String {
-    let Some((folder, file)) = path.rsplit_once('/').filter(|(folder, _)| folder.starts_with(SYSCTLS)) else {
-        return String::new();
-    };
-    let there = machine.list(Path::new(folder)).unwrap_or_default();
-    let near = catalogue::most_alike(file, there.iter().map(String::as_str));
-    let dotted = folder[SYSCTLS.len()..].replace('/', ".");
-    near.map_or_else(String::new, |near| format!("; did you mean `{dotted}.{near}`?"))
 }
 
 /// Whether the name is one that could exist on some machine.
