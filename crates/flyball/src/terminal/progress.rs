@@ -1,17 +1,21 @@
 //! Progress with an estimate of the time left: one line that is drawn anew on a terminal; elsewhere a line
-//! for each tenth of the run.
+//! for each tenth of the run, and one a minute while a trial is longer than that.
 
 use super::columns::stderr_width;
 use domain::Nanos;
 use domain::inert::one_line;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::time::Duration;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
 
 /// How often the bar is drawn, a second: rarely, for the terminal's own work disturbs what is measured.
 const DRAWS_A_SECOND: u8 = 2;
 
 /// How often it is drawn where nothing else happens, to show that a long trial is alive.
 const ALIVE: Duration = Duration::from_secs(5);
+
+/// How often a line says the same where there is no terminal.
+const STILL: Duration = Duration::from_secs(60);
 
 /// The width of a terminal that does not tell it.
 const WIDTH: usize = 80;
@@ -44,6 +48,8 @@ pub struct Progress {
     bar: ProgressBar,
     /// The tenth that was said last, where there is no terminal.
     tenth: u64,
+    /// Tells that the trial is alive, where there is no terminal; `None` between trials.
+    alive: Option<Alive>,
 }
 
 impl Progress {
@@ -57,13 +63,16 @@ impl Progress {
         let bar = ProgressBar::with_draw_target(Some(0), target);
         let style = ProgressStyle::with_template("{msg}, for {elapsed}").expect("the template is a constant");
         bar.set_style(style);
-        Self { bar, tenth: 0 }
+        Self { bar, tenth: 0, alive: None }
     }
 
     /// Which trial runs from now on.
     pub fn show(&mut self, step: &Step) {
         if self.bar.is_hidden() {
-            return self.say_tenth(step);
+            self.say_tenth(step);
+            let step = step.clone();
+            self.alive = Some(Alive::every(STILL, move |span| super::say(still_line(&step, span))));
+            return;
         }
         let width = stderr_width().unwrap_or(WIDTH).saturating_sub(ELAPSED);
         self.bar.set_message(line(step, width));
@@ -90,9 +99,36 @@ impl Progress {
     }
 
     /// Takes the bar away.
-    pub fn clear(&self) {
+    pub fn clear(&mut self) {
+        self.alive = None;
         self.bar.finish_and_clear();
     }
+}
+
+/// A thread that says for how long something goes on, until it is dropped.
+struct Alive {
+    _ended: Sender<()>,
+}
+
+impl Alive {
+    fn every(interval: Duration, say: impl Fn(Duration) + Send + 'static) -> Self {
+        let (sender, ended) = mpsc::channel();
+        let begun = Instant::now();
+        std::thread::spawn(move || {
+            while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                say(begun.elapsed());
+            }
+        });
+        Self { _ended: sender }
+    }
+}
+
+/// `randread_4k still runs, for 2 min; 12 of 40 trials (30%), about 9 min left`.
+fn still_line(step: &Step, span: Duration) -> String {
+    let percent = (step.made * 100).checked_div(step.total).unwrap_or(0);
+    let left = step.left.map_or(String::new(), |left| format!(", about {left} left"));
+    let (cell, made, total, minutes) = (&step.cell, step.made, step.total, span.as_secs() / 60);
+    format!("{cell} still runs, for {minutes} min; {made} of {total} trials ({percent}%){left}")
 }
 
 /// `12 of 40 trials (30%), about 2 min left; now randread_4k`.
@@ -161,6 +197,21 @@ mod tests {
             assert!(shown.split([' ', ',']).all(|word| words.contains(&word)), "{shown}");
         }
         assert_eq!(line(&step(), 55), "18/42 trials, randread_4k, median 41.2 MB/s of 3");
+    }
+
+    #[test]
+    fn a_long_trial_says_that_it_is_alive_until_it_ends() {
+        assert_eq!(
+            still_line(&step(), Duration::from_millis(120_001)),
+            "randread_4k still runs, for 2 min; 18 of 42 trials (42%), about 90.0 s left"
+        );
+        let (sender, said) = mpsc::channel();
+        let alive = Alive::every(Duration::from_millis(1), move |span| sender.send(span).unwrap());
+        let (first, second) = (said.recv().unwrap(), said.recv().unwrap());
+        assert!(second > first);
+        drop(alive);
+        // The thread has ended, and with it what it would say.
+        said.iter().for_each(drop);
     }
 
     #[test]

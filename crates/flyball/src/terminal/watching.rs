@@ -72,7 +72,7 @@ impl Observer for Watching {
             }
             Event::Overloaded(trials) => self.overloaded(*trials),
             Event::LoopEnded => {
-                if let Some(progress) = self.progress.take() {
+                if let Some(mut progress) = self.progress.take() {
                     progress.clear();
                 }
             }
