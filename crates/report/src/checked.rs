@@ -193,7 +193,7 @@ fn steps(checked: &Checked<'_>) -> Vec<Step> {
     let Checked { report, program, .. } = checked;
     let mut steps = next::steps(report, program);
     steps.retain(|step| ![next::PAGE, next::WHY].contains(&step.what));
-    if !report.findings.iter().any(|finding| finding.remedy.is_some() && !finding.next.is_empty()) {
+    if next::lead(report).is_none() {
         steps.insert(0, Step::new("what limits your own load", format!("{program} diagnose")));
     }
     steps

@@ -219,7 +219,7 @@ fn steps(diagnosis: &Diagnosis<'_>) -> Vec<Step> {
     let remedy = findings.iter().find(|finding| finding.remedy.is_some());
     let first = remedy.map_or_else(
         || Step::new("what this disk gives", format!("{program} check")),
-        |finding| Step::new(next::REMEDY, next::typed(&finding.next, program)),
+        |finding| Step::new(next::TRY, next::typed(&finding.next, program)),
     );
     let evidence = (!findings.is_empty()).then(|| Step::new(next::WHY, format!("{program} explain {run}")));
     let page = Step::new(next::PAGE, format!("{program} report {run}"));

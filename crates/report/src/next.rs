@@ -2,6 +2,10 @@
 
 use crate::Report;
 use crate::inventory::page::Page;
+use crate::wording::{capitalised, names, quoted};
+use domain::finding::Finding;
+use domain::study::{Target, Tool, Workload};
+use domain::trial::{Provenance, Run};
 
 /// A command to type next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,15 +30,80 @@ pub(crate) fn typed(command: &str, program: &str) -> String {
     }
 }
 
-/// The command that follows from what was found, the reasons, all that was measured, and the page.
+/// The command that leads on from a run, and a sentence that says why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lead {
+    pub why: String,
+    pub step: Step,
+}
+
+/// What a run leads on to: the remedy of what was found, else what else a finding asks for; of a model's run
+/// the same study in the lab, else the factor that the verdict does not tell of. `None` where nothing does.
+pub(crate) fn lead(report: &Report) -> Option<Lead> {
+    let run = &report.data.run.id;
+    // What has no command of its own shows the run again, which every screen does; and a command that is to
+    // be filled in is none to copy.
+    let leads_on = |finding: &&Finding| {
+        let next = &finding.next;
+        !next.is_empty() && *next != format!("flyball show {run}") && !next.ends_with("COMMAND")
+    };
+    let found = || report.findings.iter().filter(leads_on);
+    let finding = found().find(|finding| finding.remedy.is_some()).or_else(|| found().next());
+    let of_finding = finding.map(|finding| Lead {
+        why: format!("{}.", capitalised(&finding.title, &names(report))),
+        step: Step::new(TRY, finding.next.clone()),
+    });
+    let is_model = report.data.run.provenance == Provenance::Simulation;
+    of_finding.or_else(|| is_model.then(|| in_the_lab(report).or_else(|| other_factor(report))).flatten())
+}
+
+/// The same study in the lab, where it varies no simulated machine and its target is one that a guest has.
+fn in_the_lab(report: &Report) -> Option<Lead> {
+    let study = &report.data.study;
+    let has_machines = study.factors.iter().flat_map(|factor| &factor.levels).any(|l| l.machine.is_some());
+    let is_elsewhere = matches!(study.target, Target::ReadOnly(_) | Target::Folder { .. });
+    let is_of_a_machine = study.sim.machine.as_deref().is_some_and(|machine| !machine.starts_with("lab"));
+    let is_asked = |tool: &Tool| matches!(tool, Tool::Fio | Tool::Dd);
+    let is_plain = |w: &Workload| is_asked(&w.tool) && !w.options.contains_key("read_iolog");
+    if has_machines || is_elsewhere || is_of_a_machine || !study.workloads.iter().all(is_plain) {
+        return None;
+    }
+    let file = study_as_typed(&report.data.run)?;
+    Some(Lead {
+        why: "These figures are a model's; the lab measures the same study on a real kernel.".to_owned(),
+        step: Step::new("the same in the lab", format!("flyball lab run {}", quoted(file))),
+    })
+}
+
+/// The study as the command that began a run names it: by its name, or by its file.
+fn study_as_typed(run: &Run) -> Option<&String> {
+    let is_study = |word: &&String| {
+        let last = word.rsplit('/').next().unwrap_or(word);
+        last.strip_suffix(".toml").is_some() || last == run.study
+    };
+    run.command.iter().skip(1).find(is_study)
+}
+
+/// The levels of the first factor that the verdict does not tell of.
+fn other_factor(report: &Report) -> Option<Lead> {
+    let told = analysis::answer::about(report.data, report.summary).map(|about| about.factor);
+    let is_judged = |name: &str| report.summary.effects.iter().any(|effect| effect.factor == name);
+    let names = report.data.study.factors.iter().map(|factor| factor.name.as_str());
+    let other = names.filter(|name| is_judged(name)).find(|name| told != Some(*name))?;
+    let command = format!("flyball compare {} --factor {}", report.data.run.id, quoted(other));
+    Some(Lead {
+        why: format!("The verdict is about one factor; this compares the levels of {other}."),
+        step: Step::new("the next factor", command),
+    })
+}
+
+/// What leads on from a run, the reasons, all that was measured, and the page.
 pub(crate) fn steps(report: &Report, program: &str) -> Vec<Step> {
     let run = &report.data.run.id;
-    // What has no command of its own shows the run again, which the screen does.
-    let leads_on = |next: &str| !next.is_empty() && next != format!("flyball show {run}");
-    let remedy = report.findings.iter().find(|finding| finding.remedy.is_some() && leads_on(&finding.next));
+    let first = lead(report).map(|lead| Step::new(lead.step.what, typed(&lead.step.command, program)));
     let why = (!report.findings.is_empty()).then(|| Step::new(WHY, format!("{program} explain {run}")));
     [
-        remedy.map(|finding| Step::new(REMEDY, typed(&finding.next, program))),
+        first,
         why,
         Some(Step::new(ALL, format!("{program} show --full {run}"))),
         Some(Step::new(PAGE, format!("{program} report {run}"))),
@@ -44,7 +113,7 @@ pub(crate) fn steps(report: &Report, program: &str) -> Vec<Step> {
     .collect()
 }
 
-pub(crate) const REMEDY: &str = "what to try";
+pub(crate) const TRY: &str = "what to try";
 pub(crate) const WHY: &str = "why";
 pub(crate) const ALL: &str = "all of it";
 pub(crate) const PAGE: &str = "a page";

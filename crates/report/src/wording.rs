@@ -1,6 +1,7 @@
 //! The fragments of text that all forms share, so that a thing is called the same everywhere.
 
 use crate::Report;
+use crate::next::lead;
 use analysis::stats::interval::Interval;
 use analysis::summary::{CellSummary, Comparison, FactorEffect, Lack, Verdict};
 pub(crate) use analysis::words::counted;
@@ -454,10 +455,10 @@ pub(crate) fn tools(report: &Report) -> Vec<String> {
     outcomes.filter(|t| !t.is_empty()).cloned().collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// The command to type next, and why: what the first finding asks for, else the run again.
+/// The command to type next, and why: what leads on from the run, else the run again.
 pub(crate) fn next_command(report: &Report) -> (String, String) {
-    match report.findings.iter().find(|finding| !finding.next.is_empty()) {
-        Some(finding) => (format!("{}.", capitalised(&finding.title, &names(report))), finding.next.clone()),
+    match lead(report) {
+        Some(lead) => (lead.why, lead.step.command),
         None if report.data.study.is_recording() => ("No cause was found.".to_owned(), run_again(report)),
         None => ("No cause was found; the same plan again settles more.".to_owned(), run_again(report)),
     }

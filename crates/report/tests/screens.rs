@@ -154,3 +154,28 @@ fn a_cell_of_which_nothing_counts_shows_what_was_seen() {
     let text = short_text(&case.report(), "flyball", 80);
     assert!(text.contains("none counts; 1 disturbed: 38.0 MB/s"), "{text}");
 }
+
+#[test]
+fn a_models_run_leads_on_and_the_page_names_the_command_of_the_screen() {
+    let mut case = simulated();
+    case.data.study.sim.machine = None;
+    case.data.run.command = ["run", "a dir/crypt-model.toml", "--on", "sim"].map(str::to_owned).to_vec();
+    let command = "flyball lab run 'a dir/crypt-model.toml'";
+    let screen = short_text(&case.report(), "flyball", 80);
+    assert!(
+        screen.contains(&format!("Next         the same in the lab; all of it; a page\n    {command}\n")),
+        "{screen}"
+    );
+    let page = report::html(&case.report());
+    assert!(page.contains(&command.replace('\'', "&#39;")) || page.contains(command), "the page has another");
+
+    // What only a simulation has leads on to the factor that the verdict does not tell of.
+    let mut case = ordinary();
+    case.findings.clear();
+    case.data.run.provenance = domain::trial::Provenance::Simulation;
+    case.data.study.sim.machine = Some("laptop-2007".into());
+    let screen = short_text(&case.report(), "flyball", 80);
+    let next = screen.lines().skip_while(|line| !line.starts_with("Next")).nth(1).unwrap().to_owned();
+    assert!(next.contains("flyball compare ") && next.contains(" --factor "), "{screen}");
+    assert!(report::html(&case.report()).contains(next.trim()), "the page has another");
+}
