@@ -298,8 +298,12 @@ pub enum On {
 
 #[derive(Debug, Subcommand)]
 pub enum Sim {
-    /// List the machines that ship with Flyball
-    Machines,
+    /// List the machines that ship with Flyball; for a study, those that fit it first
+    Machines {
+        /// A study: a file, or one that ships by its name
+        #[arg(value_name = "STUDY")]
+        study: Option<PathBuf>,
+    },
     /// Compare simulated runs with measured ones, cell by cell
     Fidelity(Fidelity),
     /// Fit a machine's unknown parameters to published values, and judge the fit by held-out rows

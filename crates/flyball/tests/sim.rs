@@ -121,7 +121,8 @@ fn a_machine_that_is_wrong_or_missing_is_named_with_its_line() {
     let study = shipped("published/dmcrypt");
     let error = place.fails(2, &["run", &study, "--on", "sim", "--machine", "toaster"]);
     assert!(error.contains("toaster") && error.contains("`flyball sim machines` lists"), "{error}");
-    assert!(place.ok(&["sim", "machines"]).contains("server-nvme"));
+    let list = place.ok(&["sim", "machines"]);
+    assert!(list.lines().any(|line| line.starts_with("server-nvme ") && line.contains(" 4 ")), "{list}");
 
     let good = std::fs::read_to_string(format!("{FOLDER}/machines/pentium4-2800.toml")).unwrap();
     let cases = [
@@ -467,4 +468,51 @@ fn a_run_is_one_screen_whose_commands_work_and_full_is_all_of_it() {
     let said = support::stderr(&output);
     let tenths = said.lines().filter(|line| line.contains(" trials (") && line.contains("%)")).count();
     assert!((1..=10).contains(&tenths), "{said}");
+}
+
+/// Four disks, and a governor of the kernel.
+const PICKY: &str = r#"
+flyball = 1
+name = "picky"
+question = "Which machine can take this?"
+
+[target]
+file = "8MiB"
+
+[stack.disks]
+kind = "devices"
+count = 4
+loop = "64MiB"
+lab = "disk"
+
+[stack.array]
+kind = "md"
+on = "disks"
+level = 0
+
+[workload.read]
+tool = "fio"
+options = { rw = "read", direct = true, size = "8m" }
+
+[settings]
+governor = "ondemand"
+"#;
+
+#[test]
+fn a_study_without_a_machine_is_offered_those_that_fit_and_why_the_others_do_not() {
+    let place = Place::new();
+    let study = place.study("picky", PICKY);
+    let said = place.fails(2, &["run", &study, "--on", "sim"]);
+    let first = said.lines().next().unwrap();
+    assert!(first.contains("these fit it: ") && first.contains("skylake-leap421"), "{said}");
+    assert!(!first.contains("pentium4-1500") && !first.contains("server-nvme"), "{said}");
+    assert!(said.contains("not pentium4-1500, pentium4-2800: 1 disk of 4"), "{said}");
+    assert!(said.contains("server-nvme: amd-pstate-epp has no ondemand"), "{said}");
+    let list = place.ok(&["sim", "machines", &study]);
+    let fit =
+        list.lines().position(|line| line.starts_with("skylake-leap421 ") && line.contains(" yes ")).unwrap();
+    let other =
+        list.lines().position(|line| line.starts_with("pentium4-1500 ") && line.contains(" no ")).unwrap();
+    assert!(fit < other, "{list}");
+    place.measure(&["run", &study, "--on", "sim", "--machine", "skylake-leap421", "--dry-run"]);
 }

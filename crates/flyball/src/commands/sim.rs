@@ -1,23 +1,29 @@
 //! `flyball sim`: what is done with simulated machines beside running studies on them.
 
+use super::run::{ReadStudy, read_study};
 use crate::args::{Fidelity, Global, Sim};
 use crate::exit::{End, Usage};
+use crate::terminal::Columns;
 use crate::{places, shown, terminal};
 use analysis::fidelity::{self, Errors, Half};
 use analysis::summary::RunData;
 use anyhow::Result;
 use domain::inert::{Lines, one_line};
+use domain::plan::Plan;
+use domain::rng::Seed;
 use domain::trial::Provenance;
 use notebook::Notebook;
-use serde_json::json;
+use serde_json::{Value, json};
 use session::simulation;
+use std::path::Path;
 
 /// The version of the JSON form.
 const SCHEMA: u32 = 1;
 
 pub fn dispatch(global: &Global, command: &Sim) -> Result<End> {
     match command {
-        Sim::Machines => list(global),
+        Sim::Machines { study: None } => list(global),
+        Sim::Machines { study: Some(study) } => list_for(global, study),
         Sim::Fidelity(arguments) => judge(global, arguments),
         Sim::Calibrate(arguments) => super::calibrate::calibrate(global, arguments),
     }
@@ -25,17 +31,35 @@ pub fn dispatch(global: &Global, command: &Sim) -> Result<End> {
 
 /// The machines that ship with the program.
 fn list(global: &Global) -> Result<End> {
-    let mut rows = Vec::new();
+    let mut machines = Vec::new();
+    let mut table = Columns::new(&["MACHINE", "DRIVER", "DISKS", "ABOUT"]);
     for (name, _) in simulation::SHIPPED {
-        let spec = simulation::load(name, std::path::Path::new("/"))?.spec;
-        rows.push((spec.name, spec.about));
+        let spec = simulation::load(name, Path::new("/"))?.spec;
+        let (driver, disks) = (spec.cpu.driver.name(), simulation::disk_count(&spec));
+        machines.push(json!({ "name": spec.name, "about": spec.about, "driver": driver, "disks": disks }));
+        table.row([spec.name, driver.to_owned(), disks.to_string(), spec.about]);
     }
+    print(global, &machines, &table)
+}
+
+/// The same beside a study: those that fit it first, and why the others do not.
+fn list_for(global: &Global, study: &Path) -> Result<End> {
+    let ReadStudy { study, source } = read_study(study)?;
+    let mut machines = Vec::new();
+    let mut table = Columns::new(&["MACHINE", "FITS", "WHY NOT, OR WHAT IT IS"]);
+    for fit in simulation::fitting(&Plan::new(study, Seed(0))?, &source.folder()?) {
+        machines.push(json!({ "name": fit.name, "about": fit.about, "against": fit.against }));
+        let fits = if fit.against.is_none() { "yes" } else { "no" };
+        table.row([fit.name.to_owned(), fits.to_owned(), fit.against.unwrap_or(fit.about)]);
+    }
+    print(global, &machines, &table)
+}
+
+fn print(global: &Global, machines: &[Value], table: &Columns) -> Result<End> {
     if global.json {
-        let machines: Vec<_> =
-            rows.iter().map(|(name, about)| json!({ "name": name, "about": about })).collect();
         terminal::json(&format!("{:#}\n", json!({ "schema": SCHEMA, "machines": machines })))?;
     } else {
-        terminal::lines(&rows.iter().map(|(name, about)| format!("{name:<16} {about}")).collect())?;
+        terminal::lines(&table.lines(terminal::width()))?;
     }
     Ok(End::Done)
 }

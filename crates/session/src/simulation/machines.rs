@@ -1,9 +1,11 @@
 //! Simulated machines, disks and links: those that ship with the program, by name, and a user's own, by path.
 
+use super::fitting::{Fit, fitting};
 use super::{Outcome, Rows};
 use crate::disk_files;
 use crate::error::{Error, Result};
 use crate::shipped::hint;
+use analysis::words::by_reason;
 use disks::{DiskSpec, LinkSpec};
 use domain::bench::{BenchError, Sink};
 use domain::lab::{Dilation, PStateDomains};
@@ -172,6 +174,24 @@ impl Models for FileModels<'_> {
     }
 }
 
+/// What to do about a study that names no machine: those that fit it, and why the others do not.
+fn without_machine(plan: &Plan, folder: &Path) -> String {
+    let (fit, other): (Vec<Fit>, Vec<Fit>) =
+        fitting(plan, folder).into_iter().partition(|fit| fit.against.is_none());
+    let names: Vec<&str> = fit.iter().map(|fit| fit.name).collect();
+    let fit = match names[..] {
+        [] => "no shipped machine fits it; name a file of your own with --machine".to_owned(),
+        _ => format!("add --machine NAME; these fit it: {}", names.join(", ")),
+    };
+    let mut text =
+        format!("the study `{}` does not say which machine is to be simulated; {fit}", plan.study.name);
+    let against = other.iter().filter_map(|fit| Some((fit.name.to_owned(), fit.against.as_deref()?)));
+    for (why, names, _) in by_reason(against, SHIPPED.len()) {
+        text += &format!("\nnot {}: {why}", names.join(", "));
+    }
+    text + "\nor write `[sim]` and `machine = \"NAME\"` in the study; a file of a machine is as good as a name"
+}
+
 /// The machines that a plan's cells are simulated on.
 #[derive(Debug)]
 pub struct Machines {
@@ -192,13 +212,7 @@ impl Machines {
         let asked = asked.map(named_here);
         for cell in &plan.cells {
             let Some(name) = asked.as_deref().or(cell.machine.as_deref()) else {
-                let names: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
-                return Err(Error::Usage(format!(
-                    "the study `{}` does not say which machine is to be simulated; give --machine NAME or a file ({} are \
-                     shipped), or write `[sim]` and `machine = \"NAME\"` in the study",
-                    plan.study.name,
-                    names.join(", ")
-                )));
+                return Err(Error::Usage(without_machine(plan, folder)));
             };
             fallback.get_or_insert_with(|| name.to_owned());
             if !named.contains_key(name) {
@@ -237,10 +251,6 @@ impl Machines {
         Ok((simulated, rows))
     }
 
-    /// Simulates a cell on a machine whose disks are found where these machines' are.
-    ///
-    /// # Errors
-    /// See [`BenchError`].
     /// Whether a cell can be simulated.
     ///
     /// # Errors

@@ -5,9 +5,11 @@
 
 mod ahead;
 mod calibration;
+mod fitting;
 mod machines;
 
 pub use calibration::{Calibration, calibrate};
+pub use fitting::{Fit, disk_count, fitting};
 pub use machines::{FileModels, Machines, Named, SHIPPED, load, unlike_the_lab};
 
 use crate::backend::{Backend, Closed, MachineRecord, OpenRun, TrialError, TrialMade};
