@@ -17,7 +17,7 @@ export PREFIX DESTDIR
 help:
 	@echo 'make demo    install what is missing, build, measure this machine for a minute and a half, simulate a published report'
 	@echo 'make build   target/release/flyball, and its debug information beside it'
-	@echo 'make install  the program, man pages, completions and studies, below PREFIX (/usr/local); DESTDIR=DIR for packages'
+	@echo 'make install  the program, man pages, completions (of names of runs, too) and studies, below PREFIX (/usr/local); DESTDIR=DIR for packages'
 	@echo 'make uninstall  what that installed'
 	@echo 'make book    docs/studies anew from the runs kept there; NOTEBOOK=DIR takes the newest runs of that notebook first'
 	@echo 'make test    install what the tests need, then run everything that is checked; a part of what takes long'

@@ -10,6 +10,7 @@ use domain::time::Timestamp;
 use domain::trial::Provenance;
 use domain::units::Bytes;
 use exporters::Exporter;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -106,9 +107,20 @@ pub enum Command {
     /// Make settings persist over restarts of the machine, or undo that
     Tune(Tune),
     /// Print a completion script for a shell
+    ///
+    /// It completes commands and options, and the names of runs, studies, simulated machines and settings,
+    /// for which it asks this program. `make install` installs the scripts of bash, zsh and fish. For one
+    /// shell: `source <(flyball completions bash)`.
     Completions {
         /// Which shell
         shell: clap_complete::Shell,
+    },
+    /// Print what may stand at a shell's cursor, for the completion scripts
+    #[command(hide = true)]
+    Complete {
+        /// The words behind the program's name, up to the cursor
+        #[arg(last = true, value_name = "WORD")]
+        words: Vec<OsString>,
     },
     /// Write the man pages
     Man {

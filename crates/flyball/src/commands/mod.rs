@@ -4,6 +4,7 @@ mod calibrate;
 mod check;
 mod claim;
 mod compare;
+mod complete;
 mod completions;
 mod diagnose;
 mod explain;
@@ -66,6 +67,7 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Status => status::status(global),
         Command::Restore(arguments) => restore::restore(global, arguments),
         Command::Tune(arguments) => tune::tune(global, arguments),
+        Command::Complete { words } => Ok(complete::complete(global, words)),
         Command::Completions { shell } => completions::completions(*shell),
         Command::Man { folder } => man::man(folder),
         Command::ReadForeign => {

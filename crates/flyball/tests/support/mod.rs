@@ -184,7 +184,7 @@ pub fn folders(path: &Path) -> Vec<PathBuf> {
     entries.filter(|p| p.is_dir()).collect()
 }
 
-fn files(path: &Path) -> Vec<PathBuf> {
+pub fn files(path: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(path).into_iter().flatten().map(|e| e.unwrap().path()).collect()
 }
 
