@@ -158,7 +158,8 @@ mod tests {
         let plan = Plan::new(study_of(&run(), &trials).unwrap(), Seed(1)).unwrap();
         let mut planned: Vec<&str> = plan.cells.iter().map(|cell| cell.id.as_str()).collect();
         let mut measured = cells;
-        (planned.sort_unstable(), measured.sort_unstable());
+        planned.sort_unstable();
+        measured.sort_unstable();
         assert_eq!(planned, measured);
         for cell in &plan.cells {
             let trial = trials.iter().find(|trial| trial.key.cell == cell.id).unwrap();
