@@ -60,6 +60,6 @@ pub fn print(global: &Global, results: &Results, length: Length) -> Result<()> {
     Ok(terminal::document(&if is_short {
         report::short_text(&report, &places::this_program(global), terminal::screen_width())
     } else {
-        report::text(&report)
+        report::Wide(terminal::screen_width()).text(&report)
     })?)
 }

@@ -49,7 +49,7 @@ pub use json::{SCHEMA, comparison_json, json};
 pub use markdown::{comparison_markdown, markdown};
 pub use short::short_text;
 pub use simulation::simulation_note;
-pub use text::{comparison_text, findings_text, text, trial_text};
+pub use text::{Wide, comparison_text, findings_text, text, trial_text};
 pub use trace_view::TraceView;
 pub use wording::machine as machine_line;
 pub use wording::quoted as shell_quoted;

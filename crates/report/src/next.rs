@@ -4,7 +4,7 @@ use crate::Report;
 use crate::inventory::page::Page;
 use crate::wording::{capitalised, names, quoted};
 use domain::finding::Finding;
-use domain::study::{Target, Tool, Workload};
+use domain::study::Target;
 use domain::trial::{Provenance, Run};
 
 /// A command to type next.
@@ -57,15 +57,15 @@ pub(crate) fn lead(report: &Report) -> Option<Lead> {
     of_finding.or_else(|| is_model.then(|| in_the_lab(report).or_else(|| other_factor(report))).flatten())
 }
 
-/// The same study in the lab, where it varies no simulated machine and its target is one that a guest has.
+/// The same study in the lab, where it is about no simulated machine, replays no trace, and its target is one
+/// that a guest has.
 fn in_the_lab(report: &Report) -> Option<Lead> {
     let study = &report.data.study;
     let has_machines = study.factors.iter().flat_map(|factor| &factor.levels).any(|l| l.machine.is_some());
     let is_elsewhere = matches!(study.target, Target::ReadOnly(_) | Target::Folder { .. });
     let is_of_a_machine = study.sim.machine.as_deref().is_some_and(|machine| !machine.starts_with("lab"));
-    let is_asked = |tool: &Tool| matches!(tool, Tool::Fio | Tool::Dd);
-    let is_plain = |w: &Workload| is_asked(&w.tool) && !w.options.contains_key("read_iolog");
-    if has_machines || is_elsewhere || is_of_a_machine || !study.workloads.iter().all(is_plain) {
+    let replays = study.workloads.iter().any(|workload| workload.options.contains_key("read_iolog"));
+    if has_machines || is_elsewhere || is_of_a_machine || replays {
         return None;
     }
     let file = study_as_typed(&report.data.run)?;

@@ -1,19 +1,19 @@
 //! Plain text for a terminal: on the first screen the verdict, the figures and what was found, one line each;
 //! below that the details, in the order of the other forms. No colours, no control characters; tables are as
-//! wide as their content, and long names wrap within them.
+//! wide as their content, or as the terminal, and no word is broken.
 
-use crate::command::{TIED, tied};
+use crate::command::{TIED, command_lines, tied};
 use crate::cpu_share::{cores_by_role, notable, shown};
 use crate::document::in_text;
 use crate::wording::{
     CONTEXT_TITLE, MAX_LEFT_OUT, aa_floor, asked_and_context, capitalised, cell_interval, cell_median,
-    comparison_row, comparison_table, counted, direction, expected, factor_levels, factors, headline,
-    how_to_see_more, left_out, left_out_kinds, load_note, machine, names, one_line, percent, question,
-    relative, run_again, standing, trial_count, trial_name, why_not_counted, workloads,
+    command_line, comparison_row, comparison_table, counted, direction, expected, factor_levels, factors,
+    headline, how_to_see_more, left_out, left_out_kinds, load_note, machine, names, one_line, percent,
+    question, relative, run_again, standing, trial_count, trial_name, why_not_counted, workloads,
 };
 use crate::{ComparisonReport, Report, published, sections, simulation};
 use analysis::summary::{CellSummary, FactorEffect};
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width as ComfyWidth, presets};
 use domain::Nanos;
 use domain::inert;
 use domain::lab::{LabAccount, StateRecord};
@@ -23,17 +23,67 @@ use domain::trial::{Measurement, Origin, Trial};
 use domain::units::Unit;
 use std::fmt::{Display, Write};
 
-/// Tables are no wider than this: a terminal of a hundred columns, which the documentation assumes too.
-const WIDTH: u16 = 100;
+/// The width where no terminal has another: a hundred columns, which the documentation assumes too.
+const WIDTH: usize = 100;
 
 const INDENT: &str = "   ";
 
-/// A run as text.
-pub fn text(report: &Report) -> String {
-    if report.data.study.is_recording() {
-        return recording_text(report);
+/// Text of so many columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Wide(pub usize);
+
+impl Default for Wide {
+    fn default() -> Self {
+        Self(WIDTH)
     }
-    let mut out = Text::default();
+}
+
+impl Wide {
+    /// A run.
+    pub fn text(self, report: &Report) -> String {
+        match report.data.study.is_recording() {
+            true => recording(report, Text::of_width(self.0)),
+            false => run(report, Text::of_width(self.0)),
+        }
+    }
+
+    /// The findings of a run, and what could not be measured, alone.
+    pub fn findings_text(self, report: &Report) -> String {
+        found(report, Text::of_width(self.0))
+    }
+
+    /// One trial.
+    pub fn trial_text(self, of: &Trial) -> String {
+        trial(of, Text::of_width(self.0))
+    }
+
+    /// A comparison.
+    pub fn comparison_text(self, report: &ComparisonReport) -> String {
+        comparison(report, Text::of_width(self.0))
+    }
+}
+
+/// A run as text of the usual width.
+pub fn text(report: &Report) -> String {
+    Wide::default().text(report)
+}
+
+/// The findings of a run, and what could not be measured, alone, as text of the usual width.
+pub fn findings_text(report: &Report) -> String {
+    Wide::default().findings_text(report)
+}
+
+/// One trial as text of the usual width.
+pub fn trial_text(trial: &Trial) -> String {
+    Wide::default().trial_text(trial)
+}
+
+/// A comparison as text of the usual width.
+pub fn comparison_text(report: &ComparisonReport) -> String {
+    Wide::default().comparison_text(report)
+}
+
+fn run(report: &Report, mut out: Text) -> String {
     let run = &report.data.run;
     out.line(question(report));
     out.line(headline(report));
@@ -53,12 +103,11 @@ pub fn text(report: &Report) -> String {
     not_counted(report, &mut out);
     out.heading("Again");
     out.command("", &run_again(report));
-    out.0
+    out.text
 }
 
 /// A recording as text: one trial, of which there is nothing to compare and nothing to average.
-fn recording_text(report: &Report) -> String {
-    let mut out = Text::default();
+fn recording(report: &Report, mut out: Text) -> String {
     let run = &report.data.run;
     out.line(question(report));
     out.line(headline(report));
@@ -70,12 +119,10 @@ fn recording_text(report: &Report) -> String {
     in_text(&sections::not_measured(report), &mut out);
     out.heading("Again");
     out.command("", &run_again(report));
-    out.0
+    out.text
 }
 
-/// The findings of a run, and what could not be measured, alone.
-pub fn findings_text(report: &Report) -> String {
-    let mut out = Text::default();
+fn found(report: &Report, mut out: Text) -> String {
     out.line(question(report));
     out.line(headline(report));
     model(report, &mut out);
@@ -85,12 +132,10 @@ pub fn findings_text(report: &Report) -> String {
     }
     findings(report, "Findings", &mut out);
     in_text(&sections::not_measured(report), &mut out);
-    out.0
+    out.text
 }
 
-/// One trial as text.
-pub fn trial_text(trial: &Trial) -> String {
-    let mut out = Text::default();
+fn trial(trial: &Trial, mut out: Text) -> String {
     out.line(format!("{} of {}: {}", trial.key.folder(), trial.run, standing(&trial.validity)));
     if !trial.validity.is_valid() {
         out.item(why_not_counted(&trial.validity));
@@ -117,8 +162,10 @@ pub fn trial_text(trial: &Trial) -> String {
             Some(account) if account.dilation != 1.0 => "Commands, in the guest's time",
             _ => "Commands",
         };
-        out.heading(commands);
-        measurement.commands.iter().for_each(|argv| out.command("", &argv.join(" ")));
+        if !measurement.commands.is_empty() {
+            out.heading(commands);
+        }
+        measurement.commands.iter().for_each(|argv| out.command("", &command_line(argv)));
     }
     if let Some(account) = &trial.lab {
         from_outside(account, &mut out);
@@ -139,7 +186,7 @@ pub fn trial_text(trial: &Trial) -> String {
     for (name, value) in &trial.environment {
         out.item(format!("{name}: {value}"));
     }
-    out.0
+    out.text
 }
 
 /// What the lab knows of a trial, in the guest's time.
@@ -196,9 +243,7 @@ fn measured(measurement: &Measurement, out: &mut Text) {
     }
 }
 
-/// A comparison as text.
-pub fn comparison_text(report: &ComparisonReport) -> String {
-    let mut out = Text::default();
+fn comparison(report: &ComparisonReport, mut out: Text) -> String {
     out.line(&report.title);
     let sides =
         report.comparisons.iter().flat_map(|(context, c)| [context.as_str(), c.a.as_str(), c.b.as_str()]);
@@ -216,7 +261,7 @@ pub fn comparison_text(report: &ComparisonReport) -> String {
     for note in &report.notes {
         out.item(note);
     }
-    out.0
+    out.text
 }
 
 fn results(report: &Report, out: &mut Text) {
@@ -385,7 +430,7 @@ fn findings(report: &Report, heading: &str, out: &mut Text) {
             out.item(format!("undo: {}", remedy.undo));
         }
         if !f.next.is_empty() {
-            out.command("next: ", &f.next);
+            out.command("next:", &f.next);
         }
     }
 }
@@ -408,13 +453,26 @@ fn not_counted(report: &Report, out: &mut Text) {
 }
 
 /// Text that grows; every piece becomes inert on its way in.
-#[derive(Default)]
-pub(crate) struct Text(String);
+pub(crate) struct Text {
+    text: String,
+    width: usize,
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Self::of_width(WIDTH)
+    }
+}
 
 impl Text {
+    /// Empty, to be so many columns wide.
+    pub(crate) fn of_width(width: usize) -> Self {
+        Self { text: String::new(), width }
+    }
+
     /// All of it.
     pub(crate) fn finish(self) -> String {
-        self.0
+        self.text
     }
 
     pub(crate) fn line(&mut self, text: impl Display) {
@@ -425,9 +483,14 @@ impl Text {
         self.wrapped(INDENT, &one_line(&text.to_string()));
     }
 
-    /// What is to be copied stays on one line.
+    /// What is to be copied, on lines of its own below what it is for.
     pub(crate) fn command(&mut self, label: &str, command: &str) {
-        writeln!(self.0, "{INDENT}{label}{}", inert::one_line(command)).expect(NEVER);
+        if !label.is_empty() {
+            self.item(label);
+        }
+        for line in command_lines(command, self.width) {
+            writeln!(self.text, "{line}").expect(NEVER);
+        }
     }
 
     /// Breaks between words; a word that is too long stands on a line of its own.
@@ -435,8 +498,8 @@ impl Text {
         let mut line = String::new();
         for word in tied(text).split(' ').map(|word| word.replace(TIED, " ")) {
             let length = indent.len() + line.chars().count() + 1 + word.chars().count();
-            if !line.is_empty() && length > usize::from(WIDTH) {
-                writeln!(self.0, "{indent}{line}").expect(NEVER);
+            if !line.is_empty() && length > self.width {
+                writeln!(self.text, "{indent}{line}").expect(NEVER);
                 line.clear();
             }
             if !line.is_empty() {
@@ -444,11 +507,11 @@ impl Text {
             }
             line.push_str(&word);
         }
-        writeln!(self.0, "{indent}{line}").expect(NEVER);
+        writeln!(self.text, "{indent}{line}").expect(NEVER);
     }
 
     pub(crate) fn blank(&mut self) {
-        self.0.push('\n');
+        self.text.push('\n');
     }
 
     pub(crate) fn heading(&mut self, text: impl Display) {
@@ -456,24 +519,62 @@ impl Text {
         self.line(text);
     }
 
-    /// Columns in `numbers` are set flush right.
+    /// Columns in `numbers` are set flush right. No word is broken: a table for which that leaves no room has
+    /// a row's first column on a line, and the others below it with their names.
     pub(crate) fn table(&mut self, head: &[&str], numbers: &[usize], rows: Vec<Vec<String>>) {
+        let head: Vec<String> = head.iter().map(|name| inert::one_line(name).into_owned()).collect();
+        let inert_row =
+            |row: &Vec<String>| row.iter().map(|field| inert::one_line(field).into_owned()).collect();
+        let rows: Vec<Vec<String>> = rows.iter().map(inert_row).collect();
+        let least = longest_words(&head, &rows);
+        let room: usize = least.iter().map(|word| word + PADDING).sum();
+        if room > self.width && head.len() > 1 {
+            if !head[0].is_empty() {
+                self.wrapped("  ", &head[0]);
+            }
+            return rows.iter().for_each(|row| self.stacked(&head, row));
+        }
         let mut table = Table::new();
         table
             .load_preset(presets::NOTHING)
             .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_width(WIDTH);
-        table.set_header(head.iter().map(|h| inert::one_line(h)));
-        table.add_rows(rows.iter().map(|row| row.iter().map(|field| inert::one_line(field))));
-        for column in numbers {
-            if let Some(column) = table.column_mut(*column) {
+            .set_width(u16::try_from(self.width).unwrap_or(u16::MAX));
+        table.set_header(head);
+        table.add_rows(rows);
+        for (at, word) in least.into_iter().enumerate() {
+            let Some(column) = table.column_mut(at) else { continue };
+            let word = u16::try_from(word + PADDING).unwrap_or(u16::MAX);
+            column.set_constraint(ColumnConstraint::LowerBoundary(ComfyWidth::Fixed(word)));
+            if numbers.contains(&at) {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
         for line in table.lines() {
-            writeln!(self.0, " {}", line.trim_end()).expect(NEVER);
+            writeln!(self.text, " {}", line.trim_end()).expect(NEVER);
         }
     }
+
+    /// One row as its first column and, below that, what the others have.
+    fn stacked(&mut self, head: &[String], row: &[String]) {
+        let Some((first, others)) = row.split_first() else { return };
+        self.wrapped("  ", first);
+        let pairs = head[1..].iter().zip(others).filter(|(_, field)| !field.is_empty());
+        let pairs: Vec<String> =
+            pairs.map(|(name, field)| format!("{name} {field}").replace(' ', &TIED.to_string())).collect();
+        self.wrapped("      ", &pairs.join(", "));
+    }
+}
+
+/// What a column takes beside its text; the last one's is cut off, for the blank that begins a line.
+const PADDING: usize = 2;
+
+/// The longest word of each column.
+fn longest_words(head: &[String], rows: &[Vec<String>]) -> Vec<usize> {
+    let longest = |at: usize| {
+        let fields = rows.iter().filter_map(|row| row.get(at)).chain([&head[at]]);
+        fields.flat_map(|field| field.split(' ')).map(|word| word.chars().count()).max().unwrap_or_default()
+    };
+    (0..head.len()).map(longest).collect()
 }
 
 const NEVER: &str = "a String takes all that is written to it";

@@ -102,7 +102,7 @@ fn a_run_without_trials_as_text() {
         There are too few trials to tell how much identical ones differ among themselves.
 
         Again
-           flyball run none.toml --seed 20261120
+            flyball run none.toml --seed 20261120
     "#]]
     .assert_eq(&report::text(&empty().report()));
 }
@@ -185,7 +185,7 @@ fn of_forty_trials_that_are_not_counted_five_are_told_and_the_rest_is_counted() 
     let lines: Vec<&str> = section.lines().collect();
     assert_eq!(lines.iter().filter(|line| line.contains(": disturbed, ")).count(), 5, "{section}");
     assert_eq!(lines[lines.len() - 2], "   35 more; the HTML page has all of them, and this shows one:");
-    let shown = format!("   flyball show {} {}", case.data.run.id, case.data.trials[13].key.folder());
+    let shown = format!("    flyball show {} {}", case.data.run.id, case.data.trials[13].key.folder());
     assert_eq!(lines[lines.len() - 1], shown);
 }
 
@@ -368,4 +368,30 @@ fn every_form_is_the_same_for_the_same_run() {
     assert_eq!(report::markdown(&a.report()), report::markdown(&b.report()));
     assert_eq!(report::json(&a.report()), report::json(&b.report()));
     assert_eq!(report::csv(&a.report()), report::csv(&b.report()));
+}
+
+#[test]
+fn a_text_is_as_wide_as_the_terminal_and_breaks_no_word() {
+    let cases = [ordinary(), lab(), simulated(), sixty(), zeros()];
+    for case in &cases {
+        let report = case.report();
+        let trial = &case.data.trials[0];
+        let forms: [&dyn Fn(usize) -> String; 3] = [
+            &|width| report::Wide(width).text(&report),
+            &|width| report::Wide(width).findings_text(&report),
+            &|width| report::Wide(width).trial_text(trial),
+        ];
+        for form in forms {
+            let whole = form(400);
+            for width in [60, 80] {
+                let text = form(width);
+                let words: std::collections::BTreeSet<&str> =
+                    text.split_whitespace().map(|word| word.trim_end_matches(',')).collect();
+                let broken = whole.split_whitespace().map(|word| word.trim_end_matches(','));
+                assert_eq!(broken.clone().find(|word| !words.contains(word)), None, "{width}: {text}");
+                let is_long = |line: &&str| line.chars().count() > width && line.trim().contains(' ');
+                assert_eq!(text.lines().find(is_long), None, "{width}: {text}");
+            }
+        }
+    }
 }

@@ -103,7 +103,7 @@ fn show(global: &Global, comparison: &ComparisonReport) -> Result<End> {
     if global.json {
         terminal::json(&report::comparison_json(comparison))?;
     } else {
-        terminal::document(&report::comparison_text(comparison))?;
+        terminal::document(&report::Wide(terminal::screen_width()).comparison_text(comparison))?;
     }
     Ok(End::Done)
 }

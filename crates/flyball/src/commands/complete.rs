@@ -1,4 +1,4 @@
-//! `flyball complete`: what may stand where a shell's cursor is. The scripts of `flyball completions` call it.
+//! `flyball complete`: what may stand at a shell's cursor. The scripts of `flyball completions` call it.
 //!
 //! It says nothing on errors, takes no lock and writes nothing: the notebook's folder of runs is listed, and
 //! nothing in it opened. A name is offered only where a shell takes it as one word that means itself, so that

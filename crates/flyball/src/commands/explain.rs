@@ -13,7 +13,7 @@ pub fn explain(global: &Global, arguments: &Explain) -> Result<End> {
     if global.json {
         terminal::json(&report::json(&results.report()))?;
     } else {
-        terminal::document(&report::findings_text(&results.report()))?;
+        terminal::document(&report::Wide(terminal::screen_width()).findings_text(&results.report()))?;
     }
     Ok(End::Done)
 }

@@ -26,7 +26,7 @@ pub fn show(global: &Global, arguments: &Show) -> Result<End> {
                 .with_context(|| format!("cannot read `{}`", stored.display()))?;
             terminal::json(&text)?;
         } else {
-            terminal::document(&report::trial_text(&trial))?;
+            terminal::document(&report::Wide(terminal::screen_width()).trial_text(&trial))?;
             terminal::say(format_args!("all of it: {}", folder.display()));
         }
         return Ok(End::Done);
