@@ -98,15 +98,15 @@ impl Look {
     }
 }
 
-/// Waits until the machine is quiet, or `limit` is over. Takes at least one [`LOOK`]. `resyncs`: the study
-/// has an array synchronised, which is not waited for.
+/// Waits until the machine is quiet, or `limit` is over. Takes at least one [`LOOK`]. It does not wait for the
+/// causes `beside` which the study measures: an array that is synchronised, or the machine's load.
 ///
 /// # Errors
 /// [`Error::Interrupted`] once `interrupt` is set.
 pub fn settle(
     machine: &dyn Machine,
     limit: Nanos,
-    resyncs: bool,
+    beside: &[Cause],
     interrupt: &AtomicBool,
 ) -> Result<Settled, Error> {
     let begin = Instant::now();
@@ -118,14 +118,12 @@ pub fn settle(
         }
         std::thread::sleep(LOOK);
         let now = Look::take(machine);
-        let mut causes = unrest(&earlier, &now);
-        causes.retain(|(cause, _)| !(resyncs && *cause == Cause::Resync));
+        let causes = unrest(&earlier, &now);
         settled.waited = Nanos::new(begin.elapsed().as_nanos() as u64);
-        if causes.is_empty() {
-            return Ok(settled);
-        }
-        settled.waited_for.extend(causes.iter().map(|(cause, _)| *cause));
-        if settled.waited >= limit {
+        let awaited: Vec<Cause> =
+            causes.iter().map(|(cause, _)| *cause).filter(|cause| !beside.contains(cause)).collect();
+        settled.waited_for.extend(&awaited);
+        if awaited.is_empty() || settled.waited >= limit {
             let lasting = |cause: &Cause| matches!(cause, Cause::Writeback | Cause::Temperature);
             settled.remaining = causes.into_iter().filter(|(c, _)| lasting(c)).map(|(_, d)| d).collect();
             return Ok(settled);
@@ -278,10 +276,17 @@ mod tests {
 
     #[test]
     fn waiting_ends_at_its_limit_and_at_an_interruption() {
-        let settled = settle(&LocalMachine, Nanos::ZERO, false, &AtomicBool::new(false)).unwrap();
+        let settled = settle(&LocalMachine, Nanos::ZERO, &[], &AtomicBool::new(false)).unwrap();
         assert!(settled.waited >= Nanos::from_millis(200), "{settled:?}");
-        let error = settle(&LocalMachine, Nanos::from_secs(60), false, &AtomicBool::new(true)).unwrap_err();
+        let error = settle(&LocalMachine, Nanos::from_secs(60), &[], &AtomicBool::new(true)).unwrap_err();
         assert!(matches!(error, Error::Interrupted));
+    }
+
+    #[test]
+    fn what_a_trial_is_measured_beside_is_not_waited_for() {
+        let all = [Cause::OtherLoad, Cause::Resync, Cause::Temperature, Cause::Writeback];
+        let settled = settle(&LocalMachine, Nanos::from_secs(3_600), &all, &AtomicBool::new(false)).unwrap();
+        assert_eq!(settled.waited_for, BTreeSet::new());
     }
 
     #[test]

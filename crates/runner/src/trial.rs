@@ -1,7 +1,7 @@
 //! One whole trial: settings written, machine quiet, workload run, settings read again and put back.
 
 use crate::server::{self, Access, Servers};
-use crate::settle::{self, Settled};
+use crate::settle::{self, Cause, Settled};
 use crate::tools::{self, Job};
 use crate::{Error, HostBench, StorageSetup, Target, environment, guards};
 use domain::bench::{Bench, BenchError, Sink, SinkError};
@@ -307,6 +307,14 @@ impl TrialContext<'_, '_> {
         }
     }
 
+    /// What a trial of the cell is not kept waiting for.
+    fn measured_beside(&self, cell: &Cell) -> Vec<Cause> {
+        let resync = cell.stack.as_ref().is_some_and(Stack::resyncs_in_background).then_some(Cause::Resync);
+        let load: &[Cause] =
+            if self.measure.under_load { &[Cause::OtherLoad, Cause::Writeback] } else { &[] };
+        resync.into_iter().chain(load.iter().copied()).collect()
+    }
+
     /// Everything between the writing of the settings and their return.
     fn measure(
         &self,
@@ -318,9 +326,9 @@ impl TrialContext<'_, '_> {
         let mut disturbances = Vec::new();
         let early = |error: Error| Failure::from_bench(error.into(), Environment::new());
         let caches = self.empty_caches(&mut disturbances).map_err(early)?;
-        let resyncs = cell.stack.as_ref().is_some_and(Stack::resyncs_in_background);
+        let beside = self.measured_beside(cell);
         let settled =
-            settle::settle(self.machine, self.measure.settle, resyncs, self.interrupt).map_err(early)?;
+            settle::settle(self.machine, self.measure.settle, &beside, self.interrupt).map_err(early)?;
         let environment = self.environment(caches, &settled);
         disturbances.extend(settled.remaining);
         let mut measurement =
