@@ -47,6 +47,7 @@ pub use diagnosis::{Diagnosis, diagnosis_text};
 pub use html::{comparison_html, html};
 pub use json::{SCHEMA, comparison_json, json};
 pub use markdown::{comparison_markdown, markdown};
+pub use next::under_load_command;
 pub use short::short_text;
 pub use simulation::simulation_note;
 pub use text::{Wide, comparison_text, findings_text, text, trial_text};

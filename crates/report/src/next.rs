@@ -3,6 +3,7 @@
 use crate::Report;
 use crate::inventory::page::Page;
 use crate::wording::{capitalised, names, quoted};
+use analysis::summary::CellSummary;
 use domain::finding::Finding;
 use domain::study::Target;
 use domain::trial::{Provenance, Run};
@@ -37,7 +38,7 @@ pub(crate) struct Lead {
     pub step: Step,
 }
 
-/// What a run leads on to: the remedy of what was found, else what else a finding asks for; of a model's run
+/// What a run leads on to: the same beside the load that spoilt it, the remedy of what was found, else what else a finding asks for; of a model's run
 /// the same study in the lab, else the factor that the verdict does not tell of. `None` where nothing does.
 pub(crate) fn lead(report: &Report) -> Option<Lead> {
     let run = &report.data.run.id;
@@ -54,7 +55,9 @@ pub(crate) fn lead(report: &Report) -> Option<Lead> {
         step: Step::new(TRY, finding.next.clone()),
     });
     let is_model = report.data.run.provenance == Provenance::Simulation;
-    of_finding.or_else(|| is_model.then(|| in_the_lab(report).or_else(|| other_factor(report))).flatten())
+    beside_load(report)
+        .or(of_finding)
+        .or_else(|| is_model.then(|| in_the_lab(report).or_else(|| other_factor(report))).flatten())
 }
 
 /// The same study in the lab, where it is about no simulated machine, replays no trace, and its target is one
@@ -94,6 +97,27 @@ fn other_factor(report: &Report) -> Option<Lead> {
     Some(Lead {
         why: format!("The verdict is about one factor; this compares the levels of {other}."),
         step: Step::new("the next factor", command),
+    })
+}
+
+/// What was typed, as a new run that counts trials beside other work.
+pub fn under_load_command(typed: &[String]) -> String {
+    let is_new = typed.iter().any(|word| word == "--new");
+    let words = typed.iter().map(String::as_str).chain(["--under-load"]).chain((!is_new).then_some("--new"));
+    std::iter::once("flyball".to_owned()).chain(words.map(quoted)).collect::<Vec<_>>().join(" ")
+}
+
+/// The same run beside the load of others, where nothing but that load kept a cell from counting.
+fn beside_load(report: &Report) -> Option<Lead> {
+    let run = &report.data.run;
+    let is_lost = |cell: &CellSummary| {
+        let mut trials = report.data.trials.iter().filter(|trial| trial.key.cell == cell.cell).peekable();
+        trials.peek().is_some() && trials.all(|trial| trial.validity.is_disturbed_by_load())
+    };
+    let is_host = run.provenance == Provenance::Host && run.command.iter().any(|word| word == "run");
+    (is_host && report.summary.cells.iter().any(is_lost)).then(|| Lead {
+        why: "Other work disturbed all trials of a cell; beside it they count, and say so.".to_owned(),
+        step: Step::new("the same beside the machine's load", under_load_command(&run.command)),
     })
 }
 

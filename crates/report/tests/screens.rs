@@ -12,6 +12,7 @@ use domain::inventory::Inventory;
 use domain::outcome::{Better, Metric};
 use domain::plan::Plan;
 use domain::rng::Seed;
+use domain::trial::{Disturbance, Validity};
 use domain::units::Unit;
 use expect_test::expect_file;
 use machine::RecordedMachine;
@@ -149,7 +150,7 @@ fn a_cell_of_which_nothing_counts_shows_what_was_seen() {
     cell.excluded = vec![analysis::summary::Excluded {
         key: trial.key.clone(),
         value: Some(38e6),
-        validity: domain::trial::Validity::Disturbed(vec![]),
+        validity: Validity::Disturbed(vec![]),
     }];
     let text = short_text(&case.report(), "flyball", 80);
     assert!(text.contains("none counts; 1 disturbed: 38.0 MB/s"), "{text}");
@@ -178,4 +179,19 @@ fn a_models_run_leads_on_and_the_page_names_the_command_of_the_screen() {
     let next = screen.lines().skip_while(|line| !line.starts_with("Next")).nth(1).unwrap().to_owned();
     assert!(next.contains("flyball compare ") && next.contains(" --factor "), "{screen}");
     assert!(report::html(&case.report()).contains(next.trim()), "the page has another");
+}
+
+#[test]
+fn a_run_that_its_machines_load_spoilt_names_the_run_beside_it() {
+    let mut case = lonely();
+    let shown = |case: &Case| short_text(&case.report(), "flyball", 80);
+    case.data.run.command = ["run", "my study.toml", "--seed", "7"].map(str::to_owned).to_vec();
+    let command = "flyball run 'my study.toml' --seed 7 --under-load --new";
+    assert!(!shown(&case).contains("--under-load"));
+    let load = Disturbance { kind: "other-load".into(), detail: String::new() };
+    case.data.trials[0].validity = Validity::Disturbed(vec![load]);
+    assert!(shown(&case).contains(command), "{}", shown(&case));
+    let stepped = Disturbance { kind: "clock-stepped".into(), detail: String::new() };
+    case.data.trials[0].validity = Validity::Disturbed(vec![stepped]);
+    assert!(!shown(&case).contains("--under-load"), "another disturbance than load remains");
 }

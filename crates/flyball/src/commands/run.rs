@@ -60,17 +60,9 @@ pub fn run(global: &Global, arguments: &Run) -> Result<End> {
         command: typed(),
         interrupt: interrupt.flag(),
     };
-    let offer = (!study.measure.under_load).then(|| under_load(&request.command));
+    let offer = (!study.measure.under_load).then(|| report::under_load_command(&request.command));
     let measured = on_this_machine(&request, work, offer)?;
     conclude(global, &measured, Length::of(arguments.full), &conditions, arguments.gate.junit.as_deref())
-}
-
-/// What was typed, as a new run that counts trials beside other work.
-fn under_load(typed: &[String]) -> String {
-    let words = typed.iter().map(String::as_str).chain(["--under-load"]);
-    let is_new = typed.iter().any(|word| word == "--new");
-    let words = words.chain((!is_new).then_some("--new"));
-    std::iter::once("flyball".to_owned()).chain(words.map(report::shell_quoted)).collect::<Vec<_>>().join(" ")
 }
 
 /// Measures what is missing on this machine, with targets in the folder `work`. `offer` is the command that
