@@ -109,12 +109,19 @@ fn rows_markup(report: &Report, place: &str, rows: &[Row], all: usize) -> Option
                 span class=(if row.is_told { "what told" } else { "what" }) { (row.name) }
                 span class="track" { (strip::compact(row.cell, &said(report, row.cell), &scale, row.is_told)) }
                 span class="n" { (value(unit, row.cell.median)) }
-                span class="n against" { @if row.cell.relative.is_some() { (relative(row.cell.relative)) " of best" } }
+                span class="n against" { @if let Some(share) = of_best(row, rows) { (relative(Some(share))) " of best" } }
             }
             span {} span class="track" { (axis(&scale, unit)) } span {} span {}
         }
         @if left_out > 0 { p class="note" { "and " (counted(left_out, "more cell")) " in the results" } }
     })
+}
+
+/// A row's median relative to the best row of its workload, which is 1.
+fn of_best(row: &Row, rows: &[Row]) -> Option<f64> {
+    let same = rows.iter().filter(|other| other.cell.workload == row.cell.workload);
+    let best = same.filter_map(|other| other.cell.relative).fold(0.0, f64::max);
+    row.cell.relative.filter(|_| best > 0.0).map(|share| share / best)
 }
 
 /// The command to type next, and why.
