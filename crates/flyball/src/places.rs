@@ -91,6 +91,12 @@ pub fn time_zone() -> Option<std::ffi::OsString> {
     env::var_os("TZ")
 }
 
+/// Whether the user's terminal takes styles: not where `NO_COLOR` is set, or `TERM` is `dumb`.
+pub fn wants_styles() -> bool {
+    let is_set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
+    !is_set("NO_COLOR") && env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
+}
+
 /// How wide the user says that the terminal is: `COLUMNS`, which shells set and people override.
 pub fn columns() -> Option<usize> {
     let text = env::var("COLUMNS").ok()?;

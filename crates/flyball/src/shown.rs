@@ -57,9 +57,9 @@ pub fn print(global: &Global, results: &Results, length: Length) -> Result<()> {
     }
     // A recording is one trial: its text is short, and what it shows is nowhere else.
     let is_short = length == Length::Screen && !results.data.study.is_recording();
-    Ok(terminal::document(&if is_short {
-        report::short_text(&report, &places::this_program(global), terminal::screen_width())
-    } else {
-        report::Wide(terminal::screen_width()).text(&report)
-    })?)
+    let width = terminal::screen_width();
+    if !is_short {
+        return Ok(terminal::document(&report::Wide(width).text(&report))?);
+    }
+    Ok(terminal::screen(&report::short_text(&report, &places::this_program(global), width))?)
 }

@@ -2,8 +2,8 @@
 //!
 //! Names and messages come from files, tools, disks and guests that may be hostile. [`domain::inert`] makes
 //! of every character that a terminal would obey a visible escape. What is a line stays one line: a name with
-//! a line break in it cannot forge a message. Colours are clap's alone, in its help and its messages; nobody
-//! else's text is in those.
+//! a line break in it cannot forge a message. Colours are clap's, in its help and its messages,
+//! and those of screens ([`screen`]), which are put on once the text is inert.
 //!
 //! What is printed, and how:
 //! - what commands list, line by line ([`lines`], [`line`]); documents of the report crate ([`document`]),
@@ -22,6 +22,7 @@
 
 mod columns;
 mod progress;
+mod style;
 mod watching;
 
 use columns::stderr_width;
@@ -31,6 +32,7 @@ pub use watching::{Watching, damaged, restored};
 
 use crate::args::Cli;
 use crate::exit::Faults;
+use crate::places;
 use clap::Parser;
 use domain::inert::{self, Lines};
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -91,6 +93,16 @@ pub fn line(line: impl Display) -> io::Result<()> {
 /// Prints a text of several lines whose fields are inert.
 pub fn document(text: &str) -> io::Result<()> {
     to_stdout(&inert::lines(text))
+}
+
+/// Prints a screen of sections, with styles where standard output is a terminal that has them.
+pub fn screen(text: &str) -> io::Result<()> {
+    let text = inert::lines(text);
+    to_stdout(&if io::stdout().is_terminal() && places::wants_styles() {
+        style::styled(&text)
+    } else {
+        text.into()
+    })
 }
 
 /// Prints a text that is JSON.

@@ -95,7 +95,7 @@ fn show(global: &Global, arguments: &Check, results: &Results, page: &Path) -> R
         terminal::say(format_args!("The report: {place}"));
         return Ok(());
     };
-    Ok(terminal::document(&report::checked_text(&checked, terminal::screen_width()))?)
+    Ok(terminal::screen(&report::checked_text(&checked, terminal::screen_width()))?)
 }
 
 /// Whether there is a policy that could be set to `performance` and is not.

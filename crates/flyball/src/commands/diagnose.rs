@@ -62,7 +62,7 @@ pub fn diagnose(global: &Global, arguments: &Diagnose) -> Result<End> {
         },
         terminal::screen_width(),
     );
-    terminal::document(&text)?;
+    terminal::screen(&text)?;
     Ok(end(&done.ending))
 }
 
