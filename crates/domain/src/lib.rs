@@ -10,6 +10,7 @@
 
 pub mod bench;
 pub mod cpufreq;
+pub mod database;
 pub mod finding;
 pub mod gate;
 pub mod ids;

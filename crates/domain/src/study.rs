@@ -2,6 +2,7 @@
 //!
 //! This is what a study *means*; what was typed, and where, is known to `parse::study` alone.
 
+pub use crate::database::ExistingServer;
 use crate::lab::Lab;
 use crate::outcome::Better;
 use crate::page::Page;
@@ -102,6 +103,8 @@ pub enum Target {
         /// The file's size.
         size: Bytes,
     },
+    /// A database of Flyball's own, which is made in a server that runs already.
+    Server(ExistingServer),
 }
 
 impl Target {
@@ -109,7 +112,7 @@ impl Target {
     pub fn size(&self) -> Option<Bytes> {
         match self {
             Self::File(size) | Self::Loop(size) | Self::Folder { size, .. } => Some(*size),
-            Self::None | Self::LabDevice(_) | Self::ReadOnly(_) => None,
+            Self::None | Self::LabDevice(_) | Self::ReadOnly(_) | Self::Server(_) => None,
         }
     }
 }

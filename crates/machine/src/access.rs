@@ -214,7 +214,7 @@ impl Machine for LocalMachine {
 
 /// The path of whoever runs this, and the folders of root's own programs, which are missing in that of one
 /// who became root by `su`, and of cron: what builds and takes down is there.
-fn path() -> OsString {
+pub(crate) fn path() -> OsString {
     const SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
     let own = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
     let missing = |folder: &&&str| !std::env::split_paths(&own).any(|known| known == Path::new(**folder));

@@ -5,6 +5,7 @@
 mod access;
 pub mod boot;
 pub mod claims;
+pub mod database;
 pub mod failing;
 pub mod inventory;
 pub mod lasting;

@@ -35,7 +35,7 @@ fn done(id: u64) -> String {
 /// What a version that is not there yet might write.
 fn newer() -> String {
     line(
-        r#"{"v":3,"by":"9.9.9","record":"change","id":2,"setting":"vm.swappiness","path":"/proc/sys/vm/swappiness"}"#,
+        r#"{"v":4,"by":"9.9.9","record":"change","id":2,"setting":"vm.swappiness","path":"/proc/sys/vm/swappiness"}"#,
     )
 }
 

@@ -57,6 +57,8 @@ pub struct Task<'a> {
     /// Its limit on open files: the recorder raises that of Flyball, and a workload must run as it does by
     /// itself.
     pub descriptors: Rlimit,
+    /// What it finds in its environment besides.
+    pub environment: &'a [(String, String)],
     /// How often the recorder samples.
     pub interval: Nanos,
     /// How long it may take.
@@ -112,6 +114,7 @@ pub fn run(task: &Task<'_>, started: &mut dyn FnMut(u32)) -> Result<Ended, Error
     command.args(arguments).stdin(Stdio::null()).stdout(stdout).stderr(stderr);
     command.env("LC_ALL", "C").env_remove("LANGUAGE").process_group(0);
     forget_settings(&mut command);
+    command.envs(task.environment.iter().map(|(name, value)| (name, value)));
     if let Some(folder) = task.folder {
         command.current_dir(folder);
     }
@@ -132,17 +135,20 @@ pub fn run(task: &Task<'_>, started: &mut dyn FnMut(u32)) -> Result<Ended, Error
 /// What somebody has set for the databases of their own does not reach ours (PostgreSQL's documentation,
 /// "Environment Variables" of libpq; MariaDB's, "MariaDB Environment Variables").
 pub(crate) fn forget_settings(command: &mut Command) {
-    const NAMES: [&str; 12] = [
+    const NAMES: [&str; 15] = [
         "PGCHANNELBINDING",
         "PGDATA",
         "PGDATABASE",
         "PGHOSTADDR",
         "PGOPTIONS",
+        "PGPASSFILE",
+        "PGPASSWORD",
         "PGREQUIREAUTH",
         "PGSERVICE",
         "PGSSLMODE",
         "PGTARGETSESSIONATTRS",
         "MYSQL_HOME",
+        "MYSQL_PWD",
         "MYSQL_TCP_PORT",
         "MYSQL_UNIX_PORT",
     ];
@@ -339,6 +345,7 @@ mod tests {
             stdout: stdout.clone(),
             stderr: folder.path().join("stderr"),
             descriptors: Rlimit { current: Some(77), maximum: Some(77) },
+            environment: &[],
             interval: Nanos::from_millis(10),
             timeout,
             interrupt,

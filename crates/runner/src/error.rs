@@ -120,6 +120,17 @@ pub enum Error {
     /// The stack that a cell stands on.
     #[error(transparent)]
     Stack(#[from] StackError),
+    /// A server that is somebody's.
+    #[error(transparent)]
+    Database(#[from] machine::database::Error),
+    /// A server that is somebody's has ended, or begun anew.
+    #[error("the server at `{}` is not the one that was found: {why}; nothing more is asked of it", address.display())]
+    ServerChanged {
+        /// Where it listened.
+        address: PathBuf,
+        /// What is different.
+        why: String,
+    },
     /// Somebody asked us to stop.
     #[error("interrupted")]
     Interrupted,
@@ -143,7 +154,10 @@ impl From<workloads::Error> for Error {
 impl From<Error> for BenchError {
     fn from(error: Error) -> Self {
         match error {
-            Error::MissingTool { .. } | Error::Workload(_) | Error::Unsupported(_) => {
+            Error::MissingTool { .. }
+            | Error::Workload(_)
+            | Error::Unsupported(_)
+            | Error::Database(machine::database::Error::Missing { .. }) => {
                 Self::Unsupported(error.to_string())
             }
             Error::Interrupted => Self::Interrupted,

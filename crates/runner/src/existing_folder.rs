@@ -17,6 +17,31 @@ pub const MIN_FREE: Bytes = Bytes::from_mib(1024);
 /// nothing is left.
 const FREE_SHARE: u64 = 10;
 
+/// How much of a filesystem in use is free, and how much of that stays so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// What is free for this user.
+    pub free: Bytes,
+    /// What has to stay free.
+    pub reserve: Bytes,
+}
+
+impl Room {
+    /// Looks at the filesystem that a folder is on.
+    pub fn look(path: &Path) -> Result<Self, Error> {
+        let space =
+            rustix::fs::statvfs(path).map_err(|e| Error::file("look for space in", path, e.into()))?;
+        let whole = space.f_blocks.saturating_mul(space.f_frsize);
+        let reserve = MIN_FREE.max(Bytes::new(whole / FREE_SHARE));
+        Ok(Self { free: Bytes::new(space.f_bavail.saturating_mul(space.f_frsize)), reserve })
+    }
+
+    /// What it is, in a few words.
+    pub fn in_words(self) -> String {
+        format!("{} are free there, {} stay free", self.free, self.reserve)
+    }
+}
+
 /// A folder that may be used, as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExistingFolder {
@@ -40,19 +65,15 @@ impl ExistingFolder {
         // It may be `/tmp`: in a folder with the sticky bit names belong to their owners.
         files::trust::check_folder_of(&path.join("any"))?;
         let path = fs::canonicalize(path).map_err(|e| Error::file("use the folder", path, e))?;
-        let space =
-            rustix::fs::statvfs(&path).map_err(|e| Error::file("look for space in", &path, e.into()))?;
-        let whole = space.f_blocks.saturating_mul(space.f_frsize);
-        let reserve = MIN_FREE.max(Bytes::new(whole / FREE_SHARE));
+        let Room { free, reserve } = Room::look(&path)?;
         fill::check_room(&path, size, reserve)?;
-        let free = Bytes::new(space.f_bavail.saturating_mul(space.f_frsize));
         let device = environment::devices_below(&LocalMachine, &path).into_iter().next();
         Ok(Self { path, free, reserve, device })
     }
 
     /// What it is, in a few words.
     pub fn in_words(&self) -> String {
-        let Self { path, free, reserve, .. } = self;
-        format!("{} ({free} are free there, {reserve} stay free)", path.display())
+        let room = Room { free: self.free, reserve: self.reserve };
+        format!("{} ({})", self.path.display(), room.in_words())
     }
 }

@@ -87,6 +87,7 @@ impl HostBench<'_> {
             stdout: self.raw.join(tools::STDOUT),
             stderr: self.raw.join(tools::STDERR),
             descriptors: self.descriptors,
+            environment: self.server.map_or(&[], |server| server.connection.environment.as_slice()),
             interval: self.interval,
             timeout: self.timeout,
             interrupt: self.interrupt,
@@ -99,7 +100,7 @@ impl HostBench<'_> {
         let before = Snapshot::read(self.machine);
         let spool = Spool::new(self.raw);
         let recorder = spool.start(self.interval);
-        if let (Ok(recorder), Some(pid)) = (&recorder, self.server.map(|server| server.pid)) {
+        if let (Ok(recorder), Some(pid)) = (&recorder, self.server.and_then(|server| server.pid)) {
             recorder.follow_server(pid);
         }
         let ended = child::run(&task, &mut |pid| {

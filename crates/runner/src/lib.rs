@@ -1,15 +1,16 @@
 //! From a planned trial to a measured one: tools, settling, guards.
 //!
 //! Invariants: only files and loop devices of Flyball's own are written, and in a lab's guest the devices
-//! that it was started with; what is read besides is opened for reading, by a tool that cannot write to it;
-//! a workload never outlives its trial; a setting that a trial changed is restored before the trial is
-//! returned.
+//! that it was started with; in a server that is somebody's, a database of Flyball's own; what is read
+//! besides is opened for reading, by a tool that cannot write to it; a workload never outlives its trial; a
+//! setting that a trial changed is restored before the trial is returned.
 
 pub mod busy;
 pub mod child;
 pub mod environment;
 mod error;
 mod existing_folder;
+mod existing_server;
 pub mod fill;
 pub mod following;
 pub mod guards;
@@ -28,6 +29,7 @@ mod trial;
 
 pub use error::Error;
 pub use existing_folder::{ExistingFolder, MIN_FREE};
+pub use existing_server::ExistingServer;
 pub use host::HostBench;
 pub use readable::Readable;
 pub use storage_setup::StorageSetup;

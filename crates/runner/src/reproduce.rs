@@ -8,6 +8,7 @@ use domain::study::Target;
 use domain::trial::Trial;
 use std::fmt::Write;
 use std::path::Path;
+use workloads::server::PASSWORD_OPTION;
 
 /// Where the trial's files were; these paths become variables of the script.
 #[derive(Clone, Copy, Debug)]
@@ -48,10 +49,11 @@ pub fn script(trial: &Trial, target: &Target, commands: &[Vec<String>], places: 
     make_target(&mut text, target, places);
     write_settings(&mut text, &trial.settings, target, places);
     drop_caches(&mut text, trial);
-    name_server(&mut text, places.server);
+    name_server(&mut text, target, places.server);
     text.push_str("\n# What was run.\n");
     for argv in commands {
-        let words: Vec<String> = argv.iter().map(|word| argument(word, places)).collect();
+        let words = argv.iter().filter(|word| !word.starts_with(PASSWORD_OPTION));
+        let words: Vec<String> = words.map(|word| argument(word, places)).collect();
         // Writing to a String cannot fail.
         let _ = writeln!(text, "LC_ALL=C {}", words.join(" "));
     }
@@ -102,7 +104,7 @@ fn make_target(text: &mut String, target: &Target, places: &Places<'_>) {
         return name_top(text, places.stack);
     }
     let size = match target {
-        Target::None => return,
+        Target::None | Target::Server(_) => return,
         Target::LabDevice(path) => return name_target(text, path),
         Target::ReadOnly(path) => return name_readable(text, path),
         Target::File(size) | Target::Loop(size) | Target::Folder { size, .. } => size,
@@ -175,15 +177,20 @@ fi
 
 /// A server is no business of a script that may be run anywhere: people make one like it, and change the
 /// socket's path below.
-fn name_server(text: &mut String, commands: &[Vec<String>]) {
+fn name_server(text: &mut String, target: &Target, commands: &[Vec<String>]) {
     if commands.is_empty() {
         return;
     }
-    text.push_str(
-        "\n# The server was made, filled, started and warmed by these commands; make one like it:\n",
-    );
+    text.push_str(match target {
+        Target::Server(_) => {
+            "\n# The server was there. Make an empty database in yours, fill it by this command, and drop it at the end.\n\
+             # A password is in ~/.pgpass, or for sysbench and MariaDB in a file behind --config-file.\n"
+        }
+        _ => "\n# The server was made, filled, started and warmed by these commands; make one like it:\n",
+    });
     for argv in commands {
-        let words: Vec<String> = argv.iter().map(|word| quoted(&one_line(word))).collect();
+        let words = argv.iter().filter(|word| !word.starts_with(PASSWORD_OPTION));
+        let words: Vec<String> = words.map(|word| quoted(&one_line(word))).collect();
         let _ = writeln!(text, "#     {}", words.join(" "));
     }
 }
@@ -245,7 +252,7 @@ fn device_path(path: &str, target: &Target, places: &Places<'_>) -> String {
         _ if !places.stack.is_empty() => "DEVICE",
         Target::LabDevice(_) => "TARGET",
         // The disk that was there is named as it is.
-        Target::ReadOnly(_) | Target::Folder { .. } => return quoted(path),
+        Target::ReadOnly(_) | Target::Folder { .. } | Target::Server(_) => return quoted(path),
         _ => "LOOP",
     };
     let device = places.device.map(|name| format!("/sys/block/{name}/"));

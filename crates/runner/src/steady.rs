@@ -86,6 +86,7 @@ fn run(
         stdout: at("out"),
         stderr: at("err"),
         descriptors: bench.descriptors,
+        environment: &[],
         interval: bench.interval,
         timeout,
         interrupt: bench.interrupt,

@@ -2,6 +2,7 @@
 //! want another one of, with the target on its top.
 
 use crate::{Devices, Error, Target};
+use domain::database::Kind;
 use domain::plan::Cell;
 use domain::rng::Seed;
 use domain::stack::Stack;
@@ -16,6 +17,8 @@ use std::sync::atomic::AtomicBool;
 pub struct StorageSetup {
     target: Option<Target>,
     stacks: Option<Stacks>,
+    /// The server that workloads ask, where it is there already.
+    server: Option<study::ExistingServer>,
     /// Where files of workloads' own are made, where no stack says it; not made yet.
     work: Option<PathBuf>,
 }
@@ -55,7 +58,11 @@ impl StorageSetup {
         let kind = &study.target;
         if study.stack.is_none() {
             let target = Target::make(ledger, work, kind, devices, seed, interrupt)?;
-            return Ok(Self { target, stacks: None, work: Some(work.to_owned()) });
+            let server = match kind {
+                study::Target::Server(server) => Some(server.clone()),
+                _ => None,
+            };
+            return Ok(Self { target, stacks: None, server, work: Some(work.to_owned()) });
         }
         let context = BuildContext {
             work: crate::target::own_folder(work)?,
@@ -63,12 +70,12 @@ impl StorageSetup {
             state: state.to_owned(),
         };
         let stacks = Stacks { builder: Builder::new(context)?, kind: kind.clone(), seed, standing: None };
-        Ok(Self { target: None, stacks: Some(stacks), work: None })
+        Ok(Self { target: None, stacks: Some(stacks), server: None, work: None })
     }
 
     /// A target that is there already, or none.
     pub fn fixed(target: Option<Target>) -> Self {
-        Self { target, stacks: None, work: None }
+        Self { target, stacks: None, server: None, work: None }
     }
 
     /// The target as it is now.
@@ -80,13 +87,16 @@ impl StorageSetup {
     /// differs.
     ///
     /// # Errors
-    /// [`Error::Stack`]; those of [`Target::on_stack`].
+    /// [`Error::Stack`], [`Error::Database`]; those of [`Target::on_stack`].
     pub(crate) fn ready(
         &mut self,
         ledger: &mut Ledger<'_>,
         cell: &Cell,
         interrupt: &AtomicBool,
     ) -> Result<Option<&Target>, Error> {
+        if let (Some(server), None) = (&self.server, &self.target) {
+            self.target = asked(cell).map(|kind| Target::in_server(kind, server)).transpose()?;
+        }
         let (Some(stacks), Some(stack)) = (&mut self.stacks, &cell.stack) else {
             return Ok(self.target.as_ref());
         };
@@ -116,9 +126,9 @@ impl StorageSetup {
     /// [`Error::OpenFolder`], [`Error::File`].
     pub(crate) fn folder(&self) -> Result<Option<PathBuf>, Error> {
         match (&self.target, &self.work) {
-            (Some(target), _) => Ok(target.folder().map(Path::to_owned)),
-            (None, Some(work)) => crate::target::own_folder(work).map(Some),
-            (None, None) => Ok(None),
+            (Some(target), _) if target.server().is_none() => Ok(target.folder().map(Path::to_owned)),
+            (_, Some(work)) => crate::target::own_folder(work).map(Some),
+            (_, None) => Ok(None),
         }
     }
 
@@ -129,4 +139,10 @@ impl StorageSetup {
     pub fn verify(&self) -> Result<(), Error> {
         self.target.as_ref().map_or(Ok(()), Target::verify)
     }
+}
+
+/// The kind of server that a cell's workload asks.
+fn asked(cell: &Cell) -> Option<Kind> {
+    let workload = &cell.workload;
+    Some(workloads::of(&workload.tool).server(&workload.options)?.ok()?.server.kind)
 }

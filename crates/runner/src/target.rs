@@ -1,11 +1,12 @@
 //! The study's target: a file of Flyball's own, a loop device over one, something that is there and is only
-//! read, or in the lab a device that the guest has.
+//! read, a server that is there, or in the lab a device that the guest has.
 //!
 //! What is Flyball's own is made through the ledger, which removes it when it is finished, and when it is
 //! opened after a crash. A device is never made, filled or removed here, and only who says
 //! [`Devices::OfTheGuest`] gets one at all.
 
-use crate::{Error, ExistingFolder, Readable, environment, fill};
+use crate::{Error, ExistingFolder, ExistingServer, Readable, environment, fill};
+use domain::database::Kind;
 use domain::rng::Seed;
 use domain::study;
 use domain::units::Bytes;
@@ -68,6 +69,8 @@ enum TargetKind {
     Device(Device),
     /// What was there, and is only read.
     ReadOnly(Arc<Readable>),
+    /// A server that was there.
+    Server(Arc<ExistingServer>),
 }
 
 /// A loop device over the target's file, and how it is told from another that takes its name.
@@ -137,7 +140,8 @@ impl Target {
         interrupt: &AtomicBool,
     ) -> Result<Option<Self>, Error> {
         let (size, looped) = match kind {
-            study::Target::None => return Ok(None),
+            // Which kind a server is of, the first cell that asks it says.
+            study::Target::None | study::Target::Server(_) => return Ok(None),
             study::Target::File(size) => (*size, false),
             study::Target::Loop(size) => (*size, true),
             study::Target::LabDevice(path) => return Self::of_the_guest(path.as_ref(), devices).map(Some),
@@ -198,6 +202,24 @@ impl Target {
         let readable = Readable::open(path)?;
         let (path, size) = (readable.given(), readable.size());
         Ok(Self { path, size, kind: TargetKind::ReadOnly(Arc::new(readable)), below: None })
+    }
+
+    /// A server that is there, in which workloads get databases of Flyball's own.
+    ///
+    /// # Errors
+    /// Those of [`ExistingServer::find`].
+    pub(crate) fn in_server(kind: Kind, server: &study::ExistingServer) -> Result<Self, Error> {
+        let server = ExistingServer::find(kind, server)?;
+        let (path, size) = (server.address(), Bytes::new(0));
+        Ok(Self { path, size, kind: TargetKind::Server(Arc::new(server)), below: None })
+    }
+
+    /// The server, where the target is one.
+    pub(crate) fn server(&self) -> Option<&ExistingServer> {
+        match &self.kind {
+            TargetKind::Server(server) => Some(server),
+            _ => None,
+        }
     }
 
     /// The target on a stack that stands: a file in its filesystem, or its device, filled as far as the study
@@ -282,6 +304,7 @@ impl Target {
         match (&self.below, &self.kind) {
             (Some(below), _) => below.shown.clone(),
             (None, TargetKind::ReadOnly(readable)) => readable.shown(),
+            (None, TargetKind::Server(server)) => server.shown(),
             (None, _) => BTreeMap::new(),
         }
     }
@@ -322,14 +345,15 @@ impl Target {
             TargetKind::File { looped: None, .. } => self.below.as_ref().map(|below| below.device.as_str()),
             TargetKind::Device(device) => Some(&device.name),
             TargetKind::ReadOnly(readable) => readable.device(),
+            TargetKind::Server(server) => server.device(),
         }
     }
 
     /// What a flush is asked of: where a filesystem was built, the device below it, for one without barriers
-    /// sends none down. Nothing is asked of what is only read.
+    /// sends none down. Nothing is asked of what is only read, nor of a server.
     pub fn to_flush(&self) -> Option<PathBuf> {
         match (&self.below, &self.kind) {
-            (_, TargetKind::ReadOnly(_)) => None,
+            (_, TargetKind::ReadOnly(_) | TargetKind::Server(_)) => None,
             (Some(below), TargetKind::File { looped: None, .. }) if !below.commands.is_empty() => {
                 Some(Path::new("/dev").join(&below.device))
             }
@@ -337,11 +361,13 @@ impl Target {
         }
     }
 
-    /// The file, also where a loop device lies over it; the node of a device that was there.
-    pub fn file(&self) -> &Path {
+    /// The file, also where a loop device lies over it; the node of a device that was there; the folder of a
+    /// server's data, `None` where that is not visible.
+    pub fn file(&self) -> Option<&Path> {
         match &self.kind {
-            TargetKind::File { file, .. } => file,
-            TargetKind::Device(_) | TargetKind::ReadOnly(_) => &self.path,
+            TargetKind::File { file, .. } => Some(file),
+            TargetKind::Device(_) | TargetKind::ReadOnly(_) => Some(&self.path),
+            TargetKind::Server(server) => server.data(),
         }
     }
 
@@ -349,16 +375,17 @@ impl Target {
     pub fn folder(&self) -> Option<&Path> {
         match &self.kind {
             TargetKind::File { looped: None, file, .. } => file.parent(),
-            TargetKind::File { looped: Some(_), .. } | TargetKind::Device(_) | TargetKind::ReadOnly(_) => {
-                None
-            }
+            TargetKind::File { looped: Some(_), .. }
+            | TargetKind::Device(_)
+            | TargetKind::ReadOnly(_)
+            | TargetKind::Server(_) => None,
         }
     }
 
     /// Whether it is still the one that was made or opened: same file, same size, same device.
     ///
     /// # Errors
-    /// [`Error::TargetChanged`].
+    /// [`Error::TargetChanged`], [`Error::ServerChanged`].
     pub fn verify(&self) -> Result<(), Error> {
         let changed = match &self.kind {
             TargetKind::File { file, identity, looped } => {
@@ -366,8 +393,12 @@ impl Target {
             }
             TargetKind::Device(device) => self.device_changed(device),
             TargetKind::ReadOnly(readable) => readable.changed(),
+            TargetKind::Server(server) => {
+                let address = server.address();
+                return server.changed().map_or(Ok(()), |why| Err(Error::ServerChanged { address, why }));
+            }
         };
-        let path = self.to_be_read().map_or(self.file(), Readable::path);
+        let path = self.to_be_read().map_or(self.file().unwrap_or(&self.path), Readable::path);
         match changed {
             Some(why) => Err(Error::TargetChanged { path: path.to_owned(), why }),
             None => Ok(()),

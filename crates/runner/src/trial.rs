@@ -1,6 +1,6 @@
 //! One whole trial: settings written, machine quiet, workload run, settings read again and put back.
 
-use crate::server::{self, Access, Servers};
+use crate::server::{self, Access, Databases, Servers};
 use crate::settle::{self, Cause, Settled};
 use crate::tools::{self, Job};
 use crate::{Error, HostBench, StorageSetup, Target, environment, guards};
@@ -94,6 +94,7 @@ pub struct Host<'a, 'm> {
 pub struct BetweenTrials {
     storage: StorageSetup,
     servers: Servers,
+    databases: Databases,
     versions: BTreeMap<&'static str, String>,
     descriptors: Rlimit,
 }
@@ -102,12 +103,21 @@ impl BetweenTrials {
     /// Made once a run, before anything is recorded: workloads get the limit on open files of then.
     pub fn new(storage: StorageSetup) -> Self {
         let descriptors = getrlimit(Resource::Nofile);
-        Self { storage, servers: Servers::default(), versions: BTreeMap::new(), descriptors }
+        Self {
+            storage,
+            servers: Servers::default(),
+            databases: Databases::default(),
+            versions: BTreeMap::new(),
+            descriptors,
+        }
     }
 
-    /// What made the server that the last trial asked.
+    /// What made the server that the last trial asked, or its data in one that was there.
     pub fn server_commands(&self) -> &[Vec<String>] {
-        self.servers.commands()
+        match self.databases.commands() {
+            [] => self.servers.commands(),
+            commands => commands,
+        }
     }
 
     /// What the last trial ran on.
@@ -190,6 +200,11 @@ impl<'a, 'm> Host<'a, 'm> {
         let mut done = done?;
         done.trial.environment.insert("tool".into(), version);
         done.trial.environment.extend(server.iter().flat_map(|server| server.about.clone()));
+        if let (Some(measurement), Some(server)) =
+            (&mut done.trial.measurement, target.as_ref().and_then(Target::server))
+        {
+            measurement.outcome.warnings.extend(server.warning());
+        }
         done.commands = commands;
         Ok(done)
     }
@@ -214,6 +229,12 @@ impl<'a, 'm> Host<'a, 'm> {
             ))
         })?;
         let trial = server::Trial { raw, interrupt, descriptors: self.kept.descriptors };
+        if let (Some(server), Needs::Server) =
+            (target.as_ref().and_then(Target::server), workloads::of(&cell.workload.tool).needs())
+        {
+            let access = self.kept.databases.ready(ledger, &cell.workload, server, &place, &trial)?;
+            return Ok(ExecutionContext { target, server: Some(access), folder: None });
+        }
         let server = self.kept.servers.ready(ledger, &cell.workload, &place, &trial)?;
         let folder = match server {
             Some(_) => None,
@@ -293,8 +314,9 @@ impl TrialContext<'_, '_> {
         started: Timestamp,
     ) -> Result<Done, Stop> {
         use machine::stack::Error as Stack;
-        if let Error::Stack(Stack::NotDown(_) | Stack::Ledger(_) | Stack::Claim(_)) | Error::Ledger(_) =
-            &error
+        if let Error::Stack(Stack::NotDown(_) | Stack::Ledger(_) | Stack::Claim(_))
+        | Error::Database(machine::database::Error::Ledger(_))
+        | Error::Ledger(_) = &error
         {
             return Err(Stop::Ledger(error.to_string()));
         }
@@ -361,7 +383,9 @@ impl TrialContext<'_, '_> {
         if machine::settings::drop_caches(self.machine).is_ok() {
             return Ok(DROPPED_ALL.into());
         }
-        match self.target.as_ref().map(|target| settle::forget_cached(target.path())) {
+        // A server's files are its own business.
+        let target = self.target.as_ref().filter(|target| target.server().is_none());
+        match target.map(|target| settle::forget_cached(target.path())) {
             Some(Ok(())) => Ok(DROPPED_TARGET.into()),
             None => Ok("kept: dropping all needs root, and there is no target".into()),
             Some(Err(error)) => {
@@ -375,7 +399,7 @@ impl TrialContext<'_, '_> {
     /// their stripe caches would make this one faster.
     fn forget_grown_stripes(&self) -> std::io::Result<()> {
         let built = self.target.as_ref().filter(|target| !target.built_by().is_empty());
-        let devices = built.map(|target| environment::devices_below(self.machine, target.file()));
+        let devices = built.map(|target| environment::devices_below(self.machine, target.path()));
         for device in devices.unwrap_or_default() {
             machine::settings::forget_grown_stripes(self.machine, &device)?;
         }
@@ -387,7 +411,9 @@ impl TrialContext<'_, '_> {
         all.extend(environment::now(self.machine));
         if let Some(target) = &self.target {
             all.extend(target.shown());
-            all.extend(environment::below(self.machine, target.file(), target.device()));
+            all.extend(target.file().map_or_else(Environment::new, |file| {
+                environment::below(self.machine, file, target.device())
+            }));
         }
         all.insert("caches".into(), caches);
         all.insert("settled".into(), settled.summary());

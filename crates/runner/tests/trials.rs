@@ -105,7 +105,7 @@ fn a_guest_uses_a_device_as_it_is_and_notices_another() {
     let fixture = Fixture::new();
     let mut ledger = fixture.ledger();
     let made = fixture.target(&mut ledger, LOOP).unwrap().unwrap();
-    let before = fs::read(made.file()).unwrap();
+    let before = fs::read(made.file().unwrap()).unwrap();
     let target = as_in_the_guest(&fixture, &mut ledger, made.path()).unwrap().unwrap();
     assert_eq!((target.path(), target.size(), target.device()), (made.path(), SMALL, made.device()));
     target.verify().unwrap();
@@ -115,7 +115,7 @@ fn a_guest_uses_a_device_as_it_is_and_notices_another() {
     assert_eq!(done.trial.settings[0].setting.object.as_deref(), made.device());
     assert_eq!(done.trial.environment["device"], made.device().unwrap());
     assert!(!done.trial.environment.contains_key("filesystem"), "{:?}", done.trial.environment);
-    assert_eq!(fs::read(made.file()).unwrap(), before);
+    assert_eq!(fs::read(made.file().unwrap()).unwrap(), before);
     ledger.finish();
     let error = target.verify().unwrap_err().to_string();
     assert!(error.contains("is not the one that was made"), "{error}");

@@ -15,10 +15,10 @@ use machine::claims::{ClaimError, open_claimed};
 use machine::ledger::preview;
 use machine::settings::{Error as SettingError, misspelt};
 use runner::tools::{self, Job};
-use runner::{ExistingFolder, Readable};
+use runner::{ExistingFolder, ExistingServer, Readable};
 use std::collections::BTreeSet;
 use std::path::Path;
-use workloads::server::Kind;
+use workloads::server::{Kind, Load};
 
 /// Looks a plan over.
 ///
@@ -31,6 +31,7 @@ pub fn check(plan: &Plan) -> Result<()> {
     sysctls(plan)?;
     readable(&plan.study)?;
     existing_folder(&plan.study)?;
+    existing_server(plan)?;
     if plan.needs_root() && !rustix::process::geteuid().is_root() {
         return Err(Error::Refused(format!(
             "the study `{}` needs root: it {}; run it with sudo, or see the plan with --dry-run",
@@ -63,6 +64,25 @@ pub fn existing_folder(study: &Study) -> Result<Option<ExistingFolder>> {
     checked
         .map(Some)
         .map_err(|error| Error::Refused(format!("the study `{}` was not begun: {error}", study.name)))
+}
+
+/// The server that is there already in which a study's data are made, asked about itself; none where its
+/// workloads ask one of Flyball's own.
+///
+/// # Errors
+/// [`Error::Refused`] where it cannot be used, or would leave too little space.
+pub fn existing_server(plan: &Plan) -> Result<Option<ExistingServer>> {
+    let Target::Server(server) = &plan.study.target else { return Ok(None) };
+    let loads: Vec<Load> = plan.cells.iter().filter_map(load).collect();
+    let Some(kind) = loads.first().map(|load| load.server.kind) else { return Ok(None) };
+    let largest = loads.iter().map(|load| load.data.size()).max().unwrap_or_default();
+    let found = ExistingServer::find(kind, server).and_then(|found| {
+        found.check_room(Bytes::new(largest))?;
+        Ok(found)
+    });
+    found
+        .map(Some)
+        .map_err(|error| Error::Refused(format!("the study `{}` was not begun: {error}", plan.study.name)))
 }
 
 /// Looks a plan over for what is wrong with it wherever it is run: what real tools cannot do, a model may.
@@ -180,6 +200,13 @@ pub fn in_the_lab(plan: &Plan) -> Result<()> {
              run it with `flyball run STUDY`, on this host, or write `file` or `device` under `[target]`"
         )));
     }
+    if let Target::Server(server) = &plan.study.target {
+        return Err(Error::Usage(format!(
+            "cannot run the study `{name}` in the lab: it asks the server at `{}`, which is this host's, and a lab machine has one of its own; \
+             run it with `flyball run STUDY`, on this host, or take `[target]` out",
+            server.address
+        )));
+    }
     let missing: BTreeSet<String> = plan.cells.iter().filter_map(asked).flat_map(missing_for).collect();
     if missing.is_empty() {
         return Ok(());
@@ -194,8 +221,13 @@ pub fn in_the_lab(plan: &Plan) -> Result<()> {
 /// The server that a cell asks, and whether over a network. What is wrong with its options is told by its
 /// driver.
 fn asked(cell: &Cell) -> Option<(Kind, bool)> {
-    let load = workloads::of(&cell.workload.tool).server(&cell.workload.options)?.ok()?;
+    let load = load(cell)?;
     Some((load.server.kind, load.network.is_some()))
+}
+
+/// What a cell asks of a server.
+fn load(cell: &Cell) -> Option<Load> {
+    workloads::of(&cell.workload.tool).server(&cell.workload.options)?.ok()
 }
 
 fn missing_for((kind, has_network): (Kind, bool)) -> Vec<String> {
@@ -254,7 +286,7 @@ fn mistakes(plan: &Plan, counts: impl Fn(&runner::Error) -> bool) -> BTreeSet<St
 /// Stands for the target that will be made: no driver looks at the file itself. How large a device of a lab's
 /// guest is, the guest will know.
 fn target(study: &Study) -> Option<(&'static Path, Bytes)> {
-    let is_there = study.stack.is_some() || study.target != Target::None;
+    let is_there = study.stack.is_some() || !matches!(study.target, Target::None | Target::Server(_));
     is_there.then(|| (Path::new("/target"), size_of(&study.target)))
 }
 

@@ -4,6 +4,7 @@
 //! What is ours is told by a name or number that nobody had before, by what it stands on, and for arrays by
 //! the UUID that was written down. A part that was begun and not finished is taken down like a whole one.
 
+use super::databases::{self, OwnDatabase};
 use super::record::{Act, BuiltRecord, Pending};
 use super::report::UndoOutcome;
 use super::{Ledger, RestoreReport, served};
@@ -81,6 +82,8 @@ pub enum Built {
         /// Where they work: in a folder of ours.
         folder: String,
     },
+    /// A database in a server that is somebody's.
+    Database(OwnDatabase),
 }
 
 /// Where null_blk's devices are made.
@@ -112,6 +115,7 @@ impl Built {
             Self::Module { name } => format!("module {name}"),
             Self::Tree { path } => path.clone(),
             Self::Server { program, folder } => format!("{program} in {folder}"),
+            Self::Database(database) => database.what(),
         }
     }
 }
@@ -158,6 +162,7 @@ pub(super) fn take_down(machine: &dyn Machine, record: &BuiltRecord, same_boot: 
         Built::Module { .. } | Built::Server { .. } if !same_boot => Ok(UndoOutcome::Rebooted),
         Built::Tree { path } => served::remove_tree(machine, path),
         Built::Server { program, folder } => served::stop(machine, program, folder),
+        Built::Database(database) => databases::remove(machine, database),
         Built::Module { name } => module(machine, name),
     };
     match down {
@@ -172,6 +177,7 @@ pub(super) fn take_down(machine: &dyn Machine, record: &BuiltRecord, same_boot: 
 pub(super) fn foresee(machine: &dyn Machine, record: &BuiltRecord, same_boot: bool) -> UndoOutcome {
     let there = match &record.part {
         Built::Folder { path } | Built::Tree { path } => is_folder(machine, path),
+        Built::Database(database) => databases::is_there(machine, database),
         Built::Server { program, folder } => Ok(same_boot && crate::workload::works_in(program, folder)),
         Built::Array { number, .. } => {
             is_folder(machine, &format!("/sys/block/md{number}")).map(|is| is && same_boot)

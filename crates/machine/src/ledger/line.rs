@@ -2,7 +2,7 @@
 //!
 //! A line is `LENGTH CHECKSUM JSON`: the length of the JSON in bytes, its CRC-32 in hexadecimal. The JSON of
 //! a record names the version of its form (`v`) and the Flyball that wrote it (`by`); without `v` it is of
-//! version 1, which is all of version 2 but these two names.
+//! version 1, which is all of version 2 but these two names. Version 3 has databases in servers besides.
 //!
 //! A line that fails length or checksum is broken: nobody knows what it said. A whole one that is not
 //! understood to the last field was written by another Flyball, or by nobody's: what it says may matter to
@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use std::fmt;
 
 /// The version of the form that is written.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 /// The Flyball that this is.
 pub(super) const PROGRAM: &str = env!("CARGO_PKG_VERSION");
@@ -166,7 +166,7 @@ mod tests {
         let line = of(&change()).replace(&format!(r#""by":"{PROGRAM}""#), r#""by":"PROGRAM""#);
         let (_, json) = line.split_once(" {").unwrap();
         expect![[r#"
-            "v":2,"by":"PROGRAM","record":"change","id":1,"boot":"b","setting":"governor@policy0","path":"/sys/x","identity":{},"old":"powersave","new":"performance"}
+            "v":3,"by":"PROGRAM","record":"change","id":1,"boot":"b","setting":"governor@policy0","path":"/sys/x","identity":{},"old":"powersave","new":"performance"}
         "#]]
         .assert_eq(json);
     }
@@ -201,8 +201,8 @@ mod tests {
 
     #[test]
     fn what_a_newer_version_wrote_is_whole_and_not_understood() {
-        expect!["was written by Flyball 0.9.0, and this one (PROGRAM) does not understand it: its form is of version 3, and version 2 is known; it says: done"]
-            .assert_eq(&why_not(r#"{"v":3,"by":"0.9.0","record":"done","id":1}"#));
+        expect!["was written by Flyball 0.9.0, and this one (PROGRAM) does not understand it: its form is of version 4, and version 3 is known; it says: done"]
+            .assert_eq(&why_not(r#"{"v":4,"by":"0.9.0","record":"done","id":1}"#));
         expect!["was written by Flyball 0.9.0, and this one (PROGRAM) does not understand it: unknown kind `spell`, expected one of `change`, `got`, `returning`, `file`, `loop`, `built`, `disk`, `done`; it says: spell: setting `x`, path `/sys/x`, old `1`"]
             .assert_eq(&why_not(r#"{"v":2,"by":"0.9.0","record":"spell","setting":"x","path":"/sys/x","old":"1"}"#));
         for (json, said) in [

@@ -16,6 +16,7 @@
 
 mod apply;
 mod built;
+mod databases;
 mod devices;
 mod hand_over;
 mod held;
@@ -32,6 +33,7 @@ mod whereabouts;
 pub use apply::{PlannedWrite, preview};
 pub use built::Built;
 pub(crate) use built::NULL_BLK;
+pub use databases::OwnDatabase;
 pub use objects::{LoopDevice, OwnFile};
 pub use report::{RestoreReport, UndoOutcome, Undone};
 pub use status::{PendingChange, Status, status};

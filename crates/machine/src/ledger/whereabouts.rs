@@ -42,6 +42,9 @@ fn part(part: &Built) -> Result<(), String> {
         Built::Mapping { name, .. } | Built::NullBlk { name } => own_name(name),
         Built::Volume { group, mapping, .. } => own_name(group).and_then(|()| own_name(mapping)),
         Built::Module { name } => word(name),
+        Built::Database(database) => {
+            database.password_file.as_deref().map_or(Ok(()), plain).and_then(|()| database.login().map(drop))
+        }
         Built::Array { .. } => Ok(()),
     }
 }
@@ -141,6 +144,18 @@ mod tests {
         let server = |folder: &str| {
             built(Built::Server { program: "/usr/sbin/mariadbd".into(), folder: text(folder) })
         };
+        let database = |name: &str, address: &str, user: &str| {
+            built(Built::Database(super::super::OwnDatabase {
+                name: text(name),
+                server: text("postgresql"),
+                address: text(address),
+                user: text(user),
+                password_file: None,
+                connect: text("postgres"),
+                identity: None,
+                data: None,
+            }))
+        };
         let file =
             |path: &str| Record::File(FileRecord { id: 1, boot: "b".into(), path: text(path), inode: None });
         for good in [
@@ -151,6 +166,7 @@ mod tests {
             module("null_blk"),
             server("/run/flyball-1-mariadb/data"),
             file("/home/me/notebook/work/target"),
+            database("flyball_0123abcd", "/run/postgresql", "root"),
         ] {
             assert_eq!(check(&good), Ok(()), "{good:?}");
         }
@@ -167,6 +183,10 @@ mod tests {
             server("/"),
             file("target"),
             file("/work/../etc/shadow"),
+            database("customers", "/run/postgresql", "root"),
+            database("flyball_0123abcd; DROP DATABASE x", "/run/postgresql", "root"),
+            database("flyball_0123abcd", "/run/postgresql", "host=evil"),
+            database("flyball_0123abcd", "localhost", "root"),
         ] {
             assert!(check(&bad).is_err(), "{bad:?}");
         }

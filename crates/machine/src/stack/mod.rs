@@ -76,7 +76,7 @@ pub enum Error {
         got: String,
     },
     /// Something of an earlier stack is still there.
-    #[error("cannot take the last stack down: {0}")]
+    #[error("cannot take down what was made: {0}")]
     NotDown(String),
     /// A disk that is not claimed, or not fit to be overwritten.
     #[error(transparent)]

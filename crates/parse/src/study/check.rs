@@ -1,7 +1,7 @@
 //! What the parts of a study have to do with each other.
 
 use super::node::{Node, Section, listed, nearest};
-use super::{is_name, options, page, published, stack};
+use super::{is_name, options, page, published, server, stack};
 use domain::Study;
 use domain::lab::ENERGY_MODELLED;
 use domain::outcome::Better;
@@ -40,6 +40,7 @@ pub(super) fn check(study: &Study, root: &Section) {
     }
     let cells = plan.as_ref().ok().map(|plan| &plan.cells[..]);
     published::check(study, cells, root);
+    server::check(study, cells, root);
     page::check(study, cells, root);
     if root.is_sound() {
         cells_are_possible(study, plan, root);
@@ -73,13 +74,16 @@ fn applies(factor: &Factor, workload: &Workload) -> bool {
 /// A stack that ends in a block device is a target by itself; where it ends in a filesystem, `stack` asks for
 /// the file.
 fn has_no_target(study: &Study) -> bool {
-    study.target == Target::None && study.stack.is_none()
+    matches!(study.target, Target::None | Target::Server(_)) && study.stack.is_none()
 }
 
 fn has_its_target(study: &Study, workload: &Workload, root: &Section) {
     let tool = workload.tool.name();
     let node = || workload_node(root, &workload.name);
     match workloads::of(&workload.tool).needs() {
+        Needs::Target if matches!(study.target, Target::Server(_)) => node().refuse_key(format!(
+            "{tool} reads or writes a file or a device, and a `server` has tables; write a study of its own with `file`, `folder` or `read_only` under `[target]`"
+        )),
         Needs::Target if has_no_target(study) => node().refuse_key(format!(
             "{tool} needs something to read or write; add `[target]` with `file = \"256MiB\"`"
         )),
@@ -103,7 +107,7 @@ fn has_a_device(study: &Study) -> bool {
         // Whether it is a file shows when it is opened.
         Target::Loop(_) | Target::LabDevice(_) | Target::ReadOnly(_) => true,
         Target::None => study.stack.is_some(),
-        Target::File(_) | Target::Folder { .. } => false,
+        Target::File(_) | Target::Folder { .. } | Target::Server(_) => false,
     }
 }
 
@@ -223,6 +227,7 @@ fn target_suits_the_stack(study: &Study, root: &Section) {
         Target::LabDevice(_) => "device",
         Target::ReadOnly(_) => "read_only",
         Target::Folder { .. } => "folder",
+        Target::Server(_) => "server",
         Target::None | Target::File(_) => return,
     };
     if let Some(node) = child(root, "target", key).filter(|_| study.stack.is_some()) {

@@ -16,6 +16,7 @@ mod node;
 mod options;
 mod page;
 mod published;
+mod server;
 mod settings;
 mod sim;
 mod stack;
@@ -180,8 +181,7 @@ fn read(root: &Section) -> Option<Study> {
         Some(_) => children(root, "factor", "[factor.NAME]", factor::read),
         None => Some(vec![]),
     };
-    let measure =
-        root.get("measure").map_or_else(|| Some(domain::study::Measure::default()), |n| measure::read(&n));
+    let measure = measure_of(root, target.as_ref());
     let lab = root.get("lab").map_or_else(|| Some(Lab::default()), |node| lab::read(&node));
     let sim = root.get("sim").map_or_else(|| Some(Sim::default()), |node| sim::read(&node));
     let published = match (root.get("published"), &workloads, &measure) {
@@ -208,6 +208,18 @@ fn read(root: &Section) -> Option<Study> {
     };
     check::check(&study, root);
     Some(study)
+}
+
+/// How it is measured. The page cache is everybody's: beside somebody's server it is dropped only where the
+/// study says so.
+fn measure_of(root: &Section, target: Option<&Target>) -> Option<domain::study::Measure> {
+    let node = root.get("measure");
+    let says =
+        node.as_ref().and_then(Node::section_if_any).is_some_and(|keys| keys.get("drop_caches").is_some());
+    let measure =
+        node.map_or_else(|| Some(domain::study::Measure::default()), |node| measure::read(&node))?;
+    let drop_caches = measure.drop_caches && (says || !matches!(target, Some(Target::Server(_))));
+    Some(domain::study::Measure { drop_caches, ..measure })
 }
 
 /// A name, or a list of names.
@@ -259,12 +271,19 @@ fn children<'a, T>(
 
 fn target(node: &Node) -> Option<Target> {
     let section = node.section()?;
-    const KINDS: [&str; 5] = ["file", "loop", "device", "read_only", "folder"];
-    section.only(&[&KINDS[..], &["size"]].concat());
+    const KINDS: [&str; 6] = ["file", "loop", "device", "read_only", "folder", "server"];
+    section.only(&[&KINDS[..], &["size"], &server::KEYS].concat());
     let given: Vec<Node> = KINDS.iter().filter_map(|kind| section.get(kind)).collect();
     if let Some(size) = section.get("size").filter(|_| section.get("folder").is_none()) {
         size.refuse_key(
             "is the size of a file in a `folder`; write `file = \"256MiB\"` for one in the work folder",
+        );
+        return None;
+    }
+    let of_a_server = server::KEYS.iter().find_map(|key| section.get(key));
+    if let Some(node) = of_a_server.filter(|_| section.get("server").is_none()) {
+        node.refuse_key(
+            "says how a server is reached; write `server = \"/run/postgresql\"` beside it, or take it out",
         );
         return None;
     }
@@ -274,6 +293,7 @@ fn target(node: &Node) -> Option<Target> {
             "loop" => looped(one),
             "read_only" => path_of(one, "", "/dev/nvme0n1").map(Target::ReadOnly),
             "folder" => folder(one, &section),
+            "server" => server::read(one, &section),
             _ => device(one),
         },
         [first, second, ..] => {

@@ -1,4 +1,5 @@
 use super::*;
+use domain::database::Address;
 use domain::outcome::Better;
 use domain::plan::Plan;
 use domain::rng::Seed;
@@ -396,7 +397,7 @@ fn a_target_is_one_size_within_bounds() {
     check(
         &with("disk = \"/dev/sda\""),
         expect![[r#"
-            line 5, column 1: `target.disk`: unknown key; known here: `file`, `loop`, `device`, `read_only`, `folder`, `size`
+            line 5, column 1: `target.disk`: unknown key; known here: `file`, `loop`, `device`, `read_only`, `folder`, `server`, `size`, `user`, `password_file`, `database`
         "#]],
     );
 }
@@ -478,6 +479,93 @@ fn what_is_there_already_is_not_written() {
         expect![[r#"
             line 4, column 8: `target.read_only`: cannot stand beside `[stack]`, whose last layer is the target; take it out, or write `file = "64MiB"` for a file of that size in its filesystem
         "#]],
+    );
+}
+
+/// A study that asks a server that is there, with this below its address.
+fn asks(target: &str, rest: &str) -> String {
+    format!("flyball = 1\nname = \"s\"\nquestion = \"q\"\n[target]\n{target}\n{rest}")
+}
+
+const PGBENCH: &str = "[workload.w]\ntool = \"pgbench\"\n[measure]\nmetric = \"transactions\"\n";
+
+#[test]
+fn a_server_that_is_there_is_named_by_its_address_and_user() {
+    let server =
+        |text: &str| match parse(&asks(text, PGBENCH)).unwrap_or_else(|errors| panic!("{errors}")).target {
+            Target::Server(server) => server,
+            other => panic!("{other:?}"),
+        };
+    let found = server(
+        "server = \"127.0.0.1:5432\"\nuser = \"bench\"\npassword_file = \"/root/pw\"\ndatabase = \"app\"",
+    );
+    assert_eq!(found.address, Address::Tcp { host: "127.0.0.1".into(), port: 5432 });
+    assert_eq!((found.user.as_deref(), found.password_file.as_deref()), (Some("bench"), Some("/root/pw")));
+    assert_eq!(found.database.as_deref(), Some("app"));
+    let plain = server("server = \"/run/postgresql\"");
+    assert_eq!(plain.address, Address::Socket("/run/postgresql".into()));
+    // The page cache is everybody's, and is dropped only where that is written.
+    let drops = |rest: &str| parse(&asks("server = \"/run/postgresql\"", rest)).unwrap().measure.drop_caches;
+    assert!(!drops(PGBENCH) && drops(&format!("{PGBENCH}drop_caches = true\n")));
+}
+
+#[test]
+fn a_server_that_is_there_is_not_configured_and_is_asked_by_one_kind_of_client() {
+    let at = "server = \"/run/postgresql\"";
+    check(
+        &asks("server = \"localhost:5432\"\nuser = \"-U\"\npassword_file = \"pw\"\nsize = \"1MiB\"", PGBENCH),
+        expect![[r#"
+            line 8, column 1: `target.size`: is the size of a file in a `folder`; write `file = "256MiB"` for one in the work folder
+        "#]],
+    );
+    check(
+        &asks("user = \"bench\"", PGBENCH),
+        expect![[r#"
+        line 5, column 1: `target.user`: says how a server is reached; write `server = "/run/postgresql"` beside it, or take it out
+    "#]],
+    );
+    check(
+        &asks(
+            at,
+            "[workload.w]\ntool = \"pgbench\"\noptions = { \"server.fsync\" = \"off\" }\n[factor.far]\noption = \"network_delay\"\n\
+             levels = [\"1ms\", \"2ms\"]\n[measure]\nmetric = \"transactions\"\n",
+        ),
+        expect![[r#"
+            line 8, column 13: `workload.w.options."server.fsync"`: is for a server of Flyball's own; that of `[target] server` runs already, and is neither configured nor moved; take it out, or take `[target]` out
+            line 9, column 9: `factor.far`: is for a server of Flyball's own; that of `[target] server` runs already, and is neither configured nor moved; take it out, or take `[target]` out
+        "#]],
+    );
+    check(
+        &asks(
+            at,
+            "[workload.a]\ntool = \"pgbench\"\n[workload.b]\ntool = \"sysbench\"\noptions = { test = \"oltp_read_only\" }\n\
+             [measure]\nmetric = \"transactions\"\n",
+        ),
+        expect![[r#"
+            line 5, column 1: `target.server`: is one server, and the workloads ask MariaDB and PostgreSQL; ask one of them (`server = "postgresql"` in sysbench's `options`)
+        "#]],
+    );
+    check(
+        &asks(
+            "server = \"/run/m.sock\"\ndatabase = \"x\"",
+            "[workload.b]\ntool = \"sysbench\"\noptions = { test = \"oltp_read_only\" }\n[measure]\nmetric = \"transactions\"\n",
+        ),
+        expect![[r#"
+            line 6, column 1: `target.database`: is where PostgreSQL's clients connect first, and no workload asks PostgreSQL; take it out
+        "#]],
+    );
+    check(
+        &asks(at, FIO),
+        expect![[r#"
+        line 5, column 1: `target.server`: is asked by no workload; write one with `tool = "sysbench"` or `tool = "pgbench"`
+        line 6, column 11: `workload.w`: fio reads or writes a file or a device, and a `server` has tables; write a study of its own with `file`, `folder` or `read_only` under `[target]`
+    "#]],
+    );
+    check(
+        &asks(at, &format!("{PGBENCH}[stack.d]\nkind = \"devices\"\nloop = \"64MiB\"\n")),
+        expect![[r#"
+        line 5, column 1: `target.server`: cannot stand beside `[stack]`, whose last layer is the target; take it out, or write `file = "64MiB"` for a file of that size in its filesystem
+    "#]],
     );
 }
 
@@ -1008,7 +1096,7 @@ fn examples() -> Vec<String> {
 #[test]
 fn each_example_of_the_reference_is_read() {
     let examples = examples();
-    assert_eq!(examples.len(), 13);
+    assert_eq!(examples.len(), 14);
     for text in examples {
         parse(&text).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
     }

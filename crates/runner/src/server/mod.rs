@@ -1,15 +1,19 @@
 //! Database servers that workloads ask: made, filled, warmed, started and taken down by us, in a folder of
 //! our own.
 //!
-//! A machine's own servers, their data and their settings are never touched: ours read no configuration file,
+//! A machine's own servers, their data and their settings are never touched, but where a study names one, in
+//! which its data are in a database of their own ([`Databases`]). Ours read no configuration file,
 //! listen on a socket in their folder, or on an address in a network namespace that nothing else is in, and
 //! run as `nobody` where Flyball is root ([`machine::serving`]). One stands at a time. Its data set is made
 //! once and kept as long as cells want the same; other settings or another network cost a restart. While a
 //! cell runs that asks no server, none runs.
 
+mod databases;
 mod mariadb;
 mod postgresql;
 mod steps;
+
+pub use databases::Databases;
 
 use crate::{Error, fill, tools};
 use domain::study::Workload;
@@ -32,8 +36,8 @@ use workloads::sysbench::script;
 pub struct Access {
     /// How a client reaches it.
     pub connection: Connection,
-    /// Its first process.
-    pub pid: u32,
+    /// Its first process; none where that is on another machine, or not visible.
+    pub pid: Option<u32>,
     /// For a trial's environment: which server it is, and with which settings.
     pub about: BTreeMap<String, String>,
     /// Every command that made it.
@@ -201,7 +205,7 @@ impl Servers {
             self.make_room(ledger, wanted, &programs)?;
         }
         let standing = self.standing.as_mut().expect("there is one, or it was just made");
-        let mut steps = Steps { trial, user: standing.room.user, commands: Vec::new() };
+        let mut steps = Steps { trial, user: standing.room.user, environment: &[], commands: Vec::new() };
         if is_new {
             match kind {
                 Kind::MariaDb => mariadb::create(&mut steps, &standing.room, wanted)?,
@@ -219,15 +223,15 @@ impl Servers {
         made.extend(more);
         announced?;
         let process = steps.spawn(&at_server, &argv, &standing.room)?;
+        let address = link.as_ref().map(|_| Link::ADDRESS);
         let connection = Connection {
-            folder: standing.room.path.clone(),
-            address: link.as_ref().map(|_| Link::ADDRESS.to_owned()),
             prefix: link.as_ref().map(Link::at_client).unwrap_or_default(),
             programs: programs.folder,
+            ..Connection::to_own(kind, &standing.room.path, address)
         };
         let access = Access {
             connection,
-            pid: process.pid(),
+            pid: Some(process.pid()),
             about: about(&programs.version, wanted),
             commands: Vec::new(),
         };

@@ -31,6 +31,8 @@ pub(super) struct Steps<'a> {
     pub trial: &'a Trial<'a>,
     /// As whom the server's programs run; none: this user.
     pub user: Option<u32>,
+    /// What they find in their environment besides.
+    pub environment: &'a [(String, String)],
     /// What was run.
     pub commands: Vec<Vec<String>>,
 }
@@ -47,6 +49,7 @@ impl Steps<'_> {
             stdout: stdout.clone(),
             stderr: stderr.clone(),
             descriptors: self.trial.descriptors,
+            environment: self.environment,
             interval: Nanos::from_millis(100),
             timeout: STEP,
             interrupt: self.trial.interrupt,

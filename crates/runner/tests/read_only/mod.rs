@@ -133,6 +133,7 @@ fn held(fixture: &Fixture, readable: &Readable, script: &str) -> Ended {
         stdout: fixture.path("raw/stdout"),
         stderr: fixture.path("raw/stderr"),
         descriptors: getrlimit(Resource::Nofile),
+        environment: &[],
         interval: Nanos::from_millis(10),
         timeout: Nanos::from_secs(30),
         interrupt: &AtomicBool::new(false),

@@ -75,7 +75,7 @@ fn cell(text: &mut Lines, plan: &Plan, cell: &Cell) {
     }
     let target = match &plan.study.target {
         kind if plan.study.stack.is_some() => Some((Path::new("TARGET"), preflight::size_of(kind))),
-        Target::None => None,
+        Target::None | Target::Server(_) => None,
         Target::LabDevice(path) | Target::ReadOnly(path) => {
             Some((Path::new(path), preflight::size_of(&plan.study.target)))
         }

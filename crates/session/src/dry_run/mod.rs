@@ -16,16 +16,17 @@ use domain::ids::TrialKey;
 use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
 use domain::setting::SettingRequest;
-use domain::study::{Study, Target};
+use domain::study::{self, Study, Target};
 use domain::units::Bytes;
 use machine::ledger::{PlannedWrite, preview};
 use machine::settings::Error as SettingError;
 use machine::{LocalMachine, Machine};
 use runner::tools::{self, Job};
-use runner::{ExistingFolder, Readable, environment};
+use runner::{ExistingFolder, ExistingServer, Readable, environment};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use workloads::TargetAccess;
+use workloads::server::Connection;
 
 /// Stands for the top of a stack, or the file in it.
 const TOP: &str = "TARGET";
@@ -54,7 +55,7 @@ impl DryRun {
         let plan = Plan::new(study, seed)?;
         preflight::for_tools(&plan)?;
         preflight::sysctls(&plan)?;
-        let target = Planned::of(&plan.study, work)?;
+        let target = Planned::of(&plan, work)?;
         let mut availability = Availability::default();
         let cells = plan.cells.iter().map(|cell| {
             let first = plan.in_trial(cell, &TrialKey::first(cell.id.clone()));
@@ -94,7 +95,8 @@ impl CellPlan {
     fn of(cell: &Cell, target: &Planned, not_here: Vec<String>) -> Self {
         let place = target.place.as_ref().map(|(path, size)| (path.as_path(), *size));
         let planned = Job::planned(&cell.workload, place, Path::new("RAW"));
-        let job = Job { host: tools::host(), access: target.access, ..planned };
+        let server = target.server.as_ref();
+        let job = Job { host: tools::host(), access: target.access, server, ..planned };
         Self {
             not_here,
             command: tools::invocation(&job).map(|i| i.argv).map_err(|e| e.to_string()),
@@ -127,13 +129,19 @@ struct Planned {
     to_come: Option<&'static str>,
     /// What becomes of it, in a sentence; none for what a stack is the target of.
     told: Option<String>,
-    /// Who uses it now.
+    /// What is known of it besides: who uses it now, where it lies.
     uses: Vec<String>,
+    /// How the database will be reached that is made in a server that is there.
+    server: Option<Connection>,
 }
 
 impl Planned {
     /// What is there already is opened for reading, and looked at.
-    fn of(study: &Study, work: &Path) -> Result<Self> {
+    fn of(plan: &Plan, work: &Path) -> Result<Self> {
+        let study = &plan.study;
+        if let (Target::Server(named), Some(server)) = (&study.target, preflight::existing_server(plan)?) {
+            return Ok(Self::in_server(plan, named, &server));
+        }
         if let Some(readable) = preflight::readable(study)? {
             return Ok(Self::to_read(&readable)?);
         }
@@ -142,7 +150,11 @@ impl Planned {
         }
         let place = match &study.target {
             kind if study.stack.is_some() => Some((PathBuf::from(TOP), preflight::size_of(kind))),
-            Target::None | Target::LabDevice(_) | Target::ReadOnly(_) | Target::Folder { .. } => None,
+            Target::None
+            | Target::LabDevice(_)
+            | Target::ReadOnly(_)
+            | Target::Folder { .. }
+            | Target::Server(_) => None,
             Target::File(size) => Some((work.join("target"), *size)),
             Target::Loop(size) => Some((Path::new("/dev").join(LOOP), *size)),
         };
@@ -155,7 +167,38 @@ impl Planned {
             Target::File(_) => (disk_below(work), None),
             _ => (None, None),
         };
-        Ok(Self { place, access: TargetAccess::ReadWrite, device, to_come, told, uses: Vec::new() })
+        Ok(Self {
+            place,
+            access: TargetAccess::ReadWrite,
+            device,
+            to_come,
+            told,
+            uses: Vec::new(),
+            server: None,
+        })
+    }
+
+    /// The largest of the data sets is told, for one is there at a time.
+    fn in_server(plan: &Plan, named: &study::ExistingServer, server: &ExistingServer) -> Self {
+        let size = |cell: &Cell| {
+            let load = workloads::of(&cell.workload.tool).server(&cell.workload.options)?.ok()?;
+            Some(load.data.size())
+        };
+        let largest = Bytes::new(plan.cells.iter().filter_map(size).max().unwrap_or_default());
+        let told = format!(
+            "makes a database of its own in {}, with tables of some {largest}, and drops it at the end",
+            server.client().login()
+        );
+        let connection = Connection::planned_in(named, server.user());
+        Self {
+            place: None,
+            access: TargetAccess::ReadWrite,
+            device: server.device().map(str::to_owned),
+            to_come: None,
+            told: Some(told),
+            uses: server.in_words(),
+            server: Some(connection),
+        }
     }
 
     fn in_folder(folder: ExistingFolder, size: Bytes) -> Self {
@@ -166,7 +209,7 @@ impl Planned {
         let place = Some((folder.path.join(OWN_FOLDER).join("target"), size));
         let device = folder.device;
         let access = TargetAccess::ReadWrite;
-        Self { place, access, device, to_come: None, told: Some(told), uses: Vec::new() }
+        Self { place, access, device, to_come: None, told: Some(told), uses: Vec::new(), server: None }
     }
 
     fn to_read(readable: &Readable) -> Result<Self, runner::Error> {
@@ -180,11 +223,18 @@ impl Planned {
             to_come: None,
             told: Some(told),
             uses,
+            server: None,
         })
     }
 
     fn as_json(&self) -> Option<Value> {
-        self.told.as_ref()?;
+        let told = self.told.as_ref()?;
+        if let Some(server) = &self.server {
+            let (address, user) = (server.address.to_string(), &server.user);
+            return Some(
+                json!({ "server": { "address": address, "user": user, "told": told, "about": self.uses } }),
+            );
+        }
         let (path, size) = self.place.as_ref()?;
         let is_read_only = self.access == TargetAccess::ReadOnly;
         let mut value = json!({ "path": path, "bytes": size.get() });

@@ -69,7 +69,8 @@ fn as_text(plan: &Plan, cells: &[CellPlan], target: &Planned) -> Lines {
         text.line(format_args!("  {used}"));
     }
     let asks = |cell: &Cell| workloads::of(&cell.workload.tool).needs() == Needs::Server;
-    if plan.cells.iter().zip(cells).any(|(cell, does)| asks(cell) && does.against().is_empty()) {
+    let makes_one = target.server.is_none();
+    if makes_one && plan.cells.iter().zip(cells).any(|(cell, does)| asks(cell) && does.against().is_empty()) {
         text.line("makes a database server of its own, fills it, and removes it at the end");
     }
     if plan.needs_root() && !rustix::process::geteuid().is_root() {

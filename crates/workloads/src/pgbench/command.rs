@@ -4,7 +4,7 @@
 
 use crate::pgbench::options::Pgbench;
 use crate::pgbench::report as pgbench;
-use crate::server::{Connection, postgresql};
+use crate::server::Connection;
 use crate::{Error, Invocation, Job};
 use domain::outcome::Outcome;
 use std::io::BufRead;
@@ -12,7 +12,7 @@ use std::io::BufRead;
 pub(super) fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
     let load = Pgbench::parse(&job.workload.options);
     let load = load.map_err(|error| job.refused("pgbench", &error))?;
-    let planned = Connection::planned(load.network);
+    let planned = Connection::planned(load.server.kind, load.network);
     let server = job.server.unwrap_or(&planned);
     let mut argv = server.prefix.clone();
     argv.push(server.program("pgbench"));
@@ -26,7 +26,7 @@ pub(super) fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
     argv.extend(load.time.map(|time| format!("--time={}", time.secs() as u64)));
     argv.extend(load.transactions.map(|each| format!("--transactions={each}")));
     argv.extend(load.rate.map(|rate| format!("--rate={rate}")));
-    argv.extend(["--progress=1".to_owned(), postgresql::DATABASE.to_owned()]);
+    argv.extend(["--progress=1".to_owned(), server.database.clone()]);
     Ok(Invocation { argv, folder: Some(job.raw.to_owned()) })
 }
 

@@ -1,7 +1,7 @@
 //! What a load asks of a server: which one, which data; and making and warming these by the clients' own
 //! programs.
 
-use super::{Connection, Server, postgresql};
+use super::{Connection, Server};
 use crate::Host;
 use crate::sysbench::options::{Network, Test};
 use crate::sysbench::script;
@@ -70,7 +70,7 @@ impl Load {
     fn sysbench(&self, server: &Connection, data: (u32, u64), host: &Host, command: &str) -> Vec<String> {
         let (tables, rows) = data;
         let mut argv = server.prefix.clone();
-        let script = server.folder.join(script::name(Test::ReadWrite));
+        let script = server.scripts.join(script::name(Test::ReadWrite));
         argv.extend(["sysbench".to_owned(), script.display().to_string()]);
         argv.extend(server.sysbench(self.server.kind));
         argv.extend([
@@ -97,6 +97,6 @@ fn libpq(server: &Connection, program: &str, words: impl IntoIterator<Item = Str
     argv.push(server.program(program));
     argv.extend(server.libpq());
     argv.extend(words);
-    argv.push(postgresql::DATABASE.to_owned());
+    argv.push(server.database.clone());
     argv
 }

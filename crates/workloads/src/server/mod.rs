@@ -9,39 +9,18 @@ mod data;
 pub mod mariadb;
 pub mod postgresql;
 
-pub use connection::{ADDRESS, Connection, SOCKET};
+pub use connection::{ADDRESS, Connection, PASSWORD_OPTION, SOCKET};
 pub use data::{DataSet, Load};
+pub use domain::database::Kind;
 
 use crate::options::{OptionError, truth};
 use std::collections::BTreeMap;
 
-/// Which server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// MariaDB's `mariadbd`.
-    MariaDb,
-    /// PostgreSQL's `postgres`.
-    PostgreSql,
-}
-
-impl Kind {
-    /// As a study has it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::MariaDb => "mariadb",
-            Self::PostgreSql => "postgresql",
-        }
-    }
-
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::MariaDb, Self::PostgreSql];
-
-    /// The settings that a study may give it, by the server's own names.
-    pub const fn settings(self) -> &'static [&'static str] {
-        match self {
-            Self::MariaDb => &MARIADB,
-            Self::PostgreSql => &POSTGRESQL,
-        }
+/// The settings that a study may give a server, by the server's own names.
+pub const fn settings_of(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::MariaDb => &MARIADB,
+        Kind::PostgreSql => &POSTGRESQL,
     }
 }
 
@@ -164,7 +143,7 @@ impl Server {
         let mut settings = BTreeMap::new();
         for (option, value) in options {
             let Some(name) = option.strip_prefix(PREFIX) else { continue };
-            if !kind.settings().contains(&name) {
+            if !settings_of(kind).contains(&name) {
                 let problem =
                     format!("is no setting of {} that a study can set; see docs/SERVERS.md", kind.name());
                 return Err(OptionError::wrong(option, problem));
@@ -186,7 +165,7 @@ impl Server {
 /// Looks at one option of a server by itself; `None` where it is no such option.
 pub(crate) fn check(option: &str, value: &str) -> Option<Result<(), String>> {
     if let Some(name) = option.strip_prefix(PREFIX) {
-        if !Kind::ALL.iter().any(|kind| kind.settings().contains(&name)) {
+        if !Kind::ALL.iter().any(|kind| settings_of(*kind).contains(&name)) {
             return Some(Err("is a setting of no server that a study can set; see docs/SERVERS.md".into()));
         }
         return Some(setting_value(value));
@@ -201,8 +180,7 @@ pub(crate) fn check(option: &str, value: &str) -> Option<Result<(), String>> {
 /// The server of such a name.
 pub(crate) fn kind(text: &str) -> Result<Kind, String> {
     let names = || Kind::ALL.map(Kind::name).join("`, `");
-    let known = Kind::ALL.into_iter().find(|kind| kind.name() == text);
-    known.ok_or_else(|| format!("is `{text}`; write one of `{}`", names()))
+    Kind::of_name(text).ok_or_else(|| format!("is `{text}`; write one of `{}`", names()))
 }
 
 /// No path, no list, no quotes.

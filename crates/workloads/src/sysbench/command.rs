@@ -26,13 +26,13 @@ pub(super) fn invocation(job: &Job<'_>) -> Result<Invocation, Error> {
                 .into(),
         ));
     }
-    let planned = Connection::planned(load.network);
+    let planned = Connection::planned(load.server.kind, load.network);
     let server = job.server.unwrap_or(&planned);
     let mut argv = server.prefix.clone();
     argv.push("sysbench".into());
     let is_ours = load.bursts.is_some() || load.think.max(load.start_delay) > Nanos::ZERO;
     argv.push(if is_ours {
-        server.folder.join(script::name(load.test)).display().to_string()
+        server.scripts.join(script::name(load.test)).display().to_string()
     } else {
         load.test.name().to_owned()
     });
