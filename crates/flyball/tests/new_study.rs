@@ -86,7 +86,7 @@ fn a_command_is_a_study_with_its_placeholders() {
 fn nothing_is_overwritten_and_the_next_command_is_said() {
     let place = Place::new();
     let said = place.output(&["new", "mine"]);
-    assert!(support::stderr(&said).contains("next: flyball run mine.toml --dry-run"), "{said:?}");
+    assert!(support::stderr(&said).contains("next: `flyball run mine.toml --dry-run`"), "{said:?}");
     let before = std::fs::read(place.path("mine.toml")).unwrap();
     let said = place.fails(1, &["new", "mine", "--tool", "dd"]);
     assert!(said.contains("`mine.toml`: it is there already"), "{said}");
