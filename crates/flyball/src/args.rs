@@ -166,6 +166,9 @@ pub struct Restore {
     /// Remove that service
     #[arg(long)]
     pub uninstall: bool,
+    /// Print that service's unit for a program at this path, as packages ship it; write nothing
+    #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["install", "uninstall"])]
+    pub print_unit: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

@@ -6,6 +6,9 @@ use machine::lasting::Roots;
 use std::env;
 use std::path::{Path, PathBuf};
 
+/// Where root's ledger of changes is, where `FLYBALL_STATE` names no other folder.
+pub const STATE_OF_ROOT: &str = "/var/lib/flyball";
+
 /// How this program is typed so that it finds the same notebook: `flyball`, or `flyball --notebook DIR`.
 pub fn this_program(global: &Global) -> String {
     match &global.notebook {
@@ -30,7 +33,7 @@ pub fn notebook(global: &Global) -> Result<PathBuf> {
 pub fn state() -> Result<PathBuf> {
     let folder = match variable("FLYBALL_STATE") {
         Some(folder) => folder,
-        None if is_root() => "/var/lib/flyball".into(),
+        None if is_root() => STATE_OF_ROOT.into(),
         None => {
             xdg("XDG_STATE_HOME", ".local/state", "the ledger of changes", "FLYBALL_STATE")?.join("flyball")
         }

@@ -32,6 +32,7 @@ fn what_is_installed_works_without_the_checkout_and_goes_again() {
         "share/bash-completion/completions/flyball",
         "share/zsh/site-functions/_flyball",
         "share/fish/vendor_completions.d/flyball.fish",
+        "lib/systemd/system/flyball-recover.service",
         "share/flyball/studies/quick.toml",
         "share/doc/flyball/LICENSE-MIT",
     ] {

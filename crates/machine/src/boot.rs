@@ -69,7 +69,7 @@ pub fn install(roots: &Roots, program: &Path, state: &Path) -> Result<Vec<PathBu
         source,
     })?;
     check_program(&program)?;
-    let text = unit(&program, state)?;
+    let text = unit(HEADER, &program, state)?;
     let (unit, link) = paths(roots);
     match LocalFiles.read(&unit) {
         Ok(None) => LocalFiles.make(&unit, &text),
@@ -130,22 +130,34 @@ fn enable(link: &Path) -> io::Result<()> {
 
 const HEADER: &str = "# Written by `flyball restore --install`; `flyball restore --uninstall` removes it.";
 
+const PACKAGED: &str =
+    "# Written by `flyball restore --print-unit`, for a package; systemctl enables and disables it.";
+
 fn is_ours(text: &str) -> bool {
     text.starts_with(HEADER)
 }
 
-/// The unit's text.
+/// The unit as a package ships it: of a program that may not be there yet, and enabled by the package's own
+/// means.
+///
+/// # Errors
+/// [`Error::Path`].
+pub fn packaged(program: &Path, state: &Path) -> Result<String, Error> {
+    unit(PACKAGED, program, state)
+}
+
+/// The unit's text below its first line.
 ///
 /// It needs the file systems of program and state and nothing else, so that it also runs where another file
 /// system cannot be mounted for what was left changed; services come after it, for they come after
 /// `sysinit.target`. At a shutdown it is stopped after them, and so after any run, and before the file
 /// systems go.
-fn unit(program: &Path, state: &Path) -> Result<String, Error> {
+fn unit(header: &str, program: &Path, state: &Path) -> Result<String, Error> {
     let (program, state) = (quoted(program)?, quoted(state)?);
     let mut text = String::new();
     let _ = write!(
         text,
-        "{HEADER}
+        "{header}
 [Unit]
 Description=Put back what Flyball changed on this machine
 Documentation=man:flyball(1)
@@ -208,7 +220,7 @@ mod tests {
 
     #[test]
     fn the_unit_waits_for_its_file_systems_and_runs_at_both_ends() {
-        let text = unit(Path::new("/usr/local/bin/flyball"), Path::new("/var/lib/flyball")).unwrap();
+        let text = unit(HEADER, Path::new("/usr/local/bin/flyball"), Path::new("/var/lib/flyball")).unwrap();
         expect![[r##"
             # Written by `flyball restore --install`; `flyball restore --uninstall` removes it.
             [Unit]
@@ -235,6 +247,14 @@ mod tests {
             WantedBy=sysinit.target
         "##]]
         .assert_eq(&text);
+    }
+
+    #[test]
+    fn a_packaged_unit_differs_by_its_first_line_alone() {
+        let (program, state) = (Path::new("/usr/bin/flyball"), Path::new("/var/lib/flyball"));
+        let (installed, shipped) = (unit(HEADER, program, state).unwrap(), packaged(program, state).unwrap());
+        assert_eq!(installed.split_once('\n').unwrap().1, shipped.split_once('\n').unwrap().1);
+        assert!(is_ours(&installed) && !is_ours(&shipped));
     }
 
     #[test]

@@ -11,13 +11,18 @@ use machine::boot;
 use machine::ledger::{RestoreReport, Undone};
 use machine::recovery;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The version of its JSON form.
 const SCHEMA: u32 = 1;
 
 /// Puts everything back, or sees to it that this happens at boot.
 pub fn restore(global: &Global, arguments: &Restore) -> Result<End> {
+    if let Some(program) = &arguments.print_unit {
+        let unit = boot::packaged(&places::absolute(program)?, Path::new(places::STATE_OF_ROOT))?;
+        terminal::document(&unit)?;
+        return Ok(End::Done);
+    }
     if arguments.install || arguments.uninstall {
         return service(arguments);
     }
