@@ -1,13 +1,16 @@
 //! Chores of this repository: `cargo xtask test`, `cargo xtask promises`, `cargo xtask tidy`, `cargo xtask
-//! licences`, `cargo xtask fuzz`, `cargo xtask record-machine`.
+//! licences`, `cargo xtask sbom`, `cargo xtask notices`, `cargo xtask fuzz`, `cargo xtask record-machine`.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod binary_size;
 mod documents;
 mod fuzz;
 mod licences;
+mod notices;
 mod promises;
 mod record;
+mod sbom;
+mod shipped;
 mod suite;
 mod tidy;
 
@@ -25,6 +28,11 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   tidy       the arrows between crates, the purity of the pure ones, the documents' code map,
              the files and links that documents name
   licences   every dependency's licence is one that this project may ship with
+  sbom TARGET TIME [NAME=VERSION=LICENCE]...
+             what a release for a platform is made of, in CycloneDX's JSON: of a commit of this time
+             (2026-11-25T01:16:00Z), and linked with these, which cargo does not know
+  notices TARGET
+             the licences of the packages of others in such a release, with their texts
   fuzz PARSER [MINUTES] [SEED]
              damaged files for a reader of `flyball import`, or for `all`, each so long (ten minutes without
              a number), as many readers at once as there are CPUs; without a seed, one that is new
@@ -44,6 +52,13 @@ fn main() -> ExitCode {
         },
         ["tidy"] => tidy::check(),
         ["licences"] => licences::check(),
+        ["sbom", target, time, linked @ ..] => {
+            match linked.iter().map(|text| sbom::Linked::read(text)).collect::<Option<Vec<_>>>() {
+                Some(linked) => sbom::of_release(target, time, &linked).map(printed),
+                None => return usage(),
+            }
+        }
+        ["notices", target] => notices::of_release(target).map(printed),
         ["fuzz", parser] => fuzz(parser, "10", None),
         ["fuzz", parser, minutes] => fuzz(parser, minutes, None),
         ["fuzz", parser, minutes, seed] => fuzz(parser, minutes, Some(seed)),
@@ -63,6 +78,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints a text; nothing is to mend then.
+fn printed(text: impl std::fmt::Display) -> Vec<String> {
+    print!("{text}");
+    Vec::new()
 }
 
 fn usage() -> ExitCode {
