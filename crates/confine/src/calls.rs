@@ -152,6 +152,10 @@ const OLD_OF_UNPACKERS: [i64; 12] = [
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_OF_UNPACKERS: [i64; 0] = [];
 
+/// Linux gives its newer calls one number on all processors (include/uapi/asm-generic/unistd.h); libc names
+/// this one for x86_64 alone.
+const SYS_FCHMODAT2: i64 = 452;
+
 /// What changes the machine, starts something, or reaches other processes; and what Landlock does not see:
 /// owners, modes and attributes of files.
 const REFUSED_TO_LOOKERS: [i64; 66] = [
@@ -172,7 +176,7 @@ const REFUSED_TO_LOOKERS: [i64; 66] = [
     libc::SYS_sendto,
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
+    SYS_FCHMODAT2,
     libc::SYS_fchown,
     libc::SYS_fchownat,
     libc::SYS_utimensat,
