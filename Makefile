@@ -12,13 +12,15 @@ NOTEBOOK ?=
 PREFIX ?= /usr/local
 export PREFIX DESTDIR
 
-.PHONY: help build install uninstall demo book test test-all promises bench clean
+.PHONY: help build install uninstall release release-check demo book test test-all promises bench clean
 
 help:
 	@echo 'make demo    install what is missing, build, measure this machine for a minute and a half, simulate a published report'
 	@echo 'make build   target/release/flyball, and its debug information beside it'
-	@echo 'make install  the program, man pages, completions (of names of runs, too) and studies, below PREFIX (/usr/local); DESTDIR=DIR for packages'
+	@echo 'make install  the program, man pages, completions, studies and unit, below PREFIX (/usr/local); DESTDIR=DIR for packages'
 	@echo 'make uninstall  what that installed'
+	@echo 'make release  target/release-files: a static program as tarball, .deb and .rpm, bill of materials, checksums'
+	@echo 'make release-check  installs, runs and removes those in roots of Debian 11, 12 and 13 (needs root)'
 	@echo 'make book    docs/studies anew from the runs kept there; NOTEBOOK=DIR takes the newest runs of that notebook first'
 	@echo 'make test    install what the tests need, then run everything that is checked; a part of what takes long'
 	@echo 'make test-all  the same, and the whole of what takes long'
@@ -36,6 +38,14 @@ install: build
 
 uninstall: build
 	@scripts/install --uninstall target/release/flyball
+
+release:
+	@scripts/setup release
+	@scripts/release
+
+release-check:
+	@scripts/setup release-check
+	@scripts/release-check
 
 demo:
 	@scripts/setup demo
