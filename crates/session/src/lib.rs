@@ -10,6 +10,7 @@
 mod availability;
 mod backend;
 mod begin;
+pub mod candidates;
 mod disk_files;
 pub mod draft;
 pub mod dry_run;

@@ -1,35 +1,19 @@
 //! `flyball complete`: what may stand at a shell's cursor. The scripts of `flyball completions` call it.
 //!
 //! It says nothing on errors, takes no lock and writes nothing: the notebook's folder of runs is listed, and
-//! nothing in it opened. A name is offered only where a shell takes it as one word that means itself, so that
-//! nothing hostile in a notebook or folder reaches a command line.
+//! nothing in it opened. What names there are says [`session::candidates`].
 
 use crate::args::{Cli, Global};
 use crate::exit::End;
 use crate::{places, terminal};
 use clap::{Arg, Command, CommandFactory};
 use domain::inert::Lines;
-use machine::settings::{KNOWN, SYSCTL_ROOTS};
-use session::{simulation, studies};
+use session::candidates::{Kind, names};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs;
-use std::path::Path;
-
-/// A bound on entries of a folder that are looked at: a shell waits for them.
-const MAX_ENTRIES: usize = 20_000;
 
 /// A bound on names that are offered.
 const MAX_OFFERED: usize = 2_000;
-
-/// What names are offered of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Runs,
-    Studies,
-    Machines,
-    Settings,
-}
 
 /// Prints what begins with the last of these words, each on a line; the words are those behind the program's
 /// name, up to the cursor.
@@ -39,9 +23,9 @@ pub fn complete(global: &Global, words: &[OsString]) -> End {
     let before = without_equals(before);
     let begun = if begun == "=" { "" } else { begun };
     let global = &Global { notebook: notebook_of(&before).or_else(|| global.notebook.clone()), json: false };
-    let names = kind(&before).map_or_else(BTreeSet::new, |kind| names(kind, global));
-    let offered = names.iter().filter(|name| name.starts_with(begun) && is_plain(name));
-    let lines: Lines = offered.take(MAX_OFFERED).collect();
+    let notebook = places::notebook(global).ok();
+    let names = kind(&before).map_or_else(BTreeSet::new, |kind| names(kind, notebook.as_deref()));
+    let lines: Lines = names.iter().filter(|name| name.starts_with(begun)).take(MAX_OFFERED).collect();
     // Whoever asked may be gone.
     let _ = terminal::lines(&lines);
     End::Done
@@ -120,53 +104,6 @@ fn of_value(path: &[&str], arg: &Arg) -> Option<Kind> {
     }
 }
 
-fn names(kind: Kind, global: &Global) -> BTreeSet<String> {
-    match kind {
-        Kind::Runs => runs(global),
-        Kind::Studies => {
-            let shipped = studies::SHIPPED.iter().map(|study| study.name.to_owned());
-            shipped.chain(entries(Path::new(".")).filter(|name| name.ends_with(".toml"))).collect()
-        }
-        Kind::Machines => simulation::SHIPPED.iter().map(|(name, _)| (*name).to_owned()).collect(),
-        Kind::Settings => KNOWN.iter().map(|known| known.name.to_owned()).chain(sysctls()).collect(),
-    }
-}
-
-/// The runs, and the studies of which they are: these stand for the last run of each.
-fn runs(global: &Global) -> BTreeSet<String> {
-    let Ok(notebook) = places::notebook(global) else { return BTreeSet::new() };
-    let runs: Vec<String> = entries(&notebook.join("runs")).collect();
-    let studies: Vec<String> = runs.iter().filter_map(|run| study_of(run)).map(str::to_owned).collect();
-    runs.into_iter().chain(studies).collect()
-}
-
-/// The study in `quick-20261120-140502-7f3a`.
-fn study_of(run: &str) -> Option<&str> {
-    let mut parts = run.rsplitn(4, '-');
-    let (_, time, date, study) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    let is_number = |text: &str, length| text.len() == length && text.bytes().all(|b| b.is_ascii_digit());
-    (is_number(time, 6) && is_number(date, 8)).then_some(study)
-}
-
-fn sysctls() -> impl Iterator<Item = String> {
-    SYSCTL_ROOTS.iter().flat_map(|root| {
-        let folder = Path::new("/proc/sys").join(root.trim_end_matches('.').replace('.', "/"));
-        entries(&folder).map(move |name| format!("{root}{name}"))
-    })
-}
-
-/// The names in a folder; none where it cannot be read.
-fn entries(folder: &Path) -> impl Iterator<Item = String> + use<> {
-    let entries = fs::read_dir(folder).into_iter().flatten().take(MAX_ENTRIES);
-    entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-}
-
-/// Whether a shell takes the name as one word that means itself.
-fn is_plain(name: &str) -> bool {
-    let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || "-_./@+".contains(c);
-    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_of_a_name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,19 +134,5 @@ mod tests {
             let words: Vec<&str> = words.split_whitespace().collect();
             assert_eq!(kind(&words), expected, "{words:?}");
         }
-    }
-
-    #[test]
-    fn only_a_word_that_means_itself_is_offered() {
-        assert!(
-            ["quick-20261120-140502-7f3a", "published/raid10", "read_ahead_kb@sda"].into_iter().all(is_plain)
-        );
-        for name in
-            ["", "a b", "$(id)", "`id`", "a;b", "-rf", "--yes", "*", "a\u{1b}[2J", "~x", "a'b", "a\nb", "é"]
-        {
-            assert!(!is_plain(name), "{name}");
-        }
-        assert_eq!(study_of("a-b-20261120-140502-7f3a"), Some("a-b"));
-        assert_eq!(study_of("a-b"), None);
     }
 }

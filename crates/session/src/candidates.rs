@@ -1,0 +1,96 @@
+//! What a shell offers at its cursor: the names of runs, studies, simulated machines and settings. Folders
+//! are listed, and nothing in them is opened.
+
+use machine::settings::{KNOWN, SYSCTL_ROOTS};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// A bound on entries of a folder that are looked at: a shell waits for them.
+const MAX_ENTRIES: usize = 20_000;
+
+/// What names are offered of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The runs of a notebook, and their studies.
+    Runs,
+    /// Studies that ship, and files of the folder that one is in.
+    Studies,
+    /// Simulated machines that ship.
+    Machines,
+    /// Settings and sysctls of this machine.
+    Settings,
+}
+
+/// The names of one kind, each of which a shell takes as one word that means itself: nothing hostile in a
+/// notebook or a folder reaches a command line. None where a folder cannot be read.
+pub fn names(kind: Kind, notebook: Option<&Path>) -> BTreeSet<String> {
+    let mut names = all(kind, notebook);
+    names.retain(|name| is_plain(name));
+    names
+}
+
+fn all(kind: Kind, notebook: Option<&Path>) -> BTreeSet<String> {
+    match kind {
+        Kind::Runs => notebook.map(runs).unwrap_or_default(),
+        Kind::Studies => {
+            let shipped = crate::studies::SHIPPED.iter().map(|study| study.name.to_owned());
+            shipped.chain(entries(Path::new(".")).filter(|name| name.ends_with(".toml"))).collect()
+        }
+        Kind::Machines => crate::simulation::SHIPPED.iter().map(|(name, _)| (*name).to_owned()).collect(),
+        Kind::Settings => KNOWN.iter().map(|known| known.name.to_owned()).chain(sysctls()).collect(),
+    }
+}
+
+/// The runs, and the studies of which they are: these stand for the last run of each.
+fn runs(notebook: &Path) -> BTreeSet<String> {
+    let runs: Vec<String> = entries(&notebook.join("runs")).collect();
+    let studies: Vec<String> = runs.iter().filter_map(|run| study_of(run)).map(str::to_owned).collect();
+    runs.into_iter().chain(studies).collect()
+}
+
+/// The study in `quick-20261120-140502-7f3a`.
+fn study_of(run: &str) -> Option<&str> {
+    let mut parts = run.rsplitn(4, '-');
+    let (_, time, date, study) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let is_number = |text: &str, length| text.len() == length && text.bytes().all(|b| b.is_ascii_digit());
+    (is_number(time, 6) && is_number(date, 8)).then_some(study)
+}
+
+fn sysctls() -> impl Iterator<Item = String> {
+    SYSCTL_ROOTS.iter().flat_map(|root| {
+        let folder = Path::new("/proc/sys").join(root.trim_end_matches('.').replace('.', "/"));
+        entries(&folder).map(move |name| format!("{root}{name}"))
+    })
+}
+
+/// The names in a folder; none where it cannot be read.
+fn entries(folder: &Path) -> impl Iterator<Item = String> + use<> {
+    let entries = fs::read_dir(folder).into_iter().flatten().take(MAX_ENTRIES);
+    entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+}
+
+/// Whether a shell takes the name as one word that means itself.
+fn is_plain(name: &str) -> bool {
+    let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || "-_./@+".contains(c);
+    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_of_a_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_plain, study_of};
+
+    #[test]
+    fn only_a_word_that_means_itself_is_offered() {
+        assert!(
+            ["quick-20261120-140502-7f3a", "published/raid10", "read_ahead_kb@sda"].into_iter().all(is_plain)
+        );
+        for name in
+            ["", "a b", "$(id)", "`id`", "a;b", "-rf", "--yes", "*", "a\u{1b}[2J", "~x", "a'b", "a\nb", "é"]
+        {
+            assert!(!is_plain(name), "{name}");
+        }
+        assert_eq!(study_of("a-b-20261120-140502-7f3a"), Some("a-b"));
+        assert_eq!(study_of("a-b"), None);
+    }
+}
