@@ -38,8 +38,9 @@ pub(crate) struct Lead {
     pub step: Step,
 }
 
-/// What a run leads on to: the same beside the load that spoilt it, the remedy of what was found, else what else a finding asks for; of a model's run
-/// the same study in the lab, else the factor that the verdict does not tell of. `None` where nothing does.
+/// What a run leads on to: the same beside the load that spoilt it, else the remedy of what was found,
+/// else what another finding asks for; of a model's run the same study in the lab, else the factor that the
+/// verdict does not tell of. `None` where nothing does.
 pub(crate) fn lead(report: &Report) -> Option<Lead> {
     let run = &report.data.run.id;
     // What has no command of its own shows the run again, which every screen does; and a command that is to
@@ -74,7 +75,7 @@ fn in_the_lab(report: &Report) -> Option<Lead> {
     let file = study_as_typed(&report.data.run)?;
     Some(Lead {
         why: "These figures are a model's; the lab measures the same study on a real kernel.".to_owned(),
-        step: Step::new("the same in the lab", format!("flyball lab run {}", quoted(file))),
+        step: Step::new(IN_THE_LAB, format!("flyball lab run {}", quoted(file))),
     })
 }
 
@@ -124,11 +125,17 @@ fn beside_load(report: &Report) -> Option<Lead> {
 /// What leads on from a run, the reasons, all that was measured, and the page.
 pub(crate) fn steps(report: &Report, program: &str) -> Vec<Step> {
     let run = &report.data.run.id;
-    let first = lead(report).map(|lead| Step::new(lead.step.what, typed(&lead.step.command, program)));
+    let lead = lead(report).map(|lead| Step::new(lead.step.what, typed(&lead.step.command, program)));
+    // A run in the lab may take hours: the reasons, which are there at once, come before it.
+    let (first, later) = lead.map_or((None, None), |lead| match lead.what {
+        IN_THE_LAB => (None, Some(lead)),
+        _ => (Some(lead), None),
+    });
     let why = (!report.findings.is_empty()).then(|| Step::new(WHY, format!("{program} explain {run}")));
     [
         first,
         why,
+        later,
         Some(Step::new(ALL, format!("{program} show --full {run}"))),
         Some(Step::new(PAGE, format!("{program} report {run}"))),
     ]
@@ -137,6 +144,7 @@ pub(crate) fn steps(report: &Report, program: &str) -> Vec<Step> {
     .collect()
 }
 
+pub(crate) const IN_THE_LAB: &str = "the same in the lab";
 pub(crate) const TRY: &str = "what to try";
 pub(crate) const WHY: &str = "why";
 pub(crate) const ALL: &str = "all of it";

@@ -98,8 +98,8 @@ impl Look {
     }
 }
 
-/// Waits until the machine is quiet, or `limit` is over. Takes at least one [`LOOK`]. It does not wait for the
-/// causes `beside` which the study measures: an array that is synchronised, or the machine's load.
+/// Waits until the machine is quiet, or `limit` is over. Takes at least one [`LOOK`]. It does not wait for
+/// the causes `beside` which the study measures: an array that is synchronised, or the machine's load.
 ///
 /// # Errors
 /// [`Error::Interrupted`] once `interrupt` is set.

@@ -77,7 +77,8 @@ pub fn explain(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Commands that look at this host, or change it.
-const OF_THIS_HOST: [&str; 4] = ["flyball tune", "flyball inspect", "flyball record", "flyball check"];
+const OF_THIS_HOST: [&str; 5] =
+    ["flyball tune", "flyball inspect", "flyball record", "flyball check", "flyball diagnose"];
 
 /// What was found of a lab machine, a simulation or somewhere else gives no reason to change this host.
 fn leave_this_host_alone(finding: &mut Finding, case: &Case<'_>) {

@@ -54,7 +54,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
             settings: vec![],
             undo: "nothing to undo: this is about the measurement, not the machine".into(),
         }),
-        next: if is_model { format!("flyball show {}", case.data.run.id) } else { "flyball record".into() },
+        next: if is_model { format!("flyball show {}", case.data.run.id) } else { "flyball diagnose".into() },
         compared: vec![],
     }]
 }
