@@ -1,6 +1,6 @@
 //! The page of a run as a browser lays it out, at 1280 × 800 and at 390 × 844 px: what is in the first
 //! screen, that nothing is wider than the screen, and that sorting, filtering and the crosshair do what they
-//! say.
+//! say. The pictures of it in the documents are made here, with `UPDATE_EXPECT=1`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -57,24 +57,16 @@ fn chromium() -> Option<PathBuf> {
         .find(|p| p.is_file())
 }
 
-/// What the browser found wrong, and as its last line what it tried.
-fn looked_at(chromium: &Path, place: &Place, page: &str) -> Vec<String> {
-    let frame = place.path("frame.html");
-    std::fs::write(&frame, FRAME.replace("PAGE", page)).unwrap();
-    let seen = place.path("seen.html");
+/// Opens a file in a browser without a window, and waits until that ends.
+fn browse(chromium: &Path, place: &Place, file: &Path, options: &[&str], output: Stdio) {
     let mut browser = Command::new(chromium)
-        .args([
-            "--headless",
-            "--disable-gpu",
-            "--allow-file-access-from-files",
-            "--virtual-time-budget=20000",
-        ])
         // Chromium's own sandbox refuses root, and the pages are our own.
-        .args(["--no-sandbox", "--dump-dom"])
+        .args(["--headless", "--disable-gpu", "--no-sandbox"])
+        .args(options)
         .arg(format!("--user-data-dir={}", place.path("profile").display()))
-        .arg(format!("file://{}", frame.display()))
+        .arg(format!("file://{}", file.display()))
         .stdin(Stdio::null())
-        .stdout(std::fs::File::create(&seen).unwrap())
+        .stdout(output)
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
@@ -87,6 +79,15 @@ fn looked_at(chromium: &Path, place: &Place, page: &str) -> Vec<String> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// What the browser found wrong, and as its last line what it tried.
+fn looked_at(chromium: &Path, place: &Place, page: &str) -> Vec<String> {
+    let frame = place.path("frame.html");
+    std::fs::write(&frame, FRAME.replace("PAGE", page)).unwrap();
+    let seen = place.path("seen.html");
+    let options = ["--allow-file-access-from-files", "--virtual-time-budget=20000", "--dump-dom"];
+    browse(chromium, place, &frame, &options, std::fs::File::create(&seen).unwrap().into());
     let seen = std::fs::read_to_string(seen).unwrap();
     let list = seen.split("<pre id=\"found\">").nth(1).and_then(|rest| rest.split("</pre>").next());
     list.unwrap_or_else(|| panic!("the browser gave `{seen}`")).lines().map(str::to_owned).collect()
@@ -129,4 +130,38 @@ fn a_heat_map_and_its_tables_fit_a_screen_and_a_phone() {
     let names = "option = \"rw\"\nlevels = [\"randread\", \"read\", \"randwrite\"]";
     let study = STUDY.replace("option = \"iodepth\"\nlevels = [1, 4, 16]", names);
     fits(&study.replace("depth = 1 }", "depth = \"read\" }"), "class=\"heat\"");
+}
+
+/// The first screen of a page at a size, as a PNG file.
+fn photographed(chromium: &Path, place: &Place, page: &str, (width, height): (u32, u32)) -> Vec<u8> {
+    let picture = place.path("picture.png");
+    let options = [format!("--window-size={width},{height}"), format!("--screenshot={}", picture.display())];
+    let options = ["--hide-scrollbars", &options[0], &options[1]];
+    browse(chromium, place, &place.path(page), &options, Stdio::null());
+    let png = std::fs::read(picture).unwrap();
+    assert_eq!(size_of(&png), (width, height));
+    png
+}
+
+/// Width and height of a PNG file, from its header (RFC 2083, 4.1.1).
+fn size_of(png: &[u8]) -> (u32, u32) {
+    let number = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().unwrap());
+    assert_eq!(&png[1..4], b"PNG");
+    (number(16), number(20))
+}
+
+#[test]
+fn the_pictures_of_a_page_in_the_documents_are_of_its_first_screen() {
+    let Some(chromium) = chromium() else { return testing::skip("Chromium is not installed") };
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures");
+    let place = Place::new();
+    place.measure(&["run", "published/raid10", "--on", "sim", "--seed", "1"]);
+    place.ok(&["report", "raid10-published", "--out", "page.html"]);
+    for (name, size) in [("page.png", (1280, 800)), ("page-on-a-phone.png", (390, 844))] {
+        let png = photographed(&chromium, &place, "page.html", size);
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
+            std::fs::write(kept.join(name), &png).unwrap();
+        }
+        assert_eq!(size_of(&std::fs::read(kept.join(name)).unwrap()), size);
+    }
 }

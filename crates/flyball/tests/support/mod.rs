@@ -3,6 +3,7 @@
 
 pub mod bounded;
 pub mod lab;
+pub mod picture;
 
 use assert_cmd::assert::OutputAssertExt;
 use std::path::{Path, PathBuf};
