@@ -61,6 +61,11 @@ fn persist(global: &Global, arguments: &Tune) -> Result<End> {
     } else {
         terminal::lines(&made.as_text(written))?;
     }
+    if arguments.dry_run {
+        terminal::say(
+            "nothing was written; without --dry-run it is, and `flyball tune --undo` takes it back",
+        );
+    }
     made.notes.iter().for_each(terminal::note);
     Ok(End::Done)
 }
