@@ -21,6 +21,14 @@ impl RunId {
         let mark = Seed(now.unix_nanos() as u64).stream("run id").bits() & 0xffff;
         Self(format!("{study}-{day}-{time}-{mark:04x}"))
     }
+
+    /// The study in a name that [`RunId::begun`] made; `None` in another one.
+    pub fn study(&self) -> Option<&str> {
+        let mut parts = self.0.rsplitn(4, '-');
+        let (_, time, day, study) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        let is_number = |text: &str, len| text.len() == len && text.bytes().all(|b| b.is_ascii_digit());
+        (is_number(time, 6) && is_number(day, 8)).then_some(study)
+    }
 }
 
 impl fmt::Display for RunId {
@@ -136,6 +144,9 @@ mod tests {
             one.0.starts_with("quick-20261120-145516-") && one.0.len() == "quick-20261120-145516-7f3a".len()
         );
         assert_ne!(one, other);
+        assert_eq!(one.study(), Some("quick"));
+        assert_eq!(RunId::begun("a-b", Timestamp::default()).study(), Some("a-b"));
+        assert_eq!(RunId("a-b".into()).study(), None);
         assert!(one.max(other) < later);
     }
 }

@@ -17,23 +17,9 @@ fn stored() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/notebooks/v1")
 }
 
-/// A copy, for opening a notebook makes its index.
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let target = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy(&path, &target);
-        } else {
-            fs::copy(&path, &target).unwrap();
-        }
-    }
-}
-
 fn notebook() -> (tempfile::TempDir, Notebook) {
     let root = tempfile::tempdir().unwrap();
-    copy(&stored(), root.path());
+    testing::copy_folder(&stored(), root.path());
     let notebook = Notebook::open(root.path()).unwrap();
     (root, notebook)
 }

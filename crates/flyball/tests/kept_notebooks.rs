@@ -9,27 +9,13 @@ use std::fs;
 use std::path::Path;
 use support::{Place, folders, stderr};
 
-/// A copy: opening a notebook makes its index.
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let target = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy(&path, &target);
-        } else {
-            fs::copy(&path, &target).unwrap();
-        }
-    }
-}
-
 #[test]
 fn every_kept_notebook_is_listed_shown_explained_and_reported() {
     let kept = folders(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/notebooks"));
     assert!(!kept.is_empty());
     for folder in kept {
         let place = Place::new();
-        copy(&folder, &place.path("notebook"));
+        testing::copy_folder(&folder, &place.path("notebook"));
         let listed: Value = serde_json::from_str(&place.ok(&["list", "--json"])).unwrap();
         let runs = listed["runs"].as_array().unwrap();
         assert!(!runs.is_empty(), "{folder:?}");
@@ -54,7 +40,10 @@ fn every_kept_notebook_is_listed_shown_explained_and_reported() {
 #[test]
 fn a_run_whose_study_is_not_read_is_shown_by_its_trials_and_says_so() {
     let place = Place::new();
-    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/notebooks/v1"), &place.path("notebook"));
+    testing::copy_folder(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/notebooks/v1"),
+        &place.path("notebook"),
+    );
     let shown = place.output(&["show", "--full", "stored"]);
     let (text, told) = (String::from_utf8(shown.stdout.clone()).unwrap(), stderr(&shown));
     // As wide as whoever runs the test has it.

@@ -4,28 +4,7 @@
 mod support;
 
 use std::process::Command;
-use support::{Place, folders};
-
-/// Two levels on a simulated machine, in a moment.
-const SIMULATED: &str = r#"
-flyball = 1
-name = "small"
-question = "Does the block size decide how fast a file is read?"
-
-[target]
-file = "8MiB"
-
-[workload.read]
-tool = "fio"
-options = { rw = "read", direct = true, size = "8m" }
-
-[factor.block]
-option = "bs"
-levels = ["4k", "64k"]
-
-[measure]
-repeats = [6, 6]
-"#;
+use support::{Place, SIMULATED, folders};
 
 /// So many runs of the study.
 fn with_runs(count: usize) -> (Place, Vec<String>) {

@@ -6,28 +6,7 @@ mod support;
 
 use std::path::Path;
 use std::process::{Command, Output};
-use support::Place;
-
-/// Two levels on a simulated machine; the name of the study makes the commands long.
-const SIMULATED: &str = r#"
-flyball = 1
-name = "a-study-with-a-long-name"
-question = "Does the block size decide how fast a file is read?"
-
-[target]
-file = "8MiB"
-
-[workload.read]
-tool = "fio"
-options = { rw = "read", direct = true, size = "8m" }
-
-[factor.block]
-option = "bs"
-levels = ["4k", "64k"]
-
-[measure]
-repeats = [6, 6]
-"#;
+use support::{Place, SIMULATED};
 
 /// What a shell would be given: lines that begin with `flyball`, each with those that continue it.
 fn copied(screen: &str) -> Vec<String> {
@@ -82,7 +61,7 @@ fn try_each(place: &Place, screen: &str, columns: &str, least: usize) {
 #[test]
 fn a_command_of_a_screen_runs_as_it_is_copied() {
     let place = Place::new();
-    let study = place.study("study", SIMULATED);
+    let study = place.study("study", &SIMULATED.replace("\"small\"", "\"a-study-with-a-long-name\""));
     for columns in ["60", "80"] {
         let notebook = format!("flyball --notebook 'a note book {columns}'");
         let run = format!("{notebook} run {study} --on sim --machine server-nvme --seed 7");

@@ -15,23 +15,9 @@ fn stored(version: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/notebooks").join(version)
 }
 
-/// A copy, for opening a notebook makes its index.
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let target = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy(&path, &target);
-        } else {
-            fs::copy(&path, &target).unwrap();
-        }
-    }
-}
-
 fn v1() -> (tempfile::TempDir, Notebook) {
     let root = tempfile::tempdir().unwrap();
-    copy(&stored("v1"), root.path());
+    testing::copy_folder(&stored("v1"), root.path());
     let notebook = Notebook::open(root.path()).unwrap();
     (root, notebook)
 }

@@ -11,23 +11,13 @@ use std::path::{Path, PathBuf};
 const RUN: &str = "stored-20261120-145516-7f3a";
 const TRIAL: &str = "b00.randread_4k.a0";
 
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let target = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy(&path, &target);
-        } else {
-            fs::copy(&path, &target).unwrap();
-        }
-    }
-}
-
 /// A notebook that version 1 wrote.
 fn stored() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
-    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/notebooks/v1"), root.path());
+    testing::copy_folder(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/notebooks/v1"),
+        root.path(),
+    );
     let skipped = r#"{"schema": 1, "written_by": "0.1.0", "cells": {}}"#;
     fs::write(root.path().join("runs").join(RUN).join("skipped.json"), skipped).unwrap();
     root

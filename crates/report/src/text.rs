@@ -248,10 +248,12 @@ fn comparison(report: &ComparisonReport, mut out: Text) -> String {
     let sides =
         report.comparisons.iter().flat_map(|(context, c)| [context.as_str(), c.a.as_str(), c.b.as_str()]);
     out.line(capitalised(&report.sentence, &sides.flat_map(|side| side.split([' ', ','])).collect()));
-    out.blank();
-    let rows: Vec<_> = report.comparisons.iter().map(|(context, c)| comparison_row(context, c)).collect();
-    comparisons(rows, &[], &mut out);
-    out.heading("In words");
+    if !report.comparisons.is_empty() {
+        out.blank();
+        let rows: Vec<_> = report.comparisons.iter().map(|(context, c)| comparison_row(context, c)).collect();
+        comparisons(rows, &[], &mut out);
+        out.heading("In words");
+    }
     for (context, c) in &report.comparisons {
         out.item(format!("{context}: {}", c.sentence));
     }

@@ -134,6 +134,15 @@ fn a_comparison_as_text() {
 }
 
 #[test]
+fn a_comparison_of_nothing_has_no_table() {
+    let mut report = compared();
+    report.comparisons.clear();
+    report.notes.clear();
+    assert_eq!(report::comparison_text(&report).lines().skip(3).collect::<String>(), "");
+    assert!(!report::comparison_text(&report).contains("In words"));
+}
+
+#[test]
 fn a_comparison_as_markdown() {
     expect![[r#"
         # readahead@1a2b3c against readahead@9f8e7d

@@ -1,6 +1,7 @@
 //! What a shell offers at its cursor: the names of runs, studies, simulated machines and settings. Folders
 //! are listed, and nothing in them is opened.
 
+use domain::ids::RunId;
 use machine::settings::{KNOWN, SYSCTL_ROOTS};
 use std::collections::BTreeSet;
 use std::fs;
@@ -44,17 +45,9 @@ fn all(kind: Kind, notebook: Option<&Path>) -> BTreeSet<String> {
 
 /// The runs, and the studies of which they are: these stand for the last run of each.
 fn runs(notebook: &Path) -> BTreeSet<String> {
-    let runs: Vec<String> = entries(&notebook.join("runs")).collect();
-    let studies: Vec<String> = runs.iter().filter_map(|run| study_of(run)).map(str::to_owned).collect();
-    runs.into_iter().chain(studies).collect()
-}
-
-/// The study in `quick-20261120-140502-7f3a`.
-fn study_of(run: &str) -> Option<&str> {
-    let mut parts = run.rsplitn(4, '-');
-    let (_, time, date, study) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    let is_number = |text: &str, length| text.len() == length && text.bytes().all(|b| b.is_ascii_digit());
-    (is_number(time, 6) && is_number(date, 8)).then_some(study)
+    let runs: Vec<RunId> = entries(&notebook.join("runs")).map(RunId).collect();
+    let studies: Vec<String> = runs.iter().filter_map(RunId::study).map(str::to_owned).collect();
+    runs.into_iter().map(|run| run.0).chain(studies).collect()
 }
 
 fn sysctls() -> impl Iterator<Item = String> {
@@ -78,7 +71,7 @@ fn is_plain(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_plain, study_of};
+    use super::is_plain;
 
     #[test]
     fn only_a_word_that_means_itself_is_offered() {
@@ -90,7 +83,5 @@ mod tests {
         {
             assert!(!is_plain(name), "{name}");
         }
-        assert_eq!(study_of("a-b-20261120-140502-7f3a"), Some("a-b"));
-        assert_eq!(study_of("a-b"), None);
     }
 }

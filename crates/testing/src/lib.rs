@@ -19,7 +19,9 @@ mod quiet;
 pub use quiet::{HostLoad, on_a_quiet_host, with_load};
 
 use std::fmt::Display;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
+use std::{fs, io};
 
 /// Set to anything but `0`, every test runs the whole of its rounds.
 pub const WHOLE: &str = "FLYBALL_TEST_WHOLE";
@@ -76,6 +78,29 @@ pub fn is_whole() -> bool {
 
 fn asks_for_the_whole(value: &str) -> bool {
     !value.is_empty() && value != "0"
+}
+
+/// Copies a folder with all that is in it: opening a notebook makes its index, and a fixture stays as it is.
+///
+/// # Panics
+/// Where anything cannot be read or written.
+pub fn copy_folder(from: &Path, to: &Path) {
+    let copied = copy_all(from, to);
+    copied.unwrap_or_else(|error| panic!("cannot copy {} to {}: {error}", from.display(), to.display()));
+}
+
+fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy_all(&path, &target)?;
+        } else {
+            fs::copy(&path, &target)?;
+        }
+    }
+    Ok(())
 }
 
 /// Says that a test shows nothing here, and why.

@@ -140,6 +140,27 @@ under_load = true
 settle = "1s"
 "#;
 
+/// Two levels on a simulated machine, in a moment.
+pub const SIMULATED: &str = r#"
+flyball = 1
+name = "small"
+question = "Does the block size decide how fast a file is read?"
+
+[target]
+file = "8MiB"
+
+[workload.read]
+tool = "fio"
+options = { rw = "read", direct = true, size = "8m" }
+
+[factor.block]
+option = "bs"
+levels = ["4k", "64k"]
+
+[measure]
+repeats = [6, 6]
+"#;
+
 /// Of a study: a target on two loop devices that mirror each other. Further keys of the array may follow.
 pub const MIRROR: &str = r#"
 [target]
