@@ -101,7 +101,7 @@ pub fn for_tools(plan: &Plan) -> Result<()> {
     told(plan, &mistakes(plan, |_| true))
 }
 
-/// Looks for sysctls that this host's kernel has no place for.
+/// Looks for sysctls that are written almost as ones of this host.
 ///
 /// # Errors
 /// [`Error::Usage`] with all of them.
@@ -297,12 +297,10 @@ pub fn size_of(kind: &Target) -> Bytes {
     kind.size().unwrap_or(LARGEST)
 }
 
-/// Why no machine has this setting. A sysctl is one that another kernel may have, as a guest's, unless it is
-/// written almost as one that this kernel has.
+/// Why no machine has this setting. A sysctl may be another kernel's, as a guest's, unless it is written
+/// almost as one of this kernel's.
 fn no_setting(request: &SettingRequest) -> Option<String> {
-    if let Some(error @ SettingError::NoSysctl { nearest: Some(_), .. }) =
-        misspelt(&LocalMachine, &request.setting)
-    {
+    if let Some(error) = misspelt(&LocalMachine, &request.setting) {
         return Some(error.to_string());
     }
     match preview(&LocalMachine, std::slice::from_ref(request), None) {

@@ -14,15 +14,17 @@ pub enum Error {
         /// The known name that is written most like it, where one is near.
         nearest: Option<String>,
     },
-    /// No kernel has this sysctl: its folder is here, and neither this kernel nor any document has the name.
-    #[error("there is no sysctl `{name}`: `{folder}` is here and has no such file{}", nearest.as_ref().map_or_else(|| "; `flyball settings` lists what can be set".to_owned(), |n| format!("; did you mean `{n}`?")))]
+    /// A sysctl that is not here, and is written almost as one that is.
+    #[error(
+        "there is no sysctl `{name}`: `{folder}` is here and has no such file; did you mean `{nearest}`?"
+    )]
     NoSysctl {
         /// As it was typed.
         name: String,
         /// The folder that is there.
         folder: String,
-        /// The sysctl beside it that is written most like it, where one is near.
-        nearest: Option<String>,
+        /// The sysctl beside it that was meant.
+        nearest: String,
     },
     /// The setting exists, but not on this machine, or not now.
     #[error("cannot use the setting `{setting}` here: {reason}")]

@@ -1,8 +1,9 @@
-//! Sysctls that are written wrongly: which names no kernel has, as far as this one shows.
+//! Sysctls that are written wrongly.
 //!
 //! A sysctl is absent for one of three reasons: its folder comes with a module that is not loaded, this
-//! kernel was built without it or is of another version, or there is no such name. The first shows by its
-//! folder, the second by the kernel's own documents ([`SOMETIMES`]); what is left is the third.
+//! kernel was built without it or is of another version, or its name is written wrongly. The first shows by
+//! its folder. The others cannot be told apart for sure, for distributions add sysctls of their own: wrongly
+//! written is what differs by a letter or two from one that is here, and is none of [`SOMETIMES`].
 
 use super::SYSCTL_ROOTS;
 use super::catalogue::most_alike;
@@ -11,29 +12,37 @@ use crate::Machine;
 use domain::setting::SettingName;
 use std::path::Path;
 
+/// How many letters may be wrong, missing, too many or exchanged in a name that is meant to be another.
+const MAX_SLIPS: usize = 2;
+
 /// Where the kernel shows its sysctls.
 pub(super) const SYSCTLS: &str = "/proc/sys/";
 
-/// Sysctls that depend on the kernel's version and configuration, or on the architecture
-/// (`Documentation/admin-guide/sysctl/{vm,kernel,fs}.rst` of Linux 2.6.32 to 6.18, `kernel/sched`).
+/// Sysctls that depend on the kernel's version, configuration or architecture: those that
+/// `Documentation/admin-guide/sysctl/{vm,kernel,fs}.rst` has, and others that are known. It is not complete.
 const SOMETIMES: &[&str] = &[
     "fs.aio-max-nr",
     "fs.aio-nr",
     "fs.binfmt_misc",
+    "fs.dentry-negative",
     "fs.dir-notify-enable",
-    "fs.leases-enable",
     "fs.lease-break-time",
+    "fs.leases-enable",
+    "fs.mount-max",
+    "fs.pipe-user-pages-hard",
+    "fs.pipe-user-pages-soft",
     "fs.protected_fifos",
     "fs.protected_hardlinks",
     "fs.protected_regular",
     "fs.protected_symlinks",
     "fs.suid_dumpable",
-    "fs.dentry-negative",
     "kernel.acct",
     "kernel.acpi_video_flags",
     "kernel.apparmor_display_secid_mode",
     "kernel.arch",
     "kernel.auto_msgmni",
+    "kernel.bootloader_type",
+    "kernel.bootloader_version",
     "kernel.bpf_stats_enabled",
     "kernel.cad_pid",
     "kernel.core_file_note_size_limit",
@@ -43,34 +52,52 @@ const SOMETIMES: &[&str] = &[
     "kernel.ftrace_enabled",
     "kernel.hardlockup_all_cpu_backtrace",
     "kernel.hardlockup_panic",
+    "kernel.hotplug",
     "kernel.hung_task_all_cpu_backtrace",
     "kernel.hung_task_check_count",
     "kernel.hung_task_check_interval_secs",
     "kernel.hung_task_panic",
     "kernel.hung_task_timeout_secs",
     "kernel.hung_task_warnings",
+    "kernel.hyperv_record_panic_msg",
     "kernel.ignore-unaligned-usertrap",
     "kernel.io_delay_type",
     "kernel.io_uring_disabled",
     "kernel.io_uring_group",
     "kernel.kexec_load_disabled",
+    "kernel.kexec_load_limit_panic",
+    "kernel.kexec_load_limit_reboot",
+    "kernel.kptr_restrict",
+    "kernel.latencytop",
+    "kernel.lock_stat",
+    "kernel.max_rcu_stall_to_panic",
+    "kernel.modprobe",
+    "kernel.modules_disabled",
+    "kernel.msg_next_id",
     "kernel.nmi_watchdog",
+    "kernel.ns_last_pid",
     "kernel.numa_balancing",
     "kernel.numa_balancing_promote_rate_limit_MBps",
     "kernel.numa_balancing_scan_delay_ms",
     "kernel.numa_balancing_scan_period_max_ms",
     "kernel.numa_balancing_scan_period_min_ms",
     "kernel.numa_balancing_scan_size_mb",
+    "kernel.numa_balancing_settle_count",
     "kernel.oops_all_cpu_backtrace",
     "kernel.oops_limit",
+    "kernel.panic_on_io_nmi",
     "kernel.panic_on_rcu_stall",
-    "kernel.max_rcu_stall_to_panic",
+    "kernel.panic_on_stackoverflow",
+    "kernel.panic_on_unrecovered_nmi",
     "kernel.perf_cpu_time_max_percent",
     "kernel.perf_event_max_contexts_per_stack",
     "kernel.perf_event_max_sample_rate",
     "kernel.perf_event_max_stack",
     "kernel.perf_event_mlock_kb",
     "kernel.perf_event_paranoid",
+    "kernel.powersave-nap",
+    "kernel.prove_locking",
+    "kernel.reboot-cmd",
     "kernel.sched_autogroup_enabled",
     "kernel.sched_base_slice_ns",
     "kernel.sched_cfs_bandwidth_slice_us",
@@ -96,20 +123,31 @@ const SOMETIMES: &[&str] = &[
     "kernel.sched_util_clamp_min",
     "kernel.sched_util_clamp_min_rt_default",
     "kernel.sched_wakeup_granularity_ns",
+    "kernel.seccomp",
+    "kernel.sem_next_id",
+    "kernel.sg-big-buff",
+    "kernel.shm_next_id",
     "kernel.soft_watchdog",
     "kernel.softlockup_all_cpu_backtrace",
     "kernel.softlockup_panic",
     "kernel.split_lock_mitigate",
+    "kernel.stack_erasing",
     "kernel.stack_tracer_enabled",
+    "kernel.stop-a",
+    "kernel.sysrq",
     "kernel.task_delayacct",
     "kernel.timer_migration",
+    "kernel.traceoff_on_warning",
+    "kernel.tracepoint_printk",
     "kernel.unaligned-trap",
+    "kernel.unknown_nmi_panic",
     "kernel.unprivileged_bpf_disabled",
     "kernel.unprivileged_userns_clone",
     "kernel.warn_limit",
     "kernel.watchdog",
     "kernel.watchdog_cpumask",
     "kernel.watchdog_thresh",
+    "vm.admin_reserve_kbytes",
     "vm.block_dump",
     "vm.compact_memory",
     "vm.compact_unevictable_allowed",
@@ -118,6 +156,7 @@ const SOMETIMES: &[&str] = &[
     "vm.dirtytime_expire_seconds",
     "vm.enable_soft_offline",
     "vm.extfrag_threshold",
+    "vm.highmem_is_dirtyable",
     "vm.hugepages_treat_as_movable",
     "vm.hugetlb_optimize_vmemmap",
     "vm.hugetlb_shm_group",
@@ -142,13 +181,16 @@ const SOMETIMES: &[&str] = &[
     "vm.nr_trim_pages",
     "vm.numa_stat",
     "vm.numa_zonelist_order",
-    "vm.panic_on_oom",
+    "vm.overcommit_kbytes",
+    "vm.page-cluster",
     "vm.page_lock_unfairness",
+    "vm.panic_on_oom",
     "vm.percpu_pagelist_fraction",
     "vm.percpu_pagelist_high_fraction",
     "vm.scan_unevictable_pages",
     "vm.stat_interval",
     "vm.stat_refresh",
+    "vm.swappiness",
     "vm.unprivileged_userfaultfd",
     "vm.user_reserve_kbytes",
     "vm.vfs_cache_pressure_denom",
@@ -168,8 +210,8 @@ fn place(name: &str) -> Option<(String, &str)> {
     Some((folder.to_owned(), &name[name.len() - file.len()..]))
 }
 
-/// Why a sysctl is one that no kernel has: its folder is there, the name is not, and no kernel's document
-/// knows it. `None` of any other setting, and where this machine does not tell.
+/// Why a sysctl is written wrongly: its folder is there, the name is not, and one beside it is almost the
+/// same. `None` of any other setting, of one of [`SOMETIMES`], and where this machine does not tell.
 pub fn misspelt(machine: &dyn Machine, setting: &SettingName) -> Option<Error> {
     let (folder, file) = place(&setting.name)?;
     let dotted = folder.replace('/', ".");
@@ -180,7 +222,8 @@ pub fn misspelt(machine: &dyn Machine, setting: &SettingName) -> Option<Error> {
     if there.is_empty() || there.iter().any(|name| name == file) {
         return None;
     }
-    let nearest = near(&dotted, file, &there);
+    let meant = there.iter().find(|name| strsim::osa_distance(name, file) <= MAX_SLIPS)?;
+    let nearest = format!("{dotted}.{meant}");
     Some(Error::NoSysctl { name: setting.name.clone(), folder: format!("{SYSCTLS}{folder}"), nearest })
 }
 
@@ -216,12 +259,18 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_no_kernel_has_is_told_with_the_nearest() {
+    fn a_name_that_is_almost_another_is_told_with_that() {
         for name in ["vm.dirty_ratoi", "/proc/sys/vm/dirty_ratoi"] {
             let error = told(name).unwrap();
             assert!(error.contains("did you mean `vm.dirty_ratio`?"), "{error}");
         }
-        assert!(told("vm.zzz").unwrap().contains("`/proc/sys/vm`"));
+    }
+
+    #[test]
+    fn a_name_that_is_near_none_may_be_another_kernels() {
+        for name in ["vm.dirty_ration_limit", "vm.clean_min_ratio"] {
+            assert_eq!(told(name), None, "{name}");
+        }
     }
 
     #[test]
