@@ -1,7 +1,7 @@
 //! The document model: what a page says as blocks of text, and the three forms in which people read it.
 //!
-//! Pages of published reports are whole [`Document`]s. A report of a run has sections of blocks between those
-//! that its forms still build each by itself (see `sections`).
+//! Pages of published reports are whole [`Document`]s. What a run, a trial and a comparison say stands in
+//! `sections`.
 
 use crate::html::{linked, prose_page};
 use crate::markdown;
@@ -18,10 +18,17 @@ pub(crate) struct Document {
 }
 
 /// A part of a page.
+#[derive(Clone)]
 pub(crate) enum Block {
-    /// Of this level, 2 or 3.
+    /// Of this level, 1 to 3.
     Heading(u8, Rich),
+    /// The answer, below the question.
+    Verdict(Rich),
+    /// What must not be missed.
+    Callout(Rich),
     Paragraph(Rich),
+    /// A paragraph that belongs to the heading above it.
+    Item(Rich),
     /// Smaller than a paragraph.
     Note(Rich),
     /// A sentence that stands apart from what is before it.
@@ -34,9 +41,14 @@ pub(crate) enum Block {
     Table(Table),
     /// In this language.
     Code(&'static str, String),
+    /// What a terminal leaves out.
+    Appendix(Vec<Block>),
+    /// Room in text for a terminal; nothing where paragraphs have room of their own.
+    Gap,
 }
 
 /// A table: all rows are as long as its head.
+#[derive(Clone)]
 pub(crate) struct Table {
     pub(crate) head: Vec<Rich>,
     pub(crate) rows: Vec<Vec<Rich>>,
@@ -45,12 +57,18 @@ pub(crate) struct Table {
 }
 
 /// Text of which some stretches are marked.
+#[derive(Clone)]
 pub(crate) struct Rich(Vec<Span>);
 
 impl Rich {
     /// Text that is shown as it stands, on one line.
     pub(crate) fn plain(text: impl AsRef<str>) -> Self {
         Self(vec![Span::Plain(one_line(text.as_ref()))])
+    }
+
+    /// Text that is a name or is typed, in whole.
+    pub(crate) fn code(text: impl AsRef<str>) -> Self {
+        Self(vec![Span::Code(one_line(text.as_ref()))])
     }
 
     /// Text that may hold `code` in backticks, **strong** and *other* words. A mark that is not closed is
@@ -61,6 +79,7 @@ impl Rich {
 }
 
 /// A stretch of text.
+#[derive(Clone)]
 enum Span {
     Plain(String),
     Code(String),
@@ -155,8 +174,10 @@ impl Block {
                 let marks = "#".repeat(usize::from(*level));
                 markdown::line(out, &format!("{marks} {}", text.in_markdown()));
             }
-            Self::Paragraph(text) | Self::Note(text) | Self::Remark(text) => {
-                markdown::line(out, &text.in_markdown());
+            Self::Verdict(text) => markdown::line(out, &format!("**{}**", text.in_markdown())),
+            Self::Callout(text) => markdown::line(out, &format!("> **{}**", text.in_markdown())),
+            Self::Paragraph(text) | Self::Item(text) | Self::Note(text) | Self::Remark(text) => {
+                markdown::line(out, &markdown::paragraph(&text.in_markdown()));
             }
             Self::List(items) | Self::Lines(items) => {
                 markdown::list(out, items.iter().map(Rich::in_markdown));
@@ -173,14 +194,23 @@ impl Block {
                 markdown::marked_table(out, &fields(&table.head), table.rows.iter().map(fields).collect());
             }
             Self::Code(language, text) => markdown::fenced(out, language, text),
+            Self::Appendix(blocks) => in_markdown(blocks, out),
+            Self::Gap => {}
         }
     }
 
     fn in_text(&self, out: &mut Text) {
         match self {
-            Self::Heading(_, text) => out.heading(text.in_text()),
-            Self::Paragraph(text) | Self::Note(text) => out.line(text.in_text()),
-            Self::Remark(text) => out.heading(text.in_text()),
+            Self::Heading(1, text) | Self::Verdict(text) | Self::Paragraph(text) | Self::Note(text) => {
+                out.line(text.in_text());
+            }
+            Self::Heading(2, text) => out.heading(text.in_text()),
+            Self::Heading(_, text) => out.subheading(text.in_text()),
+            Self::Callout(text) | Self::Remark(text) => {
+                out.blank();
+                out.line(text.in_text());
+            }
+            Self::Item(text) => out.item(text.in_text()),
             Self::List(items) => items.iter().for_each(|item| out.item(format!("- {}", item.in_text()))),
             Self::Lines(items) => items.iter().for_each(|item| out.item(item.in_text())),
             Self::Outline(items) => {
@@ -195,15 +225,20 @@ impl Block {
                 let head: Vec<&str> = head.iter().map(String::as_str).collect();
                 out.table(&head, &table.numbers, table.rows.iter().map(fields).collect());
             }
-            Self::Code(_, text) => text.lines().for_each(|line| out.command("", line)),
+            Self::Code(_, text) => text.lines().for_each(|line| out.command(line)),
+            Self::Appendix(_) => {}
+            Self::Gap => out.blank(),
         }
     }
 
     fn in_html(&self) -> Markup {
         match self {
+            Self::Heading(1, text) => html! { h1 { (text.in_html()) } },
+            Self::Verdict(text) => html! { p class="verdict" { (text.in_html()) } },
+            Self::Callout(text) => html! { p class="model" { (text.in_html()) } },
             Self::Heading(2, text) => html! { h2 class="apart-above" { (text.in_html()) } },
             Self::Heading(_, text) => html! { h3 { (text.in_html()) } },
-            Self::Paragraph(text) => html! { p { (text.in_html()) } },
+            Self::Paragraph(text) | Self::Item(text) => html! { p { (text.in_html()) } },
             Self::Note(text) | Self::Remark(text) => html! { p class="note" { (text.in_html()) } },
             Self::List(items) | Self::Lines(items) => {
                 html! { ul class="lines" { @for item in items { li { (item.in_html()) } } } }
@@ -217,6 +252,8 @@ impl Block {
             },
             Self::Table(table) => table.in_html(),
             Self::Code(_, text) => html! { pre { code { (text) } } },
+            Self::Appendix(blocks) => html! { @for block in blocks { (block.in_html()) } },
+            Self::Gap => html! {},
         }
     }
 }

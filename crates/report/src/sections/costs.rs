@@ -1,0 +1,60 @@
+//! Latency, energy and CPU time of each cell, beside what the report is about.
+
+use super::{heading, table};
+use crate::Report;
+use crate::document::{Block, Table};
+use crate::wording::{factor_levels, workloads};
+use analysis::costs::{self, Cost};
+use analysis::summary::CellSummary;
+
+/// The title of [`costs`].
+pub(crate) const COSTS_TITLE: &str = "Latency, energy and CPU beside it";
+
+/// Latency, energy and CPU of each cell, medians over its valid trials; nothing where no tool reports any.
+pub(super) fn costs(report: &Report) -> Vec<Block> {
+    let table = costs_table(report);
+    table.map_or_else(Vec::new, |table| vec![heading(COSTS_TITLE), Block::Table(table)])
+}
+
+/// The same as a table. The metric that the report is about is not repeated.
+pub(crate) fn costs_table(report: &Report) -> Option<Table> {
+    let of = |cell: &CellSummary| (cell_label(report, cell), costs::of_cell(report.data, &cell.cell));
+    let cells: Vec<(String, Vec<Cost>)> = report.summary.cells.iter().map(of).collect();
+    let is_known = |metric: &str| {
+        metric != report.summary.metric && cells.iter().flat_map(|(_, all)| all).any(|c| c.metric == metric)
+    };
+    let known: Vec<&str> = costs::METRICS.into_iter().filter(|metric| is_known(metric)).collect();
+    let row = |(label, all): &(String, Vec<Cost>)| {
+        let shown = |metric: &&str| {
+            let cost = all.iter().find(|cost| cost.metric == *metric);
+            cost.map_or_else(|| "–".to_owned(), |cost| cost.unit.show(cost.median))
+        };
+        std::iter::once(label.clone()).chain(known.iter().map(shown)).collect()
+    };
+    let measured = cells.iter().filter(|(_, all)| !all.is_empty());
+    let rows: Vec<Vec<String>> = measured.map(row).collect();
+    let head: Vec<&str> = std::iter::once("cell").chain(known.iter().copied().map(short)).collect();
+    let numbers: Vec<usize> = (1..head.len()).collect();
+    (!known.is_empty()).then(|| table(&head, &numbers, rows))
+}
+
+/// What a column is called.
+fn short(metric: &str) -> &str {
+    match metric {
+        "latency_p50" => "p50",
+        "latency_p99" => "p99",
+        "latency_p999" => "p99.9",
+        // That it is modelled, a note of the report says.
+        "energy_modelled" => "energy",
+        "cpu_busy" => "CPU",
+        other => other,
+    }
+}
+
+/// A cell by its workload, where there are several, and its levels.
+fn cell_label(report: &Report, cell: &CellSummary) -> String {
+    let levels: Vec<&str> = factor_levels(report, cell).into_iter().map(|(_, level)| level).collect();
+    let is_only = workloads(&report.summary.cells).len() == 1 && !levels.is_empty();
+    let workload = (!is_only).then_some(cell.workload.as_str());
+    workload.into_iter().chain(levels).collect::<Vec<_>>().join(" ")
+}

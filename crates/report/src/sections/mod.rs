@@ -1,0 +1,61 @@
+//! What a report says, as blocks of the document model: a run, a recording, a trial, a comparison. Text and
+//! Markdown are these documents; the page draws its own pictures and takes the blocks that have none.
+
+mod comparison;
+mod costs;
+mod factors;
+mod findings;
+mod left_out;
+mod published;
+mod recorded;
+mod results;
+mod run;
+mod trial;
+mod virtual_machine;
+
+pub(crate) use comparison::comparison;
+pub(crate) use costs::{COSTS_TITLE, costs_table};
+pub(crate) use recorded::recorded_parts;
+pub(crate) use run::{findings_alone, run};
+pub(crate) use trial::trial;
+
+use crate::document::{Block, Rich, Table};
+
+fn heading(title: impl AsRef<str>) -> Block {
+    Block::Heading(2, Rich::plain(title))
+}
+
+fn paragraph(text: impl AsRef<str>) -> Block {
+    Block::Paragraph(Rich::plain(text))
+}
+
+fn item(text: impl AsRef<str>) -> Block {
+    Block::Item(Rich::plain(text))
+}
+
+fn lines(lines: impl IntoIterator<Item = impl AsRef<str>>) -> Block {
+    Block::Lines(lines.into_iter().map(Rich::plain).collect())
+}
+
+/// What is to be typed.
+fn command(command: impl Into<String>) -> Block {
+    Block::Code("sh", command.into())
+}
+
+/// A table of plain text; the columns in `numbers` are figures.
+fn table(head: &[&str], numbers: &[usize], rows: Vec<Vec<String>>) -> Table {
+    let rich = |fields: Vec<String>| fields.iter().map(Rich::plain).collect();
+    Table {
+        head: head.iter().map(Rich::plain).collect(),
+        rows: rows.into_iter().map(rich).collect(),
+        numbers: numbers.to_vec(),
+    }
+}
+
+/// The same under a title; nothing where it has no row.
+fn titled_table(title: &str, head: &[&str], numbers: &[usize], rows: Vec<Vec<String>>) -> Vec<Block> {
+    match rows.is_empty() {
+        true => Vec::new(),
+        false => vec![heading(title), Block::Table(table(head, numbers, rows))],
+    }
+}

@@ -1,0 +1,75 @@
+//! Of a recording, what its one trial has.
+
+use super::{heading, table};
+use crate::Report;
+use crate::cpu_share::{notable, shown};
+use crate::document::{Block, Table};
+use crate::wording::percent;
+use domain::Nanos;
+use domain::outcome::Metric;
+use domain::trace::Role;
+use domain::trial::{DiskTotals, Measurement, ThreadTime};
+use domain::units::Bytes;
+
+/// Of a recording, what its one trial has: figures, CPU time by role, the busiest threads and the disks.
+pub(super) fn recorded(report: &Report) -> Vec<Block> {
+    let titled = |(title, block): (&'static str, Block)| [heading(title), block];
+    recorded_parts(report).into_iter().flat_map(titled).collect()
+}
+
+/// The same, each part with its title.
+pub(crate) fn recorded_parts(report: &Report) -> Vec<(&'static str, Block)> {
+    let measured = report.data.trials.iter().find_map(|trial| trial.measurement.as_ref());
+    let Some(measurement) = measured else { return Vec::new() };
+    let parts = [
+        ("Figures", figures(measurement)),
+        ("Whose CPU time it was", roles(measurement)),
+        ("The busiest threads", threads(measurement)),
+        ("What each block device did, layers above disks included", disks(measurement)),
+    ];
+    parts.into_iter().filter_map(|(title, table)| Some((title, Block::Table(table?)))).collect()
+}
+
+/// How many threads a recording's report names; its trial has more.
+const MAX_THREADS: usize = 8;
+
+fn figures(measurement: &Measurement) -> Option<Table> {
+    let row = |(name, metric): (&String, &Metric)| vec![name.clone(), metric.unit.show(metric.value)];
+    let rows: Vec<_> = measurement.outcome.metrics.iter().map(row).collect();
+    (!rows.is_empty()).then(|| table(&["metric", "value"], &[1], rows))
+}
+
+fn roles(measurement: &Measurement) -> Option<Table> {
+    let cores = |cpu: &Nanos| cpu.secs() / measurement.duration.secs();
+    let all: Vec<(Role, f64)> = measurement.roles.iter().map(|(role, cpu)| (*role, cores(cpu))).collect();
+    let row = |(role, cores): &(Role, f64)| {
+        vec![role.to_string(), measurement.roles[role].to_string(), shown(*cores)]
+    };
+    let rows: Vec<_> = notable(&all).map(row).collect();
+    (!rows.is_empty()).then(|| table(&["role", "CPU time", "CPUs"], &[1, 2], rows))
+}
+
+fn threads(measurement: &Measurement) -> Option<Table> {
+    let row = |thread: &ThreadTime| {
+        vec![thread.name.clone(), thread.cpu.to_string(), thread.role.to_string(), thread.tid.to_string()]
+    };
+    let rows: Vec<_> = measurement.threads.iter().take(MAX_THREADS).map(row).collect();
+    (!rows.is_empty()).then(|| table(&["thread", "CPU time", "role", "id"], &[1, 3], rows))
+}
+
+fn disks(measurement: &Measurement) -> Option<Table> {
+    let row = |disk: &DiskTotals| {
+        let share = disk.busy.secs() / measurement.duration.secs();
+        vec![
+            disk.device.clone(),
+            Bytes::from_sectors(disk.read_sectors).to_string(),
+            disk.read_ios.to_string(),
+            Bytes::from_sectors(disk.write_sectors).to_string(),
+            disk.write_ios.to_string(),
+            percent(Some(share.min(1.0)).filter(|share| share.is_finite())),
+        ]
+    };
+    let rows: Vec<_> = measurement.disks.iter().map(row).collect();
+    let head = ["device", "read", "reads", "written", "writes", "busy"];
+    (!rows.is_empty()).then(|| table(&head, &[1, 2, 3, 4, 5], rows))
+}

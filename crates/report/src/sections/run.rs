@@ -1,0 +1,85 @@
+//! A run as a document: the answer first, then the figures, then what they rest on.
+
+use super::costs::costs;
+use super::factors::{effects, processors};
+use super::findings::{findings, not_measured, titles};
+use super::left_out::left_out;
+use super::published::beside_published;
+use super::recorded::recorded;
+use super::results::results;
+use super::virtual_machine::virtual_machine;
+use super::{command, heading, paragraph};
+use crate::document::{Block, Rich};
+use crate::wording::{headline, machine, question, run_again, tools, trial_count};
+use crate::{Report, simulation};
+
+/// A run, or a recording.
+pub(crate) fn run(report: &Report) -> Vec<Block> {
+    let is_recording = report.data.study.is_recording();
+    let figures = if is_recording { recorded_figures(report) } else { measured_figures(report) };
+    [answer(report), which(report), figures, again(report)].concat()
+}
+
+/// The findings alone, and what could not be measured.
+pub(crate) fn findings_alone(report: &Report) -> Vec<Block> {
+    let none = report
+        .findings
+        .is_empty()
+        .then(|| Block::Remark(Rich::plain("No rule found anything that the evidence allows to say.")));
+    let found = [findings("Findings", report), not_measured(report)].concat();
+    answer(report).into_iter().chain(none).chain(found).collect()
+}
+
+/// The question, its answer, and that a model's figures are a model's.
+fn answer(report: &Report) -> Vec<Block> {
+    let note = simulation::note(report).map(|note| Block::Callout(Rich::plain(note)));
+    [Block::Heading(1, Rich::plain(question(report))), Block::Verdict(Rich::plain(headline(report)))]
+        .into_iter()
+        .chain(note)
+        .collect()
+}
+
+/// On which machine, and which run it is. Nothing of a recording was planned, so it has no seed.
+fn which(report: &Report) -> Vec<Block> {
+    let run = &report.data.run;
+    let run_on = format!("{} on {}", run.id, run.provenance.name());
+    let which = match report.data.study.is_recording() {
+        true => run_on,
+        false => format!("{run_on}: {}, seed {}", trial_count(report), run.seed),
+    };
+    vec![Block::Remark(Rich::plain(machine(report))), paragraph(which)]
+}
+
+fn measured_figures(report: &Report) -> Vec<Block> {
+    [
+        results(report),
+        beside_published(report),
+        titles(report),
+        costs(report),
+        effects(report),
+        processors(report),
+        virtual_machine(report),
+        findings("Findings in full", report),
+        not_measured(report),
+        left_out(report),
+    ]
+    .concat()
+}
+
+/// Of one trial there is nothing to compare and nothing to average.
+fn recorded_figures(report: &Report) -> Vec<Block> {
+    [recorded(report), findings("Findings", report), not_measured(report)].concat()
+}
+
+/// How to do it again.
+fn again(report: &Report) -> Vec<Block> {
+    let run = &report.data.run;
+    let mut versions = vec![format!("Flyball {}", run.flyball)];
+    versions.extend(tools(report));
+    vec![
+        heading("Again"),
+        Block::Appendix(vec![paragraph(versions.join(", "))]),
+        command(run_again(report)),
+        Block::Appendix(vec![Block::Code("toml", run.study_text.clone())]),
+    ]
+}
