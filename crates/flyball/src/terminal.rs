@@ -20,15 +20,15 @@
 //!
 //! `xtask tidy` refuses any other way to print in this crate.
 
-mod columns;
 mod progress;
 mod style;
 mod watching;
+mod width;
 
-use columns::stderr_width;
-pub use columns::{Columns, screen_width, width, wrapped};
 pub use progress::Progress;
 pub use watching::{Watching, damaged, restored};
+use width::stderr_width;
+pub use width::{screen_width, width};
 
 use crate::args::Cli;
 use crate::exit::Faults;
@@ -177,7 +177,7 @@ pub fn is_terminal_for_talk() -> bool {
 /// A line as the terminal for talk has room for it; as it is where there is no terminal.
 pub fn laid_out(line: &str) -> String {
     match stderr_width().filter(|_| is_terminal_for_talk()) {
-        Some(width) => columns::broken(line, width).join("\n"),
+        Some(width) => report::broken(line, width).join("\n"),
         None => line.to_owned(),
     }
 }
@@ -218,7 +218,7 @@ fn continued(line: &str) -> String {
     };
     let margin =
         |line: &str| if line.starts_with(&" ".repeat(report::COMMAND_INDENT)) { "" } else { CONTINUED };
-    let lines = columns::broken(line, width.saturating_sub(CONTINUED.len()));
+    let lines = report::broken(line, width.saturating_sub(CONTINUED.len()));
     lines.iter().map(|line| format!("{}{line}\n", margin(line))).collect()
 }
 

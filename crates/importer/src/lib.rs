@@ -7,6 +7,7 @@
 mod error;
 pub mod foreign;
 mod source;
+mod told;
 
 pub use error::{Error, Result};
 pub use source::{Environment, Source, looked_for};

@@ -14,6 +14,7 @@
 
 mod book;
 mod checked;
+mod columns;
 mod command;
 mod comparison;
 mod cpu_share;
@@ -40,6 +41,7 @@ pub use book::{
     IndexEntry, PageOrigin, PageReport, index_markdown, page_html, page_json, page_markdown, page_text,
 };
 pub use checked::{Checked, checked_text, usual_sources};
+pub use columns::{Columns, broken, wrapped};
 pub use command::{COMMAND_INDENT, command_lines, first_command};
 pub use comparison::ComparisonReport;
 pub use csv::csv;

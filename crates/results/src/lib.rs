@@ -7,6 +7,7 @@
 mod described;
 mod error;
 pub mod gate;
+pub mod listing;
 mod over_time;
 pub mod pages;
 mod recorded;

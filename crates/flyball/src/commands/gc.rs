@@ -6,7 +6,7 @@ use super::rm;
 use crate::args::{Gc, Global};
 use crate::exit::End;
 use crate::shown::opened;
-use crate::terminal::{self, Columns};
+use crate::terminal;
 use anyhow::Result;
 use domain::Nanos;
 use domain::ids::RunId;
@@ -15,6 +15,7 @@ use domain::trial::Run;
 use domain::units::Bytes;
 use machine::{LocalMachine, Machine};
 use notebook::Notebook;
+use report::Columns;
 use serde_json::json;
 use std::collections::BTreeMap;
 

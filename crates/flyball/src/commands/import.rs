@@ -7,7 +7,7 @@ use crate::{places, terminal, typed};
 use anyhow::{Result, bail};
 use domain::ids::RunId;
 use domain::inert::Lines;
-use importer::{Environment, Import, Item, Source, imported_before, looked_for, read};
+use importer::{Environment, Import, Source, imported_before, looked_for, read};
 use notebook::Notebook;
 use parse::import::{Kind, Pace};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -70,7 +70,7 @@ fn kind(name: &str) -> Result<Kind> {
 
 fn show(global: &Global, imports: &[(Option<RunId>, &Import)]) -> Result<End> {
     if global.json {
-        let runs: Vec<_> = imports.iter().map(|(run, import)| as_json(run.as_ref(), import)).collect();
+        let runs: Vec<_> = imports.iter().map(|(run, import)| import.as_json(run.as_ref())).collect();
         terminal::json(&format!("{:#}", json!({ "schema": SCHEMA, "runs": runs })))?;
         return Ok(End::Done);
     }
@@ -79,7 +79,7 @@ fn show(global: &Global, imports: &[(Option<RunId>, &Import)]) -> Result<End> {
         if index > 0 {
             text.blank();
         }
-        describe(&mut text, run.as_ref(), import);
+        import.describe(run.as_ref(), &mut text);
     }
     terminal::lines(&text)?;
     for (run, _) in imports {
@@ -90,72 +90,4 @@ fn show(global: &Global, imports: &[(Option<RunId>, &Import)]) -> Result<End> {
         }
     }
     Ok(End::Done)
-}
-
-fn describe(text: &mut Lines, run: Option<&RunId>, import: &Import) {
-    match run {
-        Some(run) => text.line(run),
-        None => text.line(format_args!("{} (nothing was stored)", import.name)),
-    }
-    for file in &import.files {
-        text.line(format_args!("  {}: {}", file.source.name, file.imported.kind.name()));
-        for (name, value) in &file.imported.facts {
-            text.line(format_args!("    {name}: {value}"));
-        }
-        for note in &file.imported.notes {
-            text.line(format_args!("    note: {note}"));
-        }
-    }
-    for item in &import.items {
-        text.line(format_args!("  {}: {}", item.key.folder(), summary(item)));
-    }
-}
-
-/// What a trial has, in one line: its deciding figures, or how many.
-fn summary(item: &Item) -> String {
-    const SHOWN: usize = 6;
-    let metrics = &item.part.outcome.metrics;
-    let mut parts = vec![item.part.outcome.tool.clone()];
-    parts.extend(metrics.iter().take(SHOWN).map(|(name, m)| format!("{name} {}", m.unit.show(m.value))));
-    if metrics.len() > SHOWN {
-        parts.push(format!("{} more metrics", metrics.len() - SHOWN));
-    }
-    if let Some(series) = &item.part.samples {
-        parts.push(format!("{} samples over {}", series.count, series.span));
-    }
-    parts.join(", ")
-}
-
-fn as_json(run: Option<&RunId>, import: &Import) -> serde_json::Value {
-    let trial = |item: &Item| {
-        let metrics = &item.part.outcome.metrics;
-        let values: serde_json::Map<String, serde_json::Value> = metrics
-            .iter()
-            .map(|(name, m)| (name.clone(), json!({ "value": m.value, "unit": m.unit })))
-            .collect();
-        json!({
-            "trial": item.key.folder(),
-            "tool": item.part.outcome.tool,
-            "command": item.part.command,
-            "metrics": values,
-            "facts": item.part.facts,
-            "samples": item.part.samples.map(|samples| samples.count),
-        })
-    };
-    let file = |read: &importer::Read| {
-        json!({
-            "file": read.source.name,
-            "kind": read.imported.kind.name(),
-            "sha256": read.source.sha256,
-            "facts": read.imported.facts,
-            "notes": read.imported.notes,
-        })
-    };
-    json!({
-        "run": run.map(|run| run.0.clone()),
-        "study": import.name,
-        "metric": import.metric,
-        "files": import.files.iter().map(file).collect::<Vec<_>>(),
-        "trials": import.items.iter().map(trial).collect::<Vec<_>>(),
-    })
 }

@@ -3,26 +3,13 @@
 use crate::args::{Filter, Global, List};
 use crate::exit::End;
 use crate::look_only::look_only;
-use crate::terminal::Columns;
 use crate::{places, terminal};
-use analysis::in_short::in_short;
-use analysis::summarise::summarise;
 use anyhow::Result;
 use domain::time::Timestamp;
-use domain::trial::{Provenance, Run};
+use domain::trial::Run;
 use machine::{LocalMachine, Machine};
-use notebook::{Notebook, RunEntry, TrialCounts};
-use serde_json::json;
-
-/// The version of the JSON form of a list.
-const SCHEMA: u32 = 1;
-
-/// How many runs are judged, the newest first. Each takes a second at worst: all of its trials are read, and
-/// its factors compared. Nothing of it is kept, for a verdict may differ in the next version.
-const MAX_JUDGED: usize = 20;
-
-/// A run with its verdict, where it is among those that are judged.
-type Judged = (RunEntry, Option<String>);
+use notebook::{Notebook, RunEntry};
+use results::listing::{Judged, MAX_JUDGED, as_json, as_table, judged};
 
 /// Lists the runs of the notebook, the newest first.
 pub fn list(global: &Global, arguments: &List) -> Result<End> {
@@ -49,15 +36,7 @@ pub fn list(global: &Global, arguments: &List) -> Result<End> {
             "the newest {MAX_JUDGED} have their verdict here; `flyball show RUN` has any, and filters choose others"
         ));
     }
-    let judged: Vec<Judged> = runs
-        .into_iter()
-        .enumerate()
-        .map(|(at, entry)| {
-            let verdict = (at < MAX_JUDGED).then(|| verdict(&notebook, &entry.run));
-            (entry, verdict)
-        })
-        .collect();
-    print(global, &judged)
+    print(global, &judged(&notebook, runs))
 }
 
 /// Recordings of versions before 0.2 are no runs.
@@ -104,15 +83,6 @@ fn say_none(arguments: &List, there_are: bool) {
     }
 }
 
-/// What a run found, in a few words; why that cannot be told, where it cannot.
-fn verdict(notebook: &Notebook, run: &Run) -> String {
-    // What is damaged in the notebook has been told once already.
-    match results::read(notebook, &run.id) {
-        Ok(stored) => in_short(&stored.data, &summarise(&stored.data, None)),
-        Err(_) => "this version cannot read its study".to_owned(),
-    }
-}
-
 fn print(global: &Global, runs: &[Judged]) -> Result<End> {
     if global.json {
         terminal::json(&as_json(runs))?;
@@ -120,57 +90,4 @@ fn print(global: &Global, runs: &[Judged]) -> Result<End> {
         terminal::lines(&as_table(runs).lines(terminal::width()))?;
     }
     Ok(End::Done)
-}
-
-fn as_table(runs: &[Judged]) -> Columns {
-    let mut table = Columns::new(&["RUN", "ON", "TRIALS", "VERDICT"]);
-    for (entry, verdict) in runs {
-        let all = all(&entry.trials);
-        let trials = match entry.trials.valid {
-            valid if valid == all => all.to_string(),
-            valid => format!("{valid} of {all}"),
-        };
-        let unfinished = if entry.run.finished.is_none() { "unfinished; " } else { "" };
-        let verdict = verdict.as_deref().unwrap_or("-");
-        table.row([
-            entry.run.id.0.clone(),
-            on(entry.run.provenance).to_owned(),
-            trials,
-            format!("{unfinished}{verdict}"),
-        ]);
-    }
-    table
-}
-
-/// As `--on` has it: one column in a narrow table.
-fn on(provenance: Provenance) -> &'static str {
-    match provenance {
-        Provenance::Simulation => "sim",
-        Provenance::Imported => "import",
-        other => other.name(),
-    }
-}
-
-fn as_json(runs: &[Judged]) -> String {
-    let run = |(entry, verdict): &Judged| {
-        let run = &entry.run;
-        json!({
-            "run": run.id.0,
-            "study": run.study,
-            "started": run.started.iso(),
-            "finished": run.finished.map(domain::Timestamp::iso),
-            "provenance": run.provenance.name(),
-            "machine": run.machine,
-            "seed": run.seed.0,
-            "revision": run.revision,
-            "trials": all(&entry.trials),
-            "valid": entry.trials.valid,
-            "verdict": verdict,
-        })
-    };
-    format!("{:#}", json!({ "schema": SCHEMA, "runs": runs.iter().map(run).collect::<Vec<_>>() }))
-}
-
-fn all(counts: &TrialCounts) -> u64 {
-    counts.valid + counts.disturbed + counts.failed
 }

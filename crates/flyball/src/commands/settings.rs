@@ -101,7 +101,7 @@ fn flow(line: &str, indent: usize, width: Option<usize>, text: &mut Lines) {
         text.line(format_args!("{:indent$}{line}", ""));
         return;
     };
-    for (at, part) in terminal::wrapped(&line, width.saturating_sub(indent + HANGING)).iter().enumerate() {
+    for (at, part) in report::wrapped(&line, width.saturating_sub(indent + HANGING)).iter().enumerate() {
         let indent = if at == 0 { indent } else { indent + HANGING };
         text.line(format_args!("{:indent$}{part}", ""));
     }

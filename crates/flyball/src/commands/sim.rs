@@ -3,7 +3,6 @@
 use super::run::{ReadStudy, read_study};
 use crate::args::{Fidelity, Global, Sim};
 use crate::exit::{End, Usage};
-use crate::terminal::Columns;
 use crate::{places, shown, terminal};
 use analysis::fidelity::{self, Errors, Half};
 use analysis::summary::RunData;
@@ -13,6 +12,7 @@ use domain::plan::Plan;
 use domain::rng::Seed;
 use domain::trial::Provenance;
 use notebook::Notebook;
+use report::Columns;
 use serde_json::{Value, json};
 use session::simulation;
 use std::path::Path;

@@ -2,12 +2,13 @@
 
 use crate::args::Global;
 use crate::exit::End;
-use crate::terminal::{self, Columns};
+use crate::terminal;
 use anyhow::{Result, anyhow};
 use domain::plan::Plan;
 use domain::rng::Seed;
 use domain::study::Study;
 use parse::study::StudyErrors;
+use report::Columns;
 use serde_json::json;
 use session::studies::{SHIPPED, ShippedStudy};
 use session::{Error, preflight};

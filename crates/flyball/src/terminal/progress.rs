@@ -1,7 +1,7 @@
 //! Progress with an estimate of the time left: one line that is drawn anew on a terminal; elsewhere a line
 //! for each tenth of the run, and one a minute while a trial is longer than that.
 
-use super::columns::stderr_width;
+use super::width::stderr_width;
 use domain::Nanos;
 use domain::inert::one_line;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

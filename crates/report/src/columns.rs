@@ -1,8 +1,8 @@
-//! A table of text whose last column flows: it takes what the terminal leaves, and is broken between words.
+//! Text laid out for so many columns: a table whose last column flows, words broken into lines, and lines in
+//! which a command stays whole.
 
-use crate::places;
+use crate::command::{command_lines, first_command};
 use domain::inert::{Lines, one_line};
-use std::io;
 
 /// Below this many columns the last one stands on lines of its own.
 const MIN_LAST: usize = 28;
@@ -91,7 +91,7 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
 pub fn broken(line: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut rest = line;
-    while let Some((before, command, after)) = report::first_command(rest) {
+    while let Some((before, command, after)) = first_command(rest) {
         fill(&mut lines, before, width);
         let quoted = format!("`{command}`");
         let last = lines.last_mut().expect("there is always a line");
@@ -104,7 +104,7 @@ pub fn broken(line: &str, width: usize) -> Vec<String> {
             rest = &after[behind.len()..];
         } else {
             lines.retain(|line| !line.trim().is_empty());
-            lines.extend(report::command_lines(command, width));
+            lines.extend(command_lines(command, width));
             lines.push(" ".repeat(INDENT));
             rest = after.trim_start_matches(AFTER_COMMAND);
         }
@@ -148,33 +148,6 @@ fn pieces(line: &str) -> Vec<String> {
         is_open ^= word.matches('`').count() % 2 == 1;
     }
     pieces
-}
-
-/// How wide standard error is, as [`width`] says it of standard output.
-pub fn stderr_width() -> Option<usize> {
-    let of_terminal = || {
-        let size = rustix::termios::tcgetwinsize(io::stderr()).ok()?;
-        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
-    };
-    places::columns().or_else(of_terminal)
-}
-
-/// How wide standard output is: what `COLUMNS` says, else the terminal; `None` where it is neither.
-pub fn width() -> Option<usize> {
-    let of_terminal = || {
-        let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
-        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
-    };
-    places::columns().or_else(of_terminal)
-}
-
-/// The width of a screen where standard output is no terminal, and the least that is laid out.
-const SCREEN: usize = 80;
-const MIN_SCREEN: usize = 40;
-
-/// How wide a page of one screen is.
-pub fn screen_width() -> usize {
-    width().unwrap_or(SCREEN).max(MIN_SCREEN)
 }
 
 #[cfg(test)]

@@ -1,0 +1,31 @@
+//! How wide the terminal is.
+
+use crate::places;
+use std::io;
+
+/// How wide standard error is, as [`width`] says it of standard output.
+pub fn stderr_width() -> Option<usize> {
+    let of_terminal = || {
+        let size = rustix::termios::tcgetwinsize(io::stderr()).ok()?;
+        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+    };
+    places::columns().or_else(of_terminal)
+}
+
+/// How wide standard output is: what `COLUMNS` says, else the terminal; `None` where it is neither.
+pub fn width() -> Option<usize> {
+    let of_terminal = || {
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+    };
+    places::columns().or_else(of_terminal)
+}
+
+/// The width of a screen where standard output is no terminal, and the least that is laid out.
+const SCREEN: usize = 80;
+const MIN_SCREEN: usize = 40;
+
+/// How wide a page of one screen is.
+pub fn screen_width() -> usize {
+    width().unwrap_or(SCREEN).max(MIN_SCREEN)
+}
