@@ -19,17 +19,22 @@
 //! for Experimenters", 2nd ed., §3.2; the signed-rank test: Wilcoxon, Biometrics Bulletin 1, 1945). Too few
 //! shared blocks for an interval are undecided.
 //!
+//! Where a study ends as soon as its comparison is clear (`until = "decided"`), the number of trials depends
+//! on what they gave, and neither test nor interval of above holds. Its cells are compared within blocks by a
+//! confidence sequence ([`crate::stats::sequential`]), which does.
+//!
 //! A model's seeds are no sample: its comparisons are judged as those of trials are, so that a difference
 //! which another seed would undo is none, and carry no p-value, and no interval without width.
 
 use crate::stats::interval::Interval;
 use crate::stats::quantile::median;
 use crate::stats::ratio::RatioEstimate;
-use crate::stats::{bootstrap, multiplicity, permutation, ratio};
+use crate::stats::{bootstrap, multiplicity, permutation, ratio, sequential};
 use crate::summary::{Comparison, Point, RunData, Verdict};
 use crate::words::{difference, distance, gives, interval_words, metric_words, of_model, p_words, percent};
 use domain::ids::TrialKey;
 use domain::outcome::Better;
+use domain::study::Until;
 use domain::trial::Provenance;
 use domain::units::Unit;
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,18 +93,24 @@ pub struct Conditions {
     pub provenance: Provenance,
     /// Those that count although other work ran beside them.
     pub under_load: BTreeSet<TrialKey>,
+    /// What decided how many there are.
+    pub until: Until,
 }
 
 impl Conditions {
     /// Of a run's trials.
     pub fn of(data: &RunData) -> Self {
         let loaded = data.trials.iter().filter(|trial| trial.is_under_load());
-        Self { provenance: data.run.provenance, under_load: loaded.map(|trial| trial.key.clone()).collect() }
+        Self {
+            provenance: data.run.provenance,
+            under_load: loaded.map(|trial| trial.key.clone()).collect(),
+            until: data.study.measure.until,
+        }
     }
 
     /// Of trials that nothing ran beside.
     pub const fn quiet(provenance: Provenance) -> Self {
-        Self { provenance, under_load: BTreeSet::new() }
+        Self { provenance, under_load: BTreeSet::new(), until: Until::Precise }
     }
 }
 
@@ -120,7 +131,8 @@ pub fn compare_family(pairs: &[(Group<'_>, Group<'_>)], by: &Yardstick<'_>) -> V
         let measured = measured?;
         let adjusted_p = measured.p.and_then(|_| adjusted.next());
         let in_pairs = measured.pairs.is_some();
-        let chance = Chance { adjusted_p, family, confidence: by.confidence, in_pairs };
+        let until = by.under.until;
+        let chance = Chance { adjusted_p, family, confidence: by.confidence, in_pairs, until };
         Some(judge(*a, *b, by, &measured, chance))
     });
     judged.collect()
@@ -165,6 +177,8 @@ struct Chance {
     confidence: f64,
     /// Whether blocks were compared within.
     in_pairs: bool,
+    /// What ended the run.
+    until: Until,
 }
 
 fn measure(a: &[Point], b: &[Point], by: &Yardstick<'_>) -> Option<Measured> {
@@ -174,6 +188,9 @@ fn measure(a: &[Point], b: &[Point], by: &Yardstick<'_>) -> Option<Measured> {
     if let Some(pairs) = pairs(a, b, by) {
         let ratios: Vec<f64> = pairs.iter().map(|(a, b)| b / a).collect();
         let logs: Vec<f64> = ratios.iter().map(|r| r.ln()).collect();
+        if by.under.until == Until::Decided {
+            return Some(sequential(medians, &logs, by.confidence));
+        }
         let estimate = ratio::pairs(&ratios, by.confidence);
         let bootstrap = bootstrap::pairs(&ratios, by.confidence);
         let p = permutation::pairs(&logs);
@@ -185,6 +202,14 @@ fn measure(a: &[Point], b: &[Point], by: &Yardstick<'_>) -> Option<Measured> {
     Some(Measured { medians, estimate, bootstrap, p, pairs: None, zeros })
 }
 
+/// Pairs of which the last was the last because the others were not clear yet.
+fn sequential(medians: (f64, f64), logs: &[f64], confidence: f64) -> Measured {
+    let interval = sequential::interval(logs, confidence);
+    let estimate = median(logs).map(|ratio| RatioEstimate { ratio: ratio.exp(), interval });
+    let p = sequential::p_value(logs);
+    Measured { medians, estimate, bootstrap: None, p, pairs: Some(logs.len()), zeros: None }
+}
+
 /// The values of the blocks that both sides have, where they are compared within blocks: where that is worth
 /// it, and always under load.
 fn pairs(a: &[Point], b: &[Point], by: &Yardstick<'_>) -> Option<Vec<(f64, f64)>> {
@@ -194,7 +219,7 @@ fn pairs(a: &[Point], b: &[Point], by: &Yardstick<'_>) -> Option<Vec<(f64, f64)>
     let is_under_load = a.iter().chain(b).any(|point| by.under.under_load.contains(&point.key));
     let of_b: BTreeMap<u32, f64> = b.iter().map(|p| (p.key.block, p.value)).collect();
     let pairs: Vec<(f64, f64)> = a.iter().filter_map(|p| Some((p.value, *of_b.get(&p.key.block)?))).collect();
-    if is_under_load {
+    if is_under_load || by.under.until == Until::Decided {
         return Some(pairs);
     }
     let logs: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (a.ln(), b.ln())).collect();
@@ -323,6 +348,9 @@ fn details(comparison: &Comparison, measured: &Measured) -> String {
 fn what_would_tell(comparison: &Comparison, chance: &Chance) -> String {
     let Some(interval) = comparison.interval else { return what_an_interval_lacks(comparison, chance) };
     let threshold = percent(comparison.threshold);
+    if chance.until == Until::Decided && comparison.excludes_gain() {
+        return format!("a gain above {threshold} is excluded");
+    }
     let cleared = interval.low > 1.0 || interval.high < 1.0;
     let by_chance = chance.adjusted_p.is_some_and(|p| p >= 1.0 - interval.confidence);
     let doubt = if cleared && by_chance && chance.family > 1 {
@@ -430,7 +458,7 @@ mod tests {
         let judge = |n: usize, loaded: &[u32]| {
             let (a, b) = (points(&side(1.0, n)), points(&side(1.1, n)));
             let keys = loaded.iter().map(|block| a[*block as usize].key.clone()).collect();
-            let under = Conditions { provenance: Provenance::Host, under_load: keys };
+            let under = Conditions { under_load: keys, ..Conditions::quiet(Provenance::Host) };
             let by = Yardstick { under, ..yardstick(Better::Higher) };
             compare(Group { name: "A", points: &a }, Group { name: "B", points: &b }, &by).unwrap()
         };

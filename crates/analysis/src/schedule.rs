@@ -7,12 +7,19 @@
 //! failed is retried up to `retries` times, and then missing from its block. A cell whose every attempt in
 //! its first two blocks failed is given up.
 //!
+//! Where a study goes on until it is decided, blocks go on until its two cells' blocks say whether the second
+//! is better than the first by more than the threshold, or that it is not.
+//!
 //! All of it is decided from the trials that exist, and for each cell from its own earlier blocks alone:
 //! killed at any point and begun again, a run asks for the same trials.
 
+use crate::stats::interval::Interval;
 use crate::stats::median_interval::half_width;
+use crate::stats::sequential;
 use domain::ids::TrialKey;
+use domain::outcome::Better;
 use domain::plan::Plan;
+use domain::study::Until;
 use domain::trial::{Trial, Validity};
 use std::collections::BTreeMap;
 
@@ -87,6 +94,21 @@ pub struct Schedule {
     block: u32,
     /// The order of that block.
     order: Vec<usize>,
+    /// Which way the deciding metric is good; `None` until a trial reports it.
+    better: Option<Better>,
+}
+
+/// By what factor the second value of pairs is better than the first, whichever way is good; `None` where
+/// they are too few, or one is not positive. Holds however often one looks.
+pub fn gain(pairs: &[(f64, f64)], better: Better, confidence: f64) -> Option<Interval> {
+    if pairs.iter().any(|(a, b)| *a <= 0.0 || *b <= 0.0) {
+        return None;
+    }
+    let log = |(a, b): &(f64, f64)| match better {
+        Better::Higher => (b / a).ln(),
+        Better::Lower => (a / b).ln(),
+    };
+    sequential::interval(&pairs.iter().map(log).collect::<Vec<_>>(), confidence)
 }
 
 impl Schedule {
@@ -97,7 +119,8 @@ impl Schedule {
     pub fn new(plan: &Plan, existing: &[Trial]) -> Result<Self, ScheduleError> {
         let skipped = vec![false; plan.cells.len()];
         let order = plan.block_order(0);
-        let mut schedule = Self { plan: plan.clone(), slots: BTreeMap::new(), skipped, block: 0, order };
+        let mut schedule =
+            Self { plan: plan.clone(), slots: BTreeMap::new(), skipped, block: 0, order, better: None };
         existing.iter().try_for_each(|trial| schedule.record(trial))?;
         Ok(schedule)
     }
@@ -146,6 +169,7 @@ impl Schedule {
         match trial.validity {
             Validity::Valid if !slot.valid => {
                 slot.valid = true;
+                self.better = self.better.or_else(|| direction(trial, &self.plan.study.measure.metric));
                 slot.value = trial.metric(&self.plan.study.measure.metric);
             }
             Validity::Failed(_) => slot.failures += 1,
@@ -205,7 +229,25 @@ impl Schedule {
         if self.skipped[cell] || self.gave_up(cell, block) {
             return false;
         }
-        block < self.least_blocks() || !self.is_precise(cell, block)
+        let is_enough = match self.plan.study.measure.until {
+            Until::Precise => self.is_precise(cell, block),
+            Until::Decided => self.is_decided(block),
+        };
+        block < self.least_blocks() || !is_enough
+    }
+
+    /// Whether the blocks before this one tell if the second of two cells is better than the first.
+    fn is_decided(&self, block: u32) -> bool {
+        let measure = &self.plan.study.measure;
+        let value = |cell, block| self.slots.get(&(cell, block)).and_then(|slot: &Slot| slot.value);
+        let pair = |block| Some((value(0, block)?, value(1, block)?));
+        let pairs: Vec<(f64, f64)> = (0..block).filter_map(pair).collect();
+        let better = self.better.unwrap_or(Better::Higher);
+        gain(&pairs, better, measure.confidence).is_some_and(|gain| {
+            // As `Comparison::excludes_gain` and the verdict have it.
+            let worth = 1.0 + measure.threshold;
+            gain.low > worth || gain.high < worth
+        })
     }
 
     /// Whether a block still lacks its trial of a cell, and may try once more.
@@ -246,13 +288,23 @@ impl Schedule {
         let most = self.most_blocks();
         let least = self.least_blocks().max(done + 1).min(most);
         let measure = &self.plan.study.measure;
-        let likely = match half_width(&self.values(cell, done), measure.confidence) {
+        let half = match measure.until {
+            Until::Precise => half_width(&self.values(cell, done), measure.confidence),
+            // How many pairs it takes depends on a difference that is not known.
+            Until::Decided => None,
+        };
+        let likely = match half {
             Some(half) => f64::from(done) * (half / measure.precision).powi(2),
-            // Nothing is known of its spread yet: half way is as good a guess as any.
+            // Nothing is known yet: half way is as good a guess as any.
             None => f64::from(least + most) / 2.0,
         };
         [least, (likely.ceil() as u32).clamp(least, most), most]
     }
+}
+
+/// Which way a metric of a trial is good.
+fn direction(trial: &Trial, metric: &str) -> Option<Better> {
+    trial.measurement.as_ref()?.outcome.metrics.get(metric).map(|metric| metric.better)
 }
 
 #[cfg(test)]

@@ -143,6 +143,15 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// Whether B is not better than A by more than the threshold, as far as the interval tells.
+    pub fn excludes_gain(&self) -> bool {
+        let worth = 1.0 + self.threshold;
+        self.interval.is_some_and(|interval| match self.better {
+            Better::Higher => interval.high < worth,
+            Better::Lower => interval.low > 1.0 / worth,
+        })
+    }
+
     /// The interval of the ratio; of a model whose seeds all give the same, the ratio itself.
     pub fn extent(&self) -> Option<(f64, f64)> {
         let interval = self.interval.map(|interval| (interval.low, interval.high));

@@ -186,7 +186,7 @@ fn under_load(rng: &mut Rng, noise: Noise, n: usize) -> (Vec<Point>, Vec<Point>)
 /// Whether a difference is claimed where every trial ran beside other work.
 fn claims_under_load(a: &[Point], b: &[Point]) -> bool {
     let keys = a.iter().map(|point| point.key.clone()).collect();
-    let under = Conditions { provenance: Provenance::Host, under_load: keys };
+    let under = Conditions { under_load: keys, ..Conditions::quiet(Provenance::Host) };
     let group = |points| Group { name: "x", points };
     let verdict =
         compare(group(a), group(b), &Yardstick { under, ..yardstick(0.0) }).expect("trials").verdict;

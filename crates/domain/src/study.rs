@@ -243,6 +243,8 @@ pub struct Measure {
     pub repeats_min: u32,
     /// And at most this often.
     pub repeats_max: u32,
+    /// What repeats go on for.
+    pub until: Until,
     /// Repeats go on until the interval of the median is no wider than ± this share of the median.
     pub precision: f64,
     /// The confidence of every interval, such as 0.95.
@@ -264,12 +266,29 @@ pub struct Measure {
     pub under_load: bool,
 }
 
+/// What repeats of a cell go on for, between the least and the most of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Until {
+    /// Its median is known to ± [`Measure::precision`].
+    #[default]
+    Precise,
+    /// It is clear whether the second of two cells is better than the first by more than
+    /// [`Measure::threshold`]. One may look after each block: the comparison is by a confidence sequence.
+    Decided,
+}
+
+impl Until {
+    /// All of them, by the names that a study has for them.
+    pub const ALL: [(&'static str, Self); 2] = [("precise", Self::Precise), ("decided", Self::Decided)];
+}
+
 impl Default for Measure {
     fn default() -> Self {
         Self {
             metric: "throughput".into(),
             repeats_min: 5,
             repeats_max: 15,
+            until: Until::Precise,
             precision: 0.05,
             confidence: 0.95,
             threshold: 0.02,

@@ -107,16 +107,54 @@ fn skipped() -> bool {
 }
 
 #[test]
-fn what_is_not_there_yet_says_so_and_changes_nothing() {
+fn what_lacks_a_measure_says_so_and_changes_nothing() {
     let place = Place::new();
     let told = refused(&mut tune(&place, &["--set", "vm.stat_interval=2"]), 2);
-    assert!(told.contains("--persist") && told.contains("not there yet"), "{told}");
+    assert!(told.contains("--persist") && told.contains("-- COMMAND"), "{told}");
     let told = refused(&mut tune(&place, &["a-finding"]), 2);
-    assert!(told.contains("a-finding") && told.contains("--set"), "{told}");
+    assert!(told.contains("a-finding") && told.contains("RUN:NUMBER"), "{told}");
+    refused(&mut tune(&place, &["a-run:1"]), 1);
     refused(&mut tune(&place, &[]), 2);
+    refused(&mut tune(&place, &["--", "true"]), 2);
     refused(&mut tune(&place, &["--set", "nothing"]), 2);
     refused(&mut tune(&place, &["--set", "a=1", "--persist", "--undo"]), 2);
+    refused(&mut tune(&place, &["--set", "vm.stat_interva=1", "--", "true"]), 2);
     assert!(!place.path("root").exists() && !place.path("state").exists());
+}
+
+/// A command that takes as long as the sysctl says.
+const WAITS: [&str; 4] = ["--", "sh", "-c", "sleep 0.$(cat /proc/sys/vm/extfrag_threshold)"];
+
+/// Tunes by that command; what is said on both streams.
+fn tuned(place: &Place, arguments: &[&str]) -> String {
+    let output = tune(place, &[arguments, &WAITS].concat()).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8(said).unwrap();
+    assert!(output.status.success(), "{said}");
+    said
+}
+
+#[test]
+fn a_change_is_measured_and_kept_only_where_it_is_better() {
+    if skipped() {
+        return;
+    }
+    let (place, before) = (Place::new(), Before::look());
+    fs::write(SYSCTLS[0], "500").unwrap();
+    let worse = tuned(&place, &["--set", "vm.extfrag_threshold=900", "--persist"]);
+    assert!(worse.contains("the change is not kept: it is worse"), "{worse}");
+    assert_eq!(value(SYSCTLS[0]), "500");
+    assert!(!place.path("root").exists());
+    let better = tuned(&place, &["--set", "vm.extfrag_threshold=100"]);
+    assert!(better.contains("after is better than before") || better.contains("change decides"), "{better}");
+    assert!(better.contains("tune --set vm.extfrag_threshold=100 --persist`"), "{better}");
+    assert_eq!(value(SYSCTLS[0]), "500", "nothing lasts unless that is asked for");
+    let kept = tuned(&place, &["--set", "vm.extfrag_threshold=100", "--persist"]);
+    assert!(kept.contains("better, so it is kept"), "{kept}");
+    assert_eq!(value(SYSCTLS[0]), "100");
+    let undone = tune(&place, &["--undo"]).output().unwrap();
+    assert!(undone.status.success() && value(SYSCTLS[0]) == "500", "{undone:?}");
+    drop(before);
 }
 
 #[test]

@@ -35,6 +35,7 @@ mod simulation;
 mod svg;
 mod text;
 pub mod trace_view;
+mod tuned;
 mod wording;
 
 pub use book::{
@@ -54,6 +55,7 @@ pub use short::short_text;
 pub use simulation::simulation_note;
 pub use text::{Wide, comparison_text, findings_text, text, trial_text};
 pub use trace_view::TraceView;
+pub use tuned::not_kept;
 pub use wording::machine as machine_line;
 pub use wording::quoted as shell_quoted;
 

@@ -26,6 +26,7 @@ pub mod simulation;
 pub mod studies;
 pub mod study_text;
 mod trial_loop;
+pub mod tuning;
 
 pub use availability::{Availability, unavailable_in_words};
 pub use backend::{Backend, Closed, KernelLog, MachineRecord, OpenRun, TrialError, TrialMade};

@@ -73,7 +73,23 @@ pub fn explain(case: &Case<'_>) -> Vec<Finding> {
     }
     let size = |f: &Finding| f.gain.as_ref().map_or(0.0, |gain| gain.ratio.ln().abs());
     findings.sort_by(|a, b| b.confidence.cmp(&a.confidence).then(size(b).total_cmp(&size(a))));
+    for (finding, number) in findings.iter_mut().zip(1..) {
+        if can_be_tuned(finding, case) {
+            finding.next = format!("flyball tune {}:{number}", case.data.run.id);
+        }
+    }
     findings
+}
+
+/// Whether `flyball tune` can measure the remedy as the run measured: one of settings, found by comparing
+/// trials of this host, of a study that varies neither stack nor kernel.
+fn can_be_tuned(finding: &Finding, case: &Case<'_>) -> bool {
+    let has_settings = finding.remedy.as_ref().is_some_and(|remedy| !remedy.settings.is_empty());
+    let mut levels = case.data.study.factors.iter().flat_map(|factor| &factor.levels);
+    has_settings
+        && !finding.compared.is_empty()
+        && case.data.run.provenance == Provenance::Host
+        && levels.all(|level| level.stack.is_empty() && level.kernel.is_none())
 }
 
 /// Commands that look at this host, or change it.
@@ -106,6 +122,21 @@ mod tests {
         let names: BTreeSet<_> = RULES.iter().map(|rule| rule.name).collect();
         assert_eq!(names.len(), RULES.len());
         assert!(RULES.iter().all(|rule| rule.doc.ends_with('.')));
+    }
+
+    #[test]
+    fn a_setting_that_trials_of_this_host_compare_leads_to_tune_by_its_number() {
+        let mut data = setting_run("read_ahead_kb", &["16", "4096"], |level, block| {
+            about([1e8, 2e8][level], level, block)
+        });
+        let next = |data: &crate::summary::RunData| -> Vec<String> {
+            let summary = crate::summarise::summarise(data, None);
+            explain(&Case::new(data, &summary)).into_iter().map(|finding| finding.next).collect()
+        };
+        let at = next(&data).iter().position(|next| next.starts_with("flyball tune s-1:")).unwrap();
+        assert_eq!(next(&data)[at], format!("flyball tune s-1:{}", at + 1));
+        data.study.factors[0].levels[1].kernel = Some("6.1".into());
+        assert!(next(&data).iter().all(|next| !next.starts_with("flyball tune s-1:")));
     }
 
     #[test]

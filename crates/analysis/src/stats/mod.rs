@@ -16,6 +16,7 @@ pub mod outlier;
 pub mod permutation;
 pub mod quantile;
 pub mod ratio;
+pub mod sequential;
 
 /// The standard normal distribution function, by the complementary error function.
 pub(crate) fn normal_below(z: f64) -> f64 {

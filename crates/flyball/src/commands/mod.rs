@@ -31,6 +31,7 @@ mod status;
 mod studies;
 mod supervise;
 mod tune;
+mod tune_measured;
 
 use crate::args::{Cli, Command};
 use crate::exit::End;

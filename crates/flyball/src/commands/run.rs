@@ -77,7 +77,7 @@ pub fn on_this_machine(request: &Request<'_>, work: PathBuf, offer: Option<Strin
 }
 
 /// Prints a plan. It ends as the run would: incomplete where cells cannot run here.
-fn show_plan(global: &Global, plan: &DryRun) -> Result<End> {
+pub fn show_plan(global: &Global, plan: &DryRun) -> Result<End> {
     if global.json {
         terminal::json(&plan.as_json())?;
     } else {
@@ -133,6 +133,11 @@ pub fn read_study(named: &Path) -> Result<ReadStudy> {
 /// What a study's text means.
 pub fn parsed(source: &StudySource) -> Result<Study> {
     understood(parse::study::parse(&source.text), &source.shown)
+}
+
+/// What a study's text means that this program wrote itself.
+pub fn parsed_text(text: &str, name: &str) -> Result<Study> {
+    understood(parse::study::parse(text), name)
 }
 
 /// Reads a study as the lab has it.

@@ -1,47 +1,51 @@
 //! `flyball tune`: settings that outlast a restart of the machine.
 
+use super::tune_measured;
 use crate::args::{Global, Tune};
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
 use crate::machine_lock::lock_machine;
 use crate::{places, terminal};
 use anyhow::{Result, bail};
+use domain::setting::SettingRequest;
 use machine::lasting::{self, LastingContext, LastingRequest, LastingStatus, LocalFiles, Undone, Written};
 use machine::{Ledger, LocalMachine};
 use std::path::Path;
 
-/// Makes settings last, or takes that back.
+/// Measures a change and keeps it where it is better; makes settings last without that; or takes that back.
 pub fn tune(global: &Global, arguments: &Tune) -> Result<End> {
-    if let Some(finding) = &arguments.finding {
-        return Err(usage(format!(
-            "cannot tune the finding `{finding}`: measuring a remedy before and after is not there yet; apply it yourself with `flyball tune --set SETTING=VALUE --persist`"
-        )));
-    }
     if arguments.undo {
         return undo(global);
+    }
+    if let Some(finding) = &arguments.finding {
+        return tune_measured::finding(global, arguments, finding);
     }
     if arguments.set.is_empty() {
         return Err(usage(
             "nothing to tune: name a setting with --set SETTING=VALUE, or take all back with --undo".into(),
         ));
     }
+    if !arguments.command.is_empty() {
+        return tune_measured::command(global, arguments, &arguments.set);
+    }
     if !arguments.persist {
         return Err(usage(
-            "cannot tune without --persist: measuring a change before and after, to keep it or not, is not there yet; keep it with --persist, or vary it in a study (`flyball run`)".into(),
+            "nothing to do: measure the change by what it is for, `flyball tune --set SETTING=VALUE -- COMMAND`, or write it without that with --persist".into(),
         ));
     }
-    persist(global, arguments)
+    persist(global, arguments, &arguments.set)
 }
 
 fn usage(text: String) -> anyhow::Error {
     Usage(text).into()
 }
 
-fn persist(global: &Global, arguments: &Tune) -> Result<End> {
+/// Writes settings for good.
+pub fn persist(global: &Global, arguments: &Tune, settings: &[SettingRequest]) -> Result<End> {
     let (state, roots) = (places::state()?, places::roots());
     let site = LastingContext { machine: &LocalMachine, files: &LocalFiles, roots: &roots, state: &state };
     let order = LastingRequest {
-        requests: arguments.set.clone(),
+        requests: settings.to_vec(),
         reason: arguments.comment.clone().unwrap_or_default(),
         ignore_rivals: arguments.ignore_rivals,
     };

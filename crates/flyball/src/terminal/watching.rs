@@ -167,7 +167,7 @@ fn why_more(more: u64, repeated: u64) -> String {
     let disturbed = more.min(repeated);
     let parts = [
         (disturbed > 0, format!("{disturbed} to repeat disturbed or failed ones")),
-        (more > disturbed, format!("{} for cells that are not precise yet", more - disturbed)),
+        (more > disturbed, format!("{} for what is not clear yet", more - disturbed)),
     ];
     let parts: Vec<String> = parts.into_iter().filter(|(is_so, _)| *is_so).map(|(_, text)| text).collect();
     format!("{more} more: {}", parts.join(", "))
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(why_more(2, 5), "2 more: 2 to repeat disturbed or failed ones");
         assert_eq!(
             why_more(5, 1),
-            "5 more: 1 to repeat disturbed or failed ones, 4 for cells that are not precise yet"
+            "5 more: 1 to repeat disturbed or failed ones, 4 for what is not clear yet"
         );
     }
 }

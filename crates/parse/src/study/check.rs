@@ -8,7 +8,7 @@ use domain::outcome::Better;
 use domain::outcome::CPU_BUSY;
 use domain::plan::{Plan, PlanError};
 use domain::rng::Seed;
-use domain::study::{Factor, Target, Workload};
+use domain::study::{Factor, Target, Until, Workload};
 use domain::units::Unit;
 use std::collections::{BTreeMap, BTreeSet};
 use workloads::report::shared_metric;
@@ -31,6 +31,7 @@ pub(super) fn check(study: &Study, root: &Section) {
         factor_options_exist(study, factor, root);
     }
     primary_factors_exist(study, root);
+    what_is_decided_has_two_sides(study, root);
     factors_do_not_collide(study, root);
     stack::changes_exist(study, root);
     // Stacks are tried here one by one, so that each problem has its place.
@@ -310,6 +311,19 @@ fn factor_options_exist(study: &Study, factor: &Factor, root: &Section) {
                 }
             }
         }
+    }
+}
+
+/// What is to be decided is which of two cells is better.
+fn what_is_decided_has_two_sides(study: &Study, root: &Section) {
+    let has_two = study.workloads.len() == 1
+        && matches!(study.factors.as_slice(), [factor] if factor.levels.len() == 2);
+    if study.measure.until == Until::Decided && !has_two {
+        let measure = root.get("measure").expect("what is not the default stands in the file");
+        below(measure, &["until"]).refuse(
+            "`decided` takes one workload and one factor of two levels, of which the second is held against the first; \
+             with more, write `precise`",
+        );
     }
 }
 

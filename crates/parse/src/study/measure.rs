@@ -1,7 +1,7 @@
 //! `[measure]`: how a study is measured.
 
 use super::node::Node;
-use domain::study::Measure;
+use domain::study::{Measure, Until};
 use domain::time::Nanos;
 use std::ops::RangeInclusive;
 
@@ -25,6 +25,7 @@ pub(super) fn read(node: &Node) -> Option<Measure> {
     section.only(&[
         "metric",
         "repeats",
+        "until",
         "precision",
         "confidence",
         "threshold",
@@ -40,6 +41,7 @@ pub(super) fn read(node: &Node) -> Option<Measure> {
     let get = |key| section.get(key);
     let metric = get("metric").map_or(Some(default.metric), |n| metric(&n));
     let repeats = get("repeats").map_or(Some((default.repeats_min, default.repeats_max)), |n| repeats(&n));
+    let until = get("until").map_or(Some(default.until), |n| until(&n));
     let precision = get("precision").map_or(Some(default.precision), |n| above_zero(&n));
     let confidence = get("confidence").map_or(Some(default.confidence), |n| confidence(&n));
     let threshold = get("threshold").map_or(Some(default.threshold), |n| n.share());
@@ -54,6 +56,7 @@ pub(super) fn read(node: &Node) -> Option<Measure> {
         metric: metric?,
         repeats_min,
         repeats_max,
+        until: until?,
         precision: precision?,
         confidence: confidence?,
         threshold: threshold?,
@@ -95,6 +98,18 @@ fn repeats(node: &Node) -> Option<(u32, u32)> {
         return None;
     }
     Some((least, most))
+}
+
+fn until(node: &Node) -> Option<Until> {
+    let text = node.text()?;
+    let found = Until::ALL.into_iter().find(|(name, _)| *name == text);
+    if found.is_none() {
+        node.refuse(format!(
+            "is `{}`; repeats go on until a cell is `precise` or two are `decided`",
+            text.escape_debug()
+        ));
+    }
+    found.map(|(_, until)| until)
 }
 
 fn above_zero(node: &Node) -> Option<f64> {

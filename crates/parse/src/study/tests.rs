@@ -3,7 +3,7 @@ use domain::database::Address;
 use domain::outcome::Better;
 use domain::plan::Plan;
 use domain::rng::Seed;
-use domain::study::{Measure, Tool};
+use domain::study::{Measure, Tool, Until};
 use domain::time::Nanos;
 use domain::units::Unit;
 use expect_test::{Expect, expect};
@@ -174,12 +174,13 @@ fn settings_are_the_same_with_and_without_quotes() {
 #[test]
 fn every_key_of_measure_is_read() {
     let study = study(&format!(
-        "{FIO}[measure]\nmetric = \"iops\"\nrepeats = 8\nprecision = 0.1\nconfidence = \"99%\"\nthreshold = 0\ndrop_caches = false\ninterval = \"100ms\"\ntimeout = \"1min\"\nsettle = \"0s\"\nretries = 3\nunder_load = true\n"
+        "{FIO}[measure]\nmetric = \"iops\"\nrepeats = 8\nuntil = \"precise\"\nprecision = 0.1\nconfidence = \"99%\"\nthreshold = 0\ndrop_caches = false\ninterval = \"100ms\"\ntimeout = \"1min\"\nsettle = \"0s\"\nretries = 3\nunder_load = true\n"
     ));
     let expected = Measure {
         metric: "iops".into(),
         repeats_min: 8,
         repeats_max: 8,
+        until: Until::Precise,
         precision: 0.1,
         confidence: 0.99,
         threshold: 0.0,
@@ -191,6 +192,25 @@ fn every_key_of_measure_is_read() {
         under_load: true,
     };
     assert_eq!(study.measure, expected);
+}
+
+#[test]
+fn a_study_that_goes_on_until_it_is_decided_has_two_cells() {
+    let two = format!("{FIO}[factor.depth]\noption = \"iodepth\"\nlevels = [1, 2]\n");
+    let decided = "[measure]\nuntil = \"decided\"\n";
+    assert_eq!(study(&format!("{two}{decided}")).measure.until, Until::Decided);
+    check_after_head(
+        &format!("{FIO}{decided}"),
+        expect![[r#"
+        line 9, column 9: `measure.until`: `decided` takes one workload and one factor of two levels, of which the second is held against the first; with more, write `precise`
+    "#]],
+    );
+    check_after_head(
+        &format!("{FIO}[measure]\nuntil = \"clear\"\n"),
+        expect![[r#"
+        line 9, column 9: `measure.until`: is `clear`; repeats go on until a cell is `precise` or two are `decided`
+    "#]],
+    );
 }
 
 #[test]
@@ -300,7 +320,7 @@ fn an_unknown_key_names_the_nearest_and_only_a_near_one() {
             line 7, column 1: `workload.w.optoins`: unknown key; did you mean `options`?
             line 8, column 2: `mesure`: unknown key; did you mean `measure`?
             line 10, column 1: `measure.repeat`: unknown key; did you mean `repeats`?
-            line 11, column 1: `measure.colour`: unknown key; known here: `metric`, `repeats`, `precision`, `confidence`, `threshold`, `drop_caches`, `interval`, `timeout`, `settle`, `retries`, `under_load`
+            line 11, column 1: `measure.colour`: unknown key; known here: `metric`, `repeats`, `until`, `precision`, `confidence`, `threshold`, `drop_caches`, `interval`, `timeout`, `settle`, `retries`, `under_load`
         "#]],
     );
 }

@@ -15,7 +15,8 @@ use domain::study::Study;
 use domain::units::Bytes;
 use machine::settings::{KNOWN, check_name};
 use std::path::Path;
-use text::{Draft, quoted};
+use text::Draft;
+pub(crate) use text::quoted;
 use workloads::Needs;
 
 /// The setting that `--governors` varies.

@@ -141,7 +141,7 @@ fn value(level: &str) -> String {
 }
 
 /// A basic string of TOML.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
         match c {

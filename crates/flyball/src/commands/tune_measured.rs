@@ -1,0 +1,117 @@
+//! `flyball tune FINDING` and `flyball tune … -- COMMAND`: a change is measured before it is kept.
+
+use super::run::{end, on_this_machine, parsed_text, show_plan};
+use super::tune::persist;
+use crate::args::{Global, Tune};
+use crate::exit::{End, Usage};
+use crate::interrupt::Interrupt;
+use crate::shown::{self, Length};
+use crate::{places, terminal, typed};
+use analysis::summary::Verdict;
+use anyhow::{Result, bail};
+use domain::plan::Plan;
+use domain::rng::Seed;
+use domain::setting::SettingRequest;
+use domain::trial::Provenance;
+use notebook::Notebook;
+use results::Results;
+use session::dry_run::DryRun;
+use session::tuning::{STUDY, study_of_cell, study_of_command};
+use session::{Begin, Request};
+
+/// Measures the remedy of a finding, by the command if there is one, else as the finding's run measured.
+pub fn finding(global: &Global, arguments: &Tune, named: &str) -> Result<End> {
+    let Some((run, number)) =
+        named.rsplit_once(':').and_then(|(run, n)| Some((run, n.parse::<usize>().ok()?)))
+    else {
+        return Err(Usage(format!(
+            "`{named}` is no finding; write `RUN:NUMBER`, as `flyball explain RUN` counts them"
+        ))
+        .into());
+    };
+    let notebook = Notebook::open(&places::notebook(global)?)?;
+    let results = shown::load(&notebook, &notebook.find(run)?, None)?;
+    let Some(found) = number.checked_sub(1).and_then(|at| results.findings.get(at)) else {
+        bail!(
+            "`{run}` has {} findings, and no number {number}; `flyball explain {run}` shows them",
+            results.findings.len()
+        );
+    };
+    let settings = found.remedy.as_ref().map_or(&[][..], |remedy| &remedy.settings);
+    if settings.is_empty() {
+        bail!(
+            "the remedy of `{named}` is no setting that can be written; `flyball explain {run}` says what it is"
+        );
+    }
+    if !arguments.command.is_empty() {
+        return command(global, arguments, settings);
+    }
+    let cell = found.compared.first().map(|(before, _)| before.as_str());
+    let (Some(cell), Provenance::Host) = (cell, results.data.run.provenance) else {
+        bail!(
+            "`{named}` compares no trials of this machine; say what the change is for: `flyball tune {named} -- COMMAND`"
+        );
+    };
+    let plan = Plan::new(results.data.study.clone(), Seed(0))?;
+    let Some(cell) = plan.cells.iter().find(|one| one.id.as_str() == cell) else {
+        bail!(
+            "the study of `{run}` has no cell `{cell}` any more; say what the change is for: `flyball tune {named} -- COMMAND`"
+        );
+    };
+    let text = study_of_cell(settings, &results.data.run.study_text, cell);
+    let text = text.map_err(|why| anyhow::anyhow!("cannot measure `{named}` as `{run}` did: {why}"))?;
+    measured(global, arguments, settings, &text)
+}
+
+/// Measures a change by the command.
+pub fn command(global: &Global, arguments: &Tune, settings: &[SettingRequest]) -> Result<End> {
+    measured(global, arguments, settings, &study_of_command(settings, &arguments.command))
+}
+
+/// Measures a change by this study, and keeps it where that is asked for and it is better.
+fn measured(global: &Global, arguments: &Tune, settings: &[SettingRequest], text: &str) -> Result<End> {
+    let study = parsed_text(text, STUDY)?;
+    let notebook = places::absolute(&places::notebook(global)?)?;
+    let work = notebook.join("work");
+    if arguments.dry_run {
+        return show_plan(global, &DryRun::on_a_host(study, arguments.seed, &work)?);
+    }
+    let (results, ended) = {
+        let interrupt = Interrupt::catch()?;
+        let request = Request {
+            study: &study,
+            text,
+            home: None,
+            notebook: &notebook,
+            seed: arguments.seed,
+            begin: Begin::Anew,
+            limit: None,
+            command: typed(),
+            interrupt: interrupt.flag(),
+        };
+        let measured = on_this_machine(&request, work, None)?;
+        let results = shown::load(&measured.notebook, &measured.run, None)?;
+        let ended = end(&measured, &results);
+        (results, ended)
+    };
+    shown::print(global, &results, Length::Screen)?;
+    conclude(global, arguments, settings, &results, ended)
+}
+
+/// Keeps what is better, where that is asked for, and says what became of it.
+fn conclude(
+    global: &Global,
+    arguments: &Tune,
+    settings: &[SettingRequest],
+    results: &Results,
+    ended: End,
+) -> Result<End> {
+    let compared = results.summary.effects.iter().flat_map(|effect| &effect.comparisons).next();
+    let is_better = compared.is_some_and(|comparison| comparison.verdict == Verdict::Better);
+    if is_better && arguments.persist && ended == End::Done {
+        terminal::say("better, so it is kept:");
+        return persist(global, arguments, settings);
+    }
+    terminal::say(report::not_kept(compared, settings, &places::this_program(global)));
+    Ok(ended)
+}
