@@ -119,30 +119,39 @@ fn disk(checked: &Checked<'_>) -> String {
 
 fn rows(checked: &Checked<'_>, width: usize, page: &mut Page) {
     let class = class(checked);
-    // The column of usual figures goes where there is no room.
+    // The column of usual figures goes first where there is no room, then that of p99.9.
     let is_wide = class.is_some() && width >= WIDE;
-    let cells = [
-        String::new(),
-        "a second".into(),
-        "p50".into(),
-        "p99".into(),
-        "p99.9".into(),
-        if is_wide { "usual".into() } else { String::new() },
-    ];
-    page.line(line(&cells));
+    let columns = if is_wide {
+        6
+    } else if width >= WITH_P999 {
+        5
+    } else {
+        4
+    };
+    let head = ["", "a second", "p50", "p99", "p99.9", "usual"].map(str::to_owned);
+    page.line(line(&head[..columns]));
     for (access, cell) in
         checked.report.summary.cells.iter().filter_map(|cell| Some((access_of(cell)?, cell)))
     {
         let usual = class.filter(|_| is_wide).and_then(|class| usual(class, access));
-        page.line(line(&row(checked, access, cell, usual)));
+        page.line(line(&row(checked, access, cell, usual)[..columns]));
     }
 }
 
 /// From this width on the table has its last column.
 const WIDE: usize = 78;
 
-fn line([name, rate, p50, p99, p999, usual]: &[String; 6]) -> String {
-    format!("{name:<20}{rate:>10}{p50:>8}{p99:>8}{p999:>8}  {usual}")
+/// From this width on the table has p99.9.
+const WITH_P999: usize = 67;
+
+/// The cells of a row under each other; the last column, of usual figures, is as wide as its text.
+fn line(cells: &[String]) -> String {
+    let widths = [10, 8, 8, 8].map(Some).into_iter().chain([None]);
+    let mut line = format!("{:<20}", cells[0]);
+    for (cell, width) in cells[1..].iter().zip(widths) {
+        line += &width.map_or_else(|| format!("  {cell}"), |width| format!("{cell:>width$}"));
+    }
+    line
 }
 
 fn access_of(cell: &CellSummary) -> Option<&'static Access> {

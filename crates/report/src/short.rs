@@ -10,6 +10,7 @@ use crate::{Report, next, published, simulation};
 use analysis::stats::quantile::median;
 use analysis::summary::CellSummary;
 use analysis::words::percent;
+use domain::units::significant;
 
 /// How many lines a screen has.
 pub(crate) const SCREEN: usize = 24;
@@ -114,7 +115,16 @@ pub(crate) fn verdict(report: &Report, page: &mut Page) {
     page.line(cut(&headline(report)));
     if let Some(floor) = report.summary.aa_floor.filter(|floor| *floor > report.data.study.measure.threshold)
     {
-        page.line(format!("a difference below {} is noise here", percent(floor)));
+        page.line(format!("identical trials differ by up to {}; less is noise", by(floor)));
+    }
+}
+
+/// How far two figures are apart: `6.4%`, and `a factor of 8.4` from twice on, where a percentage misleads.
+fn by(difference: f64) -> String {
+    if difference < 1.0 {
+        percent(difference)
+    } else {
+        format!("a factor of {}", significant(1.0 + difference))
     }
 }
 
@@ -131,4 +141,14 @@ fn cut(verdict: &str) -> String {
         shown += part;
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::by;
+
+    #[test]
+    fn a_difference_of_twice_or_more_is_a_factor() {
+        assert_eq!([by(0.064), by(7.447)], ["6.4%", "a factor of 8.45"]);
+    }
 }

@@ -81,6 +81,12 @@ fn a_check_is_one_screen() {
     }
     let narrow = screen(&case, &machine, 70);
     assert!(narrow.lines().all(|line| line.chars().count() <= 70) && !narrow.contains("100 k"), "{narrow}");
+    // A row stays a line: at 60 columns p99.9 goes as well.
+    let narrowest = screen(&case, &machine, 60);
+    let rows = |text: &str| text.lines().filter(|line| line.contains("10.0 ms")).count();
+    assert_eq!(rows(&narrowest), rows(&text), "{narrowest}");
+    assert!(narrowest.lines().all(|line| line.chars().count() <= 60), "{narrowest}");
+    assert!(!narrowest.contains("p99.9") && !narrowest.contains("20.0 ms"), "{narrowest}");
 }
 
 #[test]
