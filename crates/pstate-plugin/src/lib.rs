@@ -33,6 +33,16 @@
 //! (`drivers/cpufreq/cpufreq_ondemand.c`, `should_io_be_busy`), as on Intel's machines. Without `-monitor` a
 //! kernel may idle with `mwait`, which TCG runs as a busy loop on all machines of more than one CPU.
 //!
+//! # Intel processors
+//! With `ratios=8:40:42` (lowest, base, turbo; in 100 MHz) and `-cpu max,vendor=GenuineIntel,…` the guest has
+//! no ports but the registers of an Intel processor, so that the stock `intel_pstate` binds: `hooks.rs`
+//! replaces QEMU's helpers of `rdmsr`, `wrmsr`, `cpuid` and `rdtsc`, and `processor.rs` says what they
+//! answer. With `hwp=…` the processor chooses ratios by itself, as `hwp.rs` models it; with `watts=…` RAPL
+//! counts energy. A guest without `ratios` runs QEMU's own helpers.
+//!
+//! Each CPU has its own ratio, whatever the others ask for: no domains, and no ratio that depends on how many
+//! CPUs are busy. The TSC runs at the base ratio, from the host's `CLOCK_MONOTONIC`.
+//!
 //! # Idle states
 //! There are none to choose from: a halted CPU is woken as fast as the host does it. A choice of states with
 //! exit latencies cannot be had cheaply. `acpi_idle` enters C2 and C3 by reading an I/O port, and it is the
@@ -44,11 +54,16 @@
 #![cfg_attr(test, allow(dead_code, reason = "only QEMU can call the part that is left out of the tests"))]
 
 mod host;
+mod hwp;
 mod opcode;
 mod options;
+mod processor;
 mod record;
+mod requests;
 mod vcpu;
 
+#[cfg(not(test))]
+mod hooks;
 #[cfg(not(test))]
 mod plugin;
 #[cfg(not(test))]

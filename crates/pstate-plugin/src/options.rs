@@ -18,6 +18,29 @@ pub struct Options {
     pub shared: bool,
     /// The file that the record is appended to.
     pub record: PathBuf,
+    /// The processor whose registers the guest has; `None`: it has QEMU's, and P-states by ports.
+    pub processor: Option<ProcessorOptions>,
+}
+
+/// An Intel processor. Ratios are in units of 100 MHz, and each from `turbo` down to `least` is a P-state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProcessorOptions {
+    pub least: u8,
+    pub base: u8,
+    pub turbo: u8,
+    /// The model of its own choice of ratios; `None`: it does as it is told.
+    pub hwp: Option<HwpOptions>,
+    /// Watts of each state, busy and idle; zeros where the table has none.
+    pub watts: Vec<(f64, f64)>,
+}
+
+/// The model of HWP: see `hwp.rs`. Times are the host's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HwpOptions {
+    pub window_ns: u64,
+    pub period_ns: u64,
+    /// The utilisation that is aimed at, at an EPP of 0 and of 255.
+    pub setpoint: (f64, f64),
 }
 
 impl Options {
@@ -25,6 +48,7 @@ impl Options {
     pub fn parse<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Self, String> {
         let (mut speeds, mut pace, mut record) = (None, None, None);
         let (mut first_port, mut control_port, mut shared) = (0x5c0, 0x5be, false);
+        let (mut ratios, mut hwp, mut watts) = (None, None, None);
         for argument in arguments {
             let (key, value) = argument
                 .split_once('=')
@@ -35,12 +59,17 @@ impl Options {
                 "port" => first_port = parse_port(key, value)?,
                 "control" => control_port = parse_port(key, value)?,
                 "domains" => shared = parse_domains(value)?,
+                "ratios" => ratios = Some(parse_ratios(value)?),
+                "hwp" => hwp = Some(parse_hwp(value)?),
+                "watts" => watts = Some(parse_watts(value)?),
                 "record" => record = Some(PathBuf::from(value)),
                 _ => return Err(format!("unknown argument `{key}`")),
             }
         }
+        let speeds: Vec<f64> = speeds.ok_or("argument `table` is missing")?;
         Ok(Self {
-            speeds: speeds.ok_or("argument `table` is missing")?,
+            processor: processor(ratios, hwp, watts, speeds.len())?,
+            speeds,
             pace: pace.ok_or("argument `pace` is missing")?,
             first_port,
             control_port,
@@ -63,6 +92,55 @@ impl Options {
 
 fn parse_speeds(value: &str) -> Result<Vec<f64>, String> {
     value.split(':').map(|speed| parse_positive("table", speed)).collect()
+}
+
+fn processor(
+    ratios: Option<[u8; 3]>,
+    hwp: Option<HwpOptions>,
+    watts: Option<Vec<(f64, f64)>>,
+    states: usize,
+) -> Result<Option<ProcessorOptions>, String> {
+    let Some([least, base, turbo]) = ratios else {
+        let orphan = hwp.map(|_| "hwp").or(watts.map(|_| "watts"));
+        return orphan.map_or(Ok(None), |key| Err(format!("argument `{key}` needs `ratios`")));
+    };
+    let watts = watts.unwrap_or_else(|| vec![(0.0, 0.0); states]);
+    if usize::from(turbo - least) + 1 != states || watts.len() != states {
+        return Err(format!("argument `ratios`: {least} to {turbo} are not the {states} states of `table`"));
+    }
+    Ok(Some(ProcessorOptions { least, base, turbo, hwp, watts }))
+}
+
+/// `least:base:turbo`.
+fn parse_ratios(value: &str) -> Result<[u8; 3], String> {
+    let ratios: Option<Vec<u8>> = value.split(':').map(|ratio| ratio.parse().ok()).collect();
+    match ratios.as_deref() {
+        Some(&[least, base, turbo]) if 0 < least && least <= base && base <= turbo => {
+            Ok([least, base, turbo])
+        }
+        _ => Err(format!("argument `ratios`: `{value}` are not three ratios that rise")),
+    }
+}
+
+/// `window:period:first:last`: nanoseconds, and the setpoints at an EPP of 0 and of 255.
+fn parse_hwp(value: &str) -> Result<HwpOptions, String> {
+    let numbers = value.split(':').map(|number| parse_positive("hwp", number));
+    match numbers.collect::<Result<Vec<_>, _>>()?.as_slice() {
+        &[window, period, first, last] if period >= 1.0 && window >= period => {
+            Ok(HwpOptions { window_ns: window as u64, period_ns: period as u64, setpoint: (first, last) })
+        }
+        _ => Err(format!("argument `hwp`: `{value}` is not window:period:setpoint:setpoint")),
+    }
+}
+
+/// `busy/idle:busy/idle:…`.
+fn parse_watts(value: &str) -> Result<Vec<(f64, f64)>, String> {
+    let one = |pair: &str| {
+        let (busy, idle) = pair.split_once('/')?;
+        Some((busy.parse().ok()?, idle.parse().ok()?))
+    };
+    let bad = || format!("argument `watts`: `{value}` is not a list of busy/idle");
+    value.split(':').map(|pair| one(pair).ok_or_else(bad)).collect()
 }
 
 fn parse_positive(key: &str, value: &str) -> Result<f64, String> {
@@ -107,9 +185,23 @@ mod tests {
                 control_port: 0x5be,
                 shared: true,
                 record: "/tmp/a=b".into(),
+                processor: None,
             }
         );
         assert_eq!(options.ns_per_instruction(), [50.0, 100.0]);
+    }
+
+    #[test]
+    fn a_processor_is_read() {
+        let text = "table=1:0.75:0.5,pace=1,record=r,ratios=2:3:4,watts=9/1:5.5/1:3/0.5,hwp=4e6:1e6:0.3:0.95";
+        let expected = ProcessorOptions {
+            least: 2,
+            base: 3,
+            turbo: 4,
+            hwp: Some(HwpOptions { window_ns: 4_000_000, period_ns: 1_000_000, setpoint: (0.3, 0.95) }),
+            watts: vec![(9.0, 1.0), (5.5, 1.0), (3.0, 0.5)],
+        };
+        assert_eq!(parse(text).unwrap().processor, Some(expected));
     }
 
     #[test]
@@ -121,6 +213,13 @@ mod tests {
             ("table=1,pace=1,record=r,port=70000", "`port`: `70000`"),
             ("table=1,pace=1,record=r,domains=some", "`domains`: `some`"),
             ("table=1,pace=1,record=r,colour=red", "`colour`"),
+            ("table=1,pace=1,record=r,ratios=1:2", "`ratios`: `1:2`"),
+            ("table=1,pace=1,record=r,ratios=3:2:4", "`ratios`: `3:2:4`"),
+            ("table=1,pace=1,record=r,ratios=2:2:300", "`ratios`: `2:2:300`"),
+            ("table=1,pace=1,record=r,ratios=1:1:2", "not the 1 states"),
+            ("table=1,pace=1,record=r,ratios=1:1:1,watts=3", "`watts`: `3`"),
+            ("table=1,pace=1,record=r,hwp=4:1:1:1", "`hwp` needs `ratios`"),
+            ("table=1,pace=1,record=r,ratios=1:1:1,hwp=1:4:1:1", "`hwp`: `1:4:1:1`"),
             ("table", "`table` has no value"),
         ] {
             let error = parse(text).unwrap_err();

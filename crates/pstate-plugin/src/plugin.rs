@@ -5,10 +5,12 @@
 //! one.
 
 use crate::opcode::{self, Kind};
-use crate::options::Options;
+use crate::options::{Options, ProcessorOptions};
+use crate::processor::{self, Processor};
 use crate::qemu::{self, Counter};
+use crate::requests::Requests;
 use crate::vcpu::Vcpu;
-use crate::{host, record};
+use crate::{hooks, host, record};
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs::{File, OpenOptions};
@@ -40,6 +42,8 @@ struct Registers {
 thread_local! {
     /// Of the virtual CPU whose thread this is.
     static REGISTERS: Cell<Option<Registers>> = const { Cell::new(None) };
+    /// The number of the virtual CPU whose thread this is.
+    static CPU: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
 struct Cpu {
@@ -48,6 +52,9 @@ struct Cpu {
 
 struct Account {
     vcpu: Vcpu,
+    /// Its registers, where it has any of its own.
+    processor: Option<Processor>,
+    requests: Requests,
     /// Whether its thread has started.
     present: bool,
     /// Instructions that were taken out of the counter.
@@ -63,6 +70,8 @@ struct Account {
 struct Plugin {
     options: Options,
     pace: Vec<f64>,
+    /// When all CPUs' TSCs are at zero.
+    epoch_ns: u64,
     check_every: u64,
     /// Instructions since the last check.
     counter: Counter,
@@ -150,9 +159,13 @@ impl Plugin {
             .and_then(|mut file| file.write_all(record::header(&options).as_bytes()).map(|()| file))
             .map_err(|error| format!("cannot write the record `{}`: {error}", options.record.display()))?;
         file.flush().map_err(|error| error.to_string())?;
+        if options.processor.is_some() {
+            hooks::install()?;
+        }
         let cpus = usize::try_from(info.max_vcpus.max(info.smp_vcpus)).unwrap_or(0);
         Ok(Self {
             pace: options.ns_per_instruction(),
+            epoch_ns: host::now_ns(),
             check_every: check_every(&options),
             // SAFETY: one 64-bit counter for each CPU; it is never freed.
             counter: Counter { score: unsafe { qemu::qemu_plugin_scoreboard_new(8) }, offset: 0 },
@@ -202,12 +215,14 @@ impl Plugin {
             record.began_ns = Some(now_ns);
         }
         self.each_present(|cpu, account, count| {
+            account.follow(now_ns, count, &self.pace);
             if value <= 1 && self.leaves_a_cpu() {
                 host::come_first(account.thread, value == 1);
             }
             if value == 1 {
                 account.queued_at_begin_ns = account.queued_ns();
                 account.vcpu.begin(now_ns, count, &self.pace);
+                account.requests.begin(account.processor.as_ref());
             } else {
                 account.vcpu.account(now_ns, count, &self.pace);
             }
@@ -229,10 +244,12 @@ impl Plugin {
         let Some(began_ns) = began_ns else { return };
         record::span(text, began_ns, now_ns);
         self.each_present(|cpu, account, count| {
+            account.follow(now_ns, count, &self.pace);
             let queued_ns = account.queued_ns().saturating_sub(account.queued_at_begin_ns);
-            let known = record::Known::of(&account.vcpu, queued_ns);
+            let known = record::Known::of(&account.vcpu, account.processor.as_ref(), queued_ns);
             if let Some(span) = account.vcpu.end(now_ns, count, &self.pace) {
                 record::vcpu(text, cpu, span, known);
+                record::requests(text, cpu, &account.requests);
             }
         });
         record::end(text);
@@ -254,6 +271,8 @@ impl Cpu {
         Self {
             account: Mutex::new(Account {
                 vcpu: Vcpu::new(states, host::now_ns()),
+                processor: None,
+                requests: Requests::default(),
                 present: false,
                 taken: 0,
                 thread: 0,
@@ -270,6 +289,13 @@ impl Account {
     fn queued_ns(&self) -> u64 {
         self.schedstat.as_ref().and_then(host::queued_ns).unwrap_or(0)
     }
+
+    /// Brings the processor up to now, where it has one.
+    fn follow(&mut self, now_ns: u64, count: u64, pace: &[f64]) {
+        if let Some(processor) = &mut self.processor {
+            processor::follow(processor, &mut self.vcpu, now_ns, count, pace);
+        }
+    }
 }
 
 /// Instructions between two looks at the clock.
@@ -283,10 +309,14 @@ fn check_every(options: &Options) -> u64 {
 extern "C" fn on_start(_id: u64, cpu: c_uint) {
     host::sleep_precisely();
     REGISTERS.set(find_registers());
+    CPU.set(Some(cpu as usize));
     let plugin = plugin();
     if let Some(cell) = plugin.cpus.get(cpu as usize) {
         let mut account = cell.account.lock().unwrap_or_else(PoisonError::into_inner);
-        account.vcpu = Vcpu::new(plugin.options.speeds.len(), host::now_ns());
+        let now_ns = host::now_ns();
+        account.vcpu = Vcpu::new(plugin.options.speeds.len(), now_ns);
+        let processor = plugin.options.processor.as_ref();
+        account.processor = processor.map(|options| Processor::new(options, plugin.epoch_ns, now_ns));
         account.present = true;
         account.thread = host::thread();
         account.schedstat = host::open_schedstat();
@@ -298,8 +328,9 @@ extern "C" fn on_idle(_id: u64, cpu: c_uint) {
     let (plugin, cpu) = (plugin(), cpu as usize);
     let mut account = plugin.lock(cpu);
     account.queued_at_rest_ns = account.queued_ns();
-    let count = plugin.count(cpu, &account);
-    account.vcpu.rest(host::now_ns(), count, &plugin.pace);
+    let (now_ns, count) = (host::now_ns(), plugin.count(cpu, &account));
+    account.follow(now_ns, count, &plugin.pace);
+    account.vcpu.rest(now_ns, count, &plugin.pace);
 }
 
 /// It runs again.
@@ -307,7 +338,9 @@ extern "C" fn on_resume(_id: u64, cpu: c_uint) {
     let plugin = plugin();
     let mut account = plugin.lock(cpu as usize);
     let queued_ns = account.queued_ns().saturating_sub(account.queued_at_rest_ns);
-    account.vcpu.resume(host::now_ns(), queued_ns, &plugin.pace);
+    let (now_ns, count) = (host::now_ns(), account.vcpu.instructions());
+    account.follow(now_ns, count, &plugin.pace);
+    account.vcpu.resume(now_ns, queued_ns, &plugin.pace);
 }
 
 /// A block is translated: count its instructions, look at the clock every so many of them, and watch the
@@ -372,10 +405,12 @@ fn pause(cpu: usize, until: impl Fn(&mut Vcpu, u64, u64, &[f64]) -> Option<u64>)
     let plugin = plugin();
     let mut account = plugin.lock(cpu);
     let count = plugin.take(cpu, &mut account);
-    if !account.vcpu.is_paced() {
+    if account.processor.is_none() && !account.vcpu.is_paced() {
         return;
     }
-    let wake_ns = until(&mut account.vcpu, host::now_ns(), count, &plugin.pace);
+    let now_ns = host::now_ns();
+    account.follow(now_ns, count, &plugin.pace);
+    let wake_ns = until(&mut account.vcpu, now_ns, count, &plugin.pace);
     drop(account);
     if let Some(wake_ns) = wake_ns {
         host::sleep_until(wake_ns);
@@ -397,6 +432,51 @@ extern "C" fn on_out(_cpu: c_uint, _data: *mut c_void) {
     {
         plugin.write_state(cpu, usize::from(value));
     }
+}
+
+/// The processor that guests have, where the machine's table has one.
+pub fn processor_options() -> Option<&'static ProcessorOptions> {
+    PLUGIN.get()?.options.processor.as_ref()
+}
+
+/// What the TSC of the CPU whose thread this is stands at.
+pub fn processor_tsc(now_ns: u64) -> Option<u64> {
+    let account = plugin().lock(CPU.get()?);
+    account.processor.as_ref().map(|processor| processor.tsc(now_ns))
+}
+
+/// A register of the CPU whose thread this is; `None` for QEMU's.
+pub fn read_processor(register: u32) -> Option<u64> {
+    let (plugin, cpu) = (plugin(), CPU.get()?);
+    let now_ns = host::now_ns();
+    let mut joules = 0.0;
+    if processor::is_of_package(register) {
+        plugin.each_present(|_, account, count| {
+            account.follow(now_ns, count, &plugin.pace);
+            joules += account.processor.as_ref().map_or(0.0, Processor::joules);
+        });
+    }
+    let mut account = plugin.lock(cpu);
+    let count = plugin.count(cpu, &account);
+    account.follow(now_ns, count, &plugin.pace);
+    account.processor.as_ref()?.read(register, joules)
+}
+
+/// Writes a register of the CPU whose thread this is, and gives whether it is one: others are QEMU's.
+pub fn write_processor(register: u32, value: u64) -> bool {
+    let (plugin, Some(cpu)) = (plugin(), CPU.get()) else { return false };
+    let now_ns = host::now_ns();
+    let mut guard = plugin.lock(cpu);
+    let account = &mut *guard;
+    let count = plugin.count(cpu, account);
+    account.follow(now_ns, count, &plugin.pace);
+    let Some(processor) = &mut account.processor else { return false };
+    if !processor.write(register, value) {
+        return false;
+    }
+    processor::adopt(processor, &mut account.vcpu, now_ns, count, &plugin.pace);
+    account.requests.note(account.vcpu.paced_for_ns(), register, value);
+    true
 }
 
 /// The handles of the registers that an `out` instruction names; `None` where this guest has none of that

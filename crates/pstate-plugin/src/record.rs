@@ -9,6 +9,7 @@
 //! vcpu cpu=0 late=0 worst=0 at=0 changes=2 queued=0 written=1 rejected=0
 //! state cpu=0 index=0 time=4000 busy=10 instructions=1
 //! change cpu=0 ns=0 index=0          from the beginning of pacing
+//! request cpu=0 ns=0 register=1908 value=2147494408   what the guest asked a processor for
 //! end
 //! ```
 //! All times are nanoseconds. `late` is defined in `vcpu.rs`, `worst` is the most of it that came at once,
@@ -18,6 +19,8 @@
 //! the records of several machines, one after the other.
 
 use crate::options::Options;
+use crate::processor::Processor;
+use crate::requests::Requests;
 use crate::vcpu::{Span, Vcpu};
 use std::fmt::Write;
 
@@ -53,8 +56,9 @@ pub struct Known {
 
 impl Known {
     /// Of this CPU, whose thread waited that long for a host CPU.
-    pub fn of(vcpu: &Vcpu, queued_ns: u64) -> Self {
-        Self { queued_ns, written: vcpu.was_written().into(), rejected: vcpu.rejected() }
+    pub fn of(vcpu: &Vcpu, processor: Option<&Processor>, queued_ns: u64) -> Self {
+        let written = processor.map_or(vcpu.was_written(), Processor::was_requested);
+        Self { queued_ns, written: written.into(), rejected: vcpu.rejected() }
     }
 }
 
@@ -81,6 +85,13 @@ pub fn vcpu(text: &mut String, cpu: usize, span: &Span, known: Known) {
     }
 }
 
+/// What a CPU's guest asked its registers for in a finished span.
+pub fn requests(text: &mut String, cpu: usize, requests: &Requests) {
+    for (ns, register, value) in requests.kept() {
+        line(text, format_args!("request cpu={cpu} ns={ns} register={register} value={value}"));
+    }
+}
+
 /// The last line of a finished span.
 pub fn end(text: &mut String) {
     line(text, format_args!("end"));
@@ -104,9 +115,12 @@ mod tests {
         let mut text = String::new();
         control(&mut text, 4_711, 1);
         count(&mut text, 0, &cpu);
-        let known = Known::of(&cpu, 17);
+        let known = Known::of(&cpu, None, 17);
         span(&mut text, 4_711, 9_000);
         vcpu(&mut text, 0, cpu.end(9_000, 30, &pace).unwrap(), known);
+        let mut asked = Requests::default();
+        asked.note(Some(289), crate::processor::PERF_CTL, 0x2a00);
+        requests(&mut text, 0, &asked);
         end(&mut text);
         assert_eq!(
             text,
@@ -118,6 +132,7 @@ mod tests {
              state cpu=0 index=1 time=4000 busy=4000 instructions=10\n\
              change cpu=0 ns=0 index=0\n\
              change cpu=0 ns=289 index=1\n\
+             request cpu=0 ns=289 register=409 value=10752\n\
              end\n"
         );
     }

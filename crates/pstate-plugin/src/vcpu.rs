@@ -102,6 +102,21 @@ impl Vcpu {
         self.pacing
     }
 
+    /// Whether it waits for an interrupt.
+    pub const fn is_idle(&self) -> bool {
+        self.idle
+    }
+
+    /// The index of its P-state.
+    pub const fn state(&self) -> usize {
+        self.state
+    }
+
+    /// For how long it has been paced, in nanoseconds, as of the last account; `None` where it is not.
+    pub fn paced_for_ns(&self) -> Option<u64> {
+        self.pacing.then(|| self.accounted_ns - self.began_ns)
+    }
+
     /// Instructions since the machine started, as of the last account.
     pub const fn instructions(&self) -> u64 {
         self.instructions

@@ -1,0 +1,199 @@
+//! QEMU's helpers of `rdmsr`, `wrmsr`, `cpuid` and `rdtsc`, replaced by our own, for guests whose table
+//! has an Intel processor.
+//!
+//! QEMU exports each helper, and data that begins with the helper's address and its name
+//! (`helper_info_rdmsr`, `TCGHelperInfo` of `include/tcg/helper-info.h`); the translator calls whatever
+//! address stands there. This is no interface that QEMU promises, so everything is compared before it is
+//! used: the symbols, what they hold, and, at the first call, where the guest's registers are (`CPUX86State`
+//! of `target/i386/cpu.h`). Seen to work: QEMU 10.0.
+//!
+//! A helper of QEMU's may end in `longjmp`, to raise an exception: nothing that has to be dropped is held
+//! while one is called.
+
+use crate::{host, plugin, processor};
+use std::ffi::{CStr, c_char, c_void};
+use std::io::Write;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The beginning of QEMU's state of a CPU.
+#[repr(C)]
+pub struct Env {
+    registers: [u64; 16],
+    instruction_pointer: u64,
+    flags: u64,
+}
+
+const RAX: usize = 0;
+const RCX: usize = 1;
+const RDX: usize = 2;
+const RBX: usize = 3;
+
+/// Of the flags, the bit that is always set.
+const ALWAYS: u64 = 1 << 1;
+
+type Helper = unsafe extern "C" fn(*mut Env);
+
+/// The beginning of `TCGHelperInfo`.
+#[repr(C)]
+struct Info {
+    helper: *mut c_void,
+    name: *const c_char,
+}
+
+/// QEMU's own helpers.
+struct Originals {
+    rdmsr: Helper,
+    wrmsr: Helper,
+    cpuid: Helper,
+    rdtsc: Helper,
+}
+
+static ORIGINALS: OnceLock<Originals> = OnceLock::new();
+
+fn originals() -> &'static Originals {
+    ORIGINALS.get().expect("helpers are replaced after the originals are known")
+}
+
+/// Replaces all of them, or none.
+pub fn install() -> Result<(), String> {
+    let (rdmsr, wrmsr) = (Found::of(c"rdmsr")?, Found::of(c"wrmsr")?);
+    let (cpuid, rdtsc) = (Found::of(c"cpuid")?, Found::of(c"rdtsc")?);
+    let known =
+        Originals { rdmsr: rdmsr.helper, wrmsr: wrmsr.helper, cpuid: cpuid.helper, rdtsc: rdtsc.helper };
+    assert!(ORIGINALS.set(known).is_ok(), "QEMU installs a plugin once");
+    for (found, own) in [(rdmsr, on_rdmsr as Helper), (wrmsr, on_wrmsr), (cpuid, on_cpuid), (rdtsc, on_rdtsc)]
+    {
+        // SAFETY: `Found::of` has compared what stands there, and no CPU runs yet.
+        unsafe { (*found.info).helper = own as *mut c_void };
+    }
+    Ok(())
+}
+
+struct Found {
+    info: *mut Info,
+    helper: Helper,
+}
+
+impl Found {
+    /// The helper of an instruction; an error names what this QEMU has not, or has otherwise.
+    fn of(instruction: &CStr) -> Result<Self, String> {
+        let name = instruction.to_string_lossy();
+        let refused = |what: String| {
+            format!(
+                "cannot give the guest the registers of an Intel processor: {what}; tables whose driver is `acpi`, such as \
+                 `laptop-5`, work with this QEMU"
+            )
+        };
+        let (helper_symbol, info_symbol) = (format!("helper_{name}\0"), format!("helper_info_{name}\0"));
+        let find = |symbol: &str| {
+            // SAFETY: the text ends in a zero; looking a symbol up has no effect.
+            let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, symbol.as_ptr().cast()) };
+            let shown = symbol.trim_end_matches('\0');
+            if address.is_null() { Err(refused(format!("this QEMU has no `{shown}`"))) } else { Ok(address) }
+        };
+        let (helper, info) = (find(&helper_symbol)?, find(&info_symbol)?.cast::<Info>());
+        // SAFETY: QEMU exports it as data of at least this size; the name is only read where the first
+        // member is the helper, as in every QEMU that has this structure.
+        let is_known = unsafe {
+            (*info).helper == helper && !(*info).name.is_null() && CStr::from_ptr((*info).name) == instruction
+        };
+        if !is_known {
+            return Err(refused(format!("`helper_info_{name}` of this QEMU is laid out otherwise")));
+        }
+        // SAFETY: all four helpers take the CPU's state and give nothing.
+        Ok(Self { info, helper: unsafe { std::mem::transmute::<*mut c_void, Helper>(helper) } })
+    }
+}
+
+/// Compares, once, where the CPU's registers are: `cpuid` of leaf 0 has to put the vendor's name into
+/// three of them. A QEMU that has them elsewhere is ended, for nothing that it would do from here on could
+/// be trusted.
+///
+/// # Safety
+/// `env` is what QEMU gave a helper.
+unsafe fn verify(env: *mut Env) {
+    static VERIFIED: AtomicBool = AtomicBool::new(false);
+    if VERIFIED.load(Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: as documented on this function; what is changed is put back.
+    let (name, flags) = unsafe {
+        let before = (*env).registers;
+        (*env).registers[RAX] = 0;
+        (originals().cpuid)(env);
+        let name = [RBX, RDX, RCX].map(|register| ((*env).registers[register] as u32).to_le_bytes());
+        (*env).registers = before;
+        (name, (*env).flags)
+    };
+    if name.as_flattened() != b"GenuineIntel" || flags & ALWAYS == 0 {
+        let _ = writeln!(
+            std::io::stderr(),
+            "pstate-plugin: cannot give the guest the registers of an Intel processor: `CPUX86State` of this QEMU is laid out \
+             otherwise, or its `-cpu` is not GenuineIntel; tables whose driver is `acpi`, such as `laptop-5`, work with it"
+        );
+        // SAFETY: it ends this process, and runs nothing of it any more.
+        unsafe { libc::_exit(1) };
+    }
+    VERIFIED.store(true, Ordering::Relaxed);
+}
+
+/// Puts a value into EDX and EAX, as these instructions do.
+///
+/// # Safety
+/// `env` is what QEMU gave a helper, and was verified.
+unsafe fn give(env: *mut Env, value: u64) {
+    // SAFETY: as documented on this function.
+    let registers = unsafe { &mut (*env).registers };
+    registers[RAX] = value & u64::from(u32::MAX);
+    registers[RDX] = value >> 32;
+}
+
+unsafe extern "C" fn on_rdmsr(env: *mut Env) {
+    // SAFETY: QEMU calls this as it calls its own helper.
+    unsafe {
+        verify(env);
+        match plugin::read_processor((*env).registers[RCX] as u32) {
+            Some(value) => give(env, value),
+            None => (originals().rdmsr)(env),
+        }
+    }
+}
+
+unsafe extern "C" fn on_wrmsr(env: *mut Env) {
+    // SAFETY: QEMU calls this as it calls its own helper.
+    unsafe {
+        verify(env);
+        let [low, high] = [RAX, RDX].map(|register| (*env).registers[register] & u64::from(u32::MAX));
+        if !plugin::write_processor((*env).registers[RCX] as u32, high << 32 | low) {
+            (originals().wrmsr)(env);
+        }
+    }
+}
+
+unsafe extern "C" fn on_cpuid(env: *mut Env) {
+    const NAMED: [usize; 4] = [RAX, RBX, RCX, RDX];
+    // SAFETY: QEMU calls this as it calls its own helper.
+    unsafe {
+        verify(env);
+        let leaf = (*env).registers[RAX] as u32;
+        (originals().cpuid)(env);
+        let Some(options) = plugin::processor_options() else { return };
+        let mut values = NAMED.map(|register| (*env).registers[register] as u32);
+        processor::cpuid(options, leaf, &mut values);
+        for (register, value) in NAMED.into_iter().zip(values) {
+            (*env).registers[register] = value.into();
+        }
+    }
+}
+
+unsafe extern "C" fn on_rdtsc(env: *mut Env) {
+    // SAFETY: QEMU calls this as it calls its own helper, which raises the exception where a process may not.
+    unsafe {
+        verify(env);
+        (originals().rdtsc)(env);
+        if let Some(value) = plugin::processor_tsc(host::now_ns()) {
+            give(env, value);
+        }
+    }
+}
