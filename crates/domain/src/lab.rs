@@ -163,9 +163,14 @@ pub struct LabLink {
 pub struct PStateTable {
     /// Its name.
     pub name: String,
+    /// Which driver of the kernel is to bind, and by what.
+    pub driver: PStateDriver,
+    /// Which processor the guest takes its CPUs for; `None`: one of no vendor that it knows.
+    pub processor: Option<IntelModel>,
     /// Fastest first, as ACPI's `_PSS` has them; at least one.
     pub states: Vec<PState>,
     /// How long a change takes, as `_PSS` tells the kernel; ondemand derives its sampling period from it.
+    /// Zero where another driver than acpi-cpufreq binds, for nothing is told.
     pub latency: Nanos,
     /// Which CPUs change together.
     pub domains: PStateDomains,
@@ -174,6 +179,52 @@ pub struct PStateTable {
     /// Instructions a second of the machine that it stands for, at speed 1; needed for [`Dilation::Auto`]
     /// alone.
     pub stands_for: Option<f64>,
+}
+
+/// Which driver of the kernel chooses P-states.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PStateDriver {
+    /// `acpi-cpufreq`, by ACPI's tables and a port.
+    Acpi,
+    /// `intel_pstate`, by the registers of an Intel processor.
+    Intel(IntelPStates),
+}
+
+/// Family, model and stepping of an Intel processor, as `cpuid` has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IntelModel {
+    /// 6 since the Pentium Pro.
+    pub family: u8,
+    /// With its extension: 94 of a Skylake desktop.
+    pub model: u8,
+    /// Its revision.
+    pub stepping: u8,
+}
+
+/// The ratios of an Intel processor, in units of 100 MHz: each from `turbo` down to `least` is a P-state.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct IntelPStates {
+    /// The lowest.
+    pub least: u8,
+    /// The highest without turbo, which is also the rate of its TSC.
+    pub base: u8,
+    /// The highest of all.
+    pub turbo: u8,
+    /// How it chooses ratios itself; `None`: it has no HWP.
+    pub hwp: Option<HwpModel>,
+}
+
+/// How a processor with HWP chooses its ratio. Modelled: Intel publishes no algorithm. Each `period` it takes
+/// the work of the last `window` (ratio × time not idle), divided by the window and by a setpoint between the
+/// two given here, as far along as EPP is between 0 and 255.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HwpModel {
+    /// Over which time work is averaged, in the time of the machine that is stood for.
+    pub window: Nanos,
+    /// How often it decides, in the same time.
+    pub period: Nanos,
+    /// The utilisation that is aimed at, at an EPP of 0 and of 255.
+    pub setpoint: (f64, f64),
 }
 
 /// Which CPUs share one frequency (`_PSD`).

@@ -42,8 +42,12 @@ const DISK_MODULES: [&str; 2] = ["virtio_scsi", "sd_mod"];
 /// The port to the host and the console.
 const CONSOLE: &str = "virtio_console";
 
-/// The driver of P-states, beside which every guest has the governors.
+/// The driver of P-states in ACPI's tables, beside which every guest has the governors; `intel_pstate` is
+/// part of the kernel.
 const CPUFREQ_MODULE: &str = "acpi-cpufreq";
+
+/// The energy counters, for CPUs that have them.
+const ENERGY_MODULES: [&str; 2] = ["intel_rapl_msr", "rapl"];
 
 /// Modules that storage is built of. One that a kernel lacks is passed over; what needs it then says so.
 const MODULES: [&str; 4] = ["dm_mod", "md_mod", "loop", "configfs"];
@@ -81,6 +85,7 @@ fn boot(say: Say) -> Result<()> {
     cpus::start_all()?;
     load_all(&[CPUFREQ_MODULE]);
     load_all(&GOVERNORS.iter().filter_map(|governor| governor.module).collect::<Vec<_>>());
+    load_all(&ENERGY_MODULES);
     load_all(&MODULES);
     // Its folder comes with its module. Hosts have it mounted by systemd.
     mount("configfs", "/sys/kernel/config", "")?;

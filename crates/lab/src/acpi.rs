@@ -126,6 +126,7 @@ fn dependency(domains: PStateDomains, cpu: u32, vcpus: u32) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use domain::lab::PStateDriver;
     use domain::time::Nanos;
     use domain::units::Hertz;
     use std::process::Command;
@@ -139,6 +140,8 @@ mod tests {
         };
         PStateTable {
             name: "test".to_owned(),
+            driver: PStateDriver::Acpi,
+            processor: None,
             states: (0..states).map(state).collect(),
             latency: Nanos::from_micros(10),
             domains,

@@ -405,7 +405,7 @@ fn is_of_use(path: &str) -> bool {
         "fs/overlayfs/",
         "fs/nls/",
     ];
-    const SINGLE: [&str; 22] = [
+    const SINGLE: [&str; 23] = [
         "drivers/block/virtio_blk",
         "drivers/block/loop",
         "drivers/block/brd",
@@ -428,6 +428,7 @@ fn is_of_use(path: &str) -> bool {
         "net/core/failover",
         "drivers/net/net_failover",
         "drivers/thermal/",
+        "drivers/powercap/",
     ];
     FOLDERS.iter().chain(&SINGLE).any(|prefix| path.starts_with(prefix))
 }

@@ -5,7 +5,9 @@
 //! there yet, and neither is a span of pacing without its `end`.
 
 use crate::acpi::{CONTROL_PORT, FIRST_PORT};
-use domain::lab::{MAX_TRANSITIONS, PStateDomains, PStateTable, Pacing, StateRecord, VcpuRecord};
+use domain::lab::{
+    IntelPStates, MAX_TRANSITIONS, PStateDomains, PStateDriver, PStateTable, Pacing, StateRecord, VcpuRecord,
+};
 use domain::time::Nanos;
 use domain::trial::Disturbance;
 use domain::units::Microjoules;
@@ -22,6 +24,31 @@ const PLUGIN: &str = "libpstate_plugin.so";
 /// step that is emulated: four times as fast (measured: 0.15 instead of 0.55 s for reading 200 MiB from a
 /// tmpfs), and the time that a paced CPU is late by falls with it, for such a copy counts as one instruction.
 pub const CPU_MODEL: &str = "max,vendor=CentaurHauls,family=6,model=15,-monitor,-erms,-fsrm";
+
+/// QEMU's `-cpu` for a guest with this table.
+///
+/// A processor of Intel's has a trusted TSC by its model, and leaves up to 0x16 of `cpuid`, which tell its
+/// frequencies, where the plugin fills them. `intel_pstate` and RAPL want no hypervisor (`rapl_pmu_init`).
+pub fn cpu_model(table: Option<&PStateTable>) -> String {
+    let Some(PStateTable { processor: Some(intel), driver, .. }) = table else { return CPU_MODEL.to_owned() };
+    let (family, model, stepping) = (intel.family, intel.model, intel.stepping);
+    let bare = match driver {
+        PStateDriver::Acpi => "",
+        PStateDriver::Intel(_) => ",level=0x16,-hypervisor",
+    };
+    format!(
+        "max,vendor=GenuineIntel,family={family},model={model},stepping={stepping},-monitor,-erms,-fsrm{bare}"
+    )
+}
+
+/// What the guest's kernel has to be told so that the table's driver binds as on such a machine:
+/// `intel_pstate` alone would begin in passive mode where the processor has no HWP (`intel_pstate_init`).
+pub const fn kernel_option(table: &PStateTable) -> Option<&'static str> {
+    match table.driver {
+        PStateDriver::Intel(IntelPStates { hwp: None, .. }) => Some("intel_pstate=active"),
+        PStateDriver::Intel(_) | PStateDriver::Acpi => None,
+    }
+}
 
 /// The share of the paced time by which a CPU may be late before its trial is disturbed.
 ///
@@ -133,6 +160,20 @@ pub struct VcpuSpan {
     pub states: Vec<(Nanos, Count)>,
     /// When it changed to which state, from the beginning of the span.
     pub changes: Vec<(Nanos, usize)>,
+    /// What the guest asked an Intel processor for, from the beginning of the span; at most
+    /// [`MAX_TRANSITIONS`].
+    pub requests: Vec<RegisterRequest>,
+}
+
+/// One write of IA32_PERF_CTL (0x199) or IA32_HWP_REQUEST (0x774); the first is what stood there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegisterRequest {
+    /// From the beginning of the span.
+    pub at: Nanos,
+    /// Which register.
+    pub register: u64,
+    /// What was written.
+    pub value: u64,
 }
 
 /// Reads a record's file; see [`parse`].
@@ -199,6 +240,11 @@ impl Reader {
             "change" => {
                 let change = (fields.time("ns")?, fields.index("index")?);
                 self.vcpu(&fields)?.changes.push(change);
+            }
+            "request" => {
+                let (register, value) = (fields.number("register")?, fields.number("value")?);
+                let request = RegisterRequest { at: fields.time("ns")?, register, value };
+                self.vcpu(&fields)?.requests.push(request);
             }
             _ => return Err("an unknown word"),
         }
@@ -377,20 +423,38 @@ pub fn judge(pacing: &Pacing) -> Option<Disturbance> {
     })
 }
 
-/// What stands behind QEMU's `-plugin` for a machine with this table.
-pub fn plugin_argument(plugin: &Path, table: &PStateTable, record: &Path) -> String {
+/// What stands behind QEMU's `-plugin` for a machine with this table, whose time is so much dilated.
+pub fn plugin_argument(plugin: &Path, table: &PStateTable, dilation: f64, record: &Path) -> String {
     let speeds: Vec<String> = table.states.iter().map(|state| state.speed.to_string()).collect();
     let domains = match table.domains {
         PStateDomains::PerCpu => "percpu",
         PStateDomains::Shared => "shared",
     };
     format!(
-        "{},table={},pace={},port={FIRST_PORT:#x},control={CONTROL_PORT:#x},domains={domains},record={}",
+        "{},table={},pace={},port={FIRST_PORT:#x},control={CONTROL_PORT:#x},domains={domains},record={}{}",
         option_value(plugin),
         speeds.join(":"),
         table.pace,
         option_value(record),
+        processor_argument(table, dilation),
     )
+}
+
+/// What the plugin is told about a processor with registers.
+fn processor_argument(table: &PStateTable, dilation: f64) -> String {
+    let PStateDriver::Intel(IntelPStates { least, base, turbo, hwp }) = table.driver else {
+        return String::new();
+    };
+    let mut text = format!(",ratios={least}:{base}:{turbo}");
+    if let Some(hwp) = hwp {
+        let [window, period] = [hwp.window, hwp.period].map(|time| (time.get() as f64 * dilation).round());
+        text += &format!(",hwp={window}:{period}:{}:{}", hwp.setpoint.0, hwp.setpoint.1);
+    }
+    let watts = table.states.iter().map(|state| Some(format!("{}/{}", state.busy_watts?, state.idle_watts?)));
+    if let Some(watts) = watts.collect::<Option<Vec<_>>>() {
+        text += &format!(",watts={}", watts.join(":"));
+    }
+    text
 }
 
 /// A path as a value of a QEMU option, in which a comma is written twice.
@@ -563,9 +627,45 @@ count cpu=0 instructions=530 busy=1500000040
     #[test]
     fn the_argument_has_all_that_the_plugin_asks_for() {
         assert_eq!(
-            plugin_argument(Path::new("/a,b/p.so"), &table(), Path::new("/tmp/r")),
+            plugin_argument(Path::new("/a,b/p.so"), &table(), 1.0, Path::new("/tmp/r")),
             "/a,,b/p.so,table=1:0.5,pace=20000000,port=0x9000,control=0x5be,domains=percpu,record=/tmp/r"
         );
+    }
+
+    #[test]
+    fn a_table_for_intel_pstate_adds_ratios_watts_and_the_stretched_times_of_hwp() {
+        let load = |name| crate::pstates::load(name, Path::new("")).unwrap();
+        let argument = |table| plugin_argument(Path::new("/p.so"), &load(table), 20.0, Path::new("/r"));
+        let hwp = argument("i7-6700k-hwp");
+        assert!(
+            hwp.contains(",ratios=8:40:42,hwp=80000000:20000000:0.3:0.95,watts=17/1.5:16.3/1.48:"),
+            "{hwp}"
+        );
+        let without = argument("xeon-e5-2683v3-pstate");
+        assert!(without.contains(",ratios=12:20:30,watts=8/1:") && !without.contains("hwp="), "{without}");
+        assert!(!argument("xeon-e5-2683v3-acpi").contains("ratios="));
+    }
+
+    #[test]
+    fn a_guest_is_of_the_tables_processor_and_is_told_of_no_hypervisor_for_intel_pstate_alone() {
+        let load = |name| crate::pstates::load(name, Path::new("")).unwrap();
+        let of = |name| cpu_model(Some(&load(name)));
+        assert_eq!([cpu_model(None), of("laptop-5")], [CPU_MODEL, CPU_MODEL]);
+        let acpi = "max,vendor=GenuineIntel,family=6,model=63,stepping=2,-monitor,-erms,-fsrm";
+        assert_eq!(of("xeon-e5-2683v3-acpi"), acpi);
+        assert_eq!(of("xeon-e5-2683v3-pstate"), format!("{acpi},level=0x16,-hypervisor"));
+        let options =
+            ["i7-6700k-hwp", "i7-6700k-pstate", "i7-6700k-acpi"].map(|name| kernel_option(&load(name)));
+        assert_eq!(options, [None, Some("intel_pstate=active"), None]);
+    }
+
+    #[test]
+    fn requests_of_a_processor_are_read() {
+        let text =
+            RECORD.replacen("\nend\n", "\nrequest cpu=0 ns=5 register=1908 value=2147494408\nend\n", 1);
+        let request = RegisterRequest { at: Nanos::new(5), register: 0x774, value: 0x8000_2a08 };
+        assert_eq!(parse(&text).unwrap().spans[0].vcpus[0].requests, [request]);
+        assert!(parse(RECORD).unwrap().spans[0].vcpus[0].requests.is_empty());
     }
 
     #[test]

@@ -1,22 +1,32 @@
 //! P-state tables: shipped ones and files.
 //!
-//! A table is TOML: `latency`, `domains`, `pace`, `stands_for`, and one `[[state]]` each, fastest first. See
-//! `studies/machines/pstates/laptop-5.toml`.
+//! A table is TOML. Its `driver` decides what else it has. Of `acpi`, which it is unless said otherwise:
+//! `latency`, `domains`, `pace`, `stands_for`, `[processor]`, and one `[[state]]` each, fastest first; see
+//! `studies/machines/pstates/laptop-5.toml`. Of `intel` and `intel-hwp`: see `pstates/intel.rs`.
 
-use domain::lab::{PState, PStateDomains, PStateTable};
+mod intel;
+
+use domain::lab::{PState, PStateDomains, PStateDriver, PStateTable};
 use domain::time::Nanos;
 use domain::units::Hertz;
+use intel::{RawIntel, RawProcessor};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use strict_toml::Place;
 use toml::Spanned;
 
 /// The tables that ship with the program: name and text.
-const SHIPPED: [(&str, &str); 3] = [
+const SHIPPED: [(&str, &str); 8] = [
+    ("i7-6700k-acpi", include_str!("../../../studies/machines/pstates/i7-6700k-acpi.toml")),
+    ("i7-6700k-hwp", include_str!("../../../studies/machines/pstates/i7-6700k-hwp.toml")),
+    ("i7-6700k-pstate", include_str!("../../../studies/machines/pstates/i7-6700k-pstate.toml")),
     ("laptop-5", include_str!("../../../studies/machines/pstates/laptop-5.toml")),
     ("server-8", include_str!("../../../studies/machines/pstates/server-8.toml")),
     ("server-9", include_str!("../../../studies/machines/pstates/server-9.toml")),
+    ("xeon-e5-2683v3-acpi", include_str!("../../../studies/machines/pstates/xeon-e5-2683v3-acpi.toml")),
+    ("xeon-e5-2683v3-pstate", include_str!("../../../studies/machines/pstates/xeon-e5-2683v3-pstate.toml")),
 ];
 
 /// Instructions a second that can be asked for. Below, one timer tick of the kernel (some 20,000
@@ -102,18 +112,38 @@ pub fn load(name_or_path: &str, folder: &Path) -> Result<PStateTable, Error> {
 /// # Errors
 /// As [`load`], but for reading.
 pub fn parse(name: &str, text: &str) -> Result<PStateTable, Error> {
-    let raw: RawTable = toml::from_str(text)
-        .map_err(|source| Error::Syntax { table: name.to_owned(), source: Box::new(source) })?;
-    raw.check(name).map_err(|(span, problem)| Error::Value {
+    let driver = read::<RawDriver>(name, text)?.driver;
+    let checked = match driver.as_ref().map(|driver| driver.as_ref().as_str()) {
+        None | Some("acpi") => read::<RawTable>(name, text)?.check(name),
+        Some("intel" | "intel-hwp") => read::<RawIntel>(name, text)?.check(name),
+        Some(other) => {
+            let span = driver.as_ref().map_or(0..0, Spanned::span);
+            Err((span, format!("no driver is named `{other}`; there are `acpi`, `intel` and `intel-hwp`")))
+        }
+    };
+    checked.map_err(|(span, problem)| Error::Value {
         table: name.to_owned(),
         line: Place::of(text, span.start).line,
         problem,
     })
 }
 
+fn read<T: DeserializeOwned>(name: &str, text: &str) -> Result<T, Error> {
+    toml::from_str(text).map_err(|source| Error::Syntax { table: name.to_owned(), source: Box::new(source) })
+}
+
+/// The key that decides which others there are.
+#[derive(Deserialize)]
+struct RawDriver {
+    driver: Option<Spanned<String>>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawTable {
+    #[serde(rename = "driver")]
+    _driver: Option<String>,
+    processor: Option<RawProcessor>,
     latency: Spanned<String>,
     domains: RawDomains,
     pace: Spanned<f64>,
@@ -149,6 +179,8 @@ impl RawTable {
         };
         Ok(PStateTable {
             name: name.to_owned(),
+            driver: PStateDriver::Acpi,
+            processor: self.processor.map(RawProcessor::model),
             states: check_states(&self.state)?,
             latency: check_latency(&self.latency)?,
             domains: match self.domains {

@@ -8,7 +8,7 @@ use crate::guest::{self, Reply, Request};
 use crate::image::Image;
 use crate::{Error, Result};
 use crate::{acpi, pacing, programs};
-use domain::lab::PStateTable;
+use domain::lab::{PStateDriver, PStateTable};
 use domain::units::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -107,6 +107,8 @@ pub struct PStatesSpec<'a> {
     pub table: &'a PStateTable,
     /// The plugin that paces by it.
     pub plugin: &'a Path,
+    /// How many times slower than the machine that it stands for.
+    pub dilation: f64,
 }
 
 /// A modelled disk. What the guest sees of it, its server says.
@@ -149,13 +151,16 @@ impl Vm {
         }
         let mut record = None;
         if let Some(pstates) = &spec.pstates {
-            let table = passed.give(memory_file("ssdt", &acpi::ssdt(pstates.table, spec.vcpus))?.into());
-            line.args(["-acpitable", &format!("file=/dev/fd/{table}")]);
+            if pstates.table.driver == PStateDriver::Acpi {
+                let table = passed.give(memory_file("ssdt", &acpi::ssdt(pstates.table, spec.vcpus))?.into());
+                line.args(["-acpitable", &format!("file=/dev/fd/{table}")]);
+            }
             let file = memory_file("record", &[])?;
             let number =
                 passed.give(file.try_clone().map_err(|e| Error::system("pass on a descriptor", e))?.into());
             let record_path = PathBuf::from(format!("/dev/fd/{number}"));
-            line.args(["-plugin", &pacing::plugin_argument(pstates.plugin, pstates.table, &record_path)]);
+            let PStatesSpec { table, plugin, dilation } = *pstates;
+            line.args(["-plugin", &pacing::plugin_argument(plugin, table, dilation, &record_path)]);
             record = Some(file);
         }
         for (index, disk) in spec.disks.into_iter().enumerate() {
@@ -419,6 +424,9 @@ fn base(spec: &Spec<'_>) -> Vec<String> {
     let image = spec.image;
     let root = format!("if=none,id=root,format=raw,readonly=on,file={}", escaped(&image.root));
     let memory = format!("{}M", spec.memory.get() >> 20);
+    let table = spec.pstates.as_ref().map(|pstates| pstates.table);
+    let option =
+        table.and_then(pacing::kernel_option).map_or_else(String::new, |option| format!(" {option}"));
     let words = [
         "-nodefaults",
         "-no-user-config",
@@ -433,7 +441,7 @@ fn base(spec: &Spec<'_>) -> Vec<String> {
         "-accel",
         "tcg,thread=multi",
         "-cpu",
-        &format!("{},{WITHOUT}", pacing::CPU_MODEL),
+        &format!("{},{WITHOUT}", pacing::cpu_model(table)),
         "-smp",
         &spec.vcpus.to_string(),
         "-m",
@@ -447,7 +455,7 @@ fn base(spec: &Spec<'_>) -> Vec<String> {
         "-initrd",
         &image.initramfs.display().to_string(),
         "-append",
-        COMMAND_LINE,
+        &format!("{COMMAND_LINE}{option}"),
         "-drive",
         &root,
         "-device",

@@ -7,9 +7,11 @@ use crate::guests::LabSpec;
 use crate::preflight;
 use domain::ids::TrialKey;
 use domain::inert::Lines;
+use domain::lab::{HwpModel, IntelPStates, PStateDriver};
 use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
 use domain::study::{Study, Target};
+use domain::units::Hertz;
 use machine::{LocalMachine, Machine};
 use runner::Devices;
 use runner::tools::{self, Job};
@@ -50,6 +52,9 @@ fn machine(text: &mut Lines, spec: &LabSpec) {
             table.name,
             states.join(", ")
         ));
+        if let PStateDriver::Intel(ratios) = table.driver {
+            text.line(format_args!("{}", intel(&ratios)));
+        }
     }
     for disk in &lab.disks {
         let size = disk.size.map_or("of its model's size".to_owned(), |size| size.to_string());
@@ -62,6 +67,18 @@ fn machine(text: &mut Lines, spec: &LabSpec) {
     for line in &lab.prepare {
         text.line(format_args!("in the guest, once: {line}"));
     }
+}
+
+/// The processor of a table for `intel_pstate`, and what of it is invented.
+fn intel(ratios: &IntelPStates) -> String {
+    let base = Hertz::from_mhz(u64::from(ratios.base) * 100);
+    let Some(HwpModel { window, period, setpoint: (first, last) }) = ratios.hwp else {
+        return format!("intel_pstate without HWP, turbo above {base}; watts (RAPL) are modelled");
+    };
+    format!(
+        "intel_pstate with HWP, turbo above {base}; modelled: what HWP chooses (each {period}, by the last {window}, \
+         setpoint {first} to {last} by EPP), watts (RAPL)"
+    )
 }
 
 fn cell(text: &mut Lines, plan: &Plan, cell: &Cell) {

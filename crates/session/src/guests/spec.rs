@@ -257,11 +257,11 @@ impl LabSpec {
             image,
             vcpus: self.lab.vcpus,
             memory: self.lab.memory,
-            pstates: self
-                .models
-                .table
-                .as_ref()
-                .map(|table| PStatesSpec { table, plugin: &self.models.plugin }),
+            pstates: self.models.table.as_ref().map(|table| PStatesSpec {
+                table,
+                plugin: &self.models.plugin,
+                dilation: self.dilation(),
+            }),
             disks: Vec::new(),
             console,
         }

@@ -8,7 +8,7 @@ use crate::shipped::hint;
 use analysis::words::by_reason;
 use disks::{DiskSpec, LinkSpec};
 use domain::bench::{BenchError, Sink};
-use domain::lab::{Dilation, PStateDomains};
+use domain::lab::{Dilation, PStateDomains, PStateDriver};
 use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
 use domain::study::Study;
@@ -133,6 +133,12 @@ fn of_lab(study: &Study, kernel: Option<&str>, folder: &Path) -> Result<Named> {
     match &lab.pstates {
         Some(name) => {
             let table = lab::pstates::load(name, folder)?;
+            if table.driver != PStateDriver::Acpi {
+                return Err(Error::Usage(format!(
+                    "the simulation's machine `{LAB}` has `acpi-cpufreq`, and the P-states `{name}` of this study are for \
+                     `intel_pstate`; name a machine that has it under [sim], such as `machine = \"skylake-leap422\"`"
+                )));
+            }
             let rate = dilation.map_or(table.stands_for.unwrap_or(table.pace), |d| table.pace * d);
             spec.cpu.states = table.states.iter().rev().map(pstate).collect();
             spec.cpu.shared = table.domains == PStateDomains::Shared;
