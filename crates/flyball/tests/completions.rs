@@ -1,4 +1,5 @@
-//! Completion in a real bash: the installed script asks the program, and what a notebook holds is harmless.
+//! Completion in a real bash, fish and zsh: the installed script asks the program, and what a notebook holds
+//! is harmless.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -52,6 +53,63 @@ fn names_are_offered_where_they_belong() {
     assert_eq!(offered(&place, &["diag"]), ["diagnose"]);
     assert!(offered(&place, &["show", "--fu"]).contains(&"--full".to_owned()));
     assert_eq!(offered(&place, &["--notebook", "elsewhere", "show", "quick"]), [""; 0]);
+}
+
+/// What fish offers behind a line, without its descriptions.
+fn offered_by_fish(place: &Place, line: &str) -> Vec<String> {
+    let script = place.path("flyball.fish");
+    fs::write(&script, place.output(&["completions", "fish"]).stdout).unwrap();
+    let folder = std::path::Path::new(env!("CARGO_BIN_EXE_flyball")).parent().unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new("fish");
+    command.args(["--no-config", "-c", "source $argv[1]; complete -C $argv[2]"]).arg(&script).arg(line);
+    command.env("PATH", path).env("HOME", place.folder.path()).current_dir(place.folder.path());
+    let output = command.env("FLYBALL_NOTEBOOK", place.path("notebook")).output().unwrap();
+    assert!(output.status.success(), "{line}: {output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|offer| offer.split('\t').next().unwrap().to_owned()).collect()
+}
+
+/// Whether a shell is installed.
+fn is_missing(shell: &str) -> bool {
+    let is_missing = Command::new(shell).arg("--version").output().is_err();
+    if is_missing {
+        testing::skip(format!("needs {shell} (Debian's {shell})"));
+    }
+    is_missing
+}
+
+#[test]
+fn fish_offers_names_and_neither_files_beside_them_nor_hidden_commands() {
+    if is_missing("fish") {
+        return;
+    }
+    let place = with_runs();
+    fs::write(place.path("a-file"), "").unwrap();
+    let runs = offered_by_fish(&place, "flyball show ");
+    assert!(runs.contains(&RUN.to_owned()) && !runs.contains(&"a-file".to_owned()), "{runs:?}");
+    assert_eq!(offered_by_fish(&place, "flyball la"), ["lab"]);
+    assert!(offered_by_fish(&place, "flyball tune --set governo").contains(&"governor".to_owned()));
+    assert!(offered_by_fish(&place, "flyball show --fu").contains(&"--full".to_owned()));
+    assert_eq!(offered_by_fish(&place, "flyball run quick --machine serv"), ["server-nvme"]);
+    assert!(offered_by_fish(&place, "flyball import a-f").contains(&"a-file".to_owned()));
+}
+
+#[test]
+fn zsh_reads_its_script_and_offers_no_hidden_commands() {
+    if is_missing("zsh") {
+        return;
+    }
+    let place = Place::new();
+    let script = place.path("_flyball");
+    let text = place.output(&["completions", "zsh"]).stdout;
+    fs::write(&script, &text).unwrap();
+    let read =
+        "autoload -U compinit; compinit -D; source $1; (( $+functions[_flyball] )) && print $_comps[flyball]";
+    let output = Command::new("zsh").args(["-f", "-c", read, "zsh"]).arg(&script).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "_flyball", "{output:?}");
+    let text = String::from_utf8(text).unwrap();
+    assert!(["lab-guest", "supervise", "read-foreign"].iter().all(|hidden| !text.contains(hidden)));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::args::Cli;
 use crate::exit::End;
 use crate::terminal;
 use anyhow::Result;
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
 /// Prints a completion script.
@@ -16,7 +16,7 @@ pub fn completions(shell: Shell) -> Result<End> {
 
 fn script(shell: Shell) -> String {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "flyball", &mut script);
+    clap_complete::generate(shell, &mut visible(), "flyball", &mut script);
     let fixed = String::from_utf8_lossy(&script).into_owned();
     match shell {
         Shell::Bash => fixed.replace("complete -F _flyball ", "complete -F _flyball_names ") + BASH,
@@ -24,9 +24,19 @@ fn script(shell: Shell) -> String {
             Some((functions, end)) => format!("{functions}{ZSH}{ZSH_END}{end}"),
             None => fixed,
         },
-        Shell::Fish => fixed + FISH,
+        Shell::Fish => fixed.lines().map(fish_line).collect::<String>() + FISH,
         _ => fixed,
     }
+}
+
+/// The program without the commands that it starts itself: clap's scripts for zsh and fish offer hidden ones.
+fn visible() -> Command {
+    let all = Cli::command();
+    let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    Command::new("flyball")
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(all.get_arguments().cloned())
+        .subcommands(shown)
 }
 
 /// What the program offers takes the place of clap's words for it, such as `<RUN>`.
@@ -59,12 +69,25 @@ _flyball() {
 
 "#;
 
+/// A line of fish's script, in which the value of an option is a name as well where clap knows no values.
+fn fish_line(line: &str) -> String {
+    match line.strip_suffix(" -r") {
+        Some(option) => format!("{option} -r -a '(__fish_flyball_names)'\n"),
+        None => format!("{line}\n"),
+    }
+}
+
+/// No files are offered beside names, which the program gives where files belong there too.
 const FISH: &str = r#"
 function __fish_flyball_names
     set -l words (commandline -opc)
     command $words[1] complete -- $words[2..] (commandline -ct) 2>/dev/null
 end
-complete -c flyball -a '(__fish_flyball_names)'
+function __fish_flyball_has_names
+    set -l names (__fish_flyball_names)
+    test -n "$names"
+end
+complete -c flyball -n __fish_flyball_has_names -f -a '(__fish_flyball_names)'
 "#;
 
 #[cfg(test)]
