@@ -231,9 +231,15 @@ impl Schedule {
         }
         let is_enough = match self.plan.study.measure.until {
             Until::Precise => self.is_precise(cell, block),
+            Until::Decided if self.lacks_a_side(block) => return false,
             Until::Decided => self.is_decided(block),
         };
         block < self.least_blocks() || !is_enough
+    }
+
+    /// Whether there is nothing to decide, for one of the cells cannot be measured.
+    fn lacks_a_side(&self, block: u32) -> bool {
+        (0..self.plan.cells.len()).any(|cell| self.skipped[cell] || self.gave_up(cell, block))
     }
 
     /// Whether the blocks before this one tell if the second of two cells is better than the first.
@@ -421,6 +427,24 @@ mod tests {
         let plan = plan_of(&["a"]);
         let mut schedule = Schedule::new(&plan, &[]).unwrap();
         schedule.skip(0);
+        assert_eq!((schedule.next(), schedule.remaining().at_most), (None, 0));
+    }
+
+    #[test]
+    fn what_is_to_be_decided_ends_once_it_is_clear_and_where_a_side_is_missing() {
+        let mut plan = plan_of(&["a", "b"]);
+        (plan.study.measure.until, plan.study.measure.confidence) = (Until::Decided, 0.9);
+        let decided = |factor: f64| {
+            let script = move |key: &TrialKey| match key.cell.as_str() {
+                "w_b" => Answer::Value(100.0 * factor),
+                _ => Answer::Value(100.0),
+            };
+            run(&plan, vec![], &script, 1000).len()
+        };
+        assert_eq!([decided(2.0), decided(0.5)], [10, 10], "five blocks are the fewest");
+        assert!((12..30).contains(&decided(1.0)), "the same takes longer: {}", decided(1.0));
+        let mut schedule = Schedule::new(&plan, &[]).unwrap();
+        schedule.skip(1);
         assert_eq!((schedule.next(), schedule.remaining().at_most), (None, 0));
     }
 

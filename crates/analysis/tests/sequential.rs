@@ -10,8 +10,8 @@ use domain::outcome::Better;
 use domain::rng::{Rng, Seed};
 use noise::Noise;
 
-/// Comparisons for each noise: a rate of 5% is then known to ±0.5%.
-const COMPARISONS: usize = 2_000;
+/// Comparisons for each noise: a rate of 5% is then known to ±0.7%.
+const COMPARISONS: usize = 1_000;
 
 const NOISES: [Noise; 5] = [Noise::Lognormal, Noise::Tail, Noise::Bimodal, Noise::Outliers, Noise::Coarse];
 

@@ -119,6 +119,9 @@ fn what_lacks_a_measure_says_so_and_changes_nothing() {
     refused(&mut tune(&place, &["--set", "nothing"]), 2);
     refused(&mut tune(&place, &["--set", "a=1", "--persist", "--undo"]), 2);
     refused(&mut tune(&place, &["--set", "vm.stat_interva=1", "--", "true"]), 2);
+    // What could not be kept is not measured first.
+    let told = refused(&mut tune(&place, &["--set", "read_ahead_kb=512", "--persist", "--", "true"]), 1);
+    assert!(told.contains("read_ahead_kb@sda"), "{told}");
     assert!(!place.path("root").exists() && !place.path("state").exists());
 }
 

@@ -47,6 +47,9 @@ pub enum Error {
     /// A table of the runs of a study over time, of which none is finished.
     #[error("cannot make a table of the runs of `{0}`: none is finished")]
     NoneFinished(String),
+    /// A finding that is not there, or whose remedy cannot be tried; the text says which, and why.
+    #[error("{0}")]
+    Finding(String),
     /// A condition by which a run cannot be judged; the text says which, and why.
     #[error("{0}")]
     Condition(String),

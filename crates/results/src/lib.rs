@@ -11,10 +11,12 @@ pub mod listing;
 mod over_time;
 pub mod pages;
 mod recorded;
+mod remedy;
 
 pub use error::{Error, Result};
 pub use over_time::points;
 pub use recorded::{recording_json, recording_text};
+pub use remedy::{Remedy, remedy};
 
 use analysis::explain::{Case, explain, not_measured};
 use analysis::summarise::summarise;

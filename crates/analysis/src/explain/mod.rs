@@ -32,6 +32,7 @@ pub use case::Case;
 pub use not_measured::not_measured;
 
 use domain::finding::Finding;
+use domain::study::Until;
 use domain::trial::Provenance;
 
 /// A rule.
@@ -82,13 +83,14 @@ pub fn explain(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Whether `flyball tune` can measure the remedy as the run measured: one of settings, found by comparing
-/// trials of this host, of a study that varies neither stack nor kernel.
+/// trials of this host, of a study that varies neither stack nor kernel and is no such measurement itself.
 fn can_be_tuned(finding: &Finding, case: &Case<'_>) -> bool {
     let has_settings = finding.remedy.as_ref().is_some_and(|remedy| !remedy.settings.is_empty());
     let mut levels = case.data.study.factors.iter().flat_map(|factor| &factor.levels);
     has_settings
         && !finding.compared.is_empty()
         && case.data.run.provenance == Provenance::Host
+        && case.data.study.measure.until == Until::Precise
         && levels.all(|level| level.stack.is_empty() && level.kernel.is_none())
 }
 
@@ -135,6 +137,9 @@ mod tests {
         };
         let at = next(&data).iter().position(|next| next.starts_with("flyball tune s-1:")).unwrap();
         assert_eq!(next(&data)[at], format!("flyball tune s-1:{}", at + 1));
+        let mut tuned = data.clone();
+        tuned.study.measure.until = Until::Decided;
+        assert!(next(&tuned).iter().all(|next| !next.starts_with("flyball tune s-1:")));
         data.study.factors[0].levels[1].kernel = Some("6.1".into());
         assert!(next(&data).iter().all(|next| !next.starts_with("flyball tune s-1:")));
     }

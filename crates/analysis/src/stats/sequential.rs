@@ -24,8 +24,8 @@ const SCALES: [f64; 8] = [0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32];
 /// Beyond all differences by so much, each factor of each product is 2 within a float's precision.
 const FAR: f64 = 20.0;
 
-/// Halvings of the range in which an end lies: to a millionth of a per cent.
-const HALVINGS: usize = 40;
+/// Halvings of the range in which an end lies: to some hundred-thousandth of a per cent.
+const HALVINGS: usize = 30;
 
 /// Which way is refuted.
 #[derive(Clone, Copy)]

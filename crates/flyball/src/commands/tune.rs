@@ -8,7 +8,9 @@ use crate::machine_lock::lock_machine;
 use crate::{places, terminal};
 use anyhow::{Result, bail};
 use domain::setting::SettingRequest;
-use machine::lasting::{self, LastingContext, LastingRequest, LastingStatus, LocalFiles, Undone, Written};
+use machine::lasting::{
+    self, LastingChanges, LastingContext, LastingRequest, LastingStatus, LocalFiles, Undone, Written,
+};
 use machine::{Ledger, LocalMachine};
 use std::path::Path;
 
@@ -33,33 +35,19 @@ pub fn tune(global: &Global, arguments: &Tune) -> Result<End> {
             "nothing to do: measure the change by what it is for, `flyball tune --set SETTING=VALUE -- COMMAND`, or write it without that with --persist".into(),
         ));
     }
-    persist(global, arguments, &arguments.set)
+    persist(global, arguments)
 }
 
 fn usage(text: String) -> anyhow::Error {
     Usage(text).into()
 }
 
-/// Writes settings for good.
-pub fn persist(global: &Global, arguments: &Tune, settings: &[SettingRequest]) -> Result<End> {
-    let (state, roots) = (places::state()?, places::roots());
-    let site = LastingContext { machine: &LocalMachine, files: &LocalFiles, roots: &roots, state: &state };
-    let order = LastingRequest {
-        requests: settings.to_vec(),
-        reason: arguments.comment.clone().unwrap_or_default(),
-        ignore_rivals: arguments.ignore_rivals,
+/// Writes settings for good, or shows what would be written.
+fn persist(global: &Global, arguments: &Tune) -> Result<End> {
+    let (made, written) = match arguments.dry_run {
+        true => (plan(arguments, &arguments.set)?, Written::No),
+        false => (keep(arguments, &arguments.set)?, Written::Yes),
     };
-    let made = if arguments.dry_run {
-        lasting::plan(&site, &order)?
-    } else {
-        // From here on a signal only sets a flag: what follows takes moments.
-        let _uninterrupted = Interrupt::catch()?;
-        let _lock = lock_machine()?;
-        let (ledger, report) = Ledger::open(&state, &LocalMachine).map_err(session::Error::of_machine)?;
-        terminal::restored(&report);
-        lasting::make(ledger, &site, &order)?
-    };
-    let written = if arguments.dry_run { Written::No } else { Written::Yes };
     if global.json {
         terminal::json(&made.as_json(written))?;
     } else {
@@ -72,6 +60,33 @@ pub fn persist(global: &Global, arguments: &Tune, settings: &[SettingRequest]) -
     }
     made.notes.iter().for_each(terminal::note);
     Ok(End::Done)
+}
+
+/// What keeping these settings would write, and where.
+pub fn plan(arguments: &Tune, settings: &[SettingRequest]) -> Result<LastingChanges> {
+    let (state, roots) = (places::state()?, places::roots());
+    let site = LastingContext { machine: &LocalMachine, files: &LocalFiles, roots: &roots, state: &state };
+    Ok(lasting::plan(&site, &order(arguments, settings))?)
+}
+
+/// Writes these settings for good.
+pub fn keep(arguments: &Tune, settings: &[SettingRequest]) -> Result<LastingChanges> {
+    let (state, roots) = (places::state()?, places::roots());
+    let site = LastingContext { machine: &LocalMachine, files: &LocalFiles, roots: &roots, state: &state };
+    // From here on a signal only sets a flag: what follows takes moments.
+    let _uninterrupted = Interrupt::catch()?;
+    let _lock = lock_machine()?;
+    let (ledger, report) = Ledger::open(&state, &LocalMachine).map_err(session::Error::of_machine)?;
+    terminal::restored(&report);
+    Ok(lasting::make(ledger, &site, &order(arguments, settings))?)
+}
+
+fn order(arguments: &Tune, settings: &[SettingRequest]) -> LastingRequest {
+    LastingRequest {
+        requests: settings.to_vec(),
+        reason: arguments.comment.clone().unwrap_or_default(),
+        ignore_rivals: arguments.ignore_rivals,
+    }
 }
 
 fn undo(global: &Global) -> Result<End> {

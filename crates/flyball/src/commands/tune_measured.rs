@@ -1,18 +1,16 @@
 //! `flyball tune FINDING` and `flyball tune … -- COMMAND`: a change is measured before it is kept.
 
 use super::run::{end, on_this_machine, parsed_text, show_plan};
-use super::tune::persist;
+use super::tune::{keep, plan};
 use crate::args::{Global, Tune};
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
 use crate::shown::{self, Length};
 use crate::{places, terminal, typed};
 use analysis::summary::Verdict;
-use anyhow::{Result, bail};
-use domain::plan::Plan;
-use domain::rng::Seed;
+use anyhow::{Context, Result, anyhow};
 use domain::setting::SettingRequest;
-use domain::trial::Provenance;
+use machine::lasting::Written;
 use notebook::Notebook;
 use results::Results;
 use session::dry_run::DryRun;
@@ -31,36 +29,16 @@ pub fn finding(global: &Global, arguments: &Tune, named: &str) -> Result<End> {
     };
     let notebook = Notebook::open(&places::notebook(global)?)?;
     let results = shown::load(&notebook, &notebook.find(run)?, None)?;
-    let Some(found) = number.checked_sub(1).and_then(|at| results.findings.get(at)) else {
-        bail!(
-            "`{run}` has {} findings, and no number {number}; `flyball explain {run}` shows them",
-            results.findings.len()
-        );
-    };
-    let settings = found.remedy.as_ref().map_or(&[][..], |remedy| &remedy.settings);
-    if settings.is_empty() {
-        bail!(
-            "the remedy of `{named}` is no setting that can be written; `flyball explain {run}` says what it is"
-        );
-    }
+    let remedy = results::remedy(&results, number)?;
     if !arguments.command.is_empty() {
-        return command(global, arguments, settings);
+        return command(global, arguments, remedy.settings);
     }
-    let cell = found.compared.first().map(|(before, _)| before.as_str());
-    let (Some(cell), Provenance::Host) = (cell, results.data.run.provenance) else {
-        bail!(
-            "`{named}` compares no trials of this machine; say what the change is for: `flyball tune {named} -- COMMAND`"
-        );
-    };
-    let plan = Plan::new(results.data.study.clone(), Seed(0))?;
-    let Some(cell) = plan.cells.iter().find(|one| one.id.as_str() == cell) else {
-        bail!(
-            "the study of `{run}` has no cell `{cell}` any more; say what the change is for: `flyball tune {named} -- COMMAND`"
-        );
-    };
-    let text = study_of_cell(settings, &results.data.run.study_text, cell);
-    let text = text.map_err(|why| anyhow::anyhow!("cannot measure `{named}` as `{run}` did: {why}"))?;
-    measured(global, arguments, settings, &text)
+    let cell = remedy.cell.with_context(|| {
+        format!("`{named}` compares no trials of this machine; say what the change is for: `flyball tune {named} -- COMMAND`")
+    })?;
+    let text = study_of_cell(remedy.settings, &results.data.run.study_text, &cell);
+    let text = text.map_err(|why| anyhow!("cannot measure `{named}` as `{run}` did: {why}"))?;
+    measured(global, arguments, remedy.settings, &text)
 }
 
 /// Measures a change by the command.
@@ -71,6 +49,10 @@ pub fn command(global: &Global, arguments: &Tune, settings: &[SettingRequest]) -
 /// Measures a change by this study, and keeps it where that is asked for and it is better.
 fn measured(global: &Global, arguments: &Tune, settings: &[SettingRequest], text: &str) -> Result<End> {
     let study = parsed_text(text, STUDY)?;
+    if arguments.persist {
+        // What could not be kept is not measured first.
+        plan(arguments, settings)?;
+    }
     let notebook = places::absolute(&places::notebook(global)?)?;
     let work = notebook.join("work");
     if arguments.dry_run {
@@ -109,9 +91,15 @@ fn conclude(
     let compared = results.summary.effects.iter().flat_map(|effect| &effect.comparisons).next();
     let is_better = compared.is_some_and(|comparison| comparison.verdict == Verdict::Better);
     if is_better && arguments.persist && ended == End::Done {
-        terminal::say("better, so it is kept:");
-        return persist(global, arguments, settings);
+        let kept = keep(arguments, settings)?;
+        terminal::say("better, so it is kept; `flyball tune --undo` takes it back");
+        if !global.json {
+            terminal::lines(&kept.as_text(Written::Yes))?;
+        }
+        kept.notes.iter().for_each(terminal::note);
+        return Ok(ended);
     }
-    terminal::say(report::not_kept(compared, settings, &places::this_program(global)));
+    let obstacle = plan(arguments, settings).err().map(|error| error.to_string());
+    terminal::say(report::not_kept(compared, settings, obstacle.as_deref(), &places::this_program(global)));
     Ok(ended)
 }
