@@ -5,9 +5,8 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
-mod support;
-
-use support::{Place, SMALL};
+use crate::support;
+use crate::support::{Place, SMALL};
 
 #[test]
 fn a_wrong_command_names_the_nearest_one() {

@@ -6,10 +6,9 @@
     reason = "a test fails by panicking, and says what it saw"
 )]
 
-mod support;
-
+use crate::support;
+use crate::support::Place;
 use std::path::Path;
-use support::Place;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 

@@ -6,8 +6,8 @@
     reason = "a test fails by panicking, and says what it found"
 )]
 
-mod support;
-
+use crate::support::Place;
+use crate::support::bounded::{self, Ended};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,8 +18,6 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use support::Place;
-use support::bounded::{self, Ended};
 
 const STUDY: &str = r#"
 flyball = 1

@@ -5,10 +5,9 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
-mod support;
-
+use crate::support;
+use crate::support::Place;
 use serde_json::Value;
-use support::Place;
 
 const MACHINES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/machines");
 

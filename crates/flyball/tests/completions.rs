@@ -2,11 +2,9 @@
 //! is harmless.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::{Place, files};
 use std::fs;
 use std::process::Command;
-use support::{Place, files};
 
 const RUN: &str = "quick-20261120-140502-7f3a";
 

@@ -6,8 +6,8 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
-mod support;
-
+use crate::support;
+use crate::support::{Place, is_root, wait_until};
 use domain::rng::{Rng, Seed};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -15,7 +15,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use support::{Place, is_root, wait_until};
 
 /// Whether the set-up could install all of these; says which it could not.
 fn has(programs: &[&str]) -> bool {

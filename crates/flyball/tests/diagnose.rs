@@ -1,10 +1,8 @@
 //! `flyball diagnose`: one screen about the load that runs, whose commands work.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::{Place, stderr};
 use std::process::Stdio;
-use support::{Place, stderr};
 
 /// One CPU's work for at least two seconds.
 const BUSY: &str = "end=$(($(date +%s) + 3)); while [ $(date +%s) -lt $end ]; do :; done";

@@ -5,11 +5,10 @@
     reason = "a test fails by panicking, and says why it skips and what it found"
 )]
 
-mod support;
-
+use crate::support;
+use crate::support::{MIRROR, Place, SMALL};
 use std::fs;
 use std::process::Command;
-use support::{MIRROR, Place, SMALL};
 
 /// Calls that change something wherever they succeed.
 const CHANGING: &str = "creat,mkdir,mkdirat,mknod,mknodat,rename,renameat,renameat2,unlink,unlinkat,rmdir,link,linkat,symlink,\

@@ -6,8 +6,7 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
-mod support;
-
+use crate::support::{Place, is_root, stderr, wait_until};
 use domain::database::{Address, Kind};
 use machine::database::{Client, Error, Login};
 use machine::{Ledger, LocalMachine};
@@ -18,7 +17,6 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use support::{Place, is_root, stderr, wait_until};
 
 /// With what the clients' files have to escape.
 const PASSWORD: &str = "sec:ret\\ #\"word";

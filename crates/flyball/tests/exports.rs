@@ -2,9 +2,8 @@
 //! here: JUnit's and Otava's by their own words, sadf's by `flyball import`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
-use support::Place;
+use crate::support;
+use crate::support::Place;
 
 /// Two depths on a simulated hard disk, three seconds each.
 const STUDY: &str = r#"

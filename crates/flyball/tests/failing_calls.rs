@@ -9,16 +9,15 @@
     reason = "a test fails by panicking, and says why it skips and what it found"
 )]
 
-mod support;
-
+use crate::support;
+use crate::support::bounded::{self, Ended};
+use crate::support::{Place, is_root};
 use domain::rng::{Rng, Seed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use support::bounded::{self, Ended};
-use support::{Place, is_root};
 use testing::Extent;
 
 /// What a filesystem can fail when it is full or its disk is.

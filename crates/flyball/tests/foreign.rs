@@ -5,8 +5,8 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
-mod support;
-
+use crate::support;
+use crate::support::{Place, is_root, wait_until};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File, Permissions};
@@ -14,7 +14,6 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use support::{Place, is_root, wait_until};
 
 const SAR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/tools/sar/12.6-am.txt");
 

@@ -6,8 +6,8 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
-mod support;
-
+use crate::support;
+use crate::support::{Place, SMALL, is_root, stderr, wait_until};
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
@@ -19,7 +19,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use support::{Place, SMALL, is_root, stderr, wait_until};
 
 /// Longer than any of these commands takes on the busiest host; what takes longer waits for ever.
 const FOR_EVER: Duration = Duration::from_secs(120);

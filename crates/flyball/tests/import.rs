@@ -6,12 +6,11 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
-mod support;
-
+use crate::support;
+use crate::support::Place;
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use support::Place;
 
 const TOOLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/tools");
 

@@ -2,12 +2,10 @@
 //! format since, its runs are listed, shown, compared and reported.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::{Place, folders, stderr};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use support::{Place, folders, stderr};
 
 #[test]
 fn every_kept_notebook_is_listed_shown_explained_and_reported() {

@@ -7,8 +7,7 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
-mod support;
-
+use crate::support::{Place, is_root, wait_until};
 use domain::rng::{Rng, Seed};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +16,6 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
-use support::{Place, is_root, wait_until};
 use testing::Extent;
 
 /// Filesystems with and without a journal, and with one on a device of its own; sysctls; a queue's settings;

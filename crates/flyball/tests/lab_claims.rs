@@ -14,11 +14,10 @@
     reason = "a test fails by panicking, says why it skips, and prints its figure"
 )]
 
-mod support;
-
+use crate::support;
+use crate::support::{Place, lab};
 use domain::rng::Seed;
 use std::collections::BTreeMap;
-use support::{Place, lab};
 
 const KERNEL: &str = "6.12";
 

@@ -6,14 +6,13 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
-mod support;
-
+use crate::support;
+use crate::support::{Place, is_root, lab, wait_until};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Place, is_root, lab, wait_until};
 
 const KERNEL: &str = "6.12";
 

@@ -6,15 +6,14 @@
 //! `skipped:` says so.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
-mod support;
-
+use crate::support;
+use crate::support::Place;
+use crate::support::lab::{kernels, missing, without_plugin};
 use domain::lab::{ENERGY_MODELLED, Pacing};
 use domain::trial::{Trial, Validity};
 use domain::units::Hertz;
 use notebook::Notebook;
 use std::collections::BTreeMap;
-use support::Place;
-use support::lab::{kernels, missing, without_plugin};
 
 /// What a host says that is too slow, or too busy, for the table's pace.
 const TOO_BUSY: [&str; 3] =

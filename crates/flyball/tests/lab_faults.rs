@@ -6,15 +6,14 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
-mod support;
-
+use crate::support;
+use crate::support::{Place, lab, stderr, wait_until};
 use domain::rng::Seed;
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
-use support::{Place, lab, stderr, wait_until};
 
 const KERNEL: &str = lab::KERNELS[0];
 

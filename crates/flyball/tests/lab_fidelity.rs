@@ -7,8 +7,8 @@
 //! `skipped:` says so.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
-mod support;
-
+use crate::support;
+use crate::support::Place;
 use disks::DiskSpec;
 use disks::closed_loop::{AccessOrder, Pattern, predict, time_for};
 use domain::ids::RunId;
@@ -23,7 +23,6 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
-use support::Place;
 
 /// What a host says that cannot run the lab at all.
 const MISSING: [&str; 3] = ["no kernel `", "install Debian's package", "no QEMU plugin"];

@@ -7,11 +7,10 @@
 
 #[path = "../../governors/tests/recording/mod.rs"]
 mod recording;
-mod support;
-
+use crate::support;
+use crate::support::Place;
+use crate::support::lab::{kernels, missing, slow_pstates, without_plugin};
 use recording::{Replayed, Updates, parse, replay};
-use support::Place;
-use support::lab::{kernels, missing, slow_pstates, without_plugin};
 
 const RECORD: &str = include_str!("../../../fixtures/governors/record.sh");
 

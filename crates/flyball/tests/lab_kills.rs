@@ -9,9 +9,8 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
-mod support;
-
-use support::{MIRROR, Place, lab};
+use crate::support;
+use crate::support::{MIRROR, Place, lab};
 use testing::Extent;
 
 /// One kernel, for what is killed is this program; its storage is shown on both elsewhere.

@@ -7,15 +7,13 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
-mod support;
-
+use crate::support::{Place as Folder, lab};
 use domain::stack::{Bitmap, Md, MdLevel, Resync};
 use domain::units::Bytes;
 use sim::md::geometry::{Holds, ParityLayout, Place, Stripe};
 use sim::md::{Geometry, geometry};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use support::{Place as Folder, lab};
 
 const KIB: u64 = 1024;
 const BLOCK: u64 = 4 * KIB;

@@ -11,15 +11,14 @@
     reason = "a test fails by panicking, and says why it skips and what it found"
 )]
 
-mod support;
-
+use crate::support;
+use crate::support::{Place, lab};
 use domain::rng::{Rng, Seed};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use support::{Place, lab};
 use testing::Extent;
 
 /// When the power fails of a machine that is asked for it: so long after it began to look at what the cut

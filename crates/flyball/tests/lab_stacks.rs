@@ -6,11 +6,9 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
-mod support;
-
+use crate::support::{Place, lab};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use support::{Place, lab};
 
 const EVERY_STACK: &str = include_str!("studies/every-stack.toml");
 

@@ -7,11 +7,9 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
-mod support;
-
+use crate::support::{Place, lab};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use support::{Place, lab};
 
 /// What every script begins with: memory as disks, and a fio whose every block is read back and checked. What
 /// is to be looked at is marked, and alone on standard output.

@@ -7,8 +7,8 @@
     reason = "a test fails by panicking, prints its figures, and says why it skips"
 )]
 
-mod support;
-
+use crate::support;
+use crate::support::{Place, is_root};
 use domain::rng::Seed;
 use serde_json::Value;
 use std::fs;
@@ -16,7 +16,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
-use support::{Place, is_root};
 use testing::Extent;
 
 /// Of no weight: how hard the kernel tries before it compacts memory, and how often it folds counters.

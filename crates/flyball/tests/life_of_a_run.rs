@@ -5,11 +5,10 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
-mod support;
-
+use crate::support;
+use crate::support::{Place, SMALL, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::Child;
-use support::{Place, SMALL, wait_until};
 
 fn signal(child: &Child, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();

@@ -1,10 +1,8 @@
 //! What the notebook holds, as a list; and what goes from it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::{Place, SIMULATED, folders};
 use std::process::Command;
-use support::{Place, SIMULATED, folders};
 
 /// So many runs of the study.
 fn with_runs(count: usize) -> (Place, Vec<String>) {

@@ -1,9 +1,8 @@
 //! `flyball new`: what it writes is a study that runs.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
-use support::Place;
+use crate::support;
+use crate::support::Place;
 
 /// The plan of a study that lies in this place; it need not be possible on this machine.
 fn plan(place: &Place, file: &str) -> String {

@@ -8,12 +8,10 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
-mod support;
-
+use crate::support::{Place, lab};
 use domain::rng::Seed;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use support::{Place, lab};
 
 const NEWCOMER: &str = include_str!("newcomer/newcomer.sh");
 

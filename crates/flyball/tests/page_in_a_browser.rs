@@ -3,12 +3,10 @@
 //! say. The pictures of it in the documents are made here, with `UPDATE_EXPECT=1`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::Place;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::Place;
 
 const FRAME: &str = include_str!("browser/frame.html");
 

@@ -6,13 +6,12 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
-mod support;
-
+use crate::support;
+use crate::support::{Place, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
-use support::{Place, wait_until};
 
 /// A job in a session of its own, as fio's are, and one in the foreground.
 const COMMAND: [&str; 3] = ["sh", "-c", "setsid sleep 1234.5 & sleep 1234.5; :"];

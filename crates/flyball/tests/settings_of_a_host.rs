@@ -7,13 +7,12 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
-mod support;
-
+use crate::support;
+use crate::support::{Place, is_root, wait_until};
 use domain::rng::Seed;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::time::{Duration, Instant};
-use support::{Place, is_root, wait_until};
 
 const SYSCTL: &str = "/proc/sys/vm/dirty_expire_centisecs";
 

@@ -1,10 +1,8 @@
 //! Studies that ship with the program, run by their names where no checkout is.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::Place;
 use serde_json::Value;
-use support::Place;
 
 #[test]
 fn a_shipped_study_is_run_by_its_name_in_a_folder_that_has_none() {

@@ -6,9 +6,8 @@
     reason = "a test fails by panicking, and says what it saw"
 )]
 
-mod support;
-
-use support::Place;
+use crate::support;
+use crate::support::Place;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies");
 

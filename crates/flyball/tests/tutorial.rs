@@ -6,12 +6,10 @@
 //! line.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::Place;
+use crate::support::picture::{COLUMNS, Screen};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use support::Place;
-use support::picture::{COLUMNS, Screen};
 
 const TUTORIAL: &str = include_str!("../../../docs/TUTORIAL.md");
 

@@ -2,11 +2,9 @@
 //! to a shell.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::{Place, SIMULATED};
 use std::path::Path;
 use std::process::{Command, Output};
-use support::{Place, SIMULATED};
 
 /// What a shell would be given: lines that begin with `flyball`, each with those that continue it.
 fn copied(screen: &str) -> Vec<String> {

@@ -2,13 +2,11 @@
 //! ever, and what a newer one wrote stops everything that would change the machine, untouched.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::{Place, SMALL, stderr};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use support::{Place, SMALL, stderr};
 
 /// A whole line of the ledger, as any version writes it.
 fn line(json: &str) -> String {

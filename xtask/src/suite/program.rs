@@ -2,6 +2,7 @@
 
 use super::said::{self, Outcome, Said, Test};
 use cargo_metadata::{Artifact, Message};
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::{BufReader, Write};
@@ -26,7 +27,12 @@ pub struct Program {
     pub source: String,
     /// Which of its tests are run, by their whole names; empty: all.
     pub only: Vec<String>,
+    /// The module of these tests, for a file of a suite: their names lack it here.
+    module: Option<String>,
 }
+
+/// A program of all the files of its folder, each a module of it. Each module runs as a program of its own.
+const SUITE: &str = "suite";
 
 /// How it ended.
 pub struct Ended {
@@ -64,8 +70,12 @@ fn cargo(arguments: &[&str]) -> Command {
 /// Builds programs of tests: those of these names in a folder `tests`, or all without a name.
 pub fn build(names: &[&str]) -> Result<Vec<Program>, Box<dyn Error>> {
     let mut command = cargo(&["--no-run", "--message-format=json-render-diagnostics"]);
+    let mut targets = BTreeSet::new();
     for name in names {
-        command.args(["--test", name]);
+        targets.extend(targets_of(name)?);
+    }
+    for target in targets {
+        command.args(["--test", &target]);
     }
     let mut child = command.stdout(Stdio::piped()).spawn()?;
     let output = child.stdout.take().ok_or("a pipe that was asked for is there")?;
@@ -75,10 +85,34 @@ pub fn build(names: &[&str]) -> Result<Vec<Program>, Box<dyn Error>> {
             programs.extend(program(artifact));
         }
     }
-    match child.wait()? {
-        status if status.success() => Ok(programs),
-        status => Err(format!("cannot build the tests: {status}").into()),
+    let status = child.wait()?;
+    if !status.success() {
+        return Err(format!("cannot build the tests: {status}").into());
     }
+    let mut parts = Vec::new();
+    for program in programs {
+        parts.extend(if program.name == SUITE { program.modules()? } else { vec![program] });
+    }
+    parts.retain(|program| names.is_empty() || names.contains(&program.name.as_str()));
+    Ok(parts)
+}
+
+/// The targets that have the tests of a file of this name: its own, or its folder's suite. Two crates may
+/// have files of one name. Cargo says which names there are where there is none.
+fn targets_of(name: &str) -> Result<BTreeSet<String>, Box<dyn Error>> {
+    let crates = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates");
+    let mut targets = BTreeSet::new();
+    for entry in fs::read_dir(crates)? {
+        let tests = entry?.path().join("tests");
+        let has = |name: &str| tests.join(name).with_extension("rs").exists();
+        if has(name) {
+            targets.insert(if has(SUITE) { SUITE } else { name }.to_owned());
+        }
+    }
+    if targets.is_empty() {
+        targets.insert(name.to_owned());
+    }
+    Ok(targets)
 }
 
 fn program(artifact: Artifact) -> Option<Program> {
@@ -92,10 +126,44 @@ fn program(artifact: Artifact) -> Option<Program> {
     let workspace = folder.ancestors().find(|above| above.join("Cargo.lock").exists())?;
     let source = full.strip_prefix(workspace).unwrap_or(full).to_string();
     let (path, folder) = (path.into(), folder.into());
-    Some(Program { name: artifact.target.name, path, folder, title, source, only: Vec::new() })
+    Some(Program { name: artifact.target.name, path, folder, title, source, only: Vec::new(), module: None })
 }
 
 impl Program {
+    /// The modules of a suite, each as a program; what is in no module stays one of the suite's name.
+    fn modules(self) -> Result<Vec<Program>, Box<dyn Error>> {
+        let output = Command::new(&self.path).args(["--list", "--format=terse"]).output()?;
+        if !output.status.success() {
+            return Err(format!("cannot list the tests of {}: {}", self.title, output.status).into());
+        }
+        let mut parts: BTreeMap<Option<&str>, Vec<String>> = BTreeMap::new();
+        let text = String::from_utf8(output.stdout)?;
+        for test in text.lines().filter_map(|line| line.strip_suffix(": test")) {
+            let (module, name) =
+                test.split_once("::").map_or((None, test), |(module, name)| (Some(module), name));
+            parts.entry(module).or_default().push(name.to_owned());
+        }
+        let part = |(module, only): (Option<&str>, Vec<String>)| {
+            let name = module.unwrap_or(SUITE);
+            let of_module = |text: &str| text.replace(&format!("{SUITE}.rs"), &format!("{name}.rs"));
+            Program {
+                name: name.to_owned(),
+                path: self.path.clone(),
+                folder: self.folder.clone(),
+                title: of_module(&self.title),
+                source: of_module(&self.source),
+                only,
+                module: module.map(str::to_owned),
+            }
+        };
+        Ok(parts.into_iter().map(part).collect())
+    }
+
+    /// The name of one of its tests, as its program knows it.
+    fn full_name(&self, test: &str) -> String {
+        self.module.as_ref().map_or_else(|| test.to_owned(), |module| format!("{module}::{test}"))
+    }
+
     /// Runs it, and shows all that it said at once: lines of two are never mixed.
     pub fn run(&self, order: ProgramOptions<'_>) -> Ended {
         let begun = Instant::now();
@@ -110,11 +178,11 @@ impl Program {
     }
 
     fn said(&self, order: ProgramOptions<'_>) -> Result<(Said, Option<String>), Box<dyn Error>> {
-        let path = self.path.with_extension("said");
+        let path = self.path.with_extension(format!("{}.said", self.name));
         let file = File::create(&path)?;
         let mut command = Command::new(&self.path);
         if !self.only.is_empty() {
-            command.args(&self.only).arg("--exact");
+            command.args(self.only.iter().map(|test| self.full_name(test))).arg("--exact");
         }
         command
             // One word each: a harness of its own takes any other word for a test's name.
@@ -134,6 +202,9 @@ impl Program {
         let text = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
         fs::remove_file(path)?;
         let mut said = said::read(&text);
+        if let Some(module) = &self.module {
+            said.without_module(module);
+        }
         match ending {
             Ending::Well => Ok((said, None)),
             Ending::Wrong(why) => Ok((said, Some(why))),

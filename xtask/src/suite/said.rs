@@ -105,6 +105,16 @@ pub fn read(text: &str) -> Said {
 const WITHOUT_END: &str = "it began, and did not end\n";
 
 impl Said {
+    /// Names the tests within their module.
+    pub fn without_module(&mut self, module: &str) {
+        let prefix = format!("{module}::");
+        for test in &mut self.tests {
+            if let Some(name) = test.name.strip_prefix(&prefix) {
+                test.name = name.to_owned();
+            }
+        }
+    }
+
     /// The program's time was up.
     pub fn cut(&mut self) {
         for test in &mut self.tests {
