@@ -1,5 +1,5 @@
-//! How large the binary is: it has arguments, commands and the terminal, and what is more than that belongs
-//! to the crate whose invariant it serves. docs/DESIGN.md says what is left.
+//! How large the binary is: it has commands, and what is more than that belongs to the crate whose invariant
+//! it serves. docs/DESIGN.md says what is left.
 
 use std::error::Error;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Its lines of Rust, tests of its own files included: a bound that holds today. It goes down with what
 /// leaves the binary, and never up; 3,000 are the aim.
-const MAX_LINES: usize = 5_750;
+const MAX_LINES: usize = 3_710;
 
 /// The lines of one command's file: a bound that holds today; 150 are the aim.
 const MAX_COMMAND: usize = 170;
@@ -44,9 +44,8 @@ mod tests {
 
     #[test]
     fn a_large_binary_and_a_long_command_are_told_and_what_fits_is_not() {
-        let sizes = |terminal, command| {
-            vec![("terminal.rs".into(), terminal), (PathBuf::from(COMMANDS).join("run.rs"), command)]
-        };
+        let sizes =
+            |main, command| vec![("main.rs".into(), main), (PathBuf::from(COMMANDS).join("run.rs"), command)];
         assert_eq!(too_large(&sizes(MAX_LINES - MAX_COMMAND, MAX_COMMAND)), Vec::<String>::new());
         let long = too_large(&sizes(0, MAX_COMMAND + 1));
         assert!(long.len() == 1 && long[0].starts_with("commands/run.rs: 171 lines"), "{long:?}");

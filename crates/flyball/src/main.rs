@@ -2,7 +2,6 @@
 //!
 //! Invariant: this is the only crate that prints, exits, or reads the environment.
 
-mod args;
 mod commands;
 mod exit;
 mod interrupt;
@@ -10,7 +9,6 @@ mod look_only;
 mod machine_lock;
 mod places;
 mod shown;
-mod terminal;
 
 use std::io;
 use std::process::ExitCode;
@@ -25,7 +23,7 @@ fn main() -> ExitCode {
         Ok(end) => end.into(),
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            terminal::error(&error);
+            terminal::error(&error, error.is::<exit::Faults>());
             exit::code_of(&error)
         }
     }

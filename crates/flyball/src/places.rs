@@ -1,7 +1,8 @@
-//! Where things are: the notebook, the state folder, the work folder. The only reader of the environment.
+//! Where things are: the notebook, the state folder, the work folder. The environment is read
+//! here, and in the crate `terminal` for what is printed.
 
-use crate::args::Global;
 use anyhow::{Context, Result};
+use command_line::Global;
 use machine::lasting::Roots;
 use std::env;
 use std::path::{Path, PathBuf};
@@ -92,18 +93,6 @@ pub fn program(name: &str) -> Option<PathBuf> {
 /// The time zone that programs are to print in, where it is not the machine's: `TZ`.
 pub fn time_zone() -> Option<std::ffi::OsString> {
     env::var_os("TZ")
-}
-
-/// Whether the user's terminal takes styles: not where `NO_COLOR` is set, or `TERM` is `dumb`.
-pub fn wants_styles() -> bool {
-    let is_set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
-    !is_set("NO_COLOR") && env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
-}
-
-/// How wide the user says that the terminal is: `COLUMNS`, which shells set and people override.
-pub fn columns() -> Option<usize> {
-    let text = env::var("COLUMNS").ok()?;
-    text.trim().parse().ok().filter(|columns| *columns > 0)
 }
 
 /// Whether this is root.

@@ -1,11 +1,11 @@
 //! A run of the notebook on the terminal: what the commands that show one have in common.
 
-use crate::args::Global;
 use crate::exit::Usage;
 use crate::look_only::look_only;
-use crate::{places, terminal};
+use crate::places;
 use analysis::summary::RunData;
 use anyhow::Result;
+use command_line::Global;
 use domain::ids::{NoTrialKey, RunId, TrialKey};
 use notebook::Notebook;
 use results::Results;

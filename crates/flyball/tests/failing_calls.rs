@@ -166,12 +166,7 @@ impl Place {
         let status: serde_json::Value = serde_json::from_str(&self.ok(&["status", "--json"])).unwrap();
         assert_eq!(status["changed"].as_array().map(Vec::len), Some(0), "{case}: {status}");
         assert_eq!(fs::read_to_string(SYSCTL).unwrap(), before, "{case}");
-        let folder = self.folder.path().to_str().unwrap();
-        for entry in fs::read_dir("/sys/block").unwrap() {
-            let file = entry.unwrap().path().join("loop/backing_file");
-            let backing = fs::read_to_string(&file).unwrap_or_default();
-            assert!(!backing.contains(folder), "{case}: {} is left", file.display());
-        }
+        assert_eq!(self.loops(), BTreeSet::new(), "{case}");
         assert_eq!(self.work_files(), Vec::<std::path::PathBuf>::new(), "{case}");
     }
 

@@ -287,7 +287,7 @@ impl Killing {
         assert_eq!(status["changed"].as_array().map(Vec::len), Some(0), "{case}: {status}");
         assert_eq!(sysctls(), self.sysctls, "{case}");
         assert_eq!(lines_with("/proc/self/mountinfo", folder), Vec::<String>::new(), "{case}");
-        assert_eq!(loops_over(folder), BTreeSet::new(), "{case}");
+        assert_eq!(self.place.loops(), BTreeSet::new(), "{case}");
         assert_eq!(self.place.work_files(), Vec::<std::path::PathBuf>::new(), "{case}");
         wait_until(&format!("{case}: no process is left"), || processes_of(folder).is_empty());
     }
@@ -372,10 +372,4 @@ fn processes_of(folder: &str) -> Vec<u32> {
 
 fn lines_with(path: &str, word: &str) -> Vec<String> {
     fs::read_to_string(path).unwrap().lines().filter(|l| l.contains(word)).map(str::to_owned).collect()
-}
-
-fn loops_over(folder: &str) -> BTreeSet<String> {
-    let names = fs::read_dir("/sys/block").unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
-    let file = |name: &String| fs::read_to_string(format!("/sys/block/{name}/loop/backing_file"));
-    names.filter(|name| file(name).is_ok_and(|file| file.contains(folder))).collect()
 }

@@ -11,6 +11,7 @@ use crate::support;
 use crate::support::{Place, is_root, wait_until};
 use domain::rng::Seed;
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -51,14 +52,6 @@ fn value() -> String {
     fs::read_to_string(SYSCTL).unwrap().trim().to_owned()
 }
 
-fn loops() -> Vec<String> {
-    let names = fs::read_dir("/sys/block").unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
-    let attached = |name: &String| fs::metadata(format!("/sys/block/{name}/loop")).is_ok();
-    let mut names: Vec<String> = names.filter(attached).collect();
-    names.sort();
-    names
-}
-
 fn skipped() -> bool {
     if !is_root() {
         eprintln!("skipped: settings and loop devices need root");
@@ -72,10 +65,10 @@ fn settings_are_written_stored_and_put_back() {
         return;
     }
     let place = Place::new();
-    let (before, loops_before) = (value(), loops());
+    let before = value();
     place.measure(&["run", &place.study("settings", &study())]);
     assert_eq!(value(), before);
-    assert_eq!(loops(), loops_before);
+    assert_eq!(place.loops(), BTreeSet::new());
     let trial = place.ok(&["show", "settings", "b00.read_512.a0"]);
     assert!(trial.contains("read_ahead_kb@loop") && trial.contains("512"), "{trial}");
     assert!(trial.contains("vm.dirty_expire_centisecs"), "{trial}");
@@ -100,14 +93,14 @@ fn kill_9_leaves_no_setting_changed_and_no_device() {
         return;
     }
     let place = Place::new();
-    let (before, loops_before) = (value(), loops());
+    let before = value();
     let study = place.study("settings", &study());
     for _ in 0..3 {
         let mut child = place.spawn(&["run", &study]);
         wait_until("a setting is changed", || value() != before || child.try_wait().unwrap().is_some());
         kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), Signal::KILL).unwrap();
         child.wait().unwrap();
-        wait_until("the supervisor has put it back", || value() == before && loops() == loops_before);
+        wait_until("the supervisor has put it back", || value() == before && place.loops().is_empty());
     }
     wait_until("the supervisor has removed the file", || place.work_files().is_empty());
     assert!(place.ok(&["restore"]).contains("nothing is changed"));
@@ -180,7 +173,7 @@ fn restore_puts_back_what_a_killed_run_and_its_killed_supervisor_left() {
         return;
     }
     let place = Place::new();
-    let (before, loops_before) = (value(), loops());
+    let before = value();
     let mut child = place.spawn(&["run", &place.study("settings", &study())]);
     wait_until("a setting is changed", || value() != before || child.try_wait().unwrap().is_some());
     for supervisor in children_of(child.id(), "supervise") {
@@ -192,7 +185,7 @@ fn restore_puts_back_what_a_killed_run_and_its_killed_supervisor_left() {
     assert!(status.contains("vm.dirty_expire_centisecs") || value() == before, "{status}");
     place.ok(&["restore"]);
     assert_eq!(value(), before);
-    assert_eq!(loops(), loops_before);
+    assert_eq!(place.loops(), BTreeSet::new());
 }
 
 #[test]

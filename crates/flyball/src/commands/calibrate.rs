@@ -2,10 +2,9 @@
 //! some of its cells, and judged by the others.
 
 use super::run::{ReadStudy, read_study};
-use crate::args::{Calibrate, Global};
 use crate::exit::End;
-use crate::terminal;
 use anyhow::Result;
+use command_line::{Calibrate, Global};
 use domain::plan::Plan;
 use domain::rng::Seed;
 use session::simulation::{Machines, calibrate as fit};

@@ -1,13 +1,13 @@
 //! `flyball check`: what this machine is, what it gives, what holds it back.
 
-use crate::args::{Check, Global};
 use crate::commands::run::end;
 use crate::commands::run::on_this_machine;
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
 use crate::shown::{self, Length};
-use crate::{places, terminal, typed};
+use crate::{places, typed};
 use anyhow::{Context, Result};
+use command_line::{Check, Global};
 use domain::inventory::Inventory;
 use machine::LocalMachine;
 use report::Checked;

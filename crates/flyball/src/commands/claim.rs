@@ -1,10 +1,10 @@
 //! `flyball claim`: which disks may be overwritten. Never asks: what may be lost is said on the command line.
 
-use crate::args::{Claim as Arguments, Global};
 use crate::exit::{End, Usage};
 use crate::machine_lock::lock_machine;
-use crate::{places, terminal};
+use crate::places;
 use anyhow::{Result, bail};
+use command_line::{Claim as Arguments, Global};
 use machine::claims::shown::{self, ClaimOutcome};
 use machine::claims::{Claim, ClaimError, Claims, Examined, examine, open_claimed};
 use machine::{Ledger, LocalMachine};

@@ -1,14 +1,13 @@
 //! `flyball compare`: two runs, or the levels of a factor.
 
-use crate::args::{Compare, Global};
 use crate::exit::{End, Usage};
 use crate::shown;
 use crate::shown::opened;
-use crate::terminal;
 use analysis::compare_runs::{AcrossProvenances, CompareError, Difference, RunComparison, compare_runs};
 use analysis::summarise::compare_levels;
 use analysis::summary::{Comparison, RunData};
 use anyhow::{Result, anyhow, bail};
+use command_line::{Compare, Global};
 use domain::ids::RunId;
 use domain::outcome::CPU_BUSY;
 use domain::trial::Run;

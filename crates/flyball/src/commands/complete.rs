@@ -3,10 +3,10 @@
 //! It says nothing on errors, takes no lock and writes nothing: the notebook's folder of runs is listed, and
 //! nothing in it opened. What names there are says [`session::candidates`].
 
-use crate::args::{Cli, Global};
 use crate::exit::End;
-use crate::{places, terminal};
+use crate::places;
 use clap::{Arg, Command, CommandFactory};
+use command_line::{Cli, Global};
 use domain::inert::Lines;
 use session::candidates::{Kind, names};
 use std::collections::BTreeSet;

@@ -1,11 +1,11 @@
 //! `flyball diagnose`: one screen about this machine under the load that it has.
 
-use crate::args::{Diagnose, Global, Record};
 use crate::commands::record::{end, recorded};
 use crate::exit::End;
+use crate::places;
 use crate::shown::{self, opened};
-use crate::{places, terminal};
 use anyhow::{Context, Result};
+use command_line::{Diagnose, Global, Record};
 use domain::inert::one_line;
 use domain::time::Nanos;
 use domain::trace::Role;

@@ -1,10 +1,9 @@
 //! `flyball explain`: the findings of a run.
 
-use crate::args::{Explain, Global};
 use crate::exit::End;
 use crate::shown::{self, opened};
-use crate::terminal;
 use anyhow::Result;
+use command_line::{Explain, Global};
 
 /// Shows the findings of a run alone.
 pub fn explain(global: &Global, arguments: &Explain) -> Result<End> {

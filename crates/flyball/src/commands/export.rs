@@ -2,11 +2,10 @@
 
 mod out;
 
-use crate::args::{Export, Global};
 use crate::exit::{End, Usage};
 use crate::shown::{self, opened, trial_key};
-use crate::terminal;
 use anyhow::{Context, Result, anyhow};
+use command_line::{Export, Global};
 use domain::ids::RunId;
 use exporters::{Exporter, FolderSink, JudgedRun, Sink, StoredRun, StoredTrace, Writer};
 use notebook::Notebook;

@@ -1,6 +1,5 @@
 //! `--fail-if` and `--junit`: whether a run passes, told.
 
-use crate::terminal;
 use analysis::gate::Ruling;
 use anyhow::{Context, Result};
 use exporters::JudgedRun;

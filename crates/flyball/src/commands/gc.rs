@@ -3,11 +3,10 @@
 //! What killed programs left half written needs no command: it is swept whenever a notebook is opened.
 
 use super::rm;
-use crate::args::{Gc, Global};
 use crate::exit::End;
 use crate::shown::opened;
-use crate::terminal;
 use anyhow::Result;
+use command_line::{Gc, Global};
 use domain::Nanos;
 use domain::ids::RunId;
 use domain::time::Timestamp;

@@ -1,10 +1,9 @@
 //! `flyball import`: other tools' results become runs like others.
 
-use crate::args::{Global, Import as Arguments};
 use crate::exit::{End, Usage};
-use crate::terminal::Watching;
-use crate::{places, terminal, typed};
+use crate::{places, typed};
 use anyhow::{Result, bail};
+use command_line::{Global, Import as Arguments};
 use domain::ids::RunId;
 use domain::inert::Lines;
 use importer::{Environment, Import, Source, imported_before, looked_for, read};
@@ -12,6 +11,7 @@ use notebook::Notebook;
 use parse::import::{Kind, Pace};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
+use terminal::Watching;
 
 /// The version of the JSON form.
 const SCHEMA: u32 = 1;

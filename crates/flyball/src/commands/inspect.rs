@@ -1,9 +1,8 @@
 //! `flyball inspect`.
 
-use crate::args::{Global, Inspect};
 use crate::exit::End;
-use crate::terminal;
 use anyhow::{Context, Result};
+use command_line::{Global, Inspect};
 use machine::{LocalMachine, RecordedMachine};
 use report::inventory::{Style, text};
 

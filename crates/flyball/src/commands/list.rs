@@ -1,10 +1,10 @@
 //! `flyball list`.
 
-use crate::args::{Filter, Global, List};
 use crate::exit::End;
 use crate::look_only::look_only;
-use crate::{places, terminal};
+use crate::places;
 use anyhow::Result;
+use command_line::{Filter, Global, List};
 use domain::time::Timestamp;
 use domain::trial::Run;
 use machine::{LocalMachine, Machine};

@@ -1,9 +1,9 @@
 //! `flyball man`: man pages, from the definition of the arguments.
 
-use crate::args::Cli;
 use crate::exit::End;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
+use command_line::Cli;
 use std::path::Path;
 
 /// Writes `flyball.1` and a page for each command.

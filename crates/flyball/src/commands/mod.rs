@@ -33,9 +33,9 @@ mod supervise;
 mod tune;
 mod tune_measured;
 
-use crate::args::{Cli, Command};
 use crate::exit::End;
 use anyhow::Result;
+use command_line::{Cli, Command};
 
 /// Carries out what was typed.
 pub fn dispatch(cli: Cli) -> Result<End> {
@@ -52,7 +52,7 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Import(arguments) => import::import(global, arguments),
         Command::Sim(command) => sim::dispatch(global, command),
         Command::LabGuest => {
-            guest::main(|line| crate::terminal::say(line))?;
+            guest::main(|line| terminal::say(line))?;
             Ok(End::Done)
         }
         Command::List(arguments) if arguments.studies => studies::list(global),
@@ -72,7 +72,7 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Completions { shell } => completions::completions(*shell),
         Command::Man { folder } => man::man(folder),
         Command::ReadForeign => {
-            importer::foreign::serve(crate::terminal::verbatim_unbuffered())?;
+            importer::foreign::serve(terminal::verbatim_unbuffered())?;
             Ok(End::Done)
         }
         Command::UnpackForeign { program, arguments } => {

@@ -1,10 +1,9 @@
 //! `flyball new`: writes a study to begin with, from what is typed or from one that ships.
 
-use crate::args::New;
 use crate::commands::run::read_study;
 use crate::exit::End;
-use crate::terminal;
 use anyhow::{Context, Result, bail};
+use command_line::New;
 use session::draft::{Wanted, copied, made};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};

@@ -3,10 +3,10 @@
 
 use super::report::{print, write};
 use super::run::{ReadStudy, parsed, read_study};
-use crate::args::{Global, Report, ReportFormat};
 use crate::exit::{End, Usage};
-use crate::{places, terminal};
+use crate::places;
 use anyhow::Result;
+use command_line::{Global, Report, ReportFormat};
 use notebook::Notebook;
 use report::PageOrigin;
 use results::pages::{self, BoundPage, FromKept, FromNotebook, PageStudies};

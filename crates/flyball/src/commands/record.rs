@@ -1,10 +1,10 @@
 //! `flyball record`: what this machine, a process or a command did, without a study.
 
-use crate::args::{Global, Record};
 use crate::exit::End;
 use crate::interrupt::Interrupt;
-use crate::{places, terminal, typed};
+use crate::{places, typed};
 use anyhow::{Context, Result};
+use command_line::{Global, Record};
 use machine::supervise::{Supervisor, watch_main};
 use notebook::{Notebook, RecordingFolder};
 use runner::following::{Ending, Watched};

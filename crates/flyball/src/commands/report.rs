@@ -1,11 +1,10 @@
 //! `flyball report`: a run as a page, or in another form.
 
 use super::published;
-use crate::args::{Global, Report, ReportFormat};
 use crate::exit::{End, Usage};
 use crate::shown::{self, opened, trial_key};
-use crate::terminal;
 use anyhow::Result;
+use command_line::{Global, Report, ReportFormat};
 use domain::ids::TrialKey;
 use results::Results;
 use std::path::{Path, PathBuf};

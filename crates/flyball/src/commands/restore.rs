@@ -1,10 +1,10 @@
 //! `flyball restore`: undoes what is changed, now or at boot.
 
-use crate::args::{Global, Restore};
 use crate::exit::End;
 use crate::machine_lock::lock_machine;
-use crate::{places, terminal};
+use crate::places;
 use anyhow::{Context, Result, bail};
+use command_line::{Global, Restore};
 use domain::inert::Lines;
 use machine::LocalMachine;
 use machine::boot;

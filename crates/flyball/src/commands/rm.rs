@@ -1,10 +1,9 @@
 //! `flyball rm`: runs that are not wanted any more.
 
-use crate::args::{Global, Rm};
 use crate::exit::{Busy, End, Usage};
 use crate::shown::opened;
-use crate::terminal;
 use anyhow::{Context, Result};
+use command_line::{Global, Rm};
 use domain::ids::RunId;
 use domain::units::Bytes;
 use notebook::Notebook;

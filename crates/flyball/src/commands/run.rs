@@ -1,14 +1,13 @@
 //! `flyball run STUDY`.
 
-use crate::args::{Global, On, Run};
 use crate::commands::gate;
 use crate::exit::{End, Faults, Usage};
 use crate::interrupt::Interrupt;
 use crate::machine_lock::supervisor;
 use crate::shown::{self, Length};
-use crate::terminal::Watching;
-use crate::{places, terminal, typed};
+use crate::{places, typed};
 use anyhow::Result;
+use command_line::{Global, On, Run};
 use domain::Study;
 use domain::plan::Plan;
 use domain::rng::Seed;
@@ -22,6 +21,7 @@ use session::host::{Host, HostPlaces};
 use session::studies::StudySource;
 use session::{Begin, Measured, Request};
 use std::path::{Path, PathBuf};
+use terminal::Watching;
 
 /// Runs a study, or shows what running it would do.
 pub fn run(global: &Global, arguments: &Run) -> Result<End> {

@@ -1,9 +1,8 @@
 //! `flyball settings`: what can be set on this machine, what it holds now, and whether it can be written.
 
-use crate::args::{Global, Settings};
 use crate::exit::{End, Usage};
-use crate::terminal;
 use anyhow::Result;
+use command_line::{Global, Settings};
 use domain::inert::{Lines, one_line};
 use domain::setting::SettingName;
 use machine::settings::listing::{as_json, by_value, chosen, is_sysctl, none_of};

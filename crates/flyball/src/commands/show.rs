@@ -1,10 +1,9 @@
 //! `flyball show`: a run of the notebook, or one of its trials.
 
-use crate::args::{Global, Show};
 use crate::exit::End;
 use crate::shown::{self, Length, opened, trial_key};
-use crate::terminal;
 use anyhow::{Context, Result, bail};
+use command_line::{Global, Show};
 
 /// A bound on a stored trial, as the notebook has it.
 const MAX_TRIAL: u64 = 64 << 20;

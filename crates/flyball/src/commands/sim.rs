@@ -1,12 +1,12 @@
 //! `flyball sim`: what is done with simulated machines beside running studies on them.
 
 use super::run::{ReadStudy, read_study};
-use crate::args::{Fidelity, Global, Sim};
 use crate::exit::{End, Usage};
-use crate::{places, shown, terminal};
+use crate::{places, shown};
 use analysis::fidelity::{self, Errors, Half};
 use analysis::summary::RunData;
 use anyhow::Result;
+use command_line::{Fidelity, Global, Sim};
 use domain::inert::{Lines, one_line};
 use domain::plan::Plan;
 use domain::rng::Seed;

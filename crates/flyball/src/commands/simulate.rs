@@ -1,13 +1,12 @@
 //! `flyball run STUDY --on sim`: the same study, plan, schedule and notebook; trials come from a model.
 
 use super::run::{ReadStudy, conclude, read_study};
-use crate::args::{Global, Run};
 use crate::exit::End;
 use crate::interrupt::Interrupt;
 use crate::shown::Length;
-use crate::terminal::{self, Watching};
 use crate::{places, typed};
 use anyhow::Result;
+use command_line::{Global, Run};
 use domain::inert::Lines;
 use domain::plan::Plan;
 use domain::rng::Seed;
@@ -15,6 +14,7 @@ use domain::trial::Provenance;
 use machine::{LocalMachine, Machine};
 use session::simulation::{Machines, Simulation};
 use session::{Begin, Request, fresh_seed, preflight};
+use terminal::{self, Watching};
 
 /// Simulates a study, or shows what would be.
 pub fn run(global: &Global, arguments: &Run) -> Result<End> {

@@ -1,10 +1,10 @@
 //! `flyball status`: what is changed now.
 
 use super::tune;
-use crate::args::Global;
 use crate::exit::End;
-use crate::{places, terminal};
+use crate::places;
 use anyhow::{Result, bail};
+use command_line::Global;
 use domain::inert::Lines;
 use machine::LocalMachine;
 use machine::lasting::LastingStatus;

@@ -1,9 +1,8 @@
 //! `flyball list --studies`: the studies that ship with the program.
 
-use crate::args::Global;
 use crate::exit::End;
-use crate::terminal;
 use anyhow::{Result, anyhow};
+use command_line::Global;
 use domain::plan::Plan;
 use domain::rng::Seed;
 use domain::study::Study;

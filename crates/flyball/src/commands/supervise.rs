@@ -1,7 +1,6 @@
 //! `flyball supervise`: the supervisor's half of a run. Nobody types it.
 
 use crate::exit::End;
-use crate::terminal;
 use anyhow::Result;
 use machine::LocalMachine;
 use machine::settings::Error;

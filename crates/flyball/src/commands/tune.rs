@@ -1,12 +1,12 @@
 //! `flyball tune`: settings that outlast a restart of the machine.
 
 use super::tune_measured;
-use crate::args::{Global, Tune};
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
 use crate::machine_lock::lock_machine;
-use crate::{places, terminal};
+use crate::places;
 use anyhow::{Result, bail};
+use command_line::{Global, Tune};
 use domain::setting::SettingRequest;
 use machine::lasting::{
     self, LastingChanges, LastingContext, LastingRequest, LastingStatus, LocalFiles, Undone, Written,

@@ -2,13 +2,13 @@
 
 use super::run::{end, on_this_machine, parsed_text, show_plan};
 use super::tune::{keep, plan};
-use crate::args::{Global, Tune};
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
 use crate::shown::{self, Length};
-use crate::{places, terminal, typed};
+use crate::{places, typed};
 use analysis::summary::Verdict;
 use anyhow::{Context, Result, anyhow};
+use command_line::{Global, Tune};
 use domain::setting::SettingRequest;
 use machine::lasting::Written;
 use notebook::Notebook;

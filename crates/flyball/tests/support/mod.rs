@@ -6,6 +6,7 @@ pub mod lab;
 pub mod picture;
 
 use assert_cmd::assert::OutputAssertExt;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -101,6 +102,15 @@ impl Place {
     /// Everything that lies in the work folder.
     pub fn work_files(&self) -> Vec<PathBuf> {
         files(&self.path("notebook/work"))
+    }
+
+    /// The loop devices over files of this place: others are somebody else's.
+    pub fn loops(&self) -> BTreeSet<String> {
+        let folder = self.folder.path().to_str().unwrap();
+        let names = std::fs::read_dir("/sys/block").unwrap().map(|entry| entry.unwrap().file_name());
+        let file = |name: &String| std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file"));
+        let is_here = |name: &String| file(name).is_ok_and(|file| file.contains(folder));
+        names.map(|name| name.into_string().unwrap()).filter(is_here).collect()
     }
 
     /// Everything that a run may have left: work files, and trials half written. The lock of the staging

@@ -1,7 +1,6 @@
 //! Where an export goes.
 
 use crate::exit::Usage;
-use crate::terminal;
 use anyhow::{Result, bail};
 use exporters::{Content, Exporter, FolderSink, Sink};
 use files::output::Output;

@@ -1,16 +1,16 @@
 //! `flyball lab exec -- COMMAND`.
 
 use super::start;
-use crate::args::LabExec;
 use crate::exit::End;
 use crate::interrupt::Interrupt;
-use crate::terminal::{self, Watching};
 use ::lab::Awake;
 use ::lab::guest::{Reply, Request, Stream};
 use anyhow::{Result, bail};
+use command_line::LabExec;
 use session::guests::{Console, RunningGuest};
 use std::io::Write;
 use std::time::{Duration, Instant};
+use terminal::{self, Watching};
 
 /// How long a command may print nothing: it may run for a day. A guest that is dead is noticed much earlier.
 const PATIENCE: Duration = Duration::from_secs(86_400);

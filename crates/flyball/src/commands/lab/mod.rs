@@ -6,9 +6,9 @@ mod shell;
 mod start;
 mod stored;
 
-use crate::args::{Global, Lab};
 use crate::exit::End;
 use anyhow::Result;
+use command_line::{Global, Lab};
 
 /// Carries out what was typed after `lab`.
 pub fn dispatch(global: &Global, command: &Lab) -> Result<End> {

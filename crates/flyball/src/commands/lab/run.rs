@@ -2,14 +2,13 @@
 //! program in a guest, where it is on an ordinary host.
 
 use super::start;
-use crate::args::{Global, LabRun};
 use crate::commands::run::{ReadStudy, conclude, parse_study_for_lab, read_study_for_lab};
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
 use crate::shown::Length;
-use crate::terminal::Watching;
-use crate::{places, terminal, typed};
+use crate::{places, typed};
 use anyhow::Result;
+use command_line::{Global, LabRun};
 use domain::plan::Plan;
 use domain::rng::Seed;
 use domain::trial::Provenance;
@@ -18,6 +17,7 @@ use results::gate::prepare_for;
 use session::guests::{Guests, LabSpec};
 use session::studies::StudySource;
 use session::{Begin, Request, preflight};
+use terminal::Watching;
 
 /// Runs a study in lab machines.
 pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {

@@ -1,12 +1,11 @@
 //! `flyball lab shell`.
 
 use super::start;
-use crate::args::LabShell;
 use crate::exit::End;
 use crate::interrupt::Interrupt;
-use crate::terminal::{self, Watching};
 use ::lab::guest::{Reply, Request};
 use anyhow::{Context, Result, bail};
+use command_line::LabShell;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::stdio::stdin;
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
@@ -14,6 +13,7 @@ use session::guests::Console;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
+use terminal::{self, Watching};
 
 /// Opens a shell in a machine of its own. Its end is the machine's.
 pub fn shell(arguments: &LabShell) -> Result<End> {

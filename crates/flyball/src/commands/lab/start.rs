@@ -1,10 +1,10 @@
 //! From what was typed to what a lab machine is made of.
 
-use crate::args::{LabMachine, LabShell};
 use crate::commands::run::{ReadStudy, read_study_for_lab};
 use crate::exit::Usage;
-use crate::{places, terminal};
+use crate::places;
 use anyhow::{Context, Result};
+use command_line::{LabMachine, LabShell};
 use domain::lab::{Lab, LabDisk};
 use domain::rng::Seed;
 use domain::study::Study;

@@ -1,11 +1,11 @@
 //! `flyball lab kernels`, `images` and `clean`: what the lab keeps.
 
-use crate::args::{Global, LabKernels};
 use crate::exit::End;
-use crate::{places, terminal};
+use crate::places;
 use ::lab::image;
 use ::lab::kernel::Kernels;
 use anyhow::{Context, Result};
+use command_line::{Global, LabKernels};
 use domain::inert::Lines;
 use domain::units::Bytes;
 use serde_json::json;

@@ -54,7 +54,7 @@ pub struct Progress {
 
 impl Progress {
     /// On standard error.
-    pub fn new() -> Self {
+    pub fn on_stderr() -> Self {
         let target = if super::is_terminal_for_talk() {
             ProgressDrawTarget::stderr_with_hz(DRAWS_A_SECOND)
         } else {

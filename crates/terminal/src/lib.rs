@@ -18,7 +18,10 @@
 //! this program's own. The command of `flyball record` is no text of this program's either: it inherits both
 //! streams and prints by itself.
 //!
-//! `xtask tidy` refuses any other way to print in this crate.
+//! `xtask tidy` refuses any other way to print in the program.
+//!
+//! Invariant: no other crate of the program prints. Of the environment it reads `COLUMNS`, `NO_COLOR` and
+//! `TERM`.
 
 mod progress;
 mod style;
@@ -30,9 +33,6 @@ pub use watching::{Watching, damaged, restored};
 use width::stderr_width;
 pub use width::{screen_width, width};
 
-use crate::args::Cli;
-use crate::exit::Faults;
-use crate::places;
 use clap::Parser;
 use domain::inert::{self, Lines};
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -49,9 +49,9 @@ const CONTINUED: &str = "  | ";
 const MAX_ANSWER: u64 = 64;
 
 /// What was typed; after a message, the code to exit with.
-pub fn arguments() -> Result<Cli, ExitCode> {
-    let error = match Cli::try_parse() {
-        Ok(cli) => return Ok(cli),
+pub fn arguments<T: Parser>() -> Result<T, ExitCode> {
+    let error = match T::try_parse() {
+        Ok(arguments) => return Ok(arguments),
         Err(error) => error,
     };
     let code = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
@@ -61,7 +61,7 @@ pub fn arguments() -> Result<Cli, ExitCode> {
         let _ = error.print();
     } else {
         // The message repeats what was typed, and a shell's `*` may have typed the name of anybody's file.
-        let error = Cli::try_parse_from(typed).err().unwrap_or(error);
+        let error = T::try_parse_from(typed).err().unwrap_or(error);
         to_stderr(&error.render().to_string());
     }
     Err(code)
@@ -98,7 +98,7 @@ pub fn document(text: &str) -> io::Result<()> {
 /// Prints a screen of sections, with styles where standard output is a terminal that has them.
 pub fn screen(text: &str) -> io::Result<()> {
     let text = inert::lines(text);
-    to_stdout(&if io::stdout().is_terminal() && places::wants_styles() {
+    to_stdout(&if io::stdout().is_terminal() && style::are_wanted() {
         style::styled(&text)
     } else {
         text.into()
@@ -199,12 +199,11 @@ pub fn warn(warning: &dyn Display) {
 
 /// The error with which the program ends. Only the faults of a study, which are inert line by line, stand at
 /// the margin: an editor finds them there.
-pub fn error(error: &anyhow::Error) {
+pub fn error(error: &anyhow::Error, is_of_study: bool) {
     let text = chain(error);
     let mut lines = text.lines();
     let mut shown =
         format!("{}\n", laid_out(&format!("error: {}", inert::one_line(lines.next().unwrap_or_default()))));
-    let is_of_study = error.is::<Faults>();
     for line in lines.map(inert::one_line) {
         shown += &if is_of_study { format!("{line}\n") } else { continued(&line) };
     }

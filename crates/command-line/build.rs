@@ -1,8 +1,8 @@
 //! Tells the program which commit it is built from, for `flyball --version`.
 //!
 //! Without git, or outside Flyball's own repository, there is no commit, and nothing is said. A commit alone
-//! is told and no date, so that one commit gives the same bytes. Only this crate is built anew where the
-//! commit changes.
+//! is told and no date, so that one commit gives the same bytes. Only this crate and the program are built
+//! anew where the commit changes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -58,7 +58,7 @@ impl Observer for Watching {
             Event::Unavailable { cells, of } => unavailable_in_words(*of, cells).iter().for_each(say),
             Event::TrialBegins { key, made, likely, left } => {
                 let step = self.step(&key.cell, *made, *likely, *left);
-                self.progress.get_or_insert_with(Progress::new).show(&step);
+                self.progress.get_or_insert_with(Progress::on_stderr).show(&step);
             }
             Event::TrialKept(trial) => self.trial(trial),
             Event::Skipped { cell, reason, first } => match first {

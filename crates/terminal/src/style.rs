@@ -2,11 +2,19 @@
 //! own, what is not certain fainter. Without a terminal, with `NO_COLOR` (<https://no-color.org>) or on a
 //! terminal that is `dumb`, the text is as it is.
 
+use std::env;
+
 const RESET: &str = "\u{1b}[0m";
 const BOLD: &str = "\u{1b}[1m";
 const FAINT: &str = "\u{1b}[2m";
 const GREEN: &str = "\u{1b}[32m";
 const COMMAND: &str = "\u{1b}[36m";
+
+/// Whether the user's terminal takes styles: not where `NO_COLOR` is set, or `TERM` is `dumb`.
+pub fn are_wanted() -> bool {
+    let is_set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
+    !is_set("NO_COLOR") && env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
+}
 
 /// Where the text of a section begins, in columns.
 const MARGIN: usize = 13;

@@ -1,9 +1,13 @@
 //! What was typed: the one definition of the arguments, from which help, man pages and completions come. A
 //! command's arguments are a file of its name; values that several commands take are read in `values`.
+//!
+//! Invariant: nothing here reads, writes or prints. Words become values, and definitions become texts.
+#![allow(missing_docs, reason = "a doc comment here is help text, and belongs to the variant or the option")]
 
 mod check;
 mod claim;
 mod compare;
+pub mod completions;
 mod diagnose;
 mod explain;
 mod export;
