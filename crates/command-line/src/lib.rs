@@ -8,6 +8,7 @@ mod check;
 mod claim;
 mod compare;
 pub mod completions;
+pub mod cursor;
 mod diagnose;
 mod explain;
 mod export;

@@ -118,6 +118,19 @@ impl FromStr for TrialKey {
     }
 }
 
+/// What a word on a command line may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// The runs of a notebook, and their studies.
+    Runs,
+    /// Studies that ship, and files of the folder that one is in.
+    Studies,
+    /// Simulated machines that ship.
+    Machines,
+    /// Settings and sysctls of this machine.
+    Settings,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

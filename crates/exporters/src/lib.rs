@@ -113,6 +113,52 @@ pub fn with(is_meant: fn(&Writer) -> bool) -> Vec<&'static str> {
     ALL.iter().filter(has).map(|exporter| exporter.name()).collect()
 }
 
+/// What somebody wants of a format.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// One trace, and not a run.
+    pub is_of_a_trace: bool,
+    /// Conditions that a run is judged by.
+    pub has_conditions: bool,
+    /// One metric, and not all.
+    pub has_metric: bool,
+}
+
+/// How the format writes what is asked for: a trace where one is named.
+///
+/// # Errors
+/// What the format cannot be written of, and which formats can.
+pub fn writer_for(format: &dyn Exporter, wanted: Wanted) -> std::result::Result<Writer, String> {
+    let of_a_trace = |writer: &Writer| matches!(writer, Writer::Trace(_));
+    let found = format.writers().iter().copied().find(|writer| of_a_trace(writer) == wanted.is_of_a_trace);
+    let Some(writer) = found else {
+        return Err(match wanted.is_of_a_trace {
+            false => "this form is of one trace; name the trial with --trace TRIAL".into(),
+            true => {
+                let formats = listed(&with(of_a_trace), "or");
+                format!("a trace is written as {formats}, not as this form")
+            }
+        });
+    };
+    if !matches!(writer, Writer::Judged(_)) && wanted.has_conditions {
+        let formats = listed(&with(|writer| matches!(writer, Writer::Judged(_))), "and");
+        return Err(format!("--fail-if is for --format {formats}"));
+    }
+    if !matches!(writer, Writer::Runs(_)) && wanted.has_metric {
+        let formats = listed(&with(|writer| matches!(writer, Writer::Runs(_))), "and");
+        return Err(format!("--metric is for --format {formats}; other forms have all metrics"));
+    }
+    Ok(writer)
+}
+
+/// `csv, parquet, sadf or openmetrics`.
+fn listed(names: &[&str], word: &str) -> String {
+    match names {
+        [first @ .., last] if !first.is_empty() => format!("{} {word} {last}", first.join(", ")),
+        _ => names.concat(),
+    }
+}
+
 impl std::fmt::Debug for dyn Exporter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())

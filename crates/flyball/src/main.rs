@@ -9,6 +9,7 @@ mod look_only;
 mod machine_lock;
 mod places;
 mod shown;
+mod study;
 
 use std::io;
 use std::process::ExitCode;

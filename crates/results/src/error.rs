@@ -47,6 +47,14 @@ pub enum Error {
     /// A table of the runs of a study over time, of which none is finished.
     #[error("cannot make a table of the runs of `{0}`: none is finished")]
     NoneFinished(String),
+    /// A run before which there is none that it could be compared with.
+    #[error("cannot compare `{run}` with the run before it: {why}")]
+    NoneBefore {
+        /// Which run.
+        run: RunId,
+        /// What there is instead, and what to do.
+        why: String,
+    },
     /// A finding that is not there, or whose remedy cannot be tried; the text says which, and why.
     #[error("{0}")]
     Finding(String),

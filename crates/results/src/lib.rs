@@ -12,11 +12,15 @@ mod over_time;
 pub mod pages;
 mod recorded;
 mod remedy;
+mod removable;
+mod versus;
 
 pub use error::{Error, Result};
 pub use over_time::points;
 pub use recorded::{recording_json, recording_text};
 pub use remedy::{Remedy, remedy};
+pub use removable::{Kept, removable};
+pub use versus::{before, common_metric, differences};
 
 use analysis::explain::{Case, explain, not_measured};
 use analysis::summarise::summarise;

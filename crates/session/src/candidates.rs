@@ -1,7 +1,7 @@
 //! What a shell offers at its cursor: the names of runs, studies, simulated machines and settings. Folders
 //! are listed, and nothing in them is opened.
 
-use domain::ids::RunId;
+use domain::ids::{Named, RunId};
 use machine::settings::{KNOWN, SYSCTL_ROOTS};
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,36 +10,23 @@ use std::path::Path;
 /// A bound on entries of a folder that are looked at: a shell waits for them.
 const MAX_ENTRIES: usize = 20_000;
 
-/// What names are offered of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// The runs of a notebook, and their studies.
-    Runs,
-    /// Studies that ship, and files of the folder that one is in.
-    Studies,
-    /// Simulated machines that ship.
-    Machines,
-    /// Settings and sysctls of this machine.
-    Settings,
-}
-
 /// The names of one kind, each of which a shell takes as one word that means itself: nothing hostile in a
 /// notebook or a folder reaches a command line. None where a folder cannot be read.
-pub fn names(kind: Kind, notebook: Option<&Path>) -> BTreeSet<String> {
+pub fn names(kind: Named, notebook: Option<&Path>) -> BTreeSet<String> {
     let mut names = all(kind, notebook);
     names.retain(|name| is_plain(name));
     names
 }
 
-fn all(kind: Kind, notebook: Option<&Path>) -> BTreeSet<String> {
+fn all(kind: Named, notebook: Option<&Path>) -> BTreeSet<String> {
     match kind {
-        Kind::Runs => notebook.map(runs).unwrap_or_default(),
-        Kind::Studies => {
+        Named::Runs => notebook.map(runs).unwrap_or_default(),
+        Named::Studies => {
             let shipped = crate::studies::SHIPPED.iter().map(|study| study.name.to_owned());
             shipped.chain(entries(Path::new(".")).filter(|name| name.ends_with(".toml"))).collect()
         }
-        Kind::Machines => crate::simulation::SHIPPED.iter().map(|(name, _)| (*name).to_owned()).collect(),
-        Kind::Settings => KNOWN.iter().map(|known| known.name.to_owned()).chain(sysctls()).collect(),
+        Named::Machines => crate::simulation::SHIPPED.iter().map(|(name, _)| (*name).to_owned()).collect(),
+        Named::Settings => KNOWN.iter().map(|known| known.name.to_owned()).chain(sysctls()).collect(),
     }
 }
 

@@ -11,6 +11,7 @@ mod availability;
 mod backend;
 mod begin;
 pub mod candidates;
+pub mod check;
 mod disk_files;
 pub mod draft;
 pub mod dry_run;

@@ -23,22 +23,23 @@
 //! Invariant: no other crate of the program prints. Of the environment it reads `COLUMNS`, `NO_COLOR` and
 //! `TERM`.
 
+mod console;
 mod progress;
 mod style;
 mod watching;
 mod width;
 
+pub use console::relay;
 pub use progress::Progress;
 pub use watching::{Watching, damaged, restored};
 use width::stderr_width;
-pub use width::{screen_width, width};
+pub use width::{screen_width, size, width};
 
 use clap::Parser;
 use domain::inert::{self, Lines};
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt::Display;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
@@ -145,11 +146,6 @@ impl Write for Unbuffered {
 /// Whether standard output is a terminal.
 pub fn is_terminal() -> bool {
     io::stdout().is_terminal()
-}
-
-/// Standard output's descriptor, to ask a terminal for its size.
-pub fn descriptor() -> io::Result<OwnedFd> {
-    io::stdout().as_fd().try_clone_to_owned()
 }
 
 /// Asks the user to confirm, where there is one: standard input and standard error are a terminal. `None`

@@ -34,3 +34,8 @@ fn columns() -> Option<usize> {
     let text = env::var("COLUMNS").ok()?;
     text.trim().parse().ok().filter(|columns| *columns > 0)
 }
+
+/// Rows and columns of the terminal that standard output is; 24 and 80 where it is none.
+pub fn size() -> (u16, u16) {
+    rustix::termios::tcgetwinsize(io::stdout()).map_or((24, 80), |size| (size.ws_row, size.ws_col))
+}

@@ -1,8 +1,8 @@
 //! `flyball sim calibrate STUDY`: the unknown figures of a study's machines, fitted to what was published of
 //! some of its cells, and judged by the others.
 
-use super::run::{ReadStudy, read_study};
 use crate::exit::End;
+use crate::study::{ReadStudy, read_study};
 use anyhow::Result;
 use command_line::{Calibrate, Global};
 use domain::plan::Plan;

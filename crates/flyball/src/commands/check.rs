@@ -6,14 +6,12 @@ use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
 use crate::shown::{self, Length};
 use crate::{places, typed};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use command_line::{Check, Global};
-use domain::inventory::Inventory;
 use machine::LocalMachine;
 use report::Checked;
 use report::inventory::{Style, text as inventory_text};
 use results::Results;
-use session::studies::ShippedStudy;
 use session::{Begin, Request};
 use std::path::Path;
 use std::time::Duration;
@@ -22,21 +20,6 @@ use std::time::Duration;
 /// last trial.
 const LIMIT: Duration = Duration::from_secs(72);
 
-/// The study behind it.
-const STUDY: &str = "check";
-
-/// What is added where the frequency policy can be written: the same depth-1 reads as the machine stands, and
-/// under `performance`.
-const POLICY_FACTOR: &str = "
-[factor.policy]
-workloads = [\"randread\"]
-[[factor.policy.level]]
-name = \"as-it-is\"
-[[factor.policy.level]]
-name = \"performance\"
-settings = { governor = \"performance\" }
-";
-
 /// Measures on a file in the given folder, and writes the page there.
 pub fn check(global: &Global, arguments: &Check) -> Result<End> {
     let folder = places::absolute(&arguments.dir)?;
@@ -44,11 +27,7 @@ pub fn check(global: &Global, arguments: &Check) -> Result<End> {
     if arguments.full && !global.json {
         terminal::document(&inventory_text(&inventory, Style::Brief))?;
     }
-    let shipped = ShippedStudy::find(STUDY).context("the study of `flyball check` does not ship with it")?;
-    let mut text = shipped.text.to_owned();
-    if can_vary_policy(&inventory) {
-        text += POLICY_FACTOR;
-    }
+    let text = session::check::study(&inventory, places::is_root());
     let study = parse::study::parse(&text)
         .map_err(|e| Usage(format!("the study of `flyball check` is wrong:\n{e}")))?;
     files::output::make_folder(&folder)?;
@@ -96,14 +75,4 @@ fn show(global: &Global, arguments: &Check, results: &Results, page: &Path) -> R
         return Ok(());
     };
     Ok(terminal::screen(&report::checked_text(&checked, terminal::screen_width()))?)
-}
-
-/// Whether there is a policy that could be set to `performance` and is not.
-fn can_vary_policy(inventory: &Inventory) -> bool {
-    let policies = inventory.cpufreq.iter().flat_map(|cpufreq| &cpufreq.policies);
-    places::is_root()
-        && policies.into_iter().any(|policy| {
-            let offered = policy.available_governors.iter().any(|governor| governor == "performance");
-            offered && policy.governor.as_deref() != Some("performance")
-        })
 }

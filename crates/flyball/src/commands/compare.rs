@@ -3,14 +3,11 @@
 use crate::exit::{End, Usage};
 use crate::shown;
 use crate::shown::opened;
-use analysis::compare_runs::{AcrossProvenances, CompareError, Difference, RunComparison, compare_runs};
+use analysis::compare_runs::{AcrossProvenances, CompareError, compare_runs};
 use analysis::summarise::compare_levels;
-use analysis::summary::{Comparison, RunData};
-use anyhow::{Result, anyhow, bail};
+use analysis::summary::Comparison;
+use anyhow::{Result, anyhow};
 use command_line::{Compare, Global};
-use domain::ids::RunId;
-use domain::outcome::CPU_BUSY;
-use domain::trial::Run;
 use notebook::Notebook;
 use report::ComparisonReport;
 
@@ -24,11 +21,12 @@ pub fn compare(global: &Global, arguments: &Compare) -> Result<End> {
 }
 
 fn runs(global: &Global, arguments: &Compare, notebook: &Notebook) -> Result<End> {
+    let across = if arguments.across { AcrossProvenances::Allow } else { AcrossProvenances::Refuse };
     let (a, b) = match &arguments.b {
         Some(b) => (notebook.find(&arguments.a)?, notebook.find(b)?),
         None => {
             let run = notebook.find(&arguments.a)?;
-            (before(notebook, &run, arguments)?, run)
+            (results::before(notebook, &run, across)?, run)
         }
     };
     if a == b {
@@ -38,8 +36,7 @@ fn runs(global: &Global, arguments: &Compare, notebook: &Notebook) -> Result<End
         .into());
     }
     let (a, b) = (shown::data(notebook, &a)?, shown::data(notebook, &b)?);
-    let across = if arguments.across { AcrossProvenances::Allow } else { AcrossProvenances::Refuse };
-    let metric = arguments.metric.as_deref().or_else(|| of_recordings(&a, &b));
+    let metric = arguments.metric.as_deref().or_else(|| results::common_metric(&a, &b));
     let found = compare_runs(&a, &b, metric, across).map_err(|error| match error {
         CompareError::Provenance { .. } => anyhow!("{error}; add --across"),
         other => other.into(),
@@ -48,38 +45,8 @@ fn runs(global: &Global, arguments: &Compare, notebook: &Notebook) -> Result<End
         found.cells.iter().map(|c| (c.cell.to_string(), c.comparison.clone())).collect();
     let title = format!("B, which is {}, against A, which is {}", found.b, found.a);
     let models = [&a, &b].into_iter().filter_map(|data| report::simulation_note(&data.run));
-    let notes = models.chain(notes(&found)).collect();
+    let notes = models.chain(results::differences(&found)).collect();
     show(global, &ComparisonReport { title, sentence: found.verdict, comparisons, notes })
-}
-
-/// What two recordings have in common of which not both have a time of their own.
-fn of_recordings(a: &RunData, b: &RunData) -> Option<&'static str> {
-    let are_recordings = a.study.is_recording() && b.study.is_recording();
-    let differ = a.study.measure.metric != b.study.measure.metric;
-    (are_recordings && differ).then_some(CPU_BUSY)
-}
-
-/// The run of the same study that was begun before this one, on the same kind of machine unless any is
-/// wanted.
-fn before(notebook: &Notebook, run: &RunId, arguments: &Compare) -> Result<RunId> {
-    let (entries, _) = notebook.runs()?;
-    let mut runs = entries.into_iter().map(|entry| entry.run).skip_while(|other| other.id != *run);
-    let this = runs.next().ok_or_else(|| anyhow!("cannot compare `{run}`: it is gone"))?;
-    let older: Vec<Run> = runs.filter(|other| other.study == this.study).collect();
-    let alike = |other: &&Run| arguments.across || other.provenance == this.provenance;
-    if let Some(found) = older.iter().find(alike) {
-        return Ok(found.id.clone());
-    }
-    let kind = this.provenance.name();
-    let what = match older.first() {
-        None => format!("no run of the study `{}` is older", this.study),
-        Some(other) => format!(
-            "no older run of the study `{}` is of its kind of machine ({kind}); `{}` is of another, and --across \
-             compares them",
-            this.study, other.id
-        ),
-    };
-    bail!("cannot compare `{run}` with the run before it: {what}; name another run, or levels with --factor")
 }
 
 fn levels(global: &Global, arguments: &Compare, notebook: &Notebook, factor: &str) -> Result<End> {
@@ -105,18 +72,4 @@ fn show(global: &Global, comparison: &ComparisonReport) -> Result<End> {
         terminal::document(&report::Wide(terminal::screen_width()).comparison_text(comparison))?;
     }
     Ok(End::Done)
-}
-
-/// What the reader has to know besides the figures.
-fn notes(found: &RunComparison) -> Vec<String> {
-    let only = |cells: &[domain::ids::CellId], run: &RunId| {
-        let names: Vec<&str> = cells.iter().map(domain::ids::CellId::as_str).collect();
-        (!names.is_empty()).then(|| format!("only {run} has {}", names.join(", ")))
-    };
-    let differs = |d: &Difference| {
-        let side = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
-        format!("{} differs: {} and {}", d.what, side(&d.a), side(&d.b))
-    };
-    let cells = [only(&found.only_a, &found.a), only(&found.only_b, &found.b)];
-    cells.into_iter().flatten().chain(found.differences.iter().map(differs)).collect()
 }

@@ -7,7 +7,7 @@ use crate::shown::{self, opened, trial_key};
 use anyhow::{Context, Result, anyhow};
 use command_line::{Export, Global};
 use domain::ids::RunId;
-use exporters::{Exporter, FolderSink, JudgedRun, Sink, StoredRun, StoredTrace, Writer};
+use exporters::{Exporter, FolderSink, JudgedRun, Sink, StoredRun, StoredTrace, Wanted, Writer};
 use notebook::Notebook;
 use out::{Folder, Out};
 
@@ -23,7 +23,12 @@ pub fn export(global: &Global, arguments: &Export) -> Result<End> {
     let notebook = opened(global, arguments.out.as_deref())?;
     let id = notebook.find(&arguments.run)?;
     let format = if global.json { exporters::JSON } else { arguments.format };
-    let writer = chosen(arguments, format)?;
+    let wanted = Wanted {
+        is_of_a_trace: arguments.trace.is_some(),
+        has_conditions: !arguments.fail_if.is_empty(),
+        has_metric: arguments.metric.is_some(),
+    };
+    let writer = exporters::writer_for(format, wanted).map_err(Usage)?;
     match writer {
         Writer::Trials(write) => streamed(arguments, format, |out| {
             let (trials, problems) = notebook.trials(&id)?;
@@ -42,40 +47,6 @@ pub fn export(global: &Global, arguments: &Export) -> Result<End> {
             Ok(write(&points, out).map(|()| End::Done)?)
         }),
         Writer::Folder(write) => folder(&notebook, &id, arguments, format, write),
-    }
-}
-
-/// How the format writes what is asked for: a trace where one is named.
-fn chosen(arguments: &Export, format: &dyn Exporter) -> Result<Writer> {
-    let of_a_trace = |writer: &Writer| matches!(writer, Writer::Trace(_));
-    let found =
-        format.writers().iter().copied().find(|writer| of_a_trace(writer) == arguments.trace.is_some());
-    let refused = |why: String| Err(Usage(why).into());
-    let Some(writer) = found else {
-        return refused(match arguments.trace {
-            None => "this form is of one trace; name the trial with --trace TRIAL".into(),
-            Some(_) => {
-                let formats = listed(&exporters::with(of_a_trace), "or");
-                format!("a trace is written as {formats}, not as this form")
-            }
-        });
-    };
-    if !matches!(writer, Writer::Judged(_)) && !arguments.fail_if.is_empty() {
-        let formats = listed(&exporters::with(|writer| matches!(writer, Writer::Judged(_))), "and");
-        return refused(format!("--fail-if is for --format {formats}"));
-    }
-    if !matches!(writer, Writer::Runs(_)) && arguments.metric.is_some() {
-        let formats = listed(&exporters::with(|writer| matches!(writer, Writer::Runs(_))), "and");
-        return refused(format!("--metric is for --format {formats}; other forms have all metrics"));
-    }
-    Ok(writer)
-}
-
-/// `csv, parquet, sadf or openmetrics`.
-fn listed(names: &[&str], word: &str) -> String {
-    match names {
-        [first @ .., last] if !first.is_empty() => format!("{} {word} {last}", first.join(", ")),
-        _ => names.concat(),
     }
 }
 

@@ -7,16 +7,13 @@ use crate::exit::End;
 use crate::shown::opened;
 use anyhow::Result;
 use command_line::{Gc, Global};
-use domain::Nanos;
 use domain::ids::RunId;
-use domain::time::Timestamp;
 use domain::trial::Run;
 use domain::units::Bytes;
 use machine::{LocalMachine, Machine};
-use notebook::Notebook;
 use report::Columns;
+use results::{Kept, removable};
 use serde_json::json;
-use std::collections::BTreeMap;
 
 /// The version of the JSON form.
 const SCHEMA: u32 = 1;
@@ -34,8 +31,9 @@ pub fn gc(global: &Global, arguments: &Gc) -> Result<End> {
     let (entries, problems) = notebook.runs()?;
     terminal::damaged(&problems);
     let runs: Vec<Run> = entries.into_iter().map(|entry| entry.run).collect();
+    let kept = Kept { newest: arguments.keep, older_than: arguments.older_than };
     let mut candidates = Vec::new();
-    for (run, why) in chosen(&notebook, &runs, arguments, LocalMachine.now()) {
+    for (run, why) in removable(&notebook, &runs, &kept, LocalMachine.now()) {
         // What is being measured is nobody's leftover, whatever else it is.
         if !notebook.is_measured(&run.id)? {
             candidates.push(Candidate { run: run.id.clone(), why, size: notebook.run_size(&run.id)? });
@@ -47,43 +45,6 @@ pub fn gc(global: &Global, arguments: &Gc) -> Result<End> {
         rm::remove(&notebook, &sizes)?;
     }
     Ok(End::Done)
-}
-
-/// The runs that could go and why, newest first.
-fn chosen<'r>(
-    notebook: &Notebook,
-    runs: &'r [Run],
-    arguments: &Gc,
-    now: Timestamp,
-) -> Vec<(&'r Run, &'static str)> {
-    let abandoned = notebook.abandoned(runs);
-    let mut rank: BTreeMap<&str, usize> = BTreeMap::new();
-    let why = |run: &'r Run| {
-        let at = rank.entry(run.study.as_str()).or_default();
-        *at += 1;
-        let is_beyond = arguments.keep.map(|keep| *at > keep);
-        let is_old = arguments.older_than.map(|span| is_older(run, span, now));
-        let why = if abandoned.contains(&run) {
-            "unfinished, and a newer run of its study has begun"
-        } else {
-            why_finished(is_old, is_beyond)?
-        };
-        Some((run, why))
-    };
-    runs.iter().filter_map(why).collect()
-}
-
-fn why_finished(is_old: Option<bool>, is_beyond: Option<bool>) -> Option<&'static str> {
-    match (is_old, is_beyond) {
-        (Some(true), Some(true) | None) => Some("older than was asked"),
-        (None, Some(true)) => Some("beyond the newest that are kept"),
-        _ => None,
-    }
-}
-
-fn is_older(run: &Run, span: Nanos, now: Timestamp) -> bool {
-    let age = now.unix_nanos().saturating_sub(run.started.unix_nanos());
-    u64::try_from(age).is_ok_and(|age| age > span.get())
 }
 
 fn print(global: &Global, candidates: &[Candidate], arguments: &Gc) -> Result<()> {
@@ -112,20 +73,4 @@ fn print(global: &Global, candidates: &[Candidate], arguments: &Gc) -> Result<()
         ));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::why_finished;
-
-    #[test]
-    fn what_is_to_be_kept_is_kept_whatever_its_age() {
-        assert!(why_finished(Some(true), None).is_some());
-        assert!(why_finished(Some(true), Some(true)).is_some());
-        assert!(why_finished(None, Some(true)).is_some());
-        for kept in [(Some(true), Some(false)), (Some(false), Some(true)), (None, Some(false)), (None, None)]
-        {
-            assert!(why_finished(kept.0, kept.1).is_none(), "{kept:?}");
-        }
-    }
 }

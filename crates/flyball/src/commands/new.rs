@@ -1,7 +1,7 @@
 //! `flyball new`: writes a study to begin with, from what is typed or from one that ships.
 
-use crate::commands::run::read_study;
 use crate::exit::End;
+use crate::study::read_study;
 use anyhow::{Context, Result, bail};
 use command_line::New;
 use session::draft::{Wanted, copied, made};

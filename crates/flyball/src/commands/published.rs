@@ -2,9 +2,9 @@
 //! and `--pages`, the pages of several reports with their index.
 
 use super::report::{print, write};
-use super::run::{ReadStudy, parsed, read_study};
 use crate::exit::{End, Usage};
 use crate::places;
+use crate::study::{ReadStudy, parsed, read_study};
 use anyhow::Result;
 use command_line::{Global, Report, ReportFormat};
 use notebook::Notebook;

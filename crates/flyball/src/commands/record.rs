@@ -5,20 +5,15 @@ use crate::interrupt::Interrupt;
 use crate::{places, typed};
 use anyhow::{Context, Result};
 use command_line::{Global, Record};
-use machine::supervise::{Supervisor, watch_main};
+use machine::supervise::{Supervisor, wait_for_the_end_of, watch_main};
 use notebook::{Notebook, RecordingFolder};
 use runner::following::{Ending, Watched};
-use rustix::process::{Pid, getppid};
+use rustix::process::getppid;
 use session::recordings::{Done, Place, RecordRequest, record as follow};
 use std::io::{self, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
-use std::time::{Duration, Instant};
-
-/// How long a killed process may take to close its files, and how often that is looked at.
-const MAX_DYING: Duration = Duration::from_secs(5);
-const LOOK: Duration = Duration::from_millis(5);
 
 /// Records, and shows what was recorded.
 pub fn record(global: &Global, arguments: &Record) -> Result<End> {
@@ -115,15 +110,4 @@ pub fn watch(global: &Global, out: Option<&Path>) -> Result<End> {
         None => drop(Notebook::open(&places::notebook(global)?)?),
     }
     Ok(End::Done)
-}
-
-/// Waits until a parent that is dying has closed its files.
-///
-/// The kernel closes one after the other, so the pipe may tell of its end while the parent still holds the
-/// lock of what it has half written. Its children are given to another parent after that (kernel/exit.c).
-fn wait_for_the_end_of(parent: Option<Pid>) {
-    let deadline = Instant::now() + MAX_DYING;
-    while getppid() == parent && Instant::now() < deadline {
-        std::thread::sleep(LOOK);
-    }
 }

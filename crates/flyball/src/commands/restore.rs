@@ -8,13 +8,9 @@ use command_line::{Global, Restore};
 use domain::inert::Lines;
 use machine::LocalMachine;
 use machine::boot;
-use machine::ledger::{RestoreReport, Undone};
+use machine::ledger::RestoreReport;
 use machine::recovery;
-use serde_json::json;
 use std::path::{Path, PathBuf};
-
-/// The version of its JSON form.
-const SCHEMA: u32 = 1;
 
 /// Puts everything back, or sees to it that this happens at boot.
 pub fn restore(global: &Global, arguments: &Restore) -> Result<End> {
@@ -34,29 +30,15 @@ pub fn restore(global: &Global, arguments: &Restore) -> Result<End> {
         RestoreReport::default()
     };
     if global.json {
-        terminal::json(&restored_as_json(&report))?;
+        terminal::json(&report.as_json())?;
     } else {
-        terminal::lines(&restored_as_text(&report))?;
+        terminal::lines(&report.in_words())?;
     }
     terminal::restored(&report);
-    refuse_what_is_left(&report)?;
+    if let Some(left) = report.left() {
+        bail!(left);
+    }
     Ok(if report.foreign().next().is_some() { End::LeftAlone } else { End::Done })
-}
-
-/// An error where something is still changed, or may be.
-fn refuse_what_is_left(report: &RestoreReport) -> Result<()> {
-    let mut left = Vec::new();
-    if report.failed().next().is_some() {
-        left.push(
-            "not everything could be put back; what is left stays in the ledger: see `flyball status`"
-                .to_owned(),
-        );
-    }
-    if !report.damage.is_empty() {
-        let damage = report.damage.join("; ");
-        left.push(format!("what is known was undone, and more may be changed: {damage}"));
-    }
-    if left.is_empty() { Ok(()) } else { bail!(left.join("; ")) }
 }
 
 /// Installs or removes the service that restores at boot.
@@ -79,27 +61,4 @@ fn service(arguments: &Restore) -> Result<End> {
 
 fn lines(what: &str, paths: &[PathBuf]) -> Lines {
     paths.iter().map(|path| format!("{what} {}", path.display())).collect()
-}
-
-fn restored_as_text(report: &RestoreReport) -> Lines {
-    if report.undone.is_empty() {
-        let all = report.damage.is_empty();
-        let line = if all { "nothing is changed" } else { "nothing that is known is changed" };
-        return [line].into_iter().collect();
-    }
-    report.restored().collect()
-}
-
-fn restored_as_json(report: &RestoreReport) -> String {
-    let all =
-        |undone: &mut dyn Iterator<Item = &Undone>| undone.map(ToString::to_string).collect::<Vec<String>>();
-    let value = json!({
-        "schema": SCHEMA,
-        "restored": all(&mut report.restored()),
-        "left_alone": all(&mut report.foreign()),
-        "failed": all(&mut report.failed()),
-        "notes": report.notes,
-        "damage": report.damage,
-    });
-    format!("{value:#}")
 }

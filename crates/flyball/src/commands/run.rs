@@ -1,24 +1,22 @@
 //! `flyball run STUDY`.
 
 use crate::commands::gate;
-use crate::exit::{End, Faults, Usage};
+use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
 use crate::machine_lock::supervisor;
 use crate::shown::{self, Length};
+use crate::study::{ReadStudy, read_study};
 use crate::{places, typed};
 use anyhow::Result;
 use command_line::{Global, On, Run};
-use domain::Study;
 use domain::plan::Plan;
 use domain::rng::Seed;
 use domain::trial::Provenance;
 use machine::LocalMachine;
-use parse::study::StudyErrors;
 use results::Results;
 use results::gate::{Conditions, prepare_for};
 use session::dry_run::DryRun;
 use session::host::{Host, HostPlaces};
-use session::studies::StudySource;
 use session::{Begin, Measured, Request};
 use std::path::{Path, PathBuf};
 use terminal::Watching;
@@ -116,55 +114,4 @@ pub fn end(measured: &Measured, results: &Results) -> End {
     } else {
         End::Done
     }
-}
-
-/// A study as a command names it: what it means, and its text.
-pub struct ReadStudy {
-    pub study: Study,
-    pub source: StudySource,
-}
-
-/// Reads a study: a file, or one that ships with the program.
-pub fn read_study(named: &Path) -> Result<ReadStudy> {
-    let source = source(named)?;
-    Ok(ReadStudy { study: parsed(&source)?, source })
-}
-
-/// What a study's text means.
-pub fn parsed(source: &StudySource) -> Result<Study> {
-    understood(parse::study::parse(&source.text), &source.shown)
-}
-
-/// What a study's text means that this program wrote itself.
-pub fn parsed_text(text: &str, name: &str) -> Result<Study> {
-    understood(parse::study::parse(text), name)
-}
-
-/// Reads a study as the lab has it.
-pub fn read_study_for_lab(named: &Path) -> Result<ReadStudy> {
-    let source = source(named)?;
-    Ok(ReadStudy { study: parse_study_for_lab(&source.text, &source.shown)?, source })
-}
-
-/// What a study's text means in the lab; `shown` is the file's name in messages.
-pub fn parse_study_for_lab(text: &str, shown: &str) -> Result<Study> {
-    understood(parse::study::parse_for_lab(text), shown)
-}
-
-fn source(named: &Path) -> Result<StudySource> {
-    let source = StudySource::find(named)?;
-    if source.hides_a_shipped_one() {
-        terminal::note(format_args!(
-            "`{}` is the file of that name here, and not the study that ships with flyball",
-            source.shown
-        ));
-    }
-    Ok(source)
-}
-
-fn understood(parsed: Result<Study, StudyErrors>, shown: &str) -> Result<Study> {
-    parsed.map_err(|errors| {
-        let what = format!("the study `{shown}` is wrong; nothing was run");
-        Faults { what, faults: errors.show(shown) }.into()
-    })
 }

@@ -5,12 +5,9 @@ use anyhow::Result;
 use command_line::{Global, Settings};
 use domain::inert::{Lines, one_line};
 use domain::setting::SettingName;
-use machine::settings::listing::{as_json, by_value, chosen, is_sysctl, none_of};
-use machine::settings::{SYSCTL_ROOTS, Surveyed, survey};
+use machine::settings::listing::{Line, as_json, chosen, is_sysctl, listed, none_of};
+use machine::settings::{SYSCTL_ROOTS, survey};
 use machine::{LocalMachine, RecordedMachine};
-
-/// How far what is said of a setting is indented.
-const INDENT: usize = 2;
 
 /// How far a line goes on that does not fit.
 const HANGING: usize = 4;
@@ -36,16 +33,10 @@ pub fn settings(global: &Global, arguments: &Settings) -> Result<End> {
         return Ok(End::Done);
     }
     let width = terminal::width();
-    let (here, absent): (Vec<&Surveyed>, Vec<&Surveyed>) =
-        chosen.iter().partition(|setting| setting.absent.is_none());
     let mut text = Lines::default();
-    for setting in here {
-        show(setting, width, &mut text);
-        if !is_recorded {
-            show_why_not(setting, width, &mut text);
-        }
+    for Line { indent, text: line } in listed(&chosen, meant.is_some(), is_recorded) {
+        flow(&line, indent, width, &mut text);
     }
-    show_absent(&absent, meant.is_some(), width, &mut text);
     terminal::lines(&text)?;
     if meant.is_none() {
         let roots: Vec<String> =
@@ -55,45 +46,7 @@ pub fn settings(global: &Global, arguments: &Settings) -> Result<End> {
     Ok(End::Done)
 }
 
-/// One setting: its name and meaning, and below them what it holds and takes.
-fn show(setting: &Surveyed, width: Option<usize>, text: &mut Lines) {
-    flow(&format!("{}: {}", setting.name, setting.about), 0, width, text);
-    for (value, objects) in by_value(&setting.held, |held| held.value.clone()) {
-        let value = value.map_or_else(|| "cannot be read".to_owned(), |value| format!("= {value}"));
-        let line = if objects.is_empty() { value } else { format!("{} {value}", objects.join(", ")) };
-        flow(&line, INDENT, width, text);
-    }
-    if let Some(takes) = &setting.takes {
-        flow(&format!("takes {takes}"), INDENT, width, text);
-    }
-}
-
-/// Why a setting cannot be written here.
-fn show_why_not(setting: &Surveyed, width: Option<usize>, text: &mut Lines) {
-    for (why, objects) in by_value(&setting.held, |held| held.not_writable.clone()) {
-        let Some(why) = why else { continue };
-        let is_all = setting.held.iter().all(|held| held.not_writable.is_some());
-        let of =
-            if is_all || objects.is_empty() { String::new() } else { format!("{}: ", objects.join(", ")) };
-        flow(&format!("{of}cannot be written here: {why}"), INDENT, width, text);
-    }
-}
-
-/// Settings that are not there: each by itself where somebody asked for it, else by their reasons.
-fn show_absent(absent: &[&Surveyed], each: bool, width: Option<usize>, text: &mut Lines) {
-    if each {
-        for setting in absent {
-            flow(&format!("{}: {}", setting.name, setting.about), 0, width, text);
-            let why = setting.absent.as_deref().unwrap_or_default();
-            flow(&format!("not on this machine: {why}"), INDENT, width, text);
-        }
-    } else if !absent.is_empty() {
-        let names: Vec<&str> = absent.iter().map(|setting| setting.name.as_str()).collect();
-        flow(&format!("not on this machine: {}", names.join(", ")), 0, width, text);
-        flow("`flyball settings NAME` says what each is and why", INDENT, width, text);
-    }
-}
-
+/// Adds a line, which goes on below itself where it does not fit.
 fn flow(line: &str, indent: usize, width: Option<usize>, text: &mut Lines) {
     let line = one_line(line);
     let Some(width) = width else {

@@ -1,13 +1,12 @@
 //! `flyball sim`: what is done with simulated machines beside running studies on them.
 
-use super::run::{ReadStudy, read_study};
 use crate::exit::{End, Usage};
+use crate::study::{ReadStudy, read_study};
 use crate::{places, shown};
-use analysis::fidelity::{self, Errors, Half};
+use analysis::fidelity;
 use analysis::summary::RunData;
 use anyhow::Result;
 use command_line::{Fidelity, Global, Sim};
-use domain::inert::{Lines, one_line};
 use domain::plan::Plan;
 use domain::rng::Seed;
 use domain::trial::Provenance;
@@ -85,69 +84,9 @@ fn judge(global: &Global, arguments: &Fidelity) -> Result<End> {
     let metric = arguments.metric.clone().unwrap_or_else(|| measured[0].study.measure.metric.clone());
     let found = fidelity::fidelity(&measured, &modelled, &metric);
     if global.json {
-        terminal::json(&as_json(&found, &metric))?;
+        terminal::json(&report::fidelity_json(&found, &metric))?;
     } else {
-        terminal::lines(&as_text(&found, &metric))?;
+        terminal::lines(&report::fidelity_text(&found, &metric))?;
     }
     Ok(End::Done)
-}
-
-fn as_text(found: &fidelity::Fidelity, metric: &str) -> Lines {
-    let width =
-        found.pairs.iter().map(|pair| one_line(pair.cell.as_str()).chars().count()).max().unwrap_or(4);
-    let mut text = Lines::default();
-    text.line(format_args!(
-        "{:<width$}  {:<8}  {:>12}  {:>12}  {:>7}",
-        "cell", "half", "measured", "model", "error"
-    ));
-    for pair in &found.pairs {
-        text.line(format_args!(
-            "{:<width$}  {:<8}  {:>12}  {:>12}  {:>7}{}",
-            one_line(pair.cell.as_str()),
-            pair.half.name(),
-            domain::units::significant(pair.measured),
-            domain::units::significant(pair.modelled),
-            pair.error().map_or_else(|| "–".to_owned(), |error| format!("{:+.1}%", error * 100.0)),
-            if pair.disturbed { "  (disturbed trials only)" } else { "" }
-        ));
-    }
-    text.blank();
-    text.line(format_args!("{metric}: model / measured - 1, of medians"));
-    for (name, half) in
-        [("test set", Some(Half::Test)), ("training set", Some(Half::Training)), ("all", None)]
-    {
-        if let Some(Errors { cells, mean, worst }) = found.errors(half) {
-            text.line(format_args!(
-                "  {name}: {cells} cells, mean error {:.1}%, worst {:.1}%",
-                mean * 100.0,
-                worst * 100.0
-            ));
-        }
-    }
-    if !found.missing.is_empty() {
-        let names: Vec<&str> = found.missing.iter().map(|cell| cell.as_str()).collect();
-        text.line(format_args!("  not in both: {} cells: {}", names.len(), names.join(", ")));
-    }
-    text
-}
-
-fn as_json(found: &fidelity::Fidelity, metric: &str) -> String {
-    let pairs: Vec<_> = found
-        .pairs
-        .iter()
-        .map(|pair| {
-            json!({
-                "cell": pair.cell.as_str(), "half": pair.half.name(), "measured": pair.measured, "n": pair.n,
-                "disturbed": pair.disturbed, "model": pair.modelled, "error": pair.error(),
-            })
-        })
-        .collect();
-    let errors =
-        |half| found.errors(half).map(|e| json!({ "cells": e.cells, "mean": e.mean, "worst": e.worst }));
-    let missing: Vec<&str> = found.missing.iter().map(|cell| cell.as_str()).collect();
-    let value = json!({
-        "schema": SCHEMA, "metric": metric, "pairs": pairs, "missing": missing,
-        "test": errors(Some(Half::Test)), "training": errors(Some(Half::Training)), "all": errors(None),
-    });
-    format!("{value:#}\n")
 }

@@ -1,9 +1,10 @@
 //! `flyball run STUDY --on sim`: the same study, plan, schedule and notebook; trials come from a model.
 
-use super::run::{ReadStudy, conclude, read_study};
+use super::run::conclude;
 use crate::exit::End;
 use crate::interrupt::Interrupt;
 use crate::shown::Length;
+use crate::study::{ReadStudy, read_study};
 use crate::{places, typed};
 use anyhow::Result;
 use command_line::{Global, Run};

@@ -1,10 +1,11 @@
 //! `flyball tune FINDING` and `flyball tune … -- COMMAND`: a change is measured before it is kept.
 
-use super::run::{end, on_this_machine, parsed_text, show_plan};
+use super::run::{end, on_this_machine, show_plan};
 use super::tune::{keep, plan};
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
 use crate::shown::{self, Length};
+use crate::study::parsed_text;
 use crate::{places, typed};
 use analysis::summary::Verdict;
 use anyhow::{Context, Result, anyhow};

@@ -1,6 +1,11 @@
 //! What became of each change when it was undone.
 
+use domain::inert::Lines;
+use serde_json::json;
 use std::fmt;
+
+/// The version of the JSON form.
+const SCHEMA: u32 = 1;
 
 /// What became of one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +100,45 @@ impl RestoreReport {
             && self.failed().next().is_none()
             && self.notes.is_empty()
             && self.damage.is_empty()
+    }
+
+    /// Why something is still changed, or may be; `None` where nothing is.
+    pub fn left(&self) -> Option<String> {
+        let failed = self.failed().next().map(|_| {
+            "not everything could be put back; what is left stays in the ledger: see `flyball status`"
+                .to_owned()
+        });
+        let damage = (!self.damage.is_empty()).then(|| {
+            format!("what is known was undone, and more may be changed: {}", self.damage.join("; "))
+        });
+        let left: Vec<String> = failed.into_iter().chain(damage).collect();
+        (!left.is_empty()).then(|| left.join("; "))
+    }
+
+    /// What was put back, a line each.
+    pub fn in_words(&self) -> Lines {
+        if !self.undone.is_empty() {
+            return self.restored().collect();
+        }
+        let line =
+            if self.damage.is_empty() { "nothing is changed" } else { "nothing that is known is changed" };
+        [line].into_iter().collect()
+    }
+
+    /// All of it as JSON.
+    pub fn as_json(&self) -> String {
+        let all = |undone: &mut dyn Iterator<Item = &Undone>| {
+            undone.map(ToString::to_string).collect::<Vec<String>>()
+        };
+        let value = json!({
+            "schema": SCHEMA,
+            "restored": all(&mut self.restored()),
+            "left_alone": all(&mut self.foreign()),
+            "failed": all(&mut self.failed()),
+            "notes": self.notes,
+            "damage": self.damage,
+        });
+        format!("{value:#}")
     }
 
     /// Adds a change, unless the same is said already: two changes of one file share a stranger's value.

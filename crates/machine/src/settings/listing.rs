@@ -36,7 +36,7 @@ pub fn is_sysctl(setting: &Surveyed) -> bool {
 }
 
 /// The objects that have one value together, in the order of their first; names that count on are a range.
-pub fn by_value(
+fn by_value(
     held: &[HeldValue],
     value: impl Fn(&HeldValue) -> Option<String>,
 ) -> Vec<(Option<String>, Vec<String>)> {
@@ -50,6 +50,87 @@ pub fn by_value(
         }
     }
     groups.into_iter().map(|(value, objects)| (value, ranges(&objects))).collect()
+}
+
+/// A line of the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// How far it is indented, in columns.
+    pub indent: usize,
+    /// What it says; names in it are as the machine has them.
+    pub text: String,
+}
+
+/// How far what is said of a setting is indented.
+const INDENT: usize = 2;
+
+impl Line {
+    fn of(setting: &Surveyed) -> Self {
+        Self { indent: 0, text: format!("{}: {}", setting.name, setting.about) }
+    }
+
+    fn below(text: String) -> Self {
+        Self { indent: INDENT, text }
+    }
+}
+
+/// The list: settings of this machine first, each with what it holds and takes, and why it cannot be written
+/// unless the machine is a recorded one. Absent ones stand each by itself where `is_asked` for, else in one
+/// line.
+pub fn listed(settings: &[Surveyed], is_asked: bool, is_recorded: bool) -> Vec<Line> {
+    let (here, absent): (Vec<&Surveyed>, Vec<&Surveyed>) =
+        settings.iter().partition(|setting| setting.absent.is_none());
+    let mut lines = Vec::new();
+    for setting in here {
+        lines.extend(held(setting));
+        lines.extend(if is_recorded { Vec::new() } else { not_writable(setting) });
+    }
+    lines.extend(if is_asked { absent_each(&absent) } else { absent_together(&absent) });
+    lines
+}
+
+/// One setting: its name and meaning, and below them what it holds and takes.
+fn held(setting: &Surveyed) -> Vec<Line> {
+    let mut lines = vec![Line::of(setting)];
+    for (value, objects) in by_value(&setting.held, |held| held.value.clone()) {
+        let value = value.map_or_else(|| "cannot be read".to_owned(), |value| format!("= {value}"));
+        lines.push(Line::below(if objects.is_empty() {
+            value
+        } else {
+            format!("{} {value}", objects.join(", "))
+        }));
+    }
+    lines.extend(setting.takes.iter().map(|takes| Line::below(format!("takes {takes}"))));
+    lines
+}
+
+/// Why a setting cannot be written here.
+fn not_writable(setting: &Surveyed) -> Vec<Line> {
+    let is_all = setting.held.iter().all(|held| held.not_writable.is_some());
+    let reasons = by_value(&setting.held, |held| held.not_writable.clone());
+    let line = |(why, objects): (Option<String>, Vec<String>)| {
+        let of =
+            if is_all || objects.is_empty() { String::new() } else { format!("{}: ", objects.join(", ")) };
+        Some(Line::below(format!("{of}cannot be written here: {}", why?)))
+    };
+    reasons.into_iter().filter_map(line).collect()
+}
+
+fn absent_each(absent: &[&Surveyed]) -> Vec<Line> {
+    let why = |setting: &Surveyed| setting.absent.clone().unwrap_or_default();
+    let lines = |setting: &&Surveyed| {
+        [Line::of(setting), Line::below(format!("not on this machine: {}", why(setting)))]
+    };
+    absent.iter().flat_map(lines).collect()
+}
+
+fn absent_together(absent: &[&Surveyed]) -> Vec<Line> {
+    if absent.is_empty() {
+        return Vec::new();
+    }
+    let names: Vec<&str> = absent.iter().map(|setting| setting.name.as_str()).collect();
+    let all = Line { indent: 0, text: format!("not on this machine: {}", names.join(", ")) };
+    vec![all, Line::below("`flyball settings NAME` says what each is and why".to_owned())]
 }
 
 /// Names that count on.

@@ -2,10 +2,11 @@
 //! program in a guest, where it is on an ordinary host.
 
 use super::start;
-use crate::commands::run::{ReadStudy, conclude, parse_study_for_lab, read_study_for_lab};
+use crate::commands::run::conclude;
 use crate::exit::{End, Usage};
 use crate::interrupt::Interrupt;
 use crate::shown::Length;
+use crate::study::{ReadStudy, parse_study_for_lab, read_study_for_lab};
 use crate::{places, typed};
 use anyhow::Result;
 use command_line::{Global, LabRun};

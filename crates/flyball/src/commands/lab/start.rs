@@ -1,8 +1,8 @@
 //! From what was typed to what a lab machine is made of.
 
-use crate::commands::run::{ReadStudy, read_study_for_lab};
 use crate::exit::Usage;
 use crate::places;
+use crate::study::{ReadStudy, read_study_for_lab};
 use anyhow::{Context, Result};
 use command_line::{LabMachine, LabShell};
 use domain::lab::{Lab, LabDisk};
