@@ -4,6 +4,7 @@ use crate::exit::Faults;
 use anyhow::Result;
 use domain::Study;
 use parse::study::StudyErrors;
+use session::preflight;
 use session::studies::StudySource;
 use std::path::Path;
 
@@ -54,6 +55,6 @@ fn source(named: &Path) -> Result<StudySource> {
 fn understood(parsed: Result<Study, StudyErrors>, shown: &str) -> Result<Study> {
     parsed.map_err(|errors| {
         let what = format!("the study `{shown}` is wrong; nothing was run");
-        Faults { what, faults: errors.show(shown) }.into()
+        Faults { what, faults: errors.with_settings(preflight::no_such_setting).show(shown) }.into()
     })
 }

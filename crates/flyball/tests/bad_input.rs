@@ -41,6 +41,81 @@ fn every_mistake_of_a_study_is_shown_at_once() {
     assert!(error.contains("repeat") && error.contains("ddd"), "{error}");
 }
 
+/// Faults of the file, of a tool's options and of settings, each in another part; what could be read of it.
+const FAULTY: &str = r#"name = "faulty"
+question = "q"
+[target]
+file = "4MiB"
+[workload.a]
+tool = "fio"
+options = { rw = "randraed", bs = "4kk", runtim = "1s" }
+[workload.b]
+tool = "fioo"
+[workload.c]
+tool = "fio"
+options = { rw = "read", size = "8m" }
+[settings]
+govenor = "performance"
+"vm.dirty_ratioo" = 20
+scheduler = "mq-dedline"
+[factor.depth]
+option = "iodepth"
+levels = [1, "deep"]
+workloads = ["a"]
+[factor.threshold]
+setting = "ondemand.up_treshold"
+levels = [80, 95]
+[mesure]
+repeat = 3
+"#;
+
+#[test]
+fn mistakes_of_every_kind_in_every_part_are_shown_in_one_go() {
+    let place = Place::new();
+    let study = place.study("faulty", FAULTY);
+    for arguments in [&["run", &study][..], &["run", &study, "--dry-run"], &["run", &study, "--on", "sim"]] {
+        let error = place.fails(2, arguments);
+        for said in [
+            ":1:1: `flyball`: missing; write `flyball = 1`",
+            ":7:13: `workload.a.options.rw`: is `randraed`; write one of `read`",
+            ":7:30: `workload.a.options.bs`: is `4kk`; write a size such as `4k`",
+            "`workload.a.options.runtim`: is no option of fio that a study can set; did you mean `runtime`?",
+            ":9:8: `workload.b.tool`: there is no tool `fioo`",
+            ":12:1: `workload.c.options`: in the cell `c_80`, fio would go up to 8 MiB",
+            ":14:1: `settings.govenor`: there is no setting `govenor`; did you mean `governor`?",
+            ":15:1: `settings.\"vm.dirty_ratioo\"`: there is no sysctl `vm.dirty_ratioo`",
+            ":16:13: `settings.scheduler`: cannot set `scheduler` to `mq-dedline`",
+            "`iodepth` is `deep`; write a number",
+            ":22:1: `factor.threshold.setting`: there is no setting `ondemand.up_treshold`",
+            ":24:2: `mesure`: unknown key; did you mean `measure`?",
+            ":25:1: `measure.repeat`: unknown key; did you mean `repeats`?",
+        ] {
+            assert_eq!(error.matches(said).count(), 1, "{said}\n{error}");
+        }
+        assert!(!place.path("notebook").exists(), "a notebook was made for nothing");
+    }
+}
+
+#[test]
+fn a_tunable_that_no_kernel_is_known_to_have_ends_it_before_the_first_trial() {
+    let place = Place::new();
+    for (setting, value, meant) in [
+        ("ondemand.up_treshold", "95", "`ondemand.up_threshold`"),
+        ("iosched.read_expir", "100", "`iosched.read_expire`"),
+        ("mq-deadline.read_expir", "100", "`iosched.read_expire`"),
+        ("governor", "performence", "`performance`"),
+    ] {
+        let text =
+            SMALL.replace("[measure]", &format!("[settings]\n\"{setting}\" = \"{value}\"\n\n[measure]"));
+        let study = place.study("misspelt", &text);
+        for arguments in [&["run", &study][..], &["run", &study, "--dry-run"]] {
+            let error = place.fails(2, arguments);
+            assert!(error.contains(&format!("did you mean {meant}?")), "{error}");
+        }
+        assert!(!place.path("notebook").exists(), "a notebook was made for nothing");
+    }
+}
+
 #[test]
 fn what_only_the_lab_has_is_refused_on_a_host_before_anything_is_made() {
     let place = Place::new();
@@ -110,7 +185,7 @@ fn a_workload_that_fails_is_kept_as_failed_and_the_rest_is_measured() {
     let place = Place::new();
     let text = SMALL.replace(
         "[measure]",
-        "[workload.broken]\ntool = \"fio\"\noptions = { rw = \"sideways\" }\n\n[measure]",
+        "[workload.broken]\ntool = \"fio\"\noptions = { rw = \"read\", random_distribution = \"sideways\" }\n\n[measure]",
     );
     let output = place.output(&["run", &place.study("broken", &text)]);
     assert_eq!(output.status.code(), Some(3), "{}", support::stderr(&output));

@@ -6,14 +6,13 @@
 use crate::error::{Error, Result};
 use domain::lab::ENERGY_MODELLED;
 use domain::plan::{Cell, Plan};
-use domain::setting::SettingRequest;
+use domain::setting::{SettingName, SettingRequest};
 use domain::stack::{LayerSpec, Part};
 use domain::study::{Study, Target, Workload};
 use domain::units::Bytes;
 use machine::LocalMachine;
 use machine::claims::{ClaimError, open_claimed};
-use machine::ledger::preview;
-use machine::settings::{Error as SettingError, misspelt};
+use machine::settings::{Error as SettingError, misspelt, misspelt_value, resolve};
 use runner::tools::{self, Job};
 use runner::{ExistingFolder, ExistingServer, Readable};
 use std::collections::BTreeSet;
@@ -28,7 +27,6 @@ use workloads::server::{Kind, Load};
 pub fn check(plan: &Plan) -> Result<()> {
     on_a_host(&plan.study)?;
     for_tools(plan)?;
-    sysctls(plan)?;
     readable(&plan.study)?;
     existing_folder(&plan.study)?;
     existing_server(plan)?;
@@ -99,16 +97,6 @@ pub fn in_itself(plan: &Plan) -> Result<()> {
 /// [`Error::Usage`] with all of it.
 pub fn for_tools(plan: &Plan) -> Result<()> {
     told(plan, &mistakes(plan, |_| true))
-}
-
-/// Looks for sysctls that are written almost as ones of this host.
-///
-/// # Errors
-/// [`Error::Usage`] with all of them.
-pub fn sysctls(plan: &Plan) -> Result<()> {
-    let settings = plan.cells.iter().flat_map(|cell| &cell.settings).map(|request| &request.setting);
-    let wrong = settings.filter_map(|setting| misspelt(&LocalMachine, setting)).map(|e| e.to_string());
-    told(plan, &wrong.collect())
 }
 
 fn told(plan: &Plan, wrong: &BTreeSet<String>) -> Result<()> {
@@ -297,18 +285,28 @@ pub fn size_of(kind: &Target) -> Bytes {
     kind.size().unwrap_or(LARGEST)
 }
 
-/// Why no machine has this setting. A sysctl may be another kernel's, as a guest's, unless it is written
-/// almost as one of this kernel's.
+/// Why no machine has a setting, or none takes its value. What is written almost as something that is here or
+/// that some kernel is known to have is wrong; everything else may be another kernel's, as a guest's.
 fn no_setting(request: &SettingRequest) -> Option<String> {
-    if let Some(error) = misspelt(&LocalMachine, &request.setting) {
-        return Some(error.to_string());
-    }
-    match preview(&LocalMachine, std::slice::from_ref(request), None) {
-        Err(error @ (SettingError::UnknownSetting { .. } | SettingError::NotASetting { .. })) => {
-            Some(error.to_string())
+    let SettingRequest { setting, value } = request;
+    no_such_setting(setting, None).or_else(|| no_such_setting(setting, Some(value)))
+}
+
+/// The same of the name alone, or of one value of it.
+pub fn no_such_setting(setting: &SettingName, value: Option<&str>) -> Option<String> {
+    let error = match value {
+        None => misspelt(&LocalMachine, setting)
+            .or_else(|| resolve(&LocalMachine, setting, None).err().filter(is_of_no_machine)),
+        Some(value) => {
+            let request = SettingRequest { setting: setting.clone(), value: value.to_owned() };
+            misspelt_value(&LocalMachine, &request)
         }
-        _ => None,
-    }
+    };
+    error.map(|error| error.to_string())
+}
+
+fn is_of_no_machine(error: &SettingError) -> bool {
+    matches!(error, SettingError::UnknownSetting { .. } | SettingError::NotASetting { .. })
 }
 
 fn why_root(plan: &Plan) -> String {

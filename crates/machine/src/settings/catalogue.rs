@@ -143,3 +143,15 @@ pub(crate) fn most_alike<'n>(name: &str, names: impl IntoIterator<Item = &'n str
     let (score, best) = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
     (score >= NEAR).then_some(best)
 }
+
+/// How many letters may be wrong, missing, too many or exchanged in a name that is meant to be another.
+const MAX_SLIPS: usize = 2;
+
+/// The name that is meant by one that is none of them: it differs by a letter or two, and by no more than a
+/// third of its own. What is farther off may be another kernel's.
+pub(super) fn slip_of<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let slips = |other: &&str| strsim::osa_distance(name, other);
+    let meant = names.into_iter().min_by_key(slips)?;
+    let at_most = MAX_SLIPS.min(meant.chars().count() / 3);
+    (1..=at_most).contains(&slips(&meant)).then_some(meant)
+}

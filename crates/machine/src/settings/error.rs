@@ -26,6 +26,28 @@ pub enum Error {
         /// The sysctl beside it that was meant.
         nearest: String,
     },
+    /// A governor's tunable, or an I/O scheduler's, that is not here, that no kernel is known to have, and
+    /// that is written almost as one that is.
+    #[error("there is no setting `{name}`: {whose} has no such tunable; did you mean `{nearest}`?")]
+    NoTunable {
+        /// As it was typed.
+        name: String,
+        /// Which governor, or any scheduler.
+        whose: String,
+        /// The setting that was meant.
+        nearest: String,
+    },
+    /// A value that is none of the names that a setting is known to take, and is written almost as one of
+    /// them.
+    #[error("cannot set `{setting}` to `{value}`: there is none of that name; did you mean `{nearest}`?")]
+    NoSuchName {
+        /// The setting.
+        setting: String,
+        /// As it was typed.
+        value: String,
+        /// The name that was meant.
+        nearest: String,
+    },
     /// The setting exists, but not on this machine, or not now.
     #[error("cannot use the setting `{setting}` here: {reason}")]
     Unsupported {

@@ -14,12 +14,13 @@ mod identity;
 pub mod listing;
 mod survey;
 mod sysctls;
+mod tunables;
 mod value;
 
 pub use catalogue::{Form, KNOWN, Known, SYSCTL_ROOTS, Scope};
 pub use error::Error;
 pub use survey::{HeldValue, Surveyed, is_meant, survey};
-pub use sysctls::misspelt;
+pub use tunables::misspelt_value;
 pub use value::same;
 
 pub(crate) use effects::{RANKS, choices, kept_paths, order_limits, rank, twin};
@@ -93,7 +94,14 @@ pub fn check_name(setting: &SettingName) -> Result<(), Error> {
     if in_table || family || sysctl || name == "turbo" || name.starts_with('/') {
         return Ok(());
     }
-    Err(Error::UnknownSetting { name: name.to_owned(), nearest: catalogue::nearest(name) })
+    let nearest = tunables::of_a_scheduler(name).or_else(|| catalogue::nearest(name));
+    Err(Error::UnknownSetting { name: name.to_owned(), nearest })
+}
+
+/// Why a setting is written wrongly: it is none that is here, none that another kernel is known to have, and
+/// almost one of those. `None` of any other: it may be another kernel's, and shows when it is used.
+pub fn misspelt(machine: &dyn Machine, setting: &SettingName) -> Option<Error> {
+    sysctls::misspelt(machine, setting).or_else(|| tunables::misspelt(machine, setting))
 }
 
 /// Why a setting of the CPUs' frequency policy can never be used here: there is no policy. `None` for any

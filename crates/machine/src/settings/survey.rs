@@ -208,7 +208,9 @@ fn reason_of(error: &Error) -> String {
 /// The tunables of the governors that are in use.
 fn tunables(machine: &dyn Machine) -> Vec<Surveyed> {
     let mut found = Vec::new();
-    for governor in GOVERNORS.iter().filter(|governor| governor.has_tunables).map(|governor| governor.name) {
+    for governor in
+        GOVERNORS.iter().filter(|governor| !governor.tunables.is_empty()).map(|governor| governor.name)
+    {
         let policies = numbered(machine, CPUFREQ, "policy");
         let folders = std::iter::once(format!("{CPUFREQ}/{governor}"))
             .chain(policies.iter().map(|policy| format!("{CPUFREQ}/{policy}/{governor}")));

@@ -6,14 +6,11 @@
 //! written is what differs by a letter or two from one that is here, and is none of [`SOMETIMES`].
 
 use super::SYSCTL_ROOTS;
-use super::catalogue::most_alike;
+use super::catalogue::{most_alike, slip_of};
 use super::error::Error;
 use crate::Machine;
 use domain::setting::SettingName;
 use std::path::Path;
-
-/// How many letters may be wrong, missing, too many or exchanged in a name that is meant to be another.
-const MAX_SLIPS: usize = 2;
 
 /// Where the kernel shows its sysctls.
 pub(super) const SYSCTLS: &str = "/proc/sys/";
@@ -212,7 +209,7 @@ fn place(name: &str) -> Option<(String, &str)> {
 
 /// Why a sysctl is written wrongly: its folder is there, the name is not, and one beside it is almost the
 /// same. `None` of any other setting, of one of [`SOMETIMES`], and where this machine does not tell.
-pub fn misspelt(machine: &dyn Machine, setting: &SettingName) -> Option<Error> {
+pub(super) fn misspelt(machine: &dyn Machine, setting: &SettingName) -> Option<Error> {
     let (folder, file) = place(&setting.name)?;
     let dotted = folder.replace('/', ".");
     if SOMETIMES.contains(&format!("{dotted}.{file}").as_str()) {
@@ -222,7 +219,7 @@ pub fn misspelt(machine: &dyn Machine, setting: &SettingName) -> Option<Error> {
     if there.is_empty() || there.iter().any(|name| name == file) {
         return None;
     }
-    let meant = there.iter().find(|name| strsim::osa_distance(name, file) <= MAX_SLIPS)?;
+    let meant = slip_of(file, there.iter().map(String::as_str))?;
     let nearest = format!("{dotted}.{meant}");
     Some(Error::NoSysctl { name: setting.name.clone(), folder: format!("{SYSCTLS}{folder}"), nearest })
 }

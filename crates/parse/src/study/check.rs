@@ -6,7 +6,7 @@ use domain::Study;
 use domain::lab::ENERGY_MODELLED;
 use domain::outcome::Better;
 use domain::outcome::CPU_BUSY;
-use domain::plan::{Plan, PlanError};
+use domain::plan::{Cell, Plan, PlanError};
 use domain::rng::Seed;
 use domain::study::{Factor, Target, Until, Workload};
 use domain::units::Unit;
@@ -14,37 +14,79 @@ use std::collections::{BTreeMap, BTreeSet};
 use workloads::report::shared_metric;
 use workloads::{Metrics, Needs};
 
-/// Notes every problem that no part of the study has alone.
-pub(super) fn check(study: &Study, root: &Section) {
+/// Which parts of a study were read; the others have stand-ins.
+#[derive(Clone, Copy)]
+pub(super) struct Known {
+    /// The target and the stack.
+    pub(super) place: bool,
+    /// How it is measured, and the lab, which has a metric of its own.
+    pub(super) metric: bool,
+    /// Each workload.
+    pub(super) workloads: bool,
+    /// Each factor.
+    pub(super) factors: bool,
+    /// Everything else.
+    pub(super) rest: bool,
+}
+
+impl Known {
+    /// Whether all of the study was read.
+    pub(super) fn all(self) -> bool {
+        self.cells() && self.metric && self.rest
+    }
+
+    /// Whether all that cells are made of was read.
+    fn cells(self) -> bool {
+        self.place && self.workloads && self.factors
+    }
+}
+
+/// Notes every problem that no part of the study has alone. What needs a part that was not read is left out,
+/// so that nothing is said that follows from another problem.
+pub(super) fn check(study: &Study, known: Known, root: &Section) {
     for workload in &study.workloads {
-        has_its_target(study, workload, root);
-        has_its_options(workload, root);
-        has_its_placeholders(study, workload, root);
-        reports_the_metric(study, workload, root);
+        if known.place {
+            has_its_target(study, workload, root);
+        }
+        if known.place && known.factors {
+            has_its_placeholders(study, workload, root);
+        }
+        if known.metric {
+            reports_the_metric(study, workload, root);
+        }
     }
     metrics_mean_the_same(study, root);
-    work_has_a_file(study, root);
-    target_suits_the_stack(study, root);
+    if known.place && known.metric {
+        work_has_a_file(study, root);
+    }
+    if known.place {
+        target_suits_the_stack(study, root);
+    }
     for factor in &study.factors {
-        names_known_workloads(study, factor, root);
+        names_known_workloads(factor, root);
         changes_its_workloads(study, factor, root);
         factor_options_exist(study, factor, root);
     }
     primary_factors_exist(study, root);
-    what_is_decided_has_two_sides(study, root);
     factors_do_not_collide(study, root);
-    stack::changes_exist(study, root);
+    if known.place {
+        stack::changes_exist(study, root);
+    }
     // Stacks are tried here one by one, so that each problem has its place.
-    let plan = Plan::new(Study { stack: None, ..study.clone() }, Seed(0));
-    if let (Some(draft), Ok(plan)) = (&study.stack, &plan) {
+    let plan = || Plan::new(Study { stack: None, ..study.clone() }, Seed(0));
+    let plan = known.factors.then(plan);
+    if let (Some(draft), Some(Ok(plan)), true) = (&study.stack, &plan, known.cells()) {
         stack::check(study, draft, &plan.cells, root);
     }
-    let cells = plan.as_ref().ok().map(|plan| &plan.cells[..]);
-    published::check(study, cells, root);
-    server::check(study, cells, root);
-    page::check(study, cells, root);
-    if root.is_sound() {
-        cells_are_possible(study, plan, root);
+    if known.all() {
+        what_is_decided_has_two_sides(study, root);
+        let cells = plan.as_ref().and_then(|plan| Some(&plan.as_ref().ok()?.cells[..]));
+        published::check(study, cells, root);
+        server::check(study, cells, root);
+        page::check(study, cells, root);
+    }
+    if let Some(plan) = plan {
+        cells_are_possible(study, known, plan, root);
     }
 }
 
@@ -109,14 +151,6 @@ fn has_a_device(study: &Study) -> bool {
         Target::Loop(_) | Target::LabDevice(_) | Target::ReadOnly(_) => true,
         Target::None => study.stack.is_some(),
         Target::File(_) | Target::Folder { .. } | Target::Server(_) => false,
-    }
-}
-
-fn has_its_options(workload: &Workload, root: &Section) {
-    for (option, value) in &workload.options {
-        if let Some(problem) = options::refusal(&workload.tool, option, value) {
-            below(workload_node(root, &workload.name), &["options", option]).refuse_key(problem);
-        }
     }
 }
 
@@ -236,8 +270,14 @@ fn target_suits_the_stack(study: &Study, root: &Section) {
     }
 }
 
-fn names_known_workloads(study: &Study, factor: &Factor, root: &Section) {
-    let known: Vec<&str> = study.workloads.iter().map(|w| w.name.as_str()).collect();
+/// The names of the tables below a key, also of those that could not be read.
+fn names<'a>(root: &Section<'a>, table: &str) -> Vec<&'a str> {
+    let section = root.get(table).and_then(|node| node.section_if_any());
+    section.iter().flat_map(Section::entries).map(|node| node.key).collect()
+}
+
+fn names_known_workloads(factor: &Factor, root: &Section) {
+    let known = names(root, "workload");
     let items = below(factor_node(root, &factor.name), &["workloads"]).items_if_any();
     for (item, name) in items.iter().zip(&factor.workloads) {
         if !known.contains(&name.as_str()) {
@@ -251,7 +291,7 @@ fn names_known_workloads(study: &Study, factor: &Factor, root: &Section) {
 }
 
 fn primary_factors_exist(study: &Study, root: &Section) {
-    let known: Vec<&str> = study.factors.iter().map(|factor| factor.name.as_str()).collect();
+    let known = names(root, "factor");
     let Some(node) = root.get("primary") else { return };
     let items = node.items_if_any();
     for (index, name) in study.primary.iter().enumerate() {
@@ -362,9 +402,11 @@ fn factors_do_not_collide(study: &Study, root: &Section) {
     }
 }
 
-fn cells_are_possible(study: &Study, plan: Result<Plan, PlanError>, root: &Section) {
+/// Tries each cell whose parts were read and are right by themselves.
+fn cells_are_possible(study: &Study, known: Known, plan: Result<Plan, PlanError>, root: &Section) {
     let plan = match plan {
         Ok(plan) => plan,
+        Err(_) if !root.is_sound() => return,
         Err(error) => {
             return root
                 .get("factor")
@@ -372,45 +414,41 @@ fn cells_are_possible(study: &Study, plan: Result<Plan, PlanError>, root: &Secti
                 .refuse_key(error.to_string());
         }
     };
-    loads_are_whole(&plan, root);
-    loads_only_read(&plan, root);
-    let Some(target) = study.target.size() else { return };
-    let mut refused = Vec::new();
-    for cell in &plan.cells {
-        let problem = workloads::of(&cell.workload.tool).reaches_beyond(&cell.workload.options, target);
-        if let Some(problem) = problem.filter(|_| !refused.contains(&&cell.workload.name)) {
-            refused.push(&cell.workload.name);
-            let node = below(workload_node(root, &cell.workload.name), &["options"]);
-            node.refuse_key(format!("in the cell `{}`, {problem}", cell.id));
+    for workload in study.workloads.iter().filter(|workload| is_right(study, workload, root)) {
+        let cells: Vec<&Cell> =
+            plan.cells.iter().filter(|cell| cell.workload.name == workload.name).collect();
+        let of_target = || load_is_not_of_the_target(&cells, &study.target);
+        let problems = [load_is_no_whole(&cells), known.place.then(of_target).flatten()];
+        for problem in problems.into_iter().flatten() {
+            below(workload_node(root, &workload.name), &["options"]).refuse_key(problem);
         }
     }
 }
 
-/// What is there already is only read, in each cell.
-fn loads_only_read(plan: &Plan, root: &Section) {
-    if !matches!(plan.study.target, Target::ReadOnly(_)) {
-        return;
-    }
-    let mut refused = BTreeSet::new();
-    for cell in &plan.cells {
-        let problem = workloads::of(&cell.workload.tool).only_reads(&cell.workload.options).err();
-        let Some(problem) = problem else { continue };
-        if refused.insert(&cell.workload.name) {
-            let node = below(workload_node(root, &cell.workload.name), &["options"]);
-            node.refuse_key(format!("in the cell `{}`, on a `read_only` target: {problem}", cell.id));
-        }
-    }
+/// Whether nothing wrong was found in a workload and in the factors that apply to it.
+fn is_right(study: &Study, workload: &Workload, root: &Section) -> bool {
+    let factors = study.factors.iter().filter(|factor| applies(factor, workload));
+    let nodes = factors.map(|factor| factor_node(root, &factor.name));
+    nodes.chain([workload_node(root, &workload.name)]).all(|node| node.is_sound())
 }
 
 /// Options have to make a load in each cell: an option may need another, which a factor may set.
-fn loads_are_whole(plan: &Plan, root: &Section) {
-    let mut refused = BTreeSet::new();
-    for cell in &plan.cells {
-        let error = workloads::of(&cell.workload.tool).check_all(&cell.workload.options).err();
-        let Some(error) = error else { continue };
-        if refused.insert(&cell.workload.name) {
-            let node = below(workload_node(root, &cell.workload.name), &["options"]);
-            node.refuse_key(format!("in the cell `{}`, {error}", cell.id));
+fn load_is_no_whole(cells: &[&Cell]) -> Option<String> {
+    cells.iter().find_map(|cell| {
+        let error = workloads::of(&cell.workload.tool).check_all(&cell.workload.options).err()?;
+        Some(format!("in the cell `{}`, {error}", cell.id))
+    })
+}
+
+/// No load reaches beyond its target, and what is there already is only read, in each cell.
+fn load_is_not_of_the_target(cells: &[&Cell], target: &Target) -> Option<String> {
+    cells.iter().find_map(|cell| {
+        let (tool, options) = (workloads::of(&cell.workload.tool), &cell.workload.options);
+        if matches!(target, Target::ReadOnly(_)) {
+            let problem = tool.only_reads(options).err()?;
+            return Some(format!("in the cell `{}`, on a `read_only` target: {problem}", cell.id));
         }
-    }
+        let problem = tool.reaches_beyond(options, target.size()?)?;
+        Some(format!("in the cell `{}`, {problem}", cell.id))
+    })
 }

@@ -1,12 +1,16 @@
 //! What is wrong with a study file: all of it, each with its place.
 
 use domain::inert::{Lines, one_line, prose};
+use domain::setting::SettingName;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use strict_toml::Place;
 
 /// How many errors are kept: more than anybody corrects before the next try.
 const MAX_ERRORS: usize = 50;
+
+/// How many settings are kept, to be looked up where a study is wrong.
+const MAX_SETTINGS: usize = 1000;
 
 /// How much of a text is shown: a mistake may be a megabyte long, its message not.
 const MAX_SHOWN_CHARS: usize = 800;
@@ -42,12 +46,40 @@ impl fmt::Display for StudyError {
 pub struct StudyErrors {
     errors: Vec<StudyError>,
     left_out: usize,
+    settings: Vec<NamedSetting>,
+}
+
+/// A setting that a study names, or a value of one, and where: line, column and path as in [`StudyError`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct NamedSetting {
+    line: usize,
+    column: usize,
+    key: String,
+    setting: SettingName,
+    value: Option<String>,
 }
 
 impl StudyErrors {
     /// The errors, at most 50 of them.
     pub fn list(&self) -> &[StudyError] {
         &self.errors
+    }
+
+    /// The same, with what is wrong with the settings that the file names: only a machine knows which there
+    /// are. `problem` says what is wrong with a name, or with one value of it.
+    #[must_use]
+    pub fn with_settings(mut self, problem: impl Fn(&SettingName, Option<&str>) -> Option<String>) -> Self {
+        for NamedSetting { line, column, key, setting, value } in std::mem::take(&mut self.settings) {
+            let Some(problem) = problem(&setting, value.as_deref()).map(shortened) else { continue };
+            let error = StudyError { line, column, key, problem };
+            match self.errors.len() < MAX_ERRORS {
+                _ if self.errors.contains(&error) => {}
+                true => self.errors.push(error),
+                false => self.left_out += 1,
+            }
+        }
+        self.errors.sort_by_key(|error| (error.line, error.column));
+        self
     }
 
     /// One line an error, as compilers write them: `studies/quick.toml:12:3: …`, so that editors can follow.
@@ -83,11 +115,28 @@ pub(super) struct Problems<'t> {
     text: &'t str,
     found: RefCell<Vec<(usize, String, String)>>,
     left_out: Cell<usize>,
+    settings: RefCell<Vec<(usize, NamedSetting)>>,
 }
 
 impl<'t> Problems<'t> {
     pub(super) fn of(text: &'t str) -> Self {
-        Self { text, found: RefCell::default(), left_out: Cell::default() }
+        Self { text, found: RefCell::default(), left_out: Cell::default(), settings: RefCell::default() }
+    }
+
+    /// Notes that a setting is named at a byte of the text, or is to be set to a value.
+    pub(super) fn note_setting(
+        &self,
+        offset: usize,
+        key: String,
+        setting: SettingName,
+        value: Option<String>,
+    ) {
+        let mut settings = self.settings.borrow_mut();
+        if settings.len() < MAX_SETTINGS {
+            // Its line is counted only where the study is wrong.
+            let named = NamedSetting { line: 0, column: 0, key: shortened(key), setting, value };
+            settings.push((offset, named));
+        }
     }
 
     /// Notes a problem at a byte of the text.
@@ -102,6 +151,14 @@ impl<'t> Problems<'t> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.found.borrow().is_empty()
+    }
+
+    /// Whether a problem has this path, or one below it.
+    pub(super) fn is_any_below(&self, path: &str) -> bool {
+        let is_below = |key: &str| {
+            key.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        self.found.borrow().iter().any(|(_, key, _)| is_below(key))
     }
 
     /// Whether there is no line break between two bytes.
@@ -125,7 +182,12 @@ impl<'t> Problems<'t> {
             StudyError { line, column, key, problem }
         };
         let errors = found.into_iter().map(error).collect();
-        Err(StudyErrors { errors, left_out: self.left_out.get() })
+        let setting = |(offset, named): (usize, NamedSetting)| {
+            let Place { line, column } = Place::of(self.text, offset);
+            NamedSetting { line, column, ..named }
+        };
+        let settings = self.settings.take().into_iter().map(setting).collect();
+        Err(StudyErrors { errors, left_out: self.left_out.get(), settings })
     }
 }
 

@@ -89,6 +89,7 @@ fn settings_of<'a>(setting: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) ->
     let setting = settings::name(setting.text()?, setting)?;
     distinct(list, items, |item| {
         let Scalar { shown, value } = item.scalar()?;
+        item.note_setting(&setting, Some(&value));
         Some(Level { settings: vec![SettingRequest { setting: setting.clone(), value }], ..named(shown) })
     })
 }

@@ -170,44 +170,58 @@ fn read(root: &Section) -> Option<Study> {
     let primary = root.get("primary").map_or(Some(vec![]), |node| names(&node));
     let target = root.get("target").map_or(Some(Target::None), |node| target(&node));
     let stack = match root.get("stack") {
-        Some(_) => {
-            children(root, "stack", "[stack.NAME]", stack::layer).map(|layers| Some(StackSpec { layers }))
-        }
+        Some(_) => children(root, "stack", "[stack.NAME]", stack::layer)
+            .all()
+            .map(|layers| Some(StackSpec { layers })),
         None => Some(None),
     };
     let settings = root.get("settings").map_or(Some(vec![]), |node| settings::read(&node));
     let workloads = children(root, "workload", "[workload.NAME]", workload::read);
     let factors = match root.get("factor") {
         Some(_) => children(root, "factor", "[factor.NAME]", factor::read),
-        None => Some(vec![]),
+        None => Children { read: vec![], complete: true },
     };
     let measure = measure_of(root, target.as_ref());
     let lab = root.get("lab").map_or_else(|| Some(Lab::default()), |node| lab::read(&node));
     let sim = root.get("sim").map_or_else(|| Some(Sim::default()), |node| sim::read(&node));
-    let published = match (root.get("published"), &workloads, &measure) {
-        (None, ..) => Some(vec![]),
-        (Some(node), Some(workloads), Some(measure)) => published::read(&node, workloads, &measure.metric),
+    let published = match (root.get("published"), &measure) {
+        (None, _) => Some(vec![]),
+        (Some(node), Some(measure)) if workloads.complete => {
+            published::read(&node, &workloads.read, &measure.metric)
+        }
         // Which units its figures are in is not known; what is wrong above has been said.
-        (Some(_), ..) => None,
+        (Some(_), _) => None,
     };
     let page = root.get("page").map_or(Some(None), |node| page::read(&node).map(Some));
-    let study = Study {
-        name: name?,
-        question: question?.to_owned(),
-        primary: primary?,
-        target: target?,
-        stack: stack?,
-        workloads: workloads?,
-        factors: factors?,
-        settings: settings?,
-        measure: measure?,
-        lab: lab?,
-        sim: sim?,
-        published: published?,
-        page: page?,
+    let known = check::Known {
+        place: target.is_some() && stack.is_some(),
+        metric: measure.is_some() && lab.is_some(),
+        workloads: workloads.complete,
+        factors: factors.complete,
+        rest: name.is_some()
+            && question.is_some()
+            && [primary.is_some(), settings.is_some(), sim.is_some(), published.is_some(), page.is_some()]
+                .iter()
+                .all(|read| *read),
     };
-    check::check(&study, root);
-    Some(study)
+    // What could not be read has a stand-in, which nothing that is known is held against.
+    let study = Study {
+        name: name.unwrap_or_default(),
+        question: question.unwrap_or_default().to_owned(),
+        primary: primary.unwrap_or_default(),
+        target: target.unwrap_or(Target::None),
+        stack: stack.unwrap_or_default(),
+        workloads: workloads.read,
+        factors: factors.read,
+        settings: settings.unwrap_or_default(),
+        measure: measure.unwrap_or_default(),
+        lab: lab.unwrap_or_default(),
+        sim: sim.unwrap_or_default(),
+        published: published.unwrap_or_default(),
+        page: page.unwrap_or_default(),
+    };
+    check::check(&study, known, root);
+    known.all().then_some(study)
 }
 
 /// How it is measured. The page cache is everybody's: beside somebody's server it is dropped only where the
@@ -244,13 +258,33 @@ fn version(root: &Section) -> Option<()> {
     Some(())
 }
 
+/// The named tables below a key, as far as they could be read.
+struct Children<T> {
+    read: Vec<T>,
+    /// Whether that is all of them. What is wrong with the others has been said.
+    complete: bool,
+}
+
+impl<T> Children<T> {
+    /// All of them, or none.
+    fn all(self) -> Option<Vec<T>> {
+        self.complete.then_some(self.read)
+    }
+}
+
 /// Reads the named tables below a key, such as `[workload.NAME]`; at least one has to be there.
 fn children<'a, T>(
     root: &Section<'a>,
     key: &str,
     form: &str,
     read: impl Fn(&Node<'a>) -> Option<T>,
-) -> Option<Vec<T>> {
+) -> Children<T> {
+    let nodes = child_nodes(root, key, form).unwrap_or_default();
+    let read: Vec<T> = nodes.iter().filter_map(read).collect();
+    Children { complete: !nodes.is_empty() && read.len() == nodes.len(), read }
+}
+
+fn child_nodes<'a>(root: &Section<'a>, key: &str, form: &str) -> Option<Vec<Node<'a>>> {
     let section = root.require(key, form)?.section()?;
     let nodes = section.entries();
     if nodes.is_empty() {
@@ -264,9 +298,7 @@ fn children<'a, T>(
         ));
         return None;
     }
-    // Each is read before any is given up, so that all their problems are seen.
-    let read_all: Vec<Option<T>> = nodes.iter().map(read).collect();
-    read_all.into_iter().collect()
+    Some(nodes)
 }
 
 fn target(node: &Node) -> Option<Target> {

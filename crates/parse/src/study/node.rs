@@ -3,6 +3,7 @@
 //! Readers return `None` once they have noted a problem, so that the rest of the file is still read.
 
 use super::error::Problems;
+use domain::setting::SettingName;
 use domain::time::Nanos;
 use domain::units::Bytes;
 use std::fmt::Display;
@@ -116,6 +117,17 @@ impl<'a> Node<'a> {
     /// Notes a problem with the key.
     pub(super) fn refuse_key(&self, problem: impl Into<String>) {
         self.problems.add(self.key_at, self.path.clone(), problem);
+    }
+
+    /// Notes that a setting is named here, or is to be set to a value, of which the machine may know more.
+    pub(super) fn note_setting(&self, setting: &SettingName, value: Option<&str>) {
+        let at = if value.is_some() { self.value_at } else { self.key_at };
+        self.problems.note_setting(at, self.path.clone(), setting.clone(), value.map(str::to_owned));
+    }
+
+    /// Whether nothing wrong was found so far in it or below it.
+    pub(super) fn is_sound(&self) -> bool {
+        !self.problems.is_any_below(&self.path)
     }
 
     /// A table.

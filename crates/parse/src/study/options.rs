@@ -11,13 +11,30 @@ const MAX_OPTIONS: usize = 300;
 
 /// Reads a table of options, whatever the tool.
 pub(super) fn read(node: &Node) -> Option<Options> {
+    read_with(node, |_, _| ())
+}
+
+/// The same of a tool, which each option is held against, whatever else is wrong with the study.
+pub(super) fn read_for(tool: &Tool, node: &Node) -> Option<Options> {
+    read_with(node, |entry, value| {
+        if let Some(problem) = refusal(tool, entry.key, value) {
+            entry.refuse_key(problem);
+        }
+    })
+}
+
+fn read_with(node: &Node, look_at: impl Fn(&Node, &str)) -> Option<Options> {
     let entries = node.section()?.entries();
     if entries.len() > MAX_OPTIONS {
         node.refuse(format!("has {} options, more than any tool knows; take some out", entries.len()));
         return None;
     }
-    let pairs: Vec<Option<(String, String)>> =
-        entries.iter().map(|entry| Some((entry.key.to_owned(), entry.scalar()?.value))).collect();
+    let pair = |entry: &Node| {
+        let value = entry.scalar()?.value;
+        look_at(entry, &value);
+        Some((entry.key.to_owned(), value))
+    };
+    let pairs: Vec<Option<(String, String)>> = entries.iter().map(pair).collect();
     pairs.into_iter().collect()
 }
 

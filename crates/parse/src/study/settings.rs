@@ -42,7 +42,9 @@ fn collect<'a>(prefix: &str, section: &Section<'a>, entries: &mut Vec<(String, N
 
 fn request(name: &str, node: &Node) -> Option<SettingRequest> {
     let (setting, scalar) = (self::name(name, node), node.scalar());
-    Some(SettingRequest { setting: setting?, value: scalar?.value })
+    let request = SettingRequest { setting: setting?, value: scalar?.value };
+    node.note_setting(&request.setting, Some(&request.value));
+    Some(request)
 }
 
 /// The name of a setting, with or without an object. Which there are, the machine says.
@@ -56,5 +58,6 @@ pub(super) fn name(text: &str, node: &Node) -> Option<SettingName> {
         ));
         return None;
     }
+    node.note_setting(&setting, None);
     Some(setting)
 }

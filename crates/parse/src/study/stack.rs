@@ -485,6 +485,8 @@ chunk = \"64KiB\"
         check(
             "[factor.a]\nstack = \"aray.level\"\nlevels = [5, 6]\n[factor.b]\nstack = \"array\"\nlevels = [5, 6]\n[factor.c]\n[[factor.c.level]]\nname = \"x\"\nstack = { \"array.levl\" = 5, disks.colour = \"red\", \"array.kind\" = \"lvm\" }\n[[factor.c.level]]\nname = \"y\"\nstack = { \"array.level\" = 5, array.level = 6, level = 3 }\n",
             expect![[r#"
+                line 17, column 9: `factor.a.stack`: there is no layer `aray`; did you mean `array`?
+                line 20, column 9: `factor.b.stack`: `array` is nothing that a level can change; write `LAYER.KEY`, where the layers are `disks`, `array`
                 line 28, column 36: `factor.c.level[2].stack.array.level`: stands here twice; take one out
             "#]],
         );

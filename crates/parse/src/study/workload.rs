@@ -31,7 +31,8 @@ pub(super) fn read(node: &Node) -> Option<Workload> {
 
 fn with_options(section: &Section, tool: Tool) -> (Option<Tool>, Option<Options>) {
     refuse_keys_of_others(section, &tool, &["argv", "metric"]);
-    let options = section.get("options").map_or_else(|| Some(Options::new()), |n| super::options::read(&n));
+    let of_tool = |node: Node| super::options::read_for(&tool, &node);
+    let options = section.get("options").map_or_else(|| Some(Options::new()), of_tool);
     (Some(tool), options)
 }
 

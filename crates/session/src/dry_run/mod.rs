@@ -54,7 +54,6 @@ impl DryRun {
         let seed = Seed(seed.unwrap_or_else(|| fresh_seed(LocalMachine.now())));
         let plan = Plan::new(study, seed)?;
         preflight::for_tools(&plan)?;
-        preflight::sysctls(&plan)?;
         let target = Planned::of(&plan, work)?;
         let mut availability = Availability::default();
         let cells = plan.cells.iter().map(|cell| {

@@ -145,7 +145,7 @@ pub fn check(option: &str, value: &str) -> Result<(), Refusal> {
     if value.starts_with('\'') || value.starts_with("\"/") {
         return refuse("names a file to read");
     }
-    Ok(())
+    super::values::check(option, value)
 }
 
 /// The bytes that an option such as `size` or `offset` means on a target of this size; `None` where they are
