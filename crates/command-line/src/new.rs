@@ -10,7 +10,7 @@ pub struct New {
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
     /// Begin with this study, that ships with Flyball (`raid-levels`) or is a file
-    #[arg(long, value_name = "STUDY", conflicts_with_all = ["tool", "governors", "levels", "target", "command"])]
+    #[arg(long, value_name = "STUDY", conflicts_with_all = ["tool", "governors", "levels", "target", "user", "password_file", "command"])]
     pub from: Option<PathBuf>,
     /// The workload: `fio`, `dd`, `sysbench`, `pgbench`, `bonnie`, `hdparm` [default: fio]
     #[arg(long, value_name = "TOOL")]
@@ -23,9 +23,16 @@ pub struct New {
     #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = levels)]
     pub levels: Vec<(String, Vec<String>)>,
     /// What it works on: a file of a size (`256MiB`), a loop device (`loop:256MiB`), a file in a folder
-    /// (`/srv/data:1GiB`), or a disk or file that is only read (`/dev/sda`) [default: what the tool needs]
+    /// (`/srv/data:1GiB`), a disk or file that is only read (`/dev/sda`), or a database server
+    /// that runs (`server:/run/mysqld/mysqld.sock`) [default: what the tool needs]
     #[arg(long, value_name = "TARGET")]
     pub target: Option<String>,
+    /// Whom the target's server knows Flyball as
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// The file with that user's password
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
     /// The file to write; `-` is standard output [default: NAME.toml]
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,

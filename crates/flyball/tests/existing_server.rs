@@ -280,6 +280,11 @@ fn measures(kind: Kind) {
     let Some(server) = Server::start(kind) else { return };
     let study = server.study(&place, 1, "");
     let before = server.dump();
+    let (target, password) = (format!("server:{}", server.address()), place.path("password"));
+    let password = password.to_str().unwrap();
+    place.ok(&["new", "drafted", "--target", &target, "--user", "bench", "--password-file", password]);
+    let drafted = place.ok(&["run", "drafted.toml", "--dry-run"]);
+    assert!(drafted.contains("makes a database of its own in"), "{drafted}");
     let plan = place.ok(&["run", &study, "--dry-run"]);
     assert!(
         plan.contains("makes a database of its own in") && plan.contains("drops it at the end"),

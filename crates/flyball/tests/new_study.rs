@@ -72,6 +72,44 @@ fn every_kind_of_target_is_one() {
 }
 
 #[test]
+fn a_server_is_a_target_with_its_comments() {
+    let place = Place::new();
+    let new = |arguments: &[&str]| place.ok(&[&["new", "shop", "--out", "-"], arguments].concat());
+    let mariadb =
+        new(&["--target", "server:/run/mysqld/mysqld.sock", "--user", "bench", "--password-file", "p"]);
+    let file = format!("\npassword_file = \"{}\"\n", place.path("p").display());
+    for line in
+        ["\nserver = \"/run/mysqld/mysqld.sock\"\n", "\nuser = \"bench\"\n", &file, "[workload.sysbench]"]
+    {
+        assert!(mariadb.contains(line), "{line}: {mariadb}");
+    }
+    let postgresql = new(&["--target", "server:127.0.0.1:5432", "--levels", "client=1,8"]);
+    for line in [
+        "[workload.pgbench]",
+        "\n# user = ",
+        "\n# password_file = ",
+        "server at 127.0.0.1:5432 commit, by client?",
+    ] {
+        assert!(postgresql.contains(line), "{line}: {postgresql}");
+    }
+    assert!(
+        new(&["--target", "server:/run/postgresql", "--tool", "sysbench"])
+            .contains("server = \"postgresql\", test")
+    );
+    for (arguments, why) in [
+        (&["--target", "server:"][..], "write a socket such as"),
+        (&["--target", "server:localhost:3306"], "127.0.0.1:3306"),
+        (&["--target", "server:/run/mysqld/mysqld.sock", "--tool", "fio"], "--tool sysbench"),
+        (&["--user", "bench"], "name it: --target server:ADDRESS"),
+        (&["--target", "server:/run/postgresql", "--levels", "server.fsync=on,off"], "nothing was written"),
+    ] {
+        let said = place.fails(2, &[&["new", "x"], arguments].concat());
+        assert!(said.contains(why), "{arguments:?}: {said}");
+        assert!(!place.path("x.toml").exists(), "{arguments:?}");
+    }
+}
+
+#[test]
 fn a_command_is_a_study_with_its_placeholders() {
     let place = Place::new();
     place.ok(&["new", "job", "--levels", "n=1,2", "--", "sh", "-c", "echo \"{n}\" \\ done"]);

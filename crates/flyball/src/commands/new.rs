@@ -2,10 +2,9 @@
 
 use crate::exit::End;
 use crate::study::read_study;
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use command_line::New;
-use session::draft::{Wanted, copied, made};
-use std::io::{ErrorKind, Write};
+use session::draft::{self, Wanted, copied, made};
 use std::path::{Path, PathBuf};
 
 /// Standard output, as a file's name.
@@ -26,6 +25,8 @@ pub fn new(arguments: &New) -> Result<End> {
             governors: &arguments.governors,
             levels: &arguments.levels,
             target: arguments.target.as_deref(),
+            user: arguments.user.as_deref(),
+            password_file: arguments.password_file.as_deref(),
             command: &arguments.command,
             file: file.as_deref(),
         })?,
@@ -36,22 +37,8 @@ pub fn new(arguments: &New) -> Result<End> {
         terminal::document(&drafted.text)?;
         return Ok(End::Done);
     }
-    write(&out, &drafted.text)?;
+    draft::write(&out, &drafted.text)?;
     let out = out.to_string_lossy();
     terminal::say(format_args!("wrote {out}; next: `flyball run {} --dry-run`", report::shell_quoted(&out)));
     Ok(End::Done)
-}
-
-/// Writes a file that is not there yet.
-fn write(path: &Path, text: &str) -> Result<()> {
-    let cannot = || format!("cannot write the study `{}`", path.display());
-    // A link of that name is not followed either.
-    let opened = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
-    let mut file = match opened {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            bail!("{}: it is there already; give another NAME, or --out FILE", cannot())
-        }
-        opened => opened.with_context(cannot)?,
-    };
-    file.write_all(text.as_bytes()).with_context(cannot)
 }

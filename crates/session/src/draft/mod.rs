@@ -2,6 +2,7 @@
 //!
 //! What is drafted is read back as a study first: a file that `flyball run` refuses is never made.
 
+mod server;
 mod text;
 
 use crate::error::{Error, Result};
@@ -14,6 +15,7 @@ use domain::setting::SettingName;
 use domain::study::Study;
 use domain::units::Bytes;
 use machine::settings::{KNOWN, check_name};
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use text::Draft;
 pub(crate) use text::quoted;
@@ -41,6 +43,10 @@ pub struct Wanted<'a> {
     pub levels: &'a [(String, Vec<String>)],
     /// What the workload works on, as `flyball new --help` has it.
     pub target: Option<&'a str>,
+    /// Whom the target's server knows Flyball as.
+    pub user: Option<&'a str>,
+    /// The file with that user's password.
+    pub password_file: Option<&'a Path>,
     /// A command that is the workload.
     pub command: &'a [String],
     /// The file that it is written to, as one types it in a shell; `None` for `NAME.toml`.
@@ -60,6 +66,26 @@ pub struct Drafted {
 
 fn usage<T>(why: String) -> Result<T> {
     Err(Error::Usage(why))
+}
+
+/// Writes a study to a file that is not there yet.
+///
+/// # Errors
+/// [`Error::Refused`] where something is there; [`Error::While`].
+pub fn write(path: &Path, text: &str) -> Result<()> {
+    let cannot = || format!("cannot write the study `{}`", path.display());
+    // A link of that name is not followed either.
+    let opened = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
+    let mut file = match opened {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            return Err(Error::Refused(format!(
+                "{}: it is there already; give another NAME, or --out FILE",
+                cannot()
+            )));
+        }
+        opened => opened.map_err(Error::during(cannot()))?,
+    };
+    file.write_all(text.as_bytes()).map_err(Error::during(cannot()))
 }
 
 /// A study that is there, under another name where one is given: runs of the two are then not mixed up.
@@ -116,7 +142,7 @@ fn tool(arguments: &Wanted<'_>) -> Result<&'static str> {
         }
         (_, false) => COMMAND,
         (Some(tool), true) => tool,
-        (None, true) => "fio",
+        (None, true) => server::named(arguments.target).map_or("fio", |address| server::tool(address)),
     };
     let in_a_study =
         workloads::ALL.iter().filter(|tool| tool.name() == COMMAND || !tool.options().is_empty());
@@ -201,6 +227,15 @@ fn target(arguments: &Wanted<'_>, tool: &str) -> Result<Vec<String>> {
             format!("{key} = {}", quoted(size)),
         ]
     };
+    if let Some(address) = server::named(arguments.target) {
+        return server::target(arguments, address, tool);
+    }
+    if arguments.user.is_some() || arguments.password_file.is_some() {
+        return usage(format!(
+            "`--user` and `--password-file` are those of a server; name it: --target {}ADDRESS",
+            server::PREFIX
+        ));
+    }
     let Some(wanted) = arguments.target else {
         return Ok(match tool {
             "fio" | "dd" => made("file", TARGET),
@@ -227,7 +262,7 @@ fn target(arguments: &Wanted<'_>, tool: &str) -> Result<Vec<String>> {
     }
     if !wanted.contains('/') {
         return usage(format!(
-            "`{wanted}` is no target: write a size (256MiB) for a file, loop:256MiB, FOLDER:256MiB, or the path of a disk that is only read"
+            "`{wanted}` is no target: write a size (256MiB) for a file, loop:256MiB, FOLDER:256MiB, server:ADDRESS, or the path of a disk that is only read"
         ));
     }
     let about = "# It is only read; nothing is ever written to it.".to_owned();

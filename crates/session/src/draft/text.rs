@@ -1,6 +1,7 @@
 //! The text of a drafted study, with comments for whoever goes on with it.
 
-use super::{COMMAND, DraftFactor, Wanted};
+use super::{COMMAND, DraftFactor, Wanted, server};
+use domain::database::Kind;
 use domain::inert;
 
 /// What is written into a new study.
@@ -10,6 +11,15 @@ pub(super) struct Draft<'a> {
     pub target: Vec<String>,
     pub arguments: &'a Wanted<'a>,
 }
+
+/// sysbench's load: some megabytes of rows, and time for the server to reach its pace.
+const SYSBENCH: &[(&str, &str)] = &[
+    ("test", "\"oltp_read_write\""),
+    ("tables", "4"),
+    ("table_size", "100000"),
+    ("threads", "4"),
+    ("time", "20"),
+];
 
 impl Draft<'_> {
     pub fn text(&self, name: &str) -> String {
@@ -39,6 +49,15 @@ impl Draft<'_> {
     fn question(&self) -> String {
         let names: Vec<&str> = self.factors.iter().map(|factor| factor.name.as_str()).collect();
         let tool = if self.tool == COMMAND { "this command" } else { self.tool };
+        if let Some(address) = self.server() {
+            return match names.as_slice() {
+                [] => format!("How many transactions does the server at {address} commit?"),
+                names => {
+                    let by = names.join(" and ");
+                    format!("How many transactions does the server at {address} commit, by {by}?")
+                }
+            };
+        }
         match names.as_slice() {
             [] => format!("How fast is {tool} here?"),
             [one] => format!("Does {one} decide how fast {tool} is here?"),
@@ -46,6 +65,11 @@ impl Draft<'_> {
                 format!("How much do {} and {last} decide how fast {tool} is here?", first.join(", "))
             }
         }
+    }
+
+    /// The address of a server that is somebody's.
+    fn server(&self) -> Option<&str> {
+        server::named(self.arguments.target)
     }
 
     fn target_table(&self) -> String {
@@ -79,6 +103,7 @@ impl Draft<'_> {
         let varies = |option: &str| self.factors.iter().any(|factor| factor.name == option);
         // psync has one request in flight, whatever `iodepth` says.
         let engine = if varies("iodepth") { "\"libaio\"" } else { "\"psync\"" };
+        let is_postgresql = self.server().is_some_and(|address| server::kind(address) == Kind::PostgreSql);
         let all: Vec<(&str, &str)> = match self.tool {
             "fio" => vec![
                 ("rw", "\"randread\""),
@@ -89,13 +114,8 @@ impl Draft<'_> {
                 ("runtime", "\"2s\""),
             ],
             "dd" => vec![("bs", "\"64k\"")],
-            "sysbench" => vec![
-                ("test", "\"oltp_read_write\""),
-                ("tables", "4"),
-                ("table_size", "100000"),
-                ("threads", "4"),
-                ("time", "20"),
-            ],
+            "sysbench" if is_postgresql => [&[("server", "\"postgresql\"")], SYSBENCH].concat(),
+            "sysbench" => SYSBENCH.to_vec(),
             "pgbench" => vec![("scale", "10"), ("client", "4"), ("time", "20")],
             "bonnie" => vec![("size", "\"1GiB\""), ("ram", "0")],
             "hdparm" => vec![("t", "true")],
