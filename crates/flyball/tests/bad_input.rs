@@ -41,6 +41,26 @@ fn every_mistake_of_a_study_is_shown_at_once() {
     assert!(error.contains("repeat") && error.contains("ddd"), "{error}");
 }
 
+#[test]
+fn a_file_that_cannot_be_imported_says_why_and_what_to_do() {
+    let place = Place::new();
+    std::fs::write(place.path("empty.json"), "").unwrap();
+    std::fs::create_dir(place.path("folder")).unwrap();
+    for (file, why, what_to_do) in [
+        ("nofile.json", "No such file", "`ls .`"),
+        ("no/file.json", "No such file", "the folder `no` is not there either"),
+        ("empty.json/file", "Not a directory", "`empty.json` is a file and no folder"),
+        ("folder", "it is a folder", "name the files in it"),
+        ("empty.json", "it is empty", "run the tool again"),
+        ("/dev/zero", "it is a device", "name the file that its output went to"),
+    ] {
+        let error = place.fails(1, &["import", file]);
+        assert!(error.contains(&format!("cannot import `{file}`: ")), "{error}");
+        assert!(error.contains(why) && error.contains(what_to_do), "{file}: {error}");
+        assert!(!place.path("notebook").exists(), "a notebook was made for nothing");
+    }
+}
+
 /// Faults of the file, of a tool's options and of settings, each in another part; what could be read of it.
 const FAULTY: &str = r#"name = "faulty"
 question = "q"

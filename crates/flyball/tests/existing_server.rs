@@ -325,6 +325,15 @@ fn measures(kind: Kind) {
         );
         assert_eq!(environment("caches"), "kept, as the study asks", "the cache is everybody's");
     }
+    let full = place.ok(&["show", "mine", "--full"]);
+    let setting = match kind {
+        Kind::PostgreSql => "server.synchronous_commit",
+        Kind::MariaDb => "server.innodb_flush_log_at_trx_commit",
+    };
+    for name in [setting, "server data"] {
+        let is_of = |line: &str| line.trim_start().starts_with(name);
+        assert!(full.lines().any(is_of), "{name}: {full}");
+    }
     place.ok(&["report", "mine", "--out", place.path("page.html").to_str().unwrap()]);
     assert_eq!(with_password(place.folder.path()), [place.path("password")]);
     assert_eq!(place.ok(&["status"]).trim(), "nothing is changed");

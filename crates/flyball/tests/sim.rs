@@ -504,6 +504,10 @@ fn a_study_without_a_machine_is_offered_those_that_fit_and_why_the_others_do_not
     let said = place.fails(2, &["run", &study, "--on", "sim"]);
     let first = said.lines().next().unwrap();
     assert!(first.contains("these fit it: ") && first.contains("skylake-leap421"), "{said}");
+    let of_a_file = place.fails(2, &["run", "quick", "--on", "sim"]);
+    let without: Vec<&str> = of_a_file.lines().filter(|line| line.ends_with(": no disk")).collect();
+    assert!(matches!(without[..], [line] if line.contains("xeon-e5-acpi")), "{of_a_file}");
+    assert!(!of_a_file.contains("has not so many"), "{of_a_file}");
     assert!(!first.contains("pentium4-1500") && !first.contains("server-nvme"), "{said}");
     assert!(said.contains("not pentium4-1500, pentium4-2800: 1 disk of 4"), "{said}");
     assert!(said.contains("server-nvme: amd-pstate-epp has no ondemand"), "{said}");

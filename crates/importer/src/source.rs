@@ -246,7 +246,8 @@ fn opened(path: &Path) -> Result<Opened> {
     let is_pipe = named.is_ok_and(|kind| kind.is_fifo());
     // Of a pipe the writer is waited for, of nothing else anything.
     let flags = if is_pipe { OFlags::NOCTTY } else { OFlags::NOCTTY | OFlags::NONBLOCK };
-    let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path);
+    let file = file.or_else(|error| refused(cannot_open(path, &error)))?;
     let kind = file.metadata()?.file_type();
     check_kind(kind)?;
     match (kind.is_fifo(), is_pipe) {
@@ -256,9 +257,38 @@ fn opened(path: &Path) -> Result<Opened> {
     }
 }
 
+/// Why a file cannot be opened, and what to do.
+fn cannot_open(path: &Path, error: &io::Error) -> String {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let what_to_do = match error.kind() {
+        io::ErrorKind::NotFound if !folder.exists() => {
+            format!(
+                "the folder `{}` is not there either; give the path of a file that a tool wrote",
+                folder.display()
+            )
+        }
+        io::ErrorKind::NotFound => {
+            format!("look at what there is with `ls {}`, or write `-` for standard input", folder.display())
+        }
+        io::ErrorKind::NotADirectory => {
+            format!(
+                "`{}` is a file and no folder; give the path of a file that a tool wrote",
+                folder.display()
+            )
+        }
+        io::ErrorKind::PermissionDenied => {
+            "run it as a user who may read the file, or copy it to where you may".to_owned()
+        }
+        _ => "try it with `head`, which says the same of a file that cannot be read".to_owned(),
+    };
+    format!("{error}; {what_to_do}")
+}
+
 fn check_kind(kind: std::fs::FileType) -> Result<()> {
     if kind.is_char_device() || kind.is_block_device() {
-        return refused("it is a device, and no file that a tool wrote");
+        return refused(
+            "it is a device, and no file that a tool wrote; name the file that its output went to",
+        );
     }
     if kind.is_socket() {
         return refused("it is a socket; name a file, or write `-` for standard input");

@@ -12,6 +12,9 @@ const HANGING: usize = 2;
 /// What a broken line ends with.
 const CONTINUES: &str = " \\";
 
+/// What stands for an interval where a figure is a model's; a number of seeds follows.
+const MODEL: &str = "model, ";
+
 /// A blank at which no line is broken.
 pub(crate) const TIED: char = '\u{a0}';
 
@@ -63,8 +66,33 @@ fn shell_words(command: &str) -> Vec<&str> {
     words
 }
 
-/// A sentence in which each command of this program, in backquotes, has blanks at which no line is broken.
+/// A sentence in which each command of this program, in backquotes, and each "model, 6 seeds" has blanks at
+/// which no line is broken.
 pub(crate) fn tied(text: &str) -> String {
+    with_commands_tied(&with_models_tied(text))
+}
+
+fn with_models_tied(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(MODEL) {
+        let number = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+        let is_count = number > 0 && after[number..].starts_with(" seed");
+        shown.push_str(before);
+        if is_count {
+            shown.push_str(&MODEL.replace(' ', &TIED.to_string()));
+            shown.push_str(&after[..number]);
+            shown.push(TIED);
+            rest = &after[number + 1..];
+        } else {
+            shown.push_str(MODEL);
+            rest = after;
+        }
+    }
+    shown + rest
+}
+
+fn with_commands_tied(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, command, after)) = first_command(rest) {
@@ -118,6 +146,13 @@ mod tests {
     #[test]
     fn words_are_those_of_a_shell() {
         assert_eq!(shell_words(r#"a  'b c'd "e \" f" g\ h"#), ["a", "'b c'd", r#""e \" f""#, r"g\ h"]);
+    }
+
+    #[test]
+    fn a_models_number_of_seeds_is_tied() {
+        let text = "12 times (model, 6 seeds) in a; a model, 6 of them, model, 1 seed";
+        let expected = "12 times (model,~6~seeds) in a; a model, 6 of them, model,~1~seed";
+        assert_eq!(tied(text).replace(TIED, "~"), expected);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! A machine as text for people: sections with their name at the left, 100 columns, no colours.
+//! A machine as text for people: sections with their name at the left, as wide as the terminal or 100
+//! columns, no colours.
 //!
 //! What is the same on many CPUs is said once, with their list. What the machine lacks stands at the end,
 //! with what that means.
@@ -11,7 +12,7 @@ pub(crate) mod storage;
 mod system;
 
 use domain::inventory::Inventory;
-use page::Page;
+use page::{Page, Spacing};
 
 /// How much is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,9 +38,15 @@ pub fn one_line(inventory: &Inventory) -> String {
     parts.into_iter().flatten().collect::<Vec<String>>().join(", ")
 }
 
-/// A machine as text, with a newline at its end.
+/// A machine as text of the usual width, with a newline at its end.
 pub fn text(inventory: &Inventory, style: Style) -> String {
-    let mut page = Page::default();
+    text_within(inventory, style, None)
+}
+
+/// The same of at most so many columns, but for words and tables that are wider; of the usual width where
+/// there are none, as into a pipe.
+pub fn text_within(inventory: &Inventory, style: Style, width: Option<usize>) -> String {
+    let mut page = width.map_or_else(Page::default, |width| Page::new(width, Spacing::Blank));
     system::machine(inventory, &mut page);
     cpu::show(&inventory.cpus, style, &mut page);
     frequency::show(inventory, style, &mut page);

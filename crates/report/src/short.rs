@@ -28,54 +28,131 @@ const GAP: usize = 2;
 /// What a line of the page leaves for its text.
 pub(crate) const MARGIN: usize = 13;
 
-/// A run on one screen of so many columns. `program` is how Flyball is typed where it finds the run.
-pub fn short_text(report: &Report, program: &str, width: usize) -> String {
-    let without = page(report, program, width, 0);
-    let room = SCREEN.saturating_sub(without.lines().count()).max(MIN_CELLS);
-    page(report, program, width, room)
+/// The width that a screen is laid out for; a narrower one shows as many cells.
+const USUAL: usize = 80;
+
+/// How much stands beside the figures.
+#[derive(Clone, Copy)]
+struct Beside {
+    verdict: usize,
+    findings: usize,
+    notes: Notes,
 }
 
-fn page(report: &Report, program: &str, width: usize, rows: usize) -> String {
+/// Whether all of the machine, the seed and what the figures are stand there too; the whole report has them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Notes {
+    Shown,
+    Short,
+}
+
+/// From all of it to the least.
+const BESIDE: [Beside; 5] = [
+    Beside { verdict: MAX_VERDICT, findings: MAX_FINDINGS, notes: Notes::Shown },
+    Beside { verdict: MAX_VERDICT, findings: 1, notes: Notes::Shown },
+    Beside { verdict: MAX_VERDICT / 2, findings: 1, notes: Notes::Shown },
+    Beside { verdict: MAX_VERDICT / 2, findings: 1, notes: Notes::Short },
+    Beside { verdict: MAX_VERDICT / 2, findings: 0, notes: Notes::Short },
+];
+
+/// A run on one screen of so many columns. `program` is how Flyball is typed where it finds the run. Where a
+/// narrow screen breaks its lines, it says less beside the figures, and shows as many cells.
+pub fn short_text(report: &Report, program: &str, width: usize) -> String {
+    let (usual, text) = fitting(report, program, width.max(USUAL), BESIDE[0]);
+    if width >= USUAL {
+        return text;
+    }
+    let (mut most, mut best) = fitting(report, program, width, BESIDE[0]);
+    for beside in &BESIDE[1..] {
+        if most >= usual {
+            break;
+        }
+        let (cells, text) = fitting(report, program, width, *beside);
+        if cells > most {
+            (most, best) = (cells, text);
+        }
+    }
+    best
+}
+
+/// The page with the most cells that still is one screen, and how many those are.
+fn fitting(report: &Report, program: &str, width: usize, beside: Beside) -> (usize, String) {
+    let of = |rows: usize| page(report, program, width, rows, beside);
+    let most = (MIN_CELLS + 1..=SCREEN).rev().find(|rows| of(*rows).lines().count() <= SCREEN);
+    let rows = most.unwrap_or(MIN_CELLS);
+    (shown_cells(report.summary.cells.len(), rows), of(rows))
+}
+
+/// How many cells stand in so many rows; where not all do, a row says how many more there are.
+fn shown_cells(all: usize, rows: usize) -> usize {
+    if all <= rows { all } else { rows.saturating_sub(1) }
+}
+
+fn page(report: &Report, program: &str, width: usize, rows: usize, beside: Beside) -> String {
     let run = &report.data.run;
     let mut page = Page::new(width, Spacing::None);
     page.section("Question");
     page.line(question(report));
     page.section("Machine");
-    page.line(machine(report));
+    let machine = machine(report);
+    let run_on = format!("{} on {}", run.id, run.provenance.name());
+    match beside.notes {
+        Notes::Shown => page.line(machine),
+        Notes::Short => page.line(first_parts(&machine, width.saturating_sub(MARGIN))),
+    }
     page.section("Run");
-    page.line(format!("{} on {}, seed {}", run.id, run.provenance.name(), run.seed));
+    match beside.notes {
+        Notes::Shown => page.line(format!("{run_on}, seed {}", run.seed)),
+        Notes::Short => page.line(run_on),
+    }
     page.line(trial_count(report));
     if let Some(note) = simulation::note(report) {
         page.line(note);
     }
-    figures(report, rows, width, &mut page);
+    figures(report, rows, beside.notes, width, &mut page);
     if !report.summary.published.is_empty() {
         page.section("Published");
         page.line(published::sentence(report));
     }
-    findings(report, MAX_FINDINGS, &mut page);
-    verdict(report, &mut page);
+    findings(report, beside.findings, &mut page);
+    cut_verdict(report, beside.verdict, &mut page);
     next::section(&next::steps(report, program), &mut page);
     page.finish()
 }
 
-fn figures(report: &Report, rows: usize, width: usize, page: &mut Page) {
+/// As many of the parts between commas as have room in one line; the first in any case.
+fn first_parts(text: &str, room: usize) -> String {
+    let mut shown = String::new();
+    for part in text.split(", ") {
+        if !shown.is_empty() && shown.chars().count() + 2 + part.chars().count() > room {
+            break;
+        }
+        shown += if shown.is_empty() { "" } else { ", " };
+        shown += part;
+    }
+    shown
+}
+
+fn figures(report: &Report, rows: usize, notes: Notes, width: usize, page: &mut Page) {
     let summary = report.summary;
     page.section("Figures");
-    page.line(format!(
-        "{}, {}; n trials, median, interval of the median",
-        summary.metric,
-        direction(summary.better)
-    ));
+    let what = format!("{}, {}", summary.metric, direction(summary.better));
+    page.line(match notes {
+        Notes::Shown => format!("{what}; n trials, median, interval of the median"),
+        Notes::Short => what,
+    });
     let all: Vec<[String; 4]> = summary.cells.iter().map(|cell| row(report, cell)).collect();
-    let fits = all.len() <= rows;
-    let shown = if fits { all.len() } else { rows.saturating_sub(1) };
+    let shown = shown_cells(all.len(), rows);
+    let fits = shown == all.len();
     let widths: Vec<usize> =
         (0..4).map(|at| all.iter().map(|row| row[at].chars().count()).max().unwrap_or_default()).collect();
     let whole = MARGIN + widths.iter().sum::<usize>() + 3 * GAP;
     for [name, count, median, interval] in all.iter().take(shown) {
         let line = format!("{name:<0$}  {count:>1$}  {median:>2$}", widths[0], widths[1], widths[2]);
-        let has_room = whole <= width || interval.starts_with(|c: char| c.is_ascii_alphabetic());
+        // Why there is no interval is said in any case; that it is a model's, above.
+        let says_why =
+            interval.starts_with(|c: char| c.is_ascii_alphabetic()) && !interval.starts_with("model");
+        let has_room = whole <= width || says_why;
         page.line(if has_room { format!("{line}  {interval}") } else { line });
     }
     if rows > 0 && !fits {
@@ -105,14 +182,20 @@ pub(crate) fn findings(report: &Report, most: usize, page: &mut Page) {
     for finding in report.findings.iter().take(most) {
         page.line(format!("{} ({})", capitalised(&finding.title, &names), finding.confidence.name()));
     }
-    if report.findings.len() > most && most > 0 {
+    if most == 0 && !report.findings.is_empty() {
+        page.line(format!("{}, see --full", counted(report.findings.len(), "finding")));
+    } else if report.findings.len() > most {
         page.line(format!("and {} more", counted(report.findings.len() - most, "finding")));
     }
 }
 
 pub(crate) fn verdict(report: &Report, page: &mut Page) {
+    cut_verdict(report, MAX_VERDICT, page);
+}
+
+fn cut_verdict(report: &Report, most: usize, page: &mut Page) {
     page.section("Verdict");
-    page.line(cut(&headline(report)));
+    page.line(cut(&headline(report), most));
     if let Some(floor) = report.summary.aa_floor.filter(|floor| *floor > report.data.study.measure.threshold)
     {
         page.line(format!("identical trials differ by up to {}; less is noise", by(floor)));
@@ -129,10 +212,10 @@ fn by(difference: f64) -> String {
 }
 
 /// The parts of a verdict that a screen has room for.
-fn cut(verdict: &str) -> String {
+fn cut(verdict: &str, most: usize) -> String {
     let mut shown = String::new();
     for part in verdict.split("; ") {
-        if !shown.is_empty() && shown.chars().count() + part.chars().count() > MAX_VERDICT {
+        if !shown.is_empty() && shown.chars().count() + part.chars().count() > most {
             return shown + "; and more, see --full";
         }
         if !shown.is_empty() {

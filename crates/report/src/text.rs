@@ -155,8 +155,7 @@ impl Text {
     /// a row's first column on a line, and the others below it with their names.
     pub(crate) fn table(&mut self, head: &[&str], numbers: &[usize], rows: Vec<Vec<String>>) {
         let head: Vec<String> = head.iter().map(|name| inert::one_line(name).into_owned()).collect();
-        let inert_row =
-            |row: &Vec<String>| row.iter().map(|field| inert::one_line(field).into_owned()).collect();
+        let inert_row = |row: &Vec<String>| row.iter().map(|field| tied(&inert::one_line(field))).collect();
         let rows: Vec<Vec<String>> = rows.iter().map(inert_row).collect();
         let least = longest_words(&head, &rows);
         let room: usize = least.iter().map(|word| word + PADDING).sum();
@@ -182,7 +181,7 @@ impl Text {
             }
         }
         for line in table.lines() {
-            writeln!(self.text, " {}", line.trim_end()).expect(NEVER);
+            writeln!(self.text, " {}", line.trim_end().replace(TIED, " ")).expect(NEVER);
         }
     }
 

@@ -270,6 +270,15 @@ pub(crate) fn change(ratio: f64) -> String {
     }
 }
 
+/// What else decides the result, by name: each value that any trial had.
+pub(crate) fn environment<'a>(report: &Report<'a>) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
+    let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (name, value) in report.data.trials.iter().flat_map(|trial| &trial.environment) {
+        values.entry(name).or_default().insert(value);
+    }
+    values
+}
+
 /// A comparison's ratio in these words; a dash where there is none.
 pub(crate) fn ratio(comparison: &Comparison) -> String {
     comparison.ratio.map_or_else(|| "–".to_owned(), change)

@@ -5,7 +5,7 @@ use domain::inventory::{BlockDevice, BlockKind, Inventory, Md, MdMember, Queue, 
 use domain::units::Bytes;
 use expect_test::{Expect, expect};
 use machine::RecordedMachine;
-use report::inventory::{Style, text};
+use report::inventory::{Style, text, text_within};
 use std::path::Path;
 
 fn inventory(name: &str) -> Inventory {
@@ -278,4 +278,19 @@ fn a_degraded_array_stands_below_each_of_its_disks_but_is_told_once() {
         Rivals       tuned runs now with profile throughput-performance; it changes governor
     "#]],
     );
+}
+
+#[test]
+fn a_machine_is_as_wide_as_the_terminal() {
+    for width in [60, 80, 120] {
+        let text = text_within(&inventory("vm-2cpu"), Style::Full, Some(width));
+        let long: Vec<&str> = text.lines().filter(|line| line.chars().count() > width).collect();
+        // A word alone, such as an argument of the command line, stays whole.
+        assert!(long.iter().all(|line| line.split_whitespace().count() == 1), "{width}: {long:#?}");
+    }
+    let widest = |width| {
+        let text = text_within(&inventory("vm-2cpu"), Style::Full, Some(width));
+        text.lines().map(|line| line.chars().count()).max()
+    };
+    assert!(widest(60) < widest(80) && widest(80) < widest(120));
 }

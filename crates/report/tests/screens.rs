@@ -139,6 +139,24 @@ fn no_run_is_wider_than_the_screen_or_breaks_a_word() {
     }
 }
 
+/// The lines of the screen that name a cell.
+fn named_cells(case: &Case, text: &str) -> usize {
+    let names: Vec<String> = case.summary.cells.iter().map(|cell| cell.cell.to_string()).collect();
+    let is_of = |line: &str| names.iter().any(|name| line.split_whitespace().any(|word| word == name));
+    text.lines().filter(|line| is_of(line)).count()
+}
+
+#[test]
+fn a_narrow_screen_shows_as_many_cells_as_a_usual_one() {
+    for case in [ordinary(), simulated(), lab(), sixty()] {
+        let usual = short_text(&case.report(), "flyball", 80);
+        let narrow = short_text(&case.report(), "flyball", 60);
+        assert!(named_cells(&case, &usual) > 0, "{usual}");
+        assert!(named_cells(&case, &narrow) >= named_cells(&case, &usual), "{narrow}\n{usual}");
+        assert!(narrow.lines().count() <= 24, "{narrow}");
+    }
+}
+
 #[test]
 fn hostile_text_is_inert_on_the_screen() {
     let text = short_text(&hostile().report(), "flyball", 80);

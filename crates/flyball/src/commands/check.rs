@@ -10,7 +10,7 @@ use anyhow::Result;
 use command_line::{Check, Global};
 use machine::LocalMachine;
 use report::Checked;
-use report::inventory::{Style, text as inventory_text};
+use report::inventory::{Style, text_within};
 use results::Results;
 use session::{Begin, Request};
 use std::path::Path;
@@ -25,7 +25,7 @@ pub fn check(global: &Global, arguments: &Check) -> Result<End> {
     let folder = places::absolute(&arguments.dir)?;
     let inventory = machine::inventory::take(&LocalMachine)?;
     if arguments.full && !global.json {
-        terminal::document(&inventory_text(&inventory, Style::Brief))?;
+        terminal::document(&text_within(&inventory, Style::Brief, terminal::width()))?;
     }
     let text = session::check::study(&inventory, places::is_root());
     let study = parse::study::parse(&text)

@@ -4,7 +4,7 @@ use crate::exit::End;
 use anyhow::{Context, Result};
 use command_line::{Global, Inspect};
 use machine::{LocalMachine, RecordedMachine};
-use report::inventory::{Style, text};
+use report::inventory::{Style, text_within};
 
 /// Shows this machine, or a recorded one.
 pub fn inspect(global: &Global, arguments: &Inspect) -> Result<End> {
@@ -16,7 +16,7 @@ pub fn inspect(global: &Global, arguments: &Inspect) -> Result<End> {
         let text = serde_json::to_string_pretty(&inventory).context("cannot write the inventory as JSON")?;
         terminal::json(&text)?;
     } else {
-        terminal::document(&text(&inventory, Style::Full))?;
+        terminal::document(&text_within(&inventory, Style::Full, terminal::width()))?;
     }
     Ok(End::Done)
 }

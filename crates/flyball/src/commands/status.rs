@@ -37,7 +37,7 @@ fn as_text(status: &Status) -> Lines {
     let mut lines = Lines::default();
     match &status.holder {
         Some(holder) if holder.alive => {
-            lines.line(format_args!("a Flyball is measuring here: process {}", holder.pid));
+            lines.line(format_args!("a Flyball is measuring here: process {0}; wait for it, or end it with `kill -INT {0}`: it puts back what is changed", holder.pid));
         }
         _ => {}
     }

@@ -170,7 +170,7 @@ fn understand(input: &mut dyn BufRead, kind: Option<Kind>, pace: Pace) -> Result
 
 fn kind_of(head: &[u8]) -> Result<Kind, String> {
     if head.trim_ascii().is_empty() {
-        return Err("it is empty".to_owned());
+        return Err("it is empty: the tool has written no result; run the tool again, or name the file that has its output".to_owned());
     }
     if let Some(told) = in_another_way(head) {
         return Err(told.to_owned());

@@ -1,11 +1,11 @@
 //! What else decides the result, and where it was not the same in all trials.
 
 use crate::Report;
+use crate::wording::environment;
 use maud::{Markup, html};
-use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn body(report: &Report) -> Option<Markup> {
-    let values = values(report);
+    let values = environment(report);
     if values.is_empty() && report.inventory_text.is_none() {
         return None;
     }
@@ -25,12 +25,4 @@ pub(super) fn body(report: &Report) -> Option<Markup> {
             details { summary { "The whole inventory" } pre { code { (text) } } }
         }
     })
-}
-
-fn values<'a>(report: &Report<'a>) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
-    let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (name, value) in report.data.trials.iter().flat_map(|t| &t.environment) {
-        values.entry(name).or_default().insert(value);
-    }
-    values
 }

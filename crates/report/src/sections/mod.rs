@@ -10,6 +10,7 @@ mod published;
 mod recorded;
 mod results;
 mod run;
+mod server;
 mod trial;
 mod virtual_machine;
 

@@ -7,6 +7,7 @@ use super::left_out::left_out;
 use super::published::beside_published;
 use super::recorded::recorded;
 use super::results::results;
+use super::server::server;
 use super::virtual_machine::virtual_machine;
 use super::{command, heading, paragraph};
 use crate::document::{Block, Rich};
@@ -58,6 +59,7 @@ fn measured_figures(report: &Report) -> Vec<Block> {
         costs(report),
         effects(report),
         processors(report),
+        server(report),
         virtual_machine(report),
         findings("Findings in full", report),
         not_measured(report),

@@ -5,6 +5,7 @@ use domain::cpufreq::has_tunables;
 use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
 use domain::stack::Part;
+use domain::study::Target;
 use sim::machine::{Driver, MachineSpec};
 use std::path::Path;
 
@@ -48,7 +49,16 @@ fn judged(plan: &Plan, name: &'static str, folder: &Path) -> Option<(Fit, Option
     });
     let refused: Vec<(&Cell, String)> = refused.collect();
     let why = refused.first().map(|(cell, error)| in_short(cell, spec, error));
+    let why = match disk_count(spec) {
+        0 if stands_on_a_disk(plan) => why.map(|_| "no disk".to_owned()),
+        _ => why,
+    };
     Some((Fit { name, about: spec.about.clone(), lacking: refused.len(), against: None }, why))
+}
+
+/// Whether a study cannot be simulated on a machine without a disk.
+fn stands_on_a_disk(plan: &Plan) -> bool {
+    plan.study.stack.is_some() || !matches!(plan.study.target, Target::None | Target::Server(_))
 }
 
 /// Why a machine cannot take a cell: by its disks or its driver in a few words, else as the model says it.
