@@ -10,20 +10,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The arrows that the design allows: a crate, and all crates of this workspace that it may depend on.
-const ARROWS: [(&str, &[&str]); 28] = [
+const ARROWS: [(&str, &[&str]); 29] = [
     ("domain", &[]),
     ("event-queue", &[]),
     ("files", &[]),
     ("strict-toml", &["domain"]),
     ("workloads", &["domain"]),
-    ("parse", &["domain", "strict-toml", "workloads"]),
+    ("trace-file", &["domain"]),
+    ("parse", &["domain", "strict-toml", "trace-file", "workloads"]),
     ("analysis", &["domain", "workloads"]),
     ("report", &["domain", "analysis"]),
     ("machine", &["domain", "files", "parse"]),
     ("recorder", &["domain", "parse"]),
     ("confine", &[]),
     ("runner", &["domain", "confine", "workloads", "files", "parse", "machine", "recorder"]),
-    ("notebook", &["domain", "files"]),
+    ("notebook", &["domain", "files", "trace-file"]),
     ("exporters", &["domain", "workloads", "analysis", "report", "notebook"]),
     ("results", &["domain", "files", "parse", "analysis", "report", "notebook", "workloads", "exporters"]),
     ("governors", &["domain"]),
@@ -50,7 +51,7 @@ const ARROWS: [(&str, &[&str]); 28] = [
         ],
     ),
     ("guest", &["domain", "workloads", "files", "parse", "machine", "runner", "notebook", "lab"]),
-    ("importer", &["domain", "confine", "parse", "machine", "notebook", "session"]),
+    ("importer", &["domain", "analysis", "confine", "parse", "machine", "notebook", "session"]),
     ("command-line", &["domain", "exporters"]),
     ("terminal", &["domain", "analysis", "report", "machine", "notebook", "results", "session"]),
     ("pstate-plugin", &[]),
@@ -88,12 +89,13 @@ const ARROWS: [(&str, &[&str]); 28] = [
 ];
 
 /// Crates that take values and return values, and touch nothing.
-const PURE: [&str; 11] = [
+const PURE: [&str; 12] = [
     "domain",
     "event-queue",
     "strict-toml",
     "workloads",
     "disks",
+    "trace-file",
     "parse",
     "analysis",
     "report",

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 #[derive(Args, Debug)]
 pub struct Import {
-    /// Output of a tool, unedited or with text around it; `-` is standard input. Its format is detected
+    /// Output of a tool, unedited or with text around it, or a trace that Flyball exported as Parquet; `-` is
+    /// standard input. Its format is detected
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
     /// The name of the run; imports of one name can be compared [default: from the file's name]

@@ -4,6 +4,7 @@
 
 use crate::support;
 use crate::support::Place;
+use serde_json::Value;
 
 /// Two depths on a simulated hard disk, three seconds each.
 const STUDY: &str = r#"
@@ -113,6 +114,64 @@ fn a_trace_as_sadf_prints_it_is_read_by_what_reads_sadf() {
         assert_eq!(metrics.matches(&format!("# TYPE {family} counter\n")).count(), 1, "{family}");
     }
     assert!(metrics.contains(r#"provenance="simulation"} "#), "{metrics}");
+}
+
+fn json(place: &Place, arguments: &[&str]) -> Value {
+    serde_json::from_str(&place.ok(&[&["--json"], arguments].concat())).unwrap()
+}
+
+/// Exports a trace as Parquet, imports the file, and holds the two traces against each other. The trial as it
+/// was stored before and after comes back.
+fn there_and_back(place: &Place, run: &str, trial: &str) -> (Value, Value) {
+    let file = place.path("trace.parquet");
+    let file = file.to_str().unwrap();
+    let _ = std::fs::remove_file(file);
+    place.ok(&["export", run, "--trace", trial, "--format", "parquet", "--out", file]);
+    let told = json(place, &["import", file, "--name", "back"]);
+    let back = told["runs"][0]["run"].as_str().unwrap().to_owned();
+    let trace = |run: &str, trial: &str| place.ok(&["export", run, "--trace", trial, "--format", "csv"]);
+    let (before, after) = (trace(run, trial), trace(&back, "b00.trace.a0"));
+    assert!(before.lines().count() > 3, "{before}");
+    assert_eq!(before, after, "a sample has changed");
+    assert_eq!(told["runs"][0]["trials"][0]["samples"], before.lines().count() - 1);
+    // What the columns mean, and when time zero was, is not in the CSV.
+    let again = place.path("again.parquet");
+    let out = ["--format", "parquet", "--out", again.to_str().unwrap()];
+    place.ok(&[&["export", back.as_str(), "--trace", "b00.trace.a0"], &out[..]].concat());
+    assert!(std::fs::read(file).unwrap() == std::fs::read(&again).unwrap(), "the files differ");
+    std::fs::remove_file(again).unwrap();
+    (json(place, &["show", run, trial]), json(place, &["show", &back, "b00.trace.a0"]))
+}
+
+#[test]
+fn a_trace_as_parquet_is_imported_again_sample_for_sample() {
+    let place = Place::new();
+    simulated(&place, &[], 0);
+    let (before, after) = there_and_back(&place, "depths", "b00.read_8.a0");
+    assert_eq!(after["provenance"], "imported");
+    assert_eq!(after["origin"]["tool"], "flyball");
+    assert_eq!(after["origin"]["version"], env!("CARGO_PKG_VERSION"));
+    // A trace has samples alone: fio's own figures, the settings and the machine stay behind, and it says so.
+    let metric = |trial: &Value, name: &str| trial["measurement"]["metrics"][name]["value"].as_f64();
+    let by_fio = metric(&before, "iops").unwrap();
+    let by_counters = metric(&after, "read_iops").unwrap();
+    assert!((by_counters / by_fio - 1.0).abs() < 0.1, "{by_counters} {by_fio}");
+    assert_eq!(metric(&after, "iops"), None);
+    assert_eq!(after["settings"].as_array().unwrap().len(), 0);
+    assert!(
+        after["measurement"]["warnings"][0].as_str().unwrap().contains("a trace has samples alone"),
+        "{after}"
+    );
+    assert_eq!(after["measurement"]["roles"], before["measurement"]["roles"]);
+
+    place.ok(&["record", "--interval", "10ms", "--", "sleep", "0.2"]);
+    let (before, after) = there_and_back(&place, "recording-sleep", "b00.recorded.a0");
+    for name in ["cpu_busy", "read_throughput", "write_throughput"] {
+        assert_eq!(metric(&after, name), metric(&before, name), "{name}");
+    }
+    assert_eq!(after["started"], before["started"]);
+    let page = place.ok(&["report", "back", "--out", "-"]);
+    assert!(page.contains("</html>"));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! understood by this process ([`foreign`]).
 
 mod error;
+mod figures;
 pub mod foreign;
 mod source;
 mod told;
@@ -19,6 +20,7 @@ use domain::time::Nanos;
 use domain::trial::{Measurement, Origin, Provenance, Trial, Validity};
 use machine::{LocalMachine, Machine};
 use notebook::{Notebook, RunFolder, Staging};
+use parse::import::Kind;
 use session::study_text::{MAX_NAME, plain, plain_text};
 use session::{Begin, Observer, RunRequest, begin_run};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,7 +70,11 @@ pub struct Import {
 /// Where it cannot be read or understood.
 pub fn read(source: Source) -> Result<Read> {
     let imported = source.understand().importing(|| format!("`{}`", source.name))?;
-    Ok(Read { source, imported })
+    let mut read = Read { source, imported };
+    if read.imported.kind == Kind::Trace {
+        figures::compute(&mut read)?;
+    }
+    Ok(read)
 }
 
 impl Import {
@@ -177,7 +183,7 @@ impl Import {
                 outcome,
                 commands: item.part.command.iter().cloned().collect(),
                 duration: item.part.elapsed().unwrap_or(Nanos::ZERO),
-                roles: BTreeMap::new(),
+                roles: item.part.roles.clone(),
                 threads: Vec::new(),
                 disks: Vec::new(),
                 recorder: None,

@@ -1,5 +1,6 @@
 //! Why a notebook could not do what was asked.
 
+use crate::record;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -160,6 +161,25 @@ impl Error {
 
     pub(crate) fn damaged(path: &Path, reason: impl ToString) -> Error {
         Error::Damaged { path: path.to_owned(), reason: reason.to_string() }
+    }
+
+    /// A trace that could not be read.
+    pub(crate) fn of_trace(path: &Path, error: trace_file::Error) -> Error {
+        match error {
+            trace_file::Error::Newer { found, written_by } => Error::newer(path, found, written_by),
+            other => Error::damaged(path, other),
+        }
+    }
+
+    /// A file that a later version of this program wrote.
+    pub(crate) fn newer(path: &Path, found: u64, written_by: Option<String>) -> Error {
+        Error::Newer {
+            path: path.to_owned(),
+            found,
+            known: record::SCHEMA,
+            this: record::PROGRAM,
+            needed: trace_file::needed(written_by.as_deref()),
+        }
     }
 
     /// Why, without the path; for a [`crate::Problem`], which carries the path itself.

@@ -6,7 +6,7 @@ use crate::error::{Doing, Error, Result, refused};
 use domain::bench::Sink;
 use domain::outcome::{Better, Metric, Outcome};
 use domain::time::{Nanos, Timestamp};
-use domain::trace::{FrequencySource, Series, SeriesKind, SeriesUnit, TraceHead};
+use domain::trace::{FrequencySource, Role, Series, SeriesKind, SeriesUnit, TraceHead};
 use domain::units::Unit;
 use parse::import::series::MAX_COLUMNS;
 use parse::import::{Kind, MAX_PARTS, Pace};
@@ -52,6 +52,8 @@ pub struct Part {
     pub facts: BTreeMap<String, String>,
     /// What was sampled.
     pub samples: Option<Samples>,
+    /// CPU time by role, of a trace of Flyball's own; the reader does not compute it.
+    pub roles: BTreeMap<Role, Nanos>,
 }
 
 /// What is known of samples before they are read.
@@ -387,6 +389,7 @@ fn accepted(part: wire::Part, number: u32) -> Result<Part> {
         started: part.started_ns.map(Timestamp::from_unix_nanos),
         facts: part.facts.into_iter().collect(),
         samples,
+        roles: BTreeMap::new(),
     })
 }
 

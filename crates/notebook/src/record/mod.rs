@@ -143,15 +143,7 @@ pub(crate) fn check_schema(path: &Path, schema: u64, written_by: Option<String>)
     match schema {
         SCHEMA => Ok(()),
         0 => Err(Error::damaged(path, "its schema is 0, which was never written")),
-        newer => Err(Error::Newer {
-            path: path.to_owned(),
-            found: newer,
-            known: SCHEMA,
-            this: PROGRAM,
-            needed: written_by.map_or("the version that wrote it".to_owned(), |version| {
-                format!("flyball {version} or newer")
-            }),
-        }),
+        newer => Err(Error::newer(path, newer, written_by)),
     }
 }
 

@@ -45,6 +45,14 @@ pub enum Error {
         /// What is missing.
         reason: String,
     },
+    /// A Parquet file that is no trace of Flyball's, or a damaged one.
+    #[error("cannot read it as a trace of Flyball's: {reason}; {next}")]
+    Trace {
+        /// What is wrong with it.
+        reason: String,
+        /// What to do.
+        next: String,
+    },
     /// It could not be read from where it lies.
     #[error("cannot read it: {0}")]
     Read(#[from] io::Error),

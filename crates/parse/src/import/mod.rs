@@ -7,7 +7,7 @@
 //!
 //! Bounds, so that memory does not depend on a file: [`lines::MAX_LINE`], [`json::MAX_DEPTH`],
 //! [`json::MAX_TOKEN`], [`series::MAX_COLUMNS`], [`series::MAX_VALUES`], [`series::MAX_SAMPLES`],
-//! [`MAX_PARTS`], [`MAX_WHOLE`].
+//! [`MAX_PARTS`], [`MAX_WHOLE`], [`MAX_TRACE`].
 
 pub mod clock;
 pub mod error;
@@ -27,10 +27,12 @@ pub mod series;
 mod stats_collect;
 mod sysstat;
 mod tables;
+mod trace;
 
 pub use error::{Error, Place};
 pub use recognise::{HEAD, Kind, recognise};
 pub use series::{Pace, Series};
+pub use trace::MAX_BYTES as MAX_TRACE;
 
 use domain::bench::Sink;
 use domain::outcome::Outcome;
@@ -161,6 +163,7 @@ pub fn read(kind: Kind, input: &mut dyn BufRead, pace: Pace) -> Result<Imported,
         Kind::Phoronix => phoronix::read(&whole(input)?),
         Kind::Powertop => powertop::read(&whole(input)?),
         Kind::StatsCollect => stats_collect::read(&whole(input)?),
+        Kind::Trace => trace::read(input),
         Kind::Sa => {
             let reason = "it is sysstat's binary form, which `sadf -j` of sysstat turns into text".to_owned();
             Err(Error::Nothing { what: kind.name(), reason })
@@ -192,6 +195,7 @@ pub fn stream(
     match kind {
         Kind::Sysstat => sysstat::stream(input, pace, known, sink),
         Kind::FioLog(what) => fio::stream_log(input, what, pace, known, sink),
+        Kind::Trace => trace::stream(input, sink),
         _ => known.pour(sink),
     }
 }

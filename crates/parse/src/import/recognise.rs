@@ -26,6 +26,8 @@ pub enum Kind {
     Powertop,
     /// `info.yml` of stats-collect.
     StatsCollect,
+    /// A trace of Flyball's own, which is Parquet.
+    Trace,
     /// sysstat's binary file.
     Sa,
     /// Text with reports and tables of any tool, or of this one alone.
@@ -36,7 +38,7 @@ pub enum Kind {
 const REPORTS: [&str; 9] =
     ["fio", "bonnie", "sysbench", "pgbench", "dd", "hdparm", "perf", "cpupower", "mdstat"];
 
-const FILES: [(&str, Kind); 13] = [
+const FILES: [(&str, Kind); 14] = [
     ("fio-json", Kind::FioJson),
     ("fio-terse", Kind::FioTerse),
     ("fio-log", Kind::FioLog(None)),
@@ -49,6 +51,7 @@ const FILES: [(&str, Kind); 13] = [
     ("phoronix", Kind::Phoronix),
     ("powertop", Kind::Powertop),
     ("stats-collect", Kind::StatsCollect),
+    ("flyball-trace", Kind::Trace),
     ("text", Kind::Text(None)),
 ];
 
@@ -76,7 +79,7 @@ impl Kind {
 
     /// Whether its samples go on row by row, whatever their number: [`super::stream`].
     pub const fn is_streamed(self) -> bool {
-        matches!(self, Self::Sysstat | Self::FioLog(_))
+        matches!(self, Self::Sysstat | Self::FioLog(_) | Self::Trace)
     }
 }
 
@@ -86,6 +89,10 @@ pub fn recognise(head: &[u8]) -> Option<Kind> {
     // `SYSSTAT_MAGIC` of sa.h, in either byte order.
     if head.starts_with(&[0x96, 0xd5]) || head.starts_with(&[0xd5, 0x96]) {
         return Some(Kind::Sa);
+    }
+    // Of any Parquet file; whether it is a trace, its end says.
+    if head.starts_with(b"PAR1") {
+        return Some(Kind::Trace);
     }
     let text = String::from_utf8_lossy(&head[..head.len().min(HEAD)]);
     let text = text.trim_start_matches('\u{feff}').trim_start();

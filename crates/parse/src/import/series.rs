@@ -551,6 +551,20 @@ impl Column {
 }
 
 impl Series {
+    /// Of a trace that has this head already: its rows are handed on as they are, and it has no columns here.
+    pub(super) fn of_trace(head: &TraceHead, samples: u64, span: Nanos) -> Self {
+        Self {
+            columns: Vec::new(),
+            rows: BTreeMap::new(),
+            start: head.start.unix_nanos(),
+            interval: head.interval,
+            span,
+            samples,
+            notes: Vec::new(),
+            clockless: false,
+        }
+    }
+
     /// The trace's head.
     pub fn head(&self) -> TraceHead {
         let has_frequency = self.columns.iter().any(|c| c.shape.column.starts_with("freq."));

@@ -1,64 +1,83 @@
 //! Reading a trace, in bounded memory whatever its length.
 
-use super::head_of;
 use crate::error::{Error, Result};
+use crate::{PROGRAM_KEY, TIME_COLUMN, head_of, pages, value_of};
+use bytes::Bytes;
 use domain::time::Nanos;
 use domain::trace::{Series, Trace, TraceHead};
+use parquet::basic::Type as PhysicalType;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::Int64Type;
 use parquet::errors::ParquetError;
-use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
-use std::fs::File;
-use std::io;
+use parquet::file::reader::{ChunkReader, FileReader, RowGroupReader, SerializedFileReader};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
 
 /// Rows that are decoded at once.
 const BATCH: usize = 1024;
 
 /// A trace in a file.
-pub struct TraceReader {
-    path: PathBuf,
-    file: SerializedFileReader<File>,
+pub struct Reader<R: ChunkReader + 'static> {
+    file: SerializedFileReader<R>,
     head: TraceHead,
+    written_by: Option<String>,
     rows: usize,
 }
 
-impl std::fmt::Debug for TraceReader {
+impl<R: ChunkReader + 'static> std::fmt::Debug for Reader<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "TraceReader({}, {} rows)", self.path.display(), self.rows)
+        write!(f, "Reader({} rows)", self.rows)
     }
 }
 
-impl TraceReader {
-    /// Opens the trace at `path`; `None` where there is no such file.
+impl Reader<Bytes> {
+    /// Reads the directory of a file that a stranger handed over, and looks at each of its pages, so that
+    /// none takes more memory than the pages of a trace.
+    ///
+    /// # Errors
+    /// As [`Reader::of`]; where a page is larger, or is not where it is said to be.
+    pub fn of_foreign(file: Vec<u8>) -> Result<Self> {
+        let file = Bytes::from(file);
+        let reader = Self::of(file.clone())?;
+        pages::check(&file, reader.file.metadata())?;
+        Ok(reader)
+    }
+}
+
+impl<R: ChunkReader + 'static> Reader<R> {
+    /// Reads the directory of a file.
     ///
     /// # Errors
     /// Where it is torn, no trace, or of a newer version.
-    pub fn open_if_there(path: &Path) -> Result<Option<Self>> {
-        let file = match files::regular::open(path) {
-            Ok(file) => file,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(Error::io("open", path)(e)),
-        };
-        let file = decode(path, || SerializedFileReader::new(file))?;
+    pub fn of(file: R) -> Result<Self> {
+        let file = decode(|| SerializedFileReader::new(file))?;
         let metadata = file.metadata().file_metadata();
-        let head = head_of(path, metadata.key_value_metadata())?;
+        let head = head_of(metadata)?;
         let columns = metadata.schema_descr();
         let as_told = columns.num_columns() == head.series.len() + 1
-            && (0..columns.num_columns())
-                .all(|i| columns.column(i).physical_type() == parquet::basic::Type::INT64)
-            && head.series.iter().enumerate().all(|(i, series)| columns.column(i + 1).name() == series.name);
+            && (0..columns.num_columns()).all(|i| columns.column(i).physical_type() == PhysicalType::INT64)
+            && columns.column(0).name() == TIME_COLUMN
+            && columns.column(0).max_def_level() == 0
+            && head.series.iter().enumerate().all(|(i, series)| {
+                let column = columns.column(i + 1);
+                column.name() == series.name && column.max_def_level() == 1 && column.max_rep_level() == 0
+            });
         if !as_told {
-            return Err(Error::damaged(path, "its columns are not those that its metadata tells of"));
+            return Err(Error::damaged("its columns are not those that its metadata tells of"));
         }
-        let rows = usize::try_from(metadata.num_rows()).map_err(|e| Error::damaged(path, e))?;
-        Ok(Some(Self { path: path.to_owned(), file, head, rows }))
+        let rows = metadata.num_rows();
+        let rows = usize::try_from(rows).map_err(|_| Error::Damaged(format!("it claims {rows} rows")))?;
+        let written_by = value_of(metadata, PROGRAM_KEY);
+        Ok(Self { file, head, written_by, rows })
     }
 
     /// What is known of the whole trace.
     pub fn head(&self) -> &TraceHead {
         &self.head
+    }
+
+    /// The version of the program that wrote it, where it says so.
+    pub fn written_by(&self) -> Option<&str> {
+        self.written_by.as_deref()
     }
 
     /// How many rows it has.
@@ -84,7 +103,7 @@ impl TraceReader {
         let mut trace = Trace::new(TraceHead { series, ..self.head.clone() });
         let mut first_row = 0;
         for group in 0..self.file.num_row_groups() {
-            let group = decode(&self.path, || self.file.get_row_group(group))?;
+            let group = decode(|| self.file.get_row_group(group))?;
             let rows = self.rows_of(&*group)?;
             let thin = Thinning {
                 first_row,
@@ -103,25 +122,27 @@ impl TraceReader {
         Ok(trace)
     }
 
-    /// Shows every row to `each`, in order: its time and a value for each series of the head.
+    /// Shows every row to `each`, in order: its time and a value for each series of the head. What is wrong
+    /// with the file becomes the caller's error by `damaged`.
     ///
     /// # Errors
     /// Where the file is damaged, or `each` fails.
-    pub fn each_row<E: From<Error>>(
+    pub fn each_row<E>(
         &mut self,
-        mut each: impl FnMut(Nanos, &[Option<u64>]) -> std::result::Result<(), E>,
-    ) -> std::result::Result<(), E> {
+        damaged: impl Fn(Error) -> E,
+        mut each: impl FnMut(Nanos, &[Option<u64>]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let width = self.head.series.len();
         let mut row = vec![None; width];
         for group in 0..self.file.num_row_groups() {
-            let group = decode(&self.path, || self.file.get_row_group(group))?;
-            let mut columns =
-                (0..=width).map(|i| self.column(&*group, i)).collect::<Result<Vec<Column>>>()?;
-            let mut left = self.rows_of(&*group)?;
+            let group = decode(|| self.file.get_row_group(group)).map_err(&damaged)?;
+            let columns = (0..=width).map(|i| self.column(&*group, i));
+            let mut columns = columns.collect::<Result<Vec<Column>>>().map_err(&damaged)?;
+            let mut left = self.rows_of(&*group).map_err(&damaged)?;
             while left > 0 {
                 let count = left.min(BATCH);
                 for column in &mut columns {
-                    decode(&self.path, || column.fill(count))?;
+                    decode(|| column.fill(count)).map_err(&damaged)?;
                 }
                 for i in 0..count {
                     let time = Nanos::new(columns[0].batch[i].unwrap_or_default());
@@ -148,7 +169,7 @@ impl TraceReader {
         let mut at = 0;
         while at < thin.rows {
             let count = (thin.rows - at).min(BATCH);
-            decode(&self.path, || column.fill(count))?;
+            decode(|| column.fill(count))?;
             (0..count).filter(|i| thin.keeps(at + i)).for_each(|i| give(column.batch[i]));
             at += count;
         }
@@ -156,35 +177,31 @@ impl TraceReader {
     }
 
     fn column(&self, group: &dyn RowGroupReader, index: usize) -> Result<Column> {
-        match decode(&self.path, || group.get_column_reader(index))? {
+        match decode(|| group.get_column_reader(index))? {
             ColumnReader::Int64ColumnReader(reader) => {
                 let optional = index > 0;
                 Ok(Column { reader, optional, values: Vec::new(), present: Vec::new(), batch: Vec::new() })
             }
-            _ => Err(self.damaged("a column does not hold integers of 64 bits")),
+            _ => Err(Error::damaged("a column does not hold integers of 64 bits")),
         }
     }
 
     fn rows_of(&self, group: &dyn RowGroupReader) -> Result<usize> {
-        usize::try_from(group.metadata().num_rows()).map_err(|e| self.damaged(e))
+        usize::try_from(group.metadata().num_rows()).map_err(Error::damaged)
     }
 
     fn step(&self, most_rows: usize) -> usize {
         let gaps = most_rows.max(2) - 1;
         self.rows.saturating_sub(1).div_ceil(gaps).max(1)
     }
-
-    fn damaged(&self, reason: impl ToString) -> Error {
-        Error::damaged(&self.path, reason)
-    }
 }
 
 /// Calls the library, which panics on some damaged files where it should give an error.
-fn decode<T>(path: &Path, call: impl FnOnce() -> std::result::Result<T, ParquetError>) -> Result<T> {
+fn decode<T>(call: impl FnOnce() -> Result<T, ParquetError>) -> Result<T> {
     // Nothing that a panic may leave half done is looked at again: the caller gives up on this file.
     match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(outcome) => outcome.map_err(|e| Error::damaged(path, e)),
-        Err(_) => Err(Error::damaged(path, "its pages are damaged")),
+        Ok(outcome) => outcome.map_err(Error::damaged),
+        Err(_) => Err(Error::damaged("its pages are damaged")),
     }
 }
 
@@ -218,7 +235,7 @@ struct Column {
 
 impl Column {
     /// Decodes the next `count` rows into `batch`.
-    fn fill(&mut self, count: usize) -> std::result::Result<(), ParquetError> {
+    fn fill(&mut self, count: usize) -> Result<(), ParquetError> {
         self.values.clear();
         self.present.clear();
         self.batch.clear();

@@ -6,13 +6,13 @@
 
 /// A column of values, packed.
 #[derive(Debug, Default)]
-pub(super) struct Packed {
+pub(crate) struct Packed {
     bytes: Vec<u8>,
     last: u64,
 }
 
 impl Packed {
-    pub(super) fn push(&mut self, value: Option<u64>) {
+    pub(crate) fn push(&mut self, value: Option<u64>) {
         let Some(value) = value else {
             self.bytes.push(0);
             return;
@@ -30,12 +30,12 @@ impl Packed {
     }
 
     /// How many bytes it takes.
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.bytes.len()
     }
 
     /// The values, in the order in which they were pushed.
-    pub(super) fn values(&self) -> impl Iterator<Item = Option<u64>> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = Option<u64>> {
         let mut bytes = self.bytes.iter().copied();
         let mut last = 0_u64;
         std::iter::from_fn(move || {
@@ -60,7 +60,7 @@ impl Packed {
     }
 
     /// Forgets the values and keeps the memory.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.last = 0;
     }

@@ -1,0 +1,36 @@
+//! What the rows of a trace say where no tool reports anything: the figures that a recording has.
+
+use crate::Read;
+use crate::error::{Importing, Result};
+use analysis::recorded::Ends;
+use domain::bench::{Sink, SinkError};
+use domain::time::Nanos;
+use domain::trace::TraceHead;
+
+/// Computes them from the rows that the confined process hands over.
+pub(crate) fn compute(read: &mut Read) -> Result<()> {
+    let Read { source, imported } = read;
+    for part in &mut imported.parts {
+        let Some(samples) = part.samples else { continue };
+        let mut nowhere = Nowhere;
+        let mut ends = Ends::before(&mut nowhere);
+        source
+            .stream(imported.kind, samples.part, &mut ends)
+            .importing(|| format!("the samples of `{}`", source.name))?;
+        part.outcome.metrics = ends.metrics();
+        part.roles = ends.roles();
+    }
+    Ok(())
+}
+
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn begin(&mut self, _: &TraceHead) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    fn row(&mut self, _: Nanos, _: &[Option<u64>]) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
