@@ -170,8 +170,10 @@ fn a_trace_as_parquet_is_imported_again_sample_for_sample() {
         assert_eq!(metric(&after, name), metric(&before, name), "{name}");
     }
     assert_eq!(after["started"], before["started"]);
-    let page = place.ok(&["report", "back", "--out", "-"]);
-    assert!(page.contains("</html>"));
+    // It is shown as the recording that it is.
+    let shown = place.ok(&["show", "back"]);
+    assert!(shown.contains("What is in trace.parquet?") && shown.contains("It was recorded for"), "{shown}");
+    assert!(place.ok(&["report", "back", "--out", "-"]).contains("What was recorded"));
 }
 
 #[test]

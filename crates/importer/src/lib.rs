@@ -16,6 +16,7 @@ pub use source::{Environment, Source, looked_for};
 use crate::error::{Doing, Importing};
 use crate::foreign::{Imported, Part};
 use domain::ids::{CellId, RunId, TrialKey};
+use domain::outcome::CPU_BUSY;
 use domain::time::Nanos;
 use domain::trial::{Measurement, Origin, Provenance, Trial, Validity};
 use machine::{LocalMachine, Machine};
@@ -89,7 +90,10 @@ impl Import {
         if files.len() > 1 {
             join_trace(&mut parts);
         }
-        let metric = deciding(parts.iter().map(|(.., part)| part));
+        let parts_alone = || parts.iter().map(|(.., part)| part);
+        let has_busy = parts_alone().all(|part| part.outcome.metrics.contains_key(CPU_BUSY));
+        let is_recording = are_traces(&files) && has_busy;
+        let metric = if is_recording { CPU_BUSY.to_owned() } else { deciding(parts_alone()) };
         let mut cells = Cells::default();
         let items = parts.into_iter().map(|(file, series_file, part)| {
             let key = cells.key(&part.name);
@@ -198,8 +202,10 @@ impl Import {
     /// A study that describes the run: what cannot be run again.
     fn study_text(&self) -> String {
         let quoted = |text: &str| serde_json::Value::from(plain_text(text)).to_string();
-        let names: Vec<&str> = self.files.iter().map(|read| read.source.name.as_str()).collect();
+        let names: Vec<&str> = self.files.iter().map(|read| read.source.file_name()).collect();
         let question = format!("What is in {}?", domain::inert::one_line(&names.join(", ")));
+        // A trace of ours is a recording: it says what happened, and answers no other question.
+        let tool = if are_traces(&self.files) { "recorded" } else { "imported" };
         let mut text = format!(
             "flyball = 1\nname = {}\nquestion = {}\n\n[measure]\nmetric = {}\n",
             quoted(&self.name),
@@ -208,10 +214,15 @@ impl Import {
         );
         let cells: BTreeSet<&str> = self.items.iter().map(|item| item.key.cell.as_str()).collect();
         for cell in cells.into_iter().take(MAX_WORKLOADS) {
-            text += &format!("\n[workload.{}]\ntool = \"imported\"\n", quoted(cell));
+            text += &format!("\n[workload.{}]\ntool = \"{tool}\"\n", quoted(cell));
         }
         text
     }
+}
+
+/// Whether there is nothing but traces of Flyball's.
+fn are_traces(files: &[Read]) -> bool {
+    files.iter().all(|read| read.imported.kind == Kind::Trace)
 }
 
 /// The one set of samples becomes the trace of the one result: files of one measurement.

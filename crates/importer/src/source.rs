@@ -112,6 +112,11 @@ impl Source {
         Ok(Self { sha256, size, file, packing, told: kind, pace, environment, reader, name })
     }
 
+    /// Its name without the folder.
+    pub fn file_name(&self) -> &str {
+        Path::new(&self.name).file_name().and_then(|name| name.to_str()).unwrap_or(&self.name)
+    }
+
     /// Reads it, but for its samples.
     ///
     /// # Errors

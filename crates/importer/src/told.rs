@@ -22,7 +22,7 @@ impl Import {
             }
         }
         for item in &self.items {
-            text.line(format_args!("  {}: {}", item.key.folder(), summary(item)));
+            text.line(format_args!("  {}: {}", item.key.folder(), summary(item, &self.metric)));
         }
     }
 
@@ -63,11 +63,13 @@ impl Import {
 }
 
 /// What a trial has, in one line: its deciding figures, or how many.
-fn summary(item: &Item) -> String {
+fn summary(item: &Item, deciding: &str) -> String {
     const SHOWN: usize = 6;
     let metrics = &item.part.outcome.metrics;
     let mut parts = vec![item.part.outcome.tool.clone()];
-    parts.extend(metrics.iter().take(SHOWN).map(|(name, m)| format!("{name} {}", m.unit.show(m.value))));
+    let others = metrics.iter().filter(|(name, _)| *name != deciding);
+    let all = metrics.get_key_value(deciding).into_iter().chain(others);
+    parts.extend(all.take(SHOWN).map(|(name, m)| format!("{name} {}", m.unit.show(m.value))));
     if metrics.len() > SHOWN {
         parts.push(format!("{} more metrics", metrics.len() - SHOWN));
     }

@@ -19,7 +19,7 @@ const LIMIT: &str = "With next to no idle time a further task waits for a CPU. A
 frequency, fewer instructions for the same work, or more CPUs do.";
 
 const OTHERS: &str = "With next to no idle time a task that becomes ready waits until another one gives up its CPU: what was \
-watched is slower than on an idle machine, by how much is not measured. The busiest threads are those of other programs.";
+watched is slower than on an idle machine, by how much is not measured. Other programs used the rest of the CPU time.";
 
 fn run(case: &Case<'_>) -> Vec<Finding> {
     let busiest = case.worst_usage(|usage| usage.machine.as_ref().map(CpuUsage::busy));
