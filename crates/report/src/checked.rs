@@ -103,7 +103,7 @@ fn disk(checked: &Checked<'_>) -> String {
     let device = checked.inventory.device(name);
     let mounted = checked.report.data.trials.iter().find_map(|trial| trial.environment.get("filesystem"));
     let usual = match class(checked) {
-        Some(class) => format!("\"usual\": of {}", class.name()),
+        Some(class) => format!("usual: that of {}", class.name()),
         None => "what is usual for it is not known".to_owned(),
     };
     let parts = [

@@ -1,7 +1,8 @@
 //! Text laid out for so many columns: a table whose last column flows, words broken into lines, and lines in
 //! which a command stays whole.
 
-use crate::command::{command_lines, first_command};
+use crate::command::{TIED, command_lines, first_command};
+use crate::inventory::page::list_of;
 use domain::inert::{Lines, one_line};
 
 /// Below this many columns the last one stands on lines of its own.
@@ -114,6 +115,26 @@ pub fn broken(line: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// Lines of at most so many columns; as they are where there is no width, as into a pipe. What follows of a
+/// line that is broken goes further in than its beginning; a short part between commas stays whole.
+pub fn within(lines: &Lines, width: Option<usize>) -> Lines {
+    let Some(width) = width else { return lines.as_str().lines().collect() };
+    let each = lines.as_str().lines().flat_map(|line| {
+        if line.chars().count() <= width {
+            return vec![line.to_owned()];
+        }
+        let (own, text) = line.split_at(line.len() - line.trim_start().len());
+        let text =
+            if text.contains('`') { text.to_owned() } else { list_of(text.split(", ").map(str::to_owned)) };
+        let parts = broken(&text, width.saturating_sub(own.len() + INDENT));
+        let each = parts.iter().enumerate();
+        // Deeper than what stands below the line.
+        let margin = |at: usize| if at > 0 { " ".repeat(INDENT) } else { String::new() };
+        each.map(|(at, part)| format!("{own}{}{}", margin(at), part.replace(TIED, " "))).collect()
+    });
+    each.collect()
+}
+
 /// What may stand before a command without a blank between, and what follows a command in a sentence, which
 /// its own lines do without.
 const OPENING: [char; 2] = ['(', '"'];
@@ -163,6 +184,17 @@ mod tests {
         ]);
         table.row(["quick".into(), "host".into(), "none".into()]);
         table
+    }
+
+    #[test]
+    fn a_long_line_of_several_goes_in_below_its_beginning_and_a_pipe_gets_it_whole() {
+        let lines: Lines =
+            ["a short one", "  b00.read.a0: fio-3.33, iops 17.4 k/s, six more"].into_iter().collect();
+        let narrow = within(&lines, Some(32));
+        let wanted = "a short one\n  b00.read.a0: fio-3.33,\n      iops 17.4 k/s, six more\n";
+        assert_eq!(narrow.as_str(), wanted);
+        assert_eq!(within(&lines, None).as_str(), lines.as_str());
+        assert_eq!(within(&Lines::default(), Some(30)).as_str(), "");
     }
 
     #[test]

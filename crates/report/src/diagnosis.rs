@@ -1,6 +1,7 @@
 //! One screen about a machine that was watched: how busy it was, which layers its I/O passes, what is not
 //! visible, what limits it as far as rules can tell, and the next command.
 
+use crate::command::TIED;
 use crate::inventory::page::{Page, Spacing, list_of};
 use crate::inventory::{frequency, one_line, storage};
 use crate::next::{self, Step};
@@ -49,11 +50,20 @@ const MIN_THREAD: f64 = 0.01;
 /// A disk with less did nothing that counts.
 const MIN_BUSY: f64 = 0.001;
 
+/// A machine in one line, which is not broken between the size of its memory and the unit.
+fn machine(inventory: &Inventory) -> String {
+    let line = one_line(inventory);
+    match line.rsplit_once(' ') {
+        Some((before, unit)) => format!("{before}{TIED}{unit}"),
+        None => line,
+    }
+}
+
 /// The screen, at most so many columns wide.
 pub fn diagnosis_text(diagnosis: &Diagnosis<'_>, width: usize) -> String {
     let mut page = Page::new(width, Spacing::None);
     page.section("Machine");
-    page.line(one_line(diagnosis.inventory));
+    page.line(machine(diagnosis.inventory));
     page.section("Watched");
     page.line(format!("{} of {}", diagnosis.duration, diagnosis.watched));
     if let Some(cpu) = diagnosis.own_cpu {

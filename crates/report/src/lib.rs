@@ -43,7 +43,7 @@ pub use book::{
     IndexEntry, PageOrigin, PageReport, index_markdown, page_html, page_json, page_markdown, page_text,
 };
 pub use checked::{Checked, checked_text, usual_sources};
-pub use columns::{Columns, broken, wrapped};
+pub use columns::{Columns, broken, within, wrapped};
 pub use command::{COMMAND_INDENT, command_lines, first_command};
 pub use comparison::ComparisonReport;
 pub use csv::csv;

@@ -156,7 +156,7 @@ fn show(global: &Global, examined: &Examined, said: &ClaimOutcome) -> Result<()>
     if global.json {
         terminal::json(&said.as_json(examined))?;
     } else {
-        terminal::lines(&said.as_text(examined))?;
+        terminal::lines(&report::within(&said.as_text(examined), terminal::width()))?;
     }
     Ok(())
 }

@@ -81,12 +81,10 @@ fn show(global: &Global, imports: &[(Option<RunId>, &Import)]) -> Result<End> {
         }
         import.describe(run.as_ref(), &mut text);
     }
-    terminal::lines(&text)?;
+    terminal::lines(&report::within(&text, terminal::width()))?;
     for (run, _) in imports {
         if let Some(run) = run {
-            terminal::say(format_args!(
-                "`flyball show {run}` shows it, `flyball report {run}` writes the page"
-            ));
+            terminal::say(format_args!("show it: `flyball show {run}`; its page: `flyball report {run}`"));
         }
     }
     Ok(End::Done)

@@ -16,7 +16,7 @@ pub fn inspect(global: &Global, arguments: &Inspect) -> Result<End> {
         let text = serde_json::to_string_pretty(&inventory).context("cannot write the inventory as JSON")?;
         terminal::json(&text)?;
     } else {
-        terminal::document(&text_within(&inventory, Style::Full, terminal::width()))?;
+        terminal::screen(&text_within(&inventory, Style::Full, terminal::width()))?;
     }
     Ok(End::Done)
 }

@@ -58,13 +58,11 @@ fn show(global: &Global, done: &Done) -> Result<()> {
     } else {
         let folder = kept.folder.display().to_string();
         let place = kept.run.as_ref().map_or(folder, ToString::to_string);
-        terminal::lines(&results::recording_text(recording, place))?;
+        terminal::lines(&report::within(&results::recording_text(recording, place), terminal::width()))?;
     }
     if let Some(run) = &kept.run {
         let program = places::this_program(global);
-        terminal::say(format_args!(
-            "`{program} show {run}` shows it, `{program} report {run}` writes the page"
-        ));
+        terminal::say(format_args!("show it: `{program} show {run}`; its page: `{program} report {run}`"));
     }
     Ok(())
 }

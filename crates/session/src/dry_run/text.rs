@@ -53,7 +53,7 @@ fn as_text(plan: &Plan, cells: &[CellPlan], target: &Planned) -> Lines {
     if cells.iter().any(|cell| cell.against().is_empty()) {
         let unknown = match unknown {
             0 => String::new(),
-            n => format!(", and what the workloads of {n} cells take, which state no time"),
+            n => format!(", plus the workloads of {n} cells, which state none"),
         };
         text.line(format_args!("expected time {}{unknown}", range(least, most)));
     }
