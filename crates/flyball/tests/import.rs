@@ -225,6 +225,43 @@ fn pipes_by_name_are_read_once_and_devices_not_at_all() {
     }
 }
 
+/// A directory of Parquet's that claims so many row groups, in the compact protocol of Thrift: the version,
+/// and a list of structures of which each ends at once.
+fn claiming(row_groups: u32) -> Vec<u8> {
+    let mut directory = vec![0x15, 2, 0x19, 0xfc];
+    let mut rest = row_groups;
+    while rest >= 0x80 {
+        directory.push((rest & 0x7f) as u8 | 0x80);
+        rest >>= 7;
+    }
+    directory.push(rest as u8);
+    directory.resize(directory.len() + row_groups as usize, 0);
+    let length = (directory.len() as u32).to_le_bytes();
+    [b"PAR1".as_slice(), &directory, &length, b"PAR1"].concat()
+}
+
+#[test]
+fn a_parquet_file_that_is_no_trace_is_refused_and_takes_no_more_memory_than_its_reader_has() {
+    let place = Place::new();
+    let whole = std::fs::read(fixture("flyball/record-0.1.0.parquet")).unwrap();
+    place.ok(&["import", &fixture("dd/read.txt"), "--name", "table"]);
+    let table = place.path("table.parquet");
+    place.ok(&["export", "table", "--format", "parquet", "--out", table.to_str().unwrap()]);
+    for (bytes, wanted) in [
+        (std::fs::read(&table).unwrap(), "it is a table of trials that Flyball exported"),
+        (whole[..whole.len() / 2].to_vec(), "it was damaged or cut short: copy it again"),
+        (whole[..4].to_vec(), "it was damaged or cut short: copy it again"),
+        // Each takes a byte in the file, and some hundred in memory.
+        (claiming(60_000_000), "more than the 2 GiB of memory"),
+    ] {
+        let file = place.path("other.parquet");
+        std::fs::write(&file, bytes).unwrap();
+        let error = place.fails(1, &["import", file.to_str().unwrap()]);
+        assert!(error.contains(wanted), "{wanted}: {error}");
+    }
+    assert_eq!(json(&place, &["list"])["runs"].as_array().unwrap().len(), 1, "one of them was stored");
+}
+
 #[test]
 fn what_another_form_would_make_readable_says_so() {
     let place = Place::new();
