@@ -17,6 +17,7 @@ pub mod rates;
 pub mod recorded;
 pub mod roles;
 pub mod schedule;
+pub mod server;
 pub mod stats;
 pub mod summarise;
 pub mod summary;

@@ -3,6 +3,7 @@
 
 use crate::words::listed;
 use domain::bench::{Sink, SinkError};
+use domain::database::counters::{QUERIES, TRANSACTIONS, WRITE_TRANSACTIONS};
 use domain::outcome::{Better, CPU_BUSY, Metric};
 use domain::time::Nanos;
 use domain::trace::{Role, TraceHead};
@@ -157,8 +158,18 @@ pub(crate) fn sentence(trial: &Trial) -> Option<String> {
         figure(CPU_BUSY).map(|share| format!("the CPUs were {share} busy")),
         (!disks.is_empty()).then(|| format!("the disks {}", listed(&disks))),
     ];
+    let of_server = [
+        figure(TRANSACTIONS).map(|rate| format!("{rate} transactions")),
+        // Where not all are counted.
+        figure(WRITE_TRANSACTIONS)
+            .filter(|_| figure(TRANSACTIONS).is_none())
+            .map(|rate| format!("{rate} transactions that wrote")),
+        figure(QUERIES).map(|rate| format!("{rate} queries")),
+    ];
+    let of_server = listed(&of_server.into_iter().flatten().collect::<Vec<_>>());
+    let of_server = (!of_server.is_empty()).then(|| format!("the server did {of_server}"));
     let joined = |parts: &[Option<String>]| listed(&parts.iter().flatten().cloned().collect::<Vec<_>>());
-    let sentences = [joined(&by_itself), joined(&of_machine)];
+    let sentences = [joined(&by_itself), joined(&[of_server]), joined(&of_machine)];
     Some(sentences.into_iter().filter(|sentence| !sentence.is_empty()).collect::<Vec<_>>().join("; "))
 }
 

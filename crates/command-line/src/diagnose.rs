@@ -1,5 +1,6 @@
 //! The arguments of `flyball diagnose`.
 
+use super::record::Server;
 use super::values::span;
 use clap::Args;
 use domain::Nanos;
@@ -12,6 +13,8 @@ pub struct Diagnose {
     /// Follow this running process and all that it starts; nothing is done to it
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pub pid: Option<u32>,
+    #[command(flatten)]
+    pub server: Server,
     /// The command to run and watch [default: what is running]
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,

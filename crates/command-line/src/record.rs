@@ -1,8 +1,9 @@
 //! The arguments of `flyball record`.
 
-use super::values::{interval, span};
+use super::values::{interval, server_kind, span};
 use clap::Args;
 use domain::Nanos;
+use domain::database::{Address, ExistingServer, Kind, name_of};
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
@@ -19,7 +20,40 @@ pub struct Record {
     /// Follow this running process and all that it starts; nothing is done to it
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pub pid: Option<u32>,
+    #[command(flatten)]
+    pub server: Server,
     /// The command to run and record
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+}
+
+/// A database server that is watched by its own counters.
+#[derive(Args, Clone, Debug)]
+pub struct Server {
+    /// Read the counters of this database server too; nothing in it is changed
+    #[arg(long, value_name = "KIND", value_parser = server_kind())]
+    server: Option<Kind>,
+    /// Its socket, PostgreSQL's folder of sockets, or HOST:PORT [default: Debian's socket]
+    #[arg(long, value_name = "ADDRESS", requires = "server", value_parser = Address::parse)]
+    server_address: Option<Address>,
+    /// Ask it as this user [default: this user's name]
+    #[arg(long, value_name = "NAME", requires = "server", value_parser = name_of)]
+    server_user: Option<String>,
+    /// A file whose first line is that user's password
+    #[arg(long, value_name = "FILE", requires = "server")]
+    server_password_file: Option<String>,
+    /// The database that PostgreSQL's client connects to [default: postgres]
+    #[arg(long, value_name = "NAME", requires = "server", value_parser = name_of)]
+    server_database: Option<String>,
+}
+
+impl Server {
+    /// Which one; `None` for none.
+    pub fn named(&self) -> Option<(Kind, ExistingServer)> {
+        let kind = self.server?;
+        let address = self.server_address.clone().unwrap_or_else(|| kind.usual_address());
+        let (user, database) = (self.server_user.clone(), self.server_database.clone());
+        let password_file = self.server_password_file.clone();
+        Some((kind, ExistingServer { address, user, password_file, database }))
+    }
 }

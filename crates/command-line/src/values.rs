@@ -1,6 +1,8 @@
 //! Values on the command line: times, sizes, settings, days.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use domain::Nanos;
+use domain::database::Kind;
 use domain::lab::MEMORY;
 use domain::setting::{SettingName, SettingRequest};
 use domain::time::Timestamp;
@@ -44,6 +46,12 @@ impl Moment {
             }
         }
     }
+}
+
+/// `mariadb` or `postgresql`.
+pub(super) fn server_kind() -> impl TypedValueParser<Value = Kind> {
+    let kind = |name: String| Kind::of_name(&name).expect("clap takes no other name");
+    PossibleValuesParser::new(Kind::ALL.map(Kind::name)).map(kind)
 }
 
 /// The recorder's interval: at 100 µs already its own wake-ups are the load.

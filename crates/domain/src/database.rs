@@ -1,6 +1,8 @@
 //! Database servers by name: which kinds there are, where one listens that is somebody's, and how a database
 //! of Flyball's own is called in it.
 
+pub mod counters;
+
 use std::fmt;
 
 /// Which server.
@@ -27,6 +29,14 @@ impl Kind {
             Self::MariaDb => "MariaDB",
             Self::PostgreSql => "PostgreSQL",
         }
+    }
+
+    /// Where it listens in Debian where nobody says another place.
+    pub fn usual_address(self) -> Address {
+        Address::Socket(match self {
+            Self::MariaDb => "/run/mysqld/mysqld.sock".to_owned(),
+            Self::PostgreSql => "/run/postgresql".to_owned(),
+        })
     }
 
     /// Both.
@@ -184,6 +194,14 @@ pub fn check_name(name: &str) -> Result<(), String> {
     Err(format!(
         "is `{name}`; write 1 to {LONGEST_NAME} letters, digits and `_.-$@`, of which the first is a letter, a digit or `_`"
     ))
+}
+
+/// A user or database that may be called so.
+///
+/// # Errors
+/// Those of [`check_name`].
+pub fn name_of(text: &str) -> Result<String, String> {
+    check_name(text).map(|()| text.to_owned())
 }
 
 #[cfg(test)]

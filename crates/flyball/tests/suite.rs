@@ -46,6 +46,7 @@ mod sim;
 mod tutorial;
 mod typed_commands;
 mod versions;
+mod watched_server;
 
 #[test]
 fn each_file_beside_this_one_is_part_of_it() {

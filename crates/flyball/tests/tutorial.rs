@@ -6,8 +6,8 @@
 //! line.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use crate::support::{self, Place, is_root};
 use crate::support::picture::{COLUMNS, Screen};
+use crate::support::{self, Place, is_root};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

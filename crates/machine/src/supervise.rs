@@ -11,7 +11,7 @@ use crate::settings::{Error, numbered};
 use crate::workload::{self, Mark};
 use crate::{LocalMachine, Machine, MachineLock, lock};
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{Pid, Signal, getppid, kill_process_group, setsid};
+use rustix::process::{Pid, Signal, kill_process_group, setsid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -22,10 +22,6 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-
-/// How long a killed process may take to close its files, and how often that is looked at.
-const MAX_DYING: Duration = Duration::from_secs(5);
-const LOOK_FOR_END: Duration = Duration::from_millis(5);
 
 /// How long the supervisor may take to start: it is this program, already in memory.
 const START: Duration = Duration::from_secs(10);
@@ -303,17 +299,6 @@ fn any_alive(groups: &[u32], machine: &dyn Machine) -> bool {
     let pids = numbered(machine, "/proc", "").into_iter().filter_map(|pid| pid.parse().ok());
     let mut processes = pids.filter_map(|pid| lock::process(machine, pid));
     processes.any(|process| groups.contains(&process.group) && !process.is_zombie())
-}
-
-/// Waits until a parent that is dying has closed its files.
-///
-/// The kernel closes one after the other, so the pipe may tell of its end while the parent still holds the
-/// lock of what it has half written. Its children are given to another parent after that (kernel/exit.c).
-pub fn wait_for_the_end_of(parent: Option<Pid>) {
-    let deadline = Instant::now() + MAX_DYING;
-    while getppid() == parent && Instant::now() < deadline {
-        std::thread::sleep(LOOK_FOR_END);
-    }
 }
 
 #[cfg(test)]

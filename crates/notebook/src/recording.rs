@@ -5,6 +5,7 @@ use crate::notebook::Notebook;
 use crate::reading::{self, Problem};
 use crate::record;
 use crate::trace::{TraceReader, TraceSink};
+use domain::outcome::Metric;
 use domain::time::{Nanos, Timestamp};
 use domain::trace::Role;
 use domain::trial::{DiskTotals, RecorderReport, ThreadTime};
@@ -29,6 +30,8 @@ pub struct Recording {
     pub exit_code: Option<i32>,
     /// What else decides what was seen, by short names; as in a trial.
     pub environment: BTreeMap<String, String>,
+    /// What it says as a whole: of its trace, and of a server that was watched.
+    pub metrics: BTreeMap<String, Metric>,
     /// How long it took, on a monotonic clock.
     pub duration: Nanos,
     /// CPU time by role, zeros left out.

@@ -339,6 +339,8 @@ fn a_whole_run_is_there_with_its_trial_or_not_at_all() {
 #[test]
 fn a_recording_is_read_back_with_its_trace() {
     let (root, notebook) = new();
+    let transactions =
+        domain::Metric { value: 12.5, unit: domain::units::Unit::PerSecond, better: domain::Better::Higher };
     let recording = notebook::Recording {
         name: "evening".into(),
         machine: "4f2a".into(),
@@ -346,6 +348,7 @@ fn a_recording_is_read_back_with_its_trace() {
         command: Some(vec!["make".into(), "-j2".into()]),
         exit_code: Some(2),
         environment: [("kernel".to_owned(), "6.1".to_owned())].into(),
+        metrics: [("transactions".to_owned(), transactions)].into(),
         duration: domain::Nanos::from_secs(3),
         roles: [(domain::trace::Role::Journal, domain::Nanos::new(7))].into(),
         threads: vec![],

@@ -5,8 +5,10 @@ use crate::command::TIED;
 use crate::inventory::page::{Page, Spacing, list_of};
 use crate::inventory::{frequency, one_line, storage};
 use crate::next::{self, Step};
+use analysis::server::{OF_THE_SERVER, WatchedServer};
 use analysis::usage::{CpuUsage, DiskUsage, Pressure, Transfers, Usage};
 use analysis::words::{counted, percent};
+use domain::database::counters::{ACTIVE_TIME, QUERIES, STATEMENT_LATENCY, TRANSACTIONS, WRITE_TRANSACTIONS};
 use domain::finding::{Finding, NotMeasured};
 use domain::inventory::{BlockDevice, BlockKind, Inventory};
 use domain::time::Nanos;
@@ -26,6 +28,8 @@ pub struct Diagnosis<'a> {
     pub watched: &'a str,
     /// The CPU time of that command or process; `None` where the whole machine was watched.
     pub own_cpu: Option<Nanos>,
+    /// The server whose counters were read.
+    pub server: Option<&'a WatchedServer<'a>>,
     /// The threads that used most CPU time, most first.
     pub threads: &'a [ThreadTime],
     /// What was found, most important first.
@@ -43,6 +47,14 @@ const MAX_DISKS: usize = 3;
 const MAX_THREADS: usize = 3;
 const MAX_PATHS: usize = 2;
 const MAX_FINDINGS: usize = 3;
+
+/// The figures of a server that the screen has room for: of each row the first that was measured.
+const ON_THE_SCREEN: [&[&str]; 4] = [
+    &[TRANSACTIONS, WRITE_TRANSACTIONS],
+    &[QUERIES],
+    &["log_syncs", "data_syncs"],
+    &[STATEMENT_LATENCY, ACTIVE_TIME],
+];
 
 /// A thread with less is not worth a word.
 const MIN_THREAD: f64 = 0.01;
@@ -70,6 +82,9 @@ pub fn diagnosis_text(diagnosis: &Diagnosis<'_>, width: usize) -> String {
         let share = cpu.secs() / diagnosis.duration.secs().max(f64::MIN_POSITIVE);
         page.line(format!("it used {cpu} of CPU time, {} of one CPU", percent(share)));
     }
+    if let Some(server) = diagnosis.server {
+        watched_server(server, &mut page);
+    }
     cpus(diagnosis, &mut page);
     disks(diagnosis, &mut page);
     page.section("I/O path");
@@ -79,6 +94,23 @@ pub fn diagnosis_text(diagnosis: &Diagnosis<'_>, width: usize) -> String {
     verdict(diagnosis, &mut page);
     next::section(&steps(diagnosis), &mut page);
     page.finish()
+}
+
+/// What it is, and its figures on as many lines as they need.
+fn watched_server(server: &WatchedServer<'_>, page: &mut Page) {
+    page.section("Server");
+    page.line(server.in_words());
+    let shown = |name: &str| server.metrics.iter().find(|(is, _)| *is == name);
+    let figures = ON_THE_SCREEN.iter().filter_map(|names| names.iter().find_map(|name| shown(name)));
+    let figures: Vec<String> =
+        figures.map(|(name, metric)| format!("{name} {}", metric.unit.show(metric.value))).collect();
+    match figures.is_empty() {
+        true => page.line("none of its figures was measured"),
+        false => page.line(list_of(figures)),
+    }
+    if let Some(what) = server.began_anew {
+        page.line(what);
+    }
 }
 
 fn cpus(diagnosis: &Diagnosis<'_>, page: &mut Page) {
@@ -137,11 +169,13 @@ fn disks(diagnosis: &Diagnosis<'_>, page: &mut Page) {
         return page.line("no block device had a request");
     }
     page.line(row("", "busy", "reads", "writes"));
-    for disk in active().take(MAX_DISKS) {
+    // A server takes the place of one.
+    let shown = MAX_DISKS - usize::from(diagnosis.server.is_some());
+    for disk in active().take(shown) {
         page.line(row(&disk.device, &percent(disk.busy), &transfers(&disk.read), &transfers(&disk.write)));
     }
-    if active().count() > MAX_DISKS {
-        page.line(format!("and {} more that did less", active().count() - MAX_DISKS));
+    if active().count() > shown {
+        page.line(format!("and {} more that did less", active().count() - shown));
     }
 }
 
@@ -206,7 +240,11 @@ fn layer(device: &BlockDevice) -> String {
 }
 
 fn not_seen(diagnosis: &Diagnosis<'_>, page: &mut Page) {
-    let what: Vec<String> = diagnosis.not_measured.iter().map(|open| open.what.clone()).collect();
+    let (of_server, others): (Vec<_>, Vec<_>) =
+        diagnosis.not_measured.iter().partition(|open| open.what.ends_with(OF_THE_SERVER));
+    let mut what: Vec<String> = others.into_iter().map(|open| open.what.clone()).collect();
+    // Its run names them, and says why.
+    what.extend((!of_server.is_empty()).then(|| "some figures of the server".to_owned()));
     if !what.is_empty() {
         page.section("Not visible");
         page.line(list_of(what));

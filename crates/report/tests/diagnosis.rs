@@ -1,12 +1,14 @@
 //! The screen of a machine that was watched, looked at as a whole.
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
+use analysis::server::WatchedServer;
 use analysis::usage::{CpuUsage, DiskUsage, Pressure, Transfers, Usage};
-use domain::Nanos;
 use domain::finding::{Confidence, Evidence, Finding, NotMeasured};
 use domain::inventory::{BlockDevice, BlockKind, Inventory, Md, Mount};
 use domain::trace::Role;
 use domain::trial::ThreadTime;
+use domain::units::Unit;
+use domain::{Better, Metric, Nanos};
 use expect_test::expect;
 use machine::RecordedMachine;
 use report::{Diagnosis, diagnosis_text};
@@ -87,6 +89,16 @@ fn finding(title: &str) -> Finding {
 }
 
 fn screen(inventory: &Inventory, usage: &Usage, findings: &[Finding], width: usize) -> String {
+    screen_of(inventory, usage, findings, width, None)
+}
+
+fn screen_of(
+    inventory: &Inventory,
+    usage: &Usage,
+    findings: &[Finding],
+    width: usize,
+    server: Option<&WatchedServer<'_>>,
+) -> String {
     let thread =
         |name: &str, role, ms| ThreadTime { name: name.into(), tid: 1, role, cpu: Nanos::from_millis(ms) };
     let not_measured = ["power and energy", "at which frequency the CPUs ran"]
@@ -97,6 +109,7 @@ fn screen(inventory: &Inventory, usage: &Usage, findings: &[Finding], width: usi
         duration: Nanos::from_millis(30_000),
         watched: "what was running",
         own_cpu: None,
+        server,
         threads: &[
             thread("mariadbd", Role::Other, 2900),
             thread("md0_raid1", Role::Array, 600),
@@ -108,6 +121,40 @@ fn screen(inventory: &Inventory, usage: &Usage, findings: &[Finding], width: usi
         program: "flyball",
     };
     diagnosis_text(&diagnosis, width)
+}
+
+#[test]
+fn a_watched_server_has_its_place_on_the_screen() {
+    let metric = |value: f64, unit: Unit| Metric { value, unit, better: Better::Higher };
+    let figures = [
+        ("transactions", metric(669.0, Unit::PerSecond)),
+        ("write_transactions", metric(641.0, Unit::PerSecond)),
+        ("queries", metric(4_480.0, Unit::PerSecond)),
+        ("rows_read", metric(8_840.0, Unit::PerSecond)),
+        ("log_syncs", metric(669.0, Unit::PerSecond)),
+        ("buffer_hits", metric(0.999, Unit::Share)),
+        ("statement_latency_mean", metric(354e-6, Unit::Seconds)),
+        ("transaction_active_mean", metric(3.87e-3, Unit::Seconds)),
+    ];
+    let watched = WatchedServer {
+        name: "PostgreSQL at /run/postgresql",
+        version: "PostgreSQL 15.18 (Debian 15.18-0+deb12u1)",
+        data: Some("/var/lib/postgresql/15/main"),
+        device: Some("md0"),
+        metrics: figures.iter().map(|(name, metric)| (*name, metric)).collect(),
+        began_anew: None,
+    };
+    let found = [finding("the disk sda was busy 97% of the time: it is at its limit")];
+    let text = screen_of(&server(), &usage(), &found, 80, Some(&watched));
+    let of_server: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("Server")).collect();
+    let of_server = of_server.split(|line| line.starts_with("CPU")).next().unwrap().join("\n");
+    expect![[r#"
+        Server       PostgreSQL 15.18 at /run/postgresql, data in
+                       /var/lib/postgresql/15/main on md0
+                     transactions 669 /s, queries 4.48 k/s, log_syncs 669 /s,
+                       statement_latency_mean 354 µs"#]]
+    .assert_eq(&of_server);
+    assert!(text.lines().count() <= 24 && text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! What was recorded, in figures: the end of `flyball record`.
 
+use analysis::server::{WatchedServer, not_measured};
+use domain::finding::NotMeasured;
 use domain::ids::RunId;
 use domain::inert::Lines;
+use domain::outcome::Metric;
 use domain::trace::Role;
 use domain::units::Bytes;
 use notebook::Recording;
@@ -45,6 +48,7 @@ pub fn recording_text(recording: &Recording, place: impl Display) -> Lines {
             thread.tid
         ));
     }
+    server(recording, &mut text);
     if !recording.disks.is_empty() {
         text.blank();
         text.line("disks");
@@ -62,10 +66,26 @@ pub fn recording_text(recording: &Recording, place: impl Display) -> Lines {
     text
 }
 
+/// What the server did that was watched, and what of it could not be measured.
+fn server(recording: &Recording, text: &mut Lines) {
+    let Some(server) = WatchedServer::of(&recording.environment, &recording.metrics) else { return };
+    text.blank();
+    text.line(format_args!("server: {}", server.in_words()));
+    for (name, metric) in &server.metrics {
+        text.line(format_args!("  {name:24} {:>9}", metric.unit.show(metric.value)));
+    }
+    for NotMeasured { what, why } in not_measured(&recording.environment) {
+        text.line(format_args!("  not measured: {what}: {why}"));
+    }
+}
+
 /// The same as JSON, with a schema version.
 pub fn recording_json(recording: &Recording, run: Option<&RunId>, folder: &Path) -> String {
     let roles: serde_json::Map<_, _> =
         recording.roles.iter().map(|(role, cpu)| (role.name().to_owned(), json!(cpu.get()))).collect();
+    let metric = |metric: &Metric| json!({ "value": metric.value, "unit": metric.unit });
+    let metrics: serde_json::Map<_, _> =
+        recording.metrics.iter().map(|(name, found)| (name.clone(), metric(found))).collect();
     let value = json!({
         "schema": SCHEMA,
         "run": run.map(|run| &run.0),
@@ -74,6 +94,8 @@ pub fn recording_json(recording: &Recording, run: Option<&RunId>, folder: &Path)
         "duration_ns": recording.duration.get(),
         "command": recording.command,
         "exit_code": recording.exit_code,
+        "metrics": metrics,
+        "environment": recording.environment,
         "samples": recording.recorder.samples,
         "missed": recording.recorder.missed,
         "recorder_cpu_ns": recording.recorder.cpu.get(),

@@ -11,7 +11,7 @@ use domain::database::Kind;
 use domain::study;
 use domain::units::Bytes;
 use machine::LocalMachine;
-use machine::database::{Client, Found, Login, ServerProcess};
+use machine::database::{Client, Found, Login, NamedBy, ServerProcess};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -41,11 +41,21 @@ impl ExistingServer {
     /// [`Error::Database`] where it does not answer, or lets this user not in; [`Error::Unsupported`] where
     /// no database can be made in it.
     pub fn find(kind: Kind, server: &study::ExistingServer) -> Result<Self, Error> {
-        let client = Client::open(Login::of(kind, server)?)?;
-        let found = client.look(&LocalMachine)?;
-        if let Some(why) = &found.against {
-            return Err(Error::Unsupported(format!("cannot make a database in {}: {why}", client.login())));
+        let server = Self::look(kind, server, NamedBy::Study)?;
+        if let Some(why) = &server.found.against {
+            let login = server.client.login();
+            return Err(Error::Unsupported(format!("cannot make a database in {login}: {why}")));
         }
+        Ok(server)
+    }
+
+    /// The same, whether or not a database can be made in it.
+    ///
+    /// # Errors
+    /// [`Error::Database`] where it does not answer, or lets this user not in.
+    pub fn look(kind: Kind, server: &study::ExistingServer, named_by: NamedBy) -> Result<Self, Error> {
+        let client = Client::open(Login::of(kind, server, named_by)?)?;
+        let found = client.look(&LocalMachine)?;
         let process = client.process();
         let data = process.as_ref().and_then(|process| process.data.as_deref());
         let device = data.and_then(|data| environment::devices_below(&LocalMachine, data).into_iter().next());
@@ -110,10 +120,15 @@ impl ExistingServer {
     /// For a trial's environment: which server it is, and its settings by their own names.
     pub(crate) fn shown(&self) -> BTreeMap<String, String> {
         let Login { kind, address, .. } = self.client.login();
-        let mut all = BTreeMap::from([
-            ("target".to_owned(), format!("a database in {} at {address}, which ran already", kind.title())),
-            ("server".into(), self.found.version.clone()),
-        ]);
+        let target = format!("a database in {} at {address}, which ran already", kind.title());
+        let mut all = self.state();
+        all.insert("target".to_owned(), target);
+        all
+    }
+
+    /// The same of a server that is only watched: its version, where its data are, its settings.
+    pub(crate) fn state(&self) -> BTreeMap<String, String> {
+        let mut all = BTreeMap::from([("server".to_owned(), self.found.version.clone())]);
         let data = self.data().map_or_else(|| "not visible".to_owned(), |data| data.display().to_string());
         all.insert("server data".into(), data);
         all.extend(self.found.settings.iter().map(|(name, value)| (format!("server.{name}"), value.clone())));

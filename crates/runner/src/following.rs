@@ -13,6 +13,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -58,6 +59,8 @@ pub enum Watched<'a> {
     Command(&'a [String]),
     /// A process that was running before.
     Process(Process),
+    /// The process of a server that is watched. Where the server is started again, recording goes on.
+    Server(Process),
 }
 
 /// How a recording ended.
@@ -69,16 +72,27 @@ pub struct Ending {
     pub by_itself: bool,
 }
 
+impl Ending {
+    /// The code of a command that failed, as a shell gives it: 128 and the number of the signal where one
+    /// ended it. `None` where none failed.
+    pub fn failure(&self) -> Option<i32> {
+        let status = self.status.filter(|status| !status.success())?;
+        status.code().or_else(|| Some(128 + status.signal()?)).or(Some(1))
+    }
+}
+
 impl<'a> Watched<'a> {
-    /// A process where there is one, else a command where it has a word, else the machine.
+    /// A process where there is one, else a command where it has a word, else the process of a server where
+    /// it is known, else the machine.
     ///
     /// # Errors
     /// Where a process cannot be followed.
-    pub fn of(pid: Option<u32>, command: &'a [String]) -> Result<Self> {
-        match pid {
-            Some(pid) => Ok(Self::Process(Process::open(pid)?)),
-            None if command.is_empty() => Ok(Self::Machine),
-            None => Ok(Self::Command(command)),
+    pub fn of(pid: Option<u32>, command: &'a [String], server: Option<u32>) -> Result<Self> {
+        match (pid, server) {
+            (Some(pid), _) => Ok(Self::Process(Process::open(pid)?)),
+            (None, _) if !command.is_empty() => Ok(Self::Command(command)),
+            (None, Some(server)) => Ok(Self::Server(Process::open(server)?)),
+            (None, None) => Ok(Self::Machine),
         }
     }
 
@@ -89,11 +103,10 @@ impl<'a> Watched<'a> {
     /// Where the command cannot be started or waited for.
     pub fn follow(&self, until: &Until<'_>, recorder: &Recorder) -> Result<Ending> {
         match self {
-            Self::Machine => {
-                while !until.is_over() {
-                    std::thread::sleep(until.next_look());
-                }
-                Ok(Ending { status: None, by_itself: false })
+            Self::Machine => Ok(wait_for(until)),
+            Self::Server(process) => {
+                process.begin(recorder)?;
+                Ok(wait_for(until))
             }
             Self::Command(argv) => run(argv, until, recorder),
             Self::Process(process) => process.follow(until, recorder),
@@ -170,11 +183,16 @@ impl Process {
         Ok(Self { pid, name: stat.name.to_owned(), pidfd })
     }
 
-    fn follow(&self, until: &Until<'_>, recorder: &Recorder) -> Result<Ending> {
+    fn begin(&self, recorder: &Recorder) -> Result<()> {
         // One that has ended since then has a number that may be another's.
         if !has_ended(&self.pidfd)? {
             recorder.follow(self.pid);
         }
+        Ok(())
+    }
+
+    fn follow(&self, until: &Until<'_>, recorder: &Recorder) -> Result<Ending> {
+        self.begin(recorder)?;
         while !until.is_over() {
             if ends_within(&self.pidfd, until.next_look())? {
                 return Ok(Ending { status: None, by_itself: true });
@@ -182,6 +200,14 @@ impl Process {
         }
         Ok(Ending { status: None, by_itself: false })
     }
+}
+
+/// Nothing ends by itself.
+fn wait_for(until: &Until<'_>) -> Ending {
+    while !until.is_over() {
+        std::thread::sleep(until.next_look());
+    }
+    Ending { status: None, by_itself: false }
 }
 
 /// Runs a command. It stays in our process group: one in the background may not read from the terminal.

@@ -26,6 +26,7 @@ mod target;
 pub mod testing;
 pub mod tools;
 mod trial;
+pub mod watched_server;
 
 pub use error::Error;
 pub use existing_folder::{ExistingFolder, MIN_FREE};

@@ -40,13 +40,14 @@ pub const SHARED_METRICS: [MetricRow; 19] = [
 /// A metric: name, unit, which way is good.
 pub type MetricRow = (&'static str, Unit, Better);
 
-/// Unit and direction of a shared metric, of one of a tool's own, or of Flyball's own; `None` for any other
-/// name.
+/// Unit and direction of a shared metric, of one of a tool's own, of a watched server's, or of Flyball's own;
+/// `None` for any other name.
 pub fn shared_metric(name: &str) -> Option<(Unit, Better)> {
     let of_tools = || crate::ALL.iter().flat_map(|tool| tool.metric_rows());
     SHARED_METRICS
         .into_iter()
         .chain([(CPU_BUSY, Unit::Share, Better::Lower)])
+        .chain(domain::database::counters::METRICS)
         .find(|(n, ..)| *n == name)
         .or_else(|| of_tools().find(|(n, ..)| *n == name))
         .map(|(_, unit, better)| (unit, better))

@@ -1,6 +1,7 @@
 //! What could not be answered here, why, and what it would need.
 
 use super::case::Case;
+use crate::server;
 use crate::summary::{CellSummary, Lack};
 use crate::words::{by_reason, listed};
 use domain::finding::NotMeasured;
@@ -30,6 +31,7 @@ pub fn not_measured(case: &Case<'_>) -> Vec<NotMeasured> {
     }
     open.extend(of_device(case));
     open.extend(of_recorder(case));
+    open.extend(case.data.trials.iter().flat_map(|trial| server::not_measured(&trial.environment)));
     open.extend(of_trials(case));
     open
 }

@@ -4,14 +4,13 @@ use crate::commands::record::{end, recorded};
 use crate::exit::End;
 use crate::places;
 use crate::shown::{self, opened};
+use analysis::server::WatchedServer;
 use anyhow::{Context, Result};
 use command_line::{Diagnose, Global, Record};
-use domain::inert::one_line;
 use domain::time::Nanos;
 use domain::trace::Role;
-use notebook::Recording;
 use report::{Diagnosis, diagnosis_text};
-use session::recordings::{PROCESS, short_command};
+use session::recordings::watched_in_words;
 
 /// For how long a running load is watched: long enough for a journal's commit, a write-back and a cron job,
 /// short enough to wait for.
@@ -36,6 +35,7 @@ pub fn diagnose(global: &Global, arguments: &Diagnose) -> Result<End> {
             out: None,
             duration,
             pid: arguments.pid,
+            server: arguments.server.clone(),
             command: arguments.command.clone(),
         },
         &announce,
@@ -52,7 +52,8 @@ pub fn diagnose(global: &Global, arguments: &Diagnose) -> Result<End> {
             inventory: &done.inventory,
             usage: &results.usage(),
             duration: recording.duration,
-            watched: &in_words(recording),
+            watched: &watched_in_words(recording),
+            server: WatchedServer::of(&recording.environment, &recording.metrics).as_ref(),
             own_cpu: recording.roles.get(&Role::Workload).copied(),
             threads: &recording.threads,
             findings: &results.findings,
@@ -64,13 +65,4 @@ pub fn diagnose(global: &Global, arguments: &Diagnose) -> Result<End> {
     );
     terminal::screen(&text)?;
     Ok(end(&done.ending))
-}
-
-/// What was watched.
-fn in_words(recording: &Recording) -> String {
-    match (&recording.command, recording.environment.get(PROCESS)) {
-        (Some(argv), _) => format!("`{}`", short_command(argv)),
-        (None, Some(process)) => format!("process {}", one_line(process)),
-        (None, None) => "what was running".to_owned(),
-    }
 }

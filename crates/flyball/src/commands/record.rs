@@ -5,15 +5,12 @@ use crate::interrupt::Interrupt;
 use crate::{places, typed};
 use anyhow::{Context, Result};
 use command_line::{Global, Record};
-use machine::supervise::{Supervisor, wait_for_the_end_of, watch_main};
-use notebook::{Notebook, RecordingFolder};
-use runner::following::{Ending, Watched};
-use rustix::process::getppid;
-use session::recordings::{Done, Place, RecordRequest, record as follow};
+use machine::supervise::Supervisor;
+use runner::following::Ending;
+use session::recordings::{Done, Place, RecordRequest, find, record as follow, watch_over};
 use std::io::{self, BufReader};
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 
 /// Records, and shows what was recorded.
 pub fn record(global: &Global, arguments: &Record) -> Result<End> {
@@ -24,10 +21,7 @@ pub fn record(global: &Global, arguments: &Record) -> Result<End> {
 
 /// How this program ends after a recording: as the command did, where that failed.
 pub fn end(ending: &Ending) -> End {
-    match ending.status {
-        Some(status) if !status.success() => End::Child(code_of(status)),
-        _ => End::Done,
-    }
+    ending.failure().map_or(End::Done, End::Child)
 }
 
 /// Records until what is recorded ends, the time is over, or somebody asks us to stop. `announce` is called
@@ -35,8 +29,10 @@ pub fn end(ending: &Ending) -> End {
 pub fn recorded(global: &Global, arguments: &Record, announce: &dyn Fn()) -> Result<Done> {
     let interrupt = Interrupt::catch()?;
     let notebook = places::notebook(global)?;
+    let (watched, server) = find(arguments.pid, &arguments.command, arguments.server.named())?;
     let request = RecordRequest {
-        watched: Watched::of(arguments.pid, &arguments.command).map_err(session::Error::from)?,
+        watched,
+        server,
         interval: arguments.interval,
         duration: arguments.duration,
         place: arguments.out.as_deref().map_or(Place::Notebook(&notebook), Place::Folder),
@@ -67,11 +63,6 @@ fn show(global: &Global, done: &Done) -> Result<()> {
     Ok(())
 }
 
-/// The code that a shell gives to it: 128 and the number of the signal where one ended it.
-fn code_of(status: ExitStatus) -> i32 {
-    status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1)
-}
-
 /// This program once more, to end what is recorded should this process be killed, and to remove what was half
 /// written. Dropped before it was told that all is done, it takes us for dead: what an error leaves running
 /// is ended too.
@@ -91,21 +82,14 @@ fn watching(global: &Global, arguments: &Record) -> Result<Command> {
 
 /// The watcher's own half.
 pub fn watch(global: &Global, out: Option<&Path>) -> Result<End> {
-    let recording = getppid();
-    let Some(ended) = watch_main(BufReader::new(io::stdin()), terminal::verbatim())? else {
-        return Ok(End::Done);
-    };
+    let notebook = places::notebook(global)?;
+    let place = out.map_or(Place::Notebook(&notebook), Place::Folder);
+    let ended = watch_over(place, BufReader::new(io::stdin()), terminal::verbatim())?;
     if ended > 0 {
         // Standard error is still the terminal of the one that died.
         terminal::note(format_args!(
             "flyball was killed while it recorded; ended what it recorded: {ended} processes"
         ));
-    }
-    wait_for_the_end_of(recording);
-    match out {
-        Some(folder) => RecordingFolder::sweep(folder)?,
-        // Opening a notebook sweeps it.
-        None => drop(Notebook::open(&places::notebook(global)?)?),
     }
     Ok(End::Done)
 }

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod bounded;
+pub mod database_server;
 pub mod lab;
 pub mod picture;
 

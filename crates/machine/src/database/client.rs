@@ -177,15 +177,8 @@ impl Client {
     ) -> Result<Rows, Error> {
         let argv = self.argv(application, statements);
         let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
-        let (program, package) = match self.login.kind {
-            Kind::PostgreSql => ("psql", "postgresql-client"),
-            Kind::MariaDb => ("mariadb", "mariadb-client-core"),
-        };
-        let refused = |said: String| {
-            let Login { kind, address, user, .. } = &self.login;
-            let hint = hint(*kind, address, user, &said);
-            Error::Refused { attempt: attempt.to_owned(), server: self.login.to_string(), said, hint }
-        };
+        let (program, package) = self.program();
+        let refused = |said: String| self.refused(attempt, said);
         /// `env` ends with it where there is no such program (env(1)).
         const NOT_FOUND: i32 = 127;
         match machine.run(&argv, limit) {
@@ -199,8 +192,35 @@ impl Client {
         }
     }
 
-    /// The client begins with an empty environment, for what is set there is for servers of the user's.
+    /// Its program, and Debian's package of it.
+    pub(super) const fn program(&self) -> (&'static str, &'static str) {
+        match self.login.kind {
+            Kind::PostgreSql => ("psql", "postgresql-client"),
+            Kind::MariaDb => ("mariadb", "mariadb-client-core"),
+        }
+    }
+
+    /// That the server said no, with what to do.
+    pub(super) fn refused(&self, attempt: &str, said: String) -> Error {
+        let hint = hint(&self.login, &said);
+        Error::Refused { attempt: attempt.to_owned(), server: self.login.to_string(), said, hint }
+    }
+
+    /// The client with its statements.
     fn argv(&self, application: &str, statements: &[&str]) -> Vec<String> {
+        let mut argv = self.connecting(application);
+        match self.login.kind {
+            Kind::PostgreSql => {
+                argv.extend(statements.iter().map(|statement| format!("--command={statement}")));
+            }
+            Kind::MariaDb => argv.push(format!("--execute={}", statements.join("; "))),
+        }
+        argv
+    }
+
+    /// The client, which asks what it reads. It begins with an empty environment, for what is set there is
+    /// for servers of the user's.
+    pub(super) fn connecting(&self, application: &str) -> Vec<String> {
         let mut argv = vec!["env".to_owned(), "-i".into(), "LC_ALL=C".into()];
         argv.push(format!("PATH={}", crate::access::path().to_string_lossy()));
         argv.extend(self.environment().into_iter().map(|(name, value)| format!("{name}={value}")));
@@ -223,7 +243,6 @@ impl Client {
                     format!("--username={user}"),
                     format!("--dbname={database}"),
                 ]);
-                argv.extend(statements.iter().map(|statement| format!("--command={statement}")));
             }
             Kind::MariaDb => {
                 argv.push("mariadb".into());
@@ -240,7 +259,6 @@ impl Client {
                     }
                 });
                 argv.push(format!("--user={user}"));
-                argv.push(format!("--execute={}", statements.join("; ")));
             }
         }
         argv
@@ -253,7 +271,7 @@ impl Client {
 }
 
 /// As PostgreSQL knows Flyball among its clients.
-const APPLICATION: &str = "flyball";
+pub(super) const APPLICATION: &str = "flyball";
 
 /// A name that stands in a statement without quotes.
 fn own(name: &str) -> &str {
@@ -262,6 +280,10 @@ fn own(name: &str) -> &str {
 }
 
 fn rows(text: &str) -> Rows {
-    let row = |line: &str| line.split('\t').map(str::to_owned).collect();
     text.lines().filter(|line| !line.is_empty()).map(row).collect()
+}
+
+/// The fields of a line.
+pub(super) fn row(line: &str) -> Vec<String> {
+    line.split('\t').map(str::to_owned).collect()
 }

@@ -1,6 +1,7 @@
 //! Why a server could not be asked.
 
-use domain::database::{Address, Kind};
+use super::Login;
+use domain::database::Kind;
 
 /// Why a server could not be asked, or did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -54,10 +55,13 @@ pub enum Error {
         why: String,
     },
     /// Nobody knows as whom to come.
-    #[error(
-        "cannot tell this user's name: /etc/passwd has none for the user {0}; write `user = \"…\"` under `[target]`"
-    )]
-    NoUser(u32),
+    #[error("cannot tell this user's name: /etc/passwd has none for the user {id}; name one with {user}")]
+    NoUser {
+        /// This user's number.
+        id: u32,
+        /// What takes a name.
+        user: &'static str,
+    },
     /// A database of that name is there, and this run has not made it.
     #[error(
         "cannot make the database `{name}` in {server}: there is one of that name, which is not this run's; nothing was touched; run it again, for another name"
@@ -74,37 +78,52 @@ pub enum Error {
 }
 
 /// What can be done about the usual answers of a server.
-pub(super) fn hint(kind: Kind, address: &Address, user: &str, said: &str) -> String {
+pub(super) fn hint(login: &Login, said: &str) -> String {
+    let Login { kind, address, user, named_by, .. } = login;
+    let (as_user, password_file) = (named_by.user(), named_by.password_file());
     let has = |text: &str| said.contains(text);
     let is_down =
         ["Connection refused", "No such file or directory", "Can't connect to", "Connection timed out"];
-    let hint = match kind {
+    let hint = match *kind {
         Kind::PostgreSql if has("Peer authentication failed") => {
-            format!("this server lets a user in whose name is `{user}`; take `user` out, or write `password_file` and an address such as `127.0.0.1:5432`")
+            format!(
+                "this server lets a user in whose name is `{user}`; take {as_user} out, or write {password_file} and an address such as `127.0.0.1:5432`"
+            )
         }
         Kind::PostgreSql if has("role \"") && has("does not exist") => {
-            format!("make it once with `sudo -u postgres createuser --createdb {user}`, or write `user`")
+            format!("make it once with `sudo -u postgres createuser --createdb {user}`, or write {as_user}")
         }
         Kind::PostgreSql if has("permission denied to create database") => {
             format!("allow it once with `sudo -u postgres psql -c 'ALTER ROLE \"{user}\" CREATEDB'`")
         }
         Kind::PostgreSql if has("no password supplied") || has("password authentication failed") => {
-            "write `password_file`, a file of yours that nobody else reads, whose first line is the password".into()
+            format!(
+                "write {password_file}, a file of yours that nobody else reads, whose first line is the password"
+            )
         }
         Kind::PostgreSql if has("database \"") && has("does not exist") => {
-            "write `database`, one that this user may connect to".into()
+            format!("write {}, one that this user may connect to", named_by.database())
         }
-        Kind::MariaDb if has("1044") => format!(
-            "allow it once with ``GRANT ALL ON `flyball\\_%`.* TO `{user}`@`…` ``"
-        ),
+        Kind::MariaDb if has("1044") => {
+            format!("allow it once with ``GRANT ALL ON `flyball\\_%`.* TO `{user}`@`…` ``")
+        }
         Kind::MariaDb if has("1045") || has("1698") => {
-            "write `user` and `password_file`, a file of yours that nobody else reads, whose first line is the password".into()
+            format!(
+                "write {as_user} and {password_file}, a file of yours that nobody else reads, whose first line is the password"
+            )
         }
         _ if has("received invalid response to SSL") || has("Lost connection to server at 'handshake") => {
-            "another kind of server may listen there; sysbench asks MariaDB, or PostgreSQL with `server = \"postgresql\"` in its `options`".into()
+            format!(
+                "another kind of server may listen there; if it is PostgreSQL, {}, and if it is MariaDB, {}",
+                named_by.postgresql(),
+                named_by.mariadb()
+            )
         }
         _ if is_down.iter().any(|text| said.contains(text)) => {
-            format!("start that server, or write where it listens instead of `{address}`")
+            format!(
+                "start that server, or write with {} where it listens instead of `{address}`",
+                named_by.address()
+            )
         }
         _ if has("Permission denied") => "run it as a user who may use that socket".into(),
         _ => return String::new(),
@@ -114,12 +133,29 @@ pub(super) fn hint(kind: Kind, address: &Address, user: &str, said: &str) -> Str
 
 #[cfg(test)]
 mod tests {
+    use super::super::NamedBy;
     use super::*;
+    use domain::database::Address;
 
     #[test]
     fn the_usual_answers_say_what_to_do() {
-        let at = Address::parse("/run/postgresql").unwrap();
-        let told = |kind, said| hint(kind, &at, "root", said);
+        let told = |kind, said| {
+            let login = Login {
+                kind,
+                address: Address::parse("/run/postgresql").unwrap(),
+                user: "root".into(),
+                password_file: None,
+                database: "postgres".into(),
+                named_by: NamedBy::Study,
+            };
+            let of_study = hint(&login, said);
+            let of_options = hint(&Login { named_by: NamedBy::Options, ..login }, said);
+            assert!(
+                !of_options.contains("`password_file`") && !of_options.contains("`user`"),
+                "{of_options}"
+            );
+            of_study
+        };
         for (kind, said, wanted) in [
             (Kind::PostgreSql, "FATAL:  role \"root\" does not exist", "createuser --createdb root"),
             (Kind::PostgreSql, "ERROR:  permission denied to create database", "CREATEDB"),

@@ -79,7 +79,7 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`] where it does not answer, or lets this user not in.
     pub fn look(&self, machine: &dyn Machine) -> Result<Found, Error> {
-        let Login { kind, address, user, .. } = &self.login;
+        let Login { kind, .. } = &self.login;
         let names = |names: &[&str]| format!("'{}'", names.join("', '"));
         let mut said = match *kind {
             Kind::PostgreSql => self.pairs(
@@ -109,7 +109,7 @@ impl Client {
             Some("it is a replica, or set to read only, and takes no tables".to_owned())
         } else if is(&said, "may create", "f") {
             let text = "permission denied to create database";
-            Some(format!("{text}{}", hint(*kind, address, user, text)))
+            Some(format!("{text}{}", hint(&self.login, text)))
         } else {
             None
         };

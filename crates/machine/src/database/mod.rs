@@ -7,14 +7,18 @@
 //! of the user's.
 
 mod client;
+mod counters;
 mod error;
 mod login;
 mod look;
 mod password;
 mod process;
+mod session;
 
 pub use client::{Client, Rows};
+pub use counters::Questions;
 pub use error::Error;
-pub use login::Login;
+pub use login::{Login, NamedBy};
 pub use look::Found;
 pub use process::{ServerProcess, find as find_process};
+pub use session::Session;

@@ -5,7 +5,7 @@ use super::Ledger;
 use super::built::Built;
 use super::report::UndoOutcome;
 use crate::Machine;
-use crate::database::{Client, Error, Login};
+use crate::database::{Client, Error, Login, NamedBy};
 use crate::stack::names;
 use domain::database::{Address, Kind, OWN_PREFIX, check_name, is_own_name};
 use serde::{Deserialize, Serialize};
@@ -51,7 +51,9 @@ impl OwnDatabase {
             return Err(format!("`{}` is no name that Flyball gives to a database", self.name));
         }
         let (user, database) = (self.user.clone(), self.connect.clone());
-        Ok(Login { kind, address, user, password_file: self.password_file.clone(), database })
+        // Only a study has a database made.
+        let named_by = NamedBy::Study;
+        Ok(Login { kind, address, user, password_file: self.password_file.clone(), database, named_by })
     }
 
     pub(super) fn what(&self) -> String {

@@ -18,7 +18,8 @@ use domain::trial::{
 };
 use lab::LabRecord;
 use measured::{
-    DiskRecord, DisturbanceRecord, MeasurementRecord, RecorderRecord, ThreadRecord, names_of, roles_of,
+    DiskRecord, DisturbanceRecord, MeasurementRecord, MetricRecord, RecorderRecord, ThreadRecord, names_of,
+    roles_of,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -116,6 +117,8 @@ pub(crate) struct RecordingRecord {
     command: Option<Vec<String>>,
     exit_code: Option<i32>,
     environment: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    metrics: BTreeMap<String, MetricRecord>,
     duration_ns: u64,
     roles_ns: BTreeMap<String, u64>,
     threads: Vec<ThreadRecord>,
@@ -256,6 +259,7 @@ impl From<&Recording> for RecordingRecord {
             command: recording.command.clone(),
             exit_code: recording.exit_code,
             environment: recording.environment.clone(),
+            metrics: recording.metrics.iter().map(|(name, metric)| (name.clone(), metric.into())).collect(),
             duration_ns: recording.duration.get(),
             roles_ns: names_of(&recording.roles),
             threads: recording.threads.iter().map(ThreadRecord::from).collect(),
@@ -275,6 +279,7 @@ impl TryFrom<RecordingRecord> for Recording {
             command: record.command,
             exit_code: record.exit_code,
             environment: record.environment,
+            metrics: record.metrics.into_iter().map(|(name, metric)| (name, metric.into())).collect(),
             duration: Nanos::new(record.duration_ns),
             roles: roles_of(record.roles_ns)?,
             threads: record.threads.into_iter().map(ThreadTime::try_from).collect::<Meaning<_>>()?,

@@ -1,6 +1,6 @@
 //! Of a recording, what its one trial has.
 
-use super::{heading, table};
+use super::{heading, item, table};
 use crate::Report;
 use crate::cpu_share::{notable, shown};
 use crate::document::{Block, Table};
@@ -13,8 +13,11 @@ use domain::units::Bytes;
 
 /// Of a recording, what its one trial has: figures, CPU time by role, the busiest threads and the disks.
 pub(super) fn recorded(report: &Report) -> Vec<Block> {
+    let warnings = report.data.trials.iter().filter_map(|trial| trial.measurement.as_ref());
+    let warnings = warnings.flat_map(|measured| &measured.outcome.warnings);
+    let warnings: Vec<Block> = warnings.map(|warning| item(format!("warning: {warning}"))).collect();
     let titled = |(title, block): (&'static str, Block)| [heading(title), block];
-    recorded_parts(report).into_iter().flat_map(titled).collect()
+    warnings.into_iter().chain(recorded_parts(report).into_iter().flat_map(titled)).collect()
 }
 
 /// The same, each part with its title.

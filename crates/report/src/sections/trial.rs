@@ -63,7 +63,7 @@ fn outcome(measurement: &Measurement) -> Vec<Block> {
     let rows = metrics.map(|(name, metric)| vec![name.clone(), metric.unit.show(metric.value)]).collect();
     let mut blocks = vec![heading("Outcome"), Block::Table(table(&["metric", "value"], &[1], rows))];
     let warnings = measurement.outcome.warnings.iter();
-    blocks.extend(warnings.map(|warning| item(format!("the tool warns: {warning}"))));
+    blocks.extend(warnings.map(|warning| item(format!("warning: {warning}"))));
     blocks
 }
 

@@ -1,11 +1,15 @@
 //! Recordings: what a machine, a process or a command did, without a study, as a run of one trial.
 
+mod server;
 mod stored;
+mod watch_over;
 
-pub use stored::{PROCESS, short_command};
+pub use stored::{PROCESS, short_command, watched_in_words};
+pub use watch_over::watch_over;
 
 use crate::error::{Error, Result};
 use analysis::recorded::{Ends, SIGNAL};
+use domain::database::{ExistingServer, Kind};
 use domain::ids::RunId;
 use domain::inventory::Inventory;
 use domain::outcome::Metric;
@@ -16,9 +20,11 @@ use machine::{LocalMachine, Machine};
 use notebook::{Notebook, Recording, RecordingFolder, WholeRun};
 use recorder::{Recorder, RecorderConfig};
 use runner::following::{Ending, Until, Watched};
+use runner::watched_server::WatchedServer;
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use stored::{BY_ITSELF, ENDED, Recorded, key, process_in_words};
@@ -28,6 +34,8 @@ use stored::{BY_ITSELF, ENDED, Recorded, key, process_in_words};
 pub struct RecordRequest<'a> {
     /// Whom to follow.
     pub watched: Watched<'a>,
+    /// The server whose counters are read; `None` for none.
+    pub server: Option<Arc<WatchedServer>>,
     /// Between two samples.
     pub interval: Nanos,
     /// After this long recording ends; `None` for no bound.
@@ -71,6 +79,21 @@ pub struct Done {
     pub ending: Ending,
 }
 
+/// Finds whom to follow, and the server whose counters are to be read: a process where there is one, else a
+/// command where it has a word, else the server's process where it is known, else the machine.
+///
+/// # Errors
+/// Where the process cannot be followed, or the server cannot be asked.
+pub fn find(
+    pid: Option<u32>,
+    command: &[String],
+    server: Option<(Kind, ExistingServer)>,
+) -> Result<(Watched<'_>, Option<Arc<WatchedServer>>)> {
+    let server = server.map(|(kind, server)| WatchedServer::open(kind, &server)).transpose()?;
+    let of_server = server.as_ref().and_then(|server| server.pid());
+    Ok((Watched::of(pid, command, of_server)?, server))
+}
+
 /// Records until what is recorded ends, the time is over, or somebody asks us to stop. `watcher` starts who
 /// ends what is recorded should this process be killed; it is started before anything is.
 ///
@@ -86,20 +109,32 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     let started = LocalMachine.now();
     let recorder = Recorder::start(RecorderConfig::new(request.interval, spool.clone()))?;
     let children_before = recorder::children_cpu();
+    let counters = destination.raw_dir().join("server-counters.tsv");
+    let watching = request.server.as_ref().map(|server| server.watch(&counters)).transpose()?;
     let begun = Instant::now();
     let until = Until::new(request.interrupt, request.duration.map(Duration::from));
     let ending = request.watched.follow(&until, &recorder);
-    let duration = Nanos::new(begun.elapsed().as_nanos() as u64);
+    let ended = Instant::now();
+    let duration = Nanos::new((ended - begun).as_nanos() as u64);
     let mut recorded = recorder.stop()?;
+    let by_itself = ending.as_ref().is_ok_and(|ending| ending.by_itself);
+    let counted = watching.map(|watching| watching.stop(by_itself.then_some(ended)));
     let ending = ending?;
     recorded.set_workload_cpu(recorder::children_cpu() - children_before);
-    let metrics = decoded(&recorded, &mut destination)?;
+    let mut metrics = decoded(&recorded, &mut destination)?;
     let removed = std::fs::remove_file(&spool);
     removed.map_err(Error::during(format!("cannot remove `{}`", spool.display())))?;
     environment.extend(about(&request.watched, &ending));
+    let mut warnings = Vec::new();
+    if let (Some(server), Some(counted)) = (&request.server, counted) {
+        let told = server::told(server, &counted, &ending);
+        metrics.extend(told.metrics);
+        environment.extend(told.environment);
+        warnings = told.warnings;
+    }
     let command = match &request.watched {
         Watched::Command(argv) => Some(argv.to_vec()),
-        Watched::Machine | Watched::Process(_) => None,
+        Watched::Machine | Watched::Process(_) | Watched::Server(_) => None,
     };
     let recording = Recording {
         name: name(started),
@@ -108,6 +143,7 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
         command,
         exit_code: ending.status.and_then(|s| s.code()),
         environment,
+        metrics,
         duration,
         roles: recorded.roles().clone(),
         threads: recorded.threads().to_vec(),
@@ -116,7 +152,7 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     };
     let as_json =
         serde_json::to_string_pretty(&inventory).map_err(Error::during("cannot store the inventory"))?;
-    let kept = destination.commit(&recording, metrics, &as_json, &request.typed)?;
+    let kept = destination.commit(&recording, warnings, &as_json, &request.typed)?;
     watcher.done()?;
     Ok(Done { recording, inventory, kept, ending })
 }
@@ -154,7 +190,7 @@ impl Destination {
     fn commit(
         self,
         recording: &Recording,
-        metrics: BTreeMap<String, Metric>,
+        warnings: Vec<String>,
         inventory: &str,
         typed: &[String],
     ) -> Result<Kept> {
@@ -164,7 +200,7 @@ impl Destination {
                 let provenance = Provenance::Host;
                 let begun = recording.started;
                 let typed = typed.to_vec();
-                let recorded = Recorded { recording, metrics, provenance, begun, origin: None, typed };
+                let recorded = Recorded { recording, warnings, provenance, begun, origin: None, typed };
                 let (run, trial) = recorded.run();
                 let folder = whole.commit(&run, inventory, &trial, &script(&trial.run))?;
                 let folder = folder.join("trials").join(trial.key.folder());
@@ -184,7 +220,9 @@ fn decoded(recorded: &recorder::Recording, to: &mut Destination) -> Result<BTree
 /// What a trial's environment says of what was recorded.
 fn about(watched: &Watched<'_>, ending: &Ending) -> BTreeMap<String, String> {
     let process = match watched {
-        Watched::Process(process) => Some(process_in_words(process.pid, &process.name)),
+        Watched::Process(process) | Watched::Server(process) => {
+            Some(process_in_words(process.pid, &process.name))
+        }
         Watched::Machine | Watched::Command(_) => None,
     };
     let ended = ending.by_itself.then(|| BY_ITSELF.to_owned());

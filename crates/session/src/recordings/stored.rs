@@ -3,6 +3,7 @@
 
 use crate::study_text::{plain, plain_text};
 use analysis::recorded::{CPU_TIME, EXIT_CODE};
+use domain::database::counters::{QUERIES, TRANSACTIONS, WATCHED, WRITE_TRANSACTIONS};
 use domain::ids::{CellId, RunId, TrialKey};
 use domain::inert::one_line;
 use domain::outcome::{Better, CPU_BUSY, Metric, Outcome};
@@ -38,8 +39,8 @@ pub(super) fn key() -> TrialKey {
 pub(super) struct Recorded<'a> {
     /// What was recorded.
     pub recording: &'a Recording,
-    /// What its trace says.
-    pub metrics: BTreeMap<String, Metric>,
+    /// What is to be said of its figures.
+    pub warnings: Vec<String>,
     pub provenance: Provenance,
     /// When the run began: when it was recorded, or imported.
     pub begun: Timestamp,
@@ -56,6 +57,7 @@ impl Recorded<'_> {
         let study = study_name(recording);
         let id = RunId::begun(&study, self.begun);
         let metrics = self.all_metrics();
+        let warnings = self.warnings.clone();
         let run = Run {
             id: id.clone(),
             study: study.clone(),
@@ -85,7 +87,7 @@ impl Recorded<'_> {
             settings: Vec::new(),
             environment,
             validity: Validity::Valid,
-            measurement: Some(measurement(recording, metrics)),
+            measurement: Some(measurement(recording, metrics, warnings)),
             lab: None,
             origin: self.origin,
         };
@@ -96,7 +98,7 @@ impl Recorded<'_> {
     fn all_metrics(&self) -> BTreeMap<String, Metric> {
         let seconds = |value| Metric { value, unit: Unit::Seconds, better: Better::Lower };
         let recording = self.recording;
-        let mut all = self.metrics.clone();
+        let mut all = recording.metrics.clone();
         if recording.command.is_some() && recording.environment.get(ENDED).is_some_and(|how| how == BY_ITSELF)
         {
             all.insert("elapsed".to_owned(), seconds(recording.duration.secs()));
@@ -113,9 +115,13 @@ fn after(begun: Timestamp, span: Nanos) -> Timestamp {
     Timestamp::from_unix_nanos(begun.unix_nanos().saturating_add(span))
 }
 
-fn measurement(recording: &Recording, metrics: BTreeMap<String, Metric>) -> Measurement {
+fn measurement(
+    recording: &Recording,
+    metrics: BTreeMap<String, Metric>,
+    warnings: Vec<String>,
+) -> Measurement {
     Measurement {
-        outcome: Outcome { metrics, tool: String::new(), warnings: Vec::new() },
+        outcome: Outcome { metrics, tool: String::new(), warnings },
         commands: recording.command.iter().cloned().collect(),
         duration: recording.duration,
         roles: recording.roles.clone(),
@@ -149,7 +155,9 @@ fn name_of(process: &str) -> &str {
 /// A study that describes the recording: nothing is varied, and it cannot be run.
 fn study_text(recording: &Recording, name: &str, metrics: &BTreeMap<String, Metric>) -> String {
     let quoted = |text: &str| serde_json::Value::from(plain_text(text)).to_string();
-    let deciding = if metrics.contains_key("elapsed") { "elapsed" } else { CPU_BUSY };
+    let of_server = [TRANSACTIONS, WRITE_TRANSACTIONS, QUERIES];
+    let deciding = ["elapsed"].into_iter().chain(of_server).find(|name| metrics.contains_key(*name));
+    let deciding = deciding.unwrap_or(CPU_BUSY);
     format!(
         "flyball = 1\nname = {}\nquestion = {}\n\n[measure]\nmetric = {}\n\n[workload.{CELL}]\ntool = \"recorded\"\n",
         quoted(name),
@@ -166,9 +174,21 @@ pub fn short_command(argv: &[String]) -> String {
     format!("{}{rest}", one_line(&short))
 }
 
+/// What was watched: `what was running`, a command, a process.
+pub fn watched_in_words(recording: &Recording) -> String {
+    match (&recording.command, recording.environment.get(PROCESS)) {
+        (Some(argv), _) => format!("`{}`", short_command(argv)),
+        (None, Some(process)) => format!("process {}", one_line(process)),
+        (None, None) => "what was running".to_owned(),
+    }
+}
+
 fn question(recording: &Recording) -> String {
     if let Some(argv) = &recording.command {
         return format!("What happened while `{}` ran?", short_command(argv));
+    }
+    if let Some(server) = recording.environment.get(WATCHED) {
+        return format!("What did {} and this machine do?", one_line(server));
     }
     match recording.environment.get(PROCESS) {
         Some(process) => format!("What did process {} and this machine do?", one_line(process)),

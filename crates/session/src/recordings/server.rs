@@ -1,0 +1,43 @@
+//! What a recording says of the server that was watched.
+
+use analysis::server::rates;
+use domain::database::counters::{BEGAN_ANEW, NOT_MEASURED};
+use domain::outcome::Metric;
+use runner::following::Ending;
+use runner::watched_server::{Counted, WatchedServer};
+use std::collections::BTreeMap;
+
+/// Figures, the state of the server, and what is to be said of both.
+pub(super) struct Told {
+    pub metrics: BTreeMap<String, Metric>,
+    pub environment: BTreeMap<String, String>,
+    pub warnings: Vec<String>,
+}
+
+pub(super) fn told(server: &WatchedServer, counted: &Counted, ending: &Ending) -> Told {
+    let rates = rates(server.kind(), &counted.samples);
+    let mut environment = server.shown();
+    let mut put = |name: &str, value: String| environment.insert(name.to_owned(), value);
+    put("server counters", format!("{} samples; rates over {}", counted.count, rates.span));
+    // What is not asked for is said as such, whatever else is missing.
+    for missing in rates.missing.iter().chain(server.missing()) {
+        put(&format!("{NOT_MEASURED}{}", missing.metric), missing.why.clone());
+    }
+    let mut warnings: Vec<String> = server.warning().into_iter().collect();
+    if let Some(what) = rates.began_anew {
+        put(BEGAN_ANEW, what.clone());
+        warnings.push(format!("{}: {what}", server.name()));
+    }
+    if let Some(why) = &counted.last_refusal {
+        warnings.push(format!(
+            "{} of the questions for its counters had no answer; the last: {why}",
+            counted.unanswered
+        ));
+    }
+    warnings
+        .extend(counted.not_kept.iter().map(|why| format!("its samples could not be kept in a file: {why}")));
+    if !rates.metrics.is_empty() {
+        warnings.extend(server.bound(rates.span, ending.by_itself));
+    }
+    Told { metrics: rates.metrics, environment, warnings }
+}
