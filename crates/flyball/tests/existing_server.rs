@@ -36,14 +36,19 @@ fn measures(kind: Kind) {
     assert!(plan.contains(&format!("its data are in {}", server.at("data"))), "{plan}");
     assert_eq!(server.dump(), before, "a plan makes nothing");
     let mut run = place.spawn(&["run", &study]);
-    let mut seen = false;
+    let (mut seen, mut is_told) = (false, false);
     while run.try_wait().unwrap().is_none() {
         seen |= server.databases().contains("flyball_");
+        if seen && !is_told {
+            let status = place.output(&["status"]);
+            is_told = String::from_utf8_lossy(&status.stdout).contains(&format!("`kill -INT {}`", run.id()));
+        }
         assert!(!is_in_arguments());
         std::thread::sleep(Duration::from_millis(20));
     }
     let output = run.wait_with_output().unwrap();
     assert!(output.status.success() && seen, "{seen} {}", stderr(&output));
+    assert!(is_told, "`status` names no next step while a run works");
     assert_eq!(server.dump(), before);
     let trials: Vec<Value> =
         place.trial_files().iter().map(|text| serde_json::from_str(text).unwrap()).collect();
