@@ -151,8 +151,11 @@ fn a_change_is_measured_and_kept_only_where_it_is_better() {
     assert!(better.contains("after is better than before") || better.contains("change decides"), "{better}");
     assert!(better.contains("tune --set vm.extfrag_threshold=100 --persist`"), "{better}");
     assert_eq!(value(SYSCTLS[0]), "500", "nothing lasts unless that is asked for");
-    let kept = tuned(&place, &["--set", "vm.extfrag_threshold=100", "--persist"]);
-    assert!(kept.contains("better, so it is kept"), "{kept}");
+    let persist = ["--json", "--set", "vm.extfrag_threshold=100", "--persist"];
+    let kept = tune(&place, &[&persist[..], &WAITS].concat()).output().unwrap();
+    let said = String::from_utf8_lossy(&kept.stderr);
+    assert!(kept.status.success() && said.contains("better, so it is kept"), "{said}");
+    serde_json::from_slice::<serde_json::Value>(&kept.stdout).expect("standard output is one JSON document");
     assert_eq!(value(SYSCTLS[0]), "100");
     let undone = tune(&place, &["--undo"]).output().unwrap();
     assert!(undone.status.success() && value(SYSCTLS[0]) == "500", "{undone:?}");
