@@ -378,10 +378,10 @@ mod tests {
     #[test]
     fn failures_quote_the_tool() {
         let mut fixture = Fixture::new();
-        let text = failure(&mut fixture, workload(Tool::Fio, &[("rw", "sideways")]));
+        let text = failure(&mut fixture, workload(Tool::Fio, &[("random_distribution", "sideways")]));
         assert_eq!(
             text,
-            "workload `w`: `fio` failed with exit code 1; it said: fio: failed parsing rw=sideways"
+            "workload `w`: `fio` failed with exit code 1; it said: fio: failed parsing random_distribution=sideways"
         );
         let text = failure(&mut fixture, command(&["sh", "-c", "echo no luck >&2; exit 7"]));
         assert_eq!(text, "workload `w`: `sh` failed with exit code 7; it said: no luck");
