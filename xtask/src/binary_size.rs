@@ -5,12 +5,11 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Its lines of Rust, tests of its own files included: a bound that holds today. It goes down with what
-/// leaves the binary, and never up; 3,000 are the aim.
-const MAX_LINES: usize = 3_230;
+/// Its lines of Rust, tests of its own files included.
+const MAX_LINES: usize = 3_000;
 
-/// The lines of one command's file: a bound that holds today; 150 are the aim.
-const MAX_COMMAND: usize = 165;
+/// The lines of one command's file.
+const MAX_COMMAND: usize = 150;
 
 /// Where the files of commands are, in the crate's sources.
 const COMMANDS: &str = "commands";
@@ -48,7 +47,7 @@ mod tests {
             |main, command| vec![("main.rs".into(), main), (PathBuf::from(COMMANDS).join("run.rs"), command)];
         assert_eq!(too_large(&sizes(MAX_LINES - MAX_COMMAND, MAX_COMMAND)), Vec::<String>::new());
         let long = too_large(&sizes(0, MAX_COMMAND + 1));
-        assert!(long.len() == 1 && long[0].starts_with("commands/run.rs: 166 lines"), "{long:?}");
+        assert!(long.len() == 1 && long[0].starts_with("commands/run.rs: 151 lines"), "{long:?}");
         assert!(too_large(&sizes(MAX_LINES + 1, 0))[0].starts_with("the binary has"));
     }
 }

@@ -10,9 +10,9 @@ use crate::trust;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, openat};
 use rustix::process::geteuid;
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where such a file goes.
 #[derive(Debug)]
@@ -105,6 +105,51 @@ fn stream(path: &Path) -> io::Result<File> {
     let file = openat(CWD, path, flags, Mode::empty())?;
     fcntl_setfl(&file, OFlags::empty())?;
     Ok(file.into())
+}
+
+/// A folder of such files, which was not there before.
+#[derive(Debug)]
+pub struct NewFolder(PathBuf);
+
+impl NewFolder {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// Where something of that name is there already; those of [`make_folder`].
+    pub fn make(path: &Path) -> Result<Self> {
+        if fs::symlink_metadata(path).is_ok() {
+            let text = "it is there already; name one that is not there yet";
+            let error = io::Error::new(io::ErrorKind::AlreadyExists, text);
+            return Err(Error::io("make the folder", path)(error));
+        }
+        make_folder(path)?;
+        Ok(Self(path.to_owned()))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Writes a file in it, and the folders on the way.
+    ///
+    /// # Errors
+    /// Where one of them cannot be made or written.
+    pub fn write(&self, path: &Path, content: &mut dyn Read) -> Result<()> {
+        let path = self.0.join(path);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(Error::io("make the folder", folder))?;
+        }
+        let mut file = Output::open(&path)?;
+        io::copy(content, &mut file).map_err(Error::io("write", &path))?;
+        file.finish()
+    }
+
+    /// Takes it away again where nothing was written. Where something was, that stays, and the error that
+    /// comes next says why it is not all.
+    pub fn remove_if_empty(self) {
+        let _ = fs::remove_dir(self.0);
+    }
 }
 
 #[cfg(test)]

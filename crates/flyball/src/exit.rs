@@ -1,8 +1,8 @@
 //! How the program ends: the exit codes that `flyball --help` lists.
 
 use domain::inert;
-use std::fmt;
 use std::process::ExitCode;
+use thiserror::Error;
 
 /// How a command ended that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,19 +35,13 @@ impl From<End> for ExitCode {
 }
 
 /// The command line or the study is wrong: exit code 2.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("{0}")]
 pub struct Usage(pub String);
 
-impl fmt::Display for Usage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
-
 /// A study file is wrong: exit code 2. Each of its faults has a line, which is inert.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("{}\n{}", inert::one_line(.what), .faults.trim_end())]
 pub struct Faults {
     /// What was read, and what follows from its being wrong.
     pub what: String,
@@ -55,33 +49,22 @@ pub struct Faults {
     pub faults: String,
 }
 
-impl fmt::Display for Faults {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n{}", inert::one_line(&self.what), self.faults.trim_end())
-    }
-}
-
-impl std::error::Error for Faults {}
-
 /// Another Flyball has what we need: exit code 4.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("{0}")]
 pub struct Busy(pub String);
-
-impl fmt::Display for Busy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Busy {}
 
 /// The exit code of an error.
 pub fn code_of(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(match error {
         e if e.is::<Usage>()
             || e.is::<Faults>()
-            || e.downcast_ref()
-                .is_some_and(|e| matches!(e, results::Error::Page { .. } | results::Error::Condition(_)))
+            || e.downcast_ref().is_some_and(|e| {
+                matches!(
+                    e,
+                    results::Error::Page { .. } | results::Error::Condition(_) | results::Error::Removal(_)
+                )
+            })
             || is_of_session(e, is_usage) =>
         {
             2

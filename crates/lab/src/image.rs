@@ -12,6 +12,8 @@ pub mod databases;
 use crate::digest::{self, Checked};
 use crate::kernel::Kernel;
 use crate::{Error, Result, programs, staging};
+use domain::units::Bytes;
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
@@ -201,6 +203,22 @@ pub struct Stored {
     pub kernel: String,
     /// Its size on disk, in bytes.
     pub size: u64,
+}
+
+impl Stored {
+    /// In one line.
+    pub fn in_words(&self) -> String {
+        format!("{}  {:32} {}", self.digest, self.kernel, Bytes::new(self.size))
+    }
+}
+
+/// The version of the JSON form.
+const SCHEMA: u32 = 1;
+
+/// Images as JSON.
+pub fn as_json(images: &[Stored]) -> String {
+    let rows = images.iter().map(|i| json!({ "digest": i.digest, "kernel": i.kernel, "bytes": i.size }));
+    json!({ "schema": SCHEMA, "images": rows.collect::<Vec<_>>() }).to_string()
 }
 
 /// Lists the images in the cache, newest first.

@@ -8,6 +8,7 @@ use crate::digest::{self, Checked};
 use crate::programs::{self, Output};
 use crate::{Error, Result, staging};
 use files::staging::StagingDir;
+use serde_json::json;
 use std::cmp::Ordering;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,9 @@ pub struct Kernels {
     folder: PathBuf,
 }
 
+/// The version of the JSON form.
+const SCHEMA: u32 = 1;
+
 /// A kernel that is there, or could be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
@@ -39,6 +43,20 @@ pub struct Listed {
     pub release: String,
     /// Whether it is unpacked already.
     pub unpacked: bool,
+}
+
+impl Listed {
+    /// In one line.
+    pub fn in_words(&self) -> String {
+        let state = if self.unpacked { "unpacked" } else { "can be downloaded" };
+        format!("{:32} {state}", self.release)
+    }
+}
+
+/// Kernels as JSON.
+pub fn as_json(kernels: &[Listed]) -> String {
+    let rows = kernels.iter().map(|k| json!({ "release": k.release, "unpacked": k.unpacked }));
+    json!({ "schema": SCHEMA, "kernels": rows.collect::<Vec<_>>() }).to_string()
 }
 
 impl Kernels {

@@ -47,6 +47,9 @@ pub enum Error {
     /// A table of the runs of a study over time, of which none is finished.
     #[error("cannot make a table of the runs of `{0}`: none is finished")]
     NoneFinished(String),
+    /// A run that cannot be removed by the name that was typed; the text says why.
+    #[error("{0}")]
+    Removal(String),
     /// A run before which there is none that it could be compared with.
     #[error("cannot compare `{run}` with the run before it: {why}")]
     NoneBefore {

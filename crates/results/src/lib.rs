@@ -19,7 +19,7 @@ pub use error::{Error, Result};
 pub use over_time::points;
 pub use recorded::{recording_json, recording_text};
 pub use remedy::{Remedy, remedy};
-pub use removable::{Kept, removable};
+pub use removable::{Kept, only_run, removable};
 pub use versus::{before, common_metric, differences};
 
 use analysis::explain::{Case, explain, not_measured};

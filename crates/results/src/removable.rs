@@ -1,6 +1,8 @@
 //! Which runs could be removed: those that were begun anew, and what is older or more than somebody keeps.
 
+use crate::{Error, Result};
 use domain::Nanos;
+use domain::ids::RunId;
 use domain::time::Timestamp;
 use domain::trial::Run;
 use notebook::Notebook;
@@ -50,6 +52,27 @@ fn why_finished(is_old: Option<bool>, is_beyond: Option<bool>) -> Option<&'stati
 fn is_older(run: &Run, span: Nanos, now: Timestamp) -> bool {
     let age = now.unix_nanos().saturating_sub(run.started.unix_nanos());
     u64::try_from(age).is_ok_and(|age| age > span.get())
+}
+
+/// The run of this name. Unlike elsewhere, a study's name alone is not enough where it has several runs: it
+/// means the newest, and perhaps not to whoever wants to remove one.
+///
+/// # Errors
+/// Where it is none, or one of several.
+pub fn only_run(notebook: &Notebook, name: &str) -> Result<RunId> {
+    let itself = RunId(name.to_owned());
+    if notebook.has_run(&itself) {
+        return Ok(itself);
+    }
+    let (runs, _) = notebook.runs()?;
+    let of_study = runs.iter().filter(|entry| entry.run.study == name).count();
+    if of_study > 1 {
+        return Err(Error::Removal(format!(
+            "cannot remove `{name}`: the study has {of_study} runs, and which is meant is not said; name a run, or \
+             `{name}~0` for the newest; `flyball list {name}` shows them"
+        )));
+    }
+    notebook.find(name).map_err(|error| Error::Removal(format!("cannot remove `{name}`: {error}")))
 }
 
 #[cfg(test)]

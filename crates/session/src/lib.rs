@@ -19,6 +19,7 @@ mod error;
 pub mod guests;
 pub mod host;
 mod observer;
+pub mod overview;
 pub mod preflight;
 pub mod recordings;
 pub mod scripted;

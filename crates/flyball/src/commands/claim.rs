@@ -113,33 +113,21 @@ fn give_back(
         );
     }
     let back = claims.give_back(device, overwrite).map_err(usage)?;
-    if global.json {
-        let value =
-            json!({ "schema": shown::SCHEMA, "given_back": back.claim.as_json(), "written": back.written });
-        terminal::json(&format!("{value:#}"))?;
-    } else {
-        let what = if back.written { "were written back" } else { "are as they were" };
-        terminal::line(format_args!(
-            "`{}` is given back: its first 8 MiB and its last MiB {what}; what lies between may have been overwritten",
-            device.display()
-        ))?;
-    }
-    Ok(End::Done)
+    print(global, &back.as_json(), back.in_words(device))
 }
 
 fn forget(global: &Global, arguments: &Arguments, claims: &Claims, device: &Path) -> Result<End> {
     let claim =
         if arguments.dry_run { claims.named(device) } else { claims.forget(device) }.map_err(usage)?;
+    let (json, words) = shown::forgotten(&claim, arguments.dry_run);
+    print(global, &json, words)
+}
+
+fn print(global: &Global, json: &str, words: String) -> Result<End> {
     if global.json {
-        let value =
-            json!({ "schema": shown::SCHEMA, "forgotten": claim.as_json(), "dry_run": arguments.dry_run });
-        terminal::json(&format!("{value:#}"))?;
+        terminal::json(json)?
     } else {
-        let how = if arguments.dry_run { "would be given up" } else { "is given up" };
-        terminal::line(format_args!(
-            "the claim of `{}` {how} with its backup; the disk is left as it is",
-            claim.path.display()
-        ))?;
+        terminal::line(words)?
     }
     Ok(End::Done)
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, anyhow};
 use command_line::{Export, Global};
 use domain::ids::RunId;
 use exporters::{Exporter, FolderSink, JudgedRun, Sink, StoredRun, StoredTrace, Wanted, Writer};
+use files::output::NewFolder;
 use notebook::Notebook;
 use out::{Folder, Out};
 
@@ -102,11 +103,11 @@ fn folder(
         let name = format.name();
         return Err(Usage(format!("{name} reads folders; name the one to make with --out DIR")).into());
     };
-    let mut folder = Folder::make(place)?;
+    let mut folder = Folder(NewFolder::make(place)?);
     let written = shown::data(notebook, id)
         .and_then(|data| Ok(write(&StoredRun { notebook, data: &data }, &mut folder)?));
     if written.is_err() {
-        folder.remove_if_empty();
+        folder.0.remove_if_empty();
     }
     written.map(|()| End::Done)
 }

@@ -12,7 +12,8 @@ use std::collections::BTreeSet;
 /// Removes runs: all that were named, or none where one of them cannot be.
 pub fn rm(global: &Global, arguments: &Rm) -> Result<End> {
     let notebook = opened(global, None)?;
-    let found: Result<BTreeSet<RunId>> = arguments.runs.iter().map(|name| named(&notebook, name)).collect();
+    let found: Result<BTreeSet<RunId>> =
+        arguments.runs.iter().map(|name| Ok(results::only_run(&notebook, name)?)).collect();
     let runs: Vec<RunId> = found?.into_iter().collect();
     refuse_measured(&notebook, &runs)?;
     let sizes = runs.iter().map(|run| Ok((run.clone(), notebook.run_size(run)?)));
@@ -32,25 +33,6 @@ pub fn remove(notebook: &Notebook, runs: &[(RunId, Bytes)]) -> Result<()> {
         terminal::say(format_args!("removed `{run}`, {size}"));
     }
     Ok(())
-}
-
-/// The run of this name. Unlike elsewhere, a study's name alone is not enough where it has several runs: it
-/// means the newest, and perhaps not to whoever wants to remove one.
-fn named(notebook: &Notebook, name: &str) -> Result<RunId> {
-    let itself = RunId(name.to_owned());
-    if notebook.has_run(&itself) {
-        return Ok(itself);
-    }
-    let (runs, _) = notebook.runs()?;
-    let of_study = runs.iter().filter(|entry| entry.run.study == name).count();
-    if of_study > 1 {
-        return Err(Usage(format!(
-            "cannot remove `{name}`: the study has {of_study} runs, and which is meant is not said; name a run, or \
-             `{name}~0` for the newest; `flyball list {name}` shows them"
-        ))
-        .into());
-    }
-    notebook.find(name).map_err(|error| Usage(format!("cannot remove `{name}`: {error}")).into())
 }
 
 fn refuse_measured(notebook: &Notebook, runs: &[RunId]) -> Result<()> {

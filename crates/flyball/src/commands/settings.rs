@@ -3,14 +3,10 @@
 use crate::exit::{End, Usage};
 use anyhow::Result;
 use command_line::{Global, Settings};
-use domain::inert::{Lines, one_line};
 use domain::setting::SettingName;
 use machine::settings::listing::{Line, as_json, chosen, is_sysctl, listed, none_of};
 use machine::settings::{SYSCTL_ROOTS, survey};
 use machine::{LocalMachine, RecordedMachine};
-
-/// How far a line goes on that does not fit.
-const HANGING: usize = 4;
 
 /// Lists settings.
 pub fn settings(global: &Global, arguments: &Settings) -> Result<End> {
@@ -32,29 +28,13 @@ pub fn settings(global: &Global, arguments: &Settings) -> Result<End> {
         terminal::json(&format!("{:#}", as_json(&chosen)))?;
         return Ok(End::Done);
     }
-    let width = terminal::width();
-    let mut text = Lines::default();
-    for Line { indent, text: line } in listed(&chosen, meant.is_some(), is_recorded) {
-        flow(&line, indent, width, &mut text);
-    }
-    terminal::lines(&text)?;
+    let lines = listed(&chosen, meant.is_some(), is_recorded);
+    let text = lines.iter().map(|Line { indent, text }| format!("{:indent$}{text}", "")).collect();
+    terminal::lines(&report::within(&text, terminal::width()))?;
     if meant.is_none() {
         let roots: Vec<String> =
             SYSCTL_ROOTS.iter().map(|root| format!("`flyball settings {root}`")).collect();
         terminal::say(format_args!("sysctls have their names: {} list them", roots.join(", ")));
     }
     Ok(End::Done)
-}
-
-/// Adds a line, which goes on below itself where it does not fit.
-fn flow(line: &str, indent: usize, width: Option<usize>, text: &mut Lines) {
-    let line = one_line(line);
-    let Some(width) = width else {
-        text.line(format_args!("{:indent$}{line}", ""));
-        return;
-    };
-    for (at, part) in report::wrapped(&line, width.saturating_sub(indent + HANGING)).iter().enumerate() {
-        let indent = if at == 0 { indent } else { indent + HANGING };
-        text.line(format_args!("{:indent$}{part}", ""));
-    }
 }

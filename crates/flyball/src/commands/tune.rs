@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use command_line::{Global, Tune};
 use domain::setting::SettingRequest;
 use machine::lasting::{
-    self, LastingChanges, LastingContext, LastingRequest, LastingStatus, LocalFiles, Undone, Written,
+    self, LastingChanges, LastingContext, LastingRequest, LastingStatus, LocalFiles, Roots, Undone, Written,
 };
 use machine::{Ledger, LocalMachine};
 use std::path::Path;
@@ -65,20 +65,24 @@ fn persist(global: &Global, arguments: &Tune) -> Result<End> {
 /// What keeping these settings would write, and where.
 pub fn plan(arguments: &Tune, settings: &[SettingRequest]) -> Result<LastingChanges> {
     let (state, roots) = (places::state()?, places::roots());
-    let site = LastingContext { machine: &LocalMachine, files: &LocalFiles, roots: &roots, state: &state };
+    let site = site(&roots, &state);
     Ok(lasting::plan(&site, &order(arguments, settings))?)
 }
 
 /// Writes these settings for good.
 pub fn keep(arguments: &Tune, settings: &[SettingRequest]) -> Result<LastingChanges> {
     let (state, roots) = (places::state()?, places::roots());
-    let site = LastingContext { machine: &LocalMachine, files: &LocalFiles, roots: &roots, state: &state };
+    let site = site(&roots, &state);
     // From here on a signal only sets a flag: what follows takes moments.
     let _uninterrupted = Interrupt::catch()?;
     let _lock = lock_machine()?;
     let (ledger, report) = Ledger::open(&state, &LocalMachine).map_err(session::Error::of_machine)?;
     terminal::restored(&report);
     Ok(lasting::make(ledger, &site, &order(arguments, settings))?)
+}
+
+fn site<'p>(roots: &'p Roots, state: &'p Path) -> LastingContext<'p> {
+    LastingContext { machine: &LocalMachine, files: &LocalFiles, roots, state }
 }
 
 fn order(arguments: &Tune, settings: &[SettingRequest]) -> LastingRequest {
@@ -91,7 +95,7 @@ fn order(arguments: &Tune, settings: &[SettingRequest]) -> LastingRequest {
 
 fn undo(global: &Global) -> Result<End> {
     let (state, roots) = (places::state()?, places::roots());
-    let site = LastingContext { machine: &LocalMachine, files: &LocalFiles, roots: &roots, state: &state };
+    let site = site(&roots, &state);
     let undone = if state.exists() {
         let _uninterrupted = Interrupt::catch()?;
         let _lock = lock_machine()?;
@@ -118,6 +122,5 @@ fn undo(global: &Global) -> Result<End> {
 /// The lasting changes in this state folder, held against the machine.
 pub fn lasting(state: &Path) -> Result<LastingStatus> {
     let roots = places::roots();
-    let site = LastingContext { machine: &LocalMachine, files: &LocalFiles, roots: &roots, state };
-    Ok(lasting::status(&site)?)
+    Ok(lasting::status(&site(&roots, state))?)
 }

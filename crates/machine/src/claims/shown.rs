@@ -1,8 +1,9 @@
 //! Claims, and what stands against them, in words and as JSON.
 
-use super::{Claim, Examined, Guard};
+use super::{Claim, Examined, GivenBack, Guard};
 use domain::inert::Lines;
 use serde_json::{Value, json};
+use std::path::Path;
 
 /// The version of the JSON forms.
 pub const SCHEMA: u32 = 2;
@@ -109,6 +110,31 @@ impl Claim {
         without_marks(&mut value["seen"]);
         value
     }
+}
+
+impl GivenBack {
+    /// In one line.
+    pub fn in_words(&self, device: &Path) -> String {
+        let what = if self.written { "were written back" } else { "are as they were" };
+        format!(
+            "`{}` is given back: its first 8 MiB and its last MiB {what}; what lies between may have been overwritten",
+            device.display()
+        )
+    }
+
+    /// As JSON, with a schema version.
+    pub fn as_json(&self) -> String {
+        let value = json!({ "schema": SCHEMA, "given_back": self.claim.as_json(), "written": self.written });
+        format!("{value:#}")
+    }
+}
+
+/// A claim that is given up, or would be, as JSON and in one line.
+pub fn forgotten(claim: &Claim, is_dry_run: bool) -> (String, String) {
+    let value = json!({ "schema": SCHEMA, "forgotten": claim.as_json(), "dry_run": is_dry_run });
+    let how = if is_dry_run { "would be given up" } else { "is given up" };
+    let path = claim.path.display();
+    (format!("{value:#}"), format!("the claim of `{path}` {how} with its backup; the disk is left as it is"))
 }
 
 fn examined_as_json(examined: &Examined) -> Value {

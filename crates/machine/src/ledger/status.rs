@@ -1,12 +1,17 @@
 //! What is changed now, and what undoing it would do: read only, without the lock.
 
 use super::record::{Act, Pending};
-use super::report::UndoOutcome;
+use super::report::{UndoOutcome, Undone};
 use super::{UNDO, boot_id, devices, foreign_in_words, in_words, journal, objects, undo};
 use crate::Machine;
 use crate::lock::{self, Holder};
 use crate::settings::Error;
+use domain::inert::Lines;
+use serde_json::{Value, json};
 use std::path::Path;
+
+/// The version of the JSON form.
+const SCHEMA: u32 = 1;
 
 /// What the ledger of a machine says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +22,52 @@ pub struct Status {
     pub changes: Vec<PendingChange>,
     /// Why there may be changes that are not among these: `flyball restore` has to say more.
     pub problems: Vec<String>,
+}
+
+impl Status {
+    /// A line each, and who measures here.
+    pub fn as_text(&self) -> Lines {
+        let mut lines = Lines::default();
+        match &self.holder {
+            Some(holder) if holder.alive => {
+                lines.line(format_args!("a Flyball is measuring here: process {0}; wait for it, or end it with `kill -INT {0}`: it puts back what is changed", holder.pid));
+            }
+            _ => {}
+        }
+        match (self.changes.is_empty(), self.problems.is_empty()) {
+            (true, true) => lines.line("nothing is changed"),
+            (true, false) => lines.line("nothing that is known is changed"),
+            (false, _) => {}
+        }
+        lines.extend(self.changes.iter().map(line));
+        lines
+    }
+
+    /// The same as JSON, with what `lasting` says of lasting changes.
+    pub fn as_json(&self, lasting: &Value) -> String {
+        let change = |c: &PendingChange| {
+            let foreseen = Undone { what: c.what.clone(), path: c.path.clone(), outcome: c.outcome.clone() };
+            json!({ "what": c.what, "path": c.path, "before": c.before, "asked": c.asked, "restore": foreseen.to_string() })
+        };
+        let holder = self.holder.as_ref().map(|h| json!({ "pid": h.pid, "alive": h.alive }));
+        let value = json!({
+            "schema": SCHEMA,
+            "holder": holder,
+            "changed": self.changes.iter().map(change).collect::<Vec<_>>(),
+            "lasting": lasting,
+            "notes": self.problems,
+        });
+        format!("{value:#}")
+    }
+}
+
+fn line(change: &PendingChange) -> String {
+    match (&change.before, &change.asked) {
+        (Some(before), Some(asked)) => {
+            format!("{}: was `{before}`, written `{asked}`: `{}`", change.what, change.path)
+        }
+        _ => format!("{}: made by Flyball", change.what),
+    }
 }
 
 /// A change that is not undone yet.

@@ -1,12 +1,11 @@
 //! Where an export goes.
 
 use crate::exit::Usage;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use exporters::{Content, Exporter, FolderSink, Sink};
-use files::output::Output;
-use std::fs;
+use files::output::{NewFolder, Output};
 use std::io::{self, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What is written to.
 enum To {
@@ -72,44 +71,15 @@ impl Sink for Out {
 }
 
 /// A folder that was not there before.
-pub struct Folder(PathBuf);
-
-impl Folder {
-    pub fn make(place: &Path) -> Result<Self> {
-        if fs::symlink_metadata(place).is_ok() {
-            bail!(
-                "cannot make the folder `{}`: it is there already; name one that is not there yet",
-                place.display()
-            );
-        }
-        files::output::make_folder(place)?;
-        Ok(Self(place.to_owned()))
-    }
-
-    /// Takes it away again where nothing was written.
-    pub fn remove_if_empty(self) {
-        // Where it is not empty, what was written stays, and the error that comes next says why it is not
-        // all.
-        let _ = fs::remove_dir(self.0);
-    }
-}
+pub struct Folder(pub NewFolder);
 
 impl FolderSink for Folder {
     fn place(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
 
     fn file(&mut self, path: &Path, content: &mut dyn Read) -> io::Result<()> {
-        let path = self.0.join(path);
-        let failed = |doing: &str, path: &Path, why: &dyn std::fmt::Display| {
-            io::Error::other(format!("cannot {doing} `{}`: {why}", path.display()))
-        };
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(|e| failed("make the folder", folder, &e))?;
-        }
-        let mut file = Output::open(&path).map_err(io::Error::other)?;
-        io::copy(content, &mut file).map_err(|e| failed("write", &path, &e))?;
-        file.finish().map_err(io::Error::other)
+        self.0.write(path, content).map_err(io::Error::other)
     }
 
     fn warn(&mut self, warning: &str) {
