@@ -205,18 +205,8 @@ fn is_disk(name: &str, all: &BTreeSet<&str>) -> bool {
 mod tests {
     use super::*;
     use domain::Timestamp;
+    use domain::bench::DiscardTrace;
     use domain::trace::{FrequencySource, Series, SeriesKind, SeriesUnit};
-
-    struct Nowhere;
-
-    impl Sink for Nowhere {
-        fn begin(&mut self, _: &TraceHead) -> Result<(), SinkError> {
-            Ok(())
-        }
-        fn row(&mut self, _: Nanos, _: &[Option<u64>]) -> Result<(), SinkError> {
-            Ok(())
-        }
-    }
 
     fn ends(columns: &[(&str, Option<u64>, Option<u64>)], seconds: u64) -> Ends<'static> {
         let series = |(name, ..): &(&str, Option<u64>, Option<u64>)| Series {
@@ -230,7 +220,7 @@ mod tests {
             start: Timestamp::from_unix_nanos(0),
             frequency: FrequencySource::None,
         };
-        let mut ends = Ends::before(Box::leak(Box::new(Nowhere)));
+        let mut ends = Ends::before(Box::leak(Box::new(DiscardTrace)));
         ends.begin(&head).unwrap();
         ends.row(Nanos::ZERO, &columns.iter().map(|(_, first, _)| *first).collect::<Vec<_>>()).unwrap();
         let last: Vec<_> = columns.iter().map(|(.., last)| *last).collect();

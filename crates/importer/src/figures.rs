@@ -3,16 +3,14 @@
 use crate::Read;
 use crate::error::{Importing, Result};
 use analysis::recorded::Ends;
-use domain::bench::{Sink, SinkError};
-use domain::time::Nanos;
-use domain::trace::TraceHead;
+use domain::bench::DiscardTrace;
 
 /// Computes them from the rows that the confined process hands over.
 pub(crate) fn compute(read: &mut Read) -> Result<()> {
     let Read { source, imported } = read;
     for part in &mut imported.parts {
         let Some(samples) = part.samples else { continue };
-        let mut nowhere = Nowhere;
+        let mut nowhere = DiscardTrace;
         let mut ends = Ends::before(&mut nowhere);
         source
             .stream(imported.kind, samples.part, &mut ends)
@@ -21,16 +19,4 @@ pub(crate) fn compute(read: &mut Read) -> Result<()> {
         part.roles = ends.roles();
     }
     Ok(())
-}
-
-struct Nowhere;
-
-impl Sink for Nowhere {
-    fn begin(&mut self, _: &TraceHead) -> Result<(), SinkError> {
-        Ok(())
-    }
-
-    fn row(&mut self, _: Nanos, _: &[Option<u64>]) -> Result<(), SinkError> {
-        Ok(())
-    }
 }

@@ -124,9 +124,9 @@ impl Header {
 
 /// A number of the compact protocol, zigzagged and in groups of seven bits, that is not negative.
 fn number(bytes: &mut &[u8]) -> Option<u64> {
-    const MOST: u32 = 5;
+    const MAX_GROUPS: u32 = 5;
     let mut zigzag = 0_u64;
-    for group in 0..MOST {
+    for group in 0..MAX_GROUPS {
         let (byte, rest) = bytes.split_first()?;
         *bytes = rest;
         zigzag |= u64::from(byte & 0x7f) << (7 * group);

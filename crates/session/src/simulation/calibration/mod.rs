@@ -5,13 +5,11 @@ mod text;
 
 use super::Machines;
 use crate::error::{Error, Result};
-use domain::Nanos;
-use domain::bench::{BenchError, Sink, SinkError};
+use domain::bench::{BenchError, DiscardTrace};
 use domain::ids::CellId;
 use domain::plan::{Cell, Plan};
 use domain::published::{Figure, Published};
 use domain::rng::Seed;
-use domain::trace::TraceHead;
 use sim::calibrate::{Fit, Unknown, fit};
 use sim::machine::Origin;
 use std::collections::BTreeMap;
@@ -142,18 +140,6 @@ struct Bench<'a> {
     seed: Seed,
 }
 
-/// Nobody looks at the traces.
-struct Nowhere;
-
-impl Sink for Nowhere {
-    fn begin(&mut self, _: &TraceHead) -> Result<(), SinkError> {
-        Ok(())
-    }
-    fn row(&mut self, _: Nanos, _: &[Option<u64>]) -> Result<(), SinkError> {
-        Ok(())
-    }
-}
-
 impl Bench<'_> {
     /// What the model gives for each row.
     fn judge(&self, rows: &[Row<'_>], figures: &[f64]) -> Result<Vec<f64>, BenchError> {
@@ -200,7 +186,7 @@ impl Bench<'_> {
             }
         }
         let simulated =
-            self.machines.simulate_on(&machine, &self.plan.study, cell, self.seed, &mut Nowhere)?;
+            self.machines.simulate_on(&machine, &self.plan.study, cell, self.seed, &mut DiscardTrace)?;
         let metrics = simulated.measurement.outcome.metrics;
         Ok(metrics.into_iter().map(|(name, metric)| (name, metric.value)).collect())
     }
