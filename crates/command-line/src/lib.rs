@@ -75,21 +75,25 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     option_env!("FLYBALL_COMMIT").map_or_else(|| version.to_owned(), |commit| format!("{version} ({commit})"))
 });
 
+/// Lines of at most 80 columns: they are not broken anew.
 const AFTER_HELP: &str = "\
 Results go to standard output, messages and progress to standard error.
 
 Exit codes:
   0    done
   1    failed; the message names what failed and what to do
-  2    the command line or the study is wrong, and nothing was changed; or a --fail-if names a metric
-       that no workload reported, and what was measured is kept
+  2    the command line or the study is wrong, and nothing was changed; or a
+       --fail-if names a metric that no workload reported, and what was
+       measured is kept
   3    done, but at least one cell has no valid trial
   4    another Flyball is measuring on this machine, or has this run open
-  5    done, but another program has changed a setting that Flyball had changed; it was not restored
+  5    done, but another program has changed a setting that Flyball had
+       changed; it was not restored
   6    done, but a cell meets a condition of `--fail-if`, or was not measured
   130  interrupted; what was measured is kept, and every setting is restored
-`flyball record -- COMMAND` and `flyball lab exec` exit with the command's own code, or with 128 plus
-the number of the signal that ended it; `lab exec` exits with 137 where it cut the machine's power.";
+`flyball record -- COMMAND` and `flyball lab exec` exit with the command's own
+code, or with 128 plus the number of the signal that ended it; `lab exec` exits
+with 137 where it cut the machine's power.";
 
 /// Options of every command.
 #[derive(Args, Debug)]
@@ -148,7 +152,7 @@ pub enum Command {
     Status,
     /// Restore everything that Flyball has changed
     Restore(Restore),
-    /// Make settings persist over restarts of the machine, or undo that
+    /// Measure a change of settings before it is kept, make settings persist over restarts, or undo that
     Tune(Tune),
     /// Print a completion script for a shell
     ///
@@ -207,6 +211,11 @@ pub enum Command {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn what_stands_behind_the_help_fits_eighty_columns() {
+        assert!(AFTER_HELP.lines().all(|line| line.chars().count() <= 80));
+    }
 
     #[test]
     fn the_definition_of_the_arguments_is_sound() {

@@ -170,8 +170,8 @@ impl StudySource {
     }
 }
 
-/// Why a study cannot be read, and what to do: a path is told as the system does, a bare name by what is
-/// near.
+/// Why a study cannot be read, and what to do: a path is told as the system does, with how to come to a
+/// study; a bare name by what is near.
 fn why(path: &Path, error: &std::io::Error) -> String {
     let word = path.to_string_lossy();
     let names = SHIPPED.iter().map(|study| study.name);
@@ -186,7 +186,7 @@ fn why(path: &Path, error: &std::io::Error) -> String {
     match ShippedStudy::find(tail) {
         Some(study) => format!("{error}; the study `{}` ships with flyball, by that name", study.name),
         None if stem.starts_with("published/") => format!("{error}; {}", hint(stem, names, LIST)),
-        None => error.to_string(),
+        None => format!("{error}; `flyball new` writes a study, `{LIST}` lists what ships with flyball"),
     }
 }
 
@@ -284,7 +284,11 @@ mod tests {
         );
         let said = error("/nonexistent/studies/quick.toml");
         assert!(said.contains("No such file") && said.contains("`quick` ships with flyball"), "{said}");
-        assert!(error("/nonexistent/mine.toml").ends_with("No such file or directory (os error 2)"));
+        let said = error("/nonexistent/mine.toml");
+        assert!(
+            said.contains("No such file or directory (os error 2); `flyball new` writes a study"),
+            "{said}"
+        );
         assert!(error("/").contains("it is a"), "{}", error("/"));
     }
 }
