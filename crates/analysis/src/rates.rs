@@ -1,7 +1,7 @@
 //! Rates of the counters of a trace, from samples at any distance.
 
 use domain::time::Nanos;
-use domain::trace::{SeriesKind, Trace};
+use domain::trace::{SeriesKind, Trace, growth};
 use std::collections::BTreeMap;
 
 /// A value that held from one time to another.
@@ -35,7 +35,7 @@ pub fn rates<'a>(trace: &'a Trace, name: &str, scale: f64) -> impl Iterator<Item
     });
     let values = index.map_or(&[][..], |i| &trace.columns[i]);
     neighbours(values).filter_map(move |(before, after)| {
-        let grown = difference(values[before]?, values[after]?, wraps_at)?;
+        let grown = growth(values[before]?, values[after]?, wraps_at)?;
         let (from, to) = (trace.times[before], trace.times[after]);
         let span = to.saturating_sub(from);
         (span > Nanos::ZERO).then(|| Step { from, to, value: grown as f64 * scale / span.secs() })
@@ -86,14 +86,6 @@ pub fn usual_distance(column: &[Option<u64>]) -> usize {
         *counts.entry(after - before).or_default() += 1;
     }
     counts.into_iter().rev().max_by_key(|(_, count)| *count).map_or(1, |(distance, _)| distance)
-}
-
-/// How far a counter grew; `None` where it fell and no wrap is known.
-pub fn difference(before: u64, after: u64, wraps_at: Option<u64>) -> Option<u64> {
-    match after.checked_sub(before) {
-        Some(grown) => Some(grown),
-        None => wraps_at?.checked_sub(before)?.checked_add(after),
-    }
 }
 
 /// The parts of series' names between a prefix and a suffix, in the trace's order.

@@ -106,6 +106,21 @@ pub enum SeriesKind {
     Gauge,
 }
 
+/// By how much a counter grew from one sample to the next; `None` where it began anew, as with a device that
+/// was removed and added again: how far it had come is not known then.
+///
+/// A counter that fell has wrapped where it grew by less than half of its range so (serial number arithmetic,
+/// RFC 1982), and was reset otherwise: a range takes days, and samples follow each other within minutes.
+pub const fn growth(before: u64, after: u64, wraps_at: Option<u64>) -> Option<u64> {
+    if after >= before {
+        return Some(after - before);
+    }
+    match wraps_at {
+        Some(at) if before <= at && at - before + after < at / 2 => Some(at - before + after),
+        _ => None,
+    }
+}
+
 /// One column of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
@@ -265,5 +280,20 @@ impl Role {
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::growth;
+
+    #[test]
+    fn a_counter_that_fell_has_wrapped_or_began_anew() {
+        let millis = Some(1 << 32);
+        assert_eq!(growth(3, 10, millis), Some(7));
+        assert_eq!(growth((1 << 32) - 6, 4, millis), Some(10));
+        assert_eq!(growth(12, 3, millis), None, "a device that was added again");
+        assert_eq!(growth(12, 3, None), None);
+        assert_eq!(growth(1 << 33, 3, millis), None, "beyond its own range");
     }
 }

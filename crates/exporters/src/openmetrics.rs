@@ -6,7 +6,7 @@
 use crate::{Exporter, Result, Sink, StoredTrace, Writer};
 use domain::inert;
 use domain::time::Timestamp;
-use domain::trace::{Series, SeriesKind, Trace, TraceHead};
+use domain::trace::{Series, SeriesKind, Trace, TraceHead, growth};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -136,8 +136,10 @@ impl Unwrapped {
     }
 
     fn next(&mut self, value: u64) -> u128 {
-        if let Some(at) = self.wraps_at.filter(|_| value < self.last) {
-            self.before += u128::from(at);
+        if value < self.last {
+            // Readers take a counter that falls for one that began anew.
+            let has_wrapped = growth(self.last, value, self.wraps_at).is_some();
+            self.before = if has_wrapped { self.before + u128::from(self.wraps_at.unwrap_or(0)) } else { 0 };
         }
         self.last = value;
         self.before + u128::from(value)

@@ -5,7 +5,7 @@ use crate::source::{Source, disks};
 use crate::task::Owner;
 use crate::{Error, Result};
 use domain::Nanos;
-use domain::trace::{Role, Series, SeriesKind, SeriesUnit, TraceHead};
+use domain::trace::{Role, Series, SeriesKind, SeriesUnit, TraceHead, growth};
 use domain::trial::{DiskTotals, RecorderReport, ThreadTime};
 use parse::proc::diskstats;
 use std::collections::{BTreeMap, HashMap};
@@ -242,15 +242,11 @@ impl DiskTally {
     }
 }
 
-/// What a counter of a disk grew by: milliseconds wrap, and the others begin again only with the device.
+/// What a counter of a disk grew by: milliseconds wrap. One that began anew did so with the device, which
+/// counts from zero.
 fn spent(field: &str, before: u64, now: u64) -> u64 {
-    match now.checked_sub(before) {
-        Some(grown) => grown,
-        None if field.ends_with("_ms") => {
-            now.saturating_add(diskstats::MILLIS_WRAP_AT.saturating_sub(before))
-        }
-        None => now,
-    }
+    let wraps_at = field.ends_with("_ms").then_some(diskstats::MILLIS_WRAP_AT);
+    growth(before, now, wraps_at).unwrap_or(now)
 }
 
 #[cfg(test)]
@@ -258,8 +254,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn milliseconds_that_wrap_are_added_and_operations_that_fall_begin_again() {
+    fn milliseconds_that_wrap_are_added_and_what_falls_otherwise_begins_again() {
         assert_eq!(spent("io_ms", 4_294_967_290, 4), 10);
+        assert_eq!(spent("io_ms", 12, 3), 3, "the device was removed and added again");
         assert_eq!(spent("read_ios", 100, 4), 4);
         assert_eq!(spent("read_ios", 100, 104), 4);
     }

@@ -2,9 +2,9 @@
 
 use super::grid::Grid;
 use super::{Line, Lines, MAX_LINES};
-use analysis::rates::{Step, difference, known_pairs, names_between, neighbours, usual_distance};
+use analysis::rates::{Step, known_pairs, names_between, neighbours, usual_distance};
 use domain::time::Nanos;
-use domain::trace::{FrequencySource, Trace};
+use domain::trace::{FrequencySource, Trace, growth};
 
 /// One line a CPU or policy; where there are more than can be told apart, one line with the mean of all of
 /// them, whose band reaches from the slowest to the fastest.
@@ -41,8 +41,7 @@ fn running_frequency(trace: &Trace, cpu: &str) -> Vec<Step> {
     let column = |quantity: &str| trace.column(&format!("freq.{cpu}.{quantity}")).unwrap_or(&[]);
     let (aperf, mperf, tsc) = (column("aperf"), column("mperf"), column("tsc"));
     let step = |(before, after): (usize, usize)| {
-        let grown =
-            |values: &[Option<u64>]| difference((*values.get(before)?)?, (*values.get(after)?)?, None);
+        let grown = |values: &[Option<u64>]| growth((*values.get(before)?)?, (*values.get(after)?)?, None);
         let (ran, at_tsc, all) = (grown(aperf)?, grown(mperf)?, grown(tsc)?);
         let (from, to) = (trace.times[before], trace.times[after]);
         let span = to.saturating_sub(from);
@@ -110,7 +109,7 @@ enum Passed {
 fn mean_of_states(states: &[(f64, &[Option<u64>])], from: usize, to: usize) -> Passed {
     let (mut ticks, mut weighted) = (0_u64, 0.0);
     for (hz, column) in states {
-        let grown = column[from].zip(column[to]).and_then(|(before, after)| difference(before, after, None));
+        let grown = column[from].zip(column[to]).and_then(|(before, after)| growth(before, after, None));
         let Some(grown) = grown else { return Passed::Unknown };
         ticks += grown;
         weighted += grown as f64 * hz;
