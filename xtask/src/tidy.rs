@@ -129,6 +129,12 @@ const NAMES_TOOLS: [(&str, &str); 4] = [
     ("crates/sim/src/load/of_cell.rs", "which tools are simulated, and by which load"),
 ];
 
+/// Where a layer of storage may be named, and why. The list of those that build names none: a macro does.
+const NAMES_LAYERS: [(&str, &str); 2] = [
+    ("crates/domain/src/stack/", "what each layer is, and the list of them"),
+    ("crates/sim/src/assemble/storage.rs", "which layers are simulated, and by which parts"),
+];
+
 /// The program, which prints through the crate `terminal` alone, for there everything becomes inert.
 const BINARY: &str = "flyball";
 
@@ -165,6 +171,7 @@ pub fn check() -> Result<Vec<String>, Box<dyn Error>> {
         }
     }
     problems.extend(tools_named(&metadata, root)?);
+    problems.extend(layers_named(&metadata, root)?);
     problems.extend(long_comments(&metadata, root)?);
     problems.extend(unmapped(&metadata, &fs::read_to_string(root.join("ARCHITECTURE.md"))?));
     problems.extend(documents::check()?);
@@ -194,19 +201,39 @@ fn arrows(metadata: &Metadata) -> Vec<String> {
 /// Where a tool is named outside the crate that knows tools, as lines for people. Whoever needs to know
 /// something of a tool asks `workloads::of`, so that a new one touches no other crate.
 fn tools_named(metadata: &Metadata, root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+    let knows = format!("crates/{WORKLOADS}/");
+    let allowed: Vec<&str> = NAMES_TOOLS.iter().map(|(file, _)| *file).chain([knows.as_str()]).collect();
+    named_outside(metadata, root, &allowed, names_a_tool, "names a tool; ask `workloads::of`")
+}
+
+/// Where a layer of storage is named outside the files that know layers, as lines for people: a new one
+/// touches no other file.
+fn layers_named(metadata: &Metadata, root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+    let allowed = NAMES_LAYERS.map(|(file, _)| file);
+    let ask = "tells layers of storage apart; ask `domain::stack::Layer`";
+    named_outside(metadata, root, &allowed, names_a_layer, ask)
+}
+
+/// The lines of code outside these files and folders, and outside tests, that are `odd`.
+fn named_outside(
+    metadata: &Metadata,
+    root: &Path,
+    allowed: &[&str],
+    odd: fn(&str) -> bool,
+    why: &str,
+) -> Result<Vec<String>, Box<dyn Error>> {
     let mut problems = Vec::new();
-    for package in metadata.workspace_packages().into_iter().filter(|p| p.name.as_str() != WORKLOADS) {
+    for package in metadata.workspace_packages() {
         let folder = package.manifest_path.parent().ok_or("a manifest without a folder")?.join("src");
         for file in rust_files(folder.as_std_path())? {
             let shown = file.strip_prefix(root).unwrap_or(&file).display().to_string();
             let is_for_tests = shown.ends_with("/tests.rs") || shown.ends_with("/testing.rs");
-            if is_for_tests || NAMES_TOOLS.iter().any(|(known, _)| *known == shown) {
+            if is_for_tests || allowed.iter().any(|known| shown.starts_with(known)) {
                 continue;
             }
             let text = fs::read_to_string(&file)?;
-            let lines = code_lines(&text).filter(|(_, line)| names_a_tool(line));
-            problems
-                .extend(lines.map(|(line, _)| format!("{shown}:{line}: names a tool; ask `workloads::of`")));
+            let lines = code_lines(&text).filter(|(_, line)| odd(line));
+            problems.extend(lines.map(|(line, _)| format!("{shown}:{line}: {why}")));
         }
     }
     Ok(problems)
@@ -214,10 +241,23 @@ fn tools_named(metadata: &Metadata, root: &Path) -> Result<Vec<String>, Box<dyn 
 
 /// Whether a line has a variant of `Tool`: `Tool::Fio`, not `Tool::new` or `SomeTool::Fio`.
 fn names_a_tool(line: &str) -> bool {
-    line.match_indices("Tool::").any(|(at, word)| {
-        let before = line[..at].chars().next_back();
-        let after = line[at + word.len()..].chars().next();
-        !before.is_some_and(|c| c.is_alphanumeric() || c == '_') && after.is_some_and(char::is_uppercase)
+    variants_of(line, "Tool::").any(|name| name.starts_with(char::is_uppercase))
+}
+
+/// Whether a line has a variant of `domain::stack::Part`, which bear the names of kinds, or gives that type
+/// another name, under which its variants would not be found.
+fn names_a_layer(line: &str) -> bool {
+    let is_kind = |name: &str| domain::stack::kinds().any(|kind| name.eq_ignore_ascii_case(kind));
+    variants_of(line, "Part::").any(is_kind) || variants_of(line, "Part ").any(|word| word == "as")
+}
+
+/// The names that follow a type's, where that is a word of its own.
+fn variants_of<'l>(line: &'l str, owner: &'l str) -> impl Iterator<Item = &'l str> {
+    let is_of_a_word = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(owner).filter_map(move |(at, _)| {
+        let after = &line[at + owner.len()..];
+        let end = after.find(|c| !is_of_a_word(c)).unwrap_or(after.len());
+        (!line[..at].ends_with(is_of_a_word)).then_some(&after[..end])
     })
 }
 
@@ -359,6 +399,24 @@ mod tests {
         }
         for line in ["Error::Tool(text)", "Tool::told", "MyTool::Fio", "FrequencySource::Tool => 1"] {
             assert!(!names_a_tool(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_layer_is_found_by_its_name() {
+        for line in
+            ["let Part::Md(md) = part else {", "    stack::Part::Filesystem(_) => 1,", "Part as Kind,"]
+        {
+            assert!(names_a_layer(line), "{line}");
+        }
+        for line in [
+            "Part::Head => 1",
+            "BlockKind::Md(md)",
+            "Part::new(name)",
+            "pair::Part::Storage",
+            "SomePart as X",
+        ] {
+            assert!(!names_a_layer(line), "{line}");
         }
     }
 

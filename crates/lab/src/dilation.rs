@@ -210,7 +210,7 @@ mod tests {
     use domain::ids::{CellId, RunId, TrialKey};
     use domain::outcome::{Better, Metric, Outcome};
     use domain::setting::SettingName;
-    use domain::stack::{LayerSpec, Part, StackSpec};
+    use domain::stack::{LayerSpec, StackSpec};
     use domain::study::{Tool, Workload};
     use domain::time::Timestamp;
     use domain::trace::{FrequencySource, Role};
@@ -280,8 +280,7 @@ mod tests {
             let mut cell = cell(&[], &[]);
             cell.stack = Some(StackSpec { layers: vec![disks, array] }.build().unwrap());
             stretch(&mut cell, &mut Measure::default(), d);
-            let Part::Md(md) = &cell.stack.unwrap().layers[1].part else { panic!() };
-            md.safe_mode_delay
+            cell.stack.unwrap().layers[1].array().unwrap().safe_mode_delay
         };
         assert_eq!(delay("5", None, 3.0), Some(Nanos::from_millis(600)));
         assert_eq!(delay("10", Some("50ms"), 3.0), Some(Nanos::from_millis(150)));

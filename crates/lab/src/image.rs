@@ -81,20 +81,10 @@ const NEEDED: [Tool; 3] = [
     Tool { program: "mke2fs", also: MKFS, package: "e2fsprogs" },
 ];
 
-/// lvm(8) does what the name says by which it is called.
-const LVM: &[&str] = &["pvcreate", "pvs", "vgcreate", "vgchange", "vgremove", "vgs", "lvcreate", "lvs"];
-
 const MKFS: &[&str] = &["mkfs.ext2", "mkfs.ext3", "mkfs.ext4"];
 
-/// What studies use besides workload tools.
-const OFFERED: [Tool; 33] = [
-    tool("mdadm", "mdadm"),
-    tool("cryptsetup", "cryptsetup-bin"),
-    tool("integritysetup", "cryptsetup-bin"),
-    tool("dmsetup", "dmsetup"),
-    tool("mkfs.xfs", "xfsprogs"),
-    tool("mkfs.btrfs", "btrfs-progs"),
-    Tool { program: "lvm", also: LVM, package: "lvm2" },
+/// What studies use besides workload tools and what layers of storage are built with.
+const OFFERED: [Tool; 23] = [
     tool("tune2fs", "e2fsprogs"),
     tool("dumpe2fs", "e2fsprogs"),
     tool("e2fsck", "e2fsprogs"),
@@ -105,7 +95,6 @@ const OFFERED: [Tool; 33] = [
     tool("sync", "coreutils"),
     tool("taskset", "util-linux"),
     tool("blockdev", "util-linux"),
-    tool("blkdiscard", "util-linux"),
     tool("lsblk", "util-linux"),
     tool("blkid", "util-linux"),
     tool("wipefs", "util-linux"),
@@ -116,10 +105,8 @@ const OFFERED: [Tool; 33] = [
     tool("flock", "util-linux"),
     tool("setsid", "util-linux"),
     tool("losetup", "mount"),
-    tool("mount", "mount"),
     tool("swapon", "mount"),
     tool("swapoff", "mount"),
-    tool("umount", "mount"),
     tool("openssl", "openssl"),
 ];
 
@@ -131,6 +118,13 @@ fn workload_tools() -> Vec<Tool> {
         _ => None,
     };
     plain.filter_map(program).collect()
+}
+
+/// What the layers of storage are built with.
+fn layer_tools() -> impl Iterator<Item = Tool> {
+    let all = machine::stack::programs().into_iter();
+    let others = all.filter(|program| NEEDED.iter().all(|needed| needed.program != program.name));
+    others.map(|program| Tool { program: program.name, also: program.also, package: program.package })
 }
 
 /// Modules that lead from the initramfs to the root filesystem, and what for.
@@ -270,7 +264,8 @@ impl Contents {
             })?;
             all.add_tool(tool, &found)?;
         }
-        for tool in workload_tools().iter().chain(&OFFERED) {
+        let others: Vec<Tool> = workload_tools().into_iter().chain(layer_tools()).chain(OFFERED).collect();
+        for tool in &others {
             match programs::find(tool.program) {
                 Some(found) => all.add_tool(tool, &found)?,
                 None => all.missing.push(tool.told()),

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use domain::lab::ENERGY_MODELLED;
 use domain::plan::{Cell, Plan};
 use domain::setting::{SettingName, SettingRequest};
-use domain::stack::{LayerSpec, Part};
+use domain::stack::{Layer, LayerSpec};
 use domain::study::{Study, Target, Workload};
 use domain::units::Bytes;
 use machine::LocalMachine;
@@ -131,11 +131,8 @@ pub fn claimed_disks(plan: &Plan, state: &Path) -> Result<()> {
 /// The paths of the claimed disks that any cell stands on.
 fn claimed(plan: &Plan) -> BTreeSet<&String> {
     let layers = plan.cells.iter().flat_map(|cell| &cell.stack).flat_map(|stack| &stack.layers);
-    let paths = layers.filter_map(|layer| match &layer.part {
-        Part::Devices(devices) => Some(devices.claimed.iter().take(devices.count as usize)),
-        _ => None,
-    });
-    paths.flatten().collect()
+    let devices = layers.filter_map(Layer::devices);
+    devices.flat_map(|devices| devices.claimed.iter().take(devices.count as usize)).collect()
 }
 
 /// Whether a study can be run on a host at all.

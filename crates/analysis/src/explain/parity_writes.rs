@@ -11,7 +11,7 @@ use super::pair::{self, Pair};
 use crate::summary::{Comparison, Verdict};
 use crate::words::{certainty, difference};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
-use domain::stack::{Layer, Md, MdLevel, Part};
+use domain::stack::{Layer, Md, MdLevel};
 use domain::units::{Bytes, significant};
 use workloads::Direction;
 
@@ -49,22 +49,10 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
 
 /// The array of a cell and how many devices are in it, where there is exactly one array.
 fn array<'c>(cell: &'c CaseCell<'_>) -> Option<(&'c Md, u32)> {
-    let layers = &cell.cell.stack.as_ref()?.layers;
-    let mut arrays = layers.iter().filter_map(|layer| match &layer.part {
-        Part::Md(md) => Some((layer, md)),
-        _ => None,
-    });
+    let stack = cell.cell.stack.as_ref()?;
+    let mut arrays = stack.layers.iter().filter_map(|layer| Some((layer, layer.array()?)));
     let (layer, md) = arrays.next().filter(|_| arrays.next().is_none())?;
-    Some((md, layer.on.iter().map(|name| devices(layers, name)).sum()))
-}
-
-fn devices(layers: &[Layer], name: &str) -> u32 {
-    match layers.iter().find(|layer| layer.name == name) {
-        Some(Layer { part: Part::Devices(devices), .. }) => devices.count,
-        Some(Layer { part: Part::Mapping(_), on, .. }) => on.iter().map(|below| devices(layers, below)).sum(),
-        Some(_) => 1,
-        None => 0,
-    }
+    Some((md, stack.below(layer)))
 }
 
 /// Whether it writes, and each of its requests is less than a whole stripe of an array with parity.
@@ -116,7 +104,7 @@ fn levels(parity: &CaseCell<'_>, other: &CaseCell<'_>) -> Option<(MdLevel, MdLev
     let comparable = !b.level.has_parity() && b.level.has_chunks() && members == others && alike;
     let rest = |cell: &CaseCell<'_>| -> Vec<Layer> {
         let layers = cell.cell.stack.iter().flat_map(|stack| &stack.layers);
-        layers.filter(|layer| !matches!(layer.part, Part::Md(_))).cloned().collect()
+        layers.filter(|layer| layer.array().is_none()).cloned().collect()
     };
     (comparable && rest(parity) == rest(other)).then_some((a.level, b.level))
 }

@@ -1,22 +1,27 @@
 //! dm-crypt, which encrypts each device below it: `Documentation/admin-guide/device-mapper/dm-crypt.rst`.
 
-use super::StackError;
+use super::layer::{Described, Kind};
 use super::values::Values;
+use super::{Part, StackError};
 use std::fmt;
 
-pub(super) const KEYS: &[&str] = &[
-    "kind",
-    "use",
-    "on",
-    "type",
-    "cipher",
-    "key_size",
-    "sector_size",
-    "no_read_workqueue",
-    "no_write_workqueue",
-    "same_cpu",
-    "submit_from_crypt",
-];
+pub(super) const KIND: Kind = Kind {
+    name: "crypt",
+    keys: &[
+        "kind",
+        "use",
+        "on",
+        "type",
+        "cipher",
+        "key_size",
+        "sector_size",
+        "no_read_workqueue",
+        "no_write_workqueue",
+        "same_cpu",
+        "submit_from_crypt",
+    ],
+    read: |values| read(values).map(Part::Crypt),
+};
 
 /// dm-crypt (cryptsetup(8)).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,13 +63,19 @@ impl CryptKind {
     }
 }
 
+impl Described for Crypt {
+    fn gives(&self, below: u32) -> u32 {
+        below
+    }
+}
+
 impl fmt::Display for Crypt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind.name(), self.cipher)
     }
 }
 
-pub(super) fn read(values: &Values<'_>) -> Result<Crypt, StackError> {
+fn read(values: &Values<'_>) -> Result<Crypt, StackError> {
     let kinds = [CryptKind::Plain, CryptKind::Luks2].map(|kind| (kind.name(), kind));
     let sectors = [("512", 512), ("1024", 1024), ("2048", 2048), ("4096", 4096)];
     let cipher = values.word("cipher", "-_:()")?.unwrap_or_else(|| "aes-xts-plain64".into());

@@ -1,27 +1,32 @@
 //! dm-integrity, which keeps a tag of each sector below it and holds what is read against that:
 //! `Documentation/admin-guide/device-mapper/dm-integrity.rst`, integritysetup(8).
 
-use super::StackError;
+use super::layer::{Described, Kind};
 use super::values::Values;
+use super::{Part, StackError};
 use crate::time::Nanos;
 use crate::units::Bytes;
 use std::fmt;
 
-pub(super) const KEYS: &[&str] = &[
-    "kind",
-    "use",
-    "on",
-    "algorithm",
-    "tag_size",
-    "sector_size",
-    "interleave_sectors",
-    "mode",
-    "journal_size",
-    "journal_watermark",
-    "journal_commit_time",
-    "bitmap_sectors_per_bit",
-    "bitmap_flush_time",
-];
+pub(super) const KIND: Kind = Kind {
+    name: "integrity",
+    keys: &[
+        "kind",
+        "use",
+        "on",
+        "algorithm",
+        "tag_size",
+        "sector_size",
+        "interleave_sectors",
+        "mode",
+        "journal_size",
+        "journal_watermark",
+        "journal_commit_time",
+        "bitmap_sectors_per_bit",
+        "bitmap_flush_time",
+    ],
+    read: |values| read(values).map(Part::Integrity),
+};
 
 /// dm-integrity (integritysetup(8)).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -116,9 +121,13 @@ impl IntegrityMode {
     }
 }
 
-impl Integrity {
-    /// The timer of its mode, and the kernel's own value.
-    pub(super) fn timers(&mut self) -> Vec<(&mut Option<Nanos>, Nanos)> {
+impl Described for Integrity {
+    fn gives(&self, below: u32) -> u32 {
+        below
+    }
+
+    /// That of its mode.
+    fn timers(&mut self) -> Vec<(&mut Option<Nanos>, Nanos)> {
         match self.mode {
             IntegrityMode::Journal => vec![(&mut self.journal_commit_time, USUAL_TIME)],
             IntegrityMode::Bitmap => vec![(&mut self.bitmap_flush_time, USUAL_TIME)],
@@ -133,7 +142,7 @@ impl fmt::Display for Integrity {
     }
 }
 
-pub(super) fn read(values: &Values<'_>) -> Result<Integrity, StackError> {
+fn read(values: &Values<'_>) -> Result<Integrity, StackError> {
     const SECTORS: [(&str, u32); 4] = [("512", 512), ("1024", 1024), ("2048", 2048), ("4096", 4096)];
     let algorithms = TagAlgorithm::ALL.map(|algorithm| (algorithm.name(), algorithm));
     let modes = IntegrityMode::ALL.map(|mode| (mode.name(), mode));

@@ -1,4 +1,5 @@
 use super::*;
+use crate::units::Bytes;
 
 /// `array: kind=md on=disks level=5`, one layer a line.
 fn spec(text: &str) -> StackSpec {
@@ -166,6 +167,16 @@ fn the_keys_of_a_kind_are_those_that_are_read() {
     assert_eq!(keys("raid"), None);
 }
 
+/// `xtask tidy` looks for variants by the names of kinds.
+#[test]
+fn a_layer_is_called_in_code_as_in_a_study() {
+    let stack = spec(WHOLE).build().unwrap();
+    for (layer, kind) in stack.layers.iter().zip(["devices", "md", "crypt", "devices", "md", "filesystem"]) {
+        let variant = format!("{:?}", layer.part);
+        assert_eq!(variant.split_once('(').unwrap().0.to_lowercase(), kind);
+    }
+}
+
 #[test]
 fn each_layer_says_what_is_wrong_with_it() {
     let wrong = "disks: kind=devices; count=0; loop=64MiB\na: kind=md; on=disks\nf: kind=filesystem; on=a";
@@ -195,7 +206,7 @@ fn tags(pairs: &[(&str, &str)]) -> std::result::Result<Integrity, StackError> {
     let mut stack = spec(TAGS).with(&changes(pairs)).unwrap().build()?;
     assert_eq!((stack.width("tags"), stack.width("array")), (2, 1));
     match stack.layers.remove(1).part {
-        Part::Mapping(Mapping::Integrity(integrity)) => Ok(integrity),
+        Part::Integrity(integrity) => Ok(integrity),
         other => panic!("{other:?}"),
     }
 }

@@ -9,6 +9,10 @@ use std::ops::RangeInclusive;
 
 type Result<T> = std::result::Result<T, StackError>;
 
+/// What goes to one member of an array or of a volume before the next. mdadm(8): a power of two, and a page
+/// at least.
+pub(super) const CHUNKS: RangeInclusive<Bytes> = Bytes::from_kib(4)..=Bytes::from_mib(64);
+
 /// The values of a layer, and which of them were looked at.
 pub(super) struct Values<'a> {
     layer: &'a LayerSpec,

@@ -7,6 +7,7 @@
 use super::databases::{self, OwnDatabase};
 use super::record::{Act, BuiltRecord, Pending};
 use super::report::UndoOutcome;
+use super::whereabouts::{in_own_folder, own_folder, own_name, plain, word};
 use super::{Ledger, RestoreReport, served};
 use crate::Machine;
 use crate::settings::{Error, means_absent};
@@ -116,6 +117,24 @@ impl Built {
             Self::Tree { path } => path.clone(),
             Self::Server { program, folder } => format!("{program} in {folder}"),
             Self::Database(database) => database.what(),
+        }
+    }
+
+    /// `Err` says what is wrong: where it is, or how it is called, is nothing that Flyball chooses.
+    pub(super) fn is_where_it_may_be(&self) -> Result<(), String> {
+        match self {
+            Self::Folder { path } | Self::Mount { folder: path, .. } | Self::Tree { path } => {
+                own_folder(path)
+            }
+            Self::Server { program, folder } => plain(program).and_then(|()| in_own_folder(folder)),
+            Self::Mapping { name, .. } | Self::NullBlk { name } => own_name(name),
+            Self::Volume { group, mapping, .. } => own_name(group).and_then(|()| own_name(mapping)),
+            Self::Module { name } => word(name),
+            Self::Database(database) => {
+                let file = database.password_file.as_deref();
+                file.map_or(Ok(()), plain).and_then(|()| database.login().map(drop))
+            }
+            Self::Array { .. } => Ok(()),
         }
     }
 }

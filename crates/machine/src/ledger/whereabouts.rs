@@ -6,7 +6,6 @@
 //! that would not be understood. That a setting's path leads to no other place by links is looked at when it
 //! is opened for writing ([`LocalMachine`](crate::LocalMachine)).
 
-use super::built::Built;
 use super::record::{Change, Record};
 use crate::settings::check_path;
 use std::path::{Component, Path};
@@ -20,7 +19,7 @@ pub(super) fn check(record: &Record) -> Result<(), String> {
         Record::Change(change) => paths(change).try_for_each(setting),
         Record::File(file) => plain(&file.path),
         Record::Loop(device) => plain(&device.file),
-        Record::Built(built) => part(&built.part),
+        Record::Built(built) => built.part.is_where_it_may_be(),
         Record::Got(_) | Record::Returning { .. } | Record::Disk(_) | Record::Done { .. } => Ok(()),
     }
 }
@@ -35,34 +34,20 @@ fn setting(path: &str) -> Result<(), String> {
     check_path(path).map_err(|error| error.to_string())
 }
 
-fn part(part: &Built) -> Result<(), String> {
-    match part {
-        Built::Folder { path } | Built::Mount { folder: path, .. } | Built::Tree { path } => own_folder(path),
-        Built::Server { program, folder } => plain(program).and_then(|()| in_own_folder(folder)),
-        Built::Mapping { name, .. } | Built::NullBlk { name } => own_name(name),
-        Built::Volume { group, mapping, .. } => own_name(group).and_then(|()| own_name(mapping)),
-        Built::Module { name } => word(name),
-        Built::Database(database) => {
-            database.password_file.as_deref().map_or(Ok(()), plain).and_then(|()| database.login().map(drop))
-        }
-        Built::Array { .. } => Ok(()),
-    }
-}
-
 /// An absolute path that says where it leads.
-fn plain(path: &str) -> Result<(), String> {
+pub(super) fn plain(path: &str) -> Result<(), String> {
     let is_plain = path.starts_with('/')
         && path.split('/').skip(1).all(|part| !matches!(part, "" | "." | ".."))
         && !path.contains('\0');
     if is_plain { Ok(()) } else { Err(format!("`{path}` is no absolute path in its plain form")) }
 }
 
-fn own_folder(path: &str) -> Result<(), String> {
+pub(super) fn own_folder(path: &str) -> Result<(), String> {
     plain(path)?;
     own_name(path.rsplit('/').next().unwrap_or_default())
 }
 
-fn in_own_folder(path: &str) -> Result<(), String> {
+pub(super) fn in_own_folder(path: &str) -> Result<(), String> {
     plain(path)?;
     let is_own = |part: Component| part.as_os_str().to_string_lossy().starts_with(OWN);
     let inside = Path::new(path).components().any(is_own);
@@ -70,12 +55,12 @@ fn in_own_folder(path: &str) -> Result<(), String> {
 }
 
 /// A name that Flyball gives, which is no path and no option of the program that is given it.
-fn own_name(name: &str) -> Result<(), String> {
+pub(super) fn own_name(name: &str) -> Result<(), String> {
     word(name)?;
     if name.starts_with(OWN) { Ok(()) } else { Err(format!("`{name}` is no name that Flyball gives")) }
 }
 
-fn word(name: &str) -> Result<(), String> {
+pub(super) fn word(name: &str) -> Result<(), String> {
     let known = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
     let is_word = name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(known);
     if is_word { Ok(()) } else { Err(format!("`{name}` is no plain name")) }
@@ -83,6 +68,7 @@ fn word(name: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Built;
     use super::super::record::{BuiltRecord, FileRecord, Value};
     use super::*;
     use crate::settings::Identity;

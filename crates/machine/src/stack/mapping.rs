@@ -1,15 +1,17 @@
 //! Device-mapper targets, one on each device below: what building has to know of each kind of them.
 
-mod crypt;
-mod integrity;
+pub(super) mod crypt;
+pub(super) mod integrity;
 
 use super::commands::{self, Argv};
+use super::kernel::{self, Modules};
+use super::layer::{Construction, Made, Plan, Site};
 use super::verify::Shown;
-use super::{Builder, Device, Error, WHOLE};
+use super::{Builder, Device, Error, WHOLE, planned};
 use crate::claims::mark_integrity;
-use crate::ledger::{Built, Ledger};
+use crate::ledger::Built;
 use crate::{LocalMachine, Machine};
-use domain::stack::{Layer, Mapping};
+use domain::stack::Layer;
 use std::path::Path;
 
 /// One step of making a mapping.
@@ -38,57 +40,52 @@ pub(super) trait Target {
     fn verify(&self, machine: &dyn Machine, layer: &str, device: &Device) -> Result<Shown, Error>;
 }
 
-pub(super) fn target(mapping: &Mapping) -> &dyn Target {
-    match mapping {
-        Mapping::Crypt(crypt) => crypt,
-        Mapping::Integrity(integrity) => integrity,
+impl<T: Target> Construction for T {
+    fn needs(&self, layer: &Layer, modules: Modules) -> Result<(), Error> {
+        let module = self.module();
+        kernel::needs(layer, module, module, modules, &|| kernel::is_loaded(&module.replace('-', "_")))
     }
-}
 
-/// The commands that make a mapping, its device's clearing first.
-pub(super) fn commands(mapping: &Mapping, device: &String, name: &str, uuid: &str) -> Vec<Argv> {
-    let command = |step| match step {
-        Step::Run(_, argv) => Some(argv),
-        Step::Mark => None,
-    };
-    let clear = commands::wipe(std::slice::from_ref(device));
-    [clear]
-        .into_iter()
-        .chain(target(mapping).steps(device, name, uuid).into_iter().filter_map(command))
-        .collect()
+    fn plan(&self, plan: &Plan<'_>, all: &mut Vec<Argv>) -> Vec<String> {
+        let mut opened = Vec::new();
+        for (index, device) in plan.below.iter().enumerate() {
+            let mapped = format!("{}-{index}", plan.name());
+            all.push(commands::wipe(std::slice::from_ref(device)));
+            all.extend(self.steps(device, &mapped, planned::UUID).into_iter().filter_map(
+                |step| match step {
+                    Step::Run(_, argv) => Some(argv),
+                    Step::Mark => None,
+                },
+            ));
+            opened.push(format!("/dev/mapper/{mapped}"));
+        }
+        opened
+    }
+
+    fn build(&self, builder: &mut Builder, site: &mut Site<'_, '_>) -> Result<Made, Error> {
+        let (mut devices, mut shown) = (Vec::new(), Shown::new());
+        for device in site.below {
+            let name = builder.name(site.layer);
+            let below = device.number.clone();
+            site.ledger.announce_built(Built::Mapping { name: name.clone(), below })?;
+            let clear = commands::wipe(std::slice::from_ref(&device.path));
+            builder.run(&format!("clear the device for {}", self.module()), &clear)?;
+            let uuid = builder.uuid()?;
+            for step in self.steps(&device.path, &name, &uuid) {
+                match step {
+                    Step::Run(doing, argv) => builder.run_within(WHOLE, doing, &argv)?,
+                    Step::Mark => mark(device, &uuid)?,
+                }
+            }
+            let mapped = Device::at(&format!("/dev/mapper/{name}"))?;
+            shown = self.verify(&LocalMachine, &site.layer.name, &mapped)?;
+            devices.push(mapped);
+        }
+        Ok(Made::devices(devices, shown))
+    }
 }
 
 fn mark(device: &Device, uuid: &str) -> Result<(), Error> {
     let failed = |source| Error::File { what: "write a UUID to", path: device.path.clone(), source };
     mark_integrity(Path::new(&device.path), uuid).map_err(failed)
-}
-
-impl Builder {
-    pub(super) fn mappings(
-        &mut self,
-        ledger: &mut Ledger<'_>,
-        layer: &Layer,
-        mapping: &Mapping,
-        below: &[Device],
-    ) -> Result<(Vec<Device>, Shown), Error> {
-        let target = target(mapping);
-        let (mut devices, mut shown) = (Vec::new(), Shown::new());
-        for device in below {
-            let name = self.name(layer);
-            ledger.announce_built(Built::Mapping { name: name.clone(), below: device.number.clone() })?;
-            let clear = commands::wipe(std::slice::from_ref(&device.path));
-            self.run(&format!("clear the device for {}", target.module()), &clear)?;
-            let uuid = self.uuid()?;
-            for step in target.steps(&device.path, &name, &uuid) {
-                match step {
-                    Step::Run(doing, argv) => self.run_within(WHOLE, doing, &argv)?,
-                    Step::Mark => mark(device, &uuid)?,
-                }
-            }
-            let mapped = Device::at(&format!("/dev/mapper/{name}"))?;
-            shown = target.verify(&LocalMachine, &layer.name, &mapped)?;
-            devices.push(mapped);
-        }
-        Ok((devices, shown))
-    }
 }

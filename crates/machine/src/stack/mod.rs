@@ -5,30 +5,65 @@
 //! and held against what was asked for.
 
 mod commands;
+mod devices;
+mod filesystem;
 mod kernel;
+mod layer;
+mod lvm;
 mod mapping;
+mod md;
 pub(crate) mod names;
 mod planned;
-mod sources;
 mod verify;
 
 pub use commands::Argv;
-pub(crate) use commands::deactivate;
+pub use layer::Program;
+pub(crate) use lvm::deactivate;
 pub use planned::planned;
 
 use crate::claims::{Claimed, Secret};
-use crate::ledger::{Built, Ledger, RestoreReport};
+use crate::ledger::{Ledger, RestoreReport};
 use crate::settings::Error as SettingError;
 use crate::{LocalMachine, Machine};
-use domain::stack::{Filesystem, FilesystemKind, Journal, Layer, Md, Part, Resync, Stack};
+use domain::stack::{Layer, Part, Stack};
 use kernel::Modules;
+use layer::{Construction, Made, Site};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+/// The list of layers: what builds each, and with which programs. Nothing else here tells layers apart.
+macro_rules! layers {
+    ($($layer:ident => $programs:expr,)*) => {
+        const PROGRAMS: &[&[Program]] = &[$($programs),*];
+
+        /// What builds a layer.
+        fn construction(part: &Part) -> &dyn Construction {
+            match part {
+                $(Part::$layer(layer) => layer,)*
+            }
+        }
+    };
+}
+
+layers! {
+    Devices => devices::PROGRAMS,
+    Md => md::PROGRAMS,
+    Crypt => mapping::crypt::PROGRAMS,
+    Integrity => mapping::integrity::PROGRAMS,
+    Lvm => lvm::PROGRAMS,
+    Filesystem => filesystem::PROGRAMS,
+}
+
+/// Every program that some layer needs, each once, by its name.
+pub fn programs() -> Vec<Program> {
+    let all: BTreeMap<&str, Program> = PROGRAMS.iter().copied().flatten().map(|p| (p.name, *p)).collect();
+    all.into_values().collect()
+}
 
 /// How long a program that builds may take: mkfs of a large and slow disk writes its inode tables.
 const LIMIT: Duration = Duration::from_secs(3600);
@@ -341,110 +376,11 @@ impl Builder {
         let stands_on: Vec<&String> = named_by(layer).collect();
         let those = self.standing.iter_mut().filter(|built| stands_on.contains(&&built.layer.name));
         those.flat_map(|built| &mut built.claimed).for_each(Claimed::release_exclusive);
-        let mut folder = None;
-        let (devices, shown) = match &layer.part {
-            Part::Devices(devices) => {
-                let made = self.devices(ledger, layer, devices)?;
-                let names: Vec<String> = made.iter().map(|device| format!("/dev/{}", device.name)).collect();
-                let shown =
-                    format!("{}{}", if self.claimed.is_empty() { "" } else { "claimed " }, names.join(" "));
-                (made, shown)
-            }
-            Part::Md(md) => self.array(ledger, layer, md, &below, interrupt)?,
-            Part::Mapping(mapping) => self.mappings(ledger, layer, mapping, &below)?,
-            Part::Lvm(lvm) => {
-                let group = self.name(layer).replace('-', "_");
-                let mapping = commands::volume_mapping(&group);
-                let paths = below.iter().map(Device::node).collect::<Result<Vec<String>, Error>>()?;
-                let built =
-                    Built::Volume { group: group.clone(), mapping: mapping.clone(), below: paths.clone() };
-                ledger.announce_built(built)?;
-                self.run("clear the devices for LVM", &commands::wipe(&paths))?;
-                let secret = self.secret()?;
-                let uuids = paths.iter().map(|_| random(secret.pv_uuid())).collect::<Result<Vec<_>, _>>()?;
-                for command in commands::volume(lvm, &group, &paths, &uuids, has_udev()) {
-                    self.run("make the striped volume", &command)?;
-                }
-                let shown = verify::volume(&LocalMachine, &layer.name, lvm, &mapping, below.len())?;
-                (vec![Device::at(&format!("/dev/mapper/{mapping}"))?], shown)
-            }
-            Part::Filesystem(fs) => {
-                let (at, shown) = self.filesystem(ledger, layer, fs, &below[0])?;
-                folder = Some(at);
-                (Vec::new(), shown)
-            }
-        };
+        let beside = layer.beside().and_then(|name| self.built(name).devices.first().cloned());
+        let mut site = Site { ledger, layer, below: &below, beside: beside.as_ref(), interrupt };
+        let Made { devices, folder, shown } = construction(&layer.part).build(self, &mut site)?;
         let (commands, claimed) = (std::mem::take(&mut self.ran), std::mem::take(&mut self.claimed));
         Ok(Storey { layer: layer.clone(), devices, folder, shown, commands, ids: BTreeSet::new(), claimed })
-    }
-
-    fn array(
-        &mut self,
-        ledger: &mut Ledger<'_>,
-        layer: &Layer,
-        md: &Md,
-        below: &[Device],
-        interrupt: &AtomicBool,
-    ) -> Result<(Vec<Device>, String), Error> {
-        let number =
-            sources::free_array().ok_or_else(|| Error::Unsupported("no array's number is free".into()))?;
-        let uuid = self.uuid()?;
-        let members = below.iter().map(|device| device.number.clone()).collect();
-        ledger.announce_built(Built::Array { number, uuid: uuid.clone(), members })?;
-        self.run("clear the array's members", &commands::wipe(&paths(below)))?;
-        let node = format!("/dev/md{number}");
-        self.run("make the array", &commands::array(md, &node, &uuid, &paths(below)))?;
-        let device = Device::at(&node)?;
-        for (file, value) in commands::array_files(md) {
-            // It goes with the array, which is ours: there is nothing to put back.
-            let (path, command) = commands::written(&device.name, file, &value);
-            let written = LocalMachine.write(Path::new(&path), value.as_bytes());
-            written.map_err(|source| Error::File { what: "write", path: path.clone(), source })?;
-            self.ran.push(command);
-        }
-        if md.level.is_redundant() && md.resync == Resync::Wait {
-            wait_for_resync(&device, interrupt)?;
-        }
-        let shown = verify::array(&LocalMachine, &layer.name, md, &device, below.len() as u32)?;
-        Ok((vec![device], shown))
-    }
-
-    fn filesystem(
-        &mut self,
-        ledger: &mut Ledger<'_>,
-        layer: &Layer,
-        fs: &Filesystem,
-        device: &Device,
-    ) -> Result<(PathBuf, String), Error> {
-        let journal = match &fs.journal {
-            Journal::External(name) => self.built(name).devices.first().cloned(),
-            Journal::Internal | Journal::None => None,
-        };
-        let (uuid, journal_uuid) = (self.uuid()?, self.uuid()?);
-        let cleared: Vec<Device> = journal.iter().chain([device]).cloned().collect();
-        self.run("clear the device for a filesystem", &commands::wipe(&paths(&cleared)))?;
-        let with = journal.as_ref().map(|journal| (journal.path.as_str(), journal_uuid.as_str()));
-        // btrfs shows no number of its device's, but a path: that of its mkfs or that of its mount, by the
-        // kernel. A claimed disk's own is a link, which some kernels follow.
-        let node = if fs.kind == FilesystemKind::Btrfs { device.node()? } else { device.path.clone() };
-        for command in commands::filesystem(fs, &node, with, &uuid) {
-            self.run("make the filesystem", &command)?;
-        }
-        let name = self.name(layer);
-        let folder = self.context.work.join(name);
-        let path = folder.to_string_lossy().into_owned();
-        ledger.announce_built(Built::Folder { path: path.clone() })?;
-        let made = fs::DirBuilder::new().mode(0o700).create(&folder);
-        made.map_err(|source| Error::File { what: "make the folder", path: path.clone(), source })?;
-        ledger.announce_built(Built::Mount {
-            folder: path.clone(),
-            source: node.clone(),
-            number: device.number.clone(),
-        })?;
-        let mount = commands::mount(fs, &node, journal.as_ref().map(|j| j.path.as_str()), &path);
-        self.run("mount the filesystem", &mount)?;
-        let shown = verify::mounted(&LocalMachine, &layer.name, fs, &path, device)?;
-        Ok((folder, shown))
     }
 
     /// What makes UUIDs this machine's Flyball's.
@@ -490,31 +426,9 @@ impl Builder {
     }
 }
 
-fn wait_for_resync(device: &Device, interrupt: &AtomicBool) -> Result<(), Error> {
-    let deadline = Instant::now() + WHOLE;
-    let at = |file: &str| LocalMachine.text(&format!("/sys/block/{}/md/{file}", device.name));
-    // A resync begins a moment after the array runs; until then nothing is said of it but its start.
-    while at("sync_action").is_some_and(|action| action != "idle")
-        || at("resync_start").is_some_and(|start| start != "none")
-    {
-        if interrupt.load(Ordering::Relaxed) {
-            return Err(Error::Interrupted);
-        }
-        if Instant::now() >= deadline {
-            return Err(Error::Resync(device.path.clone()));
-        }
-        std::thread::sleep(POLL);
-    }
-    Ok(())
-}
-
 /// The layers that a layer names.
 fn named_by(layer: &Layer) -> impl Iterator<Item = &String> {
-    let journal = match &layer.part {
-        Part::Filesystem(Filesystem { journal: Journal::External(name), .. }) => Some(name),
-        _ => None,
-    };
-    layer.on.iter().chain(journal)
+    layer.on.iter().chain(layer.beside())
 }
 
 fn paths(devices: &[Device]) -> Vec<String> {
@@ -526,15 +440,10 @@ fn random<T>(result: io::Result<T>) -> Result<T, Error> {
 }
 
 fn package_of(program: &str) -> &'static str {
-    match program {
-        "mdadm" => "mdadm",
-        "cryptsetup" | "integritysetup" | "veritysetup" => "cryptsetup-bin",
-        "lvm" => "lvm2",
-        "mke2fs" => "e2fsprogs",
-        "mkfs.xfs" => "xfsprogs",
-        "mkfs.btrfs" => "btrfs-progs",
-        "modprobe" => "kmod",
-        _ => "util-linux",
+    match programs().iter().find(|known| known.name == program) {
+        Some(known) => known.package,
+        None if program == "modprobe" => "kmod",
+        None => "util-linux",
     }
 }
 

@@ -1,13 +1,23 @@
 //! The commands that would build a stack, with names that stand for those that are dealt out only then.
 
-use super::commands::{self, Argv};
-use super::{has_udev, mapping};
-use domain::stack::{Devices, Journal, Layer, Part, Stack, VirtualDevice};
+use super::commands::Argv;
+use super::construction;
+use super::layer::Plan;
+use domain::stack::Stack;
 use std::collections::BTreeMap;
 
 /// Stands for a UUID that is drawn when it is needed.
-const UUID: &str = "f17ba110-…";
-const TOKEN: &str = "flyball-TOKEN";
+pub(super) const UUID: &str = "f17ba110-…";
+
+/// Stands for what is random in a name.
+pub(super) const TOKEN: &str = "flyball-TOKEN";
+
+impl Plan<'_> {
+    /// Stands for a name that nobody else has.
+    pub(super) fn name(&self) -> String {
+        format!("{TOKEN}-{}", self.layer.name)
+    }
+}
 
 /// What would be run for a stack, in order. `lab_disks` is whether this is for a lab machine.
 pub fn planned(stack: &Stack, lab_disks: bool) -> Vec<Argv> {
@@ -16,105 +26,12 @@ pub fn planned(stack: &Stack, lab_disks: bool) -> Vec<Argv> {
     for layer in &stack.layers {
         let below: Vec<String> =
             layer.on.iter().filter_map(|name| given.get(name.as_str())).flatten().cloned().collect();
-        let gives = layer_commands(layer, &below, &given, lab_disks, &mut all);
+        let beside = layer.beside().and_then(|name| given.get(name.as_str())?.first());
+        let plan = Plan { layer, below: &below, beside, lab_disks };
+        let gives = construction(&layer.part).plan(&plan, &mut all);
         given.insert(&layer.name, gives);
     }
     all
-}
-
-/// Adds a layer's commands; gives its devices.
-fn layer_commands(
-    layer: &Layer,
-    below: &[String],
-    given: &BTreeMap<&str, Vec<String>>,
-    lab_disks: bool,
-    all: &mut Vec<Argv>,
-) -> Vec<String> {
-    let name = format!("{TOKEN}-{}", layer.name);
-    match &layer.part {
-        Part::Devices(devices) => sources(layer, devices, lab_disks, all),
-        Part::Md(md) => {
-            let node = format!("/dev/md/{}", layer.name);
-            all.push(commands::wipe(below));
-            all.push(commands::array(md, &node, UUID, below));
-            let files = commands::array_files(md).into_iter();
-            all.extend(files.map(|(file, value)| commands::written("mdN", file, &value).1));
-            vec![node]
-        }
-        Part::Mapping(part) => {
-            let mut opened = Vec::new();
-            for (index, device) in below.iter().enumerate() {
-                let mapped = format!("{name}-{index}");
-                all.extend(mapping::commands(part, device, &mapped, UUID));
-                opened.push(format!("/dev/mapper/{mapped}"));
-            }
-            opened
-        }
-        Part::Lvm(lvm) => {
-            let group = name.replace('-', "_");
-            let uuids = vec!["FLYBAL-…".to_owned(); below.len()];
-            all.push(commands::wipe(below));
-            all.extend(commands::volume(lvm, &group, below, &uuids, has_udev()));
-            vec![format!("/dev/mapper/{}", commands::volume_mapping(&group))]
-        }
-        Part::Filesystem(fs) => {
-            let journal = match &fs.journal {
-                Journal::External(layer) => given.get(layer.as_str()).and_then(|devices| devices.first()),
-                Journal::Internal | Journal::None => None,
-            };
-            let device = below.first().cloned().unwrap_or_default();
-            all.push(commands::wipe(&journal.into_iter().chain([&device]).cloned().collect::<Vec<_>>()));
-            let with = journal.map(|node| (node.as_str(), UUID));
-            all.extend(commands::filesystem(fs, &device, with, UUID));
-            all.push(commands::mount(fs, &device, journal.map(String::as_str), &format!("WORK/{name}")));
-            Vec::new()
-        }
-    }
-}
-
-fn sources(layer: &Layer, devices: &Devices, lab_disks: bool, all: &mut Vec<Argv>) -> Vec<String> {
-    let count = devices.count as usize;
-    let named = |kind: &str| (0..count).map(|index| format!("/dev/{kind}-{}-{index}", layer.name)).collect();
-    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Argv>();
-    if lab_disks && !devices.lab.is_empty() {
-        return devices.lab.iter().take(count).map(|name| format!("/dev/lab-{name}")).collect();
-    }
-    if !devices.claimed.is_empty() {
-        return devices.claimed[..count].to_vec();
-    }
-    match &devices.made {
-        None => named("none"),
-        Some((VirtualDevice::Loop, size)) => {
-            let nodes: Vec<String> = named("loop");
-            for (index, node) in nodes.iter().enumerate() {
-                let file = format!("WORK/{TOKEN}-{}-{index}", layer.name);
-                all.push(words(&["fallocate", "--length", &size.get().to_string(), &file]));
-                all.push(words(&["losetup", "--direct-io=on", node, &file]));
-            }
-            nodes
-        }
-        Some((made @ VirtualDevice::NullBlk(attributes), size)) => {
-            let nodes: Vec<String> = named(made.name());
-            for index in 0..count {
-                let folder = format!("/sys/kernel/config/nullb/{TOKEN}-{}-{index}", layer.name);
-                let mib = (size.get() >> 20).to_string();
-                let own = [("size", mib.as_str()), ("memory_backed", "1")];
-                let more = attributes.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-                let written = own.into_iter().chain(more).chain([("power", "1")]);
-                let lines: String =
-                    written.map(|(name, value)| format!("; echo {value} > {folder}/{name}")).collect();
-                all.push(words(&["sh", "-c", &format!("mkdir {folder}{lines}")]));
-            }
-            nodes
-        }
-        Some((made @ VirtualDevice::ScsiDebug(parameters), size)) => {
-            let mut load = words(&["modprobe", "scsi_debug", &format!("dev_size_mb={}", size.get() >> 20)]);
-            load.extend(words(&["per_host_store=1", &format!("add_host={count}"), "num_tgts=1"]));
-            load.extend(parameters.iter().map(|(name, value)| format!("{name}={value}")));
-            all.push(load);
-            named(made.name())
-        }
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use super::machines::{Machines, SHIPPED};
 use domain::cpufreq::has_tunables;
 use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
-use domain::stack::Part;
 use domain::study::Target;
 use sim::machine::{Driver, MachineSpec};
 use std::path::Path;
@@ -64,10 +63,7 @@ fn stands_on_a_disk(plan: &Plan) -> bool {
 /// Why a machine cannot take a cell: by its disks or its driver in a few words, else as the model says it.
 fn in_short(cell: &Cell, spec: &MachineSpec, error: &str) -> String {
     let layers = cell.stack.iter().flat_map(|stack| &stack.layers);
-    let wanted = layers.filter_map(|layer| match &layer.part {
-        Part::Devices(devices) => Some(devices.count as usize),
-        _ => None,
-    });
+    let wanted = layers.filter_map(|layer| layer.devices().map(|devices| devices.count as usize));
     let wanted = wanted.max().unwrap_or(1);
     let has = disk_count(spec);
     if wanted > has && has > 0 {

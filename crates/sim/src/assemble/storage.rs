@@ -18,7 +18,7 @@ use disks::spec::MediumSpec;
 use domain::bench::BenchError;
 use domain::lab::Dilation;
 use domain::stack::{
-    Bitmap, Crypt, Devices, Features, Filesystem, FilesystemKind, Journal, Layer, Lvm, Mapping, Md, MdLevel,
+    Bitmap, Crypt, Devices, Features, Filesystem, FilesystemKind, Journal, Layer, Lvm, Md, MdLevel,
     Part as Kind, Resync, SAFE_MODE_DELAY, Stack, VirtualDevice,
 };
 use domain::study::Target;
@@ -170,6 +170,13 @@ fn unsupported(why: String) -> BenchError {
     BenchError::Unsupported(why)
 }
 
+fn not_modelled(layer: &Layer, what: &str) -> BenchError {
+    unsupported(format!(
+        "`stack.{}`: {what} is not modelled; run it on a host, or in the lab: `flyball lab run`",
+        layer.name
+    ))
+}
+
 impl Builder<'_> {
     fn stack(&mut self, stack: &Stack) -> Result<Block, BenchError> {
         for layer in &stack.layers {
@@ -187,9 +194,8 @@ impl Builder<'_> {
             layer.on.iter().filter_map(|name| self.layers.get(name)).flatten().copied().collect();
         match &layer.part {
             Kind::Devices(devices) => self.devices(&layer.name, devices),
-            Kind::Mapping(mapping) => {
-                below.into_iter().map(|block| self.mapping(&layer.name, mapping, block)).collect()
-            }
+            Kind::Crypt(crypt) => below.into_iter().map(|block| self.crypt(crypt, block)).collect(),
+            Kind::Integrity(_) => Err(not_modelled(layer, "dm-integrity")),
             Kind::Md(md) => Ok(vec![self.array(&layer.name, md, &below)?]),
             Kind::Lvm(lvm) => Ok(vec![self.volume(&layer.name, lvm, &below)?]),
             // Its file is made for the load, see `target`.
@@ -301,15 +307,6 @@ impl Builder<'_> {
         let me = self.world.next_part();
         self.world.add(Box::new(Memory::new(me, device, spec)));
         Ok(Block { part: me, size: size.get(), rotates: false, read_ahead: READ_AHEAD })
-    }
-
-    fn mapping(&mut self, layer: &str, mapping: &Mapping, below: Block) -> Result<Block, BenchError> {
-        match mapping {
-            Mapping::Crypt(options) => self.crypt(options, below),
-            Mapping::Integrity(_) => Err(unsupported(format!(
-                "`stack.{layer}`: dm-integrity is not modelled; run it on a host, or in the lab: `flyball lab run`"
-            ))),
-        }
     }
 
     fn crypt(&mut self, options: &Crypt, below: Block) -> Result<Block, BenchError> {

@@ -3,10 +3,14 @@
 use super::{Step, Target};
 use crate::Machine;
 use crate::stack::commands::{Argv, argv};
+use crate::stack::layer::Program;
 use crate::stack::verify::{Check, Shown, kind_of};
 use crate::stack::{Device, Error};
 use domain::inventory::{BlockKind, Crypt as Seen};
 use domain::stack::{Crypt, CryptKind};
+
+pub(in crate::stack) const PROGRAMS: &[Program] =
+    &[Program::of("cryptsetup", "cryptsetup-bin"), Program::of("dmsetup", "dmsetup")];
 
 impl Target for Crypt {
     fn module(&self) -> &'static str {

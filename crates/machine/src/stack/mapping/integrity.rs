@@ -3,12 +3,19 @@
 use super::{Step, Target};
 use crate::Machine;
 use crate::stack::commands::{Argv, argv};
+use crate::stack::layer::Program;
 use crate::stack::verify::{Check, Shown};
 use crate::stack::{Device, Error};
 use domain::stack::{Integrity, IntegrityMode};
 use domain::time::Nanos;
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+pub(in crate::stack) const PROGRAMS: &[Program] = &[
+    Program::of("integritysetup", "cryptsetup-bin"),
+    Program::of("dmsetup", "dmsetup"),
+    Program::of("blkdiscard", "util-linux"),
+];
 
 impl Target for Integrity {
     fn module(&self) -> &'static str {

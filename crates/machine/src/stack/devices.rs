@@ -1,8 +1,11 @@
 //! Where a stack's devices come from on this machine: claimed disks, the lab's, or ones that are made.
 
+use super::commands::Argv;
+use super::kernel::Modules;
+use super::layer::{Construction, Made, Plan, Program, Site};
+use super::planned::TOKEN;
 use super::{Builder, Device, Error};
 use crate::ledger::{Built, NULL_BLK};
-use crate::settings::numbered;
 use crate::{Ledger, LocalMachine, LoopIo, Machine, claims, inventory};
 use domain::stack::{Devices, Layer, VirtualDevice};
 use domain::units::Bytes;
@@ -15,8 +18,29 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
 
+/// Loop devices are made by the kernel's own calls; modules are loaded by what every machine has.
+pub(super) const PROGRAMS: &[Program] = &[];
+
+impl Construction for Devices {
+    /// A device that the kernel cannot make says so when it is made.
+    fn needs(&self, _layer: &Layer, _modules: Modules) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn plan(&self, plan: &Plan<'_>, all: &mut Vec<Argv>) -> Vec<String> {
+        planned(self, plan, all)
+    }
+
+    fn build(&self, builder: &mut Builder, site: &mut Site<'_, '_>) -> Result<Made, Error> {
+        let made = builder.devices(site.ledger, site.layer, self)?;
+        let names: Vec<String> = made.iter().map(|device| format!("/dev/{}", device.name)).collect();
+        let claimed = if builder.claimed.is_empty() { "" } else { "claimed " };
+        Ok(Made::devices(made, format!("{claimed}{}", names.join(" "))))
+    }
+}
+
 impl Builder {
-    pub(super) fn devices(
+    fn devices(
         &mut self,
         ledger: &mut Ledger<'_>,
         layer: &Layer,
@@ -165,6 +189,52 @@ impl Builder {
     }
 }
 
+fn planned(devices: &Devices, plan: &Plan<'_>, all: &mut Vec<Argv>) -> Vec<String> {
+    let layer = plan.layer;
+    let count = devices.count as usize;
+    let named = |kind: &str| (0..count).map(|index| format!("/dev/{kind}-{}-{index}", layer.name)).collect();
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Argv>();
+    if plan.lab_disks && !devices.lab.is_empty() {
+        return devices.lab.iter().take(count).map(|name| format!("/dev/lab-{name}")).collect();
+    }
+    if !devices.claimed.is_empty() {
+        return devices.claimed[..count].to_vec();
+    }
+    match &devices.made {
+        None => named("none"),
+        Some((VirtualDevice::Loop, size)) => {
+            let nodes: Vec<String> = named("loop");
+            for (index, node) in nodes.iter().enumerate() {
+                let file = format!("WORK/{TOKEN}-{}-{index}", layer.name);
+                all.push(words(&["fallocate", "--length", &size.get().to_string(), &file]));
+                all.push(words(&["losetup", "--direct-io=on", node, &file]));
+            }
+            nodes
+        }
+        Some((made @ VirtualDevice::NullBlk(attributes), size)) => {
+            let nodes: Vec<String> = named(made.name());
+            for index in 0..count {
+                let folder = format!("/sys/kernel/config/nullb/{TOKEN}-{}-{index}", layer.name);
+                let mib = (size.get() >> 20).to_string();
+                let own = [("size", mib.as_str()), ("memory_backed", "1")];
+                let more = attributes.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+                let written = own.into_iter().chain(more).chain([("power", "1")]);
+                let lines: String =
+                    written.map(|(name, value)| format!("; echo {value} > {folder}/{name}")).collect();
+                all.push(words(&["sh", "-c", &format!("mkdir {folder}{lines}")]));
+            }
+            nodes
+        }
+        Some((made @ VirtualDevice::ScsiDebug(parameters), size)) => {
+            let mut load = words(&["modprobe", "scsi_debug", &format!("dev_size_mb={}", size.get() >> 20)]);
+            load.extend(words(&["per_host_store=1", &format!("add_host={count}"), "num_tgts=1"]));
+            load.extend(parameters.iter().map(|(name, value)| format!("{name}={value}")));
+            all.push(load);
+            named(made.name())
+        }
+    }
+}
+
 /// The disks of scsi_debug, by their kernel names.
 fn scsi_debug_disks() -> Vec<String> {
     const DRIVER: &str = "/sys/bus/pseudo/drivers/scsi_debug";
@@ -203,12 +273,4 @@ fn appear(path: &str) -> Result<Device, Error> {
             result => return result,
         }
     }
-}
-
-/// The highest number below [`crate::stack`]'s own of no array.
-pub(super) fn free_array() -> Option<u32> {
-    /// mdadm itself deals out numbers from 127 downwards; 9:0 to 9:511 are md's.
-    const NUMBERS: std::ops::RangeInclusive<u32> = 200..=400;
-    let taken = numbered(&LocalMachine, "/sys/block", "md");
-    NUMBERS.into_iter().find(|number| !taken.contains(&format!("md{number}")))
 }
