@@ -3,7 +3,8 @@
 //!
 //! Not through `losetup`: a device is made under a number that was free, so that its removal leaves nothing
 //! behind (the slots that exist keep their scheduler and read-ahead from one user to the next), and it is
-//! recognised by device and inode of its file, which `losetup` does not check before it detaches.
+//! recognised by device and inode of its file and by its offset in it, which `losetup` does not check before
+//! it detaches.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -25,8 +26,31 @@ pub enum LoopIo {
     Direct,
 }
 
-/// The device and inode of a file.
+/// How a loop device is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub io: LoopIo,
+    /// Its logical sectors, in bytes: a power of two from 512; `None` for the kernel's own choice.
+    pub sector_size: Option<u32>,
+}
+
+/// The device and inode of a file, which may be a block device's node.
 pub(crate) type FileId = (u64, u64);
+
+/// What a loop device is bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Backing {
+    pub file: FileId,
+    /// Where in the file the device begins, in bytes. Those of ours begin with it.
+    pub offset: u64,
+}
+
+impl Backing {
+    /// All of a file.
+    pub(crate) const fn all_of(file: FileId) -> Self {
+        Self { file, offset: 0 }
+    }
+}
 
 const LOOP_CLR_FD: Opcode = 0x4C01;
 const LOOP_GET_STATUS64: Opcode = 0x4C05;
@@ -160,17 +184,18 @@ pub(crate) fn add(number: u32) -> io::Result<()> {
 ///
 /// # Errors
 /// `ResourceBusy` where somebody else has bound it; else as the kernel gives them.
-pub(crate) fn bind(number: u32, file: &File, path: &str, way: LoopIo) -> io::Result<()> {
+pub(crate) fn bind(number: u32, file: &File, path: &str, form: Form) -> io::Result<()> {
     let mut info = LoopInfo64::ZERO;
     // The kernel keeps the last byte as the end of the name.
     for (to, from) in info.file_name[..63].iter_mut().zip(path.bytes()) {
         *to = from;
     }
-    if way == LoopIo::Direct {
+    if form.io == LoopIo::Direct {
         info.flags = LO_FLAGS_DIRECT_IO;
     }
     let fd = u32::try_from(file.as_raw_fd()).expect("an open descriptor is not negative");
-    let mut config = LoopConfig { fd, block_size: 0, info, reserved: [0; 8] };
+    let block_size = form.sector_size.unwrap_or(0);
+    let mut config = LoopConfig { fd, block_size, info, reserved: [0; 8] };
     let device = open_patiently(number)?;
     Ok(call(&device, LOOP_CONFIGURE, Argument::Structure(&mut config))?)
 }
@@ -188,11 +213,11 @@ fn open_patiently(number: u32) -> io::Result<File> {
     }
 }
 
-/// The file that a device is bound to; `None` where it is not bound, or not there.
+/// What a device is bound to; `None` where it is not bound, or not there.
 ///
 /// # Errors
 /// As the kernel gives them.
-pub(crate) fn bound_to(number: u32) -> io::Result<Option<FileId>> {
+pub(crate) fn bound_to(number: u32) -> io::Result<Option<Backing>> {
     let device = match open(number) {
         Ok(device) => device,
         Err(error) if crate::settings::means_absent(&error) => return Ok(None),
@@ -205,29 +230,29 @@ pub(crate) fn bound_to(number: u32) -> io::Result<Option<FileId>> {
 ///
 /// # Errors
 /// As the kernel gives them.
-pub(crate) fn backing_of(device: &File) -> io::Result<Option<FileId>> {
+pub(crate) fn backing_of(device: &File) -> io::Result<Option<Backing>> {
     if rustix::fs::major(device.metadata()?.rdev()) != LOOP_MAJOR {
         return Ok(None);
     }
     let mut info = LoopInfo64::ZERO;
     match call(device, LOOP_GET_STATUS64, Argument::Structure(&mut info)) {
-        Ok(()) => Ok(Some((info.device, info.inode))),
+        Ok(()) => Ok(Some(Backing { file: (info.device, info.inode), offset: info.offset })),
         Err(Errno::NXIO) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Detaches a device from the file `id`, and returns when that is done.
+/// Detaches a device from what it is bound to, and returns when that is done.
 ///
 /// # Errors
 /// `ResourceBusy` where something still uses it after some seconds: the kernel then detaches it by itself
 /// when that ends.
-pub(crate) fn detach(number: u32, id: FileId) -> io::Result<()> {
+pub(crate) fn detach(number: u32, from: Backing) -> io::Result<()> {
     match call::<()>(&open(number)?, LOOP_CLR_FD, Argument::Number(0)) {
         Ok(()) | Err(Errno::NXIO) => {}
         Err(error) => return Err(error.into()),
     }
-    wait_until(|| Ok(bound_to(number)? != Some(id)))
+    wait_until(|| Ok(bound_to(number)? != Some(from)))
 }
 
 /// Removes a device that is not bound.

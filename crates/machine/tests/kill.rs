@@ -18,6 +18,7 @@ use machine::settings::Error;
 use machine::stack::{self, BuildContext, Builder, Top};
 use machine::supervise::{Ending, Supervisor, supervise_main};
 use machine::{LocalMachine, LoopIo, workload};
+use rustix::ioctl::{IntegerSetter, ioctl};
 use rustix::process::{Pid, Signal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -82,13 +83,17 @@ fn main() {
 }
 
 /// As libtest names them, and in its form.
-const TESTS: [(&str, fn()); 4] = [
+const TESTS: [(&str, fn()); 5] = [
     (
         "what_is_killed_at_any_moment_and_again_while_it_recovers_leaves_nothing",
         what_is_killed_at_any_moment_and_again_while_it_recovers_leaves_nothing,
     ),
     ("the_supervisor_outlives_the_signals_of_a_terminal", the_supervisor_outlives_the_signals_of_a_terminal),
     ("a_foreign_write_is_left_and_reported", a_foreign_write_is_left_and_reported),
+    (
+        "a_loop_device_that_is_bound_to_another_part_of_our_file_is_left",
+        a_loop_device_that_is_bound_to_another_part_of_our_file_is_left,
+    ),
     (
         "the_supervisor_of_a_killed_run_keeps_the_claim_of_its_disk_good",
         the_supervisor_of_a_killed_run_keeps_the_claim_of_its_disk_good,
@@ -597,6 +602,34 @@ fn the_supervisor_outlives_the_signals_of_a_terminal() {
     }
     child.stdin.take().unwrap().write_all(b"done\n").unwrap();
     assert!(child.wait().unwrap().success());
+}
+
+/// Somebody detaches ours and binds its number to the very file, from an offset on.
+fn a_loop_device_that_is_bound_to_another_part_of_our_file_is_left() {
+    let folders = folders();
+    let (mut ledger, _) = Ledger::open(&folders.state, &LocalMachine).unwrap();
+    let file = ledger.create_file(&folders.work.join("data"), Bytes::from_mib(4)).unwrap();
+    let device = ledger.attach_loop(&file, LoopIo::Buffered).unwrap();
+    let losetup = |words: &[&str]| {
+        let status = Command::new("losetup").args(words).arg(&device.path).status();
+        assert!(status.unwrap().success(), "losetup {words:?}");
+    };
+    losetup(&["--detach"]);
+    let shown = format!("/sys/block/{}/loop/offset", device.name);
+    let bound = Command::new("losetup").args(["--offset", "4096"]).args([&device.path, &file.path]).status();
+    assert!(bound.unwrap().success());
+    let report = ledger.finish();
+    assert_eq!(fs::read_to_string(shown).unwrap().trim(), "4096", "theirs is still there");
+    losetup(&["--detach"]);
+    let foreign: Vec<String> = report.foreign().map(ToString::to_string).collect();
+    assert_eq!(foreign.len(), 1, "{report:?}");
+    assert!(foreign[0].contains("bound to another part of our file"), "{foreign:?}");
+    let number: usize = device.name.trim_start_matches("loop").parse().unwrap();
+    wait_until("its number is free", || {
+        let control = fs::File::options().read(true).write(true).open("/dev/loop-control").unwrap();
+        // SAFETY: LOOP_CTL_REMOVE of loop(4) takes a number.
+        unsafe { ioctl(&control, IntegerSetter::<0x4C81>::new_usize(number)).is_ok() }
+    });
 }
 
 fn a_foreign_write_is_left_and_reported() {

@@ -41,7 +41,7 @@ impl DiskIdentity {
             size: node.size,
             diskseq: first(&["diskseq"]).and_then(|text| text.parse().ok()),
             boot: boot_id()?,
-            backing,
+            backing: backing.map(|backing| backing.file),
         })
     }
 

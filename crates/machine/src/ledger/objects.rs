@@ -3,7 +3,7 @@
 use super::record::{Act, FileRecord, Inode, LoopRecord, Pending, Record};
 use super::report::UndoOutcome;
 use super::{Ledger, boot_id};
-use crate::loopdev::{self, LoopIo};
+use crate::loopdev::{self, Backing, Form, LoopIo};
 use crate::settings::Error;
 use domain::units::Bytes;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, fallocate, linkat, open};
@@ -100,9 +100,24 @@ impl Ledger<'_> {
     /// [`Error::Own`]: no root, no loop devices in this kernel, or all of their numbers are taken;
     /// [`Error::State`].
     pub fn attach_loop(&mut self, file: &OwnFile, way: LoopIo) -> Result<LoopDevice, Error> {
+        self.attach_loop_over(&file.file, &file.path, Form { io: way, sector_size: None })
+    }
+
+    /// The same over any open file or block device that is ours; `path` is its name for people.
+    ///
+    /// # Errors
+    /// As [`Ledger::attach_loop`]; the kernel refuses sectors that it has not.
+    pub(crate) fn attach_loop_over(
+        &mut self,
+        file: &File,
+        path: &Path,
+        form: Form,
+    ) -> Result<LoopDevice, Error> {
         let failed = |what, path: PathBuf, hint| move |source| Error::Own { what, path, source, hint };
-        let metadata = file.file.metadata().map_err(failed("look at", file.path.clone(), ""))?;
-        let text = file.path.to_str().expect("create_file has checked it").to_owned();
+        let metadata = file.metadata().map_err(failed("look at", path.to_owned(), ""))?;
+        let text = path.to_str().ok_or(io::ErrorKind::InvalidFilename.into());
+        let text =
+            text.map_err(failed("name the file", path.to_owned(), "; use a path in UTF-8"))?.to_owned();
         for number in 0..MAX_LOOPS {
             if loopdev::exists(number) {
                 continue;
@@ -110,7 +125,7 @@ impl Ledger<'_> {
             let (id, boot) = (self.next_id(), self.boot.clone());
             let record = LoopRecord { id, boot, number, file: text.clone(), inode: inode_of(&metadata) };
             self.announce(Pending::new(Act::Loop(record)))?;
-            let made = loopdev::add(number).and_then(|()| loopdev::bind(number, &file.file, &text, way));
+            let made = loopdev::add(number).and_then(|()| loopdev::bind(number, file, &text, form));
             match made {
                 Ok(()) => {
                     let path = loopdev::node(number);
@@ -129,7 +144,7 @@ impl Ledger<'_> {
             }
         }
         let none = io::Error::other("every number is taken");
-        Err(failed("make a loop device over", file.path.clone(), "; detach some: `losetup -l`")(none))
+        Err(failed("make a loop device over", path.to_owned(), "; detach some: `losetup -l`")(none))
     }
 
     /// A second record of a file adds which one it is.
@@ -274,16 +289,18 @@ fn is_ours(record: &FileRecord, metadata: &fs::Metadata, same_boot: bool) -> boo
     }
 }
 
-/// Detaches and removes a loop device of ours: only while it is bound to our file, or to none.
+/// Detaches and removes a loop device of ours: only while it is bound to all of our file, or to none.
 pub(super) fn remove_loop(record: &LoopRecord) -> UndoOutcome {
     if !loopdev::exists(record.number) {
         return UndoOutcome::Untouched;
     }
-    let ours = (record.inode.device, record.inode.number);
+    let ours = Backing::all_of((record.inode.device, record.inode.number));
     let detached = match loopdev::bound_to(record.number) {
-        Ok(Some(id)) if id == ours => loopdev::detach(record.number, ours),
-        Ok(Some(_)) => {
-            let now = "bound to a file that is not ours".to_owned();
+        Ok(Some(now)) if now == ours => loopdev::detach(record.number, ours),
+        Ok(Some(now)) => {
+            let what =
+                if now.file == ours.file { "another part of our file" } else { "a file that is not ours" };
+            let now = format!("bound to {what}");
             return UndoOutcome::Foreign { now, before: "no device".to_owned() };
         }
         Ok(None) => Ok(()),
