@@ -413,7 +413,7 @@ fn layer<'a>(trials: &'a BTreeMap<String, Value>, cell: &str, layer: &str) -> &'
 }
 
 fn stood(trials: &BTreeMap<String, Value>) {
-    assert_eq!(trials.len(), 26 + 2, "{:?}", trials.keys());
+    assert_eq!(trials.len(), 28 + 2, "{:?}", trials.keys());
     let array = |cell| layer(trials, cell, "array");
     assert_eq!(array("raid0"), "raid0, chunk 64 KiB, 4 members");
     assert!(array("raid1").starts_with("raid1, 4 members, bitmap +"), "{}", array("raid1"));
@@ -461,6 +461,8 @@ fn stood(trials: &BTreeMap<String, Value>) {
     let bitmap = tags("integrity-bitmap");
     assert!(bitmap.starts_with("bitmap crc32c, tags of 4 bytes, sectors of 512 bytes, "), "{bitmap}");
     assert!(bitmap.ends_with(", sectors_per_bit 8192, bitmap_flush_interval 2000"), "{bitmap}");
+    assert_eq!(layer(trials, "loop-on-array", "image"), "direct_io true, sectors of 4096 bytes");
+    assert_eq!(layer(trials, "loop-on-disk", "image"), "direct_io false, sectors of 512 bytes");
     assert_eq!(layer(trials, "lvm-of-disks", "pool"), "striped 4 64");
     assert_eq!(layer(trials, "lvm-on-array", "pool"), "linear");
     let failed = trials["b00.read_too-small.a0"]["validity"].to_string();

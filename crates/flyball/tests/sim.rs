@@ -163,6 +163,66 @@ fn what_no_model_knows_is_skipped_with_its_reason() {
     assert!(said.contains("skipped: dd_powersave") && said.contains("nr_requests"), "{said}");
 }
 
+/// Layers that no model knows, in two cells of three.
+const WITHOUT_A_MODEL: &str = r#"
+flyball = 1
+name = "layers"
+question = "Which layers have no model?"
+
+[stack.disk]
+kind = "devices"
+lab = "disk"
+loop = "64MiB"
+
+[stack.tags]
+kind = "integrity"
+on = "disk"
+use = false
+
+[stack.image]
+kind = "loop"
+on = "tags"
+use = false
+
+[factor.layer]
+[[factor.layer.level]]
+name = "none"
+[[factor.layer.level]]
+name = "integrity"
+stack = { "tags.use" = true }
+[[factor.layer.level]]
+name = "loop"
+stack = { "image.use" = true }
+
+[workload.read]
+tool = "fio"
+options = { rw = "randread", bs = "4k", ioengine = "psync", direct = true, number_ios = 20 }
+
+[[lab.disk]]
+name = "disk0"
+model = "plain-7200"
+
+[measure]
+metric = "throughput"
+repeats = 3
+"#;
+
+#[test]
+fn layers_without_a_model_are_skipped_by_name() {
+    let place = Place::new();
+    let study = place.study("layers", WITHOUT_A_MODEL);
+    let output = place.output(&["run", &study, "--on", "sim", "--seed", "1", "--machine", "lab"]);
+    let said = support::stderr(&output);
+    for (cell, layer, what) in
+        [("read_integrity", "tags", "dm-integrity"), ("read_loop", "image", "a loop device")]
+    {
+        let wanted = format!("skipped: {cell}: `stack.{layer}`: {what} is not modelled");
+        assert!(said.contains(&wanted), "{said}");
+    }
+    assert!(!said.contains("skipped: read_none"), "{said}");
+    assert_eq!(place.trials().len(), 3, "{said}");
+}
+
 /// Several requests that each need half of the stripe cache.
 const EXHAUSTING: &str = r#"
 flyball = 1

@@ -51,7 +51,7 @@ const SETS: [&[(&str, &str)]; 5] = [
 ];
 
 /// What a worker may build, one layer a line.
-const STACKS: [&str; 4] = [
+const STACKS: [&str; 5] = [
     "disks: kind=devices; loop=16MiB
      files: kind=filesystem; on=disks; type=ext2",
     "disks: kind=devices; loop=16MiB
@@ -62,6 +62,10 @@ const STACKS: [&str; 4] = [
     "disks: kind=devices; loop=16MiB
      logs: kind=devices; loop=8MiB
      files: kind=filesystem; on=disks; type=ext3; journal=logs",
+    "disks: kind=devices; loop=16MiB
+     image: kind=loop; on=disks; direct_io=true; sector_size=4096
+     inner: kind=loop; on=image
+     files: kind=filesystem; on=inner; type=ext2",
 ];
 
 /// Every process of a test carries it, with the test's folder as its value.

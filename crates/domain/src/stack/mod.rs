@@ -13,6 +13,7 @@ mod devices;
 mod filesystem;
 mod integrity;
 mod layer;
+mod loop_device;
 mod lvm;
 mod md;
 mod values;
@@ -21,6 +22,7 @@ pub use crypt::{Crypt, CryptKind};
 pub use devices::{Devices, VirtualDevice};
 pub use filesystem::{Features, Filesystem, FilesystemKind, Journal, JournalMode};
 pub use integrity::{Integrity, IntegrityMode, TagAlgorithm};
+pub use loop_device::Loop;
 pub use lvm::Lvm;
 pub use md::{Bitmap, Md, MdLevel, Resync, SAFE_MODE_DELAY};
 
@@ -83,6 +85,8 @@ layers! {
     Integrity in integrity,
     /// A striped logical volume over all devices below (lvmraid(7)): gives one.
     Lvm in lvm,
+    /// A loop device over each device below: gives as many as there are.
+    Loop in loop_device,
     /// A mounted filesystem on the one device below: gives a folder.
     Filesystem in filesystem,
 }

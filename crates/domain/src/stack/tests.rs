@@ -154,6 +154,7 @@ fn the_keys_of_a_kind_are_those_that_are_read() {
         ("crypt", "on=x"),
         ("integrity", "on=x"),
         ("lvm", "on=x"),
+        ("loop", "on=x"),
         ("filesystem", "on=x"),
     ];
     assert!(kinds().eq(layers.map(|(kind, _)| kind)));
@@ -269,6 +270,30 @@ fn a_mirror_leaves_one_member_to_read_from_and_others_ignore_which_are_write_mos
         ("level=1; write_mostly=1; spares=1", "cannot stand beside `spares`"),
         ("level=1; bitmap=internal; bitmap_chunk=3MiB", "power of two"),
         ("level=1; bitmap=lockless", "one of `none`, `internal`, `llbitmap`"),
+    ] {
+        let error = of(more).unwrap_err().to_string();
+        assert!(error.contains(why), "{more}: {error}");
+    }
+}
+
+#[test]
+fn a_loop_device_goes_through_the_page_cache_unless_it_is_told_otherwise() {
+    let of = |more: &str| -> std::result::Result<(bool, Option<u32>, String), StackError> {
+        let text = format!("disks: kind=devices; count=2; loop=64MiB\nimage: kind=loop; on=disks{more}");
+        let stack = spec(&format!("{text}\npool: kind=lvm; on=image")).build()?;
+        assert_eq!((stack.width("image"), stack.width("pool")), (2, 1));
+        match &stack.layers[1].part {
+            Part::Loop(image) => Ok((image.direct_io, image.sector_size, image.to_string())),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(of(""), Ok((false, None, "loop buffered".to_owned())));
+    let direct = of("; direct_io=true; sector_size=4096");
+    assert_eq!(direct, Ok((true, Some(4096), "loop direct sectors of 4096 bytes".to_owned())));
+    for (more, why) in [
+        ("; direct_io=yes", "one of `true`, `false`"),
+        ("; sector_size=8192", "one of `512`, `1024`, `2048`, `4096`"),
+        ("; offset=4096", "is no key of a layer of the kind `loop`"),
     ] {
         let error = of(more).unwrap_err().to_string();
         assert!(error.contains(why), "{more}: {error}");

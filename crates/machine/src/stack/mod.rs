@@ -9,6 +9,7 @@ mod devices;
 mod filesystem;
 mod kernel;
 mod layer;
+mod loop_device;
 mod lvm;
 mod mapping;
 mod md;
@@ -56,6 +57,7 @@ layers! {
     Crypt => mapping::crypt::PROGRAMS,
     Integrity => mapping::integrity::PROGRAMS,
     Lvm => lvm::PROGRAMS,
+    Loop => loop_device::PROGRAMS,
     Filesystem => filesystem::PROGRAMS,
 }
 

@@ -196,6 +196,7 @@ impl Builder<'_> {
             Kind::Devices(devices) => self.devices(&layer.name, devices),
             Kind::Crypt(crypt) => below.into_iter().map(|block| self.crypt(crypt, block)).collect(),
             Kind::Integrity(_) => Err(not_modelled(layer, "dm-integrity")),
+            Kind::Loop(_) => Err(not_modelled(layer, "a loop device")),
             Kind::Md(md) => Ok(vec![self.array(&layer.name, md, &below)?]),
             Kind::Lvm(lvm) => Ok(vec![self.volume(&layer.name, lvm, &below)?]),
             // Its file is made for the load, see `target`.
