@@ -9,7 +9,7 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
-use crate::support;
+use crate::support::lab::SharedGuest;
 use crate::support::{MIRROR, Place, lab};
 use testing::Extent;
 
@@ -155,7 +155,7 @@ drop_caches = false
 under_load = true
 "#;
 
-/// What both scripts begin with: the machine as it is before, and everything that must not be there
+/// What each script begins with: the machine as it is before, and everything that must not be there
 /// afterwards.
 const BEGIN: &str = r#"
 set -u
@@ -467,34 +467,52 @@ echo "@@ 5 things of others left alone" >&3
 const TOOLS: [&str; 9] =
     ["mdadm", "cryptsetup", "dmsetup", "lvm", "mke2fs", "mkfs.xfs", "modprobe", "losetup", "mount"];
 
-/// The lines that a script marked, from a guest of its own. As many are killed, and when, as the extent says.
-fn marked(script: &str, extent: Extent) -> Option<Vec<String>> {
-    let place = Place::new();
-    let missing = lab::without(&TOOLS).or_else(lab::without_plugin);
-    if let Some(why) = missing.or_else(|| lab::missing(&place, KERNEL)) {
-        eprintln!("skipped: {why}");
-        return None;
-    }
+/// All three scripts run in it.
+static GUEST: SharedGuest = SharedGuest::new();
+
+/// How many runs are killed, and when.
+fn kills() -> Extent {
+    Extent::of(15, 150)
+}
+
+/// The same of `tune`.
+fn kills_of_tune() -> Extent {
+    Extent::of(6, 100)
+}
+
+/// A whole script: its folder is new, and as many are killed as the extent says.
+fn whole(script: &str, extent: Extent) -> String {
     let storage = storage();
     let files = [("kills", STUDY), ("storage", &storage), ("memory", MEMORY)];
     let files = files.map(|(name, text)| format!("cat > /run/kills/{name}.toml <<'END'\n{text}\nEND\n"));
     // Bash's generator takes no more than 32 bits.
     let seed = extent.seed % (1 << 31);
     let numbers = format!("SEED={seed} KILLS={} TRIALS={TRIALS}\n", extent.count);
-    let script = ["mkdir -p /run/kills\n", &files.concat(), &numbers, BEGIN, script].concat();
+    ["rm -rf /run/kills /run/pause\nmkdir /run/kills\n", &files.concat(), &numbers, BEGIN, script].concat()
+}
+
+/// The lines that a script marked.
+fn marked(name: &str) -> Option<Vec<String>> {
+    let place = Place::new();
+    let missing = lab::without(&TOOLS).or_else(lab::without_plugin);
+    if let Some(why) = missing.or_else(|| lab::missing(&place, KERNEL)) {
+        eprintln!("skipped: {why}");
+        return None;
+    }
+    let scripts = [
+        ("run", whole(KILLING, kills())),
+        ("tune", whole(TUNE, kills_of_tune())),
+        ("others", whole(OTHERS, Extent { count: 1, seed: 5 })),
+    ];
     let table = lab::slow_pstates(&place);
-    let options = ["--kernel", KERNEL, "--memory", "1GiB", "--pstates", &table];
-    let arguments = [&["lab", "exec"][..], &options, &["--", "bash", "-c", &script]].concat();
-    let output = place.output(&arguments);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{text}\n{}", support::stderr(&output));
+    let text = GUEST.said(&place, KERNEL, &["--memory", "1GiB", "--pstates", &table], &scripts, name).ok();
     Some(text.lines().filter_map(|line| line.strip_prefix("@@ ")).map(str::to_owned).collect())
 }
 
 #[test]
 fn killed_at_any_moment_in_the_lab_nothing_is_left_and_no_trial_is_lost_or_doubled() {
-    let extent = Extent::of(15, 150);
-    let Some(lines) = marked(KILLING, extent) else { return };
+    let extent = kills();
+    let Some(lines) = marked("run") else { return };
     let last = lines.last().unwrap();
     let kills: u64 = last.split(' ').next().unwrap().parse().unwrap();
     assert!(kills >= extent.count && last.contains(" kills ("), "{lines:?}");
@@ -505,8 +523,8 @@ fn killed_at_any_moment_in_the_lab_nothing_is_left_and_no_trial_is_lost_or_doubl
 
 #[test]
 fn tune_killed_at_any_moment_in_the_lab_leaves_all_or_nothing() {
-    let extent = Extent::of(6, 100);
-    let Some(lines) = marked(TUNE, extent) else { return };
+    let extent = kills_of_tune();
+    let Some(lines) = marked("tune") else { return };
     let last = lines.last().unwrap();
     let kills: u64 = last.split(' ').next().unwrap().parse().unwrap();
     assert!(kills >= extent.count && last.contains(" kills of tune: "), "{lines:?}");
@@ -515,7 +533,7 @@ fn tune_killed_at_any_moment_in_the_lab_leaves_all_or_nothing() {
 
 #[test]
 fn what_somebody_else_changed_meanwhile_is_left_alone_and_told() {
-    let Some(lines) = marked(OTHERS, Extent { count: 1, seed: 5 }) else { return };
+    let Some(lines) = marked("others") else { return };
     eprintln!("{lines:?}");
     assert_eq!(lines, ["5 things of others left alone"]);
 }

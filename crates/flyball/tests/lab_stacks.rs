@@ -6,6 +6,7 @@
     reason = "a test fails by panicking, and says why it skips"
 )]
 
+use crate::support::lab::SharedGuest;
 use crate::support::{Place, lab};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -78,6 +79,26 @@ for trial in /run/notebook/runs/*/trials/*; do
 done
 "#;
 
+/// Every stack, and what is left on a claimed disk, are looked at in it.
+static GUEST: SharedGuest = SharedGuest::new();
+
+fn said(place: &Place, kernel: &str, script: &str) -> String {
+    let scsi = MADE_DEVICES
+        .replace("null_blk = \"32MiB\"", "scsi_debug = \"32MiB\"")
+        .replace("irqmode=2 completion_nsec=20000", "delay=0")
+        .replace("name = \"made\"", "name = \"scsi\"")
+        .replace("workload.made", "workload.scsi");
+    let studies = [("every", EVERY_STACK), ("made", MADE_DEVICES), ("scsi", &scsi)];
+    let files: Vec<String> = studies
+        .iter()
+        .map(|(name, text)| format!("cat > /run/{name}.toml << 'END OF STUDY'\n{text}\nEND OF STUDY\n"))
+        .collect();
+    // The first one looks at all that the machine holds.
+    let scripts =
+        [("every", format!("{}{SCRIPT}", files.concat())), ("claimed", CLAIMED_INTEGRITY.to_owned())];
+    GUEST.said(place, kernel, &["--memory", "1536MiB"], &scripts, script).ok()
+}
+
 #[test]
 fn every_stack_becomes_what_was_asked_and_leaves_nothing() {
     let place = Place::new();
@@ -97,19 +118,7 @@ fn every_stack_becomes_what_was_asked_and_leaves_nothing() {
             eprintln!("skipped: {why}");
             return;
         }
-        let scsi = MADE_DEVICES
-            .replace("null_blk = \"32MiB\"", "scsi_debug = \"32MiB\"")
-            .replace("irqmode=2 completion_nsec=20000", "delay=0")
-            .replace("name = \"made\"", "name = \"scsi\"")
-            .replace("workload.made", "workload.scsi");
-        let studies = [("every", EVERY_STACK), ("made", MADE_DEVICES), ("scsi", &scsi)];
-        let files: Vec<String> = studies
-            .iter()
-            .map(|(name, text)| format!("cat > /run/{name}.toml << 'END OF STUDY'\n{text}\nEND OF STUDY\n"))
-            .collect();
-        let script = format!("{}{SCRIPT}", files.concat());
-        let text = place
-            .ok(&["lab", "exec", "--kernel", kernel, "--memory", "1536MiB", "--", "bash", "-c", &script]);
+        let text = said(&place, kernel, "every");
         let (lines, trials) = read(&text);
         assert!(lines.contains(&"nothing left".to_owned()), "{text}");
         assert!(lines.contains(&"status nothing is changed".to_owned()), "{lines:?}");
@@ -187,7 +196,7 @@ fn a_claimed_disk_below_integrity_is_flyballs_own_also_when_it_is_killed() {
             eprintln!("skipped: {why}");
             return;
         }
-        let text = place.ok(&["lab", "exec", "--kernel", kernel, "--", "bash", "-c", CLAIMED_INTEGRITY]);
+        let text = said(&place, kernel, "claimed");
         let lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("@@ ")).collect();
         let none = "No devices found";
         let expected = [

@@ -1,8 +1,10 @@
 //! Lab machines for tests: what they need, and one at a time.
 
 use super::Place;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// The kernels of the tests: the series of Debian 12 and of its backports.
 pub const KERNELS: [&str; 2] = ["6.1", "6.12"];
@@ -67,4 +69,84 @@ pub fn machines_of(parent: u32) -> Vec<u32> {
         name.trim().starts_with("qemu-system").then(|| pid.parse().unwrap())
     };
     text.lines().filter_map(qemu).collect()
+}
+
+/// One guest of a kernel for several tests of a file, which boots once and runs the script of each, one after
+/// another. A script has a bash of its own, and the next one runs whatever becomes of it.
+pub struct SharedGuest(Mutex<BTreeMap<String, Result<Answers, String>>>);
+
+/// What each script said, by its name.
+type Answers = BTreeMap<String, Said>;
+
+/// What a script said.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    code: String,
+    text: String,
+    told: String,
+}
+
+impl Said {
+    /// Wants that it ended well; gives its standard output.
+    pub fn ok(self) -> String {
+        assert_eq!(self.code, "0", "{}\n{}", self.text, self.told);
+        self.text
+    }
+}
+
+impl SharedGuest {
+    pub const fn new() -> Self {
+        Self(Mutex::new(BTreeMap::new()))
+    }
+
+    /// What one of these scripts said. The first test that asks boots the guest, and the others wait for it.
+    pub fn said(
+        &self,
+        place: &Place,
+        kernel: &str,
+        options: &[&str],
+        scripts: &[(&str, String)],
+        name: &str,
+    ) -> Said {
+        let mut guests = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let guest = guests.entry(kernel.to_owned()).or_insert_with(|| run(place, kernel, options, scripts));
+        match guest {
+            Ok(all) => all.get(name).cloned().unwrap_or_else(|| panic!("`{name}` did not end: {all:?}")),
+            Err(why) => panic!("the guest in which `{name}` ran failed: {why}"),
+        }
+    }
+}
+
+/// What is before each part of what the scripts said.
+const PART: &str = "\n@@@ ";
+
+fn run(place: &Place, kernel: &str, options: &[&str], scripts: &[(&str, String)]) -> Result<Answers, String> {
+    let mut all = "mkdir -p /run/scripts\n".to_owned();
+    for (name, script) in scripts {
+        let file = format!("/run/scripts/{name}");
+        all += &format!("cat > {file} << 'END OF A SCRIPT'\n{script}\nEND OF A SCRIPT\n");
+        all += &format!("bash {file} > {file}.text 2> {file}.told < /dev/null\n");
+        all += &format!("printf '\\n@@@ {name} code %s' $?\n");
+        for part in ["text", "told"] {
+            all += &format!("printf '\\n@@@ {name} {part} '; cat {file}.{part}\n");
+        }
+    }
+    let arguments = [&["lab", "exec", "--kernel", kernel], options, &["--", "bash", "-c", &all]].concat();
+    let output = place.output(&arguments);
+    if !output.status.success() {
+        return Err(super::stderr(&output));
+    }
+    let mut said = Answers::new();
+    for part in String::from_utf8_lossy(&output.stdout).split(PART).skip(1) {
+        let mut words = part.splitn(3, ' ');
+        let (name, what) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let rest = words.next().unwrap_or_default().to_owned();
+        let one = said.entry(name.to_owned()).or_default();
+        match what {
+            "code" => one.code = rest,
+            "text" => one.text = rest,
+            _ => one.told = rest,
+        }
+    }
+    Ok(said)
 }
