@@ -88,6 +88,8 @@ pub enum Matters {
     Always,
     /// Those under this governor.
     Governor(&'static str),
+    /// Those under this driver of the kernel's that samples by itself.
+    Driver(&'static str),
     /// Those with the work of a journal or of writeback, by the CPU time of its threads or by the filesystem.
     Journal,
     /// Those on an md array.
@@ -107,6 +109,10 @@ pub const UNSCALED: &[Unscaled] = &[
     Unscaled {
         what: "the half-life of utilisation, 32 ms (PELT), from which schedutil chooses",
         matters: Matters::Governor("schedutil"),
+    },
+    Unscaled {
+        what: "the 10 ms by which `intel_pstate` samples each CPU where the processor has no HWP",
+        matters: Matters::Driver("intel_pstate"),
     },
     Unscaled {
         what: "the journal's commit interval, 5 s unless it is mounted with `commit=`",
@@ -166,7 +172,7 @@ pub struct PStateTable {
     /// Which driver of the kernel is to bind, and by what.
     pub driver: PStateDriver,
     /// Which processor the guest takes its CPUs for; `None`: one of no vendor that it knows.
-    pub processor: Option<IntelModel>,
+    pub processor: Option<ProcessorModel>,
     /// Fastest first, as ACPI's `_PSS` has them; at least one.
     pub states: Vec<PState>,
     /// How long a change takes, as `_PSS` tells the kernel; ondemand derives its sampling period from it.
@@ -174,6 +180,8 @@ pub struct PStateTable {
     pub latency: Nanos,
     /// Which CPUs change together.
     pub domains: PStateDomains,
+    /// The idle states, least first; none: an idle CPU halts, and nothing is told to the kernel.
+    pub idle: Vec<IdleState>,
     /// Instructions a second that a virtual CPU runs at [`PState::speed`] 1.
     pub pace: f64,
     /// Instructions a second of the machine that it stands for, at speed 1; needed for [`Dilation::Auto`]
@@ -182,18 +190,51 @@ pub struct PStateTable {
 }
 
 /// Which driver of the kernel chooses P-states.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum PStateDriver {
     /// `acpi-cpufreq`, by ACPI's tables and a port.
     Acpi,
     /// `intel_pstate`, by the registers of an Intel processor.
-    Intel(IntelPStates),
+    Intel(Ratios),
+    /// `amd_pstate`, by ACPI's `_CPC` and the registers of an AMD processor with CPPC.
+    Amd(Ratios),
 }
 
-/// Family, model and stepping of an Intel processor, as `cpuid` has them.
+impl PStateDriver {
+    /// The ratios of a processor with registers.
+    pub const fn ratios(&self) -> Option<&Ratios> {
+        match self {
+            Self::Acpi => None,
+            Self::Intel(ratios) | Self::Amd(ratios) => Some(ratios),
+        }
+    }
+}
+
+/// Who makes a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IntelModel {
-    /// 6 since the Pentium Pro.
+pub enum Vendor {
+    /// `GenuineIntel`.
+    Intel,
+    /// `AuthenticAMD`.
+    Amd,
+}
+
+impl Vendor {
+    /// What `cpuid` says, and `/proc/cpuinfo` as `vendor_id`.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::Intel => "GenuineIntel",
+            Self::Amd => "AuthenticAMD",
+        }
+    }
+}
+
+/// Vendor, family, model and stepping of a processor, as `cpuid` has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessorModel {
+    /// Who makes it.
+    pub vendor: Vendor,
+    /// With its extension: 6 of Intel's since the Pentium Pro, 25 of Zen 3.
     pub family: u8,
     /// With its extension: 94 of a Skylake desktop.
     pub model: u8,
@@ -201,22 +242,24 @@ pub struct IntelModel {
     pub stepping: u8,
 }
 
-/// The ratios of an Intel processor, in units of 100 MHz: each from `turbo` down to `least` is a P-state.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct IntelPStates {
+/// The ratios of a processor with registers, in units of 100 MHz: each from the highest down to `least` is a
+/// P-state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ratios {
     /// The lowest.
     pub least: u8,
     /// The highest without turbo, which is also the rate of its TSC.
     pub base: u8,
-    /// The highest of all.
-    pub turbo: u8,
+    /// The highest while one, two, … CPUs are busy; the last holds for more. At least one, and they do not
+    /// rise.
+    pub turbo: Vec<u8>,
     /// How it chooses ratios itself; `None`: it has no HWP.
     pub hwp: Option<HwpModel>,
 }
 
-/// How a processor with HWP chooses its ratio. Modelled: Intel publishes no algorithm. Each `period` it takes
-/// the work of the last `window` (ratio × time not idle), divided by the window and by a setpoint between the
-/// two given here, as far along as EPP is between 0 and 255.
+/// How a processor with HWP, or with CPPC, chooses its ratio. Modelled: neither vendor publishes an
+/// algorithm. Each `period` it takes the work of the last `window` (ratio × time not idle), divided by the
+/// window and by a setpoint between the two given here, as far along as EPP is between 0 and 255.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HwpModel {
     /// Over which time work is averaged, in the time of the machine that is stood for.
@@ -225,6 +268,18 @@ pub struct HwpModel {
     pub period: Nanos,
     /// The utilisation that is aimed at, at an EPP of 0 and of 255.
     pub setpoint: (f64, f64),
+}
+
+/// An idle state, as `_CST` tells it to the kernel (ACPI 6.5, 8.4.1). The kernel takes twice the latency as
+/// the time for which a state has to be worth it (`acpi_processor_setup_cstates`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct IdleState {
+    /// Its name: `C6`.
+    pub name: String,
+    /// How long a CPU takes to leave it, in the time of the machine that is stood for.
+    pub latency: Nanos,
+    /// Power of one CPU in it, in watts; `None`: that of an idle CPU at its P-state.
+    pub watts: Option<f64>,
 }
 
 /// Which CPUs share one frequency (`_PSD`).
@@ -317,6 +372,34 @@ pub struct VcpuRecord {
     pub transitions_total: u64,
     /// By how much it fell behind its pace: time for which instructions that were due had not run.
     pub late: Nanos,
+    /// The idle states of the table, least first; none where it has none.
+    pub idle: Vec<IdleRecord>,
+    /// What its guest asked the processor for; at most [`MAX_TRANSITIONS`]. None where P-states are written
+    /// to a port.
+    pub requests: Vec<RegisterRequest>,
+}
+
+/// What one virtual CPU did in one idle state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdleRecord {
+    /// The state's name.
+    pub name: String,
+    /// How often it was entered.
+    pub entries: u64,
+    /// Time in it, without the time that leaving took.
+    pub time: Nanos,
+}
+
+/// One write of a register by which a guest asks for a frequency: IA32_PERF_CTL (0x199), IA32_HWP_REQUEST
+/// (0x774), or CPPC_REQUEST (0xc00102b3). The first of a CPU is what stood there when pacing began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegisterRequest {
+    /// From the beginning of pacing.
+    pub at: Nanos,
+    /// Which register.
+    pub register: u32,
+    /// What was written.
+    pub value: u64,
 }
 
 /// A bound on the transitions that a trial keeps for one virtual CPU: more than a timeline can show.

@@ -1,6 +1,6 @@
-//! `intel_pstate` in a guest: the stock driver binds to the registers that the plugin has, with HWP and
-//! without, what is asked for decides how fast the CPU is, and what the kernel says of the frequency is the
-//! plugin's truth.
+//! `intel_pstate`, `amd_pstate` and `acpi_idle` in a guest: the stock drivers bind to the lab's registers and
+//! tables, what is asked for decides how fast the CPU is, and what the kernel says of frequency and idle
+//! states is the plugin's truth.
 //!
 //! Where QEMU, a kernel or the plugin is missing, or the host stayed too busy to pace in time, a line
 //! `skipped:` says so.
@@ -22,35 +22,47 @@ const TOO_BUSY: [&str; 3] =
 /// By how much of its time a virtual CPU may be late here: the effects that are looked for are larger.
 const MOST_LATE: f64 = 0.1;
 
-/// Whether this driver is tried: the one of two that the seed chooses, apart from the kernel, and both where
+/// Whether this machine is tried: the one of six that the seed chooses, apart from the kernel, and all where
 /// the whole is asked for.
-fn is_chosen(driver: u64) -> bool {
-    let extent = testing::Extent::of(1, 2);
-    extent.count > 1 || extent.seed / 2 % 2 == driver
+fn is_chosen(machine: u64) -> bool {
+    let extent = testing::Extent::of(1, 6);
+    extent.count > 1 || extent.seed / 2 % 6 == machine
 }
 
 /// What the driver shows; then 40 bursts of work, of some 10 ms at the top, with 5 ms of waiting after each;
 /// then the frequency, and the energy that was counted. No program is started meanwhile.
 const BURSTS: &str = "exec 9<>/run/quiet; c=/sys/devices/system/cpu; p=$c/cpufreq/policy0; \
     show() { read -r v < $2; echo $1 $v; }; \
-    show driver $p/scaling_driver; show status $c/intel_pstate/status; \
+    show driver $p/scaling_driver; \
+    for d in intel amd; do [ -e $c/$d\\_pstate/status ] && show status $c/$d\\_pstate/status; done; \
     show governors $p/scaling_available_governors; show least $p/cpuinfo_min_freq; \
     show most $p/cpuinfo_max_freq; [ -e $p/energy_performance_preference ] && show epp $p/energy_performance_preference; \
     e=/sys/class/powercap/intel-rapl:0/energy_uj; show before $e; t=${EPOCHREALTIME/./}; \
     for ((k = 0; k < 40; k++)); do for ((i = 0; i < 12; i++)); do :; done; read -t 0.005 -u 9; done; \
     echo micros $(( ${EPOCHREALTIME/./} - t )); show now $p/scaling_cur_freq; show after $e";
 
-fn study(table: &str, levels: &[(&str, &str)]) -> String {
+/// What a machine runs under each level.
+struct Machine<'a> {
+    vcpus: u32,
+    script: &'a str,
+    repeats: u32,
+}
+
+const ONE_CPU: Machine = Machine { vcpus: 1, script: BURSTS, repeats: 1 };
+
+fn study(machine: &Machine, table: &str, levels: &[(&str, &str)]) -> String {
+    let Machine { vcpus, script, repeats } = machine;
+    let script = script.replace("\\\n", "");
     let level = |(name, settings): &(&str, &str)| {
         format!("[[factor.policy.level]]\nname = \"{name}\"\nsettings = {{ {settings} }}\n")
     };
     let levels: String = levels.iter().map(level).collect();
     format!(
         "flyball = 1\nname = \"drivers\"\nquestion = \"What does each request make of the frequency?\"\n\
-         [lab]\npstates = \"{table}\"\nprepare = [\"mkfifo /run/quiet\"]\n\
-         [workload.bursts]\ntool = \"command\"\nargv = [\"bash\", \"-c\", '{BURSTS}']\n\
+         [lab]\npstates = \"{table}\"\nvcpus = {vcpus}\nprepare = [\"mkfifo /run/quiet\"]\n\
+         [workload.bursts]\ntool = \"command\"\nargv = [\"bash\", \"-c\", \'\'\'{script}\'\'\']\n\
          [factor.policy]\n{levels}\
-         [measure]\nmetric = \"elapsed\"\nrepeats = 1\nretries = 2\nsettle = \"1s\"\ninterval = \"10s\"\ntimeout = \"60s\"\n"
+         [measure]\nmetric = \"elapsed\"\nrepeats = {repeats}\nretries = 2\nsettle = \"1s\"\ninterval = \"10s\"\ntimeout = \"60s\"\n"
     )
 }
 
@@ -93,14 +105,36 @@ impl Seen {
     }
 }
 
-/// Runs a study of this table under each level; `None`, and told, where this host cannot.
+/// Runs bursts on one CPU of this table under each level; `None`, and told, where this host cannot.
 fn measure(
     place: &Place,
     kernel: &str,
     table: &str,
     levels: &[(&str, &str)],
 ) -> Option<BTreeMap<String, Seen>> {
-    let file = place.study("drivers", &study(table, levels));
+    let all = run(&ONE_CPU, place, kernel, table, levels)?;
+    for (name, (seen, trial)) in &all {
+        let late = 100.0 * lateness(trial);
+        println!(
+            "{kernel} {table} {name}: {:.0} ms at {:.0} MHz in the mean, the kernel says {} kHz; late {late:.1}%",
+            seen.number("micros") / 1e3,
+            seen.mean_khz() / 1e3,
+            seen.said["now"],
+        );
+        check_energy(seen, trial);
+    }
+    Some(all.into_iter().map(|(name, (seen, _))| (name, seen)).collect())
+}
+
+/// Runs a machine's script under each level; `None`, and told, where this host cannot.
+fn run(
+    machine: &Machine,
+    place: &Place,
+    kernel: &str,
+    table: &str,
+    levels: &[(&str, &str)],
+) -> Option<BTreeMap<String, (Seen, Trial)>> {
+    let file = place.study("drivers", &study(machine, table, levels));
     let output = place.output(&["lab", "run", "--new", "--seed", "1", "--kernel", kernel, &file]);
     let said = support::stderr(&output);
     if TOO_BUSY.iter().any(|reason| said.contains(reason)) {
@@ -125,15 +159,7 @@ fn measure(
         let words = text.lines().filter_map(|line| line.split_once(' '));
         let said: BTreeMap<_, _> = words.map(|(word, value)| (word.to_owned(), value.to_owned())).collect();
         let seen = Seen { said, pacing: pacing(best).clone() };
-        let late = 100.0 * lateness(best);
-        println!(
-            "{kernel} {table} {name}: {:.0} ms at {:.0} MHz in the mean, the kernel says {} kHz; late {late:.1}%",
-            seen.number("micros") / 1e3,
-            seen.mean_khz() / 1e3,
-            seen.said["now"],
-        );
-        check_energy(&seen, best);
-        all.insert((*name).to_owned(), seen);
+        all.insert((*name).to_owned(), (seen, best.clone()));
     }
     Some(all)
 }
@@ -219,5 +245,167 @@ fn without_hwp_the_kernels_own_powersave_lies_between_the_lowest_and_the_highest
         seen["lowest"].stays_at(800);
         let [fast, middle, slow] = ["performance", "powersave", "lowest"].map(|name| seen[name].work_ms());
         assert!(fast < middle && middle < 0.7 * slow, "{fast}, {middle}, {slow} ms");
+    });
+}
+
+#[test]
+fn with_amd_pstate_the_request_decides_how_fast_the_cpu_is() {
+    if !is_chosen(2) {
+        return;
+    }
+    in_guests(|place, kernel| {
+        // Linux 6.1 knows the passive mode alone, in which a governor asks for a level.
+        let is_active = kernel != "6.1";
+        let (name, levels) = match is_active {
+            true => (
+                "amd-pstate-epp",
+                [
+                    ("highest", "governor = \"performance\""),
+                    ("balanced", "governor = \"powersave\", epp = \"balance_performance\""),
+                    ("lowest", "governor = \"powersave\", epp = \"power\""),
+                ],
+            ),
+            false => (
+                "amd-pstate",
+                [
+                    ("highest", "governor = \"performance\""),
+                    ("balanced", "governor = \"schedutil\""),
+                    ("lowest", "governor = \"powersave\""),
+                ],
+            ),
+        };
+        let Some(seen) = measure(place, kernel, "zen3-server", &levels) else { return };
+        for each in seen.values() {
+            each.is("driver", name);
+            // Levels are not rounded as the kernel rounds frequencies: 3.699 GHz is 3.7.
+            assert!((each.number("most") - 3.7e6).abs() <= 1e3, "{:?}", each.said);
+        }
+        // In active mode the governor asks for 2.8 GHz at least, and the processor goes on from there.
+        if !is_active {
+            seen["highest"].stays_at(3700);
+        }
+        let all = ["highest", "balanced", "lowest"].map(|name| &seen[name]);
+        let [fast, middle, slow] = all.map(Seen::mean_khz);
+        assert!(
+            fast > 0.93 * 3.7e6 && middle < 0.97 * fast && slow < 0.93 * middle,
+            "{fast}, {middle}, {slow} kHz"
+        );
+        assert!(all[0].work_ms() < 0.9 * all[2].work_ms());
+    });
+}
+
+/// How long each idle state was held, and how often entered, over 20 waits of a quarter of a second: long
+/// enough that the interrupts that end them, which the kernel counts as idle time, do not matter.
+const WAITS: &str = r#"exec 9<>/run/quiet; c=/sys/devices/system/cpu/cpu0/cpuidle; e=/sys/class/powercap/intel-rapl:0/energy_uj; \
+    show() { read -r v < $2; echo $1 $v; }; \
+    all() { for s in $c/state[1-9]*; do read -r n < $s/name; show $n-$1 $s/time; done; show energy-$1 $e; echo at-$1 ${EPOCHREALTIME/./}; }; \
+    show driver ${c%/cpu0*}/cpuidle/current_driver; all before; for ((k = 0; k < 20; k++)); do read -t 0.25 -u 9; done; all after"#;
+
+#[test]
+fn idle_states_are_entered_as_the_kernel_says_and_none_that_takes_longer_to_leave_than_is_allowed() {
+    if !is_chosen(3) {
+        return;
+    }
+    in_guests(|place, kernel| {
+        let levels = [("free", ""), ("at once", "cpu_dma_latency = \"20us\"")];
+        let machine = Machine { vcpus: 1, script: WAITS, repeats: 1 };
+        let Some(seen) = run(&machine, place, kernel, "i7-6700k-hwp", &levels) else { return };
+        for (name, (seen, _)) in &seen {
+            seen.is("driver", "acpi_idle");
+            let grown =
+                |word: &str| seen.number(&format!("{word}-after")) - seen.number(&format!("{word}-before"));
+            let cpu = &seen.pacing.vcpus[0];
+            // The kernel numbers states, and the table has their names.
+            let counted = ["C1", "C2", "C3", "C4"].map(|state| grown(state) / 1e6);
+            let held: Vec<f64> = cpu.idle.iter().map(|state| state.time.secs()).collect();
+            // What the program did before its first reading and after its last is the record's alone.
+            let outside = seen.pacing.span.secs() - grown("at") / 1e6;
+            println!(
+                "{kernel} {name}: the kernel counts {counted:?} s, the record has {held:?} s, {outside:.2} s more in all"
+            );
+            let (inside, all) = (counted.iter().sum::<f64>(), held.iter().sum::<f64>());
+            assert!(all > 0.98 * inside && all < 1.02 * inside + outside, "{inside} and {all} s");
+            let share = |state: usize| (counted[state] / inside, held[state] / all);
+            let (by_kernel, by_record) = share(if name == "free" { 3 } else { 0 });
+            assert!(by_kernel > 0.95 && by_record > 0.95, "{name}: {by_kernel} and {by_record}");
+            let joules = grown("energy") / 1e6;
+            let idle_watts = if name == "free" { 0.1 } else { 1.0 };
+            let least = 0.98 * idle_watts * inside;
+            assert!(joules > least && joules < least + 4.0, "{joules} J of at least {least}");
+        }
+    });
+}
+
+/// What the second CPU is at while it works alone, limited to 2 GHz and not, and while the first one works at
+/// its highest.
+const BESIDE: &str = r#"c=/sys/devices/system/cpu; p=$c/cpufreq/policy1; show() { read -r v < $2; echo $1 $v; }; \
+    work() { local t=${EPOCHREALTIME/./}; for ((k = 0; k < 1500; k++)); do :; done; echo $1-micros $(( ${EPOCHREALTIME/./} - t )); show $1-khz $p/scaling_cur_freq; }; \
+    taskset -pc 1 $$ > /dev/null; sleep 1; work solo; echo 2000000 > $p/scaling_max_freq; sleep 1; work limited; \
+    taskset -c 0 sh -c "while :; do :; done" & b=$!; sleep 1; work beside; kill $b; echo 4200000 > $p/scaling_max_freq"#;
+
+#[test]
+fn cores_that_share_a_frequency_get_the_highest_that_a_busy_one_asks_for_and_turbo_falls() {
+    if !is_chosen(4) {
+        return;
+    }
+    in_guests(|place, kernel| {
+        let table = slower(place, "i7-6700k-hwp");
+        let levels =
+            [("turbo", "governor = \"performance\""), ("base", "governor = \"performance\", turbo = 0")];
+        let machine = Machine { vcpus: 2, script: BESIDE, repeats: 1 };
+        let Some(seen) = run(&machine, place, kernel, &table, &levels) else { return };
+        for (level, solo) in [("turbo", 4.2e6), ("base", 4e6)] {
+            let (seen, _) = &seen[level];
+            println!("{kernel} {level}: {:?}", seen.said);
+            for (when, khz) in [("solo", solo), ("beside", 4e6)] {
+                let off = seen.number(&format!("{when}-khz")) / khz - 1.0;
+                assert!(off.abs() < 0.02, "{level}, {when}: {:?}", seen.said);
+            }
+            // The first CPU has work of its own now and then, which nothing limits.
+            let limited = seen.number("limited-khz");
+            assert!(limited > 1.96e6 && limited < 3e6, "{level}: {:?}", seen.said);
+            let ratio = seen.number("limited-micros") / seen.number("beside-micros");
+            assert!(ratio > 1.6 && ratio < 2.5, "{ratio}: {:?}", seen.said);
+        }
+    });
+}
+
+/// A shipped table at half its pace, for guests of two CPUs.
+fn slower(place: &Place, name: &str) -> String {
+    let (_, shipped) = lab::pstates::shipped().find(|(shipped, _)| *shipped == name).unwrap();
+    let path = place.path("slower.toml");
+    assert!(shipped.contains("pace = 20e6"));
+    std::fs::write(&path, shipped.replace("pace = 20e6", "pace = 10e6")).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// Writes garbage to each register that the lab answers, switches the driver, takes turbo away and back, and
+/// takes the second CPU out and in.
+const HOSTILE: &str = r#"c=/sys/devices/system/cpu; modprobe msr; \
+    for cpu in 0 1; do for r in 0xce 0xe7 0xe8 0x198 0x199 0x1a0 0x1ad 0x1b0 0x606 0x611 0x770 0x771 0x773 0x774 0x777 0xc0010015 0xc00102b1 0xc00102b3; do \
+    for b in \\xff \\x00 \\xa5; do printf "$b$b$b$b$b$b$b$b" | dd of=/dev/cpu/$cpu/msr bs=8 seek=$((r)) oflag=seek_bytes conv=notrunc status=none; done; done; done; \
+    for mode in passive active passive active; do echo $mode > $c/intel_pstate/status; done; \
+    echo status $(cat $c/intel_pstate/status); echo driver $(cat $c/cpu0/cpufreq/scaling_driver); \
+    echo 1 > $c/intel_pstate/no_turbo; echo 0 > $c/intel_pstate/no_turbo; \
+    for k in 1 2 3; do echo 0 > $c/cpu1/online; sleep 0.1; echo 1 > $c/cpu1/online; sleep 0.1; done; echo online $(cat $c/online); \
+    echo warnings $(dmesg | grep -cE "WARNING|BUG|Oops|leaked IRQ state|unchecked MSR")"#;
+
+#[test]
+fn a_guest_that_writes_garbage_to_registers_and_takes_cpus_out_goes_on() {
+    if !is_chosen(5) {
+        return;
+    }
+    in_guests(|place, kernel| {
+        let table = slower(place, "i7-6700k-hwp");
+        let levels = [("a", "governor = \"powersave\""), ("b", "governor = \"performance\"")];
+        let study = study(&Machine { vcpus: 2, ..ONE_CPU }, &table, &levels);
+        let file = place.study("hostile", &study);
+        let output =
+            place.output(&["lab", "exec", "--kernel", kernel, "--study", &file, "--", "bash", "-c", HOSTILE]);
+        let (told, complaint) = (String::from_utf8_lossy(&output.stdout), support::stderr(&output));
+        if TOO_BUSY.iter().any(|reason| complaint.contains(reason)) {
+            return println!("skipped: {}", complaint.trim());
+        }
+        assert_eq!(told, "status active\ndriver intel_pstate\nonline 0-1\nwarnings 0\n", "{complaint}");
     });
 }

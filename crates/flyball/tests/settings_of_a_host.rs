@@ -98,6 +98,10 @@ fn kill_9_leaves_no_setting_changed_and_no_device() {
     for _ in 0..3 {
         let mut child = place.spawn(&["run", &study]);
         wait_until("a setting is changed", || value() != before || child.try_wait().unwrap().is_some());
+        if let Some(status) = child.try_wait().unwrap() {
+            let output = child.wait_with_output().unwrap();
+            panic!("the run ended before it was killed ({status}): {}", support::stderr(&output));
+        }
         kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), Signal::KILL).unwrap();
         child.wait().unwrap();
         wait_until("the supervisor has put it back", || value() == before && place.loops().is_empty());

@@ -4,9 +4,10 @@
 //! `crates/pstate-plugin/src/record.rs`). It can be read while QEMU runs: a last line without its end is not
 //! there yet, and neither is a span of pacing without its `end`.
 
-use crate::acpi::{CONTROL_PORT, FIRST_PORT};
+use crate::acpi::{CONTROL_PORT, FIRST_PORT, IDLE_PORT};
 use domain::lab::{
-    IntelPStates, MAX_TRANSITIONS, PStateDomains, PStateDriver, PStateTable, Pacing, StateRecord, VcpuRecord,
+    IdleRecord, IdleState, MAX_TRANSITIONS, PStateDomains, PStateDriver, PStateTable, Pacing, Ratios,
+    RegisterRequest, StateRecord, VcpuRecord, Vendor,
 };
 use domain::time::Nanos;
 use domain::trial::Disturbance;
@@ -28,24 +29,34 @@ pub const CPU_MODEL: &str = "max,vendor=CentaurHauls,family=6,model=15,-monitor,
 /// QEMU's `-cpu` for a guest with this table.
 ///
 /// A processor of Intel's has a trusted TSC by its model, and leaves up to 0x16 of `cpuid`, which tell its
-/// frequencies, where the plugin fills them. `intel_pstate` and RAPL want no hypervisor (`rapl_pmu_init`).
+/// frequencies, where the plugin fills them. `intel_pstate`, `amd_pstate` and RAPL want no hypervisor
+/// (`rapl_pmu_init`).
 pub fn cpu_model(table: Option<&PStateTable>) -> String {
-    let Some(PStateTable { processor: Some(intel), driver, .. }) = table else { return CPU_MODEL.to_owned() };
-    let (family, model, stepping) = (intel.family, intel.model, intel.stepping);
+    let Some(PStateTable { processor: Some(processor), driver, .. }) = table else {
+        return CPU_MODEL.to_owned();
+    };
+    let (vendor, family) = (processor.vendor.id(), processor.family);
+    let (model, stepping) = (processor.model, processor.stepping);
     let bare = match driver {
         PStateDriver::Acpi => "",
         PStateDriver::Intel(_) => ",level=0x16,-hypervisor",
+        PStateDriver::Amd(_) => ",-hypervisor",
     };
     format!(
-        "max,vendor=GenuineIntel,family={family},model={model},stepping={stepping},-monitor,-erms,-fsrm{bare}"
+        "max,vendor={vendor},family={family},model={model},stepping={stepping},-monitor,-erms,-fsrm{bare}"
     )
 }
 
-/// What the guest's kernel has to be told so that the table's driver binds as on such a machine:
-/// `intel_pstate` alone would begin in passive mode where the processor has no HWP (`intel_pstate_init`).
+/// What the guest's kernel has to be told so that the table's driver binds as on such a machine.
+///
+/// `intel_pstate` would begin in passive mode where the processor has no HWP (`intel_pstate_init`).
+/// `amd_pstate` does not bind by itself before Linux 6.5, and later not where firmware says that the machine
+/// is a server, or says nothing (`amd_pstate_init`). Before 6.3 it knows the passive mode alone, and the last
+/// word that it knows counts.
 pub const fn kernel_option(table: &PStateTable) -> Option<&'static str> {
-    match table.driver {
-        PStateDriver::Intel(IntelPStates { hwp: None, .. }) => Some("intel_pstate=active"),
+    match &table.driver {
+        PStateDriver::Intel(Ratios { hwp: None, .. }) => Some("intel_pstate=active"),
+        PStateDriver::Amd(_) => Some("amd_pstate=passive amd_pstate=active"),
         PStateDriver::Intel(_) | PStateDriver::Acpi => None,
     }
 }
@@ -158,22 +169,14 @@ pub struct VcpuSpan {
     pub rejected: u64,
     /// Time, time while not idle, and instructions in each state of the table, in its order.
     pub states: Vec<(Nanos, Count)>,
+    /// Of the time in each state, that in idle states with watts of their own.
+    pub own_watts: Vec<Nanos>,
+    /// How often each idle state of the table was entered, and time in it.
+    pub idle: Vec<(u64, Nanos)>,
     /// When it changed to which state, from the beginning of the span.
     pub changes: Vec<(Nanos, usize)>,
-    /// What the guest asked an Intel processor for, from the beginning of the span; at most
-    /// [`MAX_TRANSITIONS`].
+    /// What the guest asked a processor for, from the beginning of the span; at most [`MAX_TRANSITIONS`].
     pub requests: Vec<RegisterRequest>,
-}
-
-/// One write of IA32_PERF_CTL (0x199) or IA32_HWP_REQUEST (0x774); the first is what stood there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RegisterRequest {
-    /// From the beginning of the span.
-    pub at: Nanos,
-    /// Which register.
-    pub register: u64,
-    /// What was written.
-    pub value: u64,
 }
 
 /// Reads a record's file; see [`parse`].
@@ -235,14 +238,22 @@ impl Reader {
             }
             "state" => {
                 let state = (fields.time("time")?, fields.count()?);
-                push_as(&mut self.vcpu(&fields)?.states, fields.index("index")?, state)?;
+                let (index, own_watts) = (fields.index("index")?, fields.time("own_watts")?);
+                let vcpu = self.vcpu(&fields)?;
+                push_as(&mut vcpu.states, index, state)?;
+                vcpu.own_watts.push(own_watts);
+            }
+            "idle" => {
+                let idle = (fields.number("entries")?, fields.time("time")?);
+                push_as(&mut self.vcpu(&fields)?.idle, fields.index("index")?, idle)?;
             }
             "change" => {
                 let change = (fields.time("ns")?, fields.index("index")?);
                 self.vcpu(&fields)?.changes.push(change);
             }
             "request" => {
-                let (register, value) = (fields.number("register")?, fields.number("value")?);
+                let register = u32::try_from(fields.number("register")?).map_err(|_| "no such register")?;
+                let value = fields.number("value")?;
                 let request = RegisterRequest { at: fields.time("ns")?, register, value };
                 self.vcpu(&fields)?.requests.push(request);
             }
@@ -252,7 +263,7 @@ impl Reader {
     }
 
     fn header(&mut self, rest: &str, fields: &Fields<'_>) -> Result<(), &'static str> {
-        if rest.split(' ').next() != Some("1") {
+        if rest.split(' ').next() != Some("2") {
             return Err("another version of the record");
         }
         let pace = fields.text("pace")?.parse().map_err(|_| "a pace that is no number")?;
@@ -341,6 +352,10 @@ impl Span {
                 let (found, expected) = (vcpu.states.len(), table.states.len());
                 return Err(differs(format!("CPU {cpu} has {found} states, the table {expected}")));
             }
+            if vcpu.idle.len() != table.idle.len() {
+                let (found, expected) = (vcpu.idle.len(), table.idle.len());
+                return Err(differs(format!("CPU {cpu} has {found} idle states, the table {expected}")));
+            }
             if let Some((_, state)) = vcpu.changes.iter().find(|(_, state)| *state >= table.states.len()) {
                 return Err(differs(format!("CPU {cpu} was in state {state}")));
             }
@@ -368,17 +383,19 @@ impl Span {
         self.vcpus.iter().enumerate().filter(|(_, vcpu)| !vcpu.written).map(|(cpu, _)| cpu)
     }
 
-    /// The table's watts over the time in each state, busy and idle. `None` where the table lacks those of a
-    /// state that a CPU was in.
+    /// The table's watts over the time in each P-state, busy and idle, and in each idle state with watts of
+    /// its own. `None` where the table lacks those of a state that a CPU was in.
     fn energy(&self, table: &PStateTable) -> Option<Microjoules> {
         let mut joules = 0.0;
         for vcpu in &self.vcpus {
-            for ((time, count), state) in vcpu.states.iter().zip(&table.states) {
+            for (((time, count), own), state) in vcpu.states.iter().zip(&vcpu.own_watts).zip(&table.states) {
                 if *time > Nanos::ZERO {
-                    let idle = time.saturating_sub(count.busy);
+                    let idle = time.saturating_sub(count.busy).saturating_sub(*own);
                     joules += count.busy.secs() * state.busy_watts? + idle.secs() * state.idle_watts?;
                 }
             }
+            let idle = vcpu.idle.iter().zip(&table.idle);
+            joules += idle.map(|((_, time), state)| time.secs() * state.watts.unwrap_or(0.0)).sum::<f64>();
         }
         Some(Microjoules::new((joules * 1e6).round() as u64))
     }
@@ -401,6 +418,17 @@ impl VcpuSpan {
             transitions: changes.map(|(at, state)| (*at, table.states[*state].frequency)).collect(),
             transitions_total: self.changes_total,
             late: self.late,
+            idle: self
+                .idle
+                .iter()
+                .zip(&table.idle)
+                .map(|((entries, time), state)| IdleRecord {
+                    name: state.name.clone(),
+                    entries: *entries,
+                    time: *time,
+                })
+                .collect(),
+            requests: self.requests.iter().take(MAX_TRANSITIONS).copied().collect(),
         }
     }
 }
@@ -440,19 +468,32 @@ pub fn plugin_argument(plugin: &Path, table: &PStateTable, dilation: f64, record
     )
 }
 
-/// What the plugin is told about a processor with registers.
+/// What the plugin is told about a processor with registers, and about idle states.
 fn processor_argument(table: &PStateTable, dilation: f64) -> String {
-    let PStateDriver::Intel(IntelPStates { least, base, turbo, hwp }) = table.driver else {
-        return String::new();
+    let Some(Ratios { least, base, turbo, hwp }) = table.driver.ratios() else { return String::new() };
+    let vendor = match table.processor.map(|processor| processor.vendor) {
+        Some(Vendor::Amd) => "amd",
+        Some(Vendor::Intel) | None => "intel",
     };
-    let mut text = format!(",ratios={least}:{base}:{turbo}");
+    let limits: Vec<String> = turbo.iter().map(u8::to_string).collect();
+    let highest = turbo.first().unwrap_or(base);
+    let mut text = format!(",vendor={vendor},ratios={least}:{base}:{highest},turbo={}", limits.join(":"));
+    let dilated = |time: Nanos| (time.get() as f64 * dilation).round();
     if let Some(hwp) = hwp {
-        let [window, period] = [hwp.window, hwp.period].map(|time| (time.get() as f64 * dilation).round());
+        let [window, period] = [hwp.window, hwp.period].map(dilated);
         text += &format!(",hwp={window}:{period}:{}:{}", hwp.setpoint.0, hwp.setpoint.1);
     }
     let watts = table.states.iter().map(|state| Some(format!("{}/{}", state.busy_watts?, state.idle_watts?)));
     if let Some(watts) = watts.collect::<Option<Vec<_>>>() {
         text += &format!(",watts={}", watts.join(":"));
+    }
+    if !table.idle.is_empty() {
+        let state = |state: &IdleState| match state.watts {
+            Some(watts) => format!("{}/{watts}", dilated(state.latency)),
+            None => dilated(state.latency).to_string(),
+        };
+        let states: Vec<String> = table.idle.iter().map(state).collect();
+        text += &format!(",idle={},idle_port={IDLE_PORT:#x}", states.join(":"));
     }
     text
 }
@@ -485,14 +526,14 @@ mod tests {
     const TABLE: &str = "latency='10us'\ndomains='per-cpu'\npace=2e7\n[[state]]\nmhz=2000\nspeed=1.0\nbusy_watts=10\n\
         idle_watts=1\n[[state]]\nmhz=1000\nspeed=0.5\nbusy_watts=4\nidle_watts=0.5\n";
 
-    const RECORD: &str = "flyball-pacing 1 pace=20000000 speeds=1:0.5
+    const RECORD: &str = "flyball-pacing 2 pace=20000000 speeds=1:0.5
 control ns=1000000000 value=1
 count cpu=0 instructions=500 busy=40
 control ns=4000000000 value=0
 span began=1000000000 ended=4000000000
 vcpu cpu=0 late=60000001 worst=7 at=8 changes=2 queued=5 written=1 rejected=0
-state cpu=0 index=0 time=1000000000 busy=500000000 instructions=10
-state cpu=0 index=1 time=2000000000 busy=1000000000 instructions=20
+state cpu=0 index=0 time=1000000000 busy=500000000 instructions=10 own_watts=0
+state cpu=0 index=1 time=2000000000 busy=1000000000 instructions=20 own_watts=0
 change cpu=0 ns=0 index=0
 change cpu=0 ns=1000000000 index=1
 end
@@ -561,7 +602,7 @@ count cpu=0 instructions=530 busy=1500000040
 
     #[test]
     fn of_two_machines_the_last_counts() {
-        let record = parse(&format!("{RECORD}flyball-pacing 1 pace=1000000 speeds=1\n")).unwrap();
+        let record = parse(&format!("{RECORD}flyball-pacing 2 pace=1000000 speeds=1\n")).unwrap();
         assert_eq!(record, Record { pace: 1e6, speeds: vec![1.0], ..Record::default() });
     }
 
@@ -578,7 +619,7 @@ count cpu=0 instructions=530 busy=1500000040
             ("late=60000001 ", "", "line 6: a missing field"),
             ("span began", "spam began", "line 5: an unknown word"),
             ("value=1\n", "value=300\n", "line 2: a value above 255"),
-            ("pacing 1", "pacing 2", "line 1: another version"),
+            ("pacing 2", "pacing 1", "line 1: another version"),
             ("ended=", "ended", "line 5: a missing field"),
         ] {
             let error = parse(&RECORD.replacen(from, to, 1)).unwrap_err().to_string();
@@ -592,7 +633,7 @@ count cpu=0 instructions=530 busy=1500000040
             ("rejected=0", "rejected=3", "wrote 3 unknown states to CPU 0"),
             ("ns=0 index=0", "ns=0 index=9", "CPU 0 was in state 9"),
             (
-                "state cpu=0 index=1 time=2000000000 busy=1000000000 instructions=20\n",
+                "state cpu=0 index=1 time=2000000000 busy=1000000000 instructions=20 own_watts=0\n",
                 "",
                 "has 1 states, the table 2",
             ),
@@ -633,30 +674,71 @@ count cpu=0 instructions=530 busy=1500000040
     }
 
     #[test]
-    fn a_table_for_intel_pstate_adds_ratios_watts_and_the_stretched_times_of_hwp() {
+    fn a_table_with_ratios_adds_these_watts_idle_states_and_stretched_times() {
         let load = |name| crate::pstates::load(name, Path::new("")).unwrap();
         let argument = |table| plugin_argument(Path::new("/p.so"), &load(table), 20.0, Path::new("/r"));
         let hwp = argument("i7-6700k-hwp");
         assert!(
-            hwp.contains(",ratios=8:40:42,hwp=80000000:20000000:0.3:0.95,watts=17/1.5:16.3/1.48:"),
+            hwp.contains(",vendor=intel,ratios=8:40:42,turbo=42:40,hwp=80000000:20000000:0.3:0.95,watts=17/1.5:16.3/1.48:"),
+            "{hwp}"
+        );
+        assert!(
+            hwp.contains("domains=shared")
+                && hwp.ends_with("/0.84,idle=40000/1:1400000/0.5:1700000/0.2:4000000/0.1,idle_port=0x8f00"),
             "{hwp}"
         );
         let without = argument("xeon-e5-2683v3-pstate");
-        assert!(without.contains(",ratios=12:20:30,watts=8/1:") && !without.contains("hwp="), "{without}");
+        let expected = ",vendor=intel,ratios=12:20:30,turbo=30:30:28:27:26:25,watts=8/1:";
+        assert!(without.contains(expected) && !without.contains("hwp="), "{without}");
+        let amd = argument("zen3-server");
+        assert!(
+            amd.contains(",vendor=amd,ratios=15:28:37,turbo=37,hwp=80000000:20000000:0.3:0.95,"),
+            "{amd}"
+        );
         assert!(!argument("xeon-e5-2683v3-acpi").contains("ratios="));
     }
 
     #[test]
-    fn a_guest_is_of_the_tables_processor_and_is_told_of_no_hypervisor_for_intel_pstate_alone() {
+    fn a_guest_is_of_the_tables_processor_and_is_told_of_no_hypervisor_where_registers_are_used() {
         let load = |name| crate::pstates::load(name, Path::new("")).unwrap();
         let of = |name| cpu_model(Some(&load(name)));
         assert_eq!([cpu_model(None), of("laptop-5")], [CPU_MODEL, CPU_MODEL]);
         let acpi = "max,vendor=GenuineIntel,family=6,model=63,stepping=2,-monitor,-erms,-fsrm";
         assert_eq!(of("xeon-e5-2683v3-acpi"), acpi);
         assert_eq!(of("xeon-e5-2683v3-pstate"), format!("{acpi},level=0x16,-hypervisor"));
-        let options =
-            ["i7-6700k-hwp", "i7-6700k-pstate", "i7-6700k-acpi"].map(|name| kernel_option(&load(name)));
-        assert_eq!(options, [None, Some("intel_pstate=active"), None]);
+        let amd = "max,vendor=AuthenticAMD,family=25,model=1,stepping=1,-monitor,-erms,-fsrm,-hypervisor";
+        assert_eq!(of("zen3-server"), amd);
+        let options = ["i7-6700k-hwp", "i7-6700k-pstate", "i7-6700k-acpi", "zen3-server"];
+        let amd = "amd_pstate=passive amd_pstate=active";
+        assert_eq!(
+            options.map(|name| kernel_option(&load(name))),
+            [None, Some("intel_pstate=active"), None, Some(amd)]
+        );
+    }
+
+    const WITH_IDLE: &str = "driver='intel'\npace=2e7\n\
+        processor = { vendor='intel', family=6, model=94, stepping=3 }\nratios = { min=10, base=10, turbo=11 }\n\
+        [[idle]]\nname='C1'\nlatency='2us'\n[[idle]]\nname='C6'\nlatency='85us'\nwatts=0.25\n\
+        [[point]]\nratio=10\nbusy_watts=4\nidle_watts=0.5\n[[point]]\nratio=11\nbusy_watts=10\nidle_watts=1\n";
+
+    #[test]
+    fn idle_states_have_their_time_and_those_with_watts_take_these() {
+        let table = crate::pstates::parse("idle", WITH_IDLE).unwrap();
+        let text = RECORD
+            .replace("instructions=20 own_watts=0", "instructions=20 own_watts=800000000")
+            .replacen("\nend\n", "\nidle cpu=0 index=0 entries=9 time=700000000\nidle cpu=0 index=1 entries=2 time=800000000\nend\n", 1);
+        let record = parse(&text).unwrap();
+        let pacing = record.spans[0].pacing(&table, record.pace).unwrap();
+        let idle = |name: &str, entries, millis| IdleRecord {
+            name: name.to_owned(),
+            entries,
+            time: Nanos::from_millis(millis),
+        };
+        assert_eq!(pacing.vcpus[0].idle, [idle("C1", 9, 700), idle("C6", 2, 800)]);
+        // 0.5 s at 10 W and 0.5 s at 1 W, then 1 s at 4 W, 0.2 s at 0.5 W, and 0.8 s at 0.25 W.
+        assert_eq!(pacing.energy, Some(Microjoules::new(9_800_000)));
+        let error = parse(RECORD).unwrap().spans[0].pacing(&table, 2e7).unwrap_err().to_string();
+        assert!(error.contains("CPU 0 has 0 idle states, the table 2"), "{error}");
     }
 
     #[test]

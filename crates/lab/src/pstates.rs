@@ -2,14 +2,14 @@
 //!
 //! A table is TOML. Its `driver` decides what else it has. Of `acpi`, which it is unless said otherwise:
 //! `latency`, `domains`, `pace`, `stands_for`, `[processor]`, and one `[[state]]` each, fastest first; see
-//! `studies/machines/pstates/laptop-5.toml`. Of `intel` and `intel-hwp`: see `pstates/intel.rs`.
+//! `studies/machines/pstates/laptop-5.toml`. Of `intel`, `intel-hwp` and `amd`: see `pstates/processor.rs`.
 
-mod intel;
+mod processor;
 
 use domain::lab::{PState, PStateDomains, PStateDriver, PStateTable};
 use domain::time::Nanos;
 use domain::units::Hertz;
-use intel::{RawIntel, RawProcessor};
+use processor::{RawProcessor, RawRatioTable};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::ops::Range;
@@ -18,15 +18,18 @@ use strict_toml::Place;
 use toml::Spanned;
 
 /// The tables that ship with the program: name and text.
-const SHIPPED: [(&str, &str); 8] = [
+const SHIPPED: [(&str, &str); 11] = [
+    ("granite-rapids", include_str!("../../../studies/machines/pstates/granite-rapids.toml")),
     ("i7-6700k-acpi", include_str!("../../../studies/machines/pstates/i7-6700k-acpi.toml")),
     ("i7-6700k-hwp", include_str!("../../../studies/machines/pstates/i7-6700k-hwp.toml")),
     ("i7-6700k-pstate", include_str!("../../../studies/machines/pstates/i7-6700k-pstate.toml")),
+    ("i7-860", include_str!("../../../studies/machines/pstates/i7-860.toml")),
     ("laptop-5", include_str!("../../../studies/machines/pstates/laptop-5.toml")),
     ("server-8", include_str!("../../../studies/machines/pstates/server-8.toml")),
     ("server-9", include_str!("../../../studies/machines/pstates/server-9.toml")),
     ("xeon-e5-2683v3-acpi", include_str!("../../../studies/machines/pstates/xeon-e5-2683v3-acpi.toml")),
     ("xeon-e5-2683v3-pstate", include_str!("../../../studies/machines/pstates/xeon-e5-2683v3-pstate.toml")),
+    ("zen3-server", include_str!("../../../studies/machines/pstates/zen3-server.toml")),
 ];
 
 /// Instructions a second that can be asked for. Below, one timer tick of the kernel (some 20,000
@@ -115,10 +118,13 @@ pub fn parse(name: &str, text: &str) -> Result<PStateTable, Error> {
     let driver = read::<RawDriver>(name, text)?.driver;
     let checked = match driver.as_ref().map(|driver| driver.as_ref().as_str()) {
         None | Some("acpi") => read::<RawTable>(name, text)?.check(name),
-        Some("intel" | "intel-hwp") => read::<RawIntel>(name, text)?.check(name),
+        Some("intel" | "intel-hwp" | "amd") => read::<RawRatioTable>(name, text)?.check(name),
         Some(other) => {
             let span = driver.as_ref().map_or(0..0, Spanned::span);
-            Err((span, format!("no driver is named `{other}`; there are `acpi`, `intel` and `intel-hwp`")))
+            Err((
+                span,
+                format!("no driver is named `{other}`; there are `acpi`, `intel`, `intel-hwp` and `amd`"),
+            ))
         }
     };
     checked.map_err(|(span, problem)| Error::Value {
@@ -151,11 +157,20 @@ struct RawTable {
     state: Spanned<Vec<Spanned<RawState>>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum RawDomains {
     PerCpu,
     Shared,
+}
+
+impl From<RawDomains> for PStateDomains {
+    fn from(domains: RawDomains) -> Self {
+        match domains {
+            RawDomains::PerCpu => Self::PerCpu,
+            RawDomains::Shared => Self::Shared,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -183,10 +198,8 @@ impl RawTable {
             processor: self.processor.map(RawProcessor::model),
             states: check_states(&self.state)?,
             latency: check_latency(&self.latency)?,
-            domains: match self.domains {
-                RawDomains::PerCpu => PStateDomains::PerCpu,
-                RawDomains::Shared => PStateDomains::Shared,
-            },
+            domains: self.domains.into(),
+            idle: Vec::new(),
             pace,
             stands_for,
         })

@@ -8,7 +8,7 @@ use crate::guest::{self, Reply, Request};
 use crate::image::Image;
 use crate::{Error, Result};
 use crate::{acpi, pacing, programs};
-use domain::lab::{PStateDriver, PStateTable};
+use domain::lab::PStateTable;
 use domain::units::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -151,8 +151,8 @@ impl Vm {
         }
         let mut record = None;
         if let Some(pstates) = &spec.pstates {
-            if pstates.table.driver == PStateDriver::Acpi {
-                let table = passed.give(memory_file("ssdt", &acpi::ssdt(pstates.table, spec.vcpus))?.into());
+            if let Some(table) = acpi::ssdt(pstates.table, spec.vcpus, pstates.dilation) {
+                let table = passed.give(memory_file("ssdt", &table)?.into());
                 line.args(["-acpitable", &format!("file=/dev/fd/{table}")]);
             }
             let file = memory_file("record", &[])?;

@@ -1,5 +1,5 @@
-//! QEMU's helpers of `rdmsr`, `wrmsr`, `cpuid` and `rdtsc`, replaced by our own, for guests whose table
-//! has an Intel processor.
+//! QEMU's helpers of `rdmsr`, `wrmsr`, `cpuid`, `rdtsc` and `in`, replaced by our own, for guests whose table
+//! has a processor of Intel's or AMD's.
 //!
 //! QEMU exports each helper, and data that begins with the helper's address and its name
 //! (`helper_info_rdmsr`, `TCGHelperInfo` of `include/tcg/helper-info.h`); the translator calls whatever
@@ -7,10 +7,18 @@
 //! used: the symbols, what they hold, and, at the first call, where the guest's registers are (`CPUX86State`
 //! of `target/i386/cpu.h`). Seen to work: QEMU 10.0.
 //!
+//! # Idle states
+//! `acpi_idle` enters a state by reading an I/O port, with interrupts disabled (`acpi_idle_do_entry` of
+//! `drivers/acpi/processor_idle.c`). TCG wakes a halted CPU only for an interrupt that it may take. So the
+//! `in` enables interrupts and halts, and the instruction that the CPU is at remains the same `in`: the
+//! handler of the interrupt that wakes the CPU returns to it, and this time it disables interrupts and goes
+//! on. The kernel therefore counts that handler as time in the idle state.
+//!
 //! A helper of QEMU's may end in `longjmp`, to raise an exception: nothing that has to be dropped is held
 //! while one is called.
 
 use crate::{host, plugin, processor};
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
 use std::io::Write;
 use std::sync::OnceLock;
@@ -32,7 +40,11 @@ const RBX: usize = 3;
 /// Of the flags, the bit that is always set.
 const ALWAYS: u64 = 1 << 1;
 
-type Helper = unsafe extern "C" fn(*mut Env);
+/// Of the flags, the one that lets the CPU take interrupts.
+const INTERRUPTS: u64 = 1 << 9;
+
+type Helper = unsafe extern "C-unwind" fn(*mut Env);
+type InHelper = unsafe extern "C-unwind" fn(*mut Env, u32) -> u64;
 
 /// The beginning of `TCGHelperInfo`.
 #[repr(C)]
@@ -47,6 +59,15 @@ struct Originals {
     wrmsr: Helper,
     cpuid: Helper,
     rdtsc: Helper,
+    hlt: Helper,
+    inb: InHelper,
+}
+
+thread_local! {
+    /// Where in the guest the last `in` of this virtual CPU stands.
+    static LAST_IN: Cell<u64> = const { Cell::new(0) };
+    /// Whether this virtual CPU has halted in an `in`, which it has not left yet.
+    static IS_HALTED_IN: Cell<bool> = const { Cell::new(false) };
 }
 
 static ORIGINALS: OnceLock<Originals> = OnceLock::new();
@@ -57,22 +78,45 @@ fn originals() -> &'static Originals {
 
 /// Replaces all of them, or none.
 pub fn install() -> Result<(), String> {
-    let (rdmsr, wrmsr) = (Found::of(c"rdmsr")?, Found::of(c"wrmsr")?);
-    let (cpuid, rdtsc) = (Found::of(c"cpuid")?, Found::of(c"rdtsc")?);
-    let known =
-        Originals { rdmsr: rdmsr.helper, wrmsr: wrmsr.helper, cpuid: cpuid.helper, rdtsc: rdtsc.helper };
+    let [rdmsr, wrmsr, cpuid, rdtsc, hlt, inb] =
+        [c"rdmsr", c"wrmsr", c"cpuid", c"rdtsc", c"hlt", c"inb"].map(Found::of);
+    let (rdmsr, wrmsr, cpuid, rdtsc, hlt, inb) = (rdmsr?, wrmsr?, cpuid?, rdtsc?, hlt?, inb?);
+    // SAFETY: these helpers take the CPU's state and give nothing, but for `in`'s, which takes a port too and
+    // gives what was read (`target/i386/helper.h`).
+    let known = unsafe {
+        let plain = |found: &Found| std::mem::transmute::<*mut c_void, Helper>(found.helper);
+        Originals {
+            rdmsr: plain(&rdmsr),
+            wrmsr: plain(&wrmsr),
+            cpuid: plain(&cpuid),
+            rdtsc: plain(&rdtsc),
+            hlt: plain(&hlt),
+            inb: std::mem::transmute::<*mut c_void, InHelper>(inb.helper),
+        }
+    };
     assert!(ORIGINALS.set(known).is_ok(), "QEMU installs a plugin once");
-    for (found, own) in [(rdmsr, on_rdmsr as Helper), (wrmsr, on_wrmsr), (cpuid, on_cpuid), (rdtsc, on_rdtsc)]
-    {
+    let replaced = [
+        (rdmsr, on_rdmsr as Helper as *mut c_void),
+        (wrmsr, on_wrmsr as Helper as *mut c_void),
+        (cpuid, on_cpuid as Helper as *mut c_void),
+        (rdtsc, on_rdtsc as Helper as *mut c_void),
+        (inb, on_inb as InHelper as *mut c_void),
+    ];
+    for (found, own) in replaced {
         // SAFETY: `Found::of` has compared what stands there, and no CPU runs yet.
-        unsafe { (*found.info).helper = own as *mut c_void };
+        unsafe { (*found.info).helper = own };
     }
     Ok(())
 }
 
+/// This virtual CPU is about to execute an `in`, which stands there.
+pub fn note_in(address: u64) {
+    LAST_IN.set(address);
+}
+
 struct Found {
     info: *mut Info,
-    helper: Helper,
+    helper: *mut c_void,
 }
 
 impl Found {
@@ -81,7 +125,7 @@ impl Found {
         let name = instruction.to_string_lossy();
         let refused = |what: String| {
             format!(
-                "cannot give the guest the registers of an Intel processor: {what}; tables whose driver is `acpi`, such as \
+                "cannot give the guest the registers of a processor of Intel's or AMD's: {what}; tables whose driver is `acpi`, such as \
                  `laptop-5`, work with this QEMU"
             )
         };
@@ -101,8 +145,7 @@ impl Found {
         if !is_known {
             return Err(refused(format!("`helper_info_{name}` of this QEMU is laid out otherwise")));
         }
-        // SAFETY: all four helpers take the CPU's state and give nothing.
-        Ok(Self { info, helper: unsafe { std::mem::transmute::<*mut c_void, Helper>(helper) } })
+        Ok(Self { info, helper })
     }
 }
 
@@ -126,11 +169,13 @@ unsafe fn verify(env: *mut Env) {
         (*env).registers = before;
         (name, (*env).flags)
     };
-    if name.as_flattened() != b"GenuineIntel" || flags & ALWAYS == 0 {
+    let vendor = plugin::processor_options().map_or(b"?".as_slice(), |options| options.vendor.name());
+    if name.as_flattened() != vendor || flags & ALWAYS == 0 {
         let _ = writeln!(
             std::io::stderr(),
-            "pstate-plugin: cannot give the guest the registers of an Intel processor: `CPUX86State` of this QEMU is laid out \
-             otherwise, or its `-cpu` is not GenuineIntel; tables whose driver is `acpi`, such as `laptop-5`, work with it"
+            "pstate-plugin: cannot give the guest the registers of a processor of Intel's or AMD's: `CPUX86State` of this QEMU \
+             is laid out otherwise, or its `-cpu` is not {}; tables whose driver is `acpi`, such as `laptop-5`, work with it",
+            String::from_utf8_lossy(vendor)
         );
         // SAFETY: it ends this process, and runs nothing of it any more.
         unsafe { libc::_exit(1) };
@@ -149,7 +194,7 @@ unsafe fn give(env: *mut Env, value: u64) {
     registers[RDX] = value >> 32;
 }
 
-unsafe extern "C" fn on_rdmsr(env: *mut Env) {
+unsafe extern "C-unwind" fn on_rdmsr(env: *mut Env) {
     // SAFETY: QEMU calls this as it calls its own helper.
     unsafe {
         verify(env);
@@ -160,7 +205,7 @@ unsafe extern "C" fn on_rdmsr(env: *mut Env) {
     }
 }
 
-unsafe extern "C" fn on_wrmsr(env: *mut Env) {
+unsafe extern "C-unwind" fn on_wrmsr(env: *mut Env) {
     // SAFETY: QEMU calls this as it calls its own helper.
     unsafe {
         verify(env);
@@ -171,7 +216,7 @@ unsafe extern "C" fn on_wrmsr(env: *mut Env) {
     }
 }
 
-unsafe extern "C" fn on_cpuid(env: *mut Env) {
+unsafe extern "C-unwind" fn on_cpuid(env: *mut Env) {
     const NAMED: [usize; 4] = [RAX, RBX, RCX, RDX];
     // SAFETY: QEMU calls this as it calls its own helper.
     unsafe {
@@ -187,7 +232,7 @@ unsafe extern "C" fn on_cpuid(env: *mut Env) {
     }
 }
 
-unsafe extern "C" fn on_rdtsc(env: *mut Env) {
+unsafe extern "C-unwind" fn on_rdtsc(env: *mut Env) {
     // SAFETY: QEMU calls this as it calls its own helper, which raises the exception where a process may not.
     unsafe {
         verify(env);
@@ -195,5 +240,27 @@ unsafe extern "C" fn on_rdtsc(env: *mut Env) {
         if let Some(value) = plugin::processor_tsc(host::now_ns()) {
             give(env, value);
         }
+    }
+}
+
+unsafe extern "C-unwind" fn on_inb(env: *mut Env, port: u32) -> u64 {
+    // SAFETY: QEMU calls this as it calls its own helper. The helper of `hlt` ends in `longjmp`, and nothing
+    // that has to be dropped is held then.
+    unsafe {
+        verify(env);
+        let Some(state) = plugin::idle_state_of_port(port as u16) else {
+            return (originals().inb)(env, port);
+        };
+        if IS_HALTED_IN.replace(false) {
+            plugin::leave_idle_state();
+            (*env).flags &= !INTERRUPTS;
+            return 0;
+        }
+        plugin::enter_idle_state(state);
+        IS_HALTED_IN.set(true);
+        (*env).instruction_pointer = LAST_IN.get();
+        (*env).flags |= INTERRUPTS;
+        (originals().hlt)(env);
+        0
     }
 }

@@ -33,30 +33,30 @@
 //! (`drivers/cpufreq/cpufreq_ondemand.c`, `should_io_be_busy`), as on Intel's machines. Without `-monitor` a
 //! kernel may idle with `mwait`, which TCG runs as a busy loop on all machines of more than one CPU.
 //!
-//! # Intel processors
-//! With `ratios=8:40:42` (lowest, base, turbo; in 100 MHz) and `-cpu max,vendor=GenuineIntel,…` the guest has
-//! no ports but the registers of an Intel processor, so that the stock `intel_pstate` binds: `hooks.rs`
-//! replaces QEMU's helpers of `rdmsr`, `wrmsr`, `cpuid` and `rdtsc`, and `processor.rs` says what they
-//! answer. With `hwp=…` the processor chooses ratios by itself, as `hwp.rs` models it; with `watts=…` RAPL
-//! counts energy. A guest without `ratios` runs QEMU's own helpers.
+//! # Processors with registers
+//! With `vendor=intel,ratios=8:40:42` (lowest, base, turbo; in 100 MHz) and `-cpu max,vendor=GenuineIntel,…`
+//! the guest has no ports but the registers of an Intel processor, so that the stock `intel_pstate` binds;
+//! with `vendor=amd` and `-cpu max,vendor=AuthenticAMD,…` those of an AMD processor with CPPC, for
+//! `amd_pstate`. `hooks.rs` replaces QEMU's helpers of `rdmsr`, `wrmsr`, `cpuid` and `rdtsc`, and
+//! `processor/` says what they answer. With `hwp=…` the processor chooses ratios by itself, as `hwp.rs`
+//! models it; with `watts=…` RAPL counts energy. A guest without `ratios` runs QEMU's own helpers.
 //!
-//! Each CPU has its own ratio, whatever the others ask for: no domains, and no ratio that depends on how many
-//! CPUs are busy. The TSC runs at the base ratio, from the host's `CLOCK_MONOTONIC`.
+//! With `turbo=42:40` the highest ratio depends on how many CPUs are busy, and with `domains=shared` all CPUs
+//! have one ratio (`package.rs`). The TSC runs at the base ratio, from the host's `CLOCK_MONOTONIC`.
 //!
 //! # Idle states
-//! There are none to choose from: a halted CPU is woken as fast as the host does it. A choice of states with
-//! exit latencies cannot be had cheaply. `acpi_idle` enters C2 and C3 by reading an I/O port, and it is the
-//! chipset that stops the CPU until an interrupt comes; here that `in` returns at once, and a plugin can hold
-//! a CPU back but cannot see that an interrupt is pending, so it would not know when to let go. By `mwait`
-//! the state's hint could be read, but TCG does not halt in `mwait` with more than one CPU. What would be
-//! easy is one constant exit latency behind `hlt` (due time moved on when a CPU resumes), which no idle
-//! governor would know of.
+//! With `idle=2000/1:85000/0.2` (nanoseconds to leave it, watts) the guest chooses among idle states: `hlt`
+//! enters the first, and reading a port each of the others, as `acpi_idle` does by `_CST`. `hooks.rs` says
+//! how. The latency is waited off when the CPU resumes, before it executes anything. `mwait` is not offered:
+//! TCG does not halt in it with more than one CPU. Without `idle` a halted CPU is woken as fast as the host
+//! does it.
 #![cfg_attr(test, allow(dead_code, reason = "only QEMU can call the part that is left out of the tests"))]
 
 mod host;
 mod hwp;
 mod opcode;
 mod options;
+mod package;
 mod processor;
 mod record;
 mod requests;

@@ -5,17 +5,21 @@
 pub enum Kind {
     /// `out %al,(%dx)` or `out %eax,(%dx)`: it may write a P-state or a control value.
     Out,
+    /// `in (%dx),%al` or `in (%dx),%eax`: it may enter an idle state.
+    In,
     /// `hlt` or `mwait`: the CPU is about to be idle.
     Halt,
 }
 
 /// What the bytes of one instruction are; `None` for all others.
 ///
-/// `out` to a port given in the instruction itself is not looked at: it reaches ports below 0x100 only.
+/// `in` and `out` whose port is given in the instruction itself are not looked at: they reach ports below
+/// 0x100 only.
 pub fn kind(bytes: &[u8]) -> Option<Kind> {
     let start = bytes.iter().position(|byte| !is_prefix(*byte))?;
     match bytes[start..] {
         [0xee | 0xef, ..] => Some(Kind::Out),
+        [0xec | 0xed, ..] => Some(Kind::In),
         [0xf4, ..] | [0x0f, 0x01, 0xc9, ..] => Some(Kind::Halt),
         _ => None,
     }
@@ -31,10 +35,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn out_and_halt_are_known_behind_prefixes_and_nothing_else_is() {
+    fn in_out_and_halt_are_known_behind_prefixes_and_nothing_else_is() {
         for (bytes, expected) in [
             (&[0xee][..], Some(Kind::Out)),
             (&[0x66, 0xef], Some(Kind::Out)),
+            (&[0xec], Some(Kind::In)),
+            (&[0x66, 0xed], Some(Kind::In)),
+            (&[0xe4, 0x80], None),
             (&[0xf4], Some(Kind::Halt)),
             (&[0x0f, 0x01, 0xc9], Some(Kind::Halt)),
             (&[0xe6, 0x80], None),

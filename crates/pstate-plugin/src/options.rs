@@ -20,18 +20,71 @@ pub struct Options {
     pub record: PathBuf,
     /// The processor whose registers the guest has; `None`: it has QEMU's, and P-states by ports.
     pub processor: Option<ProcessorOptions>,
+    /// The idle states of a machine with a processor, least first; none: a CPU halts, and nothing is told of
+    /// it.
+    pub idle: Vec<IdleOptions>,
+    /// The port that enters idle state 1; that of state n is n - 1 above. State 0 is `hlt`.
+    pub idle_port: u16,
 }
 
-/// An Intel processor. Ratios are in units of 100 MHz, and each from `turbo` down to `least` is a P-state.
+/// Who makes a processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vendor {
+    Intel,
+    Amd,
+}
+
+impl Vendor {
+    /// What leaf 0 of `cpuid` has in EBX, EDX and ECX.
+    pub const fn name(self) -> &'static [u8; 12] {
+        match self {
+            Self::Intel => b"GenuineIntel",
+            Self::Amd => b"AuthenticAMD",
+        }
+    }
+}
+
+/// A processor. Ratios are in units of 100 MHz, and each from the highest limit down to `least` is a P-state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessorOptions {
+    pub vendor: Vendor,
     pub least: u8,
     pub base: u8,
-    pub turbo: u8,
-    /// The model of its own choice of ratios; `None`: it does as it is told.
+    /// The highest ratio while one, two, … CPUs are busy; the last holds for more. At least one; they fall.
+    pub limits: Vec<u8>,
+    /// Whether all CPUs have one ratio.
+    pub is_shared: bool,
+    /// The model of its own choice of ratios (HWP, or CPPC in autonomous mode); `None`: it does as it is
+    /// told.
     pub hwp: Option<HwpOptions>,
     /// Watts of each state, busy and idle; zeros where the table has none.
     pub watts: Vec<(f64, f64)>,
+}
+
+impl ProcessorOptions {
+    /// The highest ratio of all.
+    pub fn turbo(&self) -> u8 {
+        self.limits[0]
+    }
+
+    /// The highest while so many CPUs are busy.
+    pub fn limit(&self, busy: usize) -> u8 {
+        self.limits[busy.clamp(1, self.limits.len()) - 1]
+    }
+
+    /// Whether other CPUs have a part in a CPU's ratio.
+    pub fn is_package_wide(&self) -> bool {
+        self.is_shared || self.limits.len() > 1
+    }
+}
+
+/// An idle state.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct IdleOptions {
+    /// How long a CPU takes to leave it, in the host's time.
+    pub exit_ns: u64,
+    /// Watts in it; `None`: what the table of P-states says for an idle CPU.
+    pub watts: Option<f64>,
 }
 
 /// The model of HWP: see `hwp.rs`. Times are the host's.
@@ -48,7 +101,7 @@ impl Options {
     pub fn parse<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Self, String> {
         let (mut speeds, mut pace, mut record) = (None, None, None);
         let (mut first_port, mut control_port, mut shared) = (0x5c0, 0x5be, false);
-        let (mut ratios, mut hwp, mut watts) = (None, None, None);
+        let (mut given, mut idle, mut idle_port) = (Given::default(), Vec::new(), 0x8f00);
         for argument in arguments {
             let (key, value) = argument
                 .split_once('=')
@@ -59,16 +112,26 @@ impl Options {
                 "port" => first_port = parse_port(key, value)?,
                 "control" => control_port = parse_port(key, value)?,
                 "domains" => shared = parse_domains(value)?,
-                "ratios" => ratios = Some(parse_ratios(value)?),
-                "hwp" => hwp = Some(parse_hwp(value)?),
-                "watts" => watts = Some(parse_watts(value)?),
+                "vendor" => given.vendor = Some(parse_vendor(value)?),
+                "ratios" => given.ratios = Some(parse_ratios(value)?),
+                "turbo" => given.limits = Some(parse_limits(value)?),
+                "hwp" => given.hwp = Some(parse_hwp(value)?),
+                "watts" => given.watts = Some(parse_watts(value)?),
+                "idle" => idle = parse_idle(value)?,
+                "idle_port" => idle_port = parse_port(key, value)?,
                 "record" => record = Some(PathBuf::from(value)),
                 _ => return Err(format!("unknown argument `{key}`")),
             }
         }
         let speeds: Vec<f64> = speeds.ok_or("argument `table` is missing")?;
+        let processor = given.processor(shared, speeds.len())?;
+        if processor.is_none() && !idle.is_empty() {
+            return Err("argument `idle` needs `ratios`".to_owned());
+        }
         Ok(Self {
-            processor: processor(ratios, hwp, watts, speeds.len())?,
+            processor,
+            idle,
+            idle_port,
             speeds,
             pace: pace.ok_or("argument `pace` is missing")?,
             first_port,
@@ -83,6 +146,12 @@ impl Options {
         self.speeds.iter().map(|speed| 1e9 / (self.pace * speed)).collect()
     }
 
+    /// The idle state that reading this port enters.
+    pub fn idle_state_of_port(&self, port: u16) -> Option<usize> {
+        let state = usize::from(port.checked_sub(self.idle_port)?) + 1;
+        (state < self.idle.len()).then_some(state)
+    }
+
     /// The CPU whose P-state port this is, among `cpus` of them.
     pub fn cpu_of_port(&self, port: u16, cpus: usize) -> Option<usize> {
         let offset = usize::from(port.checked_sub(self.first_port)?);
@@ -94,21 +163,71 @@ fn parse_speeds(value: &str) -> Result<Vec<f64>, String> {
     value.split(':').map(|speed| parse_positive("table", speed)).collect()
 }
 
-fn processor(
+/// What of a processor was given.
+#[derive(Default)]
+struct Given {
+    vendor: Option<Vendor>,
     ratios: Option<[u8; 3]>,
+    limits: Option<Vec<u8>>,
     hwp: Option<HwpOptions>,
     watts: Option<Vec<(f64, f64)>>,
-    states: usize,
-) -> Result<Option<ProcessorOptions>, String> {
-    let Some([least, base, turbo]) = ratios else {
-        let orphan = hwp.map(|_| "hwp").or(watts.map(|_| "watts"));
-        return orphan.map_or(Ok(None), |key| Err(format!("argument `{key}` needs `ratios`")));
-    };
-    let watts = watts.unwrap_or_else(|| vec![(0.0, 0.0); states]);
-    if usize::from(turbo - least) + 1 != states || watts.len() != states {
-        return Err(format!("argument `ratios`: {least} to {turbo} are not the {states} states of `table`"));
+}
+
+impl Given {
+    fn processor(self, is_shared: bool, states: usize) -> Result<Option<ProcessorOptions>, String> {
+        let Self { vendor, ratios, limits, hwp, watts } = self;
+        let Some([least, base, turbo]) = ratios else {
+            let others = [
+                ("vendor", vendor.is_some()),
+                ("turbo", limits.is_some()),
+                ("hwp", hwp.is_some()),
+                ("watts", watts.is_some()),
+            ];
+            let orphan = others.into_iter().find(|(_, is_given)| *is_given);
+            return orphan.map_or(Ok(None), |(key, _)| Err(format!("argument `{key}` needs `ratios`")));
+        };
+        let watts = watts.unwrap_or_else(|| vec![(0.0, 0.0); states]);
+        if usize::from(turbo - least) + 1 != states || watts.len() != states {
+            return Err(format!(
+                "argument `ratios`: {least} to {turbo} are not the {states} states of `table`"
+            ));
+        }
+        let limits = limits.unwrap_or_else(|| vec![turbo]);
+        let falls = limits.windows(2).all(|pair| pair[0] >= pair[1]);
+        if limits.first() != Some(&turbo) || limits.last() < Some(&least) || !falls {
+            return Err(format!("argument `turbo`: it does not fall from {turbo} and stay above {least}"));
+        }
+        let vendor = vendor.unwrap_or(Vendor::Intel);
+        Ok(Some(ProcessorOptions { vendor, least, base, limits, is_shared, hwp, watts }))
     }
-    Ok(Some(ProcessorOptions { least, base, turbo, hwp, watts }))
+}
+
+fn parse_vendor(value: &str) -> Result<Vendor, String> {
+    match value {
+        "intel" => Ok(Vendor::Intel),
+        "amd" => Ok(Vendor::Amd),
+        _ => Err(format!("argument `vendor`: `{value}` is neither `intel` nor `amd`")),
+    }
+}
+
+/// `limit:limit:…`, for one, two, … busy CPUs.
+fn parse_limits(value: &str) -> Result<Vec<u8>, String> {
+    let limits = value.split(':').map(|limit| limit.parse().ok()).collect::<Option<Vec<u8>>>();
+    limits.ok_or_else(|| format!("argument `turbo`: `{value}` is no list of ratios"))
+}
+
+/// `nanoseconds/watts:…`; without watts, `nanoseconds`.
+fn parse_idle(value: &str) -> Result<Vec<IdleOptions>, String> {
+    let one = |state: &str| {
+        let (exit, watts) = state.split_once('/').map_or((state, None), |(exit, watts)| (exit, Some(watts)));
+        let watts = match watts {
+            Some(watts) => Some(watts.parse().ok().filter(|watts| (0.0..).contains(watts))?),
+            None => None,
+        };
+        Some(IdleOptions { exit_ns: exit.parse().ok()?, watts })
+    };
+    let bad = || format!("argument `idle`: `{value}` is not a list of nanoseconds/watts");
+    value.split(':').map(|state| one(state).ok_or_else(bad)).collect()
 }
 
 /// `least:base:turbo`.
@@ -186,6 +305,8 @@ mod tests {
                 shared: true,
                 record: "/tmp/a=b".into(),
                 processor: None,
+                idle: Vec::new(),
+                idle_port: 0x8f00,
             }
         );
         assert_eq!(options.ns_per_instruction(), [50.0, 100.0]);
@@ -193,15 +314,33 @@ mod tests {
 
     #[test]
     fn a_processor_is_read() {
-        let text = "table=1:0.75:0.5,pace=1,record=r,ratios=2:3:4,watts=9/1:5.5/1:3/0.5,hwp=4e6:1e6:0.3:0.95";
+        let text = "table=1:0.75:0.5,pace=1,record=r,ratios=2:3:4,watts=9/1:5.5/1:3/0.5,hwp=4e6:1e6:0.3:0.95,\
+            vendor=amd,turbo=4:4:3";
         let expected = ProcessorOptions {
+            vendor: Vendor::Amd,
             least: 2,
             base: 3,
-            turbo: 4,
+            limits: vec![4, 4, 3],
+            is_shared: false,
             hwp: Some(HwpOptions { window_ns: 4_000_000, period_ns: 1_000_000, setpoint: (0.3, 0.95) }),
             watts: vec![(9.0, 1.0), (5.5, 1.0), (3.0, 0.5)],
         };
-        assert_eq!(parse(text).unwrap().processor, Some(expected));
+        assert_eq!(parse(text).unwrap().processor, Some(expected.clone()));
+        assert_eq!([0, 1, 2, 3, 9].map(|busy| expected.limit(busy)), [4, 4, 4, 3, 3]);
+        let one = parse("table=1:1,pace=1,record=r,ratios=2:2:3").unwrap().processor.unwrap();
+        assert_eq!((one.vendor, one.turbo(), one.is_package_wide()), (Vendor::Intel, 3, false));
+    }
+
+    #[test]
+    fn idle_states_are_read_and_the_first_has_no_port() {
+        let options =
+            parse("table=1,pace=1,record=r,ratios=1:1:1,idle=2000:50000/0.25:133000/0,idle_port=0x100")
+                .unwrap();
+        let state = |exit_ns, watts| IdleOptions { exit_ns, watts };
+        assert_eq!(options.idle, [state(2_000, None), state(50_000, Some(0.25)), state(133_000, Some(0.0))]);
+        let states = [0xff, 0x100, 0x101, 0x102].map(|port| options.idle_state_of_port(port));
+        assert_eq!(states, [None, Some(1), Some(2), None]);
+        assert_eq!(parse("table=1,pace=1,record=r").unwrap().idle_state_of_port(0x8f00), None);
     }
 
     #[test]
@@ -219,6 +358,14 @@ mod tests {
             ("table=1,pace=1,record=r,ratios=1:1:2", "not the 1 states"),
             ("table=1,pace=1,record=r,ratios=1:1:1,watts=3", "`watts`: `3`"),
             ("table=1,pace=1,record=r,hwp=4:1:1:1", "`hwp` needs `ratios`"),
+            ("table=1,pace=1,record=r,vendor=amd", "`vendor` needs `ratios`"),
+            ("table=1,pace=1,record=r,ratios=1:1:1,vendor=via", "`vendor`: `via`"),
+            ("table=1:1,pace=1,record=r,ratios=1:1:2,turbo=1:2", "`turbo`: it does not fall from 2"),
+            ("table=1:1,pace=1,record=r,ratios=1:1:2,turbo=2:x", "`turbo`: `2:x`"),
+            ("table=1:1,pace=1,record=r,ratios=1:1:2,turbo=2:0", "`turbo`: it does not fall"),
+            ("table=1,pace=1,record=r,idle=1", "`idle` needs `ratios`"),
+            ("table=1,pace=1,record=r,idle=1/x", "`idle`: `1/x`"),
+            ("table=1,pace=1,record=r,idle=1/-1", "`idle`: `1/-1`"),
             ("table=1,pace=1,record=r,ratios=1:1:1,hwp=1:4:1:1", "`hwp`: `1:4:1:1`"),
             ("table", "`table` has no value"),
         ] {

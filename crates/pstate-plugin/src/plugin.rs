@@ -6,6 +6,7 @@
 
 use crate::opcode::{self, Kind};
 use crate::options::{Options, ProcessorOptions};
+use crate::package::Package;
 use crate::processor::{self, Processor};
 use crate::qemu::{self, Counter};
 use crate::requests::Requests;
@@ -76,6 +77,8 @@ struct Plugin {
     /// Instructions since the last check.
     counter: Counter,
     cpus: Vec<Cpu>,
+    /// Where a CPU's ratio depends on the others. Locked before any CPU's account, never after one.
+    package: Option<Mutex<Package>>,
     record: Mutex<Record>,
 }
 
@@ -163,13 +166,15 @@ impl Plugin {
             hooks::install()?;
         }
         let cpus = usize::try_from(info.max_vcpus.max(info.smp_vcpus)).unwrap_or(0);
+        let package = options.processor.as_ref().filter(|processor| processor.is_package_wide());
         Ok(Self {
+            package: package.map(|processor| Mutex::new(Package::new(processor, cpus))),
             pace: options.ns_per_instruction(),
             epoch_ns: host::now_ns(),
             check_every: check_every(&options),
             // SAFETY: one 64-bit counter for each CPU; it is never freed.
             counter: Counter { score: unsafe { qemu::qemu_plugin_scoreboard_new(8) }, offset: 0 },
-            cpus: (0..cpus).map(|_| Cpu::new(options.speeds.len())).collect(),
+            cpus: (0..cpus).map(|_| Cpu::new(&options)).collect(),
             record: Mutex::new(Record { file, began_ns: None }),
             options,
         })
@@ -182,7 +187,8 @@ impl Plugin {
     /// All instructions of a CPU whose lock is held.
     fn count(&self, cpu: usize, account: &Account) -> u64 {
         // SAFETY: the counter lives for ever, and the CPU exists.
-        account.taken + unsafe { qemu::qemu_plugin_u64_get(self.counter, cpu as c_uint) }
+        let since = unsafe { qemu::qemu_plugin_u64_get(self.counter, cpu as c_uint) };
+        account.taken.wrapping_add(since)
     }
 
     /// Moves what the counter holds into the account, so that the next check comes an interval later.
@@ -191,6 +197,14 @@ impl Plugin {
         // SAFETY: as in `count`; only the CPU's own thread comes here, so no addition is lost.
         unsafe { qemu::qemu_plugin_u64_set(self.counter, cpu as c_uint, 0) };
         account.taken
+    }
+
+    /// Lets the CPU's next block of instructions begin with a look at the clock. Only for its own thread.
+    fn check_soon(&self, cpu: usize, account: &mut Account) {
+        let counted = self.take(cpu, account);
+        account.taken = counted.wrapping_sub(self.check_every);
+        // SAFETY: as in `take`.
+        unsafe { qemu::qemu_plugin_u64_set(self.counter, cpu as c_uint, self.check_every) };
     }
 
     fn write_state(&self, written: usize, state: usize) {
@@ -233,6 +247,28 @@ impl Plugin {
         }
     }
 
+    /// A CPU whose wish or activity may be another one than before: where the package has a part in ratios,
+    /// all CPUs get those that follow. The caller holds no CPU's lock.
+    fn coordinate(&self, cpu: usize) {
+        let Some(package) = &self.package else { return };
+        let mut package = package.lock().unwrap_or_else(PoisonError::into_inner);
+        let (wish, is_busy) = {
+            let account = self.lock(cpu);
+            let Some(processor) = &account.processor else { return };
+            (processor.wish(), !account.vcpu.is_idle())
+        };
+        if !package.set(cpu, wish, is_busy) {
+            return;
+        }
+        let now_ns = host::now_ns();
+        self.each_present(|other, account, count| {
+            account.follow(now_ns, count, &self.pace);
+            let Account { vcpu, processor: Some(processor), .. } = account else { return };
+            processor.grant(package.ratio(other));
+            processor::adopt(processor, vcpu, now_ns, count, &self.pace);
+        });
+    }
+
     /// Whether CPUs that come first while they are paced leave one of the host's to everybody else: a pace
     /// that the emulator cannot keep makes them work without a pause.
     fn leaves_a_cpu(&self) -> bool {
@@ -267,10 +303,10 @@ impl Plugin {
 }
 
 impl Cpu {
-    fn new(states: usize) -> Self {
+    fn new(options: &Options) -> Self {
         Self {
             account: Mutex::new(Account {
-                vcpu: Vcpu::new(states, host::now_ns()),
+                vcpu: Vcpu::new(options.speeds.len(), &options.idle, host::now_ns()),
                 processor: None,
                 requests: Requests::default(),
                 present: false,
@@ -314,7 +350,7 @@ extern "C" fn on_start(_id: u64, cpu: c_uint) {
     if let Some(cell) = plugin.cpus.get(cpu as usize) {
         let mut account = cell.account.lock().unwrap_or_else(PoisonError::into_inner);
         let now_ns = host::now_ns();
-        account.vcpu = Vcpu::new(plugin.options.speeds.len(), now_ns);
+        account.vcpu = Vcpu::new(plugin.options.speeds.len(), &plugin.options.idle, now_ns);
         let processor = plugin.options.processor.as_ref();
         account.processor = processor.map(|options| Processor::new(options, plugin.epoch_ns, now_ns));
         account.present = true;
@@ -331,16 +367,23 @@ extern "C" fn on_idle(_id: u64, cpu: c_uint) {
     let (now_ns, count) = (host::now_ns(), plugin.count(cpu, &account));
     account.follow(now_ns, count, &plugin.pace);
     account.vcpu.rest(now_ns, count, &plugin.pace);
+    drop(account);
+    plugin.coordinate(cpu);
 }
 
-/// It runs again.
+/// It runs again. QEMU's big lock is held: the time that leaving an idle state takes is waited off at the
+/// next block of instructions.
 extern "C" fn on_resume(_id: u64, cpu: c_uint) {
-    let plugin = plugin();
-    let mut account = plugin.lock(cpu as usize);
+    let (plugin, cpu) = (plugin(), cpu as usize);
+    let mut account = plugin.lock(cpu);
     let queued_ns = account.queued_ns().saturating_sub(account.queued_at_rest_ns);
     let (now_ns, count) = (host::now_ns(), account.vcpu.instructions());
     account.follow(now_ns, count, &plugin.pace);
-    account.vcpu.resume(now_ns, queued_ns, &plugin.pace);
+    if account.vcpu.resume(now_ns, queued_ns, &plugin.pace) {
+        plugin.check_soon(cpu, &mut account);
+    }
+    drop(account);
+    plugin.coordinate(cpu);
 }
 
 /// A block is translated: count its instructions, look at the clock every so many of them, and watch the
@@ -383,16 +426,24 @@ unsafe fn watch(instruction: *mut qemu::Instruction) {
         let len = qemu::qemu_plugin_insn_data(instruction, bytes.as_mut_ptr().cast(), LONGEST);
         let (callback, registers): (qemu::ExecCallback, _) = match opcode::kind(&bytes[..len.min(LONGEST)]) {
             Some(Kind::Out) => (on_out, qemu::READ_REGISTERS),
+            Some(Kind::In) if !plugin().options.idle.is_empty() => (on_in, qemu::NO_REGISTERS),
             Some(Kind::Halt) => (on_halt, qemu::NO_REGISTERS),
-            None => return,
+            Some(Kind::In) | None => return,
         };
-        qemu::qemu_plugin_register_vcpu_insn_exec_cb(instruction, callback, registers, ptr::null_mut());
+        let address = qemu::qemu_plugin_insn_vaddr(instruction);
+        let data = ptr::without_provenance_mut(address as usize);
+        qemu::qemu_plugin_register_vcpu_insn_exec_cb(instruction, callback, registers, data);
     }
 }
 
 /// So many instructions have run since the last look at the clock.
 extern "C" fn on_check(cpu: c_uint, _data: *mut c_void) {
     pause(cpu as usize, Vcpu::check);
+}
+
+/// A CPU is about to read a port; `data` is where the instruction stands.
+extern "C" fn on_in(_cpu: c_uint, data: *mut c_void) {
+    hooks::note_in(data.addr() as u64);
 }
 
 /// A CPU is about to halt.
@@ -412,6 +463,7 @@ fn pause(cpu: usize, until: impl Fn(&mut Vcpu, u64, u64, &[f64]) -> Option<u64>)
     account.follow(now_ns, count, &plugin.pace);
     let wake_ns = until(&mut account.vcpu, now_ns, count, &plugin.pace);
     drop(account);
+    plugin.coordinate(cpu);
     if let Some(wake_ns) = wake_ns {
         host::sleep_until(wake_ns);
     }
@@ -439,6 +491,25 @@ pub fn processor_options() -> Option<&'static ProcessorOptions> {
     PLUGIN.get()?.options.processor.as_ref()
 }
 
+/// The idle state that reading this port enters, where the machine has one there.
+pub fn idle_state_of_port(port: u16) -> Option<usize> {
+    plugin().options.idle_state_of_port(port)
+}
+
+/// The CPU whose thread this is will be in this idle state once it has done what it is due to have done.
+pub fn enter_idle_state(state: usize) {
+    let Some(cpu) = CPU.get() else { return };
+    pause(cpu, Vcpu::halt);
+    plugin().lock(cpu).vcpu.choose_idle_state(Some(state));
+}
+
+/// It runs on.
+pub fn leave_idle_state() {
+    if let Some(cpu) = CPU.get() {
+        plugin().lock(cpu).vcpu.choose_idle_state(None);
+    }
+}
+
 /// What the TSC of the CPU whose thread this is stands at.
 pub fn processor_tsc(now_ns: u64) -> Option<u64> {
     let account = plugin().lock(CPU.get()?);
@@ -464,19 +535,33 @@ pub fn read_processor(register: u32) -> Option<u64> {
 
 /// Writes a register of the CPU whose thread this is, and gives whether it is one: others are QEMU's.
 pub fn write_processor(register: u32, value: u64) -> bool {
-    let (plugin, Some(cpu)) = (plugin(), CPU.get()) else { return false };
+    let (plugin, Some(own)) = (plugin(), CPU.get()) else { return false };
     let now_ns = host::now_ns();
-    let mut guard = plugin.lock(cpu);
-    let account = &mut *guard;
-    let count = plugin.count(cpu, account);
-    account.follow(now_ns, count, &plugin.pace);
-    let Some(processor) = &mut account.processor else { return false };
-    if !processor.write(register, value) {
-        return false;
+    let is_ours = plugin.write_register(own, now_ns, register, value);
+    if is_ours && processor::is_written_for_all(register) {
+        for other in (0..plugin.cpus.len()).filter(|cpu| *cpu != own) {
+            plugin.write_register(other, now_ns, register, value);
+            plugin.coordinate(other);
+        }
     }
-    processor::adopt(processor, &mut account.vcpu, now_ns, count, &plugin.pace);
-    account.requests.note(account.vcpu.paced_for_ns(), register, value);
-    true
+    plugin.coordinate(own);
+    is_ours
+}
+
+impl Plugin {
+    fn write_register(&self, cpu: usize, now_ns: u64, register: u32, value: u64) -> bool {
+        let mut guard = self.lock(cpu);
+        let account = &mut *guard;
+        let count = self.count(cpu, account);
+        account.follow(now_ns, count, &self.pace);
+        let Some(processor) = &mut account.processor else { return false };
+        if !processor.write(register, value) {
+            return false;
+        }
+        processor::adopt(processor, &mut account.vcpu, now_ns, count, &self.pace);
+        account.requests.note(account.vcpu.paced_for_ns(), register, value);
+        true
+    }
 }
 
 /// The handles of the registers that an `out` instruction names; `None` where this guest has none of that

@@ -119,6 +119,7 @@ unsafe extern "C" {
     );
     pub fn qemu_plugin_tb_n_insns(block: *const Block) -> usize;
     pub fn qemu_plugin_tb_get_insn(block: *const Block, index: usize) -> *mut Instruction;
+    pub fn qemu_plugin_insn_vaddr(instruction: *const Instruction) -> u64;
     pub fn qemu_plugin_insn_data(instruction: *const Instruction, into: *mut c_void, len: usize) -> usize;
     pub fn qemu_plugin_scoreboard_new(entry_bytes: usize) -> *mut Scoreboard;
     pub fn qemu_plugin_u64_get(counter: Counter, cpu: c_uint) -> u64;

@@ -1,6 +1,6 @@
 //! What a guest asked its processor for, while it was paced.
 
-use crate::processor::{HWP_REQUEST, PERF_CTL, Processor};
+use crate::processor::{self, Processor};
 
 /// Requests kept for one CPU and span: as many as transitions.
 const MAX: usize = crate::vcpu::MAX_CHANGES;
@@ -20,9 +20,7 @@ impl Requests {
 
     /// A register was written; `None`: while the CPU was not paced.
     pub fn note(&mut self, ns: Option<u64>, register: u32, value: u64) {
-        if let (Some(ns), PERF_CTL | HWP_REQUEST) = (ns, register)
-            && self.0.len() < MAX
-        {
+        if let Some(ns) = ns.filter(|_| processor::is_request(register) && self.0.len() < MAX) {
             self.0.push((ns, register, value));
         }
     }
@@ -36,6 +34,10 @@ impl Requests {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of Intel's processors.
+    const PERF_CTL: u32 = 0x199;
+    const HWP_REQUEST: u32 = 0x774;
 
     #[test]
     fn requests_are_kept_from_the_beginning_of_pacing_up_to_a_bound() {

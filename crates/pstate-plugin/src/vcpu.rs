@@ -9,9 +9,15 @@
 //! *late*, and forgiven. An idle CPU saves no credit: what it is behind by when it goes idle is late, and
 //! after it resumes only the time that it waited for a host CPU counts, for it was due to run by then.
 //!
+//! **Idle states.** Where the machine has any, an idle CPU is in one of them: the one that its guest chose,
+//! or the first, which `hlt` enters. Its exit latency is work that is due when the CPU resumes: the CPU waits
+//! it off before it executes anything.
+//!
 //! **Late** is therefore the time by which instructions that were due had not run and were never caught up
 //! with. It contains what the host took away (other load, an emulator too slow for the pace) and nothing that
 //! the guest did.
+
+use crate::options::IdleOptions;
 
 /// The most that a CPU may be behind and still catch up.
 ///
@@ -37,6 +43,17 @@ pub struct Sum {
     pub busy_ns: u64,
     /// Instructions executed.
     pub instructions: u64,
+    /// Of the wall time, while the CPU was in an idle state with watts of its own.
+    pub own_watts_ns: u64,
+}
+
+/// Time in one idle state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Idle {
+    /// How often it was entered.
+    pub entries: u64,
+    /// Wall time in it, without the time that leaving takes.
+    pub time_ns: u64,
 }
 
 /// What a CPU did in a span of pacing.
@@ -44,6 +61,8 @@ pub struct Sum {
 pub struct Span {
     /// By state.
     pub sums: Vec<Sum>,
+    /// By idle state; none where the machine has none.
+    pub idle: Vec<Idle>,
     /// By how much it was late, in nanoseconds.
     pub late_ns: f64,
     /// The most that was counted as late at once.
@@ -66,6 +85,12 @@ pub struct Vcpu {
     /// Writes of a state that the table does not have.
     rejected: u64,
     idle: bool,
+    /// The machine's idle states.
+    idle_states: Vec<IdleOptions>,
+    /// The one that the guest has chosen for when it is idle next, or now.
+    chosen: Option<usize>,
+    /// Whether it has to leave an idle state before it executes anything.
+    is_leaving: bool,
     /// The host's monotonic time of the last account, and the instructions counted by then.
     accounted_ns: u64,
     instructions: u64,
@@ -80,13 +105,20 @@ pub struct Vcpu {
 
 impl Vcpu {
     /// A CPU that begins to run now, in the fastest of `states`.
-    pub fn new(states: usize, now_ns: u64) -> Self {
-        let span = Span { sums: vec![Sum::default(); states], ..Span::default() };
+    pub fn new(states: usize, idle_states: &[IdleOptions], now_ns: u64) -> Self {
+        let span = Span {
+            sums: vec![Sum::default(); states],
+            idle: vec![Idle::default(); idle_states.len()],
+            ..Span::default()
+        };
         Self {
             state: 0,
             written: false,
             rejected: 0,
             idle: false,
+            idle_states: idle_states.to_vec(),
+            chosen: None,
+            is_leaving: false,
             accounted_ns: now_ns,
             instructions: 0,
             busy_ns: 0,
@@ -105,6 +137,22 @@ impl Vcpu {
     /// Whether it waits for an interrupt.
     pub const fn is_idle(&self) -> bool {
         self.idle
+    }
+
+    /// The guest chose this idle state for when it is idle next; `None`: it runs on.
+    pub const fn choose_idle_state(&mut self, state: Option<usize>) {
+        self.chosen = state;
+    }
+
+    /// The idle state that it is in, or will be in when it is idle next.
+    fn idle_state(&self) -> Option<(usize, IdleOptions)> {
+        let index = self.chosen.unwrap_or(0);
+        self.idle_states.get(index).map(|state| (index, *state))
+    }
+
+    /// The watts of the idle state that it is in, where these are its own.
+    pub fn idle_watts(&self) -> Option<f64> {
+        self.idle_state().filter(|_| self.idle)?.1.watts
     }
 
     /// The index of its P-state.
@@ -150,6 +198,10 @@ impl Vcpu {
             sum.time_ns += time_ns;
             sum.busy_ns += busy_ns;
             sum.instructions += instructions;
+            if let Some((index, state)) = self.idle_state().filter(|_| self.idle) {
+                self.span.idle[index].time_ns += time_ns;
+                self.span.sums[self.state].own_watts_ns += if state.watts.is_some() { time_ns } else { 0 };
+            }
             self.due_ns += instructions as f64 * pace[self.state];
         }
     }
@@ -161,6 +213,7 @@ impl Vcpu {
         self.began_ns = self.accounted_ns;
         self.due_ns = 0.0;
         self.span.sums.fill(Sum::default());
+        self.span.idle.fill(Idle::default());
         self.span.late_ns = 0.0;
         (self.span.worst_ns, self.span.worst_at_ns) = (0.0, 0);
         self.span.changes.clear();
@@ -185,7 +238,8 @@ impl Vcpu {
     /// For a CPU that is executing: until when, on the host's monotonic clock, it must wait; `None`: it runs
     /// on.
     pub fn check(&mut self, now_ns: u64, count: u64, pace: &[f64]) -> Option<u64> {
-        self.wait_for(now_ns, count, pace, NAP_NS)
+        let tolerated_ns = if std::mem::take(&mut self.is_leaving) { HALT_NAP_NS } else { NAP_NS };
+        self.wait_for(now_ns, count, pace, tolerated_ns)
     }
 
     /// The same for a CPU that is about to halt: it must not be idle before its work is due to end.
@@ -209,17 +263,27 @@ impl Vcpu {
             self.write_off(0.0);
         }
         self.idle = true;
+        if let Some((index, _)) = self.idle_state().filter(|_| self.pacing) {
+            self.span.idle[index].entries += 1;
+        }
     }
 
-    /// It was woken, and waited `queued_ns` for a host CPU before it ran.
-    pub fn resume(&mut self, now_ns: u64, queued_ns: u64, pace: &[f64]) {
+    /// It was woken, and waited `queued_ns` for a host CPU before it ran. Gives whether it leaves an idle
+    /// state, so that it has to look at the clock before it executes anything.
+    pub fn resume(&mut self, now_ns: u64, queued_ns: u64, pace: &[f64]) -> bool {
         let idle_ns = now_ns.saturating_sub(self.accounted_ns);
         self.account(now_ns, self.instructions, pace);
-        self.idle = false;
+        self.is_leaving = false;
         if self.pacing {
             self.due_ns = self.due_ns.max(self.elapsed_ns() - queued_ns.min(idle_ns) as f64);
             self.write_off(CREDIT_NS);
+            if let Some((_, state)) = self.idle_state().filter(|_| self.idle) {
+                self.due_ns += state.exit_ns as f64;
+                self.is_leaving = state.exit_ns > 0;
+            }
         }
+        self.idle = false;
+        self.is_leaving
     }
 
     /// Its P-state is written, by itself or by another CPU.
@@ -281,7 +345,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn begun() -> Vcpu {
-        let mut vcpu = Vcpu::new(2, 0);
+        let mut vcpu = Vcpu::new(2, &[], 0);
         vcpu.begin(0, 0, &PACE);
         vcpu
     }
@@ -354,8 +418,11 @@ mod tests {
         assert_eq!(vcpu.halt(10_000, 1_000, &PACE), Some(90_000));
         let span = vcpu.end(90_000, 1_000, &PACE).unwrap();
         assert_eq!(span.changes, [(0, 0), (10_000, 1)]);
-        assert_eq!(span.sums[0], Sum { time_ns: 10_000, busy_ns: 10_000, instructions: 1_000 });
-        assert_eq!(span.sums[1], Sum { time_ns: 80_000, busy_ns: 80_000, instructions: 0 });
+        assert_eq!(
+            span.sums[0],
+            Sum { time_ns: 10_000, busy_ns: 10_000, instructions: 1_000, own_watts_ns: 0 }
+        );
+        assert_eq!(span.sums[1], Sum { time_ns: 80_000, busy_ns: 80_000, instructions: 0, own_watts_ns: 0 });
     }
 
     #[test]
@@ -369,7 +436,7 @@ mod tests {
 
     #[test]
     fn a_state_written_before_pacing_is_in_force_when_it_begins() {
-        let mut vcpu = Vcpu::new(2, 0);
+        let mut vcpu = Vcpu::new(2, &[], 0);
         vcpu.set_state(1, 10, 5, &PACE);
         vcpu.begin(20, 10, &PACE);
         let span = vcpu.end(30, 10, &PACE).unwrap();
@@ -388,6 +455,36 @@ mod tests {
 
     #[test]
     fn a_span_that_never_began_has_no_record() {
-        assert_eq!(Vcpu::new(2, 0).end(10, 10, &PACE), None);
+        assert_eq!(Vcpu::new(2, &[], 0).end(10, 10, &PACE), None);
+    }
+
+    #[test]
+    fn leaving_an_idle_state_takes_its_time_before_anything_is_executed() {
+        let shallow = IdleOptions { exit_ns: 2_000, watts: None };
+        let deep = IdleOptions { exit_ns: 133_000, watts: Some(0.1) };
+        let mut vcpu = Vcpu::new(2, &[shallow, deep], 0);
+        vcpu.begin(0, 0, &PACE);
+        vcpu.choose_idle_state(Some(1));
+        assert_eq!(vcpu.idle_watts(), None, "it is not idle yet");
+        vcpu.rest(0, 0, &PACE);
+        assert_eq!(vcpu.idle_watts(), Some(0.1));
+        assert!(vcpu.resume(10 * MS, 0, &PACE));
+        assert_eq!(vcpu.check(10 * MS, 0, &PACE), Some(10 * MS + 133_000));
+        assert_eq!(vcpu.check(10 * MS + 133_000, 0, &PACE), None);
+        vcpu.choose_idle_state(None);
+        vcpu.rest(11 * MS, 1_000, &PACE);
+        assert!(vcpu.resume(13 * MS, 0, &PACE));
+        assert_eq!(vcpu.check(13 * MS, 1_000, &PACE), None, "2 µs are not waited for");
+        let span = vcpu.end(13 * MS, 1_000, &PACE).unwrap();
+        let idle = |entries, time_ns| Idle { entries, time_ns };
+        assert_eq!(span.idle, [idle(1, 2 * MS), idle(1, 10 * MS)]);
+        assert_eq!(span.sums[0].own_watts_ns, 10 * MS);
+    }
+
+    #[test]
+    fn idle_states_of_a_cpu_that_is_not_paced_take_no_time_to_leave() {
+        let mut vcpu = Vcpu::new(2, &[IdleOptions { exit_ns: MS, watts: None }], 0);
+        vcpu.rest(0, 0, &PACE);
+        assert!(!vcpu.resume(10, 0, &PACE));
     }
 }

@@ -18,6 +18,9 @@ pub(crate) const STATES_TITLE: &str = "Time in each P-state, all virtual CPUs to
 /// The title of what is said of the lab's pace.
 pub(crate) const PACE_TITLE: &str = "How well the lab kept its pace";
 
+/// The register by which a guest leaves the choice of the frequency to an Intel processor.
+const IA32_HWP_REQUEST: u32 = 0x774;
+
 /// A disk whose mean request takes this long, in the guest, comes near to timeouts of the kernel.
 const SLOW_REQUEST: Nanos = Nanos::from_secs(1);
 
@@ -172,6 +175,13 @@ pub(crate) fn unscaled(report: &Report) -> Option<(String, Vec<&'static str>)> {
     Some((title, matter.map(|one| one.what).collect()))
 }
 
+/// Whether the trial's processor chose its frequency by itself.
+fn has_hwp(trial: &Trial) -> bool {
+    let cpus =
+        trial.lab.iter().filter_map(|account| account.pacing.as_ref()).flat_map(|pacing| &pacing.vcpus);
+    cpus.into_iter().flat_map(|cpu| &cpu.requests).any(|request| request.register == IA32_HWP_REQUEST)
+}
+
 fn matters(to: Matters, trial: &Trial) -> bool {
     let worked = |role: Role| {
         let roles = trial.measurement.as_ref().map(|m| &m.roles);
@@ -184,6 +194,8 @@ fn matters(to: Matters, trial: &Trial) -> bool {
             let set = trial.settings.iter().any(|s| s.setting.name == "governor" && s.got == name);
             set || environment("governor").contains(name)
         }
+        // With HWP the processor decides, and the kernel samples nothing.
+        Matters::Driver(name) => environment("cpufreq_driver") == name && !has_hwp(trial),
         Matters::Journal => worked(Role::Journal) || ["ext3", "ext4"].contains(&environment("filesystem")),
         Matters::Array => {
             let is_array = |device: &str| {

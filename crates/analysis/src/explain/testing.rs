@@ -92,6 +92,8 @@ pub fn account(below: f64) -> LabAccount {
         states: vec![state(2800, 1.0 - below), state(2100, below)],
         transitions: vec![],
         transitions_total: 0,
+        idle: Vec::new(),
+        requests: Vec::new(),
         late: Nanos::ZERO,
     };
     let pacing = Pacing { pace: 2e7, began: None, span: Nanos::from_secs(1), vcpus: vec![cpu], energy: None };

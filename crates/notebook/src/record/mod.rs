@@ -172,7 +172,9 @@ fn pretty(record: &impl serde::Serialize) -> String {
 pub(crate) mod tests {
     use super::*;
     use domain::ids::{CellId, RunId, TrialKey};
-    use domain::lab::{DiskService, LabAccount, Pacing, StateRecord, VcpuRecord};
+    use domain::lab::{
+        DiskService, IdleRecord, LabAccount, Pacing, RegisterRequest, StateRecord, VcpuRecord,
+    };
     use domain::outcome::{Better, Metric, Outcome};
     use domain::setting::{SettingName, SettingRecord};
     use domain::time::{Nanos, Timestamp};
@@ -305,13 +307,26 @@ pub(crate) mod tests {
                 StateRecord { frequency, time, busy, instructions }
             });
         let transitions = vec((nanos(), hertz()), 0..3);
-        (any::<u32>(), vec(state, 0..3), transitions, any::<u64>(), nanos()).prop_map(
-            |(cpu, states, transitions, transitions_total, late)| VcpuRecord {
+        let idle = (any::<String>(), any::<u64>(), nanos()).prop_map(|(name, entries, time)| IdleRecord {
+            name,
+            entries,
+            time,
+        });
+        let asked = (nanos(), any::<u32>(), any::<u64>()).prop_map(|(at, register, value)| RegisterRequest {
+            at,
+            register,
+            value,
+        });
+        let kept = (vec(idle, 0..3), vec(asked, 0..3));
+        (any::<u32>(), vec(state, 0..3), transitions, any::<u64>(), nanos(), kept).prop_map(
+            |(cpu, states, transitions, transitions_total, late, (idle, requests))| VcpuRecord {
                 cpu,
                 states,
                 transitions,
                 transitions_total,
                 late,
+                idle,
+                requests,
             },
         )
     }

@@ -80,6 +80,8 @@ mod tests {
             states: vec![],
             transitions: vec![at(0, 2800), at(100, 350)],
             transitions_total: total,
+            idle: Vec::new(),
+            requests: Vec::new(),
             late: Nanos::ZERO,
         };
         Pacing {

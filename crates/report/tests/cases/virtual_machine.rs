@@ -57,6 +57,8 @@ pub fn account(governor: &str, dilation: f64) -> LabAccount {
                 cpu: 0,
                 states,
                 transitions_total: transitions.len() as u64,
+                idle: Vec::new(),
+                requests: Vec::new(),
                 transitions,
                 late: of(span_s * 0.004),
             }],

@@ -7,7 +7,7 @@ use crate::guests::LabSpec;
 use crate::preflight;
 use domain::ids::TrialKey;
 use domain::inert::Lines;
-use domain::lab::{HwpModel, IntelPStates, PStateDriver};
+use domain::lab::{HwpModel, PStateDriver, PStateTable, Ratios};
 use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
 use domain::study::{Study, Target};
@@ -52,8 +52,13 @@ fn machine(text: &mut Lines, spec: &LabSpec) {
             table.name,
             states.join(", ")
         ));
-        if let PStateDriver::Intel(ratios) = table.driver {
-            text.line(format_args!("{}", intel(&ratios)));
+        if let Some(ratios) = table.driver.ratios() {
+            text.line(format_args!("{}", processor(table, ratios)));
+        }
+        if !table.idle.is_empty() {
+            let state = |s: &domain::lab::IdleState| format!("{} ({} to leave)", s.name, s.latency);
+            let states: Vec<String> = table.idle.iter().map(state).collect();
+            text.line(format_args!("idle states: {}; latencies and watts are modelled", states.join(", ")));
         }
     }
     for disk in &lab.disks {
@@ -69,14 +74,18 @@ fn machine(text: &mut Lines, spec: &LabSpec) {
     }
 }
 
-/// The processor of a table for `intel_pstate`, and what of it is invented.
-fn intel(ratios: &IntelPStates) -> String {
+/// The processor of a table for a driver that uses its registers, and what of it is invented.
+fn processor(table: &PStateTable, ratios: &Ratios) -> String {
     let base = Hertz::from_mhz(u64::from(ratios.base) * 100);
+    let (driver, choice) = match table.driver {
+        PStateDriver::Amd(_) => ("amd_pstate", "CPPC"),
+        PStateDriver::Intel(_) | PStateDriver::Acpi => ("intel_pstate", "HWP"),
+    };
     let Some(HwpModel { window, period, setpoint: (first, last) }) = ratios.hwp else {
-        return format!("intel_pstate without HWP, turbo above {base}; watts (RAPL) are modelled");
+        return format!("{driver} without {choice}, turbo above {base}; watts (RAPL) are modelled");
     };
     format!(
-        "intel_pstate with HWP, turbo above {base}; modelled: what HWP chooses (each {period}, by the last {window}, \
+        "{driver} with {choice}, turbo above {base}; modelled: what {choice} chooses (each {period}, by the last {window}, \
          setpoint {first} to {last} by EPP), watts (RAPL)"
     )
 }

@@ -1,6 +1,6 @@
 //! Schema 1: what is known of a trial from outside its guest. Trials of other machines have none of it.
 
-use domain::lab::{DiskService, LabAccount, Pacing, StateRecord, VcpuRecord};
+use domain::lab::{DiskService, IdleRecord, LabAccount, Pacing, RegisterRequest, StateRecord, VcpuRecord};
 use domain::time::Nanos;
 use domain::units::{Hertz, Microjoules};
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,19 @@ struct CpuRecord {
     transitions: Vec<(u64, u64)>,
     transitions_total: u64,
     late_ns: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    idle: Vec<IdleTimeRecord>,
+    /// Nanoseconds from the beginning of pacing, register, value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    requests: Vec<(u64, u32, u64)>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IdleTimeRecord {
+    name: String,
+    entries: u64,
+    time_ns: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -105,6 +118,12 @@ impl From<&VcpuRecord> for CpuRecord {
             transitions: cpu.transitions.iter().map(|(at, to)| (at.get(), to.hz())).collect(),
             transitions_total: cpu.transitions_total,
             late_ns: cpu.late.get(),
+            idle: cpu.idle.iter().map(IdleTimeRecord::from).collect(),
+            requests: cpu
+                .requests
+                .iter()
+                .map(|asked| (asked.at.get(), asked.register, asked.value))
+                .collect(),
         }
     }
 }
@@ -112,13 +131,28 @@ impl From<&VcpuRecord> for CpuRecord {
 impl From<CpuRecord> for VcpuRecord {
     fn from(record: CpuRecord) -> Self {
         let pair = |(at, to)| (Nanos::new(at), Hertz::from_hz(to));
+        let asked = |(at, register, value)| RegisterRequest { at: Nanos::new(at), register, value };
         Self {
             cpu: record.cpu,
             states: record.states.into_iter().map(StateRecord::from).collect(),
             transitions: record.transitions.into_iter().map(pair).collect(),
             transitions_total: record.transitions_total,
             late: Nanos::new(record.late_ns),
+            idle: record.idle.into_iter().map(IdleRecord::from).collect(),
+            requests: record.requests.into_iter().map(asked).collect(),
         }
+    }
+}
+
+impl From<&IdleRecord> for IdleTimeRecord {
+    fn from(state: &IdleRecord) -> Self {
+        Self { name: state.name.clone(), entries: state.entries, time_ns: state.time.get() }
+    }
+}
+
+impl From<IdleTimeRecord> for IdleRecord {
+    fn from(record: IdleTimeRecord) -> Self {
+        Self { name: record.name, entries: record.entries, time: Nanos::new(record.time_ns) }
     }
 }
 
