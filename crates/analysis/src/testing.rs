@@ -21,6 +21,7 @@ pub fn study(factors: &[(&str, &[&str])]) -> Study {
         stack: domain::stack::Changes::new(),
         kernel: None,
         machine: None,
+        pstates: None,
     };
     let factor = |(name, levels): &(&str, &[&str])| Factor {
         name: (*name).into(),

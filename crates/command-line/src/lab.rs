@@ -26,7 +26,8 @@ pub enum Lab {
 /// What a lab machine is, where a study does not say it or something else is wanted.
 #[derive(Args, Debug)]
 pub struct LabMachine {
-    /// The table of virtual P-states: a name (`laptop-5`) or a file
+    /// The table of virtual P-states: a name (`laptop-5`), a file, or a machine to be like (the file of
+    /// `flyball inspect --json`, the folder of a recorded one)
     #[arg(long, value_name = "TABLE")]
     pub pstates: Option<String>,
     /// A modelled disk: a model's name or file, with a size if it is to be smaller; may be given more than

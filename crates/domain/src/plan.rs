@@ -24,6 +24,8 @@ pub struct Cell {
     pub kernel: Option<String>,
     /// The machine file of the simulation, where the study or a level names one.
     pub machine: Option<String>,
+    /// The table of P-states of a lab machine, where the study or a level names one.
+    pub pstates: Option<String>,
 }
 
 /// The cells of a study and the seed that orders them.
@@ -91,20 +93,22 @@ impl Plan {
     }
 
     /// The order of one block: every cell once, all orders equally likely, the same for the same seed. Where
-    /// cells are of several kernels, those of one kernel come together, for between two kernels a machine
-    /// starts anew, and within them those of one stack, which is built once: kernels and stacks are in random
-    /// order, and the cells within each (a split plot).
+    /// cells are of several lab machines (by kernel or P-states), those of one machine come together, for
+    /// between two a machine starts anew, and within them those of one stack, which is built once: machines
+    /// and stacks are in random order, and the cells within each (a split plot).
     pub fn block_order(&self, block: u32) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.cells.len()).collect();
         self.seed.stream(&format!("block {block}")).shuffle(&mut order);
         let cell = |index: &usize| &self.cells[*index];
-        // Where the first of a kernel, or of a stack on a kernel, stands in this order, there stand all of
+        // Where the first of a machine, or of a stack on a machine, stands in this order, there stand all of
         // it.
-        let (mut kernels, mut stacks) = (BTreeMap::new(), BTreeMap::new());
+        let (mut machines, mut stacks) = (BTreeMap::new(), BTreeMap::new());
         let mut ranks = Vec::with_capacity(order.len());
         for (at, index) in order.iter().enumerate() {
-            let Cell { kernel, stack, .. } = cell(index);
-            ranks.push((*kernels.entry(kernel).or_insert(at), *stacks.entry((kernel, stack)).or_insert(at)));
+            let Cell { kernel, pstates, stack, .. } = cell(index);
+            let machine = (kernel, pstates);
+            let first = *machines.entry(machine).or_insert(at);
+            ranks.push((first, *stacks.entry((machine, stack)).or_insert(at)));
         }
         let mut grouped: Vec<usize> = (0..order.len()).collect();
         grouped.sort_by_key(|at| ranks[*at]);
@@ -147,6 +151,7 @@ fn expand(study: &Study, workload: &Workload, cells: &mut Vec<Cell>) -> Result<(
             stack: None,
             kernel: study.lab.kernel.clone(),
             machine: study.sim.machine.clone(),
+            pstates: study.lab.pstates.clone(),
         };
         let mut changes = Changes::new();
         for (factor, level) in picks {
@@ -158,6 +163,9 @@ fn expand(study: &Study, workload: &Workload, cells: &mut Vec<Cell>) -> Result<(
             }
             if level.machine.is_some() {
                 cell.machine.clone_from(&level.machine);
+            }
+            if level.pstates.is_some() {
+                cell.pstates.clone_from(&level.pstates);
             }
             for request in &level.settings {
                 cell.settings.retain(|s| s.setting != request.setting);
@@ -202,6 +210,7 @@ mod tests {
             stack: Changes::new(),
             kernel: None,
             machine: None,
+            pstates: None,
         };
         Factor {
             name: name.into(),
@@ -300,6 +309,25 @@ mod tests {
             firsts.push(kernels[0].to_owned());
         }
         assert!(firsts.contains(&"6.1".to_owned()) && firsts.contains(&"6.12".to_owned()), "{firsts:?}");
+    }
+
+    #[test]
+    fn cells_with_one_table_of_p_states_come_together_and_the_studys_is_that_of_levels_without() {
+        let mut tables = factor("driver", &["acpi", "hwp", "own"], &[]);
+        for level in &mut tables.levels[..2] {
+            level.pstates = Some(level.name.clone());
+            level.options.clear();
+        }
+        let mut study = study(vec![factor("bs", &["1", "2", "3"], &[]), tables]);
+        study.lab.pstates = Some("laptop-5".into());
+        let plan = Plan::new(study, Seed(5)).unwrap();
+        for block in 0..8 {
+            let order = plan.block_order(block);
+            let tables: Vec<&str> =
+                order.iter().map(|c| plan.cells[*c].pstates.as_deref().unwrap()).collect();
+            assert_eq!(tables.windows(2).filter(|w| w[0] != w[1]).count(), 2, "{tables:?}");
+            assert_eq!(tables.iter().filter(|table| **table == "laptop-5").count(), 6);
+        }
     }
 
     #[test]

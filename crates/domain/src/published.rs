@@ -203,6 +203,7 @@ mod tests {
             stack: None,
             kernel: None,
             machine: None,
+            pstates: None,
         }
     }
 

@@ -218,7 +218,7 @@ pub struct Factor {
 }
 
 /// One level of a factor: what it puts into the workload's options and into the machine's settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Level {
     /// As it is shown: `4k`, `performance`.
     pub name: String,
@@ -232,6 +232,8 @@ pub struct Level {
     pub kernel: Option<String>,
     /// The machine that it wants to be simulated; every other machine is what it is.
     pub machine: Option<String>,
+    /// The table of P-states that it wants a lab machine to have; every other machine is what it is.
+    pub pstates: Option<String>,
 }
 
 /// How a study is measured; every value has a default ([`Measure::default`]) and a key in the file.

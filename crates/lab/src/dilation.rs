@@ -232,6 +232,7 @@ mod tests {
             stack: None,
             kernel: None,
             machine: None,
+            pstates: None,
         }
     }
 

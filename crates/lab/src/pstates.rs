@@ -4,7 +4,10 @@
 //! `latency`, `domains`, `pace`, `stands_for`, `[processor]`, and one `[[state]]` each, fastest first; see
 //! `studies/machines/pstates/laptop-5.toml`. Of `intel`, `intel-hwp` and `amd`: see `pstates/processor.rs`.
 
+mod machine;
 mod processor;
+
+pub use machine::table_of;
 
 use domain::lab::{PState, PStateDomains, PStateDriver, PStateTable};
 use domain::time::Nanos;
@@ -50,7 +53,8 @@ const LONGEST_LATENCY: Nanos = Nanos::from_millis(10);
 pub enum Error {
     /// Neither a shipped table nor a path.
     #[error(
-        "no P-state table is named `{name}`; shipped are {shipped}; a path must contain `/` or end in `.toml`"
+        "no P-state table is named `{name}`; shipped are {shipped}; a path must contain `/` or end in `.toml`, and a machine's \
+         inventory in `.json`"
     )]
     Unknown {
         /// What was asked for.

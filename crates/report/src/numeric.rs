@@ -140,6 +140,7 @@ mod tests {
             stack: BTreeMap::new(),
             kernel: None,
             machine: None,
+            pstates: None,
         };
         Factor { name: "f".into(), levels: levels.iter().map(level).collect(), workloads: vec![] }
     }

@@ -72,6 +72,7 @@ fn factor(name: &str, trials: &[Trial], workloads: &BTreeSet<&str>) -> Factor {
         stack: Changes::new(),
         kernel: None,
         machine: None,
+        pstates: None,
     };
     Factor {
         name: name.to_owned(),

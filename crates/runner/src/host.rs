@@ -279,6 +279,7 @@ mod tests {
                 stack: None,
                 kernel: None,
                 machine: None,
+                pstates: None,
             };
             let raw = self.raw();
             let mut bench = HostBench {

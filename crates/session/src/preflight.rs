@@ -8,7 +8,7 @@ use domain::lab::ENERGY_MODELLED;
 use domain::plan::{Cell, Plan};
 use domain::setting::{SettingName, SettingRequest};
 use domain::stack::{Layer, LayerSpec};
-use domain::study::{Study, Target, Workload};
+use domain::study::{Level, Study, Target, Workload};
 use domain::units::Bytes;
 use machine::LocalMachine;
 use machine::claims::{ClaimError, open_claimed};
@@ -152,6 +152,9 @@ pub fn on_a_host(study: &Study) -> Result<()> {
         _ if varies_kernels(study) => {
             "it varies the kernel, which this host has only one of at a time".to_owned()
         }
+        _ if varies_nothing_but_pstates(study) => {
+            "it varies the table of P-states, which a lab machine alone has".to_owned()
+        }
         _ if study.measure.metric == ENERGY_MODELLED => format!(
             "its metric `{ENERGY_MODELLED}` comes from the table of P-states of a lab machine, and no other machine has one"
         ),
@@ -250,6 +253,15 @@ fn needs_lab_disks(study: &Study) -> Option<String> {
 /// Whether a study has a factor over kernels.
 pub fn varies_kernels(study: &Study) -> bool {
     study.factors.iter().flat_map(|factor| &factor.levels).any(|level| level.kernel.is_some())
+}
+
+/// Whether a study has a factor whose levels are alike on every machine but the lab's.
+fn varies_nothing_but_pstates(study: &Study) -> bool {
+    let is_of_the_lab = |level: &Level| {
+        let plain = Level { name: level.name.clone(), pstates: level.pstates.clone(), ..Level::default() };
+        level.pstates.is_some() && *level == plain
+    };
+    study.factors.iter().any(|factor| factor.levels.iter().all(is_of_the_lab))
 }
 
 /// Each mistake once, however many cells have it.

@@ -232,10 +232,10 @@ mod tests {
             for link in &study.lab.links {
                 disk_files::link(&link.model, nowhere).unwrap();
             }
-            if let Some(table) = &study.lab.pstates {
-                lab::pstates::load(table, nowhere).unwrap();
-            }
             for cell in Plan::new(study.clone(), Seed(0)).unwrap().cells {
+                if let Some(table) = &cell.pstates {
+                    lab::pstates::load(table, nowhere).unwrap();
+                }
                 if let Some(machine) = &cell.machine {
                     simulation::load(machine, nowhere).unwrap();
                 }

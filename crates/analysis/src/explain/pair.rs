@@ -54,7 +54,7 @@ fn differences(a: &Cell, b: &Cell) -> BTreeSet<Part> {
         (a.workload.tool != b.workload.tool, Part::Tool),
         (a.stack != b.stack, Part::Storage),
         (a.kernel != b.kernel, Part::Kernel),
-        (a.machine != b.machine, Part::Machine),
+        ((&a.machine, &a.pstates) != (&b.machine, &b.pstates), Part::Machine),
     ];
     let whole = whole.into_iter().filter_map(|(is_different, part)| is_different.then_some(part));
     options.chain(settings).chain(whole).collect()

@@ -65,6 +65,7 @@ pub fn setting_run(setting: &str, values: &[&str], outcome: impl Fn(usize, u32) 
         stack: domain::stack::Changes::new(),
         kernel: None,
         machine: None,
+        pstates: None,
     };
     study.factors =
         vec![Factor { name: "f".into(), levels: values.iter().map(level).collect(), workloads: vec![] }];

@@ -309,7 +309,7 @@ fn primary_factors_exist(study: &Study, root: &Section) {
 
 fn changes_its_workloads(study: &Study, factor: &Factor, root: &Section) {
     let changes_the_machine = factor.levels.iter().any(|level| {
-        let names_one = level.kernel.is_some() || level.machine.is_some();
+        let names_one = level.kernel.is_some() || level.machine.is_some() || level.pstates.is_some();
         names_one || !level.settings.is_empty() || !level.stack.is_empty()
     });
     let sets_options = factor.levels.iter().any(|level| !level.options.is_empty());
@@ -384,11 +384,15 @@ fn factors_do_not_collide(study: &Study, root: &Section) {
                 .levels
                 .iter()
                 .filter_map(|level| level.machine.as_ref().map(|_| "simulated machine".to_owned()));
+            let pstates = factor
+                .levels
+                .iter()
+                .filter_map(|level| level.pstates.as_ref().map(|_| "table of P-states".to_owned()));
             let stack = factor
                 .levels
                 .iter()
                 .flat_map(|level| level.stack.keys().map(|path| format!("stack's `{path}`")));
-            for what in options.chain(settings).chain(stack).chain(kernel).chain(machine) {
+            for what in options.chain(settings).chain(stack).chain(kernel).chain(machine).chain(pstates) {
                 let first = *setters.entry(what.clone()).or_insert(&factor.name);
                 if first != factor.name {
                     factor_node(root, &factor.name).refuse_key(format!(

@@ -50,7 +50,7 @@ fn levels(section: &Section) -> Option<Vec<Level>> {
             "option" => options_of(one, &list, items),
             "setting" => settings_of(one, &list, items),
             "stack" => stacks_of(one, &list, items),
-            "lab" => kernels(one, &list, items),
+            "lab" => of_the_lab(one, &list, items),
             _ => machines(one, &list, items),
         },
         [first, others @ ..] => {
@@ -74,6 +74,7 @@ fn named(name: String) -> Level {
         stack: Changes::new(),
         kernel: None,
         machine: None,
+        pstates: None,
     }
 }
 
@@ -103,16 +104,24 @@ fn stacks_of<'a>(path: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Opti
     })
 }
 
-/// The levels of a factor that varies the lab's machine: its kernel, and nothing else as yet.
-fn kernels<'a>(machine: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Option<Vec<Level>> {
-    if machine.text()? != "kernel" {
-        machine.refuse("has to be `\"kernel\"`: nothing else of a lab machine can be a factor yet");
-        return None;
+/// The levels of a factor that varies the lab's machine: its kernel, or its table of P-states.
+fn of_the_lab<'a>(part: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Option<Vec<Level>> {
+    match part.text()? {
+        "kernel" => distinct(list, items, |item| {
+            let Scalar { shown, value } = item.scalar()?;
+            Some(Level { kernel: Some(value), ..named(shown) })
+        }),
+        "pstates" => distinct(list, items, |item| {
+            let table = words(item)?;
+            Some(Level { pstates: Some(table.clone()), ..named(table) })
+        }),
+        _ => {
+            part.refuse(
+                "has to be `\"kernel\"` or `\"pstates\"`: nothing else of a lab machine can be a factor yet",
+            );
+            None
+        }
     }
-    distinct(list, items, |item| {
-        let Scalar { shown, value } = item.scalar()?;
-        Some(Level { kernel: Some(value), ..named(shown) })
-    })
 }
 
 /// The levels of a factor that varies the simulated machine: machine files, by name or path.
@@ -129,13 +138,21 @@ fn machines<'a>(part: &Node<'a>, list: &Node<'a>, items: Vec<Node<'a>>) -> Optio
 
 fn bundle(node: &Node) -> Option<Level> {
     let section = node.section()?;
-    section.only(&["name", "options", "settings", "stack", "machine"]);
+    section.only(&["name", "options", "settings", "stack", "machine", "pstates"]);
     let name = section.require("name", "name = \"fast\"").and_then(|node| Some(node.scalar()?.shown));
     let options = section.get("options").map_or_else(|| Some(Options::new()), |node| options::read(&node));
     let settings = section.get("settings").map_or(Some(vec![]), |node| settings::read(&node));
     let stack = section.get("stack").map_or_else(|| Some(Changes::new()), |node| stack::changes(&node));
-    let machine = section.get("machine").map_or(Some(None), |node| words(&node).map(Some));
-    Some(Level { options: options?, settings: settings?, stack: stack?, machine: machine?, ..named(name?) })
+    let word = |key| section.get(key).map_or(Some(None), |node| words(&node).map(Some));
+    let (machine, pstates) = (word("machine"), word("pstates"));
+    Some(Level {
+        options: options?,
+        settings: settings?,
+        stack: stack?,
+        machine: machine?,
+        pstates: pstates?,
+        ..named(name?)
+    })
 }
 
 /// Reads the levels, and sees to it that there are two at least and that their names differ, in file names

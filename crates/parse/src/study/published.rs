@@ -524,6 +524,24 @@ levels = ["laptop-2007", "machines/own.toml"]
     }
 
     #[test]
+    fn a_level_names_the_table_of_p_states_of_a_lab_machine() {
+        let text = HEAD.replace("[[published]]\n", "[lab]\npstates = \"laptop-5\"\n").replace(
+            "[factor.machine]\nsim = \"machine\"\nlevels = [\"laptop-2007\", \"machines/own.toml\"]\n",
+            "[factor.machine]\n[[factor.machine.level]]\nname = \"hwp\"\nmachine = \"laptop-1999\"\npstates = \"i7-6700k-hwp\"\n[[factor.machine.level]]\nname = \"now\"\n",
+        );
+        let tables = |text: &str| {
+            let plan = Plan::new(parse(text).unwrap_or_else(|errors| panic!("{errors}")), Seed(1)).unwrap();
+            plan.cells
+                .iter()
+                .filter_map(|cell| cell.pstates.clone())
+                .collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(Vec::from_iter(tables(&text)), ["i7-6700k-hwp", "laptop-5"]);
+        let listed = HEAD.replace("[[published]]\n", "").replace("sim = \"machine\"", "lab = \"pstates\"");
+        assert_eq!(Vec::from_iter(tables(&listed)), ["laptop-2007", "machines/own.toml"]);
+    }
+
+    #[test]
     fn a_machine_is_named_by_a_text() {
         check(
             "source = \"a\"\nvalue = \"1 MB/s\"\n[sim]\nmachin = \"x\"\nmachine = \"\"\n[factor.m]\nsim = \"cpu\"\nlevels = [\"a\", \"b\"]\n[factor.n]\nsim = \"machine\"\nlevels = [1, \"b\"]\n",

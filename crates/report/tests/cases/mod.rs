@@ -81,6 +81,7 @@ pub fn factor(name: &str, levels: &[&str], workloads: &[&str]) -> Factor {
         stack: domain::stack::Changes::new(),
         kernel: None,
         machine: None,
+        pstates: None,
     };
     Factor {
         name: name.into(),

@@ -44,22 +44,8 @@ fn machine(text: &mut Lines, spec: &LabSpec) {
     let lab = &spec.lab;
     let kernel = lab.kernel.as_deref().unwrap_or("the newest that can be had, or the factor's");
     text.line(format_args!("lab machine: {} virtual CPUs, {}, kernel: {kernel}", lab.vcpus, lab.memory));
-    if let Some(table) = &spec.models.table {
-        let states: Vec<String> = table.states.iter().map(|s| s.frequency.to_string()).collect();
-        let pace = table.pace / 1e6;
-        text.line(format_args!(
-            "P-states `{}`: {}; {pace:.0} million instructions a second",
-            table.name,
-            states.join(", ")
-        ));
-        if let Some(ratios) = table.driver.ratios() {
-            text.line(format_args!("{}", processor(table, ratios)));
-        }
-        if !table.idle.is_empty() {
-            let state = |s: &domain::lab::IdleState| format!("{} ({} to leave)", s.name, s.latency);
-            let states: Vec<String> = table.idle.iter().map(state).collect();
-            text.line(format_args!("idle states: {}; latencies and watts are modelled", states.join(", ")));
-        }
+    for table in spec.models.tables() {
+        pstates(text, table);
     }
     for disk in &lab.disks {
         let size = disk.size.map_or("of its model's size".to_owned(), |size| size.to_string());
@@ -71,6 +57,25 @@ fn machine(text: &mut Lines, spec: &LabSpec) {
     }
     for line in &lab.prepare {
         text.line(format_args!("in the guest, once: {line}"));
+    }
+}
+
+/// A table of P-states.
+fn pstates(text: &mut Lines, table: &PStateTable) {
+    let states: Vec<String> = table.states.iter().map(|s| s.frequency.to_string()).collect();
+    let pace = table.pace / 1e6;
+    text.line(format_args!(
+        "P-states `{}`: {}; {pace:.0} million instructions a second",
+        table.name,
+        states.join(", ")
+    ));
+    if let Some(ratios) = table.driver.ratios() {
+        text.line(format_args!("{}", processor(table, ratios)));
+    }
+    if !table.idle.is_empty() {
+        let state = |s: &domain::lab::IdleState| format!("{} ({} to leave)", s.name, s.latency);
+        let states: Vec<String> = table.idle.iter().map(state).collect();
+        text.line(format_args!("idle states: {}; latencies and watts are modelled", states.join(", ")));
     }
 }
 
@@ -95,6 +100,9 @@ fn cell(text: &mut Lines, plan: &Plan, cell: &Cell) {
     text.line(&cell.id);
     if let Some(kernel) = &cell.kernel {
         text.line(format_args!("  kernel {kernel}"));
+    }
+    if let Some(table) = &cell.pstates {
+        text.line(format_args!("  P-states {table}"));
     }
     for setting in &cell.settings {
         text.line(format_args!("  write {setting}"));

@@ -4,9 +4,11 @@
 
 mod models;
 mod spec;
+mod tables;
 
 pub use models::{Attached, LabModels};
 pub use spec::{Console, LabPlaces, LabSpec, RunningGuest};
+pub use tables::table_named_here;
 
 use crate::backend::{Backend, Closed, KernelLog, MachineRecord, OpenRun, TrialError, TrialMade};
 use crate::error::{Error, Result};
@@ -50,6 +52,8 @@ pub struct Guests<'a> {
     image: Image,
     /// The kernel of the machine that runs, as the study names it.
     kernel: Option<String>,
+    /// Its table of P-states, likewise.
+    pstates: Option<String>,
     running: Option<RunningGuest>,
     /// What each guest is told of the study; `None` until there is a run.
     opening: Option<Opening>,
@@ -74,7 +78,10 @@ impl<'a> Guests<'a> {
         observer: &mut dyn Observer,
     ) -> Result<Self> {
         let plan = Plan::new(study.clone(), Seed(0))?;
-        let kernel = plan.cells.first().and_then(|cell| cell.kernel.clone());
+        let first = plan.cells.first();
+        let kernel = first.and_then(|cell| cell.kernel.clone());
+        let pstates = first.and_then(|cell| cell.pstates.clone());
+        spec.models.choose(pstates.as_deref());
         let image = spec.image(kernel.as_deref(), observer)?;
         let awake = Awake::keep();
         spec.calibrate(&image, interrupt, observer)?;
@@ -86,6 +93,7 @@ impl<'a> Guests<'a> {
             record: MachineRecord { inventory: String::new(), identity: String::new() },
             image,
             kernel,
+            pstates,
             running,
             opening: None,
             is_open: false,
@@ -164,12 +172,14 @@ impl<'a> Guests<'a> {
         }
     }
 
-    /// Sees to it that the machine runs the kernel that a cell wants, and knows the study.
+    /// Sees to it that the machine runs the kernel that a cell wants, has its P-states, and knows the study.
     fn switch(&mut self, cell: &Cell, observer: &mut dyn Observer) -> Result<()> {
-        if self.kernel != cell.kernel || self.running.is_none() {
+        if self.kernel != cell.kernel || self.pstates != cell.pstates || self.running.is_none() {
             self.stop();
             self.image = self.spec.image(cell.kernel.as_deref(), observer)?;
+            self.spec.models.choose(cell.pstates.as_deref());
             self.kernel.clone_from(&cell.kernel);
+            self.pstates.clone_from(&cell.pstates);
             self.running = Some(self.spec.start(&self.image, Console::None, self.interrupt, observer)?);
             self.is_open = false;
         }
@@ -254,14 +264,15 @@ impl Backend for Guests<'_> {
     }
 }
 
-/// Why a lab machine cannot be the one that a level of this cell is about. The machine of `[sim]` is the
-/// simulation's alone.
+/// Why a lab machine cannot be the one that a level of this cell is about. A level that names P-states says
+/// itself which lab machine is meant. The machine of `[sim]` is the simulation's alone.
 fn other_machine(study: &Study, cell: &Cell, home: &Path) -> Option<String> {
     let levels = study.factors.iter().flat_map(|factor| {
         let chosen = cell.levels.get(&factor.name);
         factor.levels.iter().filter(move |level| Some(&level.name) == chosen)
     });
-    let machines = levels.filter_map(|level| level.machine.as_deref());
+    let machines =
+        levels.filter(|level| level.pstates.is_none()).filter_map(|level| level.machine.as_deref());
     machines.filter_map(|machine| unlike_the_lab(machine, home)).next()
 }
 

@@ -1,19 +1,20 @@
 //! The tables and models that a lab machine names, read; and its disks, served.
 
 use super::spec::LabPlaces;
+use super::tables;
 use crate::disk_files;
 use crate::error::{Error, Result};
 use disks::{DiskSpec, LinkSpec};
-use domain::lab::{DiskService, Lab, LabAccount, LabDisk, LabLink, PStateTable};
+use domain::lab::{Dilation, DiskService, Lab, LabAccount, LabDisk, LabLink, PStateTable};
 use domain::rng::Seed;
 use domain::units::Bytes;
 use domain::{Nanos, Trial};
-use lab::calibrate::Fit;
+use lab::KeptDisks;
+use lab::calibrate::{self, Fit};
 use lab::disk_server::{self, Backing, DiskServer, Reach, ServedDisk, ServedLink};
 use lab::pacing;
 use lab::vm::Disk;
-use lab::{KeptDisks, pstates};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -23,8 +24,10 @@ const MAX_WRITTEN: Bytes = Bytes::from_mib(4096);
 /// What a lab machine names, read.
 #[derive(Debug)]
 pub struct LabModels {
-    /// Its virtual P-states.
-    pub table: Option<PStateTable>,
+    /// The tables of virtual P-states, by what the study calls them.
+    tables: BTreeMap<String, PStateTable>,
+    /// The one that the next machine has.
+    chosen: Option<String>,
     /// Pace and dilation, once they have been calibrated.
     pub fit: Option<Fit>,
     /// The plugin; an empty path where there are no P-states.
@@ -34,22 +37,26 @@ pub struct LabModels {
 }
 
 impl LabModels {
-    /// Reads everything, so that what is missing is told before anything is started.
+    /// Reads everything, so that what is missing is told before anything is started: the tables of the
+    /// machine and those that levels name.
     ///
     /// # Errors
     /// [`Error::Usage`] where something is not there or wrong.
-    pub fn read(lab: &Lab, home: &Path, places: &LabPlaces) -> Result<Self> {
-        let table = lab.pstates.as_ref().map(|name| pstates::load(name, home)).transpose().map_err(usage)?;
-        let plugin = match &table {
-            Some(_) => pacing::find_plugin(places.plugin.as_deref(), &places.program)?,
-            None => PathBuf::new(),
+    pub fn read(lab: &Lab, levels: &BTreeSet<String>, home: &Path, places: &LabPlaces) -> Result<Self> {
+        let names = lab.pstates.iter().chain(levels).cloned();
+        let table = |name: String| tables::load(&name, home).map(|table| (name, table));
+        let tables = names.map(table).collect::<Result<BTreeMap<_, _>>>()?;
+        let plugin = match tables.is_empty() {
+            false => pacing::find_plugin(places.plugin.as_deref(), &places.program)?,
+            true => PathBuf::new(),
         };
         let disk =
             |disk: &LabDisk| Ok((disk.name.clone(), disk_files::disk(&disk.model, home).map_err(usage)?));
         let link =
             |link: &LabLink| Ok((link.name.clone(), disk_files::link(&link.model, home).map_err(usage)?));
         Ok(Self {
-            table,
+            chosen: lab.pstates.clone(),
+            tables,
             fit: None,
             plugin,
             disks: lab.disks.iter().map(disk).collect::<Result<_>>()?,
@@ -57,12 +64,50 @@ impl LabModels {
         })
     }
 
+    /// The next machine has the table of this name, of those that were read.
+    pub fn choose(&mut self, table: Option<&str>) {
+        self.chosen = table.map(str::to_owned);
+    }
+
+    /// The virtual P-states of the next machine.
+    pub fn table(&self) -> Option<&PStateTable> {
+        self.tables.get(self.chosen.as_ref()?)
+    }
+
+    /// All tables.
+    pub fn tables(&self) -> impl Iterator<Item = &PStateTable> {
+        self.tables.values()
+    }
+
+    /// Takes what calibration has found: one dilation for all tables, the largest, and the pace of each.
+    ///
+    /// # Errors
+    /// Those of [`calibrate::fit`].
+    pub fn fit(
+        &mut self,
+        dilation: Dilation,
+        rates: &[f64],
+    ) -> std::result::Result<Option<Fit>, calibrate::Error> {
+        let each = |table: &PStateTable| calibrate::fit(table, dilation, rates);
+        let fits = self.tables.values().map(each).collect::<std::result::Result<Vec<_>, _>>()?;
+        let Some(slowest) = fits.iter().copied().max_by(|a, b| a.dilation.total_cmp(&b.dilation)) else {
+            return Ok(None);
+        };
+        for (table, fit) in self.tables.values_mut().zip(&fits) {
+            // As far as one is dilated more than it has to be, its CPUs are slower too.
+            table.pace = fit.pace * fit.dilation / slowest.dilation;
+        }
+        self.fit = Some(slowest);
+        Ok(self.fit)
+    }
+
     /// Everything that decides what the machine is, as text.
     pub fn describe(&self, lab: &Lab, dilation: f64) -> String {
         let Lab { vcpus, memory, modules, prepare, work, .. } = lab;
-        let Self { table, disks, links, .. } = self;
+        let Self { disks, links, .. } = self;
+        let tables: Vec<&PStateTable> = self.tables().collect();
         format!(
-            "{vcpus} {memory} {dilation} {table:?} {disks:?} {links:?} {modules:?} {prepare:?} {work:?} {:?}",
+            "{vcpus} {memory} {dilation} {tables:?} {disks:?} {links:?} {modules:?} {prepare:?} {work:?} {:?}",
             lab.disks
         )
     }
@@ -115,7 +160,7 @@ impl LabModels {
                 *time = Nanos::new((time.get() as f64 * dilation).round() as u64);
             }
         }
-        if let Some(table) = &self.table {
+        if let Some(table) = self.table() {
             let record = pacing::parse(record)?;
             let span = record.last_span().ok_or_else(no_span)?;
             let pacing = span.pacing(table, record.pace)?;

@@ -11,6 +11,7 @@ use lab::image::{self, Flavour, Image};
 use lab::kernel::Kernels;
 use lab::vm::{PStatesSpec, Spec, Vm};
 use lab::{KeptDisks, pacing};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -66,13 +67,20 @@ pub struct RunningGuest {
 }
 
 impl LabSpec {
-    /// For this machine. `home` is the folder of the study, from which its files are named.
+    /// For this machine, and those that differ by one of these tables of P-states. `home` is the folder of
+    /// the study, from which its files are named.
     ///
     /// # Errors
     /// [`Error::Usage`] where a table or model is not there or wrong; where the plugin is not found.
-    pub fn new(lab: Lab, flavour: Flavour, home: &Path, places: LabPlaces) -> Result<Self> {
+    pub fn new(
+        lab: Lab,
+        tables: &BTreeSet<String>,
+        flavour: Flavour,
+        home: &Path,
+        places: LabPlaces,
+    ) -> Result<Self> {
         Ok(Self {
-            models: LabModels::read(&lab, home, &places)?,
+            models: LabModels::read(&lab, tables, home, &places)?,
             lab,
             kept: None,
             seed: Seed(0),
@@ -141,7 +149,7 @@ impl LabSpec {
 
     /// Whether its CPUs are paced.
     pub fn is_paced(&self) -> bool {
-        self.models.table.is_some()
+        self.models.table().is_some()
     }
 
     /// What identifies the machine: the guest's own digest, and everything that the guest cannot see.
@@ -163,7 +171,9 @@ impl LabSpec {
         interrupt: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<()> {
-        let Some(table) = self.models.table.clone() else { return Ok(()) };
+        if !self.is_paced() {
+            return Ok(());
+        }
         let mut left = CALIBRATIONS;
         let rates = loop {
             left -= 1;
@@ -173,15 +183,13 @@ impl LabSpec {
                 Err(error) => return Err(Error::during("this host is too busy with other things")(error)),
             }
         };
-        let fit = calibrate::fit(&table, self.lab.dilation, &rates)
-            .map_err(|error| Error::Refused(error.to_string()))?;
-        let Fit { pace, dilation, headroom } = fit;
+        let fit = self.models.fit(self.lab.dilation, &rates);
+        let fit = fit.map_err(|error| Error::Refused(error.to_string()))?;
+        let Some(Fit { pace, dilation, headroom }) = fit else { return Ok(()) };
         observer.on(&Event::Talk(&format!(
             "pace {:.0} million instructions a second, headroom {headroom:.1}, time dilation {dilation:.3}",
             pace / 1e6
         )));
-        self.models.table = Some(domain::lab::PStateTable { pace, ..table });
-        self.models.fit = Some(fit);
         Ok(())
     }
 
@@ -257,7 +265,7 @@ impl LabSpec {
             image,
             vcpus: self.lab.vcpus,
             memory: self.lab.memory,
-            pstates: self.models.table.as_ref().map(|table| PStatesSpec {
+            pstates: self.models.table().map(|table| PStatesSpec {
                 table,
                 plugin: &self.models.plugin,
                 dilation: self.dilation(),

@@ -118,10 +118,10 @@ const LAB_UNPACED: &str = "lab-unpaced";
 
 /// The lab's machine as a study has it: its table of P-states, CPUs and memory, in the time of the machine
 /// that is stood for.
-fn of_lab(study: &Study, kernel: Option<&str>, folder: &Path) -> Result<Named> {
-    let mut named = load(if study.lab.pstates.is_some() { LAB } else { LAB_UNPACED }, folder)?;
+fn of_lab(study: &Study, cell: &Cell, folder: &Path) -> Result<Named> {
+    let mut named = load(if cell.pstates.is_some() { LAB } else { LAB_UNPACED }, folder)?;
     let (lab, spec) = (&study.lab, &mut named.spec);
-    if let Some(kernel) = kernel.or(lab.kernel.as_deref()).and_then(KernelVersion::parse) {
+    if let Some(kernel) = cell.kernel.as_deref().and_then(KernelVersion::parse) {
         spec.kernel = kernel;
     }
     spec.memory = lab.memory;
@@ -130,7 +130,7 @@ fn of_lab(study: &Study, kernel: Option<&str>, folder: &Path) -> Result<Named> {
         Dilation::Fixed(dilation) => Some(dilation),
         Dilation::Auto => None,
     };
-    match &lab.pstates {
+    match &cell.pstates {
         Some(name) => {
             let table = lab::pstates::load(name, folder)?;
             if table.driver != PStateDriver::Acpi {
@@ -151,7 +151,7 @@ fn of_lab(study: &Study, kernel: Option<&str>, folder: &Path) -> Result<Named> {
     }
     spec.costs.work_per_cycle = spec.cpu.work_per_cycle;
     spec.about = format!("{}, as the study has it", spec.about);
-    named.text = format!("{}\n{lab:?} {kernel:?}", named.text);
+    named.text = format!("{}\n{lab:?} {:?} {:?}", named.text, cell.kernel, cell.pstates);
     Ok(named)
 }
 
@@ -204,7 +204,17 @@ pub struct Machines {
     /// By the name that the study or the command line has for it.
     pub named: BTreeMap<String, Named>,
     fallback: String,
+    /// The machine that takes the place of the study's.
+    asked: Option<String>,
     folder: PathBuf,
+}
+
+/// What tells machines apart: the lab's own also by what the lab would give this cell.
+fn key_of(name: &str, cell: &Cell) -> String {
+    match name {
+        LAB => format!("{LAB} {:?} {:?}", cell.kernel, cell.pstates),
+        _ => name.to_owned(),
+    }
 }
 
 impl Machines {
@@ -220,17 +230,18 @@ impl Machines {
             let Some(name) = asked.as_deref().or(cell.machine.as_deref()) else {
                 return Err(Error::Usage(without_machine(plan, folder)));
             };
-            fallback.get_or_insert_with(|| name.to_owned());
-            if !named.contains_key(name) {
+            let key = key_of(name, cell);
+            fallback.get_or_insert_with(|| key.clone());
+            if !named.contains_key(&key) {
                 let machine = match name {
-                    LAB => of_lab(&plan.study, cell.kernel.as_deref(), folder)?,
+                    LAB => of_lab(&plan.study, cell, folder)?,
                     _ => load(name, folder)?,
                 };
-                named.insert(name.to_owned(), machine);
+                named.insert(key, machine);
             }
         }
         let fallback = fallback.ok_or_else(|| Error::Usage("the study has no cells".into()))?;
-        Ok(Self { named, fallback, folder: folder.to_owned() })
+        Ok(Self { named, fallback, asked, folder: folder.to_owned() })
     }
 
     /// The one of cells that name none.
@@ -240,7 +251,8 @@ impl Machines {
 
     /// The one that a cell is simulated on.
     pub fn for_cell(&self, cell: &Cell) -> &Named {
-        cell.machine.as_ref().and_then(|name| self.named.get(name)).unwrap_or_else(|| self.first())
+        let name = self.asked.as_ref().or(cell.machine.as_ref());
+        name.and_then(|name| self.named.get(&key_of(name, cell))).unwrap_or_else(|| self.first())
     }
 
     /// Which machines these are: their names, and a number that another text would not have.

@@ -28,7 +28,8 @@ pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
     preflight::in_the_lab(&plan)?;
     preflight::for_tools(&plan)?;
     let home = source.folder()?;
-    let spec = LabSpec::new(study.lab.clone(), start::flavour(&study), &home, start::places()?)?;
+    let tables = plan.cells.iter().filter_map(|cell| cell.pstates.clone()).collect();
+    let spec = LabSpec::new(study.lab.clone(), &tables, start::flavour(&study), &home, start::places()?)?;
     if arguments.dry_run {
         terminal::lines(&session::dry_run::in_lab(&spec, study, arguments.seed)?)?;
         terminal::say("nothing was started");

@@ -13,6 +13,7 @@ use lab::image::Flavour;
 use machine::{LocalMachine, Machine};
 use session::fresh_seed;
 use session::guests::{LabPlaces, LabSpec};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use workloads::Needs;
 
@@ -27,7 +28,7 @@ pub fn spec(arguments: &LabShell) -> Result<LabSpec> {
         None => (Lab::default(), Flavour::Plain, PathBuf::new()),
     };
     let lab = with_options(lab, &arguments.machine)?;
-    let mut spec = LabSpec::new(lab, flavour, &home, places()?)?;
+    let mut spec = LabSpec::new(lab, &BTreeSet::new(), flavour, &home, places()?)?;
     if let Some(folder) = &arguments.keep_disks {
         let seed = Seed(arguments.seed.unwrap_or_else(|| fresh_seed(LocalMachine.now())));
         spec.keep_disks(folder, seed)?;
@@ -53,7 +54,7 @@ pub fn flavour(study: &Study) -> Flavour {
 /// What was typed wins over what a study says.
 pub fn with_options(mut lab: Lab, options: &LabMachine) -> Result<Lab> {
     if let Some(table) = &options.pstates {
-        lab.pstates = Some(table.clone());
+        lab.pstates = Some(session::guests::table_named_here(table));
     }
     lab.vcpus = options.vcpus.unwrap_or(lab.vcpus);
     lab.memory = options.memory.unwrap_or(lab.memory);
