@@ -22,11 +22,11 @@ const TOO_BUSY: [&str; 3] =
 /// By how much of its time a virtual CPU may be late here: the effects that are looked for are larger.
 const MOST_LATE: f64 = 0.1;
 
-/// Whether this machine is tried: the one of six that the seed chooses, apart from the kernel, and all where
-/// the whole is asked for.
+/// Whether this machine is tried: the one of seven that the seed chooses, apart from the kernel, and all
+/// where the whole is asked for.
 fn is_chosen(machine: u64) -> bool {
-    let extent = testing::Extent::of(1, 6);
-    extent.count > 1 || extent.seed / 2 % 6 == machine
+    let extent = testing::Extent::of(1, 7);
+    extent.count > 1 || extent.seed / 2 % 7 == machine
 }
 
 /// What the driver shows; then 40 bursts of work, of some 10 ms at the top, with 5 ms of waiting after each;
@@ -407,5 +407,40 @@ fn a_guest_that_writes_garbage_to_registers_and_takes_cpus_out_goes_on() {
             return println!("skipped: {}", complaint.trim());
         }
         assert_eq!(told, "status active\ndriver intel_pstate\nonline 0-1\nwarnings 0\n", "{complaint}");
+    });
+}
+
+/// Debian's own turbostat on a CPU that works all the time, under two limits.
+const TURBOSTAT: &str = r#"modprobe msr; p=/sys/devices/system/cpu/cpufreq/policy0; while :; do :; done & \
+    for most in 4200000 2000000; do echo performance > $p/scaling_governor; echo $most > $p/scaling_max_freq; \
+    turbostat --quiet --show Busy%,Bzy_MHz,TSC_MHz,PkgWatt --interval 2 --num_iterations 1 | tail -n 1; done; kill $!"#;
+
+#[test]
+fn turbostat_reads_the_frequency_and_the_watts_of_the_table() {
+    if !is_chosen(6) {
+        return;
+    }
+    if !std::path::Path::new("/usr/sbin/turbostat").exists() {
+        return println!("skipped: needs turbostat (Debian's linux-cpupower)");
+    }
+    in_guests(|place, kernel| {
+        let exec =
+            ["lab", "exec", "--kernel", kernel, "--pstates", "i7-6700k-hwp", "--", "bash", "-c", TURBOSTAT];
+        let output = place.output(&exec);
+        let (told, complaint) = (String::from_utf8_lossy(&output.stdout), support::stderr(&output));
+        if TOO_BUSY.iter().any(|reason| complaint.contains(reason)) {
+            return println!("skipped: {}", complaint.trim());
+        }
+        let rows: Vec<Vec<f64>> =
+            told.lines().map(|line| line.split_whitespace().map(|n| n.parse().unwrap()).collect()).collect();
+        println!("{kernel}: busy %, MHz while busy, TSC's MHz, watts: {rows:?}");
+        // Of 2 GHz the table has 5.5 W, of 4.2 GHz 17 W.
+        for (row, expected) in rows.iter().zip([[100.0, 4200.0, 4000.0, 17.0], [100.0, 2000.0, 4000.0, 5.5]])
+        {
+            for (read, expected) in row.iter().zip(expected) {
+                assert!((read / expected - 1.0).abs() < 0.02, "{row:?}: {complaint}");
+            }
+        }
+        assert_eq!(rows.len(), 2, "{told}{complaint}");
     });
 }

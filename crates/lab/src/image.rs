@@ -84,7 +84,7 @@ const NEEDED: [Tool; 3] = [
 const MKFS: &[&str] = &["mkfs.ext2", "mkfs.ext3", "mkfs.ext4"];
 
 /// What studies use besides workload tools and what layers of storage are built with.
-const OFFERED: [Tool; 23] = [
+const OFFERED: [Tool; 25] = [
     tool("tune2fs", "e2fsprogs"),
     tool("dumpe2fs", "e2fsprogs"),
     tool("e2fsck", "e2fsprogs"),
@@ -108,6 +108,8 @@ const OFFERED: [Tool; 23] = [
     tool("swapon", "mount"),
     tool("swapoff", "mount"),
     tool("openssl", "openssl"),
+    tool("turbostat", "linux-cpupower"),
+    tool("cpupower", "linux-cpupower"),
 ];
 
 /// The workload tools, but for those that ask a server: these have an image of their own.
