@@ -6,18 +6,22 @@ use bytes::Bytes;
 use domain::time::Nanos;
 use domain::trace::{Series, Trace, TraceHead};
 use parquet::basic::Type as PhysicalType;
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::Int64Type;
 use parquet::errors::ParquetError;
-use parquet::file::reader::{ChunkReader, FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use parquet::file::reader::{ChunkReader, SerializedPageReader};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// Rows that are decoded at once.
 const BATCH: usize = 1024;
 
-/// A trace in a file.
+/// A trace in a file. All columns are integers of 64 bits; the library's `SerializedFileReader` would bring
+/// its decoders of all types into the program.
 pub struct Reader<R: ChunkReader + 'static> {
-    file: SerializedFileReader<R>,
+    file: Arc<R>,
+    metadata: ParquetMetaData,
     head: TraceHead,
     written_by: Option<String>,
     rows: usize,
@@ -38,7 +42,7 @@ impl Reader<Bytes> {
     pub fn of_foreign(file: Vec<u8>) -> Result<Self> {
         let file = Bytes::from(file);
         let reader = Self::of(file.clone())?;
-        pages::check(&file, reader.file.metadata())?;
+        pages::check(&file, &reader.metadata)?;
         Ok(reader)
     }
 }
@@ -49,8 +53,8 @@ impl<R: ChunkReader + 'static> Reader<R> {
     /// # Errors
     /// Where it is torn, no trace, or of a newer version.
     pub fn of(file: R) -> Result<Self> {
-        let file = decode(|| SerializedFileReader::new(file))?;
-        let metadata = file.metadata().file_metadata();
+        let whole = decode(|| ParquetMetaDataReader::new().parse_and_finish(&file))?;
+        let metadata = whole.file_metadata();
         let head = head_of(metadata)?;
         let columns = metadata.schema_descr();
         let as_told = columns.num_columns() == head.series.len() + 1
@@ -67,7 +71,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
         let rows = metadata.num_rows();
         let rows = usize::try_from(rows).map_err(|_| Error::Damaged(format!("it claims {rows} rows")))?;
         let written_by = value_of(metadata, PROGRAM_KEY);
-        Ok(Self { file, head, written_by, rows })
+        Ok(Self { file: Arc::new(file), metadata: whole, head, written_by, rows })
     }
 
     /// What is known of the whole trace.
@@ -87,7 +91,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
 
     /// How many row groups the file has; each is decoded apart from the others.
     pub fn row_groups(&self) -> usize {
-        self.file.num_row_groups()
+        self.metadata.num_row_groups()
     }
 
     /// Reads the series that `wanted` accepts. Of more than `most_rows` rows (at least two) every n-th is
@@ -102,20 +106,19 @@ impl<R: ChunkReader + 'static> Reader<R> {
         let series = indices.iter().map(|i| self.head.series[*i].clone()).collect();
         let mut trace = Trace::new(TraceHead { series, ..self.head.clone() });
         let mut first_row = 0;
-        for group in 0..self.file.num_row_groups() {
-            let group = decode(|| self.file.get_row_group(group))?;
-            let rows = self.rows_of(&*group)?;
+        for group in self.metadata.row_groups() {
+            let rows = rows_of(group)?;
             let thin = Thinning {
                 first_row,
                 rows,
                 step: self.step(most_rows),
                 last_row: self.rows.saturating_sub(1),
             };
-            self.take(&*group, 0, &thin, |time| {
+            self.take(group, 0, &thin, |time| {
                 trace.times.push(Nanos::new(time.unwrap_or_default()));
             })?;
             for (column, index) in trace.columns.iter_mut().zip(&indices) {
-                self.take(&*group, index + 1, &thin, |value| column.push(value))?;
+                self.take(group, index + 1, &thin, |value| column.push(value))?;
             }
             first_row += rows;
         }
@@ -134,11 +137,10 @@ impl<R: ChunkReader + 'static> Reader<R> {
     ) -> Result<(), E> {
         let width = self.head.series.len();
         let mut row = vec![None; width];
-        for group in 0..self.file.num_row_groups() {
-            let group = decode(|| self.file.get_row_group(group)).map_err(&damaged)?;
-            let columns = (0..=width).map(|i| self.column(&*group, i));
+        for group in self.metadata.row_groups() {
+            let columns = (0..=width).map(|i| self.column(group, i));
             let mut columns = columns.collect::<Result<Vec<Column>>>().map_err(&damaged)?;
-            let mut left = self.rows_of(&*group).map_err(&damaged)?;
+            let mut left = rows_of(group).map_err(&damaged)?;
             while left > 0 {
                 let count = left.min(BATCH);
                 for column in &mut columns {
@@ -160,7 +162,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
     /// Decodes one column of a group, and gives what is left of it after thinning.
     fn take(
         &self,
-        group: &dyn RowGroupReader,
+        group: &RowGroupMetaData,
         index: usize,
         thin: &Thinning,
         mut give: impl FnMut(Option<u64>),
@@ -176,24 +178,26 @@ impl<R: ChunkReader + 'static> Reader<R> {
         Ok(())
     }
 
-    fn column(&self, group: &dyn RowGroupReader, index: usize) -> Result<Column> {
-        match decode(|| group.get_column_reader(index))? {
-            ColumnReader::Int64ColumnReader(reader) => {
-                let optional = index > 0;
-                Ok(Column { reader, optional, values: Vec::new(), present: Vec::new(), batch: Vec::new() })
-            }
-            _ => Err(Error::damaged("a column does not hold integers of 64 bits")),
-        }
-    }
-
-    fn rows_of(&self, group: &dyn RowGroupReader) -> Result<usize> {
-        usize::try_from(group.metadata().num_rows()).map_err(Error::damaged)
+    fn column(&self, group: &RowGroupMetaData, index: usize) -> Result<Column> {
+        let column = group.columns().get(index);
+        let column = column.ok_or_else(|| Error::damaged("a row group has fewer columns than the others"))?;
+        let rows = rows_of(group)?;
+        let reader = decode(|| {
+            let pages = SerializedPageReader::new(Arc::clone(&self.file), column, rows, None)?;
+            Ok(ColumnReaderImpl::<Int64Type>::new(column.column_descr_ptr(), Box::new(pages)))
+        })?;
+        let optional = index > 0;
+        Ok(Column { reader, optional, values: Vec::new(), present: Vec::new(), batch: Vec::new() })
     }
 
     fn step(&self, most_rows: usize) -> usize {
         let gaps = most_rows.max(2) - 1;
         self.rows.saturating_sub(1).div_ceil(gaps).max(1)
     }
+}
+
+fn rows_of(group: &RowGroupMetaData) -> Result<usize> {
+    usize::try_from(group.num_rows()).map_err(Error::damaged)
 }
 
 /// Calls the library, which panics on some damaged files where it should give an error.
