@@ -20,7 +20,7 @@ help:
 	@echo 'make install  the program, man pages, completions, studies and unit, below PREFIX (/usr/local); DESTDIR=DIR for packages'
 	@echo 'make uninstall  what that installed'
 	@echo 'make release  target/release-files: a static program as tarball, .deb and .rpm, bill of materials, checksums'
-	@echo 'make release-check  installs, runs and removes those in roots of Debian 11, 12 and 13 (needs root)'
+	@echo 'make release-check  tries those in roots of Debian and Ubuntu, and in a machine that boots (needs root)'
 	@echo 'make book    docs/studies anew from the runs kept there; NOTEBOOK=DIR takes the newest runs of that notebook first'
 	@echo 'make test    install what the tests need, then run everything that is checked; a part of what takes long'
 	@echo 'make test-all  the same, and the whole of what takes long'
