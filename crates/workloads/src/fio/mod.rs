@@ -7,6 +7,7 @@ mod reading;
 pub mod report;
 pub mod steady_state;
 pub mod stretch;
+mod texts;
 mod values;
 
 use crate::options::{Options, Refusal};

@@ -1,11 +1,13 @@
 //! What fio's options take, as far as it is the same in every fio of version 3: directions, switches,
-//! numbers. A value that is mistyped is found before anything runs, and not by the first trial.
+//! numbers and their bounds. A value that is mistyped is found before anything runs, and not by the first
+//! trial. Options whose values are texts of their own, such as `bssplit`, are those of [`super::texts`].
 //!
 //! Source: `fio --cmdhelp=OPTION`; how numbers are read: fio's `parse.c` (`str_to_decimal`, `check_int`).
-//! What of `4kk` follows the first unit is not read there, and means `4k`; nobody means that.
-//!
-//! Non-goal: options whose values are texts of their own, such as `bssplit`. fio itself refuses those.
+//! What of `4kk` follows the first unit is not read there, and means `4k`; nobody means that. Nor does
+//! anybody mean the `70` that fio reads of `rwmixread = 70-80`. `tests/fio_values.rs` holds this against the
+//! fio that is installed.
 
+use super::texts;
 use crate::options::Refusal;
 use domain::units::Bytes;
 
@@ -25,37 +27,61 @@ const DIRECTIONS: [&str; 11] = [
 ];
 
 /// Options that are on or off.
-const SWITCHES: [&str; 26] = [
+const SWITCHES: [&str; 50] = [
     "allrandrepeat",
     "atomic",
     "block_error_percentiles",
+    "blocksize_unaligned",
+    "bs_unaligned",
     "buffered",
     "clat_percentiles",
     "create_fsync",
     "create_serialize",
     "dedupe_global",
     "direct",
+    "disable_bw",
+    "disable_bw_measurement",
+    "disable_clat",
+    "disable_lat",
+    "disable_slat",
+    "disk_util",
     "do_verify",
     "end_fsync",
+    "error_dump",
+    "exitall",
+    "exitall_on_error",
     "fsync_on_close",
+    "group_reporting",
     "gtod_reduce",
     "invalidate",
     "lat_percentiles",
     "latency_run",
+    "log_offset",
+    "new_group",
     "norandommap",
     "overwrite",
+    "per_job_logs",
     "pre_read",
     "randrepeat",
     "rate_ignore_thinktime",
+    "refill_buffers",
+    "replay_no_stall",
     "scramble_buffers",
     "serialize_overlap",
     "slat_percentiles",
+    "stats",
+    "stonewall",
     "thread",
     "time_based",
+    "trim_verify_zero",
+    "verify_fatal",
+    "verify_only",
+    "wait_for_previous",
+    "zero_buffers",
 ];
 
 /// Options that are one number, or one each for reads, writes and trims.
-const NUMBERS: [&str; 46] = [
+const NUMBERS: [&str; 68] = [
     "ba",
     "blockalign",
     "blocksize",
@@ -64,16 +90,25 @@ const NUMBERS: [&str; 46] = [
     "buffer_compress_percentage",
     "bwavgtime",
     "dedupe_percentage",
+    "dedupe_working_set_percentage",
     "fdatasync",
+    "flow",
+    "flow_id",
+    "flow_sleep",
     "fsync",
+    "gtod_cpu",
+    "hugepage-size",
     "iodepth",
     "iodepth_batch",
+    "iodepth_batch_complete",
     "iodepth_batch_complete_max",
     "iodepth_batch_complete_min",
+    "iodepth_batch_submit",
     "iodepth_low",
     "iopsavgtime",
     "latency_target",
     "latency_window",
+    "lockmem",
     "log_avg_msec",
     "log_entries",
     "log_hist_coarseness",
@@ -81,20 +116,24 @@ const NUMBERS: [&str; 46] = [
     "loops",
     "max_latency",
     "nice",
+    "number_ios",
     "numjobs",
     "offset_align",
     "percentage_random",
     "prio",
     "prioclass",
     "ramp_time",
+    "randseed",
     "rate",
     "rate_cycle",
     "rate_iops",
     "rate_iops_min",
     "rate_min",
+    "replay_time_scale",
     "runtime",
     "rwmixread",
     "rwmixwrite",
+    "significant_figures",
     "steadystate_duration",
     "steadystate_ramp_time",
     "thinktime",
@@ -102,10 +141,44 @@ const NUMBERS: [&str; 46] = [
     "thinktime_iotime",
     "thinktime_spin",
     "timeout",
+    "trim_backlog",
+    "trim_backlog_batch",
+    "trim_percentage",
+    "verify_async",
+    "verify_backlog",
+    "verify_backlog_batch",
+    "verify_interval",
+    "verify_offset",
+    "write_barrier",
 ];
 
 /// Options that are a span of the target.
 const EXTENTS: [&str; 4] = ["fileoffset", "offset", "offset_increment", "size"];
+
+/// Options that are a number, a percentage, or (`zoneskip = 4z`) a number of zones.
+const SPANS: [&str; 5] = ["io_limit", "io_size", "zonerange", "zonesize", "zoneskip"];
+
+/// The least and the most of numbers that fio bounds.
+const BOUNDS: [(&str, u64, u64); 18] = [
+    ("ba", 1, u64::MAX),
+    ("blockalign", 1, u64::MAX),
+    ("blocksize", 1, u64::MAX),
+    ("bs", 1, u64::MAX),
+    ("buffer_compress_percentage", 0, 100),
+    ("dedupe_percentage", 0, 100),
+    ("dedupe_working_set_percentage", 0, 100),
+    ("iodepth", 1, u64::MAX),
+    ("log_entries", 1024, 1_048_576),
+    ("nice", 0, 19),
+    ("percentage_random", 0, 100),
+    ("prio", 0, 7),
+    ("prioclass", 0, 3),
+    ("replay_time_scale", 1, u64::MAX),
+    ("rwmixread", 0, 100),
+    ("rwmixwrite", 0, 100),
+    ("significant_figures", 1, 10),
+    ("trim_percentage", 0, 100),
+];
 
 /// Units of a number: sizes, then times.
 const UNITS: [&str; 27] = [
@@ -118,18 +191,22 @@ const UNITS: [&str; 27] = [
 /// # Errors
 /// What the option takes.
 pub(super) fn check(option: &str, value: &str) -> Result<(), Refusal> {
+    if let Some(takes) = texts::problem(option, value) {
+        return Err(Refusal::Value(format!("is `{value}`; {takes}")));
+    }
     let is_right = match option {
         "rw" | "readwrite" => return direction(value),
         "bsrange" | "blocksize_range" => value.split(',').all(is_range),
         "startdelay" => is_number(value) || is_range(value),
         _ if NUMBERS.contains(&option) => value.split(',').all(|part| part.is_empty() || is_number(part)),
+        _ if SPANS.contains(&option) => is_number(value.strip_suffix(['%', 'z']).unwrap_or(value)),
         _ if SWITCHES.contains(&option) => return switch(value),
         // Of which target does not matter: a percentage of any is one.
         _ if EXTENTS.contains(&option) => super::options::extent(value, Bytes::from_mib(1)).is_some(),
         _ => true,
     };
     if is_right && !value.is_empty() {
-        return Ok(());
+        return bounds(option, value);
     }
     let takes = match option {
         "bs" | "blocksize" | "ba" | "blockalign" => "a size such as `4k` or `1m`",
@@ -138,9 +215,26 @@ pub(super) fn check(option: &str, value: &str) -> Result<(), Refusal> {
             "a number with k, m, g or t (powers of 1024), or a percentage of the target"
         }
         "runtime" | "ramp_time" | "startdelay" | "timeout" => "a span of time such as `30s` or `2min`",
-        _ => "a number, with a unit where it has one",
+        _ if SPANS.contains(&option) => "a number with k, m, g or t, or a percentage",
+        _ if NUMBERS.contains(&option) => "a number, with a unit where it has one",
+        _ => "something; fio takes no empty value",
     };
     Err(Refusal::Value(format!("is `{value}`; write {takes}")))
+}
+
+/// fio looks at the first of several numbers with care; the numbers of reads, writes and trims are alike.
+fn bounds(option: &str, value: &str) -> Result<(), Refusal> {
+    let Some((_, least, most)) = BOUNDS.iter().find(|(name, ..)| *name == option) else { return Ok(()) };
+    let first = value.split(',').next().unwrap_or_default();
+    // A number with a unit, or in another form, is fio's to read.
+    let Ok(number) = first.trim().parse::<u64>() else { return Ok(()) };
+    if number < *least {
+        return Err(Refusal::Value(format!("is `{value}`; write at least {least}")));
+    }
+    if number > *most {
+        return Err(Refusal::Value(format!("is `{value}`; write at most {most}")));
+    }
+    Ok(())
 }
 
 fn direction(value: &str) -> Result<(), Refusal> {
@@ -205,6 +299,11 @@ mod tests {
             ("direct", "yes", "true or false"),
             ("runtime", "1 fortnight", "a span of time"),
             ("size", "8MiB", "powers of 1024"),
+            ("rwmixread", "101", "at most 100"),
+            ("iodepth", "0", "at least 1"),
+            ("zoneskip", "x", "k, m, g or t"),
+            ("description", "", "no empty value"),
+            ("zonemode", "foo", "write one of `none`"),
         ] {
             let error = refused(option, value).unwrap_or_else(|| panic!("{option} = {value} is taken"));
             assert!(error.contains(said), "{error}");
@@ -237,10 +336,13 @@ mod tests {
 
     #[test]
     fn each_option_of_the_lists_may_be_set_and_is_in_one_of_them() {
-        let all: Vec<&str> = [&SWITCHES[..], &NUMBERS, &EXTENTS].concat();
+        let all: Vec<&str> = [&SWITCHES[..], &NUMBERS, &EXTENTS, &SPANS].concat();
         for name in &all {
             assert!(options::names().any(|known| known == *name), "{name}");
             assert_eq!(all.iter().filter(|other| *other == name).count(), 1, "{name}");
+        }
+        for (name, ..) in BOUNDS {
+            assert!(NUMBERS.contains(&name), "{name}");
         }
     }
 }
