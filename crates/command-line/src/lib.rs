@@ -77,7 +77,9 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
 
 /// Lines of at most 80 columns: they are not broken anew.
 const AFTER_HELP: &str = "\
-Results go to standard output, messages and progress to standard error.
+Results go to standard output; messages, progress and errors to standard error.
+An error is text with --json too: standard output is empty then, and the exit
+code says what kind it is.
 
 Exit codes:
   0    done

@@ -36,7 +36,9 @@ impl Output {
             }
             Ok(FileType::RegularFile) | Err(_) => {
                 check(path)?;
-                Replacement::begin(path, Permissions::Plain).map(Self::File)
+                Replacement::begin(path, Permissions::Plain)
+                    .map(Self::File)
+                    .map_err(|error| in_place(path, error))
             }
             Ok(_) => {
                 let text = "it is no file, and nothing that can be written to like one; name another";
@@ -88,7 +90,10 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 /// [`Error::Untrusted`] for root; where it cannot be made.
 pub fn make_folder(path: &Path) -> Result<()> {
     check(&path.join("file"))?;
-    DirBuilder::new().recursive(true).create(path).map_err(Error::io("make the folder", path))?;
+    DirBuilder::new().recursive(true).create(path).map_err(|error| {
+        let told = format!("{error}; name a folder that you may write to");
+        Error::io("make the folder", path)(io::Error::new(error.kind(), told))
+    })?;
     check(&path.join("file"))
 }
 
@@ -97,6 +102,23 @@ fn check(file: &Path) -> Result<()> {
         trust::check_folder_of(file)?;
     }
     Ok(())
+}
+
+/// Why a file cannot be begun, and what to do. It is named as it was given, and not as what it is until it is
+/// whole.
+fn in_place(path: &Path, error: Error) -> Error {
+    let error = io::Error::from(error);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let next = match error.kind() {
+        io::ErrorKind::NotFound => {
+            format!("the folder `{}` is not there; make it, or name another", folder.display())
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!("you may not write to the folder `{}`; name another", folder.display())
+        }
+        _ => "name another file".to_owned(),
+    };
+    Error::io("write to", path)(io::Error::new(error.kind(), format!("{error}; {next}")))
 }
 
 /// Opening a pipe that nobody reads fails, where it would wait for ever.

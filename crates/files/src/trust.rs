@@ -49,7 +49,7 @@ pub enum Untrusted {
         path: PathBuf,
     },
     /// Something on the way is no folder.
-    #[error("`{}` is no folder", path.display())]
+    #[error("`{}` is no folder; name another", path.display())]
     NoFolder {
         /// What.
         path: PathBuf,

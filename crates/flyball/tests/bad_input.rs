@@ -205,7 +205,7 @@ fn a_workload_that_fails_is_kept_as_failed_and_the_rest_is_measured() {
     let place = Place::new();
     let text = SMALL.replace(
         "[measure]",
-        "[workload.broken]\ntool = \"fio\"\noptions = { rw = \"read\", random_distribution = \"sideways\" }\n\n[measure]",
+        "[workload.broken]\ntool = \"fio\"\noptions = { rw = \"read\", buffer_pattern = \"sideways\" }\n\n[measure]",
     );
     let output = place.output(&["run", &place.study("broken", &text)]);
     assert_eq!(output.status.code(), Some(3), "{}", support::stderr(&output));
@@ -376,6 +376,53 @@ fn a_torn_trace_is_told_and_the_page_is_written_without_it() {
     assert_eq!(output.status.code(), Some(0), "{}", support::stderr(&output));
     assert!(support::stderr(&output).contains("is not drawn"), "{}", support::stderr(&output));
     assert!(page.exists());
+}
+
+#[test]
+fn a_word_that_means_nothing_is_told_with_what_to_do() {
+    let place = Place::new();
+    std::fs::write(place.path("binary"), [0xff, 0xfe, 0, 1]).unwrap();
+    std::fs::write(place.path("file"), "").unwrap();
+    for (code, arguments, why, what_to_do) in [
+        (2, &["settings", "/nope"][..], "none that is named so", "a setting's path begins with /sys/"),
+        (2, &["settings", "/proc/sys/vm"], "none that is named so", "`flyball settings vm` lists"),
+        (2, &["settings", "vm.swapiness"], "none that is named so", "did you mean `vm.swappiness`?"),
+        (2, &["settings", "/sys/nope"], "none that is named so", "`flyball settings` lists the names"),
+        (2, &["settings", "nope"], "there is no setting `nope`", "`flyball settings` lists them"),
+        (2, &["settings", "vm.swappiness@x"], "no object `x`", "`flyball settings vm.swappiness` lists"),
+        (2, &["run", "binary"], "not UTF-8", "`flyball new` writes one"),
+        (2, &["record", "--", "/nope/program"], "nothing was recorded", "name a program by its path"),
+        (1, &["inspect", "--root", "file"], "holds neither", "name a folder"),
+        (1, &["man", "file"], "cannot", "name a"),
+        (1, &["man", "file/below"], "cannot", "name a"),
+    ] {
+        let error = place.fails(code, arguments);
+        assert!(error.contains(why) && error.contains(what_to_do), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn an_error_is_text_on_standard_error_with_json_too() {
+    let place = Place::new();
+    for (code, arguments) in [
+        (2, &["run", "nope"][..]),
+        (1, &["show", "nope"]),
+        (1, &["explain", "nope"]),
+        (1, &["compare", "nope", "neither"]),
+        (1, &["inspect", "--root", "nope"]),
+        (2, &["settings", "nope"]),
+        (1, &["import", "nope"]),
+        (2, &["record", "--", "/nope/program"]),
+        (2, &["claim", "/nope"]),
+        (2, &["tune", "nope"]),
+        (2, &["rm", "nope"]),
+        (2, &["list", "--nope"]),
+    ] {
+        let output = place.output(&[arguments, &["--json"]].concat());
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", support::stderr(&output));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{arguments:?}");
+        assert!(support::stderr(&output).starts_with("error: "), "{arguments:?}");
+    }
 }
 
 #[test]

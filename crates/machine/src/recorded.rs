@@ -83,6 +83,9 @@ impl RecordedMachine {
     /// Where it holds neither `sys/inlinefiles.txt` nor `proc/`, or a list in it is malformed.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self, RecordedError> {
         let folder = folder.into();
+        if !folder.is_dir() {
+            return Err(RecordedError::NotRecorded(folder));
+        }
         let list = folder.join("sys/inlinefiles.txt");
         let files = match optional(&list)? {
             Some(text) => parse_files(&list, &text)?,

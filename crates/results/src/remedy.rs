@@ -22,8 +22,13 @@ pub struct Remedy<'a> {
 pub fn remedy(results: &Results, number: usize) -> Result<Remedy<'_>> {
     let (run, count) = (&results.data.run.id, results.findings.len());
     let found = number.checked_sub(1).and_then(|at| results.findings.get(at)).ok_or_else(|| {
+        let has = match count {
+            0 => "no finding".to_owned(),
+            1 => "one finding, number 1".to_owned(),
+            _ => format!("findings 1 to {count}"),
+        };
         Error::Finding(format!(
-            "`{run}` has {count} findings, and no number {number}; `flyball explain {run}` shows them"
+            "`{run}` has {has}, and none of number {number}; `flyball explain {run}` shows all"
         ))
     })?;
     let settings = found.remedy.as_ref().map_or(&[][..], |remedy| &remedy.settings);

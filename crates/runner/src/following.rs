@@ -220,7 +220,9 @@ fn run(argv: &[String], until: &Until<'_>, recorder: &Recorder) -> Result<Ending
     workload::dies_with_us(&mut command, Signal::TERM);
     let mut child = command
         .spawn()
-        .map_err(|e| Error::Refused(format!("cannot run `{program}`: {e}; nothing was recorded")))?;
+        .map_err(|e| Error::Refused(format!(
+            "cannot run `{program}`: {e}; nothing was recorded; name a program by its path, or one that `command -v` finds"
+        )))?;
     recorder.follow(child.id());
     let pidfd =
         pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).map_err(Error::io("watch the command"))?;

@@ -379,10 +379,10 @@ mod tests {
     #[test]
     fn failures_quote_the_tool() {
         let mut fixture = Fixture::new();
-        let text = failure(&mut fixture, workload(Tool::Fio, &[("random_distribution", "sideways")]));
+        let text = failure(&mut fixture, workload(Tool::Fio, &[("buffer_pattern", "sideways")]));
         assert_eq!(
             text,
-            "workload `w`: `fio` failed with exit code 1; it said: fio: failed parsing random_distribution=sideways"
+            "workload `w`: `fio` failed with exit code 1; it said: fio: failed parsing buffer_pattern=sideways"
         );
         let text = failure(&mut fixture, command(&["sh", "-c", "echo no luck >&2; exit 7"]));
         assert_eq!(text, "workload `w`: `sh` failed with exit code 7; it said: no luck");

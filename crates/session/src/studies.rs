@@ -175,8 +175,15 @@ impl StudySource {
 fn why(path: &Path, error: &std::io::Error) -> String {
     let word = path.to_string_lossy();
     let names = SHIPPED.iter().map(|study| study.name);
-    if error.kind() != std::io::ErrorKind::NotFound {
-        return error.to_string();
+    match error.kind() {
+        std::io::ErrorKind::NotFound => {}
+        std::io::ErrorKind::InvalidData => {
+            return format!("{error}; a study is text, in TOML: `flyball new` writes one");
+        }
+        std::io::ErrorKind::PermissionDenied => {
+            return format!("{error}; run it as a user who may read the file, or copy it to where you may");
+        }
+        _ => return error.to_string(),
     }
     if !is_path(&word) {
         return format!("no file and no shipped study is named so; {}", hint(&word, names, LIST));

@@ -17,13 +17,13 @@ pub fn settings(global: &Global, arguments: &Settings) -> Result<End> {
     let is_recorded = arguments.root.is_some();
     let meant = arguments.pattern.as_deref().map(SettingName::parse);
     let chosen = match &meant {
-        Some(meant) => chosen(all.clone(), meant),
+        Some(meant) => match chosen(all.clone(), meant) {
+            none if none.is_empty() => return Err(Usage(none_of(meant, &all)).into()),
+            some => some,
+        },
         None if global.json => all,
         None => all.into_iter().filter(|setting| !is_sysctl(setting)).collect(),
     };
-    if let (true, Some(meant)) = (chosen.is_empty(), &meant) {
-        return Err(Usage(none_of(meant)).into());
-    }
     if global.json {
         terminal::json(&format!("{:#}", as_json(&chosen)))?;
         return Ok(End::Done);

@@ -1,5 +1,6 @@
 //! Settings of a machine as they are listed: which a pattern means, and which objects hold one value.
 
+use super::catalogue::most_alike;
 use super::{HeldValue, SYSCTL_ROOTS, Surveyed, check_name, is_meant};
 use domain::setting::SettingName;
 use serde_json::{Value, json};
@@ -18,16 +19,38 @@ pub fn chosen(all: Vec<Surveyed>, meant: &SettingName) -> Vec<Surveyed> {
     all.into_iter().filter(|setting| is_meant(setting, &meant.name)).filter_map(with_object).collect()
 }
 
-/// Why a pattern means no setting of this machine.
-pub fn none_of(meant: &SettingName) -> String {
+/// Why a pattern means none of this machine's settings, and what to do next.
+pub fn none_of(meant: &SettingName, all: &[Surveyed]) -> String {
+    let why = |why: String| format!("no setting matches `{meant}`: {why}");
     let bare = SettingName { name: meant.name.clone(), object: None };
-    match (check_name(&bare), &meant.object) {
-        (Err(error), _) if !meant.name.is_empty() => format!("no setting matches `{meant}`: {error}"),
-        (_, Some(object)) => {
-            format!("no setting matches `{meant}`: there is no object `{object}` of such a setting here")
-        }
-        (_, None) => format!("no setting matches `{meant}`: this machine has none that is named so"),
+    if let (Err(error), false) = (check_name(&bare), meant.name.is_empty()) {
+        return why(error.to_string());
     }
+    if let Some(object) = &meant.object {
+        let name = &meant.name;
+        return why(format!(
+            "there is no object `{object}` of such a setting here; `flyball settings {name}` lists those that have it"
+        ));
+    }
+    why(format!("this machine has none that is named so; {}", instead(&meant.name, all)))
+}
+
+/// What may have been meant by a name that no setting has.
+fn instead(name: &str, all: &[Surveyed]) -> String {
+    let sysctl = name.strip_prefix("/proc/sys/").map(|path| path.trim_end_matches('/').replace('/', "."));
+    if name.starts_with('/') && sysctl.is_none() && !name.starts_with("/sys/") {
+        return "a setting's path begins with /sys/ or /proc/sys/; `flyball settings` lists the names"
+            .to_owned();
+    }
+    let dotted = sysctl.as_deref().unwrap_or(name);
+    let is_part = |setting: &&Surveyed| sysctl.is_some() && setting.name.starts_with(dotted);
+    if all.iter().find(is_part).is_some() {
+        return format!("`flyball settings {dotted}` lists those of that name");
+    }
+    most_alike(dotted, all.iter().map(|setting| setting.name.as_str())).map_or_else(
+        || "`flyball settings` lists the names".to_owned(),
+        |near| format!("did you mean `{near}`?"),
+    )
 }
 
 /// Whether it is a sysctl, which has no name of Flyball's.
