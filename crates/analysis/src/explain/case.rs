@@ -80,6 +80,14 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// The command that names the threads that have the CPUs.
+    pub(super) fn who_is_busy(&self) -> String {
+        match self.data.run.provenance {
+            Provenance::Host => "flyball diagnose".to_owned(),
+            _ => self.next_look(),
+        }
+    }
+
     /// The device below the target, as the inventory has it.
     pub(super) fn device(&self) -> Option<&'a BlockDevice> {
         self.inventory?.device(self.target_device?)

@@ -59,9 +59,11 @@ fn finding(case: &Case<'_>, source: String, usage: &Usage, busy: f64) -> Finding
         evidence: figures,
         confidence: Confidence::Likely,
         gain: None,
-        next: faster
-            .as_ref()
-            .map_or_else(|| case.next_look(), |setting| tune_command(setting) + " --dry-run"),
+        next: match (&faster, others) {
+            (_, Some(_)) => case.who_is_busy(),
+            (Some(setting), None) => tune_command(setting) + " --dry-run",
+            (None, None) => case.next_look(),
+        },
         remedy: faster.map(|setting| Remedy {
             what: "run at the highest frequency, and measure what it gains and costs in energy".into(),
             settings: vec![setting],
@@ -107,6 +109,8 @@ mod tests {
             title(0.1),
             "the CPUs were busy 95% of the time, 5% with what was watched: other programs have them"
         );
+        let next = findings_of_command(RULE, &usage, 0.1).swap_remove(0).next;
+        assert_eq!(next, "flyball diagnose", "it names the busiest threads");
         assert_eq!(title(1.8), "the CPUs were busy 95% of the time: the load is CPU-bound");
     }
 
