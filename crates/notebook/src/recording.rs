@@ -32,6 +32,8 @@ pub struct Recording {
     pub environment: BTreeMap<String, String>,
     /// What it says as a whole: of its trace, and of a server that was watched.
     pub metrics: BTreeMap<String, Metric>,
+    /// What is to be said of its figures.
+    pub warnings: Vec<String>,
     /// How long it took, on a monotonic clock.
     pub duration: Nanos,
     /// CPU time by role, zeros left out.

@@ -349,6 +349,7 @@ fn a_recording_is_read_back_with_its_trace() {
         exit_code: Some(2),
         environment: [("kernel".to_owned(), "6.1".to_owned())].into(),
         metrics: [("transactions".to_owned(), transactions)].into(),
+        warnings: vec!["sessions report late".into()],
         duration: domain::Nanos::from_secs(3),
         roles: [(domain::trace::Role::Journal, domain::Nanos::new(7))].into(),
         threads: vec![],

@@ -61,6 +61,10 @@ pub fn recording_text(recording: &Recording, place: impl Display) -> Lines {
             disk.device, disk.read_ios, disk.write_ios, disk.busy
         ));
     }
+    for warning in &recording.warnings {
+        text.blank();
+        text.line(format_args!("warning: {warning}"));
+    }
     text.blank();
     text.line(place);
     text
@@ -96,6 +100,7 @@ pub fn recording_json(recording: &Recording, run: Option<&RunId>, folder: &Path)
         "exit_code": recording.exit_code,
         "metrics": metrics,
         "environment": recording.environment,
+        "warnings": recording.warnings,
         "samples": recording.recorder.samples,
         "missed": recording.recorder.missed,
         "recorder_cpu_ns": recording.recorder.cpu.get(),

@@ -91,10 +91,8 @@ impl Client {
         }
         let user = &self.login().user;
         let names = INNODB.map(|(name, _)| name);
-        let innodb = format!(
-            "SELECT NAME, `COUNT` FROM information_schema.INNODB_METRICS WHERE ENABLED = 1 AND NAME IN {}",
-            listed(&names)
-        );
+        let columns = self.ask(machine, &[COLUMNS_OF_INNODB])?;
+        let innodb = of_innodb(&columns.concat(), &names);
         let why = match self.tried(machine, &innodb) {
             Ok(rows) if rows.len() == INNODB.len() => None,
             Ok(_) => Some(
@@ -183,6 +181,23 @@ fn lacks(metric: &'static str, why: &str) -> Missing {
 
 fn listed(names: &[&str]) -> String {
     format!("('{}')", names.join("', '"))
+}
+
+/// The columns of the table in which InnoDB's own counters are; everybody may ask.
+const COLUMNS_OF_INNODB: &str = "SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'information_schema' AND TABLE_NAME = 'INNODB_METRICS'";
+
+/// A question for InnoDB's own counters that are counted. MariaDB says so in a column `ENABLED`; up to
+/// version 10.4 it says `enabled` in a column `STATUS`, as MySQL does.
+fn of_innodb(columns: &[String], names: &[&str]) -> String {
+    let has = |name: &str| columns.iter().any(|column| column.eq_ignore_ascii_case(name));
+    let is_counted = match has("STATUS") && !has("ENABLED") {
+        true => "STATUS = 'enabled'",
+        false => "ENABLED = 1",
+    };
+    format!(
+        "SELECT NAME, `COUNT` FROM information_schema.INNODB_METRICS WHERE {is_counted} AND NAME IN {}",
+        listed(names)
+    )
 }
 
 /// A question for variables of MariaDB's status.
@@ -406,6 +421,24 @@ mod tests {
         let own: Vec<(&str, u64)> = told.own.iter().map(|(counter, n)| (counter.name(), *n)).collect();
         assert_eq!(own, [("statements", 2), ("rows_written", 1), ("timed_statements", 1)]);
         assert_eq!(told.epoch, "");
+    }
+
+    #[test]
+    fn innodbs_counters_are_asked_for_by_the_column_that_the_version_has() {
+        // The columns of MariaDB 10.11, and of 10.4.
+        for (columns, wanted) in [
+            ("NAME SUBSYSTEM COUNT TIME_RESET ENABLED TYPE COMMENT", "ENABLED = 1"),
+            ("NAME SUBSYSTEM COUNT TIME_RESET STATUS TYPE COMMENT", "STATUS = 'enabled'"),
+        ] {
+            let columns: Vec<String> = columns.split(' ').map(str::to_owned).collect();
+            let asked = of_innodb(&columns, &["trx_rw_commits"]);
+            assert_eq!(
+                asked,
+                format!(
+                    "SELECT NAME, `COUNT` FROM information_schema.INNODB_METRICS WHERE {wanted} AND NAME IN ('trx_rw_commits')"
+                )
+            );
+        }
     }
 
     #[test]

@@ -119,6 +119,8 @@ pub(crate) struct RecordingRecord {
     environment: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     metrics: BTreeMap<String, MetricRecord>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
     duration_ns: u64,
     roles_ns: BTreeMap<String, u64>,
     threads: Vec<ThreadRecord>,
@@ -260,6 +262,7 @@ impl From<&Recording> for RecordingRecord {
             exit_code: recording.exit_code,
             environment: recording.environment.clone(),
             metrics: recording.metrics.iter().map(|(name, metric)| (name.clone(), metric.into())).collect(),
+            warnings: recording.warnings.clone(),
             duration_ns: recording.duration.get(),
             roles_ns: names_of(&recording.roles),
             threads: recording.threads.iter().map(ThreadRecord::from).collect(),
@@ -280,6 +283,7 @@ impl TryFrom<RecordingRecord> for Recording {
             exit_code: record.exit_code,
             environment: record.environment,
             metrics: record.metrics.into_iter().map(|(name, metric)| (name, metric.into())).collect(),
+            warnings: record.warnings,
             duration: Nanos::new(record.duration_ns),
             roles: roles_of(record.roles_ns)?,
             threads: record.threads.into_iter().map(ThreadTime::try_from).collect::<Meaning<_>>()?,

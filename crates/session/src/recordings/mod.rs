@@ -144,6 +144,7 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
         exit_code: ending.status.and_then(|s| s.code()),
         environment,
         metrics,
+        warnings,
         duration,
         roles: recorded.roles().clone(),
         threads: recorded.threads().to_vec(),
@@ -152,7 +153,7 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     };
     let as_json =
         serde_json::to_string_pretty(&inventory).map_err(Error::during("cannot store the inventory"))?;
-    let kept = destination.commit(&recording, warnings, &as_json, &request.typed)?;
+    let kept = destination.commit(&recording, &as_json, &request.typed)?;
     watcher.done()?;
     Ok(Done { recording, inventory, kept, ending })
 }
@@ -187,20 +188,14 @@ impl Destination {
         }
     }
 
-    fn commit(
-        self,
-        recording: &Recording,
-        warnings: Vec<String>,
-        inventory: &str,
-        typed: &[String],
-    ) -> Result<Kept> {
+    fn commit(self, recording: &Recording, inventory: &str, typed: &[String]) -> Result<Kept> {
         match self {
             Self::Folder(folder) => Ok(Kept { folder: folder.commit(recording)?, run: None }),
             Self::Run(whole) => {
                 let provenance = Provenance::Host;
                 let begun = recording.started;
                 let typed = typed.to_vec();
-                let recorded = Recorded { recording, warnings, provenance, begun, origin: None, typed };
+                let recorded = Recorded { recording, provenance, begun, origin: None, typed };
                 let (run, trial) = recorded.run();
                 let folder = whole.commit(&run, inventory, &trial, &script(&trial.run))?;
                 let folder = folder.join("trials").join(trial.key.folder());

@@ -1,6 +1,6 @@
 //! What a recording says of the server that was watched.
 
-use analysis::server::rates;
+use analysis::server::{of_autovacuum, rates};
 use domain::database::counters::{BEGAN_ANEW, NOT_MEASURED};
 use domain::outcome::Metric;
 use runner::following::Ending;
@@ -38,6 +38,7 @@ pub(super) fn told(server: &WatchedServer, counted: &Counted, ending: &Ending) -
         .extend(counted.not_kept.iter().map(|why| format!("its samples could not be kept in a file: {why}")));
     if !rates.metrics.is_empty() {
         warnings.extend(server.bound(rates.span, ending.by_itself));
+        warnings.extend(of_autovacuum(server.kind(), &environment, &rates.metrics));
     }
     Told { metrics: rates.metrics, environment, warnings }
 }

@@ -39,8 +39,6 @@ pub(super) fn key() -> TrialKey {
 pub(super) struct Recorded<'a> {
     /// What was recorded.
     pub recording: &'a Recording,
-    /// What is to be said of its figures.
-    pub warnings: Vec<String>,
     pub provenance: Provenance,
     /// When the run began: when it was recorded, or imported.
     pub begun: Timestamp,
@@ -57,7 +55,6 @@ impl Recorded<'_> {
         let study = study_name(recording);
         let id = RunId::begun(&study, self.begun);
         let metrics = self.all_metrics();
-        let warnings = self.warnings.clone();
         let run = Run {
             id: id.clone(),
             study: study.clone(),
@@ -87,7 +84,7 @@ impl Recorded<'_> {
             settings: Vec::new(),
             environment,
             validity: Validity::Valid,
-            measurement: Some(measurement(recording, metrics, warnings)),
+            measurement: Some(measurement(recording, metrics)),
             lab: None,
             origin: self.origin,
         };
@@ -115,13 +112,9 @@ fn after(begun: Timestamp, span: Nanos) -> Timestamp {
     Timestamp::from_unix_nanos(begun.unix_nanos().saturating_add(span))
 }
 
-fn measurement(
-    recording: &Recording,
-    metrics: BTreeMap<String, Metric>,
-    warnings: Vec<String>,
-) -> Measurement {
+fn measurement(recording: &Recording, metrics: BTreeMap<String, Metric>) -> Measurement {
     Measurement {
-        outcome: Outcome { metrics, tool: String::new(), warnings },
+        outcome: Outcome { metrics, tool: String::new(), warnings: recording.warnings.clone() },
         commands: recording.command.iter().cloned().collect(),
         duration: recording.duration,
         roles: recording.roles.clone(),
