@@ -103,6 +103,7 @@ fn checked(chromium: &Path, place: &Place, run: &str) -> String {
     let last = found.pop().unwrap();
     assert!(found.is_empty(), "{run}:\n{}", found.join("\n"));
     assert!(tried(&last, "screens") == 2 && tried(&last, "elements") > 500, "{last}");
+    assert!(tried(&last, "words") > 4, "{last}");
     last
 }
 

@@ -43,7 +43,7 @@ pub fn command_lines(command: &str, width: usize) -> Vec<String> {
 }
 
 /// The words of a command as a shell divides it, with their quotes.
-fn shell_words(command: &str) -> Vec<&str> {
+pub(crate) fn shell_words(command: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut begin = 0;
     let mut quote = None;

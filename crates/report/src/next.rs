@@ -144,6 +144,13 @@ pub(crate) fn steps(report: &Report, program: &str) -> Vec<Step> {
     .collect()
 }
 
+/// The same, with a notebook that `program` names named once before them all.
+pub(crate) fn steps_of_one_notebook(report: &Report, program: &str) -> Vec<Step> {
+    let Some(folder) = program.strip_prefix("flyball --notebook ") else { return steps(report, program) };
+    let notebook = Step::new("the notebook", format!("export FLYBALL_NOTEBOOK={folder}"));
+    std::iter::once(notebook).chain(steps(report, "flyball")).collect()
+}
+
 pub(crate) const IN_THE_LAB: &str = "the same in the lab";
 pub(crate) const TRY: &str = "what to try";
 pub(crate) const WHY: &str = "why";

@@ -37,6 +37,16 @@ struct Beside {
     verdict: usize,
     findings: usize,
     notes: Notes,
+    notebook: Notebook,
+}
+
+/// Where the commands to type next name the notebook.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Notebook {
+    /// Each by itself, as `--notebook DIR`.
+    Each,
+    /// One before them, in a variable. A long path takes a line or two then, and not of each command.
+    Once,
 }
 
 /// Whether all of the machine, the seed and what the figures are stand there too; the whole report has them.
@@ -47,21 +57,24 @@ enum Notes {
 }
 
 /// From all of it to the least.
-const BESIDE: [Beside; 5] = [
-    Beside { verdict: MAX_VERDICT, findings: MAX_FINDINGS, notes: Notes::Shown },
-    Beside { verdict: MAX_VERDICT, findings: 1, notes: Notes::Shown },
-    Beside { verdict: MAX_VERDICT / 2, findings: 1, notes: Notes::Shown },
-    Beside { verdict: MAX_VERDICT / 2, findings: 1, notes: Notes::Short },
-    Beside { verdict: MAX_VERDICT / 2, findings: 0, notes: Notes::Short },
+const BESIDE: [Beside; 6] = [
+    ALL,
+    ONCE,
+    Beside { findings: 1, ..ONCE },
+    Beside { verdict: MAX_VERDICT / 2, findings: 1, ..ONCE },
+    Beside { verdict: MAX_VERDICT / 2, findings: 1, notes: Notes::Short, ..ONCE },
+    Beside { verdict: MAX_VERDICT / 2, findings: 0, notes: Notes::Short, ..ONCE },
 ];
 
+const ALL: Beside =
+    Beside { verdict: MAX_VERDICT, findings: MAX_FINDINGS, notes: Notes::Shown, notebook: Notebook::Each };
+const ONCE: Beside = Beside { notebook: Notebook::Once, ..ALL };
+
 /// A run on one screen of so many columns. `program` is how Flyball is typed where it finds the run. Where a
-/// narrow screen breaks its lines, it says less beside the figures, and shows as many cells.
+/// narrow screen breaks its lines, or commands are long, it says less beside the figures, and shows as many
+/// cells.
 pub fn short_text(report: &Report, program: &str, width: usize) -> String {
-    let (usual, text) = fitting(report, program, width.max(USUAL), BESIDE[0]);
-    if width >= USUAL {
-        return text;
-    }
+    let (usual, _) = fitting(report, program, width.max(USUAL), ONCE);
     let (mut most, mut best) = fitting(report, program, width, BESIDE[0]);
     for beside in &BESIDE[1..] {
         if most >= usual {
@@ -116,7 +129,11 @@ fn page(report: &Report, program: &str, width: usize, rows: usize, beside: Besid
     }
     findings(report, beside.findings, &mut page);
     cut_verdict(report, beside.verdict, &mut page);
-    next::section(&next::steps(report, program), &mut page);
+    let steps = match beside.notebook {
+        Notebook::Each => next::steps(report, program),
+        Notebook::Once => next::steps_of_one_notebook(report, program),
+    };
+    next::section(&steps, &mut page);
     page.finish()
 }
 

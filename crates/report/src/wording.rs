@@ -9,6 +9,7 @@ use domain::finding::Gain;
 use domain::ids::TrialKey;
 use domain::inert;
 use domain::outcome::Better;
+use domain::rng::Seed;
 use domain::trial::{Provenance, Run, Trial, Validity};
 use domain::units::{Unit, significant};
 use std::collections::{BTreeMap, BTreeSet};
@@ -469,19 +470,29 @@ pub(crate) fn next_command(report: &Report) -> (String, String) {
     match lead(report) {
         Some(lead) => (lead.why, lead.step.command),
         None if report.data.study.is_recording() => ("No cause was found.".to_owned(), run_again(report)),
+        // The same seed gives the same figures again.
+        None if report.data.run.provenance == Provenance::Simulation => (
+            "No cause was found; another seed shows what the seed alone decides.".to_owned(),
+            run_with(report, Seed(report.data.run.seed.0.wrapping_add(1))),
+        ),
         None => ("No cause was found; the same plan again settles more.".to_owned(), run_again(report)),
     }
 }
 
 /// The command that measures the same plan again.
 pub(crate) fn run_again(report: &Report) -> String {
+    run_with(report, report.data.run.seed)
+}
+
+/// The command that measures the same plan with this seed.
+fn run_with(report: &Report, seed: Seed) -> String {
     let run = &report.data.run;
     if !run.command.is_empty() && run.provenance != Provenance::Imported {
-        return if report.data.study.is_recording() { as_typed(run) } else { as_begun(run) };
+        return if report.data.study.is_recording() { as_typed(run) } else { as_begun(run, seed) };
     }
     // The study of `flyball check` is its own.
     if run.study == "check" {
-        return format!("flyball check --seed {}", run.seed);
+        return format!("flyball check --seed {seed}");
     }
     if run.provenance == Provenance::Imported {
         let files: BTreeSet<&str> =
@@ -494,7 +505,7 @@ pub(crate) fn run_again(report: &Report) -> String {
         Provenance::Simulation => ("run", " --on sim"),
         Provenance::Host | Provenance::Imported => ("run", ""),
     };
-    format!("flyball {command} {}{on} --seed {}", quoted(&format!("{}.toml", run.study)), run.seed)
+    format!("flyball {command} {}{on} --seed {seed}", quoted(&format!("{}.toml", run.study)))
 }
 
 /// The command that began a run, as it was typed.
@@ -506,12 +517,16 @@ fn words(run: &Run) -> Vec<String> {
     std::iter::once("flyball".to_owned()).chain(run.command.iter().cloned()).collect()
 }
 
-/// The command that began a run, with its seed.
-fn as_begun(run: &Run) -> String {
-    let is_seed = |word: &String| word == "--seed" || word.starts_with("--seed=");
+/// The command that began a run, with this seed.
+fn as_begun(run: &Run, seed: Seed) -> String {
+    const OPTION: &str = "--seed";
     let mut words = words(run);
-    if !run.command.iter().any(is_seed) {
-        words.extend(["--seed".to_owned(), run.seed.to_string()]);
+    let at = words.iter().position(|word| word == OPTION || word.starts_with("--seed="));
+    let value = at.filter(|at| words[*at] == OPTION).map(|at| at + 1);
+    match (at, value) {
+        (_, Some(value)) if value < words.len() => words[value] = seed.to_string(),
+        (Some(at), None) => words[at] = format!("{OPTION}={seed}"),
+        _ => words.extend([OPTION.to_owned(), seed.to_string()]),
     }
     command_line(&words)
 }

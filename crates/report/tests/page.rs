@@ -147,11 +147,45 @@ fn the_first_screen_is_question_answer_picture_and_next_command() {
         assert_eq!(picture.is_none(), name == "empty", "{name}");
         assert!(picture.is_none_or(|picture| answer < picture && picture < command), "{name}");
     }
-    let page = report::html(&ordinary().report());
-    let next = page.split("id=\"next\"").nth(1).unwrap();
-    assert!(
-        next[..next.find("</div>").unwrap()].contains("flyball run studies/readahead.toml --seed 20261120")
-    );
+    let next = next_of(&report::html(&ordinary().report()));
+    assert!(next.contains("flyball run studies/readahead.toml --seed 20261120"), "{next}");
+}
+
+/// What a page says to type next, without the marks around each word of the command.
+fn next_of(page: &str) -> String {
+    let next = page.split("id=\"next\"").nth(1).and_then(|rest| rest.split("</div>").next()).unwrap();
+    next.replace("<span>", "").replace("</span>", "")
+}
+
+#[test]
+fn a_models_run_leads_on_to_a_seed_that_it_does_not_have() {
+    let mut case = simulated();
+    case.data.run.seed = domain::rng::Seed(41);
+    let next = next_of(&report::html(&case.report()));
+    assert!(next.contains("flyball run crypt-model.toml --on sim --seed 42"), "{next}");
+    for (typed, command) in [
+        (&["run", "x.toml", "--on", "sim"][..], "flyball run x.toml --on sim --seed 42"),
+        (&["run", "x.toml", "--on", "sim", "--seed", "41"], "flyball run x.toml --on sim --seed 42"),
+        (&["run", "x.toml", "--seed=41", "--on", "sim"], "flyball run x.toml --seed=42 --on sim"),
+    ] {
+        case.data.run.command = typed.iter().map(|word| (*word).to_owned()).collect();
+        let page = report::html(&case.report());
+        assert!(next_of(&page).contains(command), "{command}: {}", next_of(&page));
+        // The same again has its own.
+        assert!(page.contains(&command.replace("42", "41")), "{command}");
+    }
+}
+
+#[test]
+fn a_simulated_machine_that_was_typed_is_the_one_that_is_named() {
+    let mut case = simulated();
+    case.data.run.machine = "sim-server-nvme-7e0943f8".into();
+    assert!(report::html(&case.report()).contains("simulation of laptop-2007"));
+    case.data.run.command = ["run", "x.toml", "--machine", "server-nvme"].map(str::to_owned).to_vec();
+    assert!(report::html(&case.report()).contains("simulation of server-nvme"));
+    case.data.run.command.clear();
+    case.data.study.sim.machine = None;
+    assert!(report::html(&case.report()).contains("simulation of server-nvme"));
 }
 
 /// The plots of a page along a factor.

@@ -3,6 +3,7 @@
 use super::pictures::{Picture, axis_note, metric, picture, said};
 use super::{prose, traces};
 use crate::Report;
+use crate::command::shell_words;
 use crate::svg::{Scale, axis, strip};
 use crate::wording::{counted, factor_levels, levels, next_command, relative, value, workloads};
 use analysis::answer::{About, about};
@@ -130,7 +131,17 @@ pub(super) fn next(report: &Report) -> Markup {
     html! {
         div id="next" {
             p { (prose(&why)) " " strong { "Next:" } }
-            pre class="command" { code { (command) } }
+            pre class="command" { code { (unbroken(&command)) } }
+        }
+    }
+}
+
+/// A command whose words are not broken: a browser breaks lines behind hyphens too, and so within options.
+fn unbroken(command: &str) -> Markup {
+    html! {
+        @for (at, word) in shell_words(command).into_iter().enumerate() {
+            @if at > 0 { " " }
+            span { (word) }
         }
     }
 }
