@@ -85,6 +85,8 @@ fn measures(kind: Kind) {
     place.ok(&["report", "mine", "--out", place.path("page.html").to_str().unwrap()]);
     assert_eq!(with_password(place.folder.path()), [place.path("password")]);
     assert_eq!(place.ok(&["status"]).trim(), "nothing is changed");
+    testing::promise("foreign-databases", 1, format_args!("a run at a {}", kind.title()));
+    testing::promise("passwords", 1, format_args!("a run at a {}", kind.title()));
 }
 
 #[test]
@@ -104,7 +106,8 @@ fn is_killed(kind: Kind) {
     let Some(server) = Server::start(kind) else { return };
     let study = server.study(&place, 60, "");
     let before = server.dump();
-    for (pause_ms, alone) in [(0, true), (40, false), (150, true), (1000, false)] {
+    let kills = [(0, true), (40, false), (150, true), (1000, false)];
+    for (pause_ms, alone) in kills {
         let mut run = place
             .flyball(&["run", &study, "--new"])
             .stdout(Stdio::null())
@@ -136,6 +139,8 @@ fn is_killed(kind: Kind) {
         assert_eq!(server.dump(), before, "{pause_ms} ms after its record, alone: {alone}");
         assert!(place.work_files().is_empty(), "{:?}", place.work_files());
     }
+    let words = format!("killed runs at a {}, with their supervisor or without", kind.title());
+    testing::promise("foreign-databases", kills.len(), words);
 }
 
 #[test]

@@ -241,6 +241,8 @@ fn what_flyball_asks_does_not_count(kind: Kind, options: &[&str], prepare: &[&st
     assert_eq!(server.dump(), before);
     assert!(!is_in_arguments());
     assert_eq!(with_password(place.folder.path()), [place.path("password")]);
+    testing::promise("watched-servers", 1, format_args!("a recording of an idle {}", kind.title()));
+    testing::promise("passwords", 1, format_args!("a recording of a {}", kind.title()));
 }
 
 #[test]
@@ -300,6 +302,7 @@ fn no_rate_is_computed_across_a_restart(kind: Kind) {
     let run = recorded.json["run"].as_str().unwrap();
     let shown = place.ok(&["show", run, "--full"]);
     assert!(shown.contains("restarted"), "{shown}");
+    testing::promise("server-restarts", 1, format_args!("a restart of a {}", kind.title()));
 }
 
 #[test]

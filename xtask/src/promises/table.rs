@@ -53,6 +53,9 @@ const KILL: &str = "crates/machine/tests/kill.rs";
 const DEATH: &str = "crates/machine/tests/death.rs";
 const LASTING: &str = "crates/machine/tests/lasting.rs";
 
+const EXISTING_SERVER: &str = "crates/flyball/tests/existing_server.rs";
+const WATCHED_SERVER: &str = "crates/flyball/tests/watched_server.rs";
+
 /// All of them, in the order of their sections.
 pub const PROMISES: &[Promise] = &[
     Promise {
@@ -195,6 +198,44 @@ pub const PROMISES: &[Promise] = &[
         unit: "exchanges while Flyball plans and runs",
     },
     Promise {
+        id: "foreign-databases",
+        section: "Data",
+        sentence: "Of a database server that is somebody's nothing is written but a database of Flyball's own, and that is dropped \
+                   whatever ends the run.",
+        shown_by: Shown::Tests(&[
+            (EXISTING_SERVER, "postgresql_is_measured_in_a_database_of_its_own"),
+            (EXISTING_SERVER, "mariadb_is_measured_in_a_database_of_its_own"),
+            (EXISTING_SERVER, "a_killed_run_leaves_no_database_in_postgresql"),
+            (EXISTING_SERVER, "a_killed_run_leaves_no_database_in_mariadb"),
+        ]),
+        wanted: 10,
+        unit: "runs at real servers, each compared with a dump of before",
+    },
+    Promise {
+        id: "passwords",
+        section: "Data",
+        sentence: "The password of a server stands in no file of Flyball's, and in no process's arguments.",
+        shown_by: Shown::Tests(&[
+            (EXISTING_SERVER, "postgresql_is_measured_in_a_database_of_its_own"),
+            (EXISTING_SERVER, "mariadb_is_measured_in_a_database_of_its_own"),
+            (WATCHED_SERVER, "what_flyball_asks_of_postgresql_does_not_count"),
+            (WATCHED_SERVER, "what_flyball_asks_of_mariadb_does_not_count"),
+        ]),
+        wanted: 4,
+        unit: "runs and recordings with a password",
+    },
+    Promise {
+        id: "watched-servers",
+        section: "Data",
+        sentence: "Nothing is changed in a server that is watched, and what Flyball asks of it is in none of its rates.",
+        shown_by: Shown::Tests(&[
+            (WATCHED_SERVER, "what_flyball_asks_of_postgresql_does_not_count"),
+            (WATCHED_SERVER, "what_flyball_asks_of_mariadb_does_not_count"),
+        ]),
+        wanted: 2,
+        unit: "recordings of idle servers, each compared with a dump of before",
+    },
+    Promise {
         id: "dry-run",
         section: "Data",
         sentence: "A dry run opens nothing for writing, and makes, renames and removes nothing, but its own output.",
@@ -237,6 +278,17 @@ pub const PROMISES: &[Promise] = &[
         )]),
         wanted: 100,
         unit: "power cuts of a lab machine",
+    },
+    Promise {
+        id: "server-restarts",
+        section: "Results",
+        sentence: "No rate of a watched server is computed across a restart of it, and the restart is told.",
+        shown_by: Shown::Tests(&[
+            (WATCHED_SERVER, "no_rate_is_computed_across_a_restart_of_postgresql"),
+            (WATCHED_SERVER, "no_rate_is_computed_across_a_restart_of_mariadb"),
+        ]),
+        wanted: 2,
+        unit: "restarts of watched servers",
     },
     Promise {
         id: "broken-notebooks",

@@ -4,6 +4,7 @@
 use super::{Place, is_root, stderr, wait_until};
 use domain::database::Kind;
 use std::fs::{self, Permissions};
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -82,12 +83,12 @@ impl Server {
         server.resume();
         match kind {
             Kind::PostgreSql => {
-                server.sql(&format!("CREATE ROLE bench LOGIN CREATEDB PASSWORD '{PASSWORD}'"));
+                server.secret_sql(&format!("CREATE ROLE bench LOGIN CREATEDB PASSWORD '{PASSWORD}'"));
                 server.sql("CREATE TABLE precious AS SELECT generate_series(1, 1000) AS n");
             }
             Kind::MariaDb => {
                 let password = PASSWORD.replace('\\', "\\\\");
-                server.sql(&format!("CREATE USER bench@localhost IDENTIFIED BY '{password}'"));
+                server.secret_sql(&format!("CREATE USER bench@localhost IDENTIFIED BY '{password}'"));
                 server.sql("GRANT ALL ON `flyball\\_%`.* TO bench@localhost");
                 server.sql(
                     "CREATE DATABASE precious; USE precious; CREATE TABLE t AS SELECT seq FROM seq_1_to_1000",
@@ -161,41 +162,42 @@ impl Server {
         }
     }
 
-    /// Its administrator's client.
-    pub fn client(&self, statement: &str) -> Command {
-        let mut command = match self.kind {
+    /// Its administrator's client, which reads statements from its standard input.
+    fn administrator(&self) -> Command {
+        match self.kind {
             Kind::PostgreSql => {
                 let mut psql = Command::new("psql");
-                psql.args([
-                    "-XqAtw",
-                    "-h",
-                    &self.address(),
-                    "-U",
-                    "admin",
-                    "-d",
-                    "postgres",
-                    "-c",
-                    statement,
-                ]);
+                psql.args(["-XqAtw", "-h", &self.address(), "-U", "admin", "-d", "postgres"]);
                 psql
             }
             Kind::MariaDb => {
                 let mut mariadb = Command::new("mariadb");
                 let socket = format!("--socket={}", self.address());
-                mariadb.args([
-                    "--no-defaults",
-                    &socket,
-                    "--user=root",
-                    "--batch",
-                    "--skip-column-names",
-                    "-e",
-                    statement,
-                ]);
+                mariadb.args(["--no-defaults", &socket, "--user=root", "--batch", "--skip-column-names"]);
                 mariadb
             }
+        }
+    }
+
+    /// Its administrator's client with a statement.
+    pub fn client(&self, statement: &str) -> Command {
+        let mut command = self.administrator();
+        let option = match self.kind {
+            Kind::PostgreSql => "-c",
+            Kind::MariaDb => "-e",
         };
-        command.stdin(Stdio::null());
+        command.args([option, statement]).stdin(Stdio::null());
         command
+    }
+
+    /// A statement with a password in it, which no process has among its arguments: tests of other programs
+    /// look for it there.
+    fn secret_sql(&self, statement: &str) {
+        let quiet = || Stdio::null();
+        let mut client =
+            self.administrator().stdin(Stdio::piped()).stdout(quiet()).stderr(quiet()).spawn().unwrap();
+        writeln!(client.stdin.take().unwrap(), "{statement};").unwrap();
+        assert!(client.wait().unwrap().success());
     }
 
     pub fn sql(&self, statement: &str) -> String {
