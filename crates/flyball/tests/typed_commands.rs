@@ -6,14 +6,18 @@ use crate::support::{Place, SIMULATED};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// What a shell would be given: lines that begin with `flyball`, each with those that continue it.
+/// What a shell would be given: lines that begin with `flyball`, each with those that continue it. A program
+/// of that name among the busiest threads is no command: its share of a CPU follows.
 fn copied(screen: &str) -> Vec<String> {
     let mut commands: Vec<String> = Vec::new();
     let mut is_open = false;
     for line in screen.lines() {
         if is_open {
             *commands.last_mut().unwrap() += &format!("\n{line}");
-        } else if line.starts_with("    ") && line.trim_start().starts_with("flyball ") {
+        } else if line.starts_with("    ")
+            && line.trim_start().starts_with("flyball ")
+            && !line.contains("% (")
+        {
             commands.push(line.to_owned());
         } else {
             continue;

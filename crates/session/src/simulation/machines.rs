@@ -18,6 +18,7 @@ use sim::bench::{Simulated, simulate};
 use sim::load::{Trace, read_trace};
 use sim::machine::{Driver, MachineSpec, PState};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
@@ -232,12 +233,11 @@ impl Machines {
             };
             let key = key_of(name, cell);
             fallback.get_or_insert_with(|| key.clone());
-            if !named.contains_key(&key) {
-                let machine = match name {
+            if let Entry::Vacant(free) = named.entry(key) {
+                free.insert(match name {
                     LAB => of_lab(&plan.study, cell, folder)?,
                     _ => load(name, folder)?,
-                };
-                named.insert(key, machine);
+                });
             }
         }
         let fallback = fallback.ok_or_else(|| Error::Usage("the study has no cells".into()))?;
