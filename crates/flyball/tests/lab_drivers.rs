@@ -307,7 +307,11 @@ fn idle_states_are_entered_as_the_kernel_says_and_none_that_takes_longer_to_leav
         return;
     }
     in_guests(|place, kernel| {
-        let levels = [("free", ""), ("at once", "cpu_dma_latency = \"20us\"")];
+        // At the highest frequency the handlers are short.
+        let levels = [
+            ("free", "governor = \"performance\""),
+            ("at once", "governor = \"performance\", cpu_dma_latency = \"20us\""),
+        ];
         let machine = Machine { vcpus: 1, script: WAITS, repeats: 1 };
         let Some(seen) = run(&machine, place, kernel, "i7-6700k-hwp", &levels) else { return };
         for (name, (seen, _)) in &seen {
@@ -324,14 +328,18 @@ fn idle_states_are_entered_as_the_kernel_says_and_none_that_takes_longer_to_leav
                 "{kernel} {name}: the kernel counts {counted:?} s, the record has {held:?} s, {outside:.2} s more in all"
             );
             let (inside, all) = (counted.iter().sum::<f64>(), held.iter().sum::<f64>());
-            assert!(all > 0.98 * inside && all < 1.02 * inside + outside, "{inside} and {all} s");
+            // Where the host is busy the handlers that the kernel counts as idle time take longer.
+            let late = cpu.late.secs();
+            assert!(all > 0.98 * inside - late && all < 1.02 * inside + outside, "{inside} and {all} s");
             let share = |state: usize| (counted[state] / inside, held[state] / all);
             let (by_kernel, by_record) = share(if name == "free" { 3 } else { 0 });
             assert!(by_kernel > 0.95 && by_record > 0.95, "{name}: {by_kernel} and {by_record}");
             let joules = grown("energy") / 1e6;
             let idle_watts = if name == "free" { 0.1 } else { 1.0 };
             let least = 0.98 * idle_watts * inside;
-            assert!(joules > least && joules < least + 4.0, "{joules} J of at least {least}");
+            // The rest of the time at 17 W at most, and so the handlers.
+            let most = idle_watts * inside + 17.0 * (grown("at") / 1e6 - 0.98 * inside + late);
+            assert!(joules > least - idle_watts * late && joules < most, "{joules} J of {least} to {most}");
         }
     });
 }
@@ -357,11 +365,15 @@ fn cores_that_share_a_frequency_get_the_highest_that_a_busy_one_asks_for_and_tur
         for (level, solo) in [("turbo", 4.2e6), ("base", 4e6)] {
             let (seen, _) = &seen[level];
             println!("{kernel} {level}: {:?}", seen.said);
-            for (when, khz) in [("solo", solo), ("beside", 4e6)] {
-                let off = seen.number(&format!("{when}-khz")) / khz - 1.0;
-                assert!(off.abs() < 0.02, "{level}, {when}: {:?}", seen.said);
+            // The first CPU has work of its own now and then, during which there is no turbo.
+            for (when, khz, least) in [("solo", solo, 0.94), ("beside", 4e6, 0.98)] {
+                let share = seen.number(&format!("{when}-khz")) / khz;
+                assert!(share > least && share < 1.02, "{level}, {when}: {:?}", seen.said);
             }
-            // The first CPU has work of its own now and then, which nothing limits.
+            let has_turbo =
+                seen.pacing.vcpus[1].states.iter().any(|state| state.frequency == Hertz::from_mhz(4200));
+            assert_eq!(has_turbo, level == "turbo", "{:?}", seen.pacing.vcpus[1].states);
+            // And nothing limits that work.
             let limited = seen.number("limited-khz");
             assert!(limited > 1.96e6 && limited < 3e6, "{level}: {:?}", seen.said);
             let ratio = seen.number("limited-micros") / seen.number("beside-micros");
