@@ -56,7 +56,7 @@ fn answer(port: &mut File, request: Request) -> Result<()> {
             beating(port, prepare)?;
             reply(port, &Reply::Done, &[])
         }
-        Request::Exec { argv } => exec(port, &argv),
+        Request::Exec { argv, columns } => exec(port, &argv, columns),
         Request::Calibrate { span_ms } => {
             pacer::calibrate(Duration::from_millis(span_ms))?;
             reply(port, &Reply::Done, &[])
@@ -151,11 +151,12 @@ fn inspect(port: &mut File) -> Result<()> {
     reply(port, &Reply::Inspected { inventory, identity }, &[])
 }
 
-fn exec(port: &mut File, argv: &[String]) -> Result<()> {
+fn exec(port: &mut File, argv: &[String], columns: Option<usize>) -> Result<()> {
     let (program, arguments) =
         argv.split_first().ok_or_else(|| Error::Refused("no command was given".into()))?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.envs(columns.map(|columns| ("COLUMNS", columns.to_string())));
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {

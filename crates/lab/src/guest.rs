@@ -50,6 +50,8 @@ pub enum Request {
     Exec {
         /// Program and arguments.
         argv: Vec<String>,
+        /// How wide the terminal is that shows what it prints (`COLUMNS`), where it is one.
+        columns: Option<usize>,
     },
     /// Be ready to measure cells of this study.
     Open(Opening),

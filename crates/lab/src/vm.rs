@@ -30,6 +30,11 @@ use std::time::{Duration, Instant};
 const OLDEST_QEMU: (u32, u32) = (9, 1);
 const OLDEST_QEMU_TEXT: &str = "9.1";
 
+/// The first QEMU that takes plugins of interface version 7 and later alone, and the variable of its
+/// environment that tells ours.
+const PLUGIN_API_7: (u32, u32) = (11, 1);
+const PLUGIN_API: (&str, &str) = ("FLYBALL_PLUGIN_API", "7");
+
 /// How long a guest may take until its first word: some thirty times what it takes on two quiet cores, for a
 /// host may be busy with much else.
 const START: Duration = Duration::from_secs(240);
@@ -138,7 +143,7 @@ impl Vm {
     /// Where QEMU is missing or too old, the machine does not start, or the guest says nothing; then with the
     /// end of its kernel's log.
     pub fn start(spec: Spec<'_>, interrupt: &AtomicBool) -> Result<Self> {
-        let qemu = qemu(spec.qemu)?;
+        let (qemu, release) = qemu(spec.qemu)?;
         let (control, far_control) = pair()?;
         let (console, far_console) =
             if spec.console { pair().map(|(a, b)| (Some(a), Some(b)))? } else { (None, None) };
@@ -161,6 +166,10 @@ impl Vm {
             let record_path = PathBuf::from(format!("/dev/fd/{number}"));
             let PStatesSpec { table, plugin, dilation } = *pstates;
             line.args(["-plugin", &pacing::plugin_argument(plugin, table, dilation, &record_path)]);
+            line.env_remove(PLUGIN_API.0);
+            if release >= PLUGIN_API_7 {
+                line.env(PLUGIN_API.0, PLUGIN_API.1);
+            }
             record = Some(file);
         }
         for (index, disk) in spec.disks.into_iter().enumerate() {
@@ -384,8 +393,8 @@ impl Drop for Vm {
     }
 }
 
-/// The version of a QEMU, and where it is.
-fn qemu(wanted: Option<&Path>) -> Result<PathBuf> {
+/// Where a QEMU is, and its major and minor version.
+fn qemu(wanted: Option<&Path>) -> Result<(PathBuf, (u32, u32))> {
     const NAME: &str = "qemu-system-x86_64";
     let missing = |program: String| Error::MissingProgram {
         doing: "start a lab machine".into(),
@@ -402,7 +411,7 @@ fn qemu(wanted: Option<&Path>) -> Result<PathBuf> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let program = path.display().to_string();
     match version(&text) {
-        Some((major, minor, _)) if (major, minor) >= OLDEST_QEMU => Ok(path),
+        Some((major, minor, _)) if (major, minor) >= OLDEST_QEMU => Ok((path, (major, minor))),
         Some((.., found)) => Err(Error::OldQemu { program, found, needed: OLDEST_QEMU_TEXT }),
         None => Err(Error::Program {
             doing: "ask QEMU for its version".into(),

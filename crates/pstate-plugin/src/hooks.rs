@@ -5,7 +5,7 @@
 //! (`helper_info_rdmsr`, `TCGHelperInfo` of `include/tcg/helper-info.h`); the translator calls whatever
 //! address stands there. This is no interface that QEMU promises, so everything is compared before it is
 //! used: the symbols, what they hold, and, at the first call, where the guest's registers are (`CPUX86State`
-//! of `target/i386/cpu.h`). Seen to work: QEMU 10.0.
+//! of `target/i386/cpu.h`). Seen to work: QEMU 10.0 and 11.1.
 //!
 //! # Idle states
 //! `acpi_idle` enters a state by reading an I/O port, with interrupts disabled (`acpi_idle_do_entry` of
@@ -22,14 +22,37 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
 use std::io::Write;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The beginning of QEMU's state of a CPU.
+/// The beginning of QEMU's state of a CPU. Behind all general registers follow the instruction pointer and
+/// the flags.
 #[repr(C)]
 pub struct Env {
     registers: [u64; 16],
-    instruction_pointer: u64,
-    flags: u64,
+}
+
+/// How many general registers QEMU's state has: 16, or 32 in QEMU 11.1, which has those of APX.
+const COUNTS: [usize; 2] = [16, 32];
+
+/// Which of [`COUNTS`] this QEMU has; 0 until it was found.
+static REGISTERS: AtomicUsize = AtomicUsize::new(0);
+
+/// Where the instruction pointer stands.
+///
+/// # Safety
+/// `env` is what QEMU gave a helper, and has so many general registers.
+unsafe fn instruction_pointer(env: *mut Env, registers: usize) -> *mut u64 {
+    // SAFETY: as documented on this function.
+    unsafe { env.cast::<u64>().add(registers) }
+}
+
+/// Where the flags stand.
+///
+/// # Safety
+/// As [`instruction_pointer`].
+unsafe fn flags(env: *mut Env, registers: usize) -> *mut u64 {
+    // SAFETY: as documented on this function.
+    unsafe { env.cast::<u64>().add(registers + 1) }
 }
 
 const RAX: usize = 0;
@@ -150,27 +173,26 @@ impl Found {
 }
 
 /// Compares, once, where the CPU's registers are: `cpuid` of leaf 0 has to put the vendor's name into
-/// three of them. A QEMU that has them elsewhere is ended, for nothing that it would do from here on could
-/// be trusted.
+/// three of them, and flags with the bit that is always set have to stand behind 16 or 32 of them. A QEMU
+/// that has them elsewhere is ended, for nothing that it would do from here on could be trusted.
 ///
 /// # Safety
 /// `env` is what QEMU gave a helper.
 unsafe fn verify(env: *mut Env) {
-    static VERIFIED: AtomicBool = AtomicBool::new(false);
-    if VERIFIED.load(Ordering::Relaxed) {
+    if REGISTERS.load(Ordering::Relaxed) > 0 {
         return;
     }
     // SAFETY: as documented on this function; what is changed is put back.
-    let (name, flags) = unsafe {
+    let (name, count) = unsafe {
         let before = (*env).registers;
         (*env).registers[RAX] = 0;
         (originals().cpuid)(env);
         let name = [RBX, RDX, RCX].map(|register| ((*env).registers[register] as u32).to_le_bytes());
         (*env).registers = before;
-        (name, (*env).flags)
+        (name, COUNTS.into_iter().find(|count| *flags(env, *count) & ALWAYS != 0))
     };
     let vendor = plugin::processor_options().map_or(b"?".as_slice(), |options| options.vendor.name());
-    if name.as_flattened() != vendor || flags & ALWAYS == 0 {
+    let Some(count) = count.filter(|_| name.as_flattened() == vendor) else {
         let _ = writeln!(
             std::io::stderr(),
             "pstate-plugin: cannot give the guest the registers of a processor of Intel's or AMD's: `CPUX86State` of this QEMU \
@@ -179,8 +201,8 @@ unsafe fn verify(env: *mut Env) {
         );
         // SAFETY: it ends this process, and runs nothing of it any more.
         unsafe { libc::_exit(1) };
-    }
-    VERIFIED.store(true, Ordering::Relaxed);
+    };
+    REGISTERS.store(count, Ordering::Relaxed);
 }
 
 /// Puts a value into EDX and EAX, as these instructions do.
@@ -251,15 +273,16 @@ unsafe extern "C-unwind" fn on_inb(env: *mut Env, port: u32) -> u64 {
         let Some(state) = plugin::idle_state_of_port(port as u16) else {
             return (originals().inb)(env, port);
         };
+        let registers = REGISTERS.load(Ordering::Relaxed);
         if IS_HALTED_IN.replace(false) {
             plugin::leave_idle_state();
-            (*env).flags &= !INTERRUPTS;
+            *flags(env, registers) &= !INTERRUPTS;
             return 0;
         }
         plugin::enter_idle_state(state);
         IS_HALTED_IN.set(true);
-        (*env).instruction_pointer = LAST_IN.get();
-        (*env).flags |= INTERRUPTS;
+        *instruction_pointer(env, registers) = LAST_IN.get();
+        *flags(env, registers) |= INTERRUPTS;
         (originals().hlt)(env);
         0
     }

@@ -1,7 +1,8 @@
 //! A QEMU TCG plugin that runs each virtual CPU at the pace of its virtual P-state.
 //!
 //! QEMU loads it with `-plugin libpstate_plugin.so,table=1:0.75:0.5,pace=20000000,port=0x9000,control=0x5be,
-//! domains=percpu,record=FILE` (see `options.rs`); it needs interface version 3, so QEMU 9.1 or later, and
+//! domains=percpu,record=FILE` (see `options.rs`); it speaks interface version 3 (QEMU 9.1 to 11.0)
+//! and, where `FLYBALL_PLUGIN_API=7` is in QEMU's environment, version 7 (QEMU 11.1 and later), and needs
 //! `-accel tcg,thread=multi`. The guest's `acpi-cpufreq` writes the index of a P-state to a CPU's port; the
 //! guest's agent writes to the control port, through `/dev/port`: 0 runs unpaced (as the machine starts), 1
 //! paces all CPUs from now on, 2 to 255 are marks. What each CPU did is appended to the record at each such

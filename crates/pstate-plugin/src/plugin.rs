@@ -8,7 +8,7 @@ use crate::opcode::{self, Kind};
 use crate::options::{Options, ProcessorOptions};
 use crate::package::Package;
 use crate::processor::{self, Processor};
-use crate::qemu::{self, Counter};
+use crate::qemu::{self, BlockCallback, Counter, CpuCallback, Version};
 use crate::requests::Requests;
 use crate::vcpu::Vcpu;
 use crate::{hooks, host, record};
@@ -17,12 +17,34 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::ptr;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Which version of the interface this plugin speaks; QEMU reads it before it calls anything.
+/// Which version of the interface this plugin speaks; QEMU reads it, an `int`, before it calls anything.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "the name is QEMU's")]
-pub static qemu_plugin_version: c_int = qemu::VERSION;
+pub static qemu_plugin_version: AtomicI32 = AtomicI32::new(Version::Three.number());
+
+/// Run by the loader, before QEMU looks at the version.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CHOOSE_VERSION: extern "C" fn() = {
+    extern "C" fn choose() {
+        qemu_plugin_version.store(version().number(), Ordering::Relaxed);
+    }
+    choose
+};
+
+/// The version that this QEMU speaks.
+fn version() -> Version {
+    // SAFETY: the name ends in a zero. What it gives is valid until the environment changes, which nothing
+    // does while a library is loaded.
+    let value = unsafe {
+        let value = libc::getenv(Version::VARIABLE.as_ptr());
+        (!value.is_null()).then(|| CStr::from_ptr(value))
+    };
+    Version::named(value)
+}
 
 /// How long a CPU in the slowest state may run between two looks at the clock, in nanoseconds of its pace: an
 /// interrupt that comes while it sleeps is seen that much later at most.
@@ -139,13 +161,31 @@ unsafe fn arguments(argc: c_int, argv: *const *const c_char) -> Result<Vec<Strin
         .collect()
 }
 
+/// A function of one argument as the callback that the present version calls.
+macro_rules! callback {
+    ($kind:ident, $argument:ty, $function:ident) => {{
+        extern "C" fn three(_id: u64, argument: $argument) {
+            $function(argument);
+        }
+        extern "C" fn seven(argument: $argument, _data: *mut c_void) {
+            $function(argument);
+        }
+        match version() {
+            Version::Three => $kind { three },
+            Version::Seven => $kind { seven },
+        }
+    }};
+}
+
 fn register(id: u64) {
+    let none = ptr::null_mut();
     // SAFETY: `id` is the one that QEMU gave, and the callbacks have the types that it calls them with.
     unsafe {
-        qemu::qemu_plugin_register_vcpu_init_cb(id, on_start);
-        qemu::qemu_plugin_register_vcpu_idle_cb(id, on_idle);
-        qemu::qemu_plugin_register_vcpu_resume_cb(id, on_resume);
-        qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
+        qemu::qemu_plugin_register_vcpu_init_cb(id, callback!(CpuCallback, c_uint, on_start), none);
+        qemu::qemu_plugin_register_vcpu_idle_cb(id, callback!(CpuCallback, c_uint, on_idle), none);
+        qemu::qemu_plugin_register_vcpu_resume_cb(id, callback!(CpuCallback, c_uint, on_resume), none);
+        let on_block = callback!(BlockCallback, *mut qemu::Block, on_translate);
+        qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, on_block, none);
     }
 }
 
@@ -342,7 +382,7 @@ fn check_every(options: &Options) -> u64 {
 }
 
 /// A CPU's thread has started.
-extern "C" fn on_start(_id: u64, cpu: c_uint) {
+fn on_start(cpu: c_uint) {
     host::sleep_precisely();
     REGISTERS.set(find_registers());
     CPU.set(Some(cpu as usize));
@@ -360,7 +400,7 @@ extern "C" fn on_start(_id: u64, cpu: c_uint) {
 }
 
 /// A CPU waits for an interrupt. QEMU's big lock is held: nothing may wait here.
-extern "C" fn on_idle(_id: u64, cpu: c_uint) {
+fn on_idle(cpu: c_uint) {
     let (plugin, cpu) = (plugin(), cpu as usize);
     let mut account = plugin.lock(cpu);
     account.queued_at_rest_ns = account.queued_ns();
@@ -373,7 +413,7 @@ extern "C" fn on_idle(_id: u64, cpu: c_uint) {
 
 /// It runs again. QEMU's big lock is held: the time that leaving an idle state takes is waited off at the
 /// next block of instructions.
-extern "C" fn on_resume(_id: u64, cpu: c_uint) {
+fn on_resume(cpu: c_uint) {
     let (plugin, cpu) = (plugin(), cpu as usize);
     let mut account = plugin.lock(cpu);
     let queued_ns = account.queued_ns().saturating_sub(account.queued_at_rest_ns);
@@ -388,7 +428,7 @@ extern "C" fn on_resume(_id: u64, cpu: c_uint) {
 
 /// A block is translated: count its instructions, look at the clock every so many of them, and watch the
 /// instructions that matter.
-extern "C" fn on_translate(_id: u64, block: *mut qemu::Block) {
+fn on_translate(block: *mut qemu::Block) {
     let plugin = plugin();
     // SAFETY: the block is valid during this call, the counter for ever, and the callbacks have the types
     // that they are called with.
@@ -571,10 +611,10 @@ fn find_registers() -> Option<Registers> {
     // names in it live for ever.
     unsafe {
         let list = qemu::qemu_plugin_get_registers();
-        let count = (*list).len as usize;
-        let registers = std::slice::from_raw_parts((*list).data.cast::<qemu::Register>(), count);
+        let (count, bytes) = ((*list).len as usize, qemu::g_array_get_element_size(list) as usize);
+        let register = |index: usize| &*(*list).data.add(index * bytes).cast::<qemu::Register>();
         let find = |name: &CStr| {
-            registers.iter().find(|register| CStr::from_ptr(register.name) == name).map(|found| found.handle)
+            (0..count).map(register).find(|one| CStr::from_ptr(one.name) == name).map(|found| found.handle)
         };
         let handles = find(c"rax").zip(find(c"rdx"));
         qemu::g_array_free(list, 1);
@@ -587,9 +627,7 @@ fn read_register(buffer: *mut qemu::Array, handle: *mut c_void) -> Option<u64> {
     // SAFETY: the buffer is this thread's own, and the callback was registered with access to registers.
     unsafe {
         qemu::g_byte_array_set_size(buffer, 0);
-        if qemu::qemu_plugin_read_register(handle, buffer) < 8 || (*buffer).len < 8 {
-            return None;
-        }
-        Some((*buffer).data.cast::<u64>().read_unaligned())
+        qemu::qemu_plugin_read_register(handle, buffer);
+        ((*buffer).len >= 8).then(|| (*buffer).data.cast::<u64>().read_unaligned())
     }
 }

@@ -29,7 +29,8 @@ pub fn exec(arguments: &LabExec) -> Result<End> {
     spec.calibrate(&image, interrupt.flag(), &mut watching)?;
     let mut running = spec.start(&image, Console::None, interrupt.flag(), &mut watching)?;
     let vm = &mut running.vm;
-    vm.ask(&Request::Exec { argv: arguments.command.clone() }, "while it ran the command")?;
+    let request = Request::Exec { argv: arguments.command.clone(), columns: terminal::width() };
+    vm.ask(&request, "while it ran the command")?;
     let end = arguments.cut_power_after.map(|span| Instant::now() + Duration::from(span));
     loop {
         let Some((reply, bytes)) = vm.receive_until(end, PATIENCE, interrupt.flag())? else {
