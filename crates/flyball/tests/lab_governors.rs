@@ -10,9 +10,21 @@ mod recording;
 use crate::support;
 use crate::support::Place;
 use crate::support::lab::{kernels, missing, slow_pstates, without_plugin};
-use recording::{Replayed, Updates, parse, replay};
+use recording::{Replayed, Updates, idle, parse, pstate, replay};
 
-const RECORD: &str = include_str!("../../../fixtures/governors/record.sh");
+const RECORD: &str = concat!(
+    include_str!("../../../fixtures/governors/loads.sh"),
+    include_str!("../../../fixtures/governors/record.sh")
+);
+
+/// Both in one guest.
+const RECORD_DRIVER: &str = concat!(
+    include_str!("../../../fixtures/governors/loads.sh"),
+    include_str!("../../../fixtures/governors/record-pstate.sh"),
+    "echo \"-- idle --\"\n",
+    include_str!("../../../fixtures/governors/record-idle.sh")
+);
+const BETWEEN: &str = "-- idle --";
 
 /// Of the recordings that there are: each governor, waiting for disks, limits and tunables that change, in
 /// half a minute.
@@ -43,17 +55,24 @@ fn what_a_kernel_decides_now_the_models_decide() {
     }
 }
 
-fn check(place: &Place, kernel: &str, table: &str) {
+/// What a script prints in a guest; `None`, and told, where this host is too busy to boot one.
+fn recorded(place: &Place, kernel: &str, table: &str, script: &str, names: &[&str]) -> Option<String> {
     let mut arguments = vec!["lab", "exec", "--kernel", kernel, "--pstates", table, "--"];
-    arguments.extend(["bash", "-c", RECORD, "record.sh"]);
-    arguments.extend(RECORDED);
+    arguments.extend(["bash", "-c", script, "record.sh"]);
+    arguments.extend(names);
     let output = place.output(&arguments);
     let said = support::stderr(&output);
     if said.contains(NOT_BOOTED) {
-        return println!("skipped: the host is too busy to boot kernel {kernel}: {}", said.trim());
+        println!("skipped: the host is too busy to boot kernel {kernel}: {}", said.trim());
+        return None;
     }
     assert!(output.status.success(), "{said}");
-    let recordings = parse(&String::from_utf8_lossy(&output.stdout));
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn check(place: &Place, kernel: &str, table: &str) {
+    let Some(text) = recorded(place, kernel, table, RECORD, &RECORDED) else { return };
+    let recordings = parse(&text);
     assert_eq!(recordings.len(), RECORDED.len());
 
     let mut all = Replayed::default();
@@ -74,4 +93,45 @@ fn check(place: &Place, kernel: &str, table: &str) {
     println!("kernel {kernel}: {all}");
     assert_eq!(all.equal, all.decisions, "decisions differ");
     assert!(all.same_state() >= 0.99, "{all}");
+}
+
+/// Of `intel_pstate`: loads that wait for disks, and limits that change.
+const RECORDED_PSTATE: [&str; 3] = ["powersave-disk", "powersave-limits", "powersave-turbo"];
+
+/// Of menu: loads that wait for disks, and a latency limit.
+const RECORDED_IDLE: [&str; 2] = ["menu-mix", "menu-hurried"];
+
+#[test]
+fn what_intel_pstate_and_menu_decide_now_the_models_decide() {
+    let place = Place::new();
+    if let Some(reason) = without_plugin() {
+        return println!("skipped: {reason}");
+    }
+    let kernel = kernels()[0];
+    if let Some(reason) = missing(&place, kernel) {
+        return println!("skipped: {reason}");
+    }
+    let names = [&RECORDED_PSTATE[..], &RECORDED_IDLE].concat();
+    let Some(text) = recorded(&place, kernel, "i7-6700k-pstate", RECORD_DRIVER, &names) else { return };
+    let is_usable = |name: &str, straddled: bool| {
+        if straddled {
+            testing::skip_in_part(format!("{kernel} {name}: interrupts came in between each time"));
+        }
+        !straddled
+    };
+    let (pstates, idles) = text.split_once(BETWEEN).unwrap();
+    let (pstates, idles) = (pstate::parse(pstates), idle::parse(idles));
+    assert_eq!((pstates.len(), idles.len()), (RECORDED_PSTATE.len(), RECORDED_IDLE.len()));
+    for recording in pstates.iter().filter(|one| is_usable(&one.name, one.straddled)) {
+        let replayed = pstate::replay(recording);
+        println!("{} {}: {replayed}", recording.kernel, recording.name);
+        assert_eq!(replayed.differences, Vec::<String>::new(), "{}", recording.name);
+        assert!(replayed.decisions > 10, "{}: a recording of nothing", recording.name);
+    }
+    for recording in idles.iter().filter(|one| is_usable(&one.name, one.straddled)) {
+        let replayed = idle::replay(recording);
+        println!("{} {}: {replayed}", recording.kernel, recording.name);
+        assert_eq!(replayed.differences, Vec::<String>::new(), "{}", recording.name);
+        assert!(replayed.decisions > 10, "{}: a recording of nothing", recording.name);
+    }
 }

@@ -398,6 +398,17 @@ impl IntelPstate {
         None
     }
 
+    /// When the counters were read last (`sample.time`); zero before the first time.
+    pub fn sampled_at(&self) -> Nanos {
+        self.sample_time
+    }
+
+    /// The boost for tasks that waited for disks, in percent of the largest and rounded down, as
+    /// `power:pstate_sample` has it (`io_boost`).
+    pub fn boost_percent(&self) -> i64 {
+        (100 * self.iowait_boost) >> FRAC_BITS
+    }
+
     fn request(&mut self, ratio: u32) -> Option<Hertz> {
         if ratio == self.current {
             return None;

@@ -5,11 +5,21 @@
 
 mod recording;
 
-use recording::{Replayed, Updates, parse, replay};
+use recording::{Replayed, Updates, idle, parse, pstate, replay};
 
 const RECORDED: [&str; 2] = [
     include_str!("../../../fixtures/governors/6.1.txt"),
     include_str!("../../../fixtures/governors/6.12.txt"),
+];
+
+const PSTATE: [&str; 2] = [
+    include_str!("../../../fixtures/governors/pstate-6.1.txt"),
+    include_str!("../../../fixtures/governors/pstate-6.12.txt"),
+];
+
+const IDLE: [&str; 2] = [
+    include_str!("../../../fixtures/governors/idle-6.1.txt"),
+    include_str!("../../../fixtures/governors/idle-6.12.txt"),
 ];
 
 /// Replays all recordings of a kernel; each decision has to be the kernel's own.
@@ -49,5 +59,43 @@ fn updates_before_a_governor_is_due_change_nothing() {
     for text in RECORDED {
         let all = check(text, Updates::WhenDue);
         assert!(all.skipped > all.updates / 5, "{all}");
+    }
+}
+
+#[test]
+fn every_decision_of_intel_pstate_is_the_models() {
+    for text in PSTATE {
+        let mut all = Replayed::default();
+        for recording in pstate::parse(text) {
+            let replayed = pstate::replay(&recording);
+            println!("{} {}: {replayed}", recording.kernel, recording.name);
+            assert_eq!(replayed.differences, Vec::<String>::new(), "{}", recording.name);
+            assert!(replayed.decisions > 30, "{}: a recording of nothing", recording.name);
+            assert!(replayed.requests > 3, "{}: a recording in which nothing changes", recording.name);
+            all.add(&replayed);
+        }
+        println!("{all}");
+        assert!(all.decisions > 300, "{all}");
+        assert_eq!((all.equal, all.time_in_same_state), (all.decisions, all.time));
+    }
+}
+
+#[test]
+fn every_decision_of_menu_is_the_models() {
+    for text in IDLE {
+        let mut all = idle::Replayed::default();
+        for recording in idle::parse(text) {
+            let replayed = idle::replay(&recording);
+            println!("{} {}: {replayed}", recording.kernel, recording.name);
+            for difference in replayed.differences.iter().take(5) {
+                println!("    {difference}");
+            }
+            assert!(replayed.decisions > 15, "{}: a recording of nothing", recording.name);
+            all.add(&replayed);
+        }
+        println!("{all}");
+        assert!(all.decisions > 300 && all.states.len() > 3 && all.stopped > 30, "{all}");
+        assert_eq!(all.differences, Vec::<String>::new());
+        assert_eq!(all.equal, all.decisions);
     }
 }

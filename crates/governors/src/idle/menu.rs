@@ -132,6 +132,11 @@ impl Menu {
         self.woken = Some(*wake);
     }
 
+    /// Tells how long the CPU was in its last state, under another governor.
+    pub fn take_over(&mut self, residency: Nanos) {
+        self.last_residency_ns = residency.get();
+    }
+
     /// Tells that the chosen state was not entered.
     pub fn refused(&mut self) {
         self.last_residency_ns = 0;

@@ -168,6 +168,15 @@ impl IdleGovernor {
         }
     }
 
+    /// Tells that it takes over from another governor (a write to `current_governor`), under which the CPU
+    /// was last in this state for so long. A new governor is one since the kernel's start.
+    pub fn take_over(&mut self, state: usize, residency: Nanos) {
+        match self {
+            Self::Menu(menu) => menu.take_over(residency),
+            Self::Teo(teo) => teo.take_over(state, residency),
+        }
+    }
+
     /// Tells what came of the state that was entered.
     pub fn woke(&mut self, wake: &Wake) {
         match self {

@@ -131,6 +131,11 @@ impl Teo {
         };
     }
 
+    /// Tells in which state the CPU was last, and for how long, under another governor.
+    pub fn take_over(&mut self, state: usize, residency: Nanos) {
+        (self.last_state, self.last_residency_ns) = (Some(state), residency.get());
+    }
+
     /// Tells that the chosen state was not entered: nothing is learnt from it.
     pub fn refused(&mut self) {
         self.last_residency_ns = 0;

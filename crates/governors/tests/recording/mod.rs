@@ -4,6 +4,9 @@
 #![allow(dead_code, reason = "each test that includes this uses a part")]
 #![allow(clippy::unwrap_used, reason = "of tests")]
 
+pub mod idle;
+pub mod pstate;
+
 use domain::time::Nanos;
 use domain::units::Hertz;
 use governors::{FrequencyTable, Governor, Hook, KernelVersion, Policy, Readings, Update};
