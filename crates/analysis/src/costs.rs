@@ -1,4 +1,5 @@
-//! What stands beside a cell's metric, whatever that is: latency, energy and CPU time, which a gain may cost.
+//! What stands beside a cell's metric, whatever that is: latency, energy and CPU time, which a gain may cost,
+//! and the cores in use and watts that follow from these.
 //!
 //! Each figure is the median over the cell's valid trials ([`crate::stats::quantile`]); what no trial reports
 //! is left out.
@@ -9,11 +10,22 @@ use crate::summary::RunData;
 use domain::ids::CellId;
 use domain::lab::ENERGY_MODELLED;
 use domain::outcome::CPU_BUSY;
+use domain::trial::Trial;
 use domain::units::Unit;
 
 /// The metrics, in the order in which they are shown.
 pub const METRICS: [&str; 6] =
     ["latency_p50", "latency_p99", "latency_p999", ENERGY_MODELLED, "energy", CPU_BUSY];
+
+/// CPUs that executed something, on average over a trial: [`CPU_BUSY`] times the CPUs online, or the CPU time
+/// of all roles over the trial's duration where the machine does not say how many CPUs it has.
+pub const CORES_IN_USE: &str = "cores_in_use";
+
+/// Watts on average over a trial: its energy over the time in which that was counted.
+pub const POWER: &str = "power";
+
+/// What follows from a trial's own figures, in the order in which it is shown.
+pub const DERIVED: [(&str, Unit); 2] = [(CORES_IN_USE, Unit::Count), (POWER, Unit::Watts)];
 
 /// One of them, of one cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +49,47 @@ pub fn of_cell(data: &RunData, cell: &CellId) -> Vec<Cost> {
     METRICS.into_iter().filter_map(of).collect()
 }
 
+/// What follows from the figures of a cell's valid trials.
+pub fn derived(data: &RunData, cell: &CellId) -> Vec<Cost> {
+    let of = |(metric, unit): (&'static str, Unit)| {
+        let own = data.trials.iter().filter(|trial| trial.key.cell == *cell && trial.validity.is_valid());
+        let value = if metric == CORES_IN_USE { cores_in_use } else { power };
+        let values: Vec<f64> = own.filter_map(value).filter(|v| v.is_finite()).collect();
+        Some(Cost { metric, unit, median: median(&values)? })
+    };
+    DERIVED.into_iter().filter_map(of).collect()
+}
+
+fn cores_in_use(trial: &Trial) -> Option<f64> {
+    let online = trial.environment.get("cpus_online").and_then(|list| cpus_in(list));
+    if let (Some(cpus), Some(busy)) = (online, trial.metric(CPU_BUSY)) {
+        return Some(busy * cpus as f64);
+    }
+    let measurement = trial.measurement.as_ref()?;
+    let used: f64 = measurement.roles.values().map(|time| time.secs()).sum();
+    Some(used / measurement.duration.secs())
+}
+
+/// The CPUs of a list as the kernel writes it (cpuset(7), "List format"): `0-3,6`.
+fn cpus_in(list: &str) -> Option<usize> {
+    let count = |part: &str| match part.split_once('-') {
+        None => part.parse::<usize>().ok().map(|_| 1),
+        Some((first, last)) => {
+            Some(last.parse::<usize>().ok()?.checked_sub(first.parse().ok()?)?.saturating_add(1))
+        }
+    };
+    list.trim().split(',').map(count).sum()
+}
+
+fn power(trial: &Trial) -> Option<f64> {
+    // A lab machine's energy is that of the time in which its CPUs were paced.
+    if let Some(pacing) = trial.lab.as_ref().and_then(|account| account.pacing.as_ref()) {
+        return Some(pacing.energy?.joules() / pacing.span.secs());
+    }
+    let energy = trial.metric("energy").or_else(|| trial.metric(ENERGY_MODELLED))?;
+    Some(energy / trial.measurement.as_ref()?.duration.secs())
+}
+
 /// How many of a cell's valid trials ran beside other work.
 pub fn under_load(data: &RunData, cell: &CellId) -> usize {
     data.trials.iter().filter(|trial| trial.key.cell == *cell && trial.is_under_load()).count()
@@ -46,6 +99,8 @@ pub fn under_load(data: &RunData, cell: &CellId) -> usize {
 mod tests {
     use super::*;
     use crate::testing::{failed, run, study};
+    use domain::time::Nanos;
+    use domain::trace::Role;
     use domain::trial::Disturbance;
 
     fn measured() -> RunData {
@@ -66,6 +121,29 @@ mod tests {
         assert_eq!(of_cell(&data, &CellId::new(["w", "b"])), []);
         data.trials.iter_mut().for_each(|trial| *trial = failed(trial.key.clone()));
         assert_eq!(of_cell(&data, &CellId::new(["w", "a"])), []);
+    }
+
+    #[test]
+    fn cores_and_watts_follow_from_a_trials_figures() {
+        let mut data = run(study(&[("f", &["a", "b"])]), 3, |_, _| {
+            vec![("throughput", 1e8), (CPU_BUSY, 0.25), (ENERGY_MODELLED, 30.0)]
+        });
+        for trial in &mut data.trials {
+            trial.environment.insert("cpus_online".into(), "0-5,8,10-11".into());
+            trial.measurement.as_mut().unwrap().duration = Nanos::from_secs(2);
+        }
+        let cost = |metric, unit, median| Cost { metric, unit, median };
+        let cell = CellId::new(["w", "a"]);
+        let expected = [cost(CORES_IN_USE, Unit::Count, 2.25), cost(POWER, Unit::Watts, 15.0)];
+        assert_eq!(derived(&data, &cell), expected);
+        for trial in &mut data.trials {
+            trial.environment.clear();
+            let measurement = trial.measurement.as_mut().unwrap();
+            measurement.roles = [(Role::Workload, Nanos::from_secs(3))].into();
+            measurement.outcome.metrics.remove(ENERGY_MODELLED);
+        }
+        assert_eq!(derived(&data, &cell), [cost(CORES_IN_USE, Unit::Count, 1.5)]);
+        assert_eq!([cpus_in(""), cpus_in("3-1"), cpus_in("0-x"), cpus_in("7")], [None, None, None, Some(1)]);
     }
 
     #[test]

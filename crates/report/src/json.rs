@@ -396,7 +396,11 @@ fn cell_view<'a>(report: &Report, cell: &'a CellSummary) -> CellView<'a> {
         range: cell.range,
         spread: cell.spread,
         relative: cell.relative,
-        beside: costs::of_cell(report.data, &cell.cell).into_iter().map(cost_view).collect(),
+        beside: costs::of_cell(report.data, &cell.cell)
+            .into_iter()
+            .chain(costs::derived(report.data, &cell.cell))
+            .map(cost_view)
+            .collect(),
         under_load: costs::under_load(report.data, &cell.cell),
         trials: cell.points.iter().map(counted).chain(cell.excluded.iter().map(left_out)).collect(),
     }

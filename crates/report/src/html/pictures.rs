@@ -1,15 +1,18 @@
 //! How the cells of a workload are drawn: as curves along a factor that is an amount, as a heat map of two
 //! factors that are names, else as a row a cell.
 
-use crate::Report;
 use crate::numeric::{self, Axis};
 use crate::svg::curve::{self, Curve, Point};
 use crate::svg::{Scale, shown_in};
 use crate::wording::{cell_interval, direction, factor_levels, factors, is_of_seeds, relative, value};
+use crate::{Report, lab};
+use analysis::costs::{self, Cost};
 use analysis::summary::CellSummary;
+use domain::ids::CellId;
 use domain::study::Factor;
-use domain::units::significant;
+use domain::units::{Unit, significant};
 use maud::{Markup, html};
+use std::collections::BTreeMap;
 
 /// From this many cells on, two factors are shown against each other.
 const HEAT_FROM: usize = 6;
@@ -128,15 +131,28 @@ impl<'a> Curves<'a> {
     /// All plots, each with its title.
     pub(super) fn markup(&self, report: &Report, workload: &str) -> Markup {
         let scale = self.scale(report, &[]);
+        let beside = Beside::all(report, self.plots.iter().flat_map(|plot| &plot.cells).copied());
         html! {
             (self.legend())
             @for plot in &self.plots {
                 figure class="chart" {
                     @if !plot.title.is_empty() { figcaption { (plot.title) } }
                     (self.drawn(report, plot, scale.as_ref(), &[], TALL, workload))
+                    @for beside in &beside { (self.drawn_beside(plot, beside, workload)) }
                 }
             }
         }
+    }
+
+    /// Cores in use and watts along the same axis, where the trials have them; bare medians.
+    fn drawn_beside(&self, plot: &Plot, beside: &Beside, workload: &str) -> Markup {
+        let curves = self.lines_of(plot, |cell| beside.point(cell));
+        let label = format!("{} of {workload} along {}", beside.name, self.along);
+        let drawn = curve::plot(&curves, &self.axis, beside.scale.as_ref(), &beside.unit, LOW, &label);
+        html! { @if let Some(drawn) = drawn {
+            p class="note" { (beside.name) (axis_note(beside.scale.as_ref())) }
+            (drawn)
+        } }
     }
 
     /// The one plot that has the cells of `told`, which it marks.
@@ -153,7 +169,8 @@ impl<'a> Curves<'a> {
     }
 
     fn scale(&self, report: &Report, told: &[&CellSummary]) -> Option<Scale> {
-        let all: Vec<Curve> = self.plots.iter().flat_map(|plot| self.lines_of(report, plot, told)).collect();
+        let of = |plot| self.lines_of(plot, |cell| measured(report, cell, told));
+        let all: Vec<Curve> = self.plots.iter().flat_map(of).collect();
         Scale::covering(curve::values(&all))
     }
 
@@ -183,16 +200,8 @@ impl<'a> Curves<'a> {
         } }
     }
 
-    fn lines_of(&self, report: &Report, plot: &Plot, told: &[&CellSummary]) -> Vec<Curve> {
+    fn lines_of(&self, plot: &Plot, point: impl Fn(&CellSummary) -> Option<Point>) -> Vec<Curve> {
         let on = |cell: &CellSummary, level: &str| cell.levels.get(self.along).is_some_and(|l| l == level);
-        let point = |cell: &CellSummary| {
-            Some(Point {
-                median: cell.median?,
-                interval: cell.interval.as_ref().map(|i| (i.low, i.high)),
-                title: said(report, cell),
-                is_told: told.iter().any(|t| t.cell == cell.cell),
-            })
-        };
         let points = |cells: &[&CellSummary]| -> Vec<Option<Point>> {
             let at =
                 |(level, _): &(&str, f64)| cells.iter().find(|cell| on(cell, level)).and_then(|c| point(c));
@@ -219,15 +228,65 @@ impl<'a> Curves<'a> {
         workload: &str,
     ) -> Markup {
         let label = format!("{} of {workload} along {}", report.summary.metric, self.along);
-        let curves = self.lines_of(report, plot, told);
+        let curves = self.lines_of(plot, |cell| measured(report, cell, told));
         let drawn = curve::plot(&curves, &self.axis, scale, &report.summary.unit, height, &label);
         drawn.unwrap_or_else(|| html! { p class="absent" { "No trial was measured that counts." } })
     }
 }
 
-/// The height of a plot among the results, and of the one in the first screen, in pixels.
+/// The point of a cell's metric, marked where the verdict is about it.
+fn measured(report: &Report, cell: &CellSummary, told: &[&CellSummary]) -> Option<Point> {
+    Some(Point {
+        median: cell.median?,
+        interval: cell.interval.as_ref().map(|i| (i.low, i.high)),
+        title: said(report, cell),
+        is_told: told.iter().any(|t| t.cell == cell.cell),
+    })
+}
+
+/// What is drawn below a metric's curves.
+struct Beside {
+    name: &'static str,
+    unit: Unit,
+    scale: Option<Scale>,
+    medians: BTreeMap<CellId, f64>,
+}
+
+impl Beside {
+    /// Those that any of these cells has.
+    fn all<'a>(report: &Report, cells: impl Iterator<Item = &'a CellSummary>) -> Vec<Self> {
+        let cells: Vec<(&CellSummary, Vec<Cost>)> =
+            cells.map(|cell| (cell, costs::derived(report.data, &cell.cell))).collect();
+        let of = |(metric, unit): (&str, Unit)| {
+            let own =
+                |costs: &[Cost]| costs.iter().find(|cost| cost.metric == metric).map(|cost| cost.median);
+            let medians: BTreeMap<CellId, f64> =
+                cells.iter().filter_map(|(cell, costs)| Some((cell.cell.clone(), own(costs)?))).collect();
+            let is_modelled = metric == costs::POWER && lab::energy_note(report).is_some();
+            let name = match metric {
+                costs::CORES_IN_USE => "cores in use",
+                _ if is_modelled => "watts, modelled",
+                _ => "watts",
+            };
+            let scale = Scale::covering(medians.values().copied());
+            (!medians.is_empty()).then_some(Self { name, unit, scale, medians })
+        };
+        costs::DERIVED.into_iter().filter_map(of).collect()
+    }
+
+    fn point(&self, cell: &CellSummary) -> Option<Point> {
+        let median = *self.medians.get(&cell.cell)?;
+        let levels = cell.levels.iter().map(|(factor, level)| format!("{factor} {level}"));
+        let place = std::iter::once(cell.workload.clone()).chain(levels).collect::<Vec<_>>().join(", ");
+        let title = format!("{place}: {} {}", self.unit.show(median), self.name);
+        Some(Point { median, interval: None, title, is_told: false })
+    }
+}
+
+/// The height of a plot among the results, of the one in the first screen, and of what is beside, in pixels.
 const TALL: u32 = 220;
 const SHORT: u32 = 170;
+const LOW: u32 = 110;
 
 /// `transactions in k/s, higher is better`, as an axis shows it.
 pub(super) fn metric(report: &Report, scale: Option<&Scale>) -> String {
