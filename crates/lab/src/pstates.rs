@@ -9,7 +9,7 @@ mod processor;
 
 pub use machine::table_of;
 
-use domain::lab::{PState, PStateDomains, PStateDriver, PStateTable};
+use domain::lab::{PState, PStateDomains, PStateDriver, PStateTable, ProcessorModel, Vendor};
 use domain::time::Nanos;
 use domain::units::Hertz;
 use processor::{RawProcessor, RawRatioTable};
@@ -21,11 +21,14 @@ use strict_toml::Place;
 use toml::Spanned;
 
 /// The tables that ship with the program: name and text.
-const SHIPPED: [(&str, &str); 11] = [
+const SHIPPED: [(&str, &str); 14] = [
     ("granite-rapids", include_str!("../../../studies/machines/pstates/granite-rapids.toml")),
     ("i7-6700k-acpi", include_str!("../../../studies/machines/pstates/i7-6700k-acpi.toml")),
     ("i7-6700k-hwp", include_str!("../../../studies/machines/pstates/i7-6700k-hwp.toml")),
     ("i7-6700k-pstate", include_str!("../../../studies/machines/pstates/i7-6700k-pstate.toml")),
+    ("i7-6700t-acpi", include_str!("../../../studies/machines/pstates/i7-6700t-acpi.toml")),
+    ("i7-6700t-hwp", include_str!("../../../studies/machines/pstates/i7-6700t-hwp.toml")),
+    ("i7-6700t-pstate", include_str!("../../../studies/machines/pstates/i7-6700t-pstate.toml")),
     ("i7-860", include_str!("../../../studies/machines/pstates/i7-860.toml")),
     ("laptop-5", include_str!("../../../studies/machines/pstates/laptop-5.toml")),
     ("server-8", include_str!("../../../studies/machines/pstates/server-8.toml")),
@@ -153,7 +156,7 @@ struct RawDriver {
 struct RawTable {
     #[serde(rename = "driver")]
     _driver: Option<String>,
-    processor: Option<RawProcessor>,
+    processor: Option<Spanned<RawProcessor>>,
     latency: Spanned<String>,
     domains: RawDomains,
     pace: Spanned<f64>,
@@ -196,10 +199,17 @@ impl RawTable {
             Some(value) => Some(bounded(value, "stands_for", (pace, 1e12))?),
             None => None,
         };
+        let processor = self.processor.as_ref().map(|given| given.as_ref().model());
+        if let (Some(ProcessorModel { vendor: Vendor::Amd, .. }), Some(given)) = (processor, &self.processor)
+        {
+            let text = "a guest with `acpi-cpufreq` cannot have a processor of AMD's: its TSC would not be constant, and \
+                        the kernel would keep time by the HPET; take it out";
+            return Err((given.span(), text.to_owned()));
+        }
         Ok(PStateTable {
             name: name.to_owned(),
             driver: PStateDriver::Acpi,
-            processor: self.processor.map(RawProcessor::model),
+            processor,
             states: check_states(&self.state)?,
             latency: check_latency(&self.latency)?,
             domains: self.domains.into(),
@@ -320,6 +330,15 @@ mod tests {
             let error = parse("mine", &GOOD.replace(from, to)).unwrap_err().to_string();
             assert!(error.contains("`mine`") && error.contains(expected), "{from} -> {to}: {error}");
         }
+        let amd = GOOD.replace(
+            "pace = 2e7",
+            "pace = 2e7\nprocessor = { vendor = 'amd', family = 25, model = 1, stepping = 1 }",
+        );
+        let error = parse("mine", &amd).unwrap_err().to_string();
+        assert!(
+            error.contains("line 4: a guest with `acpi-cpufreq` cannot have a processor of AMD's"),
+            "{error}"
+        );
         let none = parse("mine", "latency='1us'\ndomains='shared'\npace=2e7\nstate=[]\n").unwrap_err();
         assert_eq!(none.to_string(), "P-state table `mine`, line 4: a table has 1 to 64 states, not 0");
     }

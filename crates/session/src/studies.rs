@@ -40,6 +40,7 @@ pub const SHIPPED: &[ShippedStudy] = shipped![
     "check",
     "dmcrypt-ondemand",
     "iometer",
+    "lab-drivers",
     "mariadb-threads",
     "md-grid",
     "oltp-governors",

@@ -1008,6 +1008,7 @@ fn each_study_that_is_shipped_is_read() {
         ("raid-levels", include_str!("../../../../studies/raid-levels.toml")),
         ("raid10-governors", include_str!("../../../../studies/raid10-governors.toml")),
         ("raid5-journal", include_str!("../../../../studies/raid5-journal.toml")),
+        ("lab-drivers", include_str!("../../../../studies/lab-drivers.toml")),
     ];
     for (name, text) in studies {
         let study = parse(text).unwrap_or_else(|errors| panic!("{}", errors.show(name)));
