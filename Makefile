@@ -56,6 +56,9 @@ demo:
 	@echo
 	@echo 'And a published report, simulated, beside its own figures:'
 	@target/release/flyball --notebook '$(DEMO)/notebook' run studies/published/raid10.toml --on sim
+	@command -v flyball >/dev/null || { \
+	    echo 'The commands above, as they stand, need this first:'; \
+	    echo '    export PATH="$(CURDIR)/target/release:$$PATH"'; }
 	@echo 'Next, in a virtual machine: target/release/flyball lab run studies/dmcrypt-ondemand.toml'
 
 book: build

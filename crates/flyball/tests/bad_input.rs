@@ -431,3 +431,20 @@ fn restore_speaks_json_too() {
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert!(value["schema"].is_number() && value["restored"].is_array(), "{text}");
 }
+
+#[test]
+fn an_unknown_option_gets_no_advice_that_leads_nowhere() {
+    let place = Place::new();
+    let told = |arguments: &[&str]| {
+        let output = place.output(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        support::stderr(&output)
+    };
+    let unknown = told(&["list", "--bogus"]);
+    assert!(
+        unknown.contains("unexpected argument '--bogus'") && !unknown.contains("as a value"),
+        "{unknown}"
+    );
+    let misspelt = told(&["list", "--jsno"]);
+    assert!(misspelt.contains("a similar argument exists: '--json'"), "{misspelt}");
+}

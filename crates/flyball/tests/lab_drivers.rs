@@ -456,3 +456,35 @@ fn turbostat_reads_the_frequency_and_the_watts_of_the_table() {
         assert_eq!(rows.len(), 2, "{told}{complaint}");
     });
 }
+
+/// A program that stands for QEMU: this shell line, with QEMU's arguments.
+fn instead_of_qemu(place: &Place, line: &str) -> String {
+    let path = place.path("qemu");
+    std::fs::write(&path, format!("#!/bin/bash\n{line}\n")).unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_qemu_in_which_the_plugin_does_not_find_itself_is_ended_and_told() {
+    in_guests(|place, kernel| {
+        let refused = |line: &str, reason: &str| {
+            let exec = ["lab", "exec", "--kernel", kernel, "--pstates", "i7-6700k-hwp", "--", "true"];
+            let output =
+                place.flyball(&exec).env("FLYBALL_QEMU", instead_of_qemu(place, line)).output().unwrap();
+            let told = support::stderr(&output);
+            assert_eq!(output.status.code(), Some(1), "{told}");
+            assert!(told.contains(reason), "{told}");
+        };
+        // The vendor's name is not where it should be, as where the registers lie elsewhere.
+        refused(
+            r#"exec qemu-system-x86_64 "${@/vendor=GenuineIntel/vendor=AuthenticAMD}""#,
+            "`CPUX86State` of this QEMU is laid out otherwise",
+        );
+        // One that takes plugins of version 7 alone; Debian 12's does not know it.
+        refused(
+            r#"[[ $1 = --version ]] && exec echo QEMU emulator version 11.1.0; exec qemu-system-x86_64 "$@""#,
+            "requires API version 7",
+        );
+    });
+}

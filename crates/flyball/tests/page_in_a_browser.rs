@@ -13,7 +13,7 @@ const FRAME: &str = include_str!("browser/frame.html");
 /// A curve with two lines, figures beside published ones, and trials enough for a filter.
 const STUDY: &str = r#"
 flyball = 1
-name = "amounts"
+name = "amounts-by-block-size-and-depth"
 question = "Does the block size decide how fast a file is read, with one request in flight and with sixteen of them?"
 primary = "block"
 
@@ -111,9 +111,9 @@ fn checked(chromium: &Path, place: &Place, run: &str) -> String {
 fn fits(study: &str, holds: &str) {
     let Some(chromium) = chromium() else { return testing::skip("Chromium is not installed") };
     let place = Place::new();
-    let study = place.study("amounts", study);
+    let study = place.study("amounts-by-block-size-and-depth", study);
     place.measure(&["run", &study, "--on", "sim", "--machine", "server-nvme", "--seed", "1"]);
-    let last = checked(&chromium, &place, "amounts");
+    let last = checked(&chromium, &place, "amounts-by-block-size-and-depth");
     assert!(std::fs::read_to_string(place.path("page.html")).unwrap().contains(holds), "{holds}");
     assert!(tried(&last, "sorted") > 4 && tried(&last, "filtered") >= 2, "{last}");
     assert!(tried(&last, "read") > 0 && tried(&last, "zoomed") == 2, "{last}");
@@ -150,17 +150,23 @@ fn size_of(png: &[u8]) -> (u32, u32) {
 }
 
 #[test]
-fn the_pictures_of_a_page_in_the_documents_are_of_its_first_screen() {
+fn the_pictures_of_pages_in_the_documents_are_of_their_first_screens() {
     let Some(chromium) = chromium() else { return testing::skip("Chromium is not installed") };
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures");
     let place = Place::new();
-    place.measure(&["run", "published/raid10", "--on", "sim", "--seed", "1"]);
-    place.ok(&["report", "raid10-published", "--out", "page.html"]);
-    for (name, size) in [("page.png", (1280, 800)), ("page-on-a-phone.png", (390, 844))] {
-        let png = photographed(&chromium, &place, "page.html", size);
-        if std::env::var_os("UPDATE_EXPECT").is_some() {
-            std::fs::write(kept.join(name), &png).unwrap();
+    for (study, run, name) in [
+        ("published/raid10", "raid10-published", "page"),
+        ("oltp-governors", "oltp-governors", "page-of-curves"),
+    ] {
+        place.measure(&["run", study, "--on", "sim", "--seed", "1"]);
+        place.ok(&["report", run, "--out", "page.html"]);
+        for (suffix, size) in [("", (1280, 800)), ("-on-a-phone", (390, 844))] {
+            let png = photographed(&chromium, &place, "page.html", size);
+            let path = kept.join(format!("{name}{suffix}.png"));
+            if std::env::var_os("UPDATE_EXPECT").is_some() {
+                std::fs::write(&path, &png).unwrap();
+            }
+            assert_eq!(size_of(&std::fs::read(&path).unwrap()), size);
         }
-        assert_eq!(size_of(&std::fs::read(kept.join(name)).unwrap()), size);
     }
 }

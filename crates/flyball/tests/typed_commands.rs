@@ -15,7 +15,7 @@ fn copied(screen: &str) -> Vec<String> {
         if is_open {
             *commands.last_mut().unwrap() += &format!("\n{line}");
         } else if line.starts_with("    ")
-            && line.trim_start().starts_with("flyball ")
+            && ["flyball ", "export "].iter().any(|word| line.trim_start().starts_with(word))
             && !line.contains("% (")
         {
             commands.push(line.to_owned());
@@ -46,7 +46,16 @@ fn text_of(output: &Output) -> String {
 fn try_each(place: &Place, screen: &str, columns: &str, least: usize) {
     let commands = copied(screen);
     assert!(commands.len() >= least, "{columns}: {screen}");
+    // What is exported holds for those after it, as in the reader's shell.
+    let mut exported = String::new();
     for command in commands {
+        if command.trim_start().starts_with("export ") {
+            exported += &format!("{command}\n");
+            let output = shell(place, &exported, columns);
+            assert!(output.status.success() && output.stderr.is_empty(), "{command}: {output:?}");
+            continue;
+        }
+        let command = format!("{exported}{command}");
         let read = shell(place, &format!("{command} --help"), columns);
         assert!(read.status.success() && read.stderr.is_empty(), "{command}: {read:?}");
         assert!(String::from_utf8_lossy(&read.stdout).contains("Usage: flyball"), "{command}: {read:?}");
@@ -56,7 +65,12 @@ fn try_each(place: &Place, screen: &str, columns: &str, least: usize) {
         }
     }
     let width = columns.parse().unwrap();
-    let is_long = |line: &&str| line.chars().count() > width && line.trim().contains(' ');
+    // A notebook's name may be longer than a line.
+    let could_be_shorter = |line: &str| {
+        let words = line.trim().trim_end_matches(" \\");
+        words.contains(' ') && !words.starts_with("export ")
+    };
+    let is_long = |line: &&str| line.chars().count() > width && could_be_shorter(line);
     assert_eq!(screen.lines().find(is_long), None, "{columns}: {screen}");
 }
 
@@ -73,6 +87,16 @@ fn a_command_of_a_screen_runs_as_it_is_copied() {
         try_each(&place, &shown, columns, 2);
         assert!(columns != "60" || copied(&shown).iter().any(|command| command.contains("\\\n")), "{shown}");
     }
+}
+
+#[test]
+fn a_notebook_with_a_long_name_is_exported_once_where_a_screen_has_no_room() {
+    let place = Place::new();
+    let name = "a-notebook-whose-name-alone-takes-more-than-a-line-of-a-screen-as-those-of-some-people-do";
+    let run = format!("flyball --notebook {name} run published/raid10 --on sim --seed 1");
+    let screen = text_of(&shell(&place, &run, "80"));
+    try_each(&place, &screen, "80", 4);
+    assert!(copied(&screen)[0].contains("export "), "{screen}");
 }
 
 #[test]

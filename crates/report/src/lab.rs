@@ -103,13 +103,19 @@ pub(crate) fn states<'a>(report: &Report<'a>) -> Option<States<'a>> {
 impl States<'_> {
     /// The head of the table.
     pub fn head(&self) -> Vec<String> {
-        let frequencies = self.frequencies.iter().map(ToString::to_string);
+        let name = |f: &Hertz| {
+            let short = f.to_string();
+            let is_alone = self.frequencies.iter().filter(|other| other.to_string() == short).count() == 1;
+            // ACPI's turbo is a state of 1 MHz more than the base frequency.
+            if is_alone { short } else { format!("{:.0} MHz", f.mhz()) }
+        };
+        let frequencies = self.frequencies.iter().map(name);
         std::iter::once("cell".to_owned()).chain(frequencies).chain(["not idle".to_owned()]).collect()
     }
 
-    /// Its rows, in words.
+    /// Its rows, in words; nothing for a frequency at which a cell never was, such as one of another driver.
     pub fn table(&self, report: &Report) -> Vec<Vec<String>> {
-        let share = |share: &f64| percent(Some(*share));
+        let share = |share: &f64| if *share == 0.0 { String::new() } else { percent(Some(*share)) };
         let row = |(cell, shares, busy): &(&CellSummary, Vec<f64>, f64)| {
             let name = match cell.levels.is_empty() {
                 true => cell.workload.clone(),

@@ -255,6 +255,11 @@ pub fn varies_kernels(study: &Study) -> bool {
     study.factors.iter().flat_map(|factor| &factor.levels).any(|level| level.kernel.is_some())
 }
 
+/// Whether a study has levels that name a table of P-states.
+pub fn varies_pstates(study: &Study) -> bool {
+    study.factors.iter().flat_map(|factor| &factor.levels).any(|level| level.pstates.is_some())
+}
+
 /// Whether a study has a factor whose levels are alike on every machine but the lab's.
 fn varies_nothing_but_pstates(study: &Study) -> bool {
     let is_of_the_lab = |level: &Level| {

@@ -36,6 +36,7 @@ use width::stderr_width;
 pub use width::{screen_width, size, width};
 
 use clap::Parser;
+use clap::error::{ContextKind, ContextValue};
 use domain::inert::{self, Lines};
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt::Display;
@@ -51,10 +52,11 @@ const MAX_ANSWER: u64 = 64;
 
 /// What was typed; after a message, the code to exit with.
 pub fn arguments<T: Parser>() -> Result<T, ExitCode> {
-    let error = match T::try_parse() {
+    let mut error = match T::try_parse() {
         Ok(arguments) => return Ok(arguments),
         Err(error) => error,
     };
+    without_dead_ends(&mut error);
     let code = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
     let typed: Vec<String> = std::env::args_os().map(|word| inert::of_bytes(word.as_bytes())).collect();
     if std::env::args_os().zip(&typed).all(|(word, shown)| word.as_bytes() == shown.as_bytes()) {
@@ -62,10 +64,22 @@ pub fn arguments<T: Parser>() -> Result<T, ExitCode> {
         let _ = error.print();
     } else {
         // The message repeats what was typed, and a shell's `*` may have typed the name of anybody's file.
-        let error = T::try_parse_from(typed).err().unwrap_or(error);
+        let mut error = T::try_parse_from(typed).err().unwrap_or(error);
+        without_dead_ends(&mut error);
         to_stderr(&error.render().to_string());
     }
     Err(code)
+}
+
+/// Takes out clap's advice to write an unknown option after `--`, where it would be another command's or
+/// none.
+fn without_dead_ends(error: &mut clap::Error) {
+    if let Some(ContextValue::StyledStrs(mut advice)) = error.remove(ContextKind::Suggested) {
+        advice.retain(|text| !text.to_string().contains("as a value, use"));
+        if !advice.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(advice));
+        }
+    }
 }
 
 /// Sees to it that a panic's message is inert too.

@@ -78,9 +78,11 @@ fn processor(inventory: &Inventory, driver: &str) -> Result<String, String> {
     let model = &inventory.cpus.model;
     let vendor = match model.vendor.as_deref() {
         Some("GenuineIntel") => "intel",
+        // ACPI asks for no vendor, and without registers only Intel's have a constant TSC in a guest.
+        _ if driver == "acpi" => {
+            return Ok("# Its processor is one that no guest with acpi-cpufreq can have.".to_owned());
+        }
         Some("AuthenticAMD") => "amd",
-        // ACPI asks for no vendor.
-        _ if driver == "acpi" => return Ok("# Of a vendor that no guest can have.".to_owned()),
         other => {
             return Err(format!("its processor is of the vendor `{}`", plain(other.unwrap_or("unknown"))));
         }

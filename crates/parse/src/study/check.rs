@@ -65,6 +65,7 @@ pub(super) fn check(study: &Study, known: Known, root: &Section) {
     for factor in &study.factors {
         names_known_workloads(factor, root);
         changes_its_workloads(study, factor, root);
+        cells_have_p_states(study, factor, root);
         factor_options_exist(study, factor, root);
     }
     primary_factors_exist(study, root);
@@ -304,6 +305,17 @@ fn primary_factors_exist(study: &Study, root: &Section) {
             None => format!("there are {}", listed(&known)),
         };
         items.get(index).unwrap_or(&node).refuse(format!("there is no factor `{name}`; {help}"));
+    }
+}
+
+/// Cells of a factor that names tables of P-states for some levels have one in any case: whether its CPUs are
+/// paced does not change within a run.
+fn cells_have_p_states(study: &Study, factor: &Factor, root: &Section) {
+    if study.lab.pstates.is_none() && factor.levels.iter().any(|level| level.pstates.is_some()) {
+        factor_node(root, &factor.name).refuse_key(
+            "names tables of P-states, and `[lab]` none for cells that name none; add `[lab]` and `pstates = \"…\"`, such as \
+             one of the factor's",
+        );
     }
 }
 

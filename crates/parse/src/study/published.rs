@@ -537,8 +537,11 @@ levels = ["laptop-2007", "machines/own.toml"]
                 .collect::<std::collections::BTreeSet<_>>()
         };
         assert_eq!(Vec::from_iter(tables(&text)), ["i7-6700k-hwp", "laptop-5"]);
-        let listed = HEAD.replace("[[published]]\n", "").replace("sim = \"machine\"", "lab = \"pstates\"");
+        let by_list = HEAD.replace("sim = \"machine\"", "lab = \"pstates\"");
+        let listed = by_list.replace("[[published]]\n", "[lab]\npstates = \"laptop-5\"\n");
         assert_eq!(Vec::from_iter(tables(&listed)), ["laptop-2007", "machines/own.toml"]);
+        let error = parse(&by_list.replace("[[published]]\n", "")).unwrap_err().to_string();
+        assert!(error.contains("`factor.machine`: names tables of P-states, and `[lab]` none"), "{error}");
     }
 
     #[test]

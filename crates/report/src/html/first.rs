@@ -136,7 +136,8 @@ pub(super) fn next(report: &Report) -> Markup {
     }
 }
 
-/// A command whose words are not broken: a browser breaks lines behind hyphens too, and so within options.
+/// A command whose words are not broken where they fit a line: a browser breaks lines behind hyphens too, and
+/// so within options.
 fn unbroken(command: &str) -> Markup {
     html! {
         @for (at, word) in shell_words(command).into_iter().enumerate() {

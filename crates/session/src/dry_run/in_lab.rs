@@ -1,13 +1,14 @@
 //! The plan of a run in a lab machine: the machine, what is done in it once, and what each cell runs.
 
 use super::stacks;
+use super::text::range;
 use crate::begin::fresh_seed;
 use crate::error::Result;
 use crate::guests::LabSpec;
 use crate::preflight;
 use domain::ids::TrialKey;
 use domain::inert::Lines;
-use domain::lab::{HwpModel, PStateDriver, PStateTable, Ratios};
+use domain::lab::{HwpModel, IdleState, PStateDriver, PStateTable, Ratios};
 use domain::plan::{Cell, Plan};
 use domain::rng::Seed;
 use domain::study::{Study, Target};
@@ -28,10 +29,9 @@ pub fn in_lab(spec: &LabSpec, study: Study, seed: Option<u64>) -> Result<Lines> 
     machine(&mut text, spec);
     text.blank();
     text.line(format_args!(
-        "{} cells, seed {seed}; each is measured {} to {} times",
+        "{} cells, seed {seed}; each is measured {} times",
         plan.cells.len(),
-        plan.study.measure.repeats_min,
-        plan.study.measure.repeats_max
+        range(plan.study.measure.repeats_min, plan.study.measure.repeats_max)
     ));
     stacks::describe(&mut text, &stacks::of(&plan, Devices::OfTheGuest));
     for each in &plan.cells {
@@ -62,18 +62,22 @@ fn machine(text: &mut Lines, spec: &LabSpec) {
 
 /// A table of P-states.
 fn pstates(text: &mut Lines, table: &PStateTable) {
+    /// More than these are told by their range.
+    const MAX_LISTED: usize = 8;
     let states: Vec<String> = table.states.iter().map(|s| s.frequency.to_string()).collect();
+    let states = match states.as_slice() {
+        [highest, .., lowest] if states.len() > MAX_LISTED => {
+            format!("{} from {lowest} to {highest}", states.len())
+        }
+        _ => states.join(", "),
+    };
     let pace = table.pace / 1e6;
-    text.line(format_args!(
-        "P-states `{}`: {}; {pace:.0} million instructions a second",
-        table.name,
-        states.join(", ")
-    ));
+    text.line(format_args!("P-states `{}`: {states}; {pace:.0} million instructions a second", table.name));
     if let Some(ratios) = table.driver.ratios() {
         text.line(format_args!("{}", processor(table, ratios)));
     }
     if !table.idle.is_empty() {
-        let state = |s: &domain::lab::IdleState| format!("{} ({} to leave)", s.name, s.latency);
+        let state = |s: &IdleState| format!("{} ({} to leave)", s.name, s.latency);
         let states: Vec<String> = table.idle.iter().map(state).collect();
         text.line(format_args!("idle states: {}; latencies and watts are modelled", states.join(", ")));
     }

@@ -99,7 +99,7 @@ fn as_text(plan: &Plan, cells: &[CellPlan], target: &Planned) -> Lines {
 }
 
 /// `6 to 12`, or just `6`.
-fn range<T: PartialEq + Display>(least: T, most: T) -> String {
+pub(super) fn range<T: PartialEq + Display>(least: T, most: T) -> String {
     if least == most { least.to_string() } else { format!("{least} to {most}") }
 }
 

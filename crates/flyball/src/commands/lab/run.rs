@@ -23,6 +23,13 @@ use terminal::Watching;
 /// Runs a study in lab machines.
 pub fn run(global: &Global, arguments: &LabRun) -> Result<End> {
     let ReadStudy { mut study, source } = read(arguments)?;
+    if arguments.machine.pstates.is_some() && preflight::varies_pstates(&study) {
+        let name = &study.name;
+        return Err(Usage(format!(
+            "levels of the study `{name}` name tables of P-states; leave `--pstates` out"
+        ))
+        .into());
+    }
     study.lab = start::with_options(study.lab, &arguments.machine)?;
     let plan = Plan::new(study.clone(), Seed(0))?;
     preflight::in_the_lab(&plan)?;
