@@ -486,7 +486,7 @@ drop_caches = false
 settle = "100ms"
 END
     flyball run /home/study.toml &
-    until [ -e /run/began ]; do sleep 0.1; done
+    until [ -e /run/began ] || ! kill -0 $!; do sleep 0.1; done
     sync
     echo done
     wait
@@ -525,10 +525,10 @@ fn claimed_disks_are_erased_after_a_power_cut_whatever_they_are_called_then() {
         child.wait().unwrap();
         lines
     };
-    run("make");
+    let made = run("make");
     let lines = run("look");
     let members = lines.iter().filter(|line| line.starts_with("linux_raid_member f17ba110-")).count();
-    assert_eq!(members, 2, "what the cut left: {lines:#?}");
+    assert_eq!(members, 2, "before the cut: {made:#?}; what it left: {lines:#?}");
     assert!(lines.iter().any(|line| line.ends_with(": active")), "it was to be assembled: {lines:#?}");
     let removed =
         lines.iter().filter(|line| line.starts_with("what Flyball wrote to") && line.ends_with(": removed"));

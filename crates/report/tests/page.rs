@@ -188,12 +188,10 @@ fn a_simulated_machine_that_was_typed_is_the_one_that_is_named() {
     assert!(report::html(&case.report()).contains("simulation of server-nvme"));
 }
 
-/// The plots of a page along a factor.
-fn curves(page: &str) -> Vec<&str> {
-    page.split("<div class=\"timed curve\">")
-        .skip(1)
-        .map(|rest| rest.split("</div>").next().unwrap())
-        .collect()
+/// The plots of a page along a factor; those of cores in use apart.
+fn curves(page: &str) -> (Vec<&str>, Vec<&str>) {
+    let all = page.split("<div class=\"timed curve\">").skip(1);
+    all.map(|rest| rest.split("</div>").next().unwrap()).partition(|plot| !plot.contains("cores in use of"))
 }
 
 #[test]
@@ -201,8 +199,8 @@ fn a_factor_that_is_an_amount_is_a_curve_with_bands_and_the_rows_are_folded() {
     let case = ordinary();
     let page = report::html(&case.report());
     // Of seqread in the first screen, of both workloads among the results.
-    let curves = curves(&page);
-    assert_eq!(curves.len(), 3);
+    let (curves, cores) = curves(&page);
+    assert_eq!((curves.len(), cores.len()), (3, 2), "cores in use below each of the results'");
     for (plot, lines) in curves.iter().zip([2, 2, 1]) {
         assert_eq!(plot.matches("class=\"stroke").count(), lines);
         assert_eq!(plot.matches("class=\"band").count(), lines);
@@ -221,7 +219,7 @@ fn a_factor_that_is_an_amount_is_a_curve_with_bands_and_the_rows_are_folded() {
 fn each_mark_says_its_figure_its_interval_and_n() {
     let case = ordinary();
     let page = report::html(&case.report());
-    for plot in curves(&page) {
+    for plot in curves(&page).0 {
         for mark in plot.split("<use ").skip(1) {
             let title = mark.split("<title>").nth(1).unwrap().split("</title>").next().unwrap();
             assert!(
@@ -259,7 +257,7 @@ fn two_factors_that_are_names_are_a_heat_map_in_which_the_best_is_one() {
     assert_eq!(maps.len(), 1, "seqread has two factors, randread one");
     assert_eq!((maps[0].matches("<td ").count(), maps[0].matches(">1.00<br>").count()), (6, 1));
     assert!(maps[0].contains("class=\"n top\" style=\"--share:1.00\""), "{}", maps[0]);
-    assert!(curves(&page).is_empty());
+    assert!(curves(&page).0.is_empty());
 }
 
 #[test]
