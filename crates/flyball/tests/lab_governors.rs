@@ -13,13 +13,13 @@ use crate::support::lab::{kernels, missing, slow_pstates, without_plugin};
 use recording::{Replayed, Updates, idle, parse, pstate, replay};
 
 const RECORD: &str = concat!(
-    include_str!("../../../fixtures/governors/loads.sh"),
+    include_str!("../../../fixtures/governors/common.sh"),
     include_str!("../../../fixtures/governors/record.sh")
 );
 
 /// Both in one guest.
 const RECORD_DRIVER: &str = concat!(
-    include_str!("../../../fixtures/governors/loads.sh"),
+    include_str!("../../../fixtures/governors/common.sh"),
     include_str!("../../../fixtures/governors/record-pstate.sh"),
     "echo \"-- idle --\"\n",
     include_str!("../../../fixtures/governors/record-idle.sh")

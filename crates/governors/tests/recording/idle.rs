@@ -1,6 +1,7 @@
 //! Recordings of the idle governor menu (`fixtures/governors/record-idle.sh`), and their replay: the model
 //! gets what the kernel's governor read, and has to choose the same states and the same for the tick.
 
+use super::{Head, Lines};
 use domain::time::Nanos;
 use governors::KernelVersion;
 use governors::idle::{IdleEntry, IdleGovernor, IdleState, Tick, Wake};
@@ -29,51 +30,26 @@ pub struct Recording {
 /// All recordings of a text.
 pub fn parse(text: &str) -> Vec<Recording> {
     let mut all = Vec::new();
-    let mut lines =
-        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).peekable();
-    while let Some(line) = lines.next() {
-        let Some(name) = line.strip_prefix("recording ") else { continue };
-        let mut field = |name: &str| {
-            let line = lines.next().unwrap_or_default();
-            let value = line.strip_prefix(name).unwrap_or_else(|| panic!("`{line}` is no `{name}`"));
-            value.trim().to_owned()
-        };
-        let kernel = KernelVersion::parse(&field("kernel")).unwrap();
-        let hz = field("hz").parse().unwrap();
-        let governor = field("governor");
-        let mut states = Vec::new();
-        while let Some(line) = lines.next_if(|line| line.starts_with("state ")) {
-            states.push(state(line));
-        }
-        let mut recording = Recording {
-            name: name.to_owned(),
-            kernel,
-            hz,
-            governor,
-            states,
-            events: Vec::new(),
-            straddled: false,
-        };
-        for line in lines.by_ref().take_while(|line| *line != "end") {
-            match line {
-                "straddled" => recording.straddled = true,
-                _ => recording.events.extend(line.split(';').map(event)),
-            }
-        }
-        all.push(recording);
+    let mut lines = Lines::of(text);
+    while let Some(Head { name, kernel, hz }) = lines.head() {
+        let governor = lines.field("governor").to_owned();
+        let states = std::iter::from_fn(|| lines.field_if("state ")).map(state).collect();
+        let (events, straddled) = lines.events();
+        let events = events.into_iter().map(event).collect();
+        all.push(Recording { name, kernel, hz, governor, states, events, straddled });
     }
     all
 }
 
-/// `state NAME LATENCY RESIDENCY DISABLED`, in µs.
-fn state(line: &str) -> IdleState {
-    let words: Vec<&str> = line.split_whitespace().collect();
+/// `NAME LATENCY RESIDENCY DISABLED`, in µs.
+fn state(text: &str) -> IdleState {
+    let words: Vec<&str> = text.split_whitespace().collect();
     let micros = |at: usize| Nanos::from_micros(words[at].parse().unwrap());
     IdleState {
-        exit_latency: micros(2),
-        target_residency: micros(3),
-        polling: words[1] == "POLL",
-        disabled: words[4] == "1",
+        exit_latency: micros(1),
+        target_residency: micros(2),
+        polling: words[0] == "POLL",
+        disabled: words[3] == "1",
     }
 }
 

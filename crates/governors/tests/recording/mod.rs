@@ -68,25 +68,78 @@ pub struct Recording {
     pub straddled: bool,
 }
 
+/// The lines of a text of recordings, without comments.
+pub struct Lines<'a> {
+    lines: Vec<&'a str>,
+    at: usize,
+}
+
+/// What each recording begins with.
+pub struct Head {
+    pub name: String,
+    pub kernel: KernelVersion,
+    pub hz: u32,
+}
+
+impl<'a> Lines<'a> {
+    pub fn of(text: &'a str) -> Self {
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        Self { lines: lines.collect(), at: 0 }
+    }
+
+    fn next(&mut self) -> Option<&'a str> {
+        let line = self.lines.get(self.at).copied();
+        self.at += 1;
+        line
+    }
+
+    /// The beginning of the next recording.
+    pub fn head(&mut self) -> Option<Head> {
+        let name = loop {
+            if let Some(name) = self.next()?.strip_prefix("recording ") {
+                break name.to_owned();
+            }
+        };
+        let kernel = KernelVersion::parse(self.field("kernel")).unwrap();
+        Some(Head { name, kernel, hz: self.field("hz").parse().unwrap() })
+    }
+
+    /// The value of the field that has to be next.
+    pub fn field(&mut self, name: &str) -> &'a str {
+        self.field_if(name).unwrap_or_else(|| panic!("`{:?}` is no `{name}`", self.lines.get(self.at)))
+    }
+
+    /// The value of a field where it is next.
+    pub fn field_if(&mut self, name: &str) -> Option<&'a str> {
+        let value = self.lines.get(self.at)?.strip_prefix(name)?;
+        self.at += 1;
+        Some(value.trim())
+    }
+
+    /// The texts of the events up to the recording's end, and whether it is straddled.
+    pub fn events(&mut self) -> (Vec<&'a str>, bool) {
+        let mut all = Vec::new();
+        let mut straddled = false;
+        while let Some(line) = self.next().filter(|line| *line != "end") {
+            match line {
+                "straddled" => straddled = true,
+                _ => all.extend(line.split(';')),
+            }
+        }
+        (all, straddled)
+    }
+}
+
 /// All recordings of a text.
 pub fn parse(text: &str) -> Vec<Recording> {
     let mut all = Vec::new();
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    while let Some(line) = lines.next() {
-        let Some(name) = line.strip_prefix("recording ") else { continue };
-        let mut field = |name: &str| {
-            let line = lines.next().unwrap_or_default();
-            let value = line.strip_prefix(name).unwrap_or_else(|| panic!("`{line}` is no `{name}`"));
-            value.trim().to_owned()
-        };
-        let kernel = KernelVersion::parse(&field("kernel")).unwrap();
-        let hz = field("hz").parse().unwrap();
-        let governor = field("governor");
-        let fast_switch = field("fast_switch") == "1";
-        let transition_latency_ns = field("latency_ns").parse().unwrap();
-        let table = field("table_khz");
-        let table: Vec<Hertz> =
-            table.split_whitespace().map(|khz| Hertz::from_khz(khz.parse().unwrap())).collect();
+    let mut lines = Lines::of(text);
+    while let Some(Head { name, kernel, hz }) = lines.head() {
+        let governor = lines.field("governor").to_owned();
+        let fast_switch = lines.field("fast_switch") == "1";
+        let transition_latency_ns = lines.field("latency_ns").parse().unwrap();
+        let table = lines.field("table_khz").split_whitespace();
+        let table: Vec<Hertz> = table.map(|khz| Hertz::from_khz(khz.parse().unwrap())).collect();
         let table = FrequencyTable::new(table).unwrap();
         let policy = Policy {
             cpus: 1,
@@ -101,16 +154,8 @@ pub fn parse(text: &str) -> Vec<Recording> {
             frequency_invariant: false,
         };
         let mut decoder = Decoder::default();
-        let mut events = Vec::new();
-        let mut straddled = false;
-        for line in lines.by_ref().take_while(|line| *line != "end") {
-            if line == "straddled" {
-                straddled = true;
-                continue;
-            }
-            events.extend(line.split(';').map(|text| decoder.event(text)));
-        }
-        let name = name.to_owned();
+        let (events, straddled) = lines.events();
+        let events = events.into_iter().map(|text| decoder.event(text)).collect();
         all.push(Recording { name, kernel, hz, governor, policy, events, straddled });
     }
     all
@@ -228,6 +273,9 @@ impl fmt::Display for Replayed {
 struct Told {
     times: Times,
     read: Read,
+    aperf: u64,
+    mperf: u64,
+    tsc: u64,
     /// The model looked at the utilisation.
     asked: Cell<bool>,
 }
@@ -259,13 +307,13 @@ impl Readings for Told {
         self.read.idle_calls
     }
     fn aperf(&self, _: usize) -> u64 {
-        0
+        self.aperf
     }
     fn mperf(&self, _: usize) -> u64 {
-        0
+        self.mperf
     }
     fn tsc(&self, _: usize) -> u64 {
-        0
+        self.tsc
     }
 }
 

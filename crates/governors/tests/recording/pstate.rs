@@ -2,11 +2,11 @@
 //! the model gets the counters that the kernel read, at the scheduler's updates that the kernel had, and has
 //! to choose the same P-states with the same boost.
 
-use super::Replayed;
+use super::{Head, Lines, Replayed, Told};
 use domain::time::Nanos;
 use domain::units::Hertz;
 use governors::intel_pstate::{Algorithm, IntelPolicy, IntelPstate, PmProfile, Ratios, Turbo};
-use governors::{KernelVersion, Policy, Readings, Update};
+use governors::{KernelVersion, Policy, Update};
 
 /// What the kernel's driver read and decided at an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,34 +44,15 @@ pub struct Recording {
 /// All recordings of a text.
 pub fn parse(text: &str) -> Vec<Recording> {
     let mut all = Vec::new();
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    while let Some(line) = lines.next() {
-        let Some(name) = line.strip_prefix("recording ") else { continue };
-        let mut field = |name: &str| {
-            let line = lines.next().unwrap_or_default();
-            let value = line.strip_prefix(name).unwrap_or_else(|| panic!("`{line}` is no `{name}`"));
-            value.trim().to_owned()
-        };
-        let kernel = KernelVersion::parse(&field("kernel")).unwrap();
-        let hz = field("hz").parse().unwrap();
+    let mut lines = Lines::of(text);
+    while let Some(Head { name, kernel, hz }) = lines.head() {
         let ratios: Vec<u32> =
-            field("ratios").split_whitespace().map(|ratio| ratio.parse().unwrap()).collect();
-        let mut recording = Recording {
-            name: name.to_owned(),
-            kernel,
-            hz,
-            ratios: Ratios::core(ratios[0], ratios[1], ratios[2]),
-            events: Vec::new(),
-            straddled: false,
-        };
+            lines.field("ratios").split_whitespace().map(|ratio| ratio.parse().unwrap()).collect();
         let mut now_ns = 0;
-        for line in lines.by_ref().take_while(|line| *line != "end") {
-            match line {
-                "straddled" => recording.straddled = true,
-                _ => recording.events.extend(line.split(';').map(|text| event(text, &mut now_ns))),
-            }
-        }
-        all.push(recording);
+        let (events, straddled) = lines.events();
+        let events = events.into_iter().map(|text| event(text, &mut now_ns)).collect();
+        let ratios = Ratios::core(ratios[0], ratios[1], ratios[2]);
+        all.push(Recording { name, kernel, hz, ratios, events, straddled });
     }
     all
 }
@@ -99,40 +80,6 @@ fn event(text: &str, now_ns: &mut u64) -> Event {
     }
 }
 
-/// The counters, which move with each sample.
-struct Told {
-    aperf: u64,
-    mperf: u64,
-    tsc: u64,
-}
-
-impl Readings for Told {
-    fn idle(&self, _: usize) -> Nanos {
-        Nanos::ZERO
-    }
-    fn iowait(&self, _: usize) -> Nanos {
-        Nanos::ZERO
-    }
-    fn nice(&self, _: usize) -> Nanos {
-        Nanos::ZERO
-    }
-    fn utilisation(&self, _: usize) -> u64 {
-        0
-    }
-    fn idle_calls(&self, _: usize) -> u64 {
-        0
-    }
-    fn aperf(&self, _: usize) -> u64 {
-        self.aperf
-    }
-    fn mperf(&self, _: usize) -> u64 {
-        self.mperf
-    }
-    fn tsc(&self, _: usize) -> u64 {
-        self.tsc
-    }
-}
-
 /// Tells the model what the kernel's driver was told. A decision is a sample of the kernel's.
 pub fn replay(recording: &Recording) -> Replayed {
     let ratios = &recording.ratios;
@@ -155,7 +102,7 @@ pub fn replay(recording: &Recording) -> Replayed {
     let tick = Nanos::new(1_000_000_000 / u64::from(recording.hz));
     let algorithm = Algorithm::of(recording.kernel, PmProfile::Desktop);
     let mut model = IntelPstate::new(*ratios, IntelPolicy::Powersave, algorithm, recording.kernel, tick);
-    let mut told = Told { aperf: 1, mperf: 1, tsc: 1 };
+    let mut told = Told { aperf: 1, mperf: 1, tsc: 1, ..Told::default() };
     model.start(Nanos::ZERO, &policy, &told);
 
     let mut done = Replayed::default();
