@@ -8,6 +8,7 @@ use crate::stats::quantile::median;
 use crate::summarise::metric_kind;
 use crate::summary::RunData;
 use domain::ids::CellId;
+use domain::inventory::CpuList;
 use domain::lab::ENERGY_MODELLED;
 use domain::outcome::CPU_BUSY;
 use domain::trial::Trial;
@@ -61,24 +62,14 @@ pub fn derived(data: &RunData, cell: &CellId) -> Vec<Cost> {
 }
 
 fn cores_in_use(trial: &Trial) -> Option<f64> {
-    let online = trial.environment.get("cpus_online").and_then(|list| cpus_in(list));
+    let online = trial.environment.get("cpus_online").and_then(|list| CpuList::parse(list));
     if let (Some(cpus), Some(busy)) = (online, trial.metric(CPU_BUSY)) {
-        return Some(busy * cpus as f64);
+        return Some(busy * cpus.len() as f64);
     }
-    let measurement = trial.measurement.as_ref()?;
+    // Without any role nothing was recorded, which is not that nothing ran.
+    let measurement = trial.measurement.as_ref().filter(|measurement| !measurement.roles.is_empty())?;
     let used: f64 = measurement.roles.values().map(|time| time.secs()).sum();
     Some(used / measurement.duration.secs())
-}
-
-/// The CPUs of a list as the kernel writes it (cpuset(7), "List format"): `0-3,6`.
-fn cpus_in(list: &str) -> Option<usize> {
-    let count = |part: &str| match part.split_once('-') {
-        None => part.parse::<usize>().ok().map(|_| 1),
-        Some((first, last)) => {
-            Some(last.parse::<usize>().ok()?.checked_sub(first.parse().ok()?)?.saturating_add(1))
-        }
-    };
-    list.trim().split(',').map(count).sum()
 }
 
 fn power(trial: &Trial) -> Option<f64> {
@@ -143,7 +134,8 @@ mod tests {
             measurement.outcome.metrics.remove(ENERGY_MODELLED);
         }
         assert_eq!(derived(&data, &cell), [cost(CORES_IN_USE, Unit::Count, 1.5)]);
-        assert_eq!([cpus_in(""), cpus_in("3-1"), cpus_in("0-x"), cpus_in("7")], [None, None, None, Some(1)]);
+        data.trials.iter_mut().for_each(|trial| trial.measurement.as_mut().unwrap().roles.clear());
+        assert_eq!(derived(&data, &cell), [], "nothing was recorded");
     }
 
     #[test]

@@ -2,9 +2,10 @@
 //! needs.
 //!
 //! Declared from QEMU 10.0's `include/qemu/qemu-plugin.h` and `docs/devel/tcg-plugins.rst`, and for version 7
-//! from `include/plugins/qemu-plugin.h` of 11.1. Interface version 3 (QEMU 9.1) is the lowest that has all of
-//! it: conditional callbacks, register access, and `qemu_plugin_insn_data` that copies. QEMU 11.1 takes none
-//! below 7, where callbacks get a pointer of the plugin's choice and no id. [`Version`] says which is spoken.
+//! from `include/plugins/qemu-plugin.h` after 11.0 and what 11.1.3 does. Interface version 3 (QEMU 9.1) is
+//! the lowest that has all of it: conditional callbacks, register access, and `qemu_plugin_insn_data` that
+//! copies. QEMU 11.1 takes none below 7, where callbacks get a pointer of the plugin's choice and no id.
+//! [`Version`] says which is spoken.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
