@@ -490,10 +490,15 @@ END
     if [ -e /run/began ]; then
         echo began
     else
-        # What it waits for.
-        for p in /proc/[0-9]*; do
-            c=$(tr '\0' ' ' < $p/cmdline)
-            [ -z "$c" ] || echo "$c: $(head -n 3 $p/stack | tr '\n' ' ')"
+        # What each disk has in flight, whether it answers, and what each thread waits for.
+        mount -t debugfs none /sys/kernel/debug
+        for d in $home $one $two; do
+            b=${d##*/}
+            echo "$b: $(< /sys/block/$b/inflight); $(cat /sys/kernel/debug/block/$b/hctx*/{busy,dispatch,state,flags})"
+            timeout 5 dd if=$d of=/dev/null bs=4k count=1 iflag=direct && cat /sys/block/$b/inflight
+        done
+        for t in /proc/[0-9]*/task/*; do
+            [ -z "$(tr '\0' ' ' < $t/cmdline)" ] || echo "$t $(< $t/comm): $(head -n 4 $t/stack | tr '\n' ' ')"
         done
     fi
     sync
@@ -536,7 +541,7 @@ fn claimed_disks_are_erased_after_a_power_cut_whatever_they_are_called_then() {
     };
     let made = run("make");
     if made.last().is_none_or(|line| line != "began") {
-        // Seen once in some twenty runs, on a quiet host too; the cause is not known.
+        // Seen three times in some 38 runs, before disk_server/vhost/device.rs gave up `VIRTIO_F_EVENT_IDX`.
         return testing::skip_in_part(format!("the run in the guest had not begun after 30 s: {made:#?}"));
     }
     let lines = run("look");
