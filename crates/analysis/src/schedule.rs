@@ -248,6 +248,10 @@ impl Schedule {
         let value = |cell, block| self.slots.get(&(cell, block)).and_then(|slot: &Slot| slot.value);
         let pair = |block| Some((value(0, block)?, value(1, block)?));
         let pairs: Vec<(f64, f64)> = (0..block).filter_map(pair).collect();
+        // Zeros have no ratio, however many there are.
+        if !pairs.is_empty() && pairs.iter().all(|pair| *pair == (0.0, 0.0)) {
+            return true;
+        }
         let better = self.better.unwrap_or(Better::Higher);
         gain(&pairs, better, measure.confidence).is_some_and(|gain| {
             // As `Comparison::excludes_gain` and the verdict have it.
@@ -441,6 +445,8 @@ mod tests {
             };
             run(&plan, vec![], &script, 1000).len()
         };
+        let zeros = run(&plan, vec![], &|_: &TrialKey| Answer::Value(0.0), 1000).len();
+        assert_eq!(zeros, 10, "zeros have no ratio");
         assert_eq!([decided(2.0), decided(0.5)], [10, 10], "five blocks are the fewest");
         assert!((12..30).contains(&decided(1.0)), "the same takes longer: {}", decided(1.0));
         let mut schedule = Schedule::new(&plan, &[]).unwrap();

@@ -1,8 +1,12 @@
 //! The arguments of `flyball tune`.
 
-use super::values::request;
+use super::record::Server;
+use super::values::{request, span};
 use clap::Args;
+use domain::Nanos;
+use domain::database::{ExistingServer, Kind};
 use domain::setting::SettingRequest;
+use std::collections::BTreeMap;
 
 #[derive(Args, Debug)]
 pub struct Tune {
@@ -31,7 +35,48 @@ pub struct Tune {
     /// The seed of a measurement's order [default: from the clock, printed first]
     #[arg(long, value_name = "N", conflicts_with = "undo")]
     pub seed: Option<u64>,
+    /// Measure this running process, and all that it starts; nothing is done to it
+    #[arg(long, value_name = "PID", conflicts_with_all = ["undo", "command"])]
+    pub pid: Option<u32>,
+    #[command(flatten)]
+    pub server: Server,
+    /// Measure by the number that this command for the shell prints
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["undo", "command"])]
+    pub metric_command: Option<String>,
+    /// What that number is [default: counter]
+    #[arg(long, value_name = "WHAT", requires = "metric_command", value_parser = ["counter", "level", "latency"])]
+    pub metric_is: Option<String>,
+    /// The metric that decides, of those that the load has [default: what tells best how fast it goes]
+    #[arg(long, value_name = "NAME", conflicts_with = "undo")]
+    pub metric: Option<String>,
+    /// How long a running load is watched before and after [default: 10s]
+    #[arg(long = "for", value_name = "TIME", value_parser = span, conflicts_with_all = ["undo", "command"])]
+    pub duration: Option<Nanos>,
+    /// How long a running load is left alone after each change [default: 2s]
+    #[arg(long, value_name = "TIME", value_parser = span, conflicts_with_all = ["undo", "command"])]
+    pub wash_out: Option<Nanos>,
     /// Measure this command with the change and without it, in turns, until it is clear whether it is faster
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "undo")]
     pub command: Vec<String>,
+}
+
+impl Tune {
+    /// The running load to measure on, as a study's workload `running` has it; empty where none is named.
+    pub fn running(&self) -> BTreeMap<String, String> {
+        let server = self.server.named();
+        let of_server = |part: fn(&(Kind, ExistingServer)) -> Option<String>| server.as_ref().and_then(part);
+        let named = [
+            ("pid", self.pid.map(|pid| pid.to_string())),
+            ("server", of_server(|(kind, _)| Some(kind.name().to_owned()))),
+            ("server_address", of_server(|(_, server)| Some(server.address.to_string()))),
+            ("server_user", of_server(|(_, server)| server.user.clone())),
+            ("server_password_file", of_server(|(_, server)| server.password_file.clone())),
+            ("server_database", of_server(|(_, server)| server.database.clone())),
+            ("metric_command", self.metric_command.clone()),
+            ("metric_is", self.metric_is.clone()),
+            ("for", self.duration.map(|span| span.to_string())),
+            ("wash_out", self.wash_out.map(|span| span.to_string())),
+        ];
+        named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    }
 }

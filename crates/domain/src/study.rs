@@ -157,6 +157,8 @@ pub enum Tool {
     Imported,
     /// What `flyball record` watched: it is described, and cannot be run.
     Recorded,
+    /// A load that runs already, whoever started it: it is watched, and nothing is done to it.
+    Running,
     /// Any command; its metrics are taken from its output by pattern.
     Command {
         /// Program and arguments. `{target}` stands for the target's path, `{NAME}` for the level of the
@@ -179,6 +181,7 @@ impl Tool {
             Tool::Hdparm => "hdparm",
             Tool::Imported => "imported",
             Tool::Recorded => "recorded",
+            Tool::Running => "running",
             Tool::Command { .. } => "command",
         }
     }

@@ -168,6 +168,9 @@ pub struct Measurement {
     pub disturbances: Vec<Disturbance>,
 }
 
+/// What a recording's environment calls the process that was followed: its number, a space, its name.
+pub const PROCESS: &str = "process";
+
 /// How many threads a trial names.
 pub const MAX_THREADS: usize = 32;
 

@@ -43,6 +43,7 @@ mod recordings;
 mod settings_of_a_host;
 mod shipped_studies;
 mod sim;
+mod tuning;
 mod tutorial;
 mod typed_commands;
 mod versions;

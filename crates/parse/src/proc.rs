@@ -6,6 +6,7 @@
 pub mod cpufreq;
 pub mod diskstats;
 pub mod loadavg;
+pub mod pid_io;
 pub mod pid_stat;
 pub mod pressure;
 pub mod role;

@@ -23,6 +23,12 @@ pub fn not_kept(
         }
         Some(Comparison { verdict: Verdict::Worse, .. }) => "it is worse",
         Some(comparison) if comparison.excludes_gain() => "no gain is worth it",
+        Some(comparison) if comparison.medians == (0.0, 0.0) => {
+            return format!(
+                "everything is as before; `{}` was 0 and tells nothing of this load: name another with --metric",
+                comparison.metric
+            );
+        }
         Some(_) => "a gain was not shown",
         None => "it was not measured",
     };

@@ -152,7 +152,7 @@ pub struct Process {
 impl Process {
     /// # Errors
     /// Where there is no such process, or it is one that is not to be followed.
-    fn open(pid: u32) -> Result<Self> {
+    pub(crate) fn open(pid: u32) -> Result<Self> {
         let refuse = |why: String| Error::Refused(format!("cannot follow process {pid}: {why}"));
         let missing = || refuse("there is none; `pgrep -l NAME` finds one by its name".to_owned());
         if pid == std::process::id() {
@@ -181,6 +181,11 @@ impl Process {
             return Err(refuse(why.to_owned()));
         }
         Ok(Self { pid, name: stat.name.to_owned(), pidfd })
+    }
+
+    /// Whether it is gone.
+    pub(crate) fn has_ended(&self) -> Result<bool> {
+        has_ended(&self.pidfd)
     }
 
     fn begin(&self, recorder: &Recorder) -> Result<()> {

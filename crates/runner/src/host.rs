@@ -97,21 +97,16 @@ impl HostBench<'_> {
             Some(asked) => steady::reach(self, &job, &asked)?,
             None => None,
         };
-        let before = Snapshot::read(self.machine);
-        let spool = Spool::new(self.raw);
-        let recorder = spool.start(self.interval);
-        if let (Ok(recorder), Some(pid)) = (&recorder, self.server.and_then(|server| server.pid)) {
-            recorder.follow_server(pid);
+        let recording = TrialRecording::begin(self.machine, self.raw, self.interval);
+        if let Some(pid) = self.server.and_then(|server| server.pid) {
+            recording.follow_server(pid);
         }
         let ended = child::run(&task, &mut |pid| {
             (self.announce)(pid, self.target);
-            if let Ok(recorder) = &recorder {
-                recorder.follow(pid);
-            }
+            recording.follow(pid);
         });
-        let after = Snapshot::read(self.machine);
         // The recording is ended first, whatever became of the workload.
-        let recording = recorder.and_then(Recorder::stop);
+        let recorded = recording.end(self.machine);
         let ended = ended?;
         if ended.how == How::Interrupted {
             return Err(Error::Interrupted);
@@ -124,22 +119,79 @@ impl HostBench<'_> {
         }
         let mut outcome = tools::outcome(&job, self.version)?;
         add_elapsed(&mut outcome, &workload.tool, &ended);
-        let mut measurement = bare(outcome, invocation.argv, &ended);
-        match recording {
-            Ok(recording) => add_recording(&mut measurement, recording, &ended, sink)?,
+        let measurement = bare(outcome, invocation.argv, &ended);
+        let child = Some(ended.user + ended.system);
+        let mut measurement = recorded.complete(measurement, child, resyncs, sink)?;
+        measurement.disturbances.extend(unsteady);
+        Ok(measurement)
+    }
+}
+
+/// A trial that is being recorded, and what the machine was like before it. Where the recorder could not
+/// start, the trial goes on without.
+pub(crate) struct TrialRecording {
+    before: Snapshot,
+    recorder: recorder::Result<Recorder>,
+    spool: Spool,
+}
+
+/// A trial that was recorded.
+pub(crate) struct RecordedTrial {
+    before: Snapshot,
+    after: Snapshot,
+    recording: recorder::Result<Recording>,
+    /// Its file goes once it is decoded.
+    _spool: Spool,
+}
+
+impl TrialRecording {
+    pub(crate) fn begin(machine: &dyn Machine, raw: &Path, interval: Nanos) -> Self {
+        let before = Snapshot::read(machine);
+        let spool = Spool::new(raw);
+        Self { before, recorder: spool.start(interval), spool }
+    }
+
+    /// Names the workload's first process.
+    pub(crate) fn follow(&self, pid: u32) {
+        if let Ok(recorder) = &self.recorder {
+            recorder.follow(pid);
+        }
+    }
+
+    /// Names the first process of the server that the workload asks.
+    pub(crate) fn follow_server(&self, pid: u32) {
+        if let Ok(recorder) = &self.recorder {
+            recorder.follow_server(pid);
+        }
+    }
+
+    pub(crate) fn end(self, machine: &dyn Machine) -> RecordedTrial {
+        let after = Snapshot::read(machine);
+        let recording = self.recorder.and_then(Recorder::stop);
+        RecordedTrial { before: self.before, after, recording, _spool: self.spool }
+    }
+}
+
+impl RecordedTrial {
+    /// Adds to a measurement what was recorded, and what went on besides. `child` is the CPU time of the
+    /// workload's process as the kernel gave it when that ended; `None` where it has not ended.
+    pub(crate) fn complete(
+        self,
+        mut measurement: Measurement,
+        child: Option<Nanos>,
+        resyncs: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<Measurement, Error> {
+        match self.recording {
+            Ok(recording) => add_recording(&mut measurement, recording, child, sink)?,
             Err(error) => measurement.outcome.warnings.push(format!("nothing was recorded: {error}")),
         }
-        let busy = guards::busy(&before, &after).map(|busy| (CPU_BUSY.to_owned(), busy));
+        let busy = guards::busy(&self.before, &self.after).map(|busy| (CPU_BUSY.to_owned(), busy));
         measurement.outcome.metrics.extend(busy);
-        let workload_cpu = measurement
-            .roles
-            .get(&Role::Workload)
-            .copied()
-            .unwrap_or(Nanos::ZERO)
-            .max(ended.user + ended.system);
-        measurement.disturbances = guards::judge(&before, &after, workload_cpu, resyncs);
+        let of_role = measurement.roles.get(&Role::Workload).copied().unwrap_or(Nanos::ZERO);
+        let workload = of_role.max(child.unwrap_or(Nanos::ZERO));
+        measurement.disturbances = guards::judge(&self.before, &self.after, workload, resyncs);
         guards::name_culprits(&mut measurement.disturbances, &measurement.threads);
-        measurement.disturbances.extend(unsteady);
         Ok(measurement)
     }
 }
@@ -188,10 +240,12 @@ fn bare(outcome: Outcome, argv: Vec<String>, ended: &Ended) -> Measurement {
 fn add_recording(
     measurement: &mut Measurement,
     mut recording: Recording,
-    ended: &Ended,
+    child: Option<Nanos>,
     sink: &mut dyn Sink,
 ) -> Result<(), Error> {
-    recording.set_workload_cpu(ended.user + ended.system);
+    if let Some(cpu) = child {
+        recording.set_workload_cpu(cpu);
+    }
     match recording.decode(sink) {
         Ok(()) => {}
         Err(recorder::Error::Sink(error)) => return Err(error.into()),

@@ -42,6 +42,7 @@ pub fn detect(machine: &dyn Machine, tool: &Tool) -> Result<String, Error> {
     let known = workloads::of(tool);
     let (program, version, package) = match known.program(tool)? {
         Program::Named(program) => return found(program),
+        Program::Flyball => return Ok(concat!("flyball ", env!("CARGO_PKG_VERSION")).to_owned()),
         Program::Known { name, version, package } => (name, version, package),
     };
     let argv: Vec<&str> = [program].into_iter().chain(version.iter().copied()).collect();

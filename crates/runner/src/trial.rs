@@ -1,9 +1,10 @@
 //! One whole trial: settings written, machine quiet, workload run, settings read again and put back.
 
+use crate::running_load::RunningLoadBench;
 use crate::server::{self, Access, Databases, Servers};
 use crate::settle::{self, Cause, Settled};
 use crate::tools::{self, Job};
-use crate::{Error, HostBench, StorageSetup, Target, environment, guards};
+use crate::{Error, HostBench, RunningLoad, StorageSetup, Target, environment, guards};
 use domain::bench::{Bench, BenchError, Sink, SinkError};
 use domain::ids::{RunId, TrialKey};
 use domain::plan::Cell;
@@ -20,7 +21,7 @@ use rustix::process::{Resource, Rlimit, getrlimit};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use workloads::{Needs, Program, TargetAccess};
+use workloads::{Needs, Options, Program, TargetAccess};
 
 /// The value of `caches` in a trial's environment where the whole page cache was dropped.
 pub const DROPPED_ALL: &str = "dropped all";
@@ -96,6 +97,7 @@ pub struct BetweenTrials {
     servers: Servers,
     databases: Databases,
     versions: BTreeMap<&'static str, String>,
+    running: Option<(Options, RunningLoad)>,
     descriptors: Rlimit,
 }
 
@@ -108,6 +110,7 @@ impl BetweenTrials {
             servers: Servers::default(),
             databases: Databases::default(),
             versions: BTreeMap::new(),
+            running: None,
             descriptors,
         }
     }
@@ -118,6 +121,15 @@ impl BetweenTrials {
             [] => self.servers.commands(),
             commands => commands,
         }
+    }
+
+    /// The running load that these options name: the one of the trials before, if they named it too.
+    fn running(&mut self, options: &Options) -> Result<&RunningLoad, Error> {
+        if self.running.as_ref().is_none_or(|(known, _)| known != options) {
+            self.running = Some((options.clone(), RunningLoad::find(options)?));
+        }
+        let (_, load) = self.running.as_ref().expect("it was found");
+        Ok(load)
     }
 
     /// What the last trial ran on.
@@ -162,6 +174,9 @@ impl<'a, 'm> Host<'a, 'm> {
     ) -> Result<Done, Stop> {
         let raw = std::path::absolute(raw).map_err(|e| failed_early(Error::file("find", raw, e)))?;
         let version = self.version(&cell.workload.tool).map_err(failed_early)?;
+        if is_running_load(cell) {
+            return self.watched(cell, key, &raw, version, sink);
+        }
         let started = self.context.machine.now();
         let context = match self.ready(cell, &raw) {
             Ok(context) => context,
@@ -205,6 +220,36 @@ impl<'a, 'm> Host<'a, 'm> {
         {
             measurement.outcome.warnings.extend(server.warning());
         }
+        done.commands = commands;
+        Ok(done)
+    }
+
+    /// Makes one trial of a load that runs already.
+    fn watched(
+        &mut self,
+        cell: &Cell,
+        key: &TrialKey,
+        raw: &Path,
+        version: String,
+        sink: &mut dyn Sink,
+    ) -> Result<Done, Stop> {
+        let commands = workloads::invocation(&Job::planned(&cell.workload, None, raw));
+        let commands = vec![commands.map_err(|error| failed_early(error.into()))?.argv];
+        let descriptors = self.kept.descriptors;
+        let load = self.kept.running(&cell.workload.options).map_err(failed_early)?;
+        let mut shown = Environment::new();
+        let mut bench = RunningLoadBench {
+            load,
+            machine: self.context.machine,
+            raw,
+            interval: self.context.measure.interval,
+            descriptors,
+            interrupt: self.context.interrupt,
+            shown: &mut shown,
+        };
+        let mut done = self.context.trial(&mut bench, cell, key, sink)?;
+        done.trial.environment.insert("tool".into(), version);
+        done.trial.environment.extend(shown);
         done.commands = commands;
         Ok(done)
     }
@@ -272,6 +317,11 @@ struct ExecutionContext {
 /// Whether a tool works on files of its own, or its server does.
 fn needs_folder(tool: &Tool) -> bool {
     matches!(workloads::of(tool).needs(), Needs::Folder | Needs::Server)
+}
+
+/// Whether a cell's load runs already, whatever Flyball does.
+fn is_running_load(cell: &Cell) -> bool {
+    workloads::of(&cell.workload.tool).needs() == Needs::RunningLoad
 }
 
 impl TrialContext<'_, '_> {
@@ -347,7 +397,12 @@ impl TrialContext<'_, '_> {
     ) -> Result<(Measurement, Environment), Failure> {
         let mut disturbances = Vec::new();
         let early = |error: Error| Failure::from_bench(error.into(), Environment::new());
-        let caches = self.empty_caches(&mut disturbances).map_err(early)?;
+        let caches = if is_running_load(cell) {
+            // What is dirty and what is cached is that load's.
+            "kept, as a running load has them".to_owned()
+        } else {
+            self.empty_caches(&mut disturbances).map_err(early)?
+        };
         let beside = self.measured_beside(cell);
         let settled =
             settle::settle(self.machine, self.measure.settle, &beside, self.interrupt).map_err(early)?;

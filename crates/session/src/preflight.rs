@@ -14,9 +14,10 @@ use machine::LocalMachine;
 use machine::claims::{ClaimError, open_claimed};
 use machine::settings::{Error as SettingError, misspelt, misspelt_value, resolve};
 use runner::tools::{self, Job};
-use runner::{ExistingFolder, ExistingServer, Readable};
+use runner::{ExistingFolder, ExistingServer, Readable, RunningLoad};
 use std::collections::BTreeSet;
 use std::path::Path;
+use workloads::Needs;
 use workloads::server::{Kind, Load};
 
 /// Looks a plan over.
@@ -30,6 +31,7 @@ pub fn check(plan: &Plan) -> Result<()> {
     readable(&plan.study)?;
     existing_folder(&plan.study)?;
     existing_server(plan)?;
+    running_loads(plan)?;
     if plan.needs_root() && !rustix::process::geteuid().is_root() {
         return Err(Error::Refused(format!(
             "the study `{}` needs root: it {}; run it with sudo, or see the plan with --dry-run",
@@ -81,6 +83,21 @@ pub fn existing_server(plan: &Plan) -> Result<Option<ExistingServer>> {
     found
         .map(Some)
         .map_err(|error| Error::Refused(format!("the study `{}` was not begun: {error}", plan.study.name)))
+}
+
+/// The loads that run already on which cells are measured, each once: found, and asked what they tell.
+///
+/// # Errors
+/// [`Error::Refused`] where one is not there.
+pub fn running_loads(plan: &Plan) -> Result<Vec<RunningLoad>> {
+    let options: BTreeSet<_> =
+        plan.cells.iter().filter(|cell| runs_already(cell)).map(|cell| &cell.workload.options).collect();
+    let found = options.into_iter().map(RunningLoad::find).collect::<std::result::Result<_, _>>();
+    found.map_err(|error| Error::Refused(format!("the study `{}` was not begun: {error}", plan.study.name)))
+}
+
+fn runs_already(cell: &Cell) -> bool {
+    workloads::of(&cell.workload.tool).needs() == Needs::RunningLoad
 }
 
 /// Looks a plan over for what is wrong with it wherever it is run: what real tools cannot do, a model may.
@@ -193,6 +210,12 @@ pub fn in_the_lab(plan: &Plan) -> Result<()> {
             "cannot run the study `{name}` in the lab: it asks the server at `{}`, which is this host's, and a lab machine has one of its own; \
              run it with `flyball run STUDY`, on this host, or take `[target]` out",
             server.address
+        )));
+    }
+    if plan.cells.iter().any(runs_already) {
+        return Err(Error::Usage(format!(
+            "cannot run the study `{name}` in the lab: its load runs already on this host, and a lab machine runs nothing but what it is \
+             told; run it with `flyball run STUDY`, on this host"
         )));
     }
     let missing: BTreeSet<String> = plan.cells.iter().filter_map(asked).flat_map(missing_for).collect();

@@ -5,12 +5,17 @@
 //! change that does nothing is called better less often than that, however often one looks.
 
 use crate::draft::quoted;
+use crate::error::{Error, Result};
 use crate::recordings::short_command;
 use crate::study_text::plain_text;
+use domain::database::counters::{QUERIES, TRANSACTIONS, WRITE_TRANSACTIONS};
 use domain::plan::Cell;
 use domain::setting::SettingRequest;
+use runner::RunningLoad;
 use std::collections::BTreeMap;
 use toml::{Table, Value};
+use workloads::Options;
+use workloads::running::DEVICE_THROUGHPUT;
 
 /// The name of the study.
 pub const STUDY: &str = "tune";
@@ -24,30 +29,88 @@ const AFTER: &str = "after";
 const UNTIL: [(&str, &str); 4] =
     [("repeats", "[5, 20]"), ("until", "\"decided\""), ("confidence", "0.9"), ("threshold", "\"2%\"")];
 
-/// How a command is measured besides: caches stay, and other work counts, for the machine is the one that the
+/// How a load is measured besides: caches stay, and other work counts, for the machine is the one that the
 /// change is for.
-const AS_IT_IS: [(&str, &str); 4] =
-    [("metric", "\"elapsed\""), ("drop_caches", "false"), ("settle", "\"0s\""), ("under_load", "true")];
+const AS_IT_IS: [(&str, &str); 3] = [("drop_caches", "false"), ("settle", "\"0s\""), ("under_load", "true")];
 
-/// The text of a study that measures a command with and without these settings.
-pub fn study_of_command(settings: &[SettingRequest], argv: &[String]) -> String {
-    let words: Vec<String> = argv.iter().map(|word| quoted(word)).collect();
+/// What tells best how fast a database goes: the first of these that it counts.
+const OF_A_SERVER: [&str; 3] = [TRANSACTIONS, WRITE_TRANSACTIONS, QUERIES];
+
+/// What a change is measured on, where that is not what a finding's run measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// A command, which is run once a trial; none where it has no word.
+    pub command: Vec<String>,
+    /// What runs already, as the options of a workload `running` name it; none where they are empty.
+    pub running: Options,
+    /// What decides; `None` for what tells best how fast the load goes.
+    pub metric: Option<String>,
+}
+
+impl Load {
+    /// Whether there is none.
+    pub fn is_none(&self) -> bool {
+        self.command.is_empty() && self.running.is_empty()
+    }
+}
+
+/// The text of a study that measures a load with and without these settings. A load that runs already is
+/// looked for, and asked what it tells.
+///
+/// # Errors
+/// [`Error::Usage`] where options name no load; where that is not there.
+pub fn study_of_load(settings: &[SettingRequest], load: &Load) -> Result<String> {
+    let metric = load.metric.as_deref();
+    if load.running.is_empty() {
+        let words: Vec<String> = load.command.iter().map(|word| quoted(word)).collect();
+        let workload = format!("[workload.command]\ntool = \"command\"\nargv = [{}]\n", words.join(", "));
+        let head = head(&short_command(&load.command), settings);
+        return Ok(as_it_is(&head, &workload, settings, metric.unwrap_or("elapsed")));
+    }
+    let named = workloads::running::RunningLoad::parse(&load.running)
+        .map_err(|error| Error::Usage(format!("cannot measure the change: {error}")))?;
+    let found = RunningLoad::find(&load.running)?;
+    let of_command = named.metric_command.as_ref().map(|command| command.number.metric());
+    let of_server = || named.server.as_ref().and_then(|_| found.first_of(&OF_A_SERVER));
+    let best = of_command.or_else(of_server).unwrap_or(DEVICE_THROUGHPUT);
+    let options: Vec<String> =
+        named.options().iter().map(|(name, value)| format!("{name} = {}", quoted(value))).collect();
+    let workload = format!("[workload.load]\ntool = \"running\"\noptions = {{ {} }}\n", options.join(", "));
+    Ok(as_it_is(&head(&found.name(), settings), &workload, settings, metric.unwrap_or(best)))
+}
+
+fn as_it_is(head: &str, workload: &str, settings: &[SettingRequest], metric: &str) -> String {
     let measure: String =
         AS_IT_IS.iter().chain(&UNTIL).map(|(key, value)| format!("{key} = {value}\n")).collect();
-    format!(
-        "{}\n[workload.command]\ntool = \"command\"\nargv = [{}]\n\n{}\n[measure]\n{measure}",
-        head(&short_command(argv), settings),
-        words.join(", "),
-        factor(settings),
-    )
+    let metric = quoted(metric);
+    format!("{head}\n{workload}\n{}\n[measure]\nmetric = {metric}\n{measure}", factor(settings))
+}
+
+/// A finding's run and number, from `RUN:NUMBER`.
+///
+/// # Errors
+/// [`Error::Usage`] where it is no such name.
+pub fn finding_of(named: &str) -> Result<(&str, usize)> {
+    let parts = named.rsplit_once(':').and_then(|(run, number)| Some((run, number.parse().ok()?)));
+    parts.ok_or_else(|| {
+        Error::Usage(format!(
+            "`{named}` is no finding; write `RUN:NUMBER`, as `flyball explain RUN` counts them"
+        ))
+    })
 }
 
 /// The text of a study that measures one cell of another, whose text this is, with these settings and
-/// without: on the same target, with the same options and settings, and by the same metric.
+/// without: on the same target, with the same options and settings, and by the same metric, if no other is
+/// named.
 ///
 /// # Errors
 /// Where the cell differs from what a study without factors can say; the text says in what.
-pub fn study_of_cell(settings: &[SettingRequest], text: &str, cell: &Cell) -> Result<String, String> {
+pub fn study_of_cell(
+    settings: &[SettingRequest],
+    text: &str,
+    cell: &Cell,
+    metric: Option<&str>,
+) -> std::result::Result<String, String> {
     let mut study: Table = text.parse().map_err(|error| format!("its study cannot be read: {error}"))?;
     if cell.kernel.is_some() || study.get("factor").is_some_and(changes_the_stack) {
         return Err("its study varies the stack or the kernel: vary the setting in a study of its own".into());
@@ -63,6 +126,9 @@ pub fn study_of_cell(settings: &[SettingRequest], text: &str, cell: &Cell) -> Re
     let mut measure =
         study.remove("measure").and_then(|value| value.try_into::<Table>().ok()).unwrap_or_default();
     measure.remove("precision");
+    if let Some(metric) = metric {
+        measure.insert("metric".into(), metric.into());
+    }
     UNTIL.iter().for_each(|(key, _)| drop(measure.remove(*key)));
     let measure: String =
         measure.iter().map(|(key, value)| format!("{} = {}\n", quoted(key), inline(value))).collect();
@@ -159,7 +225,8 @@ mod tests {
     #[test]
     fn the_study_has_the_command_before_and_after_all_changes() {
         let argv = ["sh", "-c", "echo \"a\" | cat > /dev/null"].map(str::to_owned);
-        let study = parse::study::parse(&study_of_command(&requests(), &argv)).unwrap();
+        let load = Load { command: argv.to_vec(), ..Load::default() };
+        let study = parse::study::parse(&study_of_load(&requests(), &load).unwrap()).unwrap();
         assert_eq!(study.workloads[0].tool.command().unwrap().0, argv);
         assert_eq!(study.measure.until, Until::Decided);
         let [before, after] = &study.factors[0].levels[..] else { panic!("two levels") };
@@ -171,6 +238,30 @@ mod tests {
             "{}",
             study.question
         );
+    }
+
+    #[test]
+    fn a_running_load_is_measured_by_what_tells_best_how_fast_it_goes() {
+        let pid = std::process::id().to_string();
+        // This process is not followed by itself.
+        let parent = rustix::process::getppid().unwrap().as_raw_nonzero().get().to_string();
+        let study = |options: &[(&str, &str)], metric: Option<&str>| {
+            let running = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            let load = Load { running, metric: metric.map(str::to_owned), command: vec![] };
+            let text = study_of_load(&requests(), &load).map_err(|error| error.to_string())?;
+            parse::study::parse(&text).map_err(|errors| errors.to_string())
+        };
+        let by = |options: &[(&str, &str)], metric| study(options, metric).unwrap().measure.metric;
+        assert_eq!(by(&[("pid", &parent)], None), "device_throughput");
+        assert_eq!(by(&[("pid", &parent)], Some("io_calls")), "io_calls");
+        let latency = [("metric_command", "echo 1"), ("metric_is", "latency")];
+        assert_eq!(by(&latency, None), "load_latency");
+        let measured = study(&[("metric_command", "echo '1' \"2\""), ("for", "5s")], None).unwrap();
+        assert_eq!(measured.workloads[0].options["metric_command"], "echo '1' \"2\"");
+        assert!(measured.measure.under_load && !measured.measure.drop_caches);
+        assert!(study(&[("pid", &pid)], None).unwrap_err().contains("this recording itself"));
+        assert!(study(&[("pid", &parent)], Some("speed")).unwrap_err().contains("is not reported"));
+        assert!(study(&[("for", "5s")], None).unwrap_err().contains("cannot measure the change"));
     }
 
     /// Two factors, one of them of the setting that is to change.
@@ -208,7 +299,7 @@ timeout = \"1min\"
         let was = parse::study::parse(VARIED).unwrap();
         let plan = Plan::new(was.clone(), Seed(1)).unwrap();
         let cell = plan.cells.iter().find(|cell| cell.id.as_str() == "read_8_slow").unwrap();
-        let study = parse::study::parse(&study_of_cell(&requests(), VARIED, cell).unwrap()).unwrap();
+        let study = parse::study::parse(&study_of_cell(&requests(), VARIED, cell, None).unwrap()).unwrap();
         assert_eq!((study.workloads.len(), &study.target), (1, &was.target));
         assert_eq!(study.workloads[0].options, cell.workload.options);
         let settings: Vec<String> = study.settings.iter().map(ToString::to_string).collect();
@@ -217,13 +308,15 @@ timeout = \"1min\"
         let measure = &study.measure;
         assert_eq!((measure.metric.as_str(), measure.timeout), ("iops", was.measure.timeout));
         assert_eq!((measure.until, measure.repeats_min, measure.repeats_max), (Until::Decided, 5, 20));
+        let by = study_of_cell(&requests(), VARIED, cell, Some("latency_p99")).unwrap();
+        assert_eq!(parse::study::parse(&by).unwrap().measure.metric, "latency_p99");
     }
 
     #[test]
     fn a_study_that_varies_the_stack_is_refused() {
         let stack = "flyball = 1\n[factor.level]\nstack = \"array.level\"\nlevels = [0, 1]\n";
         let plan = Plan::new(parse::study::parse(VARIED).unwrap(), Seed(1)).unwrap();
-        let refused = study_of_cell(&requests(), stack, &plan.cells[0]).unwrap_err();
+        let refused = study_of_cell(&requests(), stack, &plan.cells[0], None).unwrap_err();
         assert!(refused.contains("varies the stack"), "{refused}");
     }
 }

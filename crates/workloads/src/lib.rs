@@ -17,6 +17,7 @@ pub mod options;
 pub mod pgbench;
 mod profile;
 pub mod report;
+pub mod running;
 pub mod server;
 pub mod stretch;
 pub mod sysbench;
@@ -55,6 +56,7 @@ tools! {
     Hdparm => hdparm::Hdparm,
     Imported => described::IMPORTED,
     Recorded => described::RECORDED,
+    Running => running::Running,
     Command => command::Command,
 }
 

@@ -181,6 +181,8 @@ pub enum Program<'t> {
     },
     /// The study names it, and nothing else is known.
     Named(&'t str),
+    /// Flyball, which watches.
+    Flyball,
 }
 
 /// What asking for a version is, for most programs.
@@ -210,6 +212,8 @@ pub enum Needs {
     Folder,
     /// A server, whose data are in a folder.
     Server,
+    /// What runs already, of which only figures are taken.
+    RunningLoad,
 }
 
 /// Whose clock `elapsed` is of.

@@ -40,6 +40,7 @@ const ON_THE_HOST: &[&str] = &[
     "failing_calls",
     "hostile_place",
     "lasting",
+    "tuning",
     "settings_of_a_host",
     "proofs",
     "claims",

@@ -27,12 +27,12 @@ pub fn tune(global: &Global, arguments: &Tune) -> Result<End> {
             "nothing to tune: name a setting with --set SETTING=VALUE, or take all back with --undo".into(),
         ));
     }
-    if !arguments.command.is_empty() {
-        return tune_measured::command(global, arguments, &arguments.set);
+    if !tune_measured::load_of(arguments).is_none() {
+        return tune_measured::load(global, arguments, &arguments.set);
     }
     if !arguments.persist {
         return Err(usage(
-            "nothing to do: measure the change by what it is for, `flyball tune --set SETTING=VALUE -- COMMAND`, or write it without that with --persist".into(),
+            "nothing to do: measure the change by what it is for, `flyball tune --set SETTING=VALUE -- COMMAND` (or --pid, --server, --metric-command), or write it without that with --persist".into(),
         ));
     }
     persist(global, arguments)

@@ -1,8 +1,8 @@
-//! `flyball tune FINDING` and `flyball tune … -- COMMAND`: a change is measured before it is kept.
+//! `flyball tune FINDING` and `flyball tune …` with a load: a change is measured before it is kept.
 
 use super::run::{end, on_this_machine, show_plan};
 use super::tune::{keep, plan};
-use crate::exit::{End, Usage};
+use crate::exit::End;
 use crate::interrupt::Interrupt;
 use crate::shown::{self, Length};
 use crate::study::parsed_text;
@@ -15,36 +15,36 @@ use machine::lasting::Written;
 use notebook::Notebook;
 use results::Results;
 use session::dry_run::DryRun;
-use session::tuning::{STUDY, study_of_cell, study_of_command};
+use session::tuning::{Load, STUDY, finding_of, study_of_cell, study_of_load};
 use session::{Begin, Request};
 
 /// Measures the remedy of a finding, by the command if there is one, else as the finding's run measured.
 pub fn finding(global: &Global, arguments: &Tune, named: &str) -> Result<End> {
-    let Some((run, number)) =
-        named.rsplit_once(':').and_then(|(run, n)| Some((run, n.parse::<usize>().ok()?)))
-    else {
-        return Err(Usage(format!(
-            "`{named}` is no finding; write `RUN:NUMBER`, as `flyball explain RUN` counts them"
-        ))
-        .into());
-    };
+    let (run, number) = finding_of(named)?;
     let notebook = Notebook::open(&places::notebook(global)?)?;
     let results = shown::load(&notebook, &notebook.find(run)?, None)?;
     let remedy = results::remedy(&results, number)?;
-    if !arguments.command.is_empty() {
-        return command(global, arguments, remedy.settings);
+    if !load_of(arguments).is_none() {
+        return load(global, arguments, remedy.settings);
     }
     let cell = remedy.cell.with_context(|| {
-        format!("`{named}` compares no trials of this machine; say what the change is for: `flyball tune {named} -- COMMAND`")
+        format!("`{named}` compares no trials of this machine; say what the change is for: `flyball tune {named} -- COMMAND`, or `--pid N`")
     })?;
-    let text = study_of_cell(remedy.settings, &results.data.run.study_text, &cell);
+    let text =
+        study_of_cell(remedy.settings, &results.data.run.study_text, &cell, arguments.metric.as_deref());
     let text = text.map_err(|why| anyhow!("cannot measure `{named}` as `{run}` did: {why}"))?;
     measured(global, arguments, remedy.settings, &text)
 }
 
-/// Measures a change by the command.
-pub fn command(global: &Global, arguments: &Tune, settings: &[SettingRequest]) -> Result<End> {
-    measured(global, arguments, settings, &study_of_command(settings, &arguments.command))
+/// Measures a change by the command, or on the load that runs already.
+pub fn load(global: &Global, arguments: &Tune, settings: &[SettingRequest]) -> Result<End> {
+    measured(global, arguments, settings, &study_of_load(settings, &load_of(arguments))?)
+}
+
+/// What a change is measured on.
+pub fn load_of(arguments: &Tune) -> Load {
+    let Tune { command, metric, .. } = arguments;
+    Load { command: command.clone(), running: arguments.running(), metric: metric.clone() }
 }
 
 /// Measures a change by this study, and keeps it where that is asked for and it is better.

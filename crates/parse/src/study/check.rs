@@ -53,6 +53,7 @@ pub(super) fn check(study: &Study, known: Known, root: &Section) {
         }
         if known.metric {
             reports_the_metric(study, workload, root);
+            counts_beside_other_load(study, workload, root);
         }
     }
     metrics_mean_the_same(study, root);
@@ -138,6 +139,9 @@ fn has_its_target(study: &Study, workload: &Workload, root: &Section) {
         Needs::Folder | Needs::Server if matches!(study.target, Target::Folder { .. }) => node().refuse_key(format!(
             "{tool} makes files of a size of its own, and in a `folder` of yours there is one of the size that the study says; write `file` instead of `folder`, and say where with `--work`"
         )),
+        Needs::RunningLoad if !has_no_target(study) || study.target != Target::None => node().refuse_key(
+            "runs already, on whatever it runs on; take `[target]` and `[stack]` out, or measure another tool",
+        ),
         Needs::Folder if !matches!(study.target, Target::File(_)) => node().refuse_key(
             "makes files beside that of the target, whose folder says where; add `[target]` with `file = \"1MiB\"`",
         ),
@@ -215,6 +219,15 @@ fn reports_the_metric(study: &Study, workload: &Workload, root: &Section) {
         None => workload_node(root, &workload.name).refuse_key(format!(
             "the metric that decides, {problem}; choose one with `metric = \"…\"` under `[measure]`"
         )),
+    }
+}
+
+/// A load that runs already is beside others, and is itself one that nothing waits for.
+fn counts_beside_other_load(study: &Study, workload: &Workload, root: &Section) {
+    if workloads::of(&workload.tool).needs() == Needs::RunningLoad && !study.measure.under_load {
+        workload_node(root, &workload.name).refuse_key(
+            "runs already, beside whatever else runs; write `under_load = true` under `[measure]`",
+        );
     }
 }
 

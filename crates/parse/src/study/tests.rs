@@ -590,6 +590,34 @@ fn a_server_that_is_there_is_not_configured_and_is_asked_by_one_kind_of_client()
 }
 
 #[test]
+fn a_running_load_is_beside_others_and_has_no_target() {
+    let load = |options: &str, rest: &str| {
+        let head = "flyball = 1\nname = \"s\"\nquestion = \"q\"\n";
+        format!("{head}[workload.load]\ntool = \"running\"\noptions = {{ {options} }}\n{rest}")
+    };
+    let measure = "[measure]\nmetric = \"transactions\"\nunder_load = true\n";
+    assert!(parse(&load("server = \"mariadb\", for = \"5s\"", measure)).is_ok());
+    check(
+        &load(
+            "pid = 7, interval = \"1s\", for = \"1ms\"",
+            "[target]\nfile = \"1MiB\"\n[measure]\nmetric = \"device_throughput\"\n",
+        ),
+        expect![[r#"
+            line 4, column 11: `workload.load`: runs already, on whatever it runs on; take `[target]` and `[stack]` out, or measure another tool
+            line 4, column 11: `workload.load`: runs already, beside whatever else runs; write `under_load = true` under `[measure]`
+            line 6, column 22: `workload.load.options.interval`: is no option of running that a study can set; see docs/STUDY-FORMAT.md and `man running`
+            line 6, column 39: `workload.load.options.for`: is `1ms`; write a time from 500 ms to 60 min, such as "10s"
+        "#]],
+    );
+    check(
+        &load("for = \"5s\"", measure),
+        expect![[r#"
+        line 6, column 1: `workload.load.options`: in the cell `load`, `pid` is not there, and neither is `server` nor `metric_command`; name at least one, or nothing tells how fast the load goes
+    "#]],
+    );
+}
+
+#[test]
 fn a_folder_that_is_there_takes_a_file_of_a_size() {
     let with = |target: &str, rest: &str| {
         format!("flyball = 1\nname = \"s\"\nquestion = \"q\"\n[target]\n{target}\n{rest}")
@@ -1093,6 +1121,7 @@ const REFERENCE: &str = concat!(
     include_str!("../../../../docs/study-format/workload-bonnie.md"),
     include_str!("../../../../docs/study-format/workload-hdparm.md"),
     include_str!("../../../../docs/study-format/workload-command.md"),
+    include_str!("../../../../docs/study-format/workload-running.md"),
     include_str!("../../../../docs/study-format/metrics.md"),
     include_str!("../../../../docs/study-format/factor.md"),
     include_str!("../../../../docs/study-format/settings.md"),
@@ -1117,7 +1146,7 @@ fn examples() -> Vec<String> {
 #[test]
 fn each_example_of_the_reference_is_read() {
     let examples = examples();
-    assert_eq!(examples.len(), 14);
+    assert_eq!(examples.len(), 15);
     for text in examples {
         parse(&text).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
     }

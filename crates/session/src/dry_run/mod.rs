@@ -25,8 +25,9 @@ use runner::tools::{self, Job};
 use runner::{ExistingFolder, ExistingServer, Readable, environment};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use workloads::TargetAccess;
+use workloads::running::RunningLoad;
 use workloads::server::Connection;
+use workloads::{Needs, TargetAccess};
 
 /// Stands for the top of a stack, or the file in it.
 const TOP: &str = "TARGET";
@@ -158,8 +159,12 @@ impl Planned {
             Target::Loop(size) => Some((Path::new("/dev").join(LOOP), *size)),
         };
         let made = place.as_ref().filter(|_| study.stack.is_none());
-        let told =
+        let made =
             made.map(|(path, size)| format!("makes {} of {size}, and removes it at the end", path.display()));
+        let watched: Vec<String> =
+            preflight::running_loads(plan)?.iter().map(|load| format!("watches {}", load.name())).collect();
+        let watches = (!watched.is_empty()).then(|| format!("{}; nothing is done to it", watched.join(", ")));
+        let told = made.or(watches);
         let (device, to_come) = match &study.target {
             _ if study.stack.is_some() => (None, Some(TOP)),
             Target::Loop(_) => (None, Some(LOOP)),
@@ -290,6 +295,11 @@ impl From<PlannedWrite> for SettingWrite {
 
 /// The time that fio, sysbench or pgbench is told to take; what has no such option takes as long as it takes.
 fn takes(cell: &Cell) -> Option<Nanos> {
+    if let Ok(load) = RunningLoad::parse(&cell.workload.options)
+        && workloads::of(&cell.workload.tool).needs() == Needs::RunningLoad
+    {
+        return Some(load.wash_out + load.span);
+    }
     let option = |name: &str| {
         let text = cell.workload.options.get(name)?;
         Nanos::parse(text).or_else(|| text.parse().ok().map(Nanos::from_secs))

@@ -1,10 +1,9 @@
 //! Recordings: what a machine, a process or a command did, without a study, as a run of one trial.
 
-mod server;
 mod stored;
 mod watch_over;
 
-pub use stored::{PROCESS, short_command, watched_in_words};
+pub use stored::{short_command, watched_in_words};
 pub use watch_over::watch_over;
 
 use crate::error::{Error, Result};
@@ -13,7 +12,7 @@ use domain::database::{ExistingServer, Kind};
 use domain::ids::RunId;
 use domain::inventory::Inventory;
 use domain::outcome::Metric;
-use domain::trial::Provenance;
+use domain::trial::{PROCESS, Provenance};
 use domain::{Nanos, Sink, Timestamp};
 use machine::supervise::Supervisor;
 use machine::{LocalMachine, Machine};
@@ -127,7 +126,7 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     environment.extend(about(&request.watched, &ending));
     let mut warnings = Vec::new();
     if let (Some(server), Some(counted)) = (&request.server, counted) {
-        let told = server::told(server, &counted, &ending);
+        let told = runner::server_rates::told(server, &counted, ending.by_itself);
         metrics.extend(told.metrics);
         environment.extend(told.environment);
         warnings = told.warnings;

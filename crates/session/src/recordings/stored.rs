@@ -10,16 +10,13 @@ use domain::outcome::{Better, CPU_BUSY, Metric, Outcome};
 use domain::rng::Seed;
 use domain::time::{Nanos, Timestamp};
 use domain::trace::Role;
-use domain::trial::{Measurement, Origin, Provenance, Run, Trial, Validity};
+use domain::trial::{Measurement, Origin, PROCESS, Provenance, Run, Trial, Validity};
 use domain::units::Unit;
 use notebook::Recording;
 use std::collections::BTreeMap;
 
 /// The cell and workload of every recording: so any two can be compared.
 const CELL: &str = "recorded";
-
-/// What a recording's environment calls the process that was followed.
-pub const PROCESS: &str = "process";
 
 /// By this name a recording's environment says whether what was recorded ended by itself. One of an earlier
 /// version does not say it.

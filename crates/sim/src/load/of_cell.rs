@@ -68,6 +68,9 @@ pub(crate) fn of(order: &SimRequest<'_>, target: LoadTarget) -> Result<Load, Ben
         Tool::Recorded => Err(BenchError::Unsupported(
             "a recording says what happened, and not how to make it again".into(),
         )),
+        Tool::Running => Err(BenchError::Unsupported(
+            "a load that runs already runs on one host, and a simulation has none".into(),
+        )),
         _ => command(order, size),
     }
 }

@@ -1,20 +1,24 @@
-//! What a recording says of the server that was watched.
+//! What the counters of a watched server say: rates, and how far they can be trusted.
 
+use crate::watched_server::{Counted, WatchedServer};
 use analysis::server::{of_autovacuum, rates};
 use domain::database::counters::{BEGAN_ANEW, NOT_MEASURED};
 use domain::outcome::Metric;
-use runner::following::Ending;
-use runner::watched_server::{Counted, WatchedServer};
 use std::collections::BTreeMap;
 
 /// Figures, the state of the server, and what is to be said of both.
-pub(super) struct Told {
+pub struct Told {
+    /// By name; what does not follow from the counters is absent.
     pub metrics: BTreeMap<String, Metric>,
+    /// For a trial: which server, its settings, what was not measured and why.
     pub environment: BTreeMap<String, String>,
+    /// What is to be said of the figures.
     pub warnings: Vec<String>,
 }
 
-pub(super) fn told(server: &WatchedServer, counted: &Counted, ending: &Ending) -> Told {
+/// What is to be said of a server that was watched. `ended_by_itself`: so did the load, and with it its
+/// sessions.
+pub fn told(server: &WatchedServer, counted: &Counted, ended_by_itself: bool) -> Told {
     let rates = rates(server.kind(), &counted.samples);
     let mut environment = server.shown();
     let mut put = |name: &str, value: String| environment.insert(name.to_owned(), value);
@@ -37,7 +41,7 @@ pub(super) fn told(server: &WatchedServer, counted: &Counted, ending: &Ending) -
     warnings
         .extend(counted.not_kept.iter().map(|why| format!("its samples could not be kept in a file: {why}")));
     if !rates.metrics.is_empty() {
-        warnings.extend(server.bound(rates.span, ending.by_itself));
+        warnings.extend(server.bound(rates.span, ended_by_itself));
         warnings.extend(of_autovacuum(server.kind(), &environment, &rates.metrics));
     }
     Told { metrics: rates.metrics, environment, warnings }
