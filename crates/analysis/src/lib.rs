@@ -4,6 +4,7 @@
 //! in its docstring; nothing here knows how it will be shown.
 
 pub mod answer;
+pub mod clocks;
 pub mod compare;
 pub mod compare_runs;
 pub mod costs;

@@ -3,6 +3,7 @@
 //! Sources: proc(5) (`/proc/stat`), `Documentation/admin-guide/iostats.rst` (`/proc/diskstats`), iostat(1)
 //! (`%util`, `await`, `aqu-sz`), `Documentation/accounting/psi.rst`.
 
+use crate::clocks::{self, PolicyUsage, WindowLoads};
 use crate::rates::{SECTOR_BYTES, Step, names_between, rates};
 use domain::time::Nanos;
 use domain::trace::Trace;
@@ -23,6 +24,10 @@ pub struct Usage {
     pub disks: Vec<DiskUsage>,
     /// How long tasks waited for what they needed.
     pub pressure: Pressure,
+    /// The time of each frequency policy at each frequency, where the driver counts it.
+    pub policies: Vec<PolicyUsage>,
+    /// The load of each CPU by windows, as a governor sees it.
+    pub loads: Vec<WindowLoads>,
 }
 
 /// Shares of the time of a CPU, or of all; they add up to 1.
@@ -104,6 +109,8 @@ impl Usage {
                 io: stalled(trace, "io"),
                 memory: stalled(trace, "memory"),
             },
+            policies: clocks::policies(trace),
+            loads: clocks::loads(trace),
         }
     }
 }
@@ -173,7 +180,7 @@ fn stalled(trace: &Trace, what: &str) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use domain::Timestamp;
     use domain::trace::{FrequencySource, Series, SeriesKind, SeriesUnit, TraceHead};

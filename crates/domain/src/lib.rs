@@ -24,6 +24,7 @@ pub mod plan;
 pub mod published;
 pub mod rng;
 pub mod setting;
+pub mod shell;
 pub mod stack;
 pub mod study;
 pub mod time;

@@ -531,33 +531,11 @@ fn as_begun(run: &Run, seed: Seed) -> String {
     command_line(&words)
 }
 
+pub use domain::shell::quoted;
+
 /// A command as a shell would read it.
 pub(crate) fn command_line(argv: &[String]) -> String {
     argv.iter().map(|a| quoted(a)).collect::<Vec<_>>().join(" ")
-}
-
-/// An argument as a shell would read it. What a terminal would obey is written as bash, zsh, ksh and
-/// busybox's sh read it.
-pub fn quoted(argument: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !argument.is_empty() && argument.chars().all(plain) {
-        argument.to_owned()
-    } else if argument.contains(inert::is_live) {
-        format!("$'{}'", argument.chars().map(in_dollar_quotes).collect::<String>())
-    } else {
-        format!("'{}'", argument.replace('\'', r"'\''"))
-    }
-}
-
-/// A character within `$'…'`, byte by byte where a terminal would obey it.
-fn in_dollar_quotes(c: char) -> String {
-    match c {
-        '\'' | '\\' => format!("\\{c}"),
-        c if inert::is_live(c) => {
-            c.encode_utf8(&mut [0; 4]).bytes().map(|byte| format!("\\{byte:03o}")).collect()
-        }
-        c => c.to_string(),
-    }
 }
 
 /// Sentences on one line, inert: a hostile name cannot steer a terminal or break a table.
@@ -597,12 +575,6 @@ mod tests {
         ] {
             assert_eq!(capitalised(text, &names), shown);
         }
-    }
-
-    #[test]
-    fn an_argument_with_a_quote_survives_the_shell() {
-        assert_eq!(command_line(&["dd".into(), "if=it's".into(), String::new()]), r"dd 'if=it'\''s' ''");
-        assert_eq!(quoted("a'\x1b[2J\u{202e}\\é"), r"$'a\'\033[2J\342\200\256\\é'");
     }
 
     #[test]

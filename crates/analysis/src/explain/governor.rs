@@ -6,6 +6,7 @@
 
 use super::Rule;
 use super::case::{Case, UNTUNE, evidence, tune_command};
+use super::threshold_not_reached;
 use super::varied_setting::{self, Words};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::inventory::{Cpufreq, Policy};
@@ -81,6 +82,9 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     };
     if varies(case) {
         return varied_setting::findings(case, &WORDS);
+    }
+    if threshold_not_reached::is_found(case) {
+        return Vec::new();
     }
     case.inventory.and_then(|inventory| inventory.cpufreq.as_ref()).and_then(configured).into_iter().collect()
 }

@@ -22,6 +22,8 @@ mod parity_writes;
 mod queue_depth;
 mod read_ahead;
 mod scheduler;
+mod threshold_not_reached;
+mod tunable;
 mod varied_setting;
 mod waiting;
 
@@ -32,7 +34,6 @@ pub use case::Case;
 pub use not_measured::not_measured;
 
 use domain::finding::Finding;
-use domain::study::Until;
 use domain::trial::Provenance;
 
 /// A rule.
@@ -49,6 +50,7 @@ pub struct Rule {
 /// All rules, in the order in which findings of equal confidence are shown.
 pub const RULES: &[Rule] = &[
     governor_stays_low::RULE,
+    threshold_not_reached::RULE,
     governor::RULE,
     frequency_capped::RULE,
     parity_writes::RULE,
@@ -75,23 +77,11 @@ pub fn explain(case: &Case<'_>) -> Vec<Finding> {
     let size = |f: &Finding| f.gain.as_ref().map_or(0.0, |gain| gain.ratio.ln().abs());
     findings.sort_by(|a, b| b.confidence.cmp(&a.confidence).then(size(b).total_cmp(&size(a))));
     for (finding, number) in findings.iter_mut().zip(1..) {
-        if can_be_tuned(finding, case) {
-            finding.next = format!("flyball tune {}:{number}", case.data.run.id);
+        if let Some(load) = tunable::load(finding, case) {
+            finding.next = format!("flyball tune {}:{number}{load}", case.data.run.id);
         }
     }
     findings
-}
-
-/// Whether `flyball tune` can measure the remedy as the run measured: one of settings, found by comparing
-/// trials of this host, of a study that varies neither stack nor kernel and is no such measurement itself.
-fn can_be_tuned(finding: &Finding, case: &Case<'_>) -> bool {
-    let has_settings = finding.remedy.as_ref().is_some_and(|remedy| !remedy.settings.is_empty());
-    let mut levels = case.data.study.factors.iter().flat_map(|factor| &factor.levels);
-    has_settings
-        && !finding.compared.is_empty()
-        && case.data.run.provenance == Provenance::Host
-        && case.data.study.measure.until == Until::Precise
-        && levels.all(|level| level.stack.is_empty() && level.kernel.is_none())
 }
 
 /// Commands that look at this host, or change it.
@@ -115,6 +105,7 @@ mod tests {
     use super::testing::{about, fio_run, setting_run, watched, with_depth};
     use super::*;
     use domain::finding::Confidence;
+    use domain::study::Until;
     use domain::trace::Role;
     use domain::trial::ThreadTime;
     use std::collections::BTreeSet;

@@ -1,0 +1,95 @@
+//! What `flyball tune` measures a finding's remedy on: as the run measured it, or on the load that was
+//! recorded.
+
+use super::Case;
+use domain::database::Kind;
+use domain::database::counters::WATCHED;
+use domain::finding::Finding;
+use domain::shell;
+use domain::study::Until;
+use domain::trial::{PROCESS, Provenance, Trial};
+
+/// How the command goes on after the finding's number: nothing where the run's own workload is measured.
+/// `None` where the remedy is none of settings, is not for this host, or nothing says what it is for.
+pub(super) fn load(finding: &Finding, case: &Case<'_>) -> Option<String> {
+    let has_settings = finding.remedy.as_ref().is_some_and(|remedy| !remedy.settings.is_empty());
+    if !has_settings || case.data.run.provenance != Provenance::Host {
+        return None;
+    }
+    if case.data.study.is_recording() {
+        return case.data.trials.first().and_then(recorded);
+    }
+    (!finding.compared.is_empty() && varies_settings_alone(case)).then(String::new)
+}
+
+/// Whether the run is one whose cells a study without a stack and kernel of its own can measure again, and no
+/// such measurement itself.
+fn varies_settings_alone(case: &Case<'_>) -> bool {
+    let mut levels = case.data.study.factors.iter().flat_map(|factor| &factor.levels);
+    case.data.study.measure.until == Until::Precise
+        && levels.all(|level| level.stack.is_empty() && level.kernel.is_none())
+}
+
+/// The server, process or command that was recorded. Of one that was stopped or asked for a password the
+/// person knows more.
+fn recorded(trial: &Trial) -> Option<String> {
+    if let Some((title, address)) = trial.environment.get(WATCHED).and_then(|name| name.split_once(" at ")) {
+        let kind = Kind::ALL.into_iter().find(|kind| kind.title() == title)?;
+        let named = format!(" --server {}", kind.name());
+        let is_usual = kind.usual_address().to_string() == address;
+        return Some(if is_usual {
+            named
+        } else {
+            format!("{named} --server-address {}", shell::quoted(address))
+        });
+    }
+    if let Some(process) = trial.environment.get(PROCESS) {
+        let pid: u32 = process.split(' ').next()?.parse().ok()?;
+        return Some(format!(" --pid {pid}"));
+    }
+    let command = trial.measurement.as_ref()?.commands.first()?;
+    let words: Vec<String> = command.iter().map(|word| shell::quoted(word)).collect();
+    Some(format!(" -- {}", words.join(" ")))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::super::testing::{about, setting_run};
+    use super::*;
+    use crate::summarise::summarise;
+    use domain::study::Tool;
+    use std::collections::BTreeMap;
+
+    fn next(environment: &[(&str, &str)], command: &[&str]) -> Option<String> {
+        let mut data = setting_run("read_ahead_kb", &["16", "4096"], |level, block| {
+            about([1e8, 2e8][level], level, block)
+        });
+        let found = super::super::explain(&Case::new(&data, &summarise(&data, None)));
+        let finding = found.into_iter().find(|one| one.next.starts_with("flyball tune")).unwrap();
+        data.study.workloads.iter_mut().for_each(|workload| workload.tool = Tool::Recorded);
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        data.trials[0].environment = environment.iter().map(owned).collect::<BTreeMap<_, _>>();
+        let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
+        data.trials[0].measurement.as_mut().unwrap().commands =
+            if command.is_empty() { vec![] } else { vec![command] };
+        load(&finding, &Case::new(&data, &summarise(&data, None)))
+    }
+
+    #[test]
+    fn a_remedy_found_by_watching_is_measured_on_what_was_watched() {
+        let server = |name: &str| next(&[(WATCHED, name), (PROCESS, "7 mariadbd")], &[]).unwrap();
+        assert_eq!(server("MariaDB at /run/mysqld/mysqld.sock"), " --server mariadb");
+        assert_eq!(
+            server("PostgreSQL at 127.0.0.1:5433"),
+            " --server postgresql --server-address 127.0.0.1:5433"
+        );
+        assert_eq!(next(&[(PROCESS, "77 my daemon")], &[]).unwrap(), " --pid 77");
+        assert_eq!(next(&[], &["sh", "-c", "a | b"]).unwrap(), " -- sh -c 'a | b'");
+    }
+
+    #[test]
+    fn of_a_whole_machine_nobody_knows_what_the_change_is_for() {
+        assert_eq!(next(&[], &[]), None);
+    }
+}
