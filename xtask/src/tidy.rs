@@ -23,7 +23,7 @@ const ARROWS: [(&str, &[&str]); 29] = [
     ("machine", &["domain", "files", "parse"]),
     ("recorder", &["domain", "parse"]),
     ("confine", &[]),
-    ("runner", &["domain", "confine", "workloads", "files", "parse", "machine", "recorder"]),
+    ("runner", &["domain", "analysis", "confine", "workloads", "files", "parse", "machine", "recorder"]),
     ("notebook", &["domain", "files", "trace-file"]),
     ("exporters", &["domain", "workloads", "analysis", "report", "notebook"]),
     ("results", &["domain", "files", "parse", "analysis", "report", "notebook", "workloads", "exporters"]),

@@ -11,6 +11,7 @@ pub mod explain;
 pub mod fidelity;
 pub mod gate;
 pub mod in_short;
+mod meters;
 pub mod page;
 pub mod published;
 pub mod rates;

@@ -176,7 +176,7 @@ struct CellView<'a> {
     range: Option<(f64, f64)>,
     spread: Option<f64>,
     relative: Option<f64>,
-    /// Medians of latency, energy and CPU time, where trials report them.
+    /// Medians of latency, energy and CPU time, and of what a unit of work took, where trials report them.
     beside: BTreeMap<&'static str, CostView>,
     /// So many of its valid trials ran beside other work.
     under_load: usize,
@@ -398,6 +398,7 @@ fn cell_view<'a>(report: &Report, cell: &'a CellSummary) -> CellView<'a> {
         relative: cell.relative,
         beside: costs::of_cell(report.data, &cell.cell)
             .into_iter()
+            .chain(costs::of_work(report.data, &cell.cell))
             .chain(costs::derived(report.data, &cell.cell))
             .map(cost_view)
             .collect(),

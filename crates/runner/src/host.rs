@@ -7,8 +7,10 @@ use crate::snapshot::Snapshot;
 use crate::steady;
 use crate::tools::{self, Job};
 use crate::{Error, Target};
+use analysis::recorded::Ends;
 use domain::bench::{Bench, BenchError, Sink};
 use domain::outcome::{Better, CPU_BUSY, Metric, Outcome};
+use domain::per_work;
 use domain::plan::Cell;
 use domain::stack::Stack;
 use domain::study::{Tool, Workload};
@@ -131,6 +133,7 @@ impl HostBench<'_> {
         }
         let busy = guards::busy(&before, &after).map(|busy| (CPU_BUSY.to_owned(), busy));
         measurement.outcome.metrics.extend(busy);
+        per_work::add(&mut measurement.outcome.metrics);
         let workload_cpu = measurement
             .roles
             .get(&Role::Workload)
@@ -192,8 +195,9 @@ fn add_recording(
     sink: &mut dyn Sink,
 ) -> Result<(), Error> {
     recording.set_workload_cpu(ended.user + ended.system);
-    match recording.decode(sink) {
-        Ok(()) => {}
+    let mut ends = Ends::before(sink);
+    match recording.decode(&mut ends) {
+        Ok(()) => measurement.outcome.metrics.extend(ends.of_machine()),
         Err(recorder::Error::Sink(error)) => return Err(error.into()),
         Err(error) => measurement.outcome.warnings.push(format!("the trace is incomplete: {error}")),
     }
@@ -323,6 +327,9 @@ mod tests {
         let options = [("rw", "randread"), ("bs", "4k"), ("runtime", "300ms"), ("time_based", "1")];
         let measurement = fixture.run(workload(Tool::Fio, &options)).unwrap();
         assert!(measurement.outcome.metrics["throughput"].value > 0.0);
+        // Each read is waited for, which a thread does by switching away.
+        let switches = measurement.outcome.metrics["switches_per_io"].value;
+        assert!(switches > 0.01, "{switches} context switches for each read");
         assert!(measurement.outcome.tool.starts_with("fio-"), "{}", measurement.outcome.tool);
         assert!(measurement.roles[&Role::Workload] > Nanos::ZERO);
         assert_eq!(measurement.outcome.warnings, [""; 0]);

@@ -15,7 +15,7 @@ mod trial;
 mod virtual_machine;
 
 pub(crate) use comparison::comparison;
-pub(crate) use costs::{COSTS_TITLE, costs_table};
+pub(crate) use costs::{COSTS_TITLE, WORK_TITLE, costs_table, work_table};
 pub(crate) use recorded::recorded_parts;
 pub(crate) use run::{findings_alone, run};
 pub(crate) use trial::trial;
