@@ -16,6 +16,7 @@ pub mod page;
 pub mod published;
 pub mod rates;
 pub mod recorded;
+pub mod residency;
 pub mod roles;
 pub mod schedule;
 pub mod server;

@@ -44,7 +44,7 @@ fn command(command: impl Into<String>) -> Block {
 }
 
 /// A table of plain text; the columns in `numbers` are figures.
-fn table(head: &[&str], numbers: &[usize], rows: Vec<Vec<String>>) -> Table {
+pub(crate) fn table(head: &[&str], numbers: &[usize], rows: Vec<Vec<String>>) -> Table {
     let rich = |fields: Vec<String>| fields.iter().map(Rich::plain).collect();
     Table {
         head: head.iter().map(Rich::plain).collect(),
