@@ -19,8 +19,8 @@ use domain::units::Unit;
 pub const METRICS: [&str; 6] =
     ["latency_p50", "latency_p99", "latency_p999", ENERGY_MODELLED, ENERGY, CPU_BUSY];
 
-/// The machine's rates and what a unit of work took of them ([`domain::per_work`]), in the order in which they
-/// are shown.
+/// The machine's rates and what a unit of work took of them ([`domain::per_work`]), in the order in which
+/// they are shown.
 pub const WORK: [&str; 8] = [
     POWER,
     "energy_per_gb",

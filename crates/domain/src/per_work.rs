@@ -1,7 +1,7 @@
 //! Energy, context switches and wake-ups: of a whole trial, and for each gigabyte, I/O or transaction of it.
 //!
 //! What a unit of work took is a rate of the machine over a rate of the work: watts over bytes a second are
-//! joules a byte. The machine's rate is the mean over the whole trial; the rate of the work is the tool's own,
+//! joules a byte. The machine's rate is the mean over the whole trial. The rate of the work is the tool's,
 //! which leaves out a ramp. What has no counter, or no work, has no figure, and never zero.
 
 use crate::outcome::{Better, Metric};

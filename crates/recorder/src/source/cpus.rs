@@ -49,8 +49,8 @@ impl Format for Stat {
         Ok(())
     }
 
-    /// Where the CPU lines end, with the line `ctxt` moved behind them. Between the two is `intr`, which is as
-    /// long as all the rest. Looks at one byte a CPU line, and at the few short lines behind `ctxt`.
+    /// Where the CPU lines end, with the line `ctxt` moved behind them. Between the two is `intr`, which is
+    /// as long as all the rest. Looks at one byte a CPU line, and at the few short lines behind `ctxt`.
     fn end(&self, text: &mut [u8]) -> Option<usize> {
         let mut start = 0;
         while text.get(start)? == &b'c' && text.get(start + 1)? == &b'p' {

@@ -203,8 +203,8 @@ impl Attached {
     }
 }
 
-/// Adds the energy by the plugin's record, its watts, and what a unit of work took of it. It stands instead of
-/// what the guest's own counters say, which the same table of watts makes: those are in the trace.
+/// Adds the energy by the plugin's record, its watts, and what a unit of work took of it. It replaces what
+/// the guest's own counters say, which the same table of watts makes: those are in the trace.
 fn add_energy(account: &LabAccount, metrics: &mut BTreeMap<String, Metric>) {
     let (Some(energy), Some(pacing)) = (domain::lab::energy_metric(account), &account.pacing) else { return };
     let watts = pacing.energy.map(|energy| energy.joules() / pacing.span.secs());
