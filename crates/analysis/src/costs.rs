@@ -1,5 +1,5 @@
 //! What stands beside a cell's metric, whatever that is: latency, energy and CPU time, which a gain may cost,
-//! and the cores in use and watts that follow from these.
+//! what a gigabyte, an I/O or a transaction took, and the cores in use and watts that follow from these.
 //!
 //! Each figure is the median over the cell's valid trials ([`crate::stats::quantile`]); what no trial reports
 //! is left out.
@@ -11,19 +11,33 @@ use domain::ids::CellId;
 use domain::inventory::CpuList;
 use domain::lab::ENERGY_MODELLED;
 use domain::outcome::CPU_BUSY;
+use domain::per_work::ENERGY;
 use domain::trial::Trial;
 use domain::units::Unit;
 
 /// The metrics, in the order in which they are shown.
 pub const METRICS: [&str; 6] =
-    ["latency_p50", "latency_p99", "latency_p999", ENERGY_MODELLED, "energy", CPU_BUSY];
+    ["latency_p50", "latency_p99", "latency_p999", ENERGY_MODELLED, ENERGY, CPU_BUSY];
+
+/// The machine's rates and what a unit of work took of them ([`domain::per_work`]), in the order in which
+/// they are shown.
+pub const WORK: [&str; 8] = [
+    POWER,
+    "energy_per_gb",
+    "energy_per_io",
+    "energy_per_transaction",
+    "switches_per_io",
+    "switches_per_transaction",
+    "wakeups_per_io",
+    "wakeups_per_transaction",
+];
 
 /// CPUs that executed something, on average over a trial: [`CPU_BUSY`] times the CPUs online, or the CPU time
 /// of all roles over the trial's duration where the machine does not say how many CPUs it has.
 pub const CORES_IN_USE: &str = "cores_in_use";
 
 /// Watts on average over a trial: its energy over the time in which that was counted.
-pub const POWER: &str = "power";
+pub use domain::per_work::POWER;
 
 /// What follows from a trial's own figures, in the order in which it is shown.
 pub const DERIVED: [(&str, Unit); 2] = [(CORES_IN_USE, Unit::Count), (POWER, Unit::Watts)];
@@ -39,15 +53,24 @@ pub struct Cost {
     pub median: f64,
 }
 
-/// What a cell's valid trials report of these.
+/// What a cell's valid trials report of [`METRICS`].
 pub fn of_cell(data: &RunData, cell: &CellId) -> Vec<Cost> {
+    medians(data, cell, &METRICS)
+}
+
+/// What they report of [`WORK`].
+pub fn of_work(data: &RunData, cell: &CellId) -> Vec<Cost> {
+    medians(data, cell, &WORK)
+}
+
+fn medians(data: &RunData, cell: &CellId, metrics: &[&'static str]) -> Vec<Cost> {
     let of = |metric: &'static str| {
         let own = data.trials.iter().filter(|trial| trial.key.cell == *cell && trial.validity.is_valid());
         let values: Vec<f64> =
             own.filter_map(|trial| trial.metric(metric)).filter(|v| v.is_finite()).collect();
         Some(Cost { metric, unit: metric_kind(data, metric).unit, median: median(&values)? })
     };
-    METRICS.into_iter().filter_map(of).collect()
+    metrics.iter().copied().filter_map(of).collect()
 }
 
 /// What follows from the figures of a cell's valid trials.
@@ -72,12 +95,16 @@ fn cores_in_use(trial: &Trial) -> Option<f64> {
     Some(used / measurement.duration.secs())
 }
 
+/// What the trial has, or follows from its energy, as of one that an earlier version kept.
 fn power(trial: &Trial) -> Option<f64> {
+    if let Some(power) = trial.metric(POWER) {
+        return Some(power);
+    }
     // A lab machine's energy is that of the time in which its CPUs were paced.
     if let Some(pacing) = trial.lab.as_ref().and_then(|account| account.pacing.as_ref()) {
         return Some(pacing.energy?.joules() / pacing.span.secs());
     }
-    let energy = trial.metric("energy").or_else(|| trial.metric(ENERGY_MODELLED))?;
+    let energy = trial.metric(ENERGY).or_else(|| trial.metric(ENERGY_MODELLED))?;
     Some(energy / trial.measurement.as_ref()?.duration.secs())
 }
 
@@ -136,6 +163,19 @@ mod tests {
         assert_eq!(derived(&data, &cell), [cost(CORES_IN_USE, Unit::Count, 1.5)]);
         data.trials.iter_mut().for_each(|trial| trial.measurement.as_mut().unwrap().roles.clear());
         assert_eq!(derived(&data, &cell), [], "nothing was recorded");
+    }
+
+    #[test]
+    fn watts_that_were_counted_go_before_those_that_follow_from_energy() {
+        let data = run(study(&[("f", &["a", "b"])]), 3, |_, block| {
+            let watts = 10.0 + f64::from(block);
+            vec![("throughput", 1e8), (ENERGY, 30.0), (POWER, watts), ("energy_per_gb", watts * 10.0)]
+        });
+        let cell = CellId::new(["w", "a"]);
+        let of = |costs: &[Cost]| costs.iter().map(|cost| (cost.metric, cost.median)).collect::<Vec<_>>();
+        assert_eq!(of(&derived(&data, &cell)), [(POWER, 11.0)]);
+        assert_eq!(of(&of_work(&data, &cell)), [(POWER, 11.0), ("energy_per_gb", 110.0)]);
+        assert_eq!(of(&of_cell(&data, &cell)), [(ENERGY, 30.0)]);
     }
 
     #[test]

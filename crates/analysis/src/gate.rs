@@ -11,6 +11,7 @@ use crate::summary::{CellSummary, Lack, RunData, RunSummary, Verdict};
 use crate::words::{counted, listed, percent};
 use domain::gate::{Condition, Rule};
 use domain::ids::CellId;
+use domain::per_work;
 use domain::plan::{Cell, Plan};
 use domain::study::Study;
 use domain::units::Unit;
@@ -196,11 +197,12 @@ pub fn check(condition: &Condition, plan: &Plan) -> Result<(), GateError> {
         workloads().flat_map(|workload| reported(study, workload)).collect();
     // A host times what does not time itself.
     known.insert(ELAPSED, Unit::Seconds);
+    let by_tools = |name: &&str| per_work::metric(name, 0.0).is_none();
     let Some(unit) = known.get(metric.as_str()) else {
         return Err(GateError::Unreported {
             condition: condition.text.clone(),
             metric: metric.clone(),
-            known: known.into_keys().collect::<Vec<_>>().join(", "),
+            known: known.into_keys().filter(by_tools).collect::<Vec<_>>().join(", "),
         });
     };
     match &condition.rule {

@@ -1,10 +1,13 @@
-//! What a recording says without any tool's report: how busy CPUs and disks were, from the first row of its
-//! trace to the last; and the answer to its study's question, which is what happened.
+//! What a recording says without any tool's report: how busy CPUs and disks were, and what the machine took,
+//! from the first row of its trace to the last; and the answer to its study's question, which is what
+//! happened.
 
+use crate::meters::{Domain, Meters};
 use crate::words::listed;
 use domain::bench::{Sink, SinkError};
 use domain::database::counters::{QUERIES, TRANSACTIONS, WRITE_TRANSACTIONS};
 use domain::outcome::{Better, CPU_BUSY, Metric};
+use domain::per_work::{self, SWITCHES, WAKEUPS};
 use domain::time::Nanos;
 use domain::trace::{Role, TraceHead};
 use domain::trial::{Measurement, Trial};
@@ -27,6 +30,7 @@ pub struct Ends<'a> {
     head: Option<TraceHead>,
     first: Option<Row>,
     last: Option<Row>,
+    meters: Meters,
     rows: u64,
 }
 
@@ -38,7 +42,7 @@ struct Row {
 impl<'a> Ends<'a> {
     /// In front of a sink.
     pub fn before(to: &'a mut dyn Sink) -> Self {
-        Self { to, head: None, first: None, last: None, rows: 0 }
+        Self { to, head: None, first: None, last: None, meters: Meters::default(), rows: 0 }
     }
 
     /// How many rows have passed.
@@ -63,8 +67,36 @@ impl<'a> Ends<'a> {
         Role::ALL.into_iter().filter_map(|role| Some((role, Nanos::new(grown(role)?)))).collect()
     }
 
-    /// How busy the CPUs were, and what the disks read and wrote. What was not in both rows, or has begun
-    /// again between them, is left out; so is all where there is no time between them.
+    /// What the machine took, whatever ran on it: energy and watts, context switches and wake-ups, by the
+    /// names of [`per_work`]. What has no counter in both rows is left out, as by [`Ends::metrics`].
+    pub fn of_machine(&self) -> BTreeMap<String, Metric> {
+        let seconds = self.span().secs();
+        if seconds == 0.0 {
+            return BTreeMap::new();
+        }
+        let energy = Domain::ALL.into_iter().flat_map(|domain| {
+            let joules = self.meters.counted(domain).map(|counted| counted.joules());
+            let (energy, power) = domain.names();
+            joules.into_iter().flat_map(move |joules| [(energy, joules), (power, joules / seconds)])
+        });
+        let counts = [(SWITCHES, self.grown("system.context_switches")), (WAKEUPS, self.wakeups())];
+        let rates = counts.into_iter().filter_map(|(name, count)| Some((name, count? as f64 / seconds)));
+        let all = energy.chain(rates);
+        all.filter_map(|(name, value)| Some((name.to_owned(), per_work::metric(name, value)?))).collect()
+    }
+
+    /// How often CPUs left an idle state; `None` where one of the counters was not in both rows.
+    fn wakeups(&self) -> Option<u64> {
+        let names = self.head.iter().flat_map(|head| &head.series).map(|series| series.name.as_str());
+        let mut entries =
+            names.filter(|name| name.starts_with("idle.cpu") && name.ends_with(".entries")).peekable();
+        entries.peek()?;
+        entries.map(|name| self.grown(name)).sum()
+    }
+
+    /// How busy the CPUs were, what the disks read and wrote, what the machine took, and what of that a unit
+    /// of the disks' work took. What was not in both rows, or has begun again between them, is left out; so
+    /// is all where there is no time between them.
     pub fn metrics(&self) -> BTreeMap<String, Metric> {
         let seconds = self.span().secs();
         if seconds == 0.0 {
@@ -81,7 +113,10 @@ impl<'a> Ends<'a> {
             rate("write_iops", "write_ios", 1.0, Unit::PerSecond),
         ];
         let all = busy.into_iter().chain(disks.into_iter().flatten());
-        all.map(|(name, value, unit, better)| (name.to_owned(), Metric { value, unit, better })).collect()
+        let all = all.map(|(name, value, unit, better)| (name.to_owned(), Metric { value, unit, better }));
+        let mut all: BTreeMap<String, Metric> = all.chain(self.of_machine()).collect();
+        per_work::add(&mut all);
+        all
     }
 
     /// The share of the CPUs' time in which they were not idle. `guest` and `guest_nice` are part of `user`
@@ -116,11 +151,13 @@ impl Sink for Ends<'_> {
     fn begin(&mut self, head: &TraceHead) -> Result<(), SinkError> {
         self.to.begin(head)?;
         self.head = Some(head.clone());
+        self.meters = Meters::of(head);
         Ok(())
     }
 
     fn row(&mut self, time: Nanos, values: &[Option<u64>]) -> Result<(), SinkError> {
         self.to.row(time, values)?;
+        self.meters.row(values);
         let row = self.last.get_or_insert_with(|| Row { time, values: Vec::new() });
         row.time = time;
         row.values.clear();
@@ -274,6 +311,44 @@ mod tests {
             ends(&[("disk.sda.read_ios", Some(9), Some(3)), ("disk.sdb.read_ios", Some(0), Some(6))], 3);
         assert_eq!(value(&fell, "read_iops"), Some(2.0));
         assert!(ends(&[("disk.sda.read_ios", Some(0), Some(6))], 0).metrics().is_empty());
+    }
+
+    #[test]
+    fn what_the_machine_took_is_told_over_time_and_over_the_work_of_its_disks() {
+        let of = |name: &'static str, grown: u64| (name, Some(100), Some(100 + grown));
+        let mut columns = vec![
+            of("rapl.package-0.uj", 30_000_000),
+            of("rapl.package-0.dram.uj", 5_000_000),
+            of("system.context_switches", 8_000),
+            of("idle.cpu0.state0.entries", 100),
+            of("idle.cpu0.state1.entries", 500),
+            of("idle.cpu1.state1.entries", 200),
+            of("disk.sda.read_ios", 4_000),
+            of("disk.sda.read_sectors", 2_000_000),
+        ];
+        let ends_of = |columns: &[_]| ends(columns, 2);
+        let all = ends_of(&columns);
+        for (name, expected) in [
+            ("energy", 30.0),
+            ("power", 15.0),
+            ("energy_dram", 5.0),
+            ("power_dram", 2.5),
+            ("switches", 4_000.0),
+            ("switches_per_io", 2.0),
+            ("wakeups", 400.0),
+            ("wakeups_per_io", 0.2),
+            ("energy_per_io", 0.0075),
+            ("energy_per_gb", 15.0 / 0.512),
+        ] {
+            let value = value(&all, name).unwrap_or_else(|| panic!("{name}"));
+            assert!((value / expected - 1.0).abs() < 1e-12, "{name}: {value} is not {expected}");
+        }
+        assert_eq!(value(&all, "energy_core"), None);
+        columns[4].2 = None;
+        assert_eq!(value(&ends_of(&columns), "wakeups"), None, "a CPU went offline");
+        columns.truncate(0);
+        assert!(ends_of(&columns).of_machine().is_empty());
+        assert!(ends(&[of("rapl.package-0.uj", 1)], 0).of_machine().is_empty(), "no time passed");
     }
 
     #[test]

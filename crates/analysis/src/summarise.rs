@@ -12,6 +12,7 @@ use crate::summary::{
 };
 use domain::ids::{CellId, TrialKey};
 use domain::outcome::{Better, Metric};
+use domain::per_work;
 use domain::plan::Plan;
 use domain::trial::Trial;
 use domain::units::Unit;
@@ -72,7 +73,10 @@ pub fn metric_kind(data: &RunData, name: &str) -> MetricKind {
         Some(Metric { unit, better, .. }) => (unit.clone(), *better),
         None if name.starts_with("latency") || name == "elapsed" => (Unit::Seconds, Better::Lower),
         None if name.ends_with("iops") => (Unit::PerSecond, Better::Higher),
-        None => (Unit::BytesPerSecond, Better::Higher),
+        None => match per_work::metric(name, 0.0) {
+            Some(known) => (known.unit, known.better),
+            None => (Unit::BytesPerSecond, Better::Higher),
+        },
     };
     MetricKind { name: name.to_owned(), unit, better }
 }

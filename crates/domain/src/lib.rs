@@ -20,6 +20,7 @@ pub mod iometer;
 pub mod lab;
 pub mod outcome;
 pub mod page;
+pub mod per_work;
 pub mod plan;
 pub mod published;
 pub mod rng;

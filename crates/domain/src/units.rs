@@ -188,7 +188,7 @@ impl Unit {
             Unit::BytesPerSecond => &[(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")],
             Unit::PerSecond => &[(1e6, "M/s"), (1e3, "k/s"), (1.0, "/s")],
             Unit::Seconds => &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")],
-            Unit::Joules => &[(1e3, "kJ"), (1.0, "J"), (1e-3, "mJ")],
+            Unit::Joules => &[(1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ")],
             Unit::Watts => &[(1.0, "W"), (1e-3, "mW")],
             Unit::Share | Unit::Count | Unit::Other(_) => &[],
         }

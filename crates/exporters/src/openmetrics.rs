@@ -195,6 +195,9 @@ fn meaning(series: &Series) -> Option<(String, OwnLabels, f64)> {
     if let Some(role) = object.strip_prefix("role.") {
         return Some(("flyball_role_cpu_seconds".into(), label("role", role), 1e-9));
     }
+    if name == "system.context_switches" {
+        return Some(("node_context_switches".into(), vec![], 1.0));
+    }
     if name == "recorder.ns" {
         return Some(("flyball_recorder_cpu_seconds".into(), vec![], 1e-9));
     }
@@ -272,6 +275,7 @@ mod tests {
             ("freq.cpu0.khz", SeriesKind::Gauge, &[Some(800_000), Some(1)]),
             ("freq.policy0.time.1200000", COUNTER, &[Some(5), Some(7)]),
             ("rapl.package-0.uj", SeriesKind::Counter { wraps_at: Some(1000) }, &[Some(900), Some(100)]),
+            ("system.context_switches", COUNTER, &[Some(40), Some(52)]),
             ("tool.vmstat.r", SeriesKind::Gauge, &[Some(1500), Some(0)]),
         ]);
         expect![[r##"
@@ -282,6 +286,9 @@ mod tests {
             # TYPE flyball_value gauge
             flyball_value{series="tool.vmstat.r",unit="0.001",run="a\"b"} 1500 1700000000.500000000
             flyball_value{series="tool.vmstat.r",unit="0.001",run="a\"b"} 0 1700000000.750000000
+            # TYPE node_context_switches counter
+            node_context_switches_total{run="a\"b"} 40 1700000000.500000000
+            node_context_switches_total{run="a\"b"} 52 1700000000.750000000
             # TYPE node_cpu_scaling_frequency_hertz gauge
             # UNIT node_cpu_scaling_frequency_hertz hertz
             node_cpu_scaling_frequency_hertz{cpu="0",run="a\"b"} 800000000 1700000000.500000000

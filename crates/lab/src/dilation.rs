@@ -99,8 +99,8 @@ pub fn stretch(cell: &mut Cell, measure: &mut Measure, d: f64) {
 
 /// Turns a trial of the guest into the time of the machine that is stood for.
 ///
-/// Metrics by their unit: rates times `d`, times over `d`; shares, counts, watts and joules as they are, for
-/// the guest has no meter of its own (see [`domain::lab::energy_metric`]). The trial's duration, the CPU time
+/// Metrics by their unit: rates times `d`; times, and joules by the guest's own counters, over `d`; shares,
+/// counts and watts as they are. The trial's duration, the CPU time
 /// of roles and threads, the busy time of disks, the recorder's CPU time and span: over `d`. Settings of
 /// [`TIMERS`]: back, where that is a whole number that stretches to what was read; else as read, marked with
 /// [`IN_GUEST_TIME`]. Environment, disturbances, commands and the account of the lab stay: they tell of the
@@ -196,8 +196,8 @@ fn shrink_measurement(measurement: &mut Measurement, d: f64) {
 fn per_unit(unit: &Unit, d: f64) -> f64 {
     match unit {
         Unit::BytesPerSecond | Unit::PerSecond => d,
-        Unit::Seconds => 1.0 / d,
-        Unit::Joules | Unit::Watts | Unit::Share | Unit::Count => 1.0,
+        Unit::Seconds | Unit::Joules => 1.0 / d,
+        Unit::Watts | Unit::Share | Unit::Count => 1.0,
         Unit::Other(name) if name.ends_with("/s") => d,
         Unit::Other(name) if ["ns", "us", "µs", "ms", "s", "min", "h"].contains(&name.as_str()) => 1.0 / d,
         Unit::Other(_) => 1.0,
@@ -336,6 +336,8 @@ mod tests {
             (Unit::Share, 1.0),
             (Unit::Count, 1.0),
             (Unit::Watts, 1.0),
+            // The same watts for longer.
+            (Unit::Joules, s),
             (Unit::Other("ms".into()), s),
             (Unit::Other("MB/s".into()), 1.0 / s),
             (Unit::Other("apples".into()), 1.0),

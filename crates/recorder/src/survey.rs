@@ -31,23 +31,23 @@ pub struct Survey {
     pub disks: Vec<DiskTotals>,
 }
 
-/// The columns of one source: its items one after the other, as many columns each.
+/// The columns of one source: its items one after the other.
 #[derive(Debug)]
 pub struct Block {
     /// The number of its first column.
     pub first: usize,
-    /// Columns an item.
-    pub width: usize,
     source: Source,
     items: Vec<String>,
     numbers: HashMap<String, usize>,
+    /// The place within the block at which each item's columns begin, and the end of the last.
+    places: Vec<usize>,
 }
 
 impl Block {
     fn new(source: Source) -> Self {
+        let (items, numbers) = (Vec::new(), HashMap::new());
+        let mut block = Self { first: 0, source, items, numbers, places: vec![0] };
         // Sources of one item have it even where no sample could be read: the column is there, and empty.
-        let width = source.series("").len();
-        let mut block = Self { first: 0, width, source, items: Vec::new(), numbers: HashMap::new() };
         if !block.source.names_items() {
             block.add("");
         }
@@ -59,6 +59,7 @@ impl Block {
             return *number;
         }
         let number = self.items.len();
+        self.places.push(self.end() + self.source.series(item).len());
         self.items.push(item.to_owned());
         self.numbers.insert(item.to_owned(), number);
         number
@@ -66,12 +67,17 @@ impl Block {
 
     /// The column of an item's value.
     pub fn column(&self, item: &str, field: usize) -> Option<usize> {
-        self.numbers.get(item).map(|number| self.first + number * self.width + field)
+        self.numbers.get(item).map(|number| self.first + self.places[*number] + field)
     }
 
     /// All columns of this source.
     pub fn columns(&self) -> std::ops::Range<usize> {
-        self.first..self.first + self.items.len() * self.width
+        self.first..self.first + self.end()
+    }
+
+    /// How many columns there are so far.
+    fn end(&self) -> usize {
+        self.places.last().copied().unwrap_or_default()
     }
 }
 

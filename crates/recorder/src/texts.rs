@@ -36,6 +36,8 @@ struct KeptSource {
     input: Input,
     every: u64,
     phase: u64,
+    /// Bytes that a reading may have.
+    room: usize,
     previous: Vec<u8>,
     state: State,
 }
@@ -75,7 +77,7 @@ impl Sources {
         for group in GROUPS {
             (group.open)(&mut sources, roots, interval)?;
         }
-        let longest = sources.list.iter().map(|kept| kept.previous.capacity()).max().unwrap_or_default();
+        let longest = sources.list.iter().map(|kept| kept.room).max().unwrap_or_default();
         sources.fresh.resize(longest, 0);
         sources.patch.reserve(2 * longest);
         Ok(sources)
@@ -124,8 +126,8 @@ impl Sources {
     ) -> io::Result<()> {
         let source = Source::new(format, argument);
         let file = File::open(path)?;
-        let length = first_length(&source, &file)?;
-        self.keep(source, Input::File(file), length, every);
+        let lengths = first_lengths(&source, &file)?;
+        self.keep_some(source, Input::File(file), lengths, every);
         Ok(())
     }
 
@@ -138,25 +140,29 @@ impl Sources {
 
     /// Takes up what is open; `length` is what it takes today.
     pub fn keep(&mut self, source: Source, input: Input, length: usize, every: u64) {
+        self.keep_some(source, input, Lengths { read: length, stored: length }, every);
+    }
+
+    fn keep_some(&mut self, source: Source, input: Input, lengths: Lengths, every: u64) {
         // Neighbours take turns, so that no sample carries a whole group.
         let phase = self.list.len() as u64 % every;
-        let growth = if length < 64 { 64 } else { length + GROWTH };
-        let previous = Vec::with_capacity(length + growth);
-        self.list.push(KeptSource { source, input, every, phase, previous, state: State::New });
+        let with_growth = |length: usize| length + if length < 64 { 64 } else { length + GROWTH };
+        let room = with_growth(lengths.read);
+        let previous = Vec::with_capacity(with_growth(lengths.stored));
+        self.list.push(KeptSource { source, input, every, phase, room, previous, state: State::New });
     }
 }
 
 impl KeptSource {
     fn sample(&mut self, id: u16, fresh: &mut [u8], patch: &mut Vec<u8>, spool: &mut Writer) {
-        let room = self.previous.capacity();
-        let Ok(length) = self.input.read(&mut fresh[..room]) else {
+        let Ok(length) = self.input.read(&mut fresh[..self.room]) else {
             if self.state != State::Gone {
                 spool.frame(Kind::Gone, id, &[]);
                 self.state = State::Gone;
             }
             return;
         };
-        let fresh = self.source.keep_of(&fresh[..length], room);
+        let fresh = self.source.keep_of(&mut fresh[..length], self.room, self.previous.capacity());
         if self.state == State::Known && fresh == self.previous {
             return;
         }
@@ -179,15 +185,15 @@ impl KeptSource {
 
 impl Source {
     /// What is stored of a reading: what its format wants of it, and only whole lines of what outgrew its
-    /// buffer.
-    fn keep_of<'a>(&self, text: &'a [u8], room: usize) -> &'a [u8] {
-        if let Some(end) = self.end(text) {
-            return &text[..end];
+    /// buffer or has more than `most` bytes.
+    fn keep_of<'a>(&self, text: &'a mut [u8], room: usize, most: usize) -> &'a [u8] {
+        let end = self.end(text);
+        let wanted = end.unwrap_or(text.len());
+        if wanted <= most && (end.is_some() || text.len() < room) {
+            return &text[..wanted];
         }
-        if text.len() < room {
-            return text;
-        }
-        let end = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let whole = &text[..wanted.min(most)];
+        let end = whole.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         &text[..end]
     }
 }
@@ -205,12 +211,19 @@ impl Input {
     }
 }
 
-/// How long the first reading is; the file is read to its end, whatever its length.
-fn first_length(source: &Source, file: &File) -> io::Result<usize> {
+/// How long a reading is, and what is stored of it.
+struct Lengths {
+    read: usize,
+    stored: usize,
+}
+
+/// Those of the first reading; the file is read to its end, whatever its length.
+fn first_lengths(source: &Source, file: &File) -> io::Result<Lengths> {
     let mut text = Vec::new();
     let mut file = file;
     file.read_to_end(&mut text)?;
-    Ok(source.end(&text).unwrap_or(text.len()))
+    let read = text.len();
+    Ok(Lengths { read, stored: source.end(&mut text).unwrap_or(read) })
 }
 
 /// Every how many samples a group of so many files is read: within [`MAX_READS_PER_SECOND`], and no more

@@ -102,6 +102,7 @@ fn a_machines_files_become_the_documented_columns() {
         cpu1.irq ticks 0
         cpu1.softirq ticks 146
         cpu1.steal ticks 2
+        system.context_switches count 1061242
         disk.vda.read_ios count 56196
         disk.vda.read_sectors sectors 5594602
         disk.vda.read_ms ms 18870

@@ -2,6 +2,7 @@
 //! schema does not. Values are in base units; what is not known is `null`.
 
 use crate::published::agrees_word;
+use crate::states::{self, ResidencyView};
 use crate::wording::{standing, verdict, verdict_word, why_not_counted};
 use crate::{ComparisonReport, Report, lab, simulation};
 use analysis::costs::{self, Cost};
@@ -51,6 +52,9 @@ pub fn json(report: &Report) -> String {
         lab: lab_view(report),
         simulation: simulation::note(report),
         published: s.published.iter().map(|row| published_view(report, row)).collect(),
+        traces: (report.traces.iter())
+            .map(|(key, view)| TraceStatesView { trial: key.folder(), states: states::view(&view.residency) })
+            .collect(),
     })
 }
 
@@ -100,6 +104,17 @@ struct RunView<'a> {
     /// The cells beside what was published; absent where the study has none of that.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     published: Vec<PublishedView<'a>>,
+    /// What traces say of frequencies and states; absent where none was read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    traces: Vec<TraceStatesView<'a>>,
+}
+
+/// How fast the CPUs of a trial ran, and in which states they were.
+#[derive(Serialize)]
+struct TraceStatesView<'a> {
+    trial: String,
+    #[serde(flatten)]
+    states: ResidencyView<'a>,
 }
 
 /// One published row beside one cell, or one relation of two.
@@ -176,7 +191,7 @@ struct CellView<'a> {
     range: Option<(f64, f64)>,
     spread: Option<f64>,
     relative: Option<f64>,
-    /// Medians of latency, energy and CPU time, where trials report them.
+    /// Medians of latency, energy and CPU time, and of what a unit of work took, where trials report them.
     beside: BTreeMap<&'static str, CostView>,
     /// So many of its valid trials ran beside other work.
     under_load: usize,
@@ -398,6 +413,7 @@ fn cell_view<'a>(report: &Report, cell: &'a CellSummary) -> CellView<'a> {
         relative: cell.relative,
         beside: costs::of_cell(report.data, &cell.cell)
             .into_iter()
+            .chain(costs::of_work(report.data, &cell.cell))
             .chain(costs::derived(report.data, &cell.cell))
             .map(cost_view)
             .collect(),

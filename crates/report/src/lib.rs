@@ -33,6 +33,7 @@ mod published;
 mod sections;
 mod short;
 mod simulation;
+mod states;
 mod svg;
 mod text;
 pub mod trace_view;

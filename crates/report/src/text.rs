@@ -6,6 +6,7 @@ use crate::command::{TIED, command_lines, tied};
 use crate::document::{Block, in_text};
 use crate::wording::one_line;
 use crate::{ComparisonReport, Report, sections};
+use analysis::residency::Residency;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width as ComfyWidth, presets};
 use domain::inert;
 use domain::trial::Trial;
@@ -37,9 +38,9 @@ impl Wide {
         rendered(&sections::findings_alone(report), self)
     }
 
-    /// One trial.
-    pub fn trial_text(self, of: &Trial) -> String {
-        rendered(&sections::trial(of), self)
+    /// One trial, with what its trace says of frequencies and states.
+    pub fn trial_text(self, of: &Trial, residency: &Residency) -> String {
+        rendered(&sections::trial(of, residency), self)
     }
 
     /// A comparison.
@@ -59,8 +60,8 @@ pub fn findings_text(report: &Report) -> String {
 }
 
 /// One trial as text of the usual width.
-pub fn trial_text(trial: &Trial) -> String {
-    Wide::default().trial_text(trial)
+pub fn trial_text(trial: &Trial, residency: &Residency) -> String {
+    Wide::default().trial_text(trial, residency)
 }
 
 /// A comparison as text of the usual width.

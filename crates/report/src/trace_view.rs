@@ -16,6 +16,7 @@ mod truth;
 pub use truth::{Held, Truth, VirtualCpu};
 
 use analysis::rates::{SECTOR_BYTES, TICK_SECONDS, coarse, names_between, rates};
+use analysis::residency::Residency;
 use domain::lab::LabAccount;
 use domain::time::Nanos;
 use domain::trace::{FrequencySource, Role, Trace};
@@ -102,6 +103,8 @@ pub struct TraceView {
     pub truth: Option<Truth>,
     /// The time dilation; 1 everywhere but in the lab.
     pub dilation: f64,
+    /// How fast CPUs ran and in which states they were, over all of it.
+    pub residency: Residency,
 }
 
 impl TraceView {
@@ -123,6 +126,7 @@ impl TraceView {
             busy: busy(trace, &grid),
             truth: None,
             dilation: 1.0,
+            residency: Residency::of(trace),
         }
     }
 

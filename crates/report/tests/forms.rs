@@ -4,11 +4,13 @@
 
 mod cases;
 
+use analysis::residency::{IdleState, IdleStates, MeanFrequency, Over, PStates, Residency};
 use cases::long::hostile;
 use cases::simulated::{on_a_host, simulated};
 use cases::virtual_machine::lab;
 use cases::{compared, empty, lonely, ordinary, sixty, zeros};
 use domain::trial::{Disturbance, Validity};
+use domain::units::Hertz;
 use expect_test::{expect, expect_file};
 
 #[test]
@@ -42,7 +44,7 @@ fn a_simulated_run_beside_what_was_published_in_every_form() {
 fn every_form_of_a_simulated_run_says_that_it_is_one() {
     let case = simulated();
     let note = "every figure here is a model's";
-    let trial = report::trial_text(&case.data.trials[0]);
+    let trial = report::trial_text(&case.data.trials[0], &Residency::default());
     for form in [
         report::text(&case.report()),
         report::findings_text(&case.report()),
@@ -67,7 +69,8 @@ fn every_form_of_a_simulated_run_says_that_it_is_one() {
 
 #[test]
 fn a_trial_of_the_lab_as_text() {
-    expect_file!["snapshots/lab_trial.txt"].assert_eq(&report::trial_text(&lab().data.trials[0]));
+    expect_file!["snapshots/lab_trial.txt"]
+        .assert_eq(&report::trial_text(&lab().data.trials[0], &Residency::default()));
 }
 
 #[test]
@@ -305,7 +308,7 @@ fn the_first_screen_names_the_findings_before_the_details() {
 #[test]
 fn a_trial_tells_whose_cpu_time_it_took_without_those_who_took_next_to_none() {
     let case = ordinary();
-    let text = report::trial_text(&case.data.trials[0]);
+    let text = report::trial_text(&case.data.trials[0], &Residency::default());
     let (_, section) = text.split_once("CPU time by role\n").unwrap();
     let (section, _) = section.split_once("\n\n").unwrap();
     assert!(section.contains("workload") && !section.contains("flyball"), "{section}");
@@ -390,7 +393,7 @@ fn a_text_is_as_wide_as_the_terminal_and_breaks_no_word() {
         let forms: [&dyn Fn(usize) -> String; 3] = [
             &|width| report::Wide(width).text(&report),
             &|width| report::Wide(width).findings_text(&report),
-            &|width| report::Wide(width).trial_text(trial),
+            &|width| report::Wide(width).trial_text(trial, &Residency::default()),
         ];
         for form in forms {
             let whole = form(400);
@@ -405,4 +408,45 @@ fn a_text_is_as_wide_as_the_terminal_and_breaks_no_word() {
             }
         }
     }
+}
+
+#[test]
+fn a_trial_shows_how_fast_its_cpus_ran_and_in_which_states_they_were() {
+    let at = Hertz::from_mhz;
+    let state = |state, share, entries| IdleState { state, share, entries };
+    let residency = Residency {
+        frequencies: vec![
+            MeanFrequency { object: "cpu0".into(), frequency: at(3412), over: Over::BusyTime },
+            MeanFrequency { object: "policy0".into(), frequency: at(1200), over: Over::AllTime },
+        ],
+        pstates: vec![PStates {
+            policy: "policy0".into(),
+            shares: vec![(at(2801), 0.0), (at(2800), 0.25), (at(800), 0.75)],
+        }],
+        idle: vec![
+            IdleStates { cpu: 0, states: vec![state(0, 0.001, Some(40)), state(2, 0.5, Some(2))] },
+            IdleStates { cpu: 1, states: vec![state(2, 0.9, None)] },
+        ],
+    };
+    let text = report::trial_text(&ordinary().data.trials[0], &residency);
+    let from = text.find("Mean frequency").unwrap();
+    let shown = &text[from..text[from..].find("Settings").map_or(text.len(), |end| from + end)];
+    expect![[r#"
+        Mean frequency, by the trace
+          of       frequency  mean
+          cpu0      3.41 GHz  while not idle
+          policy0   1.20 GHz  idle time included
+
+        Time in each P-state, by the trace
+          policy   frequency  share
+          policy0   2800 MHz    25%
+          policy0    800 MHz    75%
+
+        Time in each idle state, by the trace
+          CPU  state0  state2  entries
+            0    0.1%     50%       42
+            1       –     90%        –
+
+    "#]]
+    .assert_eq(shown);
 }

@@ -449,3 +449,13 @@ fn text_and_marks_have_enough_contrast_in_light_and_dark() {
         }
     }
 }
+
+#[test]
+fn a_page_has_what_a_unit_of_work_took_and_how_fast_cpus_ran() {
+    let page = report::html(&lab().report());
+    for text in ["What a unit of work took", "energy/GB", "<summary>Mean frequency</summary>", "of samples"] {
+        assert!(page.contains(text), "{text}");
+    }
+    let without = report::html(&ordinary().report());
+    assert!(!without.contains("What a unit of work took") && !without.contains("Mean frequency"));
+}

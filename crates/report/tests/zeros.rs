@@ -6,6 +6,7 @@ mod cases;
 
 use analysis::compare_runs::{AcrossProvenances, compare_runs};
 use analysis::explain::{Case, explain, not_measured};
+use analysis::residency::Residency;
 use analysis::summarise::{compare_levels, summarise};
 use analysis::summary::RunData;
 use domain::ids::{CellId, RunId};
@@ -99,7 +100,7 @@ fn forms(data: &RunData, other: &RunData, metric: &str) -> Vec<(&'static str, St
             "junit",
             exporters::junit(&JudgedRun { data, summary: &summary, judged: &judged.collect::<Vec<_>>() }),
         ),
-        ("a trial", report::trial_text(&data.trials[0])),
+        ("a trial", report::trial_text(&data.trials[0], &Residency::default())),
     ];
     for comparison in [levels, runs] {
         all.extend([

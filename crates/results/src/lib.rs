@@ -23,6 +23,7 @@ pub use removable::{Kept, only_run, removable};
 pub use versus::{before, common_metric, differences};
 
 use analysis::explain::{Case, explain, not_measured};
+use analysis::residency::Residency;
 use analysis::summarise::summarise;
 use analysis::summary::{RunData, RunSummary};
 use analysis::usage::Usage as MachineUsage;
@@ -30,6 +31,7 @@ use domain::finding::{Finding, NotMeasured};
 use domain::ids::{CellId, RunId, TrialKey};
 use domain::inventory::Inventory;
 use domain::lab::LabAccount;
+use domain::trace::Series;
 use domain::trial::{Provenance, Trial};
 use notebook::{Notebook, Problem};
 use report::inventory::{Style, one_line, text as inventory_text};
@@ -108,11 +110,15 @@ impl Results {
     /// cells before all others, then the other trials in their order.
     pub fn with_traces(self, notebook: &Notebook) -> Self {
         let keys = keys_to_draw(&self.data, &told(&self.data, &self.summary));
-        self.with_traces_of(notebook, keys)
+        if keys.is_empty() { self } else { self.with_traces_of(notebook, keys) }
     }
 
-    /// Adds the traces of these trials. One that cannot be read is told, and not drawn.
+    /// Adds the traces of these trials, or without any those of [`Results::with_traces`]. One that cannot be
+    /// read is told, and not drawn.
     pub fn with_traces_of(mut self, notebook: &Notebook, keys: Vec<TrialKey>) -> Self {
+        if keys.is_empty() {
+            return self.with_traces(notebook);
+        }
         for key in keys {
             let account = self.data.trials.iter().find(|t| t.key == key).and_then(|t| t.lab.as_ref());
             match trace(notebook, &self.data.run.id, &key, account) {
@@ -148,6 +154,21 @@ impl Results {
     pub fn is_incomplete(&self) -> bool {
         self.summary.cells.iter().any(|cell| cell.points.is_empty())
     }
+}
+
+/// How fast the CPUs of a trial ran and in which states they were; nothing where it has no trace. One that
+/// cannot be read is told.
+pub fn residency(notebook: &Notebook, id: &RunId, key: &TrialKey, warn: Warn) -> Residency {
+    let of_cpus = |series: &Series| series.name.starts_with("freq.") || series.name.starts_with("idle.");
+    let read = || -> notebook::Result<Option<Residency>> {
+        let Some(mut reader) = notebook.trace(id, key)? else { return Ok(None) };
+        Ok(Some(Residency::of(&reader.read(TRACE_ROWS, of_cpus)?)))
+    };
+    let read = read().unwrap_or_else(|error| {
+        warn(&format_args!("the trace of `{key}` is not shown: {error}"));
+        None
+    });
+    read.unwrap_or_default()
 }
 
 /// How busy the machine was in each recording, and in each trial that another tool watched. A trace that

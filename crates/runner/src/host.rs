@@ -7,8 +7,10 @@ use crate::snapshot::Snapshot;
 use crate::steady;
 use crate::tools::{self, Job};
 use crate::{Error, Target};
+use analysis::recorded::Ends;
 use domain::bench::{Bench, BenchError, Sink};
 use domain::outcome::{Better, CPU_BUSY, Metric, Outcome};
+use domain::per_work;
 use domain::plan::Cell;
 use domain::stack::Stack;
 use domain::study::{Tool, Workload};
@@ -188,6 +190,7 @@ impl RecordedTrial {
         }
         let busy = guards::busy(&self.before, &self.after).map(|busy| (CPU_BUSY.to_owned(), busy));
         measurement.outcome.metrics.extend(busy);
+        per_work::add(&mut measurement.outcome.metrics);
         let of_role = measurement.roles.get(&Role::Workload).copied().unwrap_or(Nanos::ZERO);
         let workload = of_role.max(child.unwrap_or(Nanos::ZERO));
         measurement.disturbances = guards::judge(&self.before, &self.after, workload, resyncs);
@@ -246,8 +249,9 @@ fn add_recording(
     if let Some(cpu) = child {
         recording.set_workload_cpu(cpu);
     }
-    match recording.decode(sink) {
-        Ok(()) => {}
+    let mut ends = Ends::before(sink);
+    match recording.decode(&mut ends) {
+        Ok(()) => measurement.outcome.metrics.extend(ends.of_machine()),
         Err(recorder::Error::Sink(error)) => return Err(error.into()),
         Err(error) => measurement.outcome.warnings.push(format!("the trace is incomplete: {error}")),
     }
@@ -377,6 +381,9 @@ mod tests {
         let options = [("rw", "randread"), ("bs", "4k"), ("runtime", "300ms"), ("time_based", "1")];
         let measurement = fixture.run(workload(Tool::Fio, &options)).unwrap();
         assert!(measurement.outcome.metrics["throughput"].value > 0.0);
+        // Each read is waited for, which a thread does by switching away.
+        let switches = measurement.outcome.metrics["switches_per_io"].value;
+        assert!(switches > 0.01, "{switches} context switches for each read");
         assert!(measurement.outcome.tool.starts_with("fio-"), "{}", measurement.outcome.tool);
         assert!(measurement.roles[&Role::Workload] > Nanos::ZERO);
         assert_eq!(measurement.outcome.warnings, [""; 0]);

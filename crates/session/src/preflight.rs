@@ -5,14 +5,15 @@
 
 use crate::error::{Error, Result};
 use domain::lab::ENERGY_MODELLED;
+use domain::per_work;
 use domain::plan::{Cell, Plan};
 use domain::setting::{SettingName, SettingRequest};
 use domain::stack::{Layer, LayerSpec};
 use domain::study::{Level, Study, Target, Workload};
 use domain::units::Bytes;
-use machine::LocalMachine;
 use machine::claims::{ClaimError, open_claimed};
 use machine::settings::{Error as SettingError, misspelt, misspelt_value, resolve};
+use machine::{LocalMachine, Machine};
 use runner::tools::{self, Job};
 use runner::{ExistingFolder, ExistingServer, Readable, RunningLoad};
 use std::collections::BTreeSet;
@@ -32,6 +33,7 @@ pub fn check(plan: &Plan) -> Result<()> {
     existing_folder(&plan.study)?;
     existing_server(plan)?;
     running_loads(plan)?;
+    energy_counters(&LocalMachine, &plan.study)?;
     if plan.needs_root() && !rustix::process::geteuid().is_root() {
         return Err(Error::Refused(format!(
             "the study `{}` needs root: it {}; run it with sudo, or see the plan with --dry-run",
@@ -116,6 +118,26 @@ pub fn for_tools(plan: &Plan) -> Result<()> {
     told(plan, &mistakes(plan, |_| true))
 }
 
+/// Whether this machine counts the energy that a study is about.
+fn energy_counters(machine: &dyn Machine, study: &Study) -> Result<()> {
+    let metric = &study.measure.metric;
+    let folder = Path::new("/sys/class/powercap");
+    let is_readable =
+        |zone: &String| machine.text(&format!("{}/{zone}/energy_uj", folder.display())).is_some();
+    let zones = machine.list(folder).unwrap_or_default();
+    if !per_work::is_of_energy(metric) || zones.iter().any(is_readable) {
+        return Ok(());
+    }
+    let why = match zones.iter().any(|zone| zone.contains("rapl")) {
+        true => "root alone reads its energy counters (RAPL); run it with sudo",
+        false => {
+            "it shows no energy counters (RAPL); name another metric, or see the lab's models with `flyball lab run`"
+        }
+    };
+    let name = &study.name;
+    Err(Error::Refused(format!("cannot measure `{metric}` of the study `{name}` on this machine: {why}")))
+}
+
 fn told(plan: &Plan, wrong: &BTreeSet<String>) -> Result<()> {
     if wrong.is_empty() {
         return Ok(());
@@ -197,6 +219,13 @@ pub fn in_the_lab(plan: &Plan) -> Result<()> {
         return Err(Error::Usage(format!(
             "cannot run the study `{name}` in the lab: its workload `{workload}` has `{option}`, which does not know the lab's \
              slower time; run it with `flyball run STUDY`, on this host"
+        )));
+    }
+    if plan.study.measure.metric == per_work::ENERGY {
+        return Err(Error::Usage(format!(
+            "cannot run the study `{name}` in the lab: its metric `{}` is by counters, and the lab's energy is modelled; name \
+             `{ENERGY_MODELLED}`, or `power`, which both have",
+            per_work::ENERGY
         )));
     }
     if let Target::ReadOnly(path) | Target::Folder { path, .. } = &plan.study.target {

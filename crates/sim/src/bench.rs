@@ -1,7 +1,7 @@
 //! Runs a cell on a simulated machine: the same trial as a measured one.
 
 use crate::assemble::{Assembled, LoadTarget, Models, SimRequest, assemble};
-use crate::engine::{Stopped, World};
+use crate::engine::{Core, Stopped, World};
 use crate::load::bonnie::{BonnieLoad, Done};
 use crate::load::jobs::{Given, Jobs};
 use crate::load::of_cell::{self as loads, Load, Reports};
@@ -13,6 +13,7 @@ use domain::Study;
 use domain::bench::{Bench, BenchError, Sink};
 use domain::lab::ENERGY_MODELLED;
 use domain::outcome::{Better, CPU_BUSY, Metric, Outcome, cpu_busy};
+use domain::per_work::{self, POWER, WAKEUPS};
 use domain::plan::Cell;
 use domain::rng::Seed;
 use domain::setting::SettingRecord;
@@ -44,6 +45,7 @@ pub struct Simulated {
 /// [`BenchError`]: `Unsupported` where the machine or the models lack something, `Failed` where the load
 /// would fail, takes longer than the study allows, or the model is stuck.
 pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated, BenchError> {
+    has_its_metric(order)?;
     let Assembled { mut world, target, settings } = assemble(order, loads::caching(order))?;
     let account = put_in(&mut world, loads::of(order, target)?, target, order.seed);
     let measure = &order.study.measure;
@@ -79,6 +81,7 @@ pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated
             Metric { value: joules, unit: Unit::Joules, better: Better::Lower },
         );
     }
+    add_rates(core, joules, &mut metrics);
     let roles = record::roles(core);
     let used = roles.values().fold(Nanos::ZERO, |sum, used| sum + *used);
     metrics.extend(cpu_busy(used, duration, core.cpus.count()).map(|busy| (CPU_BUSY.to_owned(), busy)));
@@ -100,6 +103,20 @@ pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated
     };
     let events = world.events();
     Ok(Simulated { measurement, settings, environment: environment(order.machine), events })
+}
+
+/// Watts and wake-ups, and what a unit of work took of them. Context switches are not counted.
+fn add_rates(core: &Core, joules: f64, metrics: &mut BTreeMap<String, Metric>) {
+    let (seconds, cpus) = (Nanos::new(core.now).secs(), 0..core.cpus.count());
+    let entries = cpus.flat_map(|cpu| core.cpus.idle_states(core.now, cpu)).map(|(.., entries)| entries);
+    let entries: Vec<u64> = entries.collect();
+    let power = (joules > 0.0).then_some((POWER, joules));
+    let wakeups = (!entries.is_empty()).then(|| (WAKEUPS, entries.iter().sum::<u64>() as f64));
+    let rate = |(name, value): (&str, f64)| {
+        Some((name.to_owned(), per_work::metric(name, value / seconds).filter(|_| seconds > 0.0)?))
+    };
+    metrics.extend(power.into_iter().chain(wakeups).filter_map(rate));
+    per_work::add(metrics);
 }
 
 /// Where a trial is one of an array that is synchronised, all of it has to be.
@@ -156,8 +173,20 @@ fn put_in(world: &mut World, load: Load, target: LoadTarget, seed: Seed) -> Acco
 /// # Errors
 /// As [`simulate`].
 pub fn check(order: &SimRequest<'_>) -> Result<(), BenchError> {
+    has_its_metric(order)?;
     let assembled = assemble(order, loads::caching(order))?;
     loads::of(order, assembled.target).map(drop)
+}
+
+/// Counters of a processor and of a kernel that are no part of the model are no metric of it.
+fn has_its_metric(order: &SimRequest<'_>) -> Result<(), BenchError> {
+    let metric = order.study.measure.metric.as_str();
+    if per_work::metric(metric, 0.0).is_none() || per_work::is_modelled(metric) {
+        return Ok(());
+    }
+    Err(BenchError::Unsupported(format!(
+        "the model does not count `{metric}`; its energy is `{ENERGY_MODELLED}`, its watts are `{POWER}`"
+    )))
 }
 
 /// What a report shows of the machine.

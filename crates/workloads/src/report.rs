@@ -6,6 +6,7 @@
 use crate::tool;
 use domain::lab::ENERGY_MODELLED;
 use domain::outcome::CPU_BUSY;
+use domain::per_work;
 use domain::study::{Study, Workload};
 use domain::units::Unit;
 use domain::{Better, Metric};
@@ -47,6 +48,7 @@ pub fn shared_metric(name: &str) -> Option<(Unit, Better)> {
     SHARED_METRICS
         .into_iter()
         .chain([(CPU_BUSY, Unit::Share, Better::Lower)])
+        .chain(per_work::METRICS)
         .chain(domain::database::counters::METRICS)
         .find(|(n, ..)| *n == name)
         .or_else(|| of_tools().find(|(n, ..)| *n == name))
@@ -54,7 +56,7 @@ pub fn shared_metric(name: &str) -> Option<(Unit, Better)> {
 }
 
 /// The metrics that a workload of this study reports, with their units; those that only its trials know are
-/// not among them ([`tool::Metrics::Any`]).
+/// not among them ([`tool::Metrics::Any`]). Last come those that Flyball adds where the machine counts them.
 pub fn reported<'s>(study: &Study, workload: &'s Workload) -> Vec<(&'s str, Unit)> {
     let mut reported: Vec<(&str, Unit)> = match crate::of(&workload.tool).metrics() {
         tool::Metrics::Known(rows) => rows.into_iter().map(|(name, unit, _)| (name, unit)).collect(),
@@ -65,6 +67,11 @@ pub fn reported<'s>(study: &Study, workload: &'s Workload) -> Vec<(&'s str, Unit
     if study.lab.pstates.is_some() {
         reported.push((ENERGY_MODELLED, Unit::Joules));
     }
+    let of_machine = per_work::METRICS.into_iter().filter(|(metric, ..)| {
+        per_work::is_possible(metric, |work| reported.iter().any(|(name, _)| *name == work))
+    });
+    let of_machine: Vec<(&str, Unit)> = of_machine.map(|(name, unit, _)| (name, unit)).collect();
+    reported.extend(of_machine);
     reported
 }
 

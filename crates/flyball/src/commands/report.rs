@@ -30,22 +30,17 @@ pub fn report(global: &Global, arguments: &Report) -> Result<End> {
     let notebook = opened(global, arguments.out.as_deref().or(unnamed))?;
     let id = notebook.find(run)?;
     let results = shown::load(&notebook, &id, arguments.metric.as_deref())?;
+    let keys = arguments.trial.iter().map(|name| known_key(&results, name)).collect::<Result<_>>()?;
     let text = match format {
         ReportFormat::Html => {
-            let results = match arguments.trial.as_slice() {
-                [] => results.with_traces(&notebook),
-                names => {
-                    let keys = names.iter().map(|name| known_key(&results, name)).collect::<Result<_>>()?;
-                    results.with_traces_of(&notebook, keys)
-                }
-            };
+            let results = results.with_traces_of(&notebook, keys);
             let out = arguments.out.clone().unwrap_or_else(|| PathBuf::from(format!("{id}.html")));
             return write(&out, &report::html(&results.report()));
         }
         ReportFormat::Markdown => report::markdown(&results.report()),
         ReportFormat::Text => report::text(&results.report()),
         ReportFormat::Csv => report::csv(&results.report()),
-        ReportFormat::Json => report::json(&results.report()),
+        ReportFormat::Json => report::json(&results.with_traces_of(&notebook, keys).report()),
     };
     match &arguments.out {
         Some(out) => write(out, &text),

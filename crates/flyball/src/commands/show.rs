@@ -25,7 +25,8 @@ pub fn show(global: &Global, arguments: &Show) -> Result<End> {
                 .with_context(|| format!("cannot read `{}`", stored.display()))?;
             terminal::json(&text)?;
         } else {
-            terminal::document(&report::Wide(terminal::screen_width()).trial_text(&trial))?;
+            let states = results::residency(&notebook, &id, &key, terminal::warn);
+            terminal::document(&report::Wide(terminal::screen_width()).trial_text(&trial, &states))?;
             terminal::say(format_args!("all of it: {}", folder.display()));
         }
         return Ok(End::Done);

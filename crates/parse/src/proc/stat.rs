@@ -1,4 +1,4 @@
-//! `/proc/stat`: the CPU lines (proc_stat(5), kernel `fs/proc/stat.c`).
+//! `/proc/stat`: the CPU lines and the context switches (proc_stat(5), kernel `fs/proc/stat.c`).
 //!
 //! Ticks of 10 ms, whatever the kernel's HZ. On kernels that account by tick, bursts between two ticks are
 //! invisible here. `guest` and `guest_nice` are not read: they are contained in `user` and `nice`.
@@ -33,6 +33,18 @@ pub fn steal_ticks(text: &str) -> Result<Option<u64>, Error> {
     let sum = cpu_lines(text).next().transpose()?;
     let [.., steal] = sum.map_or([None; FIELDS.len()], |sum| sum.ticks);
     Ok(steal)
+}
+
+/// How often any CPU has switched to another task since boot; `None` where the text has no line `ctxt`.
+///
+/// # Errors
+/// Where it is not a number.
+pub fn context_switches(text: &str) -> Result<Option<u64>, Error> {
+    let mut lines = text.lines().enumerate();
+    let found = lines.find_map(|(index, line)| Some((index, line, line.strip_prefix("ctxt ")?)));
+    let Some((index, line, count)) = found else { return Ok(None) };
+    let count = count.trim().parse().map_err(|_| Error::new("/proc/stat", index + 1, "ctxt", line))?;
+    Ok(Some(count))
 }
 
 fn cpu_line(number: usize, line: &str) -> Result<CpuLine<'_>, Error> {
@@ -78,6 +90,13 @@ mod tests {
         assert_eq!(steal_ticks("cpu  1 2 3 4\n"), Ok(None));
         assert_eq!(steal_ticks(""), Ok(None));
         assert!(steal_ticks("cpu  1 2 3 4 5 6 7 x\n").is_err());
+    }
+
+    #[test]
+    fn context_switches_are_those_of_all_cpus() {
+        assert_eq!(context_switches("cpu  1\nintr 5 6\nctxt 1990473\nbtime 1\n"), Ok(Some(1_990_473)));
+        assert_eq!(context_switches("cpu  1\nintr 5 6\n"), Ok(None));
+        assert_eq!(context_switches("cpu  1\nctxt x\n").unwrap_err().line, 2);
     }
 
     #[test]

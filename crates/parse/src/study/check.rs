@@ -6,6 +6,7 @@ use domain::Study;
 use domain::lab::ENERGY_MODELLED;
 use domain::outcome::Better;
 use domain::outcome::CPU_BUSY;
+use domain::per_work;
 use domain::plan::{Cell, Plan, PlanError};
 use domain::rng::Seed;
 use domain::study::{Factor, Target, Until, Workload};
@@ -190,6 +191,12 @@ pub(super) fn placeholders(argument: &str) -> Vec<&str> {
     names.map(|(name, _)| name).filter(|name| is_name(name)).collect()
 }
 
+/// Names of metrics for a message. Those of the machine, which every workload has, are not repeated in each.
+pub(super) fn named_metrics(metrics: &[&str]) -> String {
+    let of_machine = |name: &str| per_work::metric(name, 0.0).is_some();
+    listed(&metrics.iter().copied().filter(|name| !of_machine(name)).collect::<Vec<_>>())
+}
+
 /// The metrics that a workload of this study reports.
 pub(super) fn reported<'s>(study: &Study, workload: &'s Workload) -> Vec<&'s str> {
     workloads::report::reported(study, workload).into_iter().map(|(name, _)| name).collect()
@@ -211,7 +218,7 @@ fn reports_the_metric(study: &Study, workload: &Workload, root: &Section) {
         _ => format!(
             "`{metric}` is not reported by the workload `{}`, which has {}",
             workload.name,
-            listed(&reported)
+            named_metrics(&reported)
         ),
     };
     match root.get("measure").and_then(|node| node.section()?.get("metric")) {
@@ -238,7 +245,7 @@ fn metrics_mean_the_same(study: &Study, root: &Section) {
         for metric in metrics {
             let meaning = (metric.unit.clone(), metric.better);
             let name = metric.name.as_str();
-            if [ENERGY_MODELLED, CPU_BUSY].contains(&name) {
+            if [ENERGY_MODELLED, CPU_BUSY].contains(&name) || per_work::metric(name, 0.0).is_some() {
                 below(workload_node(root, &workload.name), &["metric"])
                     .refuse(format!("`{name}` is a metric of Flyball's own; rename this one"));
             }

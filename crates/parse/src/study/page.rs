@@ -3,7 +3,7 @@
 //! Only what concerns this study is checked here. Cells of the page's other studies are checked when those
 //! are read.
 
-use super::check::reported;
+use super::check::{named_metrics, reported};
 use super::node::{Node, Section, listed, nearest};
 use super::published::{levels, names_exist, over, selection};
 use super::words;
@@ -160,7 +160,7 @@ fn suits(study: &Study, answer: &Answer, section: &Section, cells: Option<&[Cell
             let known = study.workloads.iter().flat_map(|workload| reported(study, workload));
             let known: Vec<&str> = known.collect();
             if !known.contains(&metric.as_str()) {
-                node.refuse(format!("no workload reports `{metric}`; there are {}", listed(&known)));
+                node.refuse(format!("no workload reports `{metric}`; there are {}", named_metrics(&known)));
             }
         }
         against = Some(over);

@@ -2,7 +2,7 @@
 //!
 //! A row is read once the workloads are known, whose metrics say in which unit its figures are.
 
-use super::check::reported;
+use super::check::{named_metrics, reported};
 use super::node::{Node, Section, listed, nearest};
 use super::words;
 use domain::Study;
@@ -307,7 +307,7 @@ fn is_reported(study: &Study, row: &Published, section: &Section) {
             "`{}` is not reported by the workload `{}`, which has {}; name another metric, or a workload that reports it",
             row.metric,
             workload.name,
-            listed(&reported)
+            named_metrics(&reported)
         );
         match section.get("metric") {
             Some(node) => node.refuse(problem),

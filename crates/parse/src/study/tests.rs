@@ -1163,6 +1163,7 @@ fn the_reference_names_each_shared_metric_and_refused_option() {
     use workloads::{dd, fio};
     let reference = REFERENCE;
     let metrics = workloads::report::SHARED_METRICS.iter().map(|(name, ..)| *name);
+    let metrics = metrics.chain(domain::per_work::METRICS.map(|(name, ..)| name));
     let by_their_like = [
         "eta",
         "minimal",
@@ -1212,6 +1213,29 @@ fn the_reference_names_each_shared_metric_and_refused_option() {
     for name in quoted {
         assert!(reference.contains(&format!("`\"{name}\"`")), "{name}");
     }
+}
+
+#[test]
+fn what_a_machine_counts_is_a_metric_where_the_work_is_and_no_commands_own() {
+    let study = |metric: &str| {
+        format!(
+            "flyball = 1\nname = \"s\"\nquestion = \"?\"\n[target]\nfile = \"1MiB\"\n\
+             [workload.w]\ntool = \"dd\"\noptions = {{ direction = \"read\" }}\n\
+             [measure]\nmetric = \"{metric}\"\n"
+        )
+    };
+    for metric in ["energy", "power", "energy_per_gb", "switches_per_io", "wakeups"] {
+        parse(&study(metric)).unwrap_or_else(|errors| panic!("{errors}"));
+    }
+    let refused = parse(&study("energy_per_transaction")).unwrap_err().to_string();
+    assert!(refused.contains("`energy_per_transaction` is not reported by the workload `w`"), "{refused}");
+    let own = study("elapsed").replace(
+        "tool = \"dd\"\noptions = { direction = \"read\" }",
+        "tool = \"command\"\nargv = [\"meter\"]\n[[workload.w.metric]]\nname = \"energy\"\n\
+         pattern = \"(.*)\"\nunit = \"J\"\nbetter = \"lower\"",
+    );
+    let refused = parse(&own).unwrap_err().to_string();
+    assert!(refused.contains("`energy` is a metric of Flyball's own"), "{refused}");
 }
 
 #[test]

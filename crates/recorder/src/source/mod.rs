@@ -49,8 +49,9 @@ pub trait Format: Sync {
     /// Where the text does not read as its format says.
     fn values(&self, argument: &str, bytes: &[u8], take: &mut Take<'_>) -> Result<(), Error>;
 
-    /// How much of a text is stored; `None` for all of it. It is asked at each sample.
-    fn end(&self, _text: &[u8]) -> Option<usize> {
+    /// How much of a text is stored, from its start; `None` for all of it. It may move what it wants there.
+    /// It is asked at each sample.
+    fn end(&self, _text: &mut [u8]) -> Option<usize> {
         None
     }
 }
@@ -127,7 +128,7 @@ impl Source {
     }
 
     /// As [`Format::end`].
-    pub fn end(&self, text: &[u8]) -> Option<usize> {
+    pub fn end(&self, text: &mut [u8]) -> Option<usize> {
         self.format.end(text)
     }
 }

@@ -3,7 +3,7 @@
 use super::pictures::{Picture, picture};
 use crate::Report;
 use crate::document::{Block, in_html};
-use crate::sections::{COSTS_TITLE, costs_table};
+use crate::sections::{COSTS_TITLE, WORK_TITLE, costs_table, work_table};
 use crate::svg::{MARKS, Scale, axis, shown_in, strip};
 use crate::wording::{
     cell_interval, cell_median, counted, direction, factor_levels, factors, is_under_load, load_note,
@@ -34,9 +34,11 @@ pub(super) fn body(report: &Report) -> Option<Markup> {
                 }
             }
             @if let Some(note) = load_note(report) { p class="note" { (note) } }
-            @if let Some(costs) = costs_table(report) {
-                h3 { (COSTS_TITLE) }
-                (in_html(&Block::Table(costs)))
+            @for (title, costs) in [(COSTS_TITLE, costs_table(report)), (WORK_TITLE, work_table(report))] {
+                @if let Some(costs) = costs {
+                    h3 { (title) }
+                    (in_html(&Block::Table(costs)))
+                }
             }
         }
     })

@@ -1,10 +1,11 @@
 //! Any trial over time: frequency, CPU by role and by state, throughput of every layer, devices' busy share.
 
 use super::processors::{colour, legend};
+use crate::document::{Block, in_html};
 use crate::svg::series::{self, Quantity};
 use crate::trace_view::{Held, Line, Lines, VirtualCpu};
 use crate::wording::{counted, trial_name};
-use crate::{MAX_TRACES, Report, TraceView};
+use crate::{MAX_TRACES, Report, TraceView, states};
 use analysis::answer::about;
 use analysis::rates::COARSEST_TICKS;
 use domain::Nanos;
@@ -93,6 +94,9 @@ fn one(view: &TraceView) -> Markup {
         (states(view))
         (rates("Throughput by device", &view.throughput, &Quantity::Of(Unit::BytesPerSecond), view, 0.0, "No block device did anything."))
         (rates("Device busy", &view.busy, &Quantity::Of(Unit::Share), view, 1.0, "No block device was busy."))
+        }
+        @for (title, table) in states::tables(&view.residency) {
+            details class="behind" { summary { (title) } (in_html(&Block::Table(table))) }
         }
     }
 }

@@ -1,29 +1,49 @@
-//! Latency, energy and CPU time of each cell, beside what the report is about.
+//! Latency, energy and CPU time of each cell, beside what the report is about; and what a gigabyte, an I/O or
+//! a transaction of it took.
 
 use super::{heading, table};
 use crate::Report;
 use crate::document::{Block, Table};
 use crate::wording::{factor_levels, workloads};
 use analysis::costs::{self, Cost};
-use analysis::summary::CellSummary;
+use analysis::summary::{CellSummary, RunData};
+use domain::ids::CellId;
 
-/// The title of [`costs`].
+/// The title of [`costs_table`].
 pub(crate) const COSTS_TITLE: &str = "Latency, energy and CPU beside it";
 
-/// Latency, energy and CPU of each cell, medians over its valid trials; nothing where no tool reports any.
+/// The title of [`work_table`].
+pub(crate) const WORK_TITLE: &str = "What a unit of work took";
+
+/// Both tables, each with its title; nothing where no trial has any of it.
 pub(super) fn costs(report: &Report) -> Vec<Block> {
-    let table = costs_table(report);
-    table.map_or_else(Vec::new, |table| vec![heading(COSTS_TITLE), Block::Table(table)])
+    let tables = [(COSTS_TITLE, costs_table(report)), (WORK_TITLE, work_table(report))];
+    let titled = tables.into_iter().filter_map(|(title, table)| Some([heading(title), Block::Table(table?)]));
+    titled.flatten().collect()
 }
 
-/// The same as a table. The metric that the report is about is not repeated.
+/// Latency, energy and CPU of each cell, medians over its valid trials.
 pub(crate) fn costs_table(report: &Report) -> Option<Table> {
-    let of = |cell: &CellSummary| (cell_label(report, cell), costs::of_cell(report.data, &cell.cell));
+    medians(report, &costs::METRICS, costs::of_cell)
+}
+
+/// Watts, energy, context switches and wake-ups of each cell, over its work; medians over its valid trials.
+pub(crate) fn work_table(report: &Report) -> Option<Table> {
+    medians(report, &costs::WORK, costs::of_work)
+}
+
+/// The metric that the report is about is not repeated.
+fn medians(
+    report: &Report,
+    metrics: &[&'static str],
+    of_cell: fn(&RunData, &CellId) -> Vec<Cost>,
+) -> Option<Table> {
+    let of = |cell: &CellSummary| (cell_label(report, cell), of_cell(report.data, &cell.cell));
     let cells: Vec<(String, Vec<Cost>)> = report.summary.cells.iter().map(of).collect();
     let is_known = |metric: &str| {
         metric != report.summary.metric && cells.iter().flat_map(|(_, all)| all).any(|c| c.metric == metric)
     };
-    let known: Vec<&str> = costs::METRICS.into_iter().filter(|metric| is_known(metric)).collect();
+    let known: Vec<&str> = metrics.iter().copied().filter(|metric| is_known(metric)).collect();
     let row = |(label, all): &(String, Vec<Cost>)| {
         let shown = |metric: &&str| {
             let cost = all.iter().find(|cost| cost.metric == *metric);
@@ -47,6 +67,14 @@ fn short(metric: &str) -> &str {
         // That it is modelled, a note of the report says.
         "energy_modelled" => "energy",
         "cpu_busy" => "CPU",
+        "power" => "watts",
+        "energy_per_gb" => "energy/GB",
+        "energy_per_io" => "energy/IO",
+        "energy_per_transaction" => "energy/transaction",
+        "switches_per_io" => "switches/IO",
+        "switches_per_transaction" => "switches/transaction",
+        "wakeups_per_io" => "wake-ups/IO",
+        "wakeups_per_transaction" => "wake-ups/transaction",
         other => other,
     }
 }

@@ -15,7 +15,7 @@ mod trial;
 mod virtual_machine;
 
 pub(crate) use comparison::comparison;
-pub(crate) use costs::{COSTS_TITLE, costs_table};
+pub(crate) use costs::{COSTS_TITLE, WORK_TITLE, costs_table, work_table};
 pub(crate) use recorded::recorded_parts;
 pub(crate) use run::{findings_alone, run};
 pub(crate) use trial::trial;
@@ -44,7 +44,7 @@ fn command(command: impl Into<String>) -> Block {
 }
 
 /// A table of plain text; the columns in `numbers` are figures.
-fn table(head: &[&str], numbers: &[usize], rows: Vec<Vec<String>>) -> Table {
+pub(crate) fn table(head: &[&str], numbers: &[usize], rows: Vec<Vec<String>>) -> Table {
     let rich = |fields: Vec<String>| fields.iter().map(Rich::plain).collect();
     Table {
         head: head.iter().map(Rich::plain).collect(),

@@ -3,8 +3,9 @@
 use super::{command, heading, item, lines, paragraph, table, titled_table};
 use crate::cpu_share::{notable, shown};
 use crate::document::Block;
-use crate::simulation;
 use crate::wording::{command_line, counted, standing, why_not_counted};
+use crate::{simulation, states};
+use analysis::residency::Residency;
 use domain::Nanos;
 use domain::lab::{LabAccount, StateRecord};
 use domain::setting::SettingRecord;
@@ -12,12 +13,13 @@ use domain::trace::Role;
 use domain::trial::{Measurement, Origin, Trial};
 use domain::units::Unit;
 
-/// A trial as a document.
-pub(crate) fn trial(trial: &Trial) -> Vec<Block> {
+/// A trial as a document, with what its trace says of frequencies and states.
+pub(crate) fn trial(trial: &Trial, residency: &Residency) -> Vec<Block> {
     let environment = trial.environment.iter().map(|(name, value)| format!("{name}: {value}"));
     [
         which(trial),
         trial.measurement.as_ref().map_or_else(Vec::new, |measurement| measured(trial, measurement)),
+        in_states(residency),
         trial.lab.as_ref().map_or_else(Vec::new, from_outside),
         settings(&trial.settings),
         vec![heading("Environment"), lines(environment)],
@@ -75,6 +77,11 @@ fn roles(measurement: &Measurement) -> Vec<Block> {
     };
     let rows = notable(&roles).map(row).collect();
     titled_table("CPU time by role", &["role", "CPU time", "cores"], &[1, 2], rows)
+}
+
+fn in_states(residency: &Residency) -> Vec<Block> {
+    let titled = |(title, table)| [heading(format!("{title}, by the trace")), Block::Table(table)];
+    states::tables(residency).into_iter().flat_map(titled).collect()
 }
 
 fn recorder(measurement: &Measurement) -> Vec<Block> {

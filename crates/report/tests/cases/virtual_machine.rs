@@ -96,7 +96,12 @@ pub fn lab() -> Case {
         let account = account(&governor, 20.0);
         let metric = domain::lab::energy_metric(&account).unwrap();
         let outcome = &mut trial.measurement.as_mut().unwrap().outcome;
+        let pacing = account.pacing.as_ref().unwrap();
+        let watts = pacing.energy.unwrap().joules() / pacing.span.secs();
+        let power = domain::per_work::metric("power", watts).unwrap();
         outcome.metrics.insert(domain::lab::ENERGY_MODELLED.into(), metric);
+        outcome.metrics.insert("power".into(), power);
+        domain::per_work::add(&mut outcome.metrics);
         trial.lab = Some(account);
         trial.settings = vec![SettingRecord {
             setting: SettingName::parse("governor@policy0"),

@@ -5,7 +5,9 @@ use super::tables;
 use crate::disk_files;
 use crate::error::{Error, Result};
 use disks::{DiskSpec, LinkSpec};
-use domain::lab::{Dilation, DiskService, Lab, LabAccount, LabDisk, LabLink, PStateTable};
+use domain::lab::{Dilation, DiskService, ENERGY_MODELLED, Lab, LabAccount, LabDisk, LabLink, PStateTable};
+use domain::outcome::Metric;
+use domain::per_work::{self, POWER};
 use domain::rng::Seed;
 use domain::units::Bytes;
 use domain::{Nanos, Trial};
@@ -169,10 +171,8 @@ impl LabModels {
         let late = account.pacing.as_ref().and_then(pacing::judge);
         let late_disks = disk_server::judge_all(&account.disks);
         late.into_iter().chain(late_disks).for_each(|disturbance| trial.disturb(disturbance));
-        if let (Some(metric), Some(measurement)) =
-            (domain::lab::energy_metric(&account), &mut trial.measurement)
-        {
-            measurement.outcome.metrics.insert(domain::lab::ENERGY_MODELLED.to_owned(), metric);
+        if let Some(measurement) = &mut trial.measurement {
+            add_energy(&account, &mut measurement.outcome.metrics);
         }
         trial.lab = Some(account);
         Ok(())
@@ -203,6 +203,18 @@ impl Attached {
     }
 }
 
+/// Adds the energy by the plugin's record, its watts, and what a unit of work took of it. It replaces what
+/// the guest's own counters say, which the same table of watts makes: those are in the trace.
+fn add_energy(account: &LabAccount, metrics: &mut BTreeMap<String, Metric>) {
+    let (Some(energy), Some(pacing)) = (domain::lab::energy_metric(account), &account.pacing) else { return };
+    let watts = pacing.energy.map(|energy| energy.joules() / pacing.span.secs());
+    metrics.remove(per_work::ENERGY);
+    metrics.insert(ENERGY_MODELLED.to_owned(), energy);
+    let power = watts.filter(|watts| watts.is_finite()).and_then(|w| per_work::metric(POWER, w));
+    metrics.extend(power.map(|power| (POWER.to_owned(), power)));
+    per_work::add(metrics);
+}
+
 /// What is named in a study or on the command line, and is not there or wrong.
 fn usage(error: impl Display) -> Error {
     Error::Usage(error.to_string())
@@ -210,4 +222,38 @@ fn usage(error: impl Display) -> Error {
 
 fn no_span() -> Error {
     Error::Refused("the plugin recorded no paced span of the trial".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::lab::Pacing;
+    use domain::outcome::Better;
+    use domain::units::{Microjoules, Unit};
+
+    #[test]
+    fn the_plugins_energy_stands_instead_of_the_guests_own_and_is_told_over_the_work() {
+        let pacing = Pacing {
+            pace: 2e7,
+            began: None,
+            span: Nanos::from_secs(40),
+            vcpus: Vec::new(),
+            energy: Some(Microjoules::new(600_000_000)),
+        };
+        let account = LabAccount { dilation: 20.0, pacing: Some(pacing), disks: Vec::new() };
+        let rate = Metric { value: 3000.0, unit: Unit::PerSecond, better: Better::Higher };
+        let guests = [(per_work::ENERGY, 29.0), (POWER, 14.5)];
+        let guests = guests.map(|(name, value)| (name.to_owned(), per_work::metric(name, value).unwrap()));
+        let mut metrics: BTreeMap<String, Metric> = guests.into();
+        metrics.insert("iops".into(), rate);
+        add_energy(&account, &mut metrics);
+        let values: Vec<(&str, f64)> = metrics.iter().map(|(name, m)| (name.as_str(), m.value)).collect();
+        // The guest takes 15 W for 40 s, which are 2 s of the machine.
+        let expected = [(ENERGY_MODELLED, 30.0), ("energy_per_io", 0.005), ("iops", 3000.0), (POWER, 15.0)];
+        assert_eq!(values, expected);
+        let unpaced = LabAccount { pacing: None, ..account };
+        let mut none = BTreeMap::new();
+        add_energy(&unpaced, &mut none);
+        assert!(none.is_empty());
+    }
 }

@@ -12,6 +12,7 @@ use domain::database::{ExistingServer, Kind};
 use domain::ids::RunId;
 use domain::inventory::Inventory;
 use domain::outcome::Metric;
+use domain::per_work;
 use domain::trial::{PROCESS, Provenance};
 use domain::{Nanos, Sink, Timestamp};
 use machine::supervise::Supervisor;
@@ -128,6 +129,7 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     if let (Some(server), Some(counted)) = (&request.server, counted) {
         let told = runner::server_rates::told(server, &counted, ending.by_itself);
         metrics.extend(told.metrics);
+        per_work::add(&mut metrics);
         environment.extend(told.environment);
         warnings = told.warnings;
     }
