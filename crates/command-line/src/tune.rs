@@ -49,6 +49,9 @@ pub struct Tune {
     /// The metric that decides, of those that the load has [default: what tells best how fast it goes]
     #[arg(long, value_name = "NAME", conflicts_with = "undo")]
     pub metric: Option<String>,
+    /// What the change is for: the metric that tells of it decides
+    #[arg(long, value_name = "GOAL", value_parser = ["throughput", "p99", "joules-per-op"], conflicts_with_all = ["undo", "metric"])]
+    pub goal: Option<String>,
     /// How long a running load is watched before and after [default: 10s]
     #[arg(long = "for", value_name = "TIME", value_parser = span, conflicts_with_all = ["undo", "command"])]
     pub duration: Option<Nanos>,

@@ -14,8 +14,8 @@ use domain::setting::SettingRequest;
 use runner::RunningLoad;
 use std::collections::BTreeMap;
 use toml::{Table, Value};
-use workloads::Options;
 use workloads::running::DEVICE_THROUGHPUT;
+use workloads::{Needs, Options};
 
 /// The name of the study.
 pub const STUDY: &str = "tune";
@@ -44,7 +44,86 @@ pub struct Load {
     /// What runs already, as the options of a workload `running` name it; none where they are empty.
     pub running: Options,
     /// What decides; `None` for what tells best how fast the load goes.
-    pub metric: Option<String>,
+    pub decides: Option<Decides>,
+}
+
+/// What decides whether a change is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decides {
+    /// The metric of this name.
+    Metric(String),
+    /// The first metric that the load has for this goal.
+    Goal(Goal),
+}
+
+/// What a change is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// More work in the same time.
+    Throughput,
+    /// The latency that one in a hundred exceeds.
+    P99,
+    /// Less energy for the same work. That of a command is all that the machine took meanwhile.
+    JoulesPerOp,
+}
+
+impl Decides {
+    /// As it is named on the command line; `None` where nothing is.
+    pub fn named(metric: Option<&str>, goal: Option<&str>) -> Option<Self> {
+        let goal = goal.and_then(|name| Goal::ALL.into_iter().find(|goal| goal.name() == name));
+        metric.map(|metric| Self::Metric(metric.to_owned())).or(goal.map(Self::Goal))
+    }
+
+    /// The metric by which a study of this text is to decide; `None` for the one that it has.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] with what its workload has, where none of that is the goal's.
+    fn metric(&self, text: &str) -> Result<Option<String>> {
+        let goal = match self {
+            Self::Metric(metric) => return Ok(Some(metric.clone())),
+            Self::Goal(goal) => *goal,
+        };
+        let study = parse::study::parse(text).map_err(|errors| Error::Usage(errors.to_string()))?;
+        let workload = study.workloads.first().expect("a study has a workload");
+        if goal == Goal::Throughput && workloads::of(&workload.tool).needs() == Needs::RunningLoad {
+            // It was asked for what tells best how fast it goes.
+            return Ok(None);
+        }
+        let reported: Vec<&str> =
+            workloads::report::reported(&study, workload).into_iter().map(|(name, _)| name).collect();
+        let found = goal.metrics().iter().find(|metric| reported.contains(metric));
+        let found = found.ok_or_else(|| {
+            Error::Usage(format!(
+                "no metric of this load tells of the goal `{}`; name one with --metric: {}",
+                goal.name(),
+                reported.join(", ")
+            ))
+        })?;
+        Ok(Some((*found).to_owned()))
+    }
+}
+
+impl Goal {
+    /// All of them.
+    const ALL: [Self; 3] = [Self::Throughput, Self::P99, Self::JoulesPerOp];
+
+    /// As it is typed.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::P99 => "p99",
+            Self::JoulesPerOp => "joules-per-op",
+        }
+    }
+
+    /// The metrics that tell of it, the most telling first.
+    const fn metrics(self) -> &'static [&'static str] {
+        match self {
+            Self::Throughput => &["transactions", "iops", "throughput", "elapsed"],
+            Self::P99 => &["latency_p99", "sync_latency_p99"],
+            Self::JoulesPerOp => &["energy_per_transaction", "energy_per_io", "energy_per_gb", "energy"],
+        }
+    }
 }
 
 impl Load {
@@ -60,7 +139,18 @@ impl Load {
 /// # Errors
 /// [`Error::Usage`] where options name no load; where that is not there.
 pub fn study_of_load(settings: &[SettingRequest], load: &Load) -> Result<String> {
-    let metric = load.metric.as_deref();
+    decided_by(load.decides.as_ref(), |metric| study_by(settings, load, metric))
+}
+
+/// A study whose text depends on the metric that decides: first as it would be, then by the metric.
+fn decided_by(decides: Option<&Decides>, text: impl Fn(Option<&str>) -> Result<String>) -> Result<String> {
+    let usual = text(None)?;
+    let metric = decides.map(|decides| decides.metric(&usual)).transpose()?.flatten();
+    metric.map_or(Ok(usual), |metric| text(Some(&metric)))
+}
+
+/// The study by this metric, or by the one that tells best how fast the load goes.
+fn study_by(settings: &[SettingRequest], load: &Load, metric: Option<&str>) -> Result<String> {
     if load.running.is_empty() {
         let words: Vec<String> = load.command.iter().map(|word| quoted(word)).collect();
         let workload = format!("[workload.command]\ntool = \"command\"\nargv = [{}]\n", words.join(", "));
@@ -104,21 +194,29 @@ pub fn finding_of(named: &str) -> Result<(&str, usize)> {
 /// named.
 ///
 /// # Errors
-/// Where the cell differs from what a study without factors can say; the text says in what.
+/// [`Error::Usage`] where the cell differs from what a study without factors can say; the text says in what.
 pub fn study_of_cell(
     settings: &[SettingRequest],
     text: &str,
     cell: &Cell,
-    metric: Option<&str>,
-) -> std::result::Result<String, String> {
-    let mut study: Table = text.parse().map_err(|error| format!("its study cannot be read: {error}"))?;
+    decides: Option<&Decides>,
+) -> Result<String> {
+    decided_by(decides, |metric| cell_by(settings, text, cell, metric))
+}
+
+fn cell_by(settings: &[SettingRequest], text: &str, cell: &Cell, metric: Option<&str>) -> Result<String> {
+    let wrong = |why: &str| Error::Usage(why.to_owned());
+    let mut study: Table =
+        text.parse().map_err(|error| Error::Usage(format!("its study cannot be read: {error}")))?;
     if cell.kernel.is_some() || study.get("factor").is_some_and(changes_the_stack) {
-        return Err("its study varies the stack or the kernel: vary the setting in a study of its own".into());
+        return Err(wrong(
+            "its study varies the stack or the kernel: vary the setting in a study of its own",
+        ));
     }
     for key in ["flyball", "name", "question", "primary", "factor", "published", "page", "lab", "sim"] {
         study.remove(key);
     }
-    let workload = of_cell(&mut study, cell).ok_or("its study has no such workload")?;
+    let workload = of_cell(&mut study, cell).ok_or_else(|| wrong("its study has no such workload"))?;
     study.insert("workload".into(), Table::from_iter([(cell.workload.name.clone(), workload)]).into());
     let kept = cell.settings.iter().filter(|one| settings.iter().all(|new| new.setting != one.setting));
     let kept = kept.map(|one| (one.setting.to_string(), Value::from(one.value.clone())));
@@ -247,7 +345,8 @@ mod tests {
         let parent = rustix::process::getppid().unwrap().as_raw_nonzero().get().to_string();
         let study = |options: &[(&str, &str)], metric: Option<&str>| {
             let running = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-            let load = Load { running, metric: metric.map(str::to_owned), command: vec![] };
+            let decides = metric.map(|metric| Decides::Metric(metric.to_owned()));
+            let load = Load { running, decides, command: vec![] };
             let text = study_of_load(&requests(), &load).map_err(|error| error.to_string())?;
             parse::study::parse(&text).map_err(|errors| errors.to_string())
         };
@@ -261,6 +360,10 @@ mod tests {
         assert!(measured.measure.under_load && !measured.measure.drop_caches);
         assert!(study(&[("pid", &pid)], None).unwrap_err().contains("this recording itself"));
         assert!(study(&[("pid", &parent)], Some("speed")).unwrap_err().contains("is not reported"));
+        let command =
+            Load { command: vec!["true".into()], decides: Some(Decides::Goal(Goal::P99)), ..Load::default() };
+        let lacking = study_of_load(&requests(), &command).unwrap_err().to_string();
+        assert!(lacking.contains("goal `p99`; name one with --metric: elapsed"), "{lacking}");
         assert!(study(&[("for", "5s")], None).unwrap_err().contains("cannot measure the change"));
     }
 
@@ -308,15 +411,20 @@ timeout = \"1min\"
         let measure = &study.measure;
         assert_eq!((measure.metric.as_str(), measure.timeout), ("iops", was.measure.timeout));
         assert_eq!((measure.until, measure.repeats_min, measure.repeats_max), (Until::Decided, 5, 20));
-        let by = study_of_cell(&requests(), VARIED, cell, Some("latency_p99")).unwrap();
-        assert_eq!(parse::study::parse(&by).unwrap().measure.metric, "latency_p99");
+        let by = |decides| {
+            let text = study_of_cell(&requests(), VARIED, cell, Some(&decides)).unwrap();
+            parse::study::parse(&text).unwrap().measure.metric
+        };
+        assert_eq!(by(Decides::Metric("latency_p50".into())), "latency_p50");
+        assert_eq!(by(Decides::Goal(Goal::P99)), "latency_p99");
+        assert_eq!(by(Decides::Goal(Goal::JoulesPerOp)), "energy_per_io");
     }
 
     #[test]
     fn a_study_that_varies_the_stack_is_refused() {
         let stack = "flyball = 1\n[factor.level]\nstack = \"array.level\"\nlevels = [0, 1]\n";
         let plan = Plan::new(parse::study::parse(VARIED).unwrap(), Seed(1)).unwrap();
-        let refused = study_of_cell(&requests(), stack, &plan.cells[0], None).unwrap_err();
+        let refused = study_of_cell(&requests(), stack, &plan.cells[0], None).unwrap_err().to_string();
         assert!(refused.contains("varies the stack"), "{refused}");
     }
 }

@@ -15,7 +15,7 @@ use machine::lasting::Written;
 use notebook::Notebook;
 use results::Results;
 use session::dry_run::DryRun;
-use session::tuning::{Load, STUDY, finding_of, study_of_cell, study_of_load};
+use session::tuning::{Decides, Load, STUDY, finding_of, study_of_cell, study_of_load};
 use session::{Begin, Request};
 
 /// Measures the remedy of a finding, by the command if there is one, else as the finding's run measured.
@@ -24,14 +24,15 @@ pub fn finding(global: &Global, arguments: &Tune, named: &str) -> Result<End> {
     let notebook = Notebook::open(&places::notebook(global)?)?;
     let results = shown::load(&notebook, &notebook.find(run)?, None)?;
     let remedy = results::remedy(&results, number)?;
-    if !load_of(arguments).is_none() {
+    let named_load = load_of(arguments);
+    if !named_load.is_none() {
         return load(global, arguments, remedy.settings);
     }
     let cell = remedy.cell.with_context(|| {
         format!("`{named}` compares no trials of this machine; say what the change is for: `flyball tune {named} -- COMMAND`, or `--pid N`")
     })?;
     let text =
-        study_of_cell(remedy.settings, &results.data.run.study_text, &cell, arguments.metric.as_deref());
+        study_of_cell(remedy.settings, &results.data.run.study_text, &cell, named_load.decides.as_ref());
     let text = text.map_err(|why| anyhow!("cannot measure `{named}` as `{run}` did: {why}"))?;
     measured(global, arguments, remedy.settings, &text)
 }
@@ -43,8 +44,8 @@ pub fn load(global: &Global, arguments: &Tune, settings: &[SettingRequest]) -> R
 
 /// What a change is measured on.
 pub fn load_of(arguments: &Tune) -> Load {
-    let Tune { command, metric, .. } = arguments;
-    Load { command: command.clone(), running: arguments.running(), metric: metric.clone() }
+    let (command, running) = (arguments.command.clone(), arguments.running());
+    Load { command, running, decides: Decides::named(arguments.metric.as_deref(), arguments.goal.as_deref()) }
 }
 
 /// Measures a change by this study, and keeps it where that is asked for and it is better.
