@@ -14,6 +14,9 @@ use domain::units::Unit;
 pub(super) const RULE: Rule = Rule {
     name: "device-at-limit",
     doc: "A block device had requests in flight nearly all of the time.",
+    needs: "a recording's trace: disks",
+    source: "iostat(1), `%util`; Documentation/admin-guide/iostats.rst",
+    yields_to: &[],
     run,
 };
 

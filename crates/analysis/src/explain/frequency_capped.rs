@@ -14,6 +14,9 @@ use domain::units::{Hertz, Ratio};
 pub(super) const RULE: Rule = Rule {
     name: "frequency-capped",
     doc: "The CPUs are not allowed to run at their highest frequency.",
+    needs: "cpufreq in the inventory",
+    source: "Documentation/admin-guide/pm/cpufreq.rst (`scaling_max_freq`, `bios_limit`, `boost`), intel_pstate.rst (`no_turbo`, `max_perf_pct`)",
+    yields_to: &[],
     run,
 };
 

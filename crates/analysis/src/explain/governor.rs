@@ -14,6 +14,9 @@ use domain::setting::{SettingName, SettingRequest};
 pub(super) const RULE: Rule = Rule {
     name: "governor",
     doc: "The frequency governor or energy preference keeps CPUs slow while storage waits for them.",
+    needs: "cells that differ in the frequency policy alone; else cpufreq in the inventory",
+    source: "Documentation/admin-guide/pm/cpufreq.rst, intel_pstate.rst; drivers/cpufreq/cpufreq_ondemand.c",
+    yields_to: &[],
     run,
 };
 

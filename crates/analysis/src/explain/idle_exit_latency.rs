@@ -15,6 +15,9 @@ use domain::units::Unit;
 pub(super) const RULE: Rule = Rule {
     name: "idle-exit-latency",
     doc: "Waking up from a deep idle state is a good part of the latency of a single request.",
+    needs: "latency of cells with one request in flight; idle states in the inventory",
+    source: "Documentation/admin-guide/pm/cpuidle.rst (`latency`, `disable`)",
+    yields_to: &[],
     run,
 };
 

@@ -34,6 +34,7 @@ pub use not_measured::not_measured;
 use domain::finding::Finding;
 use domain::study::Until;
 use domain::trial::Provenance;
+use std::collections::BTreeSet;
 
 /// A rule.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +43,13 @@ pub struct Rule {
     pub name: &'static str,
     /// What it finds, in a sentence.
     pub doc: &'static str,
+    /// What it rests on: without that it is silent.
+    pub needs: &'static str,
+    /// Which file or document says that it is so.
+    pub source: &'static str,
+    /// Rules that say the same of one cause by better evidence: where one of them finds something, this one
+    /// is silent.
+    pub yields_to: &'static [&'static str],
     /// Judges a case.
     pub run: fn(&Case<'_>) -> Vec<Finding>,
 }
@@ -68,7 +76,7 @@ pub const RULES: &[Rule] = &[
 
 /// Every finding of every rule: the surest first, and among equals those with the larger gain.
 pub fn explain(case: &Case<'_>) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| (rule.run)(case)).collect();
+    let mut findings = without_what_is_said_better(RULES.iter().flat_map(|rule| (rule.run)(case)).collect());
     if case.data.run.provenance != Provenance::Host {
         findings.iter_mut().for_each(|finding| leave_this_host_alone(finding, case));
     }
@@ -80,6 +88,17 @@ pub fn explain(case: &Case<'_>) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// One cause is told once: by the rule that has the better evidence.
+fn without_what_is_said_better(findings: Vec<Finding>) -> Vec<Finding> {
+    let named = |name: &str| RULES.iter().find(|rule| rule.name == name);
+    let found: BTreeSet<&str> = findings.iter().map(|finding| finding.rule).collect();
+    let yields = |finding: &Finding| {
+        let better = named(finding.rule).map_or(&[][..], |rule| rule.yields_to);
+        better.iter().any(|rule| found.contains(rule))
+    };
+    findings.into_iter().filter(|finding| !yields(finding)).collect()
 }
 
 /// Whether `flyball tune` can measure the remedy as the run measured: one of settings, found by comparing
@@ -117,13 +136,41 @@ mod tests {
     use domain::finding::Confidence;
     use domain::trace::Role;
     use domain::trial::ThreadTime;
-    use std::collections::BTreeSet;
+
+    /// How the page begins; `UPDATE_EXPECT=1` writes the rest of it.
+    const PAGE: &str = "\
+# The rules of `flyball explain`
+
+A rule is silent where its evidence was not measured, and where the figures look healthy. A finding
+is *shown* where trials were compared that differ in its cause alone, *likely* where its cause was
+measured, and *possible* where the configuration alone suggests it. Files without another name are
+the kernel's.
+
+| rule | what it finds | what it rests on | source |
+|---|---|---|---|
+";
 
     #[test]
     fn every_rule_has_a_name_of_its_own_and_a_sentence() {
         let names: BTreeSet<_> = RULES.iter().map(|rule| rule.name).collect();
         assert_eq!(names.len(), RULES.len());
         assert!(RULES.iter().all(|rule| rule.doc.ends_with('.')));
+        assert!(RULES.iter().all(|rule| !rule.needs.is_empty() && !rule.source.is_empty()));
+        assert!(RULES.iter().all(|rule| rule.yields_to.iter().all(|better| names.contains(better))));
+        // Of two that yield to each other neither would speak.
+        let yields =
+            |a: &str, b: &str| RULES.iter().any(|rule| rule.name == a && rule.yields_to.contains(&b));
+        assert!(names.iter().all(|a| names.iter().all(|b| !(yields(a, b) && yields(b, a)))));
+    }
+
+    #[test]
+    fn the_page_of_rules_has_each_of_them() {
+        let mut page = PAGE.to_owned();
+        for rule in RULES {
+            let Rule { name, doc, needs, source, .. } = rule;
+            page += &format!("| `{name}` | {doc} | {needs} | {source} |\n");
+        }
+        expect_test::expect_file!["../../../../docs/RULES.md"].assert_eq(&page);
     }
 
     #[test]

@@ -14,6 +14,9 @@ use domain::trace::Role;
 pub(super) const RULE: Rule = Rule {
     name: "one-thread-at-limit",
     doc: "A single kernel thread (array, encryption, journal, loop) is at its core's limit.",
+    needs: "CPU time of kernel threads in trials",
+    source: "drivers/md/raid5.c (`raid5d`), raid10.c (`raid10d`); drivers/md/dm-crypt.c (`dmcrypt_write`); fs/jbd2/commit.c; drivers/block/loop.c",
+    yields_to: &[],
     run,
 };
 

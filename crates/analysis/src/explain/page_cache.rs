@@ -7,8 +7,14 @@ use domain::finding::{Confidence, Finding, Remedy};
 use domain::trial::Measurement;
 use domain::units::Bytes;
 
-pub(super) const RULE: Rule =
-    Rule { name: "page-cache", doc: "Reads came from memory, not from the device.", run };
+pub(super) const RULE: Rule = Rule {
+    name: "page-cache",
+    doc: "Reads came from memory, not from the device.",
+    needs: "what the tool read, and what disks read in its trials",
+    source: "mm/filemap.c (`filemap_read`)",
+    yields_to: &[],
+    run,
+};
 
 /// Where the device read less than this share of what the tool read, the rate is that of memory. Start-up and
 /// counters that lag by a sample stay far above it.

@@ -13,8 +13,14 @@ use domain::finding::{Confidence, Finding, Gain, Remedy};
 use domain::setting::{SettingName, SettingRequest};
 use domain::units::Bytes;
 
-pub(super) const RULE: Rule =
-    Rule { name: "read-ahead", doc: "Sequential reads are limited by how far the kernel reads ahead.", run };
+pub(super) const RULE: Rule = Rule {
+    name: "read-ahead",
+    doc: "Sequential reads are limited by how far the kernel reads ahead.",
+    needs: "cells that differ in read-ahead, or in direct and buffered reads, alone; the device in the inventory",
+    source: "Documentation/ABI/stable/sysfs-block (`read_ahead_kb`); mm/readahead.c",
+    yields_to: &[],
+    run,
+};
 
 const REASON: &str = "A sequential reader waits for each piece unless the kernel has already asked for it. It asks for no \
 more than the read-ahead window at once, so that on an array, a network or any device with latency the window \

@@ -7,8 +7,14 @@ use super::case::Case;
 use super::varied_setting::{self, Words};
 use domain::finding::Finding;
 
-pub(super) const RULE: Rule =
-    Rule { name: "scheduler", doc: "The device's I/O scheduler makes a measured difference.", run };
+pub(super) const RULE: Rule = Rule {
+    name: "scheduler",
+    doc: "The device's I/O scheduler makes a measured difference.",
+    needs: "cells that differ in the scheduler alone",
+    source: "Documentation/block/switching-sched.rst, bfq-iosched.rst",
+    yields_to: &[],
+    run,
+};
 
 const WORDS: Words = Words {
     rule: "scheduler",
