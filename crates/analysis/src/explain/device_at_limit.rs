@@ -94,6 +94,7 @@ mod tests {
             depth: Some(3.25),
             read: Transfers { rate: 120.0, bytes: 491_520.0, latency: Some(0.027) },
             write: Transfers::default(),
+            course: None,
         };
         Usage { disks: devices.iter().map(disk).collect(), ..Usage::default() }
     }
