@@ -6,7 +6,7 @@
 
 use super::Rule;
 use super::case::{Case, UNTUNE, evidence, tune_command};
-use super::varied_setting::{self, Words};
+use super::varied_setting::{self, NO_KEYS, NOTHING_BY_HAND, Words};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::inventory::{Cpufreq, Policy};
 use domain::setting::{SettingName, SettingRequest};
@@ -31,8 +31,10 @@ takes longer at a lower frequency. This level holds the frequency and does not r
 const WORDS: Words = Words {
     rule: "governor",
     is_about: is_frequency_policy,
+    keys: NO_KEYS,
     what: "the frequency policy",
     reason: mechanism,
+    by_hand: NOTHING_BY_HAND,
 };
 
 /// Governors that sample load and choose by it, with their tunables below their own name.

@@ -4,12 +4,17 @@
 //! [`RULES`]. A rule is a pure function of a [`Case`] and gives no finding without evidence: where what it
 //! needs was not measured, it is silent, and [`not_measured`] says what is missing.
 
+mod arrays;
+mod bitmap;
 mod case;
+mod chunk_size;
 mod cpu_at_limit;
+mod degraded_array;
 mod device_at_limit;
 mod frequency_capped;
 mod governor;
 mod governor_stays_low;
+mod group_threads;
 mod idle_exit_latency;
 mod misleading_options;
 mod noise;
@@ -21,7 +26,11 @@ mod pair;
 mod parity_writes;
 mod queue_depth;
 mod read_ahead;
+mod read_modify_write;
+mod resync_beside;
 mod scheduler;
+mod slowest_member;
+mod stripe_cache;
 mod varied_setting;
 mod waiting;
 
@@ -72,6 +81,14 @@ pub const RULES: &[Rule] = &[
     page_cache::RULE,
     misleading_options::RULE,
     noise::RULE,
+    read_modify_write::RULE,
+    stripe_cache::RULE,
+    group_threads::RULE,
+    bitmap::RULE,
+    degraded_array::RULE,
+    resync_beside::RULE,
+    slowest_member::RULE,
+    chunk_size::RULE,
 ];
 
 /// Every finding of every rule: the surest first, and among equals those with the larger gain.

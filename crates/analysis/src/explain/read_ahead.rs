@@ -6,7 +6,7 @@
 use super::Rule;
 use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
 use super::pair::Pair;
-use super::varied_setting::{self, Words};
+use super::varied_setting::{self, NO_KEYS, NOTHING_BY_HAND, Words};
 use crate::summary::{Comparison, Verdict};
 use crate::words::{bracketed_certainty, difference};
 use domain::finding::{Confidence, Finding, Gain, Remedy};
@@ -29,8 +29,10 @@ divided by that latency bounds the throughput.";
 const WORDS: Words = Words {
     rule: "read-ahead",
     is_about: |name| name == "read_ahead_kb",
+    keys: NO_KEYS,
     what: "read-ahead",
     reason: |_, _| REASON.to_owned(),
+    by_hand: NOTHING_BY_HAND,
 };
 
 /// The kernel's default window, VM_READAHEAD_PAGES; a larger one was chosen by somebody, or by the array's
