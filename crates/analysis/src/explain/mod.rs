@@ -8,14 +8,22 @@ mod arrays;
 mod bitmap;
 mod case;
 mod chunk_size;
+mod cipher_without_hardware;
 mod cpu_at_limit;
+mod crypt_sector;
+mod crypt_workqueues;
 mod degraded_array;
 mod device_at_limit;
+mod dirty_limit;
+mod flushes;
 mod frequency_capped;
 mod governor;
 mod governor_stays_low;
 mod group_threads;
 mod idle_exit_latency;
+mod journal_mode;
+mod journal_on_data_disk;
+mod loop_cache;
 mod misleading_options;
 mod noise;
 mod not_measured;
@@ -26,13 +34,18 @@ mod pair;
 mod parity_writes;
 mod queue_depth;
 mod read_ahead;
+mod read_ahead_too_large;
 mod read_modify_write;
+mod request_slots;
 mod resync_beside;
 mod scheduler;
 mod slowest_member;
 mod stripe_cache;
+mod sub_block_writes;
+mod trim_blocked;
 mod varied_setting;
 mod waiting;
+mod writeback_throttling;
 
 #[cfg(test)]
 mod testing;
@@ -89,6 +102,19 @@ pub const RULES: &[Rule] = &[
     resync_beside::RULE,
     slowest_member::RULE,
     chunk_size::RULE,
+    crypt_workqueues::RULE,
+    crypt_sector::RULE,
+    cipher_without_hardware::RULE,
+    trim_blocked::RULE,
+    request_slots::RULE,
+    writeback_throttling::RULE,
+    dirty_limit::RULE,
+    read_ahead_too_large::RULE,
+    loop_cache::RULE,
+    flushes::RULE,
+    journal_on_data_disk::RULE,
+    journal_mode::RULE,
+    sub_block_writes::RULE,
 ];
 
 /// Every finding of every rule: the surest first, and among equals those with the larger gain.

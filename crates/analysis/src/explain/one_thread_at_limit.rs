@@ -6,7 +6,7 @@
 
 use super::Rule;
 use super::case::{Case, CaseCell, UNTUNE, evidence};
-use super::{group_threads, varied_setting};
+use super::{crypt_workqueues, group_threads, varied_setting};
 use crate::words::{counted, percent};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::inventory::BlockKind;
@@ -33,6 +33,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     // Where a study varied what spreads the work, the rule about that tells what it gave.
     let is_told = |role: Role| match role {
         Role::Array => varied_setting::is_varied(case, &group_threads::WORDS),
+        Role::Crypt => varied_setting::is_varied(case, &crypt_workqueues::WORDS),
         _ => false,
     };
     let mut found: Vec<(Role, Finding)> = Vec::new();

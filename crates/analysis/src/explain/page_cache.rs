@@ -68,7 +68,7 @@ into memory is read from there from the second time on, or from the first where 
 
 /// The bytes that the tool says it read. `None` for a tool that does not say what of its throughput was
 /// reads, and for bursts: rates are then over the bursts alone, and how much was read is not in the trial.
-fn read_by_tool(measurement: &Measurement, cell: &CaseCell<'_>) -> Option<f64> {
+pub(super) fn read_by_tool(measurement: &Measurement, cell: &CaseCell<'_>) -> Option<f64> {
     if cell.cell.workload.options.contains_key("duty_cycle") {
         return None;
     }
@@ -81,7 +81,7 @@ fn read_by_tool(measurement: &Measurement, cell: &CaseCell<'_>) -> Option<f64> {
 
 /// The bytes that were read from the target's device, or from the device that read most. `None` where disks
 /// were not recorded.
-fn read_by_device(measurement: &Measurement, target: Option<&str>) -> Option<f64> {
+pub(super) fn read_by_device(measurement: &Measurement, target: Option<&str>) -> Option<f64> {
     measurement.recorder.as_ref().map(|_| ()).or((!measurement.disks.is_empty()).then_some(()))?;
     let own = measurement.disks.iter().filter(|disk| target.is_none_or(|target| disk.device == target));
     let sectors = own.map(|disk| disk.read_sectors).max().unwrap_or(0);
