@@ -16,7 +16,8 @@ pub(super) const RULE: Rule = Rule {
     doc: "The frequency governor or energy preference keeps CPUs slow while storage waits for them.",
     needs: "cells that differ in the frequency policy alone; else cpufreq in the inventory",
     source: "Documentation/admin-guide/pm/cpufreq.rst, intel_pstate.rst; drivers/cpufreq/cpufreq_ondemand.c",
-    yields_to: &[],
+    // Where cells are compared, none of these finds anything.
+    yields_to: &["io-is-busy", "sampling-window", "low-frequency"],
     run,
 };
 
@@ -53,7 +54,7 @@ the energy preference; a CPU that waits for storage between short bursts looks i
 
 /// Drivers whose `powersave` is an algorithm and no frequency: `intel_pstate.rst` (active mode),
 /// `amd-pstate.rst`.
-const CHOOSING_DRIVERS: &[&str] = &["intel_pstate", "amd-pstate-epp"];
+pub(super) const CHOOSING_DRIVERS: &[&str] = &["intel_pstate", "amd-pstate-epp"];
 
 /// Why the slower of two levels is slow: by what it samples, because it holds a frequency, or by what its
 /// driver chooses.

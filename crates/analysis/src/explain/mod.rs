@@ -14,37 +14,54 @@ mod crypt_sector;
 mod crypt_workqueues;
 mod degraded_array;
 mod device_at_limit;
+mod device_cache;
 mod dirty_limit;
+mod energy_bias;
 mod flushes;
 mod frequency_capped;
+mod frequency_limit;
 mod governor;
 mod governor_stays_low;
 mod group_threads;
+mod guest_halts;
+mod hwp_dynamic_boost;
 mod idle_exit_latency;
+mod idle_policy;
+mod idle_wakeups;
+mod interrupts_on_one_cpu;
+mod io_is_busy;
 mod journal_mode;
 mod journal_on_data_disk;
 mod loop_cache;
+mod low_frequency;
 mod misleading_options;
 mod noise;
 mod not_measured;
+mod on_battery;
 mod one_cpu_at_limit;
 mod one_thread_at_limit;
 mod page_cache;
 mod pair;
 mod parity_writes;
+mod power_limit;
 mod queue_depth;
 mod read_ahead;
 mod read_ahead_too_large;
 mod read_modify_write;
 mod request_slots;
 mod resync_beside;
+mod sampling_window;
 mod scheduler;
+mod setting_changed;
+mod slow_clock;
 mod slowest_member;
 mod stripe_cache;
 mod sub_block_writes;
+mod thermal_throttling;
 mod trim_blocked;
 mod varied_setting;
 mod waiting;
+mod waits;
 mod writeback_throttling;
 
 #[cfg(test)]
@@ -115,6 +132,22 @@ pub const RULES: &[Rule] = &[
     journal_on_data_disk::RULE,
     journal_mode::RULE,
     sub_block_writes::RULE,
+    io_is_busy::RULE,
+    sampling_window::RULE,
+    hwp_dynamic_boost::RULE,
+    energy_bias::RULE,
+    frequency_limit::RULE,
+    idle_policy::RULE,
+    low_frequency::RULE,
+    power_limit::RULE,
+    thermal_throttling::RULE,
+    idle_wakeups::RULE,
+    interrupts_on_one_cpu::RULE,
+    device_cache::RULE,
+    guest_halts::RULE,
+    slow_clock::RULE,
+    on_battery::RULE,
+    setting_changed::RULE,
 ];
 
 /// Every finding of every rule: the surest first, and among equals those with the larger gain.
