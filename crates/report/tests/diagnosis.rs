@@ -37,6 +37,9 @@ fn server() -> Inventory {
         serial: None,
         wwn: None,
         queue: None,
+        start: None,
+        link: None,
+        node: None,
     };
     let md = Md { level: Some("raid1".into()), ..Md::default() };
     let array = BlockDevice {

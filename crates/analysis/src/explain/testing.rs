@@ -297,6 +297,9 @@ pub fn bare_machine() -> Inventory {
         serial: None,
         wwn: None,
         queue: Some(Queue { read_ahead: Some(Bytes::from_kib(128)), ..Queue::default() }),
+        start: None,
+        link: None,
+        node: None,
     };
     Inventory {
         schema: SCHEMA,
