@@ -1,8 +1,9 @@
 //! How busy a machine was while it was watched: shares of time of CPUs and disks, by a trace's counters.
 //!
 //! Sources: proc(5) (`/proc/stat`), `Documentation/admin-guide/iostats.rst` (`/proc/diskstats`), iostat(1)
-//! (`%util`, `await`, `aqu-sz`), `Documentation/accounting/psi.rst`, `Documentation/admin-guide/pm/cpuidle.rst`,
-//! arch/x86/events/msr.c (APERF, MPERF, TSC), mm/page-writeback.c (`balance_dirty_pages`).
+//! (`%util`, `await`, `aqu-sz`), `Documentation/accounting/psi.rst`,
+//! `Documentation/admin-guide/pm/cpuidle.rst`, arch/x86/events/msr.c (APERF, MPERF, TSC),
+//! mm/page-writeback.c (`balance_dirty_pages`).
 
 use crate::rates::{SECTOR_BYTES, Step, names_between, rates};
 use domain::time::Nanos;

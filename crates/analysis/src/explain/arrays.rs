@@ -193,7 +193,8 @@ fn of_machine(device: &BlockDevice) -> Option<Array> {
 fn copies(level: MdLevel, md: &Md) -> Option<u32> {
     match level {
         MdLevel::Raid1 => md.raid_disks,
-        MdLevel::Raid10 => md.layout.as_deref()?.rsplit_once('=')?.1.parse().ok(),
+        // `near=2 far=2` has both, which nobody multiplies here.
+        MdLevel::Raid10 => md.layout.as_deref()?.split_once('=')?.1.parse().ok(),
         _ => None,
     }
 }

@@ -1,8 +1,8 @@
 //! The write-intent bitmap of an array: shown where a study varied it; likely where the disks of a mirror
 //! write more often than the copies need.
 //!
-//! Sources: md(4), "BITMAP WRITE-INTENT LOGGING"; drivers/md/md-bitmap.c (`md_bitmap_startwrite`,
-//! `md_bitmap_unplug`); mdadm(8), `--bitmap-chunk`.
+//! Sources: md(4), "BITMAP WRITE-INTENT LOGGING"; drivers/md/md-bitmap.c (`bitmap_startwrite`,
+//! `bitmap_unplug`); mdadm(8), `--bitmap-chunk`.
 
 use super::Rule;
 use super::arrays::{Array, arrays};
@@ -17,7 +17,7 @@ pub(super) const RULE: Rule = Rule {
     name: "bitmap",
     doc: "An array's write-intent bitmap costs writes of its own before the data are written.",
     needs: "cells that differ in the bitmap alone; else what a mirror and its members did in trials, and the array's copies",
-    source: "md(4); drivers/md/md-bitmap.c (`md_bitmap_startwrite`, `md_bitmap_unplug`); mdadm(8)",
+    source: "md(4); drivers/md/md-bitmap.c (`bitmap_startwrite`, `bitmap_unplug`); mdadm(8)",
     yields_to: &[],
     run,
 };
@@ -115,7 +115,7 @@ fn finding(case: &Case<'_>, cell: &CaseCell<'_>, further: &Further, array: &Arra
         confidence: Confidence::Likely,
         gain: None,
         remedy: Some(Remedy { what: what.replace("mdN", &array.name), settings: vec![], undo: undo.into() }),
-        next: case.next_look(),
+        next: case.show_again(),
         compared: vec![],
     }
 }

@@ -1,7 +1,8 @@
 //! Requests that cross the chunks of an array: each keeps two disks busy. Shown where a study varied the
 //! chunk, else likely where the disks serve more reads than the array.
 //!
-//! Sources: md(4), "RAID0"; drivers/md/raid0.c (`raid0_make_request`), raid10.c, raid5.c (`in_chunk_boundary`).
+//! Sources: md(4), "RAID0"; drivers/md/raid0.c (`raid0_make_request`), raid10.c, raid5.c
+//! (`in_chunk_boundary`).
 
 use super::Rule;
 use super::arrays::{Array, arrays};
@@ -104,7 +105,7 @@ fn finding(case: &Case<'_>, cell: &CaseCell<'_>, split: Split, array: &Array) ->
         confidence: Confidence::Likely,
         gain: None,
         remedy: Some(Remedy { what: what.replace("mdN", &array.name), settings: vec![], undo: undo.into() }),
-        next: case.next_look(),
+        next: case.show_again(),
         compared: vec![],
     }
 }

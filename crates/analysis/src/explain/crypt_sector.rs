@@ -90,7 +90,7 @@ fn finding(
         confidence: Confidence::Possible,
         gain: None,
         remedy: Some(Remedy { what: what.into(), settings: vec![], undo: undo.into() }),
-        next: case.next_look(),
+        next: case.show_again(),
         compared: vec![],
     }
 }

@@ -1,8 +1,8 @@
 //! dm-crypt's work queues: each request passes to another thread and back. Shown where a study varied them;
 //! possible where single requests to flash pass them.
 //!
-//! Source: `Documentation/admin-guide/device-mapper/dm-crypt.rst` (`no_read_workqueue`, `no_write_workqueue`);
-//! drivers/md/dm-crypt.c (`kcryptd_queue_crypt`, `dmcrypt_write`).
+//! Source: `Documentation/admin-guide/device-mapper/dm-crypt.rst` (`no_read_workqueue`,
+//! `no_write_workqueue`); drivers/md/dm-crypt.c (`kcryptd_queue_crypt`, `dmcrypt_write`).
 
 use super::Rule;
 use super::arrays::{Encrypted, encrypted};
@@ -87,7 +87,7 @@ fn finding(case: &Case<'_>, cell: &CaseCell<'_>, it: &Encrypted<'_>, latency: f6
             settings: vec![],
             undo: undo.replace("NAME", it.name),
         }),
-        next: case.next_look(),
+        next: case.show_again(),
         compared: vec![],
     }
 }

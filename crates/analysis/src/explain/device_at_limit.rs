@@ -16,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
     doc: "A block device had requests in flight nearly all of the time.",
     needs: "a recording's trace: disks",
     source: "iostat(1), `%util`; Documentation/admin-guide/iostats.rst",
-    yields_to: &[],
+    yields_to: &["device-cache"],
     run,
 };
 

@@ -19,7 +19,7 @@ pub(super) const RULE: Rule = Rule {
     run,
 };
 
-/// At first against at the end. Zones of a spinning disk differ by less than twice over its whole length.
+/// At first against at the end. Assumed: the zones that a spinning disk reaches meanwhile differ by less.
 const MIN_TIMES: f64 = 2.0;
 
 /// The device has to be what decides, at the end.
@@ -96,7 +96,7 @@ the device time between them"
             settings: vec![],
             undo: "nothing was changed".into(),
         }),
-        next: case.next_look(),
+        next: case.show_again(),
         compared: vec![],
     })
 }

@@ -1,6 +1,7 @@
 //! Limits of the CPU's frequency, turbo, and what else the processor is told, where a study varied them.
 //!
-//! Sources: `Documentation/admin-guide/pm/cpufreq.rst`, `intel_pstate.rst`, `intel_epb.rst`, `amd-pstate.rst`.
+//! Sources: `Documentation/admin-guide/pm/cpufreq.rst`, `intel_pstate.rst`, `intel_epb.rst`,
+//! `amd-pstate.rst`.
 
 use super::Rule;
 use super::case::Case;

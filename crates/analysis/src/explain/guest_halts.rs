@@ -30,7 +30,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     let cells = case.cells();
     let short = singles(&cells).into_iter().filter(|single| single.latency <= MAX_LATENCY_S);
     let shortest = short.min_by(|a, b| a.latency.total_cmp(&b.latency));
-    shortest.map(|single| finding(inventory, &single)).into_iter().collect()
+    shortest.map(|single| finding(case, inventory, &single)).into_iter().collect()
 }
 
 /// A guest of KVM without a driver that polls before it halts.
@@ -39,7 +39,7 @@ fn halts(inventory: &Inventory) -> bool {
     inventory.virtualisation.hypervisor.as_deref() == Some("kvm") && matches!(driver, None | Some("none"))
 }
 
-fn finding(inventory: &Inventory, single: &Single<'_, '_>) -> Finding {
+fn finding(case: &Case<'_>, inventory: &Inventory, single: &Single<'_, '_>) -> Finding {
     let hypervisor = inventory.virtualisation.hypervisor.clone().unwrap_or_default();
     let mut figures = single.figures();
     figures.push(evidence("hypervisor", hypervisor, "the inventory"));
@@ -63,7 +63,7 @@ and measure"
             settings: vec![],
             undo: "`sudo modprobe -r cpuidle_haltpoll`".into(),
         }),
-        next: "sudo modprobe cpuidle_haltpoll force=1".into(),
+        next: case.show_again(),
         compared: vec![],
     }
 }

@@ -1,6 +1,7 @@
 //! CPUs left a deep idle state so often that waking up took a good part of a CPU's time, while tasks waited.
 //!
-//! Source: `Documentation/admin-guide/pm/cpuidle.rst` (`usage`, `latency`: the longest time to leave a state).
+//! Source: `Documentation/admin-guide/pm/cpuidle.rst` (`usage`, `latency`: the longest time to leave a
+//! state).
 
 use super::Rule;
 use super::case::{Case, UNTUNE, evidence, tune_command};

@@ -15,7 +15,8 @@ pub(super) const RULE: Rule = Rule {
     doc: "ondemand does not count waiting for I/O as load, although the workload waits for each request.",
     needs: "ondemand's `io_is_busy` in the inventory; latency and CPU time of cells with one request in flight",
     source: "drivers/cpufreq/cpufreq_governor.c (`dbs_update`), cpufreq_ondemand.c (`should_io_be_busy`)",
-    yields_to: &["governor-stays-low"],
+    // CPUs that have no time left, or are known to be slow, are what decides.
+    yields_to: &["governor-stays-low", "cpu-at-limit", "low-frequency"],
     run,
 };
 

@@ -1,7 +1,7 @@
 //! How a filesystem journals: shown where a study varied it; likely where all data go through the journal and
 //! the device writes them twice.
 //!
-//! Sources: ext4(5), `data=journal`; fs/jbd2/commit.c; fs/ext4/inode.c (`ext4_should_journal_data`).
+//! Sources: ext4(5), `data=journal`; fs/jbd2/commit.c; fs/ext4/ext4_jbd2.h (`ext4_should_journal_data`).
 
 use super::Rule;
 use super::case::{Case, CaseCell, evidence};
@@ -14,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
     name: "journal-mode",
     doc: "The way in which the filesystem journals makes a difference: data=journal writes all data twice.",
     needs: "cells that differ in the journal alone; else what the tool and the device wrote in trials, and the mount options",
-    source: "ext4(5); fs/jbd2/commit.c; fs/ext4/inode.c (`ext4_should_journal_data`)",
+    source: "ext4(5); fs/jbd2/commit.c; fs/ext4/ext4_jbd2.h (`ext4_should_journal_data`)",
     yields_to: &[],
     run,
 };
@@ -104,7 +104,7 @@ fn finding(case: &Case<'_>, cell: &CaseCell<'_>, twice: &Twice) -> Finding {
         confidence: Confidence::Likely,
         gain: None,
         remedy: Some(Remedy { what: what.into(), settings: vec![], undo: undo.into() }),
-        next: case.next_look(),
+        next: case.show_again(),
         compared: vec![],
     }
 }

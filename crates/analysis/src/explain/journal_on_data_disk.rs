@@ -83,7 +83,7 @@ one (ext4, unmounted: `mke2fs -O journal_dev /dev/OTHER`, `tune2fs -O ^has_journ
             settings: vec![],
             undo: "unmounted: `tune2fs -O ^has_journal /dev/DATA`, then `tune2fs -j /dev/DATA`".into(),
         }),
-        next: case.next_look(),
+        next: case.show_again(),
         compared: vec![],
     }
 }

@@ -1,4 +1,5 @@
-//! A CPU ran well below its base frequency while it was busy, under a policy that chooses frequencies by load.
+//! A CPU ran well below its base frequency while it was busy, under a policy that chooses frequencies by
+//! load.
 //!
 //! Sources: arch/x86/events/msr.c (APERF, MPERF, TSC); Intel SDM volume 3, "Hardware feedback" of APERF and
 //! MPERF; `Documentation/admin-guide/pm/cpufreq.rst`.
@@ -18,7 +19,8 @@ pub(super) const RULE: Rule = Rule {
     doc: "A busy CPU ran well below its base frequency, and the frequency policy saves energy.",
     needs: "a recording's trace: APERF and MPERF (root, and not in most virtual machines); policies and base frequency in the inventory",
     source: "arch/x86/events/msr.c; Documentation/admin-guide/pm/cpufreq.rst",
-    yields_to: &[],
+    // A cap that somebody set is lifted first.
+    yields_to: &["frequency-capped"],
     run,
 };
 

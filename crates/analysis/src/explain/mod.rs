@@ -32,9 +32,12 @@ mod interrupts_on_one_cpu;
 mod io_is_busy;
 mod journal_mode;
 mod journal_on_data_disk;
+mod link_speed;
 mod loop_cache;
 mod low_frequency;
+mod misaligned_partition;
 mod misleading_options;
+mod mount_options;
 mod noise;
 mod not_measured;
 mod on_battery;
@@ -48,6 +51,7 @@ mod queue_depth;
 mod read_ahead;
 mod read_ahead_too_large;
 mod read_modify_write;
+mod remote_node;
 mod request_slots;
 mod resync_beside;
 mod sampling_window;
@@ -148,6 +152,10 @@ pub const RULES: &[Rule] = &[
     slow_clock::RULE,
     on_battery::RULE,
     setting_changed::RULE,
+    misaligned_partition::RULE,
+    link_speed::RULE,
+    remote_node::RULE,
+    mount_options::RULE,
 ];
 
 /// Every finding of every rule: the surest first, and among equals those with the larger gain.

@@ -28,7 +28,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     if battery == 0 {
         return Vec::new();
     }
-    let policy = case.next_look();
+    let policy = case.show_again();
     vec![Finding {
         rule: RULE.name,
         title: match mains {

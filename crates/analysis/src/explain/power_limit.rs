@@ -16,7 +16,8 @@ pub(super) const RULE: Rule = Rule {
     doc: "A busy CPU ran below its base frequency although the policy asks for the highest: power or heat limit it.",
     needs: "a recording's trace: APERF and MPERF (root, and not in most virtual machines); policies and base frequency in the inventory",
     source: "Intel SDM volume 3 (power and thermal management); Documentation/power/powercap/powercap.rst",
-    yields_to: &[],
+    // A cap that somebody set is lifted first.
+    yields_to: &["frequency-capped"],
     run,
 };
 

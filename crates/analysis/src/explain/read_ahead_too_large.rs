@@ -1,6 +1,6 @@
 //! The device reads much more than the tool asks for: read-ahead fetches what nobody needs.
 //!
-//! Sources: mm/readahead.c (`ondemand_readahead`), mm/filemap.c (`do_sync_mmap_readahead`);
+//! Sources: mm/readahead.c (`page_cache_sync_ra`), mm/filemap.c (`do_sync_mmap_readahead`);
 //! `Documentation/ABI/stable/sysfs-block` (`read_ahead_kb`).
 
 use super::Rule;
@@ -14,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
     name: "read-ahead-too-large",
     doc: "Read-ahead reads much more from the device than the workload asks for.",
     needs: "what the tool read, and what the device read in its trials; the device's window in the inventory",
-    source: "mm/readahead.c (`ondemand_readahead`), mm/filemap.c (`do_sync_mmap_readahead`)",
+    source: "mm/readahead.c (`page_cache_sync_ra`), mm/filemap.c (`do_sync_mmap_readahead`)",
     yields_to: &["read-ahead"],
     run,
 };

@@ -102,7 +102,7 @@ here"
             settings: vec![],
             undo: "an array's level is chosen when it is made: copy the data away, and back".into(),
         }),
-        next: case.next_look(),
+        next: case.show_again(),
         compared: vec![],
     }
 }

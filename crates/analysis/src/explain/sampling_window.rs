@@ -18,7 +18,8 @@ pub(super) const RULE: Rule = Rule {
     doc: "A governor's sampling window averages many short requests, so that the load stays below its threshold.",
     needs: "the governor's `sampling_rate` and `up_threshold` in the inventory; latency and CPU time of cells with one request in flight",
     source: "drivers/cpufreq/cpufreq_governor.c (`dbs_update`), cpufreq_ondemand.c, cpufreq_conservative.c",
-    yields_to: &["governor-stays-low", "io-is-busy"],
+    // CPUs that have no time left, or are known to be slow, are what decides.
+    yields_to: &["governor-stays-low", "io-is-busy", "cpu-at-limit", "low-frequency"],
     run,
 };
 
@@ -61,20 +62,30 @@ impl Window {
         let threshold: u32 = threshold.parse().ok()?;
         let holds_many = length.secs() >= MIN_REQUESTS * single.latency;
         let is_below = (MIN_CORES..f64::from(threshold) / 100.0).contains(&single.cores);
-        (holds_many && is_below).then_some(Self { governor, length, length_path, threshold, threshold_path })
+        let can_go_lower = governor == "ondemand" || lower_threshold(single.cores) >= LOWEST_OF_CONSERVATIVE;
+        (holds_many && is_below && can_go_lower).then_some(Self {
+            governor,
+            length,
+            length_path,
+            threshold,
+            threshold_path,
+        })
     }
 }
 
-/// The lowest threshold that is proposed: conservative goes down below 20, and refuses less.
-const LOWEST: u32 = 25;
+/// conservative goes down below 20 (`down_threshold`), and refuses an upper threshold at or below that.
+const LOWEST_OF_CONSERVATIVE: u32 = 25;
+
+/// A fifth below the load that was measured, so that each window is above it.
+fn lower_threshold(cores: f64) -> u32 {
+    (cores * 80.0) as u32
+}
 
 fn finding(single: &Single<'_, '_>, window: &Window) -> Finding {
     let Window { governor, length, length_path, threshold, threshold_path } = window;
-    // A fifth below the load that was measured, so that each window is above it.
-    let lower = ((single.cores * 80.0) as u32).max(LOWEST).min(threshold.saturating_sub(1));
     let setting = SettingRequest {
         setting: SettingName::parse(&format!("{governor}.up_threshold")),
-        value: lower.to_string(),
+        value: lower_threshold(single.cores).to_string(),
     };
     let mut figures = single.figures();
     figures.push(evidence("sampling window", length.to_string(), length_path.clone()));
@@ -151,6 +162,9 @@ mod tests {
         assert_eq!(of(2e-4, 970, "10000"), 0);
         assert_eq!(of(8e-3, 410, "10000"), 0);
         assert_eq!(of(2e-4, 30, "10000"), 0);
+        // Below its lower threshold conservative cannot be told to go up.
+        let little = reads(&one, 2e-4, 250);
+        assert!(findings(RULE, &little, Some(&machine("conservative", "10000")), None).is_empty());
     }
 
     #[test]

@@ -26,8 +26,8 @@ pub(super) const RULE: Rule = Rule {
 /// A disk that is less busy keeps nobody waiting.
 const MIN_BUSY: f64 = 0.8;
 
-/// The time that a request takes it, against the median of the others. Zones of a disk, and requests that
-/// were merged, make smaller differences.
+/// The time that a request takes it, against the median of the others. Assumed: zones of a disk, and requests
+/// that were merged, make smaller differences.
 const MIN_TIMES: f64 = 1.5;
 
 /// Others with a very different number of requests do other work.

@@ -56,7 +56,7 @@ the sector to come round again; flash writes the whole page anew."
             settings: vec![],
             undo: "put the application's own option back".into(),
         }),
-        next: case.next_look(),
+        next: case.show_again(),
         compared: vec![],
     }
 }

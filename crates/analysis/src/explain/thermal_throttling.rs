@@ -43,7 +43,7 @@ frequency for all levels alike"
             settings: vec![],
             undo: "nothing was changed".into(),
         }),
-        next: case.next_look(),
+        next: case.show_again(),
         compared: vec![],
     }]
 }

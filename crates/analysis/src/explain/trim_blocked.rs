@@ -72,7 +72,7 @@ measured here."
             settings: vec![],
             undo: format!("`cryptsetup refresh {name}`; blocks that were trimmed stay so"),
         }),
-        next: case.next_look(),
+        next: case.show_again(),
         compared: vec![],
     }
 }
