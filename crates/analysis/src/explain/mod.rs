@@ -69,6 +69,8 @@ mod waits;
 mod writeback_throttling;
 
 #[cfg(test)]
+mod contradictions;
+#[cfg(test)]
 mod testing;
 
 pub use case::Case;
