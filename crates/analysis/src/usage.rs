@@ -1,12 +1,15 @@
 //! How busy a machine was while it was watched: shares of time of CPUs and disks, by a trace's counters.
 //!
 //! Sources: proc(5) (`/proc/stat`), `Documentation/admin-guide/iostats.rst` (`/proc/diskstats`), iostat(1)
-//! (`%util`, `await`, `aqu-sz`), `Documentation/accounting/psi.rst`.
+//! (`%util`, `await`, `aqu-sz`), `Documentation/accounting/psi.rst`,
+//! `Documentation/admin-guide/pm/cpuidle.rst`, arch/x86/events/msr.c (APERF, MPERF, TSC),
+//! mm/page-writeback.c (`balance_dirty_pages`).
 
 use crate::clocks::{self, PolicyUsage, WindowLoads};
 use crate::rates::{SECTOR_BYTES, Step, names_between, rates};
 use domain::time::Nanos;
 use domain::trace::Trace;
+use std::collections::BTreeMap;
 
 /// A CPU or disk that is this busy has no time left that counts.
 pub const AT_LIMIT: f64 = 0.9;
@@ -28,6 +31,40 @@ pub struct Usage {
     pub policies: Vec<PolicyUsage>,
     /// The load of each CPU by windows, as a governor sees it.
     pub loads: Vec<WindowLoads>,
+    /// At which frequency each CPU ran, by its number; empty where no counters were sampled.
+    pub awake: Vec<(u32, Awake)>,
+    /// Each idle state by its number, all CPUs together; empty where none was sampled.
+    pub idle: Vec<(u32, Idling)>,
+    /// Data that waited to be written; `None` where it was not sampled.
+    pub unwritten: Option<Unwritten>,
+}
+
+/// What a CPU's own counters say of the time in which it was not idle.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Awake {
+    /// The share of the time in which it was not idle (MPERF of TSC).
+    pub share: f64,
+    /// Its mean frequency in that time, in Hz (APERF of MPERF, times the rate of TSC).
+    pub hertz: f64,
+}
+
+/// An idle state.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Idling {
+    /// How often it was entered, by all CPUs, a second.
+    pub entries: f64,
+    /// The CPUs that were in it, mean.
+    pub cpus: f64,
+}
+
+/// Data that waited to be written, against the kernel's limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Unwritten {
+    /// The share of samples in which there was so much that writers are slowed down: more than half way from
+    /// the background threshold to the threshold.
+    pub slowed: f64,
+    /// The most that waited, as a share of the threshold.
+    pub most: f64,
 }
 
 /// Shares of the time of a CPU, or of all; they add up to 1.
@@ -65,6 +102,30 @@ pub struct DiskUsage {
     pub read: Transfers,
     /// Writes.
     pub write: Transfers,
+    /// How it began and ended; `None` where the trace is too short for that.
+    pub course: Option<Course>,
+}
+
+/// How a device wrote in the first and in the last quarter of a trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Course {
+    /// The first quarter.
+    pub first: Phase,
+    /// The last.
+    pub last: Phase,
+}
+
+/// A part of a trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Phase {
+    /// The share of the time in which the device had at least one request in flight.
+    pub busy: f64,
+    /// Completed writes a second.
+    pub writes: f64,
+    /// Bytes written a second.
+    pub written: f64,
+    /// Bytes read a second.
+    pub read: f64,
 }
 
 /// What a device did in one direction.
@@ -111,17 +172,89 @@ impl Usage {
             },
             policies: clocks::policies(trace),
             loads: clocks::loads(trace),
+            awake: awake(trace),
+            idle: idle(trace),
+            unwritten: unwritten(trace),
         }
     }
 }
 
 /// The mean rate of a counter over the time for which it is known.
 fn mean(trace: &Trace, column: &str, scale: f64) -> Option<f64> {
+    mean_of(rates(trace, column, scale))
+}
+
+fn mean_of(steps: impl Iterator<Item = Step>) -> Option<f64> {
     let length = |step: &Step| step.to.saturating_sub(step.from).secs();
     let weigh =
         |(sum, time): (f64, f64), step: Step| (sum + step.value * length(&step), time + length(&step));
-    let (sum, time) = rates(trace, column, scale).fold((0.0, 0.0), weigh);
+    let (sum, time) = steps.fold((0.0, 0.0), weigh);
     (time > 0.0).then(|| sum / time)
+}
+
+fn awake(trace: &Trace) -> Vec<(u32, Awake)> {
+    let of = |cpu: &str| {
+        let counted = |what: &str| mean(trace, &format!("freq.cpu{cpu}.{what}"), 1.0);
+        let (aperf, mperf, tsc) = (counted("aperf")?, counted("mperf")?, counted("tsc")?);
+        let known = mperf > 0.0 && tsc > 0.0;
+        known.then(|| Awake { share: (mperf / tsc).min(1.0), hertz: tsc * aperf / mperf })
+    };
+    let cpus = names_between(trace, "freq.cpu", ".mperf").into_iter();
+    cpus.filter_map(|cpu| Some((cpu.parse().ok()?, of(cpu)?))).collect()
+}
+
+fn idle(trace: &Trace) -> Vec<(u32, Idling)> {
+    let mut states: BTreeMap<u32, Idling> = BTreeMap::new();
+    for name in names_between(trace, "idle.cpu", ".entries") {
+        let Some(state) = name.split_once(".state").and_then(|(_, state)| state.parse().ok()) else {
+            continue;
+        };
+        let Some(entries) = mean(trace, &format!("idle.cpu{name}.entries"), 1.0) else { continue };
+        let sum = states.entry(state).or_default();
+        sum.entries += entries;
+        sum.cpus += mean(trace, &format!("idle.cpu{name}.us"), 1e-6).unwrap_or(0.0);
+    }
+    states.into_iter().collect()
+}
+
+fn unwritten(trace: &Trace) -> Option<Unwritten> {
+    let pages = |name: &str| trace.column(&format!("memory.{name}_pages"));
+    let (dirty, writeback) = (pages("dirty")?, pages("writeback")?);
+    let (limit, background) = (pages("dirty_threshold")?, pages("background_threshold")?);
+    let sample = |row: usize| {
+        let waits = dirty[row]? + writeback[row]?;
+        let (limit, background) = (limit[row].filter(|limit| *limit > 0)?, background[row]?);
+        Some((2 * waits > limit + background, waits as f64 / limit as f64))
+    };
+    let samples: Vec<(bool, f64)> = (0..trace.times.len()).filter_map(sample).collect();
+    let slowed = samples.iter().filter(|(slowed, _)| *slowed).count();
+    let most = samples.iter().map(|(_, share)| *share).max_by(f64::total_cmp)?;
+    Some(Unwritten { slowed: slowed as f64 / samples.len() as f64, most })
+}
+
+/// A quarter of a shorter trace tells nothing of how a device began.
+const SHORTEST_COURSE: Nanos = Nanos::from_secs(8);
+
+fn course(trace: &Trace, device: &str) -> Option<Course> {
+    let (begin, end) = (*trace.times.first()?, *trace.times.last()?);
+    let span = end.saturating_sub(begin);
+    let quarter = Nanos::new(span.get() / 4);
+    let phase = |from: Nanos, to: Nanos| {
+        let mean = |quantity: &str, scale: f64| {
+            let steps = rates(trace, &format!("disk.{device}.{quantity}"), scale);
+            mean_of(steps.filter(|step| step.from >= from && step.to <= to))
+        };
+        Some(Phase {
+            busy: mean("io_ms", 1e-3)?.min(1.0),
+            writes: mean("write_ios", 1.0)?,
+            written: mean("write_sectors", SECTOR_BYTES)?,
+            read: mean("read_sectors", SECTOR_BYTES)?,
+        })
+    };
+    if span < SHORTEST_COURSE {
+        return None;
+    }
+    Some(Course { first: phase(begin, begin + quarter)?, last: phase(end.saturating_sub(quarter), end)? })
 }
 
 /// Of a CPU; `None` where it was not sampled. Imported shares have another unit than ticks: only their
@@ -172,7 +305,15 @@ fn disk(trace: &Trace, device: &str) -> Option<DiskUsage> {
     let (read, write) = (transfers("read"), transfers("write"));
     let depth = mean(trace, &column("weighted_ms"), 1e-3);
     // The kernel books by its tick, and may show a little more than all of the time.
-    (busy > 0.0).then(|| DiskUsage { device: device.to_owned(), busy: busy.min(1.0), depth, read, write })
+    let course = course(trace, device);
+    (busy > 0.0).then(|| DiskUsage {
+        device: device.to_owned(),
+        busy: busy.min(1.0),
+        depth,
+        read,
+        write,
+        course,
+    })
 }
 
 fn stalled(trace: &Trace, what: &str) -> Option<f64> {
@@ -244,6 +385,62 @@ pub(crate) mod tests {
         is(sda.read.latency.unwrap(), 0.02);
         is(sda.depth.unwrap(), 2.5);
         assert_eq!(sda.write.latency, None);
+    }
+
+    #[test]
+    fn a_cpu_ran_at_the_frequency_that_its_counters_tell_while_it_was_not_idle() {
+        let counters = [("freq.cpu3.aperf", 300), ("freq.cpu3.mperf", 500), ("freq.cpu3.tsc", 2000)];
+        let usage = Usage::of(&growing(4, &counters));
+        let [(3, awake)] = usage.awake.as_slice() else { panic!("{:?}", usage.awake) };
+        is(awake.share, 0.25);
+        is(awake.hertz, 1200.0);
+        assert!(Usage::of(&growing(4, &[("freq.cpu3.mperf", 0), ("freq.cpu3.tsc", 9)])).awake.is_empty());
+    }
+
+    #[test]
+    fn an_idle_state_is_the_sum_over_cpus() {
+        let counters = [("idle.cpu0.state2.entries", 40), ("idle.cpu0.state2.us", 500_000)];
+        let more = [("idle.cpu1.state2.entries", 2), ("idle.cpu1.state2.us", 250_000)];
+        let usage = Usage::of(&growing(3, &[&counters[..], &more[..]].concat()));
+        let [(2, state)] = usage.idle.as_slice() else { panic!("{:?}", usage.idle) };
+        is(state.entries, 42.0);
+        is(state.cpus, 0.75);
+    }
+
+    #[test]
+    fn writers_are_slowed_half_way_between_the_thresholds() {
+        let names = ["dirty", "writeback", "background_threshold", "dirty_threshold"];
+        let columns: Vec<String> = names.iter().map(|name| format!("memory.{name}_pages")).collect();
+        let counters: Vec<(&str, u64)> = columns.iter().map(|name| (name.as_str(), 0)).collect();
+        let mut trace = growing(3, &counters);
+        let rows = [[100, 0, 100, 200], [100, 51, 100, 200], [150, 0, 100, 200], [190, 0, 100, 200]];
+        for (row, values) in rows.iter().enumerate() {
+            values.iter().zip(&mut trace.columns).for_each(|(value, column)| column[row] = Some(*value));
+        }
+        let unwritten = Usage::of(&trace).unwritten.unwrap();
+        is(unwritten.slowed, 0.5);
+        is(unwritten.most, 0.95);
+    }
+
+    #[test]
+    fn a_disk_has_a_course_where_the_trace_is_long_enough() {
+        let names = ["io_ms", "read_sectors", "write_ios", "write_sectors"];
+        let columns: Vec<String> = names.iter().map(|name| format!("disk.sda.{name}")).collect();
+        let counters: Vec<(&str, u64)> = columns.iter().map(|name| (name.as_str(), 0)).collect();
+        let mut trace = growing(16, &counters);
+        for second in 0..17_u64 {
+            let written = if second <= 4 { second * 8000 } else { 32_000 + (second - 4) * 2000 };
+            let row = [second * 900, 0, written / 8, written];
+            row.iter().zip(&mut trace.columns).for_each(|(v, column)| column[second as usize] = Some(*v));
+        }
+        let course = Usage::of(&trace).disks[0].course.unwrap();
+        is(course.first.written, 8000.0 * 512.0);
+        is(course.last.written, 2000.0 * 512.0);
+        is(course.last.writes, 250.0);
+        is(course.last.busy, 0.9);
+        assert_eq!(Usage::of(&growing(6, &counters)).disks.len(), 0);
+        trace.times.iter_mut().for_each(|time| *time = Nanos::new(time.get() / 4));
+        assert_eq!(Usage::of(&trace).disks[0].course, None);
     }
 
     #[test]

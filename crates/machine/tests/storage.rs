@@ -22,8 +22,15 @@ ro|/sys/devices/pci0/ata1/host0/block/sda/queue/zoned|none
 ro|/sys/devices/pci0/ata1/host0/block/sda/sda1/partition|1
 ro|/sys/devices/pci0/ata1/host0/block/sda/sda1/size|900
 ro|/sys/devices/pci0/ata1/host0/block/sda/sda1/dev|8:1
+ro|/sys/devices/pci0/ata1/host0/block/sda/sda1/start|63
 ro|/sys/devices/pci0/usb1/host1/block/sdb/size|1000
 ro|/sys/devices/pci0/usb1/host1/block/sdb/removable|1
+ro|/sys/devices/pci0/nvme/nvme0/nvme0n1/size|2000
+ro|/sys/devices/pci0/current_link_speed|8.0 GT/s PCIe
+ro|/sys/devices/pci0/max_link_speed|16.0 GT/s PCIe
+ro|/sys/devices/pci0/current_link_width|2
+ro|/sys/devices/pci0/max_link_width|4
+ro|/sys/devices/pci0/numa_node|1
 ro|/sys/devices/virtual/block/md127/size|1800
 ro|/sys/devices/virtual/block/md127/dev|9:127
 rw|/sys/devices/virtual/block/md127/md/level|raid5
@@ -57,6 +64,9 @@ ro|/sys/devices/virtual/block/loop1/size|0
 const LINKS: &str = "\
 /sys/block/sda|../devices/pci0/ata1/host0/block/sda
 /sys/block/sdb|../devices/pci0/usb1/host1/block/sdb
+/sys/block/nvme0n1|../devices/pci0/nvme/nvme0/nvme0n1
+/sys/devices/pci0/nvme/nvme0/nvme0n1/device|../../nvme0
+/sys/devices/pci0/nvme/nvme0/device|../..
 /sys/block/md127|../devices/virtual/block/md127
 /sys/block/dm-0|../devices/virtual/block/dm-0
 /sys/block/loop0|../devices/virtual/block/loop0
@@ -106,12 +116,13 @@ fn devices_stand_on_what_they_are_built_of() {
             ("dm-0", "md127".into()),
             ("loop0", "dm-0".into()),
             ("md127", "sda1 sdb".into()),
+            ("nvme0n1", String::new()),
             ("sda", String::new()),
             ("sda1", "sda".into()),
             ("sdb", String::new()),
         ]
     );
-    assert_eq!(inventory.roots().map(|d| d.name.as_str()).collect::<Vec<_>>(), ["sda", "sdb"]);
+    assert_eq!(inventory.roots().map(|d| d.name.as_str()).collect::<Vec<_>>(), ["nvme0n1", "sda", "sdb"]);
     assert_eq!(inventory.built_on("md127").map(|d| d.name.as_str()).collect::<Vec<_>>(), ["dm-0"]);
 }
 
@@ -124,6 +135,21 @@ fn a_disk_has_its_queue_and_what_carries_it() {
     let queue = disk.queue.as_ref().unwrap();
     assert_eq!((queue.rotational, queue.read_ahead), (Some(false), Some(Bytes::from_kib(128))));
     assert_eq!((queue.nr_requests, queue.zoned.as_deref()), (None, None));
+}
+
+#[test]
+fn a_partition_has_its_start_and_an_nvme_disk_its_link_and_node() {
+    let inventory = inventory();
+    assert_eq!(inventory.device("sda1").unwrap().start, Some(Bytes::from_sectors(63)));
+    let disk = inventory.device("nvme0n1").unwrap();
+    assert_eq!((disk.start, disk.node), (None, Some(1)));
+    let link = disk.link.as_ref().unwrap();
+    assert_eq!((link.speed, link.width, link.most_speed, link.most_width), (8000, 2, 16_000, 4));
+    assert!(
+        (link.bytes_a_second() - 1.969e9).abs() < 1e6 && (link.most_bytes_a_second() - 7.877e9).abs() < 1e6
+    );
+    let sata = inventory.device("sda").unwrap();
+    assert_eq!((&sata.link, sata.node), (&None, None));
 }
 
 #[test]

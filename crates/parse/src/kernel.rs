@@ -12,6 +12,7 @@ pub mod md;
 pub mod meminfo;
 pub mod mounts;
 pub mod os_release;
+pub mod pci;
 pub mod selection;
 
 use domain::units::Hertz;
@@ -96,6 +97,7 @@ mod tests {
             let _ = mount;
         }
         let _ = os_release::pretty_name(text);
+        let _ = pci::megatransfers(text);
         let _ = selection::parse(text);
     }
 

@@ -37,6 +37,9 @@ fn server() -> Inventory {
         serial: None,
         wwn: None,
         queue: None,
+        start: None,
+        link: None,
+        node: None,
     };
     let md = Md { level: Some("raid1".into()), ..Md::default() };
     let array = BlockDevice {
@@ -63,6 +66,7 @@ fn usage() -> Usage {
         depth: Some(2.0),
         read: Transfers { rate: 118.4, bytes: 485_000.0, latency: Some(0.0271) },
         write: Transfers { rate: 4.0, bytes: 16_384.0, latency: Some(0.009) },
+        ..DiskUsage::default()
     };
     let cpu = CpuUsage { user: 0.081, system: 0.04, interrupts: 0.002, iowait: 0.33, steal: 0.0 };
     Usage {
@@ -71,6 +75,7 @@ fn usage() -> Usage {
         cpus: vec![(0, cpu), (1, CpuUsage { user: 0.3, ..cpu })],
         disks: ["md0", "sda", "sdb", "loop0", "loop1"].map(|name| disk(name, 0.97)).to_vec(),
         pressure: Pressure { cpu: Some(0.02), io: Some(0.61), memory: Some(0.0) },
+        ..Usage::default()
     }
 }
 

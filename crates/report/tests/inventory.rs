@@ -208,6 +208,9 @@ fn device(name: &str, kind: BlockKind, built_of: &[&str]) -> BlockDevice {
         serial: None,
         wwn: None,
         queue: None,
+        start: None,
+        link: None,
+        node: None,
     }
 }
 

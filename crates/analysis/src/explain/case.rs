@@ -80,6 +80,11 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// The command that shows the run again, where there is nothing to look at but its figures.
+    pub(super) fn show_again(&self) -> String {
+        format!("flyball show {}", self.data.run.id)
+    }
+
     /// The command that names the threads that have the CPUs.
     pub(super) fn who_is_busy(&self) -> String {
         match self.data.run.provenance {

@@ -12,6 +12,9 @@ use domain::setting::{SettingName, SettingRequest};
 pub(super) const RULE: Rule = Rule {
     name: "cpu-at-limit",
     doc: "All CPUs were busy nearly all of the time: the machine is CPU-bound.",
+    needs: "a recording's trace: CPUs",
+    source: "proc(5), /proc/stat; Documentation/accounting/psi.rst",
+    yields_to: &[],
     run,
 };
 

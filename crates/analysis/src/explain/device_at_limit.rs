@@ -14,6 +14,9 @@ use domain::units::Unit;
 pub(super) const RULE: Rule = Rule {
     name: "device-at-limit",
     doc: "A block device had requests in flight nearly all of the time.",
+    needs: "a recording's trace: disks",
+    source: "iostat(1), `%util`; Documentation/admin-guide/iostats.rst",
+    yields_to: &["device-cache"],
     run,
 };
 
@@ -91,6 +94,7 @@ mod tests {
             depth: Some(3.25),
             read: Transfers { rate: 120.0, bytes: 491_520.0, latency: Some(0.027) },
             write: Transfers::default(),
+            course: None,
         };
         Usage { disks: devices.iter().map(disk).collect(), ..Usage::default() }
     }

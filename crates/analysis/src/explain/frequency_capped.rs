@@ -6,6 +6,7 @@
 
 use super::Rule;
 use super::case::{Case, UNTUNE, evidence, tune_command};
+use super::{frequency_limit, varied_setting};
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::{Cpufreq, Policy};
 use domain::setting::{SettingName, SettingRequest};
@@ -14,6 +15,9 @@ use domain::units::{Hertz, Ratio};
 pub(super) const RULE: Rule = Rule {
     name: "frequency-capped",
     doc: "The CPUs are not allowed to run at their highest frequency.",
+    needs: "cpufreq in the inventory",
+    source: "Documentation/admin-guide/pm/cpufreq.rst (`scaling_max_freq`, `bios_limit`, `boost`), intel_pstate.rst (`no_turbo`, `max_perf_pct`)",
+    yields_to: &[],
     run,
 };
 
@@ -30,9 +34,10 @@ struct Cap {
 }
 
 fn run(case: &Case<'_>) -> Vec<Finding> {
-    let Some(cpufreq) = case.inventory.and_then(|inventory| inventory.cpufreq.as_ref()) else {
-        return Vec::new();
-    };
+    // Where a study varied such a limit, what it costs was measured.
+    let is_measured = varied_setting::is_varied(case, &frequency_limit::WORDS);
+    let cpufreq = case.inventory.and_then(|inventory| inventory.cpufreq.as_ref());
+    let Some(cpufreq) = cpufreq.filter(|_| !is_measured) else { return Vec::new() };
     caps(cpufreq).into_iter().map(finding).collect()
 }
 

@@ -6,8 +6,7 @@
 
 use super::Rule;
 use super::case::{Case, UNTUNE, evidence, tune_command};
-use super::threshold_not_reached;
-use super::varied_setting::{self, Words};
+use super::varied_setting::{self, NO_KEYS, NOTHING_BY_HAND, Words};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::inventory::{Cpufreq, Policy};
 use domain::setting::{SettingName, SettingRequest};
@@ -15,6 +14,10 @@ use domain::setting::{SettingName, SettingRequest};
 pub(super) const RULE: Rule = Rule {
     name: "governor",
     doc: "The frequency governor or energy preference keeps CPUs slow while storage waits for them.",
+    needs: "cells that differ in the frequency policy alone; else cpufreq in the inventory",
+    source: "Documentation/admin-guide/pm/cpufreq.rst, intel_pstate.rst; drivers/cpufreq/cpufreq_ondemand.c",
+    // Where cells are compared, none of these finds anything.
+    yields_to: &["threshold-not-reached", "io-is-busy", "sampling-window", "low-frequency"],
     run,
 };
 
@@ -29,8 +32,10 @@ takes longer at a lower frequency. This level holds the frequency and does not r
 const WORDS: Words = Words {
     rule: "governor",
     is_about: is_frequency_policy,
+    keys: NO_KEYS,
     what: "the frequency policy",
     reason: mechanism,
+    by_hand: NOTHING_BY_HAND,
 };
 
 /// Governors that sample load and choose by it, with their tunables below their own name.
@@ -49,7 +54,7 @@ the energy preference; a CPU that waits for storage between short bursts looks i
 
 /// Drivers whose `powersave` is an algorithm and no frequency: `intel_pstate.rst` (active mode),
 /// `amd-pstate.rst`.
-const CHOOSING_DRIVERS: &[&str] = &["intel_pstate", "amd-pstate-epp"];
+pub(super) const CHOOSING_DRIVERS: &[&str] = &["intel_pstate", "amd-pstate-epp"];
 
 /// Why the slower of two levels is slow: by what it samples, because it holds a frequency, or by what its
 /// driver chooses.
@@ -82,9 +87,6 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     };
     if varies(case) {
         return varied_setting::findings(case, &WORDS);
-    }
-    if threshold_not_reached::is_found(case) {
-        return Vec::new();
     }
     case.inventory.and_then(|inventory| inventory.cpufreq.as_ref()).and_then(configured).into_iter().collect()
 }

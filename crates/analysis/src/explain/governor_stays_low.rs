@@ -23,6 +23,9 @@ use std::collections::BTreeMap;
 pub(super) const RULE: Rule = Rule {
     name: "governor-stays-low",
     doc: "The governor hardly ever sees enough load to choose the highest frequency, and the workload waits for it.",
+    needs: "the lab's record of the frequencies at which CPUs ran, in cells that differ in the frequency policy alone",
+    source: "drivers/cpufreq/cpufreq_ondemand.c, cpufreq_conservative.c",
+    yields_to: &[],
     run,
 };
 

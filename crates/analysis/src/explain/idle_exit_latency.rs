@@ -5,6 +5,7 @@
 
 use super::Rule;
 use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
+use super::{idle_policy, varied_setting};
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::IdleState;
@@ -15,6 +16,9 @@ use domain::units::Unit;
 pub(super) const RULE: Rule = Rule {
     name: "idle-exit-latency",
     doc: "Waking up from a deep idle state is a good part of the latency of a single request.",
+    needs: "latency of cells with one request in flight; idle states in the inventory",
+    source: "Documentation/admin-guide/pm/cpuidle.rst (`latency`, `disable`)",
+    yields_to: &[],
     run,
 };
 
@@ -24,7 +28,9 @@ const MIN_SHARE: f64 = 0.1;
 fn run(case: &Case<'_>) -> Vec<Finding> {
     let states =
         case.inventory.and_then(|i| i.cpuidle.as_ref()).map_or(&[][..], |idle| idle.states.as_slice());
-    let Some((deepest, exit)) = deepest(states) else { return Vec::new() };
+    // Where a study varied which states are entered, what they cost was measured.
+    let is_measured = varied_setting::is_varied(case, &idle_policy::WORDS);
+    let Some((deepest, exit)) = deepest(states).filter(|_| !is_measured) else { return Vec::new() };
     let cells = case.cells();
     let single = cells.iter().filter(|cell| cell.profile().depth == Some(1));
     let latencies = single
@@ -119,6 +125,24 @@ mod tests {
         assert!(findings(RULE, &latency("1", 8e-3), Some(&machine(133, "")), None).is_empty());
         assert!(findings(RULE, &latency("32", 250e-6), Some(&machine(133, "")), None).is_empty());
         assert!(findings(RULE, &latency("1", 250e-6), Some(&machine(133, "0-1")), None).is_empty());
+    }
+
+    #[test]
+    fn a_study_that_varied_idle_states_has_measured_them() {
+        use super::super::testing::setting_run;
+        let mut data = setting_run("idle.C6.disable", &["0", "1"], |level, block| about(1e8, level, block));
+        data.study.workloads[0].options = super::super::testing::options(&with_depth("1"));
+        for trial in &mut data.trials {
+            let latency = domain::outcome::Metric {
+                value: 250e-6,
+                unit: Unit::Seconds,
+                better: domain::outcome::Better::Lower,
+            };
+            trial.measurement.as_mut().unwrap().outcome.metrics.insert("latency_mean".into(), latency);
+        }
+        assert!(findings(RULE, &data, Some(&machine(133, "")), None).is_empty());
+        data.study.factors[0].levels.iter_mut().for_each(|level| level.settings.clear());
+        assert_eq!(findings(RULE, &data, Some(&machine(133, "")), None).len(), 1);
     }
 
     #[test]

@@ -10,8 +10,14 @@ use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::units::{Bytes, significant};
 use workloads::options::is_on;
 
-pub(super) const RULE: Rule =
-    Rule { name: "misleading-options", doc: "The benchmark does not do what its options say.", run };
+pub(super) const RULE: Rule = Rule {
+    name: "misleading-options",
+    doc: "The benchmark does not do what its options say.",
+    needs: "the study's options",
+    source: "fio(1) (`libaio`, `zero_buffers`, `buffer_compress_percentage`)",
+    yields_to: &[],
+    run,
+};
 
 /// Data that compresses by this share or more is not what a database writes.
 const COMPRESSIBLE_PERCENT: u32 = 90;

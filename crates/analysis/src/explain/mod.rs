@@ -4,29 +4,74 @@
 //! [`RULES`]. A rule is a pure function of a [`Case`] and gives no finding without evidence: where what it
 //! needs was not measured, it is silent, and [`not_measured`] says what is missing.
 
+mod arrays;
+mod bitmap;
 mod case;
+mod chunk_size;
+mod cipher_without_hardware;
 mod cpu_at_limit;
+mod crypt_sector;
+mod crypt_workqueues;
+mod degraded_array;
 mod device_at_limit;
+mod device_cache;
+mod dirty_limit;
+mod energy_bias;
+mod flushes;
 mod frequency_capped;
+mod frequency_limit;
 mod governor;
 mod governor_stays_low;
+mod group_threads;
+mod guest_halts;
+mod hwp_dynamic_boost;
 mod idle_exit_latency;
+mod idle_policy;
+mod idle_wakeups;
+mod interrupts_on_one_cpu;
+mod io_is_busy;
+mod journal_mode;
+mod journal_on_data_disk;
+mod link_speed;
+mod loop_cache;
+mod low_frequency;
+mod misaligned_partition;
 mod misleading_options;
+mod mount_options;
 mod noise;
 mod not_measured;
+mod on_battery;
 mod one_cpu_at_limit;
 mod one_thread_at_limit;
 mod page_cache;
 mod pair;
 mod parity_writes;
+mod power_limit;
 mod queue_depth;
 mod read_ahead;
+mod read_ahead_too_large;
+mod read_modify_write;
+mod remote_node;
+mod request_slots;
+mod resync_beside;
+mod sampling_window;
 mod scheduler;
+mod setting_changed;
+mod slow_clock;
+mod slowest_member;
+mod stripe_cache;
+mod sub_block_writes;
+mod thermal_throttling;
 mod threshold_not_reached;
+mod trim_blocked;
 mod tunable;
 mod varied_setting;
 mod waiting;
+mod waits;
+mod writeback_throttling;
 
+#[cfg(test)]
+mod contradictions;
 #[cfg(test)]
 mod testing;
 
@@ -35,6 +80,7 @@ pub use not_measured::not_measured;
 
 use domain::finding::Finding;
 use domain::trial::Provenance;
+use std::collections::BTreeSet;
 
 /// A rule.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +89,13 @@ pub struct Rule {
     pub name: &'static str,
     /// What it finds, in a sentence.
     pub doc: &'static str,
+    /// What it rests on: without that it is silent.
+    pub needs: &'static str,
+    /// Which file or document says that it is so.
+    pub source: &'static str,
+    /// Rules that say the same of one cause by better evidence: where one of them finds something, this one
+    /// is silent.
+    pub yields_to: &'static [&'static str],
     /// Judges a case.
     pub run: fn(&Case<'_>) -> Vec<Finding>,
 }
@@ -66,11 +119,52 @@ pub const RULES: &[Rule] = &[
     page_cache::RULE,
     misleading_options::RULE,
     noise::RULE,
+    read_modify_write::RULE,
+    stripe_cache::RULE,
+    group_threads::RULE,
+    bitmap::RULE,
+    degraded_array::RULE,
+    resync_beside::RULE,
+    slowest_member::RULE,
+    chunk_size::RULE,
+    crypt_workqueues::RULE,
+    crypt_sector::RULE,
+    cipher_without_hardware::RULE,
+    trim_blocked::RULE,
+    request_slots::RULE,
+    writeback_throttling::RULE,
+    dirty_limit::RULE,
+    read_ahead_too_large::RULE,
+    loop_cache::RULE,
+    flushes::RULE,
+    journal_on_data_disk::RULE,
+    journal_mode::RULE,
+    sub_block_writes::RULE,
+    io_is_busy::RULE,
+    sampling_window::RULE,
+    hwp_dynamic_boost::RULE,
+    energy_bias::RULE,
+    frequency_limit::RULE,
+    idle_policy::RULE,
+    low_frequency::RULE,
+    power_limit::RULE,
+    thermal_throttling::RULE,
+    idle_wakeups::RULE,
+    interrupts_on_one_cpu::RULE,
+    device_cache::RULE,
+    guest_halts::RULE,
+    slow_clock::RULE,
+    on_battery::RULE,
+    setting_changed::RULE,
+    misaligned_partition::RULE,
+    link_speed::RULE,
+    remote_node::RULE,
+    mount_options::RULE,
 ];
 
 /// Every finding of every rule: the surest first, and among equals those with the larger gain.
 pub fn explain(case: &Case<'_>) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| (rule.run)(case)).collect();
+    let mut findings = without_what_is_said_better(RULES.iter().flat_map(|rule| (rule.run)(case)).collect());
     if case.data.run.provenance != Provenance::Host {
         findings.iter_mut().for_each(|finding| leave_this_host_alone(finding, case));
     }
@@ -82,6 +176,17 @@ pub fn explain(case: &Case<'_>) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// One cause is told once: by the rule that has the better evidence.
+fn without_what_is_said_better(findings: Vec<Finding>) -> Vec<Finding> {
+    let named = |name: &str| RULES.iter().find(|rule| rule.name == name);
+    let found: BTreeSet<&str> = findings.iter().map(|finding| finding.rule).collect();
+    let yields = |finding: &Finding| {
+        let better = named(finding.rule).map_or(&[][..], |rule| rule.yields_to);
+        better.iter().any(|rule| found.contains(rule))
+    };
+    findings.into_iter().filter(|finding| !yields(finding)).collect()
 }
 
 /// Commands that look at this host, or change it.
@@ -108,13 +213,42 @@ mod tests {
     use domain::study::Until;
     use domain::trace::Role;
     use domain::trial::ThreadTime;
-    use std::collections::BTreeSet;
+
+    /// How the page begins; `UPDATE_EXPECT=1` writes the rest of it.
+    const PAGE: &str = "\
+# The rules of `flyball explain`
+
+A rule is silent where its evidence was not measured, and where the figures look healthy. A finding is
+*shown* where trials were compared that differ in its cause alone, *likely* where its cause was
+measured, and *possible* where the configuration alone suggests it. Files without another name are the
+kernel's.
+
+| rule | what it finds | what it rests on | source |
+|---|---|---|---|
+";
 
     #[test]
     fn every_rule_has_a_name_of_its_own_and_a_sentence() {
         let names: BTreeSet<_> = RULES.iter().map(|rule| rule.name).collect();
         assert_eq!(names.len(), RULES.len());
         assert!(RULES.iter().all(|rule| rule.doc.ends_with('.')));
+        assert!(RULES.iter().all(|rule| !rule.needs.is_empty() && !rule.source.is_empty()));
+        let known = |rule: &&str| names.contains(rule);
+        assert!(RULES.iter().all(|rule| rule.yields_to.iter().all(|better| known(&better))));
+        // Of two that yield to each other neither would speak.
+        let yields =
+            |a: &str, b: &str| RULES.iter().any(|rule| rule.name == a && rule.yields_to.contains(&b));
+        assert!(names.iter().all(|a| names.iter().all(|b| !(yields(a, b) && yields(b, a)))));
+    }
+
+    #[test]
+    fn the_page_of_rules_has_each_of_them() {
+        let mut page = PAGE.to_owned();
+        for rule in RULES {
+            let Rule { name, doc, needs, source, .. } = rule;
+            page += &format!("| `{name}` | {doc} | {needs} | {source} |\n");
+        }
+        expect_test::expect_file!["../../../../docs/RULES.md"].assert_eq(&page);
     }
 
     #[test]

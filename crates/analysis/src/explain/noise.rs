@@ -14,8 +14,14 @@ use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::trial::{Provenance, Validity};
 use std::collections::BTreeMap;
 
-pub(super) const RULE: Rule =
-    Rule { name: "noise", doc: "Identical trials differ by more than the study's threshold.", run };
+pub(super) const RULE: Rule = Rule {
+    name: "noise",
+    doc: "Identical trials differ by more than the study's threshold.",
+    needs: "trials of one cell that are repeated",
+    source: "Maricq et al., OSDI 2018",
+    yields_to: &[],
+    run,
+};
 
 /// A drift is named where chance alone would show it less often than this.
 const DRIFT_ALPHA: f64 = 0.01;

@@ -3,9 +3,10 @@
 use super::case::Case;
 use crate::server;
 use crate::summary::{CellSummary, Lack};
+use crate::usage::{AT_LIMIT, DiskUsage};
 use crate::words::{by_reason, listed};
 use domain::finding::NotMeasured;
-use domain::inventory::Inventory;
+use domain::inventory::{BlockDevice, BlockKind, Inventory};
 use domain::lab::ENERGY_MODELLED;
 use domain::trace::FrequencySource;
 use domain::trial::Provenance;
@@ -30,7 +31,9 @@ pub fn not_measured(case: &Case<'_>) -> Vec<NotMeasured> {
         }),
     }
     open.extend(of_device(case));
+    open.extend(of_encryption(case));
     open.extend(of_recorder(case));
+    open.extend(of_courses(case));
     open.extend(case.data.trials.iter().flat_map(|trial| server::not_measured(&trial.environment)));
     open.extend(of_trials(case));
     open
@@ -133,6 +136,37 @@ fn of_device(case: &Case<'_>) -> Option<NotMeasured> {
         Some(_) => return None,
     };
     Some(NotMeasured { what: "how busy the device below the target was".into(), why })
+}
+
+/// Encryption whose table only root may read: without it the rules about dm-crypt are silent.
+fn of_encryption(case: &Case<'_>) -> Option<NotMeasured> {
+    let unread = |device: &&BlockDevice| match &device.kind {
+        BlockKind::DeviceMapper(it) => {
+            it.targets.is_empty() && it.owner.as_ref().is_some_and(|owner| owner.starts_with("CRYPT"))
+        }
+        _ => false,
+    };
+    let devices = case.inventory?.devices.iter().filter(unread);
+    let names: Vec<String> = devices.map(|device| format!("`{}`", device.name)).collect();
+    (!names.is_empty()).then(|| NotMeasured {
+        what: "what encryption costs".into(),
+        why: format!(
+            "the tables of {} are readable by root alone (`dmsetup table`); run as root",
+            listed(&names)
+        ),
+    })
+}
+
+/// Devices that wrote all of the time, in recordings that are too short to see how they go on.
+fn of_courses(case: &Case<'_>) -> Option<NotMeasured> {
+    let disks = case.usages.iter().flat_map(|(_, usage)| &usage.disks);
+    let is_open =
+        |disk: &&DiskUsage| disk.busy >= AT_LIMIT && disk.write.bytes > 0.0 && disk.course.is_none();
+    let disk = disks.into_iter().find(is_open)?;
+    Some(NotMeasured {
+        what: format!("whether {} becomes slower once its cache for writes is full", disk.device),
+        why: "the recording is shorter than 8 s; record for as long as the writes last".into(),
+    })
 }
 
 /// What the recorder says that it could not sample, and trials that ran without it.
@@ -333,6 +367,34 @@ mod tests {
         assert_eq!(why(&open, "what the CPU frequency policy costs"), None);
         assert_eq!(why(&open, "power and energy"), None);
         assert_eq!(why(&open, "at which frequency the CPUs ran"), None);
+    }
+
+    #[test]
+    fn encryption_whose_table_nobody_could_read_is_named() {
+        let mut machine = super::super::testing::with_crypt(false, "aes-xts-plain64", 512, &[]);
+        assert_eq!(why(&open(&quiet(), Some(&machine), None), "what encryption costs"), None);
+        let BlockKind::DeviceMapper(mapping) = &mut machine.devices[0].kind else { panic!() };
+        mapping.targets.clear();
+        mapping.crypt = None;
+        let told = why(&open(&quiet(), Some(&machine), None), "what encryption costs").unwrap();
+        assert!(told.starts_with("the tables of `dm-0` are readable by root alone"), "{told}");
+    }
+
+    #[test]
+    fn a_recording_that_is_too_short_for_a_devices_cache_is_told() {
+        use crate::usage::{Transfers, Usage};
+        let told = |busy: f64, bytes: f64| {
+            let write = Transfers { bytes, ..Transfers::default() };
+            let disk = DiskUsage { device: "sda".into(), busy, write, ..DiskUsage::default() };
+            let data = quiet();
+            let usages = [(data.trials[0].key.clone(), Usage { disks: vec![disk], ..Usage::default() })];
+            let summary = summarise(&data, None);
+            let open = not_measured(&Case { usages: &usages, ..Case::new(&data, &summary) });
+            why(&open, "whether sda becomes slower once its cache for writes is full")
+        };
+        assert!(told(0.98, 4e8).unwrap().contains("shorter than 8 s"));
+        assert_eq!(told(0.2, 4e8), None);
+        assert_eq!(told(0.98, 0.0), None);
     }
 
     #[test]

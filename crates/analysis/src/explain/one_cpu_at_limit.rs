@@ -11,6 +11,9 @@ use domain::finding::{Confidence, Finding};
 pub(super) const RULE: Rule = Rule {
     name: "one-cpu-at-limit",
     doc: "One CPU was busy nearly all of the time while others were idle.",
+    needs: "a recording's trace: each CPU",
+    source: "proc(5), /proc/stat",
+    yields_to: &[],
     run,
 };
 

@@ -6,14 +6,19 @@
 
 use super::Rule;
 use super::case::{Case, CaseCell, UNTUNE, evidence};
+use super::{crypt_workqueues, group_threads, varied_setting};
 use crate::words::{counted, percent};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
+use domain::inventory::BlockKind;
 use domain::setting::{SettingName, SettingRequest};
 use domain::trace::Role;
 
 pub(super) const RULE: Rule = Rule {
     name: "one-thread-at-limit",
     doc: "A single kernel thread (array, encryption, journal, loop) is at its core's limit.",
+    needs: "CPU time of kernel threads in trials",
+    source: "drivers/md/raid5.c (`raid5d`), raid10.c (`raid10d`); drivers/md/dm-crypt.c (`dmcrypt_write`); fs/jbd2/commit.c; drivers/block/loop.c",
+    yields_to: &[],
     run,
 };
 
@@ -25,11 +30,20 @@ const ROLES: [Role; 4] = [Role::Array, Role::Crypt, Role::Journal, Role::Loop];
 
 fn run(case: &Case<'_>) -> Vec<Finding> {
     let cells = case.cells();
+    // Where a study varied what spreads the work, the rule about that tells what it gave.
+    let is_told = |role: Role| match role {
+        Role::Array => varied_setting::is_varied(case, &group_threads::WORDS),
+        Role::Crypt => varied_setting::is_varied(case, &crypt_workqueues::WORDS),
+        _ => false,
+    };
     let mut found: Vec<(Role, Finding)> = Vec::new();
     for cell in &cells {
         let Some((name, role, share)) = busiest(cell).filter(|(.., share)| *share >= AT_LIMIT) else {
             continue;
         };
+        if is_told(role) {
+            continue;
+        }
         match found.iter_mut().find(|(known, _)| *known == role) {
             Some((_, finding)) => finding.evidence.push(figure(cell, &name, share)),
             None => found.push((role, finding(case, cell, &name, role, share))),
@@ -99,6 +113,11 @@ fn busiest(cell: &CaseCell<'_>) -> Option<(String, Role, f64)> {
 fn remedy(case: &Case<'_>, role: Role) -> (&'static str, Vec<SettingRequest>, &'static str) {
     let object = case.target_device.map(str::to_owned);
     match role {
+        Role::Array if is_known_without_workers(case) => (
+            "raise the frequency of the core that it runs on; the work of this level of array cannot be spread",
+            vec![],
+            UNTUNE,
+        ),
         Role::Array => (
             "for RAID 4, 5 and 6, let several threads work on stripes (group_thread_cnt); for others, raise the core's frequency",
             vec![SettingRequest {
@@ -123,6 +142,12 @@ fn remedy(case: &Case<'_>, role: Role) -> (&'static str, Vec<SettingRequest>, &'
             "mount with the options that were in force before",
         ),
     }
+}
+
+/// Whether the target is an array of a level that has no worker threads.
+fn is_known_without_workers(case: &Case<'_>) -> bool {
+    let Some(BlockKind::Md(md)) = case.device().map(|device| &device.kind) else { return false };
+    md.level.is_some() && md.group_thread_count.is_none()
 }
 
 #[cfg(test)]
@@ -150,6 +175,19 @@ mod tests {
     }
 
     #[test]
+    fn an_array_that_has_no_worker_threads_is_not_asked_for_them() {
+        use super::super::testing::with_array;
+        use domain::inventory::Md;
+        let of = |level: &str, workers| {
+            let md = Md { level: Some(level.into()), group_thread_count: workers, ..Md::default() };
+            let machine = with_array(md, true, &["sda", "sdb"]);
+            findings(RULE, &with_thread(Role::Array, 970), Some(&machine), Some("md0")).swap_remove(0).remedy
+        };
+        assert!(of("raid10", None).unwrap().settings.is_empty());
+        assert_eq!(of("raid5", Some(0)).unwrap().settings.len(), 1);
+    }
+
+    #[test]
     fn one_thread_in_several_cells_is_one_finding() {
         let mut data = fio_run(&["rw=write", "rw=randwrite", "rw=read"], |cell, b| {
             vec![("throughput", about(1e8, cell, b))]
@@ -169,6 +207,15 @@ mod tests {
     fn a_half_busy_thread_or_the_workload_itself_is_no_finding() {
         assert!(findings(RULE, &with_thread(Role::Array, 500), None, None).is_empty());
         assert!(findings(RULE, &with_thread(Role::Workload, 990), None, None).is_empty());
+    }
+
+    #[test]
+    fn a_study_that_varies_the_threads_has_told_already_what_they_give() {
+        use super::super::testing::{FOUR_DISKS, RAID5, storage_run};
+        let levels = [("0", 1e8), ("4", 1.8e8)];
+        let mut data = storage_run(&[FOUR_DISKS, RAID5], "array.group_thread_cnt", &levels);
+        super::super::testing::with_thread(&mut data, "md0_raid5", Role::Array, 990);
+        assert!(findings(RULE, &data, None, None).is_empty());
     }
 
     #[test]

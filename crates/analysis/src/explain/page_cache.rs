@@ -7,8 +7,14 @@ use domain::finding::{Confidence, Finding, Remedy};
 use domain::trial::Measurement;
 use domain::units::Bytes;
 
-pub(super) const RULE: Rule =
-    Rule { name: "page-cache", doc: "Reads came from memory, not from the device.", run };
+pub(super) const RULE: Rule = Rule {
+    name: "page-cache",
+    doc: "Reads came from memory, not from the device.",
+    needs: "what the tool read, and what disks read in its trials",
+    source: "mm/filemap.c (`filemap_read`)",
+    yields_to: &[],
+    run,
+};
 
 /// Where the device read less than this share of what the tool read, the rate is that of memory. Start-up and
 /// counters that lag by a sample stay far above it.
@@ -62,7 +68,7 @@ into memory is read from there from the second time on, or from the first where 
 
 /// The bytes that the tool says it read. `None` for a tool that does not say what of its throughput was
 /// reads, and for bursts: rates are then over the bursts alone, and how much was read is not in the trial.
-fn read_by_tool(measurement: &Measurement, cell: &CaseCell<'_>) -> Option<f64> {
+pub(super) fn read_by_tool(measurement: &Measurement, cell: &CaseCell<'_>) -> Option<f64> {
     if cell.cell.workload.options.contains_key("duty_cycle") {
         return None;
     }
@@ -75,7 +81,7 @@ fn read_by_tool(measurement: &Measurement, cell: &CaseCell<'_>) -> Option<f64> {
 
 /// The bytes that were read from the target's device, or from the device that read most. `None` where disks
 /// were not recorded.
-fn read_by_device(measurement: &Measurement, target: Option<&str>) -> Option<f64> {
+pub(super) fn read_by_device(measurement: &Measurement, target: Option<&str>) -> Option<f64> {
     measurement.recorder.as_ref().map(|_| ()).or((!measurement.disks.is_empty()).then_some(()))?;
     let own = measurement.disks.iter().filter(|disk| target.is_none_or(|target| disk.device == target));
     let sectors = own.map(|disk| disk.read_sectors).max().unwrap_or(0);

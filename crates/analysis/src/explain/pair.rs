@@ -233,7 +233,7 @@ mod tests {
     use domain::study::{Level, Study, Workload};
 
     /// What a rule may vary, as options and as settings: written down here once more, so that a rule that
-    /// lets more differ is found. What `parity-writes` may vary is in [`storage`].
+    /// lets more differ is found. What rules may vary of the storage is in [`storage`].
     fn may_vary(rule: &str) -> (&'static [&'static str], &'static [&'static str]) {
         match rule {
             "queue-depth" => (&["iodepth", "numjobs", "ioengine"], &[]),
@@ -241,6 +241,13 @@ mod tests {
             "parity-writes" => (&[], &[]),
             "read-ahead" => (&["direct", "bs", "iodepth", "ioengine"], &["read_ahead_kb"]),
             "scheduler" => (&[], &["scheduler"]),
+            "request-slots" => (&[], &["nr_requests"]),
+            "writeback-throttling" => (&[], &["wbt_lat_usec"]),
+            "dirty-limit" => (&[], &["vm.dirty_ratio"]),
+            "idle-policy" => (&[], &["cpu_dma_latency"]),
+            "frequency-limit" => (&[], &["turbo"]),
+            "stripe-cache" => (&[], &["stripe_cache_size"]),
+            "group-threads" => (&[], &["group_thread_cnt"]),
             _ => (&[], &[]),
         }
     }
@@ -268,8 +275,15 @@ mod tests {
             ("ondemand.up_threshold", &["40", "95"]),
             ("read_ahead_kb", &["0", "4096"]),
             ("scheduler", &["none", "bfq"]),
+            ("nr_requests", &["32", "256"]),
+            ("wbt_lat_usec", &["0", "75000"]),
+            ("vm.dirty_ratio", &["5", "20"]),
+            ("cpu_dma_latency", &["none", "20us"]),
+            ("turbo", &["on", "off"]),
+            ("stripe_cache_size", &["256", "4096"]),
+            ("group_thread_cnt", &["0", "4"]),
         ];
-        let chosen: Vec<_> = all.iter().filter(|_| rng.below(3) == 0).collect();
+        let chosen: Vec<_> = all.iter().filter(|_| rng.below(9) == 0).collect();
         let request = |(name, values): &(&str, &[&str]), rng: &mut Rng| SettingRequest {
             setting: SettingName::parse(name),
             value: one(values, rng).to_owned(),
@@ -302,11 +316,13 @@ mod tests {
     /// A cell's storage without what a rule may vary of it.
     fn storage(cell: &Cell, rule: &str) -> String {
         let text = format!("{:?}", cell.stack);
-        if rule != "parity-writes" {
-            return text;
-        }
-        let levels = ["Raid0", "Raid5", "Raid10"].iter();
-        levels.fold(text, |text, level| text.replace(&format!("level: {level},"), "level: _,"))
+        let values: &[&str] = match rule {
+            "parity-writes" => &["level: Raid0,", "level: Raid5,", "level: Raid10,"],
+            "bitmap" => &["bitmap: None,", "bitmap: Internal,"],
+            "chunk-size" => &["chunk: None,", "chunk: Some(Bytes(65536)),", "chunk: Some(Bytes(524288)),"],
+            _ => &[],
+        };
+        values.iter().fold(text, |text, value| text.replace(value, "_,"))
     }
 
     /// A study of two workloads and two factors, whose levels change anything.
@@ -401,6 +417,8 @@ mod tests {
         // Each rule whose findings compare cells at all.
         for rule in
             ["queue-depth", "governor", "governor-stays-low", "scheduler", "read-ahead", "parity-writes"]
+                .into_iter()
+                .chain(["bitmap", "chunk-size", "stripe-cache", "group-threads"])
         {
             assert!(
                 by_rule.get(rule).is_some_and(|count| *count >= 10),

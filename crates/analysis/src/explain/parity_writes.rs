@@ -18,6 +18,9 @@ use workloads::Direction;
 pub(super) const RULE: Rule = Rule {
     name: "parity-writes",
     doc: "Small writes on an array with parity are slower than without parity on the same disks.",
+    needs: "cells that differ in the array's level alone",
+    source: "md(4); drivers/md/raid5.c (`handle_stripe_dirtying`)",
+    yields_to: &[],
     run,
 };
 

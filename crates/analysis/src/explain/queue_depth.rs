@@ -15,6 +15,9 @@ use domain::units::significant;
 pub(super) const RULE: Rule = Rule {
     name: "queue-depth",
     doc: "The workload keeps too few requests in flight to use the device.",
+    needs: "cells that differ in depth alone",
+    source: "Little, Operations Research 9(3), 1961",
+    yields_to: &[],
     run,
 };
 

@@ -6,15 +6,21 @@
 use super::Rule;
 use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
 use super::pair::Pair;
-use super::varied_setting::{self, Words};
+use super::varied_setting::{self, NO_KEYS, NOTHING_BY_HAND, Words};
 use crate::summary::{Comparison, Verdict};
 use crate::words::{bracketed_certainty, difference};
 use domain::finding::{Confidence, Finding, Gain, Remedy};
 use domain::setting::{SettingName, SettingRequest};
 use domain::units::Bytes;
 
-pub(super) const RULE: Rule =
-    Rule { name: "read-ahead", doc: "Sequential reads are limited by how far the kernel reads ahead.", run };
+pub(super) const RULE: Rule = Rule {
+    name: "read-ahead",
+    doc: "Sequential reads are limited by how far the kernel reads ahead.",
+    needs: "cells that differ in read-ahead, or in direct and buffered reads, alone; the device in the inventory",
+    source: "Documentation/ABI/stable/sysfs-block (`read_ahead_kb`); mm/readahead.c",
+    yields_to: &[],
+    run,
+};
 
 const REASON: &str = "A sequential reader waits for each piece unless the kernel has already asked for it. It asks for no \
 more than the read-ahead window at once, so that on an array, a network or any device with latency the window \
@@ -23,8 +29,10 @@ divided by that latency bounds the throughput.";
 const WORDS: Words = Words {
     rule: "read-ahead",
     is_about: |name| name == "read_ahead_kb",
+    keys: NO_KEYS,
     what: "read-ahead",
     reason: |_, _| REASON.to_owned(),
+    by_hand: NOTHING_BY_HAND,
 };
 
 /// The kernel's default window, VM_READAHEAD_PAGES; a larger one was chosen by somebody, or by the array's

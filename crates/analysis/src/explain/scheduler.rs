@@ -4,17 +4,25 @@
 
 use super::Rule;
 use super::case::Case;
-use super::varied_setting::{self, Words};
+use super::varied_setting::{self, NO_KEYS, NOTHING_BY_HAND, Words};
 use domain::finding::Finding;
 
-pub(super) const RULE: Rule =
-    Rule { name: "scheduler", doc: "The device's I/O scheduler makes a measured difference.", run };
+pub(super) const RULE: Rule = Rule {
+    name: "scheduler",
+    doc: "The device's I/O scheduler makes a measured difference.",
+    needs: "cells that differ in the scheduler alone",
+    source: "Documentation/block/switching-sched.rst, bfq-iosched.rst",
+    yields_to: &[],
+    run,
+};
 
 const WORDS: Words = Words {
     rule: "scheduler",
     is_about: |name| name == "scheduler",
+    keys: NO_KEYS,
     what: "the I/O scheduler",
     reason: |_, _| REASON.to_owned(),
+    by_hand: NOTHING_BY_HAND,
 };
 
 const REASON: &str = "A scheduler sorts and holds back requests. On spinning disks that saves seeks; on devices that serve many \

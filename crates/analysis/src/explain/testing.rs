@@ -10,9 +10,10 @@ use domain::finding::Finding;
 use domain::inventory::*;
 use domain::lab::{LabAccount, Pacing, StateRecord, VcpuRecord};
 use domain::setting::{SettingName, SettingRequest};
+use domain::stack::{LayerSpec, StackSpec};
 use domain::study::{Factor, Level, Tool, Workload};
 use domain::trace::Role;
-use domain::trial::DiskTotals;
+use domain::trial::{DiskTotals, ThreadTime};
 use domain::units::{Bytes, Hertz};
 use std::collections::BTreeMap;
 
@@ -116,6 +117,113 @@ pub fn with_device_reads(data: &mut RunData, device: &str, bytes: u64, busy: Nan
     }
 }
 
+/// What a device did in a trial of one second: its name, reads, bytes read, writes, bytes written, and the
+/// milliseconds in which it was busy.
+pub type Work<'t> = (&'t str, u64, u64, u64, u64, u64);
+
+/// The same in every trial.
+pub fn with_work(data: &mut RunData, work: &[Work<'_>]) {
+    let totals = |(device, reads, read, writes, written, busy_ms): &Work<'_>| DiskTotals {
+        device: (*device).into(),
+        read_ios: *reads,
+        read_sectors: read / 512,
+        write_ios: *writes,
+        write_sectors: written / 512,
+        busy: Nanos::from_millis(*busy_ms),
+    };
+    for trial in &mut data.trials {
+        trial.measurement.as_mut().unwrap().disks = work.iter().map(totals).collect();
+    }
+}
+
+/// A value in every trial's environment.
+pub fn with_environment(data: &mut RunData, values: &[(&str, &str)]) {
+    for trial in &mut data.trials {
+        trial
+            .environment
+            .extend(values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    }
+}
+
+/// A thread of every trial, which lasts a second, with the milliseconds of CPU time that it used.
+pub fn with_thread(data: &mut RunData, name: &str, role: Role, used_ms: u64) {
+    for trial in &mut data.trials {
+        let cpu = Nanos::from_millis(used_ms);
+        let measured = trial.measurement.as_mut().unwrap();
+        measured.threads.push(ThreadTime { name: name.into(), tid: 7, role, cpu });
+        measured.roles.insert(role, cpu);
+    }
+}
+
+/// A machine with an array `md0` of disks `sda`, `sdb`, …, all of them in step.
+pub fn with_array(md: Md, rotational: bool, members: &[&str]) -> Inventory {
+    let mut machine = on_disk(rotational);
+    let sda = machine.devices.pop().unwrap();
+    let mut md0 = machine.devices.pop().unwrap();
+    let member = |(slot, device): (u32, &&str)| MdMember {
+        device: (*device).into(),
+        slot: Some(slot),
+        state: vec!["in_sync".into()],
+    };
+    md0.built_of = members.iter().map(|name| (*name).to_owned()).collect();
+    md0.kind = BlockKind::Md(Box::new(Md { members: (0..).zip(members).map(member).collect(), ..md }));
+    let disks = members.iter().map(|name| BlockDevice { name: (*name).into(), ..sda.clone() });
+    machine.devices = std::iter::once(md0).chain(disks).collect();
+    machine
+}
+
+/// A machine with `dm-0`, called `secret`, which encrypts the disk `sda`.
+pub fn with_crypt(rotational: bool, cipher: &str, sector: u64, flags: &[&str]) -> Inventory {
+    let mut machine = on_disk(rotational);
+    machine.devices[1].transport = Some("sata".into());
+    let crypt = Crypt {
+        cipher: cipher.into(),
+        key: None,
+        sector: Bytes::new(sector),
+        flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
+    };
+    machine.devices[0].name = "dm-0".into();
+    machine.devices[0].kind = BlockKind::DeviceMapper(Box::new(DeviceMapper {
+        name: Some("secret".into()),
+        owner: Some("CRYPT-LUKS2".into()),
+        targets: vec!["crypt".into()],
+        crypt: Some(crypt),
+        suspended: None,
+    }));
+    machine
+}
+
+/// One table of a study's storage: its name, and its keys with their values.
+pub type Table<'t> = (&'t str, &'t [(&'t str, &'t str)]);
+
+/// A run of one fio workload on storage of which a factor `f` varies one key, `array.bitmap`: the values, and
+/// the throughput with each.
+pub fn storage_run(tables: &[Table<'_>], path: &str, levels: &[(&str, f64)]) -> RunData {
+    let names: Vec<&str> = levels.iter().map(|(value, _)| *value).collect();
+    let mut study = study(&[("f", &names)]);
+    study.workloads[0].options = options("rw=randwrite bs=4k direct=1 ioengine=libaio iodepth=32");
+    let layer = |(name, values): &Table<'_>| LayerSpec {
+        name: (*name).into(),
+        values: values.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+    };
+    study.stack = Some(StackSpec { layers: tables.iter().map(layer).collect() });
+    for level in &mut study.factors[0].levels {
+        level.options.clear();
+        level.stack = [(path.to_owned(), level.name.clone())].into();
+    }
+    run(study, 8, |of, block| {
+        let index = levels.iter().position(|(value, _)| of["f"] == *value).unwrap();
+        vec![("throughput", about(levels[index].1, index, block))]
+    })
+}
+
+/// Four small devices for a study's storage.
+pub const FOUR_DISKS: Table<'_> = ("disks", &[("kind", "devices"), ("count", "4"), ("loop", "256MiB")]);
+
+/// A RAID5 over them.
+pub const RAID5: Table<'_> =
+    ("array", &[("kind", "md"), ("on", "disks"), ("level", "5"), ("bitmap", "none"), ("resync", "skip")]);
+
 /// The findings of one rule for a run, its machine known or not.
 pub fn findings(
     rule: super::Rule,
@@ -155,6 +263,14 @@ pub fn watched(governor: &str) -> Inventory {
     })
 }
 
+/// A machine under this governor, with tunables of it that all policies share.
+pub fn with_tunables(governor: &str, tunables: &[(&str, &str)]) -> Inventory {
+    let mut machine = watched(governor);
+    let tunables = tunables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    machine.cpufreq.as_mut().unwrap().tunables.insert(governor.into(), tunables);
+    machine
+}
+
 /// A machine with an array `md0` of one disk `sda`.
 pub fn on_disk(rotational: bool) -> Inventory {
     let mut machine = bare_machine();
@@ -181,6 +297,9 @@ pub fn bare_machine() -> Inventory {
         serial: None,
         wwn: None,
         queue: Some(Queue { read_ahead: Some(Bytes::from_kib(128)), ..Queue::default() }),
+        start: None,
+        link: None,
+        node: None,
     };
     Inventory {
         schema: SCHEMA,

@@ -20,6 +20,10 @@ use domain::units::Hertz;
 pub(super) const RULE: Rule = Rule {
     name: "threshold-not-reached",
     doc: "The load that a governor sees stays below its threshold, so that CPUs stay slow while tasks wait for I/O.",
+    needs: "a recording's trace: time at each frequency, CPUs, and pressure; `up_threshold` in the inventory",
+    source: "drivers/cpufreq/cpufreq_ondemand.c (`od_update`), cpufreq_conservative.c (`cs_dbs_update`); \
+Documentation/cpu-freq/cpufreq-stats.rst",
+    yields_to: &["governor-stays-low", "frequency-capped", "cpu-at-limit"],
     run,
 };
 
@@ -63,11 +67,6 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     });
     let worst = seen.max_by(|(_, a), (_, b)| a.load.median.total_cmp(&b.load.median));
     worst.map(|(source, seen)| finding(&seen, &source)).into_iter().collect()
-}
-
-/// Whether this rule has found something: the governor is not named a second time then.
-pub(super) fn is_found(case: &Case<'_>) -> bool {
-    !run(case).is_empty()
 }
 
 fn seen<'u>(cpufreq: &Cpufreq, policy: &Policy, usage: &'u Usage) -> Option<Seen<'u>> {

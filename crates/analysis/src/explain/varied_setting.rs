@@ -1,29 +1,60 @@
-//! What a study that varies a setting has shown of it: the common part of the rules about settings.
+//! What a study that varies a setting, or a key of its storage, has shown of it: the common part of the rules
+//! about such.
 
 use super::case::{Case, CaseCell, UNTUNE, evidence, gain};
-use super::pair::{Pair, modest};
+use super::pair::{Pair, Part, modest};
 use crate::summary::{Comparison, Verdict};
 use crate::words::{bracketed_certainty, certainty, difference, distance, gives, p_words};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::setting::SettingRequest;
 use domain::study::{Factor, Level};
 
-/// What a rule says of its setting.
+/// What a rule says of its setting, or of its keys of storage.
 pub(super) struct Words {
     pub rule: &'static str,
     /// Whether it is about this setting, by its short name.
     pub is_about: fn(&str) -> bool,
+    /// The keys of a layer of storage that it is about: `bitmap` of `[stack.NAME]`.
+    pub keys: &'static [&'static str],
     /// What they are, for the title: `the frequency governor`.
     pub what: &'static str,
     /// The mechanism, of the slower of two levels' settings.
     pub reason: fn(&Case<'_>, &[SettingRequest]) -> String,
+    /// How a person changes the storage, and what undoes that; nothing for a rule without keys.
+    pub by_hand: ByHand,
 }
+
+/// A change of storage that a person makes: what to do, and what undoes it.
+pub(super) type ByHand = (&'static str, &'static str);
+
+/// Of a rule about settings alone.
+pub(super) const NO_KEYS: &[&str] = &[];
+
+/// Likewise.
+pub(super) const NOTHING_BY_HAND: ByHand = ("", "");
+
+/// Of a rule about storage alone.
+pub(super) const NO_SETTING: fn(&str) -> bool = |_| false;
 
 /// A finding for each factor that varies such a setting and makes a difference: the context where it is
 /// largest.
 pub(super) fn findings(case: &Case<'_>, words: &Words) -> Vec<Finding> {
-    let about = |factor: &&Factor| factor.levels.iter().any(|level| !requests(level, words).is_empty());
+    let about = |factor: &&Factor| factor.levels.iter().any(|level| changes(level, words));
     case.data.study.factors.iter().filter(about).filter_map(|factor| finding(case, factor, words)).collect()
+}
+
+/// Whether the study varies such a setting, or such a key.
+pub(super) fn is_varied(case: &Case<'_>, words: &Words) -> bool {
+    case.data.study.factors.iter().flat_map(|factor| &factor.levels).any(|level| changes(level, words))
+}
+
+fn changes(level: &Level, words: &Words) -> bool {
+    !requests(level, words).is_empty() || level.stack.keys().any(|path| is_key(path, words))
+}
+
+/// Whether a level changes this key of a layer, `array.bitmap`, and the rule is about it.
+fn is_key(path: &str, words: &Words) -> bool {
+    path.split_once('.').is_some_and(|(_, key)| words.keys.contains(&key))
 }
 
 fn requests(level: &Level, words: &Words) -> Vec<SettingRequest> {
@@ -33,7 +64,14 @@ fn requests(level: &Level, words: &Words) -> Vec<SettingRequest> {
 
 fn finding(case: &Case<'_>, factor: &Factor, words: &Words) -> Option<Finding> {
     let cells = case.cells();
-    let effects = case.effects(&cells, &factor.name, |part| part.is_setting(words.is_about));
+    let of_keys = |name: &str| {
+        let level = factor.levels.iter().find(|level| level.name == name);
+        level.is_none_or(|level| level.stack.keys().all(|path| is_key(path, words)))
+    };
+    let is_meant =
+        |part: &Part| part.is_setting(words.is_about) || (*part == Part::Storage && !words.keys.is_empty());
+    let mut effects = case.effects(&cells, &factor.name, is_meant);
+    effects.retain(|(_, comparison, _)| of_keys(&comparison.a) && of_keys(&comparison.b));
     let is_claimed = |(_, c, _): &&Effect<'_, '_>| matches!(c.verdict, Verdict::Better | Verdict::Worse);
     let claimed: Vec<Effect<'_, '_>> = effects.iter().filter(is_claimed).copied().collect();
     let (context, largest, pair) =
@@ -61,7 +99,7 @@ fn finding(case: &Case<'_>, factor: &Factor, words: &Words) -> Option<Finding> {
         evidence: figures,
         confidence: Confidence::Shown,
         gain: gain(gained),
-        remedy: Some(remedy(settings(&best_level), &best_level, &pair)),
+        remedy: Some(remedy(settings(&best_level), &best_level, &pair, words)),
         next: format!("flyball show {}", case.data.run.id),
         compared: claimed.iter().chain(chosen).map(|(.., pair)| pair.cells()).collect(),
     })
@@ -123,7 +161,11 @@ fn figures(comparison: &Comparison, context: &str) -> Vec<Evidence> {
     ]
 }
 
-fn remedy(settings: Vec<SettingRequest>, best: &str, pair: &Pair<'_, '_>) -> Remedy {
+fn remedy(settings: Vec<SettingRequest>, best: &str, pair: &Pair<'_, '_>, words: &Words) -> Remedy {
+    let (by_hand, undo) = words.by_hand;
+    if settings.is_empty() && !by_hand.is_empty() {
+        return Remedy { what: format!("choose `{best}`: {by_hand}"), settings, undo: undo.into() };
+    }
     // The values that the machine had before the study, as its trials found them.
     let trials = pair.a().trials.iter().chain(&pair.b().trials);
     let records = trials.flat_map(|trial| &trial.settings);

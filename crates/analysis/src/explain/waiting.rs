@@ -11,6 +11,9 @@ use domain::finding::{Confidence, Finding};
 pub(super) const RULE: Rule = Rule {
     name: "waiting",
     doc: "Tasks waited for I/O, for memory or for the hypervisor for a good part of the time.",
+    needs: "a recording's trace: pressure, or CPUs",
+    source: "Documentation/accounting/psi.rst; proc(5), /proc/stat (`iowait`, `steal`)",
+    yields_to: &[],
     run,
 };
 

@@ -31,6 +31,46 @@ pub struct BlockDevice {
     pub wwn: Option<String>,
     /// Its request queue; `None` for a partition, whose disk has it.
     pub queue: Option<Queue>,
+    /// Where a partition begins on its disk.
+    #[serde(rename = "start_bytes")]
+    pub start: Option<Bytes>,
+    /// The PCIe link of an NVMe disk.
+    pub link: Option<Link>,
+    /// The memory node that an NVMe disk is attached to; `None` also where the kernel knows none.
+    pub node: Option<u32>,
+}
+
+/// A PCIe link: `Documentation/ABI/testing/sysfs-bus-pci` (`current_link_speed` and its neighbours).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Link {
+    /// In transfers a second of each lane, in millions: `8000` of `8.0 GT/s PCIe`.
+    #[serde(rename = "speed_mt")]
+    pub speed: u32,
+    /// The most that both ends can.
+    #[serde(rename = "most_speed_mt")]
+    pub most_speed: u32,
+    /// Lanes.
+    pub width: u32,
+    /// The most lanes that the device has.
+    pub most_width: u32,
+}
+
+impl Link {
+    /// Bytes a second that the line code leaves, one way; packets take some of them.
+    pub fn bytes_a_second(&self) -> f64 {
+        Self::rate(self.speed, self.width)
+    }
+
+    /// The same of the device's full speed and width.
+    pub fn most_bytes_a_second(&self) -> f64 {
+        Self::rate(self.most_speed, self.most_width)
+    }
+
+    /// 8b/10b up to 5 GT/s, 128b/130b from 8 GT/s on (PCI Express Base Specification 3.0, 4.2).
+    fn rate(speed_mt: u32, width: u32) -> f64 {
+        let code = if speed_mt <= 5000 { 0.8 } else { 128.0 / 130.0 };
+        f64::from(speed_mt) * 1e6 * code / 8.0 * f64::from(width)
+    }
 }
 
 /// A kind of block device.

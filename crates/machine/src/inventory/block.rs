@@ -3,9 +3,10 @@
 use super::Error;
 use super::md;
 use super::reader::{Reader, parsed};
-use domain::inventory::{BlockDevice, BlockKind, DeviceMapper, Loop, Mount, Queue, WriteCache};
+use domain::inventory::{BlockDevice, BlockKind, DeviceMapper, Link, Loop, Mount, Queue, WriteCache};
 use domain::units::Bytes;
 use parse::kernel::dm::{self, Target};
+use parse::kernel::pci::megatransfers;
 use parse::kernel::selection;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -71,7 +72,22 @@ fn disk(reader: &Reader, name: &str, folder: &str, tables: &Tables) -> Result<Bl
         serial: serial(reader, folder),
         wwn: reader.text(&at("wwid")).or_else(|| reader.text(&at("device/wwid"))),
         queue: Some(queue(reader, folder)?),
+        start: None,
+        link: link(reader, &at("device/device"))?,
+        // -1 where the firmware names none.
+        node: reader.text(&at("device/device/numa_node")).and_then(|node| node.parse().ok()),
     })
+}
+
+/// The PCIe link of the device behind an NVMe controller; `None` for a disk that is behind none.
+fn link(reader: &Reader, device: &str) -> Result<Option<Link>, Error> {
+    let speed = |name: &str| reader.parsed(&format!("{device}/{name}_link_speed"), megatransfers);
+    let width = |name: &str| reader.number(&format!("{device}/{name}_link_width"));
+    let of = |speed: Option<Option<u32>>, width: Option<u32>| speed.flatten().zip(width);
+    let current = of(speed("current")?, width("current")?);
+    let most = of(speed("max")?, width("max")?);
+    let known = current.zip(most).filter(|((_, width), (_, most))| *width > 0 && *most > 0);
+    Ok(known.map(|((speed, width), (most_speed, most_width))| Link { speed, most_speed, width, most_width }))
 }
 
 fn partitions(reader: &Reader, disk: &str, folder: &str) -> Result<Vec<BlockDevice>, Error> {
@@ -91,6 +107,9 @@ fn partitions(reader: &Reader, disk: &str, folder: &str) -> Result<Vec<BlockDevi
             serial: None,
             wwn: None,
             queue: None,
+            start: reader.number(&at("start"))?.map(Bytes::from_sectors),
+            link: None,
+            node: None,
             name,
         });
     }

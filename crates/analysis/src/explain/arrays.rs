@@ -1,0 +1,237 @@
+//! What block devices did in the trials of a cell, and the arrays that they make up.
+//!
+//! Sources: `Documentation/admin-guide/iostats.rst`; `Documentation/admin-guide/md.rst`.
+
+use super::case::{Case, CaseCell};
+use crate::rates::SECTOR_BYTES;
+use domain::inventory::{BlockDevice, BlockKind, Crypt, Inventory, Md};
+use domain::stack::{Bitmap, MdLevel};
+use domain::trace::Role;
+use domain::trial::{DiskTotals, Measurement};
+use domain::units::Bytes;
+
+/// What one device did in the trials of a cell, medians over them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Did {
+    /// The share of a trial's time in which it had requests in flight.
+    pub busy: f64,
+    /// Reads a second.
+    pub reads: f64,
+    /// Writes a second.
+    pub writes: f64,
+    /// Bytes read a second.
+    pub read: f64,
+    /// Bytes written a second.
+    pub written: f64,
+}
+
+impl Did {
+    /// Requests a second, both ways.
+    pub(super) fn requests(&self) -> f64 {
+        self.reads + self.writes
+    }
+}
+
+impl CaseCell<'_> {
+    /// CPU time of these roles by a trial's time, median; `None` where no roles were recorded.
+    pub(super) fn cores(&self, roles: &[Role]) -> Option<f64> {
+        self.median_of(|m| {
+            let known = !m.roles.is_empty() && m.duration.get() > 0;
+            let used = roles.iter().filter_map(|role| m.roles.get(role)).map(|cpu| cpu.secs()).sum::<f64>();
+            known.then(|| used / m.duration.secs())
+        })
+    }
+
+    /// What a device did; `None` where no trial's disks were recorded. Recorded are those that did anything,
+    /// so that one which is not among them did nothing.
+    pub(super) fn did(&self, device: &str) -> Option<Did> {
+        let of = |figure: fn(&DiskTotals) -> f64| {
+            self.median_of(|m| {
+                Some(a_second(m)? * m.disks.iter().find(|d| d.device == device).map_or(0.0, figure))
+            })
+        };
+        Some(Did {
+            busy: of(|d| d.busy.secs())?.min(1.0),
+            reads: of(|d| d.read_ios as f64)?,
+            writes: of(|d| d.write_ios as f64)?,
+            read: of(|d| d.read_sectors as f64 * SECTOR_BYTES)?,
+            written: of(|d| d.write_sectors as f64 * SECTOR_BYTES)?,
+        })
+    }
+}
+
+/// A bound on the layers between a device and its disks.
+const MAX_LAYERS: usize = 16;
+
+/// The devices that carry this one and are built on none; empty where it is not known.
+pub(super) fn disks_below<'a>(inventory: &'a Inventory, device: &str) -> Vec<&'a BlockDevice> {
+    let mut level: Vec<&BlockDevice> = inventory.device(device).into_iter().collect();
+    for _ in 0..MAX_LAYERS {
+        let (done, built): (Vec<&BlockDevice>, Vec<&BlockDevice>) =
+            level.into_iter().partition(|device| device.built_of.is_empty());
+        let below =
+            built.iter().flat_map(|device| &device.built_of).filter_map(|name| inventory.device(name));
+        level = done.iter().copied().chain(below).collect();
+        if built.is_empty() {
+            break;
+        }
+    }
+    level
+}
+
+/// A device that encrypts, as the machine's inventory has it, and what it did in a cell.
+pub(super) struct Encrypted<'a> {
+    pub device: &'a BlockDevice,
+    /// The name that cryptsetup knows it by.
+    pub name: &'a str,
+    pub crypt: &'a Crypt,
+    pub disks: Vec<&'a BlockDevice>,
+    pub did: Did,
+    /// CPU time of encryption's own threads, in cores, median.
+    pub cores: f64,
+}
+
+/// The devices that encrypt and did something in a cell.
+pub(super) fn encrypted<'a>(case: &Case<'a>, cell: &CaseCell<'_>) -> Vec<Encrypted<'a>> {
+    let Some(inventory) = case.inventory else { return Vec::new() };
+    let of = |device: &'a BlockDevice| {
+        let BlockKind::DeviceMapper(mapping) = &device.kind else { return None };
+        let did = cell.did(&device.name).filter(|did| did.requests() > 0.0)?;
+        Some(Encrypted {
+            name: mapping.name.as_deref().unwrap_or("NAME"),
+            crypt: mapping.crypt.as_ref()?,
+            disks: disks_below(inventory, &device.name),
+            cores: cell.cores(&[Role::Crypt])?,
+            device,
+            did,
+        })
+    };
+    inventory.devices.iter().filter_map(of).collect()
+}
+
+/// One by a trial's time, where its disks were recorded.
+fn a_second(measurement: &Measurement) -> Option<f64> {
+    let known = !measurement.disks.is_empty() && measurement.duration.get() > 0;
+    known.then(|| 1.0 / measurement.duration.secs())
+}
+
+/// An array that a cell may have worked on.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Array {
+    /// `md127`.
+    pub name: String,
+    pub level: MdLevel,
+    pub chunk: Option<Bytes>,
+    pub has_bitmap: Option<bool>,
+    pub stripe_cache_size: Option<u32>,
+    /// Copies of each block, of RAID1 and RAID10; `None` where that is not known.
+    pub copies: Option<u32>,
+    /// How many members are missing.
+    pub missing: u32,
+    /// The devices that it is made of, and whose data are in step.
+    pub members: Vec<String>,
+    /// Where that was read.
+    pub source: String,
+}
+
+impl Array {
+    /// What its members did, with their names; `None` where their disks were not recorded.
+    pub(super) fn members_did<'s>(&'s self, cell: &CaseCell<'_>) -> Option<Vec<(&'s str, Did)>> {
+        self.members.iter().map(|name| Some((name.as_str(), cell.did(name)?))).collect()
+    }
+
+    /// Whether its members' counters have to be its own requests alone: none is missing, and no thread
+    /// synchronised it.
+    pub(super) fn is_whole(&self, cell: &CaseCell<'_>) -> bool {
+        self.missing == 0 && synchronising(cell, &self.name).is_none()
+    }
+}
+
+/// The thread that synchronised, rebuilt or checked an array while a cell's trials ran: its name, and its CPU
+/// time in seconds, median. The threads are those of trials that count.
+pub(super) fn synchronising(cell: &CaseCell<'_>, array: &str) -> Option<(String, f64)> {
+    const KINDS: [&str; 3] = ["_resync", "_recovery", "_reshape"];
+    let is_one = |name: &str| {
+        let kind = name.strip_prefix(array).filter(|kind| kind.len() >= "_res".len());
+        // Older kernels cut names at 15 characters.
+        kind.is_some_and(|kind| KINDS.iter().any(|known| known.starts_with(kind)))
+    };
+    let threads = cell.trials.iter().filter_map(|t| t.measurement.as_ref()).flat_map(|m| &m.threads);
+    let name = threads.map(|thread| thread.name.as_str()).find(|name| is_one(name))?.to_owned();
+    let cpu_s =
+        cell.median_of(|m| Some(m.threads.iter().filter(|t| t.name == name).map(|t| t.cpu.secs()).sum()))?;
+    Some((name, cpu_s))
+}
+
+/// The arrays of a cell: that which its study builds, and those that the machine had.
+pub(super) fn arrays(case: &Case<'_>, cell: &CaseCell<'_>) -> Vec<Array> {
+    let devices = case.inventory.map_or(&[][..], |inventory| inventory.devices.as_slice());
+    let found = devices.iter().filter_map(of_machine).filter(|array| {
+        // One that did nothing is not what the cell worked on.
+        cell.did(&array.name).is_some_and(|did| did.requests() > 0.0)
+    });
+    of_study(cell).into_iter().chain(found).collect()
+}
+
+fn of_machine(device: &BlockDevice) -> Option<Array> {
+    let BlockKind::Md(md) = &device.kind else { return None };
+    let level = level(md.level.as_deref()?)?;
+    let in_step = |state: &[String]| state.iter().any(|word| word == "in_sync");
+    Some(Array {
+        name: device.name.clone(),
+        level,
+        chunk: md.chunk,
+        has_bitmap: md.bitmap.as_ref().map(|place| place != "none"),
+        stripe_cache_size: md.stripe_cache_size,
+        copies: copies(level, md),
+        missing: md.degraded.unwrap_or(0),
+        members: md.members.iter().filter(|m| in_step(&m.state)).map(|m| m.device.clone()).collect(),
+        source: format!("/sys/block/{}/md", device.name),
+    })
+}
+
+fn copies(level: MdLevel, md: &Md) -> Option<u32> {
+    match level {
+        MdLevel::Raid1 => md.raid_disks,
+        // `near=2 far=2` has both, which nobody multiplies here.
+        MdLevel::Raid10 => md.layout.as_deref()?.split_once('=')?.1.parse().ok(),
+        _ => None,
+    }
+}
+
+/// A level by the kernel's name: `raid5`.
+fn level(name: &str) -> Option<MdLevel> {
+    let own = name.strip_prefix("raid").unwrap_or(name);
+    MdLevel::ALL.into_iter().find(|level| level.name() == own)
+}
+
+/// The array that a study builds, where it builds exactly one: its name and members are those that its trials
+/// found below the target, which are named from the top downwards.
+fn of_study(cell: &CaseCell<'_>) -> Option<Array> {
+    let stack = cell.cell.stack.as_ref()?;
+    let mut arrays = stack.layers.iter().filter_map(|layer| Some((layer, layer.array()?)));
+    let (layer, md) = arrays.next().filter(|_| arrays.next().is_none())?;
+    let below = cell.trials.iter().find_map(|trial| trial.environment.get("devices"))?;
+    let mut names = below.split(" > ").skip_while(|name| !name.starts_with("md"));
+    let name = names.next()?.to_owned();
+    let count = stack.below(layer).saturating_sub(md.missing + md.spares) as usize;
+    let members: Vec<String> = names.take(count).map(str::to_owned).collect();
+    let copies = match md.level {
+        MdLevel::Raid1 => u32::try_from(count).ok(),
+        MdLevel::Raid10 => md.layout.as_deref().map_or(Some(2), |layout| layout.get(1..)?.parse().ok()),
+        _ => None,
+    };
+    // A spare may stand anywhere among them.
+    let known = members.len() == count && md.spares == 0 && !layer.resyncs_in_background();
+    known.then(|| Array {
+        name,
+        level: md.level,
+        chunk: md.chunk,
+        has_bitmap: Some(md.bitmap != Bitmap::None),
+        stripe_cache_size: md.stripe_cache_size,
+        copies,
+        missing: md.missing,
+        members,
+        source: "the study's storage".into(),
+    })
+}

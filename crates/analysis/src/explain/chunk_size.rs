@@ -1,0 +1,161 @@
+//! Requests that cross the chunks of an array: each keeps two disks busy. Shown where a study varied the
+//! chunk, else likely where the disks serve more reads than the array.
+//!
+//! Sources: md(4), "RAID0"; drivers/md/raid0.c (`raid0_make_request`), raid10.c, raid5.c
+//! (`in_chunk_boundary`).
+
+use super::Rule;
+use super::arrays::{Array, arrays};
+use super::case::{Case, CaseCell, evidence};
+use super::varied_setting::{self, NO_SETTING, Words};
+use crate::words::percent;
+use domain::finding::{Confidence, Evidence, Finding, Remedy};
+use domain::units::{Unit, significant};
+
+pub(super) const RULE: Rule = Rule {
+    name: "chunk-size",
+    doc: "Random reads of an array cross its chunks, so that each of them keeps more than one disk busy.",
+    needs: "cells that differ in the chunk alone; else what an array and its members did in trials of random reads",
+    source: "md(4); drivers/md/raid0.c (`raid0_make_request`), raid10.c, raid5.c (`in_chunk_boundary`)",
+    yields_to: &[],
+    run,
+};
+
+const REASON: &str = "A request that crosses the end of a chunk is split, and each part goes to another disk. A spinning disk \
+needs a seek for each part, so that random requests a second fall with the parts of a request. Large requests in order gain \
+by it, since several disks transfer at once.";
+
+const BY_HAND: (&str, &str) = (
+    "a chunk is chosen when the array is made; `mdadm --grow /dev/mdN --chunk=512 --backup-file=FILE` moves all data, which \
+takes long and wants a backup first",
+    "the same command with the chunk that was in force",
+);
+
+const WORDS: Words = Words {
+    rule: "chunk-size",
+    is_about: NO_SETTING,
+    keys: &["chunk"],
+    what: "the array's chunk",
+    reason: |_, _| REASON.to_owned(),
+    by_hand: BY_HAND,
+};
+
+/// Fewer reads of disks for each of the array are requests that lie unluckily.
+const MIN_PARTS: f64 = 1.3;
+
+/// Disks that are less busy have time for both parts.
+const MIN_BUSY: f64 = 0.5;
+
+fn run(case: &Case<'_>) -> Vec<Finding> {
+    if varied_setting::is_varied(case, &WORDS) {
+        return varied_setting::findings(case, &WORDS);
+    }
+    let cells = case.cells();
+    let random = cells.iter().filter(|cell| cell.access() == Some("randread"));
+    let found = random.flat_map(|cell| {
+        let arrays = arrays(case, cell).into_iter();
+        arrays.filter_map(|array| Some((cell, Split::of(&array, cell)?, array))).collect::<Vec<_>>()
+    });
+    let most = found.max_by(|(_, a, _), (_, b, _)| a.parts.total_cmp(&b.parts));
+    most.map(|(cell, split, array)| finding(case, cell, split, &array)).into_iter().collect()
+}
+
+struct Split {
+    /// Reads of disks for each of the array.
+    parts: f64,
+    figures: Vec<Evidence>,
+}
+
+impl Split {
+    fn of(array: &Array, cell: &CaseCell<'_>) -> Option<Self> {
+        if !array.level.has_chunks() || !array.is_whole(cell) {
+            return None;
+        }
+        let own = cell.did(&array.name).filter(|own| own.reads > 0.0)?;
+        let members = array.members_did(cell)?;
+        let all = members.iter().map(|(_, did)| did.reads).sum::<f64>();
+        let busy = members.iter().map(|(_, did)| did.busy).sum::<f64>() / members.len() as f64;
+        let parts = all / own.reads;
+        let source = format!("/proc/diskstats in {}", cell.source());
+        let mut figures = vec![
+            evidence(format!("reads of {}", array.name), Unit::PerSecond.show(own.reads), source.clone()),
+            evidence("reads of its members, all together", Unit::PerSecond.show(all), source.clone()),
+            evidence("time in which its members were busy, mean", percent(busy), source),
+        ];
+        figures.extend(
+            cell.block_size().map(|size| evidence("size of a request", size.to_string(), "the study")),
+        );
+        figures.extend(array.chunk.map(|chunk| evidence("chunk", chunk.to_string(), array.source.clone())));
+        (parts >= MIN_PARTS && busy >= MIN_BUSY).then_some(Self { parts, figures })
+    }
+}
+
+fn finding(case: &Case<'_>, cell: &CaseCell<'_>, split: Split, array: &Array) -> Finding {
+    let (what, undo) = BY_HAND;
+    Finding {
+        rule: RULE.name,
+        title: format!(
+            "each read of {} in {} takes {} reads of its disks: requests cross its chunks",
+            array.name,
+            cell.cell.id,
+            significant(split.parts)
+        ),
+        reason: REASON.into(),
+        evidence: split.figures,
+        confidence: Confidence::Likely,
+        gain: None,
+        remedy: Some(Remedy { what: what.replace("mdN", &array.name), settings: vec![], undo: undo.into() }),
+        next: case.show_again(),
+        compared: vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+    use crate::summary::RunData;
+    use domain::inventory::{Inventory, Md};
+    use domain::units::Bytes;
+
+    fn machine() -> Inventory {
+        let md = Md { level: Some("raid0".into()), chunk: Some(Bytes::from_kib(16)), ..Md::default() };
+        with_array(md, true, &["sda", "sdb"])
+    }
+
+    fn reads(rw: &str, each: u64, busy_ms: u64) -> RunData {
+        let options = format!("rw={rw} bs=32k direct=1");
+        let mut data = fio_run(&[&options], |cell, block| vec![("throughput", about(4e6, cell, block))]);
+        let member = |name| (name, each, each * 16_384, 0, 0, busy_ms);
+        with_work(&mut data, &[("md0", 100, 3_276_800, 0, 0, 990), member("sda"), member("sdb")]);
+        data
+    }
+
+    #[test]
+    fn random_reads_that_are_split_are_found() {
+        let found = findings(RULE, &reads("randread", 100, 900), Some(&machine()), None);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert!(found[0].title.contains("takes 2.00 reads of its disks"), "{}", found[0].title);
+        assert!(found[0].evidence.iter().any(|e| e.figure == "16 KiB"));
+    }
+
+    #[test]
+    fn reads_in_order_whole_requests_and_idle_disks_are_no_finding() {
+        assert!(findings(RULE, &reads("read", 100, 900), Some(&machine()), None).is_empty());
+        assert!(findings(RULE, &reads("randread", 53, 900), Some(&machine()), None).is_empty());
+        assert!(findings(RULE, &reads("randread", 100, 200), Some(&machine()), None).is_empty());
+    }
+
+    #[test]
+    fn an_unknown_array_is_no_evidence() {
+        assert!(findings(RULE, &reads("randread", 100, 900), None, None).is_empty());
+    }
+
+    #[test]
+    fn a_chunk_that_was_varied_is_shown() {
+        let data = storage_run(&[FOUR_DISKS, RAID5], "array.chunk", &[("16KiB", 1e6), ("512KiB", 1.4e6)]);
+        let found = findings(RULE, &data, None, None).swap_remove(0);
+        assert_eq!(found.confidence, Confidence::Shown);
+        assert!(found.title.contains("512KiB gives 1.40 times"), "{}", found.title);
+    }
+}

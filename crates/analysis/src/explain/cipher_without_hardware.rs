@@ -1,0 +1,176 @@
+//! Encryption takes so many cycles a byte that the cipher has no instructions of the CPU: shown where a study
+//! varied the cipher; likely by the CPU time of dm-crypt's threads.
+//!
+//! Sources: drivers/md/dm-crypt.c; arch/x86/crypto/aesni-intel_asm.S, crypto/aes_generic.c; cryptsetup(8),
+//! `benchmark`.
+
+use super::Rule;
+use super::arrays::{Encrypted, encrypted};
+use super::case::{Case, CaseCell, evidence};
+use super::varied_setting::{self, NO_SETTING, Words};
+use domain::finding::{Confidence, Finding, Remedy};
+use domain::inventory::Inventory;
+use domain::units::{Hertz, Unit, significant};
+
+pub(super) const RULE: Rule = Rule {
+    name: "cipher-without-hardware",
+    doc: "Encryption takes many cycles a byte: the cipher has no instructions of this CPU.",
+    needs: "cells that differ in the cipher alone; else CPU time of encryption and what dm-crypt's device did in trials, and the CPU's frequency",
+    source: "drivers/md/dm-crypt.c; arch/x86/crypto/aesni-intel_asm.S, crypto/aes_generic.c; cryptsetup(8)",
+    yields_to: &[],
+    run,
+};
+
+const REASON: &str = "A cipher for which the CPU has instructions takes far fewer cycles a byte than one in software. Encryption is on \
+the path of each request, and takes the longer the lower the CPU's frequency is.";
+
+/// Said first: all data are written anew.
+const BY_HAND: (&str, &str) = (
+    "`cryptsetup benchmark` shows which ciphers are fast here, and `grep -m1 -o aes /proc/cpuinfo` whether the CPU has \
+instructions for AES; the cipher is chosen when the volume is made, and changing it writes all data anew: make a backup \
+first, then `cryptsetup reencrypt --cipher aes-xts-plain64 /dev/DEVICE`",
+    "`cryptsetup reencrypt` with the cipher that was in force, after a backup",
+);
+
+const WORDS: Words = Words {
+    rule: "cipher-without-hardware",
+    is_about: NO_SETTING,
+    keys: &["cipher", "key_size"],
+    what: "the cipher",
+    reason: |_, _| REASON.to_owned(),
+    by_hand: BY_HAND,
+};
+
+/// Assumed: AES-XTS with instructions stays below it, also where the CPU runs at a third of its highest
+/// frequency, by which the cycles are counted; software does not.
+const MIN_CYCLES: f64 = 10.0;
+
+/// Smaller requests take CPU time by their number, not by their bytes.
+const MIN_REQUEST: f64 = 65_536.0;
+
+/// Encryption that takes less of one core decides nothing.
+const MIN_CORES: f64 = 0.3;
+
+fn run(case: &Case<'_>) -> Vec<Finding> {
+    if varied_setting::is_varied(case, &WORDS) {
+        return varied_setting::findings(case, &WORDS);
+    }
+    let Some(frequency) = case.inventory.and_then(highest) else { return Vec::new() };
+    let cells = case.cells();
+    let found = cells.iter().flat_map(|cell| {
+        let costly =
+            encrypted(case, cell).into_iter().filter_map(|it| Some((cell, cycles(&it, frequency)?, it)));
+        costly.collect::<Vec<_>>()
+    });
+    let most = found.max_by(|(_, a, _), (_, b, _)| a.total_cmp(b));
+    most.map(|(cell, cycles, it)| finding(case, cell, cycles, frequency, &it)).into_iter().collect()
+}
+
+/// The highest frequency of any CPU: with that no cycle is counted that was not there.
+fn highest(inventory: &Inventory) -> Option<Hertz> {
+    let policies = inventory.cpufreq.iter().flat_map(|cpufreq| &cpufreq.policies);
+    policies.filter_map(|policy| policy.hardware_max).chain(inventory.cpus.max).max()
+}
+
+/// Cycles a byte, where the cipher is what takes them.
+fn cycles(it: &Encrypted<'_>, frequency: Hertz) -> Option<f64> {
+    let bytes = it.did.read + it.did.written;
+    let large = bytes / it.did.requests() >= MIN_REQUEST;
+    let cycles = it.cores * frequency.hz() as f64 / bytes;
+    (large && it.cores >= MIN_CORES && cycles >= MIN_CYCLES).then_some(cycles)
+}
+
+fn finding(
+    case: &Case<'_>,
+    cell: &CaseCell<'_>,
+    cycles: f64,
+    frequency: Hertz,
+    it: &Encrypted<'_>,
+) -> Finding {
+    let device = &it.device.name;
+    let (what, undo) = BY_HAND;
+    Finding {
+        rule: RULE.name,
+        title: format!(
+            "encryption of {device} takes up to {} cycles a byte in {}",
+            significant(cycles),
+            cell.cell.id
+        ),
+        reason: REASON.into(),
+        evidence: vec![
+            evidence("CPU time of encryption, in cores, median", significant(it.cores), cell.source()),
+            evidence(
+                format!("read from and written to {device}"),
+                Unit::BytesPerSecond.show(it.did.read + it.did.written),
+                "/proc/diskstats",
+            ),
+            evidence(
+                "highest frequency of the CPUs",
+                frequency.to_string(),
+                "/sys/devices/system/cpu/cpufreq",
+            ),
+            evidence("cipher", it.crypt.cipher.clone(), "dmsetup table"),
+        ],
+        confidence: Confidence::Likely,
+        gain: None,
+        remedy: Some(Remedy { what: what.into(), settings: vec![], undo: undo.into() }),
+        next: case.show_again(),
+        compared: vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+    use domain::inventory::Policy;
+    use domain::trace::Role;
+
+    fn machine(max_mhz: Option<u64>) -> Inventory {
+        let policy = Policy { hardware_max: max_mhz.map(Hertz::from_mhz), ..Policy::default() };
+        let machine = with_crypt(false, "serpent-xts-plain64", 4096, &[]);
+        Inventory { cpufreq: machine_with(policy).cpufreq, ..machine }
+    }
+
+    fn of(used_ms: u64, requests: u64, bytes: u64, machine: &Inventory) -> Vec<Finding> {
+        let mut data =
+            fio_run(&["rw=read bs=1m"], |cell, block| vec![("throughput", about(1e8, cell, block))]);
+        with_work(&mut data, &[("dm-0", requests, bytes, 0, 0, 900)]);
+        with_thread(&mut data, "kworker/u8:1-kcryptd", Role::Crypt, used_ms);
+        findings(RULE, &data, Some(machine), Some("dm-0"))
+    }
+
+    #[test]
+    fn many_cycles_a_byte_are_found_with_the_cipher() {
+        let found = of(900, 100, 102_400_000, &machine(Some(3000))).swap_remove(0);
+        assert_eq!(found.title, "encryption of dm-0 takes up to 26.4 cycles a byte in w0");
+        assert_eq!(found.evidence[3].figure, "serpent-xts-plain64");
+    }
+
+    #[test]
+    fn a_fast_cipher_small_requests_and_little_cpu_time_are_no_finding() {
+        let machine = machine(Some(3000));
+        assert!(of(900, 2000, 2_048_000_000, &machine).is_empty());
+        assert!(of(900, 25_000, 102_400_000, &machine).is_empty());
+        assert!(of(90, 10, 10_240_000, &machine).is_empty());
+    }
+
+    #[test]
+    fn without_the_frequency_or_cpu_time_nothing_is_said() {
+        assert!(of(900, 100, 102_400_000, &machine(None)).is_empty());
+        let mut data =
+            fio_run(&["rw=read bs=1m"], |cell, block| vec![("throughput", about(1e8, cell, block))]);
+        with_work(&mut data, &[("dm-0", 100, 102_400_000, 0, 0, 900)]);
+        assert!(findings(RULE, &data, Some(&machine(Some(3000))), Some("dm-0")).is_empty());
+    }
+
+    #[test]
+    fn a_cipher_that_was_varied_is_shown() {
+        let disk: Table<'_> = ("disk", &[("kind", "devices"), ("count", "1"), ("loop", "256MiB")]);
+        let crypt: Table<'_> = ("crypt", &[("kind", "crypt"), ("on", "disk")]);
+        let levels = [("serpent-xts-plain64", 1e8), ("aes-xts-plain64", 9e8)];
+        let data = storage_run(&[disk, crypt], "crypt.cipher", &levels);
+        let found = findings(RULE, &data, None, None).swap_remove(0);
+        assert!(found.title.contains("aes-xts-plain64 gives 9.00 times"), "{}", found.title);
+    }
+}

@@ -1,0 +1,149 @@
+//! dm-crypt encrypts in sectors of 512 bytes on disks of 4 KiB: shown where a study varied it; possible where
+//! encryption takes CPU time.
+//!
+//! Source: `Documentation/admin-guide/device-mapper/dm-crypt.rst` (`sector_size`); drivers/md/dm-crypt.c
+//! (`crypt_convert`: one request to the cipher for each sector).
+
+use super::Rule;
+use super::arrays::{Encrypted, encrypted};
+use super::case::{Case, CaseCell, evidence};
+use super::varied_setting::{self, NO_SETTING, Words};
+use domain::finding::{Confidence, Finding, Remedy};
+use domain::units::{Bytes, significant};
+
+pub(super) const RULE: Rule = Rule {
+    name: "crypt-sector",
+    doc: "dm-crypt encrypts in sectors of 512 bytes on disks whose sectors are larger.",
+    needs: "cells that differ in the sector alone; else dm-crypt's table and disks in the inventory, and CPU time of encryption in trials",
+    source: "Documentation/admin-guide/device-mapper/dm-crypt.rst (`sector_size`); drivers/md/dm-crypt.c (`crypt_convert`)",
+    yields_to: &[],
+    run,
+};
+
+const REASON: &str = "The cipher is called once for each sector, with an initial vector of its own. Sectors of 4 KiB need an eighth \
+of the calls of sectors of 512 bytes.";
+
+/// Said first: all data are written anew.
+const BY_HAND: (&str, &str) = (
+    "the sector is chosen when the volume is made, and changing it writes all data anew: make a backup first, then \
+`cryptsetup reencrypt --sector-size 4096 /dev/DEVICE`",
+    "`cryptsetup reencrypt --sector-size 512 /dev/DEVICE`, after a backup",
+);
+
+const WORDS: Words = Words {
+    rule: "crypt-sector",
+    is_about: NO_SETTING,
+    keys: &["sector_size"],
+    what: "the sector of encryption",
+    reason: |_, _| REASON.to_owned(),
+    by_hand: BY_HAND,
+};
+
+/// Encryption that takes less of one core decides nothing.
+const MIN_CORES: f64 = 0.2;
+
+const SMALL: Bytes = Bytes::new(512);
+
+fn run(case: &Case<'_>) -> Vec<Finding> {
+    if varied_setting::is_varied(case, &WORDS) {
+        return varied_setting::findings(case, &WORDS);
+    }
+    let cells = case.cells();
+    let found = cells.iter().find_map(|cell| {
+        let small =
+            encrypted(case, cell).into_iter().find(|it| it.crypt.sector == SMALL && it.cores >= MIN_CORES);
+        let small = small?;
+        let larger = small.disks.iter().find_map(|disk| {
+            let sector = disk.queue.as_ref()?.physical_block.filter(|sector| *sector > SMALL)?;
+            Some((disk.name.clone(), sector))
+        });
+        larger.map(|disk| finding(case, cell, &small, disk))
+    });
+    found.into_iter().collect()
+}
+
+fn finding(
+    case: &Case<'_>,
+    cell: &CaseCell<'_>,
+    it: &Encrypted<'_>,
+    (disk, sector): (String, Bytes),
+) -> Finding {
+    let device = &it.device.name;
+    let cores = significant(it.cores);
+    let (what, undo) = BY_HAND;
+    Finding {
+        rule: RULE.name,
+        title: format!(
+            "{device} encrypts in sectors of {SMALL} on a disk of {sector}, and encryption kept {cores} cores busy in {}",
+            cell.cell.id
+        ),
+        reason: REASON.into(),
+        evidence: vec![
+            evidence("sector of encryption", SMALL.to_string(), "dmsetup table"),
+            evidence(
+                format!("physical sector of {disk}"),
+                sector.to_string(),
+                format!("/sys/block/{disk}/queue/physical_block_size"),
+            ),
+            evidence("CPU time of encryption, in cores, median", cores, cell.source()),
+        ],
+        confidence: Confidence::Possible,
+        gain: None,
+        remedy: Some(Remedy { what: what.into(), settings: vec![], undo: undo.into() }),
+        next: case.show_again(),
+        compared: vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+    use domain::trace::Role;
+
+    fn of(sector: u64, physical: u64, used_ms: u64) -> Vec<Finding> {
+        let mut data =
+            fio_run(&["rw=read bs=1m"], |cell, block| vec![("throughput", about(4e8, cell, block))]);
+        with_work(&mut data, &[("dm-0", 400, 400 << 20, 0, 0, 900), ("sda", 400, 400 << 20, 0, 0, 900)]);
+        with_thread(&mut data, "kworker/u8:1-kcryptd", Role::Crypt, used_ms);
+        let mut machine = with_crypt(false, "aes-xts-plain64", sector, &[]);
+        machine.devices[1].queue.as_mut().unwrap().physical_block = Some(Bytes::new(physical));
+        findings(RULE, &data, Some(&machine), Some("dm-0"))
+    }
+
+    #[test]
+    fn small_sectors_on_a_disk_of_larger_ones_are_found_where_encryption_costs() {
+        let found = of(512, 4096, 600).swap_remove(0);
+        assert_eq!(
+            found.title,
+            "dm-0 encrypts in sectors of 512 B on a disk of 4 KiB, and encryption kept 0.600 cores busy in w0"
+        );
+        assert!(found.remedy.unwrap().what.contains("make a backup first"));
+    }
+
+    #[test]
+    fn large_sectors_a_disk_of_small_ones_and_cheap_encryption_are_no_finding() {
+        assert!(of(4096, 4096, 600).is_empty());
+        assert!(of(512, 512, 600).is_empty());
+        assert!(of(512, 4096, 50).is_empty());
+    }
+
+    #[test]
+    fn without_cpu_time_or_the_machine_nothing_is_said() {
+        let mut data =
+            fio_run(&["rw=read bs=1m"], |cell, block| vec![("throughput", about(4e8, cell, block))]);
+        with_work(&mut data, &[("dm-0", 400, 400 << 20, 0, 0, 900)]);
+        assert!(findings(RULE, &data, Some(&with_crypt(false, "aes", 512, &[])), None).is_empty());
+        assert!(findings(RULE, &data, None, None).is_empty());
+    }
+
+    #[test]
+    fn a_sector_that_was_varied_is_shown() {
+        let disk: Table<'_> = ("disk", &[("kind", "devices"), ("count", "1"), ("loop", "256MiB")]);
+        let crypt: Table<'_> = ("crypt", &[("kind", "crypt"), ("on", "disk")]);
+        let data = storage_run(&[disk, crypt], "crypt.sector_size", &[("512", 1e8), ("4096", 1.3e8)]);
+        let found = findings(RULE, &data, None, None).swap_remove(0);
+        assert_eq!(found.confidence, Confidence::Shown);
+        assert!(found.title.contains("4096 gives 1.30 times"), "{}", found.title);
+    }
+}

@@ -1,0 +1,166 @@
+//! An array lacks a disk while it works: shown where a study left one out; likely where its disks read more
+//! than was asked for; possible where it is busy.
+//!
+//! Sources: `Documentation/admin-guide/md.rst` (`degraded`); drivers/md/raid5.c (`fetch_block`: what is
+//! missing is computed from all others).
+
+use super::Rule;
+use super::arrays::{Array, arrays};
+use super::case::{Case, CaseCell, evidence};
+use super::varied_setting::{self, NO_SETTING, Words};
+use crate::words::{counted, percent};
+use domain::finding::{Confidence, Finding, Remedy};
+use domain::units::significant;
+
+pub(super) const RULE: Rule = Rule {
+    name: "degraded-array",
+    doc: "An array lacks a disk while it is busy: others do the work of the missing one.",
+    needs: "cells that differ in missing members alone; else the array in the inventory or the study, and what it did in trials",
+    source: "Documentation/admin-guide/md.rst (`degraded`); drivers/md/raid5.c (`fetch_block`)",
+    yields_to: &[],
+    run,
+};
+
+const REASON: &str = "The array survives fewer failures than it is made for. With parity each read of the missing disk's data \
+reads all others, and is computed; a mirror serves all reads from the disks that are left.";
+
+/// Said first: what is lacking is safety, and then speed.
+const BY_HAND: (&str, &str) = (
+    "replace the disk soon, since the next failure may lose the data: `mdadm --manage /dev/mdN --add /dev/DISK`; the array is \
+slower until it is rebuilt",
+    "`mdadm --manage /dev/mdN --fail /dev/DISK --remove /dev/DISK`, which leaves the array as it is now",
+);
+
+const WORDS: Words = Words {
+    rule: "degraded-array",
+    is_about: NO_SETTING,
+    keys: &["missing"],
+    what: "a missing member",
+    reason: |_, _| REASON.to_owned(),
+    by_hand: BY_HAND,
+};
+
+/// An array that is less busy has nobody who waits for the missing disk.
+const MIN_BUSY: f64 = 0.1;
+
+/// So much more than the array's own reads is what was read to compute the missing.
+const MIN_EXTRA: f64 = 1.1;
+
+fn run(case: &Case<'_>) -> Vec<Finding> {
+    if varied_setting::is_varied(case, &WORDS) {
+        return varied_setting::findings(case, &WORDS);
+    }
+    let cells = case.cells();
+    let found = cells.iter().flat_map(|cell| {
+        let busy = arrays(case, cell).into_iter().filter_map(|array| {
+            let busy = busy(&array, cell).filter(|busy| array.missing > 0 && *busy >= MIN_BUSY)?;
+            Some((cell, array, busy))
+        });
+        busy.collect::<Vec<_>>()
+    });
+    let busiest = found.max_by(|(.., a), (.., b)| a.total_cmp(b));
+    busiest.map(|(cell, array, busy)| finding(case, cell, &array, busy)).into_iter().collect()
+}
+
+/// How busy its busiest member was.
+fn busy(array: &Array, cell: &CaseCell<'_>) -> Option<f64> {
+    array.members_did(cell)?.iter().map(|(_, did)| did.busy).max_by(f64::total_cmp)
+}
+
+fn finding(case: &Case<'_>, cell: &CaseCell<'_>, array: &Array, busy: f64) -> Finding {
+    let name = &array.name;
+    let all = array.members.len() + array.missing as usize;
+    let own = cell.did(name).map_or(0.0, |own| own.read);
+    let members = array.members_did(cell).unwrap_or_default();
+    let read = members.iter().map(|(_, did)| did.read).sum::<f64>();
+    let times =
+        (own > 0.0).then(|| read / own).filter(|times| *times >= MIN_EXTRA && array.level.has_parity());
+    let source = format!("/proc/diskstats in {}", cell.source());
+    let mut figures = vec![
+        evidence("missing members", format!("{} of {all}", array.missing), array.source.clone()),
+        evidence("time in which its busiest member was busy", percent(busy), source.clone()),
+    ];
+    figures.extend(times.map(|times| {
+        evidence(
+            "read from its members for what was read from it",
+            format!("{} times", significant(times)),
+            source,
+        )
+    }));
+    let (what, undo) = BY_HAND;
+    Finding {
+        rule: RULE.name,
+        title: format!(
+            "{name} lacks {} of {}, and its disks were busy {} of the time in {}",
+            array.missing,
+            counted(all, "disk"),
+            percent(busy),
+            cell.cell.id
+        ),
+        reason: REASON.into(),
+        evidence: figures,
+        confidence: if times.is_some() { Confidence::Likely } else { Confidence::Possible },
+        gain: None,
+        remedy: Some(Remedy {
+            what: what.replace("mdN", name),
+            settings: vec![],
+            undo: undo.replace("mdN", name),
+        }),
+        next: case.next_look(),
+        compared: vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+    use crate::summary::RunData;
+    use domain::inventory::{Inventory, Md};
+
+    fn machine(degraded: u32) -> Inventory {
+        let md = Md { level: Some("raid5".into()), degraded: Some(degraded), ..Md::default() };
+        with_array(md, true, &["sda", "sdb"])
+    }
+
+    fn reads(each: u64, busy_ms: u64) -> RunData {
+        let mut data = fio_run(&["rw=randread bs=4k direct=1"], |cell, block| {
+            vec![("throughput", about(4e5, cell, block))]
+        });
+        let member = |name| (name, each, each * 4096, 0, 0, busy_ms);
+        with_work(&mut data, &[("md0", 100, 409_600, 0, 0, busy_ms), member("sda"), member("sdb")]);
+        data
+    }
+
+    #[test]
+    fn a_busy_array_that_lacks_a_disk_is_found_and_computed_reads_make_it_likely() {
+        let found = findings(RULE, &reads(67, 800), Some(&machine(1)), None).swap_remove(0);
+        assert_eq!(found.title, "md0 lacks 1 of 3 disks, and its disks were busy 80% of the time in w0");
+        assert_eq!(found.confidence, Confidence::Likely);
+        assert_eq!(found.evidence[2].figure, "1.34 times");
+        assert!(found.remedy.unwrap().what.contains("--manage /dev/md0 --add"));
+        let direct = findings(RULE, &reads(50, 800), Some(&machine(1)), None).swap_remove(0);
+        assert_eq!(direct.confidence, Confidence::Possible);
+    }
+
+    #[test]
+    fn a_degraded_array_that_is_not_busy_and_a_whole_one_are_no_finding() {
+        assert!(findings(RULE, &reads(67, 40), Some(&machine(1)), None).is_empty());
+        assert!(findings(RULE, &reads(67, 800), Some(&machine(0)), None).is_empty());
+    }
+
+    #[test]
+    fn without_the_disks_or_the_machine_nothing_is_said() {
+        let data = fio_run(&["rw=randread"], |cell, block| vec![("throughput", about(4e5, cell, block))]);
+        assert!(findings(RULE, &data, Some(&machine(1)), None).is_empty());
+        assert!(findings(RULE, &reads(67, 800), None, None).is_empty());
+    }
+
+    #[test]
+    fn a_missing_member_that_was_varied_is_shown() {
+        let data = storage_run(&[FOUR_DISKS, RAID5], "array.missing", &[("0", 2e6), ("1", 1e6)]);
+        let found = findings(RULE, &data, None, None).swap_remove(0);
+        assert_eq!(found.confidence, Confidence::Shown);
+        assert!(found.title.contains("1 gives 0.50 times"), "{}", found.title);
+    }
+}

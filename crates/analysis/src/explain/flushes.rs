@@ -1,0 +1,155 @@
+//! The workload spends its time in calls of fsync: each waits until the device has its cache on the medium.
+//!
+//! Sources: block/blk-flush.c; `Documentation/block/writeback_cache_control.rst`; fsync(2).
+
+use super::Rule;
+use super::arrays::disks_below;
+use super::case::{Case, CaseCell, evidence};
+use crate::words::percent;
+use domain::finding::{Confidence, Evidence, Finding, Remedy};
+use domain::inventory::WriteCache;
+use domain::units::Unit;
+
+pub(super) const RULE: Rule = Rule {
+    name: "flushes",
+    doc: "Most of the workload's time is spent in calls of fsync and fdatasync.",
+    needs: "the tool's calls of fsync and their latency",
+    source: "block/blk-flush.c; Documentation/block/writeback_cache_control.rst; fsync(2)",
+    yields_to: &["journal-on-data-disk"],
+    run,
+};
+
+/// From this share of a job's time on, nothing else decides as much.
+const MIN_SHARE: f64 = 0.5;
+
+/// A device whose cache survives a power cut answers much sooner, and most of that is not the flush.
+const MIN_LATENCY_S: f64 = 1e-3;
+
+/// Calls of fsync in a cell.
+pub(super) struct Syncs {
+    /// Calls a second, of all jobs.
+    rate: f64,
+    /// Seconds that one takes, mean.
+    latency: f64,
+    /// The share of a job's time.
+    share: f64,
+}
+
+impl Syncs {
+    /// Of a cell whose jobs are in them for most of their time.
+    pub(super) fn that_decide(cell: &CaseCell<'_>) -> Option<Self> {
+        let (rate, latency) = (cell.metric("syncs")?, cell.metric("sync_latency_mean")?);
+        let jobs = cell.option(&["numjobs"]).map_or(Some(1.0), |text| text.parse::<f64>().ok())?;
+        let share = rate * latency / jobs.max(1.0);
+        (share >= MIN_SHARE && latency >= MIN_LATENCY_S).then(|| Self {
+            rate,
+            latency,
+            share: share.min(1.0),
+        })
+    }
+
+    /// What decides, as figures.
+    pub(super) fn figures(&self, cell: &CaseCell<'_>) -> Vec<Evidence> {
+        vec![
+            evidence("calls of fsync and fdatasync", Unit::PerSecond.show(self.rate), cell.source()),
+            evidence("time that one takes, mean", Unit::Seconds.show(self.latency), cell.source()),
+            evidence(
+                "share of a job's time in them",
+                percent(self.share),
+                "the product of these, by the jobs",
+            ),
+        ]
+    }
+
+    pub(super) fn told(&self) -> (String, String) {
+        (percent(self.share), Unit::Seconds.show(self.latency))
+    }
+
+    fn share(&self) -> f64 {
+        self.share
+    }
+}
+
+fn run(case: &Case<'_>) -> Vec<Finding> {
+    let cells = case.cells();
+    let found = cells.iter().filter_map(|cell| Some((cell, Syncs::that_decide(cell)?)));
+    let most = found.max_by(|(_, a), (_, b)| a.share().total_cmp(&b.share()));
+    most.map(|(cell, syncs)| finding(case, cell, &syncs)).into_iter().collect()
+}
+
+fn finding(case: &Case<'_>, cell: &CaseCell<'_>, syncs: &Syncs) -> Finding {
+    let (share, latency) = syncs.told();
+    let mut figures = syncs.figures(cell);
+    figures.extend(caches(case, cell));
+    Finding {
+        rule: RULE.name,
+        title: format!("{} spends {share} of its time in fsync, {latency} for each call", cell.cell.id),
+        reason: "fsync returns when the data are on the medium. The filesystem commits its journal for it, and the kernel has a \
+device with a volatile cache write that cache out. The latency of a write does not contain this time."
+            .into(),
+        evidence: figures,
+        confidence: Confidence::Likely,
+        gain: None,
+        remedy: Some(Remedy {
+            what: "let the application make several changes durable with one call (group commit), or use a device whose cache \
+survives a power cut. Telling the kernel that there is no volatile cache, or mounting without barriers, loses data that \
+was reported as safe, and is not proposed"
+                .into(),
+            settings: vec![],
+            undo: "put the application's own option back".into(),
+        }),
+        next: case.show_again(),
+        compared: vec![],
+    }
+}
+
+/// What the kernel believes of the caches of the disks below.
+fn caches(case: &Case<'_>, cell: &CaseCell<'_>) -> Vec<Evidence> {
+    let Some((inventory, device)) = case.inventory.zip(cell.device()) else { return Vec::new() };
+    let disks = disks_below(inventory, device).into_iter();
+    let told = disks.filter_map(|disk| {
+        let cache = match disk.queue.as_ref()?.write_cache? {
+            WriteCache::WriteBack => "volatile: the kernel sends flushes",
+            WriteCache::WriteThrough => "none that is volatile: the kernel sends no flush",
+        };
+        let path = format!("/sys/block/{}/queue/write_cache", disk.name);
+        Some(evidence(format!("write cache of {}", disk.name), cache, path))
+    });
+    told.take(1).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    fn writes(rate: f64, latency: f64, options: &str) -> crate::summary::RunData {
+        fio_run(&[options], move |_, _| {
+            vec![("throughput", 4e5), ("syncs", rate), ("sync_latency_mean", latency)]
+        })
+    }
+
+    #[test]
+    fn a_workload_that_is_in_fsync_most_of_the_time_is_found() {
+        let data = writes(110.0, 8e-3, "rw=randwrite bs=4k fsync=1");
+        let mut machine = bare_machine();
+        machine.devices[0].queue.as_mut().unwrap().write_cache = Some(WriteCache::WriteBack);
+        let found = findings(RULE, &data, Some(&machine), Some("vda")).swap_remove(0);
+        assert_eq!(found.title, "w0 spends 88% of its time in fsync, 8.00 ms for each call");
+        assert!(found.evidence[3].figure.starts_with("volatile"), "{:?}", found.evidence);
+        assert!(found.remedy.unwrap().settings.is_empty(), "what weakens durability is nobody's to set");
+    }
+
+    #[test]
+    fn rare_or_fast_syncs_and_those_of_many_jobs_are_no_finding() {
+        assert!(findings(RULE, &writes(10.0, 8e-3, "fsync=32"), None, None).is_empty());
+        assert!(findings(RULE, &writes(19_000.0, 5e-5, "fsync=1"), None, None).is_empty());
+        assert!(findings(RULE, &writes(110.0, 8e-3, "fsync=1 numjobs=8"), None, None).is_empty());
+    }
+
+    #[test]
+    fn a_tool_that_tells_no_syncs_is_no_evidence() {
+        let data = fio_run(&["rw=randwrite fsync=1"], |_, _| vec![("throughput", 4e5)]);
+        assert!(findings(RULE, &data, None, None).is_empty());
+    }
+}

@@ -1,0 +1,161 @@
+//! How a filesystem journals: shown where a study varied it; likely where all data go through the journal and
+//! the device writes them twice.
+//!
+//! Sources: ext4(5), `data=journal`; fs/jbd2/commit.c; fs/ext4/ext4_jbd2.h (`ext4_should_journal_data`).
+
+use super::Rule;
+use super::case::{Case, CaseCell, evidence};
+use super::varied_setting::{self, NO_SETTING, Words};
+use domain::finding::{Confidence, Finding, Remedy};
+use domain::trial::Measurement;
+use domain::units::{Unit, significant};
+
+pub(super) const RULE: Rule = Rule {
+    name: "journal-mode",
+    doc: "The way in which the filesystem journals makes a difference: data=journal writes all data twice.",
+    needs: "cells that differ in the journal alone; else what the tool and the device wrote in trials, and the mount options",
+    source: "ext4(5); fs/jbd2/commit.c; fs/ext4/ext4_jbd2.h (`ext4_should_journal_data`)",
+    yields_to: &[],
+    run,
+};
+
+const REASON: &str = "With `data=journal` data go to the journal first and to their place later. `data=ordered` writes them to \
+their place before the metadata are committed, `data=writeback` at any time. A journal on another device takes its writes \
+and flushes away from the data's.";
+
+/// Said first: what is written over in place may be torn by a power cut, and stale data may show.
+const BY_HAND: (&str, &str) = (
+    "after a power cut `data=ordered` may leave an overwritten file half old and half new, `data=writeback` also old content in \
+new files, and a filesystem without a journal needs a full check; where that is acceptable, mount with `data=ordered`",
+    "mount with the options that were in force before",
+);
+
+const WORDS: Words = Words {
+    rule: "journal-mode",
+    is_about: NO_SETTING,
+    keys: &["data", "journal"],
+    what: "how the filesystem journals",
+    reason: |_, _| REASON.to_owned(),
+    by_hand: BY_HAND,
+};
+
+/// A device that writes less than this for each byte of the tool does not write the data twice.
+const MIN_TIMES: f64 = 1.7;
+
+fn run(case: &Case<'_>) -> Vec<Finding> {
+    if varied_setting::is_varied(case, &WORDS) {
+        return varied_setting::findings(case, &WORDS);
+    }
+    let cells = case.cells();
+    let found = cells.iter().filter_map(|cell| Some((cell, Twice::of(cell)?)));
+    let most = found.max_by(|(_, a), (_, b)| a.times().total_cmp(&b.times()));
+    most.map(|(cell, twice)| finding(case, cell, &twice)).into_iter().collect()
+}
+
+struct Twice {
+    device: String,
+    /// Bytes a second that the tool wrote.
+    tool: f64,
+    /// Bytes a second that the device wrote.
+    written: f64,
+}
+
+impl Twice {
+    fn of(cell: &CaseCell<'_>) -> Option<Self> {
+        let options = cell.trials.iter().find_map(|trial| trial.environment.get("mount_options"))?;
+        if !options.split(',').any(|option| option == "data=journal") {
+            return None;
+        }
+        let device = cell.device()?.to_owned();
+        let tool = cell.median_of(written_by_tool).filter(|rate| *rate > 0.0)?;
+        let found = Self { written: cell.did(&device)?.written, device, tool };
+        (found.times() >= MIN_TIMES).then_some(found)
+    }
+
+    fn times(&self) -> f64 {
+        self.written / self.tool
+    }
+}
+
+/// Over the whole of a trial, whose disks are counted from begin to end.
+fn written_by_tool(measured: &Measurement) -> Option<f64> {
+    let metric = |name: &str| measured.outcome.metrics.get(name).map(|metric| metric.value);
+    let seconds = metric("elapsed").unwrap_or(measured.duration.secs());
+    Some(metric("write_throughput")? * seconds / measured.duration.secs())
+}
+
+fn finding(case: &Case<'_>, cell: &CaseCell<'_>, twice: &Twice) -> Finding {
+    let Twice { device, tool, written } = twice;
+    let bytes = |value| Unit::BytesPerSecond.show(value);
+    let (what, undo) = BY_HAND;
+    Finding {
+        rule: RULE.name,
+        title: format!(
+            "{device} writes {} times what {} writes: with data=journal all data are written twice",
+            significant(twice.times()),
+            cell.cell.id
+        ),
+        reason: REASON.into(),
+        evidence: vec![
+            evidence("written by the tool", bytes(*tool), cell.source()),
+            evidence(format!("written to {device}"), bytes(*written), "/proc/diskstats"),
+            evidence("mount option", "data=journal", "the trial's mount"),
+        ],
+        confidence: Confidence::Likely,
+        gain: None,
+        remedy: Some(Remedy { what: what.into(), settings: vec![], undo: undo.into() }),
+        next: case.show_again(),
+        compared: vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+    use crate::summary::RunData;
+
+    fn writes(options: &str, written: u64) -> RunData {
+        let mut data =
+            fio_run(&["rw=write bs=64k"], |_, _| vec![("throughput", 1e8), ("write_throughput", 1e8)]);
+        with_work(&mut data, &[("sda", 0, 0, 1000, written, 900)]);
+        with_environment(&mut data, &[("mount_options", options), ("device", "sda")]);
+        data
+    }
+
+    #[test]
+    fn data_that_are_written_twice_are_found_and_the_risk_is_said_first() {
+        let found = findings(RULE, &writes("rw,data=journal", 204_800_000), None, None).swap_remove(0);
+        assert!(found.title.starts_with("sda writes 2.05 times what w0 writes"), "{}", found.title);
+        let remedy = found.remedy.unwrap();
+        assert!(
+            remedy.settings.is_empty() && remedy.what.starts_with("after a power cut"),
+            "{}",
+            remedy.what
+        );
+    }
+
+    #[test]
+    fn another_mode_or_a_device_that_writes_once_is_no_finding() {
+        assert!(findings(RULE, &writes("rw,data=ordered", 204_800_000), None, None).is_empty());
+        assert!(findings(RULE, &writes("rw,data=journal", 102_400_000), None, None).is_empty());
+    }
+
+    #[test]
+    fn disks_that_were_not_recorded_are_no_evidence() {
+        let mut data = writes("rw,data=journal", 0);
+        with_work(&mut data, &[]);
+        assert!(findings(RULE, &data, None, None).is_empty());
+    }
+
+    #[test]
+    fn a_mode_that_was_varied_is_shown() {
+        let disk: Table<'_> = ("disk", &[("kind", "devices"), ("count", "1"), ("loop", "256MiB")]);
+        let files: Table<'_> = ("files", &[("kind", "filesystem"), ("on", "disk"), ("type", "ext4")]);
+        let data = storage_run(&[disk, files], "files.data", &[("journal", 1e8), ("ordered", 1.8e8)]);
+        let found = findings(RULE, &data, None, None).swap_remove(0);
+        assert_eq!(found.confidence, Confidence::Shown);
+        assert!(found.title.contains("ordered gives 1.80 times"), "{}", found.title);
+        assert!(found.remedy.unwrap().settings.is_empty());
+    }
+}

@@ -1,0 +1,189 @@
+//! An array with parity reads from its disks in order to write: the counters of the disks show it.
+//!
+//! The array's own reads are those of its users; what its disks read beyond them is old data and old parity.
+//!
+//! Sources: drivers/md/raid5.c (`handle_stripe_dirtying`); md(4), "RAID4" and "RAID5".
+
+use super::Rule;
+use super::arrays::{Array, Did, arrays};
+use super::case::{Case, CaseCell, evidence};
+use crate::words::percent;
+use domain::finding::{Confidence, Finding, Remedy};
+use domain::units::{Unit, significant};
+
+pub(super) const RULE: Rule = Rule {
+    name: "read-modify-write",
+    doc: "An array with parity reads old data and parity from its disks before it writes.",
+    needs: "what the array and its members did in trials; the array in the inventory or in the study",
+    source: "drivers/md/raid5.c (`handle_stripe_dirtying`); md(4)",
+    yields_to: &["parity-writes", "stripe-cache"],
+    run,
+};
+
+/// Below this share of what is written the reads are at the edges of whole stripes.
+const MIN_READ: f64 = 0.5;
+
+/// A member that is less busy has time for these reads.
+const MIN_BUSY: f64 = 0.5;
+
+/// What an array's members read that nobody asked it for.
+pub(super) struct Extra {
+    /// Bytes for each byte that was written to the array.
+    pub share: f64,
+    /// The same a second.
+    pub read: f64,
+    /// The array's own.
+    pub own: Did,
+    /// The busiest member, and how busy it was.
+    pub busiest: (String, f64),
+}
+
+impl Extra {
+    /// Of an array with parity that was written to, and whose members served nothing else; `None` where that
+    /// is not known or not so.
+    pub(super) fn of(array: &Array, cell: &CaseCell<'_>) -> Option<Self> {
+        let own = cell.did(&array.name).filter(|own| own.written > 0.0)?;
+        if !array.level.has_parity() || !array.is_whole(cell) {
+            return None;
+        }
+        let members = array.members_did(cell)?;
+        let read = members.iter().map(|(_, did)| did.read).sum::<f64>() - own.read;
+        let (name, did) = members.iter().max_by(|(_, a), (_, b)| a.busy.total_cmp(&b.busy))?;
+        Some(Self { share: read / own.written, read, own, busiest: ((*name).to_owned(), did.busy) })
+    }
+}
+
+fn run(case: &Case<'_>) -> Vec<Finding> {
+    let cells = case.cells();
+    let found = cells.iter().flat_map(|cell| {
+        let arrays = arrays(case, cell).into_iter();
+        arrays.filter_map(|array| Some((cell, Extra::of(&array, cell)?, array))).collect::<Vec<_>>()
+    });
+    let reads = found.filter(|(_, extra, _)| extra.share >= MIN_READ && extra.busiest.1 >= MIN_BUSY);
+    // Of several cells the one in which it is most.
+    let most = reads.max_by(|(_, a, _), (_, b, _)| a.share.total_cmp(&b.share));
+    most.map(|(cell, extra, array)| finding(case, cell, &extra, &array)).into_iter().collect()
+}
+
+fn finding(case: &Case<'_>, cell: &CaseCell<'_>, extra: &Extra, array: &Array) -> Finding {
+    let name = &array.name;
+    let source = format!("/proc/diskstats in {}", cell.source());
+    let bytes = |value| Unit::BytesPerSecond.show(value);
+    Finding {
+        rule: RULE.name,
+        title: format!(
+            "{name} reads {} times what is written to it, from its disks, before it writes",
+            significant(extra.share)
+        ),
+        reason: format!(
+            "A write that is less than a stripe changes the parity too. md reads the old data and the old parity, or the rest \
+of the stripe, before it writes. These reads are on the path of each write, and take the disks' time: {} was busy {} of \
+the time.",
+            extra.busiest.0,
+            percent(extra.busiest.1)
+        ),
+        evidence: vec![
+            evidence(format!("written to {name}"), bytes(extra.own.written), source.clone()),
+            evidence(format!("read from {name}"), bytes(extra.own.read), source.clone()),
+            evidence("read from its members beyond that", bytes(extra.read), source.clone()),
+            evidence(format!("time in which {} was busy", extra.busiest.0), percent(extra.busiest.1), source),
+            evidence(
+                "level and members",
+                format!("RAID{}, {}", array.level.name(), array.members.len()),
+                array.source.clone(),
+            ),
+        ],
+        confidence: Confidence::Likely,
+        gain: None,
+        remedy: Some(Remedy {
+            what: "let the application write whole stripes, or choose RAID10 for small writes; what either gains was not measured \
+here"
+            .into(),
+            settings: vec![],
+            undo: "an array's level is chosen when it is made: copy the data away, and back".into(),
+        }),
+        next: case.show_again(),
+        compared: vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+    use crate::summary::RunData;
+    use domain::inventory::{Inventory, Md};
+    use domain::trace::Role;
+
+    const MEMBERS: &[&str] = &["sda", "sdb", "sdc"];
+
+    fn machine(level: &str, degraded: u32) -> Inventory {
+        let md = Md { level: Some(level.into()), degraded: Some(degraded), ..Md::default() };
+        with_array(md, true, MEMBERS)
+    }
+
+    /// Random writes of 4 KiB, for each of which the array reads so many times as much.
+    fn writes(read_times: u64, busy_ms: u64) -> RunData {
+        let mut data = fio_run(&["rw=randwrite bs=4k direct=1"], |cell, block| {
+            vec![("throughput", about(4e5, cell, block))]
+        });
+        let member = |name| (name, 30 * read_times, 131_072 * read_times, 70, 262_144, busy_ms);
+        let array = ("md0", 0, 0, 96, 393_216, 900);
+        with_work(&mut data, &[array, member("sda"), member("sdb"), member("sdc")]);
+        data
+    }
+
+    #[test]
+    fn reads_that_nobody_asked_for_are_found_at_the_disks() {
+        let found = findings(RULE, &writes(2, 800), Some(&machine("raid5", 0)), None);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert_eq!(
+            found[0].title,
+            "md0 reads 2.00 times what is written to it, from its disks, before it writes"
+        );
+        assert_eq!(found[0].confidence, Confidence::Likely);
+        assert!(found[0].remedy.as_ref().unwrap().settings.is_empty());
+    }
+
+    #[test]
+    fn whole_stripes_idle_disks_and_mirrors_are_no_finding() {
+        assert!(findings(RULE, &writes(0, 800), Some(&machine("raid5", 0)), None).is_empty());
+        assert!(findings(RULE, &writes(2, 100), Some(&machine("raid5", 0)), None).is_empty());
+        assert!(findings(RULE, &writes(2, 800), Some(&machine("raid10", 0)), None).is_empty());
+    }
+
+    #[test]
+    fn reads_of_a_rebuild_are_not_those_of_writes() {
+        assert!(findings(RULE, &writes(2, 800), Some(&machine("raid5", 1)), None).is_empty());
+        let mut data = writes(2, 800);
+        with_thread(&mut data, "md0_resync", Role::Array, 20);
+        assert!(findings(RULE, &data, Some(&machine("raid5", 0)), None).is_empty());
+    }
+
+    #[test]
+    fn an_unknown_array_or_disks_that_were_not_recorded_are_no_evidence() {
+        assert!(findings(RULE, &writes(2, 800), None, None).is_empty());
+        let data = fio_run(&["rw=randwrite"], |cell, block| vec![("throughput", about(4e5, cell, block))]);
+        assert!(findings(RULE, &data, Some(&machine("raid5", 0)), None).is_empty());
+    }
+
+    #[test]
+    fn the_array_that_a_study_builds_is_known_by_what_its_trials_found() {
+        let mut data = storage_run(&[FOUR_DISKS, RAID5], "array.chunk", &[("64KiB", 4e5)]);
+        let member = |name| (name, 60, 262_144, 70, 262_144, 800);
+        with_work(
+            &mut data,
+            &[
+                ("md9", 0, 0, 128, 524_288, 900),
+                member("loop0"),
+                member("loop1"),
+                member("loop2"),
+                member("loop3"),
+            ],
+        );
+        assert!(findings(RULE, &data, None, None).is_empty());
+        with_environment(&mut data, &[("devices", "md9 > loop0 > loop1 > loop2 > loop3 > vda")]);
+        let found = findings(RULE, &data, None, None);
+        assert!(found[0].title.starts_with("md9 reads 2.00 times"), "{found:#?}");
+    }
+}

@@ -1,0 +1,159 @@
+//! An array was synchronised, rebuilt or checked while the workload ran: shown where a study varied it, else
+//! likely by the thread that did it.
+//!
+//! Sources: drivers/md/md.c (`md_do_sync`, `is_mddev_idle`); `Documentation/admin-guide/md.rst`
+//! (`sync_action`, `sync_speed_min`).
+
+use super::Rule;
+use super::arrays::synchronising;
+use super::case::{Case, evidence};
+use super::varied_setting::{self, NO_SETTING, Words};
+use crate::words::counted;
+use domain::finding::{Confidence, Evidence, Finding, Remedy};
+use domain::trial::Validity;
+use domain::units::Unit;
+use std::collections::BTreeSet;
+
+pub(super) const RULE: Rule = Rule {
+    name: "resync-beside",
+    doc: "An array was synchronised, rebuilt or checked while the workload ran.",
+    needs: "cells that differ in the resync alone; else the threads of trials, or trials that were disturbed by a resync",
+    source: "drivers/md/md.c (`md_do_sync`, `is_mddev_idle`); Documentation/admin-guide/md.rst (`sync_action`)",
+    yields_to: &[],
+    run,
+};
+
+const REASON: &str = "A resync reads every disk of the array from begin to end, and writes what differs. md slows it down while \
+there is other work, to `sync_speed_min` at the least. On spinning disks each change between the two costs a seek.";
+
+const BY_HAND: (&str, &str) = (
+    "wait until it has ended (`mdadm --wait /dev/mdN`); a slower resync means longer without redundancy, and is not proposed",
+    "nothing was changed",
+);
+
+const WORDS: Words = Words {
+    rule: "resync-beside",
+    is_about: NO_SETTING,
+    keys: &["resync"],
+    what: "a resync in the background",
+    reason: |_, _| REASON.to_owned(),
+    by_hand: BY_HAND,
+};
+
+fn run(case: &Case<'_>) -> Vec<Finding> {
+    if varied_setting::is_varied(case, &WORDS) {
+        return varied_setting::findings(case, &WORDS);
+    }
+    let figures: Vec<Evidence> = by_threads(case).into_iter().chain(by_disturbance(case)).collect();
+    let Some(array) = figures.first().map(|_| array(case)) else { return Vec::new() };
+    let name = array.as_deref().unwrap_or("an array");
+    vec![Finding {
+        rule: RULE.name,
+        title: format!("{name} was synchronised or checked while the workload ran"),
+        reason: REASON.into(),
+        evidence: figures,
+        confidence: Confidence::Likely,
+        gain: None,
+        remedy: Some(Remedy {
+            what: format!(
+                "{}; a check alone can be put off: `mdadm --misc --action=idle /dev/{node}`",
+                BY_HAND.0.replace("mdN", array.as_deref().unwrap_or("mdN")),
+                node = array.as_deref().unwrap_or("mdN")
+            ),
+            settings: vec![],
+            undo: format!("`mdadm --misc --action=check /dev/{}`", array.as_deref().unwrap_or("mdN")),
+        }),
+        next: case.next_look(),
+        compared: vec![],
+    }]
+}
+
+/// The array whose thread was seen.
+fn array(case: &Case<'_>) -> Option<String> {
+    let cells = case.cells();
+    cells.iter().find_map(|cell| names(cell).into_iter().find(|name| synchronising(cell, name).is_some()))
+}
+
+/// The arrays whose threads a cell's trials name: `md127` of `md127_resync`.
+fn names(cell: &super::case::CaseCell<'_>) -> BTreeSet<String> {
+    let threads = cell.trials.iter().filter_map(|t| t.measurement.as_ref()).flat_map(|m| &m.threads);
+    let array = |name: &str| {
+        let (array, _) = name.split_once('_')?;
+        let number = array.strip_prefix("md")?;
+        (!number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())).then(|| array.to_owned())
+    };
+    threads.filter_map(|thread| array(&thread.name)).collect()
+}
+
+fn by_threads(case: &Case<'_>) -> Vec<Evidence> {
+    let cells = case.cells();
+    let seen = cells.iter().flat_map(|cell| {
+        let arrays = names(cell).into_iter();
+        let threads = arrays.filter_map(|array| synchronising(cell, &array));
+        let told = threads.filter(|(_, cpu_s)| *cpu_s > 0.0).map(|(thread, cpu_s)| {
+            evidence(
+                format!("CPU time of `{thread}` in a trial, median"),
+                Unit::Seconds.show(cpu_s),
+                cell.source(),
+            )
+        });
+        told.collect::<Vec<_>>()
+    });
+    seen.collect()
+}
+
+/// Trials that do not count since an array was synchronised meanwhile.
+fn by_disturbance(case: &Case<'_>) -> Option<Evidence> {
+    let of = |validity: &Validity| match validity {
+        Validity::Disturbed(all) => all.iter().find(|d| d.kind == "resync").map(|d| d.detail.clone()),
+        _ => None,
+    };
+    let told: Vec<String> = case.data.trials.iter().filter_map(|trial| of(&trial.validity)).collect();
+    let figure = format!("{}: {}", counted(told.len(), "trial"), told.first()?);
+    Some(evidence("trials that do not count for it", figure, "guards during the trials"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+    use domain::trace::Role;
+    use domain::trial::Disturbance;
+
+    fn quiet() -> crate::summary::RunData {
+        fio_run(&["rw=randread bs=4k"], |cell, block| vec![("throughput", about(4e5, cell, block))])
+    }
+
+    #[test]
+    fn the_thread_of_a_resync_is_found() {
+        let mut data = quiet();
+        with_thread(&mut data, "md127_resync", Role::Array, 40);
+        let found = findings(RULE, &data, None, None).swap_remove(0);
+        assert_eq!(found.title, "md127 was synchronised or checked while the workload ran");
+        assert_eq!(found.evidence[0].figure, "40.0 ms");
+        assert_eq!(found.remedy.unwrap().undo, "`mdadm --misc --action=check /dev/md127`");
+    }
+
+    #[test]
+    fn trials_that_a_resync_disturbed_are_told() {
+        let mut data = quiet();
+        let resync = Disturbance {
+            kind: "resync".into(),
+            detail: "arrays were being synchronised (md0: check)".into(),
+        };
+        data.trials[0].validity = Validity::Disturbed(vec![resync]);
+        let found = findings(RULE, &data, None, None).swap_remove(0);
+        assert_eq!(found.evidence[0].figure, "1 trial: arrays were being synchronised (md0: check)");
+    }
+
+    #[test]
+    fn the_arrays_own_thread_one_that_slept_or_another_disturbance_are_no_finding() {
+        let mut data = quiet();
+        with_thread(&mut data, "md127_raid5", Role::Array, 900);
+        with_thread(&mut data, "md126_resync", Role::Array, 0);
+        let steal = Disturbance { kind: "steal".into(), detail: String::new() };
+        data.trials[0].validity = Validity::Disturbed(vec![steal]);
+        assert!(findings(RULE, &data, None, None).is_empty());
+        assert!(findings(RULE, &quiet(), None, None).is_empty());
+    }
+}

@@ -1,0 +1,158 @@
+//! One disk of an array is slower than the others: it is busy while they wait for it.
+//!
+//! All members of a stripe have to answer before a request of the array is done, so that the array is as fast
+//! as its slowest disk.
+//!
+//! Sources: `Documentation/admin-guide/iostats.rst` (`io_ticks`); drivers/md/raid5.c (`handle_stripe`),
+//! raid10.c.
+
+use super::Rule;
+use super::arrays::{Array, Did, arrays};
+use super::case::{Case, CaseCell, evidence};
+use crate::stats::quantile::median;
+use crate::words::percent;
+use domain::finding::{Confidence, Finding, Remedy};
+use domain::units::{Unit, significant};
+
+pub(super) const RULE: Rule = Rule {
+    name: "slowest-member",
+    doc: "One disk of an array takes longer for its requests than the others, which wait for it.",
+    needs: "what the members of an array did in trials; the array in the inventory or in the study",
+    source: "Documentation/admin-guide/iostats.rst; drivers/md/raid5.c (`handle_stripe`), raid10.c",
+    yields_to: &[],
+    run,
+};
+
+/// A disk that is less busy keeps nobody waiting.
+const MIN_BUSY: f64 = 0.8;
+
+/// The time that a request takes it, against the median of the others. Assumed: zones of a disk, and requests
+/// that were merged, make smaller differences.
+const MIN_TIMES: f64 = 1.5;
+
+/// Others with a very different number of requests do other work.
+const ALIKE: std::ops::RangeInclusive<f64> = 0.67..=1.5;
+
+fn run(case: &Case<'_>) -> Vec<Finding> {
+    let cells = case.cells();
+    let found = cells.iter().flat_map(|cell| {
+        let arrays = arrays(case, cell).into_iter();
+        arrays.filter_map(|array| Some((cell, Slowest::of(&array, cell)?, array))).collect::<Vec<_>>()
+    });
+    let worst = found.max_by(|(_, a, _), (_, b, _)| a.times.total_cmp(&b.times));
+    worst.map(|(cell, slowest, array)| finding(case, cell, &slowest, &array)).into_iter().collect()
+}
+
+struct Slowest {
+    name: String,
+    did: Did,
+    /// The others' median share of the time in which they were busy.
+    others_busy: f64,
+    /// How many times as long a request of it takes.
+    times: f64,
+}
+
+impl Slowest {
+    fn of(array: &Array, cell: &CaseCell<'_>) -> Option<Self> {
+        // A mirror may prefer one disk for reads.
+        let members = array.members_did(cell).filter(|all| all.len() > 2 || array.level.name() == "0")?;
+        let (name, did) = members.iter().max_by(|(_, a), (_, b)| a.busy.total_cmp(&b.busy))?;
+        let others: Vec<&Did> =
+            members.iter().filter(|(other, _)| other != name).map(|(_, did)| did).collect();
+        let of_others =
+            |figure: fn(&Did) -> f64| median(&others.iter().map(|d| figure(d)).collect::<Vec<_>>());
+        let (requests, busy) = (of_others(Did::requests)?, of_others(|did| did.busy)?);
+        let known = requests > 0.0 && busy > 0.0 && did.requests() > 0.0;
+        let times = (did.busy / did.requests()) / (busy / requests);
+        let alike = ALIKE.contains(&(did.requests() / requests));
+        let slow = known && did.busy >= MIN_BUSY && times >= MIN_TIMES && alike;
+        slow.then(|| Self { name: (*name).to_owned(), did: *did, others_busy: busy, times })
+    }
+}
+
+fn finding(case: &Case<'_>, cell: &CaseCell<'_>, slowest: &Slowest, array: &Array) -> Finding {
+    let Slowest { name, did, others_busy, times } = slowest;
+    let source = format!("/proc/diskstats in {}", cell.source());
+    Finding {
+        rule: RULE.name,
+        title: format!(
+            "{} waits for {name}: it was busy {} of the time, the other disks {}",
+            array.name,
+            percent(did.busy),
+            percent(*others_busy)
+        ),
+        reason: "A request of the array is done when the last of its disks has answered. This disk takes longer for about as many \
+requests: it may be another model, repeat reads that fail, sit on a slower link, or serve somebody else."
+            .into(),
+        evidence: vec![
+            evidence(format!("time in which {name} was busy"), percent(did.busy), source.clone()),
+            evidence("the same of the other members, median", percent(*others_busy), source.clone()),
+            evidence(format!("requests of {name}"), Unit::PerSecond.show(did.requests()), source.clone()),
+            evidence("busy time for a request, against the others", format!("{} times", significant(*times)), source),
+        ],
+        confidence: Confidence::Likely,
+        gain: None,
+        remedy: Some(Remedy {
+            what: format!(
+                "look at its errors, its link and its model (`smartctl -a /dev/{name}`), and replace it where it fails; \
+what that gains was not measured"
+            ),
+            settings: vec![],
+            undo: "nothing was changed".into(),
+        }),
+        next: case.next_look(),
+        compared: vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+    use crate::summary::RunData;
+    use domain::inventory::{Inventory, Md};
+
+    fn machine() -> Inventory {
+        let md = Md { level: Some("raid5".into()), ..Md::default() };
+        with_array(md, true, &["sda", "sdb", "sdc"])
+    }
+
+    /// The requests of three disks, and how many milliseconds of a second each was busy.
+    fn disks(work: [(u64, u64); 3]) -> RunData {
+        let mut data = fio_run(&["rw=randread bs=4k direct=1"], |cell, block| {
+            vec![("throughput", about(4e5, cell, block))]
+        });
+        let member = |name, (ios, ms): (u64, u64)| (name, ios, ios * 4096, 0, 0, ms);
+        let array = ("md0", 300, 1_228_800, 0, 0, 990);
+        with_work(
+            &mut data,
+            &[array, member("sda", work[0]), member("sdb", work[1]), member("sdc", work[2])],
+        );
+        data
+    }
+
+    #[test]
+    fn a_disk_that_takes_longer_for_as_many_requests_is_named() {
+        let found = findings(RULE, &disks([(100, 450), (98, 970), (101, 440)]), Some(&machine()), None);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert_eq!(found[0].title, "md0 waits for sdb: it was busy 97% of the time, the other disks 44.5%");
+    }
+
+    #[test]
+    fn disks_that_are_all_busy_one_with_more_work_and_idle_ones_are_no_finding() {
+        assert!(
+            findings(RULE, &disks([(100, 950), (98, 970), (101, 940)]), Some(&machine()), None).is_empty()
+        );
+        assert!(
+            findings(RULE, &disks([(100, 450), (300, 970), (101, 440)]), Some(&machine()), None).is_empty()
+        );
+        assert!(findings(RULE, &disks([(100, 4), (98, 20), (101, 4)]), Some(&machine()), None).is_empty());
+    }
+
+    #[test]
+    fn without_the_array_or_its_disks_nothing_is_said() {
+        assert!(findings(RULE, &disks([(100, 450), (98, 970), (101, 440)]), None, None).is_empty());
+        let data = fio_run(&["rw=randread"], |cell, block| vec![("throughput", about(4e5, cell, block))]);
+        assert!(findings(RULE, &data, Some(&machine()), None).is_empty());
+    }
+}

@@ -1,0 +1,166 @@
+//! The stripe cache of RAID 4, 5 and 6: shown where a study varied it; likely where writes in order did not
+//! fill whole stripes in it, and the array had to read.
+//!
+//! Sources: `Documentation/admin-guide/md.rst` (`stripe_cache_size`); drivers/md/raid5.c (`setup_conf`,
+//! `handle_stripe_dirtying`).
+
+use super::Rule;
+use super::arrays::{Array, arrays};
+use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
+use super::read_modify_write::Extra;
+use super::varied_setting::{self, ByHand, Words};
+use crate::words::percent;
+use domain::finding::{Confidence, Finding, Remedy};
+use domain::setting::{SettingName, SettingRequest};
+
+pub(super) const RULE: Rule = Rule {
+    name: "stripe-cache",
+    doc: "The stripe cache of an array with parity is too small to collect whole stripes of writes in order.",
+    needs: "cells that differ in `stripe_cache_size` alone; else what the array and its members did in trials of writes in order",
+    source: "Documentation/admin-guide/md.rst (`stripe_cache_size`); drivers/md/raid5.c",
+    yields_to: &[],
+    run,
+};
+
+const REASON: &str = "md collects writes in stripes of its cache until a stripe is whole. A stripe that has to leave before it is \
+whole costs reads of old data and parity. A larger cache holds more stripes, and takes memory: a page for each member in \
+each stripe.";
+
+const BY_HAND: ByHand =
+    ("set `stripe_cache_size` where the array is assembled", "set it to its value before");
+
+pub(super) const WORDS: Words = Words {
+    rule: "stripe-cache",
+    is_about: |name| name == "stripe_cache_size",
+    keys: &["stripe_cache_size"],
+    what: "the stripe cache",
+    reason: |_, _| REASON.to_owned(),
+    by_hand: BY_HAND,
+};
+
+/// Writes in order fill whole stripes, and read next to nothing. What is read beyond this share of what is
+/// written is no accident at the edges.
+const MIN_READ: f64 = 0.1;
+
+/// A member that is less busy has time for these reads.
+const MIN_BUSY: f64 = 0.5;
+
+/// The size to try, in pages a member; the kernel's own is 256 (`NR_STRIPES`).
+const TO_TRY: u32 = 4096;
+
+fn run(case: &Case<'_>) -> Vec<Finding> {
+    if varied_setting::is_varied(case, &WORDS) {
+        return varied_setting::findings(case, &WORDS);
+    }
+    let cells = case.cells();
+    // dd has no access that tells reads from writes in order; its writes are in order always.
+    let in_order = cells.iter().filter(|cell| match cell.access() {
+        Some(access) => access == "write",
+        None => cell.profile().writes() && cell.block_size().is_some(),
+    });
+    in_order.flat_map(|cell| of_cell(case, cell)).take(1).collect()
+}
+
+fn of_cell(case: &Case<'_>, cell: &CaseCell<'_>) -> Vec<Finding> {
+    let found = arrays(case, cell).into_iter().filter_map(|array| {
+        let size = array.stripe_cache_size.filter(|size| *size < TO_TRY)?;
+        let extra = Extra::of(&array, cell)?;
+        let counts = extra.share >= MIN_READ && extra.busiest.1 >= MIN_BUSY;
+        counts.then(|| finding(cell, &array, size, &extra))
+    });
+    found.collect()
+}
+
+fn finding(cell: &CaseCell<'_>, array: &Array, size: u32, extra: &Extra) -> Finding {
+    let name = &array.name;
+    let source = format!("/proc/diskstats in {}", cell.source());
+    let larger = SettingRequest {
+        setting: SettingName { name: "stripe_cache_size".into(), object: Some(name.clone()) },
+        value: TO_TRY.to_string(),
+    };
+    Finding {
+        rule: RULE.name,
+        title: format!(
+            "{name} does not collect whole stripes of the writes of {}: it reads {} of what is written",
+            cell.cell.id,
+            percent(extra.share)
+        ),
+        reason: REASON.into(),
+        evidence: vec![
+            evidence("read from its members for what was written", percent(extra.share), source.clone()),
+            evidence(format!("time in which {} was busy", extra.busiest.0), percent(extra.busiest.1), source),
+            evidence("stripe_cache_size, in pages a member", size.to_string(), array.source.clone()),
+        ],
+        confidence: Confidence::Likely,
+        gain: None,
+        remedy: Some(Remedy {
+            what: format!(
+                "try {TO_TRY} stripes, which take as many pages of memory for each of {} members",
+                array.members.len()
+            ),
+            settings: vec![larger.clone()],
+            undo: UNTUNE.into(),
+        }),
+        next: tune_command(&larger),
+        compared: vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+    use crate::summary::RunData;
+    use domain::inventory::{Inventory, Md};
+
+    fn machine(size: Option<u32>) -> Inventory {
+        let md = Md { level: Some("raid6".into()), stripe_cache_size: size, ..Md::default() };
+        with_array(md, true, &["sda", "sdb", "sdc", "sdd"])
+    }
+
+    /// Writes of 64 KiB, of which the members read this share before.
+    fn writes(rw: &str, read: u64, busy_ms: u64) -> RunData {
+        let options = format!("rw={rw} bs=64k direct=1");
+        let mut data = fio_run(&[&options], |cell, block| vec![("throughput", about(1e8, cell, block))]);
+        let member = |name| (name, read / 4096, read, 1000, 50 << 20, busy_ms);
+        let array = ("md0", 0, 0, 1600, 100 << 20, 950);
+        with_work(&mut data, &[array, member("sda"), member("sdb"), member("sdc"), member("sdd")]);
+        data
+    }
+
+    #[test]
+    fn writes_in_order_that_make_the_array_read_are_found_with_a_larger_cache() {
+        let found = findings(RULE, &writes("write", 10 << 20, 900), Some(&machine(Some(256))), None);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert!(found[0].title.ends_with("it reads 40% of what is written"), "{}", found[0].title);
+        assert_eq!(found[0].remedy.as_ref().unwrap().settings[0].to_string(), "stripe_cache_size@md0 = 4096");
+    }
+
+    #[test]
+    fn random_writes_a_large_cache_and_whole_stripes_are_no_finding() {
+        let of =
+            |rw, read, size| findings(RULE, &writes(rw, read, 900), Some(&machine(Some(size))), None).len();
+        assert_eq!(of("randwrite", 10 << 20, 256), 0);
+        assert_eq!(of("write", 10 << 20, 8192), 0);
+        assert_eq!(of("write", 100 << 10, 256), 0);
+    }
+
+    #[test]
+    fn without_the_size_in_force_nothing_is_proposed() {
+        assert!(findings(RULE, &writes("write", 10 << 20, 900), Some(&machine(None)), None).is_empty());
+        assert!(findings(RULE, &writes("write", 10 << 20, 900), None, None).is_empty());
+    }
+
+    #[test]
+    fn a_cache_that_was_varied_is_shown() {
+        let levels = [("256", 1e8), ("4096", 1.6e8)];
+        let data = storage_run(&[FOUR_DISKS, RAID5], "array.stripe_cache_size", &levels);
+        let found = findings(RULE, &data, None, None).swap_remove(0);
+        assert_eq!(found.confidence, Confidence::Shown);
+        assert!(found.title.contains("4096 gives 1.60 times the throughput of 256"), "{}", found.title);
+        let by_setting =
+            setting_run("stripe_cache_size", &["256", "4096"], |l, b| about([1e8, 1.6e8][l], l, b));
+        let found = findings(RULE, &by_setting, None, None).swap_remove(0);
+        assert_eq!(found.remedy.unwrap().settings[0].to_string(), "stripe_cache_size = 4096");
+    }
+}
