@@ -5,6 +5,9 @@ use clap::Args;
 #[derive(Args, Debug)]
 pub struct Explain {
     /// A study, STUDY~1, STUDY@REVISION, or a run
-    #[arg(value_name = "RUN")]
-    pub run: String,
+    #[arg(value_name = "RUN", required_unless_present = "rule")]
+    pub run: Option<String>,
+    /// Show what this rule finds, what it rests on and its source, instead of findings; `all` lists them
+    #[arg(long, value_name = "RULE", conflicts_with = "run")]
+    pub rule: Option<String>,
 }
