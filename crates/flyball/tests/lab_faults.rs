@@ -60,7 +60,7 @@ fn study(script: &str) -> String {
         "flyball = 1\nname = \"fault\"\nquestion = \"Q?\"\n[workload.do]\ntool = \"command\"\n\
          argv = [\"bash\", \"-c\", \"case {{x}} in bad) {script};; esac\"]\n[factor.x]\n\
          levels = [\"good\", \"fine\", \"bad\"]\n[measure]\nmetric = \"elapsed\"\nrepeats = 2\nsettle = \"1s\"\n\
-         timeout = \"2s\"\nretries = 0\n"
+         timeout = \"15s\"\nretries = 0\n"
     )
 }
 
@@ -217,7 +217,7 @@ fn a_guest_that_hangs_under_a_trial_is_given_up_and_the_trials_before_are_kept()
     // The agent stands still; so nobody ends the workload that is over its time.
     let file = place.study("fault", &study("kill -STOP $(pidof flyball)"));
     let error = place.fails(1, &["lab", "run", &file, "--kernel", KERNEL, "--seed", SEED]);
-    assert!(error.contains("the guest said nothing for 63 s while it measured"), "{error}");
+    assert!(error.contains("the guest said nothing for 76 s while it measured"), "{error}");
     assert!(error.contains("what was measured is kept"), "{error}");
     assert!(!place.trials().is_empty());
     assert_eq!(place.left_over(), [""; 0].map(PathBuf::from));

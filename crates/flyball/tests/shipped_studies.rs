@@ -80,7 +80,7 @@ fn the_shipped_studies_are_listed_with_what_they_run_on() {
 #[test]
 fn runs_of_two_kinds_of_machine_are_compared_on_request_and_judge_no_condition() {
     let place = Place::new();
-    let study = "flyball = 1\nname = \"t\"\nquestion = \"q\"\ntarget.file = \"1MiB\"\n[workload.dd]\ntool = \"dd\"\n[measure]\nrepeats = 2\nsettle = \"100ms\"\n";
+    let study = "flyball = 1\nname = \"t\"\nquestion = \"q\"\ntarget.file = \"1MiB\"\n[workload.dd]\ntool = \"dd\"\n[measure]\nrepeats = 2\nsettle = \"100ms\"\nunder_load = true\n";
     let file = place.study("t", study);
     place.measure(&["run", &file, "--seed", "1"]);
     let simulated = ["run", &file, "--on", "sim", "--machine", "server-nvme", "--seed", "1"];

@@ -2,8 +2,9 @@
 //! is loaded, as the tools would have the kernel do; where one only wants to know, it is looked for.
 
 use super::{Error, construction};
-use crate::{LocalMachine, Machine};
+use crate::{CommandOutput, LocalMachine, Machine};
 use domain::stack::{Layer, Stack};
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -40,14 +41,11 @@ pub(super) fn needs(
     if is_there() {
         return Ok(());
     }
-    // What is built into the kernel counts as loaded. A modprobe that was killed says nothing about the
-    // kernel: then the tools will say what they lack.
     let argv = match modules {
         Modules::Load => &["modprobe", "--quiet", module][..],
         Modules::LookFor => &["modprobe", "--quiet", "--dry-run", module],
     };
-    let found = LocalMachine.run(argv, LIMIT);
-    if found.is_ok_and(|output| matches!(output.code, Some(0) | None)) || is_there() {
+    if !says_no(&LocalMachine.run(argv, LIMIT)) || is_there() {
         return Ok(());
     }
     Err(Error::Unsupported(format!(
@@ -56,10 +54,34 @@ pub(super) fn needs(
     )))
 }
 
+/// Whether an answer of modprobe means that there is no such module. What is built into the kernel counts as
+/// loaded. A modprobe that was killed, by us as well, says nothing about the kernel: the tools will say what
+/// they lack.
+fn says_no(answer: &io::Result<CommandOutput>) -> bool {
+    match answer {
+        Ok(output) => !matches!(output.code, Some(0) | None),
+        Err(error) => error.kind() != io::ErrorKind::TimedOut,
+    }
+}
+
 pub(super) fn shows(path: &str, what: &str) -> bool {
     LocalMachine.text(path).is_some_and(|text| text.contains(what))
 }
 
 pub(super) fn is_loaded(module: &str) -> bool {
     Path::new(&format!("/sys/module/{module}")).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_modprobe_that_had_no_time_says_nothing_about_the_kernel() {
+        let ended = |code| Ok(CommandOutput { code, stdout: vec![], stderr: vec![] });
+        let failed = |kind: io::ErrorKind| Err(kind.into());
+        assert!(says_no(&ended(Some(1))) && says_no(&failed(io::ErrorKind::NotFound)));
+        assert!(!says_no(&ended(Some(0))) && !says_no(&ended(None)));
+        assert!(!says_no(&failed(io::ErrorKind::TimedOut)));
+    }
 }
