@@ -1,5 +1,5 @@
-//! What frequency governors saw and chose while a machine was watched: the load of each CPU by windows, and the
-//! time that each policy spent at each frequency.
+//! What frequency governors saw and chose while a machine was watched: the load of each CPU by windows, and
+//! the time that each policy spent at each frequency.
 //!
 //! Sources: proc(5) (`/proc/stat`); `Documentation/cpu-freq/cpufreq-stats.rst` (`time_in_state`, in ticks of
 //! 10 ms).

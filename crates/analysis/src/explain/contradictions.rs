@@ -195,7 +195,6 @@ fn no_two_findings_propose_settings_that_contradict_each_other() {
             }
         }
     }
-    println!("findings with settings: {proposing:?}");
     for rule in
         ["governor", "io-is-busy", "sampling-window", "low-frequency", "hwp-dynamic-boost", "energy-bias"]
             .into_iter()

@@ -58,7 +58,6 @@ mod tests {
     use super::super::testing::{about, setting_run};
     use super::*;
     use crate::summarise::summarise;
-    use domain::study::Tool;
     use std::collections::BTreeMap;
 
     fn next(environment: &[(&str, &str)], command: &[&str]) -> Option<String> {
@@ -67,7 +66,8 @@ mod tests {
         });
         let found = super::super::explain(&Case::new(&data, &summarise(&data, None)));
         let finding = found.into_iter().find(|one| one.next.starts_with("flyball tune")).unwrap();
-        data.study.workloads.iter_mut().for_each(|workload| workload.tool = Tool::Recorded);
+        let recorded = workloads::named("recorded").unwrap().in_study().unwrap();
+        data.study.workloads.iter_mut().for_each(|workload| workload.tool = recorded.clone());
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         data.trials[0].environment = environment.iter().map(owned).collect::<BTreeMap<_, _>>();
         let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();

@@ -13,8 +13,8 @@ pub fn explain(global: &Global, arguments: &Explain) -> Result<End> {
         return Ok(End::Done);
     }
     let notebook = opened(global, None)?;
-    let run = arguments.run.as_deref().expect("the command line asks for one");
-    let results = shown::load(&notebook, &notebook.find(run)?, None)?;
+    let results =
+        shown::load(&notebook, &notebook.find(arguments.run.as_deref().unwrap_or_default())?, None)?;
     if global.json {
         terminal::json(&report::json(&results.report()))?;
     } else {

@@ -23,23 +23,21 @@ pub fn tune(global: &Global, arguments: &Tune) -> Result<End> {
         return tune_measured::finding(global, arguments, finding);
     }
     if arguments.set.is_empty() {
-        return Err(usage(
-            "nothing to tune: name a setting with --set SETTING=VALUE, or take all back with --undo".into(),
-        ));
+        return Err(usage("nothing to tune: name a setting with --set SETTING=VALUE, or undo with --undo"));
     }
     if !tune_measured::load_of(arguments).is_none() {
         return tune_measured::load(global, arguments, &arguments.set);
     }
     if !arguments.persist {
         return Err(usage(
-            "nothing to do: measure the change by what it is for, `flyball tune --set SETTING=VALUE -- COMMAND` (or --pid, --server, --metric-command), or write it without that with --persist".into(),
+            "nothing to do: measure the change by what it is for, `flyball tune --set SETTING=VALUE -- COMMAND` (or --pid, --server, --metric-command), or write it without that with --persist",
         ));
     }
     persist(global, arguments)
 }
 
-fn usage(text: String) -> anyhow::Error {
-    Usage(text).into()
+fn usage(text: &str) -> anyhow::Error {
+    Usage(text.to_owned()).into()
 }
 
 /// Writes settings for good, or shows what would be written.

@@ -44,8 +44,8 @@ pub fn load(global: &Global, arguments: &Tune, settings: &[SettingRequest]) -> R
 
 /// What a change is measured on.
 pub fn load_of(arguments: &Tune) -> Load {
-    let (command, running) = (arguments.command.clone(), arguments.running());
-    Load { command, running, decides: Decides::named(arguments.metric.as_deref(), arguments.goal.as_deref()) }
+    let decides = Decides::named(arguments.metric.as_deref(), arguments.goal.as_deref());
+    Load { command: arguments.command.clone(), running: arguments.running(), decides }
 }
 
 /// Measures a change by this study, and keeps it where that is asked for and it is better.

@@ -21,8 +21,8 @@ use std::io::BufRead;
 /// `/proc/PID/io` (proc(5)). What the page cache serves is not in it.
 pub const DEVICE_THROUGHPUT: &str = "device_throughput";
 
-/// What it moves by system calls such as read(2) and write(2), in bytes a second: `rchar` and `wchar`. Sockets
-/// and pipes are in it; what io_uring and libaio move is not.
+/// What it moves by system calls such as read(2) and write(2), in bytes a second: `rchar` and `wchar`.
+/// Sockets and pipes are in it; what io_uring and libaio move is not.
 pub const CALL_THROUGHPUT: &str = "call_throughput";
 
 /// Such calls a second: `syscr` and `syscw`.
