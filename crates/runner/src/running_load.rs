@@ -231,6 +231,9 @@ impl RunningLoadBench<'_> {
     }
 }
 
+/// The counters of one metric: of reads and of writes.
+type Pair = fn(&PidIo) -> [u64; 2];
+
 /// What tells how fast the load goes, from its begin to its end.
 struct Figures {
     begun: Instant,
@@ -305,11 +308,11 @@ impl Figures {
     }
 
     fn process(&mut self, before: PidIo, after: PidIo, seconds: f64) {
-        let grown = |of: fn(&PidIo) -> [u64; 2]| -> Option<u64> {
+        let grown = |of: Pair| -> Option<u64> {
             let pairs = of(&before).into_iter().zip(of(&after));
             pairs.map(|(before, after)| after.checked_sub(before)).sum()
         };
-        let counters: [(&str, fn(&PidIo) -> [u64; 2]); 3] = [
+        let counters: [(&str, Pair); 3] = [
             (DEVICE_THROUGHPUT, |io| [io.read_bytes, io.written_bytes]),
             (CALL_THROUGHPUT, |io| [io.read_chars, io.written_chars]),
             (IO_CALLS, |io| [io.read_calls, io.write_calls]),

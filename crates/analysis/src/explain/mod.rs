@@ -234,7 +234,7 @@ kernel's.
         assert!(RULES.iter().all(|rule| rule.doc.ends_with('.')));
         assert!(RULES.iter().all(|rule| !rule.needs.is_empty() && !rule.source.is_empty()));
         let known = |rule: &&str| names.contains(rule);
-        assert!(RULES.iter().all(|rule| rule.yields_to.iter().all(|better| known(&better))));
+        assert!(RULES.iter().all(|rule| rule.yields_to.iter().all(known)));
         // Of two that yield to each other neither would speak.
         let yields =
             |a: &str, b: &str| RULES.iter().any(|rule| rule.name == a && rule.yields_to.contains(&b));
