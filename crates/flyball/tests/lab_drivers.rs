@@ -9,7 +9,6 @@
 use crate::support;
 use crate::support::Place;
 use crate::support::lab::{kernels, missing, without_plugin};
-use domain::ids::{RunId, TrialKey};
 use domain::lab::{ENERGY_MODELLED, Pacing};
 use domain::trial::{Trial, Validity};
 use domain::units::Hertz;
@@ -71,8 +70,6 @@ fn study(machine: &Machine, table: &str, levels: &[(&str, &str)]) -> String {
 struct Seen {
     said: BTreeMap<String, String>,
     pacing: Pacing,
-    /// What RAPL counted, by the trace: from before the workload was paced until after that.
-    traced_uj: u64,
 }
 
 impl Seen {
@@ -161,18 +158,10 @@ fn run(
         let text = std::fs::read_to_string(folder.join("raw/stdout.txt")).unwrap();
         let words = text.lines().filter_map(|line| line.split_once(' '));
         let said: BTreeMap<_, _> = words.map(|(word, value)| (word.to_owned(), value.to_owned())).collect();
-        let traced_uj = traced_uj(&notebook, &run, &best.key);
-        let seen = Seen { said, pacing: pacing(best).clone(), traced_uj };
+        let seen = Seen { said, pacing: pacing(best).clone() };
         all.insert((*name).to_owned(), (seen, best.clone()));
     }
     Some(all)
-}
-
-fn traced_uj(notebook: &Notebook, run: &RunId, key: &TrialKey) -> u64 {
-    let mut reader = notebook.trace(run, key).unwrap().unwrap();
-    let trace = reader.read(usize::MAX, |series| series.name == "rapl.package-0.uj").unwrap();
-    let counted: Vec<u64> = trace.columns[0].iter().flatten().copied().collect();
-    counted.last().unwrap() - counted[0]
 }
 
 fn pacing(trial: &Trial) -> &Pacing {
@@ -188,13 +177,6 @@ fn check_energy(seen: &Seen, trial: &Trial) {
     let counted = (seen.number("after") - seen.number("before")) / 1e6;
     let kept = trial.metric(ENERGY_MODELLED).unwrap();
     assert!(counted > 0.5 * kept && counted < 1.1 * kept, "RAPL counts {counted} J, the record has {kept} J");
-    let traced = seen.traced_uj as f64 / 1e6;
-    println!("the trace's RAPL has {traced:.3} J, the record {kept:.3} J, the workload saw {counted:.3} J");
-    assert!(traced > 0.9 * kept && traced < 1.6 * kept, "the trace has {traced} J, the record {kept} J");
-    let watts = trial.metric("power").unwrap();
-    let expected = kept / seen.pacing.span.secs();
-    assert!((watts / expected - 1.0).abs() < 1e-9, "{watts} W are kept, {expected} W by the record");
-    assert_eq!(trial.metric("energy"), None, "the record stands instead of the guest's own counters");
 }
 
 fn in_guests(check: impl Fn(&Place, &str)) {
