@@ -218,10 +218,10 @@ mod tests {
     const PAGE: &str = "\
 # The rules of `flyball explain`
 
-A rule is silent where its evidence was not measured, and where the figures look healthy. A finding is
-*shown* where trials were compared that differ in its cause alone, *likely* where its cause was
-measured, and *possible* where the configuration alone suggests it. Files without another name are the
-kernel's.
+A rule is silent where its evidence was not measured, and where the figures look healthy. A finding
+is *shown* where trials were compared that differ in its cause alone, *likely* where its cause was
+measured, and *possible* where the configuration alone suggests it. Files without another name are
+the kernel's.
 
 | rule | what it finds | what it rests on | source |
 |---|---|---|---|
