@@ -4,7 +4,6 @@
 //! in its docstring; nothing here knows how it will be shown.
 
 pub mod answer;
-pub mod clocks;
 pub mod compare;
 pub mod compare_runs;
 pub mod costs;
@@ -28,4 +27,5 @@ pub mod summary;
 mod testing;
 pub mod usage;
 pub mod usual;
+pub mod window_loads;
 pub mod words;

@@ -152,7 +152,8 @@ fn busy(trace: &Trace, cpu: &str) -> Option<f64> {
     (mperf > 0).then(|| tsc as f64 / span_secs(trace) * aperf as f64 / mperf as f64)
 }
 
-fn pstates(trace: &Trace) -> Vec<PStates> {
+/// Of each policy whose driver counts them, in the trace's order.
+pub(crate) fn pstates(trace: &Trace) -> Vec<PStates> {
     let mut order: Vec<&str> = Vec::new();
     let mut ticks: BTreeMap<&str, Vec<(u64, Option<u64>)>> = BTreeMap::new();
     for name in names_between(trace, "freq.", "") {

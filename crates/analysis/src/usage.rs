@@ -5,8 +5,9 @@
 //! `Documentation/admin-guide/pm/cpuidle.rst`, arch/x86/events/msr.c (APERF, MPERF, TSC),
 //! mm/page-writeback.c (`balance_dirty_pages`).
 
-use crate::clocks::{self, PolicyUsage, WindowLoads};
 use crate::rates::{SECTOR_BYTES, Step, names_between, rates};
+use crate::residency::{self, PStates};
+use crate::window_loads::{self, WindowLoads};
 use domain::time::Nanos;
 use domain::trace::Trace;
 use std::collections::BTreeMap;
@@ -28,7 +29,7 @@ pub struct Usage {
     /// How long tasks waited for what they needed.
     pub pressure: Pressure,
     /// The time of each frequency policy at each frequency, where the driver counts it.
-    pub policies: Vec<PolicyUsage>,
+    pub pstates: Vec<PStates>,
     /// The load of each CPU by windows, as a governor sees it.
     pub loads: Vec<WindowLoads>,
     /// At which frequency each CPU ran, by its number; empty where no counters were sampled.
@@ -170,8 +171,8 @@ impl Usage {
                 io: stalled(trace, "io"),
                 memory: stalled(trace, "memory"),
             },
-            policies: clocks::policies(trace),
-            loads: clocks::loads(trace),
+            pstates: residency::pstates(trace),
+            loads: window_loads::loads(trace),
             awake: awake(trace),
             idle: idle(trace),
             unwritten: unwritten(trace),

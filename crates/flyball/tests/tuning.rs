@@ -167,12 +167,20 @@ fn a_load_that_is_not_there_or_ends_or_tells_no_number_is_named_and_nothing_is_l
     assert!(of_words.contains("printed `fast`, and not one number alone"), "{of_words}");
     let failing = refused(&["--metric-command", "echo no such table >&2; exit 7"], 3);
     assert!(failing.contains("exit code 7; it said: no such table"), "{failing}");
-    // One that ends in the middle.
-    let short = Command::new("sleep").arg("3").spawn().unwrap();
+    // One that ends once a trial of it is there.
+    let mut short = Command::new("sleep").arg("600").spawn().unwrap();
     let pid = short.id().to_string();
-    let reaper = std::thread::spawn(move || { short }.wait());
-    let ended = refused(&["--pid", &pid, "--metric", "io_calls"], 3);
-    reaper.join().unwrap().unwrap();
+    let arguments = ["--set", "vm.compaction_proactiveness=10", "--pid", &pid];
+    let mut tuning = tune(&place, &[&arguments[..], &["--metric", "io_calls"]].concat());
+    let trials = place.trials().len();
+    let tuning = tuning.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("a trial is kept", || place.trials().len() > trials);
+    short.kill().unwrap();
+    short.wait().unwrap();
+    let output = tuning.wait_with_output().unwrap();
+    let ended = stderr(&output) + &String::from_utf8(output.stdout.clone()).unwrap();
+    // With 0 where each side has a trial by then.
+    assert!(matches!(output.status.code(), Some(0 | 3)) && value() == "90", "{ended}");
     assert!(ended.contains("ended while it was measured"), "{ended}");
 }
 

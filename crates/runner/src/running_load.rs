@@ -236,8 +236,9 @@ type Pair = fn(&PidIo) -> [u64; 2];
 
 /// What tells how fast the load goes, from its begin to its end.
 struct Figures {
-    begun: Instant,
-    io: Option<PidIo>,
+    /// What the process had read and written, and when that was read.
+    io: Option<(PidIo, Instant)>,
+    /// The number of a counter, and when it was asked for.
     count: Option<(f64, Instant)>,
     levels: Vec<f64>,
     metrics: BTreeMap<String, Metric>,
@@ -246,26 +247,27 @@ struct Figures {
 
 impl Figures {
     fn begin(bench: &RunningLoadBench<'_>) -> Result<Self, Error> {
-        let io = bench.load.process.as_ref().map(|process| io_of_tree(bench.machine, process.pid));
         let count = match &bench.load.load.metric_command {
             Some(command) if command.number == Number::Counter => Some(bench.number(command)?),
             _ => None,
         };
-        let mut figures = Self {
-            begun: Instant::now(),
-            io: None,
-            count,
-            levels: Vec::new(),
-            metrics: BTreeMap::new(),
-            warning: None,
-        };
-        match io {
-            Some(Ok(io)) => figures.io = Some(io),
-            Some(Err(why)) => figures.warning = Some(why),
-            None => {}
-        }
+        let mut figures =
+            Self { io: None, count, levels: Vec::new(), metrics: BTreeMap::new(), warning: None };
+        figures.io = figures.io_now(bench);
         figures.level(bench)?;
         Ok(figures)
+    }
+
+    /// What the process has read and written by now; what hides it is said.
+    fn io_now(&mut self, bench: &RunningLoadBench<'_>) -> Option<(PidIo, Instant)> {
+        let process = bench.load.process.as_ref()?;
+        match io_of_tree(bench.machine, process.pid) {
+            Ok(io) => Some((io, Instant::now())),
+            Err(why) => {
+                self.warning = Some(why);
+                None
+            }
+        }
     }
 
     /// Asks for a level, where the command tells one.
@@ -279,12 +281,8 @@ impl Figures {
     }
 
     fn end(&mut self, bench: &RunningLoadBench<'_>) -> Result<(), Error> {
-        let seconds = self.begun.elapsed().as_secs_f64();
-        if let (Some(before), Some(process)) = (self.io, &bench.load.process) {
-            match io_of_tree(bench.machine, process.pid) {
-                Ok(after) => self.process(before, after, seconds),
-                Err(why) => self.warning = Some(why),
-            }
+        if let (Some((before, from)), Some((after, to))) = (self.io, self.io_now(bench)) {
+            self.process(before, after, (to - from).as_secs_f64());
         }
         let Some(command) = &bench.load.load.metric_command else { return Ok(()) };
         let value = match self.count {

@@ -157,6 +157,11 @@ fn study_by(settings: &[SettingRequest], load: &Load, metric: Option<&str>) -> R
         let head = head(&short_command(&load.command), settings);
         return Ok(as_it_is(&head, &workload, settings, metric.unwrap_or("elapsed")));
     }
+    if !["pid", "server", "metric_command"].iter().any(|name| load.running.contains_key(*name)) {
+        return Err(Error::Usage(
+            "--for and --wash-out are of a load that runs already; name one with --pid, --server or --metric-command".into(),
+        ));
+    }
     let named = workloads::running::RunningLoad::parse(&load.running)
         .map_err(|error| Error::Usage(format!("cannot measure the change: {error}")))?;
     let found = RunningLoad::find(&load.running)?;
@@ -364,7 +369,7 @@ mod tests {
             Load { command: vec!["true".into()], decides: Some(Decides::Goal(Goal::P99)), ..Load::default() };
         let lacking = study_of_load(&requests(), &command).unwrap_err().to_string();
         assert!(lacking.contains("goal `p99`; name one with --metric: elapsed"), "{lacking}");
-        assert!(study(&[("for", "5s")], None).unwrap_err().contains("cannot measure the change"));
+        assert!(study(&[("for", "5s")], None).unwrap_err().contains("name one with --pid"));
     }
 
     /// Two factors, one of them of the setting that is to change.

@@ -9,8 +9,9 @@
 
 use super::Rule;
 use super::case::{Case, UNTUNE, evidence, tune_command};
-use crate::clocks::{PolicyUsage, WindowLoads};
+use crate::residency::PStates;
 use crate::usage::Usage;
+use crate::window_loads::WindowLoads;
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::{Cpufreq, Policy};
@@ -48,8 +49,7 @@ struct Seen<'u> {
     governor: &'static str,
     least: u32,
     threshold: f64,
-    policy: u32,
-    usage: &'u PolicyUsage,
+    pstates: &'u PStates,
     highest: (Hertz, f64),
     load: WindowLoads,
     waiting: (f64, &'static str),
@@ -75,8 +75,9 @@ fn seen<'u>(cpufreq: &Cpufreq, policy: &Policy, usage: &'u Usage) -> Option<Seen
     let shared = || cpufreq.tunables.get(governor)?.get("up_threshold");
     let threshold = policy.tunables.get("up_threshold").or_else(shared)?;
     let threshold = threshold.parse::<f64>().ok()? / 100.0;
-    let of_policy = usage.policies.iter().find(|one| one.policy == policy.id)?;
-    let highest = of_policy.highest().filter(|(_, share)| *share <= MAX_AT_HIGHEST)?;
+    let name = format!("policy{}", policy.id);
+    let pstates = usage.pstates.iter().find(|states| states.policy == name)?;
+    let highest = *pstates.shares.first().filter(|(_, share)| *share <= MAX_AT_HIGHEST)?;
     let loads = usage.loads.iter().filter(|load| policy.cpus.contains(load.cpu));
     let load = *loads.max_by(|a, b| a.median.total_cmp(&b.median))?;
     let is_below = load.median >= MIN_LOAD && load.median <= threshold;
@@ -84,16 +85,7 @@ fn seen<'u>(cpufreq: &Cpufreq, policy: &Policy, usage: &'u Usage) -> Option<Seen
     let by_idle =
         || Some((usage.machine?.iowait, "time in which CPUs were idle while a task waited for I/O"));
     let waiting = by_pressure.or_else(by_idle).filter(|(share, _)| *share >= MIN_WAITING)?;
-    is_below.then_some(Seen {
-        governor,
-        least,
-        threshold,
-        policy: policy.id,
-        usage: of_policy,
-        highest,
-        load,
-        waiting,
-    })
+    is_below.then_some(Seen { governor, least, threshold, pstates, highest, load, waiting })
 }
 
 /// A threshold that the load exceeds: four fifths of what was seen, in steps of 5.
@@ -107,7 +99,7 @@ fn finding(seen: &Seen<'_>, source: &str) -> Finding {
     let (highest, at_highest) = seen.highest;
     let name = format!("{governor}.up_threshold");
     let request = SettingRequest { setting: SettingName::parse(&name), value: proposed(seen).to_string() };
-    let below = seen.usage.states.iter().map(|(at, share)| at.hz() as f64 * share).sum::<f64>();
+    let below = seen.pstates.shares.iter().map(|(at, share)| at.hz() as f64 * share).sum::<f64>();
     Finding {
         rule: RULE.name,
         title: format!(
@@ -123,9 +115,9 @@ fn finding(seen: &Seen<'_>, source: &str) -> Finding {
 CPU's part: submission, checksums, encryption, parity, completion. That part takes as much longer as the CPU is slower."
         ),
         evidence: vec![
-            evidence(format!("time of policy {} at {highest}", seen.policy), percent(at_highest), source),
+            evidence(format!("time of {} at {highest}", seen.pstates.policy), percent(at_highest), source),
             evidence(
-                format!("mean frequency of policy {}", seen.policy),
+                format!("mean frequency of {}, idle time included", seen.pstates.policy),
                 Hertz::from_hz(below as u64).to_string(),
                 source,
             ),
@@ -178,11 +170,11 @@ mod tests {
     /// At the highest frequency for so much of the time, with this load of CPU 1, while tasks wait for so
     /// much of it.
     fn usage(at_highest: f64, median: f64, waiting: f64) -> Usage {
-        let states = vec![(Hertz::from_mhz(800), 1.0 - at_highest), (Hertz::from_mhz(2800), at_highest)];
+        let shares = vec![(Hertz::from_mhz(2800), at_highest), (Hertz::from_mhz(800), 1.0 - at_highest)];
         let load = |cpu, median: f64| WindowLoads { cpu, median, high: (median + 0.1).min(1.0) };
         Usage {
             pressure: Pressure { io: Some(waiting), ..Pressure::default() },
-            policies: vec![PolicyUsage { policy: 0, states }],
+            pstates: vec![PStates { policy: "policy0".into(), shares }],
             loads: vec![load(0, 0.02), load(1, median)],
             ..Usage::default()
         }
@@ -225,7 +217,7 @@ mod tests {
     #[test]
     fn without_time_at_frequencies_a_threshold_or_such_a_governor_nothing_is_said() {
         let seen = usage(0.04, 0.45, 0.7);
-        let not_counted = Usage { policies: vec![], ..seen.clone() };
+        let not_counted = Usage { pstates: vec![], ..seen.clone() };
         assert!(findings_of_usage(RULE, &not_counted, Some(&machine("ondemand"))).is_empty());
         assert!(findings_of_usage(RULE, &seen, Some(&machine("schedutil"))).is_empty());
         assert!(findings_of_usage(RULE, &seen, None).is_empty());

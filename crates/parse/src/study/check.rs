@@ -140,7 +140,7 @@ fn has_its_target(study: &Study, workload: &Workload, root: &Section) {
         Needs::Folder | Needs::Server if matches!(study.target, Target::Folder { .. }) => node().refuse_key(format!(
             "{tool} makes files of a size of its own, and in a `folder` of yours there is one of the size that the study says; write `file` instead of `folder`, and say where with `--work`"
         )),
-        Needs::RunningLoad if !has_no_target(study) || study.target != Target::None => node().refuse_key(
+        Needs::RunningLoad if study.target != Target::None || study.stack.is_some() => node().refuse_key(
             "runs already, on whatever it runs on; take `[target]` and `[stack]` out, or measure another tool",
         ),
         Needs::Folder if !matches!(study.target, Target::File(_)) => node().refuse_key(
