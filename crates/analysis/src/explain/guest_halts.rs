@@ -11,7 +11,7 @@ use domain::trial::Provenance;
 
 pub(super) const RULE: Rule = Rule {
     name: "guest-halts",
-    doc: "A guest gives its CPU back to the host at each wait for a request.",
+    doc: "A guest may give its CPU back to the host at each wait for a request.",
     needs: "hypervisor and idle driver in the inventory; latency of cells with one request in flight",
     source: "Documentation/virt/guest-halt-polling.rst; drivers/cpuidle/cpuidle-haltpoll.c",
     yields_to: &[],
@@ -47,11 +47,12 @@ fn finding(case: &Case<'_>, inventory: &Inventory, single: &Single<'_, '_>) -> F
     Finding {
         rule: RULE.name,
         title: format!(
-            "this guest halts its CPU at each wait of {}, and the host has to wake it up; what that costs was not measured",
+            "this guest may halt its CPU at each wait of {}, and wait for the host to wake it up; what that costs was not measured",
             single.cell.cell.id
         ),
-        reason: "A guest that has nothing to do halts, and its CPU goes to the host's scheduler. The completion of a request then \
-has to bring it back. The idle driver haltpoll polls in the guest for a while before it halts."
+        reason: "Without an idle driver a guest that has nothing to do halts, unless `idle=poll` is on its command line, and its \
+CPU may go to the host's scheduler. The completion of a request then has to bring it back. The idle driver haltpoll polls in \
+the guest for a while before it halts."
             .into(),
         evidence: figures,
         confidence: Confidence::Possible,
