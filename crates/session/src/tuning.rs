@@ -85,13 +85,18 @@ impl Decides {
         };
         let study = parse::study::parse(text).map_err(|errors| Error::Usage(errors.to_string()))?;
         let workload = study.workloads.first().expect("a study has a workload");
-        if goal == Goal::Throughput && workloads::of(&workload.tool).needs() == Needs::RunningLoad {
+        let is_running = workloads::of(&workload.tool).needs() == Needs::RunningLoad;
+        if goal == Goal::Throughput && is_running {
             // It was asked for what tells best how fast it goes.
             return Ok(None);
         }
         let reported: Vec<&str> =
             workloads::report::reported(&study, workload).into_iter().map(|(name, _)| name).collect();
-        let found = goal.metrics().iter().find(|metric| reported.contains(metric));
+        // Its server alone counts what a running load does; joules of a fixed span are not joules of an operation.
+        let is_counted = |metric: &str| {
+            !is_running || metric.ends_with("_per_transaction") && workload.options.contains_key("server")
+        };
+        let found = goal.metrics().iter().find(|metric| reported.contains(metric) && is_counted(metric));
         let found = found.ok_or_else(|| {
             Error::Usage(format!(
                 "no metric of this load tells of the goal `{}`; name one with --metric: {}",
@@ -369,6 +374,12 @@ mod tests {
             Load { command: vec!["true".into()], decides: Some(Decides::Goal(Goal::P99)), ..Load::default() };
         let lacking = study_of_load(&requests(), &command).unwrap_err().to_string();
         assert!(lacking.contains("goal `p99`; name one with --metric: elapsed"), "{lacking}");
+        let saved = Load {
+            running: [("pid".to_owned(), parent.clone())].into(),
+            decides: Some(Decides::Goal(Goal::JoulesPerOp)),
+            ..Load::default()
+        };
+        assert!(study_of_load(&requests(), &saved).unwrap_err().to_string().contains("goal `joules-per-op`"));
         assert!(study(&[("for", "5s")], None).unwrap_err().contains("name one with --pid"));
     }
 
