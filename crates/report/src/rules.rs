@@ -2,7 +2,6 @@
 
 use analysis::explain::{RULES, Rule};
 use domain::inert::Lines;
-use std::fmt::Write;
 
 /// Every rule in a line, instead of one.
 const ALL: &str = "all";
@@ -14,22 +13,21 @@ const ALL: &str = "all";
 pub fn rules(name: &str) -> Result<Lines, String> {
     let mut lines = Lines::default();
     if name == ALL {
-        RULES.iter().for_each(|rule| lines.line(format_args!("{:<24} {}", rule.name, rule.doc)));
+        RULES.iter().for_each(|rule| lines.line(format_args!("{}: {}", rule.name, rule.doc)));
         return Ok(lines);
     }
     let rule = RULES.iter().find(|rule| rule.name == name).ok_or_else(|| unknown(name))?;
     let Rule { doc, needs, source, yields_to, .. } = rule;
     lines.line(doc);
     lines.blank();
-    lines.line(format_args!("rests on     {needs}"));
-    lines.line(format_args!("source       {source}"));
+    lines.line(format_args!("Rests on: {needs}."));
+    lines.line(format_args!("Source: {source}."));
     if !yields_to.is_empty() {
         let better = yields_to.join(", ");
-        lines.line(format_args!("silent       where one of these finds the same cause: {better}"));
+        lines.line(format_args!("Silent where one of these finds the same cause: {better}."));
     }
-    lines.line(
-        "without that it says nothing; `flyball explain RUN` shows what was found and what was not measured",
-    );
+    lines.blank();
+    lines.line("`flyball explain RUN` shows what the rules find in a run, and what was not measured.");
     Ok(lines)
 }
 
@@ -39,12 +37,11 @@ fn unknown(name: &str) -> String {
         words.any(|word| rule.name.contains(word))
     };
     let near: Vec<&str> = RULES.iter().filter(shares).map(|rule| rule.name).collect();
-    let mut text = format!("there is no rule `{name}`");
-    if !near.is_empty() {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "; did you mean {}?", near.join(", "));
-    }
-    text + "; `flyball explain --rule all` lists them"
+    let meant = match near[..] {
+        [] => String::new(),
+        _ => format!("did you mean {}? ", near.join(", ")),
+    };
+    format!("there is no rule `{name}`; {meant}`flyball explain --rule all` lists them")
 }
 
 #[cfg(test)]
