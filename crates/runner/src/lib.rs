@@ -35,7 +35,7 @@ pub use existing_folder::{ExistingFolder, MIN_FREE};
 pub use existing_server::ExistingServer;
 pub use host::HostBench;
 pub use readable::Readable;
-pub use running_load::RunningLoad;
+pub use running_load::WatchedLoad;
 pub use storage_setup::StorageSetup;
 pub use target::{Devices, Target};
 pub use trial::{BetweenTrials, DROPPED_ALL, DROPPED_TARGET, Done, Host, Stop, TrialContext};

@@ -43,13 +43,13 @@ const MAX_NUMBER: u64 = 4096;
 /// A running load, found once and watched in each trial. The process stays the one that was found: where its
 /// number is given to another, nobody follows that one.
 #[derive(Debug)]
-pub struct RunningLoad {
+pub struct WatchedLoad {
     load: workloads::running::RunningLoad,
     process: Option<Process>,
     server: Option<Arc<WatchedServer>>,
 }
 
-impl RunningLoad {
+impl WatchedLoad {
     /// Finds the load that a workload's options name.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ fn not_followed(error: following::Error) -> Error {
 
 /// Watches a running load on this machine.
 pub(crate) struct RunningLoadBench<'a> {
-    pub load: &'a RunningLoad,
+    pub load: &'a WatchedLoad,
     /// Read before and after.
     pub machine: &'a dyn Machine,
     /// The trial's folder for raw output.

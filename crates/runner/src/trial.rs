@@ -4,7 +4,7 @@ use crate::running_load::RunningLoadBench;
 use crate::server::{self, Access, Databases, Servers};
 use crate::settle::{self, Cause, Settled};
 use crate::tools::{self, Job};
-use crate::{Error, HostBench, RunningLoad, StorageSetup, Target, environment, guards};
+use crate::{Error, HostBench, StorageSetup, Target, WatchedLoad, environment, guards};
 use domain::bench::{Bench, BenchError, Sink, SinkError};
 use domain::ids::{RunId, TrialKey};
 use domain::plan::Cell;
@@ -97,7 +97,7 @@ pub struct BetweenTrials {
     servers: Servers,
     databases: Databases,
     versions: BTreeMap<&'static str, String>,
-    running: Option<(Options, RunningLoad)>,
+    running: Option<(Options, WatchedLoad)>,
     descriptors: Rlimit,
 }
 
@@ -124,9 +124,9 @@ impl BetweenTrials {
     }
 
     /// The running load that these options name: the one of the trials before, if they named it too.
-    fn running(&mut self, options: &Options) -> Result<&RunningLoad, Error> {
+    fn running(&mut self, options: &Options) -> Result<&WatchedLoad, Error> {
         if self.running.as_ref().is_none_or(|(known, _)| known != options) {
-            self.running = Some((options.clone(), RunningLoad::find(options)?));
+            self.running = Some((options.clone(), WatchedLoad::find(options)?));
         }
         let (_, load) = self.running.as_ref().expect("it was found");
         Ok(load)

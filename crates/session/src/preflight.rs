@@ -15,7 +15,7 @@ use machine::claims::{ClaimError, open_claimed};
 use machine::settings::{Error as SettingError, misspelt, misspelt_value, resolve};
 use machine::{LocalMachine, Machine};
 use runner::tools::{self, Job};
-use runner::{ExistingFolder, ExistingServer, Readable, RunningLoad};
+use runner::{ExistingFolder, ExistingServer, Readable, WatchedLoad};
 use std::collections::BTreeSet;
 use std::path::Path;
 use workloads::Needs;
@@ -91,10 +91,10 @@ pub fn existing_server(plan: &Plan) -> Result<Option<ExistingServer>> {
 ///
 /// # Errors
 /// [`Error::Refused`] where one is not there.
-pub fn running_loads(plan: &Plan) -> Result<Vec<RunningLoad>> {
+pub fn running_loads(plan: &Plan) -> Result<Vec<WatchedLoad>> {
     let options: BTreeSet<_> =
         plan.cells.iter().filter(|cell| runs_already(cell)).map(|cell| &cell.workload.options).collect();
-    let found = options.into_iter().map(RunningLoad::find).collect::<std::result::Result<_, _>>();
+    let found = options.into_iter().map(WatchedLoad::find).collect::<std::result::Result<_, _>>();
     found.map_err(|error| Error::Refused(format!("the study `{}` was not begun: {error}", plan.study.name)))
 }
 

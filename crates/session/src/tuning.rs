@@ -11,7 +11,7 @@ use crate::study_text::plain_text;
 use domain::database::counters::{QUERIES, TRANSACTIONS, WRITE_TRANSACTIONS};
 use domain::plan::Cell;
 use domain::setting::SettingRequest;
-use runner::RunningLoad;
+use runner::WatchedLoad;
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 use workloads::running::DEVICE_THROUGHPUT;
@@ -169,7 +169,7 @@ fn study_by(settings: &[SettingRequest], load: &Load, metric: Option<&str>) -> R
     }
     let named = workloads::running::RunningLoad::parse(&load.running)
         .map_err(|error| Error::Usage(format!("cannot measure the change: {error}")))?;
-    let found = RunningLoad::find(&load.running)?;
+    let found = WatchedLoad::find(&load.running)?;
     let of_command = named.metric_command.as_ref().map(|command| command.number.metric());
     let of_server = || named.server.as_ref().and_then(|_| found.first_of(&OF_A_SERVER));
     let best = of_command.or_else(of_server).unwrap_or(DEVICE_THROUGHPUT);
