@@ -92,7 +92,7 @@ impl Decides {
         }
         let reported: Vec<&str> =
             workloads::report::reported(&study, workload).into_iter().map(|(name, _)| name).collect();
-        // Its server alone counts what a running load does; joules of a fixed span are not joules of an operation.
+        // Its server alone counts what a running load does: joules of a fixed span are none of an operation.
         let is_counted = |metric: &str| {
             !is_running || metric.ends_with("_per_transaction") && workload.options.contains_key("server")
         };
