@@ -17,6 +17,7 @@ use crate::tunable::{TunableError, Tunables};
 use crate::{KernelVersion, Policy, Readings, Relation};
 use domain::time::Nanos;
 use domain::units::Hertz;
+use std::collections::BTreeMap;
 
 pub(crate) const TUNABLES: Tunables = Tunables {
     governor: "conservative",
@@ -68,6 +69,12 @@ impl Conservative {
             asks_at_limits: kernel.has((7, 2), &[(6, 1, 178), (6, 12, 97)]),
             steps_need_low_load: kernel.has((7, 3), &[(6, 1, u16::MAX), (6, 12, 117)]),
         }
+    }
+
+    pub(crate) fn tunables(&self) -> BTreeMap<&'static str, String> {
+        let own =
+            [("down_threshold", self.down_threshold.to_string()), ("freq_step", self.freq_step.to_string())];
+        self.tuning.shown().into_iter().chain(own).collect()
     }
 
     pub(crate) fn set(

@@ -63,6 +63,16 @@ pub(crate) struct Tuning {
 }
 
 impl Tuning {
+    /// What both governors have files of, as these read.
+    pub(crate) fn shown(&self) -> [(&'static str, String); 4] {
+        [
+            ("sampling_rate", self.sampling_rate_us.to_string()),
+            ("up_threshold", self.up_threshold.to_string()),
+            ("sampling_down_factor", self.sampling_down_factor.to_string()),
+            ("ignore_nice_load", u8::from(self.ignore_nice_load).to_string()),
+        ]
+    }
+
     pub(crate) fn set_sampling_rate(&mut self, of: &Tunables, value: &str) -> Result<(), TunableError> {
         self.sampling_rate_us = of.number("sampling_rate", value, self.min_sampling_rate_us, u32::MAX)?;
         Ok(())

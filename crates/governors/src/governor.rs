@@ -105,6 +105,16 @@ impl Governor {
         }
     }
 
+    /// Its tunables by the names of their files, as these read now.
+    pub fn tunables(&self) -> BTreeMap<&'static str, String> {
+        match &self.0 {
+            Kind::Ondemand(ondemand) => ondemand.tunables(),
+            Kind::Conservative(conservative) => conservative.tunables(),
+            Kind::Schedutil(schedutil) => schedutil.tunables(),
+            Kind::Performance | Kind::Powersave | Kind::Userspace(_) => BTreeMap::new(),
+        }
+    }
+
     /// The governor takes over the policy. `now` is the clock of [`Readings`] (`ktime_get`).
     pub fn start(&mut self, now: Nanos, policy: &Policy, readings: &impl Readings) -> Option<Hertz> {
         match &mut self.0 {
@@ -248,6 +258,30 @@ mod tests {
 
     fn refused(name: &str, tunables: &[(&str, &str)]) -> String {
         new(name, tunables).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn tunables_read_as_they_were_written_and_else_as_the_kernel_begins() {
+        for name in ["ondemand", "conservative", "schedutil"] {
+            let begun = new(name, &[]).unwrap().tunables();
+            let mut names: Vec<&str> = begun.keys().copied().collect();
+            let mut known = match name {
+                "ondemand" => crate::ondemand::TUNABLES.names,
+                "conservative" => crate::conservative::TUNABLES.names,
+                _ => crate::schedutil::TUNABLES.names,
+            }
+            .to_vec();
+            names.sort_unstable();
+            known.sort_unstable();
+            assert_eq!(names, known);
+            // What was read can be written, and changes nothing.
+            let all: Vec<(&str, &str)> = begun.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            assert_eq!(new(name, &all).unwrap().tunables(), begun);
+        }
+        assert_eq!(new("ondemand", &[]).unwrap().tunables()["up_threshold"], "95");
+        assert_eq!(new("ondemand", &[("up_threshold", "40")]).unwrap().tunables()["up_threshold"], "40");
+        assert_eq!(new("conservative", &[("freq_step", "9")]).unwrap().tunables()["freq_step"], "9");
+        assert!(new("performance", &[]).unwrap().tunables().is_empty());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::tunable::{TunableError, Tunables};
 use crate::{KernelVersion, Policy, Readings, Relation};
 use domain::time::Nanos;
 use domain::units::Hertz;
+use std::collections::BTreeMap;
 
 pub(crate) const TUNABLES: Tunables = Tunables {
     governor: "ondemand",
@@ -68,6 +69,14 @@ impl Ondemand {
             io_is_busy: false,
         };
         Self { tuning, powersave_bias: 0, sampling: Sampling::new(policy), dither: None, sub_sample: false }
+    }
+
+    pub(crate) fn tunables(&self) -> BTreeMap<&'static str, String> {
+        let own = [
+            ("powersave_bias", self.powersave_bias.to_string()),
+            ("io_is_busy", u8::from(self.tuning.io_is_busy).to_string()),
+        ];
+        self.tuning.shown().into_iter().chain(own).collect()
     }
 
     pub(crate) fn set(

@@ -15,6 +15,7 @@ use crate::tunable::{TunableError, Tunables};
 use crate::{KernelVersion, Policy, Readings, Relation, Update};
 use domain::time::Nanos;
 use domain::units::Hertz;
+use std::collections::BTreeMap;
 
 pub(crate) const TUNABLES: Tunables = Tunables { governor: "schedutil", names: &["rate_limit_us"] };
 
@@ -69,6 +70,10 @@ impl Schedutil {
             limits_changed: false,
             need_request: false,
         }
+    }
+
+    pub(crate) fn tunables(&self) -> BTreeMap<&'static str, String> {
+        [("rate_limit_us", self.rate_limit_us.to_string())].into()
     }
 
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), TunableError> {
