@@ -275,6 +275,87 @@ fn an_array_whose_stripe_cache_is_exhausted_goes_on() {
     }
 }
 
+/// An array with parity, whose settings or bitmap are varied.
+const PARITY: &str = r#"
+flyball = 1
+name = "parity"
+question = "What do settings of an array with parity decide?"
+
+[stack.disks]
+kind = "devices"
+count = 4
+lab = "disk"
+loop = "1GiB"
+
+[stack.array]
+kind = "md"
+on = "disks"
+level = 5
+resync = "skip"
+
+[workload.load]
+tool = "fio"
+options = { LOAD, ioengine = "libaio", direct = true, time_based = true, runtime = "1s", randrepeat = false }
+
+[factor.varied]
+VARIED
+
+[[lab.disk]]
+name = "disk"
+count = 4
+model = "pm9a3-3840gb"
+size = "1GiB"
+
+[measure]
+metric = "throughput"
+repeats = 1
+"#;
+
+/// What a load gets at each of two levels.
+fn at_two_levels(machine: &str, load: &str, varied: &str) -> [f64; 2] {
+    let place = Place::new();
+    let study = place.study("parity", &PARITY.replace("LOAD", load).replace("VARIED", varied));
+    let text = place.measure(&["run", &study, "--on", "sim", "--machine", machine, "--seed", "1", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let medians: Vec<f64> =
+        report["cells"].as_array().unwrap().iter().map(|cell| cell["median"].as_f64().unwrap()).collect();
+    medians.try_into().unwrap()
+}
+
+#[test]
+fn settings_and_the_bitmap_of_an_array_with_parity_have_their_effect() {
+    let random = "rw = \"randwrite\", bs = \"4k\", iodepth = 64";
+    let setting = |name: &str, levels: &str| format!("setting = \"{name}\"\nlevels = {levels}");
+    let in_order = "rw = \"write\", bs = \"1m\", iodepth = 32";
+    let stripes = at_two_levels("server-nvme", in_order, &setting("stripe_cache_size", "[17, 4096]"));
+    let threads = at_two_levels("server-nvme", random, &setting("group_thread_cnt", "[0, 4]"));
+    let random = "rw = \"randwrite\", bs = \"4k\", iodepth = 1";
+    let bitmap = |chunk: &str| {
+        format!(
+            "[[factor.varied.level]]\nname = \"{chunk}\"\nstack = {{ \"array.bitmap\" = \"internal\", \"array.bitmap_chunk\" = \"{chunk}\" }}\n"
+        )
+    };
+    let chunks = at_two_levels("lab", random, &[bitmap("64KiB"), bitmap("256MiB")].concat());
+    eprintln!("stripes {stripes:?}, threads {threads:?}, bitmap chunks {chunks:?}");
+    for [less, more] in [stripes, threads, chunks] {
+        assert!(more > 1.1 * less, "stripes {stripes:?}, threads {threads:?}, bitmap chunks {chunks:?}");
+    }
+}
+
+#[test]
+fn a_setting_of_arrays_with_parity_is_refused_where_there_is_none() {
+    let place = Place::new();
+    let varied = "setting = \"stripe_cache_size\"\nlevels = [256, 4096]";
+    let text = PARITY.replace("level = 5", "level = 0").replace("LOAD", "rw = \"read\"");
+    let study = place.study("parity", &text.replace("VARIED", varied));
+    let output = place.output(&["run", &study, "--on", "sim", "--machine", "server-nvme", "--seed", "1"]);
+    let said = support::stderr(&output);
+    let wanted =
+        "`stripe_cache_size` cannot be set in the simulation: the cell has no array of level 4, 5 or 6";
+    assert!(said.contains(wanted), "{said}");
+    assert!(place.trials().is_empty(), "{said}");
+}
+
 #[test]
 fn an_array_is_synchronised_beside_its_workload_for_all_of_a_trial_or_the_trial_says_so() {
     let place = Place::new();

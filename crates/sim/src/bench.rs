@@ -11,6 +11,7 @@ use crate::md::resync::LEFT;
 use crate::record::{self, Recorder};
 use domain::Study;
 use domain::bench::{Bench, BenchError, Sink};
+use domain::inventory::Inventory;
 use domain::lab::ENERGY_MODELLED;
 use domain::outcome::{Better, CPU_BUSY, Metric, Outcome, cpu_busy};
 use domain::per_work::{self, POWER, WAKEUPS};
@@ -35,6 +36,8 @@ pub struct Simulated {
     pub settings: Vec<SettingRecord>,
     /// What the machine is.
     pub environment: BTreeMap<String, String>,
+    /// The same as `flyball inspect` would see it, with its storage and these settings.
+    pub inventory: Inventory,
     /// How many events it took.
     pub events: u64,
 }
@@ -46,7 +49,8 @@ pub struct Simulated {
 /// would fail, takes longer than the study allows, or the model is stuck.
 pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated, BenchError> {
     has_its_metric(order)?;
-    let Assembled { mut world, target, settings } = assemble(order, loads::caching(order))?;
+    let Assembled { mut world, target, settings, inventory, device } =
+        assemble(order, loads::caching(order))?;
     let account = put_in(&mut world, loads::of(order, target)?, target, order.seed);
     let measure = &order.study.measure;
     let mut recorder = Recorder::new(sink, measure.interval);
@@ -102,7 +106,8 @@ pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated
         disturbances,
     };
     let events = world.events();
-    Ok(Simulated { measurement, settings, environment: environment(order.machine), events })
+    let environment = environment(order.machine, &inventory, device.as_deref());
+    Ok(Simulated { measurement, settings, environment, inventory, events })
 }
 
 /// Watts and wake-ups, and what a unit of work took of them. Context switches are not counted.
@@ -189,8 +194,21 @@ fn has_its_metric(order: &SimRequest<'_>) -> Result<(), BenchError> {
     )))
 }
 
-/// What a report shows of the machine.
-fn environment(machine: &MachineSpec) -> BTreeMap<String, String> {
+/// What a report shows of the machine, and what rules ask of a trial: the device below the load's target, and
+/// its filesystem.
+fn environment(
+    machine: &MachineSpec,
+    inventory: &Inventory,
+    device: Option<&str>,
+) -> BTreeMap<String, String> {
+    let mounted = inventory.mounts.first();
+    let storage = [
+        ("device", device.map(str::to_owned)),
+        ("devices", device.map(|device| below(inventory, device))),
+        ("filesystem", mounted.map(|mount| mount.filesystem.clone())),
+        ("mount_options", mounted.map(|mount| mount.options.join(","))),
+    ];
+    let storage = storage.into_iter().filter_map(|(name, value)| Some((name, value?)));
     let entries = [
         ("simulated machine", format!("{}: {}", machine.name, machine.about)),
         ("kernel", machine.kernel.to_string()),
@@ -199,7 +217,20 @@ fn environment(machine: &MachineSpec) -> BTreeMap<String, String> {
         ("driver", machine.cpu.driver.name().to_owned()),
         ("memory", machine.memory.to_string()),
     ];
-    entries.map(|(name, value)| (name.to_owned(), value)).into()
+    entries.into_iter().chain(storage).map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// A device and all that carries it, from the top down, as trials of a host name them.
+fn below(inventory: &Inventory, top: &str) -> String {
+    let mut names = vec![top];
+    let mut next = 0;
+    while let Some(name) = names.get(next) {
+        let built_of = inventory.device(name).into_iter().flat_map(|device| &device.built_of);
+        let new: Vec<&str> = built_of.map(String::as_str).filter(|below| !names.contains(below)).collect();
+        names.extend(new);
+        next += 1;
+    }
+    names.join(" > ")
 }
 
 /// What the load's own tool would report.
@@ -230,14 +261,19 @@ fn metrics(given: &Given, reports: Reports) -> Result<BTreeMap<String, Metric>, 
         }
     }
     if reports == Reports::Fio {
-        let latencies = &given.latencies;
-        let shares = [("latency_p50", 0.5), ("latency_p99", 0.99), ("latency_p999", 0.999)];
-        let quantiles = shares.map(|(name, share)| (name, latencies.quantile(share)));
-        let all = [("latency_mean", latencies.mean())].into_iter().chain(quantiles);
-        for (name, ns) in all {
-            if let Some(ns) = ns {
-                put(name, ns / 1e9, Unit::Seconds, Better::Lower);
+        let [requests, syncs] = [("", &given.latencies), ("sync_", &given.sync_latencies)];
+        for (prefix, latencies) in [requests, syncs] {
+            let shares = [("latency_p50", 0.5), ("latency_p99", 0.99), ("latency_p999", 0.999)];
+            let quantiles = shares.map(|(name, share)| (name, latencies.quantile(share)));
+            let all = [("latency_mean", latencies.mean())].into_iter().chain(quantiles);
+            for (name, ns) in all {
+                if let Some(ns) = ns {
+                    put(&format!("{prefix}{name}"), ns / 1e9, Unit::Seconds, Better::Lower);
+                }
             }
+        }
+        if given.flushes > 0 {
+            put("syncs", given.flushes as f64 / seconds, Unit::PerSecond, Better::Higher);
         }
     }
     Ok(metrics)

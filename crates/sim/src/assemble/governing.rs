@@ -4,9 +4,10 @@ use super::{number, refused};
 use crate::cpu::{Chooser, IdleSpec, PolicySpec};
 use crate::machine::{Driver, MachineSpec};
 use domain::bench::BenchError;
+use domain::inventory::Inventory;
 use domain::setting::{CPU_DMA_LATENCY, NO_LATENCY_LIMIT_US, SettingRequest, latency_limit_us};
 use domain::time::Nanos;
-use domain::units::Hertz;
+use domain::units::{Hertz, Ratio};
 use governors::amd_pstate::{AMD_PREFERENCES, AmdLevels, AmdPstate};
 use governors::autonomous::{AutonomousSpec, Epp};
 use governors::hwp::{DynamicBoost, HWP_PREFERENCES, Hwp};
@@ -178,8 +179,40 @@ impl<'a> Governing<'a> {
         all.insert(name.to_owned(), value.to_owned()).unwrap_or_default()
     }
 
+    /// What its settings changed of the machine as it starts.
+    pub(super) fn show_in(&self, inventory: &mut Inventory, policies: &[PolicySpec]) {
+        if let Some(cpuidle) = &mut inventory.cpuidle {
+            cpuidle.governor = Some(self.idle_governor.clone());
+            let off = cpuidle.states.iter_mut().filter(|state| self.disabled.contains(&state.name));
+            off.for_each(|state| state.disabled = state.cpus.clone());
+        }
+        let Some(cpufreq) = &mut inventory.cpufreq else { return };
+        for policy in &mut cpufreq.policies {
+            policy.governor = Some(self.governor.clone());
+            policy.min = policy.min.max(Some(self.min));
+            policy.max = policy.max.min(Some(self.max));
+            policy.epp = policy.epp.take().map(|_| self.epp.clone());
+        }
+        let share = |percent: Option<u32>| percent.and_then(|percent| Ratio::new(f64::from(percent) / 100.0));
+        if let Some(intel) = &mut cpufreq.intel_pstate {
+            intel.no_turbo = Some(self.turbo == Turbo::Off);
+            intel.hwp_dynamic_boost = intel.hwp.filter(|hwp| *hwp).map(|_| self.boost == DynamicBoost::On);
+            [intel.min_perf, intel.max_perf] = self.percent.map(share);
+        }
+        if self.machine.cpu.driver == Driver::AmdPstateEpp {
+            cpufreq.boost = Some(self.turbo == Turbo::On);
+        }
+        if let Some(Chooser::Kernel(governor)) = policies.first().map(|policy| &policy.chooser) {
+            let tunables = governor.tunables().into_iter().map(|(name, value)| (name.to_owned(), value));
+            let tunables: BTreeMap<String, String> = tunables.collect();
+            if !tunables.is_empty() {
+                cpufreq.tunables.insert(governor.name().to_owned(), tunables);
+            }
+        }
+    }
+
     /// The machine's policies.
-    pub(super) fn policies(self) -> Result<Vec<PolicySpec>, BenchError> {
+    pub(super) fn policies(&self) -> Result<Vec<PolicySpec>, BenchError> {
         let cpu = &self.machine.cpu;
         let groups: Vec<Vec<usize>> = match cpu.shared {
             true => vec![(0..cpu.count).collect()],

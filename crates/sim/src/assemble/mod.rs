@@ -1,6 +1,7 @@
 //! From a study's cell and a machine file to a machine that can run.
 
 mod files;
+mod found;
 mod governing;
 mod storage;
 
@@ -15,10 +16,12 @@ use crate::machine::MachineSpec;
 use disks::{DiskSet, DiskSpec, LinkSpec};
 use domain::Study;
 use domain::bench::BenchError;
+use domain::inventory::Inventory;
 use domain::plan::Cell;
 use domain::rng::Seed;
 use domain::setting::{SettingRecord, SettingRequest};
 use governing::Governing;
+use storage::Built;
 
 /// Where models of disks and links are found by name.
 pub trait Models {
@@ -61,6 +64,10 @@ pub struct Assembled {
     pub target: LoadTarget,
     /// What was set.
     pub settings: Vec<SettingRecord>,
+    /// The machine as `flyball inspect` would see it now.
+    pub inventory: Inventory,
+    /// The block device below the load's target, by its name.
+    pub device: Option<String>,
 }
 
 /// Whether a load on a device goes through the page cache. A file always has one.
@@ -109,9 +116,12 @@ pub fn assemble(order: &SimRequest<'_>, caching: Caching) -> Result<Assembled, B
             got,
         });
     }
+    let policies = governing.policies()?;
+    let mut inventory = machine.inventory();
+    governing.show_in(&mut inventory, &policies);
     let cpus = Cpus::new(CpusSpec {
         idle: governing.idle()?,
-        policies: governing.policies()?,
+        policies,
         hz: machine.hz,
         switch: machine.costs.once("switch"),
         power: power(machine),
@@ -119,8 +129,9 @@ pub fn assemble(order: &SimRequest<'_>, caching: Caching) -> Result<Assembled, B
         base_khz: machine.cpu.base.khz(),
     });
     let world = World::new(Core::new(cpus, DiskSet::new(order.seed), order.seed));
-    let (world, target) = storage::build(order, world, &block, caching)?;
-    Ok(Assembled { world, target, settings })
+    let Built { world, target, devices, mounts, device } = storage::build(order, world, &block, caching)?;
+    (inventory.devices, inventory.mounts) = (devices, mounts);
+    Ok(Assembled { world, target, settings, inventory, device })
 }
 
 fn power(machine: &MachineSpec) -> PowerModel {

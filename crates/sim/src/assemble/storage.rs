@@ -1,6 +1,6 @@
 //! A cell's storage, from disks up.
 
-use super::{BlockSettings, Caching, SimRequest, files};
+use super::{BlockSettings, Caching, SimRequest, files, found};
 use crate::block::DeviceStats;
 use crate::block::null_blk::{Memory, MemorySpec};
 use crate::block::{Disk, QueueSpec};
@@ -16,6 +16,7 @@ use crate::md::{
 use crate::page_cache::File;
 use disks::spec::MediumSpec;
 use domain::bench::BenchError;
+use domain::inventory::{BlockDevice, Mount};
 use domain::lab::Dilation;
 use domain::stack::{
     Bitmap, Crypt, Devices, Features, Filesystem, FilesystemKind, Journal, Layer, Lvm, Md, MdLevel,
@@ -48,6 +49,8 @@ impl LoadTarget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) part: PartId,
+    /// Its number among those of the trace ([`crate::engine::Core::devices`]).
+    device: usize,
     pub(super) size: u64,
     /// Whether a disk below rotates.
     pub(super) rotates: bool,
@@ -73,6 +76,19 @@ struct Builder<'o> {
     free: Vec<DiskEntry>,
     disks: usize,
     numbers: BTreeMap<&'static str, usize>,
+    found: Vec<BlockDevice>,
+    mounts: Vec<Mount>,
+}
+
+/// A machine with its storage.
+pub(super) struct Built {
+    pub(super) world: World,
+    pub(super) target: LoadTarget,
+    /// The block devices as an inventory has them, in the order in which they were made.
+    pub(super) devices: Vec<BlockDevice>,
+    pub(super) mounts: Vec<Mount>,
+    /// The device below the load's target, by its name.
+    pub(super) device: Option<String>,
 }
 
 /// Builds a cell's storage.
@@ -81,7 +97,7 @@ pub(super) fn build(
     world: World,
     settings: &BlockSettings,
     caching: Caching,
-) -> Result<(World, LoadTarget), BenchError> {
+) -> Result<Built, BenchError> {
     let mut builder = Builder {
         order,
         settings,
@@ -91,17 +107,20 @@ pub(super) fn build(
         free: disks_of(order)?,
         disks: 0,
         numbers: BTreeMap::new(),
+        found: Vec::new(),
+        mounts: Vec::new(),
     };
     let top = match &order.cell.stack {
         Some(stack) => builder.stack(stack)?,
         // A database that fits into memory needs none, unless it writes.
         None if asks_a_server(order) && builder.free.is_empty() => {
-            return Ok((builder.world, LoadTarget::NONE));
+            return Ok(builder.built(LoadTarget::NONE, None));
         }
         None => builder.take("the target", 1, &[])?[0],
     };
+    builder.has_what_is_set()?;
     let target = builder.target(top, caching)?;
-    Ok((builder.world, target))
+    Ok(builder.built(target, Some(top)))
 }
 
 fn asks_a_server(order: &SimRequest<'_>) -> bool {
@@ -178,6 +197,43 @@ fn not_modelled(layer: &Layer, what: &str) -> BenchError {
 }
 
 impl Builder<'_> {
+    fn built(mut self, target: LoadTarget, top: Option<Block>) -> Built {
+        let device = top.map(|top| self.name(top).to_owned());
+        let below_target = self.found.iter_mut().find(|found| Some(&found.name) == device.as_ref());
+        if let (Some(queue), Some(bytes)) =
+            (below_target.and_then(|found| found.queue.as_mut()), self.settings.read_ahead)
+        {
+            queue.read_ahead = Some(Bytes::new(bytes));
+        }
+        Built { world: self.world, target, devices: self.found, mounts: self.mounts, device }
+    }
+
+    /// What is set of an array with parity needs one.
+    fn has_what_is_set(&self) -> Result<(), BenchError> {
+        let set = [
+            ("stripe_cache_size", self.settings.stripe_cache_size),
+            ("group_thread_cnt", self.settings.group_thread_cnt),
+        ];
+        let stack = self.order.cell.stack.as_ref();
+        let arrays = stack.into_iter().flat_map(|stack| &stack.layers).filter_map(Layer::array);
+        if arrays.into_iter().any(|md| md.level.has_parity()) {
+            return Ok(());
+        }
+        set.into_iter().find(|(_, value)| value.is_some()).map_or(Ok(()), |(name, _)| {
+            Err(unsupported(format!(
+                "`{name}` cannot be set in the simulation: the cell has no array of level 4, 5 or 6"
+            )))
+        })
+    }
+
+    fn name(&self, block: Block) -> &str {
+        &self.world.core.devices[block.device].name
+    }
+
+    fn names(&self, blocks: &[Block]) -> Vec<String> {
+        blocks.iter().map(|block| self.name(*block).to_owned()).collect()
+    }
+
     fn stack(&mut self, stack: &Stack) -> Result<Block, BenchError> {
         for layer in &stack.layers {
             let blocks = self.layer(layer)?;
@@ -194,7 +250,9 @@ impl Builder<'_> {
             layer.on.iter().filter_map(|name| self.layers.get(name)).flatten().copied().collect();
         match &layer.part {
             Kind::Devices(devices) => self.devices(&layer.name, devices),
-            Kind::Crypt(crypt) => below.into_iter().map(|block| self.crypt(crypt, block)).collect(),
+            Kind::Crypt(crypt) => {
+                below.into_iter().map(|block| self.crypt(&layer.name, crypt, block)).collect()
+            }
             Kind::Integrity(_) => Err(not_modelled(layer, "dm-integrity")),
             Kind::Loop(_) => Err(not_modelled(layer, "a loop device")),
             Kind::Md(md) => Ok(vec![self.array(&layer.name, md, &below)?]),
@@ -260,10 +318,12 @@ impl Builder<'_> {
             interrupts: self.order.machine.cpu.interrupts,
             kernel: self.order.machine.kernel,
         };
-        self.world.add(Box::new(Disk::new(me, number, device, spec.capacity, queue)));
+        self.world.add(Box::new(Disk::new(me, number, device, spec.capacity, queue.clone())));
         self.world.attach(number, me);
         let rotates = matches!(spec.medium, MediumSpec::Hdd(_));
-        Ok(Block { part: me, size: spec.capacity.get(), rotates, read_ahead: READ_AHEAD })
+        let block = Block { part: me, device, size: spec.capacity.get(), rotates, read_ahead: READ_AHEAD };
+        self.found.push(found::disk(self.name(block), &spec, &queue, Bytes::new(READ_AHEAD)));
+        Ok(block)
     }
 
     fn link(&mut self, name: &String) -> Result<usize, BenchError> {
@@ -307,10 +367,12 @@ impl Builder<'_> {
         let device = self.numbered("nullb");
         let me = self.world.next_part();
         self.world.add(Box::new(Memory::new(me, device, spec)));
-        Ok(Block { part: me, size: size.get(), rotates: false, read_ahead: READ_AHEAD })
+        let block = Block { part: me, device, size: size.get(), rotates: false, read_ahead: READ_AHEAD };
+        self.found.push(found::memory(self.name(block), size, Bytes::new(READ_AHEAD)));
+        Ok(block)
     }
 
-    fn crypt(&mut self, options: &Crypt, below: Block) -> Result<Block, BenchError> {
+    fn crypt(&mut self, layer: &str, options: &Crypt, below: Block) -> Result<Block, BenchError> {
         let (machine, costs) = (self.order.machine, &self.order.machine.costs);
         let name = format!("dm-{}", self.count("dm-"));
         let device = self.device(&name);
@@ -330,7 +392,10 @@ impl Builder<'_> {
         let core = &mut self.world.core;
         let part = crypt::Crypt::new(core, me, below.part, device, Bytes::new(below.size), spec);
         self.world.add(Box::new(part));
-        Ok(Block { part: me, size, rotates: below.rotates, read_ahead: READ_AHEAD })
+        let block = Block { part: me, device, size, rotates: below.rotates, read_ahead: READ_AHEAD };
+        let of = self.names(&[below]);
+        self.found.push(found::crypt(self.name(block), layer, options, of, Bytes::new(size)));
+        Ok(block)
     }
 
     /// In whole ticks; the kernel's own, with one tick more (`md.c`: `DEFAULT_SAFEMODE_DELAY`,
@@ -377,16 +442,13 @@ impl Builder<'_> {
         };
         let size = spec.geometry.size().get();
         let read_ahead = read_ahead(&spec.geometry);
-        let usual = BitmapSpec::default();
-        let bitmap = match md.bitmap {
-            Bitmap::None => None,
-            Bitmap::Internal => Some(BitmapSpec { chunk: md.bitmap_chunk.unwrap_or(usual.chunk), ..usual }),
-            Bitmap::Lockless => {
-                return Err(wrong("a bitmap without a lock (llbitmap) is not modelled".into()));
-            }
-        };
+        if md.bitmap == Bitmap::Lockless {
+            return Err(wrong("a bitmap without a lock (llbitmap) is not modelled".into()));
+        }
+        let bitmap = BitmapSpec::of(md);
         let me = self.world.next_part();
         let core = &mut self.world.core;
+        let mut parity_spec = None;
         match md.level {
             MdLevel::Linear | MdLevel::Raid0 if there < active => {
                 return Err(wrong("it does not run without a member".into()));
@@ -401,13 +463,21 @@ impl Builder<'_> {
                 if active - there > parities {
                     return Err(wrong(format!("it does not run without {} members", active - there)));
                 }
-                let parity_spec = ParitySpec { resync, ..ParitySpec::of(md) };
-                let parity = Parity::new(core, me, device, &spec, parity_spec);
+                let usual = ParitySpec { resync, ..ParitySpec::of(md) };
+                let own = ParitySpec {
+                    stripe_cache_size: self.settings.stripe_cache_size.unwrap_or(usual.stripe_cache_size),
+                    group_threads: self.settings.group_thread_cnt.unwrap_or(usual.group_threads),
+                    ..usual
+                };
+                parity_spec = Some(own);
+                let parity = Parity::new(core, me, device, &spec, own);
                 self.world.add(Box::new(parity))
             }
         };
         let rotates = below.iter().any(|block| block.rotates);
-        Ok(Block { part: me, size, rotates, read_ahead })
+        let ahead = Bytes::new(read_ahead);
+        self.found.push(found::array(&spec, md, self.names(&below), parity_spec.as_ref(), ahead));
+        Ok(Block { part: me, device, size, rotates, read_ahead })
     }
 
     fn volume(&mut self, layer: &str, lvm: &Lvm, below: &[Block]) -> Result<Block, BenchError> {
@@ -426,7 +496,8 @@ impl Builder<'_> {
         let me = self.world.next_part();
         self.world.add(Box::new(Striped::new(me, device, &spec)));
         let rotates = below.iter().any(|block| block.rotates);
-        Ok(Block { part: me, size, rotates, read_ahead })
+        self.found.push(found::volume(&name, layer, self.names(below), Bytes::new(size)));
+        Ok(Block { part: me, device, size, rotates, read_ahead })
     }
 
     /// What the load works on: a file where the top is a filesystem or the study wants a file, else the top
@@ -478,6 +549,7 @@ impl Builder<'_> {
         }
         let mut spec = files::pages(self.order, self.settings, "target", size, below.read_ahead);
         spec.laid_out = Bytes::new(laid_out);
+        self.mounts.push(found::mount(self.name(below), options));
         let me = self.world.next_part();
         let core = &mut self.world.core;
         let file = File::on_filesystem(core, me, below.part, Bytes::new(below.size), spec, fs);

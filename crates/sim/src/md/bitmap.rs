@@ -10,6 +10,7 @@
 use super::array::{Below, Kind, Tag};
 use crate::engine::{Bio, Core};
 use disks::Op;
+use domain::stack::{Bitmap, Md};
 use domain::units::Bytes;
 use event_queue::Time;
 use std::collections::BTreeMap;
@@ -28,6 +29,14 @@ pub struct BitmapSpec {
 impl Default for BitmapSpec {
     fn default() -> Self {
         Self { chunk: Bytes::from_mib(64), offset: Bytes::from_kib(8), daemon: 5_000_000_000 }
+    }
+}
+
+impl BitmapSpec {
+    /// What a study asks for; `None` where the array has none.
+    pub fn of(md: &Md) -> Option<Self> {
+        let usual = Self::default();
+        (md.bitmap != Bitmap::None).then(|| Self { chunk: md.bitmap_chunk.unwrap_or(usual.chunk), ..usual })
     }
 }
 

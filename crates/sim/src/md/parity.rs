@@ -37,7 +37,7 @@ use crate::block::PLUGS_EACH_BIO;
 use crate::cpu::{Cpus, ThreadId};
 use crate::engine::{Bio, BioId, Core, Part, PartId};
 use disks::Op;
-use domain::stack::{Bitmap, Md};
+use domain::stack::Md;
 use domain::trace::Role;
 use domain::units::Bytes;
 use event_queue::Time;
@@ -117,7 +117,7 @@ impl ParitySpec {
         Self {
             stripe_cache_size: md.stripe_cache_size.unwrap_or(usual.stripe_cache_size),
             group_threads: md.group_thread_cnt.unwrap_or(usual.group_threads),
-            bitmap: (md.bitmap == Bitmap::Internal).then(BitmapSpec::default),
+            bitmap: BitmapSpec::of(md),
             ..usual
         }
     }

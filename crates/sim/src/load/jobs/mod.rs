@@ -60,6 +60,8 @@ pub struct Given {
     pub flushes: u64,
     /// Of reads and writes.
     pub latencies: Latencies,
+    /// Of flushes.
+    pub sync_latencies: Latencies,
     /// From the first moment that counts.
     pub begun: Time,
     /// To the last completion.
@@ -270,6 +272,7 @@ impl Given {
             Op::Write => (self.writes, self.write_bytes) = (self.writes + 1, self.write_bytes + len),
             Op::Flush | Op::Discard => {
                 self.flushes += 1;
+                self.sync_latencies.add(now - since);
                 return;
             }
         }
