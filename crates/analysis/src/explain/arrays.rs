@@ -10,6 +10,9 @@ use domain::trace::Role;
 use domain::trial::{DiskTotals, Measurement};
 use domain::units::Bytes;
 
+/// A thread that is busy for so much of a trial waits for nothing but its CPU.
+const NO_TIME_LEFT: f64 = 0.95;
+
 /// What one device did in the trials of a cell, medians over them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Did {
@@ -26,6 +29,12 @@ pub(super) struct Did {
 }
 
 impl Did {
+    /// How much of the time somebody waited for the device: it had requests in flight. Before Linux 5.14 some
+    /// arrays do not count that; then as much as their busiest disk.
+    pub(super) fn waited_for(&self, busiest: f64) -> f64 {
+        if self.busy > 0.0 { self.busy } else { busiest }
+    }
+
     /// Requests a second, both ways.
     pub(super) fn requests(&self) -> f64 {
         self.reads + self.writes
@@ -33,6 +42,16 @@ impl Did {
 }
 
 impl CaseCell<'_> {
+    /// Whether a thread of the load itself had no time left: what its devices do beside decides nothing then.
+    pub(super) fn is_at_its_limit(&self) -> bool {
+        let busiest = self.median_of(|m| {
+            let own = m.threads.iter().filter(|thread| thread.role == Role::Workload);
+            (m.duration.get() > 0)
+                .then(|| own.map(|thread| thread.cpu.secs()).fold(0.0, f64::max) / m.duration.secs())
+        });
+        busiest >= Some(NO_TIME_LEFT)
+    }
+
     /// CPU time of these roles by a trial's time, median; `None` where no roles were recorded.
     pub(super) fn cores(&self, roles: &[Role]) -> Option<f64> {
         self.median_of(|m| {
@@ -89,6 +108,8 @@ pub(super) struct Encrypted<'a> {
     pub did: Did,
     /// CPU time of encryption's own threads, in cores, median.
     pub cores: f64,
+    /// That of all threads: where dm-crypt's queues are passed by, whoever asks encrypts.
+    pub all_cores: f64,
 }
 
 /// The devices that encrypt and did something in a cell.
@@ -102,6 +123,7 @@ pub(super) fn encrypted<'a>(case: &Case<'a>, cell: &CaseCell<'_>) -> Vec<Encrypt
             crypt: mapping.crypt.as_ref()?,
             disks: disks_below(inventory, &device.name),
             cores: cell.cores(&[Role::Crypt])?,
+            all_cores: cell.cores(&Role::ALL)?,
             device,
             did,
         })
@@ -140,6 +162,30 @@ impl Array {
         self.members.iter().map(|name| Some((name.as_str(), cell.did(name)?))).collect()
     }
 
+    /// Bytes of data that a stripe cache of this size, in pages a member, holds.
+    pub(super) fn cached(&self, size: u32) -> f64 {
+        const PAGE: f64 = 4096.0;
+        let parities = if self.level == MdLevel::Raid6 { 2 } else { 1 };
+        let data = (self.members.len() + self.missing as usize).saturating_sub(parities);
+        f64::from(size) * PAGE * data as f64
+    }
+
+    /// How busy its members were, mean.
+    pub(super) fn mean_busy(&self, cell: &CaseCell<'_>) -> Option<f64> {
+        let members = self.members_did(cell).filter(|all| !all.is_empty())?;
+        Some(members.iter().map(|(_, did)| did.busy).sum::<f64>() / members.len() as f64)
+    }
+
+    /// The share of the time in which somebody waited for it: it had requests in flight, and no thread of the
+    /// load was at its core's limit, so that it would have asked for more. `None` where its disks were not
+    /// recorded.
+    pub(super) fn waited_for(&self, cell: &CaseCell<'_>) -> Option<f64> {
+        let members = self.members_did(cell)?;
+        let busiest = members.iter().map(|(_, did)| did.busy).fold(0.0, f64::max);
+        let own = cell.did(&self.name)?;
+        Some(if cell.is_at_its_limit() { 0.0 } else { own.waited_for(busiest) })
+    }
+
     /// Whether its members' counters have to be its own requests alone: none is missing, and no thread
     /// synchronised it.
     pub(super) fn is_whole(&self, cell: &CaseCell<'_>) -> bool {
@@ -170,7 +216,10 @@ pub(super) fn arrays(case: &Case<'_>, cell: &CaseCell<'_>) -> Vec<Array> {
         // One that did nothing is not what the cell worked on.
         cell.did(&array.name).is_some_and(|did| did.requests() > 0.0)
     });
-    of_study(cell).into_iter().chain(found).collect()
+    let found: Vec<Array> = found.collect();
+    // What was read of an array knows more than what its study asked for.
+    let built = of_study(cell).filter(|built| found.iter().all(|array| array.name != built.name));
+    built.into_iter().chain(found).collect()
 }
 
 fn of_machine(device: &BlockDevice) -> Option<Array> {

@@ -45,11 +45,11 @@ const WORDS: Words = Words {
 /// Fewer further writes than this, for each of the array's own, are those of its superblock.
 const MIN_FURTHER: f64 = 0.2;
 
-/// A member that is less busy has time for the bitmap.
+/// An array that is less busy has nobody who waits for the bitmap.
 const MIN_BUSY: f64 = 0.5;
 
 /// Larger writes may be split at chunks and limits of the members, which makes more writes as well.
-const MAX_SIZE: f64 = 32_768.0;
+const MAX_SIZE: f64 = 131_072.0;
 
 fn run(case: &Case<'_>) -> Vec<Finding> {
     if varied_setting::is_varied(case, &WORDS) {
@@ -96,7 +96,7 @@ impl Further {
             evidence("copies of each block", array.copies?.to_string(), array.source.clone()),
             evidence(format!("time in which {busiest} was busy"), percent(did.busy), source),
         ];
-        (share >= MIN_FURTHER && did.busy >= MIN_BUSY).then_some(Self { share, figures })
+        (share >= MIN_FURTHER && array.waited_for(cell)? >= MIN_BUSY).then_some(Self { share, figures })
     }
 }
 
@@ -137,12 +137,13 @@ mod tests {
         with_array(md, true, &["sda", "sdb"])
     }
 
-    /// A hundred writes of 4 KiB a second, for which each member writes so often.
+    /// A hundred writes of 4 KiB a second, for which each member writes so often. The array is busy for so
+    /// long of a second: writes that wait for one another leave its disks time.
     fn writes(each: u64, busy_ms: u64) -> RunData {
         let mut data =
             fio_run(&["rw=randwrite bs=4k"], |cell, block| vec![("throughput", about(4e5, cell, block))]);
-        let member = |name| (name, 0, 0, each, each * 4096, busy_ms);
-        with_work(&mut data, &[("md0", 0, 0, 100, 409_600, 990), member("sda"), member("sdb")]);
+        let member = |name| (name, 0, 0, each, each * 4096, 300);
+        with_work(&mut data, &[("md0", 0, 0, 100, 409_600, busy_ms), member("sda"), member("sdb")]);
         data
     }
 
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_alone_an_idle_disk_or_no_bitmap_are_no_finding() {
+    fn copies_alone_an_idle_array_or_no_bitmap_are_no_finding() {
         assert!(findings(RULE, &writes(101, 900), Some(&machine("+8")), None).is_empty());
         assert!(findings(RULE, &writes(160, 200), Some(&machine("+8")), None).is_empty());
         assert!(findings(RULE, &writes(160, 900), Some(&machine("none")), None).is_empty());

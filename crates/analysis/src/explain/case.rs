@@ -129,6 +129,41 @@ impl<'a> CaseCell<'a> {
         workloads::fio::is_job(&self.cell.workload)
     }
 
+    /// Whether it waits for its writes to be on the medium: fio's options.
+    pub(super) fn is_synced(&self) -> bool {
+        let is_set = |name: &&str| self.option(&[name]).is_some_and(|value| value != "0");
+        self.is_fio() && ["fsync", "fdatasync", "sync"].iter().any(is_set)
+    }
+
+    /// How many bytes its jobs keep in flight; `None` where nothing tells, infinite for writes into the page
+    /// cache, which wait for nobody.
+    pub(super) fn bytes_in_flight(&self) -> Option<f64> {
+        if self.writes_behind() {
+            return Some(f64::INFINITY);
+        }
+        Some(f64::from(self.profile().depth?) * self.block_size()?.get() as f64)
+    }
+
+    /// Whether it writes into the page cache and waits for nothing but its limits.
+    pub(super) fn writes_behind(&self) -> bool {
+        self.profile().writes() && !self.profile().is_direct() && !self.is_synced()
+    }
+
+    /// Bytes a second that the tool wrote, over the whole of a trial, whose disks are counted from begin to
+    /// end; median.
+    pub(super) fn written_by_tool(&self) -> Option<f64> {
+        self.median_of(|measured| {
+            let metric = |name: &str| measured.outcome.metrics.get(name).map(|metric| metric.value);
+            let seconds = metric("elapsed").unwrap_or(measured.duration.secs());
+            Some(metric("write_throughput")? * seconds / measured.duration.secs())
+        })
+    }
+
+    /// Whether its options make it pause: it is no measure of what the machine can do.
+    pub(super) fn pauses(&self) -> bool {
+        PAUSES.iter().any(|name| self.cell.workload.options.contains_key(*name))
+    }
+
     /// What I/O it does.
     pub(super) fn profile(&self) -> Profile {
         workloads::of(&self.cell.workload.tool).profile(&self.cell.workload)
@@ -160,6 +195,9 @@ impl<'a> CaseCell<'a> {
         self.summary.map_or_else(|| format!("cell {}", self.cell.id), keys)
     }
 }
+
+/// Options by which a job pauses on purpose: its load is no longer the same in each window.
+const PAUSES: &[&str] = &["duty_cycle", "thinktime", "rate", "rate_iops"];
 
 /// A figure with its source.
 pub(super) fn evidence(

@@ -5,7 +5,7 @@
 //! (`in_chunk_boundary`).
 
 use super::Rule;
-use super::arrays::{Array, arrays};
+use super::arrays::{Array, arrays, disks_below};
 use super::case::{Case, CaseCell, evidence};
 use super::varied_setting::{self, NO_SETTING, Words};
 use crate::words::percent;
@@ -54,7 +54,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     let random = cells.iter().filter(|cell| cell.access() == Some("randread"));
     let found = random.flat_map(|cell| {
         let arrays = arrays(case, cell).into_iter();
-        arrays.filter_map(|array| Some((cell, Split::of(&array, cell)?, array))).collect::<Vec<_>>()
+        arrays.filter_map(|array| Some((cell, Split::of(case, &array, cell)?, array))).collect::<Vec<_>>()
     });
     let most = found.max_by(|(_, a, _), (_, b, _)| a.parts.total_cmp(&b.parts));
     most.map(|(cell, split, array)| finding(case, cell, split, &array)).into_iter().collect()
@@ -67,8 +67,8 @@ struct Split {
 }
 
 impl Split {
-    fn of(array: &Array, cell: &CaseCell<'_>) -> Option<Self> {
-        if !array.level.has_chunks() || !array.is_whole(cell) {
+    fn of(case: &Case<'_>, array: &Array, cell: &CaseCell<'_>) -> Option<Self> {
+        if !array.level.has_chunks() || !array.is_whole(cell) || is_flash(case, array) {
             return None;
         }
         let own = cell.did(&array.name).filter(|own| own.reads > 0.0)?;
@@ -86,8 +86,17 @@ impl Split {
             cell.block_size().map(|size| evidence("size of a request", size.to_string(), "the study")),
         );
         figures.extend(array.chunk.map(|chunk| evidence("chunk", chunk.to_string(), array.source.clone())));
-        (parts >= MIN_PARTS && busy >= MIN_BUSY).then_some(Self { parts, figures })
+        (parts >= MIN_PARTS && busy >= MIN_BUSY && array.waited_for(cell)? >= MIN_BUSY)
+            .then_some(Self { parts, figures })
     }
+}
+
+/// Flash has no heads to move: parts of a request are as good as the whole.
+fn is_flash(case: &Case<'_>, array: &Array) -> bool {
+    let disks = case.inventory.into_iter().flat_map(|inventory| disks_below(inventory, &array.name));
+    let rotates: Vec<Option<bool>> =
+        disks.map(|disk| disk.queue.as_ref().and_then(|queue| queue.rotational)).collect();
+    !rotates.is_empty() && rotates.iter().all(|rotates| *rotates == Some(false))
 }
 
 fn finding(case: &Case<'_>, cell: &CaseCell<'_>, split: Split, array: &Array) -> Finding {

@@ -244,5 +244,5 @@ fn an_idle_machine_is_told_of_its_configuration_and_of_nothing_else() {
     let summary = summarise(&data, None);
     let case = Case { inventory: Some(&machine), usages: &usages, ..Case::new(&data, &summary) };
     let rules: BTreeSet<&str> = explain(&case).into_iter().map(|finding| finding.rule).collect();
-    assert_eq!(rules, BTreeSet::from(["governor"]));
+    assert_eq!(rules, BTreeSet::from(["array-at-risk", "governor"]));
 }

@@ -6,6 +6,7 @@
 
 use super::Rule;
 use super::case::{Case, UNTUNE, evidence, tune_command};
+use super::cpu_share::{self, Bound};
 use super::{frequency_limit, varied_setting};
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::{Cpufreq, Policy};
@@ -15,7 +16,7 @@ use domain::units::{Hertz, Ratio};
 pub(super) const RULE: Rule = Rule {
     name: "frequency-capped",
     doc: "The CPUs are not allowed to run at their highest frequency.",
-    needs: "cpufreq in the inventory",
+    needs: "cpufreq in the inventory; where they were recorded, the CPU time of a load and its requests in flight",
     source: "Documentation/admin-guide/pm/cpufreq.rst (`scaling_max_freq`, `bios_limit`, `boost`), intel_pstate.rst (`no_turbo`, `max_perf_pct`)",
     yields_to: &[],
     run,
@@ -31,6 +32,8 @@ struct Cap {
     path: String,
     /// What lifts it; `None` for what only the firmware can change.
     lift: Option<SettingRequest>,
+    /// How many times as high the highest frequency is without it; `None` where that is not known.
+    faster: Option<f64>,
 }
 
 fn run(case: &Case<'_>) -> Vec<Finding> {
@@ -38,7 +41,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     let is_measured = varied_setting::is_varied(case, &frequency_limit::WORDS);
     let cpufreq = case.inventory.and_then(|inventory| inventory.cpufreq.as_ref());
     let Some(cpufreq) = cpufreq.filter(|_| !is_measured) else { return Vec::new() };
-    caps(cpufreq).into_iter().map(finding).collect()
+    caps(cpufreq).into_iter().filter_map(|cap| finding(case, cap)).collect()
 }
 
 fn caps(cpufreq: &Cpufreq) -> Vec<Cap> {
@@ -49,36 +52,42 @@ fn caps(cpufreq: &Cpufreq) -> Vec<Cap> {
     let turbo_off = intel.and_then(|i| i.no_turbo) == Some(true);
     let boost_off = cpufreq.boost == Some(false) || cpufreq.policies.iter().any(|p| p.boost == Some(false));
     let percent = intel.and_then(|i| i.max_perf).map(Ratio::get).filter(|share| *share < ROUNDING);
+    let turbo = cpufreq.policies.iter().find_map(|p| Some(times(p.hardware_max?, p.base?)));
     let mut caps = Vec::new();
     caps.extend(limited.map(|(limit, policy)| Cap {
         title: format!("the CPUs may run at {limit} at most"),
         figure: of_hardware(limit, policy),
         path: format!("/sys/devices/system/cpu/cpufreq/policy{}/scaling_max_freq", policy.id),
         lift: Some(request("max_freq", "max")),
+        faster: policy.highest_request().map(|most| times(most, limit)),
     }));
     caps.extend(turbo_off.then(|| Cap {
         title: "turbo frequencies are switched off".into(),
         figure: "no_turbo = 1".into(),
         path: format!("{pstate}/no_turbo"),
         lift: Some(request("turbo", "on")),
+        faster: turbo,
     }));
     caps.extend((boost_off && !turbo_off).then(|| Cap {
         title: "frequencies above the base are switched off".into(),
         figure: "boost = 0".into(),
         path: "/sys/devices/system/cpu/cpufreq/boost".into(),
         lift: Some(request("turbo", "on")),
+        faster: turbo,
     }));
     caps.extend(percent.map(|share| Cap {
         title: format!("the CPUs may use {:.0}% of their performance at most", share * 100.0),
         figure: format!("max_perf_pct = {:.0}", share * 100.0),
         path: format!("{pstate}/max_perf_pct"),
         lift: Some(request("max_perf_pct", "100")),
+        faster: Some(1.0 / share),
     }));
     caps.extend(by_firmware.map(|(limit, policy)| Cap {
         title: format!("the firmware allows {limit} at most"),
         figure: of_hardware(limit, policy),
         path: format!("/sys/devices/system/cpu/cpufreq/policy{}/bios_limit", policy.id),
         lift: None,
+        faster: policy.base.or(policy.hardware_max).map(|full| times(full, limit)),
     }));
     caps
 }
@@ -105,29 +114,39 @@ fn of_hardware(limit: Hertz, policy: &Policy) -> String {
     policy.hardware_max.map_or(limit.to_string(), |most| format!("{limit} of {most}"))
 }
 
-fn finding(cap: Cap) -> Finding {
-    let Cap { title, figure, path, lift } = cap;
+fn times(full: Hertz, limit: Hertz) -> f64 {
+    full.hz() as f64 / (limit.hz() as f64).max(1.0)
+}
+
+/// `None` where the load would gain nothing by it.
+fn finding(case: &Case<'_>, cap: Cap) -> Option<Finding> {
+    let Cap { title, figure, path, lift, faster } = cap;
+    let (bound, further) = match faster.map_or(Bound::Unknown, |faster| cpu_share::bound(case, faster)) {
+        Bound::Nothing => return None,
+        Bound::AtMost { times, figures } => (Some(times), figures),
+        Bound::Unknown => (None, Vec::new()),
+    };
     let remedy = lift.as_ref().map(|request| Remedy {
         what: "lift the cap, and measure whether the workload gains".into(),
         settings: vec![request.clone()],
         undo: UNTUNE.into(),
     });
-    Finding {
+    Some(Finding {
         rule: RULE.name,
         title: format!("{title}; what that costs was not measured here"),
         reason: "Work of the CPU on the path of each request (submission, checksums, encryption, parity, completion) takes \
 longer in proportion; a workload that waits for the device alone does not notice."
             .into(),
-        evidence: vec![evidence("limit in force", figure, path.clone())],
+        evidence: [evidence("limit in force", figure, path.clone())].into_iter().chain(further).collect(),
         confidence: Confidence::Possible,
-        gain: None,
+        gain: bound.and_then(|times| cpu_share::expected(case, times)),
         next: match &lift {
             Some(request) => tune_command(request),
             None => "sudo dmidecode -t bios".into(),
         },
         remedy,
         compared: vec![],
-    }
+    })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 use super::Rule;
 use super::case::{Case, UNTUNE, evidence, tune_command};
+use super::cpu_share::{self, Bound};
 use super::varied_setting::{self, NO_KEYS, NOTHING_BY_HAND, Words};
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
 use domain::inventory::{Cpufreq, Policy};
@@ -88,23 +89,29 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     if varies(case) {
         return varied_setting::findings(case, &WORDS);
     }
-    case.inventory.and_then(|inventory| inventory.cpufreq.as_ref()).and_then(configured).into_iter().collect()
+    let cpufreq = case.inventory.and_then(|inventory| inventory.cpufreq.as_ref());
+    cpufreq.and_then(|cpufreq| configured(case, cpufreq)).into_iter().collect()
 }
 
 /// What the configuration alone suggests.
-fn configured(cpufreq: &Cpufreq) -> Option<Finding> {
+fn configured(case: &Case<'_>, cpufreq: &Cpufreq) -> Option<Finding> {
     let (policy, (setting, value, wanted)) =
         cpufreq.policies.iter().find_map(|policy| Some((policy, saving(policy)?)))?;
     let request = SettingRequest { setting: SettingName::parse(setting), value: wanted.into() };
+    let (bound, further) = match faster(case, policy).map_or(Bound::Unknown, |f| cpu_share::bound(case, f)) {
+        Bound::Nothing => return None,
+        Bound::AtMost { times, figures } => (Some(times), figures),
+        Bound::Unknown => (None, Vec::new()),
+    };
     Some(Finding {
         rule: RULE.name,
         title: format!(
             "the CPUs run with {setting} `{value}`, which may cost throughput; it was not measured here"
         ),
         reason: REASON.to_owned(),
-        evidence: figures(cpufreq, policy, setting, &value),
+        evidence: figures(cpufreq, policy, setting, &value).into_iter().chain(further).collect(),
         confidence: Confidence::Possible,
-        gain: None,
+        gain: bound.and_then(|times| cpu_share::expected(case, times)),
         remedy: Some(Remedy {
             what: format!(
                 "measure with {setting} `{wanted}`, and keep it where it gains enough for its energy"
@@ -115,6 +122,15 @@ fn configured(cpufreq: &Cpufreq) -> Option<Finding> {
         next: tune_command(&request),
         compared: vec![],
     })
+}
+
+/// How many times as fast the busiest CPU could run: its highest frequency by the one at which it ran in the
+/// mean, idle time included, where that was counted; else by the lowest.
+fn faster(case: &Case<'_>, policy: &Policy) -> Option<f64> {
+    let most = policy.hardware_max.or(policy.max)?;
+    let ran_at = cpu_share::ran_at(case);
+    let least = ran_at.or_else(|| Some(policy.hardware_min.or(policy.min)?.hz() as f64))?;
+    Some(most.hz() as f64 / least.max(1.0))
 }
 
 /// The setting of a policy that saves energy, its value, and the one to try.

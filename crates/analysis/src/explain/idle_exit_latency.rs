@@ -25,6 +25,9 @@ pub(super) const RULE: Rule = Rule {
 /// Exit latencies below this share of the measured latency are lost in it.
 const MIN_SHARE: f64 = 0.1;
 
+/// States that are left within this time are those that any wait enters.
+const MIN_EXIT: Nanos = Nanos::from_micros(5);
+
 fn run(case: &Case<'_>) -> Vec<Finding> {
     let states =
         case.inventory.and_then(|i| i.cpuidle.as_ref()).map_or(&[][..], |idle| idle.states.as_slice());
@@ -32,12 +35,21 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     let is_measured = varied_setting::is_varied(case, &idle_policy::WORDS);
     let Some((deepest, exit)) = deepest(states).filter(|_| !is_measured) else { return Vec::new() };
     let cells = case.cells();
-    let single = cells.iter().filter(|cell| cell.profile().depth == Some(1));
+    // What the page cache answers is not waited for; with fsync it is not the request that waits.
+    let single = cells.iter().filter(|cell| cell.profile().depth == Some(1) && cell.profile().is_direct());
     let latencies = single
         .filter_map(|cell| Some((cell, cell.metric("latency_p50").or_else(|| cell.metric("latency_mean"))?)));
     // Of several, the one where waking up counts most.
     let shortest = latencies.filter(|(_, latency)| *latency > 0.0).min_by(|(_, a), (_, b)| a.total_cmp(b));
-    shortest.and_then(|(cell, latency)| finding(deepest, exit, cell, latency)).into_iter().collect()
+    let found = shortest.filter(|_| exit >= MIN_EXIT && is_entered(case, deepest, exit));
+    found.and_then(|(cell, latency)| finding(deepest, exit, cell, latency)).into_iter().collect()
+}
+
+/// Whether the state was left so often that it can have cost what counts; also where no trace tells.
+fn is_entered(case: &Case<'_>, state: &IdleState, exit: Nanos) -> bool {
+    let entries = case.usages.iter().flat_map(|(_, usage)| &usage.idle);
+    let of_state = entries.filter(|(number, _)| *number == state.index).map(|(_, idling)| idling.entries);
+    of_state.max_by(f64::total_cmp).is_none_or(|entries| entries * exit.secs() >= MIN_SHARE)
 }
 
 /// The state with the longest exit latency that is switched off on not all of its CPUs.

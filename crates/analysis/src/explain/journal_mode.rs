@@ -7,7 +7,6 @@ use super::Rule;
 use super::case::{Case, CaseCell, evidence};
 use super::varied_setting::{self, NO_SETTING, Words};
 use domain::finding::{Confidence, Finding, Remedy};
-use domain::trial::Measurement;
 use domain::units::{Unit, significant};
 
 pub(super) const RULE: Rule = Rule {
@@ -67,7 +66,7 @@ impl Twice {
             return None;
         }
         let device = cell.device()?.to_owned();
-        let tool = cell.median_of(written_by_tool).filter(|rate| *rate > 0.0)?;
+        let tool = cell.written_by_tool().filter(|rate| *rate > 0.0)?;
         let found = Self { written: cell.did(&device)?.written, device, tool };
         (found.times() >= MIN_TIMES).then_some(found)
     }
@@ -75,13 +74,6 @@ impl Twice {
     fn times(&self) -> f64 {
         self.written / self.tool
     }
-}
-
-/// Over the whole of a trial, whose disks are counted from begin to end.
-fn written_by_tool(measured: &Measurement) -> Option<f64> {
-    let metric = |name: &str| measured.outcome.metrics.get(name).map(|metric| metric.value);
-    let seconds = metric("elapsed").unwrap_or(measured.duration.secs());
-    Some(metric("write_throughput")? * seconds / measured.duration.secs())
 }
 
 fn finding(case: &Case<'_>, cell: &CaseCell<'_>, twice: &Twice) -> Finding {

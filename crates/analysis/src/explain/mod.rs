@@ -4,12 +4,14 @@
 //! [`RULES`]. A rule is a pure function of a [`Case`] and gives no finding without evidence: where what it
 //! needs was not measured, it is silent, and [`not_measured`] says what is missing.
 
+mod array_at_risk;
 mod arrays;
 mod bitmap;
 mod case;
 mod chunk_size;
 mod cipher_without_hardware;
 mod cpu_at_limit;
+mod cpu_share;
 mod crypt_sector;
 mod crypt_workqueues;
 mod degraded_array;
@@ -160,6 +162,7 @@ pub const RULES: &[Rule] = &[
     link_speed::RULE,
     remote_node::RULE,
     mount_options::RULE,
+    array_at_risk::RULE,
 ];
 
 /// Every finding of every rule: the surest first, and among equals those with the larger gain.

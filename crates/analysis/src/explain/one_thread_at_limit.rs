@@ -5,6 +5,7 @@
 //! fs/jbd2/commit.c; drivers/block/loop.c.
 
 use super::Rule;
+use super::arrays::arrays;
 use super::case::{Case, CaseCell, UNTUNE, evidence};
 use super::{crypt_workqueues, group_threads, varied_setting};
 use crate::words::{counted, percent};
@@ -25,6 +26,22 @@ pub(super) const RULE: Rule = Rule {
 /// A thread this busy waits for nothing but the CPU; the rest is start, end and the scheduler's own work.
 const AT_LIMIT: f64 = 0.9;
 
+/// An array's thread that is this busy takes a good part of the time in which stripes wait, where there are
+/// several at a time that others could handle beside it.
+const GOOD_PART: f64 = 0.25;
+
+/// Stripes in flight from which on several threads have work.
+const STRIPES: f64 = 4.0;
+
+/// Somebody waits for an array that has requests in flight for so much of the time.
+const MIN_WAITED: f64 = 0.5;
+
+/// What an array handles at once: a page of each member (drivers/md/raid5.h, `STRIPE_SIZE`).
+const PAGE: f64 = 4096.0;
+
+/// Disks that are this busy, in the mean, have no time for what more threads would ask.
+const DISKS_AT_LIMIT: f64 = 0.9;
+
 /// Threads of which one does the work of a whole layer.
 const ROLES: [Role; 4] = [Role::Array, Role::Crypt, Role::Journal, Role::Loop];
 
@@ -38,9 +55,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     };
     let mut found: Vec<(Role, Finding)> = Vec::new();
     for cell in &cells {
-        let Some((name, role, share)) = busiest(cell).filter(|(.., share)| *share >= AT_LIMIT) else {
-            continue;
-        };
+        let Some((name, role, share)) = busiest(cell).filter(|it| is_limit(case, it, cell)) else { continue };
         if is_told(role) {
             continue;
         }
@@ -51,6 +66,26 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     }
     found.into_iter().map(|(_, finding)| told_of_all(finding)).collect()
 }
+
+/// Whether a thread is what its layer waits for. That of an array with parity is it earlier, from
+/// [`GOOD_PART`] of its time on, where enough stripes are in flight, the array is waited for, and its disks
+/// have time left: `raid5d` handles stripes in batches, and waits for disks between them.
+fn is_limit(case: &Case<'_>, (name, role, share): &(String, Role, f64), cell: &CaseCell<'_>) -> bool {
+    let has_parity = *role == Role::Array && PARITY.iter().any(|level| name.ends_with(level));
+    let many = cell.profile().writes() && cell.bytes_in_flight().is_some_and(|bytes| bytes >= STRIPES * PAGE);
+    let have_time = || {
+        let arrays = arrays(case, cell);
+        arrays.iter().find(|array| name.starts_with(&array.name)).is_some_and(|array| {
+            let busy = array.mean_busy(cell).zip(array.waited_for(cell));
+            busy.is_some_and(|(busy, waited)| busy < DISKS_AT_LIMIT && waited >= MIN_WAITED)
+        })
+    };
+    let limit = if has_parity && many && have_time() { GOOD_PART } else { AT_LIMIT };
+    *share >= limit
+}
+
+/// What the names of the threads of arrays end with whose work can be spread.
+const PARITY: [&str; 3] = ["_raid4", "_raid5", "_raid6"];
 
 fn figure(cell: &CaseCell<'_>, name: &str, share: f64) -> Evidence {
     evidence(
@@ -83,7 +118,7 @@ fn finding(case: &Case<'_>, cell: &CaseCell<'_>, name: &str, role: Role, share: 
 do not help; a higher frequency of that core does, in proportion, and so does anything that spreads the work."
         ),
         evidence: vec![figure(cell, name, share)],
-        confidence: Confidence::Likely,
+        confidence: if share >= AT_LIMIT { Confidence::Likely } else { Confidence::Possible },
         gain: None,
         remedy: Some(Remedy { what: what.into(), settings, undo: undo.into() }),
         next: "flyball inspect".into(),

@@ -4,19 +4,21 @@
 //! Source: `Documentation/ABI/stable/sysfs-block` (`read_ahead_kb`), mm/readahead.c.
 
 use super::Rule;
+use super::arrays::disks_below;
 use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
 use super::pair::Pair;
 use super::varied_setting::{self, NO_KEYS, NOTHING_BY_HAND, Words};
 use crate::summary::{Comparison, Verdict};
-use crate::words::{bracketed_certainty, difference};
+use crate::words::{bracketed_certainty, difference, percent};
 use domain::finding::{Confidence, Finding, Gain, Remedy};
+use domain::inventory::BlockDevice;
 use domain::setting::{SettingName, SettingRequest};
 use domain::units::Bytes;
 
 pub(super) const RULE: Rule = Rule {
     name: "read-ahead",
     doc: "Sequential reads are limited by how far the kernel reads ahead.",
-    needs: "cells that differ in read-ahead, or in direct and buffered reads, alone; the device in the inventory",
+    needs: "cells that differ in read-ahead, or in direct and buffered reads, alone; else what the device did in trials of reads in order; the device in the inventory",
     source: "Documentation/ABI/stable/sysfs-block (`read_ahead_kb`); mm/readahead.c",
     yields_to: &[],
     run,
@@ -57,7 +59,75 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     if !shown.is_empty() {
         return shown;
     }
-    by_direct_reads(case).into_iter().collect()
+    by_direct_reads(case).or_else(|| by_small_reads(case)).into_iter().collect()
+}
+
+/// A device that is less busy has nobody who waits for it.
+const MIN_BUSY: f64 = 0.5;
+
+/// From this size on a spinning disk's own cache makes up for the time between two reads.
+const OF_A_DISK: f64 = 16_384.0;
+
+/// Reads in order through the page cache that reach a device in small pieces, one or two at a time.
+fn by_small_reads(case: &Case<'_>) -> Option<Finding> {
+    let cells = case.cells();
+    let in_order = cells.iter().filter(|cell| {
+        let profile = cell.profile();
+        profile.reads_in_order() && !profile.is_direct() && !cell.is_at_its_limit() && !cell.pauses()
+    });
+    in_order.into_iter().find_map(|cell| small_reads(case, cell))
+}
+
+fn small_reads(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
+    let (name, inventory) = (cell.device()?, case.inventory?);
+    let window = inventory.device(name)?.queue.as_ref()?.read_ahead.filter(|it| *it <= DEFAULT_WINDOW)?;
+    // A spinning disk that serves alone reads ahead by itself, into its own cache.
+    let below = disks_below(inventory, name);
+    let serve = below.iter().filter(|disk| cell.did(&disk.name).is_some_and(|did| did.reads > 0.0));
+    let rotates = |disk: &&BlockDevice| disk.queue.as_ref().and_then(|queue| queue.rotational) == Some(true);
+    let is_alone = serve.count() == 1 && below.iter().all(rotates);
+    let did = cell.did(name).filter(|did| did.reads > 0.0 && did.busy >= MIN_BUSY)?;
+    let size = did.read / did.reads;
+    let reads_by_itself = is_alone && size >= OF_A_DISK;
+    if reads_by_itself || size > DEFAULT_WINDOW.get() as f64 {
+        return None;
+    }
+    let wider = wider(name);
+    let source = format!("/proc/diskstats in {}", cell.source());
+    let size = Bytes::new(size as u64);
+    Some(Finding {
+        rule: RULE.name,
+        title: format!(
+            "{} reads in order, and {name} gets it in pieces of {size}: the read-ahead window is {window}",
+            cell.cell.id
+        ),
+        reason: REASON.into(),
+        evidence: vec![
+            evidence(format!("size of a read of {name}, mean"), size.to_string(), source.clone()),
+            evidence(format!("time in which {name} had requests in flight"), percent(did.busy), source),
+            evidence(
+                "read-ahead window",
+                window.to_string(),
+                format!("/sys/block/{name}/queue/read_ahead_kb"),
+            ),
+        ],
+        confidence: Confidence::Likely,
+        gain: None,
+        remedy: Some(Remedy {
+            what: format!("try a window of {WINDOW_TO_TRY_KIB} KiB, and measure what it gains"),
+            settings: vec![wider.clone()],
+            undo: UNTUNE.into(),
+        }),
+        next: tune_command(&wider),
+        compared: vec![],
+    })
+}
+
+fn wider(device: &str) -> SettingRequest {
+    SettingRequest {
+        setting: SettingName { name: "read_ahead_kb".into(), object: Some(device.into()) },
+        value: WINDOW_TO_TRY_KIB.to_string(),
+    }
 }
 
 fn by_direct_reads(case: &Case<'_>) -> Option<Finding> {
@@ -79,10 +149,7 @@ fn by_direct_reads(case: &Case<'_>) -> Option<Finding> {
     }
     let device = case.target_device?;
     let path = format!("/sys/block/{device}/queue/read_ahead_kb");
-    let wider = SettingRequest {
-        setting: SettingName { name: "read_ahead_kb".into(), object: Some(device.into()) },
-        value: WINDOW_TO_TRY_KIB.to_string(),
-    };
+    let wider = wider(device);
     Some(Finding {
         rule: RULE.name,
         title: format!(

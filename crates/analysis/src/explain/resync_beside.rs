@@ -5,8 +5,8 @@
 //! (`sync_action`, `sync_speed_min`).
 
 use super::Rule;
-use super::arrays::synchronising;
-use super::case::{Case, evidence};
+use super::arrays::{Array, arrays, synchronising};
+use super::case::{Case, CaseCell, evidence};
 use super::varied_setting::{self, NO_SETTING, Words};
 use crate::words::counted;
 use domain::finding::{Confidence, Evidence, Finding, Remedy};
@@ -75,7 +75,7 @@ fn array(case: &Case<'_>) -> Option<String> {
 }
 
 /// The arrays whose threads a cell's trials name: `md127` of `md127_resync`.
-fn names(cell: &super::case::CaseCell<'_>) -> BTreeSet<String> {
+fn names(cell: &CaseCell<'_>) -> BTreeSet<String> {
     let threads = cell.trials.iter().filter_map(|t| t.measurement.as_ref()).flat_map(|m| &m.threads);
     let array = |name: &str| {
         let (array, _) = name.split_once('_')?;
@@ -85,9 +85,25 @@ fn names(cell: &super::case::CaseCell<'_>) -> BTreeSet<String> {
     threads.filter_map(|thread| array(&thread.name)).collect()
 }
 
+/// Whether somebody waited for an array whose disks had little time left; also where that is not known.
+fn is_waited_for(case: &Case<'_>, cell: &CaseCell<'_>) -> bool {
+    let busiest = |array: &Array| {
+        array.members_did(cell).map(|all| all.iter().map(|(_, did)| did.busy).fold(0.0, f64::max))
+    };
+    let waits = |array: &Array| {
+        let known = array.waited_for(cell).zip(busiest(array));
+        known.is_none_or(|(waited, busiest)| waited >= MIN_BUSY && busiest >= MIN_BUSY)
+    };
+    let arrays = arrays(case, cell);
+    arrays.is_empty() || arrays.iter().any(waits)
+}
+
+/// Disks that are less busy have time for the resync as well.
+const MIN_BUSY: f64 = 0.5;
+
 fn by_threads(case: &Case<'_>) -> Vec<Evidence> {
     let cells = case.cells();
-    let seen = cells.iter().flat_map(|cell| {
+    let seen = cells.iter().filter(|cell| is_waited_for(case, cell)).flat_map(|cell| {
         let arrays = names(cell).into_iter();
         let threads = arrays.filter_map(|array| synchronising(cell, &array));
         let told = threads.filter(|(_, cpu_s)| *cpu_s > 0.0).map(|(thread, cpu_s)| {

@@ -19,16 +19,17 @@ pub(super) const RULE: Rule = Rule {
     doc: "One disk of an array takes longer for its requests than the others, which wait for it.",
     needs: "what the members of an array did in trials; the array in the inventory or in the study",
     source: "Documentation/admin-guide/iostats.rst; drivers/md/raid5.c (`handle_stripe`), raid10.c",
-    yields_to: &[],
+    yields_to: &["resync-beside"],
     run,
 };
 
-/// A disk that is less busy keeps nobody waiting.
-const MIN_BUSY: f64 = 0.8;
+/// An array that is less busy has nobody who waits for its slowest disk.
+const MIN_BUSY: f64 = 0.5;
 
-/// The time that a request takes it, against the median of the others. Assumed: zones of a disk, and requests
-/// that were merged, make smaller differences.
-const MIN_TIMES: f64 = 1.5;
+/// The time that a request takes it, against the slowest of the others: disks of one model, then those of
+/// which another is known. Zones, caches and the phase of their rotation make disks of one model differ by
+/// less, over some seconds.
+const MIN_TIMES: [f64; 2] = [4.0, 1.3];
 
 /// Others with a very different number of requests do other work.
 const ALIKE: std::ops::RangeInclusive<f64> = 0.67..=1.5;
@@ -37,7 +38,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     let cells = case.cells();
     let found = cells.iter().flat_map(|cell| {
         let arrays = arrays(case, cell).into_iter();
-        arrays.filter_map(|array| Some((cell, Slowest::of(&array, cell)?, array))).collect::<Vec<_>>()
+        arrays.filter_map(|array| Some((cell, Slowest::of(case, &array, cell)?, array))).collect::<Vec<_>>()
     });
     let worst = found.max_by(|(_, a, _), (_, b, _)| a.times.total_cmp(&b.times));
     worst.map(|(cell, slowest, array)| finding(case, cell, &slowest, &array)).into_iter().collect()
@@ -53,7 +54,7 @@ struct Slowest {
 }
 
 impl Slowest {
-    fn of(array: &Array, cell: &CaseCell<'_>) -> Option<Self> {
+    fn of(case: &Case<'_>, array: &Array, cell: &CaseCell<'_>) -> Option<Self> {
         // A mirror may prefer one disk for reads.
         let members = array.members_did(cell).filter(|all| all.len() > 2 || array.level.name() == "0")?;
         let (name, did) = members.iter().max_by(|(_, a), (_, b)| a.busy.total_cmp(&b.busy))?;
@@ -63,11 +64,20 @@ impl Slowest {
             |figure: fn(&Did) -> f64| median(&others.iter().map(|d| figure(d)).collect::<Vec<_>>());
         let (requests, busy) = (of_others(Did::requests)?, of_others(|did| did.busy)?);
         let known = requests > 0.0 && busy > 0.0 && did.requests() > 0.0;
-        let times = (did.busy / did.requests()) / (busy / requests);
+        let of_request = |did: &Did| did.busy / did.requests().max(f64::MIN_POSITIVE);
+        let times = of_request(did) / others.iter().map(|did| of_request(did)).fold(0.0, f64::max);
         let alike = ALIKE.contains(&(did.requests() / requests));
-        let slow = known && did.busy >= MIN_BUSY && times >= MIN_TIMES && alike;
+        let least = MIN_TIMES[usize::from(is_another_model(case, array, name))];
+        let slow = known && array.waited_for(cell)? >= MIN_BUSY && times >= least && alike;
         slow.then(|| Self { name: (*name).to_owned(), did: *did, others_busy: busy, times })
     }
+}
+
+/// Whether a member is known to be of another model than all others.
+fn is_another_model(case: &Case<'_>, array: &Array, name: &str) -> bool {
+    let model = |name: &str| case.inventory?.device(name)?.model.as_deref();
+    let mut others = array.members.iter().filter(|other| *other != name);
+    model(name).is_some() && others.all(|other| model(other).is_some_and(|other| Some(other) != model(name)))
 }
 
 fn finding(case: &Case<'_>, cell: &CaseCell<'_>, slowest: &Slowest, array: &Array) -> Finding {
@@ -88,7 +98,7 @@ requests: it may be another model, repeat reads that fail, sit on a slower link,
             evidence(format!("time in which {name} was busy"), percent(did.busy), source.clone()),
             evidence("the same of the other members, median", percent(*others_busy), source.clone()),
             evidence(format!("requests of {name}"), Unit::PerSecond.show(did.requests()), source.clone()),
-            evidence("busy time for a request, against the others", format!("{} times", significant(*times)), source),
+            evidence("busy time for a request, against the slowest of the others", format!("{} times", significant(*times)), source),
         ],
         confidence: Confidence::Likely,
         gain: None,
@@ -123,7 +133,8 @@ mod tests {
             vec![("throughput", about(4e5, cell, block))]
         });
         let member = |name, (ios, ms): (u64, u64)| (name, ios, ios * 4096, 0, 0, ms);
-        let array = ("md0", 300, 1_228_800, 0, 0, 990);
+        let busiest = work.iter().map(|(_, ms)| *ms).max().unwrap();
+        let array = ("md0", 300, 1_228_800, 0, 0, (busiest + 20).min(1000));
         with_work(
             &mut data,
             &[array, member("sda", work[0]), member("sdb", work[1]), member("sdc", work[2])],
@@ -133,9 +144,19 @@ mod tests {
 
     #[test]
     fn a_disk_that_takes_longer_for_as_many_requests_is_named() {
-        let found = findings(RULE, &disks([(100, 450), (98, 970), (101, 440)]), Some(&machine()), None);
+        let found = findings(RULE, &disks([(100, 150), (98, 970), (101, 140)]), Some(&machine()), None);
         assert_eq!(found.len(), 1, "{found:#?}");
-        assert_eq!(found[0].title, "md0 waits for sdb: it was busy 97% of the time, the other disks 44.5%");
+        assert_eq!(found[0].title, "md0 waits for sdb: it was busy 97% of the time, the other disks 14.5%");
+    }
+
+    #[test]
+    fn a_disk_of_another_model_is_named_for_less() {
+        let twice = disks([(100, 450), (98, 970), (101, 440)]);
+        let mut models = machine();
+        models.devices.iter_mut().for_each(|device| device.model = Some("A".into()));
+        assert!(findings(RULE, &twice, Some(&models), None).is_empty(), "caches make such differences");
+        models.devices.iter_mut().find(|device| device.name == "sdb").unwrap().model = Some("B".into());
+        assert_eq!(findings(RULE, &twice, Some(&models), None).len(), 1);
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(super) const RULE: Rule = Rule {
     doc: "The stripe cache of an array with parity is too small to collect whole stripes of writes in order.",
     needs: "cells that differ in `stripe_cache_size` alone; else what the array and its members did in trials of writes in order",
     source: "Documentation/admin-guide/md.rst (`stripe_cache_size`); drivers/md/raid5.c",
-    yields_to: &[],
+    yields_to: &["slowest-member"],
     run,
 };
 
@@ -42,7 +42,7 @@ pub(super) const WORDS: Words = Words {
 /// written is no accident at the edges.
 const MIN_READ: f64 = 0.1;
 
-/// A member that is less busy has time for these reads.
+/// An array that is less busy has nobody who waits for these reads.
 const MIN_BUSY: f64 = 0.5;
 
 /// The size to try, in pages a member; the kernel's own is 256 (`NR_STRIPES`).
@@ -65,7 +65,8 @@ fn of_cell(case: &Case<'_>, cell: &CaseCell<'_>) -> Vec<Finding> {
     let found = arrays(case, cell).into_iter().filter_map(|array| {
         let size = array.stripe_cache_size.filter(|size| *size < TO_TRY)?;
         let extra = Extra::of(&array, cell)?;
-        let counts = extra.share >= MIN_READ && extra.busiest.1 >= MIN_BUSY;
+        let holds_all = cell.bytes_in_flight().is_some_and(|bytes| bytes < array.cached(size) / 2.0);
+        let counts = !holds_all && extra.share >= MIN_READ && extra.waited >= MIN_BUSY;
         counts.then(|| finding(cell, &array, size, &extra))
     });
     found.collect()
@@ -120,7 +121,7 @@ mod tests {
 
     /// Writes of 64 KiB, of which the members read this share before.
     fn writes(rw: &str, read: u64, busy_ms: u64) -> RunData {
-        let options = format!("rw={rw} bs=64k direct=1");
+        let options = format!("rw={rw} bs=64k");
         let mut data = fio_run(&[&options], |cell, block| vec![("throughput", about(1e8, cell, block))]);
         let member = |name| (name, read / 4096, read, 1000, 50 << 20, busy_ms);
         let array = ("md0", 0, 0, 1600, 100 << 20, 950);

@@ -30,9 +30,6 @@ impl Single<'_, '_> {
     }
 }
 
-/// Options by which a job pauses on purpose: its load is no longer the same in each window.
-const PAUSES: &[&str] = &["duty_cycle", "thinktime", "rate", "rate_iops"];
-
 /// Whose CPU time a request takes.
 const SERVING: [Role; 9] = [
     Role::Workload,
@@ -49,8 +46,10 @@ const SERVING: [Role; 9] = [
 /// The cells of a run that are so, with what was measured of them.
 pub(super) fn singles<'c, 'a>(cells: &'c [CaseCell<'a>]) -> Vec<Single<'c, 'a>> {
     let steady = |cell: &&CaseCell<'_>| {
-        let options = &cell.cell.workload.options;
-        cell.profile().depth == Some(1) && !PAUSES.iter().any(|name| options.contains_key(*name))
+        // Behind the page cache nobody waits for a single request.
+        let is_behind =
+            cell.writes_behind() || cell.profile().reads_in_order() && !cell.profile().is_direct();
+        cell.profile().depth == Some(1) && !cell.pauses() && !is_behind
     };
     let single = |cell: &'c CaseCell<'a>| {
         let latency = cell.metric("latency_p50").or_else(|| cell.metric("latency_mean"))?;
