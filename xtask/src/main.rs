@@ -1,5 +1,6 @@
 //! Chores of this repository: `cargo xtask test`, `cargo xtask promises`, `cargo xtask tidy`, `cargo xtask
-//! licences`, `cargo xtask sbom`, `cargo xtask notices`, `cargo xtask fuzz`, `cargo xtask record-machine`.
+//! licences`, `cargo xtask sbom`, `cargo xtask notices`, `cargo xtask fuzz`, `cargo xtask illnesses`, `cargo
+//! xtask record-machine`.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod binary_size;
@@ -36,6 +37,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   fuzz PARSER [MINUTES] [SEED]
              damaged files for a reader of `flyball import`, or for `all`, each so long (ten minutes without
              a number), as many readers at once as there are CPUs; without a seed, one that is new
+  illnesses [--machines N] [--seed N] [--only NUMBER] [--details]
+             which causes of slowness that are planted in simulated machines the rules of `explain` find,
+             miss and falsely name; a minute for 300 machines
   record-machine [--root COPY] DIR
              this machine as a folder for `flyball inspect --root DIR`, without serial numbers; or
              another one, of which COPY holds /proc and /sys
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
         ["fuzz", parser] => fuzz(parser, "10", None),
         ["fuzz", parser, minutes] => fuzz(parser, minutes, None),
         ["fuzz", parser, minutes, seed] => fuzz(parser, minutes, Some(seed)),
+        ["illnesses", options @ ..] => illnesses(options),
         ["record-machine", out] => record_machine("/", out),
         ["record-machine", "--root", root, out] => record_machine(root, out),
         _ => return usage(),
@@ -108,6 +113,15 @@ fn fuzz(parser: &str, minutes: &str, seed: Option<&str>) -> Result<Vec<String>, 
     let minutes: f64 = minutes.parse()?;
     let seed = seed.map(str::parse).transpose()?;
     fuzz::run(parser, std::time::Duration::try_from_secs_f64(minutes * 60.0)?, seed)
+}
+
+/// Builds and runs the crate of that name: nothing of it is linked into the chores, which are built first of
+/// all. Its exit code is told where it failed.
+fn illnesses(options: &[&str]) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let run = ["run", "--quiet", "--release", "--locked", "--package", "illnesses", "--"];
+    let status = std::process::Command::new(cargo).args(run).args(options).status()?;
+    Ok(if status.success() { Vec::new() } else { vec![format!("illnesses: {status}")] })
 }
 
 fn record_machine(root: &str, out: &str) -> Result<Vec<String>, Box<dyn std::error::Error>> {
