@@ -15,7 +15,7 @@ use domain::units::{Unit, significant};
 pub(super) const RULE: Rule = Rule {
     name: "chunk-size",
     doc: "Random reads of an array cross its chunks, so that each of them keeps more than one disk busy.",
-    needs: "cells that differ in the chunk alone; else what an array and its members did in trials of random reads",
+    needs: "cells that differ in the chunk alone; else what an array and its members did in trials of random reads; the disks in the inventory",
     source: "md(4); drivers/md/raid0.c (`raid0_make_request`), raid10.c, raid5.c (`in_chunk_boundary`)",
     yields_to: &[],
     run,
@@ -68,7 +68,7 @@ struct Split {
 
 impl Split {
     fn of(case: &Case<'_>, array: &Array, cell: &CaseCell<'_>) -> Option<Self> {
-        if !array.level.has_chunks() || !array.is_whole(cell) || is_flash(case, array) {
+        if !array.level.has_chunks() || !array.is_whole(cell) || !rotates(case, array) {
             return None;
         }
         let own = cell.did(&array.name).filter(|own| own.reads > 0.0)?;
@@ -91,12 +91,12 @@ impl Split {
     }
 }
 
-/// Flash has no heads to move: parts of a request are as good as the whole.
-fn is_flash(case: &Case<'_>, array: &Array) -> bool {
-    let disks = case.inventory.into_iter().flat_map(|inventory| disks_below(inventory, &array.name));
-    let rotates: Vec<Option<bool>> =
-        disks.map(|disk| disk.queue.as_ref().and_then(|queue| queue.rotational)).collect();
-    !rotates.is_empty() && rotates.iter().all(|rotates| *rotates == Some(false))
+/// Whether a disk below is known to rotate. Flash has no heads to move: parts of a request are as good as the
+/// whole.
+fn rotates(case: &Case<'_>, array: &Array) -> bool {
+    let below = |member: &String| case.inventory.map(|inventory| disks_below(inventory, member));
+    let mut disks = array.members.iter().filter_map(below).flatten();
+    disks.any(|disk| disk.queue.as_ref().and_then(|queue| queue.rotational) == Some(true))
 }
 
 fn finding(case: &Case<'_>, cell: &CaseCell<'_>, split: Split, array: &Array) -> Finding {
@@ -128,8 +128,12 @@ mod tests {
     use domain::units::Bytes;
 
     fn machine() -> Inventory {
+        machine_of(true)
+    }
+
+    fn machine_of(rotational: bool) -> Inventory {
         let md = Md { level: Some("raid0".into()), chunk: Some(Bytes::from_kib(16)), ..Md::default() };
-        with_array(md, true, &["sda", "sdb"])
+        with_array(md, rotational, &["sda", "sdb"])
     }
 
     fn reads(rw: &str, each: u64, busy_ms: u64) -> RunData {
@@ -156,8 +160,13 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_array_is_no_evidence() {
-        assert!(findings(RULE, &reads("randread", 100, 900), None, None).is_empty());
+    fn flash_and_unknown_disks_or_arrays_are_no_finding() {
+        let data = reads("randread", 100, 900);
+        assert!(findings(RULE, &data, Some(&machine_of(false)), None).is_empty());
+        let mut unknown = machine();
+        unknown.devices.truncate(1);
+        assert!(findings(RULE, &data, Some(&unknown), None).is_empty());
+        assert!(findings(RULE, &data, None, None).is_empty());
     }
 
     #[test]
