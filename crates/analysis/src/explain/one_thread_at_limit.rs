@@ -75,7 +75,7 @@ fn is_limit(case: &Case<'_>, (name, role, share): &(String, Role, f64), cell: &C
     let many = cell.profile().writes() && cell.bytes_in_flight().is_some_and(|bytes| bytes >= STRIPES * PAGE);
     let have_time = || {
         let arrays = arrays(case, cell);
-        arrays.iter().find(|array| name.starts_with(&array.name)).is_some_and(|array| {
+        arrays.iter().find(|array| array_of(name) == Some(array.name.as_str())).is_some_and(|array| {
             let busy = array.mean_busy(cell).zip(array.waited_for(cell));
             busy.is_some_and(|(busy, waited)| busy < DISKS_AT_LIMIT && waited >= MIN_WAITED)
         })
@@ -105,7 +105,7 @@ fn told_of_all(mut finding: Finding) -> Finding {
 }
 
 fn finding(case: &Case<'_>, cell: &CaseCell<'_>, name: &str, role: Role, share: f64) -> Finding {
-    let (what, settings, undo) = remedy(case, role);
+    let (what, settings, undo) = remedy(case, name, role);
     Finding {
         rule: RULE.name,
         title: format!(
@@ -144,11 +144,12 @@ fn busiest(cell: &CaseCell<'_>) -> Option<(String, Role, f64)> {
     shares.max_by(|(.., a), (.., b)| a.total_cmp(b))
 }
 
-/// What spreads the work of such a layer, and how it is undone.
-fn remedy(case: &Case<'_>, role: Role) -> (&'static str, Vec<SettingRequest>, &'static str) {
-    let object = case.target_device.map(str::to_owned);
+/// What spreads the work of a thread's layer, and how it is undone.
+fn remedy(case: &Case<'_>, thread: &str, role: Role) -> (&'static str, Vec<SettingRequest>, &'static str) {
+    // What the workload works on may lie above the array.
+    let object = array_of(thread).map(str::to_owned);
     match role {
-        Role::Array if is_known_without_workers(case) => (
+        Role::Array if is_known_without_workers(case, thread) => (
             "raise the frequency of the core that it runs on; the work of this level of array cannot be spread",
             vec![],
             UNTUNE,
@@ -179,10 +180,21 @@ fn remedy(case: &Case<'_>, role: Role) -> (&'static str, Vec<SettingRequest>, &'
     }
 }
 
-/// Whether the target is an array of a level that has no worker threads.
-fn is_known_without_workers(case: &Case<'_>) -> bool {
-    let Some(BlockKind::Md(md)) = case.device().map(|device| &device.kind) else { return false };
-    md.level.is_some() && md.group_thread_count.is_none()
+/// The array whose thread this is: `md127` of `md127_raid5`.
+fn array_of(thread: &str) -> Option<&str> {
+    thread.rsplit_once('_').map(|(array, _)| array)
+}
+
+/// Whether a thread is that of an array of a level that has no worker threads: by its name, or by the array
+/// in the inventory.
+fn is_known_without_workers(case: &Case<'_>, thread: &str) -> bool {
+    let by_name = thread.ends_with("_raid1") || thread.ends_with("_raid10");
+    let array = array_of(thread).and_then(|array| case.inventory?.device(array));
+    let by_array = array.is_some_and(|array| match &array.kind {
+        BlockKind::Md(md) => md.level.is_some() && md.group_thread_count.is_none(),
+        _ => false,
+    });
+    by_name || by_array
 }
 
 #[cfg(test)]
@@ -204,7 +216,8 @@ mod tests {
 
     #[test]
     fn an_array_thread_that_fills_its_core_is_found() {
-        let found = findings(RULE, &with_thread(Role::Array, 970), None, Some("md0")).swap_remove(0);
+        // The target may be an encrypted volume over the array, which has no such setting.
+        let found = findings(RULE, &with_thread(Role::Array, 970), None, Some("dm-0")).swap_remove(0);
         assert_eq!(found.title, "w0 is held back by one kernel thread: `md0_raid5` used 97% of one core");
         assert_eq!(found.remedy.unwrap().settings[0].to_string(), "group_thread_cnt@md0 = 4");
     }
@@ -219,6 +232,10 @@ mod tests {
             findings(RULE, &with_thread(Role::Array, 970), Some(&machine), Some("md0")).swap_remove(0).remedy
         };
         assert!(of("raid10", None).unwrap().settings.is_empty());
+        let mut mirror = with_thread(Role::Array, 970);
+        let measured = mirror.trials.iter_mut().filter_map(|trial| trial.measurement.as_mut());
+        measured.for_each(|measured| measured.threads[0].name = "md9_raid10".into());
+        assert!(findings(RULE, &mirror, None, None).swap_remove(0).remedy.unwrap().settings.is_empty());
         assert_eq!(of("raid5", Some(0)).unwrap().settings.len(), 1);
     }
 
