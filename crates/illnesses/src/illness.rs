@@ -1,6 +1,6 @@
 //! What can ail a machine: how it is planted, how it is cured, and which rules tell of it.
 
-use crate::recipe::{Disk, Driver, Recipe};
+use crate::recipe::{Array, Crypt, Disk, Driver, Filesystem, Recipe};
 use domain::rng::Rng;
 
 /// A cause of slowness.
@@ -83,11 +83,8 @@ pub const ILLNESSES: &[Illness] = &[
             let writes = recipe.load.writes();
             let array = recipe.array.as_ref().filter(|array| array.has_parity() && writes)?;
             (array.members % 2 == 0 && array.missing < 2).then(|| {
-                changed(recipe, |recipe| {
-                    recipe.array.as_mut().expect("it has one").level = 10;
-                    recipe.settings.remove("stripe_cache_size");
-                    recipe.settings.remove("group_thread_cnt");
-                })
+                let mirrored = of_array(recipe, |array| array.level = 10);
+                without(&mirrored, &["stripe_cache_size", "group_thread_cnt"]).unwrap_or(mirrored)
             })
         },
     },
@@ -103,11 +100,8 @@ pub const ILLNESSES: &[Illness] = &[
         cure: |recipe| {
             let has_cache = recipe.array.as_ref().is_some_and(|array| array.has_parity());
             let is_large = recipe.settings.get("stripe_cache_size").is_some_and(|size| size == "4096");
-            (has_cache && recipe.load.writes() && !is_large).then(|| {
-                changed(recipe, |recipe| {
-                    recipe.settings.insert("stripe_cache_size".into(), "4096".into());
-                })
-            })
+            (has_cache && recipe.load.writes() && !is_large)
+                .then(|| with(recipe, "stripe_cache_size", "4096"))
         },
     },
     Illness {
@@ -123,11 +117,8 @@ pub const ILLNESSES: &[Illness] = &[
         cure: |recipe| {
             let has_thread = recipe.array.as_ref().is_some_and(|array| array.has_parity());
             let is_spread = recipe.settings.contains_key("group_thread_cnt");
-            (has_thread && recipe.load.writes() && !is_spread && recipe.cpu.count > 1).then(|| {
-                changed(recipe, |recipe| {
-                    recipe.settings.insert("group_thread_cnt".into(), "4".into());
-                })
-            })
+            (has_thread && recipe.load.writes() && !is_spread && recipe.cpu.count > 1)
+                .then(|| with(recipe, "group_thread_cnt", "4"))
         },
     },
     Illness {
@@ -143,9 +134,7 @@ pub const ILLNESSES: &[Illness] = &[
         },
         cure: |recipe| {
             let has_one = recipe.array.as_ref()?.bitmap_kib.is_some() && recipe.load.writes();
-            has_one.then(|| {
-                changed(recipe, |recipe| recipe.array.as_mut().expect("it has one").bitmap_kib = None)
-            })
+            has_one.then(|| of_array(recipe, |array| array.bitmap_kib = None))
         },
     },
     Illness {
@@ -159,8 +148,7 @@ pub const ILLNESSES: &[Illness] = &[
             true
         },
         cure: |recipe| {
-            (recipe.array.as_ref()?.missing > 0)
-                .then(|| changed(recipe, |recipe| recipe.array.as_mut().expect("it has one").missing = 0))
+            (recipe.array.as_ref()?.missing > 0).then(|| of_array(recipe, |array| array.missing = 0))
         },
     },
     Illness {
@@ -175,11 +163,7 @@ pub const ILLNESSES: &[Illness] = &[
             true
         },
         cure: |recipe| {
-            recipe
-                .array
-                .as_ref()?
-                .resyncs
-                .then(|| changed(recipe, |recipe| recipe.array.as_mut().expect("it has one").resyncs = false))
+            recipe.array.as_ref()?.resyncs.then(|| of_array(recipe, |array| array.resyncs = false))
         },
     },
     Illness {
@@ -202,8 +186,7 @@ pub const ILLNESSES: &[Illness] = &[
         cure: |recipe| {
             let is_small =
                 recipe.array.as_ref().is_some_and(|array| array.level != 1 && array.chunk_kib < 64);
-            (is_small && recipe.load.is_random())
-                .then(|| changed(recipe, |recipe| recipe.array.as_mut().expect("it has one").chunk_kib = 512))
+            (is_small && recipe.load.is_random()).then(|| of_array(recipe, |array| array.chunk_kib = 512))
         },
     },
     Illness {
@@ -215,9 +198,7 @@ pub const ILLNESSES: &[Illness] = &[
             true
         },
         cure: |recipe| {
-            recipe.crypt.as_ref()?.has_queues.then(|| {
-                changed(recipe, |recipe| recipe.crypt.as_mut().expect("it has one").has_queues = false)
-            })
+            recipe.crypt.as_ref()?.has_queues.then(|| of_crypt(recipe, |crypt| crypt.has_queues = false))
         },
     },
     Illness {
@@ -229,8 +210,7 @@ pub const ILLNESSES: &[Illness] = &[
             true
         },
         cure: |recipe| {
-            (recipe.crypt.as_ref()?.sector < 4096)
-                .then(|| changed(recipe, |recipe| recipe.crypt.as_mut().expect("it has one").sector = 4096))
+            (recipe.crypt.as_ref()?.sector < 4096).then(|| of_crypt(recipe, |crypt| crypt.sector = 4096))
         },
     },
     Illness {
@@ -242,9 +222,8 @@ pub const ILLNESSES: &[Illness] = &[
             true
         },
         cure: |recipe| {
-            (!recipe.crypt.as_ref()?.has_instructions).then(|| {
-                changed(recipe, |recipe| recipe.crypt.as_mut().expect("it has one").has_instructions = true)
-            })
+            (!recipe.crypt.as_ref()?.has_instructions)
+                .then(|| of_crypt(recipe, |crypt| crypt.has_instructions = true))
         },
     },
     Illness {
@@ -260,11 +239,7 @@ pub const ILLNESSES: &[Illness] = &[
         cure: |recipe| {
             let reads = recipe.load.access == "read" && !recipe.load.is_direct;
             let is_long = recipe.settings.get("read_ahead_kb").is_some_and(|kb| kb.len() > 3);
-            (reads && !is_long).then(|| {
-                changed(recipe, |recipe| {
-                    recipe.settings.insert("read_ahead_kb".into(), "4096".into());
-                })
-            })
+            (reads && !is_long).then(|| with(recipe, "read_ahead_kb", "4096"))
         },
     },
     Illness {
@@ -276,11 +251,7 @@ pub const ILLNESSES: &[Illness] = &[
         },
         cure: |recipe| {
             let reads = recipe.load.access == "randread" && !recipe.load.is_direct;
-            reads.then(|| {
-                changed(recipe, |recipe| {
-                    recipe.settings.insert("read_ahead_kb".into(), "16".into());
-                })
-            })
+            reads.then(|| with(recipe, "read_ahead_kb", "16"))
         },
     },
     Illness {
@@ -292,9 +263,8 @@ pub const ILLNESSES: &[Illness] = &[
             true
         },
         cure: |recipe| {
-            (recipe.filesystem.as_ref()?.data == "journal").then(|| {
-                changed(recipe, |recipe| recipe.filesystem.as_mut().expect("it has one").data = "ordered")
-            })
+            (recipe.filesystem.as_ref()?.data == "journal")
+                .then(|| of_filesystem(recipe, |fs| fs.data = "ordered"))
         },
     },
     Illness {
@@ -308,11 +278,8 @@ pub const ILLNESSES: &[Illness] = &[
             true
         },
         cure: |recipe| {
-            (!recipe.filesystem.as_ref()?.has_own_journal && recipe.load.is_synced).then(|| {
-                changed(recipe, |recipe| {
-                    recipe.filesystem.as_mut().expect("it has one").has_own_journal = true;
-                })
-            })
+            (!recipe.filesystem.as_ref()?.has_own_journal && recipe.load.is_synced)
+                .then(|| of_filesystem(recipe, |fs| fs.has_own_journal = true))
         },
     },
     Illness {
@@ -330,6 +297,25 @@ fn changed(recipe: &Recipe, change: impl FnOnce(&mut Recipe)) -> Recipe {
     let mut other = recipe.clone();
     change(&mut other);
     other
+}
+
+fn of_array(recipe: &Recipe, change: fn(&mut Array)) -> Recipe {
+    changed(recipe, |recipe| recipe.array.iter_mut().for_each(change))
+}
+
+fn of_crypt(recipe: &Recipe, change: fn(&mut Crypt)) -> Recipe {
+    changed(recipe, |recipe| recipe.crypt.iter_mut().for_each(change))
+}
+
+fn of_filesystem(recipe: &Recipe, change: fn(&mut Filesystem)) -> Recipe {
+    changed(recipe, |recipe| recipe.filesystem.iter_mut().for_each(change))
+}
+
+/// With a setting at this value.
+fn with(recipe: &Recipe, setting: &str, value: &str) -> Recipe {
+    changed(recipe, |recipe| {
+        recipe.settings.insert(setting.into(), value.into());
+    })
 }
 
 fn without(recipe: &Recipe, settings: &[&str]) -> Option<Recipe> {

@@ -17,26 +17,30 @@ use exam::Examined;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const USAGE: &str = "usage: illnesses [--machines N] [--seed N] [--only NUMBER] [--details]";
+const USAGE: &str = "usage: illnesses [--machines N] [--seed N]... [--only NUMBER] [--details]";
 
 struct Options {
+    /// Of each seed.
     machines: u32,
-    seed: u64,
+    seeds: Vec<u64>,
     only: Option<u32>,
     details: bool,
 }
 
 fn options() -> Option<Options> {
-    let mut options = Options { machines: 300, seed: 1, only: None, details: false };
+    let mut options = Options { machines: 300, seeds: Vec::new(), only: None, details: false };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--machines" => options.machines = words.next()?.parse().ok()?,
-            "--seed" => options.seed = words.next()?.parse().ok()?,
+            "--seed" => options.seeds.push(words.next()?.parse().ok()?),
             "--only" => options.only = Some(words.next()?.parse().ok()?),
             "--details" => options.details = true,
             _ => return None,
         }
+    }
+    if options.seeds.is_empty() {
+        options.seeds.push(1);
     }
     Some(options)
 }
@@ -47,20 +51,22 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let numbers: Vec<u32> = options.only.map_or((0..options.machines).collect(), |number| vec![number]);
-    if let Some(number) = options.only {
-        let (recipe, planted) = draw::machine(Seed(options.seed), number);
+    let of_seed = |seed: &u64| numbers.iter().map(|number| (Seed(*seed), *number)).collect::<Vec<_>>();
+    let machines: Vec<(Seed, u32)> = options.seeds.iter().flat_map(of_seed).collect();
+    for (seed, number) in machines.iter().copied().filter(|_| options.only.is_some()) {
+        let (recipe, planted) = draw::machine(seed, number);
         println!("{}\n{}\nplanted: {planted:?}\n", recipe.machine(), recipe.study());
         match exam::shown(&recipe) {
             Ok(text) => println!("{text}"),
             Err(error) => eprintln!("error: {error}"),
         }
     }
-    match all(Seed(options.seed), &numbers) {
+    match all(&machines) {
         Ok(examined) => {
             if options.details || options.only.is_some() {
                 examined.iter().for_each(|one| print!("{}", table::details(one)));
             }
-            print!("{}", table::of(options.seed, &examined));
+            print!("{}", table::of(&options.seeds, &examined));
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -71,15 +77,15 @@ fn main() -> ExitCode {
 }
 
 /// Examines machines on all cores; in their order.
-fn all(seed: Seed, numbers: &[u32]) -> Result<Vec<Examined>, String> {
+fn all(machines: &[(Seed, u32)]) -> Result<Vec<Examined>, String> {
     let next = AtomicU32::new(0);
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let work = || {
         let mut done = Vec::new();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(number) = numbers.get(at as usize) else { return Ok(done) };
-            let (recipe, planted) = draw::machine(seed, *number);
+            let Some((seed, number)) = machines.get(at as usize) else { return Ok(done) };
+            let (recipe, planted) = draw::machine(*seed, *number);
             done.push((at, exam::examine(&recipe, &planted)?));
         }
     };

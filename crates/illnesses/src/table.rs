@@ -73,7 +73,7 @@ fn first_is_largest(one: &Examined) -> Option<bool> {
 }
 
 /// The table.
-pub fn of(seed: u64, examined: &[Examined]) -> String {
+pub fn of(seeds: &[u64], examined: &[Examined]) -> String {
     let mut text = String::new();
     let by_illness = counts(examined, Confidence::Possible);
     let _ = writeln!(
@@ -105,10 +105,14 @@ pub fn of(seed: u64, examined: &[Examined]) -> String {
     let firsts: Vec<bool> = examined.iter().filter_map(first_is_largest).collect();
     let right = firsts.iter().filter(|right| **right).count();
     let harmful: usize = examined.iter().map(|one| one.harmful.len()).sum();
+    let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
     let _ = writeln!(
         text,
-        "\n{} machines of seed {seed}, {} of them ill; the first finding is the largest cause in {right} of {}; {harmful} harmful remedies",
+        "\n{} machines of seed {}, {} of them ill\n\
+         the first finding names the largest cause, or one within 5% of it, in {right} of {}\n\
+         {harmful} harmful remedies",
         examined.len(),
+        seeds.join(", "),
         firsts.len(),
         firsts.len()
     );
