@@ -13,6 +13,10 @@ use domain::units::Bytes;
 /// A thread that is busy for so much of a trial waits for nothing but its CPU.
 const NO_TIME_LEFT: f64 = 0.95;
 
+/// Somebody waits for an array that has requests in flight for so much of the time ([`Array::waited_for`]).
+/// Its disks may be idle for most of that: where each request waits for the one before, so do they.
+pub(super) const MIN_WAITED: f64 = 0.5;
+
 /// What one device did in the trials of a cell, medians over them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Did {
@@ -29,12 +33,6 @@ pub(super) struct Did {
 }
 
 impl Did {
-    /// How much of the time somebody waited for the device: it had requests in flight. Before Linux 5.14 some
-    /// arrays do not count that; then as much as their busiest disk.
-    pub(super) fn waited_for(&self, busiest: f64) -> f64 {
-        if self.busy > 0.0 { self.busy } else { busiest }
-    }
-
     /// Requests a second, both ways.
     pub(super) fn requests(&self) -> f64 {
         self.reads + self.writes
@@ -176,14 +174,18 @@ impl Array {
         Some(members.iter().map(|(_, did)| did.busy).sum::<f64>() / members.len() as f64)
     }
 
+    /// Its busiest member, and what that did; `None` where its disks were not recorded or it has none.
+    pub(super) fn busiest<'s>(&'s self, cell: &CaseCell<'_>) -> Option<(&'s str, Did)> {
+        self.members_did(cell)?.into_iter().max_by(|(_, a), (_, b)| a.busy.total_cmp(&b.busy))
+    }
+
     /// The share of the time in which somebody waited for it: it had requests in flight, and no thread of the
-    /// load was at its core's limit, so that it would have asked for more. `None` where its disks were not
-    /// recorded.
+    /// load was at its core's limit, so that it would have asked for more. Before Linux 5.14 some arrays do
+    /// not count that; then it is as busy as its busiest member. `None` where its disks were not recorded.
     pub(super) fn waited_for(&self, cell: &CaseCell<'_>) -> Option<f64> {
-        let members = self.members_did(cell)?;
-        let busiest = members.iter().map(|(_, did)| did.busy).fold(0.0, f64::max);
-        let own = cell.did(&self.name)?;
-        Some(if cell.is_at_its_limit() { 0.0 } else { own.waited_for(busiest) })
+        let (own, (_, busiest)) = (cell.did(&self.name)?, self.busiest(cell)?);
+        let in_flight = if own.busy > 0.0 { own.busy } else { busiest.busy };
+        Some(if cell.is_at_its_limit() { 0.0 } else { in_flight })
     }
 
     /// Whether its members' counters have to be its own requests alone: none is missing, and no thread
@@ -211,18 +213,23 @@ pub(super) fn synchronising(cell: &CaseCell<'_>, array: &str) -> Option<(String,
 
 /// The arrays of a cell: that which its study builds, and those that the machine had.
 pub(super) fn arrays(case: &Case<'_>, cell: &CaseCell<'_>) -> Vec<Array> {
-    let devices = case.inventory.map_or(&[][..], |inventory| inventory.devices.as_slice());
-    let found = devices.iter().filter_map(of_machine).filter(|array| {
-        // One that did nothing is not what the cell worked on.
-        cell.did(&array.name).is_some_and(|did| did.requests() > 0.0)
-    });
-    let found: Vec<Array> = found.collect();
+    let found = of_machine(case, cell);
     // What was read of an array knows more than what its study asked for.
     let built = of_study(cell).filter(|built| found.iter().all(|array| array.name != built.name));
     built.into_iter().chain(found).collect()
 }
 
-fn of_machine(device: &BlockDevice) -> Option<Array> {
+/// Those that the machine had, as its inventory has them.
+pub(super) fn of_machine(case: &Case<'_>, cell: &CaseCell<'_>) -> Vec<Array> {
+    let devices = case.inventory.map_or(&[][..], |inventory| inventory.devices.as_slice());
+    let found = devices.iter().filter_map(inspected).filter(|array| {
+        // One that did nothing is not what the cell worked on.
+        cell.did(&array.name).is_some_and(|did| did.requests() > 0.0)
+    });
+    found.collect()
+}
+
+fn inspected(device: &BlockDevice) -> Option<Array> {
     let BlockKind::Md(md) = &device.kind else { return None };
     let level = level(md.level.as_deref()?)?;
     let in_step = |state: &[String]| state.iter().any(|word| word == "in_sync");

@@ -5,7 +5,7 @@
 //! `bitmap_unplug`); mdadm(8), `--bitmap-chunk`.
 
 use super::Rule;
-use super::arrays::{Array, arrays};
+use super::arrays::{Array, MIN_WAITED, arrays};
 use super::case::{Case, CaseCell, evidence};
 use super::varied_setting::{self, NO_SETTING, Words};
 use crate::words::percent;
@@ -45,9 +45,6 @@ const WORDS: Words = Words {
 /// Fewer further writes than this, for each of the array's own, are those of its superblock.
 const MIN_FURTHER: f64 = 0.2;
 
-/// An array that is less busy has nobody who waits for the bitmap.
-const MIN_BUSY: f64 = 0.5;
-
 /// Larger writes may be split at chunks and limits of the members, which makes more writes as well.
 const MAX_SIZE: f64 = 131_072.0;
 
@@ -83,11 +80,10 @@ impl Further {
         if size > MAX_SIZE.min(chunk / 4.0) {
             return None;
         }
-        let members = array.members_did(cell)?;
-        let all = members.iter().map(|(_, did)| did.writes).sum::<f64>();
+        let all = array.members_did(cell)?.iter().map(|(_, did)| did.writes).sum::<f64>();
         let further = all - own.writes * f64::from(array.copies?);
         let share = further / own.writes;
-        let (busiest, did) = members.iter().max_by(|(_, a), (_, b)| a.busy.total_cmp(&b.busy))?;
+        let (busiest, did) = array.busiest(cell)?;
         let source = format!("/proc/diskstats in {}", cell.source());
         let rate = |value| Unit::PerSecond.show(value);
         let figures = vec![
@@ -96,7 +92,7 @@ impl Further {
             evidence("copies of each block", array.copies?.to_string(), array.source.clone()),
             evidence(format!("time in which {busiest} was busy"), percent(did.busy), source),
         ];
-        (share >= MIN_FURTHER && array.waited_for(cell)? >= MIN_BUSY).then_some(Self { share, figures })
+        (share >= MIN_FURTHER && array.waited_for(cell)? >= MIN_WAITED).then_some(Self { share, figures })
     }
 }
 

@@ -5,7 +5,7 @@
 //! (`in_chunk_boundary`).
 
 use super::Rule;
-use super::arrays::{Array, arrays, disks_below};
+use super::arrays::{Array, MIN_WAITED, arrays, disks_below};
 use super::case::{Case, CaseCell, evidence};
 use super::varied_setting::{self, NO_SETTING, Words};
 use crate::words::percent;
@@ -72,9 +72,8 @@ impl Split {
             return None;
         }
         let own = cell.did(&array.name).filter(|own| own.reads > 0.0)?;
-        let members = array.members_did(cell)?;
-        let all = members.iter().map(|(_, did)| did.reads).sum::<f64>();
-        let busy = members.iter().map(|(_, did)| did.busy).sum::<f64>() / members.len() as f64;
+        let all = array.members_did(cell)?.iter().map(|(_, did)| did.reads).sum::<f64>();
+        let busy = array.mean_busy(cell)?;
         let parts = all / own.reads;
         let source = format!("/proc/diskstats in {}", cell.source());
         let mut figures = vec![
@@ -86,7 +85,7 @@ impl Split {
             cell.block_size().map(|size| evidence("size of a request", size.to_string(), "the study")),
         );
         figures.extend(array.chunk.map(|chunk| evidence("chunk", chunk.to_string(), array.source.clone())));
-        (parts >= MIN_PARTS && busy >= MIN_BUSY && array.waited_for(cell)? >= MIN_BUSY)
+        (parts >= MIN_PARTS && busy >= MIN_BUSY && array.waited_for(cell)? >= MIN_WAITED)
             .then_some(Self { parts, figures })
     }
 }

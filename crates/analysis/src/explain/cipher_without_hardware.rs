@@ -63,12 +63,17 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     let frequency = ran_at.map_or(highest, |ran_at| ran_at.min(highest));
     let cells = case.cells();
     let found = cells.iter().flat_map(|cell| {
-        let costly =
-            encrypted(case, cell).into_iter().filter_map(|it| Some((cell, cycles(&it, frequency)?, it)));
+        let costly = encrypted(case, cell)
+            .into_iter()
+            .filter_map(|it| Some((cell, Cost::of(cell, &it, frequency)?, it)));
         costly.collect::<Vec<_>>()
     });
-    let most = found.max_by(|(_, a, _), (_, b, _)| a.total_cmp(b));
-    most.map(|(cell, cycles, it)| finding(case, cell, cycles, frequency, &it)).into_iter().collect()
+    let most = found.max_by(|(_, a, _), (_, b, _)| a.cycles.total_cmp(&b.cycles));
+    let frequency = match ran_at {
+        Some(ran_at) if ran_at < highest => ("frequency at which the busiest CPU ran, mean", ran_at),
+        _ => ("highest frequency of the CPUs", highest),
+    };
+    most.map(|(cell, cost, it)| finding(case, cell, &cost, frequency, &it)).into_iter().collect()
 }
 
 /// The highest frequency of any CPU: with that no cycle is counted that was not there.
@@ -77,21 +82,37 @@ fn highest(inventory: &Inventory) -> Option<Hertz> {
     policies.filter_map(|policy| policy.hardware_max).chain(inventory.cpus.max).max()
 }
 
-/// Cycles a byte, where the cipher is what takes them.
-fn cycles(it: &Encrypted<'_>, frequency: Hertz) -> Option<f64> {
-    let bytes = it.did.read + it.did.written;
-    let passes_queues = it.crypt.flags.iter().any(|flag| flag.ends_with("_workqueue"));
-    let (cores, of_a_request) =
-        if passes_queues { (it.all_cores, OF_A_REQUEST[1]) } else { (it.cores, OF_A_REQUEST[0]) };
-    let cycles = (cores * frequency.hz() as f64 - it.did.requests() * of_a_request) / bytes;
-    (cores >= MIN_CORES && cycles >= MIN_CYCLES).then_some(cycles)
+/// What encryption takes, where the cipher is what takes it.
+struct Cost {
+    /// Cycles a byte.
+    cycles: f64,
+    /// CPU time by a trial's time: encryption's own threads', or all threads'.
+    cores: f64,
+    /// Whether it is all threads', since nothing tells encryption's own apart.
+    of_all: bool,
+}
+
+impl Cost {
+    fn of(cell: &CaseCell<'_>, it: &Encrypted<'_>, frequency: Hertz) -> Option<Self> {
+        // Past dm-crypt's queues whoever asks encrypts. What fio does beside is bounded by its requests; what
+        // a database does is not.
+        let of_all = it.crypt.flags.iter().any(|flag| flag.ends_with("_workqueue"));
+        if of_all && !cell.is_fio() {
+            return None;
+        }
+        let (cores, of_a_request) =
+            if of_all { (it.all_cores, OF_A_REQUEST[1]) } else { (it.cores, OF_A_REQUEST[0]) };
+        let bytes = it.did.read + it.did.written;
+        let cycles = (cores * frequency.hz() as f64 - it.did.requests() * of_a_request) / bytes;
+        (cores >= MIN_CORES && cycles >= MIN_CYCLES).then_some(Self { cycles, cores, of_all })
+    }
 }
 
 fn finding(
     case: &Case<'_>,
     cell: &CaseCell<'_>,
-    cycles: f64,
-    frequency: Hertz,
+    cost: &Cost,
+    (what_frequency, frequency): (&str, Hertz),
     it: &Encrypted<'_>,
 ) -> Finding {
     let device = &it.device.name;
@@ -100,25 +121,28 @@ fn finding(
         rule: RULE.name,
         title: format!(
             "encryption of {device} takes up to {} cycles a byte in {}",
-            significant(cycles),
+            significant(cost.cycles),
             cell.cell.id
         ),
         reason: REASON.into(),
         evidence: vec![
-            evidence("CPU time of encryption, in cores, median", significant(it.cores), cell.source()),
+            evidence(
+                format!(
+                    "CPU time of {}, in cores, median",
+                    if cost.of_all { "all threads" } else { "encryption" }
+                ),
+                significant(cost.cores),
+                cell.source(),
+            ),
             evidence(
                 format!("read from and written to {device}"),
                 Unit::BytesPerSecond.show(it.did.read + it.did.written),
                 "/proc/diskstats",
             ),
-            evidence(
-                "frequency of the CPUs: the highest, or that at which they ran",
-                frequency.to_string(),
-                "/sys/devices/system/cpu/cpufreq",
-            ),
+            evidence(what_frequency, frequency.to_string(), "/sys/devices/system/cpu/cpufreq"),
             evidence("cipher", it.crypt.cipher.clone(), "dmsetup table"),
         ],
-        confidence: Confidence::Likely,
+        confidence: if cost.of_all { Confidence::Possible } else { Confidence::Likely },
         gain: None,
         remedy: Some(Remedy { what: what.into(), settings: vec![], undo: undo.into() }),
         next: case.show_again(),
@@ -131,11 +155,16 @@ mod tests {
     use super::super::testing::*;
     use super::*;
     use domain::inventory::Policy;
+    use domain::study::Tool;
     use domain::trace::Role;
 
     fn machine(max_mhz: Option<u64>) -> Inventory {
+        machine_of(max_mhz, &[])
+    }
+
+    fn machine_of(max_mhz: Option<u64>, flags: &[&str]) -> Inventory {
         let policy = Policy { hardware_max: max_mhz.map(Hertz::from_mhz), ..Policy::default() };
-        let machine = with_crypt(false, "serpent-xts-plain64", 4096, &[]);
+        let machine = with_crypt(false, "serpent-xts-plain64", 4096, flags);
         Inventory { cpufreq: machine_with(policy).cpufreq, ..machine }
     }
 
@@ -153,6 +182,25 @@ mod tests {
         assert_eq!(found.title, "encryption of dm-0 takes up to 26.4 cycles a byte in w0");
         assert_eq!(found.evidence[3].figure, "serpent-xts-plain64");
         assert_eq!(of(900, 25_000, 102_400_000, &machine(Some(3000))).len(), 1, "requests of 4 KiB");
+    }
+
+    #[test]
+    fn past_the_queues_all_cpu_time_of_fio_is_counted_and_that_of_another_tool_is_not() {
+        let machine = machine_of(Some(3000), &["no_read_workqueue", "no_write_workqueue"]);
+        let of = |tool: &Tool| {
+            let mut data = tool_run(tool, &["rw=read bs=1m"], |cell, block| {
+                vec![("throughput", about(1e8, cell, block))]
+            });
+            with_work(&mut data, &[("dm-0", 100, 102_400_000, 0, 0, 900)]);
+            with_thread(&mut data, "the load", Role::Workload, 900);
+            with_thread(&mut data, "kworker/u8:1-kcryptd", Role::Crypt, 1);
+            findings(RULE, &data, Some(&machine), Some("dm-0"))
+        };
+        let found = of(&Tool::Fio).swap_remove(0);
+        assert_eq!(found.confidence, Confidence::Possible);
+        assert_eq!(found.evidence[0].what, "CPU time of all threads, in cores, median");
+        assert_eq!(found.evidence[0].figure, "0.901");
+        assert!(of(&Tool::Dd).is_empty());
     }
 
     #[test]

@@ -89,7 +89,7 @@ pub(super) fn expected(case: &Case<'_>, times: f64) -> Option<Gain> {
 }
 
 /// Of a cell whose threads were recorded and whose depth is known.
-pub(super) fn of_cell(cell: &CaseCell<'_>) -> Option<f64> {
+fn of_cell(cell: &CaseCell<'_>) -> Option<f64> {
     let profile = cell.profile();
     let in_flight = match profile.depth {
         _ if cell.writes_behind() => BEHIND_THE_CACHE,

@@ -5,7 +5,7 @@
 //! missing is computed from all others).
 
 use super::Rule;
-use super::arrays::{Array, arrays};
+use super::arrays::{Array, Did, MIN_WAITED, arrays};
 use super::case::{Case, CaseCell, evidence};
 use super::varied_setting::{self, NO_SETTING, Words};
 use crate::usage::AT_LIMIT;
@@ -44,9 +44,6 @@ const WORDS: Words = Words {
 /// An array that is less busy has nobody who waits for the missing disk.
 const MIN_BUSY: f64 = 0.1;
 
-/// Somebody waits for an array that has requests in flight for so much of the time.
-const MIN_WAITED: f64 = 0.5;
-
 /// So much more than the array's own reads is what was read to compute the missing.
 const MIN_EXTRA: f64 = 1.1;
 
@@ -57,7 +54,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     let cells = case.cells();
     let found = cells.iter().flat_map(|cell| {
         let busy = arrays(case, cell).into_iter().filter_map(|array| {
-            let busy = busy(&array, cell).filter(|_| array.missing > 0)?;
+            let (_, Did { busy, .. }) = array.busiest(cell).filter(|_| array.missing > 0)?;
             (busy >= MIN_BUSY && does_more(&array, cell, busy)).then_some((cell, array, busy))
         });
         busy.collect::<Vec<_>>()
@@ -79,11 +76,6 @@ fn computed(array: &Array, cell: &CaseCell<'_>) -> Option<f64> {
     let own = cell.did(&array.name)?.read;
     let read = array.members_did(cell)?.iter().map(|(_, did)| did.read).sum::<f64>();
     (own > 0.0).then(|| read / own).filter(|times| *times >= MIN_EXTRA)
-}
-
-/// How busy its busiest member was.
-fn busy(array: &Array, cell: &CaseCell<'_>) -> Option<f64> {
-    array.members_did(cell)?.iter().map(|(_, did)| did.busy).max_by(f64::total_cmp)
 }
 
 fn finding(case: &Case<'_>, cell: &CaseCell<'_>, array: &Array, busy: f64) -> Finding {

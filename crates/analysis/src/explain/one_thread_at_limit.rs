@@ -5,7 +5,7 @@
 //! fs/jbd2/commit.c; drivers/block/loop.c.
 
 use super::Rule;
-use super::arrays::arrays;
+use super::arrays::{MIN_WAITED, arrays};
 use super::case::{Case, CaseCell, UNTUNE, evidence};
 use super::{crypt_workqueues, group_threads, varied_setting};
 use crate::words::{counted, percent};
@@ -32,9 +32,6 @@ const GOOD_PART: f64 = 0.25;
 
 /// Stripes in flight from which on several threads have work.
 const STRIPES: f64 = 4.0;
-
-/// Somebody waits for an array that has requests in flight for so much of the time.
-const MIN_WAITED: f64 = 0.5;
 
 /// What an array handles at once: a page of each member (drivers/md/raid5.h, `STRIPE_SIZE`).
 const PAGE: f64 = 4096.0;
@@ -84,6 +81,11 @@ fn is_limit(case: &Case<'_>, (name, role, share): &(String, Role, f64), cell: &C
     *share >= limit
 }
 
+/// Of a thread that is not at its core's limit.
+const PART_OF_THE_TIME: &str = "One thread handles all stripes of the array, several of which were in flight while its disks had \
+time left. A stripe waits while the thread handles another; more threads may handle them side by side. Whether that gains \
+was not measured.";
+
 /// What the names of the threads of arrays end with whose work can be spread.
 const PARITY: [&str; 3] = ["_raid4", "_raid5", "_raid6"];
 
@@ -106,19 +108,25 @@ fn told_of_all(mut finding: Finding) -> Finding {
 
 fn finding(case: &Case<'_>, cell: &CaseCell<'_>, name: &str, role: Role, share: f64) -> Finding {
     let (what, settings, undo) = remedy(case, name, role);
+    let (is, reason, confidence) = if share >= AT_LIMIT {
+        let reason = format!(
+            "All requests of this layer ({role}) pass through one thread, and a thread runs on one core at a time. More cores \
+do not help; a higher frequency of that core does, in proportion, and so does anything that spreads the work."
+        );
+        ("is", reason, Confidence::Likely)
+    } else {
+        ("may be", PART_OF_THE_TIME.to_owned(), Confidence::Possible)
+    };
     Finding {
         rule: RULE.name,
         title: format!(
-            "{} is held back by one kernel thread: `{name}` used {} of one core",
+            "{} {is} held back by one kernel thread: `{name}` used {} of one core",
             cell.cell.id,
             percent(share)
         ),
-        reason: format!(
-            "All requests of this layer ({role}) pass through one thread, and a thread runs on one core at a time. More cores \
-do not help; a higher frequency of that core does, in proportion, and so does anything that spreads the work."
-        ),
+        reason,
         evidence: vec![figure(cell, name, share)],
-        confidence: if share >= AT_LIMIT { Confidence::Likely } else { Confidence::Possible },
+        confidence,
         gain: None,
         remedy: Some(Remedy { what: what.into(), settings, undo: undo.into() }),
         next: "flyball inspect".into(),
@@ -237,6 +245,30 @@ mod tests {
         measured.for_each(|measured| measured.threads[0].name = "md9_raid10".into());
         assert!(findings(RULE, &mirror, None, None).swap_remove(0).remedy.unwrap().settings.is_empty());
         assert_eq!(of("raid5", Some(0)).unwrap().settings.len(), 1);
+    }
+
+    #[test]
+    fn a_thread_of_an_array_with_parity_whose_disks_have_time_may_be_the_limit_earlier() {
+        use super::super::testing::{with_array, with_thread, with_work};
+        use domain::inventory::Md;
+        let md = Md { level: Some("raid5".into()), group_thread_count: Some(0), ..Md::default() };
+        let machine = with_array(md, false, &["sda", "sdb", "sdc"]);
+        let of = |depth: u32, members_ms: u64| {
+            let options = format!("rw=randwrite bs=4k direct=1 ioengine=libaio iodepth={depth}");
+            let mut data = fio_run(&[&options], |cell, block| vec![("throughput", about(1e8, cell, block))]);
+            let member = |name| (name, 10, 40_960, 10, 40_960, members_ms);
+            with_work(
+                &mut data,
+                &[("md0", 0, 0, 100, 409_600, 990), member("sda"), member("sdb"), member("sdc")],
+            );
+            with_thread(&mut data, "md0_raid5", Role::Array, 400);
+            findings(RULE, &data, Some(&machine), Some("md0"))
+        };
+        let found = of(32, 300).swap_remove(0);
+        assert_eq!(found.title, "w0 may be held back by one kernel thread: `md0_raid5` used 40% of one core");
+        assert_eq!(found.confidence, Confidence::Possible);
+        assert!(of(1, 300).is_empty(), "one stripe at a time");
+        assert!(of(32, 950).is_empty(), "the disks have no time");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! Sources: drivers/md/raid5.c (`handle_stripe_dirtying`); md(4), "RAID4" and "RAID5".
 
 use super::Rule;
-use super::arrays::{Array, Did, arrays, synchronising};
+use super::arrays::{Array, Did, MIN_WAITED, arrays, synchronising};
 use super::case::{Case, CaseCell, evidence};
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
@@ -22,10 +22,6 @@ pub(super) const RULE: Rule = Rule {
 
 /// Below this share of what is written the reads are at the edges of whole stripes.
 const MIN_READ: f64 = 0.5;
-
-/// An array that is less busy has nobody who waits for these reads. Its members may be idle for most of the
-/// time meanwhile: where each write waits for the one before, so do they.
-const MIN_BUSY: f64 = 0.5;
 
 /// An array that is read less than this share of what is written is one that is written to.
 const MAX_READ: f64 = 0.05;
@@ -57,10 +53,9 @@ impl Extra {
         {
             return None;
         }
-        let members = array.members_did(cell)?;
-        let read = members.iter().map(|(_, did)| did.read).sum::<f64>() - own.read;
-        let (name, did) = members.iter().max_by(|(_, a), (_, b)| a.busy.total_cmp(&b.busy))?;
-        let busiest = ((*name).to_owned(), did.busy);
+        let read = array.members_did(cell)?.iter().map(|(_, did)| did.read).sum::<f64>() - own.read;
+        let (name, did) = array.busiest(cell)?;
+        let busiest = (name.to_owned(), did.busy);
         Some(Self { share: read / own.written, read, own, waited: array.waited_for(cell)?, busiest })
     }
 }
@@ -71,7 +66,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         let arrays = arrays(case, cell).into_iter();
         arrays.filter_map(|array| Some((cell, Extra::of(&array, cell)?, array))).collect::<Vec<_>>()
     });
-    let reads = found.filter(|(_, extra, _)| extra.share >= MIN_READ && extra.waited >= MIN_BUSY);
+    let reads = found.filter(|(_, extra, _)| extra.share >= MIN_READ && extra.waited >= MIN_WAITED);
     // Of several cells the one in which it is most.
     let most = reads.max_by(|(_, a, _), (_, b, _)| a.share.total_cmp(&b.share));
     most.map(|(cell, extra, array)| finding(case, cell, &extra, &array)).into_iter().collect()

@@ -5,7 +5,7 @@
 //! (`sync_action`, `sync_speed_min`).
 
 use super::Rule;
-use super::arrays::{Array, arrays, synchronising};
+use super::arrays::{Array, MIN_WAITED, arrays, synchronising};
 use super::case::{Case, CaseCell, evidence};
 use super::varied_setting::{self, NO_SETTING, Words};
 use crate::words::counted;
@@ -87,12 +87,9 @@ fn names(cell: &CaseCell<'_>) -> BTreeSet<String> {
 
 /// Whether somebody waited for an array whose disks had little time left; also where that is not known.
 fn is_waited_for(case: &Case<'_>, cell: &CaseCell<'_>) -> bool {
-    let busiest = |array: &Array| {
-        array.members_did(cell).map(|all| all.iter().map(|(_, did)| did.busy).fold(0.0, f64::max))
-    };
     let waits = |array: &Array| {
-        let known = array.waited_for(cell).zip(busiest(array));
-        known.is_none_or(|(waited, busiest)| waited >= MIN_BUSY && busiest >= MIN_BUSY)
+        let known = array.waited_for(cell).zip(array.busiest(cell));
+        known.is_none_or(|(waited, (_, did))| waited >= MIN_WAITED && did.busy >= MIN_BUSY)
     };
     let arrays = arrays(case, cell);
     arrays.is_empty() || arrays.iter().any(waits)

@@ -7,7 +7,7 @@
 //! raid10.c.
 
 use super::Rule;
-use super::arrays::{Array, Did, arrays};
+use super::arrays::{Array, Did, MIN_WAITED, arrays};
 use super::case::{Case, CaseCell, evidence};
 use crate::stats::quantile::median;
 use crate::words::percent;
@@ -22,9 +22,6 @@ pub(super) const RULE: Rule = Rule {
     yields_to: &["resync-beside"],
     run,
 };
-
-/// An array that is less busy has nobody who waits for its slowest disk.
-const MIN_BUSY: f64 = 0.5;
 
 /// The time that a request takes it, against the slowest of the others: disks of one model, then those of
 /// which another is known. Zones, caches and the phase of their rotation make disks of one model differ by
@@ -68,7 +65,7 @@ impl Slowest {
         let times = of_request(did) / others.iter().map(|did| of_request(did)).fold(0.0, f64::max);
         let alike = ALIKE.contains(&(did.requests() / requests));
         let least = MIN_TIMES[usize::from(is_another_model(case, array, name))];
-        let slow = known && array.waited_for(cell)? >= MIN_BUSY && times >= least && alike;
+        let slow = known && array.waited_for(cell)? >= MIN_WAITED && times >= least && alike;
         slow.then(|| Self { name: (*name).to_owned(), did: *did, others_busy: busy, times })
     }
 }

@@ -5,7 +5,7 @@
 //! `handle_stripe_dirtying`).
 
 use super::Rule;
-use super::arrays::{Array, arrays};
+use super::arrays::{Array, MIN_WAITED, arrays};
 use super::case::{Case, CaseCell, UNTUNE, evidence, tune_command};
 use super::read_modify_write::Extra;
 use super::varied_setting::{self, ByHand, Words};
@@ -42,9 +42,6 @@ pub(super) const WORDS: Words = Words {
 /// written is no accident at the edges.
 const MIN_READ: f64 = 0.1;
 
-/// An array that is less busy has nobody who waits for these reads.
-const MIN_BUSY: f64 = 0.5;
-
 /// The size to try, in pages a member; the kernel's own is 256 (`NR_STRIPES`).
 const TO_TRY: u32 = 4096;
 
@@ -66,7 +63,7 @@ fn of_cell(case: &Case<'_>, cell: &CaseCell<'_>) -> Vec<Finding> {
         let size = array.stripe_cache_size.filter(|size| *size < TO_TRY)?;
         let extra = Extra::of(&array, cell)?;
         let holds_all = cell.bytes_in_flight().is_some_and(|bytes| bytes < array.cached(size) / 2.0);
-        let counts = !holds_all && extra.share >= MIN_READ && extra.waited >= MIN_BUSY;
+        let counts = !holds_all && extra.share >= MIN_READ && extra.waited >= MIN_WAITED;
         counts.then(|| finding(cell, &array, size, &extra))
     });
     found.collect()
