@@ -62,7 +62,7 @@ pub fn take(machine: &dyn Machine) -> Result<Inventory, Error> {
     let cpuinfo = reader.text("/proc/cpuinfo").unwrap_or_default();
     let processors = processors(&cpuinfo)?;
     let online = cpu::online(&reader, &processors)?;
-    let cpufreq = cpufreq::take(&reader, &online)?;
+    let cpufreq = cpufreq::take(&reader, &processors, &online)?;
     let kernel = kernel::take(&reader)?;
     let mut devices = block::take(&reader)?;
     let mounts = mounts::take(&reader, &devices)?;

@@ -339,6 +339,7 @@ pub fn machine_with(policy: Policy) -> Inventory {
         intel_pstate: None,
         amd_pstate: None,
         boost: None,
+        frequency_invariant: None,
         tunables: BTreeMap::new(),
     };
     Inventory { cpufreq: Some(cpufreq), ..bare_machine() }

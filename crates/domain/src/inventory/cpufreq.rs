@@ -18,6 +18,10 @@ pub struct Cpufreq {
     /// `cpufreq/boost`: whether frequencies above the base are allowed; only acpi-cpufreq and a few others
     /// have it.
     pub boost: Option<bool>,
+    /// Whether the scheduler scales a task's utilisation by the frequency at which it ran
+    /// (`arch_scale_freq_invariant`), which schedutil builds on; `None` where nothing tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frequency_invariant: Option<bool>,
     /// Tunables of governors that are shared by all policies: governor to name to value.
     pub tunables: BTreeMap<String, BTreeMap<String, String>>,
 }

@@ -6,6 +6,7 @@ use domain::inventory::{AmdPstate, CpuList, Cpufreq, IntelPstate, Policy};
 use domain::trace::FrequencySource;
 use domain::units::{Hertz, Ratio};
 use parse::kernel;
+use parse::kernel::cpuinfo::Processor;
 use std::collections::{BTreeMap, BTreeSet};
 
 const CPUS: &str = "/sys/devices/system/cpu";
@@ -14,7 +15,11 @@ const CPUFREQ: &str = "/sys/devices/system/cpu/cpufreq";
 /// What drivers write for a transition latency that they do not know: `CPUFREQ_ETERNAL`.
 const ETERNAL_NS: u64 = u32::MAX as u64;
 
-pub(super) fn take(reader: &Reader, online: &CpuList) -> Result<Option<Cpufreq>, Error> {
+pub(super) fn take(
+    reader: &Reader,
+    processors: &[Processor<'_>],
+    online: &CpuList,
+) -> Result<Option<Cpufreq>, Error> {
     let ids = reader.numbered(CPUFREQ, "policy");
     if ids.is_empty() {
         return Ok(None);
@@ -24,6 +29,8 @@ pub(super) fn take(reader: &Reader, online: &CpuList) -> Result<Option<Cpufreq>,
         intel_pstate: intel_pstate(reader, &policies)?,
         amd_pstate: amd_pstate(reader),
         boost: reader.flag(&format!("{CPUFREQ}/boost"))?,
+        // arch/x86/kernel/cpu/aperfmperf.c; the kernel leaves it out where it does not know turbo ratios.
+        frequency_invariant: processors.first().and_then(|cpu| cpu.has_flag("aperfmperf")),
         tunables: shared_tunables(reader, &policies),
         policies,
     }))

@@ -89,6 +89,7 @@ impl MachineSpec {
             }),
             amd_pstate: None,
             boost: None,
+            frequency_invariant: Some(cpu.frequency_invariant),
             tunables: BTreeMap::new(),
         }
     }
