@@ -5,10 +5,9 @@ use crate::machine_lock::lock_machine;
 use crate::places;
 use anyhow::{Result, bail};
 use command_line::{Claim as Arguments, Global};
-use machine::claims::shown::{self, ClaimOutcome};
-use machine::claims::{Claim, ClaimError, Claims, Examined, examine, open_claimed};
+use machine::claims::shown::{self, Answer};
+use machine::claims::{Claim, ClaimError, Claims};
 use machine::{Ledger, LocalMachine};
-use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -25,64 +24,21 @@ pub fn claim(global: &Global, arguments: &Arguments) -> Result<End> {
         None => list(global, &claims),
         Some(device) if arguments.forget => forget(global, arguments, &claims, device),
         Some(device) if arguments.give_back => give_back(global, arguments, &claims, device, &overwrite),
-        Some(device) if arguments.check => check(global, device),
-        Some(device) => make(global, arguments, &claims, device, &overwrite),
+        Some(device) if arguments.check => show(global, Answer::to_check(&places::state()?, device)),
+        Some(device) => show(global, Answer::to_claiming(&claims, device, &overwrite, arguments.dry_run)),
     }
 }
 
 fn list(global: &Global, claims: &Claims) -> Result<End> {
     let all = claims.list()?;
     if global.json {
-        let value = json!({ "schema": shown::SCHEMA, "claims": all.iter().map(Claim::as_json).collect::<Vec<Value>>() });
-        terminal::json(&format!("{value:#}"))?;
+        terminal::json(&shown::listed(&all))?;
     } else if all.is_empty() {
         terminal::line("no disk is claimed")?;
     } else {
         terminal::lines(&all.iter().map(Claim::in_words).collect())?;
     }
     Ok(End::Done)
-}
-
-fn make(
-    global: &Global,
-    arguments: &Arguments,
-    claims: &Claims,
-    device: &Path,
-    overwrite: &BTreeSet<String>,
-) -> Result<End> {
-    let made = if arguments.dry_run {
-        claims.would_claim(device, overwrite).map(|examined| (None, examined))
-    } else {
-        claims.claim(device, overwrite).map(|(claim, examined)| (Some(claim), examined))
-    };
-    let (said, examined, refused) = match made {
-        Ok((Some(claim), examined)) => {
-            (ClaimOutcome::Claimed { guard: claims.guard(&claim), claim: claim.into() }, examined, None)
-        }
-        Ok((None, examined)) => (ClaimOutcome::Would("it would be claimed"), examined, None),
-        Err(error) => {
-            (ClaimOutcome::Refused(error.to_string()), examine(device).map_err(usage)?, Some(error))
-        }
-    };
-    show(global, &examined, &said)?;
-    refused.map_or(Ok(End::Done), |error| Err(usage(error)))
-}
-
-fn check(global: &Global, device: &Path) -> Result<End> {
-    match open_claimed(&places::state()?, device) {
-        Ok(opened) => {
-            show(
-                global,
-                opened.examined(),
-                &ClaimOutcome::Would("it is claimed, and may be overwritten now"),
-            )?;
-            Ok(End::Done)
-        }
-        Err(error) => {
-            show(global, &examine(device).map_err(usage)?, &ClaimOutcome::Refused(error.to_string()))?;
-            Err(usage(error))
-        }
-    }
 }
 
 fn give_back(
@@ -93,13 +49,7 @@ fn give_back(
     overwrite: &BTreeSet<String>,
 ) -> Result<End> {
     if arguments.dry_run {
-        let (examined, _) = claims.would_give_back(device, overwrite).map_err(usage)?;
-        show(
-            global,
-            &examined,
-            &ClaimOutcome::Would("its first 8 MiB and its last MiB would be written back"),
-        )?;
-        return Ok(End::Done);
+        return show(global, Answer::to_giving_back(claims, device, overwrite));
     }
     // What a killed run has left on it goes first; and while this is on, nobody else begins one.
     let _lock = lock_machine()?;
@@ -140,11 +90,12 @@ fn usage(error: ClaimError) -> anyhow::Error {
     }
 }
 
-fn show(global: &Global, examined: &Examined, said: &ClaimOutcome) -> Result<()> {
+fn show(global: &Global, answer: Result<Answer, ClaimError>) -> Result<End> {
+    let Answer { examined, outcome, refused } = answer.map_err(usage)?;
     if global.json {
-        terminal::json(&said.as_json(examined))?;
+        terminal::json(&outcome.as_json(&examined))?;
     } else {
-        terminal::lines(&report::within(&said.as_text(examined), terminal::width()))?;
+        terminal::lines(&report::within(&outcome.as_text(&examined), terminal::width()))?;
     }
-    Ok(())
+    refused.map_or(Ok(End::Done), |error| Err(usage(error)))
 }

@@ -1,8 +1,9 @@
 //! Claims, and what stands against them, in words and as JSON.
 
-use super::{Claim, Examined, GivenBack, Guard};
+use super::{Claim, ClaimError, Claims, Examined, GivenBack, Guard, examine, open_claimed};
 use domain::inert::Lines;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The version of the JSON forms.
@@ -22,6 +23,83 @@ pub enum ClaimOutcome {
     Would(&'static str),
     /// Why it was refused.
     Refused(String),
+}
+
+/// A disk, what became of a claim of it, and why it was refused where it was.
+#[derive(Debug)]
+pub struct Answer {
+    /// The disk.
+    pub examined: Examined,
+    /// What became of the claim.
+    pub outcome: ClaimOutcome,
+    /// The error that refused it.
+    pub refused: Option<ClaimError>,
+}
+
+impl Answer {
+    fn would(examined: Examined, what: &'static str) -> Self {
+        Self { examined, outcome: ClaimOutcome::Would(what), refused: None }
+    }
+
+    fn refused(device: &Path, error: ClaimError) -> Result<Self, ClaimError> {
+        let outcome = ClaimOutcome::Refused(error.to_string());
+        Ok(Self { examined: examine(device)?, outcome, refused: Some(error) })
+    }
+
+    /// Claims a disk, or only says whether that would be done.
+    ///
+    /// # Errors
+    /// [`ClaimError`] where the disk cannot even be looked at.
+    pub fn to_claiming(
+        claims: &Claims,
+        device: &Path,
+        overwrites: &BTreeSet<String>,
+        dry_run: bool,
+    ) -> Result<Self, ClaimError> {
+        let made = if dry_run {
+            claims
+                .would_claim(device, overwrites)
+                .map(|examined| Self::would(examined, "it would be claimed"))
+        } else {
+            claims.claim(device, overwrites).map(|(claim, examined)| {
+                let outcome = ClaimOutcome::Claimed { guard: claims.guard(&claim), claim: claim.into() };
+                Self { examined, outcome, refused: None }
+            })
+        };
+        made.or_else(|error| Self::refused(device, error))
+    }
+
+    /// Whether a disk may be overwritten now; `state` is the folder of the ledger.
+    ///
+    /// # Errors
+    /// [`ClaimError`] where the disk cannot even be looked at.
+    pub fn to_check(state: &Path, device: &Path) -> Result<Self, ClaimError> {
+        match open_claimed(state, device) {
+            Ok(opened) => {
+                Ok(Self::would(opened.examined().clone(), "it is claimed, and may be overwritten now"))
+            }
+            Err(error) => Self::refused(device, error),
+        }
+    }
+
+    /// What giving a disk back would do.
+    ///
+    /// # Errors
+    /// [`ClaimError`] where that would be refused.
+    pub fn to_giving_back(
+        claims: &Claims,
+        device: &Path,
+        overwrites: &BTreeSet<String>,
+    ) -> Result<Self, ClaimError> {
+        let (examined, _) = claims.would_give_back(device, overwrites)?;
+        Ok(Self::would(examined, "its first 8 MiB and its last MiB would be written back"))
+    }
+}
+
+/// Claims as JSON.
+pub fn listed(claims: &[Claim]) -> String {
+    let claims: Vec<Value> = claims.iter().map(Claim::as_json).collect();
+    format!("{:#}", json!({ "schema": SCHEMA, "claims": claims }))
 }
 
 impl ClaimOutcome {
