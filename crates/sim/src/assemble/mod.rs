@@ -8,7 +8,7 @@ mod storage;
 pub use storage::LoadTarget;
 
 use crate::block::Scheduler;
-use crate::cpu::{Cpus, CpusSpec, PowerModel, PowerState};
+use crate::cpu::{Cpus, CpusSpec, PolicySpec, PowerModel, PowerState};
 use crate::engine::Core;
 use crate::engine::World;
 use crate::load::Trace;
@@ -119,7 +119,32 @@ pub fn assemble(order: &SimRequest<'_>, caching: Caching) -> Result<Assembled, B
     let policies = governing.policies()?;
     let mut inventory = machine.inventory();
     governing.show_in(&mut inventory, &policies);
-    let cpus = Cpus::new(CpusSpec {
+    let cpus = Cpus::new(cpus_spec(machine, &governing, policies)?);
+    let world = World::new(Core::new(cpus, DiskSet::new(order.seed), order.seed));
+    let Built { world, target, devices, mounts, device } = storage::build(order, world, &block, caching)?;
+    (inventory.devices, inventory.mounts) = (devices, mounts);
+    Ok(Assembled { world, target, settings, inventory, device })
+}
+
+/// The CPUs of a machine alone, with settings of frequency policy and idle states made.
+///
+/// # Errors
+/// [`BenchError::Unsupported`] where the machine lacks what a setting wants, or no model knows it.
+pub fn cpus(machine: &MachineSpec, settings: &[SettingRequest]) -> Result<Cpus, BenchError> {
+    let mut governing = Governing::of(machine);
+    for request in settings {
+        governing.set(request)?;
+    }
+    let policies = governing.policies()?;
+    Ok(Cpus::new(cpus_spec(machine, &governing, policies)?))
+}
+
+fn cpus_spec(
+    machine: &MachineSpec,
+    governing: &Governing<'_>,
+    policies: Vec<PolicySpec>,
+) -> Result<CpusSpec, BenchError> {
+    Ok(CpusSpec {
         idle: governing.idle()?,
         policies,
         hz: machine.hz,
@@ -127,11 +152,7 @@ pub fn assemble(order: &SimRequest<'_>, caching: Caching) -> Result<Assembled, B
         power: power(machine),
         kernel: machine.kernel,
         base_khz: machine.cpu.base.khz(),
-    });
-    let world = World::new(Core::new(cpus, DiskSet::new(order.seed), order.seed));
-    let Built { world, target, devices, mounts, device } = storage::build(order, world, &block, caching)?;
-    (inventory.devices, inventory.mounts) = (devices, mounts);
-    Ok(Assembled { world, target, settings, inventory, device })
+    })
 }
 
 fn power(machine: &MachineSpec) -> PowerModel {
