@@ -1,6 +1,6 @@
 //! Chores of this repository: `cargo xtask test`, `cargo xtask promises`, `cargo xtask tidy`, `cargo xtask
 //! licences`, `cargo xtask sbom`, `cargo xtask notices`, `cargo xtask fuzz`, `cargo xtask illnesses`, `cargo
-//! xtask record-machine`.
+//! xtask replay-truth`, `cargo xtask record-machine`.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod binary_size;
@@ -10,6 +10,7 @@ mod licences;
 mod notices;
 mod promises;
 mod record;
+mod replay_truth;
 mod sbom;
 mod shipped;
 mod suite;
@@ -40,6 +41,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   illnesses [--machines N] [--seed N]... [--only NUMBER] [--details]
              which causes of slowness that are planted in simulated machines the rules of `explain` find,
              miss and falsely name; 300 machines of each seed, about two minutes
+  replay-truth [--on lab|sim] [STUDY...]
+             how `flyball replay` predicts what studies of benches/replay measure: in the lab about ten
+             minutes each, on a machine that does nothing else
   record-machine [--root COPY] DIR
              this machine as a folder for `flyball inspect --root DIR`, without serial numbers; or
              another one, of which COPY holds /proc and /sys
@@ -67,6 +71,11 @@ fn main() -> ExitCode {
         ["fuzz", parser, minutes] => fuzz(parser, minutes, None),
         ["fuzz", parser, minutes, seed] => fuzz(parser, minutes, Some(seed)),
         ["illnesses", options @ ..] => illnesses(options),
+        ["replay-truth", words @ ..] => match replay_truth::run(words) {
+            Ok(Some(problems)) => Ok(problems),
+            Ok(None) => return usage(),
+            Err(error) => Err(error),
+        },
         ["record-machine", out] => record_machine("/", out),
         ["record-machine", "--root", root, out] => record_machine(root, out),
         _ => return usage(),

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The arrows that the design allows: a crate, and all crates of this workspace that it may depend on.
-const ARROWS: [(&str, &[&str]); 30] = [
+const ARROWS: [(&str, &[&str]); 31] = [
     ("domain", &[]),
     ("event-queue", &[]),
     ("files", &[]),
@@ -19,14 +19,17 @@ const ARROWS: [(&str, &[&str]); 30] = [
     ("trace-file", &["domain"]),
     ("parse", &["domain", "strict-toml", "trace-file", "workloads"]),
     ("analysis", &["domain", "workloads"]),
-    ("report", &["domain", "analysis"]),
+    ("report", &["domain", "analysis", "disks", "governors", "sim", "replay"]),
     ("machine", &["domain", "files", "parse"]),
     ("recorder", &["domain", "parse"]),
     ("confine", &[]),
     ("runner", &["domain", "confine", "workloads", "files", "parse", "analysis", "machine", "recorder"]),
     ("notebook", &["domain", "files", "trace-file"]),
     ("exporters", &["domain", "workloads", "analysis", "report", "notebook"]),
-    ("results", &["domain", "files", "parse", "analysis", "report", "notebook", "workloads", "exporters"]),
+    (
+        "results",
+        &["domain", "files", "parse", "analysis", "replay", "report", "notebook", "workloads", "exporters"],
+    ),
     ("governors", &["domain"]),
     ("disks", &["domain", "event-queue", "strict-toml"]),
     ("sim", &["domain", "disks", "event-queue", "governors", "strict-toml", "workloads"]),
@@ -50,6 +53,7 @@ const ARROWS: [(&str, &[&str]); 30] = [
             "lab",
         ],
     ),
+    ("replay", &["event-queue", "domain", "analysis", "disks", "governors", "sim"]),
     ("guest", &["domain", "workloads", "files", "parse", "machine", "runner", "notebook", "lab"]),
     ("importer", &["domain", "analysis", "confine", "parse", "machine", "notebook", "session"]),
     ("command-line", &["domain", "exporters"]),
@@ -76,6 +80,7 @@ const ARROWS: [(&str, &[&str]); 30] = [
             "governors",
             "sim",
             "lab",
+            "replay",
             "guest",
             "importer",
             "results",
@@ -90,7 +95,7 @@ const ARROWS: [(&str, &[&str]); 30] = [
 ];
 
 /// Crates that take values and return values, and touch nothing.
-const PURE: [&str; 12] = [
+const PURE: [&str; 13] = [
     "domain",
     "event-queue",
     "strict-toml",
@@ -102,6 +107,7 @@ const PURE: [&str; 12] = [
     "report",
     "governors",
     "sim",
+    "replay",
     "command-line",
 ];
 

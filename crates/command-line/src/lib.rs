@@ -20,6 +20,7 @@ mod lab;
 mod list;
 mod new;
 mod record;
+mod replay;
 mod report;
 mod restore;
 mod rm;
@@ -44,6 +45,7 @@ pub use lab::{Lab, LabExec, LabKernels, LabMachine, LabRun, LabShell};
 pub use list::{Filter, List};
 pub use new::New;
 pub use record::Record;
+pub use replay::Replay;
 pub use report::{Report, ReportFormat};
 pub use restore::Restore;
 pub use rm::Rm;
@@ -144,6 +146,8 @@ pub enum Command {
     Compare(Compare),
     /// Explain a run: findings with evidence, cause and remedy
     Explain(Explain),
+    /// Predict what other governors, tunables and limits would have given a trial or recording
+    Replay(Replay),
     /// Write a run as one HTML page, Markdown, text, CSV or JSON
     Report(Report),
     /// Export trials or a trace to the formats of other programs

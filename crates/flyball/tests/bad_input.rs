@@ -408,6 +408,7 @@ fn an_error_is_text_on_standard_error_with_json_too() {
         (2, &["run", "nope"][..]),
         (1, &["show", "nope"]),
         (1, &["explain", "nope"]),
+        (1, &["replay", "nope"]),
         (1, &["compare", "nope", "neither"]),
         (1, &["inspect", "--root", "nope"]),
         (2, &["settings", "nope"]),

@@ -208,12 +208,13 @@ fn a_broken_notebook_is_told_and_harms_nothing_else() {
     place.ok(&["list"]);
     let key = place.trials().remove(0);
     let page = place.path("page.html");
-    let verbs: [&[&str]; 11] = [
+    let verbs: [&[&str]; 12] = [
         &["list"],
         &["list", "--json"],
         &["show", "small"],
         &["show", "small", &key],
         &["explain", "small"],
+        &["replay", "small", &key],
         &["compare", "small", "--factor", "block"],
         &["report", "small", "--out", page.to_str().unwrap()],
         &["export", "small", "--format", "csv"],

@@ -40,6 +40,7 @@ mod new_study;
 mod newcomer;
 mod page_in_a_browser;
 mod recordings;
+mod replay;
 mod settings_of_a_host;
 mod shipped_studies;
 mod sim;

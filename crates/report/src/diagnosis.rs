@@ -260,8 +260,8 @@ fn verdict(diagnosis: &Diagnosis<'_>, page: &mut Page) {
     }
 }
 
-/// What to type: the first remedy's command, the evidence, a measurement of what the policies cost here, and
-/// the whole as a page.
+/// What to type: the first remedy's command, or a measurement of what the policies cost here; what other
+/// policies would have given, where there are any; the evidence, and the whole as a page.
 fn steps(diagnosis: &Diagnosis<'_>) -> Vec<Step> {
     let Diagnosis { program, run, findings, .. } = diagnosis;
     let remedy = findings.iter().find(|finding| finding.remedy.is_some());
@@ -270,6 +270,8 @@ fn steps(diagnosis: &Diagnosis<'_>) -> Vec<Step> {
         |finding| Step::new(next::TRY, next::typed(&finding.next, program)),
     );
     let evidence = (!findings.is_empty()).then(|| Step::new(next::WHY, format!("{program} explain {run}")));
+    let has_policies = diagnosis.inventory.cpufreq.is_some();
+    let replay = has_policies.then(|| Step::new("other governors", format!("{program} replay {run}")));
     let page = Step::new(next::PAGE, format!("{program} report {run}"));
-    [Some(first), evidence, Some(page)].into_iter().flatten().collect()
+    [Some(first), replay, evidence, Some(page)].into_iter().flatten().collect()
 }

@@ -30,6 +30,7 @@ mod markdown;
 mod next;
 mod numeric;
 mod published;
+pub mod replayed;
 mod rules;
 mod sections;
 mod short;

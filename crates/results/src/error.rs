@@ -64,6 +64,14 @@ pub enum Error {
     /// A condition by which a run cannot be judged; the text says which, and why.
     #[error("{0}")]
     Condition(String),
+    /// A trial that cannot be replayed.
+    #[error("cannot replay `{trial}`: {why}")]
+    Replay {
+        /// Which, or of which run.
+        trial: String,
+        /// Why.
+        why: String,
+    },
     /// A page whose cells or figures do not go together.
     #[error("cannot make the page of `{study}`: {why}")]
     Page {

@@ -13,6 +13,7 @@ pub mod pages;
 mod recorded;
 mod remedy;
 mod removable;
+mod replayed;
 mod versus;
 
 pub use error::{Error, Result};
@@ -20,6 +21,7 @@ pub use over_time::points;
 pub use recorded::{recording_json, recording_text};
 pub use remedy::{Remedy, remedy};
 pub use removable::{Kept, only_run, removable};
+pub use replayed::{Measured, Replayable};
 pub use versus::{before, common_metric, differences};
 
 use analysis::explain::{Case, explain, not_measured};
@@ -31,7 +33,7 @@ use domain::finding::{Finding, NotMeasured};
 use domain::ids::{CellId, RunId, TrialKey};
 use domain::inventory::Inventory;
 use domain::lab::LabAccount;
-use domain::trace::Series;
+use domain::trace::{Series, Trace};
 use domain::trial::{Provenance, Trial};
 use notebook::{Notebook, Problem};
 use report::inventory::{Style, one_line, text as inventory_text};
@@ -178,8 +180,7 @@ fn usages(notebook: &Notebook, data: &RunData) -> Vec<(TrialKey, MachineUsage)> 
     let is_watched = |trial: &&Trial| is_recording || trial.provenance == Provenance::Imported;
     let watched = data.trials.iter().filter(is_watched).take(MAX_USAGES);
     let usage = |trial: &Trial| {
-        let mut reader = notebook.trace(&data.run.id, &trial.key).ok()??;
-        let trace = reader.read(TRACE_ROWS, |series| !series.name.starts_with("role.")).ok()?;
+        let trace = trial_trace(notebook, &data.run.id, &trial.key).ok()??;
         Some((trial.key.clone(), MachineUsage::of(&trace)))
     };
     watched.filter_map(usage).collect()
@@ -260,6 +261,12 @@ fn trace(
         Some(account) => TraceView::of_lab(&trace, account),
         None => TraceView::from_trace(&trace),
     }))
+}
+
+/// What was sampled in a trial, thinned; `None` where it has no trace.
+fn trial_trace(notebook: &Notebook, id: &RunId, key: &TrialKey) -> notebook::Result<Option<Trace>> {
+    let Some(mut reader) = notebook.trace(id, key)? else { return Ok(None) };
+    reader.read(TRACE_ROWS, |_| true).map(Some)
 }
 
 fn inventory(notebook: &Notebook, id: &RunId, warn: Warn) -> Option<Inventory> {

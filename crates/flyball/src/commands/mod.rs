@@ -19,6 +19,7 @@ mod man;
 mod new;
 mod published;
 mod record;
+mod replay;
 mod report;
 mod restore;
 mod rm;
@@ -62,6 +63,7 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Show(arguments) => show::show(global, arguments),
         Command::Compare(arguments) => compare::compare(global, arguments),
         Command::Explain(arguments) => explain::explain(global, arguments),
+        Command::Replay(arguments) => replay::replay(global, arguments),
         Command::Report(arguments) => report::report(global, arguments),
         Command::Export(arguments) => export::export(global, arguments),
         Command::Claim(arguments) => claim::claim(global, arguments),

@@ -1,0 +1,259 @@
+//! A load as a closed loop: how many requests are in flight, and what CPU time each takes of whom.
+
+use crate::steady;
+use analysis::stats::quantile::median;
+use analysis::usage::{DiskUsage, Transfers, Usage};
+use domain::time::Nanos;
+use domain::trace::{Role, Trace};
+use domain::trial::{Trial, Validity};
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// Why a trial cannot be replayed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Unfit {
+    /// The workload failed.
+    #[error("its workload failed, so that nothing was measured")]
+    Failed,
+    /// No work was counted.
+    #[error("it counts no requests or transactions, and no block device did anything while it was recorded")]
+    NoWork,
+    /// The clock of its guest is not that of its machine.
+    #[error(
+        "its lab machine's time is dilated, so that the kernel's ticks and windows are not those of the machine"
+    )]
+    Dilated,
+    /// It is shorter than what governors decide by.
+    #[error("it lasted {0}; record for at least {SHORTEST} s, which is several windows of any governor")]
+    Short(Nanos),
+    /// Nobody's CPU time was recorded.
+    #[error("no CPU time of its threads was recorded")]
+    NoCpuTime,
+}
+
+/// The CPU time of a request in threads of one kind, one after the other with those of the others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Demand {
+    /// Whose.
+    pub role: Role,
+    /// Seconds of CPU time for a request, at the frequencies of the recording.
+    pub seconds: f64,
+    /// Threads among which requests are spread.
+    pub threads: u32,
+}
+
+/// A load that was recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// Requests, transactions or whatever the workload counts, a second.
+    pub rate: f64,
+    /// What is counted: `iops`, `transactions`, `requests of vda`.
+    pub counted: String,
+    /// Requests in flight. One that is on its way through the CPUs counts.
+    pub in_flight: u32,
+    /// Whether that number is the workload's own, and not estimated by Little's law.
+    pub in_flight_known: bool,
+    /// CPU time of threads; the workload's own first.
+    pub demands: Vec<Demand>,
+    /// The share of CPU time that passes while the request's device works on it, at most. Seen where one
+    /// request is in flight alone: its CPU time and its disk's time are more than it took. A disk's time
+    /// holds what its interrupt waits for the CPU, so that it may be less.
+    pub overlap: f64,
+    /// Seconds from a disk's request to its end, mean, of the slowest disk below all layers; `None` where it
+    /// was not counted.
+    pub disk_latency: Option<f64>,
+    /// CPU time of interrupts for a request, in seconds.
+    pub interrupts: f64,
+    /// Whether a CPU that waits for the device counts as waiting for I/O (`iowait` of `/proc/stat`).
+    pub waits_for_io: bool,
+    /// Mean frequency in Hz, idle time included, of the policy whose CPU was busiest; `None` where no time at
+    /// frequencies was recorded.
+    pub frequency: Option<f64>,
+    /// CPU time a second of what runs beside the load, in CPUs.
+    pub beside: f64,
+    /// What the kernel's tick executes on a CPU that is busy, in seconds at the highest frequency.
+    pub tick: f64,
+}
+
+/// Instructions of a tick: timekeeping, accounting, RCU. Counted in guests of the lab, where a CPU of 14
+/// million instructions a second takes a fifth of them for its 250 ticks. On a CPU of today that is
+/// nothing.
+const TICK: f64 = 10_500.0;
+
+/// A trial that is shorter, in seconds, is not replayed.
+const SHORTEST: f64 = 0.5;
+
+/// Metrics that count work, the most fitting first.
+const WORK: [&str; 3] = ["iops", "transactions", "queries"];
+
+/// Counters of CPU time are this exact, in cores.
+const MEASURED_BY: f64 = 0.03;
+
+/// A thread that used less than this share of what the busiest of its kind used has no part in the work.
+const PART: f64 = 0.05;
+
+/// Less CPU time than this share of the whole is no step of a request.
+const STEP: f64 = 0.01;
+
+/// Idle CPUs wait for I/O where so much of the idle time is counted so.
+const IOWAIT: f64 = 0.2;
+
+/// Threads of nobody that waits for a request.
+const BESIDE: [Role; 3] = [Role::Flyball, Role::Other, Role::Kernel];
+
+impl Load {
+    /// The load of a trial, by the part of its trace in which it was under way; `depth`: how many requests
+    /// its workload keeps in flight, where its options say.
+    ///
+    /// # Errors
+    /// [`Unfit`].
+    pub fn of(trial: &Trial, trace: &Trace, depth: Option<u32>) -> Result<Self, Unfit> {
+        let steady = steady::steady(trace);
+        Self::of_usage(trial, &Usage::of(&steady), steady::roles(&steady), depth)
+    }
+
+    /// The same by what a trace shows; `roles`: CPU time by role, in CPUs, where that was sampled.
+    ///
+    /// # Errors
+    /// [`Unfit`].
+    pub fn of_usage(
+        trial: &Trial,
+        usage: &Usage,
+        roles: Option<BTreeMap<Role, f64>>,
+        depth: Option<u32>,
+    ) -> Result<Self, Unfit> {
+        let measured = trial.measurement.as_ref().ok_or(Unfit::Failed)?;
+        if matches!(trial.validity, Validity::Failed(_)) {
+            return Err(Unfit::Failed);
+        }
+        if trial.lab.as_ref().is_some_and(|lab| (lab.dilation - 1.0).abs() > 1e-6) {
+            return Err(Unfit::Dilated);
+        }
+        let seconds = measured.duration.secs();
+        if seconds < SHORTEST {
+            return Err(Unfit::Short(measured.duration));
+        }
+        let (counted, rate) = rate(trial, usage).ok_or(Unfit::NoWork)?;
+        let is_beside = |role: &Role| BESIDE.contains(role);
+        let of_trial = || measured.roles.iter().map(|(role, used)| (*role, used.secs() / seconds)).collect();
+        let roles: BTreeMap<Role, f64> = roles.unwrap_or_else(of_trial);
+        let of_load = roles.iter().filter(|(role, _)| !is_beside(role) && **role != Role::Interrupt);
+        let of_load: BTreeMap<Role, f64> = of_load.map(|(role, used)| (*role, *used)).collect();
+        let whole: f64 = of_load.values().sum();
+        if whole <= 0.0 || seconds <= 0.0 {
+            return Err(Unfit::NoCpuTime);
+        }
+        let cpus = usage.cpus.len().max(1) as f64;
+        let counted_interrupts = usage.machine.map_or(0.0, |machine| machine.interrupts * cpus);
+        let own_threads = roles.get(&Role::Interrupt).copied().unwrap_or(0.0);
+        let beside: f64 = roles.iter().filter(|(role, _)| is_beside(role)).map(|(_, used)| used).sum();
+        let demand =
+            |(role, used): (Role, f64)| Demand { role, seconds: used / rate, threads: threads(trial, role) };
+        let demands: Vec<Demand> =
+            of_load.into_iter().filter(|(_, used)| *used >= STEP * whole).map(demand).collect();
+        let estimated = depth_below(usage) + whole;
+        let iowait = usage.machine.map_or(0.0, |machine| {
+            let idle = 1.0 - machine.busy() - machine.steal;
+            if idle > 0.0 { machine.iowait / idle } else { 0.0 }
+        });
+        let interrupts = counted_interrupts.max(own_threads);
+        let cores = whole + interrupts;
+        // Read-ahead and writeback go on beside the request that a tool waits for.
+        let in_flight =
+            depth.unwrap_or(estimated.round() as u32).max((cores - MEASURED_BY).ceil() as u32).max(1);
+        let disk_latency = disk_latency(usage);
+        let both = disk_latency.map_or(0.0, |latency| cores + latency * rate - 1.0);
+        Ok(Self {
+            overlap: if in_flight == 1 { (both / cores).clamp(0.0, 1.0) } else { 0.0 },
+            disk_latency,
+            rate,
+            counted,
+            in_flight,
+            in_flight_known: depth == Some(in_flight),
+            demands,
+            interrupts: interrupts / rate,
+            waits_for_io: iowait >= IOWAIT,
+            frequency: frequency(usage),
+            beside,
+            tick: trial
+                .lab
+                .as_ref()
+                .and_then(|lab| lab.pacing.as_ref())
+                .map_or(0.0, |pacing| TICK / pacing.pace),
+        })
+    }
+
+    /// How much work other trials did a second, of that of this load's trial: the median. `None` where they
+    /// do not count what it counts.
+    pub fn measured_ratio(&self, own: &Trial, others: &[&Trial]) -> Option<f64> {
+        let metric = WORK.into_iter().find(|name| **name == self.counted).unwrap_or("throughput");
+        let own = own.metric(metric).filter(|rate| *rate > 0.0)?;
+        let others: Vec<f64> = others.iter().filter_map(|trial| trial.metric(metric)).collect();
+        Some(median(&others)? / own)
+    }
+
+    /// CPU time of all that ran, by request: what ran beside the load included.
+    pub(crate) fn all_cpu_seconds(&self) -> f64 {
+        self.cpu_seconds() + self.beside / self.rate
+    }
+
+    /// CPU time of a request, in seconds at the frequencies of the recording.
+    pub fn cpu_seconds(&self) -> f64 {
+        self.demands.iter().map(|demand| demand.seconds).sum::<f64>() + self.interrupts
+    }
+}
+
+/// What is counted, and how much of it a second.
+fn rate(trial: &Trial, usage: &Usage) -> Option<(String, f64)> {
+    let metric = |name: &&str| Some(((*name).to_owned(), trial.metric(name).filter(|rate| *rate > 0.0)?));
+    let device = || {
+        let disk = usage.disks.first()?;
+        let rate = disk.read.rate + disk.write.rate;
+        (rate > 0.0).then(|| (format!("requests of {}", disk.device), rate))
+    };
+    WORK.iter().find_map(metric).or_else(device)
+}
+
+/// Whether a device hands its requests to threads, whose time is not the disk's.
+fn is_mapping(name: &str) -> bool {
+    name.starts_with("dm-") || name.starts_with("loop")
+}
+
+/// Requests in flight below the threads of mappings, mean.
+fn depth_below(usage: &Usage) -> f64 {
+    let below = usage.disks.iter().filter(|disk| !is_mapping(&disk.device));
+    below.filter_map(|disk| disk.depth).fold(0.0, f64::max)
+}
+
+/// Of the slowest disk that did a tenth as much as the busiest.
+fn disk_latency(usage: &Usage) -> Option<f64> {
+    let is_disk = |disk: &&DiskUsage| !is_mapping(&disk.device) && !disk.device.starts_with("md");
+    let disks: Vec<&DiskUsage> = usage.disks.iter().filter(is_disk).collect();
+    let rate = |disk: &DiskUsage| disk.read.rate + disk.write.rate;
+    let most = disks.iter().map(|disk| rate(disk)).fold(0.0, f64::max);
+    let mean = |disk: &&DiskUsage| {
+        let time = |way: &Transfers| way.latency.map_or(0.0, |latency| latency * way.rate);
+        (rate(disk) >= 0.1 * most && most > 0.0).then(|| (time(&disk.read) + time(&disk.write)) / rate(disk))
+    };
+    disks.iter().filter_map(mean).filter(|latency| *latency > 0.0).max_by(f64::total_cmp)
+}
+
+/// How many threads of a kind share the work.
+fn threads(trial: &Trial, role: Role) -> u32 {
+    let all = trial.measurement.iter().flat_map(|measured| &measured.threads);
+    let used: Vec<f64> = all.filter(|thread| thread.role == role).map(|thread| thread.cpu.secs()).collect();
+    let most = used.iter().copied().fold(0.0, f64::max);
+    used.iter().filter(|used| **used > 0.0 && **used >= PART * most).count().max(1) as u32
+}
+
+/// Of the policy whose CPU was busiest.
+fn frequency(usage: &Usage) -> Option<f64> {
+    let mean = |shares: &[(domain::units::Hertz, f64)]| {
+        shares.iter().map(|(at, share)| at.hz() as f64 * share).sum::<f64>()
+    };
+    let (busiest, _) = usage.cpus.iter().max_by(|(_, a), (_, b)| a.busy().total_cmp(&b.busy()))?;
+    // Policies are numbered by their first CPU, in ascending order.
+    let number = |name: &str| name.strip_prefix("policy")?.parse::<u32>().ok();
+    let policy = usage.pstates.iter().rev().find(|states| number(&states.policy) <= Some(*busiest))?;
+    Some(mean(&policy.shares)).filter(|hz| *hz > 0.0)
+}

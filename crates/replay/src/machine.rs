@@ -1,0 +1,260 @@
+//! The CPUs of a recording's machine, and the frequency policy in force while it was recorded.
+
+use domain::inventory::{Cpufreq, Inventory, Policy};
+use domain::setting::{SettingName, SettingRecord, SettingRequest};
+use domain::time::Nanos;
+use domain::units::{Bytes, Hertz};
+use governors::KernelVersion;
+use sim::block::Interrupts;
+use sim::cpu::IdleState;
+use sim::machine::{Costs, CpuSpec, Driver, Figure, MachineSpec, Origin, PState};
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// Why a machine's policies cannot be replayed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum UnknownMachine {
+    /// It has none.
+    #[error("its kernel had no cpufreq driver for these CPUs, so that no governor decided anything")]
+    NoCpufreq,
+    /// No model knows its driver.
+    #[error(
+        "no model knows its driver `{0}`; there are models of acpi-cpufreq, intel_pstate (active) and amd-pstate-epp"
+    )]
+    Driver(String),
+    /// Frequencies are not known.
+    #[error("its inventory has no frequencies of its CPUs")]
+    Frequencies,
+    /// Some CPUs share a policy.
+    #[error(
+        "policies that some of its CPUs share have no model; there are models of one policy for all CPUs, and of one for each"
+    )]
+    Shared,
+    /// The trial changed the driver's mode.
+    #[error("the trial set `{0}`, and in that mode the driver has no model")]
+    Mode(String),
+    /// Its kernel is not known.
+    #[error("its inventory has no kernel release")]
+    Kernel,
+}
+
+/// The CPUs of a machine and its policy in force.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// CPUs alone: no disks, no costs.
+    pub spec: MachineSpec,
+    /// What the machine had of its own.
+    pub at_rest: Vec<SettingRequest>,
+    /// What was in force: the same with what a trial set.
+    pub in_force: Vec<SettingRequest>,
+    /// Governors that it has.
+    pub governors: Vec<String>,
+    /// Values that `energy_performance_preference` takes.
+    pub preferences: Vec<String>,
+}
+
+/// Where the inventory has none.
+const USUAL_HZ: u32 = 250;
+/// Where the driver states none.
+const USUAL_TRANSITION: Nanos = Nanos::from_micros(10);
+
+impl Machine {
+    /// The machine of an inventory, with the settings that a trial made.
+    ///
+    /// # Errors
+    /// [`UnknownMachine`].
+    pub fn of(inventory: &Inventory, made: &[SettingRecord]) -> Result<Self, UnknownMachine> {
+        let cpufreq = inventory.cpufreq.as_ref().ok_or(UnknownMachine::NoCpufreq)?;
+        let policy = cpufreq.policies.first().ok_or(UnknownMachine::NoCpufreq)?;
+        let count = inventory.cpus.online.len().max(1);
+        let shared = match cpufreq.policies.len() {
+            1 => count > 1,
+            policies if policies == count => false,
+            _ => return Err(UnknownMachine::Shared),
+        };
+        let of_mode = |record: &&SettingRecord| record.setting.name.ends_with("_pstate.status");
+        if let Some(record) = made.iter().find(of_mode) {
+            return Err(UnknownMachine::Mode(format!("{} = {}", record.setting, record.asked)));
+        }
+        let driver = driver(cpufreq, policy)?;
+        let release = inventory.kernel.release.as_deref().and_then(KernelVersion::parse);
+        let kernel = release.ok_or(UnknownMachine::Kernel)?;
+        let states = states(policy, driver, inventory.cpus.base)?;
+        let highest = states.last().map_or(Hertz::from_mhz(1000), |state| state.frequency);
+        let base = policy.base.or(inventory.cpus.base).unwrap_or(highest);
+        let spec = MachineSpec {
+            name: inventory.host.clone().unwrap_or_else(|| "recorded".to_owned()),
+            about: String::new(),
+            kernel,
+            hz: inventory.kernel.hz.unwrap_or(USUAL_HZ).into(),
+            memory: inventory.memory.total.unwrap_or(Bytes::new(0)),
+            cpu: CpuSpec {
+                model: inventory.cpus.model.name.clone().unwrap_or_default(),
+                count,
+                driver,
+                governor: policy.governor.clone().unwrap_or_else(|| "performance".to_owned()),
+                shared,
+                base,
+                epp: policy.epp.clone().unwrap_or_else(|| "balance_performance".to_owned()),
+                states,
+                turbo: Vec::new(),
+                transition: policy.transition_latency.unwrap_or(USUAL_TRANSITION),
+                frequency_invariant: cpufreq
+                    .frequency_invariant
+                    .unwrap_or(inventory.is_virtual() != Some(true)),
+                work_per_cycle: 1.0,
+                interrupts: Interrupts::Submitter,
+                idle: idle_states(inventory),
+            },
+            disks: Vec::new(),
+            links: BTreeMap::new(),
+            costs: no_costs(),
+        };
+        let at_rest = at_rest(cpufreq, policy, driver);
+        let mut machine = Self {
+            spec,
+            in_force: at_rest.clone(),
+            at_rest,
+            governors: policy.available_governors.clone(),
+            preferences: policy.available_epp.clone(),
+        };
+        machine.apply(made);
+        Ok(machine)
+    }
+
+    /// Settings that a trial made are in force instead of those that its machine had.
+    fn apply(&mut self, made: &[SettingRecord]) {
+        for record in made {
+            let mut request =
+                SettingRequest { setting: record.setting.clone(), value: record.got.trim().to_owned() };
+            if !is_of_cpus(request.setting.name.as_str()) {
+                continue;
+            }
+            if request.value.is_empty() {
+                request.value.clone_from(&record.asked);
+            }
+            self.in_force = with(&self.in_force, std::slice::from_ref(&request));
+        }
+    }
+}
+
+/// The value that settings give a name.
+pub(crate) fn value<'s>(settings: &'s [SettingRequest], name: &str) -> Option<&'s str> {
+    let setting = settings.iter().rev().find(|request| request.setting.name.as_str() == name)?;
+    Some(setting.value.as_str())
+}
+
+/// Settings with others, which win.
+pub(crate) fn with(settings: &[SettingRequest], others: &[SettingRequest]) -> Vec<SettingRequest> {
+    let kept =
+        settings.iter().filter(|one| others.iter().all(|other| other.setting.name != one.setting.name));
+    kept.chain(others).cloned().collect()
+}
+
+/// Whether a setting is one of frequency policy or idle states, which are what a replay knows.
+pub fn is_of_cpus(name: &str) -> bool {
+    const NAMES: [&str; 11] = [
+        "governor",
+        "min_freq",
+        "max_freq",
+        "setspeed",
+        "epp",
+        "turbo",
+        "min_perf_pct",
+        "max_perf_pct",
+        "hwp_dynamic_boost",
+        "idle_governor",
+        domain::setting::CPU_DMA_LATENCY,
+    ];
+    let is_tunable =
+        || name.split_once('.').is_some_and(|(governor, _)| domain::cpufreq::has_tunables(governor));
+    NAMES.contains(&name) || name.starts_with("idle.") || is_tunable()
+}
+
+fn driver(cpufreq: &Cpufreq, policy: &Policy) -> Result<Driver, UnknownMachine> {
+    let name = policy.driver.as_deref().unwrap_or_default();
+    let hwp = cpufreq.intel_pstate.as_ref().and_then(|intel| intel.hwp) == Some(true);
+    match name {
+        "acpi-cpufreq" => Ok(Driver::AcpiCpufreq),
+        "intel_pstate" if hwp => Ok(Driver::IntelPstateHwp),
+        "intel_pstate" => Ok(Driver::IntelPstate),
+        "amd-pstate-epp" | "amd_pstate_epp" => Ok(Driver::AmdPstateEpp),
+        // A driver with a table behaves as acpi-cpufreq does: governors of the kernel choose from it.
+        _ if !policy.available.is_empty() => Ok(Driver::AcpiCpufreq),
+        other => Err(UnknownMachine::Driver(other.to_owned())),
+    }
+}
+
+fn states(policy: &Policy, driver: Driver, base: Option<Hertz>) -> Result<Vec<PState>, UnknownMachine> {
+    let frequencies: Vec<Hertz> = if driver == Driver::AcpiCpufreq && !policy.available.is_empty() {
+        policy.available.clone()
+    } else {
+        let ends = [policy.hardware_min, policy.base.or(base), policy.hardware_max];
+        let mut ends: Vec<Hertz> = ends.into_iter().flatten().collect();
+        ends.sort_unstable();
+        ends.dedup();
+        ends
+    };
+    if frequencies.is_empty() {
+        return Err(UnknownMachine::Frequencies);
+    }
+    let state = |frequency| PState { frequency, busy_watts: None, idle_watts: None };
+    Ok(frequencies.into_iter().map(state).collect())
+}
+
+fn idle_states(inventory: &Inventory) -> Vec<IdleState> {
+    let states = inventory.cpuidle.iter().flat_map(|cpuidle| &cpuidle.states);
+    let known = states.filter_map(|state| {
+        Some(IdleState {
+            name: state.name.clone(),
+            exit_latency_ns: state.latency?.get(),
+            target_residency_ns: state.residency?.get(),
+            watts: 0.0,
+        })
+    });
+    known.collect()
+}
+
+/// What a switch or an interrupt costs is in the CPU time that was recorded.
+fn no_costs() -> Costs {
+    let nothing =
+        || Figure { is: 0.0, origin: Origin::Source("part of the CPU time that was recorded".into()) };
+    Costs { given: [("switch", nothing())].into(), work_per_cycle: 1.0 }
+}
+
+fn at_rest(cpufreq: &Cpufreq, policy: &Policy, driver: Driver) -> Vec<SettingRequest> {
+    let setting = |name: &str, value: &str| SettingRequest {
+        setting: SettingName::parse(name),
+        value: value.to_owned(),
+    };
+    let mut all = Vec::new();
+    let limits = [("min_freq", policy.min), ("max_freq", policy.max)];
+    all.extend(limits.into_iter().filter_map(|(name, at)| Some(setting(name, &at?.khz().to_string()))));
+    if driver == Driver::AcpiCpufreq {
+        for (governor, tunables) in &cpufreq.tunables {
+            let known = tunables.iter().filter(|(name, _)| is_modelled(governor, name));
+            all.extend(known.map(|(name, value)| setting(&format!("{governor}.{name}"), value)));
+        }
+        let governor = policy.governor.as_deref().unwrap_or_default();
+        let own = policy.tunables.iter().filter(|(name, _)| is_modelled(governor, name));
+        all.extend(own.map(|(name, value)| setting(&format!("{governor}.{name}"), value)));
+    }
+    all.extend(policy.governor.as_deref().map(|governor| setting("governor", governor)));
+    let chooses = matches!(driver, Driver::IntelPstateHwp | Driver::AmdPstateEpp);
+    all.extend(policy.epp.as_deref().filter(|_| chooses).map(|epp| setting("epp", epp)));
+    if let Some(intel) = &cpufreq.intel_pstate {
+        all.extend(intel.no_turbo.filter(|none| *none).map(|_| setting("turbo", "0")));
+        let boosts = intel.hwp_dynamic_boost == Some(true) && driver == Driver::IntelPstateHwp;
+        all.extend(boosts.then(|| setting("hwp_dynamic_boost", "1")));
+    }
+    all
+}
+
+/// Files of a governor's folder that decide what it does, and not what it may be set to.
+fn is_modelled(governor: &str, tunable: &str) -> bool {
+    match governor {
+        "schedutil" => tunable == "rate_limit_us",
+        "ondemand" | "conservative" => tunable != "sampling_rate_min",
+        _ => false,
+    }
+}

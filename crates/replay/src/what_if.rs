@@ -1,0 +1,102 @@
+//! The policies worth asking for: every governor that the machine has, and the tunables that decide most.
+
+use crate::fit::Replay;
+use crate::machine::value;
+use domain::setting::{SettingName, SettingRequest};
+use sim::machine::Driver;
+
+/// Settings to be predicted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WhatIf {
+    /// What is set; the rest stays in force.
+    pub settings: Vec<SettingRequest>,
+}
+
+impl WhatIf {
+    /// Settings by name and value.
+    pub fn of(settings: &[(&str, &str)]) -> Self {
+        let request = |(name, value): &(&str, &str)| SettingRequest {
+            setting: SettingName::parse(name),
+            value: (*value).to_owned(),
+        };
+        Self { settings: settings.iter().map(request).collect() }
+    }
+
+    /// As it is typed after `--set`.
+    pub fn name(&self) -> String {
+        let settings: Vec<String> =
+            self.settings.iter().map(|request| format!("{}={}", request.setting, request.value)).collect();
+        settings.join(" ")
+    }
+}
+
+/// Tunables by governor with the values that are tried: thresholds, windows, and what counts as busy.
+const TUNABLES: [(&str, &str, &[&str]); 5] = [
+    ("ondemand", "ondemand.up_threshold", &["80", "60", "40", "20"]),
+    ("ondemand", "ondemand.io_is_busy", &["1", "0"]),
+    ("ondemand", "ondemand.sampling_down_factor", &["10"]),
+    ("conservative", "conservative.up_threshold", &["60", "40"]),
+    ("schedutil", "schedutil.rate_limit_us", &["500", "10000"]),
+];
+
+/// The governors of the kernel, where the inventory does not list those that a machine has.
+const GOVERNORS: [&str; 5] = ["performance", "ondemand", "conservative", "schedutil", "powersave"];
+
+/// What was asked for: settings that hold together, under each governor and with each value of a sweep.
+/// Nothing where nothing was.
+pub fn asked(
+    governors: &[String],
+    together: &[SettingRequest],
+    sweeps: &[(String, Vec<String>)],
+) -> Vec<WhatIf> {
+    let request = |name: &str, value: &str| SettingRequest {
+        setting: SettingName::parse(name),
+        value: value.to_owned(),
+    };
+    let mut all = vec![together.to_vec()];
+    if !governors.is_empty() {
+        let under = |name: &String| [&[request("governor", name)], together].concat();
+        all = governors.iter().map(under).collect();
+    }
+    for (name, values) in sweeps {
+        let each = |settings: &Vec<SettingRequest>| -> Vec<Vec<SettingRequest>> {
+            values.iter().map(|value| [&settings[..], &[request(name, value)]].concat()).collect()
+        };
+        all = all.iter().flat_map(each).collect();
+    }
+    all.retain(|settings| !settings.is_empty());
+    all.into_iter().map(|settings| WhatIf { settings }).collect()
+}
+
+/// What is predicted without asking.
+pub fn what_matters(replay: &Replay) -> Vec<WhatIf> {
+    let machine = replay.machine();
+    let by_driver = machine.spec.cpu.driver != Driver::AcpiCpufreq;
+    let known: Vec<&str> = machine.governors.iter().map(String::as_str).collect();
+    let has = |name: &&str| known.is_empty() || known.contains(name);
+    let governors: Vec<&str> = match by_driver {
+        true => vec!["performance", "powersave"],
+        false => GOVERNORS.into_iter().filter(has).collect(),
+    };
+    let mut all: Vec<WhatIf> = governors.iter().map(|name| WhatIf::of(&[("governor", name)])).collect();
+    if by_driver {
+        let preferences = machine.preferences.iter().filter(|epp| *epp != "default");
+        all.extend(preferences.map(|epp| WhatIf::of(&[("governor", "powersave"), ("epp", epp)])));
+    } else {
+        for (governor, tunable, values) in TUNABLES {
+            if governors.contains(&governor) {
+                all.extend(
+                    values.iter().map(|value| WhatIf::of(&[("governor", governor), (tunable, value)])),
+                );
+            }
+        }
+    }
+    // What is in force already is no question.
+    let is_in_force =
+        |one: &SettingRequest| value(replay.in_force(), &one.setting.name) == Some(one.value.as_str());
+    for what_if in &mut all {
+        what_if.settings.retain(|one| !is_in_force(one));
+    }
+    all.retain(|what_if| !what_if.settings.is_empty());
+    all
+}

@@ -1,0 +1,141 @@
+//! Replays of loads whose rate follows from arithmetic: cycles at a frequency, and a wait.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use domain::setting::{SettingName, SettingRequest};
+use domain::time::Nanos;
+use domain::trace::Role;
+use domain::units::{Bytes, Hertz};
+use governors::KernelVersion;
+use replay::{Demand, Load, Machine, Replay};
+use sim::block::Interrupts;
+use sim::machine::{Costs, CpuSpec, Driver, Figure, MachineSpec, Origin, PState};
+use std::collections::BTreeMap;
+
+fn setting(name: &str, value: &str) -> SettingRequest {
+    SettingRequest { setting: SettingName::parse(name), value: value.to_owned() }
+}
+
+/// CPUs of 1 and 2 GHz under acpi-cpufreq.
+fn machine(cpus: usize, in_force: &[(&str, &str)]) -> Machine {
+    let state = |mhz| PState { frequency: Hertz::from_mhz(mhz), busy_watts: None, idle_watts: None };
+    let in_force: Vec<SettingRequest> = in_force.iter().map(|(name, value)| setting(name, value)).collect();
+    let nothing = Figure { is: 0.0, origin: Origin::Source("a test".into()) };
+    Machine {
+        spec: MachineSpec {
+            name: "test".into(),
+            about: String::new(),
+            kernel: KernelVersion::new(6, 12, 0),
+            hz: 250,
+            memory: Bytes::new(0),
+            cpu: CpuSpec {
+                model: String::new(),
+                count: cpus,
+                driver: Driver::AcpiCpufreq,
+                governor: "performance".into(),
+                shared: true,
+                base: Hertz::from_mhz(2000),
+                epp: String::new(),
+                states: vec![state(1000), state(2000)],
+                turbo: Vec::new(),
+                transition: Nanos::from_micros(10),
+                frequency_invariant: true,
+                work_per_cycle: 1.0,
+                interrupts: Interrupts::Submitter,
+                idle: Vec::new(),
+            },
+            disks: Vec::new(),
+            links: BTreeMap::new(),
+            costs: Costs { given: [("switch", nothing)].into(), work_per_cycle: 1.0 },
+        },
+        at_rest: in_force.clone(),
+        in_force,
+        governors: Vec::new(),
+        preferences: Vec::new(),
+    }
+}
+
+/// Requests of so many ms of CPU time, so many in flight.
+fn load(rate: f64, cpu_ms: f64, in_flight: u32) -> Load {
+    Load {
+        rate,
+        counted: "iops".into(),
+        in_flight,
+        in_flight_known: true,
+        demands: vec![Demand { role: Role::Workload, seconds: cpu_ms / 1e3, threads: in_flight }],
+        overlap: 0.0,
+        disk_latency: None,
+        interrupts: 0.0,
+        waits_for_io: true,
+        frequency: None,
+        beside: 0.0,
+        tick: 0.0,
+    }
+}
+
+fn assert_near(value: f64, expected: f64) {
+    assert!((value / expected - 1.0).abs() < 0.02, "{value}, and not {expected}");
+}
+
+#[test]
+fn one_request_at_a_time_takes_its_cycles_and_its_wait() {
+    // 4 ms at 2 GHz and 6 ms of waiting: 10 ms; at 1 GHz 8 ms and 6 ms.
+    let replay = Replay::new(machine(1, &[("governor", "performance")]), load(100.0, 4.0, 1)).unwrap();
+    assert!(replay.fit().error() < 0.01, "{:?}", replay.fit());
+    assert_near(replay.fit().wait, 0.006);
+    let slow = replay.predict(&[setting("governor", "powersave")]).unwrap();
+    assert_near(slow.rate.value, 10.0 / 14.0);
+    assert_near(slow.frequency, 1e9);
+    assert_near(slow.latency, 0.014);
+    // Where a quarter of its CPU time waits for memory, it takes 7 ms instead of 8.
+    assert!(slow.rate.low < 10.0 / 14.0 && slow.rate.high > 10.0 / 13.0, "{slow:?}");
+}
+
+#[test]
+fn what_was_recorded_at_a_low_frequency_is_predicted_at_a_high_one() {
+    let replay = Replay::new(machine(1, &[("governor", "powersave")]), load(1000.0 / 14.0, 8.0, 1)).unwrap();
+    let fast = replay.predict(&[setting("governor", "performance")]).unwrap();
+    assert_near(fast.rate.value, 14.0 / 10.0);
+}
+
+#[test]
+fn a_full_cpu_gives_what_its_frequency_gives() {
+    let replay = Replay::new(machine(1, &[("governor", "performance")]), load(250.0, 4.0, 8)).unwrap();
+    let slow = replay.predict(&[setting("governor", "powersave")]).unwrap();
+    assert_near(slow.rate.value, 0.5);
+    assert_near(slow.busy, 1.0);
+}
+
+#[test]
+fn ondemand_stays_low_below_its_threshold_and_goes_up_above_it() {
+    // At 2 GHz busy for 10% of the time, at 1 GHz for 18%.
+    let replay = Replay::new(machine(1, &[("governor", "performance")]), load(100.0, 1.0, 1)).unwrap();
+    let ondemand = |threshold: &str| {
+        let settings = [
+            setting("governor", "ondemand"),
+            setting("ondemand.io_is_busy", "0"),
+            setting("ondemand.sampling_rate", "100000"),
+            setting("ondemand.up_threshold", threshold),
+        ];
+        replay.predict(&settings).unwrap().rate.value
+    };
+    assert_near(ondemand("95"), 10.0 / 11.0);
+    assert_near(ondemand("5"), 1.0);
+}
+
+#[test]
+fn equal_recordings_give_equal_predictions() {
+    let predict = || {
+        let replay = Replay::new(machine(2, &[("governor", "ondemand")]), load(300.0, 3.0, 4)).unwrap();
+        replay.predict(&[setting("governor", "schedutil")]).unwrap()
+    };
+    assert_eq!(predict(), predict());
+}
+
+#[test]
+fn a_setting_that_the_machine_has_not_is_refused_by_name() {
+    let replay = Replay::new(machine(1, &[("governor", "performance")]), load(100.0, 4.0, 1)).unwrap();
+    for (name, value) in [("governor", "onfire"), ("epp", "power"), ("scheduler", "none")] {
+        let error = replay.predict(&[setting(name, value)]).unwrap_err().to_string();
+        assert!(error.contains(value) || error.contains(name), "{error}");
+    }
+}

@@ -1,0 +1,191 @@
+//! What a trial and an inventory tell of a load and of a machine.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use analysis::usage::{CpuUsage, DiskUsage, Transfers, Usage};
+use domain::ids::RunId;
+use domain::outcome::{Better, Metric, Outcome};
+use domain::setting::{SettingName, SettingRecord};
+use domain::time::{Nanos, Timestamp};
+use domain::trace::Role;
+use domain::trial::{Measurement, Provenance, ThreadTime, Trial, Validity};
+use domain::units::Unit;
+use replay::{Load, Machine, Unfit, UnknownMachine};
+use sim::machine::{Driver, MachineSpec};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Two seconds at 100 requests a second, of which the workload takes a quarter and dm-crypt a half of a CPU.
+fn trial() -> Trial {
+    let thread =
+        |name: &str, role, ms| ThreadTime { name: name.into(), tid: 1, role, cpu: Nanos::from_millis(ms) };
+    let metric = Metric { value: 100.0, unit: Unit::PerSecond, better: Better::Higher };
+    let measurement = Measurement {
+        outcome: Outcome {
+            metrics: [("iops".to_owned(), metric)].into(),
+            tool: "fio".into(),
+            warnings: vec![],
+        },
+        commands: vec![],
+        duration: Nanos::from_secs(2),
+        roles: [
+            (Role::Workload, Nanos::from_millis(500)),
+            (Role::Crypt, Nanos::from_secs(1)),
+            (Role::Flyball, Nanos::from_millis(40)),
+            (Role::Writeback, Nanos::from_millis(1)),
+        ]
+        .into(),
+        threads: vec![
+            thread("fio", Role::Workload, 500),
+            thread("kworker/u4:1", Role::Crypt, 600),
+            thread("kworker/u4:2", Role::Crypt, 395),
+            thread("kworker/u4:3", Role::Crypt, 5),
+        ],
+        disks: vec![],
+        recorder: None,
+        disturbances: vec![],
+    };
+    Trial {
+        run: RunId("r".into()),
+        key: "b00.small.a0".parse().unwrap(),
+        study: "s".into(),
+        workload: "small".into(),
+        levels: BTreeMap::new(),
+        provenance: Provenance::Host,
+        machine: "m".into(),
+        started: Timestamp::from_unix_nanos(0),
+        settings: vec![],
+        environment: BTreeMap::new(),
+        validity: Validity::Valid,
+        measurement: Some(measurement),
+        lab: None,
+        origin: None,
+    }
+}
+
+fn usage() -> Usage {
+    let cpu = CpuUsage { system: 0.4, interrupts: 0.02, iowait: 0.3, ..CpuUsage::default() };
+    let disk = |name: &str, depth, latency| DiskUsage {
+        device: name.into(),
+        busy: 0.5,
+        depth: Some(depth),
+        read: Transfers { rate: 100.0, bytes: 409_600.0, latency: Some(latency) },
+        ..DiskUsage::default()
+    };
+    Usage {
+        span: Nanos::from_secs(2),
+        machine: Some(cpu),
+        cpus: vec![(0, cpu), (1, cpu)],
+        disks: vec![disk("dm-0", 2.5, 0.025), disk("sda", 1.6, 0.004)],
+        ..Usage::default()
+    }
+}
+
+#[test]
+fn a_load_is_the_cpu_time_of_a_request_by_whose_threads_take_it() {
+    let load = Load::of_usage(&trial(), &usage(), None, Some(4)).unwrap();
+    assert_eq!(
+        (load.rate, load.counted.as_str(), load.in_flight, load.in_flight_known),
+        (100.0, "iops", 4, true)
+    );
+    let demands: Vec<(Role, u32)> = load.demands.iter().map(|demand| (demand.role, demand.threads)).collect();
+    assert_eq!(
+        demands,
+        [(Role::Workload, 1), (Role::Crypt, 2)],
+        "a thread that did next to nothing has no part"
+    );
+    let seconds: Vec<f64> = load.demands.iter().map(|demand| demand.seconds).collect();
+    assert!((seconds[0] - 0.0025).abs() < 1e-9 && (seconds[1] - 0.005).abs() < 1e-9, "{seconds:?}");
+    // 2% of two CPUs for 100 requests a second.
+    assert!((load.interrupts - 0.0004).abs() < 1e-9, "{load:?}");
+    assert_eq!(load.disk_latency, Some(0.004), "a mapping's requests wait for its threads too");
+    assert!(
+        load.waits_for_io && load.overlap == 0.0 && (load.beside - 0.02).abs() < 1e-9 && load.tick == 0.0,
+        "{load:?}"
+    );
+}
+
+#[test]
+fn requests_in_flight_are_estimated_where_no_option_tells_them() {
+    // 1.6 in the disk, and 0.75 CPUs.
+    let load = Load::of_usage(&trial(), &usage(), None, None).unwrap();
+    assert_eq!((load.in_flight, load.in_flight_known), (2, false));
+}
+
+#[test]
+fn cpu_time_beside_the_disk_is_what_does_not_fit_into_a_request() {
+    // One request in 10 ms: 7.9 ms of CPU time and 4 ms of the disk.
+    let load = Load::of_usage(&trial(), &usage(), None, Some(1)).unwrap();
+    assert!((load.overlap - (0.0079 + 0.004 - 0.010) / 0.0079).abs() < 0.01, "{load:?}");
+}
+
+#[test]
+fn a_trial_that_tells_too_little_is_refused_with_the_reason() {
+    let with = |change: fn(&mut Trial)| {
+        let mut trial = trial();
+        change(&mut trial);
+        Load::of_usage(&trial, &Usage::default(), None, Some(1)).unwrap_err()
+    };
+    assert_eq!(with(|trial| trial.measurement = None), Unfit::Failed);
+    assert_eq!(with(|trial| trial.validity = Validity::Failed("fio".into())), Unfit::Failed);
+    assert_eq!(with(|trial| trial.measurement.as_mut().unwrap().outcome.metrics.clear()), Unfit::NoWork);
+    assert_eq!(with(|trial| trial.measurement.as_mut().unwrap().roles.clear()), Unfit::NoCpuTime);
+    let short = with(|trial| trial.measurement.as_mut().unwrap().duration = Nanos::from_millis(80));
+    assert_eq!(short, Unfit::Short(Nanos::from_millis(80)));
+    assert!(short.to_string().contains("80 ms") && short.to_string().contains("0.5 s"), "{short}");
+}
+
+/// All machines that ship.
+fn machines() -> Vec<MachineSpec> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/machines");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    files.map(|path| MachineSpec::parse(&std::fs::read_to_string(path).unwrap()).unwrap()).collect()
+}
+
+#[test]
+fn the_machine_of_an_inventory_has_the_policies_of_what_was_looked_at() {
+    let machines = machines();
+    assert!(machines.len() > 10);
+    for spec in machines {
+        let found = Machine::of(&spec.inventory(), &[]);
+        if spec.cpu.driver == Driver::None {
+            assert_eq!(found, Err(UnknownMachine::NoCpufreq), "{}", spec.name);
+            continue;
+        }
+        let found = found.unwrap().spec;
+        let of = |spec: &MachineSpec| {
+            let cpu = &spec.cpu;
+            let ends = (cpu.states.first().map(|s| s.frequency), cpu.states.last().map(|s| s.frequency));
+            let idle: Vec<(String, u64)> =
+                cpu.idle.iter().map(|s| (s.name.clone(), s.exit_latency_ns)).collect();
+            (spec.kernel, spec.hz, cpu.count, cpu.driver, cpu.shared, cpu.frequency_invariant, ends, idle)
+        };
+        assert_eq!(of(&found), of(&spec), "{}", spec.name);
+        assert_eq!(found.cpu.governor, spec.cpu.governor, "{}", spec.name);
+    }
+}
+
+#[test]
+fn what_a_trial_set_is_in_force_and_what_the_machine_had_is_at_rest() {
+    let spec = machines().into_iter().find(|spec| spec.name == "lab").unwrap();
+    let record = |name: &str, got: &str| SettingRecord {
+        setting: SettingName::parse(name),
+        path: String::new(),
+        before: String::new(),
+        asked: got.into(),
+        got: format!("{got}\n"),
+        after: None,
+    };
+    let made =
+        [record("governor", "schedutil"), record("scheduler", "none"), record("ondemand.up_threshold", "40")];
+    let machine = Machine::of(&spec.inventory(), &made).unwrap();
+    let values = |settings: &[domain::setting::SettingRequest]| {
+        settings.iter().map(|one| format!("{}={}", one.setting, one.value)).collect::<Vec<_>>().join(" ")
+    };
+    assert!(values(&machine.at_rest).contains("governor=ondemand"), "{}", values(&machine.at_rest));
+    let in_force = values(&machine.in_force);
+    assert!(in_force.contains("governor=schedutil") && in_force.contains("up_threshold=40"), "{in_force}");
+    assert!(!in_force.contains("scheduler") && !in_force.contains("ondemand "), "{in_force}");
+    let passive = [record("intel_pstate.status", "passive")];
+    assert!(matches!(Machine::of(&spec.inventory(), &passive), Err(UnknownMachine::Mode(_))));
+}

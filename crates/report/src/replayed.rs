@@ -1,0 +1,481 @@
+//! What a replay predicts, and how predictions agree with what was measured, as text and JSON.
+
+use crate::inventory::page::{Page, Spacing};
+use crate::wording::{percent, quoted};
+use domain::inert::{Lines, one_line};
+use domain::setting::SettingRequest;
+use domain::trial::{Provenance, Trial};
+use domain::units::{Hertz, Unit, significant};
+use replay::{Fit, MOST_STALLED, Prediction, Replay};
+use serde_json::json;
+
+/// The version of both JSON forms.
+const SCHEMA: u32 = 1;
+
+/// Predictions of one screen.
+const ON_A_SCREEN: usize = 5;
+
+/// Settings and what they would give.
+#[derive(Clone, Debug)]
+pub struct Predicted {
+    /// What is set.
+    pub settings: Vec<SettingRequest>,
+    /// What that gives.
+    pub prediction: Prediction,
+}
+
+impl Predicted {
+    fn name(&self) -> String {
+        let governor =
+            self.settings.iter().find(|one| one.setting.name == "governor").map(|one| one.value.as_str());
+        // The governor's own tunables need not say whose they are.
+        let word = |one: &SettingRequest| match (governor, one.setting.name.split_once('.')) {
+            _ if one.setting.name == "governor" => one.value.clone(),
+            (Some(governor), Some((of, tunable))) if of == governor => format!("{tunable}={}", one.value),
+            _ => format!("{}={}", one.setting, one.value),
+        };
+        self.settings.iter().map(word).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A trial and what is predicted of it.
+#[derive(Clone, Debug)]
+pub struct Replayed<'a> {
+    /// What was recorded.
+    pub trial: &'a Trial,
+    /// The model of it.
+    pub replay: &'a Replay,
+    /// In any order.
+    pub predicted: Vec<Predicted>,
+    /// How the run was begun, as it was typed.
+    pub command: &'a [String],
+    /// Whether the run measured the same load under other policies.
+    pub others: bool,
+    /// All are shown, and not those of one screen.
+    pub is_whole: bool,
+}
+
+impl Replayed<'_> {
+    /// The most first.
+    fn ordered(&self) -> Vec<&Predicted> {
+        let mut all: Vec<&Predicted> = self.predicted.iter().collect();
+        all.sort_by(|a, b| b.prediction.rate.value.total_cmp(&a.prediction.rate.value));
+        all
+    }
+}
+
+/// A screen of this width; `program` is how this program is typed.
+pub fn text(replayed: &Replayed<'_>, program: &str, width: usize) -> String {
+    let Replayed { trial, replay, .. } = replayed;
+    let (load, fit) = (replay.load(), replay.fit());
+    let mut page = Page::new(width, Spacing::None);
+    page.section("Recorded");
+    page.line(format!("{} of {}", trial.key, trial.run));
+    let in_flight = match (load.in_flight, load.in_flight_known) {
+        (1, _) => "one request at a time".to_owned(),
+        (n, true) => format!("{n} requests in flight"),
+        (n, false) => format!("about {n} requests in flight"),
+    };
+    page.line(format!("{} {} a second, {in_flight}", significant(load.rate), load.counted));
+    page.section("Policy");
+    let in_force = replay.in_force().iter().map(|one| format!("{}={}", one.setting, one.value));
+    page.line(in_force.collect::<Vec<_>>().join(", "));
+    page.section("A request");
+    let of_cpu = Unit::Seconds.show(load.cpu_seconds());
+    page.line(format!("{of_cpu} of CPU time; {} of waiting for its device", Unit::Seconds.show(fit.wait)));
+    let ordered = replayed.ordered();
+    let shown = if replayed.is_whole { ordered.len() } else { ordered.len().min(ON_A_SCREEN) };
+    table(&ordered[..shown], ordered.len() - shown, &mut page);
+    page.section("Model");
+    how_sure(fit, load.in_flight > 1).into_iter().for_each(|line| page.line(line));
+    page.section("Next");
+    match next(replayed, &ordered, program) {
+        Next::Nothing(why) => page.line(why),
+        Next::Command(what, command) => {
+            page.line(what);
+            page.command(&command);
+        }
+    }
+    page.finish()
+}
+
+fn table(shown: &[&Predicted], more: usize, page: &mut Page) {
+    let row = |one: &&Predicted| {
+        let Prediction { rate, latency, frequency, .. } = one.prediction;
+        let interval = format!("{} to {}", significant(rate.low), significant(rate.high));
+        let frequency = Hertz::from_hz(frequency as u64).to_string();
+        [significant(rate.value), interval, Unit::Seconds.show(latency), frequency, one.name()]
+    };
+    let head = ["times", "interval", "latency", "frequency", ""].map(str::to_owned);
+    let rows: Vec<[String; 5]> = std::iter::once(head).chain(shown.iter().map(row)).collect();
+    let widths: Vec<usize> =
+        (0..4).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect();
+    page.section("Predicted");
+    for row in &rows {
+        let cells = row[..4].iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        page.line(format!("{}  {}", cells.collect::<Vec<_>>().join("  "), row[4]));
+    }
+    if more > 0 {
+        page.line(format!("and {more} more, with --all"));
+    }
+}
+
+fn how_sure(fit: Fit, several: bool) -> Vec<String> {
+    let mut said = Vec::new();
+    if !fit.is_good() {
+        said.push(format!(
+            "It does not fit: under the recorded policy it gives {} times the recorded rate and {} times the CPU time. Do not \
+rely on these figures.",
+            significant(fit.rate),
+            significant(fit.cpu)
+        ));
+    }
+    said.push(match fit.frequency {
+        Some(ratio) => {
+            format!(
+                "Frequency under the recorded policy, not fitted: {} of what was recorded.",
+                significant(ratio)
+            )
+        }
+        None => "No frequency was recorded that it could be held against.".to_owned(),
+    });
+    said.push(format!(
+        "Interval: up to {} of CPU time may wait for memory{} (assumed); the model's error in the lab. A load at a rate of its \
+own gains latency alone.",
+        percent(Some(MOST_STALLED)),
+        if several { ", the device may be at its limit" } else { "" }
+    ));
+    said
+}
+
+/// A lower prediction is not worth a measurement.
+const WORTH_MEASURING: f64 = 1.05;
+/// Of the best prediction: what cannot be told from it.
+const AS_GOOD: f64 = 0.98;
+
+/// What to type next, or why there is nothing.
+enum Next {
+    Nothing(&'static str),
+    Command(&'static str, String),
+}
+
+/// The command that measures the best prediction, where the load can be run here; what holds predictions
+/// against measurements, where they are there.
+fn next(replayed: &Replayed<'_>, ordered: &[&Predicted], program: &str) -> Next {
+    let (trial, fit) = (replayed.trial, replayed.replay.fit());
+    let against = || {
+        let command = format!("{program} replay {} {} --check", trial.run, trial.key);
+        Next::Command("predictions beside what the run measured", command)
+    };
+    let Some(best) = ordered.first().filter(|_| fit.is_good()) else {
+        return Next::Nothing("nothing can be told from this recording; record for longer");
+    };
+    if trial.provenance != Provenance::Host {
+        return if replayed.others {
+            against()
+        } else {
+            Next::Nothing("nothing here: the recording is of another machine")
+        };
+    }
+    if best.prediction.rate.value < WORTH_MEASURING {
+        return if replayed.others { against() } else { Next::Nothing("no policy is predicted to gain 5%") };
+    }
+    // Of what is as good, that which changes least.
+    let as_good = |one: &&&Predicted| one.prediction.rate.value >= best.prediction.rate.value * AS_GOOD;
+    let changes = |one: &&&Predicted| {
+        (one.settings.iter().any(|setting| setting.setting.name == "governor"), one.settings.len())
+    };
+    let least = ordered.iter().filter(as_good).min_by_key(changes).unwrap_or(best);
+    let words = least.settings.iter().map(|one| format!("{}={}", one.setting, one.value));
+    let words: Vec<String> = words.map(|word| format!(" --set {}", quoted(&word))).collect();
+    let load: Vec<String> =
+        replayed.command.iter().skip_while(|word| *word != "--").map(|word| quoted(word)).collect();
+    match load.is_empty() {
+        false => Next::Command("measure it", format!("{program} tune{} {}", words.concat(), load.join(" "))),
+        true => Next::Command(
+            "what it would write",
+            format!("{program} tune{} --persist --dry-run", words.concat()),
+        ),
+    }
+}
+
+/// The same, all of it, as JSON.
+pub fn json(replayed: &Replayed<'_>) -> String {
+    let (load, fit) = (replayed.replay.load(), replayed.replay.fit());
+    let setting = |one: &SettingRequest| json!({ "setting": one.setting.to_string(), "value": one.value });
+    let predictions: Vec<serde_json::Value> = replayed
+        .ordered()
+        .into_iter()
+        .map(|one| {
+            let prediction = prediction_json(&one.prediction);
+            json!({ "settings": one.settings.iter().map(setting).collect::<Vec<_>>(), "prediction": prediction })
+        })
+        .collect();
+    let value = json!({
+        "schema": SCHEMA,
+        "run": replayed.trial.run.to_string(),
+        "trial": replayed.trial.key.to_string(),
+        "in_force": replayed.replay.in_force().iter().map(setting).collect::<Vec<_>>(),
+        "load": {
+            "counted": load.counted,
+            "rate_per_second": load.rate,
+            "in_flight": load.in_flight,
+            "in_flight_known": load.in_flight_known,
+            "cpu_seconds_per_request": load.cpu_seconds(),
+            "wait_seconds": fit.wait,
+        },
+        "fit": fit_json(fit),
+        "predictions": predictions,
+    });
+    format!("{value:#}")
+}
+
+fn prediction_json(prediction: &Prediction) -> serde_json::Value {
+    json!({
+        "rate_ratio": prediction.rate.value,
+        "rate_ratio_low": prediction.rate.low,
+        "rate_ratio_high": prediction.rate.high,
+        "latency_seconds": prediction.latency,
+        "frequency_hz": prediction.frequency,
+        "cpu_busy_share": prediction.busy,
+    })
+}
+
+fn fit_json(fit: Fit) -> serde_json::Value {
+    json!({ "rate": fit.rate, "cpu": fit.cpu, "frequency": fit.frequency })
+}
+
+/// A prediction and what was measured.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// The cell that was replayed.
+    pub from: String,
+    /// The cell that was predicted.
+    pub to: String,
+    /// What was predicted.
+    pub prediction: Prediction,
+    /// How the model fits what was replayed.
+    pub fit: Fit,
+    /// What was measured, of what was recorded: medians.
+    pub measured: f64,
+}
+
+impl Checked {
+    /// Predicted of measured, less 1.
+    pub fn error(&self) -> f64 {
+        self.prediction.rate.value / self.measured - 1.0
+    }
+
+    /// Whether the interval holds what was measured.
+    pub fn is_covered(&self) -> bool {
+        (self.prediction.rate.low..=self.prediction.rate.high).contains(&self.measured)
+    }
+
+    /// Whether it predicts a gain where a loss was measured, or a loss where a gain was, of more than this.
+    pub fn is_wrong_sign(&self) -> bool {
+        (self.measured - 1.0).abs() > SIGN && (self.measured - 1.0) * (self.prediction.rate.value - 1.0) < 0.0
+    }
+}
+
+/// A difference that a sign is asked of.
+const SIGN: f64 = 0.05;
+
+/// Of all pairs.
+struct Totals {
+    pairs: usize,
+    median: f64,
+    worst: f64,
+    covered: usize,
+    wrong: usize,
+}
+
+fn totals(all: &[Checked]) -> Totals {
+    let all: Vec<&Checked> = all.iter().filter(|one| one.fit.is_good()).collect();
+    let mut errors: Vec<f64> = all.iter().map(|one| one.error().abs()).collect();
+    errors.sort_by(f64::total_cmp);
+    Totals {
+        pairs: all.len(),
+        median: errors.get(errors.len() / 2).copied().unwrap_or_default(),
+        worst: errors.last().copied().unwrap_or_default(),
+        covered: all.iter().filter(|one| one.is_covered()).count(),
+        wrong: all.iter().filter(|one| one.is_wrong_sign()).count(),
+    }
+}
+
+/// A line for each pair, and what they come to.
+pub fn checked_text(all: &[Checked]) -> Lines {
+    let mut text = Lines::default();
+    let width = |of: &dyn Fn(&Checked) -> usize| all.iter().map(of).max().unwrap_or(4).max(9);
+    let (from, to) = (width(&|one| one.from.chars().count()), width(&|one| one.to.chars().count()));
+    text.line(format_args!(
+        "{:<from$}  {:<to$}  {:>8}  {:>9}  {:>7}  interval",
+        "recorded", "predicted", "measured", "predicted", "error"
+    ));
+    for one in all {
+        text.line(format_args!(
+            "{:<from$}  {:<to$}  {:>8}  {:>9}  {:>7}  {} to {}{}",
+            one_line(&one.from),
+            one_line(&one.to),
+            significant(one.measured),
+            significant(one.prediction.rate.value),
+            format!("{:+.1}%", one.error() * 100.0),
+            significant(one.prediction.rate.low),
+            significant(one.prediction.rate.high),
+            match (one.fit.is_good(), one.is_covered()) {
+                (false, _) => " (no fit)",
+                (true, false) => " (missed)",
+                (true, true) => "",
+            },
+        ));
+    }
+    let Totals { pairs, median, worst, covered, wrong } = totals(all);
+    text.blank();
+    text.line(format_args!(
+        "{pairs} pairs: median error {:.1}%, worst {:.1}%, {covered} within their interval, {wrong} of the wrong sign",
+        median * 100.0,
+        worst * 100.0
+    ));
+    if pairs < all.len() {
+        text.line(format_args!(
+            "{} more of recordings that the model does not fit, which it says",
+            all.len() - pairs
+        ));
+    }
+    text
+}
+
+/// The same as JSON.
+pub fn checked_json(all: &[Checked]) -> String {
+    let pairs: Vec<serde_json::Value> = all
+        .iter()
+        .map(|one| {
+            json!({
+                "recorded": one.from,
+                "predicted": one.to,
+                "measured_ratio": one.measured,
+                "prediction": prediction_json(&one.prediction),
+                "fit": fit_json(one.fit),
+                "error": one.error(),
+                "fits": one.fit.is_good(),
+                "covered": one.is_covered(),
+            })
+        })
+        .collect();
+    let Totals { pairs: counted, median, worst, covered, wrong } = totals(all);
+    let value = json!({
+        "schema": SCHEMA,
+        "pairs": pairs,
+        "pairs_of_a_fit": counted,
+        "median_error": median,
+        "worst_error": worst,
+        "covered": covered,
+        "wrong_sign": wrong,
+    });
+    format!("{value:#}")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+    use domain::ids::RunId;
+    use domain::setting::SettingName;
+    use domain::time::Timestamp;
+    use domain::trace::Role;
+    use domain::trial::Validity;
+    use replay::{Demand, Load, Machine};
+    use sim::machine::MachineSpec;
+    use std::collections::BTreeMap;
+
+    fn trial(provenance: Provenance) -> Trial {
+        Trial {
+            run: RunId("recording-1".into()),
+            key: "b00.load.a0".parse().unwrap(),
+            study: "recording".into(),
+            workload: "load".into(),
+            levels: BTreeMap::new(),
+            provenance,
+            machine: "m".into(),
+            started: Timestamp::from_unix_nanos(0),
+            settings: vec![],
+            environment: BTreeMap::new(),
+            validity: Validity::Valid,
+            measurement: None,
+            lab: None,
+            origin: None,
+        }
+    }
+
+    /// One request at a time, of 8 ms of CPU time at 1.4 GHz and 10 ms of waiting, under ondemand.
+    fn replay() -> Replay {
+        let spec = MachineSpec::parse(include_str!("../../../studies/machines/lab.toml")).unwrap();
+        let mut machine = Machine::of(&spec.inventory(), &[]).unwrap();
+        machine.in_force.push(SettingRequest {
+            setting: SettingName::parse("ondemand.up_threshold"),
+            value: "95".into(),
+        });
+        let load = Load {
+            rate: 55.5,
+            counted: "iops".into(),
+            in_flight: 1,
+            in_flight_known: true,
+            demands: vec![Demand { role: Role::Workload, seconds: 0.008, threads: 1 }],
+            overlap: 0.0,
+            disk_latency: Some(0.01),
+            interrupts: 0.0,
+            waits_for_io: true,
+            frequency: None,
+            beside: 0.0,
+            tick: 0.0,
+        };
+        Replay::new(machine, load).unwrap()
+    }
+
+    fn setting(name: &str, value: &str) -> SettingRequest {
+        SettingRequest { setting: SettingName::parse(name), value: value.into() }
+    }
+
+    fn screen(provenance: Provenance, command: &[&str], what_ifs: &[&[SettingRequest]]) -> String {
+        let (trial, replay) = (trial(provenance), replay());
+        let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
+        let predicted = what_ifs.iter().map(|settings| Predicted {
+            settings: settings.to_vec(),
+            prediction: replay.predict(settings).unwrap(),
+        });
+        let replayed = Replayed {
+            trial: &trial,
+            replay: &replay,
+            predicted: predicted.collect(),
+            command: &command,
+            others: false,
+            is_whole: false,
+        };
+        text(&replayed, "flyball", 80)
+    }
+
+    #[test]
+    fn of_equal_predictions_the_one_that_changes_least_is_measured_with_the_recorded_command() {
+        let what_ifs: [&[SettingRequest]; 3] = [
+            &[setting("governor", "performance")],
+            &[setting("ondemand.up_threshold", "20")],
+            &[setting("governor", "powersave")],
+        ];
+        let text = screen(Provenance::Host, &["record", "--", "fio", "my job.fio"], &what_ifs);
+        let next = "    flyball tune --set ondemand.up_threshold=20 -- fio 'my job.fio'";
+        assert!(text.ends_with(&format!("Next         measure it\n{next}\n")), "{text}");
+        let order: Vec<usize> =
+            ["performance\n", "powersave\n"].iter().map(|name| text.find(name).unwrap()).collect();
+        assert!(order[0] < order[1], "the most is first: {text}");
+        let watched = screen(Provenance::Host, &["record", "--pid", "17"], &what_ifs);
+        assert!(watched.contains("tune --set ondemand.up_threshold=20 --persist --dry-run"), "{watched}");
+    }
+
+    #[test]
+    fn what_is_no_gain_here_or_of_another_machine_names_no_command() {
+        let slower: [&[SettingRequest]; 1] = [&[setting("governor", "powersave")]];
+        let text = screen(Provenance::Host, &["record", "--", "fio"], &slower);
+        assert!(text.contains("no policy is predicted to gain") && !text.contains("flyball"), "{text}");
+        let text = screen(Provenance::Simulation, &["run"], &[&[setting("governor", "performance")]]);
+        assert!(text.contains("of another machine") && !text.contains("tune"), "{text}");
+    }
+}

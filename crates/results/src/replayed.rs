@@ -1,0 +1,181 @@
+//! Trials of a notebook made ready to be replayed.
+
+use crate::{Error, Result, Warn, data, inventory, trial_trace};
+use analysis::summary::RunData;
+use domain::bench::BenchError;
+use domain::ids::{CellId, RunId, TrialKey};
+use domain::inventory::Inventory;
+use domain::plan::{Cell, Plan};
+use domain::trial::Trial;
+use notebook::Notebook;
+use replay::{Load, Machine, Replay, WhatIf, what_matters};
+use report::replayed::{Checked, Predicted};
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use workloads::Cache;
+
+/// A run whose trials can be replayed.
+pub struct Replayable<'n> {
+    notebook: &'n Notebook,
+    data: RunData,
+    machine: Inventory,
+    cells: Vec<Cell>,
+}
+
+/// Trials of a cell that a replay predicts: the policy alone differs from that of what is replayed.
+pub struct Measured<'r> {
+    /// The cell.
+    pub cell: &'r Cell,
+    /// Its valid trials.
+    pub trials: Vec<&'r Trial>,
+}
+
+impl<'n> Replayable<'n> {
+    /// Reads a run.
+    ///
+    /// # Errors
+    /// Those of [`data`]; [`Error::Replay`] where its machine is not known.
+    pub fn open(notebook: &'n Notebook, id: &RunId, warn: Warn) -> Result<Self> {
+        let data = data(notebook, id, warn)?;
+        let Some(machine) = inventory(notebook, id, warn) else {
+            return Err(Error::Replay { trial: id.to_string(), why: "its machine is not known".to_owned() });
+        };
+        let cells = Plan::new(data.study.clone(), data.run.seed).map(|plan| plan.cells).unwrap_or_default();
+        Ok(Self { notebook, data, machine, cells })
+    }
+
+    /// The arguments that began the run.
+    pub fn command(&self) -> &[String] {
+        &self.data.run.command
+    }
+
+    /// The trials that count, in their order.
+    pub fn trials(&self) -> impl Iterator<Item = &Trial> {
+        self.data.trials.iter().filter(|trial| trial.validity.is_valid() && trial.measurement.is_some())
+    }
+
+    /// The trial of this name, or without one the first that counts.
+    ///
+    /// # Errors
+    /// [`Error::Replay`] where there is none.
+    pub fn trial(&self, key: Option<&TrialKey>) -> Result<&Trial> {
+        let found = match key {
+            Some(key) => self.data.trials.iter().find(|trial| trial.key == *key),
+            None => self.trials().next(),
+        };
+        found.ok_or_else(|| Error::Replay {
+            trial: key.map_or_else(|| self.data.run.id.to_string(), TrialKey::to_string),
+            why: "there is no such trial that counts".to_owned(),
+        })
+    }
+
+    /// A trial's load, fitted to its machine.
+    ///
+    /// # Errors
+    /// [`Error::Replay`] where the load or the machine has no model; those of reading its trace.
+    pub fn replay(&self, trial: &Trial) -> Result<Replay> {
+        let why = |why: &dyn Display| Error::Replay { trial: trial.key.to_string(), why: why.to_string() };
+        let trace = trial_trace(self.notebook, &self.data.run.id, &trial.key)?
+            .ok_or_else(|| why(&"it has no trace"))?;
+        let cell = self.cell(&trial.key.cell);
+        let profile = cell.map(|cell| workloads::of(&cell.workload.tool).profile(&cell.workload));
+        // Past the page cache a tool's own requests are all that there are.
+        let depth =
+            profile.filter(|profile| profile.cache != Cache::Buffered).and_then(|profile| profile.depth);
+        let own = |cell: &Cell| (cell.machine.clone(), cell.kernel.clone(), cell.pstates.clone());
+        if self.cells.iter().any(|one| Some(own(one)) != self.cells.first().map(own)) {
+            return Err(why(&"its run is of several machines, of one of which alone the inventory is known"));
+        }
+        let load = Load::of(trial, &trace, depth).map_err(|error| why(&error))?;
+        let machine = Machine::of(&self.machine, &trial.settings).map_err(|error| why(&error))?;
+        Replay::new(machine, load).map_err(|error| why(&error))
+    }
+
+    /// The cells that differ from that of a trial in settings of frequency policy or idle states alone, and
+    /// were measured.
+    pub fn others(&self, trial: &Trial) -> Vec<Measured<'_>> {
+        let Some(own) = self.cell(&trial.key.cell) else { return Vec::new() };
+        let others = self.cells.iter().filter(|cell| cell.id != own.id && is_same_but_for_policy(own, cell));
+        let measured = others.map(|cell| Measured {
+            cell,
+            trials: self.trials().filter(|trial| trial.key.cell == cell.id).collect(),
+        });
+        measured.filter(|measured| !measured.trials.is_empty()).collect()
+    }
+
+    /// What is predicted of a trial: what was asked for, else what matters. The second is left out where the
+    /// machine has no such setting.
+    ///
+    /// # Errors
+    /// A sentence, where what was asked for is no setting of the machine.
+    pub fn predicted(replay: &Replay, asked: Vec<WhatIf>) -> std::result::Result<Vec<Predicted>, String> {
+        let is_asked = !asked.is_empty();
+        let what_ifs = if is_asked { asked } else { what_matters(replay) };
+        let predicted = what_ifs.into_iter().map(|WhatIf { settings }| match replay.predict(&settings) {
+            Ok(prediction) => Ok(Some(Predicted { settings, prediction })),
+            Err(error) if is_asked => Err(error.to_string()),
+            Err(_) => Ok(None),
+        });
+        Ok(predicted.collect::<std::result::Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+
+    /// Predicts each cell that was measured under another policy: from the trial named, else from the first
+    /// that counts of each cell. What cannot be predicted is told.
+    ///
+    /// # Errors
+    /// [`Error::Replay`] where there is no such trial, or no two cells can be set side by side.
+    pub fn checked(&self, key: Option<&TrialKey>, warn: Warn) -> Result<Vec<Checked>> {
+        let mut cells = BTreeSet::new();
+        let from: Vec<&Trial> = match key {
+            Some(key) => vec![self.trial(Some(key))?],
+            None => self.trials().filter(|trial| cells.insert(trial.key.cell.clone())).collect(),
+        };
+        let mut checked = Vec::new();
+        for trial in from {
+            let others = self.others(trial);
+            if others.is_empty() {
+                continue;
+            }
+            match self.replay(trial) {
+                Ok(replay) => {
+                    checked.extend(others.iter().filter_map(|other| one(&replay, trial, other, warn)));
+                }
+                Err(error) => warn(&error),
+            }
+        }
+        if checked.is_empty() {
+            let why = "no two cells of the run differ in settings of frequency policy or idle states alone and can be \
+replayed, so that nothing can be checked";
+            return Err(Error::Replay { trial: self.data.run.id.to_string(), why: why.to_owned() });
+        }
+        Ok(checked)
+    }
+
+    fn cell(&self, id: &CellId) -> Option<&Cell> {
+        self.cells.iter().find(|cell| cell.id == *id)
+    }
+}
+
+/// One cell predicted, beside what was measured of it.
+fn one(replay: &Replay, trial: &Trial, other: &Measured<'_>, warn: Warn) -> Option<Checked> {
+    let measured = replay.load().measured_ratio(trial, &other.trials)?;
+    let predicted = replay.predict_from_rest(&other.cell.settings);
+    let told = |error: &BenchError| warn(&format_args!("`{}` is not predicted: {error}", other.cell.id));
+    Some(Checked {
+        from: trial.key.cell.to_string(),
+        to: other.cell.id.to_string(),
+        prediction: predicted.inspect_err(told).ok()?,
+        fit: replay.fit(),
+        measured,
+    })
+}
+
+fn is_same_but_for_policy(a: &Cell, b: &Cell) -> bool {
+    let rest = |cell: &Cell| {
+        let settings = cell.settings.iter().filter(|one| !replay::is_of_cpus(&one.setting.name));
+        let settings: Vec<_> = settings.cloned().collect();
+        let Cell { workload, stack, kernel, machine, pstates, .. } = cell.clone();
+        (settings, workload, stack, kernel, machine, pstates)
+    };
+    rest(a) == rest(b)
+}
