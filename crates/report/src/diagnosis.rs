@@ -47,6 +47,7 @@ const MAX_DISKS: usize = 3;
 const MAX_THREADS: usize = 3;
 const MAX_PATHS: usize = 2;
 const MAX_FINDINGS: usize = 3;
+const MAX_STEPS: usize = 3;
 
 /// The figures of a server that the screen has room for: of each row the first that was measured.
 const ON_THE_SCREEN: [&[&str]; 4] = [
@@ -273,5 +274,5 @@ fn steps(diagnosis: &Diagnosis<'_>) -> Vec<Step> {
     let has_policies = diagnosis.inventory.cpufreq.is_some();
     let replay = has_policies.then(|| Step::new("other governors", format!("{program} replay {run}")));
     let page = Step::new(next::PAGE, format!("{program} report {run}"));
-    [Some(first), replay, evidence, Some(page)].into_iter().flatten().collect()
+    [Some(first), replay, evidence, Some(page)].into_iter().flatten().take(MAX_STEPS).collect()
 }
