@@ -144,7 +144,7 @@ fn ends(load: &Load) -> Vec<End> {
         all.extend([0.0, load.overlap].map(|overlap| End { overlap, ..usual }));
     }
     if !load.in_flight_known {
-        let least = (load.rate * load.cpu_seconds()).ceil().max(1.0) as u32;
+        let least = ((load.rate * load.cpu_seconds()).ceil() as u32).clamp(1, load.in_flight);
         all.extend([least, 2 * load.in_flight].map(|in_flight| End { in_flight, ..usual }));
         all.push(End { in_flight: least, wait: Wait::None, ..usual });
     }

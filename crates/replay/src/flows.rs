@@ -204,6 +204,9 @@ impl Part for Beside {
     fn worked(&mut self, _: &mut Core, _: u64) {}
 }
 
+/// Cycles, or ns, of one piece of work at most: some minutes.
+const LONGEST_WORK: f64 = 1e12;
+
 /// Time that a run takes to forget how it began, as a share of the time that counts.
 const WARM: f64 = 0.25;
 /// Requests that count, and the bounds of the time in seconds.
@@ -247,8 +250,8 @@ pub(crate) fn run(
 
 fn flows(world: &mut World, load: &Load, unseen: Unseen, done: Rc<RefCell<u64>>) -> Flows {
     let cost = |seconds: f64| Cost {
-        cycles: (seconds * unseen.hertz * (1.0 - unseen.stalled)).round() as u64,
-        stall_ns: (seconds * unseen.stalled * 1e9).round() as u64,
+        cycles: (seconds * unseen.hertz * (1.0 - unseen.stalled)).round().min(LONGEST_WORK) as u64,
+        stall_ns: (seconds * unseen.stalled * 1e9).round().min(LONGEST_WORK) as u64,
     };
     let mut station = |role: Role, seconds: f64, threads: u32| {
         let name = format!("{role}");
@@ -281,9 +284,9 @@ fn beside(world: &mut World, machine: &Machine, load: &Load, unseen: Unseen) -> 
     Beside {
         me: world.next_part(),
         every: (every * 1e9) as Time,
-        tick: Cost::cycles((load.tick * highest).round() as u64),
+        tick: Cost::cycles((load.tick * highest).round().min(LONGEST_WORK) as u64),
         thread: world.core.cpus.thread("beside", Role::Other, 0),
-        work: Cost::cycles((load.beside * every * unseen.hertz).round() as u64),
+        work: Cost::cycles((load.beside * every * unseen.hertz).round().min(LONGEST_WORK) as u64),
         busy: vec![0; world.core.cpus.count()],
     }
 }

@@ -80,6 +80,12 @@ pub struct Load {
 /// nothing.
 const TICK: f64 = 10_500.0;
 
+/// More requests in flight than these tell nothing more, and take memory.
+const MOST_IN_FLIGHT: u32 = 4096;
+
+/// Rates that a load may have, a second; others are damage.
+const RATES: std::ops::Range<f64> = 1e-3..1e9;
+
 /// A trial that is shorter, in seconds, is not replayed.
 const SHORTEST: f64 = 0.5;
 
@@ -133,7 +139,8 @@ impl Load {
         if seconds < SHORTEST {
             return Err(Unfit::Short(measured.duration));
         }
-        let (counted, rate) = rate(trial, usage).ok_or(Unfit::NoWork)?;
+        let (counted, rate) =
+            rate(trial, usage).filter(|(_, rate)| RATES.contains(rate)).ok_or(Unfit::NoWork)?;
         let is_beside = |role: &Role| BESIDE.contains(role);
         let of_trial = || measured.roles.iter().map(|(role, used)| (*role, used.secs() / seconds)).collect();
         let roles: BTreeMap<Role, f64> = roles.unwrap_or_else(of_trial);
@@ -159,8 +166,8 @@ impl Load {
         let interrupts = counted_interrupts.max(own_threads);
         let cores = whole + interrupts;
         // Read-ahead and writeback go on beside the request that a tool waits for.
-        let in_flight =
-            depth.unwrap_or(estimated.round() as u32).max((cores - MEASURED_BY).ceil() as u32).max(1);
+        let in_flight = depth.unwrap_or(estimated.round() as u32).max((cores - MEASURED_BY).ceil() as u32);
+        let in_flight = in_flight.clamp(1, MOST_IN_FLIGHT);
         let disk_latency = disk_latency(usage);
         let both = disk_latency.map_or(0.0, |latency| cores + latency * rate - 1.0);
         Ok(Self {

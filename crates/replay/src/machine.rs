@@ -53,6 +53,16 @@ pub struct Machine {
     pub preferences: Vec<String>,
 }
 
+/// The simulator has no more; a load hardly uses more of a larger machine.
+const MOST_CPUS: usize = 64;
+/// What `CONFIG_HZ` may be. An inventory may come from anywhere.
+const TICKS: std::ops::RangeInclusive<u32> = 24..=10_000;
+
+/// Whether a CPU may run at it.
+fn is_frequency(at: &Hertz) -> bool {
+    (1..=100_000).contains(&(at.khz() / 1000))
+}
+
 /// Where the inventory has none.
 const USUAL_HZ: u32 = 250;
 /// Where the driver states none.
@@ -81,16 +91,16 @@ impl Machine {
         let kernel = release.ok_or(UnknownMachine::Kernel)?;
         let states = states(policy, driver, inventory.cpus.base)?;
         let highest = states.last().map_or(Hertz::from_mhz(1000), |state| state.frequency);
-        let base = policy.base.or(inventory.cpus.base).unwrap_or(highest);
+        let base = policy.base.or(inventory.cpus.base).filter(is_frequency).unwrap_or(highest);
         let spec = MachineSpec {
             name: inventory.host.clone().unwrap_or_else(|| "recorded".to_owned()),
             about: String::new(),
             kernel,
-            hz: inventory.kernel.hz.unwrap_or(USUAL_HZ).into(),
+            hz: inventory.kernel.hz.filter(|hz| TICKS.contains(hz)).unwrap_or(USUAL_HZ).into(),
             memory: inventory.memory.total.unwrap_or(Bytes::new(0)),
             cpu: CpuSpec {
                 model: inventory.cpus.model.name.clone().unwrap_or_default(),
-                count,
+                count: count.min(MOST_CPUS),
                 driver,
                 governor: policy.governor.clone().unwrap_or_else(|| "performance".to_owned()),
                 shared,
@@ -195,6 +205,7 @@ fn states(policy: &Policy, driver: Driver, base: Option<Hertz>) -> Result<Vec<PS
         ends.dedup();
         ends
     };
+    let frequencies: Vec<Hertz> = frequencies.into_iter().filter(is_frequency).collect();
     if frequencies.is_empty() {
         return Err(UnknownMachine::Frequencies);
     }

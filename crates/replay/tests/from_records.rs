@@ -134,6 +134,33 @@ fn a_trial_that_tells_too_little_is_refused_with_the_reason() {
     assert!(short.to_string().contains("80 ms") && short.to_string().contains("0.5 s"), "{short}");
 }
 
+#[test]
+fn damaged_records_are_refused_or_bounded_and_nothing_overflows() {
+    let with = |rate: f64, depth: u32, used: f64| {
+        let mut trial = trial();
+        trial.measurement.as_mut().unwrap().outcome.metrics.get_mut("iops").unwrap().value = rate;
+        Load::of_usage(&trial, &usage(), Some([(Role::Workload, used)].into()), Some(depth))
+    };
+    assert_eq!(with(f64::INFINITY, 1, 0.5).unwrap_err(), Unfit::NoWork);
+    assert_eq!(with(1e-300, 1, 0.5).unwrap_err(), Unfit::NoWork);
+    let many = with(100.0, u32::MAX, 0.5).unwrap();
+    assert_eq!(many.in_flight, 4096);
+    let spec = machines().into_iter().find(|spec| spec.name == "lab").unwrap();
+    let mut inventory = spec.inventory();
+    inventory.kernel.hz = Some(0);
+    inventory.cpus.online = domain::inventory::CpuList::parse("0-4095").unwrap();
+    let machine = Machine::of(&inventory, &[]).unwrap();
+    assert_eq!((machine.spec.hz, machine.spec.cpu.count), (250, 64));
+    // More CPU time than there is: it does not fit, and that is seen.
+    let greedy = with(0.01, 1, 1e12).unwrap();
+    let replay = replay::Replay::new(Machine::of(&spec.inventory(), &[]).unwrap(), greedy).unwrap();
+    assert!(!replay.fit().is_good(), "{:?}", replay.fit());
+    for policy in &mut inventory.cpufreq.as_mut().unwrap().policies {
+        policy.available = vec![domain::units::Hertz::from_khz(0)];
+    }
+    assert_eq!(Machine::of(&inventory, &[]), Err(UnknownMachine::Frequencies));
+}
+
 /// All machines that ship.
 fn machines() -> Vec<MachineSpec> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/machines");

@@ -410,10 +410,8 @@ mod tests {
     fn replay() -> Replay {
         let spec = MachineSpec::parse(include_str!("../../../studies/machines/lab.toml")).unwrap();
         let mut machine = Machine::of(&spec.inventory(), &[]).unwrap();
-        machine.in_force.push(SettingRequest {
-            setting: SettingName::parse("ondemand.up_threshold"),
-            value: "95".into(),
-        });
+        machine.in_force.push(setting("ondemand.up_threshold", "95"));
+        machine.in_force.push(setting("ondemand.sampling_rate", "100000"));
         let load = Load {
             rate: 55.5,
             counted: "iops".into(),

@@ -75,6 +75,7 @@ impl<'n> Replayable<'n> {
     /// [`Error::Replay`] where the load or the machine has no model; those of reading its trace.
     pub fn replay(&self, trial: &Trial) -> Result<Replay> {
         let why = |why: &dyn Display| Error::Replay { trial: trial.key.to_string(), why: why.to_string() };
+        let machine = Machine::of(&self.machine, &trial.settings).map_err(|error| why(&error))?;
         let trace = trial_trace(self.notebook, &self.data.run.id, &trial.key)?
             .ok_or_else(|| why(&"it has no trace"))?;
         let cell = self.cell(&trial.key.cell);
@@ -87,7 +88,6 @@ impl<'n> Replayable<'n> {
             return Err(why(&"its run is of several machines, of one of which alone the inventory is known"));
         }
         let load = Load::of(trial, &trace, depth).map_err(|error| why(&error))?;
-        let machine = Machine::of(&self.machine, &trial.settings).map_err(|error| why(&error))?;
         Replay::new(machine, load).map_err(|error| why(&error))
     }
 
