@@ -34,5 +34,5 @@ mod what_if;
 pub use fit::{Fit, MOST_STALLED, Replay};
 pub use load::{Demand, Load, Unfit};
 pub use machine::{Machine, UnknownMachine, is_of_cpus};
-pub use predict::{Predicted, Prediction};
+pub use predict::{Estimate, Prediction};
 pub use what_if::{WhatIf, asked, what_matters};

@@ -53,7 +53,7 @@ pub struct Load {
     pub in_flight: u32,
     /// Whether that number is the workload's own, and not estimated by Little's law.
     pub in_flight_known: bool,
-    /// CPU time of threads; the workload's own first.
+    /// CPU time of threads; the load's own programs first.
     pub demands: Vec<Demand>,
     /// The share of CPU time that passes while the request's device works on it, at most. Seen where one
     /// request is in flight alone: its CPU time and its disk's time are more than it took. A disk's time
@@ -75,9 +75,9 @@ pub struct Load {
     pub tick: f64,
 }
 
-/// Instructions of a tick: timekeeping, accounting, RCU. Counted in guests of the lab, where a CPU of 14
-/// million instructions a second takes a fifth of them for its 250 ticks. On a CPU of today that is
-/// nothing.
+/// Instructions of a tick: timekeeping, accounting, RCU. By the plugin's record of two trials of the lab at
+/// two speeds: what they execute a second, less what their requests do. A CPU of 14 million instructions a
+/// second takes a fifth of them for its 250 ticks; of a CPU of today that is nothing.
 const TICK: f64 = 10_500.0;
 
 /// More requests in flight than these tell nothing more, and take memory.
@@ -104,8 +104,8 @@ const STEP: f64 = 0.01;
 /// Idle CPUs wait for I/O where so much of the idle time is counted so.
 const IOWAIT: f64 = 0.2;
 
-/// Threads of nobody that waits for a request.
-const BESIDE: [Role; 3] = [Role::Flyball, Role::Other, Role::Kernel];
+/// Threads for which no request waits.
+const BESIDE: [Role; 2] = [Role::Flyball, Role::Kernel];
 
 impl Load {
     /// The load of a trial, by the part of its trace in which it was under way; `depth`: how many requests
@@ -141,13 +141,15 @@ impl Load {
         }
         let (counted, rate) =
             rate(trial, usage).filter(|(_, rate)| RATES.contains(rate)).ok_or(Unfit::NoWork)?;
-        let is_beside = |role: &Role| BESIDE.contains(role);
         let of_trial = || measured.roles.iter().map(|(role, used)| (*role, used.secs() / seconds)).collect();
         let roles: BTreeMap<Role, f64> = roles.unwrap_or_else(of_trial);
+        // Where no command or process was followed, what the machine's programs did is the load.
+        let is_followed = roles.contains_key(&Role::Workload);
+        let is_beside = |role: &Role| BESIDE.contains(role) || *role == Role::Other && is_followed;
         let of_load = roles.iter().filter(|(role, _)| !is_beside(role) && **role != Role::Interrupt);
         let of_load: BTreeMap<Role, f64> = of_load.map(|(role, used)| (*role, *used)).collect();
         let whole: f64 = of_load.values().sum();
-        if whole <= 0.0 || seconds <= 0.0 {
+        if whole <= 0.0 {
             return Err(Unfit::NoCpuTime);
         }
         let cpus = usage.cpus.len().max(1) as f64;
@@ -156,8 +158,9 @@ impl Load {
         let beside: f64 = roles.iter().filter(|(role, _)| is_beside(role)).map(|(_, used)| used).sum();
         let demand =
             |(role, used): (Role, f64)| Demand { role, seconds: used / rate, threads: threads(trial, role) };
-        let demands: Vec<Demand> =
+        let mut demands: Vec<Demand> =
             of_load.into_iter().filter(|(_, used)| *used >= STEP * whole).map(demand).collect();
+        demands.sort_by_key(|demand| !matches!(demand.role, Role::Workload | Role::Other));
         let estimated = depth_below(usage) + whole;
         let iowait = usage.machine.map_or(0.0, |machine| {
             let idle = 1.0 - machine.busy() - machine.steal;

@@ -8,7 +8,7 @@ use domain::setting::SettingRequest;
 
 /// A figure with its interval: what the ends of what is not known span, widened by what the model was off by.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Predicted {
+pub struct Estimate {
     /// The least.
     pub low: f64,
     /// The most likely.
@@ -21,7 +21,7 @@ pub struct Predicted {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
     /// Requests a second, of those recorded: 1.2 is a fifth more.
-    pub rate: Predicted,
+    pub rate: Estimate,
     /// Seconds from a request's beginning to its end, mean: by Little's law.
     pub latency: f64,
     /// Mean frequency in Hz of the policy whose CPU is busiest, idle time included.
@@ -73,7 +73,7 @@ impl Replay {
         let margin = (MODEL_WITHIN.0 + MODEL_WITHIN.1 * change).exp() * (1.0 + self.fit().error());
         let rate = value * self.load.rate;
         Ok(Prediction {
-            rate: Predicted { low: least / margin, value, high: most * margin },
+            rate: Estimate { low: least / margin, value, high: most * margin },
             latency: if rate > 0.0 { f64::from(self.load.in_flight) / rate } else { 0.0 },
             frequency: ran.frequency,
             busy: ran.busy,

@@ -21,13 +21,6 @@ impl WhatIf {
         };
         Self { settings: settings.iter().map(request).collect() }
     }
-
-    /// As it is typed after `--set`.
-    pub fn name(&self) -> String {
-        let settings: Vec<String> =
-            self.settings.iter().map(|request| format!("{}={}", request.setting, request.value)).collect();
-        settings.join(" ")
-    }
 }
 
 /// Tunables by governor with the values that are tried: thresholds, windows, and what counts as busy.

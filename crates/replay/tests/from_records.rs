@@ -105,6 +105,18 @@ fn a_load_is_the_cpu_time_of_a_request_by_whose_threads_take_it() {
 }
 
 #[test]
+fn where_nobody_was_followed_the_machines_programs_are_the_load() {
+    let of = |followed: Option<f64>| {
+        let roles = [(Role::Crypt, 0.5), (Role::Other, 0.25), (Role::Kernel, 0.1)];
+        let roles = roles.into_iter().chain(followed.map(|used| (Role::Workload, used))).collect();
+        let load = Load::of_usage(&trial(), &usage(), Some(roles), None).unwrap();
+        (load.demands.iter().map(|demand| demand.role).collect::<Vec<_>>(), load.beside)
+    };
+    assert_eq!(of(None), (vec![Role::Other, Role::Crypt], 0.1));
+    assert_eq!(of(Some(0.2)), (vec![Role::Workload, Role::Crypt], 0.35));
+}
+
+#[test]
 fn requests_in_flight_are_estimated_where_no_option_tells_them() {
     // 1.6 in the disk, and 0.75 CPUs.
     let load = Load::of_usage(&trial(), &usage(), None, None).unwrap();

@@ -247,7 +247,7 @@ fn fit_json(fit: Fit) -> serde_json::Value {
 
 /// A prediction and what was measured.
 #[derive(Clone, Debug)]
-pub struct Checked {
+pub struct Pair {
     /// The cell that was replayed.
     pub from: String,
     /// The cell that was predicted.
@@ -260,7 +260,7 @@ pub struct Checked {
     pub measured: f64,
 }
 
-impl Checked {
+impl Pair {
     /// Predicted of measured, less 1.
     pub fn error(&self) -> f64 {
         self.prediction.rate.value / self.measured - 1.0
@@ -289,8 +289,8 @@ struct Totals {
     wrong: usize,
 }
 
-fn totals(all: &[Checked]) -> Totals {
-    let all: Vec<&Checked> = all.iter().filter(|one| one.fit.is_good()).collect();
+fn totals(all: &[Pair]) -> Totals {
+    let all: Vec<&Pair> = all.iter().filter(|one| one.fit.is_good()).collect();
     let mut errors: Vec<f64> = all.iter().map(|one| one.error().abs()).collect();
     errors.sort_by(f64::total_cmp);
     Totals {
@@ -303,9 +303,9 @@ fn totals(all: &[Checked]) -> Totals {
 }
 
 /// A line for each pair, and what they come to.
-pub fn checked_text(all: &[Checked]) -> Lines {
+pub fn checked_text(all: &[Pair]) -> Lines {
     let mut text = Lines::default();
-    let width = |of: &dyn Fn(&Checked) -> usize| all.iter().map(of).max().unwrap_or(4).max(9);
+    let width = |of: &dyn Fn(&Pair) -> usize| all.iter().map(of).max().unwrap_or(4).max(9);
     let (from, to) = (width(&|one| one.from.chars().count()), width(&|one| one.to.chars().count()));
     text.line(format_args!(
         "{:<from$}  {:<to$}  {:>8}  {:>9}  {:>7}  interval",
@@ -345,7 +345,7 @@ pub fn checked_text(all: &[Checked]) -> Lines {
 }
 
 /// The same as JSON.
-pub fn checked_json(all: &[Checked]) -> String {
+pub fn checked_json(all: &[Pair]) -> String {
     let pairs: Vec<serde_json::Value> = all
         .iter()
         .map(|one| {

@@ -9,7 +9,7 @@ use domain::plan::{Cell, Plan};
 use domain::trial::Trial;
 use notebook::Notebook;
 use replay::{Load, Machine, Replay, WhatIf, what_matters};
-use report::replayed::{Checked, Predicted};
+use report::replayed::{Pair, Predicted};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use workloads::Cache;
@@ -124,7 +124,7 @@ impl<'n> Replayable<'n> {
     ///
     /// # Errors
     /// [`Error::Replay`] where there is no such trial, or no two cells can be set side by side.
-    pub fn checked(&self, key: Option<&TrialKey>, warn: Warn) -> Result<Vec<Checked>> {
+    pub fn checked(&self, key: Option<&TrialKey>, warn: Warn) -> Result<Vec<Pair>> {
         let mut cells = BTreeSet::new();
         let from: Vec<&Trial> = match key {
             Some(key) => vec![self.trial(Some(key))?],
@@ -157,11 +157,11 @@ replayed, so that nothing can be checked";
 }
 
 /// One cell predicted, beside what was measured of it.
-fn one(replay: &Replay, trial: &Trial, other: &Measured<'_>, warn: Warn) -> Option<Checked> {
+fn one(replay: &Replay, trial: &Trial, other: &Measured<'_>, warn: Warn) -> Option<Pair> {
     let measured = replay.load().measured_ratio(trial, &other.trials)?;
     let predicted = replay.predict_from_rest(&other.cell.settings);
     let told = |error: &BenchError| warn(&format_args!("`{}` is not predicted: {error}", other.cell.id));
-    Some(Checked {
+    Some(Pair {
         from: trial.key.cell.to_string(),
         to: other.cell.id.to_string(),
         prediction: predicted.inspect_err(told).ok()?,
