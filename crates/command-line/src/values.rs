@@ -54,13 +54,13 @@ pub(super) fn server_kind() -> impl TypedValueParser<Value = Kind> {
     PossibleValuesParser::new(Kind::ALL.map(Kind::name)).map(kind)
 }
 
-/// The recorder's interval: at 100 µs already its own wake-ups are the load.
+/// The recorder's interval: beneath it the sampler would be half of what it measures.
 pub(super) fn interval(text: &str) -> Result<Nanos, String> {
     let interval = span(text)?;
-    if (Nanos::from_micros(100)..=Nanos::from_secs(60)).contains(&interval) {
+    if (Nanos::from_micros(500)..=Nanos::from_secs(60)).contains(&interval) {
         Ok(interval)
     } else {
-        Err("an interval lies between 100us and 60s".into())
+        Err("an interval lies between 500us and 60s".into())
     }
 }
 

@@ -43,7 +43,7 @@ mod texts;
 mod threads;
 
 pub use clock::children as children_cpu;
-pub use recorder::{MAX_INTERVAL, MIN_INTERVAL, Recorder, RecorderConfig, Roots, ThreadScope};
+pub use recorder::{Interval, MAX_INTERVAL, MIN_INTERVAL, Recorder, RecorderConfig, Roots, ThreadScope};
 pub use recording::Recording;
 
 use domain::Nanos;

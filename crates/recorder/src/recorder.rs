@@ -16,11 +16,36 @@ pub const MIN_INTERVAL: Nanos = Nanos::from_micros(500);
 /// The longest interval: a row an hour.
 pub const MAX_INTERVAL: Nanos = Nanos::from_secs(3600);
 
+/// From one sample to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interval {
+    /// This one, whatever it costs.
+    Exactly(Nanos),
+    /// This one, or a longer one: that at which the sampler takes at most two hundredths of a CPU. What a
+    /// sample costs is measured before the recording begins; it grows with processes, CPUs and disks.
+    AtLeast(Nanos),
+}
+
+impl Interval {
+    /// The shortest that it may be.
+    pub fn shortest(self) -> Nanos {
+        match self {
+            Self::Exactly(interval) | Self::AtLeast(interval) => interval,
+        }
+    }
+}
+
+impl From<Nanos> for Interval {
+    fn from(interval: Nanos) -> Self {
+        Self::Exactly(interval)
+    }
+}
+
 /// What to record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecorderConfig {
     /// From one sample to the next.
-    pub interval: Nanos,
+    pub interval: Interval,
     /// The file for the raw samples; an existing one is overwritten. Best not on the disk that is measured:
     /// at 100 Hz some 30 KiB a second are written to it.
     pub spool: PathBuf,
@@ -32,8 +57,8 @@ pub struct RecorderConfig {
 
 impl RecorderConfig {
     /// Everything there is on this machine.
-    pub fn new(interval: Nanos, spool: PathBuf) -> Self {
-        Self { interval, spool, threads: ThreadScope::All, roots: Roots::default() }
+    pub fn new(interval: impl Into<Interval>, spool: PathBuf) -> Self {
+        Self { interval: interval.into(), spool, threads: ThreadScope::All, roots: Roots::default() }
     }
 }
 
@@ -77,8 +102,9 @@ impl Recorder {
     /// # Errors
     /// Where the interval is out of bounds, the spool cannot be made, or there is no `/proc/stat`.
     pub fn start(config: RecorderConfig) -> Result<Self> {
-        if !(MIN_INTERVAL..=MAX_INTERVAL).contains(&config.interval) {
-            return Err(Error::Interval(config.interval));
+        let shortest = config.interval.shortest();
+        if !(MIN_INTERVAL..=MAX_INTERVAL).contains(&shortest) {
+            return Err(Error::Interval(shortest));
         }
         let spool = config.spool.clone();
         let orders = Arc::new(Orders::default());

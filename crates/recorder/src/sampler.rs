@@ -1,7 +1,7 @@
 //! The sampling thread: deadlines, and one sample at each.
 
 use crate::clock;
-use crate::recorder::{RecorderConfig, ThreadScope};
+use crate::recorder::{Interval, RecorderConfig, ThreadScope};
 use crate::spool::{Kind, Writer, Written};
 use crate::tasks::Tasks;
 use crate::texts::Sources;
@@ -19,6 +19,15 @@ pub struct Orders {
     /// The first process of a server that the workload asks, once it is known; zero before.
     pub server: AtomicU32,
 }
+
+/// What the sampler may take of one CPU, as one over: two hundredths.
+const MAX_SHARE: u64 = 50;
+
+/// A longer interval is not chosen: a recording of some seconds would have no rows.
+const MAX_CHOSEN: Nanos = Nanos::from_secs(1);
+
+/// How many samples tell what one costs. Sources take turns, and every few samples all have had theirs.
+const PROBED: u64 = 8;
 
 /// Everything that the loop uses.
 #[derive(Debug)]
@@ -40,7 +49,38 @@ impl Sampler {
     /// # Errors
     /// Where there is no `/proc/stat`, or no spool can be made.
     pub fn open(config: &RecorderConfig) -> crate::Result<Self> {
-        let mut sources = Sources::open(&config.roots, config.interval)?;
+        match config.interval {
+            Interval::Exactly(interval) => Self::open_at(config, interval),
+            Interval::AtLeast(shortest) => {
+                let cost = Self::open_at(config, shortest)?.cost()?;
+                let interval = affordable(shortest, cost);
+                let mut sampler = Self::open_at(config, interval)?;
+                if interval > shortest {
+                    let note = format!(
+                        "what happens within {interval}: a sample takes {cost} of CPU time, so that none is taken \
+                         every {shortest}"
+                    );
+                    sampler.spool.frame(Kind::Absent, 0, &[note.as_bytes()]);
+                }
+                Ok(sampler)
+            }
+        }
+    }
+
+    /// The CPU time of a sample. What was sampled is for nothing: the spool is written anew.
+    fn cost(mut self) -> crate::Result<Nanos> {
+        let before = clock::own_thread();
+        for _ in 0..PROBED {
+            self.sample();
+        }
+        let cost = (clock::own_thread() - before).get() / PROBED;
+        // What the disk refuses is told by the recording that follows.
+        let _ = self.close()?.result;
+        Ok(Nanos::new(cost))
+    }
+
+    fn open_at(config: &RecorderConfig, interval: Nanos) -> crate::Result<Self> {
+        let mut sources = Sources::open(&config.roots, interval)?;
         let mut spool = Writer::create(&config.spool, sources.sample_bytes())?;
         let start = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let start = Timestamp::from_unix_nanos(i64::try_from(start.as_nanos()).unwrap_or(i64::MAX));
@@ -48,7 +88,7 @@ impl Sampler {
             Kind::Head,
             0,
             &[
-                &config.interval.get().to_le_bytes(),
+                &interval.get().to_le_bytes(),
                 &start.unix_nanos().to_le_bytes(),
                 sources.frequency.name().as_bytes(),
             ],
@@ -56,7 +96,7 @@ impl Sampler {
         sources.declare(&mut spool);
         let tasks = match config.threads {
             ThreadScope::None => None,
-            ThreadScope::All => match Tasks::open(&config.roots, config.interval, &mut spool) {
+            ThreadScope::All => match Tasks::open(&config.roots, interval, &mut spool) {
                 Ok(tasks) => Some(tasks),
                 Err(error) => {
                     sources.absent.push(format!("no CPU time by role: {error}"));
@@ -69,7 +109,7 @@ impl Sampler {
             spool.frame(Kind::Absent, 0, &[note.as_bytes()]);
         }
         let mut sampler = Self {
-            interval: config.interval,
+            interval,
             spool,
             sources,
             tasks,
@@ -175,5 +215,45 @@ fn wait_until(deadline: Instant, mut stop: impl FnMut() -> bool) -> bool {
             return false;
         }
         std::thread::park_timeout(left);
+    }
+}
+
+/// The shortest interval, of 1, 2, 5, 10, …, at which samples of this cost are within [`MAX_SHARE`] of a CPU, and
+/// no shorter than that one.
+fn affordable(shortest: Nanos, cost: Nanos) -> Nanos {
+    let needed = Nanos::new(cost.get().saturating_mul(MAX_SHARE));
+    if needed <= shortest {
+        return shortest;
+    }
+    let decade = Nanos::new(10u64.pow(needed.get().ilog10()));
+    let steps = [1, 2, 5, 10].map(|step| Nanos::new(decade.get().saturating_mul(step)));
+    let round = steps.into_iter().find(|step| *step >= needed).unwrap_or(MAX_CHOSEN);
+    round.min(MAX_CHOSEN).max(shortest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::affordable;
+    use domain::Nanos;
+
+    fn chosen(shortest_us: u64, cost_us: u64) -> Nanos {
+        affordable(Nanos::from_micros(shortest_us), Nanos::from_micros(cost_us))
+    }
+
+    #[test]
+    fn an_interval_grows_until_samples_take_two_hundredths_of_a_cpu() {
+        assert_eq!(chosen(10_000, 0), Nanos::from_millis(10));
+        assert_eq!(chosen(10_000, 200), Nanos::from_millis(10));
+        assert_eq!(chosen(10_000, 201), Nanos::from_millis(20));
+        assert_eq!(chosen(10_000, 3_300), Nanos::from_millis(200));
+        assert_eq!(chosen(10_000, 10_000), Nanos::from_millis(500));
+        assert_eq!(chosen(1_000, 25), Nanos::from_millis(2));
+    }
+
+    #[test]
+    fn it_never_grows_so_long_that_nothing_is_seen() {
+        assert_eq!(chosen(10_000, 1_000_000), Nanos::from_secs(1));
+        assert_eq!(chosen(5_000_000, 1_000_000), Nanos::from_secs(5));
+        assert_eq!(affordable(Nanos::from_millis(10), Nanos::new(u64::MAX)), Nanos::from_secs(1));
     }
 }

@@ -53,7 +53,7 @@ impl Machine {
     fn record(&self, become_other: impl FnOnce()) -> Recording {
         let path = |name: &str| self.0.path().join(name);
         let recorder = Recorder::start(RecorderConfig {
-            interval: MAX_INTERVAL,
+            interval: MAX_INTERVAL.into(),
             spool: path("spool"),
             threads: ThreadScope::None,
             roots: Roots { proc: path("proc"), sys: path("sys") },
@@ -231,7 +231,7 @@ fn a_text_that_is_not_what_the_kernel_writes_is_an_error_with_its_line() {
     let path = |name: &str| machine.0.path().join(name);
     machine.write("proc/stat", "cpu  1 2 3\ncpu0 1 two 3\n");
     let recorder = Recorder::start(RecorderConfig {
-        interval: MAX_INTERVAL,
+        interval: MAX_INTERVAL.into(),
         spool: path("spool"),
         threads: ThreadScope::None,
         roots: Roots { proc: path("proc"), sys: path("sys") },
@@ -298,7 +298,7 @@ fn a_machine_without_proc_and_an_interval_out_of_bounds_are_refused() {
     config.roots.proc = folder.path().join("nowhere");
     let error = Recorder::start(config.clone()).unwrap_err().to_string();
     assert!(error.contains("nowhere/stat"), "{error}");
-    config.interval = Nanos::from_micros(1);
+    config.interval = Nanos::from_micros(1).into();
     let error = Recorder::start(config).unwrap_err().to_string();
     assert!(error.starts_with("cannot record every 1 µs: the interval has to be between"), "{error}");
 }

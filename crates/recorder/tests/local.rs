@@ -7,7 +7,7 @@ mod memory;
 use domain::Nanos;
 use domain::trace::Role;
 use memory::trace;
-use recorder::{Recorder, RecorderConfig, Recording};
+use recorder::{Interval, Recorder, RecorderConfig, Recording};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
@@ -181,4 +181,23 @@ fn thread_cpu() -> Nanos {
     // SAFETY: the timespec is valid and writable.
     assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) }, 0);
     Nanos::new(time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())
+}
+
+#[test]
+fn an_interval_that_costs_too_much_is_lengthened_and_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = folder.path().join("spool");
+    // No machine takes a sample of every source in ten microseconds.
+    let shortest = recorder::MIN_INTERVAL;
+    let recorder = Recorder::start(RecorderConfig::new(Interval::AtLeast(shortest), spool)).unwrap();
+    let recording = recorder.stop().unwrap();
+    let interval = recording.head().interval;
+    assert!(interval > shortest && interval <= Nanos::from_secs(1), "{interval}");
+    let told = format!("what happens within {interval}: ");
+    let absent = &recording.report().absent;
+    assert!(absent.iter().any(|note| note.starts_with(&told)), "{absent:?}");
+    let folder = tempfile::tempdir().unwrap();
+    let spool = folder.path().join("spool");
+    let recorder = Recorder::start(RecorderConfig::new(Interval::Exactly(shortest), spool)).unwrap();
+    assert_eq!(recorder.stop().unwrap().head().interval, shortest);
 }

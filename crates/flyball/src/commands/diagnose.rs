@@ -16,9 +16,6 @@ use session::recordings::watched_in_words;
 /// short enough to wait for.
 const WATCHED: Nanos = Nanos::from_millis(20_000);
 
-/// The interval between samples.
-const INTERVAL: Nanos = Nanos::from_millis(10);
-
 /// Watches the machine, or a command or process on it, and says what limits it.
 pub fn diagnose(global: &Global, arguments: &Diagnose) -> Result<End> {
     let is_command = !arguments.command.is_empty();
@@ -31,7 +28,7 @@ pub fn diagnose(global: &Global, arguments: &Diagnose) -> Result<End> {
     let done = recorded(
         global,
         &Record {
-            interval: INTERVAL,
+            interval: None,
             out: None,
             duration,
             pid: arguments.pid,

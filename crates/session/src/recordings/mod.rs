@@ -18,7 +18,7 @@ use domain::{Nanos, Sink, Timestamp};
 use machine::supervise::Supervisor;
 use machine::{LocalMachine, Machine};
 use notebook::{Notebook, Recording, RecordingFolder, WholeRun};
-use recorder::{Recorder, RecorderConfig};
+use recorder::{Interval, Recorder, RecorderConfig};
 use runner::following::{Ending, Until, Watched};
 use runner::watched_server::WatchedServer;
 use std::collections::BTreeMap;
@@ -29,6 +29,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use stored::{BY_ITSELF, ENDED, Recorded, key, process_in_words};
 
+/// From one sample to the next where nobody says.
+const INTERVAL: Nanos = Nanos::from_millis(10);
+
 /// What is to be recorded, and where it is kept.
 #[derive(Debug)]
 pub struct RecordRequest<'a> {
@@ -36,8 +39,8 @@ pub struct RecordRequest<'a> {
     pub watched: Watched<'a>,
     /// The server whose counters are read; `None` for none.
     pub server: Option<Arc<WatchedServer>>,
-    /// Between two samples.
-    pub interval: Nanos,
+    /// Between two samples; `None` for [`INTERVAL`], or as much longer as keeps sampling cheap.
+    pub interval: Option<Nanos>,
     /// After this long recording ends; `None` for no bound.
     pub duration: Option<Nanos>,
     /// Where it goes.
@@ -107,7 +110,8 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     environment.extend(runner::environment::now(&LocalMachine));
     let spool = destination.raw_dir().join("samples.spool");
     let started = LocalMachine.now();
-    let recorder = Recorder::start(RecorderConfig::new(request.interval, spool.clone()))?;
+    let interval = request.interval.map_or(Interval::AtLeast(INTERVAL), Interval::Exactly);
+    let recorder = Recorder::start(RecorderConfig::new(interval, spool.clone()))?;
     let children_before = recorder::children_cpu();
     let counters = destination.raw_dir().join("server-counters.tsv");
     let watching = request.server.as_ref().map(|server| server.watch(&counters)).transpose()?;
