@@ -7,7 +7,8 @@
 //! each disk.
 //!
 //! ```text
-//! Recorder::start ─► Sampler ─► spool::Writer ─► file ─► replay ─► survey (columns, totals) ─► Recording
+//! Recorder::start ─► Sampler ─► spool::Writer ─► file ─► replay ─┬► survey (columns, totals) ─► Recording
+//!                                                              └► Live: rows while it is written
 //! ```
 //!
 //! Invariants: the sampling loop neither parses nor allocates (finding new processes does); a row that could
@@ -28,7 +29,9 @@
 //! of a thread that is running may be stale by up to one scheduler tick.
 
 mod clock;
+mod columns;
 mod decode;
+mod live;
 mod patch;
 mod recorder;
 mod recording;
@@ -43,8 +46,10 @@ mod texts;
 mod threads;
 
 pub use clock::children as children_cpu;
+pub use live::Live;
 pub use recorder::{Interval, MAX_INTERVAL, MIN_INTERVAL, Recorder, RecorderConfig, Roots, ThreadScope};
 pub use recording::Recording;
+pub use spool::Writing;
 
 use domain::Nanos;
 use std::io;

@@ -1,7 +1,7 @@
 //! Starting and ending a recording.
 
 use crate::sampler::{Orders, Sampler};
-use crate::spool::Written;
+use crate::spool::{Writing, Written};
 use crate::{Error, Recording, Result};
 use domain::Nanos;
 use std::path::PathBuf;
@@ -51,6 +51,8 @@ pub struct RecorderConfig {
     pub spool: PathBuf,
     /// Whether CPU time is told apart by role.
     pub threads: ThreadScope,
+    /// When samples are written.
+    pub writing: Writing,
     /// Where the kernel's files are.
     pub roots: Roots,
 }
@@ -58,7 +60,13 @@ pub struct RecorderConfig {
 impl RecorderConfig {
     /// Everything there is on this machine.
     pub fn new(interval: impl Into<Interval>, spool: PathBuf) -> Self {
-        Self { interval: interval.into(), spool, threads: ThreadScope::All, roots: Roots::default() }
+        Self {
+            interval: interval.into(),
+            spool,
+            threads: ThreadScope::All,
+            writing: Writing::WhenFull,
+            roots: Roots::default(),
+        }
     }
 }
 

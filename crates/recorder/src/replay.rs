@@ -1,4 +1,5 @@
-//! Reading a spool: what was known at each sample.
+//! Reading a spool: what was known at each sample. One that is still written is read as far as it goes, and
+//! on from there.
 
 use crate::patch;
 use crate::source::Source;
@@ -22,8 +23,13 @@ const READ_BYTES: usize = 256 << 10;
 pub struct Replay {
     path: PathBuf,
     reader: Reader<BufReader<File>>,
+    /// The sample that is taken in, of which not all has come perhaps.
+    begun: Option<Tick>,
+    /// The one after it.
     next: Option<Tick>,
     ticks: u64,
+    /// Whether a frame made no sense: nothing after it can be trusted.
+    is_damaged: bool,
     /// What was declared before the first sample.
     pub head: Head,
     /// The system's sources, by their number.
@@ -98,8 +104,10 @@ impl Replay {
         let mut replay = Self {
             path: path.to_owned(),
             reader,
+            begun: None,
             next: None,
             ticks: 0,
+            is_damaged: false,
             head,
             sources: Vec::new(),
             tasks: None,
@@ -108,23 +116,40 @@ impl Replay {
         };
         let mut table = TaskTable { owners, ..TaskTable::default() };
         replay.advance(&mut table)?;
-        replay.tasks = (!table.processes.is_empty()).then_some(table);
+        replay.tasks = (table.declared > 0).then_some(table);
         Ok(replay)
     }
 
-    /// Goes to the next sample; `None` at the end. A last sample that is not whole is dropped.
+    /// Goes to the next sample; `None` at the end. A last sample that is not whole is dropped, or had where
+    /// the rest of it is there when this is asked again.
     ///
     /// # Errors
     /// Where the spool cannot be read.
     pub fn next(&mut self) -> Result<Option<Tick>> {
-        let Some(tick) = self.next.take() else { return Ok(None) };
-        for sampled in &mut self.sources {
-            sampled.changed = false;
+        if self.begun.is_none() {
+            if self.next.is_none() {
+                // What is declared before the first sample had not come yet.
+                self.take_in()?;
+            }
+            let Some(tick) = self.next.take() else { return Ok(None) };
+            self.begun = Some(tick);
+            for sampled in &mut self.sources {
+                sampled.changed = false;
+            }
+        }
+        self.take_in()?;
+        let is_whole = self.next.is_some() || self.end.is_some();
+        Ok(if is_whole { self.begun.take() } else { None })
+    }
+
+    fn take_in(&mut self) -> Result<()> {
+        if self.is_damaged || self.end.is_some() {
+            return Ok(());
         }
         let mut table = self.tasks.take().unwrap_or_default();
-        self.advance(&mut table)?;
-        self.tasks = (self.tasks.is_some() || table.declared > 0).then_some(table);
-        Ok((self.next.is_some() || self.end.is_some()).then_some(tick))
+        let taken = self.advance(&mut table);
+        self.tasks = (table.declared > 0).then_some(table);
+        taken
     }
 
     /// Takes in frames up to the next sample's, or the end.
@@ -161,7 +186,7 @@ impl Replay {
                 }
             };
             if understood.is_none() {
-                // A damaged frame: nothing after it can be trusted.
+                self.is_damaged = true;
                 return Ok(());
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::clock;
 use crate::recorder::{Interval, RecorderConfig, ThreadScope};
-use crate::spool::{Kind, Writer, Written};
+use crate::spool::{Kind, Writer, Writing, Written};
 use crate::tasks::Tasks;
 use crate::texts::Sources;
 use domain::{Nanos, Timestamp};
@@ -33,6 +33,7 @@ const PROBED: u64 = 8;
 #[derive(Debug)]
 pub struct Sampler {
     interval: Nanos,
+    writing: Writing,
     spool: Writer,
     sources: Sources,
     tasks: Option<Tasks>,
@@ -110,6 +111,7 @@ impl Sampler {
         }
         let mut sampler = Self {
             interval,
+            writing: config.writing,
             spool,
             sources,
             tasks,
@@ -172,6 +174,7 @@ impl Sampler {
         if let Some(tasks) = &mut self.tasks {
             tasks.sample(self.ticks, now, &mut self.spool);
         }
+        self.spool.end_sample(self.writing);
         self.ticks += 1;
     }
 
@@ -181,6 +184,7 @@ impl Sampler {
         if let Some(tasks) = &mut self.tasks {
             tasks.sample_all(&mut self.spool);
         }
+        self.spool.end_sample(self.writing);
         self.ticks += 1;
     }
 

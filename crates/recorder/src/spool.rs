@@ -87,6 +87,16 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// The longest frame that is believed: a sample of a very large machine is under 4 MiB.
 const LONGEST_FRAME: usize = 16 << 20;
 
+/// When what was sampled is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Writing {
+    /// When a buffer is full: rarely, for what is read afterwards.
+    #[default]
+    WhenFull,
+    /// After each sample, for somebody who reads on meanwhile ([`crate::Live`]).
+    EachSample,
+}
+
 /// Collects frames in memory and hands full buffers to a thread that writes them.
 #[derive(Debug)]
 pub struct Writer {
@@ -147,6 +157,16 @@ impl Writer {
         }
     }
 
+    /// A sample is whole: it is written now where somebody waits for it, and as long as the disk keeps up.
+    pub fn end_sample(&mut self, writing: Writing) {
+        if writing == Writing::EachSample {
+            self.spare.extend(self.empty.try_iter());
+            if !self.spare.is_empty() {
+                self.hand_over();
+            }
+        }
+    }
+
     /// Gives the buffer to the writing thread and takes an empty one: waits only where all are full, which
     /// [`Writer::has_room`] has excluded but for the first listing of very many threads.
     fn hand_over(&mut self) {
@@ -198,11 +218,14 @@ pub struct Frame<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Reads frames, one at a time.
+/// Reads frames, one at a time. One whose end is not written yet is read on from where it was cut.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
+    /// The frame that is being read, its header included.
     bytes: Vec<u8>,
+    /// How much of it is there.
+    have: usize,
 }
 
 impl<R: Read> Reader<R> {
@@ -210,39 +233,46 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// As the input gives them.
-    pub fn new(mut input: R) -> io::Result<Option<Self>> {
-        let mut magic = [0; MAGIC.len()];
-        let whole = fill(&mut input, &mut magic)?;
-        Ok((whole && magic == *MAGIC).then(|| Self { input, bytes: Vec::new() }))
+    pub fn new(input: R) -> io::Result<Option<Self>> {
+        let mut reader = Self { input, bytes: Vec::new(), have: 0 };
+        let is_spool = reader.fill(MAGIC.len())? && reader.bytes == MAGIC;
+        reader.have = 0;
+        Ok(is_spool.then_some(reader))
     }
 
-    /// The next whole frame; `None` at the end, and where the rest is torn or not a frame.
+    /// The next whole frame; `None` at the end, where the rest is torn, and for good where it is no frame.
     ///
     /// # Errors
     /// As the input gives them.
     pub fn next(&mut self) -> io::Result<Option<Frame<'_>>> {
-        let mut header = [0; HEADER];
-        if !fill(&mut self.input, &mut header)? {
+        if !self.fill(HEADER)? {
             return Ok(None);
         }
+        let header = &self.bytes[..HEADER];
         let length = u32::from_le_bytes([header[4], header[5], header[6], header[7]]) as usize;
+        let source = u16::from_le_bytes([header[2], header[3]]);
         let Some(kind) = Kind::from_byte(header[0]) else { return Ok(None) };
-        if length > LONGEST_FRAME {
+        if length > LONGEST_FRAME || !self.fill(HEADER + length)? {
             return Ok(None);
         }
-        self.bytes.resize(length, 0);
-        if !fill(&mut self.input, &mut self.bytes)? {
-            return Ok(None);
-        }
-        Ok(Some(Frame { kind, source: u16::from_le_bytes([header[2], header[3]]), bytes: &self.bytes }))
+        self.have = 0;
+        Ok(Some(Frame { kind, source, bytes: &self.bytes[HEADER..HEADER + length] }))
     }
-}
 
-/// Whether there was enough to fill it.
-fn fill(input: &mut impl Read, bytes: &mut [u8]) -> io::Result<bool> {
-    match input.read_exact(bytes) {
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-        other => other.map(|()| true),
+    /// Whether so many bytes are there now.
+    fn fill(&mut self, wanted: usize) -> io::Result<bool> {
+        if self.bytes.len() < wanted {
+            self.bytes.resize(wanted, 0);
+        }
+        while self.have < wanted {
+            match self.input.read(&mut self.bytes[self.have..wanted]) {
+                Ok(0) => return Ok(false),
+                Ok(count) => self.have += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -321,6 +351,61 @@ mod tests {
             assert_eq!(frames(&bytes[..cut]).len(), 1, "cut at {cut}");
         }
         assert_eq!(frames(&bytes).len(), 2);
+    }
+
+    /// A file that grows by a byte whenever its end was read.
+    struct Growing<'a>(&'a [u8], usize);
+
+    impl Read for Growing<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let at = self.1 / 2;
+            self.1 += 1;
+            if self.1 % 2 == 1 || at >= self.0.len() || into.is_empty() {
+                return Ok(0);
+            }
+            into[0] = self.0[at];
+            Ok(1)
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_still_written_is_read_on_from_any_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("spool");
+        let mut writer = Writer::create(&path, 0).unwrap();
+        for (number, text) in [(1, "first"), (2, ""), (3, "third")] {
+            writer.frame(Kind::Whole, number, &[text.as_bytes()]);
+        }
+        writer.finish().unwrap().result.unwrap();
+        let bytes = fs::read(&path).unwrap();
+        let input = Growing(&bytes[MAGIC.len()..], 0);
+        let mut reader = Reader { input, bytes: Vec::new(), have: 0 };
+        let (mut all, mut nothing) = (Vec::new(), 0);
+        while reader.input.1 <= 2 * bytes.len() {
+            match reader.next().unwrap() {
+                Some(frame) => all.push((frame.source, frame.bytes.to_vec())),
+                None => nothing += 1,
+            }
+        }
+        assert_eq!(all, [(1, b"first".to_vec()), (2, Vec::new()), (3, b"third".to_vec())]);
+        assert!(nothing > bytes.len() / 2, "{nothing}");
+    }
+
+    #[test]
+    fn what_somebody_waits_for_is_written_after_each_sample() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("spool");
+        let mut writer = Writer::create(&path, 0).unwrap();
+        writer.frame(Kind::Whole, 1, &[b"first"]);
+        writer.end_sample(Writing::WhenFull);
+        assert!(!writer.buffer.is_empty());
+        writer.end_sample(Writing::EachSample);
+        assert!(writer.buffer.is_empty());
+        // It comes back once it is written, and only then is there a frame in the file.
+        let back = writer.empty.recv().unwrap();
+        writer.spare.push(back);
+        assert_eq!(frames(&fs::read(&path).unwrap()).len(), 1);
+        writer.finish().unwrap().result.unwrap();
     }
 
     #[test]

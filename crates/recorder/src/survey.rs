@@ -1,24 +1,23 @@
 //! The first reading of a spool: which columns there are, and the totals.
 
+use crate::columns::{Block, Columns};
 use crate::replay::{Head, Replay, Sampled, Tick};
-use crate::source::{Source, disks};
+use crate::source::disks;
 use crate::task::Owner;
 use crate::{Error, Result};
 use domain::Nanos;
-use domain::trace::{Role, Series, SeriesKind, SeriesUnit, TraceHead, growth};
+use domain::trace::{Role, TraceHead, growth};
 use domain::trial::{DiskTotals, RecorderReport, ThreadTime};
 use parse::proc::diskstats;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// What is known of a recording as a whole.
 #[derive(Debug)]
 pub struct Survey {
     head: Head,
-    /// The columns, source by source.
-    pub blocks: Vec<Block>,
-    /// Whether roles have columns.
-    pub has_roles: bool,
+    /// The columns.
+    pub columns: Columns,
     /// The owners that were found out later than their processes.
     pub owners: BTreeMap<u32, Owner>,
     /// The recorder's account.
@@ -31,56 +30,6 @@ pub struct Survey {
     pub disks: Vec<DiskTotals>,
 }
 
-/// The columns of one source: its items one after the other.
-#[derive(Debug)]
-pub struct Block {
-    /// The number of its first column.
-    pub first: usize,
-    source: Source,
-    items: Vec<String>,
-    numbers: HashMap<String, usize>,
-    /// The place within the block at which each item's columns begin, and the end of the last.
-    places: Vec<usize>,
-}
-
-impl Block {
-    fn new(source: Source) -> Self {
-        let (items, numbers) = (Vec::new(), HashMap::new());
-        let mut block = Self { first: 0, source, items, numbers, places: vec![0] };
-        // Sources of one item have it even where no sample could be read: the column is there, and empty.
-        if !block.source.names_items() {
-            block.add("");
-        }
-        block
-    }
-
-    fn add(&mut self, item: &str) -> usize {
-        if let Some(number) = self.numbers.get(item) {
-            return *number;
-        }
-        let number = self.items.len();
-        self.places.push(self.end() + self.source.series(item).len());
-        self.items.push(item.to_owned());
-        self.numbers.insert(item.to_owned(), number);
-        number
-    }
-
-    /// The column of an item's value.
-    pub fn column(&self, item: &str, field: usize) -> Option<usize> {
-        self.numbers.get(item).map(|number| self.first + self.places[*number] + field)
-    }
-
-    /// All columns of this source.
-    pub fn columns(&self) -> std::ops::Range<usize> {
-        self.first..self.first + self.end()
-    }
-
-    /// How many columns there are so far.
-    fn end(&self) -> usize {
-        self.places.last().copied().unwrap_or_default()
-    }
-}
-
 impl Survey {
     /// Reads the whole spool once.
     ///
@@ -88,13 +37,13 @@ impl Survey {
     /// Where it cannot be read, or a text in it is not as its format says.
     pub fn read(path: &Path) -> Result<Self> {
         let mut replay = Replay::open(path, BTreeMap::new())?;
-        let mut blocks: Vec<Block> =
-            replay.sources.iter().map(|sampled| Block::new(sampled.source.clone())).collect();
+        let mut columns = Columns::of(&replay);
         let mut disks = DiskTally::default();
         let (mut samples, mut last) = (0, None::<Tick>);
         let mut roles = [0; Role::ALL.len()];
         while let Some(tick) = replay.next()? {
-            for (sampled, block) in replay.sources.iter().zip(&mut blocks).filter(|(s, _)| s.changed) {
+            for (sampled, block) in replay.sources.iter().zip(&mut columns.blocks).filter(|(s, _)| s.changed)
+            {
                 survey_source(sampled, block, &mut disks).map_err(|error| Error::Text {
                     path: path.to_owned(),
                     time: tick.time,
@@ -108,7 +57,7 @@ impl Survey {
             samples += 1;
             last = Some(tick);
         }
-        place(&mut blocks);
+        columns.place(&replay);
         let mut absent = std::mem::take(&mut replay.absent);
         if replay.end.is_none() {
             absent.push("the recording was not ended properly: its last samples may be missing".to_owned());
@@ -124,8 +73,7 @@ impl Survey {
         let used = Role::ALL.into_iter().zip(roles).filter(|(_, ns)| *ns > 0);
         Ok(Self {
             head: replay.head,
-            blocks,
-            has_roles: replay.tasks.is_some(),
+            columns,
             owners: replay.tasks.as_ref().map(|tasks| tasks.owners()).unwrap_or_default(),
             report,
             roles: used.map(|(role, ns)| (role, Nanos::new(ns))).collect(),
@@ -136,35 +84,7 @@ impl Survey {
 
     /// The head of the trace that this becomes.
     pub fn trace_head(&self) -> TraceHead {
-        let items = |block: &Block| -> Vec<Series> {
-            block.items.iter().flat_map(|item| block.source.series(item)).collect()
-        };
-        let mut series: Vec<Series> = self.blocks.iter().flat_map(items).collect();
-        let nanos =
-            |name| Series { name, unit: SeriesUnit::Nanos, kind: SeriesKind::Counter { wraps_at: None } };
-        if self.has_roles {
-            series.extend(Role::ALL.map(|role| nanos(format!("role.{role}.ns"))));
-        }
-        series.push(nanos("recorder.ns".to_owned()));
-        TraceHead {
-            series,
-            interval: self.head.interval,
-            start: self.head.start,
-            frequency: self.head.frequency,
-        }
-    }
-
-    /// How many columns the sources have together; the roles' and the recorder's follow.
-    pub fn source_columns(&self) -> usize {
-        self.blocks.last().map_or(0, |block| block.columns().end)
-    }
-}
-
-fn place(blocks: &mut [Block]) {
-    let mut first = 0;
-    for block in blocks {
-        block.first = first;
-        first = block.columns().end;
+        self.columns.head(&self.head)
     }
 }
 

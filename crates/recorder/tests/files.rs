@@ -8,7 +8,7 @@ use domain::Nanos;
 use domain::trace::{FrequencySource, SeriesKind};
 use expect_test::expect;
 use memory::trace;
-use recorder::{MAX_INTERVAL, Recorder, RecorderConfig, Recording, Roots, ThreadScope};
+use recorder::{MAX_INTERVAL, Recorder, RecorderConfig, Recording, Roots, ThreadScope, Writing};
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -56,6 +56,7 @@ impl Machine {
             interval: MAX_INTERVAL.into(),
             spool: path("spool"),
             threads: ThreadScope::None,
+            writing: Writing::WhenFull,
             roots: Roots { proc: path("proc"), sys: path("sys") },
         })
         .unwrap();
@@ -234,6 +235,7 @@ fn a_text_that_is_not_what_the_kernel_writes_is_an_error_with_its_line() {
         interval: MAX_INTERVAL.into(),
         spool: path("spool"),
         threads: ThreadScope::None,
+        writing: Writing::WhenFull,
         roots: Roots { proc: path("proc"), sys: path("sys") },
     })
     .unwrap();

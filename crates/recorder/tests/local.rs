@@ -6,8 +6,8 @@ mod memory;
 
 use domain::Nanos;
 use domain::trace::Role;
-use memory::trace;
-use recorder::{Interval, Recorder, RecorderConfig, Recording};
+use memory::{Memory, trace};
+use recorder::{Interval, Live, Recorder, RecorderConfig, Recording, Writing};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
@@ -200,4 +200,29 @@ fn an_interval_that_costs_too_much_is_lengthened_and_told() {
     let spool = folder.path().join("spool");
     let recorder = Recorder::start(RecorderConfig::new(Interval::Exactly(shortest), spool)).unwrap();
     assert_eq!(recorder.stop().unwrap().head().interval, shortest);
+}
+
+#[test]
+fn what_is_read_while_it_is_recorded_is_what_is_read_afterwards() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("spool");
+    let config =
+        RecorderConfig { writing: Writing::EachSample, ..RecorderConfig::new(INTERVAL, path.clone()) };
+    let recorder = Recorder::start(config).unwrap();
+    let (mut live, mut memory) = (Live::of(path), Memory::default());
+    while memory.0.as_ref().is_none_or(|trace| trace.times.len() < 40) {
+        std::thread::sleep(std::time::Duration::from_millis(3));
+        live.advance(&mut memory).unwrap();
+    }
+    let recording = recorder.stop().unwrap();
+    live.advance(&mut memory).unwrap();
+    let (during, after) = (memory.0.unwrap(), trace(&recording));
+    assert_eq!(during.head, after.head);
+    assert_eq!(during.times, after.times);
+    for (index, series) in after.head.series.iter().enumerate() {
+        // Of a process that turns out to be somebody else's the earlier time moves only afterwards.
+        if !series.name.starts_with("role.") {
+            assert_eq!(during.columns[index], after.columns[index], "{}", series.name);
+        }
+    }
 }

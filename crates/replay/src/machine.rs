@@ -15,7 +15,9 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UnknownMachine {
     /// It has none.
-    #[error("its kernel had no cpufreq driver for these CPUs, so that no governor decided anything; `flyball explain` says what else held it back")]
+    #[error(
+        "its kernel had no cpufreq driver for these CPUs, so that no governor decided anything; `flyball explain` says what else held it back"
+    )]
     NoCpufreq,
     /// No model knows its driver.
     #[error(
