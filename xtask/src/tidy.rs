@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The arrows that the design allows: a crate, and all crates of this workspace that it may depend on.
-const ARROWS: [(&str, &[&str]); 31] = [
+const ARROWS: [(&str, &[&str]); 32] = [
     ("domain", &[]),
     ("event-queue", &[]),
     ("files", &[]),
@@ -19,6 +19,7 @@ const ARROWS: [(&str, &[&str]); 31] = [
     ("trace-file", &["domain"]),
     ("parse", &["domain", "strict-toml", "trace-file", "workloads"]),
     ("analysis", &["domain", "workloads"]),
+    ("watch", &["domain", "analysis"]),
     ("governors", &["domain"]),
     ("disks", &["domain", "event-queue", "strict-toml"]),
     ("sim", &["domain", "disks", "event-queue", "governors", "strict-toml", "workloads"]),
@@ -32,7 +33,18 @@ const ARROWS: [(&str, &[&str]); 31] = [
     ("exporters", &["domain", "workloads", "analysis", "report", "notebook"]),
     (
         "results",
-        &["domain", "files", "parse", "analysis", "replay", "report", "notebook", "workloads", "exporters"],
+        &[
+            "domain",
+            "files",
+            "parse",
+            "analysis",
+            "replay",
+            "report",
+            "notebook",
+            "workloads",
+            "exporters",
+            "watch",
+        ],
     ),
     ("lab", &["domain", "disks", "files", "machine", "strict-toml", "workloads"]),
     (
@@ -57,7 +69,21 @@ const ARROWS: [(&str, &[&str]); 31] = [
     ("guest", &["domain", "workloads", "files", "parse", "machine", "runner", "notebook", "lab"]),
     ("importer", &["domain", "analysis", "confine", "parse", "machine", "notebook", "session"]),
     ("command-line", &["domain", "exporters"]),
-    ("terminal", &["domain", "analysis", "report", "machine", "notebook", "results", "session"]),
+    (
+        "terminal",
+        &[
+            "domain",
+            "files",
+            "analysis",
+            "watch",
+            "report",
+            "machine",
+            "notebook",
+            "exporters",
+            "results",
+            "session",
+        ],
+    ),
     ("pstate-plugin", &[]),
     // For tests alone, and for what runs them.
     ("testing", &[]),
@@ -95,7 +121,7 @@ const ARROWS: [(&str, &[&str]); 31] = [
 ];
 
 /// Crates that take values and return values, and touch nothing.
-const PURE: [&str; 13] = [
+const PURE: [&str; 14] = [
     "domain",
     "event-queue",
     "strict-toml",
@@ -104,6 +130,7 @@ const PURE: [&str; 13] = [
     "trace-file",
     "parse",
     "analysis",
+    "watch",
     "report",
     "governors",
     "sim",

@@ -76,6 +76,8 @@ mod tests {
         for (words, expected) in [
             ("show", Some(Named::Runs)),
             ("show --full", Some(Named::Runs)),
+            ("watch", Some(Named::Runs)),
+            ("watch --", None),
             ("compare a", Some(Named::Runs)),
             ("rm a b c", Some(Named::Runs)),
             ("--notebook show show", Some(Named::Runs)),

@@ -30,6 +30,7 @@ mod show;
 mod sim;
 mod tune;
 mod values;
+mod watch;
 
 pub use check::Check;
 pub use claim::Claim;
@@ -44,7 +45,7 @@ pub use inspect::Inspect;
 pub use lab::{Lab, LabExec, LabKernels, LabMachine, LabRun, LabShell};
 pub use list::{Filter, List};
 pub use new::New;
-pub use record::Record;
+pub use record::{Record, Server};
 pub use replay::Replay;
 pub use report::{Report, ReportFormat};
 pub use restore::Restore;
@@ -54,6 +55,7 @@ pub use settings::Settings;
 pub use show::Show;
 pub use sim::{Calibrate, Fidelity, Sim};
 pub use tune::Tune;
+pub use watch::Watch;
 
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
@@ -95,8 +97,8 @@ Exit codes:
        changed; it was not restored
   6    done, but a cell meets a condition of `--fail-if`, or was not measured
   130  interrupted; what was measured is kept, and every setting is restored
-`flyball record -- COMMAND` and `flyball lab exec` exit with the command's own
-code, or with 128 plus the number of the signal that ended it; `lab exec` exits
+`flyball record`, `flyball watch` and `flyball lab exec` of a command exit with its
+own code, or with 128 plus the number of the signal that ended it; `lab exec` exits
 with 137 where it cut the machine's power.";
 
 /// Options of every command.
@@ -126,6 +128,8 @@ pub enum Command {
     New(New),
     /// Record this machine, a running process or a command; the recording is a run like others
     Record(Record),
+    /// See this machine, a running process or a command at work in the terminal; or play a trial again
+    Watch(Watch),
     /// Run studies in a virtual machine: a real kernel, virtual P-states, modelled disks
     #[command(subcommand)]
     Lab(Lab),

@@ -28,7 +28,7 @@ pub struct Record {
 }
 
 /// A database server that is watched by its own counters.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct Server {
     /// Read the counters of this database server too; nothing in it is changed
     #[arg(long, value_name = "KIND", value_parser = server_kind())]

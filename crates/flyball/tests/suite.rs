@@ -48,6 +48,7 @@ mod tuning;
 mod tutorial;
 mod typed_commands;
 mod versions;
+mod watch;
 mod watched_server;
 
 #[test]

@@ -8,12 +8,16 @@
 
 use crate::support::lab::{missing, without_plugin};
 use crate::support::picture::{COLUMNS, Screen};
+use crate::support::terminal::Terminal;
 use crate::support::{self, Place, is_root};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const TUTORIAL: &str = include_str!("../../../docs/TUTORIAL.md");
 const SCREENS: &str = include_str!("../../../docs/SCREENS.md");
+
+/// How a command begins that has the whole terminal while it runs.
+const WHOLE_TERMINAL: &str = "flyball watch ";
 
 /// A command that takes 90 s: it is run with the whole of the long tests, and to make its picture anew.
 const LONG: &str = "flyball check";
@@ -95,6 +99,23 @@ fn typed(place: &Place, command: &str, disk: Option<&Loop>) -> Result<Screen, &'
     });
     // The folder of this test is no figure of the machine, and has another name each time.
     Ok(Screen::read(&written.replace(place.folder.path().to_str().unwrap(), "/root")))
+}
+
+/// What a command shows that has the whole terminal: its screen once the rules have been asked.
+fn seen(place: &Place, command: &str) -> Screen {
+    let program = Path::new(env!("CARGO_BIN_EXE_flyball")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("exec {command}")]).current_dir(place.folder.path()).env("PATH", path);
+    shell.env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8").env_remove("COLUMNS").env_remove("NO_COLOR");
+    shell.env("FLYBALL_NOTEBOOK", place.path("notebook")).env("FLYBALL_STATE", place.path("state"));
+    shell.env("FLYBALL_RUN", place.folder.path());
+    let mut terminal = Terminal::start(&mut shell, 24, u16::try_from(COLUMNS).unwrap());
+    terminal.until("verdict of the rules", |text| text.contains("\nFound") && !text.contains("nothing yet"));
+    let screen = Screen::read(&terminal.formatted());
+    terminal.press("q");
+    terminal.ended();
+    screen
 }
 
 /// A loop device over a file of zeros.
@@ -179,6 +200,7 @@ fn hold(document: &str, place: &Place, disk: Option<&Loop>) {
                 LONG if !is_update && !testing::is_whole() => Err("it takes 90 s"),
                 other if other.contains(DISK) && disk.is_none() => Err("a loop device needs root"),
                 other if other.starts_with(LAB.0) && !has_lab => Err("a lab machine cannot be started here"),
+                other if other.starts_with(WHOLE_TERMINAL) => Ok(seen(place, command)),
                 _ => typed(place, command, disk),
             };
             let screen = match seen {
@@ -250,7 +272,7 @@ fn each_other_screen_has_a_picture_of_today() {
         std::os::unix::fs::symlink(fixtures.join(from).canonicalize().unwrap(), place.path(to)).unwrap();
     }
     let pictures = steps(SCREENS).iter().filter(|step| step.picture.is_some()).count();
-    assert_eq!(pictures, 13, "a picture is missing");
+    assert_eq!(pictures, 14, "a picture is missing");
     std::fs::write(place.path("crypt.toml"), shorter(DMCRYPT)).unwrap();
     let disk = is_root().then(|| Loop::over(&place.path("disk")));
     hold(SCREENS, &place, disk.as_ref());

@@ -22,7 +22,7 @@ pub use identity::identity;
 pub use rivals::{process_names, rivals, unit_names};
 
 use crate::Machine;
-use domain::inventory::{Inventory, Kernel, SCHEMA, Virtualisation};
+use domain::inventory::{Cpufreq, Inventory, Kernel, SCHEMA, Virtualisation};
 use parse::kernel::cpuinfo::Processor;
 use reader::Reader;
 
@@ -51,6 +51,17 @@ pub enum Error {
 /// [`Error::Parse`].
 pub fn block_devices(machine: &dyn Machine) -> Result<Vec<domain::inventory::BlockDevice>, Error> {
     block::take(&Reader::new(machine))
+}
+
+/// The governors of frequency policies as they are now; one that cannot be read stays as it was.
+pub fn renew_governors(machine: &dyn Machine, cpufreq: &mut Cpufreq) {
+    let reader = Reader::new(machine);
+    for policy in &mut cpufreq.policies {
+        let path = format!("/sys/devices/system/cpu/cpufreq/policy{}/scaling_governor", policy.id);
+        if let Some(governor) = reader.text(&path) {
+            policy.governor = Some(governor);
+        }
+    }
 }
 
 /// Looks at a machine.

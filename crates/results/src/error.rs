@@ -64,6 +64,14 @@ pub enum Error {
     /// A condition by which a run cannot be judged; the text says which, and why.
     #[error("{0}")]
     Condition(String),
+    /// A trial that cannot be played.
+    #[error("cannot play `{trial}`: {why}")]
+    Play {
+        /// Which, or of which run.
+        trial: String,
+        /// Why, and what to do.
+        why: String,
+    },
     /// A trial that cannot be replayed.
     #[error("cannot replay `{trial}`: {why}")]
     Replay {

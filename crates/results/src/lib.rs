@@ -10,6 +10,7 @@ pub mod gate;
 pub mod listing;
 mod over_time;
 pub mod pages;
+mod played;
 mod recorded;
 mod remedy;
 mod removable;
@@ -18,6 +19,7 @@ mod versus;
 
 pub use error::{Error, Result};
 pub use over_time::points;
+pub use played::Playable;
 pub use recorded::{recording_json, recording_text};
 pub use remedy::{Remedy, remedy};
 pub use removable::{Kept, only_run, removable};

@@ -4,17 +4,19 @@
 //! Invariant: a command and all that it started have ended when following it ends; a process that was
 //! running before is only looked at.
 
+use crate::tail::Tail;
 use machine::workload::{self, Mark};
 use parse::proc::pid_stat::pid_stat;
 use recorder::Recorder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -63,6 +65,15 @@ pub enum Watched<'a> {
     Server(Process),
 }
 
+/// What a command reads from and prints to.
+#[derive(Clone, Copy, Debug)]
+pub enum Streams<'a> {
+    /// Our own streams.
+    Ours,
+    /// It has nothing to read, and the last of what it prints is kept.
+    Kept(&'a Tail),
+}
+
 /// How a recording ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Ending {
@@ -101,14 +112,14 @@ impl<'a> Watched<'a> {
     ///
     /// # Errors
     /// Where the command cannot be started or waited for.
-    pub fn follow(&self, until: &Until<'_>, recorder: &Recorder) -> Result<Ending> {
+    pub fn follow(&self, until: &Until<'_>, recorder: &Recorder, streams: Streams<'_>) -> Result<Ending> {
         match self {
             Self::Machine => Ok(wait_for(until)),
             Self::Server(process) => {
                 process.begin(recorder)?;
                 Ok(wait_for(until))
             }
-            Self::Command(argv) => run(argv, until, recorder),
+            Self::Command(argv) => run(argv, until, recorder, streams),
             Self::Process(process) => process.follow(until, recorder),
         }
     }
@@ -215,12 +226,42 @@ fn wait_for(until: &Until<'_>) -> Ending {
     Ending { status: None, by_itself: false }
 }
 
-/// Runs a command. It stays in our process group: one in the background may not read from the terminal.
-fn run(argv: &[String], until: &Until<'_>, recorder: &Recorder) -> Result<Ending> {
+/// Runs a command, with the streams that it is to have.
+fn run(argv: &[String], until: &Until<'_>, recorder: &Recorder, streams: Streams<'_>) -> Result<Ending> {
     let (program, rest) = argv.split_first().expect("without a command the machine is recorded");
-    let mark = Mark::of_recorded_command();
     let mut command = Command::new(program);
-    command.args(rest).env(workload::VARIABLE, mark.as_str());
+    command.args(rest);
+    let Streams::Kept(tail) = streams else { return run_to_its_end(command, program, until, recorder) };
+    let (output, input) = pipe_with(PipeFlags::CLOEXEC).map_err(Error::io("take what the command prints"))?;
+    let errors = input.try_clone().map_err(Error::io("take what the command prints"))?;
+    command.stdin(Stdio::null()).stdout(input).stderr(errors);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| tail.keep(&output, &over));
+        // The thread that starts the command is the one whose end it would not survive: this one.
+        let _is_over = IsOver(&over);
+        run_to_its_end(command, program, until, recorder)
+    })
+}
+
+/// Says that a command has ended, also where following it panics: its reader waits for that.
+struct IsOver<'a>(&'a AtomicBool);
+
+impl Drop for IsOver<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// The command stays in our process group: one in the background may not read from the terminal.
+fn run_to_its_end(
+    mut command: Command,
+    program: &str,
+    until: &Until<'_>,
+    recorder: &Recorder,
+) -> Result<Ending> {
+    let mark = Mark::of_recorded_command();
+    command.env(workload::VARIABLE, mark.as_str());
     // Where the watcher is killed as well.
     workload::dies_with_us(&mut command, Signal::TERM);
     let mut child = command
@@ -228,6 +269,8 @@ fn run(argv: &[String], until: &Until<'_>, recorder: &Recorder) -> Result<Ending
         .map_err(|e| Error::Refused(format!(
             "cannot run `{program}`: {e}; nothing was recorded; name a program by its path, or one that `command -v` finds"
         )))?;
+    // What it prints to is its own alone from now on.
+    drop(command);
     recorder.follow(child.id());
     let pidfd =
         pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).map_err(Error::io("watch the command"))?;

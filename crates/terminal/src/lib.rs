@@ -10,7 +10,8 @@
 //!   whose fields are inert already, and here once more as a whole; JSON ([`json`]), where live characters
 //!   become `\u` escapes, so that it means the same;
 //! - talk on standard error ([`say`], [`note`], [`warning`], [`error`]), progress, and panics;
-//! - exports as text ([`data`]), filtered as they pass.
+//! - exports as text ([`data`]), filtered as they pass, and the files and folders of others ([`Out`]);
+//! - the view of a machine at work ([`Looking`], [`play`]), which has the whole terminal while it is drawn.
 //!
 //! Verbatim by purpose ([`verbatim`], [`verbatim_errors`]) are four: Parquet, which is refused on a terminal;
 //! what a command prints in `lab exec`, and the console of `lab shell`, as with ssh: whoever looks into a
@@ -21,15 +22,20 @@
 //! `xtask tidy` refuses any other way to print in the program.
 //!
 //! Invariant: no other crate of the program prints. Of the environment it reads `COLUMNS`, `NO_COLOR` and
-//! `TERM`.
+//! `TERM`, and for which characters a view has `LC_ALL`, `LC_CTYPE` and `LANG`.
 
 mod console;
+mod exported;
+mod looking;
 mod progress;
 mod style;
+mod view;
 mod watching;
 mod width;
 
 pub use console::relay;
+pub use exported::{Folder, Out};
+pub use looking::{Changed, Looking, Recorded, charset, play};
 pub use progress::Progress;
 pub use watching::{Watching, damaged, restored};
 use width::stderr_width;
@@ -82,9 +88,11 @@ fn without_dead_ends(error: &mut clap::Error) {
     }
 }
 
-/// Sees to it that a panic's message is inert too.
+/// Sees to it that a panic's message is inert too, and is seen.
 pub fn watch_panics() {
     std::panic::set_hook(Box::new(|info| {
+        // A message on a screen that is taken away would be seen by nobody.
+        view::restore();
         let thread = std::thread::current();
         let trace = Backtrace::capture();
         let trace = match trace.status() {
@@ -160,6 +168,11 @@ impl Write for Unbuffered {
 /// Whether standard output is a terminal.
 pub fn is_terminal() -> bool {
     io::stdout().is_terminal()
+}
+
+/// Whether somebody sees a screen and can press keys.
+pub fn is_for_keys() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
 /// Asks the user to confirm, where there is one: standard input and standard error are a terminal. `None`

@@ -35,6 +35,7 @@ pub fn diagnose(global: &Global, arguments: &Diagnose) -> Result<End> {
             server: arguments.server.clone(),
             command: arguments.command.clone(),
         },
+        None,
         &announce,
     )?;
     let run = done.kept.run.as_ref().context("the recording is no run of the notebook")?;

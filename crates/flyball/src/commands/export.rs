@@ -1,7 +1,5 @@
 //! `flyball export`: trials and traces for other programs.
 
-mod out;
-
 use crate::exit::{End, Usage};
 use crate::shown::{self, opened, trial_key};
 use anyhow::{Context, Result, anyhow};
@@ -10,7 +8,7 @@ use domain::ids::RunId;
 use exporters::{Exporter, FolderSink, JudgedRun, Sink, StoredRun, StoredTrace, Wanted, Writer};
 use files::output::NewFolder;
 use notebook::Notebook;
-use out::{Folder, Out};
+use terminal::{Folder, Out};
 
 /// How the writer of a folder is called.
 type WriteFolder = fn(&StoredRun<'_>, &mut dyn FolderSink) -> exporters::Result<()>;
@@ -57,7 +55,7 @@ fn streamed(
     format: &dyn Exporter,
     write: impl FnOnce(&mut Out) -> Result<End>,
 ) -> Result<End> {
-    let mut out = Out::open(arguments.out.as_deref(), format)?;
+    let mut out = Out::open(arguments.out.as_deref(), format)?.map_err(Usage)?;
     let written = write(&mut out);
     let flushed = std::io::Write::flush(&mut out);
     if out.reader_left {

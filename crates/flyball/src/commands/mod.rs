@@ -33,6 +33,7 @@ mod studies;
 mod supervise;
 mod tune;
 mod tune_measured;
+mod watch;
 
 use crate::exit::End;
 use anyhow::Result;
@@ -48,6 +49,7 @@ pub fn dispatch(cli: Cli) -> Result<End> {
         Command::Run(arguments) => run::run(global, arguments),
         Command::New(arguments) => new::new(arguments),
         Command::Record(arguments) => record::record(global, arguments),
+        Command::Watch(arguments) => watch::watch(global, arguments),
         Command::Diagnose(arguments) => diagnose::diagnose(global, arguments),
         Command::Lab(command) => lab::dispatch(global, command),
         Command::Import(arguments) => import::import(global, arguments),

@@ -7,14 +7,14 @@ use anyhow::{Context, Result};
 use command_line::{Global, Record};
 use machine::supervise::Supervisor;
 use runner::following::Ending;
-use session::recordings::{Done, Place, RecordRequest, find, record as follow, watch_over};
+use session::recordings::{Done, Onlooker, Place, RecordRequest, find, record as follow, watch_over};
 use std::io::{self, BufReader};
 use std::path::Path;
 use std::process::Command;
 
 /// Records, and shows what was recorded.
 pub fn record(global: &Global, arguments: &Record) -> Result<End> {
-    let done = recorded(global, arguments, &|| {})?;
+    let done = recorded(global, arguments, None, &|| {})?;
     show(global, &done)?;
     Ok(end(&done.ending))
 }
@@ -26,7 +26,12 @@ pub fn end(ending: &Ending) -> End {
 
 /// Records until what is recorded ends, the time is over, or somebody asks us to stop. `announce` is called
 /// before the recording begins, once nothing that was asked for is known to be impossible.
-pub fn recorded(global: &Global, arguments: &Record, announce: &dyn Fn()) -> Result<Done> {
+pub fn recorded(
+    global: &Global,
+    arguments: &Record,
+    onlooker: Option<&dyn Onlooker>,
+    announce: &dyn Fn(),
+) -> Result<Done> {
     let interrupt = Interrupt::catch()?;
     let notebook = places::notebook(global)?;
     let (watched, server) = find(arguments.pid, &arguments.command, arguments.server.named())?;
@@ -38,6 +43,7 @@ pub fn recorded(global: &Global, arguments: &Record, announce: &dyn Fn()) -> Res
         place: arguments.out.as_deref().map_or(Place::Notebook(&notebook), Place::Folder),
         typed: typed(),
         interrupt: interrupt.flag(),
+        onlooker,
     };
     let command = watching(global, arguments)?;
     let begin = || {

@@ -5,7 +5,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::{self, File};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// Longer than any of these commands takes on the busiest host; what takes longer has hung.
@@ -35,6 +35,21 @@ impl Ended {
     /// Whether it has complained.
     pub fn complains(&self) -> bool {
         self.status.is_none_or(|status| !status.success()) || !self.err.is_empty()
+    }
+}
+
+/// Waits for the end of a program.
+///
+/// # Panics
+/// Where it does not end.
+pub fn wait(child: &mut Child) -> ExitStatus {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        assert!(begun.elapsed() < FOR_EVER, "process {} does not end", child.id());
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

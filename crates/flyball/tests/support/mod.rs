@@ -5,6 +5,7 @@ pub mod bounded;
 pub mod database_server;
 pub mod lab;
 pub mod picture;
+pub mod terminal;
 
 use assert_cmd::assert::OutputAssertExt;
 use std::collections::BTreeSet;

@@ -43,6 +43,17 @@ impl Status {
         lines
     }
 
+    /// A few words for each thing that is changed, and for what is not known; none where nothing is.
+    pub fn in_short(&self) -> Vec<String> {
+        let change = |change: &PendingChange| match (&change.before, &change.asked) {
+            (Some(before), Some(asked)) => format!("{} is {asked} (was {before})", change.what),
+            _ => format!("{} is Flyball's", change.what),
+        };
+        let unknown =
+            (!self.problems.is_empty()).then(|| "not all of it is known: `flyball status`".to_owned());
+        self.changes.iter().map(change).chain(unknown).collect()
+    }
+
     /// The same as JSON, with what `lasting` says of lasting changes.
     pub fn as_json(&self, lasting: &Value) -> String {
         let change = |c: &PendingChange| {

@@ -1,8 +1,12 @@
 //! Recordings: what a machine, a process or a command did, without a study, as a run of one trial.
 
+mod onlooker;
+mod so_far;
 mod stored;
 mod watch_over;
 
+pub use onlooker::{Onlooker, Underway};
+pub use so_far::Judged;
 pub use stored::{short_command, watched_in_words};
 pub use watch_over::watch_over;
 
@@ -18,8 +22,8 @@ use domain::{Nanos, Sink, Timestamp};
 use machine::supervise::Supervisor;
 use machine::{LocalMachine, Machine};
 use notebook::{Notebook, Recording, RecordingFolder, WholeRun};
-use recorder::{Interval, Recorder, RecorderConfig};
-use runner::following::{Ending, Until, Watched};
+use recorder::{Interval, Recorder, RecorderConfig, Writing};
+use runner::following::{Ending, Streams, Until, Watched};
 use runner::watched_server::WatchedServer;
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -33,7 +37,6 @@ use stored::{BY_ITSELF, ENDED, Recorded, key, process_in_words};
 const INTERVAL: Nanos = Nanos::from_millis(10);
 
 /// What is to be recorded, and where it is kept.
-#[derive(Debug)]
 pub struct RecordRequest<'a> {
     /// Whom to follow.
     pub watched: Watched<'a>,
@@ -49,6 +52,8 @@ pub struct RecordRequest<'a> {
     pub typed: Vec<String>,
     /// Set by somebody else when recording is to end.
     pub interrupt: &'a AtomicBool,
+    /// Who looks on; `None` for nobody.
+    pub onlooker: Option<&'a dyn Onlooker>,
 }
 
 /// Where a recording goes.
@@ -109,58 +114,89 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     let mut environment = runner::environment::fixed(&LocalMachine);
     environment.extend(runner::environment::now(&LocalMachine));
     let spool = destination.raw_dir().join("samples.spool");
-    let started = LocalMachine.now();
+    let begun = Begun { request, inventory: &inventory, environment, started: LocalMachine.now() };
     let interval = request.interval.map_or(Interval::AtLeast(INTERVAL), Interval::Exactly);
-    let recorder = Recorder::start(RecorderConfig::new(interval, spool.clone()))?;
+    let writing = if request.onlooker.is_some() { Writing::EachSample } else { Writing::WhenFull };
+    let config = RecorderConfig { writing, ..RecorderConfig::new(interval, spool.clone()) };
+    let recorder = Recorder::start(config)?;
     let children_before = recorder::children_cpu();
     let counters = destination.raw_dir().join("server-counters.tsv");
     let watching = request.server.as_ref().map(|server| server.watch(&counters)).transpose()?;
-    let begun = Instant::now();
+    let start = Instant::now();
     let until = Until::new(request.interrupt, request.duration.map(Duration::from));
-    let ending = request.watched.follow(&until, &recorder);
-    let ended = Instant::now();
-    let duration = Nanos::new((ended - begun).as_nanos() as u64);
+    let follow = |streams: Streams<'_>| request.watched.follow(&until, &recorder, streams);
+    let (ending, looked) = match request.onlooker {
+        None => (follow(Streams::Ours), Ok(())),
+        Some(onlooker) => onlooker::beside(onlooker, &begun, &spool, follow),
+    };
+    let end = Instant::now();
+    let duration = Nanos::new((end - start).as_nanos() as u64);
     let mut recorded = recorder.stop()?;
     let by_itself = ending.as_ref().is_ok_and(|ending| ending.by_itself);
-    let counted = watching.map(|watching| watching.stop(by_itself.then_some(ended)));
+    let counted = watching.map(|watching| watching.stop(by_itself.then_some(end)));
     let ending = ending?;
     recorded.set_workload_cpu(recorder::children_cpu() - children_before);
-    let mut metrics = decoded(&recorded, &mut destination)?;
+    let metrics = decoded(&recorded, destination.sink())?;
     let removed = std::fs::remove_file(&spool);
     removed.map_err(Error::during(format!("cannot remove `{}`", spool.display())))?;
-    environment.extend(about(&request.watched, &ending));
-    let mut warnings = Vec::new();
+    let mut recording = begun.recording(&recorded, metrics, duration, Some(&ending));
     if let (Some(server), Some(counted)) = (&request.server, counted) {
         let told = runner::server_rates::told(server, &counted, ending.by_itself);
-        metrics.extend(told.metrics);
-        per_work::add(&mut metrics);
-        environment.extend(told.environment);
-        warnings = told.warnings;
+        recording.metrics.extend(told.metrics);
+        per_work::add(&mut recording.metrics);
+        recording.environment.extend(told.environment);
+        recording.warnings = told.warnings;
     }
-    let command = match &request.watched {
-        Watched::Command(argv) => Some(argv.to_vec()),
-        Watched::Machine | Watched::Process(_) | Watched::Server(_) => None,
-    };
-    let recording = Recording {
-        name: name(started),
-        machine: machine::inventory::identity(&inventory),
-        started,
-        command,
-        exit_code: ending.status.and_then(|s| s.code()),
-        environment,
-        metrics,
-        warnings,
-        duration,
-        roles: recorded.roles().clone(),
-        threads: recorded.threads().to_vec(),
-        disks: recorded.disks().to_vec(),
-        recorder: recorded.report().clone(),
-    };
     let as_json =
         serde_json::to_string_pretty(&inventory).map_err(Error::during("cannot store the inventory"))?;
     let kept = destination.commit(&recording, &as_json, &request.typed)?;
     watcher.done()?;
+    looked.map_err(Error::during("cannot draw on the terminal any more; what was recorded is kept"))?;
     Ok(Done { recording, inventory, kept, ending })
+}
+
+/// What is known of a recording from its beginning on.
+struct Begun<'a> {
+    request: &'a RecordRequest<'a>,
+    inventory: &'a Inventory,
+    environment: BTreeMap<String, String>,
+    started: Timestamp,
+}
+
+impl Begun<'_> {
+    /// All that is known of it, once it has ended, or so far.
+    fn recording(
+        &self,
+        recorded: &recorder::Recording,
+        metrics: BTreeMap<String, Metric>,
+        duration: Nanos,
+        ending: Option<&Ending>,
+    ) -> Recording {
+        let mut environment = self.environment.clone();
+        environment.extend(about(&self.request.watched, ending));
+        Recording {
+            name: name(self.started),
+            machine: machine::inventory::identity(self.inventory),
+            started: self.started,
+            command: self.command().map(<[String]>::to_vec),
+            exit_code: ending.and_then(|ending| ending.status?.code()),
+            environment,
+            metrics,
+            warnings: Vec::new(),
+            duration,
+            roles: recorded.roles().clone(),
+            threads: recorded.threads().to_vec(),
+            disks: recorded.disks().to_vec(),
+            recorder: recorded.report().clone(),
+        }
+    }
+
+    fn command(&self) -> Option<&[String]> {
+        match self.request.watched {
+            Watched::Command(argv) => Some(argv),
+            Watched::Machine | Watched::Process(_) | Watched::Server(_) => None,
+        }
+    }
 }
 
 /// A recording that is not kept yet.
@@ -211,22 +247,23 @@ impl Destination {
 }
 
 /// Writes the trace, and gives what it says as a whole.
-fn decoded(recorded: &recorder::Recording, to: &mut Destination) -> Result<BTreeMap<String, Metric>> {
-    let mut ends = Ends::before(to.sink());
+fn decoded(recorded: &recorder::Recording, to: &mut dyn Sink) -> Result<BTreeMap<String, Metric>> {
+    let mut ends = Ends::before(to);
     recorded.decode(&mut ends)?;
     Ok(ends.metrics())
 }
 
-/// What a trial's environment says of what was recorded.
-fn about(watched: &Watched<'_>, ending: &Ending) -> BTreeMap<String, String> {
+/// What a trial's environment says of what was recorded, which goes on where there is no ending.
+fn about(watched: &Watched<'_>, ending: Option<&Ending>) -> BTreeMap<String, String> {
     let process = match watched {
         Watched::Process(process) | Watched::Server(process) => {
             Some(process_in_words(process.pid, &process.name))
         }
         Watched::Machine | Watched::Command(_) => None,
     };
-    let ended = ending.by_itself.then(|| BY_ITSELF.to_owned());
-    let signal = ending.status.filter(|_| ending.by_itself).and_then(|status| status.signal());
+    let by_itself = ending.filter(|ending| ending.by_itself);
+    let ended = by_itself.map(|_| BY_ITSELF.to_owned());
+    let signal = by_itself.and_then(|ending| ending.status?.signal());
     let all = [(PROCESS, process), (ENDED, ended), (SIGNAL, signal.map(|signal| signal.to_string()))];
     all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }

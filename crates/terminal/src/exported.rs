@@ -1,6 +1,5 @@
-//! Where an export goes.
+//! Where an export goes: a file, standard output, a new folder.
 
-use crate::exit::Usage;
 use anyhow::Result;
 use exporters::{Content, Exporter, FolderSink, Sink};
 use files::output::{NewFolder, Output};
@@ -16,24 +15,32 @@ enum To {
 /// A file, or standard output, whose reader may leave before the end.
 pub struct Out {
     to: To,
+    /// Whether he has left.
     pub reader_left: bool,
 }
 
 impl Out {
-    pub fn open(path: Option<&Path>, format: &dyn Exporter) -> Result<Self> {
+    /// Opens a file, or standard output without one; the reason where a terminal would be given bytes.
+    ///
+    /// # Errors
+    /// Where the file cannot be made.
+    pub fn open(path: Option<&Path>, format: &dyn Exporter) -> Result<std::result::Result<Self, String>> {
         let to = match (path.filter(|p| *p != Path::new("-")), format.content()) {
             (Some(path), _) => To::File(BufWriter::new(Output::open(path)?)),
-            (None, Content::Binary) if terminal::is_terminal() => {
+            (None, Content::Binary) if crate::is_terminal() => {
                 let name = format.name();
-                return Err(Usage(format!("{name} is not for a terminal; name a file with --out")).into());
+                return Ok(Err(format!("{name} is not for a terminal; name a file with --out")));
             }
-            (None, Content::Binary) => To::Stdout(Box::new(BufWriter::new(terminal::verbatim()))),
-            (None, Content::Text) => To::Stdout(Box::new(BufWriter::new(terminal::data()))),
+            (None, Content::Binary) => To::Stdout(Box::new(BufWriter::new(crate::verbatim()))),
+            (None, Content::Text) => To::Stdout(Box::new(BufWriter::new(crate::data()))),
         };
-        Ok(Self { to, reader_left: false })
+        Ok(Ok(Self { to, reader_left: false }))
     }
 
     /// Puts a file into its place, now that it is whole.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
     pub fn finish(self) -> Result<()> {
         match self.to {
             To::File(file) => Ok(file.into_inner().map_err(io::IntoInnerError::into_error)?.finish()?),
@@ -66,7 +73,7 @@ impl Write for Out {
 
 impl Sink for Out {
     fn warn(&mut self, warning: &str) {
-        terminal::warning(warning);
+        crate::warning(warning);
     }
 }
 
@@ -83,10 +90,10 @@ impl FolderSink for Folder {
     }
 
     fn warn(&mut self, warning: &str) {
-        terminal::warning(warning);
+        crate::warning(warning);
     }
 
     fn say(&mut self, line: &str) {
-        terminal::say(line);
+        crate::say(line);
     }
 }
