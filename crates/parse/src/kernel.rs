@@ -8,12 +8,14 @@ pub mod cpu_list;
 pub mod cpuinfo;
 pub mod dm;
 pub mod ext4;
+pub mod kallsyms;
 pub mod md;
 pub mod meminfo;
 pub mod mounts;
 pub mod os_release;
 pub mod pci;
 pub mod selection;
+pub mod tracepoint;
 
 use domain::units::Hertz;
 use std::str::FromStr;

@@ -55,6 +55,34 @@ const QUEUES: [(Pattern, Role); 7] = [
     (Prefix("dm-"), Role::Block),
 ];
 
+/// Names of functions that kworkers execute (`INIT_WORK` and its kin in Linux 6.18).
+const WORK: [(Pattern, Role); 19] = [
+    (Prefix("kcryptd_"), Role::Crypt),
+    (Prefix("wb_"), Role::Writeback),
+    (Prefix("inode_switch_wbs"), Role::Writeback),
+    (Prefix("loop_"), Role::Loop),
+    (Prefix("lo_"), Role::Loop),
+    (Prefix("raid5_"), Role::Array),
+    (Prefix("raid_"), Role::Array),
+    (Prefix("md_"), Role::Array),
+    (Prefix("submit_flushes"), Role::Array),
+    (Prefix("xlog_"), Role::Journal),
+    (Prefix("blk_"), Role::Block),
+    (Prefix("blkcg_"), Role::Block),
+    (Prefix("nvme_"), Role::Block),
+    (Prefix("scsi_"), Role::Block),
+    (Prefix("dm_"), Role::Block),
+    (Prefix("do_submit_bio"), Role::Block),
+    (Prefix("bio_"), Role::Block),
+    (Prefix("kyber_"), Role::Block),
+    (Prefix("bfq_"), Role::Block),
+];
+
+/// The role of a kworker while it executes this function; [`Role::Kworker`] where it serves no storage.
+pub fn work_role(function: &str) -> Role {
+    find(&WORK, function).unwrap_or(Role::Kworker)
+}
+
 /// The role of a kernel thread of this name; [`Role::Kernel`] for those that serve no storage.
 pub fn kernel_role(name: &str) -> Role {
     match name.strip_prefix("kworker/") {
@@ -129,6 +157,17 @@ mod tests {
         check(Role::Block, &["kworker/0:1H-kblockd", "kworker/R-kblockd", "scsi_eh_0", "nvme-wq"]);
         check(Role::Block, &["kworker/u16:2-nvme-wq", "kworker/R-kdmflush/253:0", "kthrotld"]);
         check(Role::Interrupt, &["ksoftirqd/0", "irq/24-ACPI:Ged", "irq/130-nvme0q1"]);
+    }
+
+    #[test]
+    fn a_kworker_works_for_whom_its_function_is() {
+        let roles = |names: [&str; 4]| names.map(work_role);
+        assert_eq!(roles(["kcryptd_crypt", "wb_workfn", "loop_workfn", "blk_mq_run_work_fn"]), {
+            [Role::Crypt, Role::Writeback, Role::Loop, Role::Block]
+        });
+        assert_eq!(roles(["raid5_do_work", "md_start_sync", "xlog_cil_push_work", "vmstat_update"]), {
+            [Role::Array, Role::Array, Role::Journal, Role::Kworker]
+        });
     }
 
     #[test]
