@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The arrows that the design allows: a crate, and all crates of this workspace that it may depend on.
-const ARROWS: [(&str, &[&str]); 32] = [
+const ARROWS: [(&str, &[&str]); 33] = [
     ("domain", &[]),
     ("event-queue", &[]),
     ("files", &[]),
@@ -18,6 +18,7 @@ const ARROWS: [(&str, &[&str]); 32] = [
     ("workloads", &["domain"]),
     ("trace-file", &["domain"]),
     ("parse", &["domain", "strict-toml", "trace-file", "workloads"]),
+    ("events", &["domain", "parse"]),
     ("analysis", &["domain", "workloads"]),
     ("watch", &["domain", "analysis"]),
     ("governors", &["domain"]),
@@ -26,7 +27,7 @@ const ARROWS: [(&str, &[&str]); 32] = [
     ("replay", &["event-queue", "domain", "analysis", "disks", "governors", "sim"]),
     ("report", &["domain", "analysis", "disks", "governors", "sim", "replay"]),
     ("machine", &["domain", "files", "parse"]),
-    ("recorder", &["domain", "parse"]),
+    ("recorder", &["domain", "parse", "events"]),
     ("confine", &[]),
     ("runner", &["domain", "confine", "workloads", "files", "parse", "analysis", "machine", "recorder"]),
     ("notebook", &["domain", "files", "trace-file"]),
@@ -37,6 +38,7 @@ const ARROWS: [(&str, &[&str]); 32] = [
             "domain",
             "files",
             "parse",
+            "events",
             "analysis",
             "replay",
             "report",
@@ -56,6 +58,7 @@ const ARROWS: [(&str, &[&str]); 32] = [
             "files",
             "strict-toml",
             "parse",
+            "events",
             "analysis",
             "machine",
             "recorder",
@@ -68,7 +71,7 @@ const ARROWS: [(&str, &[&str]); 32] = [
     ),
     ("guest", &["domain", "workloads", "files", "parse", "machine", "runner", "notebook", "lab"]),
     ("importer", &["domain", "analysis", "confine", "parse", "machine", "notebook", "session"]),
-    ("command-line", &["domain", "exporters"]),
+    ("command-line", &["domain", "events", "exporters"]),
     (
         "terminal",
         &[
@@ -121,7 +124,7 @@ const ARROWS: [(&str, &[&str]); 32] = [
 ];
 
 /// Crates that take values and return values, and touch nothing.
-const PURE: [&str; 14] = [
+const PURE: [&str; 15] = [
     "domain",
     "event-queue",
     "strict-toml",
@@ -129,6 +132,7 @@ const PURE: [&str; 14] = [
     "disks",
     "trace-file",
     "parse",
+    "events",
     "analysis",
     "watch",
     "report",

@@ -4,6 +4,7 @@ use super::values::{interval, server_kind, span};
 use clap::Args;
 use domain::Nanos;
 use domain::database::{Address, ExistingServer, Kind, name_of};
+use events::Sets;
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
@@ -20,6 +21,17 @@ pub struct Record {
     /// Follow this running process and all that it starts; nothing is done to it
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pub pid: Option<u32>,
+    /// Record the kernel's events too: default, all, or power, sched, block, work, timer, lock, irq, with
+    /// commas between
+    #[arg(
+        long,
+        value_name = "SET",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "default",
+        value_parser = str::parse::<Sets>
+    )]
+    pub events: Option<Sets>,
     #[command(flatten)]
     pub server: Server,
     /// The command to run and record

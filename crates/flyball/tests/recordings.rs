@@ -251,3 +251,53 @@ fn the_word_of_before_is_understood_until_0_2() {
     place.ok(&["record", "--duration", "100ms"]);
     assert!(!place.ok(&["record", "--help"]).contains("--duration"));
 }
+
+#[test]
+fn events_are_kept_beside_the_trace_and_shown() {
+    let place = Place::new();
+    let load = "dd if=/dev/zero of=file bs=64k count=20 conv=fsync status=none; sleep 0.1";
+    let printed = place.ok(&["record", "--events", "--", "sh", "-c", load]);
+    let events = place.path("notebook/runs");
+    let run = support::folders(&events).remove(0);
+    assert!(run.join("trials/b00.recorded.a0/events.bin").exists());
+    let shown = place.ok(&["show", "recording-sh"]);
+    let stored = place.ok(&["show", "--json", "recording-sh", "b00.recorded.a0"]);
+    assert!(stored.contains("\"recorded\""));
+    if printed.contains("not recorded: no events") {
+        eprintln!("skipped: this machine records no events: {printed}");
+        return;
+    }
+    for text in [&printed, &shown] {
+        assert!(text.contains("events in ") && text.contains("sched_switch "), "{text}");
+        assert!(text.contains("by events") && text.contains("workload "), "{text}");
+    }
+}
+
+#[test]
+fn a_recording_without_events_has_no_file_of_them_and_says_nothing_of_them() {
+    let place = Place::new();
+    place.ok(&["record", "--events=sched", "--out", "with", "--for", "100ms"]);
+    assert!(place.path("with/events.bin").exists());
+    let printed = place.ok(&["record", "--out", "without", "--for", "100ms"]);
+    assert!(!place.path("without/events.bin").exists() && !printed.contains("events in"), "{printed}");
+}
+
+#[test]
+fn a_set_of_events_that_there_is_not_is_refused_with_those_that_there_are() {
+    let place = Place::new();
+    let error = place.fails(2, &["record", "--events=tea", "--for", "1s"]);
+    assert!(error.contains("`tea`") && error.contains("power, sched, block"), "{error}");
+    assert!(!place.path("notebook").exists());
+}
+
+#[test]
+fn damaged_events_are_told_and_the_recording_is_shown() {
+    let place = Place::new();
+    place.ok(&["record", "--events=sched", "--for", "100ms"]);
+    let run = support::folders(&place.path("notebook/runs")).remove(0);
+    fs::write(run.join("trials/b00.recorded.a0/events.bin"), "FLYEVT01 and no more").unwrap();
+    let output = place.output(&["show", "recording"]);
+    assert!(output.status.success());
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("cannot read the events of"), "{error}");
+}

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::index::{Index, TrialCounts};
 use crate::notebook::Notebook;
 use crate::record;
-use crate::run_folder::{RAW, SKIPPED, TRACE};
+use crate::run_folder::{EVENTS, RAW, SKIPPED, TRACE};
 use crate::trace::TraceReader;
 use domain::ids::{CellId, RunId, TrialKey};
 use domain::trial::{Run, Trial};
@@ -173,6 +173,14 @@ impl Notebook {
         Ok(trial)
     }
 
+    /// A trial as its file has it, which is JSON.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn trial_json(&self, id: &RunId, key: &TrialKey) -> Result<String> {
+        record::read_text(&self.trial_folder(id, key).join("trial.json"))
+    }
+
     /// The trace of a trial; `None` where nothing was recorded.
     ///
     /// # Errors
@@ -188,6 +196,18 @@ impl Notebook {
     pub fn trace_file(&self, id: &RunId, key: &TrialKey) -> Result<File> {
         let path = self.trial_folder(id, key).join(TRACE);
         files::regular::open(&path).map_err(Error::io("open", &path))
+    }
+
+    /// The events of a trial, as `recorder` wrote them; `None` where none were recorded.
+    ///
+    /// # Errors
+    /// Where there are some that cannot be opened.
+    pub fn events_file(&self, id: &RunId, key: &TrialKey) -> Result<Option<File>> {
+        let path = self.trial_folder(id, key).join(EVENTS);
+        match files::regular::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            other => other.map(Some).map_err(Error::io("open", &path)),
+        }
     }
 
     /// The names of what the tool of a trial wrote itself, sorted; none where it wrote nothing.

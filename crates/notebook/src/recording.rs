@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::notebook::Notebook;
 use crate::reading::{self, Problem};
 use crate::record;
+use crate::run_folder::EVENTS;
 use crate::trace::{TraceReader, TraceSink};
 use domain::outcome::Metric;
 use domain::time::{Nanos, Timestamp};
@@ -127,6 +128,11 @@ impl RecordingFolder {
     /// The folder for whatever else is to be kept: the command's output.
     pub fn raw_dir(&self) -> PathBuf {
         self.staged.folder().join("raw")
+    }
+
+    /// The file for events, beside the trace.
+    pub fn events_file(&self) -> PathBuf {
+        self.staged.folder().join(EVENTS)
     }
 
     /// Where the trace goes.

@@ -20,6 +20,8 @@ use std::time::Duration;
 const TRIAL: &str = "trial.json";
 const SCRIPT: &str = "reproduce.sh";
 pub(crate) const TRACE: &str = "trace.parquet";
+/// What the kernel's tracepoints told, where they were recorded (the crate `events` reads it).
+pub(crate) const EVENTS: &str = "events.bin";
 /// The folder of what the tool wrote itself.
 pub(crate) const RAW: &str = "raw";
 /// Which cells this machine cannot run; absent where there is none.

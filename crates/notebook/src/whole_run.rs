@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::notebook::{Notebook, check_name, write_run};
-use crate::run_folder::{RAW, TRACE, write_trial};
+use crate::run_folder::{EVENTS, RAW, TRACE, write_trial};
 use crate::trace::TraceSink;
 use domain::ids::TrialKey;
 use domain::trial::{Run, Trial};
@@ -33,6 +33,11 @@ impl WholeRun {
     /// The folder for whatever else is to be kept with the trial.
     pub fn raw_dir(&self) -> PathBuf {
         self.trial_folder().join(RAW)
+    }
+
+    /// The file for events, beside the trace.
+    pub fn events_file(&self) -> PathBuf {
+        self.trial_folder().join(EVENTS)
     }
 
     /// Where the trial's trace goes. Without a first call of its [`domain::Sink::begin`] the trial has no

@@ -1,14 +1,15 @@
-//! Records this machine, or a command, and prints what it cost: the driver of `benches/recorder`.
+//! Records this machine, or a command, and prints what it cost: the driver of `benches/recorder` and
+//! `benches/events`.
 //!
-//! `record [--system] [--trace] INTERVAL DURATION SPOOL [COMMAND…]`; `--system` leaves processes out,
-//! `--trace` prints the trace as CSV.
+//! `record [--system] [--trace] [--events=SETS] INTERVAL DURATION SPOOL [COMMAND…]`; `--system` leaves
+//! processes out, `--trace` prints the trace as CSV, `--events` records events into `SPOOL.events`.
 
 #![allow(clippy::print_stdout, reason = "it is a program")]
 
 use domain::bench::SinkError;
 use domain::trace::TraceHead;
 use domain::{Nanos, Sink};
-use recorder::{Recorder, RecorderConfig, ThreadScope};
+use recorder::{Events, Recorder, RecorderConfig, ThreadScope};
 use std::error::Error;
 use std::process::Command;
 
@@ -16,12 +17,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (options, words): (Vec<String>, Vec<String>) =
         std::env::args().skip(1).partition(|word| word.starts_with("--"));
     let [interval, duration, spool, command @ ..] = &words[..] else {
-        return Err("usage: record [--system] [--trace] INTERVAL DURATION SPOOL [COMMAND…]".into());
+        return Err(
+            "usage: record [--system] [--trace] [--events=SETS] INTERVAL DURATION SPOOL [COMMAND…]".into()
+        );
     };
     let span = |text: &str| Nanos::parse(text).ok_or(format!("`{text}` is no span of time, such as 10ms"));
     let mut config = RecorderConfig::new(span(interval)?, spool.into());
     if options.iter().any(|option| option == "--system") {
         config.threads = ThreadScope::None;
+    }
+    if let Some(sets) = options.iter().find_map(|option| option.strip_prefix("--events=")) {
+        config.events =
+            Some(Events { sets: sets.parse()?, file: format!("{spool}.events").into(), ring_bytes: None });
     }
     let recorder = Recorder::start(config)?;
     match command.split_first() {

@@ -9,6 +9,12 @@ pub fn own_thread() -> Nanos {
     nanos(time.tv_sec, time.tv_nsec)
 }
 
+/// The monotonic clock, on which perf's events have their times too.
+pub fn monotonic() -> Nanos {
+    let time = clock_gettime(ClockId::Monotonic);
+    nanos(time.tv_sec, time.tv_nsec)
+}
+
 /// CPU time of a process with all its threads, also those that have ended; `None` where `pid` is not that of
 /// a process, or no longer. A zombie still has it.
 ///

@@ -28,9 +28,11 @@
 //! end. For the workload [`Recording::set_workload_cpu`] closes this gap with what `wait4` accounts. The time
 //! of a thread that is running may be stale by up to one scheduler tick.
 
+mod buffers;
 mod clock;
 mod columns;
 mod decode;
+mod event_rings;
 mod live;
 mod patch;
 mod recorder;
@@ -46,6 +48,8 @@ mod texts;
 mod threads;
 
 pub use clock::children as children_cpu;
+pub use event_rings::symbols::{append as name_functions, of as functions_at};
+pub use event_rings::{Events, ring_bytes};
 pub use live::Live;
 pub use recorder::{Interval, MAX_INTERVAL, MIN_INTERVAL, Recorder, RecorderConfig, Roots, ThreadScope};
 pub use recording::Recording;

@@ -1,7 +1,9 @@
 //! Starting and ending a recording.
 
-use crate::sampler::{Orders, Sampler};
-use crate::spool::{Writing, Written};
+use crate::buffers::Written;
+use crate::event_rings::Events;
+use crate::sampler::{Ended, Orders, Sampler};
+use crate::spool::Writing;
 use crate::{Error, Recording, Result};
 use domain::Nanos;
 use std::path::PathBuf;
@@ -53,6 +55,8 @@ pub struct RecorderConfig {
     pub threads: ThreadScope,
     /// When samples are written.
     pub writing: Writing,
+    /// Which events are recorded beside the samples; `None` for none.
+    pub events: Option<Events>,
     /// Where the kernel's files are.
     pub roots: Roots,
 }
@@ -65,6 +69,7 @@ impl RecorderConfig {
             spool,
             threads: ThreadScope::All,
             writing: Writing::WhenFull,
+            events: None,
             roots: Roots::default(),
         }
     }
@@ -100,7 +105,7 @@ impl Default for Roots {
 pub struct Recorder {
     spool: PathBuf,
     orders: Arc<Orders>,
-    thread: Option<JoinHandle<Result<Written>>>,
+    thread: Option<JoinHandle<Result<Ended>>>,
 }
 
 impl Recorder {
@@ -126,7 +131,7 @@ impl Recorder {
             }
             Err(error) => {
                 let _ = ready.send(Err(error));
-                Ok(Written { cpu: Nanos::ZERO, result: Ok(()) })
+                Ok(Ended { samples: Written { cpu: Nanos::ZERO, result: Ok(()) }, events: None })
             }
         };
         let thread = std::thread::Builder::new()
@@ -157,12 +162,20 @@ impl Recorder {
     /// # Errors
     /// Where the thread panicked, or the spool cannot be read.
     pub fn stop(mut self) -> Result<Recording> {
-        let written = self.end().expect("only this ends the thread, and it takes the recorder")?;
+        let Ended { samples, events } =
+            self.end().expect("only this ends the thread, and it takes the recorder")?;
         let mut recording = Recording::open(self.spool.clone())?;
-        recording.add_own_cpu(written.cpu);
-        if let Err(error) = written.result {
+        recording.add_own_cpu(samples.cpu);
+        if let Err(error) = samples.result {
             recording
                 .note(format!("the recording ends early: cannot write `{}`: {error}", self.spool.display()));
+        }
+        if let Some((written, absent)) = events {
+            recording.add_own_cpu(written.cpu);
+            absent.into_iter().for_each(|note| recording.note(note));
+            if let Err(error) = written.result {
+                recording.note(format!("the events end early: cannot write their file: {error}"));
+            }
         }
         Ok(recording)
     }
@@ -173,7 +186,7 @@ impl Recorder {
         }
     }
 
-    fn end(&mut self) -> Option<Result<Written>> {
+    fn end(&mut self) -> Option<Result<Ended>> {
         self.orders.stop.store(true, Ordering::Release);
         self.wake();
         let joined = self.thread.take()?.join();

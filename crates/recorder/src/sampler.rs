@@ -1,11 +1,14 @@
 //! The sampling thread: deadlines, and one sample at each.
 
+use crate::buffers::Written;
 use crate::clock;
+use crate::event_rings::Rings;
 use crate::recorder::{Interval, RecorderConfig, ThreadScope};
-use crate::spool::{Kind, Writer, Writing, Written};
+use crate::spool::{Kind, Writer, Writing};
 use crate::tasks::Tasks;
 use crate::texts::Sources;
 use domain::{Nanos, Timestamp};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -29,6 +32,15 @@ const MAX_CHOSEN: Nanos = Nanos::from_secs(1);
 /// How many samples tell what one costs. Sources take turns, and every few samples all have had theirs.
 const PROBED: u64 = 8;
 
+/// What came of a recording.
+#[derive(Debug)]
+pub struct Ended {
+    /// Of the samples.
+    pub samples: Written,
+    /// Of the events, where they were wanted, and what is not recorded of them.
+    pub events: Option<(Written, Vec<String>)>,
+}
+
 /// Everything that the loop uses.
 #[derive(Debug)]
 pub struct Sampler {
@@ -37,6 +49,8 @@ pub struct Sampler {
     spool: Writer,
     sources: Sources,
     tasks: Option<Tasks>,
+    rings: Option<Rings>,
+    proc: PathBuf,
     /// That of a server and that of the workload, as far as they were taken up.
     roots: [u32; 2],
     origin: Instant,
@@ -53,7 +67,8 @@ impl Sampler {
         match config.interval {
             Interval::Exactly(interval) => Self::open_at(config, interval),
             Interval::AtLeast(shortest) => {
-                let cost = Self::open_at(config, shortest)?.cost()?;
+                let samples = RecorderConfig { events: None, ..config.clone() };
+                let cost = Self::open_at(&samples, shortest)?.cost()?;
                 let interval = affordable(shortest, cost);
                 let mut sampler = Self::open_at(config, interval)?;
                 if interval > shortest {
@@ -82,6 +97,8 @@ impl Sampler {
 
     fn open_at(config: &RecorderConfig, interval: Nanos) -> crate::Result<Self> {
         let mut sources = Sources::open(&config.roots, interval)?;
+        let open = |events| Rings::open(events, &config.roots, interval);
+        let rings = config.events.as_ref().map(open).transpose()?;
         let mut spool = Writer::create(&config.spool, sources.sample_bytes())?;
         let start = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let start = Timestamp::from_unix_nanos(i64::try_from(start.as_nanos()).unwrap_or(i64::MAX));
@@ -115,12 +132,18 @@ impl Sampler {
             spool,
             sources,
             tasks,
+            rings,
+            proc: config.roots.proc.clone(),
             roots: [0; 2],
             origin: Instant::now(),
             ticks: 0,
             missed: 0,
         };
+        let origin = clock::monotonic();
         sampler.sample_all();
+        if let Some(rings) = &mut sampler.rings {
+            rings.begin(origin, start, sampler.tasks.as_ref(), &sampler.proc);
+        }
         Ok(sampler)
     }
 
@@ -128,7 +151,7 @@ impl Sampler {
     ///
     /// # Errors
     /// Where the spool's thread panicked; what the disk refused is told by the inner result.
-    pub fn run(mut self, orders: &Orders) -> crate::Result<Written> {
+    pub fn run(mut self, orders: &Orders) -> crate::Result<Ended> {
         let interval = Duration::from(self.interval);
         let mut deadline = self.origin + interval;
         loop {
@@ -145,8 +168,9 @@ impl Sampler {
                 deadline += interval * u32::try_from(missed).unwrap_or(u32::MAX);
             }
         }
+        let events = self.rings.take().map(|rings| rings.finish(&self.proc)).transpose()?;
         self.sample_all();
-        self.close()
+        Ok(Ended { samples: self.close()?, events })
     }
 
     /// Takes up what was ordered since the last look; whether to stop.
@@ -157,6 +181,9 @@ impl Sampler {
                 *known = root;
                 if let Some(tasks) = &mut self.tasks {
                     tasks.follow(root, &mut self.spool);
+                    if let Some(rings) = &mut self.rings {
+                        rings.follow(root, tasks);
+                    }
                 }
             }
         }
@@ -164,6 +191,10 @@ impl Sampler {
     }
 
     fn sample(&mut self) {
+        // Also where the spool has no room: what stays in the rings is lost sooner.
+        if let Some(rings) = &mut self.rings {
+            rings.drain();
+        }
         let bytes = self.sources.sample_bytes() + self.tasks.as_ref().map_or(0, Tasks::sample_bytes);
         if !self.spool.has_room(bytes) {
             self.missed += 1;

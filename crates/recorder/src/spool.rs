@@ -1,4 +1,4 @@
-//! The spool file: frames of raw samples, and the thread that writes them.
+//! The spool file: frames of raw samples.
 //!
 //! ```text
 //! magic, then frames: kind u8, 0 u8, source u16, length u32, then so many bytes
@@ -6,13 +6,10 @@
 //! Little-endian. A frame that is cut ends the file: what stands before it is used. Texts come whole once and
 //! then as patches ([`crate::patch`]); a source that did not change has no frame.
 
-use crate::{Error, Result, clock};
-use domain::Nanos;
-use std::fs::File;
-use std::io::{self, Read, Write};
+use crate::Result;
+use crate::buffers::{Buffers, Written};
+use std::io::{self, Read};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread::JoinHandle;
 
 /// What every spool begins with; the last two bytes are the version.
 pub const MAGIC: &[u8; 8] = b"FLYSPL01";
@@ -97,25 +94,9 @@ pub enum Writing {
     EachSample,
 }
 
-/// Collects frames in memory and hands full buffers to a thread that writes them.
+/// Collects frames in memory; a thread writes them.
 #[derive(Debug)]
-pub struct Writer {
-    buffer: Vec<u8>,
-    capacity: usize,
-    full: SyncSender<Vec<u8>>,
-    empty: Receiver<Vec<u8>>,
-    spare: Vec<Vec<u8>>,
-    thread: JoinHandle<Written>,
-}
-
-/// What came of the writing.
-#[derive(Debug)]
-pub struct Written {
-    /// CPU time of the writing thread.
-    pub cpu: Nanos,
-    /// Whether the disk took everything.
-    pub result: io::Result<()>,
-}
+pub struct Writer(Buffers);
 
 impl Writer {
     /// Creates the file, and buffers that hold at least one sample of `sample_bytes`.
@@ -123,62 +104,31 @@ impl Writer {
     /// # Errors
     /// Where the file or the thread cannot be made.
     pub fn create(path: &Path, sample_bytes: usize) -> Result<Self> {
-        let error = |error| Error::Spool { action: "create", path: path.to_owned(), error };
-        let mut file = File::create(path).map_err(error)?;
-        file.write_all(MAGIC).map_err(error)?;
         let capacity = BUFFER_BYTES.max(2 * sample_bytes);
-        let (full, to_write) = sync_channel::<Vec<u8>>(BUFFERS);
-        let (give_back, empty) = sync_channel(BUFFERS);
-        let thread = std::thread::Builder::new()
-            .name("flyball-spool".to_owned())
-            .spawn(move || write_all(&mut file, &to_write, &give_back))
-            .map_err(|error| Error::Thread(error.to_string()))?;
-        let spare = (1..BUFFERS).map(|_| Vec::with_capacity(capacity)).collect();
-        Ok(Self { buffer: Vec::with_capacity(capacity), capacity, full, empty, spare, thread })
+        Ok(Self(Buffers::create(path, MAGIC, capacity, BUFFERS)?))
     }
 
     /// Whether a sample of this size can be taken without waiting for the disk.
     pub fn has_room(&mut self, sample_bytes: usize) -> bool {
-        self.spare.extend(self.empty.try_iter());
-        self.capacity - self.buffer.len() >= sample_bytes || !self.spare.is_empty()
+        self.0.has_room(sample_bytes)
     }
 
     /// Appends one frame, made of parts.
     pub fn frame(&mut self, kind: Kind, source: u16, parts: &[&[u8]]) {
         let length: usize = parts.iter().map(|part| part.len()).sum();
-        if self.buffer.len() + HEADER + length > self.capacity {
-            self.hand_over();
-        }
-        self.buffer.extend([kind as u8, 0]);
-        self.buffer.extend(source.to_le_bytes());
-        self.buffer.extend((length as u32).to_le_bytes());
+        self.0.reserve(HEADER + length);
+        self.0.put(&[kind as u8, 0]);
+        self.0.put(&source.to_le_bytes());
+        self.0.put(&(length as u32).to_le_bytes());
         for part in parts {
-            self.buffer.extend(*part);
+            self.0.put(part);
         }
     }
 
     /// A sample is whole: it is written now where somebody waits for it, and as long as the disk keeps up.
     pub fn end_sample(&mut self, writing: Writing) {
         if writing == Writing::EachSample {
-            self.spare.extend(self.empty.try_iter());
-            if !self.spare.is_empty() {
-                self.hand_over();
-            }
-        }
-    }
-
-    /// Gives the buffer to the writing thread and takes an empty one: waits only where all are full, which
-    /// [`Writer::has_room`] has excluded but for the first listing of very many threads.
-    fn hand_over(&mut self) {
-        if self.buffer.is_empty() {
-            return;
-        }
-        self.spare.extend(self.empty.try_iter());
-        let next = self.spare.pop().or_else(|| self.empty.recv().ok()).unwrap_or_default();
-        let full = std::mem::replace(&mut self.buffer, next);
-        match self.full.try_send(full) {
-            // The channel holds all buffers there are, and the thread ends only after the writer.
-            Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+            self.0.hand_over_if_free();
         }
     }
 
@@ -186,25 +136,9 @@ impl Writer {
     ///
     /// # Errors
     /// Where the thread panicked.
-    pub fn finish(mut self) -> Result<Written> {
-        self.hand_over();
-        drop(self.full);
-        self.thread.join().map_err(|_| Error::Thread("the spool's thread panicked".to_owned()))
+    pub fn finish(self) -> Result<Written> {
+        self.0.finish()
     }
-}
-
-/// Writes buffers until there are no more; after an error they are dropped, so that sampling goes on.
-fn write_all(file: &mut File, to_write: &Receiver<Vec<u8>>, give_back: &SyncSender<Vec<u8>>) -> Written {
-    let mut result = Ok(());
-    for mut buffer in to_write {
-        if result.is_ok() {
-            result = file.write_all(&buffer);
-        }
-        buffer.clear();
-        // The sampler may have ended meanwhile.
-        let _ = give_back.try_send(buffer);
-    }
-    Written { cpu: clock::own_thread(), result }
 }
 
 /// One frame, as it was read.
@@ -398,12 +332,11 @@ mod tests {
         let mut writer = Writer::create(&path, 0).unwrap();
         writer.frame(Kind::Whole, 1, &[b"first"]);
         writer.end_sample(Writing::WhenFull);
-        assert!(!writer.buffer.is_empty());
+        assert!(!writer.0.is_empty());
         writer.end_sample(Writing::EachSample);
-        assert!(writer.buffer.is_empty());
+        assert!(writer.0.is_empty());
         // It comes back once it is written, and only then is there a frame in the file.
-        let back = writer.empty.recv().unwrap();
-        writer.spare.push(back);
+        writer.0.wait_until_written();
         assert_eq!(frames(&fs::read(&path).unwrap()).len(), 1);
         writer.finish().unwrap().result.unwrap();
     }

@@ -1,46 +1,12 @@
 //! Processes and threads as the spool declares them.
 
 use crate::spool::Fields;
-use domain::trace::Role;
-use parse::proc::role::kernel_role;
+pub use events::Owner;
 use std::fs;
 use std::path::Path;
 
 /// The longest name: a kworker's with its work queue (`TASK_COMM_LEN` of 64 in `fs/proc/array.c`).
 pub const NAME_BYTES: usize = 64;
-
-/// Whose a process is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Owner {
-    /// The workload's root or a descendant of it.
-    Workload = 0,
-    /// Flyball or a descendant of it that is not the workload.
-    Flyball = 1,
-    /// The kernel's: the name tells the role.
-    Kernel = 2,
-    /// Anybody else's.
-    Other = 3,
-}
-
-impl Owner {
-    /// From its byte in a spool.
-    pub fn from_byte(byte: u8) -> Option<Self> {
-        [Owner::Workload, Owner::Flyball, Owner::Kernel, Owner::Other]
-            .into_iter()
-            .find(|owner| *owner as u8 == byte)
-    }
-
-    /// The role of a process of this name.
-    pub fn role(self, name: &str) -> Role {
-        match self {
-            Owner::Workload => Role::Workload,
-            Owner::Flyball => Role::Flyball,
-            Owner::Kernel => kernel_role(name),
-            Owner::Other => Role::Other,
-        }
-    }
-}
 
 /// A process, when it is first seen.
 #[derive(Clone, Debug, PartialEq, Eq)]

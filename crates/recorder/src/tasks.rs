@@ -124,6 +124,11 @@ impl Tasks {
         self.threads.unfollowed
     }
 
+    /// Those that are followed: process id, owner, name.
+    pub fn known(&self) -> impl Iterator<Item = (u32, Owner, &Name)> {
+        self.processes.iter().map(|process| (process.pid, process.owner, &process.name))
+    }
+
     /// A first process of the workload: it and its descendants are the workload from the recording's start
     /// on.
     pub fn follow(&mut self, root: u32, spool: &mut Writer) {

@@ -168,7 +168,7 @@ fn number(digits: &[u8]) -> Option<u64> {
 }
 
 /// Raises the soft limit on descriptors to the hard one, and says what it is then.
-fn raise_descriptors() -> usize {
+pub fn raise_descriptors() -> usize {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     let before = limit.current;

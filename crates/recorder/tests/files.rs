@@ -57,6 +57,7 @@ impl Machine {
             spool: path("spool"),
             threads: ThreadScope::None,
             writing: Writing::WhenFull,
+            events: None,
             roots: Roots { proc: path("proc"), sys: path("sys") },
         })
         .unwrap();
@@ -236,6 +237,7 @@ fn a_text_that_is_not_what_the_kernel_writes_is_an_error_with_its_line() {
         spool: path("spool"),
         threads: ThreadScope::None,
         writing: Writing::WhenFull,
+        events: None,
         roots: Roots { proc: path("proc"), sys: path("sys") },
     })
     .unwrap();

@@ -14,6 +14,14 @@ pub enum Error {
     /// The notebook, or something in it.
     #[error(transparent)]
     Notebook(#[from] notebook::Error),
+    /// The events of a trial.
+    #[error("cannot read the events of `{run}`: {error}")]
+    Events {
+        /// Whose.
+        run: RunId,
+        /// What is wrong with them.
+        error: events::Error,
+    },
     /// A page or a folder that cannot be written.
     #[error(transparent)]
     Write(#[from] files::Error),

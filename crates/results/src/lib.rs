@@ -6,6 +6,7 @@
 
 mod described;
 mod error;
+mod events;
 pub mod gate;
 pub mod listing;
 mod over_time;
@@ -18,6 +19,7 @@ mod replayed;
 mod versus;
 
 pub use error::{Error, Result};
+pub use events::{events_of, events_text};
 pub use over_time::points;
 pub use played::Playable;
 pub use recorded::{recording_json, recording_text};
@@ -33,6 +35,7 @@ use analysis::summary::{RunData, RunSummary};
 use analysis::usage::Usage as MachineUsage;
 use domain::finding::{Finding, NotMeasured};
 use domain::ids::{CellId, RunId, TrialKey};
+use domain::inert::Lines;
 use domain::inventory::Inventory;
 use domain::lab::LabAccount;
 use domain::trace::{Series, Trace};
@@ -108,6 +111,24 @@ impl Results {
     /// How busy the machine was in a recording; nothing where it has no trace that can be read.
     pub fn usage(&self) -> MachineUsage {
         self.usages.first().map(|(_, usage)| usage.clone()).unwrap_or_default()
+    }
+
+    /// What the events of a recording say; `None` where none were recorded, or they cannot be read, which is
+    /// told.
+    pub fn events(&self, notebook: &Notebook) -> Option<Lines> {
+        let trial = self.data.trials.first().filter(|_| self.data.study.is_recording())?;
+        match events_of(notebook, &self.data.run.id, &trial.key) {
+            Ok(facts) => facts.map(|facts| {
+                let mut text = Lines::default();
+                text.blank();
+                text.append(&events_text(&facts));
+                text
+            }),
+            Err(error) => {
+                (self.warn)(&error);
+                None
+            }
+        }
     }
 
     /// Adds the traces that a page draws by itself: of each cell the first valid trial, the verdict's two

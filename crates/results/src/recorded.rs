@@ -7,6 +7,7 @@ use domain::inert::Lines;
 use domain::outcome::Metric;
 use domain::trace::Role;
 use domain::units::Bytes;
+use events::Facts;
 use notebook::Recording;
 use serde_json::json;
 use std::fmt::Display;
@@ -19,7 +20,7 @@ const SCHEMA: u32 = 1;
 const MAX_THREADS: usize = 5;
 
 /// As lines; `place` is where it is kept: its run, else its folder.
-pub fn recording_text(recording: &Recording, place: impl Display) -> Lines {
+pub fn recording_text(recording: &Recording, events: Option<&Facts>, place: impl Display) -> Lines {
     let mut text = Lines::default();
     let Recording { duration, recorder, .. } = recording;
     text.line(format_args!("recorded {duration}: {} samples, {} missed", recorder.samples, recorder.missed));
@@ -61,6 +62,10 @@ pub fn recording_text(recording: &Recording, place: impl Display) -> Lines {
             disk.device, disk.read_ios, disk.write_ios, disk.busy
         ));
     }
+    if let Some(facts) = events {
+        text.blank();
+        text.append(&crate::events::events_text(facts));
+    }
     for warning in &recording.warnings {
         text.blank();
         text.line(format_args!("warning: {warning}"));
@@ -84,7 +89,12 @@ fn server(recording: &Recording, text: &mut Lines) {
 }
 
 /// The same as JSON, with a schema version.
-pub fn recording_json(recording: &Recording, run: Option<&RunId>, folder: &Path) -> String {
+pub fn recording_json(
+    recording: &Recording,
+    events: Option<&Facts>,
+    run: Option<&RunId>,
+    folder: &Path,
+) -> String {
     let roles: serde_json::Map<_, _> =
         recording.roles.iter().map(|(role, cpu)| (role.name().to_owned(), json!(cpu.get()))).collect();
     let metric = |metric: &Metric| json!({ "value": metric.value, "unit": metric.unit });
@@ -107,6 +117,7 @@ pub fn recording_json(recording: &Recording, run: Option<&RunId>, folder: &Path)
         "frequency_source": recording.recorder.frequency.name(),
         "absent": recording.recorder.absent,
         "role_cpu_ns": roles,
+        "events": events.map(crate::events::events_json),
     });
     format!("{value:#}")
 }

@@ -30,6 +30,7 @@ pub fn diagnose(global: &Global, arguments: &Diagnose) -> Result<End> {
         &Record {
             interval: None,
             out: None,
+            events: None,
             duration,
             pid: arguments.pid,
             server: arguments.server.clone(),

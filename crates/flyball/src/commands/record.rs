@@ -39,6 +39,7 @@ pub fn recorded(
         watched,
         server,
         interval: arguments.interval,
+        events: arguments.events.clone(),
         duration: arguments.duration,
         place: arguments.out.as_deref().map_or(Place::Notebook(&notebook), Place::Folder),
         typed: typed(),
@@ -54,13 +55,19 @@ pub fn recorded(
 }
 
 fn show(global: &Global, done: &Done) -> Result<()> {
-    let Done { recording, kept, .. } = done;
+    let Done { recording, events, kept, .. } = done;
     if global.json {
-        terminal::json(&results::recording_json(recording, kept.run.as_ref(), &kept.folder))?;
+        terminal::json(&results::recording_json(
+            recording,
+            events.as_ref(),
+            kept.run.as_ref(),
+            &kept.folder,
+        ))?;
     } else {
         let folder = kept.folder.display().to_string();
         let place = kept.run.as_ref().map_or(folder, ToString::to_string);
-        terminal::lines(&report::within(&results::recording_text(recording, place), terminal::width()))?;
+        let text = results::recording_text(recording, events.as_ref(), place);
+        terminal::lines(&report::within(&text, terminal::width()))?;
     }
     if let Some(run) = &kept.run {
         let program = places::this_program(global);

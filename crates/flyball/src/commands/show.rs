@@ -2,11 +2,8 @@
 
 use crate::exit::End;
 use crate::shown::{self, Length, opened, trial_key};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use command_line::{Global, Show};
-
-/// A bound on a stored trial, as the notebook has it.
-const MAX_TRIAL: u64 = 64 << 20;
 
 /// Shows a run, or one of its trials.
 pub fn show(global: &Global, arguments: &Show) -> Result<End> {
@@ -20,10 +17,7 @@ pub fn show(global: &Global, arguments: &Show) -> Result<End> {
         }
         let trial = notebook.trial(&id, &key)?;
         if global.json {
-            let stored = folder.join("trial.json");
-            let text = files::regular::text(&stored, MAX_TRIAL)
-                .with_context(|| format!("cannot read `{}`", stored.display()))?;
-            terminal::json(&text)?;
+            terminal::json(&notebook.trial_json(&id, &key)?)?;
         } else {
             let states = results::residency(&notebook, &id, &key, terminal::warn);
             terminal::document(&report::Wide(terminal::screen_width()).trial_text(&trial, &states))?;
@@ -33,5 +27,8 @@ pub fn show(global: &Global, arguments: &Show) -> Result<End> {
     }
     let results = shown::load(&notebook, &id, None)?;
     shown::print(global, &results, Length::of(arguments.full))?;
+    if let Some(events) = results.events(&notebook).filter(|_| !global.json) {
+        terminal::lines(&report::within(&events, terminal::width()))?;
+    }
     Ok(End::Done)
 }

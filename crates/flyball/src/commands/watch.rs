@@ -35,6 +35,7 @@ fn look(global: &Global, arguments: &Watch) -> Result<End> {
     let looking = Looking::new(charset, &program, &changed);
     let record = Record {
         interval: Some(arguments.interval),
+        events: None,
         out: None,
         duration: None,
         pid: arguments.pid,

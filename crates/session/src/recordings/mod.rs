@@ -1,5 +1,6 @@
 //! Recordings: what a machine, a process or a command did, without a study, as a run of one trial.
 
+mod facts;
 mod onlooker;
 mod so_far;
 mod stored;
@@ -19,10 +20,11 @@ use domain::outcome::Metric;
 use domain::per_work;
 use domain::trial::{PROCESS, Provenance};
 use domain::{Nanos, Sink, Timestamp};
+use events::{Facts, Sets};
 use machine::supervise::Supervisor;
 use machine::{LocalMachine, Machine};
 use notebook::{Notebook, Recording, RecordingFolder, WholeRun};
-use recorder::{Interval, Recorder, RecorderConfig, Writing};
+use recorder::{Events, Interval, Recorder, RecorderConfig, Writing};
 use runner::following::{Ending, Streams, Until, Watched};
 use runner::watched_server::WatchedServer;
 use std::collections::BTreeMap;
@@ -44,6 +46,8 @@ pub struct RecordRequest<'a> {
     pub server: Option<Arc<WatchedServer>>,
     /// Between two samples; `None` for [`INTERVAL`], or as much longer as keeps sampling cheap.
     pub interval: Option<Nanos>,
+    /// Which of the kernel's events are recorded beside the samples; `None` for none.
+    pub events: Option<Sets>,
     /// After this long recording ends; `None` for no bound.
     pub duration: Option<Nanos>,
     /// Where it goes.
@@ -79,6 +83,8 @@ pub struct Kept {
 pub struct Done {
     /// What is known of it as a whole.
     pub recording: Recording,
+    /// What its events say, where they were recorded.
+    pub events: Option<Facts>,
     /// The machine.
     pub inventory: Inventory,
     /// Where it went.
@@ -117,7 +123,10 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     let begun = Begun { request, inventory: &inventory, environment, started: LocalMachine.now() };
     let interval = request.interval.map_or(Interval::AtLeast(INTERVAL), Interval::Exactly);
     let writing = if request.onlooker.is_some() { Writing::EachSample } else { Writing::WhenFull };
-    let config = RecorderConfig { writing, ..RecorderConfig::new(interval, spool.clone()) };
+    let events_file = destination.events_file();
+    let events = request.events.clone();
+    let events = events.map(|sets| Events { sets, file: events_file.clone(), ring_bytes: None });
+    let config = RecorderConfig { writing, events, ..RecorderConfig::new(interval, spool.clone()) };
     let recorder = Recorder::start(config)?;
     let children_before = recorder::children_cpu();
     let counters = destination.raw_dir().join("server-counters.tsv");
@@ -140,19 +149,21 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     let removed = std::fs::remove_file(&spool);
     removed.map_err(Error::during(format!("cannot remove `{}`", spool.display())))?;
     let mut recording = begun.recording(&recorded, metrics, duration, Some(&ending));
+    let events = request.events.as_ref().map(|_| facts::read(&events_file)).transpose()?;
+    recording.warnings = events.iter().filter_map(facts::loss).collect();
     if let (Some(server), Some(counted)) = (&request.server, counted) {
         let told = runner::server_rates::told(server, &counted, ending.by_itself);
         recording.metrics.extend(told.metrics);
         per_work::add(&mut recording.metrics);
         recording.environment.extend(told.environment);
-        recording.warnings = told.warnings;
+        recording.warnings.extend(told.warnings);
     }
     let as_json =
         serde_json::to_string_pretty(&inventory).map_err(Error::during("cannot store the inventory"))?;
     let kept = destination.commit(&recording, &as_json, &request.typed)?;
     watcher.done()?;
     looked.map_err(Error::during("cannot draw on the terminal any more; what was recorded is kept"))?;
-    Ok(Done { recording, inventory, kept, ending })
+    Ok(Done { recording, events, inventory, kept, ending })
 }
 
 /// What is known of a recording from its beginning on.
@@ -219,6 +230,13 @@ impl Destination {
         match self {
             Self::Run(run) => run.raw_dir(),
             Self::Folder(folder) => folder.raw_dir(),
+        }
+    }
+
+    fn events_file(&self) -> PathBuf {
+        match self {
+            Self::Run(run) => run.events_file(),
+            Self::Folder(folder) => folder.events_file(),
         }
     }
 

@@ -1,0 +1,284 @@
+//! Typed events.
+
+use domain::Nanos;
+use std::borrow::Cow;
+
+/// One event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// On the monotonic clock.
+    pub time: Nanos,
+    /// The CPU that it happened on.
+    pub cpu: u16,
+    /// The thread that ran there, interrupted or not; 0 is an idle CPU.
+    pub tid: u32,
+    /// In which context.
+    pub context: Context,
+    /// What happened.
+    pub what: What,
+}
+
+/// What interrupted the thread, by `common_flags` (kernel `include/linux/trace_events.h`, `trace_flag_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Context(u8);
+
+impl Context {
+    const HARDIRQ: u8 = 0x08;
+    const SOFTIRQ: u8 = 0x10;
+    const NMI: u8 = 0x40;
+
+    /// From the record's flags.
+    pub const fn of_flags(flags: u8) -> Self {
+        Self(flags & (Self::HARDIRQ | Self::SOFTIRQ | Self::NMI))
+    }
+
+    /// Whether it was an interrupt of any kind, and not the thread.
+    pub const fn is_interrupt(self) -> bool {
+        self.0 != 0
+    }
+}
+
+/// The name of a thread: 16 bytes, cut or filled with zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Comm(pub [u8; 16]);
+
+impl Comm {
+    /// As text.
+    pub fn text(&self) -> Cow<'_, str> {
+        let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
+        String::from_utf8_lossy(&self.0[..end])
+    }
+}
+
+/// How a thread left its CPU, by `prev_state` of sched_switch (kernel `include/trace/events/sched.h`,
+/// `__trace_sched_switch_state`; the letters are those of the recorded format).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It could go on, and another was preferred.
+    Runnable,
+    /// `S`, `D`, `I` and whatever else is no end: it waits.
+    Waiting,
+    /// `X`, `Z`: it never runs again.
+    Dead,
+    /// The format of this kernel does not say.
+    Unknown,
+}
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Op {
+    /// It reads.
+    Read,
+    /// It writes.
+    Write,
+    /// It discards, or erases.
+    Discard,
+    /// It empties the device's cache.
+    Flush,
+    /// Anything else.
+    Other,
+}
+
+impl Op {
+    /// All of them.
+    pub const ALL: [Op; 5] = [Op::Read, Op::Write, Op::Discard, Op::Flush, Op::Other];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Op::Read => "read",
+            Op::Write => "write",
+            Op::Discard => "discard",
+            Op::Flush => "flush",
+            Op::Other => "other",
+        }
+    }
+
+    /// By `rwbs` (kernel `kernel/trace/blktrace.c`, `blk_fill_rwbs`): an `F` in front of another letter asks
+    /// for a flush before it.
+    pub fn of_rwbs(rwbs: &[u8]) -> Self {
+        let rest = match rwbs {
+            [b'F', rest @ ..] if matches!(rest.first(), Some(b'R' | b'W' | b'D' | b'F' | b'N')) => rest,
+            all => all,
+        };
+        match rest.first() {
+            Some(b'R') => Op::Read,
+            Some(b'W') => Op::Write,
+            Some(b'D') => Op::Discard,
+            Some(b'F') => Op::Flush,
+            _ => Op::Other,
+        }
+    }
+}
+
+/// Sectors of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The kernel's number of the device: twelve bits of major, twenty of minor.
+    pub device: u32,
+    /// The first sector of 512 bytes.
+    pub sector: u64,
+    /// How many.
+    pub sectors: u32,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A CPU goes from one thread to another.
+    Switch {
+        /// Who ran.
+        prev: u32,
+        /// Its name.
+        prev_comm: Comm,
+        /// How it left.
+        left: Left,
+        /// Who runs now.
+        next: u32,
+        /// Its name.
+        next_comm: Comm,
+    },
+    /// The running thread, or an interrupt, wakes one.
+    Waking {
+        /// Whom.
+        tid: u32,
+    },
+    /// A thread begins.
+    Fork {
+        /// Who made it.
+        parent: u32,
+        /// It.
+        child: u32,
+    },
+    /// A thread ends.
+    Exit {
+        /// Which.
+        tid: u32,
+    },
+    /// A frequency was set.
+    Frequency {
+        /// Of which CPU.
+        cpu: u32,
+        /// Kilohertz.
+        khz: u32,
+    },
+    /// A CPU goes into an idle state, or leaves it.
+    Idle {
+        /// Which.
+        cpu: u32,
+        /// The state's number; `None` when it leaves.
+        state: Option<u32>,
+    },
+    /// A decision of intel_pstate.
+    Pstate {
+        /// Its measure of how busy the CPU was, percent.
+        busy: u32,
+        /// From this P-state.
+        from: u32,
+        /// To that.
+        to: u32,
+        /// Counters since the decision before.
+        aperf: u64,
+        /// As above.
+        mperf: u64,
+        /// As above.
+        tsc: u64,
+    },
+    /// A bio is given to a device.
+    BioQueue {
+        /// Where.
+        span: Span,
+        /// What it does.
+        op: Op,
+    },
+    /// A layer passes a bio to the one below.
+    BioRemap {
+        /// Where it goes.
+        span: Span,
+        /// The device that it comes from.
+        from: u32,
+        /// What it does.
+        op: Op,
+    },
+    /// A bio of a layer without requests has ended.
+    BioComplete {
+        /// Where.
+        span: Span,
+        /// What it did.
+        op: Op,
+        /// Whether it failed.
+        failed: bool,
+    },
+    /// A request is given to the driver.
+    Issue {
+        /// Where.
+        span: Span,
+        /// What it does.
+        op: Op,
+    },
+    /// The driver has done a request, or a part of it.
+    Complete {
+        /// What was done.
+        span: Span,
+        /// What it did.
+        op: Op,
+        /// Whether it failed.
+        failed: bool,
+    },
+    /// A kworker begins to execute work.
+    WorkBegin {
+        /// The function's address.
+        function: u64,
+    },
+    /// It has executed it.
+    WorkEnd,
+    /// A timer expires.
+    Timer,
+    /// A lock of the kernel is held by another.
+    LockBegin,
+    /// It is ours, or not wanted any more.
+    LockEnd,
+    /// A handler of a device's interrupt begins.
+    IrqBegin {
+        /// Its number.
+        irq: u32,
+    },
+    /// It ends.
+    IrqEnd,
+    /// A softirq begins.
+    SoftirqBegin {
+        /// Its vector.
+        vector: u32,
+    },
+    /// It ends.
+    SoftirqEnd,
+    /// Events of this CPU were lost before this one.
+    Lost {
+        /// How many.
+        count: u64,
+    },
+    /// One that was recorded and has no type here.
+    Other,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_request_does_is_read_behind_the_flush_in_front_of_it() {
+        let of = |text: &str| Op::of_rwbs(text.as_bytes());
+        assert_eq!([of("R"), of("RA"), of("WS"), of("WFS"), of("FWS")], {
+            [Op::Read, Op::Read, Op::Write, Op::Write, Op::Write]
+        });
+        assert_eq!([of("FF"), of("F"), of("FN"), of("D"), of("DS"), of("N"), of("")], {
+            [Op::Flush, Op::Flush, Op::Other, Op::Discard, Op::Discard, Op::Other, Op::Other]
+        });
+    }
+
+    #[test]
+    fn a_name_ends_at_its_first_zero() {
+        assert_eq!(Comm(*b"fio\0rest of old ").text(), "fio");
+        assert_eq!(Comm(*b"0123456789abcdef").text(), "0123456789abcdef");
+    }
+}

@@ -1,0 +1,289 @@
+//! From events to facts: what each CPU, thread and device did.
+//!
+//! Work is conserved: a CPU's time is busy, idle or unknown, and the CPU time of its threads is its busy
+//! time. Interrupts count to the thread that they interrupt, as they do in the scheduler's own account
+//! without `CONFIG_IRQ_TIME_ACCOUNTING`.
+
+mod cpus;
+mod requests;
+mod tasks;
+mod times;
+
+pub use cpus::CpuSpent;
+pub use requests::{Done, Passed};
+pub use tasks::{Spent, ThreadSpent, Wait};
+pub use times::Times;
+
+use crate::Result;
+use crate::decode::{Losses, decode};
+use crate::event::{Event, Op, What};
+use crate::file::Tables;
+use cpus::{Cpu, IDLE};
+use domain::Nanos;
+use domain::trace::Role;
+use parse::proc::role::work_role;
+use requests::Requests;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Seek};
+use tasks::{Sums, Tasks};
+
+/// What a recording of events says as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// How long all was recorded.
+    pub span: Nanos,
+    /// Whether the recording was ended properly.
+    pub is_whole: bool,
+    /// By tracepoint, `group/name`.
+    pub kinds: BTreeMap<String, Counted>,
+    /// Lost events, by CPU.
+    pub lost: BTreeMap<u16, u64>,
+    /// Records that could not be read.
+    pub unread: u64,
+    /// What is not recorded, and why.
+    pub absent: Vec<String>,
+    /// By CPU.
+    pub cpus: BTreeMap<u16, CpuSpent>,
+    /// By role.
+    pub roles: BTreeMap<Role, Spent>,
+    /// The busiest first.
+    pub threads: Vec<ThreadSpent>,
+    /// What kworkers executed, by the function's name or address: how often, how long.
+    pub work: BTreeMap<String, (u64, Nanos)>,
+    /// By device and operation.
+    pub devices: BTreeMap<(String, Op), Done>,
+    /// From a device to one below.
+    pub passed: BTreeMap<(String, String), Passed>,
+}
+
+/// The events of one tracepoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// In the file.
+    pub recorded: u64,
+    /// Lost, on all CPUs.
+    pub lost: u64,
+}
+
+impl Facts {
+    /// Reads a recording twice: what it declares, then its events.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is damaged.
+    pub fn read<R: Read + Seek>(open: impl FnMut() -> std::io::Result<R>) -> Result<Self> {
+        Self::read_naming(open, |_| BTreeMap::new())
+    }
+
+    /// The same, of a recording that does not name the functions of kworkers yet: `name` is asked once for
+    /// those addresses that it does not name.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn read_naming<R: Read + Seek>(
+        mut open: impl FnMut() -> std::io::Result<R>,
+        name: impl FnOnce(&BTreeSet<u64>) -> BTreeMap<u64, String>,
+    ) -> Result<Self> {
+        let tables = Tables::read(open()?)?;
+        let mut collecting = Collecting::new(&tables);
+        let losses = decode(open()?, &tables, |event| collecting.take(event))?;
+        let addresses = collecting.tasks.functions.keys();
+        let unnamed: BTreeSet<u64> =
+            addresses.copied().filter(|at| !tables.symbols.contains_key(at)).collect();
+        let mut symbols = if unnamed.is_empty() { BTreeMap::new() } else { name(&unnamed) };
+        symbols.extend(tables.symbols.clone());
+        Ok(collecting.finish(losses, &symbols))
+    }
+
+    /// All that was lost.
+    pub fn all_lost(&self) -> u64 {
+        self.lost.values().fold(0, |all, lost| all.saturating_add(*lost))
+    }
+
+    /// All that was recorded.
+    pub fn all_recorded(&self) -> u64 {
+        self.kinds.values().fold(0, |all, kind| all.saturating_add(kind.recorded))
+    }
+}
+
+/// Takes events up, in the order of time.
+#[derive(Debug)]
+pub struct Collecting<'t> {
+    tables: &'t Tables,
+    begin: u64,
+    last: u64,
+    cpus: BTreeMap<u16, Cpu>,
+    tasks: Tasks<'t>,
+    requests: Requests<'t>,
+}
+
+impl<'t> Collecting<'t> {
+    /// Of a recording that declares this.
+    pub fn new(tables: &'t Tables) -> Self {
+        let begin = tables.begin.map_or(0, Nanos::get);
+        Self {
+            tables,
+            begin,
+            last: begin,
+            cpus: BTreeMap::new(),
+            tasks: Tasks::new(tables, begin),
+            requests: Requests::new(tables),
+        }
+    }
+
+    /// The next event. One from before all was recorded says who ran, and its time counts from the begin.
+    pub fn take(&mut self, event: &Event) {
+        let end = self.tables.end.map_or(u64::MAX, Nanos::get);
+        let now = event.time.get().clamp(self.begin, end.max(self.begin));
+        self.last = now.max(self.last);
+        let Event { cpu, tid, context, what, .. } = *event;
+        match what {
+            What::Switch { prev, prev_comm, left, next, next_comm } => {
+                let begin = self.begin;
+                let at = self.cpus.entry(cpu).or_insert_with(|| Cpu::new(begin));
+                if let Some((tid, ns)) = at.until(now, prev) {
+                    self.tasks.ran(tid, ns);
+                }
+                at.switched_to(next);
+                if prev != IDLE {
+                    self.tasks.leaves(now, prev, prev_comm, left);
+                }
+                if next != IDLE {
+                    self.tasks.runs(now, next, next_comm);
+                }
+            }
+            What::Waking { tid: woken } => self.tasks.wakes(now, cpu, tid, context, woken),
+            What::Fork { parent, child } => self.tasks.forks(now, parent, child),
+            What::LockBegin => self.tasks.locks(tid, true),
+            What::LockEnd => self.tasks.locks(tid, false),
+            What::Timer => self.tasks.cause(now, cpu, tid, context, Wait::Timer),
+            What::WorkBegin { function } => self.works(now, cpu, tid, Some(function)),
+            What::WorkEnd => self.works(now, cpu, tid, None),
+            What::Frequency { cpu: of, khz } => self.cpu(of, |cpu| cpu.runs_at(now, khz)),
+            What::Idle { cpu: of, state } => self.cpu(of, |cpu| cpu.idles(now, state)),
+            What::IrqBegin { irq } => {
+                self.tasks.cause(now, cpu, tid, context, Wait::Interrupt);
+                self.cpu(cpu.into(), |cpu| cpu.irq(now, Some(irq)));
+            }
+            What::IrqEnd => self.cpu(cpu.into(), |cpu| cpu.irq(now, None)),
+            What::SoftirqBegin { vector } => self.cpu(cpu.into(), |cpu| cpu.softirq(now, Some(vector))),
+            What::SoftirqEnd => self.cpu(cpu.into(), |cpu| cpu.softirq(now, None)),
+            What::BioQueue { span, op } => self.requests.queued(now, &span, op),
+            What::BioRemap { span, from, .. } => self.requests.passed(&span, from),
+            What::Issue { span, op } => self.requests.issued(now, &span, op),
+            What::Complete { span, op, failed } => {
+                self.tasks.cause(now, cpu, tid, context, Wait::Io);
+                self.requests.completed(now, &span, op, failed);
+            }
+            What::BioComplete { span, op, failed } => {
+                self.tasks.cause(now, cpu, tid, context, Wait::Io);
+                self.requests.bio_completed(now, &span, op, failed);
+            }
+            What::Lost { .. } => self.lost(cpu),
+            // An end is seen by its last switch; a decision is a fact of its own.
+            What::Exit { .. } | What::Pstate { .. } | What::Other => {}
+        }
+    }
+
+    /// A kworker's time until now belongs to what it did before.
+    fn works(&mut self, now: u64, cpu: u16, tid: u32, function: Option<u64>) {
+        let begin = self.begin;
+        if let Some((tid, ns)) = self.cpus.entry(cpu).or_insert_with(|| Cpu::new(begin)).until(now, tid) {
+            self.tasks.ran(tid, ns);
+        }
+        self.tasks.works(tid, function);
+    }
+
+    fn cpu(&mut self, number: u32, change: impl FnOnce(&mut Cpu)) {
+        let Ok(number) = u16::try_from(number) else { return };
+        if u32::from(number) < self.tables.head.cpus {
+            let begin = self.begin;
+            change(self.cpus.entry(number).or_insert_with(|| Cpu::new(begin)));
+        }
+    }
+
+    fn lost(&mut self, cpu: u16) {
+        self.cpu(cpu.into(), Cpu::lost);
+        self.tasks.lost(cpu);
+        self.requests.lost();
+    }
+
+    /// What follows from all of them; `symbols` names the functions of kworkers.
+    pub fn finish(mut self, losses: Losses, symbols: &BTreeMap<u64, String>) -> Facts {
+        let tables = self.tables;
+        let end = tables.end.map_or(self.last, Nanos::get).max(self.begin);
+        for cpu in self.cpus.values_mut() {
+            if let Some((tid, ns)) = cpu.finish(end) {
+                self.tasks.ran(tid, ns);
+            }
+        }
+        let Sums { mut roles, threads, functions } = self.tasks.finish(end);
+        let mut work = BTreeMap::new();
+        for (address, (ns, count)) in functions {
+            let name = symbols.get(&address).cloned();
+            if let Some(name) = &name {
+                move_work(&mut roles, work_role(name), ns);
+            }
+            let of = work.entry(name.unwrap_or_else(|| format!("{address:#x}"))).or_insert((0, Nanos::ZERO));
+            *of = (of.0 + count, Nanos::new(of.1.get().saturating_add(ns)));
+        }
+        let named = |device| tables.device_name(device);
+        Facts {
+            span: Nanos::new(end - self.begin),
+            is_whole: tables.begin.is_some() && tables.end.is_some(),
+            kinds: kinds(tables, &losses),
+            lost: lost_by_cpu(tables, &losses),
+            unread: losses.unread,
+            absent: tables.absent.clone(),
+            cpus: self.cpus.into_iter().map(|(number, cpu)| (number, cpu.spent)).collect(),
+            roles,
+            threads,
+            work,
+            devices: self.requests.done.into_iter().map(|((d, op), done)| ((named(d), op), done)).collect(),
+            passed: self.requests.passed.into_iter().map(|((a, b), p)| ((named(a), named(b)), p)).collect(),
+        }
+    }
+}
+
+/// A kworker's time belongs to the role of what it executed.
+fn move_work(roles: &mut BTreeMap<Role, Spent>, to: Role, ns: u64) {
+    if to == Role::Kworker {
+        return;
+    }
+    let Some(kworkers) = roles.get_mut(&Role::Kworker) else { return };
+    let moved = ns.min(kworkers.cpu_ns);
+    kworkers.cpu_ns -= moved;
+    let spent = roles.entry(to).or_default();
+    spent.cpu_ns = spent.cpu_ns.saturating_add(moved);
+}
+
+/// What fired and is not in the file was lost.
+fn kinds(tables: &Tables, losses: &Losses) -> BTreeMap<String, Counted> {
+    let mut kinds: BTreeMap<String, Counted> = BTreeMap::new();
+    for (number, point) in &tables.tracepoints {
+        kinds.entry(point.name.clone()).or_default();
+        let recorded = losses.recorded.range((*number, 0)..=(*number, u16::MAX));
+        let recorded = recorded.map(|(_, count)| *count).sum();
+        let fired = tables.fired.iter().filter(|((_, of), _)| of == number).map(|(_, count)| *count);
+        let fired = fired.fold(0_u64, u64::saturating_add);
+        let lost = fired.saturating_sub(recorded);
+        kinds.insert(point.name.clone(), Counted { recorded, lost });
+    }
+    kinds
+}
+
+/// The larger of what perf announced and what fired and is not there: perf announces a loss with the next
+/// event that finds room, and a file that was not ended has no counts.
+fn lost_by_cpu(tables: &Tables, losses: &Losses) -> BTreeMap<u16, u64> {
+    let mut lost = losses.announced.clone();
+    let mut counted: BTreeMap<u16, u64> = BTreeMap::new();
+    for ((cpu, number), fired) in &tables.fired {
+        let recorded = losses.recorded.get(&(*number, *cpu)).copied().unwrap_or(0);
+        let of_cpu = counted.entry(*cpu).or_default();
+        *of_cpu = of_cpu.saturating_add(fired.saturating_sub(recorded));
+    }
+    for (cpu, count) in counted.into_iter().filter(|(_, count)| *count > 0) {
+        let announced = lost.entry(cpu).or_default();
+        *announced = count.max(*announced);
+    }
+    lost
+}

@@ -1,0 +1,275 @@
+//! From a raw record to a typed event, by the format that was recorded with it.
+
+use crate::event::{Comm, Context, Event, Left, Op, Span, What};
+use crate::file::{Tables, Tracepoint};
+use domain::Nanos;
+
+/// Where a number lies in a record.
+#[derive(Clone, Copy, Debug)]
+struct Number {
+    offset: usize,
+    size: usize,
+}
+
+impl Number {
+    fn get(self, raw: &[u8]) -> Option<u64> {
+        let bytes = raw.get(self.offset..)?;
+        Some(match self.size {
+            1 => u64::from(*bytes.first()?),
+            2 => u64::from(u16::from_ne_bytes(*bytes.first_chunk()?)),
+            4 => u64::from(u32::from_ne_bytes(*bytes.first_chunk()?)),
+            8 => u64::from_ne_bytes(*bytes.first_chunk()?),
+            _ => return None,
+        })
+    }
+
+    fn u32(self, raw: &[u8]) -> Option<u32> {
+        // A thread's number is signed in the format, and never negative.
+        Some(self.get(raw)? as u32)
+    }
+}
+
+/// The places of a span: device, sector, count.
+#[derive(Clone, Copy, Debug)]
+struct SpanAt(Number, Number, Number);
+
+impl SpanAt {
+    fn get(self, raw: &[u8]) -> Option<Span> {
+        Some(Span { device: self.0.u32(raw)?, sector: self.1.get(raw)?, sectors: self.2.u32(raw)? })
+    }
+}
+
+/// Where a text of fixed length lies.
+#[derive(Clone, Copy, Debug)]
+struct Text {
+    offset: usize,
+    size: usize,
+}
+
+impl Text {
+    fn op(self, raw: &[u8]) -> Option<Op> {
+        Some(Op::of_rwbs(raw.get(self.offset..self.offset + self.size)?))
+    }
+
+    fn comm(self, raw: &[u8]) -> Option<Comm> {
+        let bytes = raw.get(self.offset..self.offset + self.size)?;
+        let mut comm = Comm::default();
+        let length = bytes.len().min(comm.0.len());
+        comm.0[..length].copy_from_slice(&bytes[..length]);
+        Some(comm)
+    }
+}
+
+/// How the records of one tracepoint are read.
+#[derive(Clone, Debug)]
+enum Layout {
+    Switch { prev: Number, prev_comm: Text, state: Number, next: Number, next_comm: Text, states: States },
+    Waking(Number),
+    Fork(Number, Number),
+    Exit(Number),
+    Frequency(Number, Number),
+    Idle(Number, Number),
+    Pstate([Number; 6]),
+    BioQueue(SpanAt, Text),
+    BioRemap(SpanAt, Number, Text),
+    BioComplete(SpanAt, Text, Number),
+    Issue(SpanAt, Text),
+    Complete(SpanAt, Text, Number),
+    WorkBegin(Number),
+    WorkEnd,
+    Timer,
+    LockBegin,
+    LockEnd,
+    Irq(Number),
+    IrqEnd,
+    Softirq(Number),
+    SoftirqEnd,
+    Other,
+}
+
+/// What the bits of `prev_state` mean.
+#[derive(Clone, Copy, Debug)]
+struct States {
+    dead: u64,
+    waiting: u64,
+}
+
+impl States {
+    fn of(letters: &[(u64, char)]) -> Self {
+        let masks = |wanted: fn(char) -> bool| {
+            letters.iter().filter(|(_, letter)| wanted(*letter)).fold(0, |all, (mask, _)| all | mask)
+        };
+        Self {
+            dead: masks(|letter| "XZx".contains(letter)),
+            waiting: masks(|letter| !"XZxR".contains(letter)),
+        }
+    }
+
+    /// No bit, and one that is none of the letters' (`+`: preempted), is a thread that could go on.
+    fn left(self, state: u64) -> Left {
+        if self.dead | self.waiting == 0 {
+            Left::Unknown
+        } else if state & self.dead != 0 {
+            Left::Dead
+        } else if state & self.waiting != 0 {
+            Left::Waiting
+        } else {
+            Left::Runnable
+        }
+    }
+}
+
+impl Layout {
+    /// `None` where the format lacks a field that is needed.
+    fn of(point: &Tracepoint) -> Option<Self> {
+        let format = &point.format;
+        let number = |name: &str| {
+            let field = format.field(name)?;
+            let fits = matches!(field.size, 1 | 2 | 4 | 8);
+            fits.then_some(Number { offset: field.offset as usize, size: field.size as usize })
+        };
+        let text = |name: &str| {
+            let field = format.field(name)?;
+            Some(Text { offset: field.offset as usize, size: field.size as usize })
+        };
+        let span = || Some(SpanAt(number("dev")?, number("sector")?, number("nr_sector")?));
+        // The name for failures is newer than the one that was there before.
+        let error = || number("error").or_else(|| number("errors"));
+        Some(match point.name.as_str() {
+            "sched/sched_switch" => Self::Switch {
+                prev: number("prev_pid")?,
+                prev_comm: text("prev_comm")?,
+                state: number("prev_state")?,
+                next: number("next_pid")?,
+                next_comm: text("next_comm")?,
+                states: States::of(&format.letters),
+            },
+            "sched/sched_waking" => Self::Waking(number("pid")?),
+            "sched/sched_process_fork" => Self::Fork(number("parent_pid")?, number("child_pid")?),
+            "sched/sched_process_exit" => Self::Exit(number("pid")?),
+            "power/cpu_frequency" => Self::Frequency(number("cpu_id")?, number("state")?),
+            "power/cpu_idle" => Self::Idle(number("cpu_id")?, number("state")?),
+            "power/pstate_sample" => Self::Pstate([
+                number("core_busy")?,
+                number("from")?,
+                number("to")?,
+                number("aperf")?,
+                number("mperf")?,
+                number("tsc")?,
+            ]),
+            "block/block_bio_queue" => Self::BioQueue(span()?, text("rwbs")?),
+            "block/block_bio_remap" => Self::BioRemap(span()?, number("old_dev")?, text("rwbs")?),
+            "block/block_bio_complete" => Self::BioComplete(span()?, text("rwbs")?, error()?),
+            "block/block_rq_issue" => Self::Issue(span()?, text("rwbs")?),
+            "block/block_rq_complete" => Self::Complete(span()?, text("rwbs")?, error()?),
+            "workqueue/workqueue_execute_start" => Self::WorkBegin(number("function")?),
+            "workqueue/workqueue_execute_end" => Self::WorkEnd,
+            "timer/hrtimer_expire_entry" | "timer/timer_expire_entry" => Self::Timer,
+            "lock/contention_begin" => Self::LockBegin,
+            "lock/contention_end" => Self::LockEnd,
+            "irq/irq_handler_entry" => Self::Irq(number("irq")?),
+            "irq/irq_handler_exit" => Self::IrqEnd,
+            "irq/softirq_entry" => Self::Softirq(number("vec")?),
+            "irq/softirq_exit" => Self::SoftirqEnd,
+            _ => Self::Other,
+        })
+    }
+
+    fn read(&self, raw: &[u8]) -> Option<What> {
+        Some(match self {
+            Self::Switch { prev, prev_comm, state, next, next_comm, states } => What::Switch {
+                prev: prev.u32(raw)?,
+                prev_comm: prev_comm.comm(raw)?,
+                left: states.left(state.get(raw)?),
+                next: next.u32(raw)?,
+                next_comm: next_comm.comm(raw)?,
+            },
+            Self::Waking(tid) => What::Waking { tid: tid.u32(raw)? },
+            Self::Fork(parent, child) => What::Fork { parent: parent.u32(raw)?, child: child.u32(raw)? },
+            Self::Exit(tid) => What::Exit { tid: tid.u32(raw)? },
+            Self::Frequency(cpu, khz) => What::Frequency { cpu: cpu.u32(raw)?, khz: khz.u32(raw)? },
+            Self::Idle(cpu, state) => {
+                // PWR_EVENT_EXIT of include/trace/events/power.h.
+                let state = Some(state.u32(raw)?).filter(|state| *state != u32::MAX);
+                What::Idle { cpu: cpu.u32(raw)?, state }
+            }
+            Self::Pstate([busy, from, to, aperf, mperf, tsc]) => What::Pstate {
+                busy: busy.u32(raw)?,
+                from: from.u32(raw)?,
+                to: to.u32(raw)?,
+                aperf: aperf.get(raw)?,
+                mperf: mperf.get(raw)?,
+                tsc: tsc.get(raw)?,
+            },
+            Self::BioQueue(span, rwbs) => What::BioQueue { span: span.get(raw)?, op: rwbs.op(raw)? },
+            Self::BioRemap(span, from, rwbs) => {
+                What::BioRemap { span: span.get(raw)?, from: from.u32(raw)?, op: rwbs.op(raw)? }
+            }
+            Self::BioComplete(span, rwbs, error) => {
+                let failed = error.get(raw)? != 0;
+                What::BioComplete { span: span.get(raw)?, op: rwbs.op(raw)?, failed }
+            }
+            Self::Issue(span, rwbs) => What::Issue { span: span.get(raw)?, op: rwbs.op(raw)? },
+            Self::Complete(span, rwbs, error) => {
+                let failed = error.get(raw)? != 0;
+                What::Complete { span: span.get(raw)?, op: rwbs.op(raw)?, failed }
+            }
+            Self::WorkBegin(function) => What::WorkBegin { function: function.get(raw)? },
+            Self::WorkEnd => What::WorkEnd,
+            Self::Timer => What::Timer,
+            Self::LockBegin => What::LockBegin,
+            Self::LockEnd => What::LockEnd,
+            Self::Irq(irq) => What::IrqBegin { irq: irq.u32(raw)? },
+            Self::IrqEnd => What::IrqEnd,
+            Self::Softirq(vector) => What::SoftirqBegin { vector: vector.u32(raw)? },
+            Self::SoftirqEnd => What::SoftirqEnd,
+            Self::Other => What::Other,
+        })
+    }
+}
+
+/// The layouts of all tracepoints of a recording.
+#[derive(Debug)]
+pub struct Layouts {
+    by_id: Vec<Option<(usize, Layout)>>,
+    kind: Number,
+    flags: Number,
+    tid: Number,
+}
+
+impl Layouts {
+    /// By the formats of a file. The common fields are where the first format has them: they are the same for
+    /// all (kernel `kernel/trace/trace_events.c`, `trace_define_common_fields`).
+    pub fn new(tables: &Tables) -> Self {
+        let first = tables.tracepoints.values().next();
+        let common = |name: &str, offset: usize, size: usize| {
+            let field = first.and_then(|point| point.format.field(name));
+            field.map_or(Number { offset, size }, |field| Number {
+                offset: field.offset as usize,
+                size: field.size as usize,
+            })
+        };
+        let last = tables.tracepoints.last_key_value().map_or(0, |(id, _)| usize::from(*id) + 1);
+        let mut by_id = Vec::new();
+        by_id.resize_with(last, || None);
+        for (place, (id, point)) in tables.tracepoints.iter().enumerate() {
+            // One whose format lacks a field is counted, and says nothing.
+            by_id[usize::from(*id)] = Some((place, Layout::of(point).unwrap_or(Layout::Other)));
+        }
+        Self {
+            by_id,
+            kind: common("common_type", 0, 2),
+            flags: common("common_flags", 2, 1),
+            tid: common("common_pid", 4, 4),
+        }
+    }
+
+    /// Reads a record, with the place of its tracepoint among those of the file; `None` where it is too
+    /// short, or of one that the file does not declare.
+    pub fn read(&self, time: Nanos, cpu: u16, raw: &[u8]) -> Option<(usize, Event)> {
+        let (place, layout) = self.by_id.get(self.kind.get(raw)? as usize)?.as_ref()?;
+        let context = Context::of_flags(self.flags.get(raw)? as u8);
+        let (tid, what) = (self.tid.u32(raw)?, layout.read(raw)?);
+        Some((*place, Event { time, cpu, tid, context, what }))
+    }
+}

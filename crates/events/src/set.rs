@@ -1,0 +1,139 @@
+//! Which tracepoints are recorded: named sets of them.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A named set of tracepoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Set {
+    /// Frequencies, idle states and decisions of intel_pstate.
+    Power,
+    /// Which thread runs, who wakes whom, threads that begin and end.
+    Sched,
+    /// Requests and bios of every block device.
+    Block,
+    /// What kworkers execute.
+    Work,
+    /// Timers that expire, by which waits for time are known.
+    Timer,
+    /// Locks of the kernel that are contended.
+    Lock,
+    /// Interrupts and softirqs.
+    Irq,
+}
+
+impl Set {
+    /// All of them.
+    pub const ALL: [Set; 7] =
+        [Set::Power, Set::Sched, Set::Block, Set::Work, Set::Timer, Set::Lock, Set::Irq];
+
+    /// As it is typed.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Set::Power => "power",
+            Set::Sched => "sched",
+            Set::Block => "block",
+            Set::Work => "work",
+            Set::Timer => "timer",
+            Set::Lock => "lock",
+            Set::Irq => "irq",
+        }
+    }
+
+    /// Its tracepoints, as `group/name`.
+    pub const fn tracepoints(self) -> &'static [&'static str] {
+        match self {
+            Set::Power => &["power/cpu_frequency", "power/cpu_idle", "power/pstate_sample"],
+            Set::Sched => &[
+                "sched/sched_switch",
+                "sched/sched_waking",
+                "sched/sched_process_fork",
+                "sched/sched_process_exit",
+            ],
+            Set::Block => &[
+                "block/block_bio_queue",
+                "block/block_bio_remap",
+                "block/block_bio_complete",
+                "block/block_rq_issue",
+                "block/block_rq_complete",
+            ],
+            Set::Work => &["workqueue/workqueue_execute_start", "workqueue/workqueue_execute_end"],
+            Set::Timer => &["timer/hrtimer_expire_entry", "timer/timer_expire_entry"],
+            Set::Lock => &["lock/contention_begin", "lock/contention_end"],
+            Set::Irq => {
+                &["irq/irq_handler_entry", "irq/irq_handler_exit", "irq/softirq_entry", "irq/softirq_exit"]
+            }
+        }
+    }
+}
+
+/// The sets that are recorded, each once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sets(Vec<Set>);
+
+impl Sets {
+    /// The sets of `--events` without a value: all but interrupts, which are many and name no wait that the
+    /// others do not.
+    pub fn usual() -> Self {
+        Self(Set::ALL.into_iter().filter(|set| *set != Set::Irq).collect())
+    }
+
+    /// The tracepoints of all of them.
+    pub fn tracepoints(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.0.iter().flat_map(|set| set.tracepoints().iter().copied())
+    }
+}
+
+impl FromStr for Sets {
+    type Err = String;
+
+    /// `default`, `all`, or names with commas between.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut sets = Vec::new();
+        for name in text.split(',') {
+            match name {
+                "default" => sets.extend(Self::usual().0),
+                "all" => sets.extend(Set::ALL),
+                _ => sets.push(Set::ALL.into_iter().find(|set| set.name() == name).ok_or_else(|| {
+                    let names: Vec<&str> = Set::ALL.iter().map(|set| set.name()).collect();
+                    format!(
+                        "there is no set of events `{name}`; there are default, all, {}",
+                        names.join(", ")
+                    )
+                })?),
+            }
+        }
+        sets.sort_unstable();
+        sets.dedup();
+        Ok(Self(sets))
+    }
+}
+
+impl fmt::Display for Sets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.0.iter().map(|set| set.name()).collect();
+        f.write_str(&names.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn sets_are_named_with_commas_and_each_is_there_once() {
+        let sets: Sets = "block,power,block".parse().unwrap();
+        assert_eq!(sets.to_string(), "power,block");
+        assert_eq!("default".parse::<Sets>().unwrap(), Sets::usual());
+        assert_eq!("all".parse::<Sets>().unwrap().0, Set::ALL);
+        let error = "tea".parse::<Sets>().unwrap_err();
+        assert!(error.contains("`tea`") && error.contains("power, sched"), "{error}");
+    }
+
+    #[test]
+    fn no_tracepoint_is_in_two_sets() {
+        let all: Vec<&str> = Set::ALL.iter().flat_map(|set| set.tracepoints()).copied().collect();
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+    }
+}

@@ -1,0 +1,277 @@
+//! What follows from events.
+
+#![allow(clippy::unwrap_used, reason = "it is a test")]
+
+mod made;
+
+use domain::Nanos;
+use domain::trace::Role;
+use events::facts::Wait;
+use events::{Kind, Op, Owner};
+use made::{File, HARDIRQ};
+
+/// Letters of prev_state in the recorded format.
+const RUNNABLE: u64 = 0;
+const SLEEPS: u64 = 1;
+const BLOCKED: u64 = 2;
+const DEAD: u64 = 0x10;
+const PREEMPTED: u64 = 0x100;
+
+/// Microseconds: causes are believed for fifty of them.
+const US: u64 = 1_000;
+
+fn waking(file: &mut File, time: u64, by: u64, flags: u64, whom: u64) {
+    let fields = [("common_pid", by), ("common_flags", flags), ("pid", whom)];
+    file.event(0, time, "sched/sched_waking", &fields);
+}
+
+#[test]
+fn a_threads_time_is_on_a_cpu_ready_or_waiting_and_nothing_else() {
+    let mut file = File::new();
+    file.task(7, Owner::Workload, "fio");
+    file.switch(0, 10 * US, 0, 0, 7);
+    file.switch(0, 30 * US, 7, SLEEPS, 0);
+    waking(&mut file, 100 * US, 8, 0, 7);
+    file.switch(0, 105 * US, 0, 0, 7);
+    file.switch(0, 125 * US, 7, PREEMPTED, 9);
+    file.switch(0, 130 * US, 9, RUNNABLE, 7);
+    file.end(150 * US);
+    let facts = file.facts();
+    let thread = facts.threads.iter().find(|thread| thread.tid == 7).unwrap();
+    let spent = thread.spent;
+    assert_eq!((spent.cpu_ns, spent.ready_ns), (60 * US, 10 * US));
+    assert_eq!(spent.waited(Wait::Thread), Nanos::new(70 * US));
+    // It was there at the start, and nobody knows what it waited for before it first ran.
+    assert_eq!(spent.waited(Wait::Unknown), Nanos::new(10 * US));
+    assert_eq!(spent.cpu_ns + spent.ready_ns + spent.wait_ns.iter().sum::<u64>(), 150 * US);
+    assert_eq!(thread.role, Role::Workload);
+    let cpu = &facts.cpus[&0];
+    assert_eq!((cpu.busy_ns, cpu.idle_ns, cpu.unknown_ns), (65 * US, 85 * US, 0));
+}
+
+/// What thread 7 waited for, which was woken at 100 µs after something.
+fn wait_after(before: impl FnOnce(&mut File), flags: u64) -> Option<Wait> {
+    let mut file = File::new();
+    file.switch(0, 10 * US, 0, 0, 7);
+    file.switch(0, 30 * US, 7, BLOCKED, 0);
+    before(&mut file);
+    waking(&mut file, 100 * US, 0, flags, 7);
+    file.switch(0, 105 * US, 0, 0, 7);
+    file.end(110 * US);
+    let spent = file.facts().threads.iter().find(|thread| thread.tid == 7).unwrap().spent;
+    Wait::ALL.into_iter().find(|wait| spent.waited(*wait) == Nanos::new(70 * US))
+}
+
+#[test]
+fn what_ended_a_wait_is_what_it_was_for() {
+    let complete = |file: &mut File, time| {
+        let fields = [("common_flags", HARDIRQ), ("rwbs", u64::from(b'R')), ("nr_sector", 8)];
+        file.event(0, time, "block/block_rq_complete", &fields);
+    };
+    assert_eq!(wait_after(|file| complete(file, 95 * US), HARDIRQ), Some(Wait::Io));
+    // In another context, and long before.
+    assert_eq!(wait_after(|file| complete(file, 95 * US), 0), Some(Wait::Thread));
+    assert_eq!(wait_after(|file| complete(file, 45 * US), HARDIRQ), Some(Wait::Interrupt));
+    let expire = |file: &mut File| {
+        file.event(0, 99 * US, "timer/hrtimer_expire_entry", &[("common_flags", HARDIRQ)]);
+    };
+    assert_eq!(wait_after(expire, HARDIRQ), Some(Wait::Timer));
+    assert_eq!(wait_after(|_| {}, HARDIRQ), Some(Wait::Interrupt));
+    assert_eq!(wait_after(|_| {}, 0), Some(Wait::Thread));
+}
+
+#[test]
+fn a_thread_that_had_begun_to_wait_for_a_lock_waited_for_that() {
+    let mut file = File::new();
+    file.switch(0, 10 * US, 0, 0, 7);
+    file.event(0, 20 * US, "lock/contention_begin", &[("common_pid", 7)]);
+    file.switch(0, 30 * US, 7, BLOCKED, 8);
+    waking(&mut file, 100 * US, 8, 0, 7);
+    file.switch(0, 105 * US, 8, SLEEPS, 7);
+    file.event(0, 106 * US, "lock/contention_end", &[("common_pid", 7)]);
+    file.switch(0, 110 * US, 7, SLEEPS, 0);
+    waking(&mut file, 120 * US, 8, 0, 7);
+    file.end(120 * US);
+    let spent = file.facts().threads.iter().find(|thread| thread.tid == 7).unwrap().spent;
+    assert_eq!(spent.waited(Wait::Lock), Nanos::new(70 * US));
+    assert_eq!(spent.waited(Wait::Thread), Nanos::new(10 * US));
+}
+
+#[test]
+fn a_wake_up_on_the_way_out_ends_the_wait_that_follows() {
+    let mut file = File::new();
+    file.switch(0, 10 * US, 0, 0, 7);
+    // Another CPU sees it asleep before it has left this one.
+    waking(&mut file, 29 * US, 8, 0, 7);
+    file.switch(0, 30 * US, 7, SLEEPS, 0);
+    file.switch(0, 32 * US, 0, 0, 7);
+    file.end(40 * US);
+    let spent = file.facts().threads.iter().find(|thread| thread.tid == 7).unwrap().spent;
+    assert_eq!((spent.ready_ns, spent.waited(Wait::Unknown)), (2 * US, Nanos::ZERO));
+}
+
+#[test]
+fn children_of_the_workload_are_the_workload_and_their_ends_keep_their_time() {
+    let mut file = File::new();
+    file.task(7, Owner::Workload, "sh");
+    file.switch(0, 10, 0, 0, 7);
+    for child in 100..5_000 {
+        let at = 20 + (child - 100) * 10;
+        file.event(
+            0,
+            at,
+            "sched/sched_process_fork",
+            &[("common_pid", 7), ("parent_pid", 7), ("child_pid", child)],
+        );
+        file.switch(0, at + 1, 7, SLEEPS, child);
+        file.switch(0, at + 6, child, DEAD, 7);
+    }
+    file.end(60_000);
+    let facts = file.facts();
+    // The shell and its children ran all of the time from its first switch on.
+    assert_eq!(facts.roles[&Role::Workload].cpu_ns, 60_000 - 10);
+    assert!(facts.threads.len() < 1_100, "those that ended are not all kept");
+}
+
+#[test]
+fn a_process_that_turned_out_to_be_the_workload_was_so_from_the_start() {
+    let mut file = File::new();
+    file.switch(0, 10, 0, 0, 4711);
+    file.switch(0, 60, 4711, SLEEPS, 0);
+    file.frame(Kind::Owner, 0, &[&4711_u32.to_le_bytes()[..], &[Owner::Workload as u8]].concat());
+    file.end(100);
+    assert_eq!(file.facts().roles[&Role::Workload].cpu_ns, 50);
+}
+
+#[test]
+fn a_kworkers_time_is_that_of_what_it_executes() {
+    let mut file = File::new();
+    file.task(9, Owner::Kernel, "kworker/u8:1");
+    let work = |file: &mut File, at, name, function| {
+        file.event(0, at, name, &[("common_pid", 9), ("function", function)]);
+    };
+    let symbol = [&0x77_u64.to_le_bytes()[..], b"kcryptd_crypt"].concat();
+    file.frame(Kind::Symbol, 0, &symbol);
+    file.switch(0, 100, 0, 0, 9);
+    work(&mut file, 110, "workqueue/workqueue_execute_start", 0x77);
+    // It is preempted meanwhile.
+    file.switch(0, 150, 9, PREEMPTED, 8);
+    file.switch(0, 160, 8, SLEEPS, 9);
+    work(&mut file, 180, "workqueue/workqueue_execute_end", 0x77);
+    work(&mut file, 181, "workqueue/workqueue_execute_start", 0x99);
+    work(&mut file, 186, "workqueue/workqueue_execute_end", 0x99);
+    file.switch(0, 200, 9, SLEEPS, 0);
+    file.end(200);
+    let facts = file.facts();
+    assert_eq!(facts.work["kcryptd_crypt"], (1, Nanos::new(60)));
+    assert_eq!(facts.work["0x99"], (1, Nanos::new(5)), "what has no name is its address");
+    assert_eq!(facts.roles[&Role::Crypt].cpu_ns, 60);
+    assert_eq!(facts.roles[&Role::Kworker].cpu_ns, 30);
+}
+
+#[test]
+fn what_follows_a_loss_is_unknown_until_it_is_seen_again() {
+    let mut file = File::new();
+    file.switch(0, 10 * US, 0, 0, 7);
+    file.switch(0, 20 * US, 7, SLEEPS, 8);
+    file.lost(0, 50 * US, 3);
+    file.switch(0, 60 * US, 7, SLEEPS, 0);
+    file.end(100 * US);
+    let facts = file.facts();
+    assert_eq!(facts.lost[&0], 3);
+    let cpu = &facts.cpus[&0];
+    assert_eq!((cpu.busy_ns, cpu.idle_ns, cpu.unknown_ns), (10 * US, 50 * US, 40 * US));
+    let spent = facts.threads.iter().find(|thread| thread.tid == 7).unwrap().spent;
+    assert_eq!(spent.cpu_ns, 10 * US);
+}
+
+#[test]
+fn what_fired_and_is_not_there_was_lost() {
+    let mut file = File::new();
+    file.switch(1, 10, 0, 0, 7);
+    let switch =
+        file.tables().tracepoints.iter().find(|(_, p)| p.name == "sched/sched_switch").map(|(id, _)| *id);
+    let fired = |count: u64| [&switch.unwrap().to_le_bytes()[..], &count.to_le_bytes()].concat();
+    file.frame(Kind::Fired, 1, &fired(5));
+    file.end(20);
+    let facts = file.facts();
+    assert_eq!((facts.all_lost(), facts.lost[&1]), (4, 4));
+    assert_eq!(facts.kinds["sched/sched_switch"].lost, 4);
+}
+
+const DISK: u64 = 0xfd << 20;
+
+#[test]
+fn a_request_has_a_queue_and_a_service_time_and_parts_of_it_are_one() {
+    let mut file = File::new();
+    file.block(100, "block/block_bio_queue", DISK, 0, 16, 'W');
+    file.block(130, "block/block_rq_issue", DISK, 0, 16, 'W');
+    file.block(170, "block/block_rq_complete", DISK, 0, 8, 'W');
+    file.block(190, "block/block_rq_complete", DISK, 8, 8, 'W');
+    // One whose begin was not seen counts, and has no time.
+    file.block(195, "block/block_rq_complete", DISK, 64, 8, 'W');
+    file.end(200);
+    let facts = file.facts();
+    let done = &facts.devices[&("253:0".to_owned(), Op::Write)];
+    // 0xfd is 253; the device was not declared.
+    assert_eq!((done.count, done.sectors, done.bios), (2, 24, 1));
+    assert_eq!((done.queue.count(), done.queue.sum()), (1, Nanos::new(30)));
+    assert_eq!((done.service.count(), done.service.sum()), (1, Nanos::new(60)));
+}
+
+#[test]
+fn a_partitions_bio_is_a_request_of_its_disk() {
+    let mut file = File::new();
+    let device = |number: u64, name: &str| {
+        let number = (number as u32).to_le_bytes();
+        [&number[..], &(DISK as u32).to_le_bytes(), name.as_bytes()].concat()
+    };
+    file.frame(Kind::Device, 0, &device(DISK, "vda"));
+    file.frame(Kind::Device, 0, &device(DISK + 1, "vda1"));
+    file.block(100, "block/block_bio_queue", DISK + 1, 2048, 8, 'R');
+    file.block(110, "block/block_rq_issue", DISK, 2048, 8, 'R');
+    file.block(150, "block/block_rq_complete", DISK, 2048, 8, 'R');
+    file.end(200);
+    let facts = file.facts();
+    assert_eq!(facts.devices.len(), 1);
+    assert_eq!(facts.devices[&("vda".to_owned(), Op::Read)].queue.sum(), Nanos::new(10));
+}
+
+#[test]
+fn a_layer_of_bios_passes_them_on_and_has_one_time() {
+    let mut file = File::new();
+    let upper = 0xfc << 20;
+    file.block(100, "block/block_bio_queue", upper, 0, 8, 'R');
+    let remap =
+        [("dev", DISK), ("sector", 2048), ("nr_sector", 8), ("old_dev", upper), ("rwbs", u64::from(b'R'))];
+    file.event(0, 105, "block/block_bio_remap", &remap);
+    file.block(106, "block/block_bio_queue", DISK, 2048, 8, 'R');
+    file.block(190, "block/block_bio_complete", upper, 0, 8, 'R');
+    file.end(200);
+    let facts = file.facts();
+    let done = &facts.devices[&("252:0".to_owned(), Op::Read)];
+    assert_eq!((done.count, done.whole.sum()), (1, Nanos::new(90)));
+    let passed = facts.passed[&("252:0".to_owned(), "253:0".to_owned())];
+    assert_eq!((passed.bios, passed.sectors), (1, 8));
+}
+
+#[test]
+fn a_cpus_frequencies_idle_states_and_interrupts_have_their_times() {
+    let mut file = File::new();
+    file.event(0, 10, "power/cpu_frequency", &[("state", 2_800_000), ("cpu_id", 1)]);
+    file.event(0, 40, "power/cpu_frequency", &[("state", 1_200_000), ("cpu_id", 1)]);
+    file.event(1, 50, "power/cpu_idle", &[("state", 2), ("cpu_id", 1)]);
+    file.event(1, 90, "power/cpu_idle", &[("state", u64::from(u32::MAX)), ("cpu_id", 1)]);
+    file.event(1, 91, "irq/irq_handler_entry", &[("irq", 36)]);
+    file.event(1, 94, "irq/irq_handler_exit", &[("irq", 36)]);
+    file.event(1, 95, "irq/softirq_entry", &[("vec", 4)]);
+    file.event(1, 97, "irq/softirq_exit", &[("vec", 4)]);
+    file.end(100);
+    let facts = file.facts();
+    let cpu = &facts.cpus[&1];
+    assert_eq!(cpu.frequencies.iter().map(|(khz, ns)| (*khz, *ns)).collect::<Vec<_>>(), {
+        [(1_200_000, 60), (2_800_000, 30)]
+    });
+    assert_eq!((cpu.idle_states[&2], cpu.irqs[&36], cpu.softirqs[&4]), ((1, 40), (1, 3), (1, 2)));
+    assert_eq!(cpu.unknown_ns, 100, "no switch says who ran");
+}

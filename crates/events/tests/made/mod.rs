@@ -1,0 +1,120 @@
+//! Files of events that a test makes up, record by record, by the formats of a real kernel.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use domain::{Nanos, Timestamp};
+use events::{Facts, Head, Kind, MAGIC, Owner, Tables, header};
+use parse::kernel::tracepoint::Format;
+use std::collections::BTreeMap;
+use std::io::Cursor;
+
+const FORMATS: &str = include_str!("../../fixtures/formats-6.18");
+
+/// Where interrupts are in `common_flags`.
+pub const HARDIRQ: u64 = 0x08;
+
+/// A file that grows.
+pub struct File {
+    pub bytes: Vec<u8>,
+    formats: BTreeMap<String, Format>,
+}
+
+impl File {
+    /// With a head for two CPUs, all formats, and a begin at zero.
+    pub fn new() -> Self {
+        let head = Head {
+            origin: Nanos::ZERO,
+            start: Timestamp::from_unix_nanos(0),
+            cpus: 2,
+            ring_bytes: 4096,
+            kernel: "6.18.44".to_owned(),
+        };
+        let mut file = Self { bytes: MAGIC.to_vec(), formats: BTreeMap::new() };
+        file.frame(Kind::Head, 0, &head.bytes());
+        for text in FORMATS.split("== ").skip(1) {
+            let (name, format) = text.split_once('\n').unwrap();
+            file.formats.insert(name.to_owned(), Format::parse(format).unwrap());
+            file.frame(Kind::Format, 0, text.as_bytes());
+        }
+        file.frame(Kind::Begin, 0, &0_u64.to_le_bytes());
+        file
+    }
+
+    pub fn frame(&mut self, kind: Kind, cpu: u16, bytes: &[u8]) {
+        self.bytes.extend(header(kind, cpu, bytes.len()));
+        self.bytes.extend(bytes);
+    }
+
+    /// A process that was there at the start.
+    pub fn task(&mut self, pid: u32, owner: Owner, name: &str) {
+        let bytes = [&pid.to_le_bytes()[..], &[owner as u8], name.as_bytes()].concat();
+        self.frame(Kind::Task, 0, &bytes);
+    }
+
+    /// A record of a tracepoint, with these fields; all others are zero.
+    pub fn record(&self, time: u64, name: &str, fields: &[(&str, u64)]) -> Vec<u8> {
+        let format = &self.formats[name];
+        let mut raw = vec![0; format.fields.iter().map(|f| (f.offset + f.size) as usize).max().unwrap()];
+        let mut set = |field: &str, value: u64| {
+            let field = format.field(field).unwrap_or_else(|| panic!("{name} has no {field}"));
+            let (at, size) = (field.offset as usize, (field.size as usize).min(8));
+            raw[at..at + size].copy_from_slice(&value.to_ne_bytes()[..size]);
+        };
+        set("common_type", format.id.into());
+        fields.iter().for_each(|(field, value)| set(field, *value));
+        let mut body = time.to_ne_bytes().to_vec();
+        body.extend((raw.len() as u32).to_ne_bytes());
+        body.extend(raw);
+        record_of(9, &body)
+    }
+
+    /// One event in a frame of its own.
+    pub fn event(&mut self, cpu: u16, time: u64, name: &str, fields: &[(&str, u64)]) {
+        let record = self.record(time, name, fields);
+        self.frame(Kind::Data, cpu, &record);
+    }
+
+    /// A switch on a CPU; the state is `prev_state`.
+    pub fn switch(&mut self, cpu: u16, time: u64, from: u64, state: u64, to: u64) {
+        let fields = [("common_pid", from), ("prev_pid", from), ("prev_state", state), ("next_pid", to)];
+        self.event(cpu, time, "sched/sched_switch", &fields);
+    }
+
+    /// A request's event: `Q`, `D` (issue) or `C`.
+    pub fn block(&mut self, time: u64, what: &str, device: u64, sector: u64, sectors: u64, rwbs: char) {
+        let fields = [("dev", device), ("sector", sector), ("nr_sector", sectors), ("rwbs", rwbs as u64)];
+        self.event(0, time, what, &fields);
+    }
+
+    /// A frame that says how many perf lost.
+    pub fn lost(&mut self, cpu: u16, time: u64, count: u64) {
+        let body = [7_u64, count, time].map(u64::to_ne_bytes).concat();
+        self.frame(Kind::Data, cpu, &record_of(2, &body));
+    }
+
+    pub fn round(&mut self, time: u64) {
+        self.frame(Kind::Round, 0, &time.to_le_bytes());
+    }
+
+    pub fn end(&mut self, time: u64) {
+        self.frame(Kind::End, 0, &time.to_le_bytes());
+    }
+
+    pub fn facts(&self) -> Facts {
+        Facts::read(|| Ok(Cursor::new(&self.bytes))).unwrap()
+    }
+
+    pub fn tables(&self) -> Tables {
+        Tables::read(Cursor::new(&self.bytes)).unwrap()
+    }
+}
+
+fn record_of(kind: u32, body: &[u8]) -> Vec<u8> {
+    let size = (8 + body.len()).next_multiple_of(8);
+    let mut record = kind.to_ne_bytes().to_vec();
+    record.extend([0, 0]);
+    record.extend((size as u16).to_ne_bytes());
+    record.extend(body);
+    record.resize(size, 0);
+    record
+}

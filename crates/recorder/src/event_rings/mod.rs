@@ -1,0 +1,404 @@
+//! Tracepoints beside the samples: a ring for each CPU, which all its events share, and which is drained at
+//! the sampler's own wake-ups.
+//!
+//! Draining copies bytes: it parses nothing, allocates nothing and waits for nobody. What finds no room in a
+//! ring is counted by the kernel, and what fired is read at the end: so all that is lost is known by CPU and
+//! tracepoint.
+
+mod ring;
+pub mod symbols;
+mod tracefs;
+
+use crate::buffers::{Buffers, Written};
+use crate::recorder::Roots;
+use crate::tasks::Tasks;
+use crate::{Result, clock};
+use domain::{Nanos, Timestamp};
+use events::{HEADER, Head, Kind, MAGIC, Owner, Sets, header};
+use parse::kernel::cpu_list;
+use ring::Ring;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tracefs::Tracefs;
+
+/// Events a second of one CPU that a ring of the default size holds from one drain to the next, and twice
+/// that: benches/events records more than a million a second on a core.
+const RATE: u64 = 1_000_000;
+
+/// What a record takes in the mean, in bytes: header, time and size, and 32 to 72 bytes of its own.
+const RECORD_BYTES: u64 = 80;
+
+/// No ring is smaller: a wake-up may come late on a busy machine.
+const LEAST_RING: u64 = 512 << 10;
+
+/// No ring is larger, and all together are not.
+const MOST_RING: u64 = 16 << 20;
+const MOST_RINGS: u64 = 256 << 20;
+
+/// Buffers between the sampler and the disk: with the rings they outlast a disk that stalls for a while.
+const BUFFER_BYTES: usize = 1 << 20;
+const BUFFERS: usize = 32;
+
+/// How long a CPU may take to write the records that it had begun when its events were disabled: it is
+/// microseconds, and more where a hypervisor has stopped it.
+const LAST_RECORDS: Duration = Duration::from_millis(2);
+
+/// Every so many drains it is looked whether a CPU went or came.
+const LOOK_AT_CPUS: u64 = 16;
+
+/// The most text that a list of CPUs has.
+const LIST_BYTES: usize = 4096;
+
+/// What is recorded besides samples.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Events {
+    /// Which tracepoints.
+    pub sets: Sets,
+    /// The file; an existing one is overwritten.
+    pub file: PathBuf,
+    /// The bytes of one CPU's ring; `None` for what the interval and the number of CPUs ask for.
+    pub ring_bytes: Option<u64>,
+}
+
+/// How large the ring of a CPU has to be: what comes at [`RATE`] within two intervals, rounded up to a power
+/// of two. With longer intervals than a ring has room for, a high rate loses events, which is counted.
+pub fn ring_bytes(interval: Nanos, cpus: usize) -> u64 {
+    let wanted = interval.get().saturating_mul(2 * RATE / 1_000_000).saturating_mul(RECORD_BYTES) / 1_000;
+    let of_all = 1 << (MOST_RINGS / cpus.max(1) as u64).max(LEAST_RING / 8).ilog2();
+    wanted.clamp(LEAST_RING, MOST_RING).next_power_of_two().min(of_all)
+}
+
+/// All rings, and the file that they are drained into.
+#[derive(Debug)]
+pub struct Rings {
+    rings: Vec<Ring>,
+    out: Buffers,
+    formats: Vec<String>,
+    cpus: u32,
+    sys: PathBuf,
+    online: Option<File>,
+    online_then: Vec<u8>,
+    online_now: Vec<u8>,
+    drains: u64,
+    origin: Nanos,
+    devices: BTreeSet<u32>,
+    /// What is not recorded, and why.
+    pub absent: Vec<String>,
+}
+
+impl Rings {
+    /// Opens all that can be, not enabled yet. What cannot be is in `absent`; where nothing can, the file
+    /// says so and has no events.
+    ///
+    /// # Errors
+    /// Where the file cannot be made.
+    pub fn open(wanted: &Events, roots: &Roots, interval: Nanos) -> Result<Self> {
+        let out = Buffers::create(&wanted.file, MAGIC, BUFFER_BYTES, BUFFERS)?;
+        crate::threads::raise_descriptors();
+        let folder = roots.sys.join("devices/system/cpu");
+        let list = |file: &str| {
+            let text = fs::read_to_string(folder.join(file)).ok()?;
+            Some(cpu_list::parse(text.trim()).ok()?.iter().collect::<Vec<u32>>())
+        };
+        let online = list("online").unwrap_or_default();
+        let possible = list("possible").unwrap_or_else(|| online.clone());
+        let mut rings = Self {
+            rings: Vec::new(),
+            out,
+            formats: Vec::new(),
+            cpus: possible.last().map_or(0, |last| last + 1),
+            sys: roots.sys.clone(),
+            online: File::open(folder.join("online")).ok(),
+            online_then: Vec::with_capacity(LIST_BYTES),
+            online_now: vec![0; LIST_BYTES],
+            drains: 0,
+            origin: Nanos::ZERO,
+            devices: BTreeSet::new(),
+            absent: Vec::new(),
+        };
+        let points = rings.describe(&wanted.sets, &roots.sys);
+        if !points.is_empty() {
+            let bytes = wanted.ring_bytes.unwrap_or_else(|| ring_bytes(interval, online.len()));
+            rings.open_all(&online, &points, bytes, roots);
+        }
+        let length = rings.read_online();
+        rings.online_then.extend_from_slice(&rings.online_now[..length]);
+        Ok(rings)
+    }
+
+    /// The tracepoints that there are, by number.
+    fn describe(&mut self, sets: &Sets, sys: &Path) -> BTreeMap<u64, &'static str> {
+        let mut points = BTreeMap::new();
+        let tracefs = match Tracefs::find(sys) {
+            Ok(tracefs) => tracefs,
+            Err(why) => {
+                self.absent.push(format!("no events: {why}"));
+                return points;
+            }
+        };
+        for name in sets.tracepoints() {
+            match tracefs.describe(name) {
+                Ok(described) => {
+                    self.formats.push(format!("{name}\n{}", described.format));
+                    points.insert(described.id, name);
+                }
+                Err(why) => self.absent.push(why),
+            }
+        }
+        points
+    }
+
+    fn open_all(&mut self, online: &[u32], points: &BTreeMap<u64, &str>, bytes: u64, roots: &Roots) {
+        let ids: Vec<u64> = points.keys().copied().collect();
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX / 4);
+        let mut refused: BTreeMap<u64, String> = BTreeMap::new();
+        let (mut smaller, mut failed) = (None, Vec::new());
+        for cpu in online.iter().filter_map(|cpu| u16::try_from(*cpu).ok()) {
+            let of_cpu = |id, error: &io::Error| {
+                refused.entry(id).or_insert_with(|| why_refused(error, roots));
+            };
+            match Ring::open(cpu, &ids, bytes, of_cpu) {
+                Ok(ring) => {
+                    smaller = (ring.bytes() < bytes).then_some(ring.bytes()).or(smaller);
+                    self.rings.push(ring);
+                }
+                Err(error) => failed.push((cpu, why_refused(&error, roots))),
+            }
+        }
+        if self.rings.is_empty() {
+            // All for one reason, mostly: it is said once.
+            let why = failed.into_iter().next().map_or("no CPU is online".to_owned(), |(_, why)| why);
+            return self.absent.push(format!("no events: {why}"));
+        }
+        self.absent.extend(failed.iter().map(|(cpu, why)| format!("no events of CPU {cpu}: {why}")));
+        self.absent.extend(refused.iter().map(|(id, why)| format!("no event {}: {why}", points[id])));
+        if let Some(bytes) = smaller {
+            self.absent.push(format!(
+                "events may be lost: rings have {} KiB each, for no more memory may be locked; raise kernel.perf_event_mlock_kb, or give CAP_IPC_LOCK",
+                bytes >> 10
+            ));
+        }
+    }
+
+    /// Writes what is there, and enables the events: from here on all is recorded.
+    pub fn begin(&mut self, origin: Nanos, start: Timestamp, tasks: Option<&Tasks>, proc: &Path) {
+        self.origin = origin;
+        let kernel = fs::read_to_string(proc.join("sys/kernel/osrelease")).unwrap_or_default();
+        let ring_bytes = self.rings.first().map_or(0, |ring| ring.bytes() as u64);
+        let head = Head { origin, start, cpus: self.cpus, ring_bytes, kernel: kernel.trim().to_owned() };
+        self.frame(Kind::Head, 0, &[&head.bytes()]);
+        for format in std::mem::take(&mut self.formats) {
+            self.frame(Kind::Format, 0, &[format.as_bytes()]);
+        }
+        for note in std::mem::take(&mut self.absent) {
+            self.frame(Kind::Absent, 0, &[note.as_bytes()]);
+            self.absent.push(note);
+        }
+        self.declare_devices(proc);
+        if let Some(tasks) = tasks {
+            self.declare_tasks(tasks, proc);
+        }
+        let failed: Vec<String> = self
+            .rings
+            .iter()
+            .filter_map(|ring| Some(format!("no events of CPU {}: {}", ring.cpu, ring.enable().err()?)))
+            .collect();
+        for note in failed {
+            self.frame(Kind::Absent, 0, &[note.as_bytes()]);
+            self.absent.push(note);
+        }
+        self.frame(Kind::Begin, 0, &[&clock::monotonic().get().to_le_bytes()]);
+    }
+
+    fn declare_tasks(&mut self, tasks: &Tasks, proc: &Path) {
+        for (pid, owner, name) in tasks.known() {
+            self.frame(Kind::Task, 0, &[&pid.to_le_bytes(), &[owner as u8], name.as_bytes()]);
+            if owner == Owner::Kernel {
+                continue;
+            }
+            let entries = fs::read_dir(proc.join(pid.to_string()).join("task")).into_iter().flatten();
+            let tids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+            for tid in tids.filter(|tid| *tid != pid) {
+                self.frame(Kind::Thread, 0, &[&tid.to_le_bytes(), &pid.to_le_bytes()]);
+            }
+        }
+    }
+
+    /// Those that are not in the file yet, as the kernel numbers them within: twelve bits of major, twenty of
+    /// minor (include/linux/kdev_t.h).
+    fn declare_devices(&mut self, proc: &Path) {
+        let text = fs::read_to_string(proc.join("diskstats")).unwrap_or_default();
+        for line in text.lines() {
+            let mut words = line.split_ascii_whitespace();
+            let mut number = || words.next()?.parse::<u32>().ok();
+            let (Some(major), Some(minor)) = (number(), number()) else { continue };
+            let Some(name) = words.next() else { continue };
+            let device = major << 20 | minor;
+            if self.devices.insert(device) {
+                let disk = self.disk_of(name).unwrap_or(device);
+                self.frame(Kind::Device, 0, &[&device.to_le_bytes(), &disk.to_le_bytes(), name.as_bytes()]);
+            }
+        }
+    }
+
+    /// The number of the disk that a partition is of; `None` of what is no partition.
+    fn disk_of(&self, name: &str) -> Option<u32> {
+        let folder = self.sys.join("class/block").join(name);
+        let number = fs::read_to_string(folder.join("partition")).and_then(|_| {
+            let folder = fs::canonicalize(&folder)?;
+            fs::read_to_string(folder.parent().unwrap_or(&folder).join("dev"))
+        });
+        let number = number.ok()?;
+        let (major, minor) = number.trim().split_once(':')?;
+        Some(major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?)
+    }
+
+    /// A process and its descendants are the workload, and were from their start on.
+    pub fn follow(&mut self, root: u32, tasks: &Tasks) {
+        let workload = tasks.known().filter(|(_, owner, _)| *owner == Owner::Workload).map(|(pid, ..)| pid);
+        for pid in workload.chain([root]) {
+            self.frame(Kind::Owner, 0, &[&pid.to_le_bytes(), &[Owner::Workload as u8]]);
+        }
+    }
+
+    /// Takes what the rings have. Where the disk does not keep up, it stays in them.
+    pub fn drain(&mut self) {
+        let began = clock::monotonic();
+        let mut all = true;
+        for ring in &self.rings {
+            all &= ring.drain(&mut self.out);
+        }
+        if all && self.out.has_room(HEADER + 8) {
+            self.frame(Kind::Round, 0, &[&began.get().to_le_bytes()]);
+        }
+        self.drains += 1;
+        if self.drains.is_multiple_of(LOOK_AT_CPUS) {
+            self.look_at_cpus(began);
+        }
+    }
+
+    fn look_at_cpus(&mut self, now: Nanos) {
+        if self.rings.is_empty() {
+            return;
+        }
+        let length = self.read_online();
+        if self.online_now[..length] == self.online_then[..] {
+            return;
+        }
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        let note = format!(
+            "the CPUs that are online changed from {} to {} at {}: of one that was away there are no events since then",
+            text(&self.online_then),
+            text(&self.online_now[..length]),
+            now.saturating_sub(self.origin)
+        );
+        self.online_then.clear();
+        self.online_then.extend_from_slice(&self.online_now[..length]);
+        self.frame(Kind::Absent, 0, &[note.as_bytes()]);
+        self.absent.push(note);
+    }
+
+    /// Reads the list of CPUs that are online, and gives its length.
+    fn read_online(&mut self) -> usize {
+        let file = self.online.as_ref();
+        file.and_then(|file| file.read_at(&mut self.online_now, 0).ok()).unwrap_or(0)
+    }
+
+    /// Ends: takes what is left, and what fired.
+    ///
+    /// # Errors
+    /// Where the writing thread panicked.
+    pub fn finish(mut self, proc: &Path) -> Result<(Written, Vec<String>)> {
+        self.look_at_cpus(clock::monotonic());
+        let end = clock::monotonic();
+        for ring in &self.rings {
+            // One whose CPU is gone is off already.
+            let _ = ring.disable();
+        }
+        // The order to a CPU may have interrupted it while it wrote a record, which is there once it goes on.
+        std::thread::sleep(LAST_RECORDS);
+        self.drain_all();
+        for mut ring in std::mem::take(&mut self.rings) {
+            let cpu = ring.cpu;
+            for (id, count) in ring.fired() {
+                self.frame(Kind::Fired, cpu, &[&id.to_le_bytes(), &count.to_le_bytes()]);
+            }
+        }
+        self.declare_devices(proc);
+        self.frame(Kind::End, 0, &[&end.get().to_le_bytes()]);
+        Ok((self.out.finish()?, self.absent))
+    }
+
+    /// At the end nobody is disturbed by waiting for the disk.
+    fn drain_all(&mut self) {
+        const LONGEST: Duration = Duration::from_secs(30);
+        let begun = Instant::now();
+        for ring in &self.rings {
+            while !ring.drain(&mut self.out) && begun.elapsed() < LONGEST {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+
+    fn frame(&mut self, kind: Kind, cpu: u16, parts: &[&[u8]]) {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        self.out.reserve(HEADER + length);
+        self.out.put(&header(kind, cpu, length));
+        for part in parts {
+            self.out.put(part);
+        }
+    }
+}
+
+/// What refuses, by its value, and what would allow it.
+fn why_refused(error: &io::Error, roots: &Roots) -> String {
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => {
+            let read = |path: PathBuf| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+            let paranoid = read(roots.proc.join("sys/kernel/perf_event_paranoid"));
+            let paranoid = paranoid.unwrap_or_else(|| "not readable".to_owned());
+            let lockdown = read(roots.sys.join("kernel/security/lockdown"));
+            let lockdown = lockdown.map(|mode| format!(" and lockdown is {mode}")).unwrap_or_default();
+            format!(
+                "{error}; kernel.perf_event_paranoid is {paranoid}{lockdown}: run as root, or give CAP_PERFMON (before Linux 5.8 CAP_SYS_ADMIN)"
+            )
+        }
+        Some(libc::EMFILE | libc::ENFILE) => format!("{error}; raise `ulimit -Hn`"),
+        Some(libc::ENODEV | libc::ENXIO) => format!("{error}; it is offline"),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_hold_two_intervals_and_all_together_are_bounded() {
+        let kib = |interval, cpus| ring_bytes(Nanos::from_millis(interval), cpus) >> 10;
+        assert_eq!(kib(1, 2), 512);
+        assert_eq!(kib(10, 2), 2048);
+        assert_eq!(kib(1000, 2), 16 << 10);
+        assert_eq!(kib(10, 64), 2048);
+        assert_eq!(kib(10, 512), 512);
+        assert!(kib(1000, 4096) * 4096 <= 512 << 10);
+    }
+
+    #[test]
+    fn who_is_refused_reads_the_value_and_the_capability() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("sys/kernel")).unwrap();
+        fs::write(root.path().join("sys/kernel/perf_event_paranoid"), "3\n").unwrap();
+        fs::create_dir_all(root.path().join("kernel/security")).unwrap();
+        fs::write(root.path().join("kernel/security/lockdown"), "none [integrity] confidentiality\n")
+            .unwrap();
+        let roots = Roots { proc: root.path().into(), sys: root.path().into() };
+        let why = why_refused(&io::Error::from_raw_os_error(libc::EACCES), &roots);
+        assert!(why.contains("perf_event_paranoid is 3") && why.contains("CAP_PERFMON"), "{why}");
+        assert!(why.contains("lockdown is none [integrity] confidentiality"), "{why}");
+    }
+}

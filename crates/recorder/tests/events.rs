@@ -1,0 +1,245 @@
+//! Events of this machine's kernel.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test says why it skips")]
+
+use domain::Nanos;
+use domain::trace::Role;
+use events::facts::Wait;
+use events::{Facts, Op, Sets};
+use recorder::{Events, Recorder, RecorderConfig, Recording, Roots, ThreadScope};
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard};
+use tempfile::TempDir;
+
+const INTERVAL: Nanos = Nanos::from_millis(5);
+
+/// One recording at a time: what one test does would be in the events of another.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Whether this machine lets us record events; says why not.
+fn can_record() -> Option<MutexGuard<'static, ()>> {
+    let alone = ALONE.lock().unwrap_or_else(|broken| broken.into_inner());
+    let (recording, facts, _folder) = record("sched", None, || {});
+    let why = recording.report().absent.iter().find(|note| note.starts_with("no events"));
+    match why {
+        Some(why) => {
+            eprintln!("skipped: {why}");
+            None
+        }
+        None => {
+            assert!(facts.is_whole);
+            Some(alone)
+        }
+    }
+}
+
+fn record_in(
+    roots: Roots,
+    sets: &str,
+    ring: Option<u64>,
+    load: impl FnOnce(&Recorder),
+) -> (Recording, Facts, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("events");
+    let sets: Sets = sets.parse().unwrap();
+    let config = RecorderConfig {
+        roots,
+        events: Some(Events { sets, file: file.clone(), ring_bytes: ring }),
+        ..RecorderConfig::new(INTERVAL, folder.path().join("spool"))
+    };
+    let recorder = Recorder::start(config).unwrap();
+    load(&recorder);
+    let recording = recorder.stop().unwrap();
+    let facts = Facts::read(|| Ok(BufReader::new(File::open(&file)?))).unwrap();
+    (recording, facts, folder)
+}
+
+fn record(sets: &str, ring: Option<u64>, load: impl FnOnce()) -> (Recording, Facts, TempDir) {
+    record_in(Roots::default(), sets, ring, |_| load())
+}
+
+/// The CPU time of a child that has ended, by the scheduler's own account: `schedstat` of the zombie.
+fn schedstat(pid: u32) -> Nanos {
+    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
+    Nanos::new(text.split_whitespace().next().unwrap().parse().unwrap())
+}
+
+/// Waits until a child is a zombie, and leaves it one.
+fn wait_for_its_end(pid: u32) {
+    // SAFETY: siginfo is plain numbers, for which zeros are valid; the kernel fills it.
+    let ended = unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        libc::waitid(libc::P_PID, pid, &raw mut info, libc::WEXITED | libc::WNOWAIT)
+    };
+    assert_eq!(ended, 0);
+}
+
+/// What the hypervisor and interrupts took of all CPUs, by /proc/stat: the scheduler's account of a thread
+/// may leave it out, and the time between two switches does not.
+fn taken() -> Nanos {
+    let text = fs::read_to_string("/proc/stat").unwrap();
+    let line = text.lines().next().unwrap();
+    let ticks: Vec<u64> = line.split_whitespace().skip(1).map(|word| word.parse().unwrap()).collect();
+    Nanos::from_millis(10 * (ticks[5] + ticks[6] + ticks[7]))
+}
+
+const BUSY: &str = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; sleep 0.05";
+
+#[test]
+fn a_threads_cpu_time_is_that_of_schedstat() {
+    let Some(_alone) = can_record() else { return };
+    let (mut pid, mut by_kernel) = (0, Nanos::ZERO);
+    let before = taken();
+    let (recording, facts, _folder) = record_in(Roots::default(), "default", None, |recorder| {
+        let mut child = Command::new("sh").args(["-c", BUSY]).process_group(0).spawn().unwrap();
+        pid = child.id();
+        recorder.follow(pid);
+        wait_for_its_end(pid);
+        by_kernel = schedstat(pid);
+        child.wait().unwrap();
+    });
+    let allowed = by_kernel.get() / 100 + (taken() - before).get() + 1_000_000;
+    let thread = facts.threads.iter().find(|thread| thread.tid == pid).unwrap();
+    assert!(
+        thread.spent.cpu_ns.abs_diff(by_kernel.get()) <= allowed,
+        "{} by events, {by_kernel} by schedstat",
+        Nanos::new(thread.spent.cpu_ns)
+    );
+    assert_eq!((thread.role, thread.name.as_str()), (Role::Workload, "sh"));
+    // It waited for its child, which waited for a timer.
+    assert!(thread.spent.waited(Wait::Thread) >= Nanos::from_millis(40), "{:?}", thread.spent);
+    let workload = facts.roles[&Role::Workload];
+    assert!(workload.waited(Wait::Timer) >= Nanos::from_millis(40), "{workload:?}");
+    // One that was being written when its event was disabled may be late by more than is waited for it.
+    assert!(facts.all_lost() * 1000 <= facts.all_recorded(), "{:?}", facts.lost);
+    assert!(recording.report().absent.iter().all(|note| !note.contains("lost")));
+}
+
+#[test]
+fn the_time_of_each_cpu_is_all_accounted() {
+    let Some(_alone) = can_record() else { return };
+    let (_, facts, _folder) = record("default", None, || {
+        Command::new("sh").args(["-c", BUSY]).status().unwrap();
+    });
+    let by_threads: u64 = facts.roles.values().map(|spent| spent.cpu_ns).sum();
+    let mut busy = 0;
+    for (number, cpu) in &facts.cpus {
+        let all = cpu.busy_ns + cpu.idle_ns + cpu.unknown_ns;
+        assert_eq!(all, facts.span.get(), "CPU {number}: {cpu:?}");
+        busy += cpu.busy_ns;
+    }
+    assert_eq!(by_threads, busy, "threads are busy for as long as CPUs");
+}
+
+/// A loop device over a file in memory, released when dropped.
+struct Loop(String);
+
+impl Loop {
+    fn new(folder: &Path) -> Option<Self> {
+        let file = folder.join("disk");
+        File::create(&file).ok()?.set_len(64 << 20).ok()?;
+        let made = Command::new("losetup").args(["--find", "--show"]).arg(&file).output().ok()?;
+        let name = String::from_utf8(made.stdout).ok()?.trim().to_owned();
+        (made.status.success() && !name.is_empty()).then_some(Self(name))
+    }
+
+    fn name(&self) -> &str {
+        self.0.trim_start_matches("/dev/")
+    }
+
+    /// Requests and sectors that it read and wrote.
+    fn counters(&self) -> [u64; 4] {
+        let text = fs::read_to_string("/proc/diskstats").unwrap();
+        let line = text.lines().find(|line| line.split_whitespace().nth(2) == Some(self.name())).unwrap();
+        let words: Vec<u64> = line.split_whitespace().skip(3).map(|word| word.parse().unwrap()).collect();
+        [words[0], words[2], words[4], words[6]]
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+#[test]
+fn a_devices_requests_are_those_of_diskstats() {
+    let Some(_alone) = can_record() else { return };
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let Some(disk) = Loop::new(memory.path()) else {
+        return eprintln!("skipped: no loop device can be made");
+    };
+    let mut grown = [0; 4];
+    let (_, facts, _folder) = record("default", None, || {
+        let before = disk.counters();
+        let dd = |arguments: &[&str]| Command::new("dd").args(arguments).output().unwrap();
+        let (input, output) = (format!("if={}", disk.0), format!("of={}", disk.0));
+        assert!(dd(&[&input, "of=/dev/null", "bs=4k", "count=2000", "iflag=direct"]).status.success());
+        assert!(dd(&["if=/dev/zero", &output, "bs=16k", "count=500", "oflag=direct"]).status.success());
+        let after = disk.counters();
+        grown = std::array::from_fn(|at| after[at] - before[at]);
+    });
+    let done = |op: Op| facts.devices.get(&(disk.name().to_owned(), op)).cloned().unwrap_or_default();
+    let (read, written) = (done(Op::Read), done(Op::Write));
+    let by_events = [read.count, read.sectors, written.count, written.sectors];
+    for (events, kernel) in by_events.into_iter().zip(grown) {
+        assert!(events.abs_diff(kernel) * 100 <= kernel, "{by_events:?} by events, {grown:?} by diskstats");
+    }
+    assert!(read.count >= 2000 && written.count >= 500);
+    // Each had a queue and a service time, and the reader waited for them.
+    assert_eq!((read.service.count(), read.queue.count()), (read.count, read.count));
+    assert!(facts.roles.values().any(|spent| spent.waited(Wait::Io) > Nanos::ZERO));
+    assert!(!facts.work.is_empty(), "loop devices work in kworkers");
+}
+
+#[test]
+fn what_a_tiny_ring_loses_is_counted() {
+    let Some(_alone) = can_record() else { return };
+    let (_, facts, _folder) = record("sched", Some(4096), || {
+        // A pipe between two processes: two switches for each line.
+        let script = "i=0; while [ $i -lt 60000 ]; do echo $i; i=$((i+1)); done | while read n; do :; done";
+        Command::new("sh").args(["-c", script]).status().unwrap();
+    });
+    let lost = facts.all_lost();
+    assert!(lost > 0, "a ring of a page holds a few dozen events");
+    let by_kind: u64 = facts.kinds.values().map(|kind| kind.lost).sum();
+    assert_eq!(by_kind, lost, "{:?}", facts.kinds);
+    // What is not known is not idle, nor anybody's.
+    assert!(facts.cpus.values().any(|cpu| cpu.unknown_ns > 0));
+    for cpu in facts.cpus.values() {
+        assert_eq!(cpu.busy_ns + cpu.idle_ns + cpu.unknown_ns, facts.span.get(), "{cpu:?}");
+    }
+}
+
+#[test]
+fn without_tracefs_samples_are_recorded_and_it_is_said() {
+    let sys = tempfile::tempdir().unwrap();
+    let roots = Roots { sys: sys.path().to_owned(), ..Roots::default() };
+    let (recording, facts, _folder) = record_in(roots, "default", None, |_| {});
+    let said =
+        |notes: &[String]| notes.iter().any(|note| note.contains("no tracefs") && note.contains("mount"));
+    assert!(said(&recording.report().absent), "{:?}", recording.report().absent);
+    assert!(said(&facts.absent));
+    assert!(recording.report().samples > 1);
+    assert_eq!(facts.all_recorded(), 0);
+}
+
+#[test]
+fn without_processes_events_are_recorded_and_nobody_is_the_workload() {
+    let Some(_alone) = can_record() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("events");
+    let events = Some(Events { sets: "sched".parse().unwrap(), file: file.clone(), ring_bytes: None });
+    let spool = folder.path().join("spool");
+    let config =
+        RecorderConfig { threads: ThreadScope::None, events, ..RecorderConfig::new(INTERVAL, spool) };
+    let recorder = Recorder::start(config).unwrap();
+    Command::new("sleep").arg("0.05").status().unwrap();
+    recorder.stop().unwrap();
+    let facts = Facts::read(|| Ok(BufReader::new(File::open(&file)?))).unwrap();
+    assert!(facts.all_recorded() > 0 && !facts.roles.contains_key(&Role::Workload));
+}

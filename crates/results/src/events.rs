@@ -1,0 +1,195 @@
+//! What the events of a recording say, in a few lines.
+
+use crate::error::{Error, Result};
+use domain::Nanos;
+use domain::ids::{RunId, TrialKey};
+use domain::inert::Lines;
+use domain::trace::Role;
+use domain::units::Bytes;
+use events::Facts;
+use events::facts::{Counted, Done, Spent, Times, Wait};
+use notebook::Notebook;
+use serde_json::{Value, json};
+use std::io::{self, BufReader};
+
+/// How many threads, functions of kworkers and devices are named.
+const MAX_THREADS: usize = 5;
+const MAX_WORK: usize = 4;
+const MAX_DEVICES: usize = 12;
+
+/// Of how many CPUs it is told how busy each was.
+const MAX_CPUS: usize = 16;
+
+/// The size of reads from the file.
+const READ_BYTES: usize = 1 << 20;
+
+/// Reads the events of a trial; `None` where none were recorded.
+///
+/// # Errors
+/// Where they cannot be read.
+pub fn events_of(notebook: &Notebook, run: &RunId, key: &TrialKey) -> Result<Option<Facts>> {
+    if notebook.events_file(run, key)?.is_none() {
+        return Ok(None);
+    }
+    let open = || {
+        let file = notebook.events_file(run, key).map_err(io::Error::other)?;
+        let file = file.ok_or_else(|| io::Error::other("the file is gone"))?;
+        Ok(BufReader::with_capacity(READ_BYTES, file))
+    };
+    let facts = Facts::read(open);
+    Ok(Some(facts.map_err(|error| Error::Events { run: run.clone(), error })?))
+}
+
+/// As lines.
+pub fn events_text(facts: &Facts) -> Lines {
+    let mut text = Lines::default();
+    text.line(format_args!("events in {}: {} recorded, {}", facts.span, facts.all_recorded(), lost(facts)));
+    if !facts.is_whole {
+        text.line("  the recording of events was not ended properly: what it lost is not known");
+    }
+    for kinds in kinds(facts).chunks(5) {
+        text.line(format_args!("  {}", kinds.join(", ")));
+    }
+    cpus(facts, &mut text);
+    if !facts.roles.is_empty() {
+        text.blank();
+        text.line(format_args!("by events    {}", titles()));
+        for role in Role::ALL {
+            if let Some(spent) = facts.roles.get(&role) {
+                text.line(format_args!("  {:10} {}", role.name(), times(spent)));
+            }
+        }
+        for thread in facts.threads.iter().take(MAX_THREADS) {
+            text.line(format_args!(
+                "  {:10} {}  {} ({})",
+                thread.name,
+                times(&thread.spent),
+                thread.role,
+                thread.tid
+            ));
+        }
+    }
+    work(facts, &mut text);
+    devices(facts, &mut text);
+    text
+}
+
+fn lost(facts: &Facts) -> String {
+    let all = facts.all_lost();
+    if all == 0 {
+        return "0 lost".to_owned();
+    }
+    let by_cpu: Vec<String> = facts.lost.iter().map(|(cpu, lost)| format!("{lost} on CPU {cpu}")).collect();
+    format!("{all} lost: {}", by_cpu.join(", "))
+}
+
+/// Each kind that there were events of, the most first: `sched_switch 4711`.
+fn kinds(facts: &Facts) -> Vec<String> {
+    let mut kinds: Vec<(&String, &Counted)> =
+        facts.kinds.iter().filter(|(_, counted)| counted.recorded + counted.lost > 0).collect();
+    kinds.sort_by_key(|(_, counted)| std::cmp::Reverse(counted.recorded));
+    let short = |name: &str| name.split_once('/').map_or(name, |(_, name)| name).to_owned();
+    let told = |(name, counted): (&String, &Counted)| match counted.lost {
+        0 => format!("{} {}", short(name), counted.recorded),
+        lost => format!("{} {} ({lost} lost)", short(name), counted.recorded),
+    };
+    kinds.into_iter().map(told).collect()
+}
+
+fn cpus(facts: &Facts, text: &mut Lines) {
+    let share = |ns: u64| 100.0 * ns as f64 / facts.span.get().max(1) as f64;
+    let seen = facts.cpus.iter().filter(|(_, cpu)| cpu.busy_ns + cpu.idle_ns > 0);
+    let busy: Vec<String> =
+        seen.take(MAX_CPUS).map(|(number, cpu)| format!("CPU {number} {:.0}%", share(cpu.busy_ns))).collect();
+    if !busy.is_empty() {
+        text.line(format_args!("  busy: {}", busy.join(", ")));
+    }
+}
+
+fn titles() -> String {
+    let waits: Vec<String> = Wait::ALL.iter().map(|wait| format!("{:>9}", wait.name())).collect();
+    format!("{:>9} {:>9} {}", "CPU", "ready", waits.join(" "))
+}
+
+fn times(spent: &Spent) -> String {
+    let time = |ns: u64| if ns == 0 { "-".to_owned() } else { Nanos::new(ns).to_string() };
+    let waits: Vec<String> = spent.wait_ns.iter().map(|ns| format!("{:>9}", time(*ns))).collect();
+    format!("{:>9} {:>9} {}", time(spent.cpu_ns), time(spent.ready_ns), waits.join(" "))
+}
+
+fn work(facts: &Facts, text: &mut Lines) {
+    let mut work: Vec<_> = facts.work.iter().collect();
+    work.sort_by_key(|(_, (_, time))| std::cmp::Reverse(*time));
+    let told = work.iter().take(MAX_WORK);
+    let told: Vec<String> = told.map(|(name, (count, time))| format!("{name} {time} in {count}")).collect();
+    if !told.is_empty() {
+        text.line(format_args!("  kworkers executed {}", told.join(", ")));
+    }
+}
+
+fn devices(facts: &Facts, text: &mut Lines) {
+    let mut devices: Vec<_> = facts.devices.iter().filter(|(_, done)| done.count > 0).collect();
+    if devices.is_empty() {
+        return;
+    }
+    devices.sort_by_key(|(_, done)| std::cmp::Reverse(done.count));
+    text.blank();
+    text.line("devices by events");
+    for ((device, op), done) in devices.iter().take(MAX_DEVICES) {
+        let size = Bytes::from_sectors(done.sectors);
+        let times = [("queue", &done.queue), ("service", &done.service), ("whole", &done.whole)];
+        let times: Vec<String> =
+            times.into_iter().filter_map(|(name, times)| in_words(name, times)).collect();
+        let failed = if done.failed > 0 { format!(", {} failed", done.failed) } else { String::new() };
+        text.line(format_args!(
+            "  {device:10} {:7} {} in {}{failed}: {}",
+            op.name(),
+            size,
+            done.count,
+            if times.is_empty() { "no times".to_owned() } else { times.join("; ") }
+        ));
+    }
+    for ((from, to), passed) in &facts.passed {
+        let size = Bytes::from_sectors(passed.sectors);
+        text.line(format_args!("  {from} passed {size} in {} to {to}", passed.bios));
+    }
+}
+
+/// `service 21µs, 99% within 60µs`.
+fn in_words(name: &str, times: &Times) -> Option<String> {
+    Some(format!("{name} {}, 99% within {}", times.mean()?, times.quantile(0.99)?))
+}
+
+/// The counts and sums as JSON.
+pub(crate) fn events_json(facts: &Facts) -> Value {
+    let spent = |spent: &Spent| {
+        let waits: serde_json::Map<_, _> =
+            Wait::ALL.iter().map(|wait| (wait.name().to_owned(), json!(spent.waited(*wait).get()))).collect();
+        json!({ "cpu_ns": spent.cpu_ns, "ready_ns": spent.ready_ns, "wait_ns": waits, "switches": spent.switches })
+    };
+    let device = |((device, op), done): (&(String, events::Op), &Done)| {
+        let times = |times: &Times| {
+            let ns = |time: Option<Nanos>| time.map(Nanos::get);
+            json!({ "count": times.count(), "mean_ns": ns(times.mean()), "p99_ns": ns(times.quantile(0.99)) })
+        };
+        json!({
+            "device": device,
+            "op": op.name(),
+            "count": done.count,
+            "sectors": done.sectors,
+            "failed": done.failed,
+            "queue": times(&done.queue),
+            "service": times(&done.service),
+            "whole": times(&done.whole),
+        })
+    };
+    json!({
+        "span_ns": facts.span.get(),
+        "is_whole": facts.is_whole,
+        "recorded": facts.kinds.iter().map(|(name, kind)| (name.clone(), json!(kind.recorded))).collect::<serde_json::Map<_, _>>(),
+        "lost_by_cpu": facts.lost.iter().map(|(cpu, lost)| (cpu.to_string(), json!(lost))).collect::<serde_json::Map<_, _>>(),
+        "absent": facts.absent,
+        "roles": facts.roles.iter().map(|(role, sums)| (role.name().to_owned(), spent(sums))).collect::<serde_json::Map<_, _>>(),
+        "devices": facts.devices.iter().map(device).collect::<Vec<_>>(),
+    })
+}
