@@ -194,28 +194,64 @@ fn what_cannot_be_watched_is_told_with_what_to_do() {
     }
 }
 
+/// The program in a session of tmux that has its own server.
+struct Tmux<'p>(&'p Place);
+
+impl Tmux<'_> {
+    fn run(&self, arguments: &[&str]) -> std::io::Result<std::process::Output> {
+        let socket = self.0.path("tmux");
+        Command::new("tmux").arg("-S").arg(socket).args(["-f", "/dev/null"]).args(arguments).output()
+    }
+
+    /// Whether there is a tmux, in which the view is now.
+    fn start(&self, arguments: &[&str]) -> bool {
+        if self.run(&["-V"]).is_err() {
+            testing::skip_in_part(format_args!("tmux is not installed"));
+            return false;
+        }
+        let inner = watch(self.0, arguments);
+        let names = inner.get_envs().filter_map(|(name, value)| Some((name.to_str()?, value?.to_str()?)));
+        let mut line: Vec<String> = ["exec", "env"].map(str::to_owned).into();
+        line.extend(names.map(|(name, value)| format!("{name}='{value}'")));
+        line.push(inner.get_program().to_str().unwrap().to_owned());
+        line.extend(inner.get_args().map(|word| format!("'{}'", word.to_str().unwrap())));
+        let started = self.run(&["new-session", "-d", "-x", "80", "-y", "24", &line.join(" ")]).unwrap();
+        assert!(started.status.success(), "{started:?}");
+        true
+    }
+
+    fn shown(&self) -> String {
+        String::from_utf8(self.run(&["capture-pane", "-p"]).unwrap().stdout).unwrap()
+    }
+}
+
 #[test]
 fn tmux_shows_the_same() {
     let place = Place::new();
-    let tmux = |arguments: &[&str]| {
-        let socket = place.path("tmux");
-        Command::new("tmux").arg("-S").arg(socket).args(["-f", "/dev/null"]).args(arguments).output()
-    };
-    if tmux(&["-V"]).is_err() {
-        return testing::skip_in_part(format_args!("tmux is not installed"));
+    let tmux = Tmux(&place);
+    if !tmux.start(&["--ascii", "--", "sh", "-c", "echo hello; sleep 1234.5"]) {
+        return;
     }
-    let inner = watch(&place, &["--ascii", "--", "sh", "-c", "echo hello; sleep 1234.5"]);
-    let names = inner.get_envs().filter_map(|(name, value)| Some((name.to_str()?, value?.to_str()?)));
-    let mut line: Vec<String> = names.map(|(name, value)| format!("{name}='{value}'")).collect();
-    line.push(inner.get_program().to_str().unwrap().to_owned());
-    line.extend(inner.get_args().map(|word| format!("'{}'", word.to_str().unwrap())));
-    let line = line.join(" ");
-    let started = tmux(&["new-session", "-d", "-x", "80", "-y", "24", &line]).unwrap();
-    assert!(started.status.success(), "{started:?}");
-    let shown = || String::from_utf8(tmux(&["capture-pane", "-p"]).unwrap().stdout).unwrap();
-    wait_until("tmux shows the view", || shown().contains("of one CPU: ") && shown().contains("hello"));
-    check_sections(&shown());
-    tmux(&["send-keys", "q"]).unwrap();
-    wait_until("the program has left", || !tmux(&["has-session"]).unwrap().status.success());
-    tmux(&["kill-server"]).unwrap();
+    let is_there = || tmux.shown().contains("of one CPU: ") && tmux.shown().contains("hello");
+    wait_until("tmux shows the view", is_there);
+    check_sections(&tmux.shown());
+    tmux.run(&["send-keys", "q"]).unwrap();
+    wait_until("the program has left", || !tmux.run(&["has-session"]).unwrap().status.success());
+    tmux.run(&["kill-server"]).unwrap();
+}
+
+#[test]
+fn a_terminal_that_hangs_up_ends_the_view_and_keeps_what_was_recorded() {
+    let place = Place::new();
+    let tmux = Tmux(&place);
+    if !tmux.start(&[]) {
+        return;
+    }
+    wait_until("tmux shows the view", || tmux.shown().contains("of one CPU: "));
+    let pid = String::from_utf8(tmux.run(&["display", "-p", "#{pane_pid}"]).unwrap().stdout).unwrap();
+    let process = PathBuf::from(format!("/proc/{}", pid.trim()));
+    assert!(std::fs::read_to_string(process.join("comm")).unwrap().contains("flyball"));
+    tmux.run(&["kill-server"]).unwrap();
+    wait_until("the program has ended", || !process.exists());
+    assert_eq!(place.trials().len(), 1);
 }

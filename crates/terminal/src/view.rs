@@ -14,6 +14,10 @@ use domain::inert;
 use ratatui_core::buffer::{Buffer, Cell};
 use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color as BufferColor, Modifier, Style as BufferStyle};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::stdio::stdin;
+use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -31,6 +35,8 @@ pub struct View {
     size: Size,
     rows: Vec<Row>,
     bytes: Vec<u8>,
+    /// Those that were pressed and not asked for yet.
+    keys: VecDeque<Key>,
 }
 
 /// A row of the screen, as it was drawn.
@@ -48,7 +54,8 @@ impl View {
         enable_raw_mode()?;
         OPEN.store(true, Ordering::Release);
         let (size, bytes) = (Size { columns: 0, rows: 0 }, Vec::with_capacity(FRAME_BYTES));
-        let mut view = Self { has_styles: style::are_wanted(), size, rows: Vec::new(), bytes };
+        let mut view =
+            Self { has_styles: style::are_wanted(), size, rows: Vec::new(), bytes, keys: VecDeque::new() };
         queue!(view.bytes, EnterAlternateScreen, cursor::Hide)?;
         view.flush()?;
         Ok(view)
@@ -92,15 +99,22 @@ impl View {
     /// The next key within this time; `None` where none was pressed.
     ///
     /// # Errors
-    /// Where the terminal cannot be read.
+    /// Where the terminal cannot be read, or has hung up.
     pub fn key(&mut self, within: Duration) -> io::Result<Option<Key>> {
-        if !poll(within)? {
-            return Ok(None);
+        if let Some(key) = self.keys.pop_front() {
+            return Ok(Some(key));
         }
-        match read()? {
-            Event::Key(key) if key.kind != KeyEventKind::Release => Ok(key_of(key)),
-            _ => Ok(None),
+        // Waited for here: the library reads a terminal that has hung up again and again, and never returns.
+        if is_readable(within)? {
+            while poll(Duration::ZERO)? {
+                if let Event::Key(key) = read()?
+                    && key.kind != KeyEventKind::Release
+                {
+                    self.keys.extend(key_of(key));
+                }
+            }
         }
+        Ok(self.keys.pop_front())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -187,6 +201,24 @@ fn put(bytes: &mut Vec<u8>, changed: &[(u16, u16, &Cell)]) -> io::Result<()> {
         queue!(bytes, SetAttribute(Attribute::Reset))?;
     }
     Ok(())
+}
+
+/// Whether something was typed within this time.
+fn is_readable(within: Duration) -> io::Result<bool> {
+    let timeout = Timespec::try_from(within).map_err(io::Error::other)?;
+    let typing = stdin();
+    let mut fds = [PollFd::new(&typing, PollFlags::IN)];
+    match rustix::event::poll(&mut fds, Some(&timeout)) {
+        Ok(_) => {}
+        // A signal: the caller looks whether it was one to end.
+        Err(Errno::INTR) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    }
+    let came = fds[0].revents();
+    if came.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the terminal has hung up"));
+    }
+    Ok(came.contains(PollFlags::IN))
 }
 
 fn key_of(key: KeyEvent) -> Option<Key> {
