@@ -97,9 +97,9 @@ Exit codes:
        changed; it was not restored
   6    done, but a cell meets a condition of `--fail-if`, or was not measured
   130  interrupted; what was measured is kept, and every setting is restored
-`flyball record`, `flyball watch` and `flyball lab exec` of a command exit with its
-own code, or with 128 plus the number of the signal that ended it; `lab exec` exits
-with 137 where it cut the machine's power.";
+`flyball record`, `flyball watch` and `flyball lab exec` of a command exit with
+its own code, or with 128 plus the number of the signal that ended it; `lab
+exec` exits with 137 where it cut the machine's power.";
 
 /// Options of every command.
 #[derive(Args, Debug)]

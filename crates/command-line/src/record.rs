@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 #[derive(Args, Debug)]
 pub struct Record {
-    /// The sampling interval, whatever sampling costs [default: 10ms, or what keeps sampling within 2% of a CPU]
+    /// The sampling interval, whatever it costs [default: 10ms, or what keeps sampling within 2% of a CPU]
     #[arg(long, value_name = "TIME", value_parser = interval, allow_hyphen_values = true)]
     pub interval: Option<Nanos>,
     /// Write the recording to this directory, outside any notebook [default: a run in the notebook]

@@ -472,12 +472,12 @@ static GUEST: SharedGuest = SharedGuest::new();
 
 /// How many runs are killed, and when.
 fn kills() -> Extent {
-    Extent::of(15, 150)
+    Extent::of(8, 150)
 }
 
 /// The same of `tune`.
 fn kills_of_tune() -> Extent {
-    Extent::of(6, 100)
+    Extent::of(4, 100)
 }
 
 /// A whole script: its folder is new, and as many are killed as the extent says.

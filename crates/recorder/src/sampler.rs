@@ -253,8 +253,8 @@ fn wait_until(deadline: Instant, mut stop: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// The shortest interval, of 1, 2, 5, 10, …, at which samples of this cost are within [`MAX_SHARE`] of a CPU, and
-/// no shorter than that one.
+/// The shortest interval, of 1, 2, 5, 10, …, at which samples of this cost are within [`MAX_SHARE`] of a CPU,
+/// and no shorter than that one.
 fn affordable(shortest: Nanos, cost: Nanos) -> Nanos {
     let needed = Nanos::new(cost.get().saturating_mul(MAX_SHARE));
     if needed <= shortest {
