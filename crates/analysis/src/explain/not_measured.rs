@@ -169,6 +169,12 @@ fn of_courses(case: &Case<'_>) -> Option<NotMeasured> {
     })
 }
 
+/// What is missing by a note of the recorder, which says it before its reason: `no idle states: …`.
+fn series(note: &str) -> String {
+    let what = note.split_once(": ").map_or("a series of the trace", |(what, _)| what);
+    what.strip_prefix("no ").unwrap_or(what).to_owned()
+}
+
 /// What the recorder says that it could not sample, and trials that ran without it.
 fn of_recorder(case: &Case<'_>) -> Vec<NotMeasured> {
     let measurements = || case.data.trials.iter().filter_map(|t| t.measurement.as_ref());
@@ -180,10 +186,7 @@ fn of_recorder(case: &Case<'_>) -> Vec<NotMeasured> {
     let mut open: Vec<NotMeasured> = absent
         .into_iter()
         .filter(|text| !known(text))
-        .map(|text| NotMeasured {
-            what: "a series of the trace".into(),
-            why: format!("the recorder says: {text}"),
-        })
+        .map(|text| NotMeasured { what: series(text), why: format!("the recorder says: {text}") })
         .collect();
     let requested_only = |m: &domain::trial::Measurement| {
         m.recorder.as_ref().is_some_and(|r| r.frequency == FrequencySource::ScalingCurFreq)

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use tracefs::Tracefs;
 
 /// Events a second of one CPU that a ring of the default size holds from one drain to the next, and twice
-/// that: benches/events records more than a million a second on a core.
+/// that. It is the aim; no load of benches/events has come near it yet.
 const RATE: u64 = 1_000_000;
 
 /// What a record takes in the mean, in bytes: header, time and size, and 32 to 72 bytes of its own.
