@@ -51,24 +51,7 @@ pub fn events_text(facts: &Facts) -> Lines {
         text.line(format_args!("  {}", kinds.join(", ")));
     }
     cpus(facts, &mut text);
-    if !facts.roles.is_empty() {
-        text.blank();
-        text.line(format_args!("by events    {}", titles()));
-        for role in Role::ALL {
-            if let Some(spent) = facts.roles.get(&role) {
-                text.line(format_args!("  {:10} {}", role.name(), times(spent)));
-            }
-        }
-        for thread in facts.threads.iter().take(MAX_THREADS) {
-            text.line(format_args!(
-                "  {:10} {}  {} ({})",
-                thread.name,
-                times(&thread.spent),
-                thread.role,
-                thread.tid
-            ));
-        }
-    }
+    tasks(facts, &mut text);
     work(facts, &mut text);
     devices(facts, &mut text);
     text
@@ -106,15 +89,33 @@ fn cpus(facts: &Facts, text: &mut Lines) {
     }
 }
 
-fn titles() -> String {
-    let waits: Vec<String> = Wait::ALL.iter().map(|wait| format!("{:>9}", wait.name())).collect();
-    format!("{:>9} {:>9} {}", "CPU", "ready", waits.join(" "))
+/// A table of roles, each with those of the busiest threads that worked for it; 80 columns wide.
+fn tasks(facts: &Facts, text: &mut Lines) {
+    if facts.roles.is_empty() {
+        return;
+    }
+    let waits = Wait::ALL.map(|wait| if wait == Wait::Interrupt { "irq" } else { wait.name() });
+    text.blank();
+    text.line(row("by events", ["CPU", "ready"].into_iter().chain(waits).map(str::to_owned)));
+    let busiest = &facts.threads[..facts.threads.len().min(MAX_THREADS)];
+    for role in Role::ALL {
+        let Some(spent) = facts.roles.get(&role) else { continue };
+        text.line(row(role.name(), times(spent)));
+        for thread in busiest.iter().filter(|thread| thread.role == role) {
+            text.line(row(&format!("  {}", thread.name), times(&thread.spent)));
+        }
+    }
 }
 
-fn times(spent: &Spent) -> String {
+/// The label is cut where the first figure begins.
+fn row(label: &str, figures: impl Iterator<Item = String>) -> String {
+    let figures: String = figures.map(|figure| format!(" {figure:>7}")).collect();
+    format!("{label:16.16}{figures}")
+}
+
+fn times(spent: &Spent) -> impl Iterator<Item = String> {
     let time = |ns: u64| if ns == 0 { "-".to_owned() } else { Nanos::new(ns).to_string() };
-    let waits: Vec<String> = spent.wait_ns.iter().map(|ns| format!("{:>9}", time(*ns))).collect();
-    format!("{:>9} {:>9} {}", time(spent.cpu_ns), time(spent.ready_ns), waits.join(" "))
+    [spent.cpu_ns, spent.ready_ns].into_iter().chain(spent.wait_ns).map(time)
 }
 
 fn work(facts: &Facts, text: &mut Lines) {

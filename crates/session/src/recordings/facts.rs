@@ -37,7 +37,7 @@ pub fn loss(facts: &Facts) -> Option<String> {
     let lost = facts.all_lost();
     (lost > 0).then(|| {
         format!(
-            "{lost} events were lost, for their ring was full: what follows one is unknown until it is seen again; a shorter --interval drains the rings more often"
+            "{lost} events were lost: their ring was full, or they were being written when recording ended; what follows one is unknown until it is seen again; a shorter --interval drains the rings more often"
         )
     })
 }
