@@ -178,7 +178,8 @@ fn what_follows_a_loss_is_unknown_until_it_is_seen_again() {
     file.switch(0, 60 * US, 7, SLEEPS, 0);
     file.end(100 * US);
     let facts = file.facts();
-    assert_eq!(facts.lost[&0], 3);
+    assert_eq!((facts.lost[&0], facts.announced, facts.unannounced()), (3, 3, 0));
+    assert_eq!(facts.unseen_switches().count(), 0, "the loss explains what does not follow");
     let cpu = &facts.cpus[&0];
     assert_eq!((cpu.busy_ns, cpu.idle_ns, cpu.unknown_ns), (10 * US, 50 * US, 40 * US));
     let spent = facts.threads.iter().find(|thread| thread.tid == 7).unwrap().spent;
@@ -195,8 +196,22 @@ fn what_fired_and_is_not_there_was_lost() {
     file.frame(Kind::Fired, 1, &fired(5));
     file.end(20);
     let facts = file.facts();
-    assert_eq!((facts.all_lost(), facts.lost[&1]), (4, 4));
+    assert_eq!((facts.all_lost(), facts.lost[&1], facts.unannounced()), (4, 4, 4));
     assert_eq!(facts.kinds["sched/sched_switch"].lost, 4);
+}
+
+#[test]
+fn switches_that_do_not_follow_from_one_another_show_that_some_have_no_record() {
+    let mut file = File::new();
+    file.switch(0, 10 * US, 0, 0, 7);
+    file.switch(0, 20 * US, 7, SLEEPS, 0);
+    // The idle task's own switch to 7 is missing, and no loss was announced.
+    file.switch(0, 50 * US, 7, SLEEPS, 0);
+    file.end(100 * US);
+    let facts = file.facts();
+    assert_eq!(facts.unseen_switches().collect::<Vec<_>>(), [(0, 1)]);
+    let cpu = &facts.cpus[&0];
+    assert_eq!((cpu.busy_ns, cpu.idle_ns, cpu.unknown_ns), (10 * US, 60 * US, 30 * US));
 }
 
 const DISK: u64 = 0xfd << 20;

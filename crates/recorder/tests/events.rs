@@ -8,7 +8,8 @@ use events::facts::Wait;
 use events::{Facts, Op, Sets};
 use recorder::{Events, Recorder, RecorderConfig, Recording, Roots, ThreadScope};
 use std::fs::{self, File};
-use std::io::BufReader;
+use std::io::{BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -35,6 +36,19 @@ fn can_record() -> Option<MutexGuard<'static, ()>> {
             Some(alone)
         }
     }
+}
+
+/// Whether the kernel recorded all that happened but what it announced as lost; says why not. Some kernels'
+/// perf drops events of a CPU's idle task and of what interrupts it: some fired without a record, and others
+/// were not even counted, so that switches do not follow from one another. `perf record` loses the same.
+fn is_complete(facts: &Facts) -> bool {
+    let dropped = facts.unannounced();
+    // One that was being written when its event was disabled may be late by more than is waited for it.
+    if facts.unseen_switches().next().is_none() && dropped * 1000 <= facts.all_recorded() {
+        return true;
+    }
+    eprintln!("skipped: this kernel's perf dropped events without announcing it, {dropped} that it counted");
+    false
 }
 
 fn record_in(
@@ -102,6 +116,9 @@ fn a_threads_cpu_time_is_that_of_schedstat() {
         by_kernel = schedstat(pid);
         child.wait().unwrap();
     });
+    if !is_complete(&facts) {
+        return;
+    }
     let allowed = by_kernel.get() / 100 + (taken() - before).get() + 1_000_000;
     let thread = facts.threads.iter().find(|thread| thread.tid == pid).unwrap();
     assert!(
@@ -114,8 +131,7 @@ fn a_threads_cpu_time_is_that_of_schedstat() {
     assert!(thread.spent.waited(Wait::Thread) >= Nanos::from_millis(40), "{:?}", thread.spent);
     let workload = facts.roles[&Role::Workload];
     assert!(workload.waited(Wait::Timer) >= Nanos::from_millis(40), "{workload:?}");
-    // One that was being written when its event was disabled may be late by more than is waited for it.
-    assert!(facts.all_lost() * 1000 <= facts.all_recorded(), "{:?}", facts.lost);
+    assert_eq!(facts.announced, 0, "{:?}", facts.lost);
     assert!(recording.report().absent.iter().all(|note| !note.contains("lost")));
 }
 
@@ -183,6 +199,9 @@ fn a_devices_requests_are_those_of_diskstats() {
         let after = disk.counters();
         grown = std::array::from_fn(|at| after[at] - before[at]);
     });
+    if !is_complete(&facts) {
+        return;
+    }
     let done = |op: Op| facts.devices.get(&(disk.name().to_owned(), op)).cloned().unwrap_or_default();
     let (read, written) = (done(Op::Read), done(Op::Write));
     let by_events = [read.count, read.sectors, written.count, written.sectors];
@@ -196,14 +215,23 @@ fn a_devices_requests_are_those_of_diskstats() {
     assert!(!facts.work.is_empty(), "loop devices work in kworkers");
 }
 
+/// Between two threads, each of which waits for the other: so many times two wake-ups and switches.
+fn pass_a_byte_to_and_fro(times: usize) {
+    let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+    let pass = |stream: &mut UnixStream| {
+        let mut byte = [0];
+        stream.write_all(&byte).and_then(|()| stream.read_exact(&mut byte)).unwrap();
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(move || (0..times).for_each(|_| pass(&mut theirs)));
+        (0..times).for_each(|_| pass(&mut ours));
+    });
+}
+
 #[test]
 fn what_a_tiny_ring_loses_is_counted() {
     let Some(_alone) = can_record() else { return };
-    let (_, facts, _folder) = record("sched", Some(4096), || {
-        // A pipe between two processes: two switches for each line.
-        let script = "i=0; while [ $i -lt 60000 ]; do echo $i; i=$((i+1)); done | while read n; do :; done";
-        Command::new("sh").args(["-c", script]).status().unwrap();
-    });
+    let (_, facts, _folder) = record("sched", Some(4096), || pass_a_byte_to_and_fro(20_000));
     let lost = facts.all_lost();
     assert!(lost > 0, "a ring of a page holds a few dozen events");
     let by_kind: u64 = facts.kinds.values().map(|kind| kind.lost).sum();

@@ -23,6 +23,9 @@ pub struct CpuSpent {
     pub irqs: BTreeMap<u32, (u64, u64)>,
     /// By vector: how often, how long.
     pub softirqs: BTreeMap<u32, (u64, u64)>,
+    /// Another thread ran than the last switch had gone to, and no loss was announced between: so many
+    /// switches, at least, have no record.
+    pub unseen_switches: u64,
 }
 
 impl CpuSpent {
@@ -76,7 +79,9 @@ impl Cpu {
     pub fn until(&mut self, now: u64, tid: u32) -> Option<(u32, u64)> {
         let ns = now.saturating_sub(self.accounted);
         self.accounted = now.max(self.accounted);
-        let known = !self.is_lost && self.running.is_none_or(|running| running == tid);
+        let follows = self.running.is_none_or(|running| running == tid);
+        let known = !self.is_lost && follows;
+        self.spent.unseen_switches += u64::from(!self.is_lost && !follows);
         self.running = Some(tid);
         self.is_lost = false;
         if !known {

@@ -38,6 +38,8 @@ pub struct Facts {
     pub kinds: BTreeMap<String, Counted>,
     /// Lost events, by CPU.
     pub lost: BTreeMap<u16, u64>,
+    /// Of these, those that the kernel announced: their ring was full.
+    pub announced: u64,
     /// Records that could not be read.
     pub unread: u64,
     /// What is not recorded, and why.
@@ -97,6 +99,18 @@ impl Facts {
     /// All that was lost.
     pub fn all_lost(&self) -> u64 {
         self.lost.values().fold(0, |all, lost| all.saturating_add(*lost))
+    }
+
+    /// What fired and has neither a record nor an announcement of its loss.
+    pub fn unannounced(&self) -> u64 {
+        self.all_lost().saturating_sub(self.announced)
+    }
+
+    /// By CPU, where there are any: switches without a record although the kernel counts none as lost.
+    pub fn unseen_switches(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
+        let is_counted = self.kinds.get("sched/sched_switch").is_some_and(|kind| kind.lost == 0);
+        let by_cpu = self.cpus.iter().map(|(number, cpu)| (*number, cpu.unseen_switches));
+        by_cpu.filter(move |(_, unseen)| is_counted && *unseen > 0)
     }
 
     /// All that was recorded.
@@ -232,6 +246,7 @@ impl<'t> Collecting<'t> {
             is_whole: tables.begin.is_some() && tables.end.is_some(),
             kinds: kinds(tables, &losses),
             lost: lost_by_cpu(tables, &losses),
+            announced: losses.announced.values().fold(0, |all, lost| all.saturating_add(*lost)),
             unread: losses.unread,
             absent: tables.absent.clone(),
             cpus: self.cpus.into_iter().map(|(number, cpu)| (number, cpu.spent)).collect(),

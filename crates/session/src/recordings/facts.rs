@@ -34,10 +34,22 @@ pub fn read(path: &Path) -> Result<Facts> {
 
 /// What is to be said of a recording that lacks events.
 pub fn loss(facts: &Facts) -> Option<String> {
-    let lost = facts.all_lost();
-    (lost > 0).then(|| {
-        format!(
-            "{lost} events were lost: their ring was full, or they were being written when recording ended; what follows one is unknown until it is seen again; a shorter --interval drains the rings more often"
-        )
-    })
+    let mut lacks = Vec::new();
+    if facts.announced > 0 {
+        lacks.push(format!(
+            "{} events were lost, for their ring was full: a shorter --interval drains it more often",
+            facts.announced
+        ));
+    }
+    if facts.unannounced() > 0 {
+        lacks.push(format!(
+            "{} events fired of which the kernel wrote no record and announced no loss (`perf record` does not see them either)",
+            facts.unannounced()
+        ));
+    }
+    for (cpu, unseen) in facts.unseen_switches() {
+        lacks.push(format!("at least {unseen} switches of CPU {cpu} were not even counted by the kernel"));
+    }
+    let follows = "what follows a loss is unknown until it is seen again";
+    (!lacks.is_empty()).then(|| format!("{}; {follows}", lacks.join("; ")))
 }
