@@ -8,6 +8,7 @@
 use crate::event::{Context, Event, What};
 use crate::file::{Frames, Kind, MAX_CPUS, Tables};
 use crate::layout::Layouts;
+use crate::records::{LOST, LOST_SAMPLES, Records, SAMPLE};
 use crate::{Error, Result};
 use domain::Nanos;
 use std::collections::BTreeMap;
@@ -16,14 +17,6 @@ use std::io::{Read, Seek};
 /// A bound on the records that wait for their turn. Two rounds of 256 MiB of rings are the most that is
 /// recorded; a file without rounds would otherwise be read as a whole.
 const MAX_WAITING: usize = 1 << 30;
-
-/// perf's header: type u32, misc u16, size u16 (`struct perf_event_header`).
-const RECORD_HEADER: usize = 8;
-
-/// Types of perf's records (include/uapi/linux/perf_event.h).
-const SAMPLE: u32 = 9;
-const LOST: u32 = 2;
-const LOST_SAMPLES: u32 = 13;
 
 /// What is counted while a file is decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,8 +74,7 @@ struct Merging {
     waiting: Vec<Waiting>,
     arena: Vec<u8>,
     spare: Vec<u8>,
-    /// The begin of a record whose end is in the next frame, by CPU.
-    cut: BTreeMap<u16, Vec<u8>>,
+    records: Records,
     /// By CPU, then tracepoint in the order of their numbers.
     counts: Vec<Vec<u64>>,
     losses: Losses,
@@ -97,7 +89,7 @@ impl Merging {
             waiting: Vec::new(),
             arena: Vec::new(),
             spare: Vec::new(),
-            cut: BTreeMap::new(),
+            records: Records::default(),
             counts: Vec::new(),
             losses: Losses::default(),
         }
@@ -111,30 +103,10 @@ impl Merging {
         if self.arena.len() + bytes.len() > MAX_WAITING {
             return Err(Error::Damaged { at, what: "amount of records between two rounds" });
         }
-        match self.cut.get_mut(&cpu).map(std::mem::take).filter(|cut| !cut.is_empty()) {
-            Some(mut begun) => {
-                begun.extend_from_slice(bytes);
-                self.records(cpu, &begun, at)
-            }
-            None => self.records(cpu, bytes, at),
-        }
-    }
-
-    fn records(&mut self, cpu: u16, mut bytes: &[u8], at: u64) -> Result<()> {
-        while let Some(header) = bytes.first_chunk::<RECORD_HEADER>() {
-            let kind = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
-            let size = usize::from(u16::from_ne_bytes([header[6], header[7]]));
-            if size < RECORD_HEADER {
-                return Err(Error::Damaged { at, what: "size of a record in the frame" });
-            }
-            let Some(record) = bytes.get(RECORD_HEADER..size) else { break };
-            self.record(cpu, kind, record);
-            bytes = &bytes[size..];
-        }
-        if !bytes.is_empty() {
-            self.cut.insert(cpu, bytes.to_vec());
-        }
-        Ok(())
+        let mut records = std::mem::take(&mut self.records);
+        let split = records.split(cpu, bytes, at, |record| self.record(cpu, record.kind, record.bytes));
+        self.records = records;
+        split
     }
 
     fn record(&mut self, cpu: u16, kind: u32, record: &[u8]) {

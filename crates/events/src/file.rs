@@ -65,10 +65,14 @@ pub enum Kind {
     Begin = 12,
     /// Nothing is recorded any more: time u64 ns.
     End = 13,
+    /// Raw records of the header's CPU, of the clock that samples stacks.
+    Stacks = 14,
+    /// How much CPU time a sampled stack stands for: u64 ns.
+    Period = 15,
 }
 
 impl Kind {
-    const ALL: [Kind; 13] = [
+    const ALL: [Kind; 15] = [
         Kind::Head,
         Kind::Format,
         Kind::Data,
@@ -82,6 +86,8 @@ impl Kind {
         Kind::Absent,
         Kind::Begin,
         Kind::End,
+        Kind::Stacks,
+        Kind::Period,
     ];
 
     fn from_byte(byte: u8) -> Option<Self> {
@@ -183,7 +189,7 @@ pub struct Tables {
     pub owners: BTreeMap<u32, Owner>,
     /// Block devices, by number.
     pub devices: BTreeMap<u32, Device>,
-    /// Functions of the kernel, by address.
+    /// Functions of the kernel, by the address at which they begin: `name`, or `name [module]`.
     pub symbols: BTreeMap<u64, String>,
     /// What fired, by CPU and number of the tracepoint.
     pub fired: BTreeMap<(u16, u16), u64>,
@@ -193,6 +199,8 @@ pub struct Tables {
     pub begin: Option<Nanos>,
     /// Until when; `None` where it was not ended properly.
     pub end: Option<Nanos>,
+    /// How much CPU time a sampled stack stands for; `None` where none were.
+    pub period: Option<Nanos>,
 }
 
 impl Tables {
@@ -218,11 +226,12 @@ impl Tables {
             absent: Vec::new(),
             begin: None,
             end: None,
+            period: None,
         };
         loop {
             let at = frames.at;
             let Some(frame) = frames.next()? else { break };
-            if matches!(frame.kind, Kind::Data | Kind::Round) {
+            if matches!(frame.kind, Kind::Data | Kind::Round | Kind::Stacks) {
                 frames.skip(&frame)?;
                 continue;
             }
@@ -250,7 +259,8 @@ impl Tables {
             }
             Kind::Begin => fields.u64().map(|ns| self.begin = Some(Nanos::new(ns))),
             Kind::End => fields.u64().map(|ns| self.end = Some(Nanos::new(ns))),
-            Kind::Head | Kind::Data | Kind::Round => None,
+            Kind::Period => fields.u64().filter(|ns| *ns > 0).map(|ns| self.period = Some(Nanos::new(ns))),
+            Kind::Head | Kind::Data | Kind::Round | Kind::Stacks => None,
         };
         understood.ok_or(Error::Damaged { at, what: "frame" })
     }
@@ -383,7 +393,7 @@ impl<R: Read + Seek> Frames<R> {
         Ok((taken == frame.length).then_some(&self.buffer))
     }
 
-    fn skip(&mut self, frame: &Frame) -> Result<()> {
+    pub fn skip(&mut self, frame: &Frame) -> Result<()> {
         self.input.seek_relative(frame.length as i64)?;
         Ok(())
     }

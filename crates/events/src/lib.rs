@@ -2,7 +2,8 @@
 //! follow from them.
 //!
 //! ```text
-//! recorder ─► file (raw perf records, formats) ─► Tables ─► decode: merged by time ─► Event ─► Facts
+//! recorder ─► file (raw perf records, formats) ─► Tables ─┬► decode: merged by time ─► Event ─┬► Facts
+//!                                                         └► stacks of functions ─► Subsystem ─┘
 //! ```
 //!
 //! Invariants: no bytes, whatever they are, make anything here panic; an error names the offset; memory is
@@ -17,7 +18,10 @@ pub mod facts;
 mod file;
 mod layout;
 mod owner;
+mod records;
 mod set;
+mod stacks;
+mod subsystem;
 
 pub use decode::{Losses, decode};
 pub use event::{Comm, Context, Event, Left, Op, What};
@@ -25,6 +29,8 @@ pub use facts::Facts;
 pub use file::{Device, HEADER, Head, Kind, Known, LONGEST_FRAME, MAGIC, Tables, Tracepoint, header};
 pub use owner::Owner;
 pub use set::{Set, Sets};
+pub use stacks::Stacks;
+pub use subsystem::Subsystem;
 
 use std::io;
 

@@ -20,12 +20,14 @@ pub enum Set {
     Lock,
     /// Interrupts and softirqs.
     Irq,
+    /// No tracepoints: the kernel's stack of whoever runs, many times a second.
+    Stacks,
 }
 
 impl Set {
     /// All of them.
-    pub const ALL: [Set; 7] =
-        [Set::Power, Set::Sched, Set::Block, Set::Work, Set::Timer, Set::Lock, Set::Irq];
+    pub const ALL: [Set; 8] =
+        [Set::Power, Set::Sched, Set::Block, Set::Work, Set::Timer, Set::Lock, Set::Irq, Set::Stacks];
 
     /// As it is typed.
     pub const fn name(self) -> &'static str {
@@ -37,6 +39,7 @@ impl Set {
             Set::Timer => "timer",
             Set::Lock => "lock",
             Set::Irq => "irq",
+            Set::Stacks => "stacks",
         }
     }
 
@@ -63,6 +66,7 @@ impl Set {
             Set::Irq => {
                 &["irq/irq_handler_entry", "irq/irq_handler_exit", "irq/softirq_entry", "irq/softirq_exit"]
             }
+            Set::Stacks => &[],
         }
     }
 }
@@ -76,6 +80,11 @@ impl Sets {
     /// others do not.
     pub fn usual() -> Self {
         Self(Set::ALL.into_iter().filter(|set| *set != Set::Irq).collect())
+    }
+
+    /// Whether it is one of them.
+    pub fn contains(&self, set: Set) -> bool {
+        self.0.contains(&set)
     }
 
     /// The tracepoints of all of them.

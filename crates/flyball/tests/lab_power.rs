@@ -356,7 +356,7 @@ fn power_cuts_lose_nothing_that_was_acknowledged_and_leave_nothing_changed() {
         return eprintln!("skipped: {why}");
     }
     // For each of the two.
-    let extent = Extent::of(4, 50);
+    let extent = Extent::of(3, 50);
     let place = &place;
     let accounts: Vec<Account> = std::thread::scope(|scope| {
         let lanes = MACHINES

@@ -16,6 +16,7 @@ mod recorded;
 mod remedy;
 mod removable;
 mod replayed;
+mod stacks;
 mod versus;
 
 pub use error::{Error, Result};

@@ -396,10 +396,11 @@ mod tests {
 
     #[test]
     fn no_finding_compares_cells_that_differ_in_anything_else() {
-        let mut rng = Seed(20_261_123).stream("studies");
+        let extent = ::testing::Extent::of(400, 3000);
+        let mut rng = Seed(extent.seed).stream("studies");
         let mut by_rule: BTreeMap<&str, usize> = BTreeMap::new();
         let machine = bare_machine();
-        for _ in 0..1500 {
+        for _ in 0..extent.count {
             let data = some_run(&mut rng);
             let cells = plan(&data).cells;
             let of = |id: &CellId| cells.iter().find(|cell| cell.id == *id).unwrap();
@@ -414,14 +415,15 @@ mod tests {
             }
         }
         println!("pairs that findings compared: {by_rule:?}");
-        // Each rule whose findings compare cells at all.
+        // Each rule whose findings compare cells at all; a part of the studies need not have them all.
+        let enough = if ::testing::is_whole() { 10 } else { 0 };
         for rule in
             ["queue-depth", "governor", "governor-stays-low", "scheduler", "read-ahead", "parity-writes"]
                 .into_iter()
                 .chain(["bitmap", "chunk-size", "stripe-cache", "group-threads"])
         {
             assert!(
-                by_rule.get(rule).is_some_and(|count| *count >= 10),
+                by_rule.get(rule).copied().unwrap_or(0) >= enough,
                 "{rule} was hardly tried: {by_rule:?}"
             );
             assert!(RULES.iter().any(|known| known.name == rule));

@@ -18,6 +18,8 @@ use crate::Result;
 use crate::decode::{Losses, decode};
 use crate::event::{Event, Op, What};
 use crate::file::Tables;
+use crate::stacks::{self, Seen, Stacks};
+use crate::subsystem::plain;
 use cpus::{Cpu, IDLE};
 use domain::Nanos;
 use domain::trace::Role;
@@ -56,6 +58,8 @@ pub struct Facts {
     pub devices: BTreeMap<(String, Op), Done>,
     /// From a device to one below.
     pub passed: BTreeMap<(String, String), Passed>,
+    /// What CPU time was spent in, where stacks were sampled.
+    pub stacks: Option<Stacks>,
 }
 
 /// The events of one tracepoint.
@@ -68,7 +72,7 @@ pub struct Counted {
 }
 
 impl Facts {
-    /// Reads a recording twice: what it declares, then its events.
+    /// Reads a recording: what it declares, its events, and its stacks where there are any.
     ///
     /// # Errors
     /// Where it cannot be read, or is damaged.
@@ -76,8 +80,8 @@ impl Facts {
         Self::read_naming(open, |_| BTreeMap::new())
     }
 
-    /// The same, of a recording that does not name the functions of kworkers yet: `name` is asked once for
-    /// those addresses that it does not name.
+    /// The same, of a recording that names no functions yet: `name` is asked once for those that these
+    /// addresses are in, by where they begin.
     ///
     /// # Errors
     /// As above.
@@ -88,12 +92,19 @@ impl Facts {
         let tables = Tables::read(open()?)?;
         let mut collecting = Collecting::new(&tables);
         let losses = decode(open()?, &tables, |event| collecting.take(event))?;
-        let addresses = collecting.tasks.functions.keys();
-        let unnamed: BTreeSet<u64> =
-            addresses.copied().filter(|at| !tables.symbols.contains_key(at)).collect();
-        let mut symbols = if unnamed.is_empty() { BTreeMap::new() } else { name(&unnamed) };
-        symbols.extend(tables.symbols.clone());
-        Ok(collecting.finish(losses, &symbols))
+        let seen = tables.period.map(|_| Seen::read(open()?)).transpose()?;
+        let mut addresses: BTreeSet<u64> = collecting.tasks.functions.keys().copied().collect();
+        addresses.extend(seen.iter().flat_map(|seen| &seen.addresses));
+        let mut symbols = tables.symbols.clone();
+        if symbols.is_empty() && !addresses.is_empty() {
+            symbols = name(&addresses);
+        }
+        let mut facts = collecting.finish(losses, &symbols);
+        if let Some(seen) = seen {
+            facts.unread += seen.unread;
+            facts.stacks = Some(stacks::sum(open()?, &tables, &seen, &symbols)?);
+        }
+        Ok(facts)
     }
 
     /// All that was lost.
@@ -233,7 +244,7 @@ impl<'t> Collecting<'t> {
         let Sums { mut roles, threads, functions } = self.tasks.finish(end);
         let mut work = BTreeMap::new();
         for (address, (ns, count)) in functions {
-            let name = symbols.get(&address).cloned();
+            let name = symbols.get(&address).map(|name| plain(name).to_owned());
             if let Some(name) = &name {
                 move_work(&mut roles, work_role(name), ns);
             }
@@ -255,6 +266,7 @@ impl<'t> Collecting<'t> {
             work,
             devices: self.requests.done.into_iter().map(|((d, op), done)| ((named(d), op), done)).collect(),
             passed: self.requests.passed.into_iter().map(|((a, b), p)| ((named(a), named(b)), p)).collect(),
+            stacks: None,
         }
     }
 }

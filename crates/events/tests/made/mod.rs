@@ -87,6 +87,39 @@ impl File {
     }
 
     /// A frame that says how many perf lost.
+    /// A sampled stack of a process's only thread: of a program where there are no addresses, else of the
+    /// kernel, from the address that ran.
+    pub fn stack(&mut self, cpu: u16, time: u64, pid: u32, addresses: &[u64]) {
+        let misc: u16 = if addresses.is_empty() { 2 } else { 1 };
+        let mut record = [pid.to_ne_bytes(), pid.to_ne_bytes()].concat();
+        record.extend(time.to_ne_bytes());
+        // The mark that the kernel's part follows counts as one (`PERF_CONTEXT_KERNEL`).
+        let marked = if addresses.is_empty() { &[][..] } else { &[-128_i64 as u64][..] };
+        record.extend(((marked.len() + addresses.len()) as u64).to_ne_bytes());
+        marked.iter().chain(addresses).for_each(|address| record.extend(address.to_ne_bytes()));
+        self.of_clock(cpu, 9, misc, &record);
+    }
+
+    /// One process makes another.
+    pub fn fork(&mut self, cpu: u16, time: u64, parent: u32, child: u32) {
+        let mut record: Vec<u8> =
+            [child, parent, child, parent].iter().flat_map(|id| id.to_ne_bytes()).collect();
+        record.extend(time.to_ne_bytes());
+        self.of_clock(cpu, 7, 0, &record);
+    }
+
+    /// A record of the clock that samples stacks.
+    pub fn of_clock(&mut self, cpu: u16, kind: u32, misc: u16, bytes: &[u8]) {
+        let size = (8 + bytes.len()) as u16;
+        let record = [&kind.to_ne_bytes()[..], &misc.to_ne_bytes(), &size.to_ne_bytes(), bytes].concat();
+        self.frame(Kind::Stacks, cpu, &record);
+    }
+
+    /// A function of the kernel.
+    pub fn symbol(&mut self, address: u64, name: &str) {
+        self.frame(Kind::Symbol, 0, &[&address.to_le_bytes()[..], name.as_bytes()].concat());
+    }
+
     pub fn lost(&mut self, cpu: u16, time: u64, count: u64) {
         let body = [7_u64, count, time].map(u64::to_ne_bytes).concat();
         self.frame(Kind::Data, cpu, &record_of(2, &body));

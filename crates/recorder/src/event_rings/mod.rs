@@ -1,5 +1,5 @@
-//! Tracepoints beside the samples: a ring for each CPU, which all its events share, and which is drained at
-//! the sampler's own wake-ups.
+//! Tracepoints and stacks beside the samples: for each CPU a ring that all its tracepoints share, and one of
+//! the clock that samples stacks. They are drained at the sampler's own wake-ups.
 //!
 //! Draining copies bytes: it parses nothing, allocates nothing and waits for nobody. What finds no room in a
 //! ring is counted by the kernel, and what fired is read at the end: so all that is lost is known by CPU and
@@ -14,7 +14,7 @@ use crate::recorder::Roots;
 use crate::tasks::Tasks;
 use crate::{Result, clock};
 use domain::{Nanos, Timestamp};
-use events::{HEADER, Head, Kind, MAGIC, Owner, Sets, header};
+use events::{HEADER, Head, Kind, MAGIC, Owner, Set, Sets, header};
 use parse::kernel::cpu_list;
 use ring::Ring;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +38,19 @@ const LEAST_RING: u64 = 512 << 10;
 /// No ring is larger, and all together are not.
 const MOST_RING: u64 = 16 << 20;
 const MOST_RINGS: u64 = 256 << 20;
+
+/// Stacks that are sampled within an interval of the sampler: where an interval costs too much, so do stacks.
+const STACKS_AN_INTERVAL: u64 = 10;
+
+/// Bounds on the time between two stacks of a CPU.
+const LEAST_PERIOD: Nanos = Nanos::from_millis(1);
+const MOST_PERIOD: Nanos = Nanos::from_millis(20);
+
+/// What the record of a deep stack takes, in bytes: 127 functions are the most (`perf_event_max_stack`).
+const STACK_BYTES: u64 = 1 << 10;
+
+/// No ring of stacks is smaller.
+const LEAST_STACKS: u64 = 64 << 10;
 
 /// Buffers between the sampler and the disk: with the rings they outlast a disk that stalls for a while.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -72,6 +85,19 @@ pub fn ring_bytes(interval: Nanos, cpus: usize) -> u64 {
     wanted.clamp(LEAST_RING, MOST_RING).next_power_of_two().min(of_all)
 }
 
+/// The time between two stacks of a busy CPU. A little more than a round number, so that they do not keep
+/// step with timers.
+fn stack_period(interval: Nanos) -> Nanos {
+    let round = Nanos::new(interval.get() / STACKS_AN_INTERVAL).clamp(LEAST_PERIOD, MOST_PERIOD);
+    Nanos::new(round.get() + round.get() / 331)
+}
+
+/// How large a CPU's ring of stacks has to be: what comes within two intervals, as a power of two.
+fn stack_ring_bytes(interval: Nanos) -> u64 {
+    let stacks = 2 * interval.get() / stack_period(interval).get() + 1;
+    (stacks * STACK_BYTES).clamp(LEAST_STACKS, MOST_RING).next_power_of_two()
+}
+
 /// All rings, and the file that they are drained into.
 #[derive(Debug)]
 pub struct Rings {
@@ -85,6 +111,8 @@ pub struct Rings {
     online_now: Vec<u8>,
     drains: u64,
     origin: Nanos,
+    /// The time between two stacks, where there are any.
+    period: Option<Nanos>,
     devices: BTreeSet<u32>,
     /// What is not recorded, and why.
     pub absent: Vec<String>,
@@ -117,6 +145,7 @@ impl Rings {
             online_now: vec![0; LIST_BYTES],
             drains: 0,
             origin: Nanos::ZERO,
+            period: None,
             devices: BTreeSet::new(),
             absent: Vec::new(),
         };
@@ -125,14 +154,48 @@ impl Rings {
             let bytes = wanted.ring_bytes.unwrap_or_else(|| ring_bytes(interval, online.len()));
             rings.open_all(&online, &points, bytes, roots);
         }
+        if wanted.sets.contains(Set::Stacks) {
+            rings.open_clocks(&online, interval, roots);
+        }
         let length = rings.read_online();
         rings.online_then.extend_from_slice(&rings.online_now[..length]);
         Ok(rings)
     }
 
+    /// Of which CPUs there is nothing; all for one reason, mostly, which is said once.
+    fn tell_failed(&mut self, what: &str, failed: Vec<(u16, String)>, cpus: usize) {
+        if failed.len() < cpus {
+            return self
+                .absent
+                .extend(failed.iter().map(|(cpu, why)| format!("no {what} of CPU {cpu}: {why}")));
+        }
+        let why = failed.into_iter().next().map_or("no CPU is online".to_owned(), |(_, why)| why);
+        self.absent.push(format!("no {what}: {why}"));
+    }
+
+    /// The clock of each CPU that samples stacks.
+    fn open_clocks(&mut self, online: &[u32], interval: Nanos, roots: &Roots) {
+        let period = stack_period(interval);
+        let bytes = usize::try_from(stack_ring_bytes(interval)).unwrap_or(usize::MAX / 4);
+        let mut failed = Vec::new();
+        for cpu in online.iter().filter_map(|cpu| u16::try_from(*cpu).ok()) {
+            match Ring::open_clock(cpu, period, bytes) {
+                Ok(ring) => {
+                    self.rings.push(ring);
+                    self.period = Some(period);
+                }
+                Err(error) => failed.push((cpu, why_refused(&error, roots))),
+            }
+        }
+        self.tell_failed("stacks", failed, online.len());
+    }
+
     /// The tracepoints that there are, by number.
     fn describe(&mut self, sets: &Sets, sys: &Path) -> BTreeMap<u64, &'static str> {
         let mut points = BTreeMap::new();
+        if sets.tracepoints().next().is_none() {
+            return points;
+        }
         let tracefs = match Tracefs::find(sys) {
             Ok(tracefs) => tracefs,
             Err(why) => {
@@ -169,12 +232,7 @@ impl Rings {
                 Err(error) => failed.push((cpu, why_refused(&error, roots))),
             }
         }
-        if self.rings.is_empty() {
-            // All for one reason, mostly: it is said once.
-            let why = failed.into_iter().next().map_or("no CPU is online".to_owned(), |(_, why)| why);
-            return self.absent.push(format!("no events: {why}"));
-        }
-        self.absent.extend(failed.iter().map(|(cpu, why)| format!("no events of CPU {cpu}: {why}")));
+        self.tell_failed("events", failed, online.len());
         self.absent.extend(refused.iter().map(|(id, why)| format!("no event {}: {why}", points[id])));
         if let Some(bytes) = smaller {
             self.absent.push(format!(
@@ -191,6 +249,9 @@ impl Rings {
         let ring_bytes = self.rings.first().map_or(0, |ring| ring.bytes() as u64);
         let head = Head { origin, start, cpus: self.cpus, ring_bytes, kernel: kernel.trim().to_owned() };
         self.frame(Kind::Head, 0, &[&head.bytes()]);
+        if let Some(period) = self.period {
+            self.frame(Kind::Period, 0, &[&period.get().to_le_bytes()]);
+        }
         for format in std::mem::take(&mut self.formats) {
             self.frame(Kind::Format, 0, &[format.as_bytes()]);
         }
@@ -386,6 +447,14 @@ mod tests {
         assert_eq!(kib(10, 64), 2048);
         assert_eq!(kib(10, 512), 512);
         assert!(kib(1000, 4096) * 4096 <= 512 << 10);
+    }
+
+    #[test]
+    fn stacks_follow_the_interval_and_find_room_for_two_of_them() {
+        let period = |ms| stack_period(Nanos::from_millis(ms)).get() / 10_000;
+        assert_eq!([1, 10, 100, 1000].map(period), [100, 100, 1003, 2006]);
+        let kib = |ms| stack_ring_bytes(Nanos::from_millis(ms)) >> 10;
+        assert_eq!([1, 10, 100, 1000, 60_000].map(kib), [64, 64, 64, 128, 8192]);
     }
 
     #[test]

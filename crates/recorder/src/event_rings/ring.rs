@@ -1,9 +1,11 @@
 //! The ring of one CPU, and the perf events that write into it (perf_event_open(2)).
 
 use crate::buffers::Buffers;
+use domain::Nanos;
 use events::{HEADER, Kind, header};
 use perf::bindings::{
-    PERF_SAMPLE_RAW, PERF_SAMPLE_TIME, PERF_TYPE_TRACEPOINT, perf_event_attr, perf_event_mmap_page,
+    PERF_COUNT_SW_CPU_CLOCK, PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_RAW, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
+    PERF_TYPE_SOFTWARE, PERF_TYPE_TRACEPOINT, perf_event_attr, perf_event_mmap_page,
 };
 use perf_event_open_sys as perf;
 use std::fs::File;
@@ -85,7 +87,10 @@ pub struct Ring {
     /// Which CPU.
     pub cpu: u16,
     mapped: Mapped,
-    events: Vec<(u16, File)>,
+    /// What its frames hold.
+    kind: Kind,
+    /// With the numbers of their tracepoints; a clock has none.
+    events: Vec<(Option<u16>, File)>,
 }
 
 impl Ring {
@@ -100,11 +105,11 @@ impl Ring {
         bytes: usize,
         mut refused: impl FnMut(u64, &io::Error),
     ) -> io::Result<Self> {
-        let mut events: Vec<(u16, File)> = Vec::with_capacity(tracepoints.len());
+        let mut events: Vec<(Option<u16>, File)> = Vec::with_capacity(tracepoints.len());
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for id in tracepoints {
-            match event(*id, cpu) {
-                Ok(event) => events.push((*id as u16, event)),
+            match tracepoint(*id, cpu) {
+                Ok(event) => events.push((Some(*id as u16), event)),
                 Err(error) => {
                     refused(*id, &error);
                     last = error;
@@ -119,7 +124,17 @@ impl Ring {
                 return Err(io::Error::last_os_error());
             }
         }
-        Ok(Self { cpu, mapped, events })
+        Ok(Self { cpu, mapped, kind: Kind::Data, events })
+    }
+
+    /// Opens the clock that samples the stack of whoever runs on a CPU, not enabled yet.
+    ///
+    /// # Errors
+    /// Where it cannot be opened or mapped.
+    pub fn open_clock(cpu: u16, period: Nanos, bytes: usize) -> io::Result<Self> {
+        let clock = clock(period, cpu)?;
+        let mapped = map(&clock, bytes)?;
+        Ok(Self { cpu, mapped, kind: Kind::Stacks, events: vec![(None, clock)] })
     }
 
     /// The bytes of the ring.
@@ -156,7 +171,7 @@ impl Ring {
                 return false;
             }
             to.reserve(HEADER + length);
-            to.put(&header(Kind::Data, self.cpu, length));
+            to.put(&header(self.kind, self.cpu, length));
             self.mapped.bytes(tail, length).into_iter().for_each(|piece| to.put(piece));
             tail += length as u64;
             self.mapped.tail().store(tail, Ordering::Release);
@@ -167,9 +182,10 @@ impl Ring {
     /// How often each tracepoint fired here, lost or not.
     pub fn fired(&mut self) -> impl Iterator<Item = (u16, u64)> + '_ {
         self.events.iter_mut().filter_map(|(id, event)| {
+            let id = (*id)?;
             let mut count = [0; 8];
             event.read_exact(&mut count).ok()?;
-            Some((*id, u64::from_ne_bytes(count)))
+            Some((id, u64::from_ne_bytes(count)))
         })
     }
 }
@@ -188,17 +204,40 @@ fn map(event: &File, bytes: usize) -> io::Result<Mapped> {
 
 /// One tracepoint on one CPU, of all processes. The time of the monotonic clock and the raw record are all
 /// that is asked for: CPU and event are the ring's and the record's, and the thread is in its common fields,
-/// so that two words a record are saved. The watermark is beyond any ring: no wake-up comes.
-fn event(id: u64, cpu: u16) -> io::Result<File> {
+/// so that two words a record are saved.
+fn tracepoint(id: u64, cpu: u16) -> io::Result<File> {
     let mut attributes = perf_event_attr {
         type_: PERF_TYPE_TRACEPOINT,
-        size: size_of::<perf_event_attr>() as u32,
         config: id,
         sample_type: u64::from(PERF_SAMPLE_TIME | PERF_SAMPLE_RAW),
-        clockid: libc::CLOCK_MONOTONIC,
         ..Default::default()
     };
     attributes.__bindgen_anon_1.sample_period = 1;
+    open(attributes, cpu)
+}
+
+/// A clock of one CPU that runs while a thread does, and not while the CPU is idle: with the kernel's part of
+/// the stack, and with the names and the children that threads get.
+fn clock(period: Nanos, cpu: u16) -> io::Result<File> {
+    let mut attributes = perf_event_attr {
+        type_: PERF_TYPE_SOFTWARE,
+        config: PERF_COUNT_SW_CPU_CLOCK.into(),
+        sample_type: u64::from(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN),
+        ..Default::default()
+    };
+    attributes.__bindgen_anon_1.sample_period = period.get();
+    attributes.set_exclude_idle(1);
+    attributes.set_exclude_callchain_user(1);
+    attributes.set_task(1);
+    attributes.set_comm(1);
+    open(attributes, cpu)
+}
+
+/// Opens an event of all processes on one CPU, not enabled yet, whose records have the monotonic clock's
+/// time. The watermark is beyond any ring: no wake-up comes.
+fn open(mut attributes: perf_event_attr, cpu: u16) -> io::Result<File> {
+    attributes.size = size_of::<perf_event_attr>() as u32;
+    attributes.clockid = libc::CLOCK_MONOTONIC;
     attributes.__bindgen_anon_2.wakeup_watermark = u32::MAX;
     attributes.set_disabled(1);
     attributes.set_watermark(1);

@@ -1,0 +1,304 @@
+//! What CPU time was spent in, by sampled stacks.
+//!
+//! A clock of each CPU fires after every so much CPU time of threads, and perf writes who ran and the
+//! kernel's functions on the stack, from the one that ran to the one that was called first
+//! (perf_event_open(2), `PERF_COUNT_SW_CPU_CLOCK` with `PERF_SAMPLE_CALLCHAIN`). What the kernel does with
+//! interrupts off is seen where they are on again.
+
+use crate::file::{Frames, Kind, MAX_CPUS, Tables};
+use crate::owner::Owner;
+use crate::records::{COMM, FORK, LOST, LOST_SAMPLES, Record, Records, SAMPLE};
+use crate::subsystem::{Subsystem, plain};
+use crate::{Error, Result};
+use domain::Nanos;
+use domain::trace::Role;
+use parse::proc::role::work_role;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::{Read, Seek};
+
+/// The byte of `misc` that tells where the CPU was, and the value for a program.
+const CPUMODE: u16 = 7;
+const USER: u16 = 2;
+
+/// Addresses from here on are marks between the parts of a stack (`PERF_CONTEXT_MAX`).
+const MARKS: u64 = -4095_i64 as u64;
+
+/// A function is no longer: behind the last known one, code is of nobody.
+const LONGEST_FUNCTION: u64 = 256 << 10;
+
+/// The function that executes what is queued for kworkers (kernel/workqueue.c).
+const EXECUTES: &str = "process_one_work";
+
+/// The function that runs a kernel thread's own (kernel/kthread.c).
+const MAIN: &str = "kthread";
+
+/// Bounds on what a stranger's file makes of threads and functions.
+const MAX_THREADS: usize = 4 << 20;
+const MAX_ADDRESSES: usize = 1 << 20;
+
+/// Where sampled CPU time went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stacks {
+    /// How much CPU time a sample stands for.
+    pub period: Nanos,
+    /// Samples, by whom the CPU worked for and what it was in.
+    pub samples: BTreeMap<(Role, Subsystem), u64>,
+    /// Samples by what was on the stack at all: what ran, and all that it worked for. One sample counts to
+    /// each of them.
+    pub inclusive: BTreeMap<Subsystem, u64>,
+    /// Samples by the function that ran, of the kernel alone.
+    pub functions: BTreeMap<String, u64>,
+    /// Samples that found no room in their ring.
+    pub lost: u64,
+}
+
+impl Stacks {
+    /// All samples.
+    pub fn all(&self) -> u64 {
+        self.samples.values().sum()
+    }
+
+    /// The CPU time that so many samples stand for.
+    pub fn time(&self, samples: u64) -> Nanos {
+        Nanos::new(self.period.get().saturating_mul(samples))
+    }
+}
+
+/// A name or a parent that a thread has from a time on.
+type Since<T> = HashMap<u32, Vec<(u64, T)>>;
+
+/// What has to be known before samples can be summed: who made whom, and which functions ran.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// By the new process, the one that made it.
+    parents: Since<u32>,
+    names: Since<String>,
+    /// Every address on a stack.
+    pub addresses: BTreeSet<u64>,
+    /// Records that do not read as their type says.
+    pub unread: u64,
+}
+
+impl Seen {
+    /// Reads a recording's forks, names and addresses.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is damaged.
+    pub fn read<R: Read + Seek>(input: R) -> Result<Self> {
+        let mut seen = Self::default();
+        each_record(input, |record| seen.unread += u64::from(seen.take(record).is_none()))?;
+        for changes in seen.parents.values_mut() {
+            changes.sort_by_key(|(time, _)| *time);
+        }
+        for changes in seen.names.values_mut() {
+            changes.sort_by_key(|(time, _)| *time);
+        }
+        Ok(seen)
+    }
+
+    fn take(&mut self, record: Record<'_>) -> Option<()> {
+        let mut fields = Fields(record.bytes);
+        match record.kind {
+            FORK if self.parents.len() < MAX_THREADS => {
+                let (pid, parent) = (fields.u32()?, fields.u32()?);
+                fields.u64()?;
+                let time = fields.u64()?;
+                // A thread of the same process changes nothing.
+                if pid != parent {
+                    self.parents.entry(pid).or_default().push((time, parent));
+                }
+            }
+            COMM if self.names.len() < MAX_THREADS => {
+                let (_, tid) = (fields.u32()?, fields.u32()?);
+                let (name, time) = fields.0.split_last_chunk()?;
+                // Behind the name, its end and padding stand the thread's numbers again, then the time.
+                let name = name.split(|byte| *byte == 0).next()?;
+                let name = String::from_utf8_lossy(name).into_owned();
+                self.names.entry(tid).or_default().push((u64::from_ne_bytes(*time), name));
+            }
+            SAMPLE => {
+                let sample = Sample::read(record)?;
+                for address in sample.stack() {
+                    if self.addresses.len() < MAX_ADDRESSES {
+                        self.addresses.insert(address);
+                    }
+                }
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn owner(&self, tables: &Tables, mut pid: u32, mut time: u64) -> Owner {
+        // As many as there are: a damaged file could have a ring of them.
+        for _ in 0..=self.parents.len() {
+            if let Some(owner) = tables.owners.get(&pid) {
+                return *owner;
+            }
+            let Some((born, parent)) = last_before(&self.parents, pid, time) else { break };
+            (pid, time) = (*parent, *born);
+        }
+        tables.owner_of(pid).unwrap_or(Owner::Other)
+    }
+
+    fn name<'a>(&'a self, tables: &'a Tables, tid: u32, time: u64) -> &'a str {
+        let changed = last_before(&self.names, tid, time).map(|(_, name)| name.as_str());
+        changed.or_else(|| tables.tasks.get(&tid).map(|known| known.name.as_str())).unwrap_or_default()
+    }
+}
+
+/// The last change of a thread that is no later.
+fn last_before<T>(changes: &Since<T>, id: u32, time: u64) -> Option<&(u64, T)> {
+    let changes = changes.get(&id)?;
+    changes[..changes.partition_point(|(at, _)| *at <= time)].last()
+}
+
+/// Sums the samples of a recording, whose functions `symbols` names by where they begin.
+///
+/// # Errors
+/// Where it cannot be read, or is damaged.
+pub fn sum<R: Read + Seek>(
+    input: R,
+    tables: &Tables,
+    seen: &Seen,
+    symbols: &BTreeMap<u64, String>,
+) -> Result<Stacks> {
+    let mut stacks = Stacks { period: tables.period.unwrap_or_default(), ..Stacks::default() };
+    let mut names: Vec<&str> = Vec::new();
+    each_record(input, |record| match record.kind {
+        SAMPLE => {
+            let Some(sample) = Sample::read(record) else { return };
+            names.clear();
+            names.extend(sample.stack().map(|address| function(symbols, address).unwrap_or_default()));
+            let name = seen.name(tables, sample.tid, sample.time);
+            let role = match seen.owner(tables, sample.pid, sample.time) {
+                Owner::Kernel => thread_role(name, &names),
+                owner => owner.role(name),
+            };
+            let subsystem = if sample.is_user {
+                Subsystem::User
+            } else if names.iter().all(|name| name.is_empty()) {
+                Subsystem::Unnamed
+            } else {
+                Subsystem::of_stack(names.iter().copied())
+            };
+            *stacks.samples.entry((role, subsystem)).or_default() += 1;
+            let worked_for: BTreeSet<Subsystem> =
+                Subsystem::on_stack(names.iter().copied()).chain([subsystem]).collect();
+            for subsystem in worked_for {
+                *stacks.inclusive.entry(subsystem).or_default() += 1;
+            }
+            if let Some(first) = names.first().filter(|name| !name.is_empty()) {
+                *stacks.functions.entry((*first).to_owned()).or_default() += 1;
+            }
+        }
+        LOST | LOST_SAMPLES => {
+            let count = lost(record).unwrap_or(0);
+            stacks.lost = stacks.lost.saturating_add(count);
+        }
+        _ => {}
+    })?;
+    Ok(stacks)
+}
+
+/// The role of a kernel thread: of a kworker by what it executes, of others by their name. One that began
+/// within the recording has none (perf tells names of programs alone): then by the function that it is.
+fn thread_role(name: &str, stack: &[&str]) -> Role {
+    let called_by = |caller: &str| {
+        let at = stack.iter().position(|function| plain(function) == caller)?;
+        Some(plain(stack[at.checked_sub(1)?]))
+    };
+    if let Some(function) = called_by(EXECUTES) {
+        return work_role(function);
+    }
+    if !name.is_empty() {
+        return Owner::Kernel.role(name);
+    }
+    match called_by(MAIN) {
+        Some("worker_thread" | "rescuer_thread") => Role::Kworker,
+        Some("md_thread") => Role::Array,
+        Some("dmcrypt_write") => Role::Crypt,
+        Some("kjournald2" | "xfsaild" | "transaction_kthread") => Role::Journal,
+        _ => Role::Kernel,
+    }
+}
+
+/// The function that an address is in.
+fn function(symbols: &BTreeMap<u64, String>, address: u64) -> Option<&str> {
+    let (begin, name) = symbols.range(..=address).next_back()?;
+    (address - begin < LONGEST_FUNCTION).then_some(name)
+}
+
+fn each_record<R: Read + Seek>(input: R, mut take: impl FnMut(Record<'_>)) -> Result<()> {
+    let mut frames = Frames::new(input)?;
+    let mut records = Records::default();
+    loop {
+        let at = frames.at;
+        let Some(frame) = frames.next()? else { return Ok(()) };
+        if frame.kind != Kind::Stacks {
+            frames.skip(&frame)?;
+            continue;
+        }
+        if u32::from(frame.cpu) >= MAX_CPUS {
+            return Err(Error::Damaged { at, what: "number of the CPU in the frame" });
+        }
+        let Some(bytes) = frames.bytes(&frame)? else { return Ok(()) };
+        records.split(frame.cpu, bytes, at, &mut take)?;
+    }
+}
+
+/// Which event, how many; or how many alone.
+fn lost(record: Record<'_>) -> Option<u64> {
+    let mut fields = Fields(record.bytes);
+    if record.kind == LOST {
+        fields.u64()?;
+    }
+    fields.u64()
+}
+
+/// Thread, time and stack: `PERF_SAMPLE_TID`, `_TIME` and `_CALLCHAIN`.
+#[derive(Clone, Copy, Debug)]
+struct Sample<'a> {
+    pid: u32,
+    tid: u32,
+    time: u64,
+    is_user: bool,
+    addresses: &'a [u8],
+}
+
+impl<'a> Sample<'a> {
+    fn read(record: Record<'a>) -> Option<Self> {
+        let mut fields = Fields(record.bytes);
+        let (pid, tid, time) = (fields.u32()?, fields.u32()?, fields.u64()?);
+        let length = usize::try_from(fields.u64()?).ok()?.checked_mul(8)?;
+        let addresses = fields.0.get(..length)?;
+        Some(Self { pid, tid, time, is_user: record.misc & CPUMODE == USER, addresses })
+    }
+
+    /// The address that ran, then those that were called from, of the kernel.
+    ///
+    /// A call returns behind itself, which may be in the next function: of all but the first the byte before
+    /// is meant.
+    fn stack(self) -> impl Iterator<Item = u64> + 'a {
+        let words = self.addresses.chunks_exact(8).filter_map(|bytes| bytes.first_chunk().copied());
+        let addresses = words.map(u64::from_ne_bytes).filter(|address| *address < MARKS);
+        addresses.enumerate().map(|(at, address)| if at == 0 { address } else { address.saturating_sub(1) })
+    }
+}
+
+/// Takes numbers of the recording machine off the front.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn u32(&mut self) -> Option<u32> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u32::from_ne_bytes(*first))
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_ne_bytes(*first))
+    }
+}
