@@ -139,8 +139,8 @@ def overhead(folder, disk, held):
     print("|---|---|---|---|---|---|")
     out = folder / "fio.json"
     job = fio(disk, held, out)
-    names = ["nobody", "samples alone", "stacks", "power,sched,work,timer,lock", "default", "all"]
-    rows = {name: [] for name in [*names, "perf record, stacks", "perf record, default"]}
+    names = ["nobody", "samples alone", "profile", "power,sched,work,timer,lock", "default", "all"]
+    rows = {name: [] for name in [*names, "perf record, profile", "perf record, default"]}
     for _ in range(ROUNDS):
         for name in rows:
             events, lost = 0, ""
@@ -148,7 +148,7 @@ def overhead(folder, disk, held):
                 run(job)
             elif name == "samples alone":
                 sampled(folder, [], job)
-            elif name == "perf record, stacks":
+            elif name == "perf record, profile":
                 run(["perf", "record", "-a", "-q", "-g", "-e", "cpu-clock", "-c", "1003021", "-o", folder / "perf.data", *job],
                     cwd=folder)
             elif name.startswith("perf"):

@@ -71,6 +71,7 @@ pub fn valid(key: TrialKey, metrics: &[(&str, f64)]) -> Trial {
         threads: vec![],
         disks: vec![],
         recorder: None,
+        profile: None,
         disturbances: vec![],
     };
     Trial {

@@ -22,6 +22,7 @@ pub mod outcome;
 pub mod page;
 pub mod per_work;
 pub mod plan;
+pub mod profile;
 pub mod published;
 pub mod rng;
 pub mod setting;

@@ -3,6 +3,7 @@
 use crate::ids::{RunId, TrialKey};
 use crate::lab::LabAccount;
 use crate::outcome::Outcome;
+use crate::profile::Profile;
 use crate::setting::SettingRecord;
 use crate::time::{Nanos, Timestamp};
 use crate::trace::{FrequencySource, Role};
@@ -162,6 +163,8 @@ pub struct Measurement {
     pub threads: Vec<ThreadTime>,
     /// Block devices that did anything, in the order of `/proc/diskstats`.
     pub disks: Vec<DiskTotals>,
+    /// What CPU time was spent in, where call stacks were sampled.
+    pub profile: Option<Profile>,
     /// The recorder's own account; `None` where nothing was recorded.
     pub recorder: Option<RecorderReport>,
     /// What went on besides.

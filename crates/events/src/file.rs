@@ -65,9 +65,9 @@ pub enum Kind {
     Begin = 12,
     /// Nothing is recorded any more: time u64 ns.
     End = 13,
-    /// Raw records of the header's CPU, of the clock that samples stacks.
-    Stacks = 14,
-    /// How much CPU time a sampled stack stands for: u64 ns.
+    /// Raw records of the header's CPU, of the clock that samples call stacks.
+    Profile = 14,
+    /// How much CPU time a sampled call stack stands for: u64 ns.
     Period = 15,
 }
 
@@ -86,7 +86,7 @@ impl Kind {
         Kind::Absent,
         Kind::Begin,
         Kind::End,
-        Kind::Stacks,
+        Kind::Profile,
         Kind::Period,
     ];
 
@@ -199,7 +199,7 @@ pub struct Tables {
     pub begin: Option<Nanos>,
     /// Until when; `None` where it was not ended properly.
     pub end: Option<Nanos>,
-    /// How much CPU time a sampled stack stands for; `None` where none were.
+    /// How much CPU time a sampled call stack stands for; `None` where none were.
     pub period: Option<Nanos>,
 }
 
@@ -231,7 +231,7 @@ impl Tables {
         loop {
             let at = frames.at;
             let Some(frame) = frames.next()? else { break };
-            if matches!(frame.kind, Kind::Data | Kind::Round | Kind::Stacks) {
+            if matches!(frame.kind, Kind::Data | Kind::Round | Kind::Profile) {
                 frames.skip(&frame)?;
                 continue;
             }
@@ -260,7 +260,7 @@ impl Tables {
             Kind::Begin => fields.u64().map(|ns| self.begin = Some(Nanos::new(ns))),
             Kind::End => fields.u64().map(|ns| self.end = Some(Nanos::new(ns))),
             Kind::Period => fields.u64().filter(|ns| *ns > 0).map(|ns| self.period = Some(Nanos::new(ns))),
-            Kind::Head | Kind::Data | Kind::Round | Kind::Stacks => None,
+            Kind::Head | Kind::Data | Kind::Round | Kind::Profile => None,
         };
         understood.ok_or(Error::Damaged { at, what: "frame" })
     }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! recorder ─► file (raw perf records, formats) ─► Tables ─┬► decode: merged by time ─► Event ─┬► Facts
-//!                                                         └► stacks of functions ─► Subsystem ─┘
+//!                                                         └► call stacks ─► Subsystem: Profile ─┘
 //! ```
 //!
 //! Invariants: no bytes, whatever they are, make anything here panic; an error names the offset; memory is
@@ -18,9 +18,9 @@ pub mod facts;
 mod file;
 mod layout;
 mod owner;
+mod profile;
 mod records;
 mod set;
-mod stacks;
 mod subsystem;
 
 pub use decode::{Losses, decode};
@@ -29,8 +29,6 @@ pub use facts::Facts;
 pub use file::{Device, HEADER, Head, Kind, Known, LONGEST_FRAME, MAGIC, Tables, Tracepoint, header};
 pub use owner::Owner;
 pub use set::{Set, Sets};
-pub use stacks::Stacks;
-pub use subsystem::Subsystem;
 
 use std::io;
 

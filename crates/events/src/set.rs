@@ -20,14 +20,14 @@ pub enum Set {
     Lock,
     /// Interrupts and softirqs.
     Irq,
-    /// No tracepoints: the kernel's stack of whoever runs, many times a second.
-    Stacks,
+    /// No tracepoints: the kernel's call stack of whoever runs, many times a second.
+    Profile,
 }
 
 impl Set {
     /// All of them.
     pub const ALL: [Set; 8] =
-        [Set::Power, Set::Sched, Set::Block, Set::Work, Set::Timer, Set::Lock, Set::Irq, Set::Stacks];
+        [Set::Power, Set::Sched, Set::Block, Set::Work, Set::Timer, Set::Lock, Set::Irq, Set::Profile];
 
     /// As it is typed.
     pub const fn name(self) -> &'static str {
@@ -39,7 +39,7 @@ impl Set {
             Set::Timer => "timer",
             Set::Lock => "lock",
             Set::Irq => "irq",
-            Set::Stacks => "stacks",
+            Set::Profile => "profile",
         }
     }
 
@@ -66,7 +66,7 @@ impl Set {
             Set::Irq => {
                 &["irq/irq_handler_entry", "irq/irq_handler_exit", "irq/softirq_entry", "irq/softirq_exit"]
             }
-            Set::Stacks => &[],
+            Set::Profile => &[],
         }
     }
 }
@@ -80,6 +80,11 @@ impl Sets {
     /// others do not.
     pub fn usual() -> Self {
         Self(Set::ALL.into_iter().filter(|set| *set != Set::Irq).collect())
+    }
+
+    /// The profile alone.
+    pub fn profile() -> Self {
+        Self(vec![Set::Profile])
     }
 
     /// Whether it is one of them.

@@ -1,130 +1,47 @@
-//! The part of the kernel that a function belongs to, and the part that a stack of them works for.
+//! The part of the kernel that a function belongs to, and the part that a call stack works for.
 
-use std::fmt;
+use domain::profile::Subsystem;
 
-/// What CPU time is spent in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Subsystem {
-    /// Programs themselves.
-    User,
-    /// System calls of files, the page cache, writeback, asynchronous I/O.
-    Vfs,
-    /// ext4 and jbd2, XFS, Btrfs, …
-    Filesystem,
-    /// dm-crypt, and the ciphers that it calls.
-    Crypt,
-    /// md and its levels, and the parity that they compute.
-    Md,
-    /// The device mapper and its targets, but dm-crypt.
-    Dm,
-    /// Bios, requests, I/O schedulers.
-    Block,
-    /// Drivers of disks.
-    Driver,
-    /// Ciphers that somebody else calls, or that run in a worker of their own.
-    Crypto,
-    /// Sockets and protocols.
-    Network,
-    /// Page faults, mappings, reclaim.
-    Memory,
-    /// Switches from thread to thread, and wake-ups.
-    Scheduler,
-    /// Interrupts that serve none of these.
-    Interrupt,
-    /// What is left of the kernel.
-    Other,
-    /// The kernel hides its functions' names.
-    Unnamed,
+/// That of a function, `name` or `name [module]`; `None` of helpers, which work for their caller.
+pub fn of_function(function: &str) -> Option<Subsystem> {
+    let (name, module) = split(function);
+    let by_module = module.and_then(|module| find(MODULES, module));
+    by_module.or_else(|| find(FUNCTIONS, name))
 }
 
-impl Subsystem {
-    /// All of them.
-    pub const ALL: [Subsystem; 15] = [
-        Subsystem::User,
-        Subsystem::Vfs,
-        Subsystem::Filesystem,
-        Subsystem::Crypt,
-        Subsystem::Md,
-        Subsystem::Dm,
-        Subsystem::Block,
-        Subsystem::Driver,
-        Subsystem::Crypto,
-        Subsystem::Network,
-        Subsystem::Memory,
-        Subsystem::Scheduler,
-        Subsystem::Interrupt,
-        Subsystem::Other,
-        Subsystem::Unnamed,
-    ];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Subsystem::User => "user space",
-            Subsystem::Vfs => "VFS, page cache",
-            Subsystem::Filesystem => "filesystem",
-            Subsystem::Crypt => "dm-crypt",
-            Subsystem::Md => "md",
-            Subsystem::Dm => "device mapper",
-            Subsystem::Block => "block layer",
-            Subsystem::Driver => "driver",
-            Subsystem::Crypto => "crypto",
-            Subsystem::Network => "network",
-            Subsystem::Memory => "memory",
-            Subsystem::Scheduler => "scheduler",
-            Subsystem::Interrupt => "interrupt",
-            Subsystem::Other => "other kernel",
-            Subsystem::Unnamed => "unnamed kernel",
+/// That of a call stack, from the function that ran to that which was called first: the first that has one,
+/// for what it called are helpers.
+pub fn of_stack<'a>(functions: impl IntoIterator<Item = &'a str>) -> Subsystem {
+    let (mut cipher, mut is_interrupt) = (false, false);
+    for subsystem in on_stack(functions) {
+        match subsystem {
+            // A cipher is a helper too, of dm-crypt alone.
+            Subsystem::Crypto => cipher = true,
+            Subsystem::Interrupt => is_interrupt = true,
+            Subsystem::Crypt => return Subsystem::Crypt,
+            other if !cipher => return other,
+            _ => {}
         }
     }
-
-    /// That of a function, `name` or `name [module]`; `None` of helpers, which work for their caller.
-    pub fn of_function(function: &str) -> Option<Self> {
-        let (name, module) = split(function);
-        let by_module = module.and_then(|module| find(MODULES, module));
-        by_module.or_else(|| find(FUNCTIONS, name))
-    }
-
-    /// That of a stack, from the function that ran to that which was called first: the first that has one,
-    /// for what it called are helpers.
-    pub fn of_stack<'a>(functions: impl IntoIterator<Item = &'a str>) -> Self {
-        let (mut cipher, mut is_interrupt) = (false, false);
-        for subsystem in Self::on_stack(functions) {
-            match subsystem {
-                // A cipher is a helper too, of dm-crypt alone.
-                Self::Crypto => cipher = true,
-                Self::Interrupt => is_interrupt = true,
-                Self::Crypt => return Self::Crypt,
-                other if !cipher => return other,
-                _ => {}
-            }
-        }
-        match (cipher, is_interrupt) {
-            (true, _) => Self::Crypto,
-            (_, true) => Self::Interrupt,
-            _ => Self::Other,
-        }
-    }
-
-    /// Those of all functions of a stack that have one, from the function that ran on: each works for those
-    /// that follow. An interrupt is the last, for whoever it interrupted has no part in it.
-    pub fn on_stack<'a>(functions: impl IntoIterator<Item = &'a str>) -> impl Iterator<Item = Self> {
-        let mut is_over = false;
-        let of = move |function: &'a str| {
-            if is_over {
-                return None;
-            }
-            is_over = is_interrupt(plain(function));
-            Some(Self::of_function(function).or(is_over.then_some(Self::Interrupt)))
-        };
-        functions.into_iter().map_while(of).flatten()
+    match (cipher, is_interrupt) {
+        (true, _) => Subsystem::Crypto,
+        (_, true) => Subsystem::Interrupt,
+        _ => Subsystem::Other,
     }
 }
 
-impl fmt::Display for Subsystem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
+/// Those of all functions of a call stack that have one, from the function that ran on: each works for those
+/// that follow. An interrupt is the last, for whoever it interrupted has no part in it.
+pub fn on_stack<'a>(functions: impl IntoIterator<Item = &'a str>) -> impl Iterator<Item = Subsystem> {
+    let mut is_over = false;
+    let of = move |function: &'a str| {
+        if is_over {
+            return None;
+        }
+        is_over = is_interrupt(plain(function));
+        Some(of_function(function).or(is_over.then_some(Subsystem::Interrupt)))
+    };
+    functions.into_iter().map_while(of).flatten()
 }
 
 /// A function's name without its module.
@@ -358,34 +275,28 @@ mod tests {
             "__x64_sys_io_submit",
             "do_syscall_64",
         ];
-        assert_eq!(Subsystem::of_stack(raid10), Md);
-        assert_eq!(Subsystem::of_stack(raid10[5..].iter().copied()), Block);
-        assert_eq!(Subsystem::of_stack(raid10[8..].iter().copied()), Vfs);
-        assert_eq!(Subsystem::of_stack(["do_syscall_64"]), Subsystem::Other);
+        assert_eq!(of_stack(raid10), Md);
+        assert_eq!(of_stack(raid10[5..].iter().copied()), Block);
+        assert_eq!(of_stack(raid10[8..].iter().copied()), Vfs);
+        assert_eq!(of_stack(["do_syscall_64"]), Subsystem::Other);
     }
 
     #[test]
     fn ciphers_that_dm_crypt_calls_are_dm_crypts() {
         let encrypts =
             ["aes_xts_encrypt_aesni [aesni_intel]", "crypto_skcipher_encrypt", "crypt_convert [dm_crypt]"];
-        assert_eq!(Subsystem::of_stack(encrypts), Crypt);
-        assert_eq!(
-            Subsystem::of_stack(["aesni_enc [aesni_intel]", "cryptd_skcipher_encrypt [cryptd]"]),
-            Crypto
-        );
+        assert_eq!(of_stack(encrypts), Crypt);
+        assert_eq!(of_stack(["aesni_enc [aesni_intel]", "cryptd_skcipher_encrypt [cryptd]"]), Crypto);
     }
 
     #[test]
     fn an_interrupt_is_not_of_whom_it_interrupts() {
         let timer = ["tick_nohz_handler", "asm_sysvec_apic_timer_interrupt", "raid10_make_request [raid10]"];
-        assert_eq!(Subsystem::of_stack(timer), Subsystem::Interrupt);
+        assert_eq!(of_stack(timer), Subsystem::Interrupt);
         let completes =
             ["raid10_end_write_request [raid10]", "bio_endio", "nvme_irq [nvme]", "asm_common_interrupt"];
-        assert_eq!(Subsystem::of_stack(completes), Md);
-        assert_eq!(
-            Subsystem::on_stack(completes).collect::<Vec<_>>(),
-            [Md, Block, Driver, Subsystem::Interrupt]
-        );
-        assert_eq!(Subsystem::on_stack(timer).collect::<Vec<_>>(), [Subsystem::Interrupt]);
+        assert_eq!(of_stack(completes), Md);
+        assert_eq!(on_stack(completes).collect::<Vec<_>>(), [Md, Block, Driver, Subsystem::Interrupt]);
+        assert_eq!(on_stack(timer).collect::<Vec<_>>(), [Subsystem::Interrupt]);
     }
 }

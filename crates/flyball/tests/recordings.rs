@@ -270,6 +270,7 @@ fn events_are_kept_beside_the_trace_and_shown() {
     for text in [&printed, &shown] {
         assert!(text.contains("events in ") && text.contains("sched_switch "), "{text}");
         assert!(text.contains("by events") && text.contains("workload "), "{text}");
+        assert!(text.contains("call stacks, one each") && text.contains("user space "), "{text}");
     }
 }
 
@@ -280,6 +281,25 @@ fn a_recording_without_events_has_no_file_of_them_and_says_nothing_of_them() {
     assert!(place.path("with/events.bin").exists());
     let printed = place.ok(&["record", "--out", "without", "--for", "100ms"]);
     assert!(!place.path("without/events.bin").exists() && !printed.contains("events in"), "{printed}");
+}
+
+#[test]
+fn every_recording_says_what_cpu_time_was_spent_in_and_its_page_too() {
+    let place = Place::new();
+    let printed =
+        place.ok(&["record", "--", "sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"]);
+    if printed.contains("not recorded: no profile") {
+        eprintln!("skipped: this machine samples no call stacks: {printed}");
+        return;
+    }
+    place.ok(&["report", "recording-sh", "--out", "page.html"]);
+    let page = fs::read_to_string(place.path("page.html")).unwrap();
+    for text in [&printed, &place.ok(&["show", "--full", "recording-sh"]), &page] {
+        assert!(text.contains("call stacks, one each") && text.contains("user space"), "{text}");
+    }
+    let run = support::folders(&place.path("notebook/runs")).remove(0);
+    let raw = run.join("trials/b00.recorded.a0/raw");
+    assert!(support::files(&raw).is_empty(), "the sums are kept alone");
 }
 
 #[test]

@@ -191,6 +191,7 @@ impl Import {
                 threads: Vec::new(),
                 disks: Vec::new(),
                 recorder: None,
+                profile: None,
                 disturbances: Vec::new(),
             }),
             lab: None,

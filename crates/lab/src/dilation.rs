@@ -384,6 +384,7 @@ mod tests {
                     frequency: FrequencySource::TimeInState,
                     absent: vec![],
                 }),
+                profile: None,
                 disturbances: vec![],
             }),
             lab: None,

@@ -71,6 +71,7 @@ mod tests {
             threads: vec![],
             disks: vec![],
             recorder: None,
+            profile: None,
             disturbances: vec![],
         };
         Trial {

@@ -7,6 +7,7 @@ use crate::record;
 use crate::run_folder::EVENTS;
 use crate::trace::{TraceReader, TraceSink};
 use domain::outcome::Metric;
+use domain::profile::Profile;
 use domain::time::{Nanos, Timestamp};
 use domain::trace::Role;
 use domain::trial::{DiskTotals, RecorderReport, ThreadTime};
@@ -43,6 +44,8 @@ pub struct Recording {
     pub threads: Vec<ThreadTime>,
     /// Block devices that did anything.
     pub disks: Vec<DiskTotals>,
+    /// What CPU time was spent in, where call stacks were sampled.
+    pub profile: Option<Profile>,
     /// The recorder's own account.
     pub recorder: RecorderReport,
 }

@@ -5,6 +5,7 @@
 mod support;
 
 use domain::ids::{CellId, RunId, TrialKey};
+use domain::profile::{Profile, Subsystem};
 use domain::time::Timestamp;
 use domain::trial::{Run, Validity};
 use expect_test::expect;
@@ -354,6 +355,13 @@ fn a_recording_is_read_back_with_its_trace() {
         roles: [(domain::trace::Role::Journal, domain::Nanos::new(7))].into(),
         threads: vec![],
         disks: vec![],
+        profile: Some(Profile {
+            period: domain::Nanos::from_millis(1),
+            samples: [((domain::trace::Role::Workload, Subsystem::Md), 5)].into(),
+            inclusive: [(Subsystem::Md, 5), (Subsystem::Vfs, 5)].into(),
+            functions: [("raid10_make_request [raid10]".to_owned(), 3)].into(),
+            lost: 1,
+        }),
         recorder: domain::trial::RecorderReport {
             samples: 300,
             missed: 1,

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test says why it skips")]
 
 use domain::Nanos;
+use domain::profile::Subsystem;
 use domain::trace::Role;
 use events::facts::Wait;
-use events::{Facts, Op, Sets, Subsystem};
+use events::{Facts, Op, Sets};
 use recorder::{Events, Recorder, RecorderConfig, Recording, Roots, ThreadScope};
 use std::fs::{self, File};
 use std::io::{BufReader, Read, Write};
@@ -139,10 +140,10 @@ fn a_threads_cpu_time_is_that_of_schedstat() {
 const WRITES: &str = "dd if=/dev/zero of=/dev/null bs=1M count=4000 2> /dev/null; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
 
 #[test]
-fn stacks_add_up_to_the_cpu_time_and_tell_programs_from_the_kernel() {
+fn a_profile_adds_up_to_the_cpu_time_and_tells_programs_from_the_kernel() {
     let alone = ALONE.lock().unwrap_or_else(|broken| broken.into_inner());
     let mut spent = 0;
-    let (recording, facts, _folder) = record_in(Roots::default(), "stacks", None, |recorder| {
+    let (recording, facts, _folder) = record_in(Roots::default(), "profile", None, |recorder| {
         let mut child = Command::new("sh").args(["-c", WRITES]).process_group(0).spawn().unwrap();
         recorder.follow(child.id());
         wait_for_its_end(child.id());
@@ -150,25 +151,25 @@ fn stacks_add_up_to_the_cpu_time_and_tell_programs_from_the_kernel() {
         child.wait().unwrap();
     });
     drop(alone);
-    let Some(stacks) = &facts.stacks else {
+    let Some(profile) = &facts.profile else {
         return eprintln!("skipped: {:?}", recording.report().absent);
     };
     let of = |wanted: Subsystem| {
-        let workload = stacks
+        let workload = profile
             .samples
             .iter()
             .filter(|((role, subsystem), _)| *role == Role::Workload && *subsystem == wanted);
-        stacks.time(workload.map(|(_, count)| count).sum())
+        profile.time(workload.map(|(_, count)| count).sum())
     };
     // The shell counts in user space; dd, a child that began within the recording, is in the kernel.
-    let (user, all) = (of(Subsystem::User).get(), stacks.time(stacks.all()).get());
-    assert!(user > spent / 4, "{user} of {spent} ns: {stacks:?}");
-    assert!(all >= spent - spent / 5, "{all} of at least {spent} ns: {stacks:?}");
-    if !stacks.samples.keys().any(|(_, subsystem)| *subsystem == Subsystem::Unnamed) {
-        let kernel: u64 = stacks.functions.values().sum();
-        assert!(kernel > 0 && stacks.samples.keys().any(|(_, s)| *s == Subsystem::Vfs), "{stacks:?}");
+    let (user, all) = (of(Subsystem::User).get(), profile.time(profile.all()).get());
+    assert!(user > spent / 4, "{user} of {spent} ns: {profile:?}");
+    assert!(all >= spent - spent / 5, "{all} of at least {spent} ns: {profile:?}");
+    if !profile.samples.keys().any(|(_, subsystem)| *subsystem == Subsystem::Unnamed) {
+        let kernel: u64 = profile.functions.values().sum();
+        assert!(kernel > 0 && profile.samples.keys().any(|(_, s)| *s == Subsystem::Vfs), "{profile:?}");
     }
-    assert_eq!(stacks.lost, 0);
+    assert_eq!(profile.lost, 0);
 }
 
 #[test]

@@ -42,6 +42,7 @@ fn trial() -> Trial {
         ],
         disks: vec![],
         recorder: None,
+        profile: None,
         disturbances: vec![],
     };
     Trial {

@@ -89,7 +89,10 @@ fn recorded(report: &Report) -> Option<Markup> {
     let parts = sections::recorded_parts(report);
     (!parts.is_empty()).then(|| {
         html! {
-            @for (title, block) in &parts { h3 { (title) } (in_html(block)) }
+            @for (title, blocks) in &parts {
+                h3 { (title) }
+                @for block in blocks { (in_html(block)) }
+            }
         }
     })
 }

@@ -9,6 +9,7 @@ use crate::{ComparisonReport, Report, sections};
 use analysis::residency::Residency;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width as ComfyWidth, presets};
 use domain::inert;
+use domain::profile::Profile;
 use domain::trial::Trial;
 use std::fmt::{Display, Write};
 
@@ -41,6 +42,11 @@ impl Wide {
     /// One trial, with what its trace says of frequencies and states.
     pub fn trial_text(self, of: &Trial, residency: &Residency) -> String {
         rendered(&sections::trial(of, residency), self)
+    }
+
+    /// What CPU time was spent in.
+    pub fn profile_text(self, of: &Profile) -> String {
+        rendered(&sections::profile(of), self)
     }
 
     /// A comparison.

@@ -1,7 +1,6 @@
 //! What the events of a recording say, in a few lines.
 
 use crate::error::{Error, Result};
-use crate::stacks;
 use domain::Nanos;
 use domain::ids::{RunId, TrialKey};
 use domain::inert::Lines;
@@ -44,14 +43,7 @@ pub fn events_of(notebook: &Notebook, run: &RunId, key: &TrialKey) -> Result<Opt
 /// As lines.
 pub fn events_text(facts: &Facts) -> Lines {
     let mut text = Lines::default();
-    if !facts.kinds.is_empty() || facts.stacks.is_none() {
-        text.line(format_args!(
-            "events in {}: {} recorded, {}",
-            facts.span,
-            facts.all_recorded(),
-            lost(facts)
-        ));
-    }
+    text.line(format_args!("events in {}: {} recorded, {}", facts.span, facts.all_recorded(), lost(facts)));
     if !facts.is_whole {
         text.line("  the recording of events was not ended properly: what it lost is not known");
     }
@@ -59,9 +51,6 @@ pub fn events_text(facts: &Facts) -> Lines {
         text.line(format_args!("  {}", kinds.join(", ")));
     }
     cpus(facts, &mut text);
-    if let Some(stacks) = &facts.stacks {
-        stacks::tell(stacks, &mut text);
-    }
     tasks(facts, &mut text);
     work(facts, &mut text);
     devices(facts, &mut text);
@@ -203,6 +192,5 @@ pub(crate) fn events_json(facts: &Facts) -> Value {
         "absent": facts.absent,
         "roles": facts.roles.iter().map(|(role, sums)| (role.name().to_owned(), spent(sums))).collect::<serde_json::Map<_, _>>(),
         "devices": facts.devices.iter().map(device).collect::<Vec<_>>(),
-        "stacks": facts.stacks.as_ref().map(stacks::json),
     })
 }

@@ -16,7 +16,6 @@ mod recorded;
 mod remedy;
 mod removable;
 mod replayed;
-mod stacks;
 mod versus;
 
 pub use error::{Error, Result};

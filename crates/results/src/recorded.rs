@@ -5,11 +5,13 @@ use domain::finding::NotMeasured;
 use domain::ids::RunId;
 use domain::inert::Lines;
 use domain::outcome::Metric;
+use domain::profile::Profile;
 use domain::trace::Role;
 use domain::units::Bytes;
 use events::Facts;
 use notebook::Recording;
-use serde_json::json;
+use report::Wide;
+use serde_json::{Value, json};
 use std::fmt::Display;
 use std::path::Path;
 
@@ -18,6 +20,9 @@ const SCHEMA: u32 = 1;
 
 /// How many threads the summary names; `show RUN TRIAL` has them all.
 const MAX_THREADS: usize = 5;
+
+/// The width of the table of what CPU time was spent in.
+const COLUMNS: usize = 80;
 
 /// As lines; `place` is where it is kept: its run, else its folder.
 pub fn recording_text(recording: &Recording, events: Option<&Facts>, place: impl Display) -> Lines {
@@ -62,7 +67,11 @@ pub fn recording_text(recording: &Recording, events: Option<&Facts>, place: impl
             disk.device, disk.read_ios, disk.write_ios, disk.busy
         ));
     }
-    if let Some(facts) = events {
+    if let Some(profile) = recording.profile.as_ref().filter(|profile| profile.all() > 0) {
+        text.blank();
+        Wide(COLUMNS).profile_text(profile).lines().for_each(|line| text.line(line));
+    }
+    if let Some(facts) = events.filter(|facts| !facts.kinds.is_empty()) {
         text.blank();
         text.append(&crate::events::events_text(facts));
     }
@@ -117,7 +126,24 @@ pub fn recording_json(
         "frequency_source": recording.recorder.frequency.name(),
         "absent": recording.recorder.absent,
         "role_cpu_ns": roles,
+        "profile": recording.profile.as_ref().map(profile_json),
         "events": events.map(crate::events::events_json),
     });
     format!("{value:#}")
+}
+
+fn profile_json(profile: &Profile) -> Value {
+    let samples = profile.samples.iter().map(|((role, subsystem), count)| {
+        json!({ "role": role.name(), "subsystem": subsystem.name(), "samples": count })
+    });
+    let inclusive =
+        profile.inclusive.iter().map(|(subsystem, count)| (subsystem.name().to_owned(), json!(count)));
+    let functions = profile.functions.iter().map(|(name, count)| (name.clone(), json!(count)));
+    json!({
+        "period_ns": profile.period.get(),
+        "lost": profile.lost,
+        "samples": samples.collect::<Vec<_>>(),
+        "inclusive": inclusive.collect::<serde_json::Map<_, _>>(),
+        "functions": functions.collect::<serde_json::Map<_, _>>(),
+    })
 }

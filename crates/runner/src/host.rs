@@ -235,6 +235,7 @@ fn bare(outcome: Outcome, argv: Vec<String>, ended: &Ended) -> Measurement {
         roles: [(Role::Workload, ended.user + ended.system)].into(),
         threads: Vec::new(),
         disks: Vec::new(),
+        profile: None,
         recorder: None,
         disturbances: Vec::new(),
     }

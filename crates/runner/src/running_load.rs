@@ -156,6 +156,7 @@ impl RunningLoadBench<'_> {
             threads: Vec::new(),
             disks: Vec::new(),
             recorder: None,
+            profile: None,
             disturbances: Vec::new(),
         };
         recorded.complete(measurement, None, false, sink)

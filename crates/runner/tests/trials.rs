@@ -179,6 +179,7 @@ fn settings_are_back_whatever_the_bench_says() {
         threads: vec![],
         disks: vec![],
         recorder: None,
+        profile: None,
         disturbances: vec![],
     };
     let mut bench = ScriptedBench::new([

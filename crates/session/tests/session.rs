@@ -107,6 +107,7 @@ fn answer(value: f64) -> Scripted {
         threads: Vec::new(),
         disks: Vec::new(),
         recorder: None,
+        profile: None,
         disturbances: Vec::new(),
     }))
 }

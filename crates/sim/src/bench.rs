@@ -103,6 +103,7 @@ pub fn simulate(order: &SimRequest<'_>, sink: &mut dyn Sink) -> Result<Simulated
         threads: record::threads(core),
         disks,
         recorder: Some(report),
+        profile: None,
         disturbances,
     };
     let events = world.events();

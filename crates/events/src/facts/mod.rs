@@ -18,10 +18,11 @@ use crate::Result;
 use crate::decode::{Losses, decode};
 use crate::event::{Event, Op, What};
 use crate::file::Tables;
-use crate::stacks::{self, Seen, Stacks};
+use crate::profile::{self, Seen};
 use crate::subsystem::plain;
 use cpus::{Cpu, IDLE};
 use domain::Nanos;
+use domain::profile::Profile;
 use domain::trace::Role;
 use parse::proc::role::work_role;
 use requests::Requests;
@@ -58,8 +59,8 @@ pub struct Facts {
     pub devices: BTreeMap<(String, Op), Done>,
     /// From a device to one below.
     pub passed: BTreeMap<(String, String), Passed>,
-    /// What CPU time was spent in, where stacks were sampled.
-    pub stacks: Option<Stacks>,
+    /// What CPU time was spent in, where call stacks were sampled.
+    pub profile: Option<Profile>,
 }
 
 /// The events of one tracepoint.
@@ -72,7 +73,7 @@ pub struct Counted {
 }
 
 impl Facts {
-    /// Reads a recording: what it declares, its events, and its stacks where there are any.
+    /// Reads a recording: what it declares, its events, and its profile where there is one.
     ///
     /// # Errors
     /// Where it cannot be read, or is damaged.
@@ -102,7 +103,7 @@ impl Facts {
         let mut facts = collecting.finish(losses, &symbols);
         if let Some(seen) = seen {
             facts.unread += seen.unread;
-            facts.stacks = Some(stacks::sum(open()?, &tables, &seen, &symbols)?);
+            facts.profile = Some(profile::sum(open()?, &tables, &seen, &symbols)?);
         }
         Ok(facts)
     }
@@ -266,7 +267,7 @@ impl<'t> Collecting<'t> {
             work,
             devices: self.requests.done.into_iter().map(|((d, op), done)| ((named(d), op), done)).collect(),
             passed: self.requests.passed.into_iter().map(|((a, b), p)| ((named(a), named(b)), p)).collect(),
-            stacks: None,
+            profile: None,
         }
     }
 }

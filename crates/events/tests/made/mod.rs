@@ -87,8 +87,8 @@ impl File {
     }
 
     /// A frame that says how many perf lost.
-    /// A sampled stack of a process's only thread: of a program where there are no addresses, else of the
-    /// kernel, from the address that ran.
+    /// A sampled call stack of a process's only thread: of a program where there are no addresses, else of
+    /// the kernel, from the address that ran.
     pub fn stack(&mut self, cpu: u16, time: u64, pid: u32, addresses: &[u64]) {
         let misc: u16 = if addresses.is_empty() { 2 } else { 1 };
         let mut record = [pid.to_ne_bytes(), pid.to_ne_bytes()].concat();
@@ -108,11 +108,11 @@ impl File {
         self.of_clock(cpu, 7, 0, &record);
     }
 
-    /// A record of the clock that samples stacks.
+    /// A record of the clock that samples call stacks.
     pub fn of_clock(&mut self, cpu: u16, kind: u32, misc: u16, bytes: &[u8]) {
         let size = (8 + bytes.len()) as u16;
         let record = [&kind.to_ne_bytes()[..], &misc.to_ne_bytes(), &size.to_ne_bytes(), bytes].concat();
-        self.frame(Kind::Stacks, cpu, &record);
+        self.frame(Kind::Profile, cpu, &record);
     }
 
     /// A function of the kernel.

@@ -176,6 +176,7 @@ pub(crate) mod tests {
         DiskService, IdleRecord, LabAccount, Pacing, RegisterRequest, StateRecord, VcpuRecord,
     };
     use domain::outcome::{Better, Metric, Outcome};
+    use domain::profile::{Profile, Subsystem};
     use domain::setting::{SettingName, SettingRecord};
     use domain::time::{Nanos, Timestamp};
     use domain::trace::{FrequencySource, Role};
@@ -272,6 +273,22 @@ pub(crate) mod tests {
         )
     }
 
+    fn profile() -> impl Strategy<Value = Profile> {
+        let subsystem = || prop::sample::select(Subsystem::ALL.to_vec());
+        let samples = btree_map((role(), subsystem()), any::<u64>(), 0..4);
+        let inclusive = btree_map(subsystem(), any::<u64>(), 0..4);
+        let functions = btree_map(any::<String>(), any::<u64>(), 0..3);
+        (nanos(), samples, inclusive, functions, any::<u64>()).prop_map(
+            |(period, samples, inclusive, functions, lost)| Profile {
+                period,
+                samples,
+                inclusive,
+                functions,
+                lost,
+            },
+        )
+    }
+
     fn measurement() -> impl Strategy<Value = Measurement> {
         let outcome =
             (btree_map(any::<String>(), metric(), 0..4), any::<String>(), vec(any::<String>(), 0..2))
@@ -283,19 +300,23 @@ pub(crate) mod tests {
             btree_map(role(), nanos(), 0..4),
             vec(thread(), 0..3),
             vec(disk(), 0..3),
+            option::of(profile()),
             option::of(recorder()),
             vec(disturbance(), 0..2),
         )
             .prop_map(
-                |(outcome, commands, duration, roles, threads, disks, recorder, disturbances)| Measurement {
-                    outcome,
-                    commands,
-                    duration,
-                    roles,
-                    threads,
-                    disks,
-                    recorder,
-                    disturbances,
+                |(outcome, commands, duration, roles, threads, disks, profile, recorder, disturbances)| {
+                    Measurement {
+                        outcome,
+                        commands,
+                        duration,
+                        roles,
+                        threads,
+                        disks,
+                        profile,
+                        recorder,
+                        disturbances,
+                    }
                 },
             )
     }

@@ -10,6 +10,7 @@ mod measured;
 use crate::recording::Recording;
 use domain::ids::{CellId, RunId, TrialKey};
 use domain::lab::LabAccount;
+use domain::profile::Profile;
 use domain::rng::Seed;
 use domain::setting::{SettingName, SettingRecord};
 use domain::time::{Nanos, Timestamp};
@@ -18,8 +19,8 @@ use domain::trial::{
 };
 use lab::LabRecord;
 use measured::{
-    DiskRecord, DisturbanceRecord, MeasurementRecord, MetricRecord, RecorderRecord, ThreadRecord, names_of,
-    roles_of,
+    DiskRecord, DisturbanceRecord, MeasurementRecord, MetricRecord, ProfileRecord, RecorderRecord,
+    ThreadRecord, names_of, roles_of,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -125,6 +126,8 @@ pub(crate) struct RecordingRecord {
     roles_ns: BTreeMap<String, u64>,
     threads: Vec<ThreadRecord>,
     disks: Vec<DiskRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    profile: Option<ProfileRecord>,
     recorder: RecorderRecord,
 }
 
@@ -267,6 +270,7 @@ impl From<&Recording> for RecordingRecord {
             roles_ns: names_of(&recording.roles),
             threads: recording.threads.iter().map(ThreadRecord::from).collect(),
             disks: recording.disks.iter().map(DiskRecord::from).collect(),
+            profile: recording.profile.as_ref().map(ProfileRecord::from),
             recorder: (&recording.recorder).into(),
         }
     }
@@ -288,6 +292,7 @@ impl TryFrom<RecordingRecord> for Recording {
             roles: roles_of(record.roles_ns)?,
             threads: record.threads.into_iter().map(ThreadTime::try_from).collect::<Meaning<_>>()?,
             disks: record.disks.into_iter().map(DiskTotals::from).collect(),
+            profile: record.profile.map(Profile::try_from).transpose()?,
             recorder: record.recorder.try_into()?,
         })
     }

@@ -70,6 +70,7 @@ pub fn trial(run: &Run, key: &TrialKey) -> Trial {
             threads: vec![],
             disks: vec![],
             recorder: None,
+            profile: None,
             disturbances: vec![],
         }),
         lab: None,

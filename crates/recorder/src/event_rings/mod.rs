@@ -1,10 +1,11 @@
-//! Tracepoints and stacks beside the samples: for each CPU a ring that all its tracepoints share, and one of
-//! the clock that samples stacks. They are drained at the sampler's own wake-ups.
+//! Tracepoints and a profile beside the samples: for each CPU a ring that all its tracepoints share, and one
+//! of the clock that samples call stacks. They are drained at the sampler's own wake-ups.
 //!
 //! Draining copies bytes: it parses nothing, allocates nothing and waits for nobody. What finds no room in a
 //! ring is counted by the kernel, and what fired is read at the end: so all that is lost is known by CPU and
 //! tracepoint.
 
+mod profile;
 mod ring;
 pub mod symbols;
 mod tracefs;
@@ -39,19 +40,6 @@ const LEAST_RING: u64 = 512 << 10;
 const MOST_RING: u64 = 16 << 20;
 const MOST_RINGS: u64 = 256 << 20;
 
-/// Stacks that are sampled within an interval of the sampler: where an interval costs too much, so do stacks.
-const STACKS_AN_INTERVAL: u64 = 10;
-
-/// Bounds on the time between two stacks of a CPU.
-const LEAST_PERIOD: Nanos = Nanos::from_millis(1);
-const MOST_PERIOD: Nanos = Nanos::from_millis(20);
-
-/// What the record of a deep stack takes, in bytes: 127 functions are the most (`perf_event_max_stack`).
-const STACK_BYTES: u64 = 1 << 10;
-
-/// No ring of stacks is smaller.
-const LEAST_STACKS: u64 = 64 << 10;
-
 /// Buffers between the sampler and the disk: with the rings they outlast a disk that stalls for a while.
 const BUFFER_BYTES: usize = 1 << 20;
 const BUFFERS: usize = 32;
@@ -85,19 +73,6 @@ pub fn ring_bytes(interval: Nanos, cpus: usize) -> u64 {
     wanted.clamp(LEAST_RING, MOST_RING).next_power_of_two().min(of_all)
 }
 
-/// The time between two stacks of a busy CPU. A little more than a round number, so that they do not keep
-/// step with timers.
-fn stack_period(interval: Nanos) -> Nanos {
-    let round = Nanos::new(interval.get() / STACKS_AN_INTERVAL).clamp(LEAST_PERIOD, MOST_PERIOD);
-    Nanos::new(round.get() + round.get() / 331)
-}
-
-/// How large a CPU's ring of stacks has to be: what comes within two intervals, as a power of two.
-fn stack_ring_bytes(interval: Nanos) -> u64 {
-    let stacks = 2 * interval.get() / stack_period(interval).get() + 1;
-    (stacks * STACK_BYTES).clamp(LEAST_STACKS, MOST_RING).next_power_of_two()
-}
-
 /// All rings, and the file that they are drained into.
 #[derive(Debug)]
 pub struct Rings {
@@ -111,7 +86,7 @@ pub struct Rings {
     online_now: Vec<u8>,
     drains: u64,
     origin: Nanos,
-    /// The time between two stacks, where there are any.
+    /// The time between two call stacks, where there are any.
     period: Option<Nanos>,
     devices: BTreeSet<u32>,
     /// What is not recorded, and why.
@@ -154,7 +129,7 @@ impl Rings {
             let bytes = wanted.ring_bytes.unwrap_or_else(|| ring_bytes(interval, online.len()));
             rings.open_all(&online, &points, bytes, roots);
         }
-        if wanted.sets.contains(Set::Stacks) {
+        if wanted.sets.contains(Set::Profile) {
             rings.open_clocks(&online, interval, roots);
         }
         let length = rings.read_online();
@@ -173,10 +148,10 @@ impl Rings {
         self.absent.push(format!("no {what}: {why}"));
     }
 
-    /// The clock of each CPU that samples stacks.
+    /// The clock of each CPU that samples call stacks.
     fn open_clocks(&mut self, online: &[u32], interval: Nanos, roots: &Roots) {
-        let period = stack_period(interval);
-        let bytes = usize::try_from(stack_ring_bytes(interval)).unwrap_or(usize::MAX / 4);
+        let period = profile::period(interval, profile::most_samples(&roots.proc));
+        let bytes = usize::try_from(profile::ring_bytes(interval, period)).unwrap_or(usize::MAX / 4);
         let mut failed = Vec::new();
         for cpu in online.iter().filter_map(|cpu| u16::try_from(*cpu).ok()) {
             match Ring::open_clock(cpu, period, bytes) {
@@ -187,7 +162,7 @@ impl Rings {
                 Err(error) => failed.push((cpu, why_refused(&error, roots))),
             }
         }
-        self.tell_failed("stacks", failed, online.len());
+        self.tell_failed("profile", failed, online.len());
     }
 
     /// The tracepoints that there are, by number.
@@ -339,7 +314,27 @@ impl Rings {
         self.drains += 1;
         if self.drains.is_multiple_of(LOOK_AT_CPUS) {
             self.look_at_cpus(began);
+            self.bound_profile(began);
         }
+    }
+
+    /// Ends the profile where it has become large: samples enough, and a disk is finite.
+    fn bound_profile(&mut self, now: Nanos) {
+        let clocks = self.rings.iter().filter(|ring| ring.is_clock());
+        if clocks.map(Ring::drained).sum::<u64>() < profile::MOST_BYTES {
+            return;
+        }
+        for clock in self.rings.extract_if(.., |ring| ring.is_clock()) {
+            // One whose CPU is gone is off already.
+            let _ = clock.disable();
+        }
+        let note = format!(
+            "the profile ends at {}: call stacks have {} MiB by then",
+            now.saturating_sub(self.origin),
+            profile::MOST_BYTES >> 20
+        );
+        self.frame(Kind::Absent, 0, &[note.as_bytes()]);
+        self.absent.push(note);
     }
 
     fn look_at_cpus(&mut self, now: Nanos) {
@@ -447,14 +442,6 @@ mod tests {
         assert_eq!(kib(10, 64), 2048);
         assert_eq!(kib(10, 512), 512);
         assert!(kib(1000, 4096) * 4096 <= 512 << 10);
-    }
-
-    #[test]
-    fn stacks_follow_the_interval_and_find_room_for_two_of_them() {
-        let period = |ms| stack_period(Nanos::from_millis(ms)).get() / 10_000;
-        assert_eq!([1, 10, 100, 1000].map(period), [100, 100, 1003, 2006]);
-        let kib = |ms| stack_ring_bytes(Nanos::from_millis(ms)) >> 10;
-        assert_eq!([1, 10, 100, 1000, 60_000].map(kib), [64, 64, 64, 128, 8192]);
     }
 
     #[test]

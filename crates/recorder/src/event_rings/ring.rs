@@ -127,14 +127,14 @@ impl Ring {
         Ok(Self { cpu, mapped, kind: Kind::Data, events })
     }
 
-    /// Opens the clock that samples the stack of whoever runs on a CPU, not enabled yet.
+    /// Opens the clock that samples the call stack of whoever runs on a CPU, not enabled yet.
     ///
     /// # Errors
     /// Where it cannot be opened or mapped.
     pub fn open_clock(cpu: u16, period: Nanos, bytes: usize) -> io::Result<Self> {
         let clock = clock(period, cpu)?;
         let mapped = map(&clock, bytes)?;
-        Ok(Self { cpu, mapped, kind: Kind::Stacks, events: vec![(None, clock)] })
+        Ok(Self { cpu, mapped, kind: Kind::Profile, events: vec![(None, clock)] })
     }
 
     /// The bytes of the ring.
@@ -179,6 +179,16 @@ impl Ring {
         true
     }
 
+    /// Whether it is of the clock that samples call stacks.
+    pub fn is_clock(&self) -> bool {
+        self.kind == Kind::Profile
+    }
+
+    /// The bytes that were taken from it.
+    pub fn drained(&self) -> u64 {
+        self.mapped.tail().load(Ordering::Relaxed)
+    }
+
     /// How often each tracepoint fired here, lost or not.
     pub fn fired(&mut self) -> impl Iterator<Item = (u16, u64)> + '_ {
         self.events.iter_mut().filter_map(|(id, event)| {
@@ -217,7 +227,7 @@ fn tracepoint(id: u64, cpu: u16) -> io::Result<File> {
 }
 
 /// A clock of one CPU that runs while a thread does, and not while the CPU is idle: with the kernel's part of
-/// the stack, and with the names and the children that threads get.
+/// the call stack, and with the names and the children that threads get.
 fn clock(period: Nanos, cpu: u16) -> io::Result<File> {
     let mut attributes = perf_event_attr {
         type_: PERF_TYPE_SOFTWARE,

@@ -6,6 +6,7 @@ mod costs;
 mod factors;
 mod findings;
 mod left_out;
+mod profile;
 mod published;
 mod recorded;
 mod results;
@@ -16,6 +17,7 @@ mod virtual_machine;
 
 pub(crate) use comparison::comparison;
 pub(crate) use costs::{COSTS_TITLE, WORK_TITLE, costs_table, work_table};
+pub(crate) use profile::profile;
 pub(crate) use recorded::recorded_parts;
 pub(crate) use run::{findings_alone, run};
 pub(crate) use trial::trial;

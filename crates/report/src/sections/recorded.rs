@@ -1,5 +1,6 @@
 //! Of a recording, what its one trial has.
 
+use super::profile::profile;
 use super::{heading, item, table};
 use crate::Report;
 use crate::cpu_share::{notable, shown};
@@ -16,21 +17,23 @@ pub(super) fn recorded(report: &Report) -> Vec<Block> {
     let warnings = report.data.trials.iter().filter_map(|trial| trial.measurement.as_ref());
     let warnings = warnings.flat_map(|measured| &measured.outcome.warnings);
     let warnings: Vec<Block> = warnings.map(|warning| item(format!("warning: {warning}"))).collect();
-    let titled = |(title, block): (&'static str, Block)| [heading(title), block];
+    let titled = |(title, blocks): (&'static str, Vec<Block>)| [vec![heading(title)], blocks].concat();
     warnings.into_iter().chain(recorded_parts(report).into_iter().flat_map(titled)).collect()
 }
 
 /// The same, each part with its title.
-pub(crate) fn recorded_parts(report: &Report) -> Vec<(&'static str, Block)> {
+pub(crate) fn recorded_parts(report: &Report) -> Vec<(&'static str, Vec<Block>)> {
     let measured = report.data.trials.iter().find_map(|trial| trial.measurement.as_ref());
     let Some(measurement) = measured else { return Vec::new() };
-    let parts = [
-        ("Figures", figures(measurement)),
-        ("Whose CPU time it was", roles(measurement)),
-        ("The busiest threads", threads(measurement)),
-        ("What each block device did, layers above disks included", disks(measurement)),
+    let of = |table: Option<Table>| table.map(Block::Table).into_iter().collect();
+    let parts: [(&str, Vec<Block>); 5] = [
+        ("Figures", of(figures(measurement))),
+        ("Whose CPU time it was", of(roles(measurement))),
+        ("What it was spent in", measurement.profile.as_ref().map(profile).unwrap_or_default()),
+        ("The busiest threads", of(threads(measurement))),
+        ("What each block device did, layers above disks included", of(disks(measurement))),
     ];
-    parts.into_iter().filter_map(|(title, table)| Some((title, Block::Table(table?)))).collect()
+    parts.into_iter().filter(|(_, blocks)| !blocks.is_empty()).collect()
 }
 
 /// How many threads a recording's report names; its trial has more.

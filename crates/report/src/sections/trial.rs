@@ -57,7 +57,9 @@ fn imported(Origin { tool, version, file, sha256 }: &Origin) -> String {
 }
 
 fn measured(trial: &Trial, measurement: &Measurement) -> Vec<Block> {
-    [outcome(measurement), roles(measurement), recorder(measurement), commands(trial, measurement)].concat()
+    let spent_in = measurement.profile.as_ref().map(super::profile::profile).unwrap_or_default();
+    [outcome(measurement), roles(measurement), spent_in, recorder(measurement), commands(trial, measurement)]
+        .concat()
 }
 
 fn outcome(measurement: &Measurement) -> Vec<Block> {

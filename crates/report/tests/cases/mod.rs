@@ -188,6 +188,7 @@ pub fn trial(study: &Study, cell: &Cell, block: u32, throughput: f64) -> Trial {
             threads: vec![],
             disks: vec![],
             recorder: None,
+            profile: None,
             disturbances: vec![],
         }),
         lab: None,

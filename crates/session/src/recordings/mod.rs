@@ -46,7 +46,8 @@ pub struct RecordRequest<'a> {
     pub server: Option<Arc<WatchedServer>>,
     /// Between two samples; `None` for [`INTERVAL`], or as much longer as keeps sampling cheap.
     pub interval: Option<Nanos>,
-    /// Which of the kernel's events are recorded beside the samples; `None` for none.
+    /// Which of the kernel's events are recorded beside the samples; `None` for none but the profile, of
+    /// which the sums are kept alone.
     pub events: Option<Sets>,
     /// After this long recording ends; `None` for no bound.
     pub duration: Option<Nanos>,
@@ -123,9 +124,11 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     let begun = Begun { request, inventory: &inventory, environment, started: LocalMachine.now() };
     let interval = request.interval.map_or(Interval::AtLeast(INTERVAL), Interval::Exactly);
     let writing = if request.onlooker.is_some() { Writing::EachSample } else { Writing::WhenFull };
-    let events_file = destination.events_file();
-    let events = request.events.clone();
-    let events = events.map(|sets| Events { sets, file: events_file.clone(), ring_bytes: None });
+    let (sets, events_file) = match &request.events {
+        Some(sets) => (sets.clone(), destination.events_file()),
+        None => (Sets::profile(), destination.raw_dir().join("profile.bin")),
+    };
+    let events = Some(Events { sets, file: events_file.clone(), ring_bytes: None });
     let config = RecorderConfig { writing, events, ..RecorderConfig::new(interval, spool.clone()) };
     let recorder = Recorder::start(config)?;
     let children_before = recorder::children_cpu();
@@ -149,8 +152,14 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     let removed = std::fs::remove_file(&spool);
     removed.map_err(Error::during(format!("cannot remove `{}`", spool.display())))?;
     let mut recording = begun.recording(&recorded, metrics, duration, Some(&ending));
-    let events = request.events.as_ref().map(|_| facts::read(&events_file)).transpose()?;
+    let mut facts = facts::read(&events_file)?;
+    recording.profile = facts.profile.take();
+    let events = request.events.as_ref().map(|_| facts);
     recording.warnings = events.iter().filter_map(facts::loss).collect();
+    if events.is_none() {
+        let removed = std::fs::remove_file(&events_file);
+        removed.map_err(Error::during(format!("cannot remove `{}`", events_file.display())))?;
+    }
     if let (Some(server), Some(counted)) = (&request.server, counted) {
         let told = runner::server_rates::told(server, &counted, ending.by_itself);
         recording.metrics.extend(told.metrics);
@@ -198,6 +207,7 @@ impl Begun<'_> {
             roles: recorded.roles().clone(),
             threads: recorded.threads().to_vec(),
             disks: recorded.disks().to_vec(),
+            profile: None,
             recorder: recorded.report().clone(),
         }
     }

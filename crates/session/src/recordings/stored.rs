@@ -117,6 +117,7 @@ fn measurement(recording: &Recording, metrics: BTreeMap<String, Metric>) -> Meas
         roles: recording.roles.clone(),
         threads: recording.threads.clone(),
         disks: recording.disks.clone(),
+        profile: recording.profile.clone(),
         recorder: Some(recording.recorder.clone()),
         disturbances: Vec::new(),
     }

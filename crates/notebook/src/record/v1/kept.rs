@@ -146,6 +146,7 @@ fn trial(
             threads: vec![],
             disks: vec![],
             recorder: None,
+            profile: None,
             disturbances: vec![],
         }),
     };

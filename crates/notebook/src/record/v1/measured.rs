@@ -2,6 +2,7 @@
 
 use super::Meaning;
 use domain::outcome::{Better, Metric, Outcome};
+use domain::profile::{Profile, Subsystem};
 use domain::time::Nanos;
 use domain::trace::{FrequencySource, Role};
 use domain::trial::{DiskTotals, Disturbance, Measurement, RecorderReport, ThreadTime};
@@ -27,6 +28,8 @@ pub(super) struct MeasurementRecord {
     roles_ns: BTreeMap<String, u64>,
     threads: Vec<ThreadRecord>,
     disks: Vec<DiskRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    profile: Option<ProfileRecord>,
     recorder: Option<RecorderRecord>,
     disturbances: Vec<DisturbanceRecord>,
 }
@@ -90,6 +93,61 @@ pub(super) struct RecorderRecord {
     absent: Vec<String>,
 }
 
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProfileRecord {
+    period_ns: u64,
+    lost: u64,
+    samples: Vec<SamplesRecord>,
+    inclusive: BTreeMap<String, u64>,
+    functions: BTreeMap<String, u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SamplesRecord {
+    role: String,
+    subsystem: String,
+    samples: u64,
+}
+
+impl From<&Profile> for ProfileRecord {
+    fn from(profile: &Profile) -> Self {
+        let samples = profile.samples.iter().map(|((role, subsystem), samples)| SamplesRecord {
+            role: role.name().to_owned(),
+            subsystem: subsystem.name().to_owned(),
+            samples: *samples,
+        });
+        let inclusive = profile.inclusive.iter();
+        Self {
+            period_ns: profile.period.get(),
+            lost: profile.lost,
+            samples: samples.collect(),
+            inclusive: inclusive.map(|(subsystem, count)| (subsystem.name().to_owned(), *count)).collect(),
+            functions: profile.functions.clone(),
+        }
+    }
+}
+
+impl TryFrom<ProfileRecord> for Profile {
+    type Error = String;
+    fn try_from(record: ProfileRecord) -> Meaning<Self> {
+        let of = |name: &str| {
+            Subsystem::from_name(name).ok_or_else(|| format!("there is no part of the kernel `{name}`"))
+        };
+        let samples = record.samples.iter();
+        let samples = samples.map(|one| Ok(((role(&one.role)?, of(&one.subsystem)?), one.samples)));
+        let inclusive = record.inclusive.iter().map(|(name, count)| Ok((of(name)?, *count)));
+        Ok(Self {
+            period: Nanos::new(record.period_ns),
+            lost: record.lost,
+            samples: samples.collect::<Meaning<_>>()?,
+            inclusive: inclusive.collect::<Meaning<_>>()?,
+            functions: record.functions,
+        })
+    }
+}
+
 impl From<&Measurement> for MeasurementRecord {
     fn from(m: &Measurement) -> Self {
         Self {
@@ -101,6 +159,7 @@ impl From<&Measurement> for MeasurementRecord {
             roles_ns: names_of(&m.roles),
             threads: m.threads.iter().map(ThreadRecord::from).collect(),
             disks: m.disks.iter().map(DiskRecord::from).collect(),
+            profile: m.profile.as_ref().map(ProfileRecord::from),
             recorder: m.recorder.as_ref().map(RecorderRecord::from),
             disturbances: m.disturbances.iter().map(DisturbanceRecord::from).collect(),
         }
@@ -118,6 +177,7 @@ impl TryFrom<MeasurementRecord> for Measurement {
             roles: roles_of(record.roles_ns)?,
             threads: record.threads.into_iter().map(ThreadTime::try_from).collect::<Meaning<_>>()?,
             disks: record.disks.into_iter().map(DiskTotals::from).collect(),
+            profile: record.profile.map(Profile::try_from).transpose()?,
             recorder: record.recorder.map(RecorderReport::try_from).transpose()?,
             disturbances: record.disturbances.into_iter().map(Disturbance::from).collect(),
         })

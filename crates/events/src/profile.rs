@@ -1,4 +1,4 @@
-//! What CPU time was spent in, by sampled stacks.
+//! What CPU time was spent in, by sampled call stacks.
 //!
 //! A clock of each CPU fires after every so much CPU time of threads, and perf writes who ran and the
 //! kernel's functions on the stack, from the one that ran to the one that was called first
@@ -8,9 +8,9 @@
 use crate::file::{Frames, Kind, MAX_CPUS, Tables};
 use crate::owner::Owner;
 use crate::records::{COMM, FORK, LOST, LOST_SAMPLES, Record, Records, SAMPLE};
-use crate::subsystem::{Subsystem, plain};
+use crate::subsystem::{of_stack, on_stack, plain};
 use crate::{Error, Result};
-use domain::Nanos;
+use domain::profile::{Profile, Subsystem};
 use domain::trace::Role;
 use parse::proc::role::work_role;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -35,34 +35,6 @@ const MAIN: &str = "kthread";
 /// Bounds on what a stranger's file makes of threads and functions.
 const MAX_THREADS: usize = 4 << 20;
 const MAX_ADDRESSES: usize = 1 << 20;
-
-/// Where sampled CPU time went.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stacks {
-    /// How much CPU time a sample stands for.
-    pub period: Nanos,
-    /// Samples, by whom the CPU worked for and what it was in.
-    pub samples: BTreeMap<(Role, Subsystem), u64>,
-    /// Samples by what was on the stack at all: what ran, and all that it worked for. One sample counts to
-    /// each of them.
-    pub inclusive: BTreeMap<Subsystem, u64>,
-    /// Samples by the function that ran, of the kernel alone.
-    pub functions: BTreeMap<String, u64>,
-    /// Samples that found no room in their ring.
-    pub lost: u64,
-}
-
-impl Stacks {
-    /// All samples.
-    pub fn all(&self) -> u64 {
-        self.samples.values().sum()
-    }
-
-    /// The CPU time that so many samples stand for.
-    pub fn time(&self, samples: u64) -> Nanos {
-        Nanos::new(self.period.get().saturating_mul(samples))
-    }
-}
 
 /// A name or a parent that a thread has from a time on.
 type Since<T> = HashMap<u32, Vec<(u64, T)>>;
@@ -162,8 +134,8 @@ pub fn sum<R: Read + Seek>(
     tables: &Tables,
     seen: &Seen,
     symbols: &BTreeMap<u64, String>,
-) -> Result<Stacks> {
-    let mut stacks = Stacks { period: tables.period.unwrap_or_default(), ..Stacks::default() };
+) -> Result<Profile> {
+    let mut profile = Profile { period: tables.period.unwrap_or_default(), ..Profile::default() };
     let mut names: Vec<&str> = Vec::new();
     each_record(input, |record| match record.kind {
         SAMPLE => {
@@ -180,25 +152,26 @@ pub fn sum<R: Read + Seek>(
             } else if names.iter().all(|name| name.is_empty()) {
                 Subsystem::Unnamed
             } else {
-                Subsystem::of_stack(names.iter().copied())
+                of_stack(names.iter().copied())
             };
-            *stacks.samples.entry((role, subsystem)).or_default() += 1;
+            *profile.samples.entry((role, subsystem)).or_default() += 1;
             let worked_for: BTreeSet<Subsystem> =
-                Subsystem::on_stack(names.iter().copied()).chain([subsystem]).collect();
+                on_stack(names.iter().copied()).chain([subsystem]).collect();
             for subsystem in worked_for {
-                *stacks.inclusive.entry(subsystem).or_default() += 1;
+                *profile.inclusive.entry(subsystem).or_default() += 1;
             }
             if let Some(first) = names.first().filter(|name| !name.is_empty()) {
-                *stacks.functions.entry((*first).to_owned()).or_default() += 1;
+                *profile.functions.entry((*first).to_owned()).or_default() += 1;
             }
         }
         LOST | LOST_SAMPLES => {
             let count = lost(record).unwrap_or(0);
-            stacks.lost = stacks.lost.saturating_add(count);
+            profile.lost = profile.lost.saturating_add(count);
         }
         _ => {}
     })?;
-    Ok(stacks)
+    profile.trim();
+    Ok(profile)
 }
 
 /// The role of a kernel thread: of a kworker by what it executes, of others by their name. One that began
@@ -235,7 +208,7 @@ fn each_record<R: Read + Seek>(input: R, mut take: impl FnMut(Record<'_>)) -> Re
     loop {
         let at = frames.at;
         let Some(frame) = frames.next()? else { return Ok(()) };
-        if frame.kind != Kind::Stacks {
+        if frame.kind != Kind::Profile {
             frames.skip(&frame)?;
             continue;
         }

@@ -1,12 +1,13 @@
-//! What CPU time was spent in, by sampled stacks.
+//! What CPU time was spent in, by sampled call stacks.
 
 #![allow(clippy::unwrap_used, reason = "it is a test")]
 
 mod made;
 
 use domain::Nanos;
+use domain::profile::{Profile, Subsystem};
 use domain::trace::Role;
-use events::{Kind, Owner, Stacks, Subsystem};
+use events::{Kind, Owner};
 use made::File;
 
 /// Where functions begin.
@@ -38,9 +39,9 @@ fn recording() -> File {
     file
 }
 
-fn stacks(file: &mut File) -> Stacks {
+fn profile(file: &mut File) -> Profile {
     file.end(1_000_000_000);
-    file.facts().stacks.unwrap()
+    file.facts().profile.unwrap()
 }
 
 #[test]
@@ -50,16 +51,16 @@ fn md_in_the_context_of_the_submitter_is_told_from_the_submitters_own() {
     file.stack(0, 2, 7, &[SUBMITS + 8]);
     file.stack(0, 3, 7, &[COPIES + 4, MAKES_REQUEST + 40, SUBMITS + 80]);
     file.stack(1, 3, 9, &[]);
-    let stacks = stacks(&mut file);
-    let of = |role, subsystem| stacks.samples.get(&(role, subsystem)).copied();
+    let profile = profile(&mut file);
+    let of = |role, subsystem| profile.samples.get(&(role, subsystem)).copied();
     assert_eq!(of(Role::Workload, Subsystem::User), Some(1));
     assert_eq!(of(Role::Workload, Subsystem::Block), Some(1));
     assert_eq!(of(Role::Workload, Subsystem::Md), Some(1));
     assert_eq!(of(Role::Other, Subsystem::User), Some(1));
-    assert_eq!((stacks.all(), stacks.time(3)), (4, Nanos::from_millis(3)));
-    assert_eq!(stacks.functions["memcpy"], 1);
+    assert_eq!((profile.all(), profile.time(3)), (4, Nanos::from_millis(3)));
+    assert_eq!(profile.functions["memcpy"], 1);
     // What md was asked for by the block layer is the block layer's too, where both are on the stack.
-    assert_eq!((stacks.inclusive[&Subsystem::Block], stacks.inclusive[&Subsystem::Md]), (2, 1));
+    assert_eq!((profile.inclusive[&Subsystem::Block], profile.inclusive[&Subsystem::Md]), (2, 1));
 }
 
 #[test]
@@ -68,7 +69,7 @@ fn a_return_behind_the_end_of_a_function_is_of_that_function() {
     // The last instruction of the caller was the call: it would return to where the next function begins.
     file.symbol(MAKES_REQUEST + 64, "stranger");
     file.stack(0, 1, 7, &[COPIES, MAKES_REQUEST + 64]);
-    assert_eq!(stacks(&mut file).samples[&(Role::Workload, Subsystem::Md)], 1);
+    assert_eq!(profile(&mut file).samples[&(Role::Workload, Subsystem::Md)], 1);
 }
 
 #[test]
@@ -78,9 +79,9 @@ fn kernel_threads_that_began_within_the_recording_are_known_by_what_they_run() {
     file.fork(1, 11, 2, 21);
     file.stack(0, 12, 20, &[ENCRYPTS + 4, EXECUTES + 100, THREAD + 9]);
     file.stack(0, 13, 21, &[MAKES_REQUEST + 4, MD_THREAD + 50, THREAD + 9]);
-    let stacks = stacks(&mut file);
-    assert_eq!(stacks.samples[&(Role::Crypt, Subsystem::Crypt)], 1);
-    assert_eq!(stacks.samples[&(Role::Array, Subsystem::Md)], 1);
+    let profile = profile(&mut file);
+    assert_eq!(profile.samples[&(Role::Crypt, Subsystem::Crypt)], 1);
+    assert_eq!(profile.samples[&(Role::Array, Subsystem::Md)], 1);
 }
 
 #[test]
@@ -92,9 +93,9 @@ fn a_child_is_whose_its_parent_is_from_its_birth_on() {
     file.fork(1, 110, 30, 31);
     file.stack(0, 120, 31, &[]);
     file.stack(0, 50, 30, &[]);
-    let stacks = stacks(&mut file);
-    assert_eq!(stacks.samples[&(Role::Workload, Subsystem::User)], 1);
-    assert_eq!(stacks.samples[&(Role::Other, Subsystem::User)], 1);
+    let profile = profile(&mut file);
+    assert_eq!(profile.samples[&(Role::Workload, Subsystem::User)], 1);
+    assert_eq!(profile.samples[&(Role::Other, Subsystem::User)], 1);
 }
 
 #[test]
@@ -103,9 +104,9 @@ fn what_is_lost_is_counted_and_what_has_no_name_is_unnamed() {
     file.frame(Kind::Period, 0, &1_000_000_u64.to_le_bytes());
     file.stack(0, 1, 7, &[COPIES]);
     file.of_clock(0, 2, 0, &[1_u64.to_ne_bytes(), 5_u64.to_ne_bytes()].concat());
-    let stacks = stacks(&mut file);
-    assert_eq!((stacks.lost, stacks.all()), (5, 1));
-    assert_eq!(stacks.samples[&(Role::Other, Subsystem::Unnamed)], 1);
+    let profile = profile(&mut file);
+    assert_eq!((profile.lost, profile.all()), (5, 1));
+    assert_eq!(profile.samples[&(Role::Other, Subsystem::Unnamed)], 1);
 }
 
 #[test]
@@ -114,5 +115,5 @@ fn a_ring_of_parents_ends() {
     file.fork(0, 100, 41, 40);
     file.fork(0, 100, 40, 41);
     file.stack(0, 120, 40, &[]);
-    assert_eq!(stacks(&mut file).samples[&(Role::Other, Subsystem::User)], 1);
+    assert_eq!(profile(&mut file).samples[&(Role::Other, Subsystem::User)], 1);
 }

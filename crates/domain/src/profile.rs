@@ -1,0 +1,145 @@
+//! What CPU time was spent in, by sampled call stacks.
+
+use crate::time::Nanos;
+use crate::trace::Role;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Where sampled CPU time went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// How much CPU time a sample stands for.
+    pub period: Nanos,
+    /// Samples, by whom the CPU worked for and what it was in.
+    pub samples: BTreeMap<(Role, Subsystem), u64>,
+    /// Samples by what was on the call stack at all: what ran, and all that it worked for. One sample counts
+    /// to each of them.
+    pub inclusive: BTreeMap<Subsystem, u64>,
+    /// Samples by the function of the kernel that ran; of the busiest alone.
+    pub functions: BTreeMap<String, u64>,
+    /// Samples that found no room and are missing.
+    pub lost: u64,
+}
+
+impl Profile {
+    /// How many functions are named.
+    pub const MAX_FUNCTIONS: usize = 32;
+
+    /// All samples.
+    pub fn all(&self) -> u64 {
+        self.count(|_, _| true)
+    }
+
+    /// Those of some roles and subsystems.
+    pub fn count(&self, is_wanted: impl Fn(Role, Subsystem) -> bool) -> u64 {
+        let samples = self.samples.iter();
+        samples.filter(|((role, subsystem), _)| is_wanted(*role, *subsystem)).map(|(_, count)| count).sum()
+    }
+
+    /// The CPU time that so many samples stand for.
+    pub fn time(&self, samples: u64) -> Nanos {
+        Nanos::new(self.period.get().saturating_mul(samples))
+    }
+
+    /// Half the width of the 95% interval of a share, in percentage points: that of one half, which is the
+    /// widest (the normal approximation of the binomial distribution).
+    pub fn margin(&self) -> f64 {
+        196.0 * (0.25 / self.all().max(1) as f64).sqrt()
+    }
+
+    /// Keeps the busiest functions alone.
+    pub fn trim(&mut self) {
+        let mut all: Vec<(String, u64)> = std::mem::take(&mut self.functions).into_iter().collect();
+        all.sort_by(|(a, x), (b, y)| y.cmp(x).then_with(|| a.cmp(b)));
+        all.truncate(Self::MAX_FUNCTIONS);
+        self.functions = all.into_iter().collect();
+    }
+}
+
+/// What CPU time is spent in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Subsystem {
+    /// Programs themselves.
+    User,
+    /// System calls of files, the page cache, writeback, asynchronous I/O.
+    Vfs,
+    /// ext4 and jbd2, XFS, Btrfs, …
+    Filesystem,
+    /// dm-crypt, and the ciphers that it calls.
+    Crypt,
+    /// md and its levels, and the parity that they compute.
+    Md,
+    /// The device mapper and its targets, but dm-crypt.
+    Dm,
+    /// Bios, requests, I/O schedulers.
+    Block,
+    /// Drivers of disks.
+    Driver,
+    /// Ciphers that somebody else calls, or that run in a worker of their own.
+    Crypto,
+    /// Sockets and protocols.
+    Network,
+    /// Page faults, mappings, reclaim.
+    Memory,
+    /// Switches from thread to thread, and wake-ups.
+    Scheduler,
+    /// Interrupts that serve none of these.
+    Interrupt,
+    /// What is left of the kernel.
+    Other,
+    /// The kernel hides its functions' names.
+    Unnamed,
+}
+
+impl Subsystem {
+    /// All of them.
+    pub const ALL: [Subsystem; 15] = [
+        Subsystem::User,
+        Subsystem::Vfs,
+        Subsystem::Filesystem,
+        Subsystem::Crypt,
+        Subsystem::Md,
+        Subsystem::Dm,
+        Subsystem::Block,
+        Subsystem::Driver,
+        Subsystem::Crypto,
+        Subsystem::Network,
+        Subsystem::Memory,
+        Subsystem::Scheduler,
+        Subsystem::Interrupt,
+        Subsystem::Other,
+        Subsystem::Unnamed,
+    ];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Subsystem::User => "user space",
+            Subsystem::Vfs => "VFS, page cache",
+            Subsystem::Filesystem => "filesystem",
+            Subsystem::Crypt => "dm-crypt",
+            Subsystem::Md => "md",
+            Subsystem::Dm => "device mapper",
+            Subsystem::Block => "block layer",
+            Subsystem::Driver => "driver",
+            Subsystem::Crypto => "crypto",
+            Subsystem::Network => "network",
+            Subsystem::Memory => "memory",
+            Subsystem::Scheduler => "scheduler",
+            Subsystem::Interrupt => "interrupt",
+            Subsystem::Other => "other kernel",
+            Subsystem::Unnamed => "unnamed kernel",
+        }
+    }
+
+    /// From its name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|subsystem| subsystem.name() == name)
+    }
+}
+
+impl fmt::Display for Subsystem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
