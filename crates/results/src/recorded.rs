@@ -69,6 +69,7 @@ pub fn recording_text(recording: &Recording, events: Option<&Facts>, place: impl
     }
     if let Some(profile) = recording.profile.as_ref().filter(|profile| profile.all() > 0) {
         text.blank();
+        text.line("what it was spent in");
         Wide(COLUMNS).profile_text(profile).lines().for_each(|line| text.line(line));
     }
     if let Some(facts) = events.filter(|facts| !facts.kinds.is_empty()) {

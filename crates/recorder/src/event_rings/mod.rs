@@ -151,7 +151,8 @@ impl Rings {
     /// The clock of each CPU that samples call stacks.
     fn open_clocks(&mut self, online: &[u32], interval: Nanos, roots: &Roots) {
         let period = profile::period(interval, profile::most_samples(&roots.proc));
-        let bytes = usize::try_from(profile::ring_bytes(interval, period)).unwrap_or(usize::MAX / 4);
+        let bytes =
+            usize::try_from(profile::ring_bytes(interval, period, online.len())).unwrap_or(usize::MAX / 4);
         let mut failed = Vec::new();
         for cpu in online.iter().filter_map(|cpu| u16::try_from(*cpu).ok()) {
             match Ring::open_clock(cpu, period, bytes) {

@@ -15,9 +15,9 @@ const MOST_PERIOD: Nanos = Nanos::from_millis(20);
 /// (`kernel.perf_event_max_stack`).
 const RECORD_BYTES: u64 = 1 << 10;
 
-/// Bounds on a ring.
+/// No ring is smaller, and all together are no larger, but of very many CPUs.
 const LEAST_RING: u64 = 64 << 10;
-const MOST_RING: u64 = 16 << 20;
+const MOST_RINGS: u64 = 128 << 20;
 
 /// All call stacks of a recording are no larger: a million of them or more, and an hour of a few busy CPUs.
 pub const MOST_BYTES: u64 = 256 << 20;
@@ -38,10 +38,13 @@ pub fn period(interval: Nanos, most_samples: u64) -> Nanos {
     Nanos::new(round.get() + round.get() / 331)
 }
 
-/// How large a CPU's ring has to be: what comes within two intervals, as a power of two.
-pub fn ring_bytes(interval: Nanos, period: Nanos) -> u64 {
+/// How large the ring of one of so many CPUs has to be: what comes within two intervals, as a power of two.
+/// What finds no room is counted.
+pub fn ring_bytes(interval: Nanos, period: Nanos, cpus: usize) -> u64 {
     let stacks = 2 * interval.get() / period.get() + 1;
-    (stacks * RECORD_BYTES).clamp(LEAST_RING, MOST_RING).next_power_of_two()
+    let wanted = (stacks * RECORD_BYTES).max(LEAST_RING).next_power_of_two();
+    let most = (MOST_RINGS / cpus.max(1) as u64).max(LEAST_RING);
+    wanted.min(1 << most.ilog2())
 }
 
 #[cfg(test)]
@@ -52,8 +55,9 @@ mod tests {
     fn call_stacks_follow_the_interval_and_find_room_for_two_of_them() {
         let of = |ms| period(Nanos::from_millis(ms), u64::MAX);
         assert_eq!([1, 10, 100, 1000].map(|ms| of(ms).get() / 10_000), [100, 100, 1003, 2006]);
-        let kib = |ms| ring_bytes(Nanos::from_millis(ms), of(ms)) >> 10;
-        assert_eq!([1, 10, 100, 1000, 60_000].map(kib), [64, 64, 64, 128, 8192]);
+        let kib = |ms, cpus| ring_bytes(Nanos::from_millis(ms), of(ms), cpus) >> 10;
+        assert_eq!([1, 10, 100, 1000, 60_000].map(|ms| kib(ms, 2)), [64, 64, 64, 128, 8192]);
+        assert_eq!([1, 64, 512, 4096].map(|cpus| kib(3_600_000, cpus)), [131_072, 2048, 256, 64]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One trial: what it was, its figures, its commands, the settings during it and the machine's state.
 
+use super::profile::profile;
 use super::{command, heading, item, lines, paragraph, table, titled_table};
 use crate::cpu_share::{notable, shown};
 use crate::document::Block;
@@ -57,9 +58,14 @@ fn imported(Origin { tool, version, file, sha256 }: &Origin) -> String {
 }
 
 fn measured(trial: &Trial, measurement: &Measurement) -> Vec<Block> {
-    let spent_in = measurement.profile.as_ref().map(super::profile::profile).unwrap_or_default();
-    [outcome(measurement), roles(measurement), spent_in, recorder(measurement), commands(trial, measurement)]
-        .concat()
+    [
+        outcome(measurement),
+        roles(measurement),
+        spent_in(measurement),
+        recorder(measurement),
+        commands(trial, measurement),
+    ]
+    .concat()
 }
 
 fn outcome(measurement: &Measurement) -> Vec<Block> {
@@ -79,6 +85,11 @@ fn roles(measurement: &Measurement) -> Vec<Block> {
     };
     let rows = notable(&roles).map(row).collect();
     titled_table("CPU time by role", &["role", "CPU time", "cores"], &[1, 2], rows)
+}
+
+fn spent_in(measurement: &Measurement) -> Vec<Block> {
+    let blocks = measurement.profile.as_ref().map(profile).unwrap_or_default();
+    if blocks.is_empty() { blocks } else { [vec![heading("What it was spent in")], blocks].concat() }
 }
 
 fn in_states(residency: &Residency) -> Vec<Block> {
