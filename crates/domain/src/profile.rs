@@ -33,7 +33,8 @@ impl Profile {
     /// Those of some roles and subsystems.
     pub fn count(&self, is_wanted: impl Fn(Role, Subsystem) -> bool) -> u64 {
         let samples = self.samples.iter();
-        samples.filter(|((role, subsystem), _)| is_wanted(*role, *subsystem)).map(|(_, count)| count).sum()
+        let wanted = samples.filter(|((role, subsystem), _)| is_wanted(*role, *subsystem));
+        wanted.fold(0, |all: u64, (_, count)| all.saturating_add(*count))
     }
 
     /// The CPU time that so many samples stand for.

@@ -32,8 +32,9 @@ const EXECUTES: &str = "process_one_work";
 /// The function that runs a kernel thread's own (kernel/kthread.c).
 const MAIN: &str = "kthread";
 
-/// Bounds on what a stranger's file makes of threads and functions.
+/// Bounds on what a stranger's file makes of threads, their forefathers and functions.
 const MAX_THREADS: usize = 4 << 20;
+const MAX_GENERATIONS: usize = 4096;
 const MAX_ADDRESSES: usize = 1 << 20;
 
 /// A name or a parent that a thread has from a time on.
@@ -102,8 +103,8 @@ impl Seen {
     }
 
     fn owner(&self, tables: &Tables, mut pid: u32, mut time: u64) -> Owner {
-        // As many as there are: a damaged file could have a ring of them.
-        for _ in 0..=self.parents.len() {
+        // A damaged file could have a ring of them.
+        for _ in 0..MAX_GENERATIONS {
             if let Some(owner) = tables.owners.get(&pid) {
                 return *owner;
             }

@@ -152,11 +152,21 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     let removed = std::fs::remove_file(&spool);
     removed.map_err(Error::during(format!("cannot remove `{}`", spool.display())))?;
     let mut recording = begun.recording(&recorded, metrics, duration, Some(&ending));
-    let mut facts = facts::read(&events_file)?;
-    recording.profile = facts.profile.take();
-    let events = request.events.as_ref().map(|_| facts);
+    let facts = facts::read(&events_file);
+    let events = match (facts, &request.events) {
+        (Ok(mut facts), asked) => {
+            recording.profile = facts.profile.take();
+            asked.as_ref().map(|_| facts)
+        }
+        (Err(error), Some(_)) => return Err(error),
+        // What was not asked for costs no recording.
+        (Err(error), None) => {
+            recording.recorder.absent.push(format!("no profile: {error}"));
+            None
+        }
+    };
     recording.warnings = events.iter().filter_map(facts::loss).collect();
-    if events.is_none() {
+    if request.events.is_none() {
         let removed = std::fs::remove_file(&events_file);
         removed.map_err(Error::during(format!("cannot remove `{}`", events_file.display())))?;
     }
