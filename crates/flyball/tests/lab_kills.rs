@@ -199,11 +199,12 @@ look() {
     flyball status --json | grep -q '"changed": \[\]' || wrong "the ledger is not empty"
 }
 
-# The processes whose parent is $1 and whose name matches $2.
+# The processes that $1 has started and whose name matches $2. Nothing is started to find them: what is to be
+# killed may live for a tenth of a second.
 children() {
-    for stat in /proc/[0-9]*/stat; do
-        read -r pid name state parent rest < $stat || continue
-        [ "$parent" = $1 ] && [[ $name =~ $2 ]] && echo $pid
+    for list in /proc/$1/task/*/children; do
+        read -r -a pids < $list
+        for pid in "${pids[@]}"; do read -r name < /proc/$pid/comm && [[ $name =~ $2 ]] && echo $pid; done
     done 2> /dev/null
 }
 now() { read -r up _ < /proc/uptime && echo ${up/./}0; }
@@ -354,7 +355,7 @@ echo "@@ kills within $persist_ms and $undo_ms ms" >&3
 while [ $kills -lt $KILLS ]; do
     round=$((round + 1))
     if [ -e $file ]; then how=undo arguments=--undo span=$undo_ms; else how=persist arguments=$persist span=$persist_ms; fi
-    tune $arguments &
+    flyball tune $arguments >> log 2>&1 &
     run=$!
     pause $((span * 13 / 10 + 1))
     kill -9 $(children $run flyball) $run 2> /dev/null
