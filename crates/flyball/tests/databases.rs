@@ -423,7 +423,7 @@ fn a_missing_server_and_a_full_disk_are_told() {
 
 #[test]
 fn a_run_that_is_killed_leaves_no_server() {
-    const KILLS: u32 = 12;
+    let extent = testing::Extent::of(5, 12);
     if !has(&MARIADB) || !has(&POSTGRESQL) {
         return;
     }
@@ -442,9 +442,9 @@ fn a_run_that_is_killed_leaves_no_server() {
     place.measure(&["run", &study]);
     let life = begun.elapsed();
     fs::remove_dir_all(place.path("notebook")).unwrap();
-    let mut points: Rng = Seed(5).stream("kill points");
+    let mut points: Rng = Seed(extent.seed).stream("kill points");
     let (mut with_server, mut kills) = (0, 0);
-    while kills < KILLS {
+    while kills < extent.count {
         let mut run = place
             .flyball(&["run", &study, "--new"])
             .stdout(Stdio::null())
@@ -452,7 +452,7 @@ fn a_run_that_is_killed_leaves_no_server() {
             .spawn()
             .unwrap();
         std::thread::sleep(life.mul_f64(points.unit() * 0.9));
-        with_server += u32::from(!left(&place).servers.is_empty());
+        with_server += u64::from(!left(&place).servers.is_empty());
         let alone = points.unit() < 0.3;
         let supervisor = if alone { supervisor_of(run.id()) } else { None };
         if let Some(pid) =
@@ -478,7 +478,7 @@ fn a_run_that_is_killed_leaves_no_server() {
         });
     }
     eprintln!("{kills} kills over {life:?}, {with_server} of them with a server at work: nothing left");
-    assert!(with_server >= KILLS / 4, "only {with_server}");
+    assert!(with_server >= extent.count / 4, "only {with_server}");
 }
 
 fn supervisor_of(worker: u32) -> Option<u32> {

@@ -22,11 +22,9 @@ const TOO_BUSY: [&str; 3] =
 /// By how much of its time a virtual CPU may be late here: the effects that are looked for are larger.
 const MOST_LATE: f64 = 0.1;
 
-/// Whether this machine is tried: the one of seven that the seed chooses, apart from the kernel, and all
-/// where the whole is asked for.
+/// Whether this machine has its turn: a run tries one of seven.
 fn is_chosen(machine: u64) -> bool {
-    let extent = testing::Extent::of(1, 7);
-    extent.count > 1 || extent.seed / 2 % 7 == machine
+    testing::is_in_turn(machine, 1, 7)
 }
 
 /// What the driver shows; then 40 bursts of work, of some 10 ms at the top, with 5 ms of waiting after each;

@@ -24,6 +24,11 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
 
+/// Whether a test has its turn: a run has three of five.
+fn is_chosen(test: u64) -> bool {
+    testing::is_in_turn(test, 3, 5)
+}
+
 /// What a host says that cannot run the lab at all.
 const MISSING: [&str; 3] = ["no kernel `", "install Debian's package", "no QEMU plugin"];
 
@@ -177,6 +182,9 @@ fn looped(lab: &Lab, table: &PStateTable) -> Vec<Looped> {
 
 #[test]
 fn a_fixed_loop_takes_time_inversely_to_the_speed_of_its_state() {
+    if !is_chosen(0) {
+        return;
+    }
     let place = Place::new();
     let (lab, table) = {
         let paces = [60e6, 40e6, 30e6, 20e6];
@@ -267,6 +275,9 @@ fn wave_study(table: &str, vcpus: u32) -> String {
 
 #[test]
 fn governors_do_what_they_should_on_one_cpu() {
+    if !is_chosen(1) {
+        return;
+    }
     let place = Place::new();
     let table = pstates::load("laptop-5", Path::new("")).unwrap();
     if let Some(lab) = measure_wave(&place, "wave", "6.1", &wave_study("laptop-5", 1), &table, &GOVERNORS) {
@@ -308,6 +319,9 @@ fn measure_wave(
 
 #[test]
 fn governors_do_what_they_should_where_four_cpus_share_a_policy() {
+    if !is_chosen(2) {
+        return;
+    }
     let place = Place::new();
     let (_, text) = pstates::shipped().find(|(name, _)| *name == "laptop-5").unwrap();
     // Four CPUs on two cores are paced at 8 million instructions a second. At an eighth of that, laptop-5's
@@ -628,6 +642,9 @@ impl Disk {
 
 #[test]
 fn fio_in_the_guest_sees_what_the_disk_model_predicts() {
+    if !is_chosen(3) {
+        return;
+    }
     // A request costs the guest 0.7 to 1.1 ms of its own under this emulator, and the prediction knows of
     // none: the dilation makes that a small part of the shortest request, 8 ms of a disk that turns and 25 us
     // of a cached write.
@@ -737,6 +754,9 @@ fn compare(lab: &Lab, disk: &Disk, load: &Load, waited: f64) -> Option<String> {
 
 #[test]
 fn a_host_with_other_load_makes_trials_disturbed() {
+    if !is_chosen(4) {
+        return;
+    }
     let place = Place::new();
     let study = loop_study("laptop-5", &[2800, 2100], 2_000);
     let file = place.study("late", &study);

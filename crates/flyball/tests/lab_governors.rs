@@ -42,6 +42,9 @@ const NOT_BOOTED: &str = "the guest said nothing";
 
 #[test]
 fn what_a_kernel_decides_now_the_models_decide() {
+    if !testing::is_in_turn(0, 1, 2) {
+        return;
+    }
     let place = Place::new();
     if let Some(reason) = without_plugin() {
         return println!("skipped: {reason}");
@@ -103,6 +106,9 @@ const RECORDED_IDLE: [&str; 2] = ["menu-mix", "menu-hurried"];
 
 #[test]
 fn what_intel_pstate_and_menu_decide_now_the_models_decide() {
+    if !testing::is_in_turn(1, 1, 2) {
+        return;
+    }
     let place = Place::new();
     if let Some(reason) = without_plugin() {
         return println!("skipped: {reason}");

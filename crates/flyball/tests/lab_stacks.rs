@@ -11,6 +11,11 @@ use crate::support::{Place, lab};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// Whether a test has its turn: a run has two of these four, beside those that share a machine.
+fn is_chosen(test: u64) -> bool {
+    testing::is_in_turn(test, 2, 4)
+}
+
 const EVERY_STACK: &str = include_str!("studies/every-stack.toml");
 
 /// Memory as disks, through both modules that make such.
@@ -252,6 +257,9 @@ cat /sys/block/md*/md/safe_mode_delay >> /run/stripes
 
 #[test]
 fn a_trial_begins_with_the_stripe_cache_that_its_array_was_built_with() {
+    if !is_chosen(0) {
+        return;
+    }
     let place = Place::new();
     if let Some(why) = lab::without(&["mdadm", "fio"]).or_else(|| lab::missing(&place, lab::KERNELS[1])) {
         eprintln!("skipped: {why}");
@@ -315,6 +323,9 @@ size = "32MiB"
 
 #[test]
 fn the_labs_disks_are_taken_as_each_cell_wants_them() {
+    if !is_chosen(1) {
+        return;
+    }
     let place = Place::new();
     if let Some(why) = lab::without(&["mdadm", "fio"]).or_else(|| lab::missing(&place, lab::KERNELS[1])) {
         eprintln!("skipped: {why}");
@@ -335,6 +346,9 @@ fn the_labs_disks_are_taken_as_each_cell_wants_them() {
 
 #[test]
 fn an_array_is_synchronised_beside_each_trial() {
+    if !is_chosen(2) {
+        return;
+    }
     let place = Place::new();
     if let Some(why) = lab::without(&["mdadm", "fio"]).or_else(|| lab::missing(&place, lab::KERNELS[1])) {
         eprintln!("skipped: {why}");
@@ -383,6 +397,9 @@ retries = 0
 
 #[test]
 fn bonnie_runs_in_a_guest() {
+    if !is_chosen(3) {
+        return;
+    }
     let place = Place::new();
     if let Some(why) = lab::without(&["bonnie++"]).or_else(|| lab::missing(&place, lab::KERNELS[1])) {
         eprintln!("skipped: {why}");

@@ -71,6 +71,29 @@ impl Extent {
     }
 }
 
+/// Whether it is a test's turn. Of `of` tests that take long, numbered from 0, each run has `part`: those that
+/// follow on the ones that the seed before had. Says, as of a skipped one, where another run has its turn.
+///
+/// # Panics
+/// Where a variable of the environment is no number.
+pub fn is_in_turn(number: u64, part: u64, of: u64) -> bool {
+    let extent = Extent::of_environment(part, of);
+    let is_in_turn = has_turn(number, extent, of);
+    if !is_in_turn {
+        skip(format!(
+            "another run has its turn: {} of {of} such tests in each; all: make test-all",
+            extent.count
+        ));
+    }
+    is_in_turn
+}
+
+/// Seeds come in pairs, for [`Extent`]'s other users take a kernel of two by them.
+fn has_turn(number: u64, extent: Extent, of: u64) -> bool {
+    let first = (extent.seed / 2).wrapping_mul(extent.count) % of;
+    (number + of - first) % of < extent.count
+}
+
 /// Whether every test is to run the whole of its rounds.
 pub fn is_whole() -> bool {
     std::env::var(WHOLE).is_ok_and(|value| asks_for_the_whole(&value))
@@ -127,7 +150,7 @@ pub fn waited(span: Duration) {
 
 #[cfg(test)]
 mod tests {
-    use super::{COUNT, Extent, SEED, WHOLE};
+    use super::{COUNT, Extent, SEED, WHOLE, has_turn};
 
     fn chosen(variables: &[(&str, &str)]) -> (u64, u64) {
         let variable =
@@ -148,5 +171,23 @@ mod tests {
     #[should_panic(expected = "cannot read FLYBALL_TEST_COUNT `many`")]
     fn a_count_that_is_no_number_is_no_count() {
         chosen(&[(COUNT, "many")]);
+    }
+
+    #[test]
+    fn each_test_has_its_turn_and_as_many_as_asked_for_have_it_at_once() {
+        for of in 1..9_u64 {
+            for count in 1..=of {
+                let turns = |seed| {
+                    let extent = Extent { count, seed };
+                    (0..of).filter(|number| has_turn(*number, extent, of)).collect::<Vec<u64>>()
+                };
+                assert!((0..40).all(|seed| turns(seed).len() as u64 == count));
+                assert_eq!(turns(6), turns(7));
+                let mut all: Vec<u64> = (0..of.div_ceil(count)).flat_map(|pair| turns(2 * pair)).collect();
+                all.sort_unstable();
+                all.dedup();
+                assert_eq!(all.len() as u64, of, "{count} of {of}");
+            }
+        }
     }
 }

@@ -62,7 +62,7 @@ pub fn run(names: &[&str]) -> Result<Vec<String>, Box<dyn Error>> {
     println!("{} programs of tests, built in {:.0} s", programs.len(), begun.elapsed().as_secs_f64());
     let mut ended = run_all(programs, order);
     if names.is_empty() {
-        ended.push(program::documentation()?);
+        ended.extend(program::documentation()?);
     }
     ended.sort_by_key(|program| std::cmp::Reverse(program.took));
     println!("\nAll of it took {:.0} s", begun.elapsed().as_secs_f64());

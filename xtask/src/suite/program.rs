@@ -5,9 +5,9 @@ use cargo_metadata::{Artifact, Message};
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fs::{self, File};
-use std::io::{BufReader, Write};
+use std::io::{self, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -61,15 +61,16 @@ impl ProgramOptions<'_> {
     }
 }
 
-fn cargo(arguments: &[&str]) -> Command {
+fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["test", "--release", "--locked", "--workspace"]).args(arguments);
+    command.args(["test", "--release", "--locked"]);
     command
 }
 
 /// Builds programs of tests: those of these names in a folder `tests`, or all without a name.
 pub fn build(names: &[&str]) -> Result<Vec<Program>, Box<dyn Error>> {
-    let mut command = cargo(&["--no-run", "--message-format=json-render-diagnostics"]);
+    let mut command = cargo();
+    command.args(["--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
     let mut targets = BTreeSet::new();
     for name in names {
         targets.extend(targets_of(name)?);
@@ -229,8 +230,8 @@ impl Ended {
     }
 }
 
-fn show(ended: &Ended, loose: &str) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
+fn show(ended: &Ended, loose: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
     writeln!(out, "\n     Running {}", ended.title)?;
     out.write_all(loose.as_bytes())?;
     for test in &ended.tests {
@@ -286,21 +287,68 @@ fn wait(child: &mut Child, longest: Duration) -> Result<Ending, Box<dyn Error>> 
     }
 }
 
-/// The examples in the documentation.
-pub fn documentation() -> Result<Ended, Box<dyn Error>> {
+/// The examples in the documentation of those crates that have any; `None` where none has: without one, cargo
+/// would build and read all of them for nothing, which takes a minute.
+pub fn documentation() -> Result<Option<Ended>, Box<dyn Error>> {
     let begun = Instant::now();
-    let output = cargo(&["--doc"]).stderr(Stdio::inherit()).output()?;
+    let mut arguments = vec!["--doc".to_owned()];
+    for folder in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates"))? {
+        let folder = folder?;
+        if has_examples(&folder.path().join("src"))? {
+            arguments.extend(["--package".to_owned(), folder.file_name().to_string_lossy().into_owned()]);
+        }
+    }
+    if arguments.len() == 1 {
+        return Ok(None);
+    }
+    let output = cargo().args(arguments).stderr(Stdio::inherit()).output()?;
     let said = said::read(&String::from_utf8_lossy(&output.stdout));
     let wrong = (!output.status.success()).then(|| output.status.to_string());
     let title = "examples in the documentation".into();
     let ended = Ended { title, took: begun.elapsed(), wrong, tests: said.tests };
     show(&ended, &said.loose)?;
-    Ok(ended)
+    Ok(Some(ended))
+}
+
+/// Whether a comment in a file of this folder, or below, shows code.
+fn has_examples(folder: &Path) -> io::Result<bool> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let has = if path.is_dir() {
+            has_examples(&path)?
+        } else {
+            path.extension().is_some_and(|end| end == "rs") && shows_code(&fs::read_to_string(&path)?)
+        };
+        if has {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a comment has code that rustdoc would run: between fences of which the first names no other language
+/// than Rust. Text is what is between fences in this workspace so far.
+fn shows_code(source: &str) -> bool {
+    let fences = source.lines().filter_map(|line| {
+        let line = line.trim_start();
+        line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?.trim_start().strip_prefix("```")
+    });
+    fences.step_by(2).any(|language| language.trim() != "text")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{TOLD_LINES, shortened};
+    use super::{TOLD_LINES, shortened, shows_code};
+
+    #[test]
+    fn examples_in_comments_are_told_from_drawings() {
+        assert!(!shows_code("let a = 1; // ```\n"));
+        assert!(!shows_code("//! ```text\n//! a -> b\n//! ```\n/// ```text\n/// b\n/// ```\n"));
+        assert!(shows_code(
+            "//! ```text\n//! a -> b\n//! ```\n    /// ```\n    /// assert!(true);\n    /// ```\n"
+        ));
+        assert!(shows_code("/// ```no_run\n/// run();\n/// ```\n"));
+    }
 
     #[test]
     fn of_a_long_failure_the_first_and_the_last_are_told() {

@@ -396,7 +396,7 @@ mod tests {
 
     #[test]
     fn no_finding_compares_cells_that_differ_in_anything_else() {
-        let extent = ::testing::Extent::of(400, 3000);
+        let extent = ::testing::Extent::of(150, 3000);
         let mut rng = Seed(extent.seed).stream("studies");
         let mut by_rule: BTreeMap<&str, usize> = BTreeMap::new();
         let machine = bare_machine();

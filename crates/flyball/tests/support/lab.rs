@@ -17,17 +17,21 @@ pub fn kernels() -> Vec<&'static str> {
     KERNELS.into_iter().cycle().skip(first).take(all.min(extent.count as usize)).collect()
 }
 
-/// Why no lab machine can be started here; `None` where one can.
+/// Why no lab machine can be started here; `None` where one can. A program of tests asks once for each kernel,
+/// for apt takes seconds to list them.
 pub fn missing(place: &Place, kernel: &str) -> Option<String> {
+    static ASKED: Mutex<BTreeMap<String, Option<String>>> = Mutex::new(BTreeMap::new());
     if !Path::new("/usr/bin/qemu-system-x86_64").exists() {
         return Some("needs QEMU (Debian's qemu-system-x86)".into());
     }
-    // Kernels that are not unpacked yet are downloaded.
-    let output = place.output(&["lab", "kernels", "--get", kernel]);
-    if output.status.success() {
-        return None;
-    }
-    Some(format!("needs a kernel {kernel}: {}", super::stderr(&output).trim()))
+    let mut asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
+    let get = || {
+        // Kernels that are not unpacked yet are downloaded.
+        let output = place.output(&["lab", "kernels", "--get", kernel]);
+        let needs = || format!("needs a kernel {kernel}: {}", super::stderr(&output).trim());
+        (!output.status.success()).then(needs)
+    };
+    asked.entry(kernel.to_owned()).or_insert_with(get).clone()
 }
 
 /// Why no lab machine can have P-states here.
