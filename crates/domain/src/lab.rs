@@ -57,6 +57,10 @@ impl Default for Lab {
     }
 }
 
+/// The variable of the environment by which the lab's agent tells the commands that it runs through which I/O
+/// port (a decimal number) the virtual CPUs are paced. It is set in machines with virtual P-states alone.
+pub const CONTROL_PORT_VARIABLE: &str = "FLYBALL_LAB_CONTROL_PORT";
+
 /// How much memory a guest may have. Below, the kernel and its tools do not start; above, a host has hardly
 /// room.
 pub const MEMORY: RangeInclusive<Bytes> = Bytes::from_mib(128)..=Bytes::from_mib(64 << 10);

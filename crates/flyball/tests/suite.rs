@@ -33,6 +33,7 @@ mod lab_md_maps;
 mod lab_power;
 mod lab_stacks;
 mod lab_storage;
+mod lab_tuning;
 mod lasting;
 mod life_of_a_run;
 mod listing;

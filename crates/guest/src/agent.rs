@@ -156,7 +156,7 @@ fn exec(port: &mut File, argv: &[String], columns: Option<usize>) -> Result<()> 
         argv.split_first().ok_or_else(|| Error::Refused("no command was given".into()))?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.envs(columns.map(|columns| ("COLUMNS", columns.to_string())));
+    command.envs(columns.map(|columns| ("COLUMNS", columns.to_string()))).envs(pacer::variable());
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -205,7 +205,8 @@ fn shell(port: &mut File, rows: u16, columns: u16) -> Result<()> {
     let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     tcsetwinsize(&greeting, size).doing(|| "set the console's size".into())?;
     let mut command = Command::new("/bin/bash");
-    command.arg("-i").env("PS1", "lab:\\w# ").stdin(console()?).stdout(console()?).stderr(console()?);
+    command.arg("-i").env("PS1", "lab:\\w# ").envs(pacer::variable());
+    command.stdin(console()?).stdout(console()?).stderr(console()?);
     let lead = || {
         rustix::process::setsid()?;
         rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;

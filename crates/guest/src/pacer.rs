@@ -9,6 +9,7 @@
 
 use crate::error::{Doing, Error, Result};
 use domain::Timestamp;
+use domain::lab::CONTROL_PORT_VARIABLE;
 use domain::study::Workload;
 use domain::trial::Disturbance;
 use lab::acpi::CONTROL_PORT;
@@ -19,6 +20,7 @@ use std::fs::{self, OpenOptions};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use workloads::Readiness;
@@ -218,9 +220,18 @@ fn work(span: Duration) -> Result<()> {
     Ok(())
 }
 
+/// Whether this machine has virtual P-states.
+static IS_PACED: AtomicBool = AtomicBool::new(false);
+
+/// What tells a command how to pace the CPUs while it measures, where they can be paced.
+pub(super) fn variable() -> Option<(&'static str, String)> {
+    IS_PACED.load(Ordering::Relaxed).then(|| (CONTROL_PORT_VARIABLE, CONTROL_PORT.to_string()))
+}
+
 /// Makes the kernel write each policy's P-state once: it writes none that it believes to be there already,
 /// and the plugin knows only what was written.
 pub(super) fn tell_states() -> Result<()> {
+    IS_PACED.store(true, Ordering::Relaxed);
     let policies = fs::read_dir("/sys/devices/system/cpu/cpufreq")
         .doing(|| "list the guest's cpufreq policies".into())?;
     for policy in policies.flatten() {

@@ -34,6 +34,7 @@ mod columns;
 mod decode;
 mod event_rings;
 mod live;
+mod paced;
 mod patch;
 mod recorder;
 mod recording;
@@ -51,11 +52,13 @@ pub use clock::children as children_cpu;
 pub use event_rings::symbols::{append as name_functions, of as functions_at};
 pub use event_rings::{Events, ring_bytes};
 pub use live::Live;
+pub use paced::Paced;
 pub use recorder::{Interval, MAX_INTERVAL, MIN_INTERVAL, Recorder, RecorderConfig, Roots, ThreadScope};
 pub use recording::Recording;
 pub use spool::Writing;
 
 use domain::Nanos;
+use domain::lab::CONTROL_PORT_VARIABLE;
 use std::io;
 use std::path::PathBuf;
 
@@ -89,6 +92,12 @@ pub enum Error {
     /// The sampler's thread could not be started, or ended by itself.
     #[error("cannot run the sampler's thread: {0}; free memory or raise the limit on threads (ulimit -u)")]
     Thread(String),
+    /// The virtual CPUs of a lab machine cannot be paced.
+    #[error(
+        "cannot pace the virtual CPUs of this lab machine: {0}; run as root, or unset {CONTROL_PORT_VARIABLE} to \
+         record them unpaced"
+    )]
+    Pace(io::Error),
     /// A recorded text does not read as its format says.
     #[error("cannot read the sample at {time} of the recording `{path}`: {error}")]
     Text {

@@ -117,6 +117,9 @@ pub enum Error {
     /// A setting, the target or the ledger itself.
     #[error(transparent)]
     Ledger(#[from] machine::settings::Error),
+    /// The virtual CPUs of a lab machine cannot be paced.
+    #[error(transparent)]
+    Recorder(#[from] recorder::Error),
     /// The stack that a cell stands on.
     #[error(transparent)]
     Stack(#[from] StackError),

@@ -19,7 +19,7 @@ use domain::trace::Role;
 use domain::trial::{MAX_THREADS, Measurement};
 use domain::units::Unit;
 use machine::Machine;
-use recorder::{Recorder, RecorderConfig, Recording};
+use recorder::{Interval, Recorder, RecorderConfig, Recording};
 use rustix::process::Rlimit;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -147,7 +147,7 @@ pub(crate) struct RecordedTrial {
 }
 
 impl TrialRecording {
-    pub(crate) fn begin(machine: &dyn Machine, raw: &Path, interval: Nanos) -> Self {
+    pub(crate) fn begin(machine: &dyn Machine, raw: &Path, interval: impl Into<Interval>) -> Self {
         let before = Snapshot::read(machine);
         let spool = Spool::new(raw);
         Self { before, recorder: spool.start(interval), spool }
@@ -207,7 +207,7 @@ impl Spool {
         Self(raw.join(SPOOL))
     }
 
-    fn start(&self, interval: Nanos) -> recorder::Result<Recorder> {
+    fn start(&self, interval: impl Into<Interval>) -> recorder::Result<Recorder> {
         Recorder::start(RecorderConfig::new(interval, self.0.clone()))
     }
 }

@@ -19,6 +19,7 @@ use domain::trial::Measurement;
 use machine::{LocalMachine, Machine};
 use parse::proc::pid_io::{PidIo, pid_io};
 use parse::proc::pid_stat::pid_stat;
+use recorder::Interval;
 use rustix::process::Rlimit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -106,7 +107,8 @@ pub(crate) struct RunningLoadBench<'a> {
     pub machine: &'a dyn Machine,
     /// The trial's folder for raw output.
     pub raw: &'a Path,
-    /// How often the recorder samples.
+    /// How often the recorder samples at the most: seldomer where that would take more than its share of a
+    /// CPU, which a load that runs at a governor's mercy would feel.
     pub interval: Nanos,
     /// The limit on open files of the command that prints a number.
     pub descriptors: Rlimit,
@@ -126,7 +128,7 @@ impl RunningLoadBench<'_> {
     fn watch(&mut self, sink: &mut dyn Sink) -> Result<Measurement, Error> {
         let load = &self.load.load;
         self.wait(Instant::now() + Duration::from(load.wash_out), &mut || Ok(()))?;
-        let recording = TrialRecording::begin(self.machine, self.raw, self.interval);
+        let recording = TrialRecording::begin(self.machine, self.raw, Interval::AtLeast(self.interval));
         if let Some(pid) = self.load.pid() {
             recording.follow(pid);
         }

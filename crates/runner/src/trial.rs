@@ -17,6 +17,7 @@ use environment::Environment;
 use machine::ledger::RestoreReport;
 use machine::serving::ChangeSet;
 use machine::{Ledger, Machine};
+use recorder::Paced;
 use rustix::process::{Resource, Rlimit, getrlimit};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -404,12 +405,14 @@ impl TrialContext<'_, '_> {
             self.empty_caches(&mut disturbances).map_err(early)?
         };
         let beside = self.measured_beside(cell);
+        let paced = Paced::hold().map_err(|error| early(error.into()))?;
         let settled =
             settle::settle(self.machine, self.measure.settle, &beside, self.interrupt).map_err(early)?;
         let environment = self.environment(caches, &settled);
         disturbances.extend(settled.remaining);
         let mut measurement =
             bench.run(cell, sink).map_err(|e| Failure::from_bench(e, environment.clone()))?;
+        drop(paced);
         let changed = self.ledger.reread(settings);
         disturbances.append(&mut measurement.disturbances);
         disturbances.extend(guards::judge_settings(settings, &changed));

@@ -21,8 +21,15 @@ use std::thread;
 use std::time::Instant;
 
 /// Programs beside which nothing else runs: they measure, or hold figures of the host against bounds.
-const ALONE: &[&str] =
-    &["databases", "lab_databases", "lab_drivers", "lab_fidelity", "lab_governors", "modelled_disks"];
+const ALONE: &[&str] = &[
+    "databases",
+    "lab_databases",
+    "lab_drivers",
+    "lab_fidelity",
+    "lab_governors",
+    "lab_tuning",
+    "modelled_disks",
+];
 
 /// Programs whose tests run in machines of their own, for long: they begin at once, beside the others. The
 /// longest first.

@@ -24,7 +24,7 @@ use events::{Facts, Sets};
 use machine::supervise::Supervisor;
 use machine::{LocalMachine, Machine};
 use notebook::{Notebook, Recording, RecordingFolder, WholeRun};
-use recorder::{Events, Interval, Recorder, RecorderConfig, Writing};
+use recorder::{Events, Interval, Paced, Recorder, RecorderConfig, Writing};
 use runner::following::{Ending, Streams, Until, Watched};
 use runner::watched_server::WatchedServer;
 use std::collections::BTreeMap;
@@ -130,6 +130,8 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     };
     let events = Some(Events { sets, file: events_file.clone(), ring_bytes: None });
     let config = RecorderConfig { writing, events, ..RecorderConfig::new(interval, spool.clone()) };
+    // What a sample costs decides how often the recorder takes one: on these CPUs.
+    let paced = Paced::hold()?;
     let recorder = Recorder::start(config)?;
     let children_before = recorder::children_cpu();
     let counters = destination.raw_dir().join("server-counters.tsv");
@@ -144,6 +146,7 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     let end = Instant::now();
     let duration = Nanos::new((end - start).as_nanos() as u64);
     let mut recorded = recorder.stop()?;
+    drop(paced);
     let by_itself = ending.as_ref().is_ok_and(|ending| ending.by_itself);
     let counted = watching.map(|watching| watching.stop(by_itself.then_some(end)));
     let ending = ending?;
