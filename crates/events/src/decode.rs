@@ -29,6 +29,25 @@ pub struct Losses {
     pub unread: u64,
 }
 
+impl Losses {
+    /// How many were lost, by CPU: the larger of what perf announced and what fired and is not there. perf
+    /// announces a loss with the next event that finds room, and a file that was not ended has no counts.
+    pub fn by_cpu(&self, tables: &Tables) -> BTreeMap<u16, u64> {
+        let mut lost = self.announced.clone();
+        let mut counted: BTreeMap<u16, u64> = BTreeMap::new();
+        for ((cpu, number), fired) in &tables.fired {
+            let recorded = self.recorded.get(&(*number, *cpu)).copied().unwrap_or(0);
+            let of_cpu = counted.entry(*cpu).or_default();
+            *of_cpu = of_cpu.saturating_add(fired.saturating_sub(recorded));
+        }
+        for (cpu, count) in counted.into_iter().filter(|(_, count)| *count > 0) {
+            let announced = lost.entry(cpu).or_default();
+            *announced = count.max(*announced);
+        }
+        lost
+    }
+}
+
 /// A record that waits for its turn.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {

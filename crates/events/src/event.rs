@@ -36,6 +36,11 @@ impl Context {
     pub const fn is_interrupt(self) -> bool {
         self.0 != 0
     }
+
+    /// The flags as they were recorded, those of interrupts alone.
+    pub const fn flags(self) -> u8 {
+        self.0
+    }
 }
 
 /// The name of a thread: 16 bytes, cut or filled with zeros.
@@ -131,17 +136,29 @@ pub enum What {
         prev: u32,
         /// Its name.
         prev_comm: Comm,
+        /// Its priority: 0 to 99 is real-time, 120 is nice 0, and below zero is a deadline.
+        prev_prio: i16,
+        /// `prev_state` as it was recorded; its bits differ between kernels.
+        state: u16,
         /// How it left.
         left: Left,
         /// Who runs now.
         next: u32,
         /// Its name.
         next_comm: Comm,
+        /// Its priority.
+        next_prio: i16,
     },
     /// The running thread, or an interrupt, wakes one.
     Waking {
         /// Whom.
         tid: u32,
+        /// Its name.
+        comm: Comm,
+        /// Its priority.
+        prio: i16,
+        /// The CPU that it last ran on.
+        target: u16,
     },
     /// A thread begins.
     Fork {

@@ -27,6 +27,11 @@ impl Number {
         // A thread's number is signed in the format, and never negative.
         Some(self.get(raw)? as u32)
     }
+
+    /// The low bits of what is wider in the format: a priority, a CPU, the bits of a state.
+    fn u16(self, raw: &[u8]) -> Option<u16> {
+        Some(self.get(raw)? as u16)
+    }
 }
 
 /// The places of a span: device, sector, count.
@@ -36,6 +41,16 @@ struct SpanAt(Number, Number, Number);
 impl SpanAt {
     fn get(self, raw: &[u8]) -> Option<Span> {
         Some(Span { device: self.0.u32(raw)?, sector: self.1.get(raw)?, sectors: self.2.u32(raw)? })
+    }
+}
+
+/// The places of a thread: number, name, priority.
+#[derive(Clone, Copy, Debug)]
+struct ThreadAt(Number, Text, Number);
+
+impl ThreadAt {
+    fn get(self, raw: &[u8]) -> Option<(u32, Comm, i16)> {
+        Some((self.0.u32(raw)?, self.1.comm(raw)?, self.2.u16(raw)?.cast_signed()))
     }
 }
 
@@ -63,8 +78,8 @@ impl Text {
 /// How the records of one tracepoint are read.
 #[derive(Clone, Debug)]
 enum Layout {
-    Switch { prev: Number, prev_comm: Text, state: Number, next: Number, next_comm: Text, states: States },
-    Waking(Number),
+    Switch { prev: ThreadAt, state: Number, next: ThreadAt, states: States },
+    Waking(ThreadAt, Number),
     Fork(Number, Number),
     Exit(Number),
     Frequency(Number, Number),
@@ -133,18 +148,17 @@ impl Layout {
             Some(Text { offset: field.offset as usize, size: field.size as usize })
         };
         let span = || Some(SpanAt(number("dev")?, number("sector")?, number("nr_sector")?));
+        let thread = |[tid, comm, prio]: [&str; 3]| Some(ThreadAt(number(tid)?, text(comm)?, number(prio)?));
         // The name for failures is newer than the one that was there before.
         let error = || number("error").or_else(|| number("errors"));
         Some(match point.name.as_str() {
             "sched/sched_switch" => Self::Switch {
-                prev: number("prev_pid")?,
-                prev_comm: text("prev_comm")?,
+                prev: thread(["prev_pid", "prev_comm", "prev_prio"])?,
                 state: number("prev_state")?,
-                next: number("next_pid")?,
-                next_comm: text("next_comm")?,
+                next: thread(["next_pid", "next_comm", "next_prio"])?,
                 states: States::of(&format.letters),
             },
-            "sched/sched_waking" => Self::Waking(number("pid")?),
+            "sched/sched_waking" => Self::Waking(thread(["pid", "comm", "prio"])?, number("target_cpu")?),
             "sched/sched_process_fork" => Self::Fork(number("parent_pid")?, number("child_pid")?),
             "sched/sched_process_exit" => Self::Exit(number("pid")?),
             "power/cpu_frequency" => Self::Frequency(number("cpu_id")?, number("state")?),
@@ -177,14 +191,16 @@ impl Layout {
 
     fn read(&self, raw: &[u8]) -> Option<What> {
         Some(match self {
-            Self::Switch { prev, prev_comm, state, next, next_comm, states } => What::Switch {
-                prev: prev.u32(raw)?,
-                prev_comm: prev_comm.comm(raw)?,
-                left: states.left(state.get(raw)?),
-                next: next.u32(raw)?,
-                next_comm: next_comm.comm(raw)?,
-            },
-            Self::Waking(tid) => What::Waking { tid: tid.u32(raw)? },
+            Self::Switch { prev, state, next, states } => {
+                let (prev, prev_comm, prev_prio) = prev.get(raw)?;
+                let (next, next_comm, next_prio) = next.get(raw)?;
+                let (left, state) = (states.left(state.get(raw)?), state.u16(raw)?);
+                What::Switch { prev, prev_comm, prev_prio, state, left, next, next_comm, next_prio }
+            }
+            Self::Waking(thread, target) => {
+                let (tid, comm, prio) = thread.get(raw)?;
+                What::Waking { tid, comm, prio, target: target.u16(raw)? }
+            }
             Self::Fork(parent, child) => What::Fork { parent: parent.u32(raw)?, child: child.u32(raw)? },
             Self::Exit(tid) => What::Exit { tid: tid.u32(raw)? },
             Self::Frequency(cpu, khz) => What::Frequency { cpu: cpu.u32(raw)?, khz: khz.u32(raw)? },

@@ -20,14 +20,16 @@ mod layout;
 mod owner;
 mod profile;
 mod records;
+mod requests;
 mod set;
 mod subsystem;
 
 pub use decode::{Losses, decode};
-pub use event::{Comm, Context, Event, Left, Op, What};
+pub use event::{Comm, Context, Event, Left, Op, Span, What};
 pub use facts::Facts;
 pub use file::{Device, HEADER, Head, Kind, Known, LONGEST_FRAME, MAGIC, Tables, Tracepoint, header};
 pub use owner::Owner;
+pub use requests::{Ended, InFlight};
 pub use set::{Set, Sets};
 
 use std::io;

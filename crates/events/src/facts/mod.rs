@@ -163,7 +163,7 @@ impl<'t> Collecting<'t> {
         self.last = now.max(self.last);
         let Event { cpu, tid, context, what, .. } = *event;
         match what {
-            What::Switch { prev, prev_comm, left, next, next_comm } => {
+            What::Switch { prev, prev_comm, left, next, next_comm, .. } => {
                 let begin = self.begin;
                 let at = self.cpus.entry(cpu).or_insert_with(|| Cpu::new(begin));
                 if let Some((tid, ns)) = at.until(now, prev) {
@@ -177,7 +177,7 @@ impl<'t> Collecting<'t> {
                     self.tasks.runs(now, next, next_comm);
                 }
             }
-            What::Waking { tid: woken } => self.tasks.wakes(now, cpu, tid, context, woken),
+            What::Waking { tid: woken, .. } => self.tasks.wakes(now, cpu, tid, context, woken),
             What::Fork { parent, child } => self.tasks.forks(now, parent, child),
             What::LockBegin => self.tasks.locks(tid, true),
             What::LockEnd => self.tasks.locks(tid, false),
@@ -257,7 +257,7 @@ impl<'t> Collecting<'t> {
             span: Nanos::new(end - self.begin),
             is_whole: tables.begin.is_some() && tables.end.is_some(),
             kinds: kinds(tables, &losses),
-            lost: lost_by_cpu(tables, &losses),
+            lost: losses.by_cpu(tables),
             announced: losses.announced.values().fold(0, |all, lost| all.saturating_add(*lost)),
             unread: losses.unread,
             absent: tables.absent.clone(),
@@ -297,21 +297,4 @@ fn kinds(tables: &Tables, losses: &Losses) -> BTreeMap<String, Counted> {
         kinds.insert(point.name.clone(), Counted { recorded, lost });
     }
     kinds
-}
-
-/// The larger of what perf announced and what fired and is not there: perf announces a loss with the next
-/// event that finds room, and a file that was not ended has no counts.
-fn lost_by_cpu(tables: &Tables, losses: &Losses) -> BTreeMap<u16, u64> {
-    let mut lost = losses.announced.clone();
-    let mut counted: BTreeMap<u16, u64> = BTreeMap::new();
-    for ((cpu, number), fired) in &tables.fired {
-        let recorded = losses.recorded.get(&(*number, *cpu)).copied().unwrap_or(0);
-        let of_cpu = counted.entry(*cpu).or_default();
-        *of_cpu = of_cpu.saturating_add(fired.saturating_sub(recorded));
-    }
-    for (cpu, count) in counted.into_iter().filter(|(_, count)| *count > 0) {
-        let announced = lost.entry(cpu).or_default();
-        *announced = count.max(*announced);
-    }
-    lost
 }

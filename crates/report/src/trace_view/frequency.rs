@@ -18,20 +18,25 @@ pub(super) fn lines(trace: &Trace, grid: &Grid) -> Lines {
 
 /// One line a CPU or policy that has a frequency, however many there are.
 pub fn each(trace: &Trace, grid: &Grid) -> Vec<Line> {
-    let lines = match trace.head.frequency {
-        FrequencySource::AperfMperf => by_object(trace, grid, ".aperf", running_frequency),
-        FrequencySource::TimeInState => policies(trace, grid),
-        FrequencySource::ScalingCurFreq | FrequencySource::Tool => {
-            by_object(trace, grid, ".khz", current_frequency)
-        }
-        FrequencySource::None => Vec::new(),
-    };
-    lines.into_iter().filter(Line::is_ever_above_zero).collect()
+    let lines = steps(trace).into_iter().map(|(name, steps)| grid.line(name, steps.into_iter()));
+    lines.filter(Line::is_ever_above_zero).collect()
 }
 
-fn by_object(trace: &Trace, grid: &Grid, suffix: &str, steps: fn(&Trace, &str) -> Vec<Step>) -> Vec<Line> {
+/// Each CPU or policy, and its frequency in hertz over time.
+pub fn steps(trace: &Trace) -> Vec<(String, Vec<Step>)> {
+    match trace.head.frequency {
+        FrequencySource::AperfMperf => by_object(trace, ".aperf", running_frequency),
+        FrequencySource::TimeInState => policies(trace),
+        FrequencySource::ScalingCurFreq | FrequencySource::Tool => {
+            by_object(trace, ".khz", current_frequency)
+        }
+        FrequencySource::None => Vec::new(),
+    }
+}
+
+fn by_object(trace: &Trace, suffix: &str, steps: fn(&Trace, &str) -> Vec<Step>) -> Vec<(String, Vec<Step>)> {
     let names = names_between(trace, "freq.", suffix);
-    names.into_iter().map(|name| grid.line(name, steps(trace, name).into_iter())).collect()
+    names.into_iter().map(|name| (name.to_owned(), steps(trace, name))).collect()
 }
 
 /// The mean frequency while the CPU was not idle: APERF counts at the frequency that it runs at, MPERF at
@@ -64,7 +69,7 @@ fn current_frequency(trace: &Trace, object: &str) -> Vec<Step> {
 
 /// The mean over the time that a policy spent in each state. A tick is 10 ms, so a step grows until at least
 /// one has passed.
-fn policies(trace: &Trace, grid: &Grid) -> Vec<Line> {
+fn policies(trace: &Trace) -> Vec<(String, Vec<Step>)> {
     let mut names: Vec<&str> = Vec::new();
     for rest in names_between(trace, "freq.", "") {
         if let Some((policy, _)) = rest.split_once(".time.")
@@ -73,7 +78,7 @@ fn policies(trace: &Trace, grid: &Grid) -> Vec<Line> {
             names.push(policy);
         }
     }
-    names.into_iter().map(|name| grid.line(name, time_in_state(trace, name).into_iter())).collect()
+    names.into_iter().map(|name| (name.to_owned(), time_in_state(trace, name))).collect()
 }
 
 fn time_in_state(trace: &Trace, policy: &str) -> Vec<Step> {
