@@ -31,7 +31,7 @@ const ARROWS: [(&str, &[&str]); 33] = [
     ("confine", &[]),
     ("runner", &["domain", "confine", "workloads", "files", "parse", "analysis", "machine", "recorder"]),
     ("notebook", &["domain", "files", "trace-file"]),
-    ("exporters", &["domain", "workloads", "analysis", "report", "notebook"]),
+    ("exporters", &["domain", "workloads", "events", "analysis", "report", "notebook"]),
     (
         "results",
         &[

@@ -20,6 +20,7 @@ mod junit;
 mod openmetrics;
 mod otava;
 mod parquet;
+mod perfetto;
 mod sadf;
 mod sink;
 mod source;
@@ -94,6 +95,7 @@ pub const ALL: &[&dyn Exporter] = &[
     &junit::Junit,
     &sadf::Sadf,
     &openmetrics::Openmetrics,
+    &perfetto::Perfetto,
     &fio_plot::FioPlot,
     &otava::Otava,
     &otava::OtavaConfig,

@@ -8,6 +8,10 @@ use domain::ids::{RunId, TrialKey};
 use domain::trial::Run;
 use notebook::{Notebook, TraceReader};
 use std::fs::File;
+use std::io::BufReader;
+
+/// The size of reads of events.
+const READ_BYTES: usize = 1 << 20;
 
 /// A run and the conditions that it was judged by.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +72,15 @@ impl StoredTrace<'_> {
     /// Where they cannot be opened.
     pub fn stored(&self) -> Result<File> {
         Ok(self.notebook.trace_file(self.run, self.key)?)
+    }
+
+    /// The recorded events from their begin on, for the crate `events`; `None` where none were recorded.
+    ///
+    /// # Errors
+    /// Where there are some that cannot be opened.
+    pub fn events(&self) -> Result<Option<BufReader<File>>> {
+        let file = self.notebook.events_file(self.run, self.key)?;
+        Ok(file.map(|file| BufReader::with_capacity(READ_BYTES, file)))
     }
 
     /// Warns of a lab's trace, which is in its guest's time: other programs know nothing of that.

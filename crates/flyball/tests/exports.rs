@@ -116,6 +116,25 @@ fn a_trace_as_sadf_prints_it_is_read_by_what_reads_sadf() {
     assert!(metrics.contains(r#"provenance="simulation"} "#), "{metrics}");
 }
 
+#[test]
+fn a_trace_for_perfetto_is_packets_and_says_what_is_wrong_with_its_events() {
+    let place = Place::new();
+    simulated(&place, &[], 0);
+    let file = place.path("trace.pftrace");
+    let format = ["--format", "perfetto", "--out", file.to_str().unwrap()];
+    let export = [&["export", "depths", "--trace", "b00.read_8.a0"], &format[..]].concat();
+    place.ok(&export);
+    let whole = std::fs::read(&file).unwrap();
+    let text = String::from_utf8_lossy(&whole);
+    assert_eq!(whole[0], 0x0a, "a packet is field 1 of the trace, and has a length");
+    assert!(text.contains("read throughput") && text.contains("CPU time by role"), "tracks have names");
+    let run = support::folders(&place.path("notebook/runs")).remove(0);
+    std::fs::write(run.join("trials/b00.read_8.a0/events.bin"), "FLYEVT01 and no more").unwrap();
+    let error = place.fails(1, &export);
+    assert!(error.contains("cannot write the events of `b00.read_8.a0`"), "{error}");
+    assert_eq!(std::fs::read(&file).unwrap(), whole, "what was there is kept");
+}
+
 fn json(place: &Place, arguments: &[&str]) -> Value {
     serde_json::from_str(&place.ok(&[&["--json"], arguments].concat())).unwrap()
 }

@@ -22,8 +22,13 @@ pub struct File {
 impl File {
     /// With a head for two CPUs, all formats, and a begin at zero.
     pub fn new() -> Self {
+        Self::since(Nanos::ZERO)
+    }
+
+    /// The same of a trace whose time was zero when the monotonic clock showed this.
+    pub fn since(origin: Nanos) -> Self {
         let head = Head {
-            origin: Nanos::ZERO,
+            origin,
             start: Timestamp::from_unix_nanos(0),
             cpus: 2,
             ring_bytes: 4096,
@@ -72,6 +77,12 @@ impl File {
     pub fn event(&mut self, cpu: u16, time: u64, name: &str, fields: &[(&str, u64)]) {
         let record = self.record(time, name, fields);
         self.frame(Kind::Data, cpu, &record);
+    }
+
+    /// A device that is a whole disk.
+    pub fn device(&mut self, number: u32, name: &str) {
+        let bytes = [&number.to_le_bytes()[..], &number.to_le_bytes(), name.as_bytes()].concat();
+        self.frame(Kind::Device, 0, &bytes);
     }
 
     /// A switch on a CPU; the state is `prev_state`.
