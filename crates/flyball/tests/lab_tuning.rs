@@ -1,6 +1,6 @@
-//! From a slow volume to a proved gain, in a lab machine and by the commands that the screens name: `diagnose`
-//! a load that runs, `replay` what it recorded, `tune` by its finding. The kernel is real, and so are dm-crypt
-//! and ondemand; the CPU is paced while something is measured.
+//! From a slow volume to a proved gain, in a lab machine and by the commands that the screens name:
+//! `diagnose` a load that runs, `replay` what it recorded, `tune` by its finding. The kernel is real, and so
+//! are dm-crypt and ondemand; the CPU is paced while something is measured.
 //!
 //! It takes four minutes of a quiet host, and has its turn in one run of three.
 #![allow(
@@ -11,8 +11,8 @@
 
 use crate::support::{Place, lab, stderr};
 
-/// The load of studies/dmcrypt-ondemand.toml: one small encrypted read after the other, of memory that answers
-/// after 10 ms, on a CPU that is busy for three quarters of each window of ondemand's 100 ms.
+/// The load of studies/dmcrypt-ondemand.toml: one small encrypted read after the other, of memory that
+/// answers after 10 ms, on a CPU that is busy for three quarters of each window of ondemand's 100 ms.
 const SLOW_VOLUME: &str = r#"
 set -e
 exec 3>&1 >&2

@@ -1,7 +1,7 @@
 //! The virtual CPUs of a lab machine, while something is measured on them.
 //!
-//! They run at the speed of their P-states only while they are paced, and as fast as the host can otherwise: a
-//! program would take minutes to start at some million instructions a second, and its start is not what is
+//! They run at the speed of their P-states only while they are paced, and as fast as the host can otherwise:
+//! a program would take minutes to start at some million instructions a second, and its start is not what is
 //! measured. The lab's agent paces what it measures itself, and tells the commands that it runs the port by
 //! which they do. Whoever measures in such a command holds the CPUs paced meanwhile; on any other machine
 //! nothing is done.

@@ -71,8 +71,9 @@ impl Extent {
     }
 }
 
-/// Whether it is a test's turn. Of `of` tests that take long, numbered from 0, each run has `part`: those that
-/// follow on the ones that the seed before had. Says, as of a skipped one, where another run has its turn.
+/// Whether it is a test's turn. Of `of` tests that take long, numbered from 0, each run has `part`: those
+/// that follow on the ones that the seed before had. Says, as of a skipped one, where another run has its
+/// turn.
 ///
 /// # Panics
 /// Where a variable of the environment is no number.

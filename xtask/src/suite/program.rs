@@ -287,8 +287,8 @@ fn wait(child: &mut Child, longest: Duration) -> Result<Ending, Box<dyn Error>> 
     }
 }
 
-/// The examples in the documentation of those crates that have any; `None` where none has: without one, cargo
-/// would build and read all of them for nothing, which takes a minute.
+/// The examples in the documentation of those crates that have any; `None` where none has: without one,
+/// cargo would build and read all of them for nothing, which takes a minute.
 pub fn documentation() -> Result<Option<Ended>, Box<dyn Error>> {
     let begun = Instant::now();
     let mut arguments = vec!["--doc".to_owned()];
@@ -326,8 +326,8 @@ fn has_examples(folder: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Whether a comment has code that rustdoc would run: between fences of which the first names no other language
-/// than Rust. Text is what is between fences in this workspace so far.
+/// Whether a comment has code that rustdoc would run: between fences of which the first does not say `text`,
+/// which is all that there is in this workspace so far.
 fn shows_code(source: &str) -> bool {
     let fences = source.lines().filter_map(|line| {
         let line = line.trim_start();

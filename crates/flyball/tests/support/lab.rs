@@ -17,8 +17,8 @@ pub fn kernels() -> Vec<&'static str> {
     KERNELS.into_iter().cycle().skip(first).take(all.min(extent.count as usize)).collect()
 }
 
-/// Why no lab machine can be started here; `None` where one can. A program of tests asks once for each kernel,
-/// for apt takes seconds to list them.
+/// Why no lab machine can be started here; `None` where one can. A program of tests asks once for each
+/// kernel, for apt takes seconds to list them.
 pub fn missing(place: &Place, kernel: &str) -> Option<String> {
     static ASKED: Mutex<BTreeMap<String, Option<String>>> = Mutex::new(BTreeMap::new());
     if !Path::new("/usr/bin/qemu-system-x86_64").exists() {
