@@ -12,14 +12,15 @@
 use crate::support::{Place, lab, stderr};
 
 /// The load of studies/dmcrypt-ondemand.toml: one small encrypted read after the other, of memory that
-/// answers after 10 ms, on a CPU that is busy for three quarters of each window of ondemand's 100 ms.
+/// answers after 10 ms, on a CPU that is busy for three quarters of each window of ondemand's 100 ms. At half
+/// of this pace the kernel's own ticks and threads keep it busier, and ondemand goes up.
 const SLOW_VOLUME: &str = r#"
 set -e
 exec 3>&1 >&2
 modprobe configfs
 modprobe null_blk nr_devices=0
 modprobe dm_crypt
-mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
+mount -t configfs none /sys/kernel/config || true # It may be there.
 null=/sys/kernel/config/nullb/disk
 mkdir $null
 echo 1024 > $null/size
@@ -43,7 +44,7 @@ set +e
 part() { echo "@@ $1" >&3; }
 named() { grep -o "^ *flyball $1 .*" $2; }
 part diagnose
-flyball diagnose --pid $load --for 15s > screen; part "code $?"; cat screen >&3
+flyball diagnose --pid $load --for 20s > screen; part "code $?"; cat screen >&3
 command=$(named tune screen)
 part "replay"
 $(named replay screen) > predicted; part "code $?"; cat predicted >&3
@@ -71,7 +72,7 @@ fn numbers(line: &str) -> Vec<f64> {
 
 #[test]
 fn a_slow_encrypted_volume_is_explained_predicted_and_its_remedy_proved_by_the_printed_commands() {
-    if !testing::is_in_turn(0, 1, 3) {
+    if !testing::is_in_turn(2, 1, 3) {
         return;
     }
     let place = Place::new();
@@ -96,8 +97,10 @@ fn a_slow_encrypted_volume_is_explained_predicted_and_its_remedy_proved_by_the_p
     assert!(diagnosed.contains("goes up above 95%"), "{diagnosed}");
     // What the lower threshold would give, before anybody has tried it.
     let predicted = part(&text, "@@ replay");
-    let line = predicted.lines().find(|line| line.contains("ondemand.up_threshold=40"));
-    let predicted = numbers(line.unwrap_or_else(|| panic!("no threshold of 40: {predicted}")));
+    assert!(predicted.contains("flyball tune --set ondemand.up_threshold=40"), "{predicted}");
+    // The best are alike, and in no order: the highest frequency all the time.
+    let best = predicted.lines().skip_while(|line| !line.starts_with("Predicted")).nth(1).unwrap_or_default();
+    let predicted = numbers(best);
     let [times, low, high] = predicted[..3] else { panic!("{predicted:?}") };
     assert!(times > 1.1, "{predicted:?}");
     // What it gives: in interleaved trials, fewer than were planned for; and all is as before.
@@ -111,10 +114,8 @@ fn a_slow_encrypted_volume_is_explained_predicted_and_its_remedy_proved_by_the_p
     let gain = numbers(verdict)[0];
     eprintln!("ondemand.up_threshold=40: predicted {times} times ({low} to {high}), measured {gain} times");
     assert!(gain > low && gain < high, "{gain} times is not within {low} to {high}");
-    assert!(
-        tuned.contains("to keep the change: `flyball tune --set ondemand.up_threshold=40 --persist`"),
-        "{tuned}"
-    );
+    let keeps = "to keep the change: `flyball tune --set ondemand.up_threshold=40 --persist`";
+    assert!(told.contains(keeps), "{told}");
     let after = part(&text, "@@ status");
     assert!(after.contains("nothing is changed") && after.contains("threshold 95"), "{after}");
 }
