@@ -56,6 +56,9 @@ echo "threshold $(cat $cpufreq/ondemand/up_threshold)" >&3
 kill $load
 "#;
 
+/// By how many percent of its time the CPU may be late: the gain that is looked for is larger.
+const MOST_LATE: f64 = 10.0;
+
 /// The part of a text that begins with this mark.
 fn part<'a>(text: &'a str, mark: &str) -> &'a str {
     let from = text.find(mark).unwrap_or_else(|| panic!("no `{mark}`: {text}"));
@@ -89,6 +92,11 @@ fn a_slow_encrypted_volume_is_explained_predicted_and_its_remedy_proved_by_the_p
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     eprintln!("{text}");
     assert!(output.status.success(), "{told}");
+    let late =
+        told.lines().find(|line| line.contains("behind its pace")).and_then(|line| line.split_once('('));
+    if late.is_some_and(|(_, share)| numbers(share)[0] > MOST_LATE) {
+        return testing::skip(format!("not measured, for this host is busy with other things: {late:?}"));
+    }
     // What is wrong is the first finding, with the governor's windows and its threshold.
     let diagnosed = part(&text, "@@ diagnose");
     assert!(diagnosed.contains("code 0"), "{told}");
@@ -97,9 +105,9 @@ fn a_slow_encrypted_volume_is_explained_predicted_and_its_remedy_proved_by_the_p
     assert!(diagnosed.contains("goes up above 95%"), "{diagnosed}");
     // What the lower threshold would give, before anybody has tried it.
     let predicted = part(&text, "@@ replay");
-    assert!(predicted.contains("flyball tune --set ondemand.up_threshold=40"), "{predicted}");
-    // The best are alike, and in no order: the highest frequency all the time.
+    // Others are as good, at the highest frequency all the time: what changes least is the first.
     let best = predicted.lines().skip_while(|line| !line.starts_with("Predicted")).nth(1).unwrap_or_default();
+    assert!(best.ends_with("ondemand.up_threshold=40"), "{predicted}");
     let predicted = numbers(best);
     let [times, low, high] = predicted[..3] else { panic!("{predicted:?}") };
     assert!(times > 1.1, "{predicted:?}");
@@ -108,9 +116,7 @@ fn a_slow_encrypted_volume_is_explained_predicted_and_its_remedy_proved_by_the_p
     let verdict =
         tuned.lines().find_map(|line| line.strip_prefix("Verdict")).unwrap_or_else(|| panic!("{told}"));
     let verdict = verdict.trim();
-    if !verdict.starts_with("change decides: after gives ") {
-        return testing::skip(format!("not proved on a host that is busy with other things: {verdict}"));
-    }
+    assert!(verdict.starts_with("change decides: after gives "), "{verdict}");
     let gain = numbers(verdict)[0];
     eprintln!("ondemand.up_threshold=40: predicted {times} times ({low} to {high}), measured {gain} times");
     assert!(gain > low && gain < high, "{gain} times is not within {low} to {high}");

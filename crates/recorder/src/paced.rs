@@ -14,12 +14,8 @@ use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many hold the CPUs of this machine paced, in this process.
-static HOLDERS: Mutex<usize> = Mutex::new(0);
-
-/// The virtual CPUs are paced until this is dropped.
+/// The virtual CPUs are paced until this is dropped. A process has one at a time.
 #[derive(Debug)]
 pub struct Paced {
     /// The plugin's I/O port; `None` on a machine that nobody paces.
@@ -32,33 +28,19 @@ impl Paced {
     /// # Errors
     /// Where the port's number cannot be read, or the port not be written.
     pub fn hold() -> Result<Self> {
-        let Some(port) = port(std::env::var_os(CONTROL_PORT_VARIABLE).as_deref()).map_err(Error::Pace)?
-        else {
-            return Ok(Self { port: None });
-        };
-        let mut holders = holders();
-        if *holders == 0 {
-            write(port, 1).map_err(Error::Pace)?;
-        }
-        *holders += 1;
-        Ok(Self { port: Some(port) })
+        let port = port(std::env::var_os(CONTROL_PORT_VARIABLE).as_deref()).map_err(Error::Pace)?;
+        port.map_or(Ok(()), |port| write(port, 1)).map_err(Error::Pace)?;
+        Ok(Self { port })
     }
 }
 
 impl Drop for Paced {
     fn drop(&mut self) {
-        let Some(port) = self.port else { return };
-        let mut holders = holders();
-        *holders -= 1;
-        if *holders == 0 {
+        if let Some(port) = self.port {
             // It could be written a moment ago; what is measured next would be told.
             let _ = write(port, 0);
         }
     }
-}
-
-fn holders() -> MutexGuard<'static, usize> {
-    HOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The port that the variable names; `None` where it is unset or empty.
@@ -87,13 +69,5 @@ mod tests {
         for wrong in ["0x5be", "-1", "many"] {
             assert!(read(wrong).unwrap_err().to_string().contains(wrong));
         }
-    }
-
-    #[test]
-    fn nothing_is_paced_outside_a_lab_machine() {
-        let held = [Paced::hold().unwrap(), Paced::hold().unwrap()];
-        assert!(held.iter().all(|held| held.port.is_none()));
-        drop(held);
-        assert_eq!(*holders(), 0);
     }
 }

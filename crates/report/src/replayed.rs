@@ -36,6 +36,11 @@ impl Predicted {
         };
         self.settings.iter().map(word).collect::<Vec<_>>().join(", ")
     }
+
+    /// How much it changes: whether the governor, and how many settings.
+    fn changes(&self) -> (bool, usize) {
+        (self.settings.iter().any(|one| one.setting.name == "governor"), self.settings.len())
+    }
 }
 
 /// A trial and what is predicted of it.
@@ -56,10 +61,15 @@ pub struct Replayed<'a> {
 }
 
 impl Replayed<'_> {
-    /// The most first.
+    /// The most first; of those that are alike to a hundredth, that which changes least.
     fn ordered(&self) -> Vec<&Predicted> {
+        let rate = |one: &Predicted| one.prediction.rate.value;
+        let hundredths = |one: &Predicted| (rate(one) * 100.0).round();
         let mut all: Vec<&Predicted> = self.predicted.iter().collect();
-        all.sort_by(|a, b| b.prediction.rate.value.total_cmp(&a.prediction.rate.value));
+        all.sort_by(|a, b| {
+            let alike = hundredths(b).total_cmp(&hundredths(a)).then_with(|| a.changes().cmp(&b.changes()));
+            alike.then_with(|| rate(b).total_cmp(&rate(a)))
+        });
         all
     }
 }
@@ -182,10 +192,7 @@ fn next(replayed: &Replayed<'_>, ordered: &[&Predicted], program: &str) -> Next 
     }
     // Of what is as good, that which changes least.
     let as_good = |one: &&&Predicted| one.prediction.rate.value >= best.prediction.rate.value * AS_GOOD;
-    let changes = |one: &&&Predicted| {
-        (one.settings.iter().any(|setting| setting.setting.name == "governor"), one.settings.len())
-    };
-    let least = ordered.iter().filter(as_good).min_by_key(changes).unwrap_or(best);
+    let least = ordered.iter().filter(as_good).min_by_key(|one| one.changes()).unwrap_or(best);
     let words = least.settings.iter().map(|one| format!("{}={}", one.setting, one.value));
     let words: Vec<String> = words.map(|word| format!(" --set {}", quoted(&word))).collect();
     let load: Vec<String> =

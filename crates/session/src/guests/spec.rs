@@ -3,7 +3,7 @@
 use super::models::{Attached, LabModels};
 use crate::error::{Error, Result};
 use crate::observer::{Event, Observer};
-use domain::lab::{Dilation, Lab};
+use domain::lab::{Dilation, Lab, Pacing};
 use domain::rng::Seed;
 use lab::calibrate::{self, Fit};
 use lab::guest::{Reply, Request};
@@ -257,6 +257,24 @@ impl LabSpec {
                 "the guest answered its preparation with {other:?}; please report this"
             ))),
         }
+    }
+
+    /// By how much a virtual CPU fell behind its pace, in the worst of the spans in which they were paced;
+    /// `None` where that is within the bound of a trial.
+    ///
+    /// # Errors
+    /// Where the plugin's record cannot be read.
+    pub fn lateness(&self, running: &RunningGuest) -> Result<Option<String>> {
+        let Some(table) = self.models.table() else { return Ok(None) };
+        let record = pacing::parse(&running.vm.record()?)?;
+        let spans: Vec<Pacing> = record
+            .spans
+            .iter()
+            .map(|span| span.pacing(table, record.pace))
+            .collect::<std::result::Result<_, _>>()?;
+        let late = spans.iter().filter_map(|span| Some((span.lateness()?, pacing::judge(span)?.detail)));
+        let worst = late.max_by(|(a, _), (b, _)| a.total_cmp(b));
+        Ok(worst.map(|(_, detail)| detail))
     }
 
     fn spec<'a>(&'a self, image: &'a Image, console: bool) -> Spec<'a> {

@@ -43,6 +43,7 @@ pub fn exec(arguments: &LabExec) -> Result<End> {
             }
             Reply::Output { stream: Stream::Error } => terminal::verbatim_errors().write_all(&bytes)?,
             Reply::Exited { code } => {
+                start::tell_lateness(&spec, &running);
                 spec.power_off(running, interrupt.flag())?;
                 return Ok(End::Child(code));
             }

@@ -24,6 +24,7 @@ pub fn shell(arguments: &LabShell) -> Result<End> {
     vm.ask(&Request::Shell { rows, columns }, "while its shell ran")?;
     terminal::relay(&mut console, vm.control())?;
     let (reply, _) = vm.receive(Duration::from_secs(5), interrupt.flag())?;
+    start::tell_lateness(&spec, &running);
     spec.power_off(running, interrupt.flag())?;
     match reply {
         Reply::Exited { code } => Ok(End::Child(code)),

@@ -12,7 +12,7 @@ use domain::units::Bytes;
 use lab::image::Flavour;
 use machine::{LocalMachine, Machine};
 use session::fresh_seed;
-use session::guests::{LabPlaces, LabSpec};
+use session::guests::{LabPlaces, LabSpec, RunningGuest};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use workloads::Needs;
@@ -35,6 +35,18 @@ pub fn spec(arguments: &LabShell) -> Result<LabSpec> {
         terminal::say(format_args!("seed {seed}"));
     }
     Ok(spec)
+}
+
+/// Warns where virtual CPUs fell behind their pace while something was measured on them: nobody else can
+/// know.
+pub fn tell_lateness(spec: &LabSpec, running: &RunningGuest) {
+    match spec.lateness(running) {
+        Ok(None) => {}
+        Ok(Some(late)) => terminal::warning(format_args!("{late}; what was measured then is too slow")),
+        Err(error) => {
+            terminal::warning(format_args!("whether the virtual CPUs kept their pace is not known: {error}"))
+        }
+    }
 }
 
 /// Where the lab's things are.
