@@ -5,8 +5,9 @@
 //! Most of the lab's tests wait for a machine whose CPUs are emulated by one thread at a time, or for a disk
 //! that is slow on purpose: one after the other they leave half of a small host idle.
 //!
-//! The last line is `N passed, N failed, N skipped`, and before it stands why each was skipped. A green run
-//! of all, of a tree that is committed, leaves that tree's hash in `target/last-green`.
+//! The last line is `N passed, N failed, N skipped`; before it stand why each was skipped and all that a failed
+//! test said, after it how each failed, in a few lines. A green run of all, of a tree that is committed, leaves
+//! that tree's hash in `target/last-green`.
 
 mod green;
 pub mod program;
@@ -74,8 +75,7 @@ pub fn run(names: &[&str]) -> Result<Vec<String>, Box<dyn Error>> {
     ended.sort_by_key(|program| std::cmp::Reverse(program.took));
     println!("\nAll of it took {:.0} s", begun.elapsed().as_secs_f64());
     print!("{}", summary::text(&ended));
-    let wrong: Vec<String> =
-        ended.into_iter().filter_map(|p| Some(format!("{}: {}", p.title, p.wrong?))).collect();
+    let wrong: Vec<String> = ended.iter().filter_map(Ended::problem).collect();
     if wrong.is_empty() && names.is_empty() {
         green::note(tree)?;
     }

@@ -224,6 +224,13 @@ impl Ended {
         failed.map(|test| format!("---- {} ----\n{}", test.name, shortened(&test.output))).collect()
     }
 
+    /// What is wrong, in a few lines: for whoever keeps only the last of a run.
+    pub fn problem(&self) -> Option<String> {
+        let failed = self.tests.iter().filter(|test| test.outcome == Outcome::Failed);
+        let tests = failed.map(|test| format!("\n  {}\n{}", test.name, panicked(&test.output)));
+        Some(format!("{}: {}{}", self.title, self.wrong.as_ref()?, tests.collect::<String>()))
+    }
+
     /// Whether something is wrong of which no test's result tells.
     pub fn is_wrong_as_a_whole(&self) -> bool {
         self.wrong.is_some() && self.tests.iter().all(|test| test.outcome != Outcome::Failed)
@@ -258,6 +265,24 @@ fn shortened(text: &str) -> String {
         [&told[..half], &["[…]"], &told[told.len() - half..]].concat()
     };
     lines.iter().flat_map(|line| [line, "\n"]).collect()
+}
+
+/// How many lines, and how much of each, are told of how a test panicked.
+const PANIC_LINES: usize = 12;
+const PANIC_WIDTH: usize = 200;
+
+/// How a test panicked: the first lines from there on, indented. Of one that did not panic, the last lines.
+fn panicked(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let begin = lines
+        .iter()
+        .position(|line| line.starts_with("thread '") && line.contains(" panicked at "))
+        .unwrap_or(lines.len().saturating_sub(PANIC_LINES));
+    let told = lines[begin..]
+        .iter()
+        .filter(|line| !line.starts_with("note: run with `RUST_BACKTRACE"))
+        .take(PANIC_LINES);
+    told.map(|line| format!("    {}\n", line.chars().take(PANIC_WIDTH).collect::<String>())).collect()
 }
 
 /// How a process of tests ended.
@@ -338,7 +363,7 @@ fn shows_code(source: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{TOLD_LINES, shortened, shows_code};
+    use super::{PANIC_LINES, TOLD_LINES, panicked, shortened, shows_code};
 
     #[test]
     fn examples_in_comments_are_told_from_drawings() {
@@ -348,6 +373,18 @@ mod tests {
             "//! ```text\n//! a -> b\n//! ```\n    /// ```\n    /// assert!(true);\n    /// ```\n"
         ));
         assert!(shows_code("/// ```no_run\n/// run();\n/// ```\n"));
+    }
+
+    #[test]
+    fn of_a_panic_the_first_lines_are_told_whatever_was_said_before() {
+        let said: String = (0..1000).map(|n| format!("{n}\n")).collect();
+        let panic = "thread 'a::b' (7) panicked at tests/a.rs:1:2:\nassertion failed\nnote: run with \
+            `RUST_BACKTRACE=1` environment variable to display a backtrace\n";
+        let told = "    thread 'a::b' (7) panicked at tests/a.rs:1:2:\n    assertion failed\n";
+        assert_eq!(panicked(&format!("{said}{panic}")), told);
+        assert_eq!(panicked(&said).lines().count(), PANIC_LINES);
+        assert!(panicked(&said).ends_with("    999\n"));
+        assert_eq!(panicked(""), "");
     }
 
     #[test]

@@ -8,10 +8,10 @@ use std::fmt::Write;
 /// How many are named as the slowest.
 const NAMED: usize = 20;
 
-/// The slowest programs and tests, what failed, why tests were skipped, and the count, alone on the last
+/// The slowest programs and tests, why tests were skipped, what failed, and the count, alone on the last
 /// line. The programs come with the slowest first.
 pub fn text(ended: &[Ended]) -> String {
-    [slowest_programs(ended), slowest_tests(ended), failures(ended), skips(ended), count(ended)].concat()
+    [slowest_programs(ended), slowest_tests(ended), skips(ended), failures(ended), count(ended)].concat()
 }
 
 fn slowest_programs(ended: &[Ended]) -> String {
