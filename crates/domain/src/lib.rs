@@ -8,6 +8,7 @@
 //! This crate touches nothing: no file, clock, environment or global random source. Every other crate
 //! depends on it, and it depends on none of them.
 
+pub mod access;
 pub mod bench;
 pub mod cpufreq;
 pub mod database;

@@ -1,5 +1,6 @@
 //! A trial: one run of one cell, with everything that is needed to judge and to repeat it.
 
+use crate::access::AccessPattern;
 use crate::ids::{RunId, TrialKey};
 use crate::lab::LabAccount;
 use crate::outcome::Outcome;
@@ -129,6 +130,8 @@ pub struct DiskTotals {
     pub write_sectors: u64,
     /// Time during which it had requests in flight.
     pub busy: Nanos,
+    /// How it was used during a part of the trial; `None` where that was not recorded.
+    pub accesses: Option<AccessPattern>,
 }
 
 /// What the recorder did, and what it cost.

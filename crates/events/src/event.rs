@@ -116,6 +116,23 @@ impl Op {
     }
 }
 
+/// For whom a bio is submitted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Purpose {
+    /// Read-ahead asks for it (`REQ_RAHEAD`).
+    pub ahead: bool,
+    /// Somebody waits for it (`REQ_SYNC`).
+    pub synchronous: bool,
+}
+
+impl Purpose {
+    /// By `rwbs`: an `A` and an `S` behind the operation.
+    pub fn of_rwbs(rwbs: &[u8]) -> Self {
+        let has = |wanted: u8| rwbs.iter().skip(1).take_while(|letter| **letter != 0).any(|l| *l == wanted);
+        Self { ahead: has(b'A'), synchronous: has(b'S') }
+    }
+}
+
 /// Sectors of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
@@ -207,6 +224,8 @@ pub enum What {
         span: Span,
         /// What it does.
         op: Op,
+        /// For whom.
+        purpose: Purpose,
     },
     /// A layer passes a bio to the one below.
     BioRemap {
@@ -281,6 +300,18 @@ pub enum What {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn for_whom_a_bio_is_stands_behind_what_it_does() {
+        let of = |text: &str| {
+            let Purpose { ahead, synchronous } = Purpose::of_rwbs(text.as_bytes());
+            (ahead, synchronous)
+        };
+        assert_eq!(["R", "RA", "FRA", "A", ""].map(of).map(|of| of.0), [false, true, true, false, false]);
+        assert_eq!(["W", "WS", "WSM", "WFS", "W\0S", "S"].map(of).map(|of| of.1), {
+            [false, true, true, true, false, false]
+        });
+    }
 
     #[test]
     fn what_a_request_does_is_read_behind_the_flush_in_front_of_it() {

@@ -1,6 +1,6 @@
 //! From a raw record to a typed event, by the format that was recorded with it.
 
-use crate::event::{Comm, Context, Event, Left, Op, Span, What};
+use crate::event::{Comm, Context, Event, Left, Op, Purpose, Span, What};
 use crate::file::{Tables, Tracepoint};
 use domain::Nanos;
 
@@ -62,12 +62,16 @@ struct Text {
 }
 
 impl Text {
+    fn bytes(self, raw: &[u8]) -> Option<&[u8]> {
+        raw.get(self.offset..self.offset + self.size)
+    }
+
     fn op(self, raw: &[u8]) -> Option<Op> {
-        Some(Op::of_rwbs(raw.get(self.offset..self.offset + self.size)?))
+        Some(Op::of_rwbs(self.bytes(raw)?))
     }
 
     fn comm(self, raw: &[u8]) -> Option<Comm> {
-        let bytes = raw.get(self.offset..self.offset + self.size)?;
+        let bytes = self.bytes(raw)?;
         let mut comm = Comm::default();
         let length = bytes.len().min(comm.0.len());
         comm.0[..length].copy_from_slice(&bytes[..length]);
@@ -217,7 +221,10 @@ impl Layout {
                 mperf: mperf.get(raw)?,
                 tsc: tsc.get(raw)?,
             },
-            Self::BioQueue(span, rwbs) => What::BioQueue { span: span.get(raw)?, op: rwbs.op(raw)? },
+            Self::BioQueue(span, rwbs) => {
+                let purpose = Purpose::of_rwbs(rwbs.bytes(raw)?);
+                What::BioQueue { span: span.get(raw)?, op: rwbs.op(raw)?, purpose }
+            }
             Self::BioRemap(span, from, rwbs) => {
                 What::BioRemap { span: span.get(raw)?, from: from.u32(raw)?, op: rwbs.op(raw)? }
             }

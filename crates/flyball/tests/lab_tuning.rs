@@ -1,8 +1,9 @@
-//! From a slow volume to a proved gain, in a lab machine and by the commands that the screens name:
-//! `diagnose` a load that runs, `replay` what it recorded, `tune` by its finding. The kernel is real, and so
-//! are dm-crypt and ondemand; the CPU is paced while something is measured.
+//! From a slow load to a proved gain, in lab machines with one thing wrong, and by the commands that the
+//! screens name: `diagnose` a load that runs, `replay` what it recorded, `tune` by its finding. The kernel is
+//! real, and so are its governors and layers of storage; a CPU with P-states is paced while something is
+//! measured.
 //!
-//! It takes four minutes of a quiet host, and has its turn in one run of three.
+//! Each takes four minutes of a quiet host, and one of them has its turn in a run.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -11,50 +12,77 @@
 
 use crate::support::{Place, lab, stderr};
 
+/// What each script begins with, and a disk of memory: its name, size in MiB, and the time of a request in ns.
+const BEGIN: &str = r#"
+set -e
+exec 3>&1 >&2
+cd /run
+export FLYBALL_NOTEBOOK=/run/notebook COLUMNS=200 NO_COLOR=1
+modprobe configfs
+modprobe null_blk nr_devices=0
+mount -t configfs none /sys/kernel/config || true # It may be there.
+memory() {
+    null=/sys/kernel/config/nullb/$1
+    mkdir $null
+    echo $2 > $null/size
+    echo 2 > $null/irqmode
+    echo $3 > $null/completion_nsec
+    echo 1 > $null/power
+    for wait in $(seq 100); do [ -b /dev/$1 ] && break; sleep 0.1; done
+}
+"#;
+
 /// The load of studies/dmcrypt-ondemand.toml: one small encrypted read after the other, of memory that
 /// answers after 10 ms, on a CPU that is busy for three quarters of each window of ondemand's 100 ms. At half
 /// of this pace the kernel's own ticks and threads keep it busier, and ondemand goes up.
-const SLOW_VOLUME: &str = r#"
-set -e
-exec 3>&1 >&2
-modprobe configfs
-modprobe null_blk nr_devices=0
+const ENCRYPTED_READS: &str = r#"
+memory disk 1024 10000000
 modprobe dm_crypt
-mount -t configfs none /sys/kernel/config || true # It may be there.
-null=/sys/kernel/config/nullb/disk
-mkdir $null
-echo 1024 > $null/size
-echo 2 > $null/irqmode
-echo 10000000 > $null/completion_nsec
-echo 1 > $null/power
-for wait in $(seq 100); do name=$(ls /sys/block | grep -E '^(nullb|disk)') && break; sleep 0.1; done
 printf 32-bytes-of-a-key-of-no-secrecy. | cryptsetup open --type plain --cipher aes-cbc-essiv:sha256 --key-size 256 \
-    --key-file - /dev/$name vault
-cpufreq=/sys/devices/system/cpu/cpufreq
-echo ondemand > $cpufreq/policy0/scaling_governor
-echo 100000 > $cpufreq/ondemand/sampling_rate
-echo 95 > $cpufreq/ondemand/up_threshold
-cd /run
-export FLYBALL_NOTEBOOK=/run/notebook COLUMNS=200 NO_COLOR=1
+    --key-file - /dev/disk vault
 fio --name=load --rw=read --bs=4k --ioengine=psync --direct=1 --time_based --runtime=100000 --size=512m \
     --filename=/dev/mapper/vault > fio.out & load=$!
+"#;
+
+/// The way that the screens name: what each says, and the settings afterwards.
+const WAY: &str = r#"
 sleep 3
 set +e
 # A part of what is said here, and the command that a screen names.
 part() { echo "@@ $1" >&3; }
-named() { grep -o "^ *flyball $1 .*" $2; }
+named() { grep -o "^ *flyball $1 .*" $2 | head -1; }
+settings > before
 part diagnose
 flyball diagnose --pid $load --for 20s > screen; part "code $?"; cat screen >&3
 command=$(named tune screen)
-part "replay"
-$(named replay screen) > predicted; part "code $?"; cat predicted >&3
+part replay
+replay=$(named replay screen)
+if [ -n "$replay" ]; then $replay > predicted; part "code $?"; cat predicted >&3; fi
 part "tune $command"
 $command < /dev/null > tuned; part "code $?"; cat tuned >&3
 part status
 flyball status >&3
-echo "threshold $(cat $cpufreq/ondemand/up_threshold)" >&3
+settings > after
+cmp before after >&3 && echo "settings are as before" >&3
 kill $load
 "#;
+
+/// A machine with one thing wrong.
+struct Planted {
+    /// Of `lab exec`.
+    options: &'static [&'static str],
+    /// What makes it: storage and its load, whose process is `$load`; `settings` prints what may be changed.
+    script: String,
+    /// How the first finding begins, and what it contains.
+    verdict: [&'static str; 2],
+    /// The setting that is measured.
+    setting: &'static str,
+    /// How the best prediction ends; `None` for what no replay knows.
+    predicted: Option<&'static str>,
+}
+
+/// How many machines there are.
+const MACHINES: u64 = 2;
 
 /// By how many percent of its time the CPU may be late: the gain that is looked for is larger.
 const MOST_LATE: f64 = 10.0;
@@ -73,21 +101,23 @@ fn numbers(line: &str) -> Vec<f64> {
     words.filter_map(|word| word.trim_matches('.').parse().ok()).collect()
 }
 
-#[test]
-fn a_slow_encrypted_volume_is_explained_predicted_and_its_remedy_proved_by_the_printed_commands() {
-    if !testing::is_in_turn(2, 1, 3) {
-        return;
-    }
+/// Goes the way; `None` where this host is too busy for it.
+fn judge(planted: &Planted) -> Option<()> {
     let place = Place::new();
-    let without = lab::without(&["cryptsetup", "fio"]).or_else(lab::without_plugin);
+    let paced = planted.options.contains(&"--pstates");
+    let without = lab::without(&["cryptsetup", "mdadm", "fio"]);
+    let without = without.or_else(|| if paced { lab::without_plugin() } else { None });
     if let Some(why) = without.or_else(|| lab::missing(&place, "6.12")) {
-        return testing::skip(why);
+        testing::skip(why);
+        return None;
     }
-    let machine = ["lab", "exec", "--kernel", "6.12", "--pstates", "laptop-5", "--memory", "1GiB"];
-    let output = place.output(&[&machine[..], &["--", "bash", "-c", SLOW_VOLUME]].concat());
+    let script = [BEGIN, &planted.script, WAY].concat();
+    let machine = ["lab", "exec", "--kernel", "6.12", "--memory", "1GiB"];
+    let output = place.output(&[&machine[..], planted.options, &["--", "bash", "-c", &script]].concat());
     let told = stderr(&output);
     if told.contains("is too fast for this host") || told.contains("this host is too busy") {
-        return testing::skip(format!("this host is too busy to pace a machine: {told}"));
+        testing::skip(format!("this host is too busy to pace a machine: {told}"));
+        return None;
     }
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     eprintln!("{text}");
@@ -95,33 +125,78 @@ fn a_slow_encrypted_volume_is_explained_predicted_and_its_remedy_proved_by_the_p
     let late =
         told.lines().find(|line| line.contains("behind its pace")).and_then(|line| line.split_once('('));
     if late.is_some_and(|(_, share)| numbers(share)[0] > MOST_LATE) {
-        return testing::skip(format!("not measured, for this host is busy with other things: {late:?}"));
+        testing::skip(format!("not measured, for this host is busy with other things: {late:?}"));
+        return None;
     }
-    // What is wrong is the first finding, with the governor's windows and its threshold.
+    // What is wrong is the first finding, with its figures.
     let diagnosed = part(&text, "@@ diagnose");
     assert!(diagnosed.contains("code 0"), "{told}");
-    let verdict = diagnosed.lines().find_map(|line| line.strip_prefix("Verdict")).unwrap();
-    assert!(verdict.trim().starts_with("ondemand kept CPU 0 below its highest frequency"), "{verdict}");
-    assert!(diagnosed.contains("goes up above 95%"), "{diagnosed}");
-    // What the lower threshold would give, before anybody has tried it.
-    let predicted = part(&text, "@@ replay");
-    // Others are as good, at the highest frequency all the time: what changes least is the first.
-    let best = predicted.lines().skip_while(|line| !line.starts_with("Predicted")).nth(1).unwrap_or_default();
-    assert!(best.ends_with("ondemand.up_threshold=40"), "{predicted}");
-    let predicted = numbers(best);
-    let [times, low, high] = predicted[..3] else { panic!("{predicted:?}") };
-    assert!(times > 1.1, "{predicted:?}");
-    // What it gives: in interleaved trials, fewer than were planned for; and all is as before.
+    let verdict = diagnosed.lines().find_map(|line| line.strip_prefix("Verdict")).unwrap().trim();
+    let [begins, contains] = planted.verdict;
+    assert!(verdict.starts_with(begins) && verdict.contains(contains), "{verdict}");
+    // What the remedy gives: in interleaved trials, fewer than were planned for; and all is as before.
     let tuned = part(&text, "@@ tune");
     let verdict =
         tuned.lines().find_map(|line| line.strip_prefix("Verdict")).unwrap_or_else(|| panic!("{told}"));
     let verdict = verdict.trim();
     assert!(verdict.starts_with("change decides: after gives "), "{verdict}");
     let gain = numbers(verdict)[0];
-    eprintln!("ondemand.up_threshold=40: predicted {times} times ({low} to {high}), measured {gain} times");
-    assert!(gain > low && gain < high, "{gain} times is not within {low} to {high}");
-    let keeps = "to keep the change: `flyball tune --set ondemand.up_threshold=40 --persist`";
-    assert!(told.contains(keeps), "{told}");
+    let setting = planted.setting;
+    let keeps = format!("to keep the change: `flyball tune --set {setting} --persist`");
+    assert!(told.contains(&keeps), "{told}");
     let after = part(&text, "@@ status");
-    assert!(after.contains("nothing is changed") && after.contains("threshold 95"), "{after}");
+    assert!(after.contains("nothing is changed") && after.contains("settings are as before"), "{after}");
+    // What it would give, before anybody has tried it. Others may be as good: what changes least is the first.
+    let Some(ends) = planted.predicted else {
+        eprintln!("{setting}: measured {gain} times");
+        return Some(());
+    };
+    let predicted = part(&text, "@@ replay");
+    let best = predicted.lines().skip_while(|line| !line.starts_with("Predicted")).nth(1).unwrap_or_default();
+    assert!(best.ends_with(ends), "{predicted}");
+    let predicted = numbers(best);
+    let [times, low, high] = predicted[..3] else { panic!("{predicted:?}") };
+    eprintln!("{setting}: predicted {times} times ({low} to {high}), measured {gain} times");
+    assert!(times > 1.1, "{predicted:?}");
+    assert!(gain > low && gain < high, "{gain} times is not within {low} to {high}");
+    Some(())
+}
+
+const LAPTOP: &[&str] = &["--pstates", "laptop-5"];
+
+#[test]
+fn a_governor_that_never_sees_its_threshold_is_explained_predicted_and_its_remedy_proved() {
+    if !testing::is_in_turn(0, 1, MACHINES) {
+        return;
+    }
+    let settings = "cpufreq=/sys/devices/system/cpu/cpufreq
+        settings() { cat $cpufreq/ondemand/* $cpufreq/policy0/scaling_{governor,min_freq,max_freq}; }
+        echo ondemand > $cpufreq/policy0/scaling_governor
+        echo 100000 > $cpufreq/ondemand/sampling_rate
+        echo 95 > $cpufreq/ondemand/up_threshold\n";
+    judge(&Planted {
+        options: LAPTOP,
+        script: [settings, ENCRYPTED_READS].concat(),
+        verdict: ["ondemand kept CPU 0 below its highest frequency", "goes up above 95%"],
+        setting: "ondemand.up_threshold=40",
+        predicted: Some("ondemand.up_threshold=40"),
+    });
+}
+
+#[test]
+fn a_limit_of_the_frequency_is_explained_predicted_and_its_remedy_proved() {
+    if !testing::is_in_turn(1, 1, MACHINES) {
+        return;
+    }
+    let settings = "cpufreq=/sys/devices/system/cpu/cpufreq
+        settings() { cat $cpufreq/policy0/scaling_{governor,min_freq,max_freq}; }
+        echo performance > $cpufreq/policy0/scaling_governor
+        echo 1400000 > $cpufreq/policy0/scaling_max_freq\n";
+    judge(&Planted {
+        options: LAPTOP,
+        script: [settings, ENCRYPTED_READS].concat(),
+        verdict: ["the CPUs may run at 1.40 GHz at most, and ran there for", "times as fast at most"],
+        setting: "max_freq=max",
+        predicted: Some("max_freq=2800000"),
+    });
 }

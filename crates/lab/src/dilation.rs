@@ -375,6 +375,7 @@ mod tests {
                     write_ios: 0,
                     write_sectors: 0,
                     busy: of(4_000_000),
+                    accesses: None,
                 }],
                 recorder: Some(RecorderReport {
                     samples: 500,

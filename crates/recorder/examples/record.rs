@@ -27,8 +27,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         config.threads = ThreadScope::None;
     }
     if let Some(sets) = options.iter().find_map(|option| option.strip_prefix("--events=")) {
-        config.events =
-            Some(Events { sets: sets.parse()?, file: format!("{spool}.events").into(), ring_bytes: None });
+        config.events = Some(Events {
+            sets: sets.parse()?,
+            file: format!("{spool}.events").into(),
+            ring_bytes: None,
+            is_in_passing: false,
+        });
     }
     let recorder = Recorder::start(config)?;
     match command.split_first() {

@@ -63,7 +63,7 @@ fn record_in(
     let sets: Sets = sets.parse().unwrap();
     let config = RecorderConfig {
         roots,
-        events: Some(Events { sets, file: file.clone(), ring_bytes: ring }),
+        events: Some(Events { sets, file: file.clone(), ring_bytes: ring, is_in_passing: false }),
         ..RecorderConfig::new(INTERVAL, folder.path().join("spool"))
     };
     let recorder = Recorder::start(config).unwrap();
@@ -299,7 +299,12 @@ fn without_processes_events_are_recorded_and_nobody_is_the_workload() {
     let Some(_alone) = can_record() else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("events");
-    let events = Some(Events { sets: "sched".parse().unwrap(), file: file.clone(), ring_bytes: None });
+    let events = Some(Events {
+        sets: "sched".parse().unwrap(),
+        file: file.clone(),
+        ring_bytes: None,
+        is_in_passing: false,
+    });
     let spool = folder.path().join("spool");
     let config =
         RecorderConfig { threads: ThreadScope::None, events, ..RecorderConfig::new(INTERVAL, spool) };

@@ -61,6 +61,21 @@ pub fn asked(
     all.into_iter().map(|settings| WhatIf { settings }).collect()
 }
 
+/// Lifts the limit of the highest frequency, where one is in force.
+fn lifted(replay: &Replay) -> Option<SettingRequest> {
+    let most = replay.machine().spec.cpu.states.last()?.frequency.khz();
+    let limit: u64 = value(replay.in_force(), "max_freq")?.parse().ok()?;
+    let request = || SettingRequest { setting: SettingName::parse("max_freq"), value: most.to_string() };
+    (limit < most).then(request)
+}
+
+/// The lift alone, and each of the others with it.
+fn with_and_without(lift: SettingRequest, others: &[WhatIf]) -> Vec<WhatIf> {
+    let with = |other: &WhatIf| WhatIf { settings: [&other.settings[..], &[lift.clone()]].concat() };
+    let all = others.iter().map(with).collect::<Vec<_>>();
+    [vec![WhatIf { settings: vec![lift.clone()] }], all].concat()
+}
+
 /// What is predicted without asking.
 pub fn what_matters(replay: &Replay) -> Vec<WhatIf> {
     let machine = replay.machine();
@@ -84,6 +99,9 @@ pub fn what_matters(replay: &Replay) -> Vec<WhatIf> {
             }
         }
     }
+    let limited: Vec<WhatIf> =
+        lifted(replay).into_iter().flat_map(|lift| with_and_without(lift, &all)).collect();
+    all.extend(limited);
     // What is in force already is no question.
     let is_in_force =
         |one: &SettingRequest| value(replay.in_force(), &one.setting.name) == Some(one.value.as_str());
@@ -91,5 +109,12 @@ pub fn what_matters(replay: &Replay) -> Vec<WhatIf> {
         what_if.settings.retain(|one| !is_in_force(one));
     }
     all.retain(|what_if| !what_if.settings.is_empty());
-    all
+    // Two that differ in what is in force alone are one.
+    let mut each: Vec<WhatIf> = Vec::new();
+    for what_if in all {
+        if !each.contains(&what_if) {
+            each.push(what_if);
+        }
+    }
+    each
 }

@@ -123,6 +123,20 @@ fn ondemand_stays_low_below_its_threshold_and_goes_up_above_it() {
 }
 
 #[test]
+fn a_limit_of_the_frequency_is_lifted_in_what_is_predicted_without_asking() {
+    let in_force = [("governor", "performance"), ("max_freq", "1000000")];
+    let replay = Replay::new(machine(1, &in_force), load(1000.0 / 14.0, 8.0, 1)).unwrap();
+    let asked = replay::what_matters(&replay);
+    let lifted = setting("max_freq", "2000000");
+    let alone: Vec<_> = asked.iter().filter(|one| one.settings == [lifted.clone()]).collect();
+    assert_eq!(alone.len(), 1, "{asked:?}");
+    assert_near(replay.predict(&alone[0].settings).unwrap().rate.value, 14.0 / 10.0);
+    assert!(asked.iter().any(|one| one.settings == [setting("governor", "schedutil"), lifted.clone()]));
+    let free = Replay::new(machine(1, &[("governor", "performance")]), load(100.0, 4.0, 1)).unwrap();
+    assert!(replay::what_matters(&free).iter().flat_map(|one| &one.settings).all(|one| *one != lifted));
+}
+
+#[test]
 fn equal_recordings_give_equal_predictions() {
     let predict = || {
         let replay = Replay::new(machine(2, &[("governor", "ondemand")]), load(300.0, 3.0, 4)).unwrap();

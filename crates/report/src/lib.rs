@@ -57,6 +57,7 @@ pub use json::{SCHEMA, comparison_json, json};
 pub use markdown::{comparison_markdown, markdown};
 pub use next::under_load_command;
 pub use rules::rules;
+pub use sections::use_in_words;
 pub use short::short_text;
 pub use simulation::simulation_note;
 pub use text::{Wide, comparison_text, findings_text, text, trial_text};

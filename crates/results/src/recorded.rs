@@ -10,7 +10,7 @@ use domain::trace::Role;
 use domain::units::Bytes;
 use events::Facts;
 use notebook::Recording;
-use report::Wide;
+use report::{Wide, use_in_words};
 use serde_json::{Value, json};
 use std::fmt::Display;
 use std::path::Path;
@@ -66,6 +66,10 @@ pub fn recording_text(recording: &Recording, events: Option<&Facts>, place: impl
             "  {:10} read {read} in {}, wrote {written} in {}, busy {}",
             disk.device, disk.read_ios, disk.write_ios, disk.busy
         ));
+        let given = use_in_words(disk.accesses.as_ref());
+        if !given.is_empty() {
+            text.line(format_args!("  {:10} given {given}", ""));
+        }
     }
     if let Some(profile) = recording.profile.as_ref().filter(|profile| profile.all() > 0) {
         text.blank();

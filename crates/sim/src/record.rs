@@ -200,6 +200,7 @@ pub fn disks(core: &mut Core) -> Vec<DiskTotals> {
         write_ios: device.writes.ios,
         write_sectors: device.writes.bytes / SECTOR,
         busy: Nanos::new(device.busy_ns),
+        accesses: None,
     })
     .collect()
 }

@@ -104,7 +104,7 @@ fn finding(case: &Case<'_>, cell: &CaseCell<'_>, further: &Further, array: &Arra
             "the disks of {} write {} times more for each write of {}: its bitmap is kept up to date",
             array.name,
             significant(further.share),
-            cell.cell.id
+            cell.named()
         ),
         reason: REASON.into(),
         evidence: further.figures.clone(),

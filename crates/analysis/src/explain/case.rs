@@ -1,19 +1,22 @@
 //! What a rule may look at, and the few questions that many rules ask of it.
 
+use super::used;
 use crate::stats::quantile::median;
 use crate::summarise::keys;
 use crate::summary::{CellSummary, Comparison, Point, RunData, RunSummary, Verdict};
 use crate::usage::Usage;
+use domain::access::AccessPattern;
 use domain::finding::{Evidence, Gain};
 use domain::ids::TrialKey;
 use domain::inventory::{BlockDevice, Inventory};
 use domain::outcome::Better;
 use domain::plan::{Cell, Plan};
 use domain::setting::SettingRequest;
+use domain::study::Tool;
 use domain::trace::Role;
 use domain::trial::{Measurement, Provenance, Trial};
 use domain::units::Bytes;
-use workloads::Profile;
+use workloads::{Direction, Profile};
 
 /// A measured run, and what is known of the machine that it ran on.
 #[derive(Clone, Copy, Debug)]
@@ -44,9 +47,10 @@ impl<'a> Case<'a> {
         let cells = plan.map(|plan| plan.cells).unwrap_or_default().into_iter();
         let with_trials = cells.map(|cell| {
             let summary = self.summary.cells.iter().find(|s| s.cell == cell.id);
-            let own =
-                self.data.trials.iter().filter(|t| t.key.cell == cell.id && t.validity.is_valid()).collect();
-            CaseCell { cell, summary, trials: own, device: self.target_device }
+            let own = self.data.trials.iter().filter(|t| t.key.cell == cell.id && t.validity.is_valid());
+            let own: Vec<&Trial> = own.collect();
+            let device = self.target_device.or_else(|| used::most_used(self.inventory, &own));
+            CaseCell { cell, summary, trials: own, device }
         });
         with_trials.filter(|cell| !cell.trials.is_empty()).collect()
     }
@@ -61,15 +65,18 @@ impl<'a> Case<'a> {
         Some((format!("trace of {}", key.folder()), usage, share))
     }
 
-    /// The share of all CPUs' time that the command or process used which was watched; `None` where the whole
-    /// machine was.
-    pub(super) fn own_share(&self, usage: &Usage) -> Option<f64> {
+    /// The share of all CPUs' time that the command or process used which was watched, and that share with
+    /// the kernel's threads, which work for it too; `None` where the whole machine was watched.
+    pub(super) fn own_share(&self, usage: &Usage) -> Option<(f64, f64)> {
         let (key, _) = self.usages.iter().find(|(_, known)| std::ptr::eq(known, usage))?;
         let trial = self.data.trials.iter().find(|trial| trial.key == *key)?;
         let measured = trial.measurement.as_ref()?;
         let own = measured.roles.get(&Role::Workload)?;
+        let programs = [Role::Other, Role::Flyball];
+        let no_program = measured.roles.iter().filter(|(role, _)| !programs.contains(role));
+        let with_kernel: f64 = no_program.map(|(_, used)| used.secs()).sum();
         let all = measured.duration.secs() * usage.cpus.len() as f64;
-        (all > 0.0).then(|| own.secs() / all)
+        (all > 0.0).then(|| (own.secs() / all, with_kernel / all))
     }
 
     /// The command that shows more, where nothing can be changed: of this machine, or of the run alone.
@@ -112,6 +119,14 @@ pub(super) struct CaseCell<'a> {
 impl<'a> CaseCell<'a> {
     pub(super) fn points(&self) -> &'a [Point] {
         self.summary.map_or(&[], |summary| summary.points.as_slice())
+    }
+
+    /// How a sentence calls it: by its levels, or what was recorded by no name that tells anything.
+    pub(super) fn named(&self) -> &str {
+        match self.cell.workload.tool {
+            Tool::Recorded => "the load",
+            _ => self.cell.id.as_str(),
+        }
     }
 
     /// The block device below this cell's target: where a study builds its storage, cells differ in it.
@@ -164,9 +179,41 @@ impl<'a> CaseCell<'a> {
         PAUSES.iter().any(|name| self.cell.workload.options.contains_key(*name))
     }
 
-    /// What I/O it does.
+    /// What I/O it does: by its options, or where these do not tell by what its device was given.
     pub(super) fn profile(&self) -> Profile {
-        workloads::of(&self.cell.workload.tool).profile(&self.cell.workload)
+        let profile = workloads::of(&self.cell.workload.tool).profile(&self.cell.workload);
+        let is_known = profile.direction != Direction::Unknown;
+        if is_known {
+            profile
+        } else {
+            self.pattern().and_then(|pattern| used::profile(&pattern)).unwrap_or(profile)
+        }
+    }
+
+    /// How its device was used, where that was recorded.
+    pub(super) fn pattern(&self) -> Option<AccessPattern> {
+        let device = self.device()?;
+        let disks = self.trials.iter().filter_map(|trial| trial.measurement.as_ref()).flat_map(|m| &m.disks);
+        disks.filter(|disk| disk.device == device).find_map(|disk| disk.accesses)
+    }
+
+    /// Whether it reads here and there, by its options or by what its device was given.
+    pub(super) fn reads_at_random(&self) -> bool {
+        let reads = || self.profile().direction == Direction::Reads;
+        match self.access() {
+            Some(access) => access == "randread",
+            None => reads() && self.pattern().is_some_and(|pattern| used::is_random(&pattern.reads)),
+        }
+    }
+
+    /// Whether it writes one byte after another.
+    pub(super) fn writes_in_order(&self) -> bool {
+        match self.access() {
+            Some(access) => access == "write",
+            // dd has no access that tells reads from writes in order; its writes are in order always.
+            None if self.block_size().is_some() => self.profile().writes(),
+            None => self.pattern().is_some_and(|pattern| used::writes_in_order(&pattern)),
+        }
     }
 
     /// What fio does: `randread`, `write`, …; `None` for other tools.

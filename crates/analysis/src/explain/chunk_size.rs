@@ -51,7 +51,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         return varied_setting::findings(case, &WORDS);
     }
     let cells = case.cells();
-    let random = cells.iter().filter(|cell| cell.access() == Some("randread"));
+    let random = cells.iter().filter(|cell| cell.reads_at_random());
     let found = random.flat_map(|cell| {
         let arrays = arrays(case, cell).into_iter();
         arrays.filter_map(|array| Some((cell, Split::of(case, &array, cell)?, array))).collect::<Vec<_>>()
@@ -105,7 +105,7 @@ fn finding(case: &Case<'_>, cell: &CaseCell<'_>, split: Split, array: &Array) ->
         title: format!(
             "each read of {} in {} takes {} reads of its disks: requests cross its chunks",
             array.name,
-            cell.cell.id,
+            cell.named(),
             significant(split.parts)
         ),
         reason: REASON.into(),

@@ -122,7 +122,7 @@ fn finding(
         title: format!(
             "encryption of {device} takes up to {} cycles a byte in {}",
             significant(cost.cycles),
-            cell.cell.id
+            cell.named()
         ),
         reason: REASON.into(),
         evidence: vec![

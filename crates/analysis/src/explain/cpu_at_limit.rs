@@ -4,16 +4,18 @@
 
 use super::Rule;
 use super::case::{Case, evidence, tune_command};
+use super::cpu_share;
 use crate::usage::{AT_LIMIT, CpuUsage, Usage};
 use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::setting::{SettingName, SettingRequest};
+use domain::units::Hertz;
 
 pub(super) const RULE: Rule = Rule {
     name: "cpu-at-limit",
     doc: "All CPUs were busy nearly all of the time: the machine is CPU-bound.",
-    needs: "a recording's trace: CPUs",
-    source: "proc(5), /proc/stat; Documentation/accounting/psi.rst",
+    needs: "a recording's trace: CPUs; where it was recorded, time at each frequency",
+    source: "proc(5), /proc/stat; Documentation/accounting/psi.rst; Documentation/cpu-freq/cpufreq-stats.rst",
     yields_to: &[],
     run,
 };
@@ -43,8 +45,14 @@ fn finding(case: &Case<'_>, source: String, usage: &Usage, busy: f64) -> Finding
     if let Some(waited) = usage.pressure.cpu {
         figures.push(evidence("time in which a task waited for a CPU (PSI)", percent(waited), source));
     }
+    let slow = ran_slowly(case);
+    if let Some((ran_at, highest)) = slow {
+        let all = "time at each frequency";
+        figures.push(evidence("frequency of the busiest CPU, mean", format!("{ran_at} of {highest}"), all));
+    }
     let faster = faster_governor(case);
-    let others = case.own_share(usage).filter(|own| *own < busy / 2.0);
+    let others = case.own_share(usage).filter(|(_, with_kernel)| *with_kernel < busy / 2.0);
+    let others = others.map(|(own, _)| own);
     Finding {
         rule: RULE.name,
         title: match others {
@@ -53,7 +61,10 @@ fn finding(case: &Case<'_>, source: String, usage: &Usage, busy: f64) -> Finding
                 percent(busy),
                 percent(own)
             ),
-            None => format!("the CPUs were busy {} of the time: the load is CPU-bound", percent(busy)),
+            None => {
+                let at = slow.map_or(String::new(), |(at, of)| format!(", at {at} of {of}"));
+                format!("the CPUs were busy {} of the time{at}: the load is CPU-bound", percent(busy))
+            }
         },
         reason: match others {
             Some(_) => OTHERS.into(),
@@ -61,7 +72,9 @@ fn finding(case: &Case<'_>, source: String, usage: &Usage, busy: f64) -> Finding
         },
         evidence: figures,
         confidence: Confidence::Likely,
-        gain: None,
+        gain: faster.as_ref().and(slow).filter(|_| others.is_none()).and_then(|(ran_at, highest)| {
+            cpu_share::expected(case, highest.hz() as f64 / (ran_at.hz() as f64).max(1.0))
+        }),
         next: match (&faster, others) {
             (_, Some(_)) => case.who_is_busy(),
             (Some(setting), None) => tune_command(setting) + " --dry-run",
@@ -74,6 +87,17 @@ fn finding(case: &Case<'_>, source: String, usage: &Usage, busy: f64) -> Finding
         }),
         compared: vec![],
     }
+}
+
+/// CPUs that ran above this share of their highest frequency were not slowed down.
+const NEARLY_HIGHEST: f64 = 0.9;
+
+/// The mean frequency of the busiest CPU and the highest that its policy allows, where it ran well below.
+fn ran_slowly(case: &Case<'_>) -> Option<(Hertz, Hertz)> {
+    let ran_at = cpu_share::ran_at(case)?;
+    let policies = &case.inventory?.cpufreq.as_ref()?.policies;
+    let highest = policies.iter().filter_map(|policy| policy.max).max()?;
+    (ran_at < highest.hz() as f64 * NEARLY_HIGHEST).then(|| (Hertz::from_hz(ran_at as u64), highest))
 }
 
 /// The governor `performance`, where another one rules on this host and this one is available.
@@ -89,8 +113,11 @@ fn faster_governor(case: &Case<'_>) -> Option<SettingRequest> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{findings_of_command, findings_of_usage, watched};
+    use super::super::testing::{findings_of_command, findings_of_usage, findings_with_roles, watched};
     use super::*;
+    use crate::residency::PStates;
+    use domain::inventory::CpuList;
+    use domain::trace::Role;
 
     fn busy(user: f64) -> Usage {
         Usage { machine: Some(CpuUsage { user, system: 0.1, ..CpuUsage::default() }), ..Usage::default() }
@@ -115,6 +142,31 @@ mod tests {
         let next = findings_of_command(RULE, &usage, 0.1).swap_remove(0).next;
         assert_eq!(next, "flyball diagnose", "it names the busiest threads");
         assert_eq!(title(1.8), "the CPUs were busy 95% of the time: the load is CPU-bound");
+        // Threads of the kernel write back what it wrote, and encrypt it.
+        let by_kernel = findings_with_roles(RULE, &usage, &[(Role::Workload, 0.1), (Role::Writeback, 1.2)]);
+        assert_eq!(by_kernel[0].title, "the CPUs were busy 95% of the time: the load is CPU-bound");
+    }
+
+    #[test]
+    fn cpus_that_are_full_at_a_low_frequency_say_so_with_what_the_highest_may_give() {
+        let mhz = |mhz| Some(Hertz::from_mhz(mhz));
+        let mut machine = watched("powersave");
+        let policy = &mut machine.cpufreq.as_mut().unwrap().policies[0];
+        (policy.max, policy.cpus) = (mhz(2800), CpuList::parse("0").unwrap());
+        let shares = vec![(Hertz::from_mhz(2800), 0.0), (Hertz::from_mhz(350), 1.0)];
+        let cpu = CpuUsage { user: 0.9, system: 0.1, ..CpuUsage::default() };
+        let usage = Usage {
+            cpus: vec![(0, cpu)],
+            pstates: vec![PStates { policy: "policy0".into(), shares }],
+            ..busy(0.9)
+        };
+        let found = findings_of_usage(RULE, &usage, Some(&machine)).swap_remove(0);
+        assert_eq!(
+            found.title,
+            "the CPUs were busy 100% of the time, at 350 MHz of 2.80 GHz: the load is CPU-bound"
+        );
+        let gain = found.gain.unwrap();
+        assert!((gain.ratio - 8.0).abs() < 1e-9 && gain.low == 1.0, "{gain:?}");
     }
 
     #[test]

@@ -75,7 +75,7 @@ fn finding(
         rule: RULE.name,
         title: format!(
             "{device} encrypts in sectors of {SMALL} on a disk of {sector}, and encryption kept {cores} cores busy in {}",
-            cell.cell.id
+            cell.named()
         ),
         reason: REASON.into(),
         evidence: vec![

@@ -73,7 +73,7 @@ fn finding(case: &Case<'_>, cell: &CaseCell<'_>, it: &Encrypted<'_>, latency: f6
         rule: RULE.name,
         title: format!(
             "each request of {} passes the work queues of {device}, and takes {latency}; the part of the queues was not measured",
-            cell.cell.id
+            cell.named()
         ),
         reason: REASON.into(),
         evidence: vec![

@@ -102,7 +102,7 @@ fn finding(case: &Case<'_>, cell: &CaseCell<'_>, array: &Array, busy: f64) -> Fi
             array.missing,
             counted(all, "disk"),
             percent(busy),
-            cell.cell.id
+            cell.named()
         ),
         reason: REASON.into(),
         evidence: figures,

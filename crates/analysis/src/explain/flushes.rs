@@ -76,7 +76,7 @@ fn finding(case: &Case<'_>, cell: &CaseCell<'_>, syncs: &Syncs) -> Finding {
     figures.extend(caches(case, cell));
     Finding {
         rule: RULE.name,
-        title: format!("{} spends {share} of its time in fsync, {latency} for each call", cell.cell.id),
+        title: format!("{} spends {share} of its time in fsync, {latency} for each call", cell.named()),
         reason: "fsync returns when the data are on the medium. The filesystem commits its journal for it, and the kernel has a \
 device with a volatile cache write that cache out. The latency of a write does not contain this time."
             .into(),

@@ -8,15 +8,17 @@ use super::Rule;
 use super::case::{Case, UNTUNE, evidence, tune_command};
 use super::cpu_share::{self, Bound};
 use super::{frequency_limit, varied_setting};
+use crate::residency::PStates;
+use crate::words::percent;
 use domain::finding::{Confidence, Finding, Remedy};
 use domain::inventory::{Cpufreq, Policy};
 use domain::setting::{SettingName, SettingRequest};
-use domain::units::{Hertz, Ratio};
+use domain::units::{Hertz, Ratio, significant};
 
 pub(super) const RULE: Rule = Rule {
     name: "frequency-capped",
     doc: "The CPUs are not allowed to run at their highest frequency.",
-    needs: "cpufreq in the inventory; where they were recorded, the CPU time of a load and its requests in flight",
+    needs: "cpufreq in the inventory; where they were recorded, time at each frequency, the CPU time of a load, and its requests in flight",
     source: "Documentation/admin-guide/pm/cpufreq.rst (`scaling_max_freq`, `bios_limit`, `boost`), intel_pstate.rst (`no_turbo`, `max_perf_pct`)",
     yields_to: &[],
     run,
@@ -34,6 +36,8 @@ struct Cap {
     lift: Option<SettingRequest>,
     /// How many times as high the highest frequency is without it; `None` where that is not known.
     faster: Option<f64>,
+    /// The share of the time in which a watched CPU ran at the limit; `None` where that was not recorded.
+    at_limit: Option<f64>,
 }
 
 fn run(case: &Case<'_>) -> Vec<Finding> {
@@ -41,10 +45,16 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     let is_measured = varied_setting::is_varied(case, &frequency_limit::WORDS);
     let cpufreq = case.inventory.and_then(|inventory| inventory.cpufreq.as_ref());
     let Some(cpufreq) = cpufreq.filter(|_| !is_measured) else { return Vec::new() };
-    caps(cpufreq).into_iter().filter_map(|cap| finding(case, cap)).collect()
+    caps(case, cpufreq).into_iter().filter_map(|cap| finding(case, cap)).collect()
 }
 
-fn caps(cpufreq: &Cpufreq) -> Vec<Cap> {
+/// From this share of the time on a CPU is at its limit most of the time.
+const MOSTLY_AT_LIMIT: f64 = 0.5;
+
+/// A gain below this is no reason to be named first.
+const WORTH_NAMING: f64 = 1.1;
+
+fn caps(case: &Case<'_>, cpufreq: &Cpufreq) -> Vec<Cap> {
     let pstate = "/sys/devices/system/cpu/intel_pstate";
     let intel = cpufreq.intel_pstate.as_ref();
     let limited = cpufreq.policies.iter().filter_map(policy_limit).min_by_key(|(limit, _)| *limit);
@@ -60,6 +70,7 @@ fn caps(cpufreq: &Cpufreq) -> Vec<Cap> {
         path: format!("/sys/devices/system/cpu/cpufreq/policy{}/scaling_max_freq", policy.id),
         lift: Some(request("max_freq", "max")),
         faster: policy.highest_request().map(|most| times(most, limit)),
+        at_limit: at_limit(case, policy, limit),
     }));
     caps.extend(turbo_off.then(|| Cap {
         title: "turbo frequencies are switched off".into(),
@@ -67,6 +78,7 @@ fn caps(cpufreq: &Cpufreq) -> Vec<Cap> {
         path: format!("{pstate}/no_turbo"),
         lift: Some(request("turbo", "on")),
         faster: turbo,
+        at_limit: None,
     }));
     caps.extend((boost_off && !turbo_off).then(|| Cap {
         title: "frequencies above the base are switched off".into(),
@@ -74,6 +86,7 @@ fn caps(cpufreq: &Cpufreq) -> Vec<Cap> {
         path: "/sys/devices/system/cpu/cpufreq/boost".into(),
         lift: Some(request("turbo", "on")),
         faster: turbo,
+        at_limit: None,
     }));
     caps.extend(percent.map(|share| Cap {
         title: format!("the CPUs may use {:.0}% of their performance at most", share * 100.0),
@@ -81,6 +94,7 @@ fn caps(cpufreq: &Cpufreq) -> Vec<Cap> {
         path: format!("{pstate}/max_perf_pct"),
         lift: Some(request("max_perf_pct", "100")),
         faster: Some(1.0 / share),
+        at_limit: None,
     }));
     caps.extend(by_firmware.map(|(limit, policy)| Cap {
         title: format!("the firmware allows {limit} at most"),
@@ -88,6 +102,7 @@ fn caps(cpufreq: &Cpufreq) -> Vec<Cap> {
         path: format!("/sys/devices/system/cpu/cpufreq/policy{}/bios_limit", policy.id),
         lift: None,
         faster: policy.base.or(policy.hardware_max).map(|full| times(full, limit)),
+        at_limit: at_limit(case, policy, limit),
     }));
     caps
 }
@@ -106,6 +121,18 @@ fn firmware_limit(policy: &Policy) -> Option<(Hertz, &Policy)> {
     ((limit.hz() as f64) < full.hz() as f64 * ROUNDING).then_some((limit, policy))
 }
 
+/// The share of the time that the policy spent at its limit, of several traces the largest.
+fn at_limit(case: &Case<'_>, policy: &Policy, limit: Hertz) -> Option<f64> {
+    let name = format!("policy{}", policy.id);
+    let least = limit.hz() as f64 * ROUNDING;
+    let states =
+        case.usages.iter().filter_map(|(_, usage)| usage.pstates.iter().find(|of| of.policy == name));
+    let at = |states: &PStates| -> f64 {
+        states.shares.iter().filter(|(at, _)| at.hz() as f64 >= least).map(|(_, share)| share).sum()
+    };
+    states.map(at).max_by(f64::total_cmp)
+}
+
 fn request(name: &str, value: &str) -> SettingRequest {
     SettingRequest { setting: SettingName::parse(name), value: value.into() }
 }
@@ -120,12 +147,15 @@ fn times(full: Hertz, limit: Hertz) -> f64 {
 
 /// `None` where the load would gain nothing by it.
 fn finding(case: &Case<'_>, cap: Cap) -> Option<Finding> {
-    let Cap { title, figure, path, lift, faster } = cap;
+    let Cap { title, figure, path, lift, faster, at_limit } = cap;
     let (bound, further) = match faster.map_or(Bound::Unknown, |faster| cpu_share::bound(case, faster)) {
         Bound::Nothing => return None,
         Bound::AtMost { times, figures } => (Some(times), figures),
         Bound::Unknown => (None, Vec::new()),
     };
+    // That the CPUs are at it, and that requests wait for them, was watched.
+    let is_worth = bound.is_some_and(|times| times >= WORTH_NAMING);
+    let was_at_limit = at_limit.filter(|share| is_worth && *share >= MOSTLY_AT_LIMIT);
     let remedy = lift.as_ref().map(|request| Remedy {
         what: "lift the cap, and measure whether the workload gains".into(),
         settings: vec![request.clone()],
@@ -133,12 +163,19 @@ fn finding(case: &Case<'_>, cap: Cap) -> Option<Finding> {
     });
     Some(Finding {
         rule: RULE.name,
-        title: format!("{title}; what that costs was not measured here"),
+        title: match (was_at_limit, bound) {
+            (Some(share), Some(times)) => format!(
+                "{title}, and ran there for {} of the time: without that limit {} times as fast at most",
+                percent(share),
+                significant(times)
+            ),
+            _ => format!("{title}; what that costs was not measured here"),
+        },
         reason: "Work of the CPU on the path of each request (submission, checksums, encryption, parity, completion) takes \
 longer in proportion; a workload that waits for the device alone does not notice."
             .into(),
         evidence: [evidence("limit in force", figure, path.clone())].into_iter().chain(further).collect(),
-        confidence: Confidence::Possible,
+        confidence: if was_at_limit.is_some() { Confidence::Likely } else { Confidence::Possible },
         gain: bound.and_then(|times| cpu_share::expected(case, times)),
         next: match &lift {
             Some(request) => tune_command(request),
@@ -151,8 +188,9 @@ longer in proportion; a workload that waits for the device alone does not notice
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{about, bare_machine, findings, fio_run, machine_with};
+    use super::super::testing::{about, bare_machine, findings, findings_of_usage, fio_run, machine_with};
     use super::*;
+    use crate::usage::{CpuUsage, Usage};
     use domain::inventory::{IntelPstate, Inventory};
 
     fn titles(machine: Option<&Inventory>) -> Vec<String> {
@@ -196,6 +234,41 @@ mod tests {
         let found = findings(RULE, &data, Some(&machine_with(limited)), None);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].remedy, None);
+    }
+
+    /// A CPU under a limit of 1400 of 2800 MHz, busy for so much of the time, at its limit for so much.
+    fn watched_at_limit(busy: f64, at_limit: f64) -> Vec<Finding> {
+        let mhz = |mhz| Some(Hertz::from_mhz(mhz));
+        let limited = Policy { max: mhz(1400), hardware_max: mhz(2800), ..Policy::default() };
+        let shares = vec![(Hertz::from_mhz(1400), at_limit), (Hertz::from_mhz(800), 1.0 - at_limit)];
+        let cpu = CpuUsage { user: busy, ..CpuUsage::default() };
+        let usage = Usage {
+            machine: Some(cpu),
+            cpus: vec![(0, cpu)],
+            pstates: vec![PStates { policy: "policy0".into(), shares }],
+            ..Usage::default()
+        };
+        findings_of_usage(RULE, &usage, Some(&machine_with(limited)))
+    }
+
+    #[test]
+    fn a_cpu_that_is_watched_at_its_limit_while_requests_wait_for_it_is_likely_and_bounded() {
+        let found = watched_at_limit(0.8, 0.97);
+        assert_eq!(
+            found[0].title,
+            "the CPUs may run at 1.40 GHz at most, and ran there for 97% of the time: without that limit 1.67 times as fast at most"
+        );
+        assert_eq!(found[0].confidence, Confidence::Likely);
+        let gain = found[0].gain.as_ref().unwrap();
+        assert!(gain.low == 1.0 && (gain.ratio - 1.0 / 0.6).abs() < 1e-9, "{gain:?}");
+    }
+
+    #[test]
+    fn a_cpu_that_is_rarely_at_its_limit_or_hardly_used_is_no_likely_cause() {
+        let possible = |found: Vec<Finding>| found.iter().all(|one| one.confidence == Confidence::Possible);
+        assert!(possible(watched_at_limit(0.8, 0.2)));
+        assert!(possible(watched_at_limit(0.15, 0.97)));
+        assert!(watched_at_limit(0.02, 0.97).is_empty(), "it would gain nothing");
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn finding(case: &Case<'_>, inventory: &Inventory, single: &Single<'_, '_>) -> F
         rule: RULE.name,
         title: format!(
             "this guest may halt its CPU at each wait of {}, and wait for the host to wake it up; what that costs was not measured",
-            single.cell.cell.id
+            single.cell.named()
         ),
         reason: "Without an idle driver a guest that has nothing to do halts, unless `idle=poll` is on its command line, and its \
 CPU may go to the host's scheduler. The completion of a request then has to bring it back. The idle driver haltpoll polls in \

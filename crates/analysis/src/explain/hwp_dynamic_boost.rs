@@ -55,7 +55,7 @@ fn finding(single: &Single<'_, '_>, cpufreq: &Cpufreq) -> Finding {
         rule: RULE.name,
         title: format!(
             "the processor is not told that {} waits for I/O (hwp_dynamic_boost is off); what that costs was not measured",
-            single.cell.cell.id
+            single.cell.named()
         ),
         reason: "With hardware-managed P-states the processor goes by how busy a CPU was, and a CPU between two requests looks \
 idle. With the boost the kernel raises the least frequency of a CPU for a while where a task on it comes back from waiting \

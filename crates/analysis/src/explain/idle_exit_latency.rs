@@ -73,7 +73,7 @@ fn finding(state: &IdleState, exit: Nanos, cell: &CaseCell<'_>, latency: f64) ->
         rule: RULE.name,
         title: format!(
             "waking up from idle state {name} may take {exit} of the {shown} that a request takes in {}; it was not measured with and without",
-            cell.cell.id
+            cell.named()
         ),
         reason: "With one request in flight the CPU has nothing to do until it completes, enters an idle state, and must leave it \
 before the completion is handled. Deep states save energy and take longer to leave; the kernel chooses by how long it \

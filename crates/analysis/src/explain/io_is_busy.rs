@@ -52,7 +52,7 @@ fn finding(single: &Single<'_, '_>, (threshold, threshold_path): (f64, String), 
         title: format!(
             "ondemand sees a load of {} at most in {}: waiting for I/O does not count; what that costs was not measured",
             percent(single.cores),
-            single.cell.cell.id
+            single.cell.named()
         ),
         reason: "A CPU that waits for a request is idle for ondemand while `io_is_busy` is 0. The load stays below the threshold, \
 and the CPU's part of each request runs at a lower frequency. With 1 the wait counts as load, and the frequency goes up \

@@ -85,7 +85,7 @@ fn finding(case: &Case<'_>, cell: &CaseCell<'_>, twice: &Twice) -> Finding {
         title: format!(
             "{device} writes {} times what {} writes: with data=journal all data are written twice",
             significant(twice.times()),
-            cell.cell.id
+            cell.named()
         ),
         reason: REASON.into(),
         evidence: vec![

@@ -67,7 +67,7 @@ fn finding(
         rule: RULE.name,
         title: format!(
             "journal and data share spinning disks: {} spends {share} of its time in fsync, {latency} for each call",
-            cell.cell.id
+            cell.named()
         ),
         reason: "A commit writes the journal, flushes, and writes the commit record. Between that the data are written at their \
 place. Each change between the two places moves the heads."

@@ -56,7 +56,7 @@ fn finding(case: &Case<'_>, cell: &CaseCell<'_>, served: &Served) -> Finding {
         rule: RULE.name,
         title: format!(
             "{} measured memory: the page cache below {device} served {} of its reads",
-            cell.cell.id,
+            cell.named(),
             percent(1.0 - below / read)
         ),
         reason: "A loop device reads its file through the page cache unless it has direct I/O. A direct read of the loop device \

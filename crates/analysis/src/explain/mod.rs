@@ -67,6 +67,7 @@ mod thermal_throttling;
 mod threshold_not_reached;
 mod trim_blocked;
 mod tunable;
+mod used;
 mod varied_setting;
 mod waiting;
 mod waits;
@@ -115,8 +116,6 @@ pub const RULES: &[Rule] = &[
     cpu_at_limit::RULE,
     one_cpu_at_limit::RULE,
     one_thread_at_limit::RULE,
-    device_at_limit::RULE,
-    waiting::RULE,
     idle_exit_latency::RULE,
     page_cache::RULE,
     misleading_options::RULE,
@@ -163,6 +162,9 @@ pub const RULES: &[Rule] = &[
     remote_node::RULE,
     mount_options::RULE,
     array_at_risk::RULE,
+    // What is seen of any cause comes behind the causes.
+    device_at_limit::RULE,
+    waiting::RULE,
 ];
 
 /// Every finding of every rule: the surest first, and among equals those with the larger gain.

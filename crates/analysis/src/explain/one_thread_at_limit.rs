@@ -121,7 +121,7 @@ do not help; a higher frequency of that core does, in proportion, and so does an
         rule: RULE.name,
         title: format!(
             "{} {is} held back by one kernel thread: `{name}` used {} of one core",
-            cell.cell.id,
+            cell.named(),
             percent(share)
         ),
         reason,

@@ -44,7 +44,7 @@ fn finding(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
     let name = cell.device().unwrap_or("all block devices");
     Some(Finding {
         rule: RULE.name,
-        title: format!("{} measured memory: the page cache served {} of its reads", cell.cell.id, percent(1.0 - share)),
+        title: format!("{} measured memory: the page cache served {} of its reads", cell.named(), percent(1.0 - share)),
         reason: "What was read or written lately stays in memory, and a read of it never reaches the device. A file that fits \
 into memory is read from there from the second time on, or from the first where it was just written."
             .into(),

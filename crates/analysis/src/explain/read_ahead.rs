@@ -99,7 +99,7 @@ fn small_reads(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
         rule: RULE.name,
         title: format!(
             "{} reads in order, and {name} gets it in pieces of {size}: the read-ahead window is {window}",
-            cell.cell.id
+            cell.named()
         ),
         reason: REASON.into(),
         evidence: vec![

@@ -62,7 +62,7 @@ fn finding(cell: &CaseCell<'_>, wasted: &Wasted<'_>) -> Finding {
     };
     Finding {
         rule: RULE.name,
-        title: format!("{device} reads {} times what {} asks for: read-ahead fetches the rest", significant(*times), cell.cell.id),
+        title: format!("{device} reads {} times what {} asks for: read-ahead fetches the rest", significant(*times), cell.named()),
         reason: "The kernel reads up to a window ahead where reads look as if they were in order, and around each page of a mapped \
 file. Random reads use little of it. The device is busy with the rest, and the rest takes room in the page cache."
             .into(),

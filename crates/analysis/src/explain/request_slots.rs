@@ -77,7 +77,7 @@ fn finding(cell: &CaseCell<'_>, asked: u32, places: u64, scheduler: &str, device
         rule: RULE.name,
         title: format!(
             "{} keeps {asked} requests in flight, and {name} has places for {places}; what that costs was not measured",
-            cell.cell.id
+            cell.named()
         ),
         reason: REASON.into(),
         evidence: vec![

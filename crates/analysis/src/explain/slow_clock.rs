@@ -37,7 +37,7 @@ fn finding(case: &Case<'_>, clock: &str, cell: &CaseCell<'_>, rate: f64) -> Find
     let rate = Unit::PerSecond.show(rate);
     Finding {
         rule: RULE.name,
-        title: format!("the kernel reads the time from {clock}, and {} makes {rate} requests; what that costs was not measured", cell.cell.id),
+        title: format!("the kernel reads the time from {clock}, and {} makes {rate} requests; what that costs was not measured", cell.named()),
         reason: "The time is read when a request begins and ends, and by the workload besides. The CPU reads its own \
 counter (tsc) by itself. This clock is read over a bus, or has the resolution of the tick. The kernel leaves tsc where it finds it unstable, or where \
 it is told to."

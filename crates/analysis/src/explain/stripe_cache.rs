@@ -50,11 +50,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
         return varied_setting::findings(case, &WORDS);
     }
     let cells = case.cells();
-    // dd has no access that tells reads from writes in order; its writes are in order always.
-    let in_order = cells.iter().filter(|cell| match cell.access() {
-        Some(access) => access == "write",
-        None => cell.profile().writes() && cell.block_size().is_some(),
-    });
+    let in_order = cells.iter().filter(|cell| cell.writes_in_order());
     in_order.flat_map(|cell| of_cell(case, cell)).take(1).collect()
 }
 
@@ -80,7 +76,7 @@ fn finding(cell: &CaseCell<'_>, array: &Array, size: u32, extra: &Extra) -> Find
         rule: RULE.name,
         title: format!(
             "{name} does not collect whole stripes of the writes of {}: it reads {} of what is written",
-            cell.cell.id,
+            cell.named(),
             percent(extra.share)
         ),
         reason: REASON.into(),

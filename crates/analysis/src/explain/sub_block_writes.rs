@@ -41,7 +41,7 @@ fn finding(case: &Case<'_>, cell: &CaseCell<'_>, size: Bytes, disk: &BlockDevice
     let name = &disk.name;
     Finding {
         rule: RULE.name,
-        title: format!("{} writes {size} at a time to {name}, whose sectors are {sector}; what that costs was not measured", cell.cell.id),
+        title: format!("{} writes {size} at a time to {name}, whose sectors are {sector}; what that costs was not measured", cell.named()),
         reason: "A disk writes whole physical sectors. For a part of one it reads the sector first. A spinning disk then waits for \
 the sector to come round again; flash writes the whole page anew."
             .into(),

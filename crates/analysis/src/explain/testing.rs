@@ -112,6 +112,7 @@ pub fn with_device_reads(data: &mut RunData, device: &str, bytes: u64, busy: Nan
             write_ios: 0,
             write_sectors: 0,
             busy,
+            accesses: None,
         };
         trial.measurement.as_mut().unwrap().disks = vec![totals];
     }
@@ -130,6 +131,7 @@ pub fn with_work(data: &mut RunData, work: &[Work<'_>]) {
         write_ios: *writes,
         write_sectors: written / 512,
         busy: Nanos::from_millis(*busy_ms),
+        accesses: None,
     };
     for trial in &mut data.trials {
         trial.measurement.as_mut().unwrap().disks = work.iter().map(totals).collect();
@@ -245,10 +247,15 @@ pub fn findings_of_usage(rule: super::Rule, usage: &Usage, inventory: Option<&In
 
 /// The findings of a rule where a command was watched that used so many CPUs.
 pub fn findings_of_command(rule: super::Rule, usage: &Usage, cpus: f64) -> Vec<Finding> {
+    findings_with_roles(rule, usage, &[(Role::Workload, cpus)])
+}
+
+/// The findings of a rule where these roles used so many CPUs each.
+pub fn findings_with_roles(rule: super::Rule, usage: &Usage, roles: &[(Role, f64)]) -> Vec<Finding> {
     let mut data = fio_run(&["rw=read"], |_, _| vec![]);
     let measured = data.trials[0].measurement.as_mut().unwrap();
-    let own = Nanos::new((measured.duration.get() as f64 * cpus) as u64);
-    measured.roles.insert(Role::Workload, own);
+    let used = |cpus: f64| Nanos::new((measured.duration.get() as f64 * cpus) as u64);
+    measured.roles = roles.iter().map(|(role, cpus)| (*role, used(*cpus))).collect();
     let usages = [(data.trials[0].key.clone(), usage.clone())];
     let summary = summarise(&data, None);
     (rule.run)(&Case { usages: &usages, ..Case::new(&data, &summary) })

@@ -4,6 +4,7 @@
 //! time. Interrupts count to the thread that they interrupt, as they do in the scheduler's own account
 //! without `CONFIG_IRQ_TIME_ACCOUNTING`.
 
+mod accesses;
 mod cpus;
 mod requests;
 mod tasks;
@@ -20,8 +21,10 @@ use crate::event::{Event, Op, What};
 use crate::file::Tables;
 use crate::profile::{self, Seen};
 use crate::subsystem::plain;
+use accesses::Patterns;
 use cpus::{Cpu, IDLE};
 use domain::Nanos;
+use domain::access::AccessPattern;
 use domain::profile::Profile;
 use domain::trace::Role;
 use parse::proc::role::work_role;
@@ -59,6 +62,8 @@ pub struct Facts {
     pub devices: BTreeMap<(String, Op), Done>,
     /// From a device to one below.
     pub passed: BTreeMap<(String, String), Passed>,
+    /// How devices were used, by their names.
+    pub accesses: BTreeMap<String, AccessPattern>,
     /// What CPU time was spent in, where call stacks were sampled.
     pub profile: Option<Profile>,
 }
@@ -140,6 +145,7 @@ pub struct Collecting<'t> {
     cpus: BTreeMap<u16, Cpu>,
     tasks: Tasks<'t>,
     requests: Requests<'t>,
+    patterns: Patterns,
 }
 
 impl<'t> Collecting<'t> {
@@ -153,6 +159,7 @@ impl<'t> Collecting<'t> {
             cpus: BTreeMap::new(),
             tasks: Tasks::new(tables, begin),
             requests: Requests::new(tables),
+            patterns: Patterns::default(),
         }
     }
 
@@ -193,7 +200,10 @@ impl<'t> Collecting<'t> {
             What::IrqEnd => self.cpu(cpu.into(), |cpu| cpu.irq(now, None)),
             What::SoftirqBegin { vector } => self.cpu(cpu.into(), |cpu| cpu.softirq(now, Some(vector))),
             What::SoftirqEnd => self.cpu(cpu.into(), |cpu| cpu.softirq(now, None)),
-            What::BioQueue { span, op } => self.requests.queued(now, &span, op),
+            What::BioQueue { span, op, purpose } => {
+                self.requests.queued(now, &span, op);
+                self.patterns.queued(self.tables.disk_of(span.device), &span, op, purpose);
+            }
             What::BioRemap { span, from, .. } => self.requests.passed(&span, from),
             What::Issue { span, op } => self.requests.issued(now, &span, op),
             What::Complete { span, op, failed } => {
@@ -267,6 +277,7 @@ impl<'t> Collecting<'t> {
             work,
             devices: self.requests.done.into_iter().map(|((d, op), done)| ((named(d), op), done)).collect(),
             passed: self.requests.passed.into_iter().map(|((a, b), p)| ((named(a), named(b)), p)).collect(),
+            accesses: self.patterns.finish().map(|(disk, pattern)| (named(disk), pattern)).collect(),
             profile: None,
         }
     }

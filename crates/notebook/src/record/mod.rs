@@ -171,6 +171,7 @@ fn pretty(record: &impl serde::Serialize) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use domain::access::{AccessPattern, Accesses};
     use domain::ids::{CellId, RunId, TrialKey};
     use domain::lab::{
         DiskService, IdleRecord, LabAccount, Pacing, RegisterRequest, StateRecord, VcpuRecord,
@@ -244,14 +245,29 @@ pub(crate) mod tests {
     }
 
     fn disk() -> impl Strategy<Value = DiskTotals> {
-        (any::<String>(), any::<[u64; 4]>(), nanos()).prop_map(|(device, n, busy)| DiskTotals {
-            device,
-            read_ios: n[0],
-            read_sectors: n[1],
-            write_ios: n[2],
-            write_sectors: n[3],
-            busy,
-        })
+        (any::<String>(), any::<[u64; 4]>(), nanos(), option::of(pattern())).prop_map(
+            |(device, n, busy, accesses)| DiskTotals {
+                device,
+                read_ios: n[0],
+                read_sectors: n[1],
+                write_ios: n[2],
+                write_sectors: n[3],
+                busy,
+                accesses,
+            },
+        )
+    }
+
+    fn pattern() -> impl Strategy<Value = AccessPattern> {
+        let of = |[bios, sectors, in_order, ahead, synchronous]: [u64; 5]| Accesses {
+            bios,
+            sectors,
+            in_order,
+            ahead,
+            synchronous,
+        };
+        any::<[[u64; 5]; 2]>()
+            .prop_map(move |[reads, writes]| AccessPattern { reads: of(reads), writes: of(writes) })
     }
 
     fn recorder() -> impl Strategy<Value = RecorderReport> {

@@ -5,6 +5,7 @@
 //! ring is counted by the kernel, and what fired is read at the end: so all that is lost is known by CPU and
 //! tracepoint.
 
+mod allowance;
 mod profile;
 mod ring;
 pub mod symbols;
@@ -14,6 +15,7 @@ use crate::buffers::{Buffers, Written};
 use crate::recorder::Roots;
 use crate::tasks::Tasks;
 use crate::{Result, clock};
+use allowance::{Allowance, Order};
 use domain::{Nanos, Timestamp};
 use events::{HEADER, Head, Kind, MAGIC, Owner, Set, Sets, header};
 use parse::kernel::cpu_list;
@@ -63,6 +65,8 @@ pub struct Events {
     pub file: PathBuf,
     /// The bytes of one CPU's ring; `None` for what the interval and the number of CPUs ask for.
     pub ring_bytes: Option<u64>,
+    /// Whether a part of each second is enough of the tracepoints: nobody asked for events.
+    pub is_in_passing: bool,
 }
 
 /// How large the ring of a CPU has to be: what comes at [`RATE`] within two intervals, rounded up to a power
@@ -89,6 +93,8 @@ pub struct Rings {
     /// The time between two call stacks, where there are any.
     period: Option<Nanos>,
     devices: BTreeSet<u32>,
+    /// Where nobody asked for events.
+    allowance: Option<Allowance>,
     /// What is not recorded, and why.
     pub absent: Vec<String>,
 }
@@ -122,6 +128,7 @@ impl Rings {
             origin: Nanos::ZERO,
             period: None,
             devices: BTreeSet::new(),
+            allowance: wanted.is_in_passing.then(Allowance::default),
             absent: Vec::new(),
         };
         let points = rings.describe(&wanted.sets, &roots.sys);
@@ -146,6 +153,11 @@ impl Rings {
         }
         let why = failed.into_iter().next().map_or("no CPU is online".to_owned(), |(_, why)| why);
         self.absent.push(format!("no {what}: {why}"));
+    }
+
+    /// What is recorded of tracepoints.
+    fn named(&self) -> &'static str {
+        if self.allowance.is_some() { "access patterns" } else { "events" }
     }
 
     /// The clock of each CPU that samples call stacks.
@@ -175,7 +187,7 @@ impl Rings {
         let tracefs = match Tracefs::find(sys) {
             Ok(tracefs) => tracefs,
             Err(why) => {
-                self.absent.push(format!("no events: {why}"));
+                self.absent.push(format!("no {}: {why}", self.named()));
                 return points;
             }
         };
@@ -208,7 +220,7 @@ impl Rings {
                 Err(error) => failed.push((cpu, why_refused(&error, roots))),
             }
         }
-        self.tell_failed("events", failed, online.len());
+        self.tell_failed(self.named(), failed, online.len());
         self.absent.extend(refused.iter().map(|(id, why)| format!("no event {}: {why}", points[id])));
         if let Some(bytes) = smaller {
             self.absent.push(format!(
@@ -316,6 +328,28 @@ impl Rings {
         if self.drains.is_multiple_of(LOOK_AT_CPUS) {
             self.look_at_cpus(began);
             self.bound_profile(began);
+        }
+        self.keep_to_allowance(began);
+    }
+
+    /// Takes a part of each second where nobody asked for events.
+    fn keep_to_allowance(&mut self, now: Nanos) {
+        let tracepoints = || self.rings.iter().filter(|ring| !ring.is_clock());
+        let Some(allowance) = &mut self.allowance else { return };
+        let order = allowance.next(now, tracepoints().map(Ring::drained).sum());
+        for ring in tracepoints() {
+            // One whose CPU is gone is off already.
+            let _ = match order {
+                Order::Nothing => return,
+                Order::GoOn => ring.enable(),
+                Order::Pause | Order::End => ring.disable(),
+            };
+        }
+        if order == Order::End {
+            let note =
+                format!("how devices are used is known until {} alone", now.saturating_sub(self.origin));
+            self.frame(Kind::Absent, 0, &[note.as_bytes()]);
+            self.absent.push(note);
         }
     }
 

@@ -19,6 +19,7 @@ pub(crate) use comparison::comparison;
 pub(crate) use costs::{COSTS_TITLE, WORK_TITLE, costs_table, work_table};
 pub(crate) use profile::profile;
 pub(crate) use recorded::recorded_parts;
+pub use recorded::use_in_words;
 pub(crate) use run::{findings_alone, run};
 pub(crate) use trial::trial;
 

@@ -7,6 +7,7 @@ use crate::cpu_share::{notable, shown};
 use crate::document::{Block, Table};
 use crate::wording::percent;
 use domain::Nanos;
+use domain::access::{AccessPattern, Accesses};
 use domain::outcome::Metric;
 use domain::trace::Role;
 use domain::trial::{DiskTotals, Measurement, ThreadTime};
@@ -63,7 +64,23 @@ fn threads(measurement: &Measurement) -> Option<Table> {
     (!rows.is_empty()).then(|| table(&["thread", "CPU time", "role", "id"], &[1, 3], rows))
 }
 
+/// `reads of 16 KiB, 98% in order, for the page cache`: what a device was given, before requests are merged.
+pub fn use_in_words(pattern: Option<&AccessPattern>) -> String {
+    let Some(AccessPattern { reads, writes }) = pattern else { return String::new() };
+    let of = |accesses: &Accesses, what: &str, cached: &str, is_cached: bool| {
+        let size = accesses.mean().filter(|_| accesses.bios > 0)?;
+        let order = percent(accesses.share_in_order());
+        let by = if is_cached { cached } else { "direct or waited for" };
+        Some(format!("{what} of {size}, {order} in order, {by}"))
+    };
+    let reads = of(reads, "reads", "for the page cache", reads.share_ahead() >= Some(0.5));
+    let writes = of(writes, "writes", "by writing back", writes.share_synchronous() < Some(0.5));
+    reads.into_iter().chain(writes).collect::<Vec<_>>().join("; ")
+}
+
 fn disks(measurement: &Measurement) -> Option<Table> {
+    // How they were used is a part of every recording, and of no trial of a study.
+    let is_known = measurement.disks.iter().any(|disk| disk.accesses.is_some());
     let row = |disk: &DiskTotals| {
         let share = disk.busy.secs() / measurement.duration.secs();
         vec![
@@ -74,8 +91,13 @@ fn disks(measurement: &Measurement) -> Option<Table> {
             disk.write_ios.to_string(),
             percent(Some(share.min(1.0)).filter(|share| share.is_finite())),
         ]
+        .into_iter()
+        .chain(is_known.then(|| use_in_words(disk.accesses.as_ref())))
+        .collect()
     };
     let rows: Vec<_> = measurement.disks.iter().map(row).collect();
-    let head = ["device", "read", "reads", "written", "writes", "busy"];
+    let known = is_known.then_some("what it was given");
+    let head: Vec<&str> =
+        ["device", "read", "reads", "written", "writes", "busy"].into_iter().chain(known).collect();
     (!rows.is_empty()).then(|| table(&head, &[1, 2, 3, 4, 5], rows))
 }

@@ -126,9 +126,10 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     let writing = if request.onlooker.is_some() { Writing::EachSample } else { Writing::WhenFull };
     let (sets, events_file) = match &request.events {
         Some(sets) => (sets.clone(), destination.events_file()),
-        None => (Sets::profile(), destination.raw_dir().join("profile.bin")),
+        None => (Sets::in_passing(), destination.raw_dir().join("passing.bin")),
     };
-    let events = Some(Events { sets, file: events_file.clone(), ring_bytes: None });
+    let is_in_passing = request.events.is_none();
+    let events = Some(Events { sets, file: events_file.clone(), ring_bytes: None, is_in_passing });
     let config = RecorderConfig { writing, events, ..RecorderConfig::new(interval, spool.clone()) };
     // What a sample costs decides how often the recorder takes one: on these CPUs.
     let paced = Paced::hold()?;
@@ -159,12 +160,15 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     let events = match (facts, &request.events) {
         (Ok(mut facts), asked) => {
             recording.profile = facts.profile.take();
+            for disk in &mut recording.disks {
+                disk.accesses = facts.accesses.get(&disk.device).copied();
+            }
             asked.as_ref().map(|_| facts)
         }
         (Err(error), Some(_)) => return Err(error),
         // What was not asked for costs no recording.
         (Err(error), None) => {
-            recording.recorder.absent.push(format!("no profile: {error}"));
+            recording.recorder.absent.push(format!("no profile and no access patterns: {error}"));
             None
         }
     };

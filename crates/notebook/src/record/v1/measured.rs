@@ -1,6 +1,7 @@
 //! Schema 1: what was measured while a workload ran.
 
 use super::Meaning;
+use domain::access::{AccessPattern, Accesses};
 use domain::outcome::{Better, Metric, Outcome};
 use domain::profile::{Profile, Subsystem};
 use domain::time::Nanos;
@@ -80,6 +81,25 @@ pub(super) struct DiskRecord {
     write_ios: u64,
     write_sectors: u64,
     busy_ns: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    accesses: Option<PatternRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PatternRecord {
+    reads: AccessesRecord,
+    writes: AccessesRecord,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AccessesRecord {
+    bios: u64,
+    sectors: u64,
+    in_order: u64,
+    ahead: u64,
+    synchronous: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -263,7 +283,34 @@ impl From<&DiskTotals> for DiskRecord {
             write_ios: d.write_ios,
             write_sectors: d.write_sectors,
             busy_ns: d.busy.get(),
+            accesses: d.accesses.as_ref().map(PatternRecord::from),
         }
+    }
+}
+
+impl From<&AccessPattern> for PatternRecord {
+    fn from(pattern: &AccessPattern) -> Self {
+        let of = |some: &Accesses| AccessesRecord {
+            bios: some.bios,
+            sectors: some.sectors,
+            in_order: some.in_order,
+            ahead: some.ahead,
+            synchronous: some.synchronous,
+        };
+        Self { reads: of(&pattern.reads), writes: of(&pattern.writes) }
+    }
+}
+
+impl From<PatternRecord> for AccessPattern {
+    fn from(record: PatternRecord) -> Self {
+        let of = |some: AccessesRecord| Accesses {
+            bios: some.bios,
+            sectors: some.sectors,
+            in_order: some.in_order,
+            ahead: some.ahead,
+            synchronous: some.synchronous,
+        };
+        Self { reads: of(record.reads), writes: of(record.writes) }
     }
 }
 
@@ -276,6 +323,7 @@ impl From<DiskRecord> for DiskTotals {
             write_ios: record.write_ios,
             write_sectors: record.write_sectors,
             busy: Nanos::new(record.busy_ns),
+            accesses: record.accesses.map(AccessPattern::from),
         }
     }
 }
