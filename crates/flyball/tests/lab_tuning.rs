@@ -82,7 +82,7 @@ struct Planted {
 }
 
 /// How many machines there are.
-const MACHINES: u64 = 2;
+const MACHINES: u64 = 4;
 
 /// By how many percent of its time the CPU may be late: the gain that is looked for is larger.
 const MOST_LATE: f64 = 10.0;
@@ -198,5 +198,47 @@ fn a_limit_of_the_frequency_is_explained_predicted_and_its_remedy_proved() {
         verdict: ["the CPUs may run at 1.40 GHz at most, and ran there for", "times as fast at most"],
         setting: "max_freq=max",
         predicted: Some("max_freq=2800000"),
+    });
+}
+
+#[test]
+fn a_read_ahead_that_is_too_small_is_explained_and_its_remedy_proved_on_a_load_of_which_nothing_is_known() {
+    if !testing::is_in_turn(2, 1, MACHINES) {
+        return;
+    }
+    let reader = r#"
+settings() { cat /sys/block/disk/queue/read_ahead_kb; }
+memory disk 204800 1000000
+echo 16 > /sys/block/disk/queue/read_ahead_kb
+fio --name=load --rw=read --bs=16k --ioengine=psync --time_based --runtime=100000 --size=190g \
+    --filename=/dev/disk > fio.out & load=$!
+"#;
+    judge(&Planted {
+        options: &[],
+        script: reader.to_owned(),
+        verdict: [
+            "the load reads in order, and disk gets it in pieces of",
+            "the read-ahead window is 16 KiB",
+        ],
+        setting: "read_ahead_kb@disk=4096",
+        predicted: None,
+    });
+}
+
+#[test]
+fn a_preference_for_saving_energy_is_explained_and_its_remedy_proved() {
+    if !testing::is_in_turn(3, 1, MACHINES) {
+        return;
+    }
+    let settings = "policy=/sys/devices/system/cpu/cpufreq/policy0
+        settings() { cat $policy/scaling_governor $policy/energy_performance_preference; }
+        echo powersave > $policy/scaling_governor
+        echo power > $policy/energy_performance_preference\n";
+    judge(&Planted {
+        options: &["--pstates", "i7-6700k-hwp"],
+        script: [settings, ENCRYPTED_READS].concat(),
+        verdict: ["CPU 0 ran at", "its base is 4.00 GHz"],
+        setting: "epp=performance",
+        predicted: None,
     });
 }

@@ -66,8 +66,8 @@ pub struct Load {
     pub interrupts: f64,
     /// Whether a CPU that waits for the device counts as waiting for I/O (`iowait` of `/proc/stat`).
     pub waits_for_io: bool,
-    /// Mean frequency in Hz, idle time included, of the policy whose CPU was busiest; `None` where no time at
-    /// frequencies was recorded.
+    /// Mean frequency in Hz, idle time included, of the policy whose CPU was busiest; where no time at
+    /// frequencies was recorded, that CPU's own while it was not idle, by APERF and MPERF; else `None`.
     pub frequency: Option<f64>,
     /// CPU time a second of what runs beside the load, in CPUs.
     pub beside: f64,
@@ -264,6 +264,8 @@ fn frequency(usage: &Usage) -> Option<f64> {
     let (busiest, _) = usage.cpus.iter().max_by(|(_, a), (_, b)| a.busy().total_cmp(&b.busy()))?;
     // Policies are numbered by their first CPU, in ascending order.
     let number = |name: &str| name.strip_prefix("policy")?.parse::<u32>().ok();
-    let policy = usage.pstates.iter().rev().find(|states| number(&states.policy) <= Some(*busiest))?;
-    Some(mean(&policy.shares)).filter(|hz| *hz > 0.0)
+    let policy = usage.pstates.iter().rev().find(|states| number(&states.policy) <= Some(*busiest));
+    let by_policy = policy.map(|policy| mean(&policy.shares)).filter(|hz| *hz > 0.0);
+    // Where the processor chooses, its counters alone tell: of the time in which it was not idle.
+    by_policy.or_else(|| Some(usage.awake.iter().find(|(cpu, _)| cpu == busiest)?.1.hertz))
 }

@@ -134,10 +134,11 @@ fn how_sure(fit: Fit, several: bool) -> Vec<String> {
     let mut said = Vec::new();
     if !fit.is_good() {
         said.push(format!(
-            "It does not fit: under the recorded policy it gives {} times the recorded rate and {} times the CPU time. Do not \
+            "It does not fit: under the recorded policy it gives {} times the recorded rate, {} times the CPU time{}. Do not \
 rely on these figures.",
             significant(fit.rate),
-            significant(fit.cpu)
+            significant(fit.cpu),
+            fit.frequency.map_or(String::new(), |ratio| format!(" and {} times the frequency", significant(ratio))),
         ));
     }
     said.push(match fit.frequency {

@@ -6,6 +6,7 @@
 
 use super::Rule;
 use super::case::{Case, UNTUNE, evidence, tune_command};
+use super::cpu_share::{self, Bound};
 use super::governor::CHOOSING_DRIVERS;
 use crate::usage::{Awake, Usage};
 use crate::words::percent;
@@ -32,7 +33,7 @@ const MAX_SHARE: f64 = 0.8;
 
 fn run(case: &Case<'_>) -> Vec<Finding> {
     let found = slowest(case, MIN_AWAKE, MAX_SHARE, |policy| !is_held_high(policy));
-    found.map(|slow| finding(&slow)).into_iter().collect()
+    found.map(|slow| finding(case, &slow)).into_iter().collect()
 }
 
 /// A CPU that was busy and slow.
@@ -118,8 +119,12 @@ pub(super) fn is_held_high(policy: &Policy) -> bool {
     is_fast(&policy.governor) || is_fast(&policy.epp)
 }
 
-fn finding(slow: &Slow<'_>) -> Finding {
+fn finding(case: &Case<'_>, slow: &Slow<'_>) -> Finding {
     let Slow { cpu, awake, allowed, policy, .. } = slow;
+    let (bound, further) = match cpu_share::bound(case, allowed.hz() as f64 / awake.hertz) {
+        Bound::AtMost { times, figures } => (Some(times), figures),
+        Bound::Nothing | Bound::Unknown => (None, Vec::new()),
+    };
     let by_hardware = policy.driver.as_deref().is_some_and(|driver| CHOOSING_DRIVERS.contains(&driver));
     let name = if by_hardware && policy.epp.is_some() { "epp" } else { "governor" };
     let faster = SettingRequest { setting: SettingName::parse(name), value: "performance".into() };
@@ -133,9 +138,9 @@ fn finding(slow: &Slow<'_>) -> Finding {
         reason: "The policy in force chooses a frequency by load or by a preference for saving. A CPU that is busy for so long was \
 given a low one. Work on it takes longer in proportion; what of it somebody waited for was not measured."
             .into(),
-        evidence: slow.figures(),
+        evidence: slow.figures().into_iter().chain(further).collect(),
         confidence: Confidence::Likely,
-        gain: None,
+        gain: bound.and_then(|times| cpu_share::expected(case, times)),
         remedy: Some(Remedy {
             what: "run at the highest frequency, and measure what it gains and costs in energy".into(),
             settings: vec![faster.clone()],
