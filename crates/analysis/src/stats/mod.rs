@@ -7,6 +7,7 @@
 
 pub mod attribution;
 pub mod bootstrap;
+pub mod change_points;
 pub mod drift;
 pub mod floor;
 pub mod interval;
