@@ -212,7 +212,7 @@ fn size(cell: &CellComparison) -> f64 {
 
 /// What differs besides the results: the machine, the program, the study, and everything that trials noted of
 /// their environment.
-fn differences(a: &RunData, b: &RunData) -> Vec<Difference> {
+pub fn differences(a: &RunData, b: &RunData) -> Vec<Difference> {
     let fixed = [
         ("provenance", Some(a.run.provenance.name().to_owned()), Some(b.run.provenance.name().to_owned())),
         ("machine", Some(a.run.machine.clone()), Some(b.run.machine.clone())),
@@ -245,7 +245,7 @@ fn differences(a: &RunData, b: &RunData) -> Vec<Difference> {
 
 /// What a trial notes of its moment alone: it differs between any two trials, and explains nothing between
 /// runs.
-const MOMENTARY: [&str; 2] = ["loadavg", "settled"];
+const MOMENTARY: [&str; 3] = ["loadavg", "settled", "simulated events"];
 
 /// Every value that each name of the environment had in the run.
 fn environment(data: &RunData) -> BTreeMap<&String, BTreeSet<&str>> {

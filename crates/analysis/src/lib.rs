@@ -4,12 +4,14 @@
 //! in its docstring; nothing here knows how it will be shown.
 
 pub mod answer;
+pub mod causes;
 pub mod compare;
 pub mod compare_runs;
 pub mod costs;
 pub mod explain;
 pub mod fidelity;
 pub mod gate;
+pub mod history;
 pub mod in_short;
 mod meters;
 pub mod page;
