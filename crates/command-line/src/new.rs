@@ -9,8 +9,9 @@ pub struct New {
     /// The study's name; it is written to NAME.toml, which must not be there [default: my-TOOL]
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
-    /// Begin with this study, that ships with Flyball (`raid-levels`) or is a file
-    #[arg(long, value_name = "STUDY", conflicts_with_all = ["tool", "governors", "levels", "target", "user", "password_file", "command"])]
+    /// Begin with this study, that ships with Flyball (`raid-levels`) or is a file; --governors and --levels
+    /// add settings that it varies
+    #[arg(long, value_name = "STUDY", conflicts_with_all = ["tool", "target", "user", "password_file", "command"])]
     pub from: Option<PathBuf>,
     /// The workload: `fio`, `dd`, `sysbench`, `pgbench`, `bonnie`, `hdparm` [default: fio]
     #[arg(long, value_name = "TOOL")]

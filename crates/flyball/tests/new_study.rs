@@ -148,12 +148,30 @@ fn what_would_be_no_study_is_refused_with_the_nearest() {
         (&["--tool", "dd", "--", "true"], "leave out"),
         (&["--from", "raid-level"], "did you mean `raid-levels`?"),
         (&["--from", "quick", "--tool", "dd"], "cannot be used with"),
+        (
+            &["--from", "readahead", "--levels", "read_ahead_kb=16,128"],
+            "the factor `readahead` of the study does so",
+        ),
+        (&["--from", "quick", "--levels", "bs=4k,64k"], "cannot vary `bs` in a study that is there"),
+        (&["--from", "quick", "--governors", "powersave"], "two levels or more"),
     ] {
         let said = place.fails(2, &[&["new", "x"], arguments].concat());
         assert!(said.contains(why), "{arguments:?}: {said}");
         assert!(!place.path("x.toml").exists(), "{arguments:?}");
     }
     assert!(place.fails(2, &["new", "a/b"]).contains("no name of a study"));
+}
+
+#[test]
+fn a_copy_varies_settings_besides() {
+    let place = Place::new();
+    let levels = ["--governors", "powersave,performance", "--levels", "vm.dirty_ratio=5,20"];
+    place.ok(&[&["new", "more", "--from", "quick"], &levels[..]].concat());
+    let text = std::fs::read_to_string(place.path("more.toml")).unwrap();
+    assert!(
+        text.ends_with("\n[factor.vm_dirty_ratio]\nsetting = \"vm.dirty_ratio\"\nlevels = [5, 20]\n"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::exit::End;
 use crate::study::read_study;
 use anyhow::Result;
 use command_line::New;
-use session::draft::{self, Wanted, copied, made};
+use session::draft::{self, Wanted, all_levels, copied, made};
 use std::path::{Path, PathBuf};
 
 /// Standard output, as a file's name.
@@ -17,7 +17,8 @@ pub fn new(arguments: &New) -> Result<End> {
     let drafted = match &arguments.from {
         Some(from) => {
             let read = read_study(from)?;
-            copied(&read.source, &read.study, arguments.name.as_deref())?
+            let settings = all_levels(&arguments.governors, &arguments.levels);
+            copied(&read.source, &read.study, arguments.name.as_deref(), &settings)?
         }
         None => made(&Wanted {
             name: arguments.name.as_deref(),

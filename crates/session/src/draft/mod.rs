@@ -12,7 +12,7 @@ use crate::studies::{ShippedStudy, StudyOrigin, StudySource};
 use domain::plan::Plan;
 use domain::rng::Seed;
 use domain::setting::SettingName;
-use domain::study::Study;
+use domain::study::{Factor, Study};
 use domain::units::Bytes;
 use machine::settings::{KNOWN, check_name};
 use std::io::{ErrorKind, Write};
@@ -88,11 +88,50 @@ pub fn write(path: &Path, text: &str) -> Result<()> {
     file.write_all(text.as_bytes()).map_err(Error::during(cannot()))
 }
 
-/// A study that is there, under another name where one is given: runs of the two are then not mixed up.
+/// A study that is there, under another name where one is given: runs of the two are then not mixed up. It
+/// varies these settings besides, each with its levels.
 ///
 /// # Errors
-/// [`Error::Usage`] for a name that no study can have; where the text has no place for it.
-pub fn copied(source: &StudySource, study: &Study, name: Option<&str>) -> Result<Drafted> {
+/// [`Error::Usage`] for a name that no study can have, and for settings that cannot be varied in it; where
+/// the text has no place for the name.
+pub fn copied(
+    source: &StudySource,
+    study: &Study,
+    name: Option<&str>,
+    settings: &[(String, Vec<String>)],
+) -> Result<Drafted> {
+    let mut drafted = renamed(source, study, name)?;
+    for (setting, levels) in settings {
+        drafted.text += &varied(study, setting, levels)?;
+    }
+    if !settings.is_empty() {
+        check(&drafted.text, preflight::in_itself)?;
+    }
+    Ok(drafted)
+}
+
+/// A factor over a setting, for the end of a study that does not vary it.
+fn varied(study: &Study, setting: &str, levels: &[String]) -> Result<String> {
+    if let Err(why) = check_name(&SettingName::parse(setting)) {
+        return usage(format!("cannot vary `{setting}` in a study that is there: {why}"));
+    }
+    let name = factor_name(setting);
+    let sets = |factor: &Factor| {
+        let mut settings = factor.levels.iter().flat_map(|level| &level.settings);
+        factor.name == name || settings.any(|one| one.setting.to_string() == setting)
+    };
+    if let Some(factor) = study.factors.iter().find(|factor| sets(factor)) {
+        return usage(format!("cannot vary `{setting}`: the factor `{}` of the study does so", factor.name));
+    }
+    let factor = DraftFactor {
+        name,
+        what: Some(format!("setting = {}", quoted(setting))),
+        levels: several(setting, levels)?.to_vec(),
+    };
+    Ok(format!("\n# Added by `flyball new`.\n{}", text::factor_table(&factor)))
+}
+
+fn renamed(source: &StudySource, study: &Study, name: Option<&str>) -> Result<Drafted> {
     let stem = match source.origin {
         StudyOrigin::Shipped => source.shown.rsplit('/').next().unwrap_or_default().to_owned(),
         StudyOrigin::File(_) => study.name.clone(),
@@ -163,16 +202,16 @@ pub(super) struct DraftFactor {
     pub levels: Vec<String>,
 }
 
+/// What `--governors` and `--levels` vary together.
+pub fn all_levels(governors: &[String], levels: &[(String, Vec<String>)]) -> Vec<(String, Vec<String>)> {
+    let governors = (!governors.is_empty()).then(|| (GOVERNOR.to_owned(), governors.to_vec()));
+    governors.into_iter().chain(levels.iter().cloned()).collect()
+}
+
 fn factors(arguments: &Wanted<'_>, tool: &str) -> Result<Vec<DraftFactor>> {
-    let governors =
-        (!arguments.governors.is_empty()).then(|| (GOVERNOR.to_owned(), arguments.governors.to_vec()));
     let mut factors: Vec<DraftFactor> = Vec::new();
-    for (wanted, levels) in governors.into_iter().chain(arguments.levels.iter().cloned()) {
-        if levels.len() < 2 {
-            return usage(format!(
-                "`{wanted}` needs two levels or more, of which the first is the baseline: {wanted}=A,B"
-            ));
-        }
+    for (wanted, levels) in all_levels(arguments.governors, arguments.levels) {
+        several(&wanted, &levels)?;
         let factor =
             DraftFactor { name: factor_name(&wanted), what: what(arguments, tool, &wanted)?, levels };
         if factors.iter().any(|other| other.name == factor.name) {
@@ -181,6 +220,15 @@ fn factors(arguments: &Wanted<'_>, tool: &str) -> Result<Vec<DraftFactor>> {
         factors.push(factor);
     }
     Ok(factors)
+}
+
+fn several<'l>(wanted: &str, levels: &'l [String]) -> Result<&'l [String]> {
+    if levels.len() < 2 {
+        return usage(format!(
+            "`{wanted}` needs two levels or more, of which the first is the baseline: {wanted}=A,B"
+        ));
+    }
+    Ok(levels)
 }
 
 /// What a factor changes: a placeholder of the command, an option of the tool, or a setting.
@@ -213,8 +261,8 @@ fn tool_has_a_server(tool: &str) -> bool {
     workloads::named(tool).is_some_and(|tool| tool.needs() == Needs::Server)
 }
 
-/// A factor's name has letters, digits, `-` and `_` alone.
-fn factor_name(wanted: &str) -> String {
+/// The name of a factor over a setting or an option: it has letters, digits, `-` and `_` alone.
+pub fn factor_name(wanted: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     wanted.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
 }

@@ -125,18 +125,13 @@ impl Draft<'_> {
     }
 
     fn factor_tables(&self) -> String {
-        let of = |factor: &DraftFactor| {
-            let what = factor.what.as_ref().map_or_else(String::new, |what| format!("{what}\n"));
-            let levels: Vec<String> = factor.levels.iter().map(|level| value(level)).collect();
-            format!("[factor.{}]\n{what}levels = [{}]\n", factor.name, levels.join(", "))
-        };
         if self.factors.is_empty() {
             return "# A factor is what varies; the first level is the one that the others are compared with.\n\
                     # [factor.governor]\n# setting = \"governor\"\n# levels = [\"powersave\", \"performance\"]\n"
                 .to_owned();
         }
         let about = "# What varies. The first level is the one that the others are compared with.\n";
-        format!("{about}{}", self.factors.iter().map(of).collect::<Vec<_>>().join("\n"))
+        format!("{about}{}", self.factors.iter().map(factor_table).collect::<Vec<_>>().join("\n"))
     }
 
     fn measure(&self) -> String {
@@ -152,6 +147,13 @@ impl Draft<'_> {
              # its median is within 5%.\n[measure]\nmetric = \"{metric}\"\nrepeats = [6, 12]\nprecision = \"5%\"\n"
         )
     }
+}
+
+/// The table of a factor.
+pub(super) fn factor_table(factor: &DraftFactor) -> String {
+    let what = factor.what.as_ref().map_or_else(String::new, |what| format!("{what}\n"));
+    let levels: Vec<String> = factor.levels.iter().map(|level| value(level)).collect();
+    format!("[factor.{}]\n{what}levels = [{}]\n", factor.name, levels.join(", "))
 }
 
 /// A level as TOML has it: a number, `true` and `false`, or a string.
