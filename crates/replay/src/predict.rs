@@ -2,7 +2,7 @@
 
 use crate::fit::{FittedEnd, Replay};
 use crate::flows::run;
-use crate::machine::{is_of_cpus, with};
+use crate::machine::{Machine, is_of_cpus, with};
 use domain::bench::BenchError;
 use domain::setting::SettingRequest;
 
@@ -40,7 +40,16 @@ impl Replay {
     /// # Errors
     /// [`BenchError`] where the machine has no such setting, or not with this value.
     pub fn predict(&self, settings: &[SettingRequest]) -> Result<Prediction, BenchError> {
-        self.predicted(&with(&self.machine.in_force, settings))
+        self.predicted(&self.machine, &with(&self.machine.in_force, settings))
+    }
+
+    /// By the policy of another machine with the same CPUs: its driver, its governor and its limits, as they
+    /// are in force there.
+    ///
+    /// # Errors
+    /// As [`Replay::predict`].
+    pub fn predict_on(&self, machine: &Machine) -> Result<Prediction, BenchError> {
+        self.predicted(machine, &machine.in_force)
     }
 
     /// Under settings that win over those that the machine had of its own: as another trial of the same study
@@ -51,10 +60,10 @@ impl Replay {
     pub fn predict_from_rest(&self, settings: &[SettingRequest]) -> Result<Prediction, BenchError> {
         let of_cpus: Vec<SettingRequest> =
             settings.iter().filter(|one| is_of_cpus(&one.setting.name)).cloned().collect();
-        self.predicted(&with(&self.machine.at_rest, &of_cpus))
+        self.predicted(&self.machine, &with(&self.machine.at_rest, &of_cpus))
     }
 
-    fn predicted(&self, settings: &[SettingRequest]) -> Result<Prediction, BenchError> {
+    fn predicted(&self, machine: &Machine, settings: &[SettingRequest]) -> Result<Prediction, BenchError> {
         let runs = self
             .ends
             .iter()
@@ -62,7 +71,7 @@ impl Replay {
             .filter(|(at, end)| *at == 0 || end.fits(&self.load))
             .map(|(_, end)| end);
         let runs = runs.map(|FittedEnd { unseen, ran: fitted, .. }| {
-            let ran = run(&self.machine, &self.load, settings, *unseen)?;
+            let ran = run(machine, &self.load, settings, *unseen)?;
             Ok((ran, if fitted.rate > 0.0 { ran.rate / fitted.rate } else { 0.0 }))
         });
         let runs = runs.collect::<Result<Vec<_>, BenchError>>()?;
