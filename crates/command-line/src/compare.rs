@@ -14,6 +14,9 @@ pub struct Compare {
     /// Compare the levels of this factor within A instead
     #[arg(long, value_name = "NAME")]
     pub factor: Option<String>,
+    /// Find where the metric changed over all runs of A's study up to A, and what differs before and after
+    #[arg(long, conflicts_with_all = ["b", "factor", "across"])]
+    pub history: bool,
     /// Compare this metric [default: the study's]
     #[arg(long, value_name = "NAME")]
     pub metric: Option<String>,

@@ -146,7 +146,7 @@ pub enum Command {
     Gc(Gc),
     /// Show a run, or one of its trials
     Show(Show),
-    /// Compare two runs, or the levels of a factor
+    /// Compare two runs, the levels of a factor, or all runs of a study over time
     Compare(Compare),
     /// Explain a run: findings with evidence, cause and remedy
     Explain(Explain),

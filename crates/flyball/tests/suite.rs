@@ -16,6 +16,7 @@ mod existing_server;
 mod exports;
 mod failing_calls;
 mod foreign;
+mod history;
 mod hostile_place;
 mod import;
 mod inert_text;

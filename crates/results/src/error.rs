@@ -66,6 +66,9 @@ pub enum Error {
         /// What there is instead, and what to do.
         why: String,
     },
+    /// The last two runs of a history that has no others.
+    #[error(transparent)]
+    Compare(#[from] analysis::compare_runs::CompareError),
     /// A finding that is not there, or whose remedy cannot be tried; the text says which, and why.
     #[error("{0}")]
     Finding(String),

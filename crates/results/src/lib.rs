@@ -8,6 +8,7 @@ mod described;
 mod error;
 mod events;
 pub mod gate;
+mod history;
 pub mod listing;
 mod over_time;
 pub mod pages;
@@ -20,13 +21,14 @@ mod versus;
 
 pub use error::{Error, Result};
 pub use events::{events_of, events_text};
+pub use history::Past;
 pub use over_time::points;
 pub use played::Playable;
 pub use recorded::{recording_json, recording_text};
 pub use remedy::{Remedy, remedy};
 pub use removable::{Kept, only_run, removable};
 pub use replayed::{Measured, Replayable};
-pub use versus::{before, common_metric, differences};
+pub use versus::{before, common_metric, of_levels, of_runs};
 
 use analysis::explain::{Case, explain, not_measured};
 use analysis::residency::Residency;

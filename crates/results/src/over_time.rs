@@ -12,25 +12,44 @@ use notebook::Notebook;
 /// # Errors
 /// Where a run cannot be read; [`Error::NoneFinished`].
 pub fn points(notebook: &Notebook, id: &RunId, metric: Option<&str>, warn: Warn) -> Result<Vec<RunPoint>> {
+    let (alike, _) = alike(notebook, id, metric, warn)?;
+    let point = |Results { data, summary, .. }: Results| {
+        let kernel = data.trials.iter().find_map(|trial| trial.environment.get("kernel").cloned());
+        RunPoint { run: data.run, kernel, summary }
+    };
+    Ok(alike.into_iter().map(point).collect())
+}
+
+/// The same as they were judged, in the notebook's order; and how many finished runs of the study are of
+/// another kind of machine, or of another machine.
+///
+/// # Errors
+/// Those of [`points`].
+pub(crate) fn alike(
+    notebook: &Notebook,
+    id: &RunId,
+    metric: Option<&str>,
+    warn: Warn,
+) -> Result<(Vec<Results>, usize)> {
     let named = notebook.run(id)?;
     // The newest decides what the figures are of.
     let metric = Results::load(notebook, id, metric, warn)?.summary.metric;
     let (runs, problems) = notebook.runs()?;
     tell(&problems, warn);
-    let mut points = Vec::new();
-    let alike = |run: &Run| {
-        run.study == named.study
-            && run.provenance == named.provenance
-            && run.machine == named.machine
-            && run.finished.is_some()
-    };
-    for run in runs.into_iter().map(|entry| entry.run).filter(alike) {
-        let results = Results::load(notebook, &run.id, Some(&metric), warn)?;
-        let kernel = results.data.trials.iter().find_map(|trial| trial.environment.get("kernel").cloned());
-        points.push(RunPoint { run, kernel, summary: results.summary });
-    }
-    if points.is_empty() {
+    let of_study = |run: &Run| run.study == named.study && run.finished.is_some();
+    let is_alike = |run: &Run| run.provenance == named.provenance && run.machine == named.machine;
+    let (alike, others): (Vec<Run>, Vec<Run>) =
+        runs.into_iter().map(|entry| entry.run).filter(of_study).partition(is_alike);
+    if alike.is_empty() {
         return Err(Error::NoneFinished(named.study));
     }
-    Ok(points)
+    let mut results = Vec::new();
+    for run in &alike {
+        match Results::load(notebook, &run.id, Some(&metric), warn) {
+            // Nothing of it counts, as where the disk was full.
+            Err(error @ Error::Metric { .. }) => warn(&format_args!("left out: {error}")),
+            loaded => results.push(loaded?),
+        }
+    }
+    Ok((results, others.len()))
 }

@@ -3,11 +3,13 @@
 
 use crate::{Error, Result};
 use analysis::compare_runs::{AcrossProvenances, Difference, RunComparison};
+use analysis::summarise::compare_levels;
 use analysis::summary::RunData;
 use domain::ids::{CellId, RunId};
 use domain::outcome::CPU_BUSY;
 use domain::trial::Run;
 use notebook::Notebook;
+use report::ComparisonReport;
 
 /// The metric that two recordings have in common of which not both have a time of their own.
 pub fn common_metric(a: &RunData, b: &RunData) -> Option<&'static str> {
@@ -42,8 +44,42 @@ pub fn before(notebook: &Notebook, run: &RunId, across: AcrossProvenances) -> Re
     })
 }
 
+/// Two runs that were compared, as the report crate takes them.
+pub fn of_runs(a: &RunData, b: &RunData, found: RunComparison) -> ComparisonReport {
+    let models = [a, b].into_iter().filter_map(|data| report::simulation_note(&data.run));
+    ComparisonReport {
+        title: format!("B, which is {}, against A, which is {}", found.b, found.a),
+        notes: models.chain(differences(&found)).collect(),
+        comparisons: found.cells.into_iter().map(|c| (c.cell.to_string(), c.comparison)).collect(),
+        sentence: found.verdict,
+    }
+}
+
+/// The levels of a factor of a run likewise, by a metric or the study's.
+///
+/// # Errors
+/// A sentence, where its study has no such factor.
+pub fn of_levels(
+    data: &RunData,
+    factor: &str,
+    metric: Option<&str>,
+) -> std::result::Result<ComparisonReport, String> {
+    let id = &data.run.id;
+    let known: Vec<&str> = data.study.factors.iter().map(|f| f.name.as_str()).collect();
+    if !known.contains(&factor) {
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        return Err(format!("the study of `{id}` has no factor `{factor}`; it has {known}"));
+    }
+    let effects = compare_levels(data, factor, metric);
+    let title = format!("the levels of {factor} in {id}");
+    let sentence = analysis::answer::of_factor(factor, &effects, data.study.measure.threshold);
+    let mut comparison = ComparisonReport::of_effects(title, sentence, &effects);
+    comparison.notes.extend(report::simulation_note(&data.run));
+    Ok(comparison)
+}
+
 /// What the reader has to know besides the figures: cells that one lacks, and how the runs differ.
-pub fn differences(found: &RunComparison) -> Vec<String> {
+fn differences(found: &RunComparison) -> Vec<String> {
     let only = |cells: &[CellId], run: &RunId| {
         let names: Vec<&str> = cells.iter().map(CellId::as_str).collect();
         (!names.is_empty()).then(|| format!("only {run} has {}", names.join(", ")))

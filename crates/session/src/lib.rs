@@ -16,6 +16,7 @@ mod disk_files;
 pub mod draft;
 pub mod dry_run;
 mod error;
+pub mod experiment;
 pub mod guests;
 pub mod host;
 mod observer;

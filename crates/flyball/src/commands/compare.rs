@@ -1,20 +1,22 @@
-//! `flyball compare`: two runs, or the levels of a factor.
+//! `flyball compare`: two runs, the levels of a factor, or a study's runs over time.
 
 use crate::exit::{End, Usage};
-use crate::shown;
-use crate::shown::opened;
+use crate::places;
+use crate::shown::{self, opened};
 use analysis::compare_runs::{AcrossProvenances, CompareError, compare_runs};
-use analysis::summarise::compare_levels;
-use analysis::summary::Comparison;
 use anyhow::{Result, anyhow};
 use command_line::{Compare, Global};
 use notebook::Notebook;
 use report::ComparisonReport;
+use report::history::{json, text};
+use results::{Past, of_levels, of_runs};
+use session::experiment::{Newest, experiments};
 
 /// Holds two runs, or a factor's levels, against each other.
 pub fn compare(global: &Global, arguments: &Compare) -> Result<End> {
     let notebook = opened(global, None)?;
     match &arguments.factor {
+        _ if arguments.history => history(global, arguments, &notebook),
         Some(factor) => levels(global, arguments, &notebook, factor),
         None => runs(global, arguments, &notebook),
     }
@@ -41,28 +43,29 @@ fn runs(global: &Global, arguments: &Compare, notebook: &Notebook) -> Result<End
         CompareError::Provenance { .. } => anyhow!("{error}; add --across"),
         other => other.into(),
     })?;
-    let comparisons: Vec<(String, Comparison)> =
-        found.cells.iter().map(|c| (c.cell.to_string(), c.comparison.clone())).collect();
-    let title = format!("B, which is {}, against A, which is {}", found.b, found.a);
-    let models = [&a, &b].into_iter().filter_map(|data| report::simulation_note(&data.run));
-    let notes = models.chain(results::differences(&found)).collect();
-    show(global, &ComparisonReport { title, sentence: found.verdict, comparisons, notes })
+    show(global, &of_runs(&a, &b, found))
 }
 
 fn levels(global: &Global, arguments: &Compare, notebook: &Notebook, factor: &str) -> Result<End> {
     let id = notebook.find(&arguments.a)?;
-    let results = shown::load(notebook, &id, arguments.metric.as_deref())?;
-    let known: Vec<&str> = results.data.study.factors.iter().map(|f| f.name.as_str()).collect();
-    if !known.contains(&factor) {
-        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        return Err(Usage(format!("the study of `{id}` has no factor `{factor}`; it has {known}")).into());
+    let (data, metric) =
+        (shown::load(notebook, &id, arguments.metric.as_deref())?.data, arguments.metric.as_deref());
+    show(global, &of_levels(&data, factor, metric).map_err(Usage)?)
+}
+
+/// Shows where a metric changed over a study's runs, and what tells why.
+fn history(global: &Global, arguments: &Compare, notebook: &Notebook) -> Result<End> {
+    let id = notebook.find(&arguments.a)?;
+    let past = Past::load(notebook, &id, arguments.metric.as_deref(), terminal::warn)?;
+    let program = places::this_program(global);
+    let newest = Newest { data: &past.last().data, machine: past.last().machine() };
+    let report = past.report(notebook, terminal::warn, |causes| experiments(&newest, causes, &program));
+    if global.json {
+        terminal::json(&json(&report))?;
+    } else {
+        terminal::document(&text(&report, &program, terminal::screen_width()))?;
     }
-    let effects = compare_levels(&results.data, factor, arguments.metric.as_deref());
-    let title = format!("the levels of {factor} in {id}");
-    let sentence = analysis::answer::of_factor(factor, &effects, results.data.study.measure.threshold);
-    let mut comparison = ComparisonReport::of_effects(title, sentence, &effects);
-    comparison.notes.extend(report::simulation_note(&results.data.run));
-    show(global, &comparison)
+    Ok(End::Done)
 }
 
 fn show(global: &Global, comparison: &ComparisonReport) -> Result<End> {
