@@ -21,8 +21,8 @@ pub struct Record {
     /// Follow this running process and all that it starts; nothing is done to it
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pub pid: Option<u32>,
-    /// Record the kernel's events too: default, all, or power, sched, block, work, timer, lock, irq, bios, profile,
-    /// with commas between
+    /// Record the kernel's events too: default, all, or power, sched, block, work, timer, lock, irq, bios,
+    /// profile, with commas between
     #[arg(
         long,
         value_name = "SET",

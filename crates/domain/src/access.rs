@@ -21,7 +21,7 @@ pub struct Accesses {
     pub sectors: u64,
     /// The sectors of those that begin where one of the last before them ended.
     pub in_order: u64,
-    /// Bios that the page cache submitted to read (`REQ_RAHEAD`), whether anybody asked for all of them or not.
+    /// Bios that the page cache submitted to read (`REQ_RAHEAD`), asked for by somebody or not.
     pub ahead: u64,
     /// Bios that somebody waits for (`REQ_SYNC`): direct requests, synchronous writes, and what fsync
     /// writes back. Other writes are the kernel's own writing back.

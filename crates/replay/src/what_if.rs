@@ -71,7 +71,8 @@ fn lifted(replay: &Replay) -> Option<SettingRequest> {
 
 /// The lift alone, and each of the others with it.
 fn with_and_without(lift: SettingRequest, others: &[WhatIf]) -> Vec<WhatIf> {
-    let with = |other: &WhatIf| WhatIf { settings: [&other.settings[..], &[lift.clone()]].concat() };
+    let with =
+        |other: &WhatIf| WhatIf { settings: [&other.settings[..], std::slice::from_ref(&lift)].concat() };
     let all = others.iter().map(with).collect::<Vec<_>>();
     [vec![WhatIf { settings: vec![lift.clone()] }], all].concat()
 }

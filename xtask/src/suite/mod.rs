@@ -5,8 +5,8 @@
 //! Most of the lab's tests wait for a machine whose CPUs are emulated by one thread at a time, or for a disk
 //! that is slow on purpose: one after the other they leave half of a small host idle.
 //!
-//! The last line is `N passed, N failed, N skipped`; before it stand why each was skipped and all that a failed
-//! test said, after it how each failed, in a few lines. A green run of all, of a tree that is committed, leaves
+//! Last comes `N passed, N failed, N skipped`; before it why each was skipped and all that a failed test
+//! said, after it how each failed, in a few lines. A green run of all, of a tree that is committed, leaves
 //! that tree's hash in `target/last-green`.
 
 mod green;

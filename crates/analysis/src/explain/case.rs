@@ -12,7 +12,6 @@ use domain::inventory::{BlockDevice, Inventory};
 use domain::outcome::Better;
 use domain::plan::{Cell, Plan};
 use domain::setting::SettingRequest;
-use domain::study::Tool;
 use domain::trace::Role;
 use domain::trial::{Measurement, Provenance, Trial};
 use domain::units::Bytes;
@@ -43,6 +42,7 @@ impl<'a> Case<'a> {
 
     /// The cells that have a valid trial, with the options that they ran with.
     pub(super) fn cells(&self) -> Vec<CaseCell<'a>> {
+        let is_recorded = self.data.study.is_recording();
         let plan = Plan::new(self.data.study.clone(), self.data.run.seed);
         let cells = plan.map(|plan| plan.cells).unwrap_or_default().into_iter();
         let with_trials = cells.map(|cell| {
@@ -50,7 +50,7 @@ impl<'a> Case<'a> {
             let own = self.data.trials.iter().filter(|t| t.key.cell == cell.id && t.validity.is_valid());
             let own: Vec<&Trial> = own.collect();
             let device = self.target_device.or_else(|| used::most_used(self.inventory, &own));
-            CaseCell { cell, summary, trials: own, device }
+            CaseCell { cell, summary, trials: own, device, is_recorded }
         });
         with_trials.filter(|cell| !cell.trials.is_empty()).collect()
     }
@@ -114,6 +114,8 @@ pub(super) struct CaseCell<'a> {
     pub trials: Vec<&'a Trial>,
     /// The run's target device, for trials that do not name their own.
     device: Option<&'a str>,
+    /// Whether it is no cell of a study.
+    is_recorded: bool,
 }
 
 impl<'a> CaseCell<'a> {
@@ -123,10 +125,7 @@ impl<'a> CaseCell<'a> {
 
     /// How a sentence calls it: by its levels, or what was recorded by no name that tells anything.
     pub(super) fn named(&self) -> &str {
-        match self.cell.workload.tool {
-            Tool::Recorded => "the load",
-            _ => self.cell.id.as_str(),
-        }
+        if self.is_recorded { "the load" } else { self.cell.id.as_str() }
     }
 
     /// The block device below this cell's target: where a study builds its storage, cells differ in it.

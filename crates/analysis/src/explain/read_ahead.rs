@@ -114,7 +114,9 @@ fn small_reads(case: &Case<'_>, cell: &CaseCell<'_>) -> Option<Finding> {
         confidence: Confidence::Likely,
         gain: None,
         remedy: Some(Remedy {
-            what: format!("try a window of {WINDOW_TO_TRY_KIB} KiB, and measure what it gains"),
+            what: format!(
+                "try a window of {WINDOW_TO_TRY_KIB} KiB, and measure what it gains; files that are open keep the window with which they were opened"
+            ),
             settings: vec![wider.clone()],
             undo: UNTUNE.into(),
         }),

@@ -17,9 +17,17 @@ pub(super) fn load(finding: &Finding, case: &Case<'_>) -> Option<String> {
         return None;
     }
     if case.data.study.is_recording() {
-        return case.data.trials.first().and_then(recorded);
+        let trial = case.data.trials.first()?;
+        return recorded(trial).filter(|load| !(load.contains(" --pid ") && is_kept_by_open_files(finding)));
     }
     (!finding.compared.is_empty() && varies_settings_alone(case)).then(String::new)
+}
+
+/// Whether a process that runs does not notice the change: what it has open keeps the read-ahead window with
+/// which it was opened (kernel mm/readahead.c, `file_ra_state_init`).
+fn is_kept_by_open_files(finding: &Finding) -> bool {
+    let settings = finding.remedy.iter().flat_map(|remedy| &remedy.settings);
+    settings.into_iter().any(|one| one.setting.name.as_str() == "read_ahead_kb")
 }
 
 /// Whether the run is one whose cells a study without a stack and kernel of its own can measure again, and no
@@ -61,9 +69,15 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn next(environment: &[(&str, &str)], command: &[&str]) -> Option<String> {
-        let mut data = setting_run("read_ahead_kb", &["16", "4096"], |level, block| {
-            about([1e8, 2e8][level], level, block)
-        });
+        next_of(("scheduler", &["mq-deadline", "none"]), environment, command)
+    }
+
+    fn next_of(
+        (setting, values): (&str, &[&str]),
+        environment: &[(&str, &str)],
+        command: &[&str],
+    ) -> Option<String> {
+        let mut data = setting_run(setting, values, |level, block| about([1e8, 2e8][level], level, block));
         let found = super::super::explain(&Case::new(&data, &summarise(&data, None)));
         let finding = found.into_iter().find(|one| one.next.starts_with("flyball tune")).unwrap();
         let recorded = workloads::named("recorded").unwrap().in_study().unwrap();
@@ -86,6 +100,13 @@ mod tests {
         );
         assert_eq!(next(&[(PROCESS, "77 my daemon")], &[]).unwrap(), " --pid 77");
         assert_eq!(next(&[], &["sh", "-c", "a | b"]).unwrap(), " -- sh -c 'a | b'");
+    }
+
+    #[test]
+    fn a_process_that_has_its_files_open_notices_no_other_read_ahead() {
+        let window: (&str, &[&str]) = ("read_ahead_kb", &["16", "4096"]);
+        assert_eq!(next_of(window, &[(PROCESS, "77 my daemon")], &[]), None);
+        assert_eq!(next_of(window, &[], &["dd"]).unwrap(), " -- dd");
     }
 
     #[test]

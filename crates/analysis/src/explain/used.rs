@@ -1,7 +1,7 @@
 //! How devices were used: what a load does that no options tell, a server or a process that was watched.
 //!
-//! Reads through the page cache are submitted as read-ahead, in order or not (kernel mm/readahead.c), and writes
-//! through it by the kernel's own writing back, for which nobody waits (mm/page-writeback.c). What is
+//! Reads through the page cache are submitted as read-ahead, in order or not (kernel mm/readahead.c), and
+//! writes through it by the kernel's own writing back, for which nobody waits (mm/page-writeback.c). What is
 //! submitted otherwise passes the cache by, or is waited for as if it did.
 
 use domain::access::{AccessPattern, Accesses};

@@ -97,7 +97,7 @@ mod tests {
     fn more_readers_than_are_told_apart_are_not_in_order_and_flushes_are_no_access() {
         let readers = STREAMS as u64 + 1;
         let spans: Vec<_> = (0..100)
-            .flat_map(|step| (0..readers).map(move |at| (at << 20 | step * 8, 8, Op::Read, false)))
+            .flat_map(|step| (0..readers).map(move |at| ((at << 20) | (step * 8), 8, Op::Read, false)))
             .collect();
         assert_eq!(pattern(&spans).reads.in_order, 0);
         assert_eq!(pattern(&[(0, 0, Op::Write, false), (0, 8, Op::Flush, false)]), AccessPattern::default());
