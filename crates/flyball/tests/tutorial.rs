@@ -222,11 +222,14 @@ fn hold(document: &str, place: &Place, disk: Option<&Loop>) {
                 std::fs::write(&path, svg).unwrap();
             }
             let before = shown_in(&path, command);
-            assert_eq!(
-                heads(&before),
-                heads(&text),
-                "{name}.svg is of another day; UPDATE_EXPECT=1 makes it anew"
-            );
+            let [mut kept, mut seen] = [heads(&before), heads(&text)];
+            // Of the first seconds of a load, on a host that has other work, there may be nothing to be found:
+            // the view has no next command then.
+            if text.contains("nothing in ") {
+                kept.retain(|head| *head != "Next");
+                seen.retain(|head| *head != "Next");
+            }
+            assert_eq!(kept, seen, "{name}.svg is of another day; UPDATE_EXPECT=1 makes it anew");
         }
     }
     assert_eq!(place.left_over(), [""; 0].map(PathBuf::from));
