@@ -223,8 +223,8 @@ fn hold(document: &str, place: &Place, disk: Option<&Loop>) {
             }
             let before = shown_in(&path, command);
             let [mut kept, mut seen] = [heads(&before), heads(&text)];
-            // Of the first seconds of a load, on a host that has other work, there may be nothing to be found:
-            // the view has no next command then.
+            // On a host that has other work, the first seconds of a load may show nothing: the view has no
+            // next command then.
             if text.contains("nothing in ") {
                 kept.retain(|head| *head != "Next");
                 seen.retain(|head| *head != "Next");
