@@ -44,6 +44,12 @@ impl SettingName {
             None => Self { name: text.into(), object: None },
         }
     }
+
+    /// Whether the kernel copies its value when a file is opened, so that a process that runs notices no
+    /// change in what it has open: read-ahead (kernel mm/readahead.c, `file_ra_state_init`).
+    pub fn is_taken_at_open(&self) -> bool {
+        self.name == "read_ahead_kb"
+    }
 }
 
 impl fmt::Display for SettingName {

@@ -17,17 +17,13 @@ pub(super) fn load(finding: &Finding, case: &Case<'_>) -> Option<String> {
         return None;
     }
     if case.data.study.is_recording() {
+        let mut settings = finding.remedy.iter().flat_map(|remedy| &remedy.settings);
         let trial = case.data.trials.first()?;
-        return recorded(trial).filter(|load| !(load.contains(" --pid ") && is_kept_by_open_files(finding)));
+        // A load that runs would be measured with what it has open as it was.
+        let would_notice = runs_anew(trial) || settings.all(|one| !one.setting.is_taken_at_open());
+        return recorded(trial).filter(|_| would_notice);
     }
     (!finding.compared.is_empty() && varies_settings_alone(case)).then(String::new)
-}
-
-/// Whether a process that runs does not notice the change: what it has open keeps the read-ahead window with
-/// which it was opened (kernel mm/readahead.c, `file_ra_state_init`).
-fn is_kept_by_open_files(finding: &Finding) -> bool {
-    let settings = finding.remedy.iter().flat_map(|remedy| &remedy.settings);
-    settings.into_iter().any(|one| one.setting.name.as_str() == "read_ahead_kb")
 }
 
 /// Whether the run is one whose cells a study without a stack and kernel of its own can measure again, and no
@@ -36,6 +32,11 @@ fn varies_settings_alone(case: &Case<'_>) -> bool {
     let mut levels = case.data.study.factors.iter().flat_map(|factor| &factor.levels);
     case.data.study.measure.until == Until::Precise
         && levels.all(|level| level.stack.is_empty() && level.kernel.is_none())
+}
+
+/// Whether what was recorded is a command, which begins anew in each trial.
+fn runs_anew(trial: &Trial) -> bool {
+    [WATCHED, PROCESS].iter().all(|name| !trial.environment.contains_key(*name))
 }
 
 /// The server, process or command that was recorded. Of one that was stopped or asked for a password the
@@ -106,6 +107,8 @@ mod tests {
     fn a_process_that_has_its_files_open_notices_no_other_read_ahead() {
         let window: (&str, &[&str]) = ("read_ahead_kb", &["16", "4096"]);
         assert_eq!(next_of(window, &[(PROCESS, "77 my daemon")], &[]), None);
+        let server = [(WATCHED, "MariaDB at /run/mysqld/mysqld.sock"), (PROCESS, "7 mariadbd")];
+        assert_eq!(next_of(window, &server, &[]), None);
         assert_eq!(next_of(window, &[], &["dd"]).unwrap(), " -- dd");
     }
 

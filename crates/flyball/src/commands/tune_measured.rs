@@ -13,6 +13,7 @@ use command_line::{Global, Tune};
 use domain::setting::SettingRequest;
 use machine::lasting::Written;
 use notebook::Notebook;
+use report::{MeasuredOn, not_kept};
 use results::Results;
 use session::dry_run::DryRun;
 use session::tuning::{Decides, Load, STUDY, finding_of, study_of_cell, study_of_load};
@@ -102,6 +103,7 @@ fn conclude(
         return Ok(ended);
     }
     let obstacle = plan(arguments, settings).err().map(|error| error.to_string());
-    terminal::say(report::not_kept(compared, settings, obstacle.as_deref(), &places::this_program(global)));
+    let on = if arguments.running().is_empty() { MeasuredOn::Anew } else { MeasuredOn::Running };
+    terminal::say(not_kept(compared, settings, on, obstacle.as_deref(), &places::this_program(global)));
     Ok(ended)
 }
