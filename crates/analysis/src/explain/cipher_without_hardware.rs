@@ -59,7 +59,7 @@ fn run(case: &Case<'_>) -> Vec<Finding> {
     }
     let Some(highest) = case.inventory.and_then(highest) else { return Vec::new() };
     // Where it was counted at which frequency the CPUs ran, by that one.
-    let ran_at = cpu_share::ran_at(case).map(|hertz| Hertz::from_khz((hertz / 1e3) as u64));
+    let ran_at = cpu_share::ran_at(case).map(|(hertz, _)| Hertz::from_khz((hertz / 1e3) as u64));
     let frequency = ran_at.map_or(highest, |ran_at| ran_at.min(highest));
     let cells = case.cells();
     let found = cells.iter().flat_map(|cell| {

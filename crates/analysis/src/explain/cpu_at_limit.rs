@@ -94,9 +94,8 @@ const NEARLY_HIGHEST: f64 = 0.9;
 
 /// The mean frequency of the busiest CPU and the highest that its policy allows, where it ran well below.
 fn ran_slowly(case: &Case<'_>) -> Option<(Hertz, Hertz)> {
-    let ran_at = cpu_share::ran_at(case)?;
-    let policies = &case.inventory?.cpufreq.as_ref()?.policies;
-    let highest = policies.iter().filter_map(|policy| policy.max).max()?;
+    let (ran_at, policy) = cpu_share::ran_at(case)?;
+    let highest = policy.max?;
     (ran_at < highest.hz() as f64 * NEARLY_HIGHEST).then(|| (Hertz::from_hz(ran_at as u64), highest))
 }
 

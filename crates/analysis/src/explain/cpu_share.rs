@@ -11,6 +11,7 @@ use super::case::{Case, CaseCell, evidence};
 use crate::usage::Usage;
 use crate::words::percent;
 use domain::finding::{Evidence, Gain};
+use domain::inventory::Policy;
 use domain::outcome::Better;
 use domain::trial::Measurement;
 use domain::units::significant;
@@ -66,9 +67,9 @@ fn gain(share: f64, faster: f64) -> f64 {
     1.0 / (1.0 - share.clamp(0.0, 1.0) * (1.0 - 1.0 / faster.max(1.0)))
 }
 
-/// The frequency in Hz at which the busiest CPU ran in the mean, idle time included; the lowest of several
-/// traces. `None` where it was not counted.
-pub(super) fn ran_at(case: &Case<'_>) -> Option<f64> {
+/// The frequency in Hz at which the busiest CPU ran in the mean, idle time included, and its policy; the
+/// lowest of several traces. `None` where it was not counted.
+pub(super) fn ran_at<'a>(case: &Case<'a>) -> Option<(f64, &'a Policy)> {
     let policies = &case.inventory?.cpufreq.as_ref()?.policies;
     let of = |usage: &Usage| {
         let (busiest, _) = usage.cpus.iter().max_by(|(_, a), (_, b)| a.busy().total_cmp(&b.busy()))?;
@@ -76,9 +77,9 @@ pub(super) fn ran_at(case: &Case<'_>) -> Option<f64> {
         let name = format!("policy{}", policy.id);
         let states = &usage.pstates.iter().find(|states| states.policy == name)?.shares;
         let mean = states.iter().map(|(at, share)| at.hz() as f64 * share).sum::<f64>();
-        (mean > 0.0).then_some(mean)
+        (mean > 0.0).then_some((mean, policy))
     };
-    case.usages.iter().filter_map(|(_, usage)| of(usage)).min_by(f64::total_cmp)
+    case.usages.iter().filter_map(|(_, usage)| of(usage)).min_by(|(a, _), (b, _)| a.total_cmp(b))
 }
 
 /// The gain of a finding: none at worst.

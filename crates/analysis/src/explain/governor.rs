@@ -128,7 +128,7 @@ fn configured(case: &Case<'_>, cpufreq: &Cpufreq) -> Option<Finding> {
 /// mean, idle time included, where that was counted; else by the lowest.
 fn faster(case: &Case<'_>, policy: &Policy) -> Option<f64> {
     let most = policy.hardware_max.or(policy.max)?;
-    let ran_at = cpu_share::ran_at(case);
+    let ran_at = cpu_share::ran_at(case).map(|(hertz, _)| hertz);
     let least = ran_at.or_else(|| Some(policy.hardware_min.or(policy.min)?.hz() as f64))?;
     Some(most.hz() as f64 / least.max(1.0))
 }
