@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use crate::support::{Place, folders};
+use clap::CommandFactory;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -336,4 +337,21 @@ fn what_does_not_go_together_is_refused() {
     let said = place.fails(1, &["compare", "array", "--history", "--metric", "colour"]);
     assert!(said.contains("`colour`") && said.contains("throughput"), "{said}");
     assert!(place.ok(&["compare", "array", "--history"]).contains("1 run of array is no history"));
+}
+
+#[test]
+fn each_option_with_which_a_run_may_have_begun_is_understood() {
+    let program = command_line::Cli::command();
+    let known: Vec<(&str, bool)> = session::experiment::known_options().collect();
+    for path in [&["run"][..], &["lab", "run"]] {
+        let command = path.iter().fold(&program, |at, name| at.find_subcommand(name).unwrap());
+        for option in command.get_arguments().filter(|option| option.get_long().is_some()) {
+            let name = format!("--{}", option.get_long().unwrap());
+            let has_value = option.get_action().takes_values();
+            assert!(
+                known.contains(&(name.as_str(), has_value)),
+                "{path:?} {name}, with a value: {has_value}"
+            );
+        }
+    }
 }

@@ -39,6 +39,13 @@ const DROPPED: [&str; 4] = ["--seed", "--fail-if", "--junit", "--notebook"];
 /// Their options without one; of these the first alone says under what the study is measured.
 const FLAGS: [&str; 5] = ["--under-load", "--new", "--full", "--json", "--dry-run"];
 
+/// The options of `run` and `lab run` that are understood, and whether each has a value: one that is not
+/// leads to no experiment.
+pub fn known_options() -> impl Iterator<Item = (&'static str, bool)> {
+    let with_value = KEPT.into_iter().chain(DROPPED).map(|name| (name, true));
+    with_value.chain(FLAGS.map(|name| (name, false)))
+}
+
 impl Begun {
     /// As the arguments say; `None` of a run that another command made, or one with unknown options.
     fn of(run: &Run) -> Option<Self> {
@@ -272,10 +279,9 @@ fn varied(cause: &Cause, machine: Option<&Inventory>) -> Option<Varied> {
 fn can_vary(data: &RunData, begun: &Begun, name: &str, varied: &Varied) -> bool {
     let source = StudySource {
         shown: begun.study.clone(),
-        text: Cow::Borrowed(""),
+        text: Cow::Owned(data.run.study_text.clone()),
         origin: StudyOrigin::File(PathBuf::new()),
     };
-    let source = StudySource { text: Cow::Owned(data.run.study_text.clone()), ..source };
     copied(&source, &data.study, Some(name), &[(varied.setting.clone(), varied.levels.to_vec())]).is_ok()
 }
 

@@ -539,6 +539,18 @@ mod tests {
 
     /// Measured: a step of 3.0% among ten runs in 76%.
     #[test]
+    fn what_the_document_says_to_be_visible_follows_from_the_noise_of_the_search() {
+        let document = include_str!("../../../../docs/HISTORY.md");
+        let mut search = Search::new(0.95);
+        for n in [4, 6, 8, 10, 20, 30] {
+            let needed = bound(&search.noise(n).splits, OF_SPLITS * 0.05) + POWER;
+            let [middle, end] = [n / 2, n - 2].map(|before| needed * scale(before, n - before));
+            let row = format!("| {n} | {middle:.1} | {end:.1} |");
+            assert!(document.contains(&row), "{row}");
+        }
+    }
+
+    #[test]
     fn a_step_that_is_said_to_be_visible_is_found_as_often_as_that_says() {
         let mut search = Search::new(0.95);
         let mut rng = Seed(4).stream("visible");

@@ -1,8 +1,7 @@
 //! `flyball compare`: two runs, the levels of a factor, or a study's runs over time.
 
 use crate::exit::{End, Usage};
-use crate::places;
-use crate::shown::{self, opened};
+use crate::{places, shown};
 use analysis::compare_runs::{AcrossProvenances, CompareError, compare_runs};
 use anyhow::{Result, anyhow};
 use command_line::{Compare, Global};
@@ -14,7 +13,7 @@ use session::experiment::{Newest, experiments};
 
 /// Holds two runs, or a factor's levels, against each other.
 pub fn compare(global: &Global, arguments: &Compare) -> Result<End> {
-    let notebook = opened(global, None)?;
+    let notebook = shown::opened(global, None)?;
     match &arguments.factor {
         _ if arguments.history => history(global, arguments, &notebook),
         Some(factor) => levels(global, arguments, &notebook, factor),
@@ -48,8 +47,8 @@ fn runs(global: &Global, arguments: &Compare, notebook: &Notebook) -> Result<End
 
 fn levels(global: &Global, arguments: &Compare, notebook: &Notebook, factor: &str) -> Result<End> {
     let id = notebook.find(&arguments.a)?;
-    let (data, metric) =
-        (shown::load(notebook, &id, arguments.metric.as_deref())?.data, arguments.metric.as_deref());
+    let metric = arguments.metric.as_deref();
+    let data = shown::load(notebook, &id, metric)?.data;
     show(global, &of_levels(&data, factor, metric).map_err(Usage)?)
 }
 

@@ -2,8 +2,7 @@
 
 use crate::commands::record::{end, recorded};
 use crate::exit::End;
-use crate::places;
-use crate::shown::{self, opened};
+use crate::{places, shown};
 use analysis::server::WatchedServer;
 use anyhow::{Context, Result};
 use command_line::{Diagnose, Global, Record};
@@ -40,7 +39,7 @@ pub fn diagnose(global: &Global, arguments: &Diagnose) -> Result<End> {
         &announce,
     )?;
     let run = done.kept.run.as_ref().context("the recording is no run of the notebook")?;
-    let results = shown::load(&opened(global, None)?, run, None)?;
+    let results = shown::load(&shown::opened(global, None)?, run, None)?;
     if global.json {
         terminal::json(&report::json(&results.report()))?;
         return Ok(end(&done.ending));
