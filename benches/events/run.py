@@ -139,7 +139,7 @@ def overhead(folder, disk, held):
     print("|---|---|---|---|---|---|")
     out = folder / "fio.json"
     job = fio(disk, held, out)
-    names = ["nobody", "samples alone", "profile", "power,sched,work,timer,lock", "default", "all"]
+    names = ["nobody", "samples alone", "profile", "in-passing", "power,sched,work,timer,lock", "default", "all"]
     rows = {name: [] for name in [*names, "perf record, profile", "perf record, default"]}
     for _ in range(ROUNDS):
         for name in rows:

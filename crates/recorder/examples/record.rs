@@ -2,7 +2,8 @@
 //! `benches/events`.
 //!
 //! `record [--system] [--trace] [--events=SETS] INTERVAL DURATION SPOOL [COMMAND…]`; `--system` leaves
-//! processes out, `--trace` prints the trace as CSV, `--events` records events into `SPOOL.events`.
+//! processes out, `--trace` prints the trace as CSV, `--events` records events into `SPOOL.events`,
+//! `in-passing` as every recording does.
 
 #![allow(clippy::print_stdout, reason = "it is a program")]
 
@@ -27,11 +28,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         config.threads = ThreadScope::None;
     }
     if let Some(sets) = options.iter().find_map(|option| option.strip_prefix("--events=")) {
-        config.events = Some(Events {
-            sets: sets.parse()?,
-            file: format!("{spool}.events").into(),
-            ring_bytes: None,
-            is_in_passing: false,
+        let file = format!("{spool}.events").into();
+        config.events = Some(match sets {
+            "in-passing" => Events::in_passing(file),
+            _ => Events::of(sets.parse()?, file),
         });
     }
     let recorder = Recorder::start(config)?;

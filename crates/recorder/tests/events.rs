@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::io::{BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard};
 use tempfile::TempDir;
@@ -58,12 +58,20 @@ fn record_in(
     ring: Option<u64>,
     load: impl FnOnce(&Recorder),
 ) -> (Recording, Facts, TempDir) {
+    let sets: Sets = sets.parse().unwrap();
+    record_events(roots, |file| Events { ring_bytes: ring, ..Events::of(sets, file) }, load)
+}
+
+fn record_events(
+    roots: Roots,
+    events: impl FnOnce(PathBuf) -> Events,
+    load: impl FnOnce(&Recorder),
+) -> (Recording, Facts, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("events");
-    let sets: Sets = sets.parse().unwrap();
     let config = RecorderConfig {
         roots,
-        events: Some(Events { sets, file: file.clone(), ring_bytes: ring, is_in_passing: false }),
+        events: Some(events(file.clone())),
         ..RecorderConfig::new(INTERVAL, folder.path().join("spool"))
     };
     let recorder = Recorder::start(config).unwrap();
@@ -253,6 +261,32 @@ fn a_devices_requests_are_those_of_diskstats() {
     assert!(!facts.work.is_empty(), "loop devices work in kworkers");
 }
 
+#[test]
+fn how_a_device_is_used_is_seen_in_what_it_is_given_in_passing() {
+    let Some(_alone) = can_record() else { return };
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let Some(disk) = Loop::new(memory.path()) else {
+        return eprintln!("skipped: no loop device can be made");
+    };
+    let (input, output) = (format!("if={}", disk.0), format!("of={}", disk.0));
+    let used = |arguments: &[&str]| {
+        let (_, facts, _folder) = record_events(Roots::default(), Events::in_passing, |_| {
+            assert!(Command::new("dd").args(arguments).output().unwrap().status.success());
+        });
+        facts.accesses.get(disk.name()).copied().unwrap_or_default()
+    };
+    // A part of each second is taken: of these few all, but for what a busy host delays.
+    let direct = used(&[&input, "of=/dev/null", "bs=4k", "count=1000", "iflag=direct"]).reads;
+    assert!(direct.bios >= 900 && direct.mean().unwrap().get() == 4096, "{direct:?}");
+    assert!(direct.share_in_order() > Some(0.9) && direct.share_synchronous() > Some(0.9), "{direct:?}");
+    assert_eq!(direct.ahead, 0);
+    let buffered = used(&[&input, "of=/dev/null", "bs=64k", "count=200"]).reads;
+    assert!(buffered.share_ahead() > Some(0.9) && buffered.share_in_order() > Some(0.9), "{buffered:?}");
+    let waited_for = used(&["if=/dev/zero", &output, "bs=16k", "count=200", "oflag=direct"]).writes;
+    assert!(waited_for.bios >= 180 && waited_for.share_synchronous() > Some(0.9), "{waited_for:?}");
+    assert!(waited_for.share_in_order() > Some(0.9), "{waited_for:?}");
+}
+
 /// Between two threads, each of which waits for the other: so many times two wake-ups and switches.
 fn pass_a_byte_to_and_fro(times: usize) {
     let (mut ours, mut theirs) = UnixStream::pair().unwrap();
@@ -299,12 +333,7 @@ fn without_processes_events_are_recorded_and_nobody_is_the_workload() {
     let Some(_alone) = can_record() else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("events");
-    let events = Some(Events {
-        sets: "sched".parse().unwrap(),
-        file: file.clone(),
-        ring_bytes: None,
-        is_in_passing: false,
-    });
+    let events = Some(Events::of("sched".parse().unwrap(), file.clone()));
     let spool = folder.path().join("spool");
     let config =
         RecorderConfig { threads: ThreadScope::None, events, ..RecorderConfig::new(INTERVAL, spool) };

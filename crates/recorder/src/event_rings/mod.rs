@@ -69,6 +69,18 @@ pub struct Events {
     pub is_in_passing: bool,
 }
 
+impl Events {
+    /// Each event of these sets, in rings of the size that the interval asks for.
+    pub fn of(sets: Sets, file: PathBuf) -> Self {
+        Self { sets, file, ring_bytes: None, is_in_passing: false }
+    }
+
+    /// What every recording has: the profile, and a part of each second of how devices are used.
+    pub fn in_passing(file: PathBuf) -> Self {
+        Self { is_in_passing: true, ..Self::of(Sets::in_passing(), file) }
+    }
+}
+
 /// How large the ring of a CPU has to be: what comes at [`RATE`] within two intervals, rounded up to a power
 /// of two. With longer intervals than a ring has room for, a high rate loses events, which is counted.
 pub fn ring_bytes(interval: Nanos, cpus: usize) -> u64 {

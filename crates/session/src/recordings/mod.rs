@@ -124,13 +124,13 @@ pub fn record(request: &RecordRequest<'_>, watcher: impl FnOnce() -> Result<Supe
     let begun = Begun { request, inventory: &inventory, environment, started: LocalMachine.now() };
     let interval = request.interval.map_or(Interval::AtLeast(INTERVAL), Interval::Exactly);
     let writing = if request.onlooker.is_some() { Writing::EachSample } else { Writing::WhenFull };
-    let (sets, events_file) = match &request.events {
-        Some(sets) => (sets.clone(), destination.events_file()),
-        None => (Sets::in_passing(), destination.raw_dir().join("passing.bin")),
+    let events = match &request.events {
+        Some(sets) => Events::of(sets.clone(), destination.events_file()),
+        None => Events::in_passing(destination.raw_dir().join("passing.bin")),
     };
-    let is_in_passing = request.events.is_none();
-    let events = Some(Events { sets, file: events_file.clone(), ring_bytes: None, is_in_passing });
-    let config = RecorderConfig { writing, events, ..RecorderConfig::new(interval, spool.clone()) };
+    let events_file = events.file.clone();
+    let config =
+        RecorderConfig { writing, events: Some(events), ..RecorderConfig::new(interval, spool.clone()) };
     // What a sample costs decides how often the recorder takes one: on these CPUs.
     let paced = Paced::hold()?;
     let recorder = Recorder::start(config)?;
