@@ -63,7 +63,7 @@ pub use short::short_text;
 pub use simulation::simulation_note;
 pub use text::{Wide, comparison_text, findings_text, text, trial_text};
 pub use trace_view::TraceView;
-pub use tuned::not_kept;
+pub use tuned::{MeasuredOn, not_kept};
 pub use wording::machine as machine_line;
 pub use wording::quoted as shell_quoted;
 

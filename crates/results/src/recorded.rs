@@ -1,12 +1,14 @@
 //! What was recorded, in figures: the end of `flyball record`.
 
 use analysis::server::{WatchedServer, not_measured};
+use domain::access::Accesses;
 use domain::finding::NotMeasured;
 use domain::ids::RunId;
 use domain::inert::Lines;
 use domain::outcome::Metric;
 use domain::profile::Profile;
 use domain::trace::Role;
+use domain::trial::DiskTotals;
 use domain::units::Bytes;
 use events::Facts;
 use notebook::Recording;
@@ -66,8 +68,7 @@ pub fn recording_text(recording: &Recording, events: Option<&Facts>, place: impl
             "  {:10} read {read} in {}, wrote {written} in {}, busy {}",
             disk.device, disk.read_ios, disk.write_ios, disk.busy
         ));
-        let given = use_in_words(disk.accesses.as_ref());
-        if !given.is_empty() {
+        for given in disk.accesses.iter().flat_map(use_in_words) {
             text.line(format_args!("  {:10} given {given}", ""));
         }
     }
@@ -131,10 +132,34 @@ pub fn recording_json(
         "frequency_source": recording.recorder.frequency.name(),
         "absent": recording.recorder.absent,
         "role_cpu_ns": roles,
+        "disks": recording.disks.iter().map(disk_json).collect::<Vec<_>>(),
         "profile": recording.profile.as_ref().map(profile_json),
         "events": events.map(crate::events::events_json),
     });
     format!("{value:#}")
+}
+
+fn disk_json(disk: &DiskTotals) -> Value {
+    let accesses = |some: &Accesses| {
+        json!({
+            "bios": some.bios,
+            "sectors": some.sectors,
+            "in_order_sectors": some.in_order,
+            "ahead": some.ahead,
+            "synchronous": some.synchronous,
+        })
+    };
+    let pattern = disk.accesses.as_ref();
+    json!({
+        "device": disk.device,
+        "read_ios": disk.read_ios,
+        "read_sectors": disk.read_sectors,
+        "write_ios": disk.write_ios,
+        "write_sectors": disk.write_sectors,
+        "busy_ns": disk.busy.get(),
+        "reads": pattern.map(|pattern| accesses(&pattern.reads)),
+        "writes": pattern.map(|pattern| accesses(&pattern.writes)),
+    })
 }
 
 fn profile_json(profile: &Profile) -> Value {

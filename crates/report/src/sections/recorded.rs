@@ -32,7 +32,10 @@ pub(crate) fn recorded_parts(report: &Report) -> Vec<(&'static str, Vec<Block>)>
         ("Whose CPU time it was", of(roles(measurement))),
         ("What it was spent in", measurement.profile.as_ref().map(profile).unwrap_or_default()),
         ("The busiest threads", of(threads(measurement))),
-        ("What each block device did, layers above disks included", of(disks(measurement))),
+        (
+            "What each block device did, layers above disks included",
+            [of(disks(measurement)), uses(measurement)].concat(),
+        ),
     ];
     parts.into_iter().filter(|(_, blocks)| !blocks.is_empty()).collect()
 }
@@ -64,9 +67,10 @@ fn threads(measurement: &Measurement) -> Option<Table> {
     (!rows.is_empty()).then(|| table(&["thread", "CPU time", "role", "id"], &[1, 3], rows))
 }
 
-/// `reads of 16 KiB, 98% in order, for the page cache`: what a device was given, before requests are merged.
-pub fn use_in_words(pattern: Option<&AccessPattern>) -> String {
-    let Some(AccessPattern { reads, writes }) = pattern else { return String::new() };
+/// `reads of 16 KiB, 98% in order, for the page cache`: what a device was given, before requests are
+/// merged; one for each direction that it was used in.
+pub fn use_in_words(pattern: &AccessPattern) -> Vec<String> {
+    let AccessPattern { reads, writes } = pattern;
     let of = |accesses: &Accesses, what: &str, cached: &str, is_cached: bool| {
         let size = accesses.mean().filter(|_| accesses.bios > 0)?;
         let order = percent(accesses.share_in_order());
@@ -75,12 +79,10 @@ pub fn use_in_words(pattern: Option<&AccessPattern>) -> String {
     };
     let reads = of(reads, "reads", "for the page cache", reads.share_ahead() >= Some(0.5));
     let writes = of(writes, "writes", "by writing back", writes.share_synchronous() < Some(0.5));
-    reads.into_iter().chain(writes).collect::<Vec<_>>().join("; ")
+    reads.into_iter().chain(writes).collect()
 }
 
 fn disks(measurement: &Measurement) -> Option<Table> {
-    // How they were used is a part of every recording, and of no trial of a study.
-    let is_known = measurement.disks.iter().any(|disk| disk.accesses.is_some());
     let row = |disk: &DiskTotals| {
         let share = disk.busy.secs() / measurement.duration.secs();
         vec![
@@ -91,13 +93,17 @@ fn disks(measurement: &Measurement) -> Option<Table> {
             disk.write_ios.to_string(),
             percent(Some(share.min(1.0)).filter(|share| share.is_finite())),
         ]
-        .into_iter()
-        .chain(is_known.then(|| use_in_words(disk.accesses.as_ref())))
-        .collect()
     };
     let rows: Vec<_> = measurement.disks.iter().map(row).collect();
-    let known = is_known.then_some("what it was given");
-    let head: Vec<&str> =
-        ["device", "read", "reads", "written", "writes", "busy"].into_iter().chain(known).collect();
+    let head = ["device", "read", "reads", "written", "writes", "busy"];
     (!rows.is_empty()).then(|| table(&head, &[1, 2, 3, 4, 5], rows))
+}
+
+/// How each device was used, where that was recorded.
+fn uses(measurement: &Measurement) -> Vec<Block> {
+    let used = |disk: &DiskTotals| {
+        let words = disk.accesses.as_ref().map(use_in_words).unwrap_or_default();
+        (!words.is_empty()).then(|| item(format!("{} was given {}", disk.device, words.join("; "))))
+    };
+    measurement.disks.iter().filter_map(used).collect()
 }
